@@ -1,0 +1,17 @@
+/* kernels/ops.h - all op families: declarations expanded from ops.def, and the list given to the engine.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_OPS_H
+#define TD_KERNELS_OPS_H
+
+#include "core/graph.h"
+#include "core/op.h"
+
+#define FAMILY(name) extern const struct td_op td_ops_##name[];
+#include "kernels/ops.def"
+#undef FAMILY
+
+/* NULL-terminated, for td_op_table_new. */
+extern const struct td_op *const td_op_families[];
+
+#endif

@@ -1,0 +1,40 @@
+/* server/request.h - one inference request, whatever wire it came over, and the one path that answers it.
+ *
+ * A front end fills in who is asked and the named inputs, calls td_request_run on its own thread, and encodes
+ * the outputs. Everything a request holds is dropped by td_request_fini.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_REQUEST_H
+#define TD_SERVER_REQUEST_H
+
+#include "server/registry.h"
+
+struct td_request {
+    struct td_arena *arena;        /* names, filters; owned */
+    const char *model;
+    int64_t version;               /* 0: by label or latest */
+    const char *label;             /* NULL none */
+    const char *signature;         /* "" default */
+    struct td_named *in;           /* tensors owned by the request */
+    int n_in;
+    const char *const *filter;
+    int n_filter;
+    int64_t deadline_ns;           /* CLOCK_MONOTONIC; 0 none */
+    td_stop stop;                  /* set by the front end when the client goes away */
+    const char *id;                /* request id for logs; "" */
+    /* filled in by td_request_resolve / td_request_run: */
+    struct td_servable *servable;  /* counted */
+    const struct td_signature *sig;
+    struct td_named *out;          /* tensors owned by the request */
+    int n_out;
+};
+
+TD_MUST enum td_code td_request_init(struct td_request *r, struct td_err *err);
+void td_request_fini(struct td_request *r);
+/* Finds servable and signature (so that a codec can look at declared dtypes before decoding). Idempotent.
+ * NOT_FOUND / FAILED_PRECONDITION with TF Serving's texts. */
+TD_MUST enum td_code td_request_resolve(struct td_request *r, struct td_registry *reg, struct td_err *err);
+/* Resolves if need be, checks, runs; on success out holds the outputs. */
+TD_MUST enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struct td_err *err);
+
+#endif

@@ -1,0 +1,60 @@
+/* server/servable.h - one model version, loaded and ready to answer: its signatures and what runs behind them.
+ *
+ * Loading reads the SavedModel, restores variables through the graph's own restore op, feeds assets, runs the init op
+ * and makes one callable a signature. A servable is counted: a request holds it, and the last one to let go frees it.
+ * Threads: everything after loading may be called from any thread.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_SERVABLE_H
+#define TD_SERVER_SERVABLE_H
+
+#include "core/model.h"
+#include "proto/saved_model.h"
+
+struct td_servable;
+
+struct td_servable_opts {
+    const struct td_op_table *ops;
+    const char *tags;              /* NULL: "serve" */
+    const char *state_dir;         /* scratch root; NULL: none */
+    enum td_kernel_choice kernels;
+    const char *passes_off;
+    const struct td_device *device;
+};
+
+/* Returns new. On failure nothing stays allocated or mapped. dir is the version directory. */
+TD_MUST enum td_code td_servable_load(const char *name, int64_t version, const char *dir,
+                                      const struct td_servable_opts *opts, struct td_servable **out, struct td_err *err);
+struct td_servable *td_servable_ref(struct td_servable *s);
+void td_servable_unref(struct td_servable *s);
+
+const char *td_servable_name(const struct td_servable *s);
+int64_t td_servable_version(const struct td_servable *s);
+const char *td_servable_dir(const struct td_servable *s);
+const struct td_saved_model *td_servable_model(const struct td_servable *s); /* signatures, tags; borrowed */
+struct td_model *td_servable_engine(struct td_servable *s);
+/* NULL when there is no such signature. "" and NULL mean serving_default, or the only public signature there is. */
+const struct td_signature *td_servable_signature(const struct td_servable *s, const char *key);
+/* The callable behind a signature (made at load). */
+struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig);
+
+struct td_named { const char *name; struct td_tensor t; };
+
+/* Runs a signature with named inputs (borrowed) and gives n_out outputs (owned by the caller; names borrowed from the
+ * signature): all of them in key order when filter is empty, else those of the filter, in its order.
+ * Checks names as TF Serving does ("input size does not match signature: ...") and dtypes against the fed node, fills
+ * in SignatureDef defaults; shapes are the graph's affair unless strict_shapes.
+ * out must have room for max(sig->n_out, n_filter). */
+struct td_servable_call {
+    const struct td_signature *sig;
+    const struct td_named *in;
+    int n_in;
+    const char *const *filter;
+    int n_filter;
+    bool strict_shapes;
+    struct td_run_opts run;
+};
+TD_MUST enum td_code td_servable_run(struct td_servable *s, const struct td_servable_call *call, struct td_named *out,
+                                     int *n_out, struct td_err *err);
+
+#endif
