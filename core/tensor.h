@@ -24,6 +24,9 @@ struct td_tensor {
     struct td_shape shape;          /* fully known */
 };
 
+/* A tensor under the alias that a signature gives it. */
+struct td_named { const char *name; struct td_tensor t; };
+
 static inline int64_t td_tensor_count(const struct td_tensor *t) { return td_shape_count(&t->shape); }
 static inline size_t td_tensor_bytes(const struct td_tensor *t)
 {

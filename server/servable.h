@@ -38,8 +38,6 @@ const struct td_signature *td_servable_signature(const struct td_servable *s, co
 /* The callable behind a signature (made at load). */
 struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig);
 
-struct td_named { const char *name; struct td_tensor t; };
-
 /* Runs a signature with named inputs (borrowed) and gives n_out outputs (owned by the caller; names borrowed from the
  * signature): all of them in key order when filter is empty, else those of the filter, in its order.
  * Checks names as TF Serving does ("input size does not match signature: ...") and dtypes against the fed node, fills
