@@ -1,0 +1,193 @@
+/* kernels/vecmath.h - float exp, log, tanh, erf and friends that the compiler can vectorise.
+ *
+ * Two layers. The td_fast_* functions are straight-line scalars (no branches, no calls, no tables): a loop over one of
+ * them, or over a formula built from several, becomes SIMD code at -O3. The td_vec_* functions are such loops over
+ * arrays, compiled for several instruction sets and chosen once at program start; y may be x.
+ *
+ * Accuracy: within 2 units in the last place (tanh, sigmoid 3) over all floats; infinities, NaN, signed zeros and
+ * overflow as the C library gives them. Subnormal results are right to their last place, but sigmoid's are 0.
+ *
+ * The polynomials are our own minimax fits (Lawson-weighted least squares against 40-digit values); the reductions are
+ * the usual ones: exp by x = n ln2 + r, log by x = 2^e (1+f) with 1+f in [sqrt(1/2), sqrt(2)) (Muller, "Elementary
+ * Functions", chapter 11), erf for large arguments as 1 - exp(-R(|x|)).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_VECMATH_H
+#define TD_KERNELS_VECMATH_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Marks a function with hot loops: one clone an instruction set, picked by the loader. Sanitizers do not survive the
+ * resolver functions, and clang has no x86-64-v3 clones. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&      \
+    !defined(__SANITIZE_THREAD__) && !defined(__CUDACC__)
+#define TD_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define TD_CLONES
+#endif
+#define TD_INLINE static inline __attribute__((always_inline))
+
+TD_INLINE uint32_t td_float_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    return u;
+}
+TD_INLINE float td_bits_float(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
+
+#define TD_LN2_HI 0.693145751953125f /* 14 bits: n * TD_LN2_HI is exact */
+#define TD_LN2_LO 1.42860677e-6f
+#define TD_ROUND_MAGIC 12582912.0f /* 1.5 * 2^23: adding it leaves the nearest integer in the low bits */
+
+/* x = n ln2 + r with |r| <= ln2/2. Returns r; *n is -150..129 for x in [-104, 89], any number for NaN. */
+TD_INLINE float td_exp_reduce(float x, int32_t *n)
+{
+    float t = x * 1.44269504f + TD_ROUND_MAGIC;
+    float nf = t - TD_ROUND_MAGIC;
+    *n = (int32_t)(td_float_bits(t) - td_float_bits(TD_ROUND_MAGIC));
+    return (x - nf * TD_LN2_HI) - nf * TD_LN2_LO;
+}
+
+/* 2^n for n in [-126, 127], as bits: no conversion, so that NaN paths stay defined. */
+TD_INLINE float td_pow2_f32(int32_t n) { return td_bits_float((uint32_t)(n + 127) << 23); }
+
+TD_INLINE float td_fast_exp_f32(float x)
+{
+    float xc = x > 89.0f ? 89.0f : x;
+    xc = xc < -104.0f ? -104.0f : xc;
+    int32_t n;
+    float r = td_exp_reduce(xc, &n);
+    float q = 1.98459572e-4f;
+    q = q * r + 1.39416529e-3f;
+    q = q * r + 8.33339164e-3f;
+    q = q * r + 4.16663487e-2f;
+    q = q * r + 1.66666664e-1f;
+    q = q * r + 0.5f;
+    float p = 1.0f + (r + r * r * q);
+    int32_t half = n >> 1; /* two factors: 2^128 and 2^-149 are no normal floats */
+    return p * td_pow2_f32(half) * td_pow2_f32(n - half);
+}
+
+TD_INLINE float td_fast_expm1_f32(float x)
+{
+    float xc = x > 89.0f ? 89.0f : x;
+    xc = xc < -25.0f ? -25.0f : xc;
+    int32_t n;
+    float r = td_exp_reduce(xc, &n);
+    float q = 1.98459572e-4f;
+    q = q * r + 1.39416529e-3f;
+    q = q * r + 8.33339164e-3f;
+    q = q * r + 4.16663487e-2f;
+    q = q * r + 1.66666664e-1f;
+    q = q * r + 0.5f;
+    float p = r + r * r * q;
+    float s = td_pow2_f32(n - 1); /* n - 1: 2^128 is no float */
+    float y = 2.0f * (s * p + (s - 0.5f));
+    return x == 0.0f ? x : y; /* keeps -0 */
+}
+
+/* log(x 2^-bias) for a positive normal x. */
+TD_INLINE float td_log_core(float x, int bias)
+{
+    uint32_t ix = td_float_bits(x);
+    int32_t e = (int32_t)((ix - 0x3f3504f3u) & 0xff800000u) >> 23; /* 0x3f3504f3 is sqrt(1/2) */
+    float f = td_bits_float(ix - ((uint32_t)e << 23)) - 1.0f;
+    float ef = (float)(e - bias);
+    float p = 6.74660161e-2f;
+    p = p * f - 1.16756414e-1f;
+    p = p * f + 1.18881745e-1f;
+    p = p * f - 1.24055914e-1f;
+    p = p * f + 1.42195509e-1f;
+    p = p * f - 1.66679957e-1f;
+    p = p * f + 2.00021187e-1f;
+    p = p * f - 2.50000096e-1f;
+    p = p * f + 3.33333126e-1f;
+    float f2 = f * f;
+    return ef * TD_LN2_HI + (f + (f * f2 * p - 0.5f * f2 + ef * TD_LN2_LO));
+}
+
+TD_INLINE float td_fast_log_f32(float x)
+{
+    int tiny = x < 1.17549435e-38f;
+    float y = td_log_core(tiny ? x * 8388608.0f : x, tiny ? 23 : 0);
+    y = x == INFINITY ? x : y;
+    y = x == 0.0f ? -INFINITY : y;
+    return x >= 0.0f ? y : NAN;
+}
+
+/* log(u) plus the part of x that 1 + x rounds away, divided by u. */
+TD_INLINE float td_fast_log1p_f32(float x)
+{
+    float u = 1.0f + x;
+    float c = (x - (u - 1.0f)) / u;
+    float y = td_fast_log_f32(u) + (x > -1.0f && x < INFINITY ? c : 0.0f);
+    return x == 0.0f ? x : y;
+}
+
+TD_INLINE float td_fast_sigmoid_f32(float x) { return 1.0f / (1.0f + td_fast_exp_f32(-x)); }
+
+TD_INLINE float td_fast_tanh_f32(float x)
+{
+    float a = fabsf(x);
+    a = a > 10.0f ? 10.0f : a;
+    float t = td_fast_expm1_f32(2.0f * a);
+    return copysignf(t / (t + 2.0f), x);
+}
+
+TD_INLINE float td_fast_erf_f32(float x)
+{
+    float t = fabsf(x);
+    float s = x * x;
+    float a = 7.85385769e-5f;
+    a = a * s - 8.01019252e-4f;
+    a = a * s + 5.18832756e-3f;
+    a = a * s - 2.68538119e-2f;
+    a = a * s + 1.12835851e-1f;
+    a = a * s - 3.76126258e-1f;
+    a = a * s + 1.28379166e-1f;
+    float small = x * a + x;
+    t = t > 4.0f ? 4.0f : t; /* erf(4) rounds to 1 */
+    float b = 2.1697694e-5f;
+    b = b * t - 4.41473618e-4f;
+    b = b * t + 4.20528966e-3f;
+    b = b * t - 2.52103532e-2f;
+    b = b * t + 1.08422121e-1f;
+    b = b * t + 6.33216376e-1f;
+    b = b * t + 1.12958032f;
+    b = b * t - 1.88470159e-4f;
+    float large = copysignf(1.0f - td_fast_exp_f32(-b), x);
+    return t < 1.0f ? small : large;
+}
+
+/* log(1 + exp(x)) without overflow, to the last place at both ends. */
+TD_INLINE float td_fast_softplus_f32(float x)
+{
+    float e = td_fast_exp_f32(-fabsf(x));
+    float u = 1.0f + e; /* log1p without its edges: 0 <= e <= 1 */
+    return (x > 0.0f ? x : 0.0f) + (td_log_core(u, 0) + (e - (u - 1.0f)) / u);
+}
+
+void td_vec_exp_f32(const float *x, float *y, int64_t n);
+void td_vec_expm1_f32(const float *x, float *y, int64_t n);
+void td_vec_log_f32(const float *x, float *y, int64_t n);
+void td_vec_log1p_f32(const float *x, float *y, int64_t n);
+void td_vec_tanh_f32(const float *x, float *y, int64_t n);
+void td_vec_sigmoid_f32(const float *x, float *y, int64_t n);
+void td_vec_erf_f32(const float *x, float *y, int64_t n);
+void td_vec_softplus_f32(const float *x, float *y, int64_t n);
+
+/* Sums and extremes in a fixed order of partial results: the same numbers on every machine. Sum of nothing is 0,
+ * maximum of nothing -infinity; a NaN anywhere makes the maximum NaN. */
+float td_vec_sum_f32(const float *x, int64_t n);
+float td_vec_max_f32(const float *x, int64_t n);
+/* y[i] = exp(x[i] - shift); returns the sum of y. */
+float td_vec_exp_sum_f32(const float *x, float shift, float *y, int64_t n);
+
+#endif
