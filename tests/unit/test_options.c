@@ -1,0 +1,77 @@
+/* The command line.  SPDX-License-Identifier: Apache-2.0 */
+#include "server/options.h"
+
+#include "tests/test.h"
+
+static enum td_code parse(struct td_options *o, struct td_err *err, char *const *argv)
+{
+    int argc = 0;
+    while (argv[argc] != NULL) {
+        argc++;
+    }
+    return td_options_parse(o, argc, argv, err);
+}
+#define PARSE(...) parse(&o, &err, (char *[]){"tensord", __VA_ARGS__, NULL})
+
+TEST(defaults_are_tf_servings)
+{
+    struct td_options o;
+    struct td_err err = {0};
+    CHECK_OK(td_options_parse(&o, 1, (char *[]){"tensord", NULL}, &err));
+    CHECK_INT(o.port, 8500);
+    CHECK_INT(o.rest_api_port, 0);
+    CHECK_INT(o.rest_api_timeout_in_ms, 30000);
+    CHECK_INT(o.load_retry_interval_micros, 60000000);
+    CHECK_STR(o.model_name, "default");
+    CHECK_STR(o.saved_model_tags, "serve");
+}
+
+TEST(values_of_every_kind_are_read)
+{
+    struct td_options o;
+    struct td_err err = {0};
+    CHECK_OK(PARSE("--port=auto", "--rest_api_port=0", "--enable_batching", "--strict_shapes=true",
+                   "--model_name=a=b", "--file_system_poll_wait_seconds=-1", "--enable_model_warmup=false"));
+    CHECK_INT(o.port, TD_PORT_AUTO);
+    CHECK(o.enable_batching && o.strict_shapes && !o.enable_model_warmup);
+    CHECK_STR(o.model_name, "a=b");
+    CHECK_INT(o.file_system_poll_wait_seconds, -1);
+}
+
+TEST(a_directory_is_served_on_both_default_ports)
+{
+    struct td_options o;
+    struct td_err err = {0};
+    CHECK_OK(PARSE("/models/m"));
+    CHECK_STR(o.dir, "/models/m");
+    CHECK_INT(o.rest_api_port, 8501);
+    CHECK_OK(PARSE("/models/m", "--rest_api_port=0"));
+    CHECK_INT(o.rest_api_port, 0);
+}
+
+TEST(unknown_arguments_are_skipped_and_counted)
+{
+    struct td_options o;
+    struct td_err err = {0};
+    CHECK_OK(PARSE("--no_such_flag=3", "--port=9", "-x", "--use_alts_credentials=false"));
+    CHECK_INT(o.n_unknown, 2);
+    CHECK_INT(o.port, 9);
+}
+
+TEST(malformed_values_are_refused_by_name)
+{
+    struct td_options o;
+    struct td_err err = {0};
+    CHECK_INT(PARSE("--port=85x"), TD_INVALID_ARGUMENT);
+    CHECK(strstr(err.msg, "--port") != NULL && strstr(err.msg, "85x") != NULL);
+    CHECK_INT((err = (struct td_err){0}, PARSE("--port=70000")), TD_INVALID_ARGUMENT);
+    CHECK_INT((err = (struct td_err){0}, PARSE("--enable_batching=maybe")), TD_INVALID_ARGUMENT);
+    CHECK_INT((err = (struct td_err){0}, PARSE("--model_name")), TD_INVALID_ARGUMENT);
+    CHECK_INT((err = (struct td_err){0}, PARSE("--kernels=slow")), TD_INVALID_ARGUMENT);
+    CHECK_INT((err = (struct td_err){0}, PARSE("--log_level=in")), TD_INVALID_ARGUMENT);
+    CHECK_INT((err = (struct td_err){0}, PARSE("--batching_parameters_file=x")), TD_INVALID_ARGUMENT);
+}
+
+TEST_MAIN(RUN(defaults_are_tf_servings) RUN(values_of_every_kind_are_read)
+              RUN(a_directory_is_served_on_both_default_ports) RUN(unknown_arguments_are_skipped_and_counted)
+                  RUN(malformed_values_are_refused_by_name))
