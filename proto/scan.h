@@ -1,0 +1,45 @@
+/* proto/scan.h - reads protobuf's wire format field by field from one block of bytes, without building
+ * anything.
+ *
+ *   struct td_scan s = td_scan_make(bytes, n);
+ *   struct td_scan_field f;
+ *   while (td_scan_next(&s, &f)) switch (f.number) { ... f.u64 (varints, fixed) or f.p, f.len (strings,
+ * messages) ... } if (s.bad) the bytes are malformed
+ *
+ * Field numbers may repeat and come in any order. Nested messages are read by another td_scan over (f.p,
+ * f.len). proto/wire.h is the same over bytes that lie scattered, for requests as they come from a socket.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_PROTO_SCAN_H
+#define TD_PROTO_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/wire.h"
+
+struct td_scan {
+    const uint8_t *p, *end;
+    bool bad; /* set when td_scan_next stopped at bytes that are not protobuf */
+};
+
+struct td_scan_field {
+    uint32_t number;
+    enum td_wire_type type;
+    uint64_t u64;     /* VARINT, FIXED64, FIXED32 */
+    const uint8_t *p; /* BYTES: borrowed from the input */
+    size_t len;
+};
+
+static inline struct td_scan td_scan_make(const void *bytes, size_t n)
+{
+    const uint8_t *p = (const uint8_t *)(n ? bytes : "");
+    return (struct td_scan){.p = p, .end = p + n};
+}
+/* The next field; false at the end and at malformed bytes (s->bad then tells). Groups are malformed. */
+bool td_scan_next(struct td_scan *s, struct td_scan_field *f);
+/* Reads a varint at *p, not past end; false when it is cut or longer than 10 bytes. */
+bool td_scan_varint(const uint8_t **p, const uint8_t *end, uint64_t *v);
+
+#endif
