@@ -1,8 +1,8 @@
 /* kernels/checkpoint.c - reading and writing checkpoints from inside a graph.
  *
- * All of them are TensorBundles (proto/bundle.h), also those of the first Save and SaveSlices, whose own file format
- * nothing writes any more: what Save wrote, Restore and RestoreV2 read. Every path goes through td_file_path first, so
- * a model touches its own directory and its scratch directory only.
+ * All of them are TensorBundles (proto/bundle.h), also those of the first Save and SaveSlices, whose own file
+ * format nothing writes any more: what Save wrote, Restore and RestoreV2 read. Every path goes through
+ * td_file_path first, so a model touches its own directory and its scratch directory only.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"
@@ -35,11 +35,12 @@ static enum td_code check_lists(const struct td_call *c, int names, int slices, 
             continue;
         }
         const struct td_shape *s = &c->in[i]->shape;
-        TD_FAIL_IF(s->rank != 1, err, INVALID_ARGUMENT, "%s: Input %d should be an 1-D tensor, got %s instead.",
-                   TD_NODE_STR(c->node), i, TD_SHAPE_STR(s));
+        TD_FAIL_IF(s->rank != 1, err, INVALID_ARGUMENT,
+                   "%s: Input %d should be an 1-D tensor, got %s instead.", TD_NODE_STR(c->node), i,
+                   TD_SHAPE_STR(s));
         TD_FAIL_IF(s->dim[0] != n, err, INVALID_ARGUMENT,
-                   "%s: input %d has %lld elements, expected one for each of %d tensors", TD_NODE_STR(c->node), i,
-                   (long long)s->dim[0], n);
+                   "%s: input %d has %lld elements, expected one for each of %d tensors",
+                   TD_NODE_STR(c->node), i, (long long)s->dim[0], n);
     }
     return TD_OK;
 }
@@ -52,29 +53,32 @@ static const char *text_at(const struct td_call *c, int input, int64_t i)
 
 /* ------------------------------------------------------------------ restoring */
 
-static enum td_code open_bundle(struct td_call *c, const char *prefix, struct td_bundle **out, struct td_err *err)
+static enum td_code open_bundle(struct td_call *c, const char *prefix, struct td_bundle **out,
+                                struct td_err *err)
 {
     size_t len;
     enum td_code rc = td_bundle_open(prefix, out, err);
     if (rc == TD_NOT_FOUND) {
-        td_err_wrap(err, "%s: Unsuccessful TensorSliceReader constructor: Failed to find any matching files for %s",
-                    TD_NODE_STR(c->node), td_tensor_str(c->in[0], 0, &len));
+        td_err_wrap(
+            err, "%s: Unsuccessful TensorSliceReader constructor: Failed to find any matching files for %s",
+            TD_NODE_STR(c->node), td_tensor_str(c->in[0], 0, &len));
     }
     return rc;
 }
 
-static enum td_code restore_one(struct td_call *c, struct td_bundle *b, int i, const char *name, const char *slice,
-                                struct td_err *err)
+static enum td_code restore_one(struct td_call *c, struct td_bundle *b, int i, const char *name,
+                                const char *slice, struct td_err *err)
 {
     struct td_tensor t;
     enum td_dtype want = c->node->out_type[i];
-    TD_FAIL_IF(!name[0], err, INVALID_ARGUMENT, "%s: tensor name %d is empty, want the name of a saved tensor",
-               TD_NODE_STR(c->node), i);
+    TD_FAIL_IF(!name[0], err, INVALID_ARGUMENT,
+               "%s: tensor name %d is empty, want the name of a saved tensor", TD_NODE_STR(c->node), i);
     TD_TRY(td_bundle_read(b, name, slice, &t, err));
     if (t.dtype != want) {
         enum td_dtype found = t.dtype;
         td_tensor_clear(&t);
-        TD_FAIL(err, INVALID_ARGUMENT, "%s: tensor_name = %s; expected dtype %s does not equal original dtype %s",
+        TD_FAIL(err, INVALID_ARGUMENT,
+                "%s: tensor_name = %s; expected dtype %s does not equal original dtype %s",
                 TD_NODE_STR(c->node), name, td_dtype_name(want), td_dtype_name(found));
     }
     td_out_move(c, i, &t);
@@ -96,7 +100,10 @@ static enum td_code restore_all(struct td_call *c, int slices, struct td_err *er
     return rc;
 }
 
-static enum td_code restore_v2_run(struct td_call *c, struct td_err *err) { return restore_all(c, 2, err); }
+static enum td_code restore_v2_run(struct td_call *c, struct td_err *err)
+{
+    return restore_all(c, 2, err);
+}
 
 /* Restore and RestoreSlice name their one tensor by a scalar. */
 static enum td_code restore_run(struct td_call *c, struct td_err *err)
@@ -105,8 +112,8 @@ static enum td_code restore_run(struct td_call *c, struct td_err *err)
     struct td_bundle *b;
     for (int i = 1; i < c->n_in; i++) {
         TD_FAIL_IF(td_tensor_count(c->in[i]) != 1, err, INVALID_ARGUMENT,
-                   "%s: Input %d (tensor_name) must be a scalar string tensor, got shape %s", TD_NODE_STR(c->node), i,
-                   TD_SHAPE_STR(&c->in[i]->shape));
+                   "%s: Input %d (tensor_name) must be a scalar string tensor, got shape %s",
+                   TD_NODE_STR(c->node), i, TD_SHAPE_STR(&c->in[i]->shape));
     }
     TD_TRY(one_path(c, 0, false, prefix, err));
     TD_TRY(open_bundle(c, prefix, &b, err));
@@ -127,7 +134,8 @@ static enum td_code save_all(struct td_call *c, int slices, int first, struct td
     enum td_code rc = TD_OK;
     for (int i = first; i < c->n_in && !rc; i++) {
         const char *name = text_at(c, 1, i - first), *slice = text_at(c, slices, i - first);
-        rc = slice[0] ? td_bundle_add_slice(w, name, slice, c->in[i], err) : td_bundle_add(w, name, c->in[i], err);
+        rc = slice[0] ? td_bundle_add_slice(w, name, slice, c->in[i], err)
+                      : td_bundle_add(w, name, c->in[i], err);
         if (!rc && td_stopped(c)) {
             rc = td_stop_error(c, err);
         }
@@ -140,8 +148,14 @@ static enum td_code save_all(struct td_call *c, int slices, int first, struct td
     return td_bundle_finish(w, err);
 }
 
-static enum td_code save_v2_run(struct td_call *c, struct td_err *err) { return save_all(c, 2, 3, err); }
-static enum td_code save_run(struct td_call *c, struct td_err *err) { return save_all(c, -1, 2, err); }
+static enum td_code save_v2_run(struct td_call *c, struct td_err *err)
+{
+    return save_all(c, 2, 3, err);
+}
+static enum td_code save_run(struct td_call *c, struct td_err *err)
+{
+    return save_all(c, -1, 2, err);
+}
 
 static bool bundle_exists(const char *prefix)
 {
@@ -220,7 +234,8 @@ static enum td_code sharded_filespec_run(struct td_call *c, struct td_err *err)
 
 const struct td_op td_ops_checkpoint[] = {
     {.name = "RestoreV2",
-     .sig = "(prefix:string, tensor_names:string, shape_and_slices:string) -> (tensors:dtypes) {dtypes:list(type)}",
+     .sig = "(prefix:string, tensor_names:string, shape_and_slices:string) -> (tensors:dtypes) "
+            "{dtypes:list(type)}",
      .flags = TD_OP_STATEFUL,
      .host_in = 7,
      .kernels = TD_KERNEL("checkpoint.cpu", restore_v2_run)},
@@ -236,7 +251,8 @@ const struct td_op td_ops_checkpoint[] = {
      .host_in = 7,
      .kernels = TD_KERNEL("checkpoint.cpu", restore_run)},
     {.name = "SaveV2",
-     .sig = "(prefix:string, tensor_names:string, shape_and_slices:string, tensors:dtypes) -> () {dtypes:list(type)}",
+     .sig = "(prefix:string, tensor_names:string, shape_and_slices:string, tensors:dtypes) -> () "
+            "{dtypes:list(type)}",
      .flags = TD_OP_STATEFUL,
      .host_in = 15,
      .kernels = TD_KERNEL("checkpoint.cpu", save_v2_run)},

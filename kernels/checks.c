@@ -1,8 +1,8 @@
 /* kernels/checks.c - Assert, CheckNumerics, Print and PrintV2.
  *
- * Values appear in texts as TensorFlow writes them: "[[1 2][3...]...]", the shortest of 6 or 9 (15 or 17) digits that
- * reads back equal, strings with C escapes, "?" for what has no text. Printing goes through td_print, which limits its
- * rate; a print to a file is refused unless the model may write there.
+ * Values appear in texts as TensorFlow writes them: "[[1 2][3...]...]", the shortest of 6 or 9 (15 or 17)
+ * digits that reads back equal, strings with C escapes, "?" for what has no text. Printing goes through
+ * td_print, which limits its rate; a print to a file is refused unless the model may write there.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"
@@ -49,7 +49,10 @@ static void put(struct text *t, const char *bytes, size_t n)
     t->p[t->n] = 0;
 }
 
-static void put_str(struct text *t, const char *s) { put(t, s, strlen(s)); }
+static void put_str(struct text *t, const char *s)
+{
+    put(t, s, strlen(s));
+}
 
 static TD_PRINTF(2, 3) void putf(struct text *t, const char *fmt, ...)
 {
@@ -102,29 +105,55 @@ static void put_element(struct text *t, const struct td_tensor *x, int64_t i)
     size_t len;
     const char *s;
     switch (x->dtype) {
-    case TD_FLOAT: put_float(t, TD_DATA(x, float)[i]); break;
-    case TD_DOUBLE: put_double(t, TD_DATA(x, double)[i]); break;
-    case TD_HALF: put_float(t, td_half_to_float(TD_DATA(x, td_half)[i])); break;
-    case TD_BFLOAT16: put_float(t, td_bf16_to_float(TD_DATA(x, td_bf16)[i])); break;
+    case TD_FLOAT:
+        put_float(t, TD_DATA(x, float)[i]);
+        break;
+    case TD_DOUBLE:
+        put_double(t, TD_DATA(x, double)[i]);
+        break;
+    case TD_HALF:
+        put_float(t, td_half_to_float(TD_DATA(x, td_half)[i]));
+        break;
+    case TD_BFLOAT16:
+        put_float(t, td_bf16_to_float(TD_DATA(x, td_bf16)[i]));
+        break;
     case TD_INT8:
-    case TD_QINT8: putf(t, "%d", TD_DATA(x, int8_t)[i]); break;
+    case TD_QINT8:
+        putf(t, "%d", TD_DATA(x, int8_t)[i]);
+        break;
     case TD_INT16:
-    case TD_QINT16: putf(t, "%d", TD_DATA(x, int16_t)[i]); break;
+    case TD_QINT16:
+        putf(t, "%d", TD_DATA(x, int16_t)[i]);
+        break;
     case TD_INT32:
-    case TD_QINT32: putf(t, "%d", TD_DATA(x, int32_t)[i]); break;
-    case TD_INT64: putf(t, "%lld", (long long)TD_DATA(x, int64_t)[i]); break;
+    case TD_QINT32:
+        putf(t, "%d", TD_DATA(x, int32_t)[i]);
+        break;
+    case TD_INT64:
+        putf(t, "%lld", (long long)TD_DATA(x, int64_t)[i]);
+        break;
     case TD_BOOL:
     case TD_QUINT8:
-    case TD_UINT8: putf(t, "%u", TD_DATA(x, uint8_t)[i]); break;
+    case TD_UINT8:
+        putf(t, "%u", TD_DATA(x, uint8_t)[i]);
+        break;
     case TD_QUINT16:
-    case TD_UINT16: putf(t, "%u", TD_DATA(x, uint16_t)[i]); break;
-    case TD_UINT32: putf(t, "%u", TD_DATA(x, uint32_t)[i]); break;
-    case TD_UINT64: putf(t, "%llu", (unsigned long long)TD_DATA(x, uint64_t)[i]); break;
+    case TD_UINT16:
+        putf(t, "%u", TD_DATA(x, uint16_t)[i]);
+        break;
+    case TD_UINT32:
+        putf(t, "%u", TD_DATA(x, uint32_t)[i]);
+        break;
+    case TD_UINT64:
+        putf(t, "%llu", (unsigned long long)TD_DATA(x, uint64_t)[i]);
+        break;
     case TD_STRING:
         s = td_tensor_str(x, i, &len);
         put_escaped(t, s, len);
         break;
-    default: put_str(t, "?"); break;
+    default:
+        put_str(t, "?");
+        break;
     }
 }
 
@@ -152,8 +181,8 @@ static void put_axis(struct text *t, const struct td_tensor *x, int axis, int64_
 
 static bool has_axes(const struct td_tensor *x)
 {
-    return x->shape.rank > 0 && x->dtype != TD_COMPLEX64 && x->dtype != TD_COMPLEX128 && x->dtype != TD_VARIANT &&
-           x->dtype != TD_RESOURCE;
+    return x->shape.rank > 0 && x->dtype != TD_COMPLEX64 && x->dtype != TD_COMPLEX128 &&
+           x->dtype != TD_VARIANT && x->dtype != TD_RESOURCE;
 }
 
 static void put_tensor(struct text *t, const struct td_tensor *x, int64_t summarize)
@@ -174,8 +203,8 @@ static void put_tensor(struct text *t, const struct td_tensor *x, int64_t summar
 
 static enum td_code assert_infer(struct td_infer *c, struct td_err *err)
 {
-    TD_FAIL_IF(c->in[0].rank > 0, err, INVALID_ARGUMENT, "%s: In[0] should be a scalar: %s", TD_NODE_STR(c->node),
-               TD_SHAPE_STR(&c->in[0]));
+    TD_FAIL_IF(c->in[0].rank > 0, err, INVALID_ARGUMENT, "%s: In[0] should be a scalar: %s",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
     return TD_OK;
 }
 
@@ -200,7 +229,9 @@ static enum td_code assert_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ CheckNumerics */
 
-struct found { bool nan, plus, minus; };
+struct found {
+    bool nan, plus, minus;
+};
 
 static void note(struct found *f, double v)
 {
@@ -215,10 +246,18 @@ static struct found find_bad(const struct td_tensor *x)
     int64_t n = td_tensor_count(x);
     for (int64_t i = 0; i < n; i++) {
         switch (x->dtype) {
-        case TD_FLOAT: note(&f, (double)TD_DATA(x, float)[i]); break;
-        case TD_DOUBLE: note(&f, TD_DATA(x, double)[i]); break;
-        case TD_HALF: note(&f, (double)td_half_to_float(TD_DATA(x, td_half)[i])); break;
-        default: note(&f, (double)td_bf16_to_float(TD_DATA(x, td_bf16)[i])); break;
+        case TD_FLOAT:
+            note(&f, (double)TD_DATA(x, float)[i]);
+            break;
+        case TD_DOUBLE:
+            note(&f, TD_DATA(x, double)[i]);
+            break;
+        case TD_HALF:
+            note(&f, (double)td_half_to_float(TD_DATA(x, td_half)[i]));
+            break;
+        default:
+            note(&f, (double)td_bf16_to_float(TD_DATA(x, td_bf16)[i]));
+            break;
         }
     }
     return f;
@@ -257,11 +296,14 @@ static enum td_code check_numerics(struct td_call *c, bool signs, struct td_err 
     } else if (f.minus) {
         what = f.nan ? "-Inf and NaN" : "-Inf";
     }
-    TD_FAIL(err, INVALID_ARGUMENT, "%s : Tensor had %s values\n\t [[%s]]", td_attr_str(c->node, "message"), what,
-            TD_NODE_STR(c->node));
+    TD_FAIL(err, INVALID_ARGUMENT, "%s : Tensor had %s values\n\t [[%s]]", td_attr_str(c->node, "message"),
+            what, TD_NODE_STR(c->node));
 }
 
-static enum td_code check_numerics_run(struct td_call *c, struct td_err *err) { return check_numerics(c, false, err); }
+static enum td_code check_numerics_run(struct td_call *c, struct td_err *err)
+{
+    return check_numerics(c, false, err);
+}
 static enum td_code check_numerics_v2_run(struct td_call *c, struct td_err *err)
 {
     return check_numerics(c, true, err);
@@ -269,7 +311,9 @@ static enum td_code check_numerics_v2_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ printing */
 
-struct print_state { int64_t printed; };
+struct print_state {
+    int64_t printed;
+};
 
 static enum td_code may_print(struct td_call *c, bool *may, struct td_err *err)
 {
@@ -310,9 +354,13 @@ static enum td_code print_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code print_v2_infer(struct td_infer *c, struct td_err *err) { return td_infer_rank(c, 0, 0, err); }
+static enum td_code print_v2_infer(struct td_infer *c, struct td_err *err)
+{
+    return td_infer_rank(c, 0, 0, err);
+}
 
-static enum td_code print_to_file(struct td_call *c, const char *path, const struct text *t, struct td_err *err)
+static enum td_code print_to_file(struct td_call *c, const char *path, const struct text *t,
+                                  struct td_err *err)
 {
     char file[4096];
     TD_TRY(td_file_path(c, path, strlen(path), true, file, sizeof file, err));
@@ -344,7 +392,8 @@ static enum td_code print_v2_run(struct td_call *c, struct td_err *err)
     } else if (strncmp(stream, "file://", 7) == 0) {
         rc = print_to_file(c, stream + 7, &t, err);
     } else {
-        rc = td_fail(err, TD_INVALID_ARGUMENT, "%s: Unknown output stream: %s, want stdout, stderr, log(...), file://",
+        rc = td_fail(err, TD_INVALID_ARGUMENT,
+                     "%s: Unknown output stream: %s, want stdout, stderr, log(...), file://",
                      TD_NODE_STR(c->node), stream);
     }
     td_free(t.p);

@@ -4,11 +4,11 @@
  *   ReadVariableOp           -> a counted snapshot of its value; nothing is copied
  *   Assign*                  -> replaces the value, or changes it in place when nobody else holds its bytes
  *
- * Invariant: a variable's value fits its declared shape; reads rely on that for their inferred shape, so assignments
- * are checked here even where the graph asks for no check.
+ * Invariant: a variable's value fits its declared shape; reads rely on that for their inferred shape, so
+ * assignments are checked here even where the graph asks for no check.
  *
- * A destroyed variable is an uninitialised one: handles are made once, when the plan is compiled, and stay valid.
- * Sparse and sliced updates are in variable_scatter.c, optimizer steps in optimizer.c.
+ * A destroyed variable is an uninitialised one: handles are made once, when the plan is compiled, and stay
+ * valid. Sparse and sliced updates are in variable_scatter.c, optimizer steps in optimizer.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"
@@ -62,7 +62,8 @@ static enum td_code find_variable(struct td_call *c, int i, const char *containe
 static enum td_code var_handle_run(struct td_call *c, struct td_err *err)
 {
     const struct td_node *n = c->node;
-    struct variable_arg arg = {td_attr_str(n, "shared_name"), td_attr_type(n, "dtype"), td_attr_shape(n, "shape")};
+    struct variable_arg arg = {td_attr_str(n, "shared_name"), td_attr_type(n, "dtype"),
+                               td_attr_shape(n, "shape")};
     return find_variable(c, 0, td_attr_str(n, "container"), arg, err);
 }
 
@@ -84,9 +85,10 @@ static enum td_code var_handles_run(struct td_call *c, struct td_err *err)
     const struct td_bytes *names = td_attr_strs(c->node, "shared_names", &n_names);
     const enum td_dtype *types = td_attr_types(c->node, "dtypes", &n_types);
     const struct td_shape *shapes = td_attr_shapes(c->node, "shapes", &n_shapes);
-    TD_FAIL_IF(n_containers != c->n_out || n_names != c->n_out || n_types != c->n_out || n_shapes != c->n_out, err,
-               INVALID_ARGUMENT, "%s: %d containers, %d names, %d dtypes, %d shapes, want N = %d of each",
-               TD_NODE_STR(c->node), n_containers, n_names, n_types, n_shapes, c->n_out);
+    TD_FAIL_IF(n_containers != c->n_out || n_names != c->n_out || n_types != c->n_out || n_shapes != c->n_out,
+               err, INVALID_ARGUMENT,
+               "%s: %d containers, %d names, %d dtypes, %d shapes, want N = %d of each", TD_NODE_STR(c->node),
+               n_containers, n_names, n_types, n_shapes, c->n_out);
     for (int i = 0; i < c->n_out; i++) {
         struct variable_arg arg = {names[i].p, types[i], &shapes[i]};
         TD_TRY(find_variable(c, i, containers[i].p, arg, err));
@@ -123,8 +125,8 @@ static enum td_code check_dtype(const struct td_call *c, const struct td_variabl
                                 const char *verb, struct td_err *err)
 {
     TD_FAIL_IF(v->dtype != want, err, INVALID_ARGUMENT,
-               "%s: Trying to %s variable '%s' with wrong dtype. Expected %s got %s", TD_NODE_STR(c->node), verb,
-               v->name, td_dtype_name(want), td_dtype_name(v->dtype));
+               "%s: Trying to %s variable '%s' with wrong dtype. Expected %s got %s", TD_NODE_STR(c->node),
+               verb, v->name, td_dtype_name(want), td_dtype_name(v->dtype));
     return TD_OK;
 }
 
@@ -139,8 +141,8 @@ static enum td_code read_one(struct td_call *c, int i, struct td_err *err)
         char text[TD_SHAPE_TEXT];
         td_shape_text(&t.shape, text);
         td_tensor_clear(&t);
-        TD_FAIL(err, FAILED_PRECONDITION, "%s: variable '%s' holds shape %s, declared as %s", TD_NODE_STR(c->node),
-                v->name, text, TD_SHAPE_STR(&v->shape));
+        TD_FAIL(err, FAILED_PRECONDITION, "%s: variable '%s' holds shape %s, declared as %s",
+                TD_NODE_STR(c->node), v->name, text, TD_SHAPE_STR(&v->shape));
     }
     td_out_move(c, i, &t);
     return TD_OK;
@@ -174,8 +176,8 @@ static enum td_code variable_shape_run(struct td_call *c, struct td_err *err)
     for (int i = 0; i < s.rank; i++) {
         if (out->dtype == TD_INT32) {
             TD_FAIL_IF(s.dim[i] > INT32_MAX, err, INVALID_ARGUMENT,
-                       "%s: dimension %d of variable '%s' is %lld, want one that fits int32", TD_NODE_STR(c->node), i,
-                       v->name, (long long)s.dim[i]);
+                       "%s: dimension %d of variable '%s' is %lld, want one that fits int32",
+                       TD_NODE_STR(c->node), i, v->name, (long long)s.dim[i]);
             TD_DATA(out, int32_t)[i] = (int32_t)s.dim[i];
         } else {
             TD_DATA(out, int64_t)[i] = s.dim[i];
@@ -217,7 +219,8 @@ static enum td_code assign_value(struct td_call *c, struct td_variable *v, struc
     struct td_tensor t;
     const struct td_shape *shape = &c->in[1]->shape;
     TD_FAIL_IF(!td_shape_compatible(&v->shape, shape), err, INVALID_ARGUMENT,
-               "%s: cannot assign to variable '%s': Shape mismatch. Assign requires shapes of both tensors to match: "
+               "%s: cannot assign to variable '%s': Shape mismatch. Assign requires shapes of both tensors "
+               "to match: "
                "variable %s, value %s",
                TD_NODE_STR(c->node), v->name, TD_SHAPE_STR(&v->shape), TD_SHAPE_STR(shape));
     TD_TRY(td_keep(c, 1, &t, err));
@@ -260,14 +263,14 @@ static enum td_code assign_ref_run(struct td_call *c, struct td_err *err)
 }
 
 /* One stamped loop a dtype and sign; integers wrap by going through their unsigned type. */
-#define STAMP(fn, ctype, expr)                                                                                        \
-    static void fn(void *dst, const void *src, int64_t n)                                                            \
-    {                                                                                                                 \
-        ctype *d = dst;                                                                                               \
-        const ctype *s = src;                                                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                             \
-            d[i] = (expr);                                                                                            \
-        }                                                                                                             \
+#define STAMP(fn, ctype, expr)                                                                               \
+    static void fn(void *dst, const void *src, int64_t n)                                                    \
+    {                                                                                                        \
+        ctype *d = dst;                                                                                      \
+        const ctype *s = src;                                                                                \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            d[i] = (expr);                                                                                   \
+        }                                                                                                    \
     }
 STAMP(add_f32, float, d[i] + s[i])
 STAMP(sub_f32, float, d[i] - s[i])
@@ -288,13 +291,19 @@ STAMP(sub_bf16, td_bf16, td_float_to_bf16(td_bf16_to_float(d[i]) - td_bf16_to_fl
 
 typedef void update_fn(void *dst, const void *src, int64_t n);
 /* Complex numbers are pairs of reals (width 2); signed integers add as unsigned ones. */
-struct update { enum td_dtype dtype; update_fn *add, *sub; int width; };
+struct update {
+    enum td_dtype dtype;
+    update_fn *add, *sub;
+    int width;
+};
 static const struct update updates[] = {
-    {TD_FLOAT, add_f32, sub_f32, 1},      {TD_DOUBLE, add_f64, sub_f64, 1},     {TD_COMPLEX64, add_f32, sub_f32, 2},
-    {TD_COMPLEX128, add_f64, sub_f64, 2}, {TD_HALF, add_f16, sub_f16, 1},       {TD_BFLOAT16, add_bf16, sub_bf16, 1},
-    {TD_INT8, add_u8, sub_u8, 1},         {TD_UINT8, add_u8, sub_u8, 1},        {TD_INT16, add_u16, sub_u16, 1},
-    {TD_UINT16, add_u16, sub_u16, 1},     {TD_INT32, add_u32, sub_u32, 1},      {TD_UINT32, add_u32, sub_u32, 1},
-    {TD_INT64, add_u64, sub_u64, 1},      {TD_UINT64, add_u64, sub_u64, 1},
+    {TD_FLOAT, add_f32, sub_f32, 1},     {TD_DOUBLE, add_f64, sub_f64, 1},
+    {TD_COMPLEX64, add_f32, sub_f32, 2}, {TD_COMPLEX128, add_f64, sub_f64, 2},
+    {TD_HALF, add_f16, sub_f16, 1},      {TD_BFLOAT16, add_bf16, sub_bf16, 1},
+    {TD_INT8, add_u8, sub_u8, 1},        {TD_UINT8, add_u8, sub_u8, 1},
+    {TD_INT16, add_u16, sub_u16, 1},     {TD_UINT16, add_u16, sub_u16, 1},
+    {TD_INT32, add_u32, sub_u32, 1},     {TD_UINT32, add_u32, sub_u32, 1},
+    {TD_INT64, add_u64, sub_u64, 1},     {TD_UINT64, add_u64, sub_u64, 1},
 };
 
 static enum td_code update_variable(struct td_call *c, bool sub, struct td_variable **out, struct td_err *err)
@@ -307,7 +316,8 @@ static enum td_code update_variable(struct td_call *c, bool sub, struct td_varia
     for (size_t i = 0; i < sizeof updates / sizeof *updates; i++) {
         u = updates[i].dtype == x->dtype ? &updates[i] : u;
     }
-    TD_FAIL_IF(!u, err, UNIMPLEMENTED, "%s: no addition for dtype %s", TD_NODE_STR(c->node), td_dtype_name(x->dtype));
+    TD_FAIL_IF(!u, err, UNIMPLEMENTED, "%s: no addition for dtype %s", TD_NODE_STR(c->node),
+               td_dtype_name(x->dtype));
     TD_TRY(td_variable_edit(v, err));
     bool same = td_shape_equal(&v->value.shape, &x->shape);
     struct td_shape held = v->value.shape;
@@ -370,7 +380,8 @@ static enum td_code count_up_to_run(struct td_call *c, struct td_err *err)
     }
     td_variable_done(v);
     TD_FAIL_IF(!is_scalar, err, INVALID_ARGUMENT, "%s: input is not a scalar", TD_NODE_STR(c->node));
-    TD_FAIL_IF(now >= limit, err, OUT_OF_RANGE, "%s: Reached limit of %lld", TD_NODE_STR(c->node), (long long)limit);
+    TD_FAIL_IF(now >= limit, err, OUT_OF_RANGE, "%s: Reached limit of %lld", TD_NODE_STR(c->node),
+               (long long)limit);
     return TD_OK;
 }
 
@@ -448,7 +459,10 @@ struct mutex_lock {
     atomic_bool consumed;
 };
 
-static void mutex_destroy(struct td_obj *o) { td_free(o); }
+static void mutex_destroy(struct td_obj *o)
+{
+    td_free(o);
+}
 static const struct td_obj_type mutex_type = {"Mutex", mutex_destroy};
 
 static void lock_release(struct mutex_lock *l)
@@ -518,8 +532,8 @@ static enum td_code mutex_lock_run(struct td_call *c, struct td_err *err)
 static enum td_code consume_lock_run(struct td_call *c, struct td_err *err)
 {
     const struct td_tensor *t = c->in[0];
-    TD_FAIL_IF(td_tensor_count(t) != 1 || !td_tensor_obj(t, 0) || td_tensor_obj(t, 0)->type != &lock_type, err,
-               INVALID_ARGUMENT, "%s: mutex_lock is not a lock made by MutexLock", TD_NODE_STR(c->node));
+    TD_FAIL_IF(td_tensor_count(t) != 1 || !td_tensor_obj(t, 0) || td_tensor_obj(t, 0)->type != &lock_type,
+               err, INVALID_ARGUMENT, "%s: mutex_lock is not a lock made by MutexLock", TD_NODE_STR(c->node));
     lock_release((struct mutex_lock *)td_tensor_obj(t, 0));
     return TD_OK;
 }
@@ -527,12 +541,19 @@ static enum td_code consume_lock_run(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ the table */
 
 #define ASSIGN_SET (TD_SET_ALL)
-#define REF_TYPES {"T", TD_SET_NUMBERS}
-#define VAR_TYPES {"dtype", TD_SET_NUMBERS}
+#define REF_TYPES                                                                                            \
+    {                                                                                                        \
+        "T", TD_SET_NUMBERS                                                                                  \
+    }
+#define VAR_TYPES                                                                                            \
+    {                                                                                                        \
+        "dtype", TD_SET_NUMBERS                                                                              \
+    }
 
 const struct td_op td_ops_state[] = {
     {.name = "VarHandleOp",
-     .sig = "() -> (resource:resource) {container:string=''; shared_name:string=''; debug_name:string=''; dtype:type; "
+     .sig = "() -> (resource:resource) {container:string=''; shared_name:string=''; debug_name:string=''; "
+            "dtype:type; "
             "shape:shape; allowed_devices:list(string)=[]}",
      .flags = TD_OP_STATEFUL | TD_OP_HANDLE,
      .infer = td_infer_scalar,
@@ -598,7 +619,8 @@ const struct td_op td_ops_state[] = {
      .flags = TD_OP_STATEFUL,
      .kernels = TD_KERNEL("variable.cpu", nothing_run)},
     {.name = "Assign",
-     .sig = "(ref:Ref(T), value:T) -> (output_ref:Ref(T)) {T:type; validate_shape:bool=true; use_locking:bool=true}",
+     .sig = "(ref:Ref(T), value:T) -> (output_ref:Ref(T)) {T:type; validate_shape:bool=true; "
+            "use_locking:bool=true}",
      .flags = TD_OP_NO_FOLD | TD_OP_KEEPS,
      .kernels = TD_KERNEL("variable_assign.cpu", assign_ref_run, {"T", ASSIGN_SET})},
     {.name = "AssignAdd",
