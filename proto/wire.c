@@ -1,7 +1,7 @@
 /* proto/wire.c - see wire.h.
  *
- * Invariant: seg/at of a reader with left > 0 lie on a readable byte or at the end of a block that another follows;
- * step() moves over ends of blocks before a byte is looked at.
+ * Invariant: seg/at of a reader with left > 0 lie on a readable byte or at the end of a block that another
+ * follows; step() moves over ends of blocks before a byte is looked at.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire.h"
@@ -10,7 +10,8 @@
 
 #include "core/mem.h"
 
-/* Groups are obsolete, but a message may still carry unknown ones; deeper nesting than protobuf's own limit is refused. */
+/* Groups are obsolete, but a message may still carry unknown ones; deeper nesting than protobuf's own limit
+ * is refused. */
 #define MAX_GROUP_DEPTH 100
 
 void td_wire_init(struct td_wire *w, const struct td_seg *seg, size_t n_seg)
@@ -110,7 +111,8 @@ enum td_code td_wire_next(struct td_wire *w, struct td_field *f, struct td_err *
         if (ok && (type == 3 || type == 4)) {
             depth += type == 3 ? 1 : -1;
             TD_FAIL_IF(depth < 0 || depth > MAX_GROUP_DEPTH, err, INVALID_ARGUMENT,
-                       "reading a message: group of field %u is not balanced or too deep", (unsigned)(tag >> 3));
+                       "reading a message: group of field %u is not balanced or too deep",
+                       (unsigned)(tag >> 3));
             continue;
         }
         f->number = ok ? (uint32_t)(tag >> 3) : 0;
@@ -233,9 +235,11 @@ enum td_code td_wire_tensor(struct td_wire w, uint64_t max_bytes, struct td_tens
     TD_TRY(read_head(w, &h, err));
     int64_t n = h.odd ? -1 : td_shape_count(&h.shape);
     size_t bytes = 0;
-    /* bool needs its bytes looked at; whatever is wrong or unusual is left to the full reader and its error texts */
+    /* bool needs its bytes looked at; whatever is wrong or unusual is left to the full reader and its error
+     * texts */
     bool plain = n > 0 && td_dtype_in(h.dtype, TD_SET_PLAIN & ~TD_BIT(TD_BOOL)) &&
-                 td_size_mul((size_t)n, td_dtype_size(h.dtype), &bytes) && bytes == h.content.left && bytes <= max_bytes;
+                 td_size_mul((size_t)n, td_dtype_size(h.dtype), &bytes) && bytes == h.content.left &&
+                 bytes <= max_bytes;
     if (plain) {
         TD_TRY(td_tensor_new(out, h.dtype, &h.shape, err));
         td_wire_copy(h.content, out->data);

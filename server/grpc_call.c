@@ -1,0 +1,331 @@
+/* server/grpc_call.c - one unary call, from arrival to the last event about it.
+ *
+ *   step_arrived   a message is there: the next call is listened for; then, by the method's kind,
+ *                    QUERY    handle
+ *                    INFER    handle, or into the queue while all handlers are busy
+ *                    MANAGE   handle on a new thread
+ *   handle         the handler runs; answer starts the last operations
+ *   step_closed    the call is over, or the client has gone: then the handler's stop word is set
+ *   step_answered  the answer has left
+ * A call is freed with the later one of its last two events. A QUERY cannot be cancelled, so both are one.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <grpc/support/alloc.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/mem.h"
+#include "server/grpc_impl.h"
+
+#define MAX_SLOW 16      /* threads of managing calls */
+#define MAX_QUEUED 16384 /* inference calls that wait: far beyond what a client would wait for */
+
+struct td_grpc_call {
+    struct td_rpc rpc; /* first: a handler's td_rpc is the call */
+    struct td_grpc *g;
+    int method; /* row of td_rpc_methods */
+    struct td_event arrived, closed, answered;
+    grpc_call *call;
+    gpr_timespec deadline;
+    grpc_metadata_array metadata;
+    struct td_payload payload;
+    int cancelled;             /* written by gRPC when the call closes */
+    atomic_int pending;        /* events still to come */
+    struct td_grpc_call *next; /* in the queue */
+    pthread_mutex_t mu;        /* guards gone and stop */
+    bool gone;
+    td_stop *stop;
+};
+
+static void free_call(struct td_grpc_call *c)
+{
+    td_payload_close(&c->payload);
+    grpc_metadata_array_destroy(&c->metadata);
+    if (c->call != NULL) {
+        grpc_call_unref(c->call);
+    }
+    pthread_mutex_destroy(&c->mu);
+    td_free(c->rpc.reply.p);
+    td_free(c);
+}
+
+static void event_done(struct td_grpc_call *c)
+{
+    if (atomic_fetch_sub(&c->pending, 1) == 1) {
+        free_call(c);
+    }
+}
+
+static void step_answered(void *owner, bool ok)
+{
+    (void)ok;
+    event_done(owner);
+}
+
+static void step_closed(void *owner, bool ok)
+{
+    struct td_grpc_call *c = owner;
+    if (ok && c->cancelled) {
+        pthread_mutex_lock(&c->mu);
+        c->gone = true;
+        if (c->stop != NULL) {
+            atomic_store(c->stop, TD_CANCELLED);
+        }
+        pthread_mutex_unlock(&c->mu);
+    }
+    event_done(c);
+}
+
+void td_rpc_watch(struct td_rpc *r, td_stop *stop)
+{
+    struct td_grpc_call *c = (struct td_grpc_call *)r;
+    pthread_mutex_lock(&c->mu);
+    c->stop = stop;
+    if (stop != NULL && c->gone) {
+        atomic_store(stop, TD_CANCELLED);
+    }
+    pthread_mutex_unlock(&c->mu);
+}
+
+void td_rpc_drop_input(struct td_rpc *r)
+{
+    r->in = (struct td_wire){0};
+    td_payload_close(&((struct td_grpc_call *)r)->payload);
+}
+
+/* Starts the operations that end the call; the events left in c->pending are all that still touch it. */
+static void answer(struct td_grpc_call *c, const struct td_err *err)
+{
+    grpc_slice text = td_grpc_status_text(err);
+    grpc_byte_buffer *message = err->code ? NULL : td_grpc_message(&c->rpc.reply);
+    grpc_op ops[4] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}};
+    size_t n = 1;
+    if (message != NULL) {
+        ops[n++] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message};
+    }
+    ops[n++] = (grpc_op){.op = GRPC_OP_SEND_STATUS_FROM_SERVER,
+                         .data.send_status_from_server = {.status = (grpc_status_code)err->code,
+                                                          .status_details = err->code ? &text : NULL}};
+    if (td_rpc_methods[c->method].kind == TD_RPC_QUERY) {
+        ops[n++] = (grpc_op){.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
+                             .data.recv_close_on_server.cancelled = &c->cancelled};
+    }
+    bool started = grpc_call_start_batch(c->call, ops, n, &c->answered, NULL) == GRPC_CALL_OK;
+    grpc_byte_buffer_destroy(message); /* the operation holds its own references */
+    grpc_slice_unref(text);
+    if (!started) {
+        event_done(c);
+    }
+}
+
+static void handle(struct td_grpc_call *c)
+{
+    struct td_err err = {0};
+    c->rpc.deadline_ns = td_grpc_deadline_ns(c->deadline);
+    enum td_code rc = td_payload_open(&c->payload, &c->rpc.in, &err);
+    if (rc == TD_OK) {
+        rc = td_rpc_methods[c->method].fn(&c->rpc, &err);
+    }
+    err.code = rc;
+    td_payload_close(&c->payload);
+    answer(c, &err);
+}
+
+/* Runs c, and then whatever waits in the queue: the slot passes from call to call. */
+static void infer(struct td_grpc_call *c)
+{
+    struct td_grpc *g = c->g;
+    struct td_err full = {0};
+    pthread_mutex_lock(&g->mu);
+    bool run = g->running < g->max_running;
+    if (run) {
+        g->running++;
+    } else if (g->queued < MAX_QUEUED) {
+        g->queued++;
+        *g->queue_end = c;
+        g->queue_end = &c->next;
+    } else {
+        (void)td_fail(&full, TD_RESOURCE_EXHAUSTED, "the request queue is full: %d requests wait", g->queued);
+    }
+    pthread_mutex_unlock(&g->mu);
+    if (full.code) {
+        answer(c, &full);
+    }
+    while (run) {
+        handle(c);
+        pthread_mutex_lock(&g->mu);
+        c = g->queue;
+        run = c != NULL;
+        if (run) {
+            g->queued--;
+            g->queue = c->next;
+            g->queue_end = g->queue != NULL ? g->queue_end : &g->queue;
+        } else {
+            g->running--;
+        }
+        pthread_mutex_unlock(&g->mu);
+    }
+}
+
+static void slow_done(struct td_grpc *g)
+{
+    pthread_mutex_lock(&g->mu);
+    g->slow--;
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->mu);
+}
+
+static void *slow_main(void *arg)
+{
+    struct td_grpc_call *c = arg;
+    struct td_grpc *g = c->g; /* c may be gone when handle returns */
+    handle(c);
+    slow_done(g);
+    return NULL;
+}
+
+static void manage(struct td_grpc_call *c)
+{
+    struct td_grpc *g = c->g;
+    pthread_mutex_lock(&g->mu);
+    bool ok = g->slow < MAX_SLOW;
+    g->slow += ok;
+    pthread_mutex_unlock(&g->mu);
+    pthread_t thread;
+    bool started = ok && pthread_create(&thread, NULL, slow_main, c) == 0;
+    if (started) {
+        pthread_detach(thread);
+        return;
+    }
+    if (ok) {
+        slow_done(g);
+    }
+    struct td_err err = {0};
+    (void)td_fail(&err, TD_RESOURCE_EXHAUSTED, "%s: more than %d such calls at once",
+                  td_rpc_methods[c->method].path, MAX_SLOW);
+    answer(c, &err);
+}
+
+static void step_arrived(void *owner, bool ok)
+{
+    struct td_grpc_call *c = owner;
+    if (!ok) { /* the server is stopping */
+        c->call = NULL;
+        free_call(c);
+        return;
+    }
+    td_call_listen(c->g, c->method);
+    enum td_rpc_kind kind = td_rpc_methods[c->method].kind;
+    atomic_store(&c->pending, kind == TD_RPC_QUERY ? 1 : 2);
+    if (kind != TD_RPC_QUERY) {
+        grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
+                      .data.recv_close_on_server.cancelled = &c->cancelled};
+        if (grpc_call_start_batch(c->call, &op, 1, &c->closed, NULL) != GRPC_CALL_OK) {
+            event_done(c);
+        }
+    }
+    if (kind == TD_RPC_INFER) {
+        infer(c);
+    } else if (kind == TD_RPC_MANAGE) {
+        manage(c);
+    } else {
+        handle(c);
+    }
+}
+
+void td_call_listen(struct td_grpc *g, int method)
+{
+    struct td_grpc_call *c = td_calloc(1, sizeof *c);
+    if (c == NULL) {
+        return; /* out of memory: other calls of the method still listen */
+    }
+    c->rpc.registry = g->registry;
+    c->rpc.opts = &g->opts;
+    c->g = g;
+    c->method = method;
+    c->arrived = (struct td_event){step_arrived, c};
+    c->closed = (struct td_event){step_closed, c};
+    c->answered = (struct td_event){step_answered, c};
+    pthread_mutex_init(&c->mu, NULL);
+    grpc_metadata_array_init(&c->metadata);
+    if (grpc_server_request_registered_call(g->server, g->registered[method], &c->call, &c->deadline,
+                                            &c->metadata, &c->payload.buffer, g->cq, g->cq,
+                                            &c->arrived) != GRPC_CALL_OK) {
+        c->call = NULL;
+        free_call(c);
+    }
+}
+
+/* ---- messages ---- */
+
+enum td_code td_payload_open(struct td_payload *p, struct td_wire *in, struct td_err *err)
+{
+    *in = (struct td_wire){0};
+    TD_FAIL_IF(p->buffer == NULL, err, INVALID_ARGUMENT, "the call carries no message");
+    p->seg = p->few;
+    p->n_seg = 0;
+    TD_FAIL_IF(!grpc_byte_buffer_reader_init(&p->reader, p->buffer), err, INVALID_ARGUMENT,
+               "the message cannot be decompressed");
+    p->reading = true;
+    size_t cap = sizeof p->few / sizeof p->few[0];
+    grpc_slice *slice;
+    while (grpc_byte_buffer_reader_peek(&p->reader, &slice)) {
+        if (p->n_seg == cap) {
+            struct td_seg *more = td_realloc(p->seg == p->few ? NULL : p->seg, 4 * cap, sizeof *more);
+            if (more == NULL) {
+                return td_no_memory(err, 4 * cap * sizeof *more, "a request");
+            }
+            if (p->seg == p->few) {
+                memcpy(more, p->few, sizeof p->few);
+            }
+            p->seg = more;
+            cap *= 4;
+        }
+        p->seg[p->n_seg++] = (struct td_seg){GRPC_SLICE_START_PTR(*slice), GRPC_SLICE_LENGTH(*slice)};
+    }
+    td_wire_init(in, p->seg, p->n_seg);
+    return TD_OK;
+}
+
+void td_payload_close(struct td_payload *p)
+{
+    if (p->reading) {
+        grpc_byte_buffer_reader_destroy(&p->reader);
+    }
+    if (p->seg != p->few) {
+        td_free(p->seg);
+    }
+    if (p->buffer != NULL) {
+        grpc_byte_buffer_destroy(p->buffer);
+    }
+    *p = (struct td_payload){0};
+}
+
+grpc_byte_buffer *td_grpc_message(struct td_sink *takes)
+{
+    grpc_slice slice = takes->n > 0 ? grpc_slice_new(takes->p, takes->n, td_free) : grpc_empty_slice();
+    if (takes->n == 0) {
+        td_free(takes->p);
+    }
+    *takes = (struct td_sink){0};
+    grpc_byte_buffer *b = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice_unref(slice);
+    return b;
+}
+
+grpc_slice td_grpc_status_text(const struct td_err *err)
+{
+    return err->code ? grpc_slice_from_copied_string(err->msg) : grpc_empty_slice();
+}
+
+int64_t td_grpc_deadline_ns(gpr_timespec deadline)
+{
+    if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) {
+        return 0;
+    }
+    gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + left.tv_sec * 1000000000 + left.tv_nsec;
+    return at > 0 ? at : 1; /* 0 would mean none */
+}

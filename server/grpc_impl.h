@@ -1,0 +1,72 @@
+/* server/grpc_impl.h - what the files of the gRPC transport share: the server, and what a completion-queue
+ * tag is.
+ *
+ * Every tag is a struct td_event: when its operation completes, a polling thread calls step(owner, ok). A
+ * call is thus a small table of named steps, each starting the operations whose completion is the next step.
+ * Lock order: td_grpc_stream.mu or td_grpc_call.mu before td_grpc.mu.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_GRPC_IMPL_H
+#define TD_SERVER_GRPC_IMPL_H
+
+#include <grpc/byte_buffer.h>
+#include <grpc/byte_buffer_reader.h>
+#include <grpc/grpc.h>
+#include <pthread.h>
+
+#include "server/grpc_rpc.h"
+
+struct td_event {
+    void (*step)(void *owner, bool ok);
+    void *owner;
+};
+
+struct td_grpc_call;
+struct td_grpc_stream;
+
+struct td_grpc {
+    struct td_grpc_opts opts; /* strings copied */
+    struct td_registry *registry;
+    grpc_server *server;
+    grpc_completion_queue *cq;
+    void **registered; /* a handle for each row of td_rpc_methods */
+    pthread_t *pollers;
+    int n_pollers;
+    pthread_t ticker;
+    bool ticker_runs;
+    struct td_event down; /* the server has shut down */
+
+    pthread_mutex_t mu;     /* guards what follows; never held while a handler runs */
+    pthread_cond_t changed; /* is_down, slow or streams changed, or stopping was set */
+    bool stopping, is_down;
+    int running, max_running; /* handlers of inference calls */
+    int slow;                 /* threads of managing calls */
+    int queued;
+    struct td_grpc_call *queue, **queue_end; /* inference calls that wait, oldest first */
+    struct td_grpc_stream *streams;          /* open ones, doubly linked */
+};
+
+/* A message as it came, and the blocks of it that a handler reads. */
+struct td_payload {
+    grpc_byte_buffer *buffer;
+    grpc_byte_buffer_reader reader;
+    bool reading;
+    struct td_seg few[4], *seg; /* seg is few, or allocated where a message comes in more blocks */
+    size_t n_seg;
+};
+TD_MUST enum td_code td_payload_open(struct td_payload *p, struct td_wire *in, struct td_err *err);
+void td_payload_close(struct td_payload *p);
+
+/* Takes the sink's bytes. */
+grpc_byte_buffer *td_grpc_message(struct td_sink *takes);
+grpc_slice td_grpc_status_text(const struct td_err *err);
+int64_t td_grpc_deadline_ns(gpr_timespec deadline);
+
+/* Waits for the next call of a method; each arrival waits for the next one itself. */
+void td_call_listen(struct td_grpc *g, int method);
+void td_stream_listen(struct td_grpc *g, int method);
+/* The same for calls of methods that do not exist. */
+void td_unknown_listen(struct td_grpc *g);
+void *td_stream_ticker(void *grpc); /* thread: ticks streams, and ends them all when the server stops */
+
+#endif

@@ -1,0 +1,204 @@
+/* server/grpc_predict.c - PredictionService: Predict, Classify, Regress and MultiInference.
+ *
+ * Each handler decodes into a td_request, lets server/request.c or server/classify.c answer it, and encodes.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "core/mem.h"
+#include "server/classify.h"
+#include "server/grpc_rpc.h"
+
+td_rpc_fn td_rpc_predict, td_rpc_classify, td_rpc_regress, td_rpc_multi_inference;
+
+/* A body that works on a request made and dropped around it. */
+typedef enum td_code request_fn(struct td_rpc *r, struct td_request *q, struct td_err *err);
+
+static enum td_code with_request(struct td_rpc *r, request_fn *body, struct td_err *err)
+{
+    struct td_request q;
+    TD_TRY(td_request_init(&q, err));
+    q.deadline_ns = r->deadline_ns;
+    td_rpc_watch(r, &q.stop);
+    enum td_code rc = body(r, &q, err);
+    td_rpc_watch(r, NULL);
+    td_request_fini(&q);
+    return rc;
+}
+
+static enum td_code ask_for(struct td_request *q, const struct td_model_spec *spec, struct td_err *err)
+{
+    TD_FAIL_IF(!spec->present, err, INVALID_ARGUMENT, "Missing ModelSpec");
+    TD_FAIL_IF(!*spec->name, err, INVALID_ARGUMENT, "ModelSpec has no name specified.");
+    TD_FAIL_IF(spec->has_version && spec->version <= 0, err, NOT_FOUND,
+               "Servable not found for request: Specific(%s, %lld)", spec->name, (long long)spec->version);
+    q->model = spec->name;
+    q->version = spec->has_version ? spec->version : 0;
+    q->label = spec->label;
+    q->signature = spec->signature;
+    return TD_OK;
+}
+
+static enum td_code read_inputs(struct td_rpc *r, struct td_request *q, const struct td_predict_pb *p,
+                                struct td_err *err)
+{
+    q->in = td_arena_alloc(q->arena, (size_t)p->n_in + 1, sizeof *q->in);
+    if (q->in == NULL) {
+        return td_no_memory(err, (size_t)p->n_in * sizeof *q->in, "a request");
+    }
+    for (; q->n_in < p->n_in; q->n_in++) {
+        const struct td_named_wire *in = &p->in[q->n_in];
+        q->in[q->n_in].name = in->name;
+        if (td_wire_tensor(in->tensor, r->opts->max_request_bytes, &q->in[q->n_in].t, err)) {
+            return td_err_wrap(err, "tensor parsing error: %s", in->name);
+        }
+    }
+    td_rpc_drop_input(r);
+    return TD_OK;
+}
+
+static enum td_code predict(struct td_rpc *r, struct td_request *q, struct td_err *err)
+{
+    struct td_predict_pb p;
+    TD_TRY(td_predict_read(r->in, q->arena, &p, err));
+    TD_TRY(ask_for(q, &p.spec, err));
+    TD_TRY(td_request_resolve(q, r->registry, err));
+    TD_TRY(read_inputs(r, q, &p, err));
+    q->filter = p.filter;
+    q->n_filter = p.n_filter;
+    TD_TRY(td_request_run(q, r->registry, err));
+    const struct td_predict_answer answer = {
+        .out = q->out,
+        .n_out = q->n_out,
+        .name = q->model,
+        .signature = q->sig->key,
+        .version = td_servable_version(q->servable),
+        .as_content = r->opts->content_outputs,
+    };
+    return td_predict_write(&answer, &r->reply, err);
+}
+
+enum td_code td_rpc_predict(struct td_rpc *r, struct td_err *err)
+{
+    return with_request(r, predict, err);
+}
+
+static enum td_code score(struct td_rpc *r, struct td_request *q, enum td_task task, struct td_err *err)
+{
+    struct td_examples_pb p;
+    TD_TRY(td_examples_read(r->in, q->arena, &p, err));
+    TD_TRY(ask_for(q, &p.spec, err));
+    TD_TRY(td_classify_resolve(q, r->registry, task, err));
+    struct td_tensor examples = {0};
+    TD_TRY(td_input_read(p.input, r->opts->max_request_bytes, &examples, err));
+    td_rpc_drop_input(r);
+    struct td_scores scores;
+    TD_TRY(td_classify_run(q, r->registry, task, &examples, &scores, err));
+    r->reply.limit = INT32_MAX;
+    TD_TRY(td_scores_write(&r->reply, 1, &scores, err));
+    return td_model_spec_write(&r->reply, 2, q->model, q->sig->key, td_servable_version(q->servable), err);
+}
+
+static enum td_code classify(struct td_rpc *r, struct td_request *q, struct td_err *err)
+{
+    return score(r, q, TD_TASK_CLASSIFY, err);
+}
+
+enum td_code td_rpc_classify(struct td_rpc *r, struct td_err *err)
+{
+    return with_request(r, classify, err);
+}
+
+static enum td_code regress(struct td_rpc *r, struct td_request *q, struct td_err *err)
+{
+    return score(r, q, TD_TASK_REGRESS, err);
+}
+
+enum td_code td_rpc_regress(struct td_rpc *r, struct td_err *err)
+{
+    return with_request(r, regress, err);
+}
+
+/* ---- MultiInference: several signatures of one model on the same examples ---- */
+
+static const char *signature_or_default(const struct td_model_spec *spec)
+{
+    return *spec->signature ? spec->signature : "serving_default";
+}
+
+static enum td_code check_tasks(const struct td_multi_pb *p, struct td_err *err)
+{
+    TD_FAIL_IF(p->n_task == 0, err, INVALID_ARGUMENT, "ModelSpec has no name specified.");
+    for (int i = 0; i < p->n_task; i++) {
+        const struct td_task_pb *t = &p->task[i];
+        TD_FAIL_IF(!*t->spec.name, err, INVALID_ARGUMENT, "Found ModelSpec with an empty model name.");
+        TD_FAIL_IF(strcmp(t->spec.name, p->task[0].spec.name) != 0, err, INVALID_ARGUMENT,
+                   "All ModelSpecs in a MultiInferenceRequest must access the same model name.");
+        for (int k = 0; k < i; k++) {
+            const char *a = signature_or_default(&t->spec), *b = signature_or_default(&p->task[k].spec);
+            TD_FAIL_IF(strcmp(a, b) == 0, err, INVALID_ARGUMENT, "Duplicate evaluation of signature: %s", a);
+        }
+        TD_FAIL_IF(strcmp(t->method, "tensorflow/serving/classify") &&
+                       strcmp(t->method, "tensorflow/serving/regress"),
+                   err, UNIMPLEMENTED, "Unsupported signature method_name: %s", t->method);
+    }
+    return TD_OK;
+}
+
+static enum td_task task_of(const struct td_task_pb *t)
+{
+    return strcmp(t->method, "tensorflow/serving/classify") == 0 ? TD_TASK_CLASSIFY : TD_TASK_REGRESS;
+}
+
+/* InferenceResult { model_spec = 1, classification_result = 2 or regression_result = 3 } */
+static enum td_code run_task(struct td_rpc *r, struct td_request *q, enum td_task task,
+                             const struct td_tensor *examples, struct td_err *err)
+{
+    struct td_tensor mine;
+    struct td_scores scores;
+    td_tensor_ref(&mine, examples);
+    TD_TRY(td_classify_run(q, r->registry, task, &mine, &scores, err));
+    size_t result = td_put_mark(&r->reply);
+    TD_TRY(td_model_spec_write(&r->reply, 1, q->model, q->sig->key, td_servable_version(q->servable), err));
+    TD_TRY(td_scores_write(&r->reply, task == TD_TASK_CLASSIFY ? 2 : 3, &scores, err));
+    return td_put_end(&r->reply, 1, result, err);
+}
+
+/* Every task runs on the version that the first one found, in a request of its own. */
+static enum td_code run_tasks(struct td_rpc *r, struct td_request *first, const struct td_multi_pb *p,
+                              const struct td_tensor *examples, struct td_err *err)
+{
+    r->reply.limit = INT32_MAX;
+    enum td_code rc = run_task(r, first, task_of(&p->task[0]), examples, err);
+    for (int i = 1; rc == TD_OK && i < p->n_task; i++) {
+        struct td_request q;
+        TD_TRY(td_request_init(&q, err));
+        td_rpc_watch(r, &q.stop);
+        q.deadline_ns = r->deadline_ns;
+        rc = ask_for(&q, &p->task[i].spec, err);
+        q.servable = td_servable_ref(first->servable);
+        rc = rc ? rc : run_task(r, &q, task_of(&p->task[i]), examples, err);
+        td_rpc_watch(r, &first->stop);
+        td_request_fini(&q);
+    }
+    return rc;
+}
+
+static enum td_code multi_inference(struct td_rpc *r, struct td_request *q, struct td_err *err)
+{
+    struct td_multi_pb p;
+    TD_TRY(td_multi_read(r->in, q->arena, &p, err));
+    TD_TRY(check_tasks(&p, err));
+    TD_TRY(ask_for(q, &p.task[0].spec, err));
+    TD_TRY(td_classify_resolve(q, r->registry, task_of(&p.task[0]), err));
+    struct td_tensor examples = {0};
+    TD_TRY(td_input_read(p.input, r->opts->max_request_bytes, &examples, err));
+    enum td_code rc = run_tasks(r, q, &p, &examples, err);
+    td_tensor_clear(&examples);
+    return rc;
+}
+
+enum td_code td_rpc_multi_inference(struct td_rpc *r, struct td_err *err)
+{
+    return with_request(r, multi_inference, err);
+}

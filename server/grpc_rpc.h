@@ -1,0 +1,57 @@
+/* server/grpc_rpc.h - one gRPC call as its handler sees it: bytes of a message in, bytes of an answer out.
+ *
+ * A handler knows nothing of the transport. A unary one is called once, with TD_RPC_MESSAGE, and leaves its
+ * answer in r->reply. A handler of a stream is called for every message and for the other events below; each
+ * call may leave one answer (r->has_reply). Calls for one stream never overlap.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_GRPC_RPC_H
+#define TD_SERVER_GRPC_RPC_H
+
+#include "proto/wire.h"
+#include "server/grpc.h"
+
+enum td_rpc_event {
+    TD_RPC_MESSAGE, /* r->in is a message of the client */
+    TD_RPC_TICK,    /* some time has passed, and the handler had set r->ticks */
+    TD_RPC_END, /* the client will send no more messages; without r->ticks the stream ends after this event */
+    TD_RPC_GONE, /* the stream is over: free r->state */
+};
+
+struct td_rpc {
+    struct td_registry *registry;
+    const struct td_grpc_opts *opts;
+    enum td_rpc_event event;
+    struct td_wire in;
+    struct td_sink reply; /* taken by the transport */
+    int64_t deadline_ns;  /* CLOCK_MONOTONIC; 0 none */
+    /* of streams: */
+    bool has_reply;
+    bool ticks; /* call with TD_RPC_TICK from time to time, and keep the stream open */
+    bool done;  /* end the stream with OK after this answer */
+    void *state;
+};
+
+/* Failure ends the call with the code and text in err. */
+typedef enum td_code td_rpc_fn(struct td_rpc *r, struct td_err *err);
+
+enum td_rpc_kind {
+    TD_RPC_INFER,  /* computes: bounded in number, queued beyond that */
+    TD_RPC_QUERY,  /* answers at once from memory */
+    TD_RPC_MANAGE, /* may wait for files and loads */
+    TD_RPC_STREAM, /* streams in one or both directions; each event answers at once */
+};
+struct td_rpc_method {
+    const char *path;
+    enum td_rpc_kind kind;
+    td_rpc_fn *fn;
+};
+extern const struct td_rpc_method td_rpc_methods[];
+extern const int td_rpc_n_methods;
+
+/* Of unary calls. The transport sets *stop when the client goes away or the server stops, until told NULL. */
+void td_rpc_watch(struct td_rpc *r, td_stop *stop);
+/* Frees the bytes behind r->in, which the handler has decoded, before it computes. */
+void td_rpc_drop_input(struct td_rpc *r);
+
+#endif
