@@ -1,0 +1,183 @@
+/* kernels/summarize.c - tensors as text.
+ *
+ * Both forms walk the shape by recursion over its axes (at most TD_MAX_RANK deep). Floats are printed with %.6g
+ * (double %.15g) when that reads back equal, else with %.9g (%.17g).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/summarize.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static enum td_code put_double(struct td_strbuf *b, double v, struct td_err *err)
+{
+    char text[40];
+    if (isnan(v)) {
+        return td_strbuf_puts(b, "nan", err);
+    }
+    snprintf(text, sizeof(text), "%.15g", v);
+    if (strtod(text, NULL) != v) {
+        snprintf(text, sizeof(text), "%.17g", v);
+    }
+    return td_strbuf_puts(b, text, err);
+}
+
+static enum td_code put_float(struct td_strbuf *b, float v, struct td_err *err)
+{
+    char text[40];
+    if (isnan(v)) {
+        return td_strbuf_puts(b, "nan", err);
+    }
+    snprintf(text, sizeof(text), "%.6g", (double)v);
+    if (strtof(text, NULL) != v) {
+        snprintf(text, sizeof(text), "%.9g", (double)v);
+    }
+    return td_strbuf_puts(b, text, err);
+}
+
+enum td_code td_summarize_element(struct td_strbuf *b, const struct td_tensor *t, int64_t i, struct td_err *err)
+{
+    size_t n;
+    const char *s;
+    switch (t->dtype) {
+    case TD_FLOAT:
+        return put_float(b, TD_DATA(t, float)[i], err);
+    case TD_DOUBLE:
+        return put_double(b, TD_DATA(t, double)[i], err);
+    case TD_HALF:
+        return put_float(b, td_half_to_float(TD_DATA(t, td_half)[i]), err);
+    case TD_BFLOAT16:
+        return put_float(b, td_bf16_to_float(TD_DATA(t, td_bf16)[i]), err);
+    case TD_UINT64:
+        return td_strbuf_printf(b, err, "%" PRIu64, TD_DATA(t, uint64_t)[i]);
+    case TD_BOOL:
+        return td_strbuf_puts(b, TD_DATA(t, td_bool)[i] ? "1" : "0", err);
+    case TD_STRING:
+        s = td_tensor_str(t, i, &n);
+        return td_strbuf_put(b, s, n, err);
+    case TD_COMPLEX64:
+    case TD_COMPLEX128:
+    case TD_RESOURCE:
+    case TD_VARIANT:
+        return td_strbuf_puts(b, "?", err);
+    default:
+        return td_strbuf_printf(b, err, "%" PRId64, td_tensor_int(t, i));
+    }
+}
+
+/* C escapes; bytes from 0x80 up stay, so that UTF-8 survives. */
+static enum td_code put_quoted(struct td_strbuf *b, const char *s, size_t n, struct td_err *err)
+{
+    TD_TRY(td_strbuf_putc(b, '"', err));
+    for (size_t i = 0; i < n; i++) {
+        unsigned char ch = (unsigned char)s[i];
+        const char *esc = ch == '\n'   ? "\\n"
+                          : ch == '\r' ? "\\r"
+                          : ch == '\t' ? "\\t"
+                          : ch == '"'  ? "\\\""
+                          : ch == '\'' ? "\\'"
+                          : ch == '\\' ? "\\\\"
+                                       : NULL;
+        if (esc) {
+            TD_TRY(td_strbuf_puts(b, esc, err));
+        } else if (ch < 0x80 && !isprint(ch)) {
+            TD_TRY(td_strbuf_printf(b, err, "\\%03o", ch));
+        } else {
+            TD_TRY(td_strbuf_putc(b, s[i], err));
+        }
+    }
+    return td_strbuf_putc(b, '"', err);
+}
+
+static enum td_code put_v2(struct td_strbuf *b, const struct td_tensor *t, int64_t i, struct td_err *err)
+{
+    size_t n;
+    if (t->dtype != TD_STRING) {
+        return td_summarize_element(b, t, i, err);
+    }
+    const char *s = td_tensor_str(t, i, &n);
+    return put_quoted(b, s, n, err);
+}
+
+/* Between two items of axis `axis`: a space on the last axis, else line breaks and the indent of the brackets. */
+static enum td_code put_gap(struct td_strbuf *b, int axis, int rank, struct td_err *err)
+{
+    for (int i = axis; i < rank - 1; i++) {
+        TD_TRY(td_strbuf_putc(b, '\n', err));
+    }
+    for (int i = 0; i <= (axis == rank - 1 ? 0 : axis); i++) {
+        TD_TRY(td_strbuf_putc(b, ' ', err));
+    }
+    return TD_OK;
+}
+
+static enum td_code axis_v2(struct td_strbuf *b, const struct td_tensor *t, int axis, int64_t ends, int64_t at,
+                            struct td_err *err)
+{
+    int rank = t->shape.rank;
+    if (axis == rank) {
+        return put_v2(b, t, at, err);
+    }
+    int64_t n = t->shape.dim[axis], step = td_shape_range(&t->shape, axis + 1, rank);
+    int64_t tail = n - ends > ends ? n - ends : ends;
+    TD_TRY(td_strbuf_putc(b, '[', err));
+    for (int64_t i = 0; i < n; i++) {
+        if (i >= ends && i < tail) {
+            i = tail;
+            TD_TRY(put_gap(b, axis, rank, err));
+            TD_TRY(td_strbuf_puts(b, "...", err));
+        }
+        if (i >= n) {
+            break;
+        }
+        if (i > 0) {
+            TD_TRY(put_gap(b, axis, rank, err));
+        }
+        TD_TRY(axis_v2(b, t, axis + 1, ends, at + i * step, err));
+    }
+    return td_strbuf_putc(b, ']', err);
+}
+
+enum td_code td_summarize_v2(struct td_strbuf *b, const struct td_tensor *t, int64_t ends, struct td_err *err)
+{
+    int64_t n = td_tensor_count(t);
+    return axis_v2(b, t, 0, ends < 0 || ends > n ? n : ends, 0, err);
+}
+
+static enum td_code axis_v1(struct td_strbuf *b, const struct td_tensor *t, int axis, int64_t limit, int64_t *at,
+                            struct td_err *err)
+{
+    int rank = t->shape.rank;
+    for (int64_t i = 0; i < t->shape.dim[axis]; i++) {
+        if (*at >= limit) {
+            return TD_OK;
+        }
+        if (axis < rank - 1) {
+            TD_TRY(td_strbuf_putc(b, '[', err));
+            TD_TRY(axis_v1(b, t, axis + 1, limit, at, err));
+            TD_TRY(td_strbuf_putc(b, ']', err));
+        } else {
+            if (i > 0) {
+                TD_TRY(td_strbuf_putc(b, ' ', err));
+            }
+            TD_TRY(td_summarize_element(b, t, (*at)++, err));
+        }
+    }
+    return TD_OK;
+}
+
+enum td_code td_summarize_v1(struct td_strbuf *b, const struct td_tensor *t, int64_t max_entries, struct td_err *err)
+{
+    int64_t n = td_tensor_count(t), limit = max_entries < 0 || max_entries > n ? n : max_entries, at = 0;
+    if (t->shape.rank == 0) {
+        for (int64_t i = 0; i < limit; i++) {
+            TD_TRY(td_summarize_element(b, t, i, err));
+        }
+    } else {
+        TD_TRY(axis_v1(b, t, 0, limit, &at, err));
+    }
+    return limit < n ? td_strbuf_puts(b, "...", err) : TD_OK;
+}
