@@ -1,4 +1,5 @@
-/* tests/fuzz/run_files.c - runs a fuzz target over files and folders of files, where libFuzzer is not linked in.
+/* tests/fuzz/run_files.c - runs a fuzz target over files and folders of files, where libFuzzer is not linked
+ * in.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
