@@ -163,6 +163,7 @@ enum td_op_flags {
     TD_OP_EXIT = 1 << 15,
     TD_OP_NEXT = 1 << 16,
     TD_OP_LOOP_COND = 1 << 17,
+    TD_OP_SHAPE_ONLY = 1 << 18, /* outputs follow from the input shapes alone (Shape, Size, Rank): data may be NULL */
 };
 
 struct td_op {

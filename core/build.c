@@ -1,0 +1,468 @@
+/* core/build.c - from a loaded graph to the compiler's graph: cut at feeds, keep what is reachable, inline calls.
+ *
+ * Each graph or function body is instantiated once a call: an iterative walk orders the nodes it needs, then each is
+ * copied with its inputs mapped. A call node has no copy: its outputs map to the body's results. Ordering through
+ * a call: control edges into it become edges from one join node to the body's stateful nodes; control edges out of it come from
+ * a second join node behind the body's control results. Those results are roots: they run whether or not any output is used.
+ *
+ * Invariant: recursion here is as deep as calls nest (at most MAX_CALL_DEPTH), never as deep as a graph is long.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/ir.h"
+#include "core/mem.h"
+
+enum { MAX_CALL_DEPTH = 64, MAX_IR_NODES = 2000000 };
+
+const struct td_op td_op_feed = {.name = "_Feed", .flags = TD_OP_ARG};
+const struct td_op td_op_literal = {.name = "_Literal", .flags = TD_OP_CONST};
+const struct td_op td_op_join = {.name = "_Join"};
+
+/* What a node of the source graph became. */
+struct image {
+    struct td_node *node;    /* its copy; NULL for an inlined call */
+    struct td_value *outs;   /* results of an inlined call */
+    struct td_node *after;   /* what a control edge from it means; NULL: nothing to wait for */
+    bool done;
+};
+
+struct instance {            /* one graph or body being copied */
+    const struct td_graph *graph;
+    const struct td_function *function;
+    const struct td_value *args;     /* of a body: what its arguments are */
+    struct image *images;            /* by node id */
+    const char *path;                /* prefix of copied names: "call/" */
+    struct td_node *before;          /* join node that stateful nodes wait for; NULL */
+    int depth;
+};
+
+struct builder {
+    struct td_ir *ir;
+    const struct td_library *lib;
+    const struct td_callable_opts *opts;
+    bool inline_calls;
+    struct td_err *err;
+};
+
+static enum td_code short_of_memory(struct td_err *err)
+{
+    return td_no_memory(err, 0, "compiling a function (its graph may be too large)");
+}
+
+/* ------------------------------------------------------------------ nodes of the IR */
+
+static bool append(struct td_arena *a, struct td_node ***list, int *n, int *cap, struct td_node *node)
+{
+    if (*n == *cap) {
+        int bigger = *cap == 0 ? 64 : *cap * 2;
+        struct td_node **fresh = td_arena_alloc(a, (size_t)bigger, sizeof *fresh);
+        if (fresh == NULL) {
+            return false;
+        }
+        if (*n > 0) {
+            memcpy(fresh, *list, (size_t)*n * sizeof *fresh);
+        }
+        *list = fresh;
+        *cap = bigger;
+    }
+    (*list)[(*n)++] = node;
+    return true;
+}
+
+enum td_code td_ir_add(struct td_ir *ir, const struct td_node *like, const char *name, struct td_node **out,
+                       struct td_err *err)
+{
+    struct td_node *n = td_arena_alloc(ir->arena, 1, sizeof *n);
+    TD_FAIL_IF(ir->n_nodes >= MAX_IR_NODES, err, RESOURCE_EXHAUSTED, "function has more than %d nodes after inlining",
+               MAX_IR_NODES);
+    if (n == NULL || !append(ir->arena, &ir->nodes, &ir->n_nodes, &ir->cap_nodes, n)) {
+        return short_of_memory(err);
+    }
+    if (like != NULL) {
+        *n = *like;
+    }
+    n->name = name;
+    n->id = ir->n_nodes - 1;
+    *out = n;
+    return TD_OK;
+}
+
+enum td_code td_ir_add_root(struct td_ir *ir, struct td_node *n, struct td_err *err)
+{
+    return append(ir->arena, &ir->roots, &ir->n_roots, &ir->cap_roots, n) ? TD_OK : short_of_memory(err);
+}
+
+static void drop_tensor(void *t)
+{
+    td_tensor_clear(t);
+}
+
+enum td_code td_ir_make_literal(struct td_ir *ir, struct td_node *n, const struct td_tensor *t, struct td_err *err)
+{
+    struct td_attr *a = td_arena_alloc(ir->arena, 1, sizeof *a);
+    struct td_tensor *held = td_arena_alloc(ir->arena, 1, sizeof *held);
+    if (a == NULL || held == NULL || td_arena_defer(ir->arena, drop_tensor, held)) {
+        return short_of_memory(err);
+    }
+    td_tensor_ref(held, t);
+    *a = (struct td_attr){.name = "value", .kind = TD_ATTR_TENSOR, .n = 1, .tensor = held};
+    n->op = &td_op_literal;
+    n->op_name = td_op_literal.name;
+    n->attrs = a;
+    n->n_attrs = 1;
+    n->n_in = 0;
+    return TD_OK;
+}
+
+const struct td_tensor *td_ir_const(const struct td_node *n)
+{
+    return n->op != NULL && (n->op->flags & TD_OP_CONST) ? td_attr_tensor(n, "value") : NULL;
+}
+
+/* ------------------------------------------------------------------ what a graph needs, in order */
+
+/* Position of (n, port) among the feeds; -1 when it is computed. Only the main graph or called function has feeds. */
+static int feed_of(const struct builder *b, const struct instance *in, const struct td_node *n, int port)
+{
+    if (in->depth > 0) {
+        return -1;
+    }
+    for (int i = 0; i < b->opts->n_feeds; i++) {
+        if (b->opts->feeds[i].node == n && b->opts->feeds[i].port == port) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+struct walk {                 /* explicit stack of a depth-first walk */
+    struct { const struct td_node *n; int next; } *stack;
+    int depth, cap;
+    const struct td_node **order;
+    int n_order;
+    unsigned char *mark;      /* by id: 1 on the stack, 2 done */
+};
+
+static bool walk_push(struct walk *w, const struct td_node *n)
+{
+    if (w->depth == w->cap) {
+        int bigger = w->cap == 0 ? 256 : w->cap * 2;
+        void *fresh = td_realloc(w->stack, (size_t)bigger, sizeof w->stack[0]);
+        if (fresh == NULL) {
+            return false;
+        }
+        w->stack = fresh;
+        w->cap = bigger;
+    }
+    w->stack[w->depth].n = n;
+    w->stack[w->depth++].next = 0;
+    w->mark[n->id] = 1;
+    return true;
+}
+
+/* Next node that n waits for, from edge `next` on; NULL when all are visited. Loops (NextIteration) are left open. */
+static const struct td_node *next_edge(const struct builder *b, const struct instance *in, const struct walk *w,
+                                       const struct td_node *n, int *next)
+{
+    while (*next < n->n_in + n->n_control) {
+        int e = (*next)++;
+        const struct td_node *from = e < n->n_in ? n->in[e].node : n->control[e - n->n_in];
+        if (e < n->n_in && feed_of(b, in, from, n->in[e].port) >= 0) {
+            continue;
+        }
+        if (w->mark[from->id] == 0) {
+            return from;
+        }
+    }
+    return NULL;
+}
+
+static enum td_code walk_from(const struct builder *b, const struct instance *in, struct walk *w,
+                              const struct td_node *root)
+{
+    if (w->mark[root->id] != 0) {
+        return TD_OK;
+    }
+    bool ok = walk_push(w, root);
+    while (ok && w->depth > 0) {
+        const struct td_node *n = w->stack[w->depth - 1].n;
+        const struct td_node *from = next_edge(b, in, w, n, &w->stack[w->depth - 1].next);
+        if (from != NULL) {
+            ok = walk_push(w, from);
+        } else {
+            w->depth--;
+            w->mark[n->id] = 2;
+            w->order[w->n_order++] = n;
+        }
+    }
+    return ok ? TD_OK : short_of_memory(b->err);
+}
+
+/* ------------------------------------------------------------------ copying */
+
+static enum td_code instantiate(struct builder *b, struct instance *in, const struct td_value *results, int n_results,
+                                struct td_node *const *targets, int n_targets);
+
+/* The IR value that (n, port) of this instance became. Sources are always copied before their consumers, but for
+ * the back edges of loops, which close_loops mends. */
+static struct td_value mapped(const struct builder *b, const struct instance *in, struct td_value v)
+{
+    int feed = feed_of(b, in, v.node, v.port);
+    if (feed >= 0) {
+        return (struct td_value){b->ir->feeds[feed], 0};
+    }
+    const struct image *im = &in->images[v.node->id];
+    return im->outs != NULL ? im->outs[v.port] : (struct td_value){im->node, v.port};
+}
+
+static const char *join_path(struct builder *b, const struct instance *in, const char *name)
+{
+    if (in->path[0] == 0) {
+        return name;
+    }
+    size_t n = strlen(in->path) + strlen(name) + 1;
+    char *s = td_arena_alloc(b->ir->arena, n, 1);
+    if (s != NULL) {
+        snprintf(s, n, "%s%s", in->path, name);
+    }
+    return s;
+}
+
+static enum td_code add_join(struct builder *b, const char *name, struct td_node **out)
+{
+    TD_TRY(td_ir_add(b->ir, NULL, name, out, b->err));
+    (*out)->op = &td_op_join;
+    (*out)->op_name = td_op_join.name;
+    (*out)->device = (*out)->function = "";
+    return TD_OK;
+}
+
+/* Control inputs of n, mapped, plus the instance's join when n has effects. */
+static enum td_code map_controls(struct builder *b, const struct instance *in, const struct td_node *n,
+                                 struct td_node *copy, bool effects)
+{
+    copy->n_control = 0;
+    copy->control = td_arena_alloc(b->ir->arena, (size_t)n->n_control + 1, sizeof copy->control[0]);
+    if (copy->control == NULL) {
+        return short_of_memory(b->err);
+    }
+    for (int i = 0; i < n->n_control; i++) {
+        struct td_node *after = in->images[n->control[i]->id].after;
+        if (after != NULL) {
+            copy->control[copy->n_control++] = after;
+        }
+    }
+    if (effects && in->before != NULL) {
+        copy->control[copy->n_control++] = in->before;
+    }
+    return TD_OK;
+}
+
+static enum td_code copy_node(struct builder *b, struct instance *in, const struct td_node *n)
+{
+    struct td_node *copy;
+    const char *name = join_path(b, in, n->name);
+    if (name == NULL) {
+        return short_of_memory(b->err);
+    }
+    TD_TRY(td_ir_add(b->ir, n, name, &copy, b->err));
+    copy->in = td_arena_alloc(b->ir->arena, (size_t)n->n_in + 1, sizeof copy->in[0]);
+    if (copy->in == NULL) {
+        return short_of_memory(b->err);
+    }
+    for (int i = 0; i < n->n_in; i++) {
+        copy->in[i] = mapped(b, in, n->in[i]);
+    }
+    TD_TRY(map_controls(b, in, n, copy, (td_ir_flags(n) & TD_OP_STATEFUL) != 0));
+    in->images[n->id] = (struct image){.node = copy, .after = copy, .done = true};
+    return TD_OK;
+}
+
+/* The function that n calls with all its inputs, when it is a call at all. */
+static const struct td_function *callee(const struct builder *b, const struct td_node *n)
+{
+    if (!b->inline_calls) {
+        return NULL;
+    }
+    if (n->op == NULL && n->def != NULL) {
+        return td_library_find(b->lib, n->op_name);
+    }
+    if (n->op == NULL || !(n->op->flags & TD_OP_CALL)) {
+        return NULL;
+    }
+    const struct td_func_ref *f = td_attr_func(n, "f", 0);
+    return f == NULL ? NULL : td_library_find(b->lib, f->name);
+}
+
+static enum td_code inline_call(struct builder *b, struct instance *in, const struct td_node *n,
+                                const struct td_function *f)
+{
+    TD_FAIL_IF(in->depth >= MAX_CALL_DEPTH, b->err, INVALID_ARGUMENT,
+               "%s: calls nest deeper than %d levels (function '%s'): recursion is not supported", TD_NODE_STR(n),
+               MAX_CALL_DEPTH, f->name);
+    TD_FAIL_IF(f->n_args != n->n_in || f->n_rets < n->n_out, b->err, INVALID_ARGUMENT,
+               "%s calls function '%s' with %d inputs and %d outputs; it has %d and %d", TD_NODE_STR(n), f->name, n->n_in,
+               n->n_out, f->n_args, f->n_rets);
+    struct td_value *args = td_arena_alloc(b->ir->arena, (size_t)n->n_in + 1, sizeof *args);
+    struct td_value *outs = td_arena_alloc(b->ir->arena, (size_t)f->n_rets + 1, sizeof *outs);
+    const char *name = join_path(b, in, n->name);
+    char *path = name == NULL ? NULL : td_arena_alloc(b->ir->arena, strlen(name) + 2, 1);
+    if (args == NULL || outs == NULL || path == NULL) {
+        return short_of_memory(b->err);
+    }
+    memcpy(path, name, strlen(name));
+    path[strlen(name)] = '/';
+    for (int i = 0; i < n->n_in; i++) {
+        args[i] = mapped(b, in, n->in[i]);
+        enum td_dtype want = f->args[i]->out_type[0], have = args[i].node->out_type[args[i].port];
+        TD_FAIL_IF(want != have && want != TD_DTYPE_NONE && have != TD_DTYPE_NONE, b->err, INVALID_ARGUMENT,
+                   "%s: argument %d of function '%s' is %s, was passed %s", TD_NODE_STR(n), i, f->name,
+                   td_dtype_name(want), td_dtype_name(have));
+    }
+    struct instance body = {.graph = &f->body, .function = f, .args = args, .path = path, .before = in->before,
+                            .depth = in->depth + 1};
+    if (n->n_control > 0) {
+        TD_TRY(add_join(b, name, &body.before));
+        TD_TRY(map_controls(b, in, n, body.before, true));
+        if (body.before->n_control == 0) {
+            body.before = NULL;
+        }
+    }
+    TD_TRY(instantiate(b, &body, f->rets, f->n_rets, f->control_rets, f->n_control_rets));
+    for (int i = 0; i < f->n_rets; i++) {
+        outs[i] = mapped(b, &body, f->rets[i]);
+    }
+    struct td_node *after;
+    TD_TRY(add_join(b, name, &after));
+    after->control = td_arena_alloc(b->ir->arena, (size_t)f->n_control_rets + 2, sizeof after->control[0]);
+    if (after->control == NULL) {
+        td_free(body.images);
+        return short_of_memory(b->err);
+    }
+    for (int i = 0; i < f->n_control_rets; i++) {
+        struct td_node *last = body.images[f->control_rets[i]->id].after;
+        if (last != NULL) {
+            after->control[after->n_control++] = last;
+        }
+    }
+    if (body.before != NULL) {
+        after->control[after->n_control++] = body.before;
+    }
+    td_free(body.images);
+    in->images[n->id] = (struct image){.outs = outs, .after = after->n_control > 0 ? after : NULL, .done = true};
+    return after->n_control > 0 ? td_ir_add_root(b->ir, after, b->err) : TD_OK;
+}
+
+static enum td_code copy_or_inline(struct builder *b, struct instance *in, const struct td_node *n)
+{
+    for (int i = 0; in->function != NULL && in->args != NULL && i < in->function->n_args; i++) {
+        if (in->function->args[i] == n) {
+            struct td_value *outs = td_arena_alloc(b->ir->arena, 1, sizeof *outs);
+            if (outs == NULL) {
+                return short_of_memory(b->err);
+            }
+            outs[0] = in->args[i];
+            in->images[n->id] = (struct image){.outs = outs, .after = in->args[i].node, .done = true};
+            return TD_OK;
+        }
+    }
+    const struct td_function *f = callee(b, n);
+    return f != NULL ? inline_call(b, in, n, f) : copy_node(b, in, n);
+}
+
+/* Back edges of TF1 loops pointed at nodes not yet copied: map them now. */
+static void close_loops(const struct builder *b, const struct instance *in, const struct walk *w)
+{
+    for (int k = 0; k < w->n_order; k++) {
+        const struct td_node *n = w->order[k];
+        struct td_node *copy = in->images[n->id].node;
+        for (int i = 0; copy != NULL && i < n->n_in; i++) {
+            if (copy->in[i].node == NULL) {
+                copy->in[i] = mapped(b, in, n->in[i]);
+            }
+        }
+    }
+}
+
+static enum td_code instantiate(struct builder *b, struct instance *in, const struct td_value *results, int n_results,
+                                struct td_node *const *targets, int n_targets)
+{
+    size_t n = (size_t)in->graph->n_nodes + 1;
+    struct walk w = {.order = td_calloc(n, sizeof *w.order), .mark = td_calloc(n, 1)};
+    in->images = td_calloc(n, sizeof *in->images);
+    enum td_code rc = w.order == NULL || w.mark == NULL || in->images == NULL ? short_of_memory(b->err) : TD_OK;
+    for (int i = 0; rc == TD_OK && i < n_targets; i++) {
+        rc = walk_from(b, in, &w, targets[i]);
+    }
+    for (int i = 0; rc == TD_OK && i < n_results; i++) {
+        if (feed_of(b, in, results[i].node, results[i].port) < 0) {
+            rc = walk_from(b, in, &w, results[i].node);
+        }
+    }
+    for (int k = 0; rc == TD_OK && k < w.n_order; k++) {
+        rc = copy_or_inline(b, in, w.order[k]);
+    }
+    if (rc == TD_OK) {
+        close_loops(b, in, &w);
+    } else {
+        td_free(in->images);
+        in->images = NULL;
+    }
+    td_free(w.order);
+    td_free(w.mark);
+    td_free(w.stack);
+    return rc;
+}
+
+static enum td_code add_feeds(struct builder *b)
+{
+    struct td_ir *ir = b->ir;
+    ir->n_feeds = b->opts->n_feeds;
+    ir->feeds = td_arena_alloc(ir->arena, (size_t)ir->n_feeds + 1, sizeof ir->feeds[0]);
+    if (ir->feeds == NULL) {
+        return short_of_memory(b->err);
+    }
+    for (int i = 0; i < ir->n_feeds; i++) {
+        struct td_value v = b->opts->feeds[i];
+        struct td_node *n;
+        TD_TRY(td_ir_add(ir, NULL, v.node->name, &n, b->err));
+        n->op = &td_op_feed;
+        n->op_name = td_op_feed.name;
+        n->device = "";
+        n->function = v.node->function;
+        n->n_out = 1;
+        n->out_type = td_arena_alloc(ir->arena, 1, sizeof n->out_type[0]);
+        n->out_ref = td_arena_alloc(ir->arena, 1, sizeof n->out_ref[0]);
+        if (n->out_type == NULL || n->out_ref == NULL) {
+            return short_of_memory(b->err);
+        }
+        n->out_type[0] = v.node->out_type[v.port];
+        ir->feeds[i] = n;
+    }
+    return TD_OK;
+}
+
+enum td_code td_ir_build(struct td_ir *ir, struct td_arena *arena, const struct td_graph *graph,
+                         const struct td_library *lib, const struct td_callable_opts *opts, bool inline_calls,
+                         struct td_err *err)
+{
+    *ir = (struct td_ir){.arena = arena};
+    struct builder b = {ir, lib, opts, inline_calls, err};
+    TD_TRY(add_feeds(&b));
+    struct instance in = {.graph = graph, .path = ""};
+    TD_TRY(instantiate(&b, &in, opts->fetches, opts->n_fetches, opts->targets, opts->n_targets));
+    ir->n_fetches = opts->n_fetches;
+    ir->fetches = td_arena_alloc(arena, (size_t)opts->n_fetches + 1, sizeof ir->fetches[0]);
+    enum td_code rc = ir->fetches == NULL ? short_of_memory(err) : TD_OK;
+    for (int i = 0; rc == TD_OK && i < opts->n_fetches; i++) {
+        ir->fetches[i] = mapped(&b, &in, opts->fetches[i]);
+    }
+    for (int i = 0; rc == TD_OK && i < opts->n_targets; i++) {
+        struct td_node *after = in.images[opts->targets[i]->id].after;
+        rc = after == NULL ? TD_OK : td_ir_add_root(ir, after, err);
+    }
+    td_free(in.images);
+    return rc;
+}

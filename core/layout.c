@@ -1,0 +1,450 @@
+/* core/layout.c - shape and value propagation over a plan, the memory plan, and the pool of frames.
+ *
+ * Propagation visits steps in order. Where a pure step's inputs are known values (or only shapes matter, as for
+ * Shape), the step is run at once and its small result becomes a known value: the shape arithmetic of a model is done here, once
+ * a set of input shapes, not in every request. An error found on the way is left for the run to report in its turn,
+ * because steps before it (an Assert) may have more to say.
+ *
+ * The memory plan is first fit over the steps: an output takes the lowest gap between the blocks alive; an
+ * elementwise step writes over an input that dies with it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/exec.h"
+#include "core/mem.h"
+#include "core/variable.h"
+
+enum { KNOWN_BYTES = 2048, ALIGN = 64 };
+
+/* ------------------------------------------------------------------ propagation */
+
+struct prop {
+    struct td_layout *l;
+    const struct td_plan *p;
+    const struct td_tensor **value; /* scratch: max_in */
+    struct td_shape *in, *out;      /* scratch */
+    struct td_tensor *fake;         /* scratch: max_in tensors that have a shape but no data */
+    struct td_tensor *made;         /* scratch: max_out */
+};
+
+static const struct td_tensor *known(const struct prop *x, int v)
+{
+    return x->l->known[v].dtype == TD_DTYPE_NONE ? NULL : &x->l->known[v];
+}
+
+/* Shape behind a reference edge: the variable's declared one, when the handle is known. */
+static struct td_shape deref_shape(const struct prop *x, int v)
+{
+    const struct td_tensor *handle = known(x, v);
+    if (handle != NULL && td_tensor_count(handle) == 1) {
+        const struct td_obj *o = td_tensor_obj(handle, 0);
+        if (o != NULL && o->type == &td_variable_type) {
+            return ((const struct td_variable *)o)->shape;
+        }
+    }
+    return td_shape_unknown();
+}
+
+static void gather(struct prop *x, const struct td_step *s, bool *shapes_known, bool *values_known)
+{
+    *shapes_known = *values_known = true;
+    for (int i = 0; i < s->n_in; i++) {
+        bool deref = s->deref != NULL && s->deref[i];
+        x->in[i] = deref ? deref_shape(x, s->in[i]) : x->l->shape[s->in[i]];
+        x->value[i] = deref ? NULL : known(x, s->in[i]);
+        *shapes_known &= td_shape_known(&x->in[i]) && !deref;
+        *values_known &= x->value[i] != NULL;
+    }
+}
+
+static bool infer_outputs(struct prop *x, const struct td_step *s)
+{
+    for (int i = 0; i < s->n_out; i++) {
+        x->out[i] = td_shape_unknown();
+    }
+    if (s->node->op == NULL || s->node->op->infer == NULL) {
+        return s->n_out == 0;
+    }
+    struct td_infer c = {s->node, s->n_in, s->n_out, x->in, x->value, x->out};
+    struct td_err ignored = {0};
+    if (s->node->op->infer(&c, &ignored)) {
+        return false; /* the run says so in its turn */
+    }
+    bool all = true;
+    for (int i = 0; i < s->n_out; i++) {
+        if (s->node->out_ref[i]) {
+            x->out[i] = td_shape_unknown();
+        }
+        all &= td_shape_known(&x->out[i]) && td_shape_count(&x->out[i]) >= 0;
+        x->l->shape[s->out0 + i] = x->out[i];
+    }
+    return all;
+}
+
+static bool evaluable(const struct prop *x, const struct td_step *s, bool shapes_known, bool values_known, bool all_out)
+{
+    uint32_t never = TD_OP_STATEFUL | TD_OP_HANDLE | TD_OP_ARG | TD_OP_REFUSED | TD_OP_NO_FOLD | TD_OP_SWITCH | TD_OP_DEAD_OK;
+    bool enough = values_known || ((s->flags & TD_OP_SHAPE_ONLY) && shapes_known);
+    if (!enough || !all_out || s->n_out == 0 || (s->flags & never) || s->kernel->run == NULL) {
+        return false;
+    }
+    size_t bytes = 0;
+    for (int i = 0; i < s->n_out; i++) {
+        int64_t n = td_shape_count(&x->l->shape[s->out0 + i]);
+        if (n > KNOWN_BYTES || td_dtype_in(x->p->dtype[s->out0 + i], TD_SET_OBJECTS)) {
+            return false;
+        }
+        bytes += (size_t)n * td_dtype_size(x->p->dtype[s->out0 + i]);
+    }
+    return bytes <= KNOWN_BYTES;
+}
+
+static bool evaluate(struct prop *x, const struct td_step *s)
+{
+    for (int i = 0; i < s->n_in; i++) {
+        if (x->value[i] == NULL) {
+            x->fake[i] = (struct td_tensor){.dtype = x->p->dtype[s->in[i]], .shape = x->in[i]};
+            x->value[i] = &x->fake[i];
+        }
+    }
+    struct td_err ignored = {0};
+    memset(x->made, 0, (size_t)x->p->max_out * sizeof x->made[0]);
+    if (td_exec_kernel(x->p->model, s->node, s->kernel, x->value, x->made, &ignored)) {
+        return false;
+    }
+    for (int i = 0; i < s->n_out; i++) {
+        x->l->known[s->out0 + i] = x->made[i];
+        x->l->shape[s->out0 + i] = x->made[i].shape;
+    }
+    return true;
+}
+
+static void prepare(struct prop *x, int step)
+{
+    const struct td_step *s = &x->p->steps[step];
+    if (s->kernel->prepare == NULL) {
+        return;
+    }
+    struct td_prepare p = {s->node, s->n_in, s->n_out, x->in, x->out, x->value};
+    struct td_err ignored = {0};
+    if (s->kernel->prepare(&p, &x->l->state[step], &ignored)) {
+        x->l->state[step] = NULL;
+    }
+}
+
+static void propagate(struct prop *x)
+{
+    for (int k = 0; k < x->p->n_steps; k++) {
+        const struct td_step *s = &x->p->steps[k];
+        bool shapes_known, values_known;
+        gather(x, s, &shapes_known, &values_known);
+        bool all_out = infer_outputs(x, s);
+        x->l->mode[k] = all_out && shapes_known ? TD_STEP_READY : TD_STEP_INFER;
+        if (evaluable(x, s, shapes_known, values_known, all_out) && evaluate(x, s)) {
+            x->l->mode[k] = x->p->dead_values ? TD_STEP_READY : TD_STEP_SKIP;
+        }
+        if (x->l->mode[k] == TD_STEP_READY) {
+            prepare(x, k);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ memory */
+
+struct area { int64_t from, to; int until; }; /* bytes [from, to) are taken until step `until` has run */
+
+struct planner {
+    struct td_layout *l;
+    const struct td_plan *p;
+    struct area *areas; /* sorted by from */
+    int n_areas;
+    int *root;          /* by value: the value whose bytes it is */
+    int *area_end;      /* by root value: last step that needs the bytes */
+};
+
+static int64_t aligned_bytes(const struct planner *m, int v)
+{
+    int64_t bytes = td_shape_count(&m->l->shape[v]) * (int64_t)td_dtype_size(m->p->dtype[v]);
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* Lifetimes of views extend those of the bytes they show; walked backwards, so that chains add up. */
+static void extend_by_views(struct planner *m)
+{
+    for (int v = 0; v < m->p->n_values; v++) {
+        m->root[v] = v;
+        m->area_end[v] = m->p->last_use[v];
+    }
+    for (int k = m->p->n_steps - 1; k >= 0; k--) {
+        const struct td_step *s = &m->p->steps[k];
+        if ((s->flags & TD_OP_VIEW) && s->n_in > 0 && s->n_out > 0 && m->area_end[s->in[0]] < m->area_end[s->out0]) {
+            m->area_end[s->in[0]] = m->area_end[s->out0];
+        }
+    }
+}
+
+static bool plannable(const struct planner *m, const struct td_step *s, int k, int v)
+{
+    return m->l->mode[k] == TD_STEP_READY && !m->p->escapes[v] && !m->p->is_ref[v] &&
+           !td_dtype_is_object(m->p->dtype[v]) && !(s->flags & TD_OP_VIEW) && td_shape_count(&m->l->shape[v]) > 0 &&
+           (s->flags & TD_OP_STATEFUL) == 0;
+}
+
+static void retire(struct planner *m, int step)
+{
+    int kept = 0;
+    for (int i = 0; i < m->n_areas; i++) {
+        if (m->areas[i].until >= step) {
+            m->areas[kept++] = m->areas[i];
+        }
+    }
+    m->n_areas = kept;
+}
+
+static int64_t first_fit(struct planner *m, int64_t bytes, int until)
+{
+    int64_t at = 0;
+    int i = 0;
+    for (; i < m->n_areas && m->areas[i].from - at < bytes; i++) {
+        at = m->areas[i].to > at ? m->areas[i].to : at;
+    }
+    memmove(m->areas + i + 1, m->areas + i, (size_t)(m->n_areas - i) * sizeof m->areas[0]);
+    m->areas[i] = (struct area){at, at + bytes, until};
+    m->n_areas++;
+    if ((size_t)(at + bytes) > m->l->block_bytes) {
+        m->l->block_bytes = (size_t)(at + bytes);
+    }
+    return at;
+}
+
+/* An input whose bytes die with this step and fit: its area goes on living as the output's. */
+static bool reuse_input(struct planner *m, const struct td_step *s, int k, int v)
+{
+    for (int i = 0; (s->flags & TD_OP_ELEMENTWISE) && i < s->n_in; i++) {
+        int u = s->in[i], r = m->root[u];
+        if (m->l->offset[r] < 0 || m->area_end[r] != k || (s->deref != NULL && s->deref[i]) ||
+            td_shape_count(&m->l->shape[u]) != td_shape_count(&m->l->shape[v]) ||
+            td_dtype_size(m->p->dtype[u]) != td_dtype_size(m->p->dtype[v])) {
+            continue;
+        }
+        for (int a = 0; a < m->n_areas; a++) {
+            if (m->areas[a].from == m->l->offset[r]) {
+                m->areas[a].until = m->area_end[v];
+                m->l->offset[v] = m->l->offset[r];
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void plan_memory(struct planner *m)
+{
+    extend_by_views(m);
+    for (int v = 0; v < m->p->n_values; v++) {
+        m->l->offset[v] = -1;
+    }
+    for (int k = 0; k < m->p->n_steps; k++) {
+        const struct td_step *s = &m->p->steps[k];
+        retire(m, k);
+        if ((s->flags & TD_OP_VIEW) && s->n_in > 0 && s->n_out > 0) {
+            m->root[s->out0] = m->root[s->in[0]];
+            continue;
+        }
+        for (int o = 0; o < s->n_out; o++) {
+            int v = s->out0 + o;
+            if (plannable(m, s, k, v) && !(o == 0 && reuse_input(m, s, k, v))) {
+                m->l->offset[v] = first_fit(m, aligned_bytes(m, v), m->area_end[v]);
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ making and freeing */
+
+static bool allocate(struct td_layout *l, const struct td_plan *p)
+{
+    size_t v = (size_t)p->n_values + 1, s = (size_t)p->n_steps + 1;
+    l->key = td_calloc((size_t)p->n_feeds + 1, sizeof *l->key);
+    l->shape = td_calloc(v, sizeof *l->shape);
+    l->known = td_calloc(v, sizeof *l->known);
+    l->offset = td_calloc(v, sizeof *l->offset);
+    l->mode = td_calloc(s, 1);
+    l->state = td_calloc(s, sizeof *l->state);
+    l->bytes = sizeof *l + v * (sizeof *l->shape + sizeof *l->known + sizeof *l->offset) + s * (1 + sizeof *l->state);
+    return l->key && l->shape && l->known && l->offset && l->mode && l->state;
+}
+
+static void destroy(struct td_layout *l)
+{
+    while (l->frames != NULL) {
+        struct td_frame *f = l->frames;
+        l->frames = f->next;
+        td_buffer_unref(f->block);
+        td_free(f);
+    }
+    for (int k = 0; l->state != NULL && k < l->plan->n_steps; k++) {
+        if (l->state[k] != NULL && l->plan->steps[k].kernel->release != NULL) {
+            l->plan->steps[k].kernel->release(l->state[k]);
+        }
+    }
+    for (int v = 0; l->known != NULL && v < l->plan->n_values; v++) {
+        td_tensor_clear(&l->known[v]);
+    }
+    pthread_mutex_destroy(&l->mu);
+    td_free(l->key);
+    td_free(l->shape);
+    td_free(l->known);
+    td_free(l->offset);
+    td_free(l->mode);
+    td_free(l->state);
+    td_free(l);
+}
+
+static void start_values(struct td_layout *l, const struct td_plan *p, const struct td_shape *feeds)
+{
+    for (int v = 0; v < p->n_values; v++) {
+        l->shape[v] = td_shape_unknown();
+    }
+    for (int i = 0; i < p->n_feeds; i++) {
+        l->key[i] = l->shape[i] = feeds[i];
+    }
+    for (int i = 0; i < p->n_consts; i++) {
+        td_tensor_ref(&l->known[p->first_const + i], p->consts[i]);
+        l->shape[p->first_const + i] = p->consts[i]->shape;
+    }
+}
+
+static enum td_code fill(struct td_layout *l, const struct td_plan *p, struct td_err *err)
+{
+    size_t in = (size_t)p->max_in + 1, out = (size_t)p->max_out + 1, v = (size_t)p->n_values + 1;
+    struct prop x = {.l = l, .p = p, .value = td_calloc(in, sizeof(void *)), .in = td_calloc(in, sizeof(struct td_shape)),
+                     .out = td_calloc(out, sizeof(struct td_shape)), .fake = td_calloc(in, sizeof(struct td_tensor)),
+                     .made = td_calloc(out, sizeof(struct td_tensor))};
+    struct planner m = {.l = l, .p = p, .areas = td_calloc(v, sizeof(struct area)), .root = td_calloc(v, sizeof(int)),
+                        .area_end = td_calloc(v, sizeof(int))};
+    bool ok = x.value && x.in && x.out && x.fake && x.made && m.areas && m.root && m.area_end;
+    if (ok) {
+        propagate(&x);
+        plan_memory(&m);
+    }
+    td_free(x.value);
+    td_free(x.in);
+    td_free(x.out);
+    td_free(x.fake);
+    td_free(x.made);
+    td_free(m.areas);
+    td_free(m.root);
+    td_free(m.area_end);
+    return ok ? TD_OK : td_no_memory(err, v, "laying out a plan");
+}
+
+enum td_code td_layout_new(const struct td_plan *p, const struct td_shape *feeds, struct td_layout **out,
+                           struct td_err *err)
+{
+    struct td_layout *l = td_calloc(1, sizeof *l);
+    if (l == NULL) {
+        return td_no_memory(err, sizeof *l, "layout");
+    }
+    l->plan = p;
+    atomic_init(&l->refs, 1);
+    pthread_mutex_init(&l->mu, NULL);
+    enum td_code rc = allocate(l, p) ? TD_OK : td_no_memory(err, sizeof *l, "layout");
+    if (rc == TD_OK) {
+        start_values(l, p, feeds);
+        rc = fill(l, p, err);
+    }
+    if (rc) {
+        destroy(l);
+        return rc;
+    }
+    *out = l;
+    return TD_OK;
+}
+
+struct td_layout *td_layout_ref(struct td_layout *l)
+{
+    atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+    return l;
+}
+
+void td_layout_unref(struct td_layout *l)
+{
+    if (l != NULL && atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) == 1) {
+        destroy(l);
+    }
+}
+
+/* ------------------------------------------------------------------ frames */
+
+/* One allocation: the struct, then its arrays. */
+static struct td_frame *frame_new(const struct td_plan *p)
+{
+    size_t v = (size_t)p->n_values + 1, s = (size_t)p->n_steps + 1, in = (size_t)p->max_in + 1, out = (size_t)p->max_out + 1;
+    size_t bytes = sizeof(struct td_frame) + v * sizeof(struct td_tensor) + in * sizeof(void *) +
+                   in * sizeof(struct td_tensor) + (in + out) * sizeof(struct td_shape) + v + v + s;
+    struct td_frame *f = td_calloc(1, bytes);
+    if (f == NULL) {
+        return NULL;
+    }
+    f->slots = (struct td_tensor *)(f + 1);
+    f->snapshots = f->slots + v;
+    f->shapes = (struct td_shape *)(f->snapshots + in);
+    f->in = (const struct td_tensor **)(f->shapes + in + out);
+    f->state = (unsigned char *)(f->in + in);
+    f->dead = (bool *)(f->state + v);
+    f->step_dead = f->dead + v;
+    return f;
+}
+
+static enum td_code frame_make(struct td_layout *l, struct td_frame **out, struct td_err *err)
+{
+    struct td_frame *f = frame_new(l->plan);
+    if (f == NULL) {
+        return td_no_memory(err, sizeof *f, "a run's frame");
+    }
+    if (l->block_bytes > 0) {
+        enum td_code rc = td_buffer_new(l->block_bytes, false, &f->block, err);
+        if (rc) {
+            td_free(f);
+            return rc;
+        }
+    }
+    for (int v = 0; v < l->plan->n_values; v++) {
+        if (l->known[v].dtype != TD_DTYPE_NONE) {
+            f->slots[v] = l->known[v]; /* borrowed from the layout, which outlives the frame */
+        } else if (l->offset[v] >= 0) {
+            f->slots[v] = (struct td_tensor){.data = (char *)f->block->data + l->offset[v], .dtype = l->plan->dtype[v],
+                                             .shape = l->shape[v]};
+        }
+    }
+    *out = f;
+    return TD_OK;
+}
+
+enum td_code td_frame_take(struct td_layout *l, struct td_frame **out, struct td_err *err)
+{
+    pthread_mutex_lock(&l->mu);
+    struct td_frame *f = l->frames;
+    if (f != NULL) {
+        l->frames = f->next;
+    }
+    pthread_mutex_unlock(&l->mu);
+    if (f == NULL) {
+        return frame_make(l, out, err);
+    }
+    *out = f;
+    return TD_OK;
+}
+
+void td_frame_give(struct td_layout *l, struct td_frame *f)
+{
+    pthread_mutex_lock(&l->mu);
+    f->next = l->frames;
+    l->frames = f;
+    pthread_mutex_unlock(&l->mu);
+}
