@@ -8,8 +8,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/guard.h"
 
-#include <string.h>
-
 #include "core/mem.h"
 #include "proto/scan.h"
 
@@ -90,10 +88,6 @@ static enum td_code check_bytes(struct guard *g, struct frame *fr, const Protobu
     case PROTOBUF_C_TYPE_MESSAGE:
         return check_message(g, fr, fd, f, err);
     case PROTOBUF_C_TYPE_STRING:
-        if (memchr(f->p, 0, f->len) != NULL) {
-            return malformed(g, fr, "a text with a NUL byte", err);
-        }
-        return charge(g, f->len + BLOCK_BYTES, err);
     case PROTOBUF_C_TYPE_BYTES:
         return charge(g, f->len + BLOCK_BYTES, err);
     default: /* packed scalars; a varint takes at least one byte on the wire */

@@ -2,8 +2,8 @@
  *
  * protobuf-c recurses once a nesting level and allocates as the bytes tell it to. td_guard_unpack first walks
  * the bytes without recursion, along the message's descriptor, and refuses nesting beyond TD_GUARD_DEPTH,
- * malformed or cut fields, strings that hold a NUL (they would end there silently), and messages whose
- * unpacked form would pass max_bytes.
+ * malformed or cut fields, and messages whose unpacked form would pass max_bytes. A text that holds a NUL
+ * ends there for whoever reads it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_PROTO_GUARD_H
