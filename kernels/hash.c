@@ -1,7 +1,7 @@
 /* kernels/hash.c - Fingerprint64, MurmurHash64A, SipHash-2-4, and the op Fingerprint.
  *
- * Fingerprint64 has four ways by length (0-16, 17-32, 33-64, more); the long way keeps 56 bytes of state and eats 64
- * bytes a turn, the last turn being the string's last 64 bytes. All words are little-endian.
+ * Fingerprint64 has four ways by length (0-16, 17-32, 33-64, more); the long way keeps 56 bytes of state and
+ * eats 64 bytes a turn, the last turn being the string's last 64 bytes. All words are little-endian.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/hash.h"
@@ -28,11 +28,20 @@ static uint64_t load32(const uint8_t *p)
     return le32toh(v);
 }
 
-static uint64_t rotr(uint64_t v, int by) { return v >> by | v << (64 - by); }
+static uint64_t rotr(uint64_t v, int by)
+{
+    return v >> by | v << (64 - by);
+}
 
-static uint64_t rotl(uint64_t v, int by) { return v << by | v >> (64 - by); }
+static uint64_t rotl(uint64_t v, int by)
+{
+    return v << by | v >> (64 - by);
+}
 
-static uint64_t shift_mix(uint64_t v) { return v ^ v >> 47; }
+static uint64_t shift_mix(uint64_t v)
+{
+    return v ^ v >> 47;
+}
 
 static uint64_t mix16(uint64_t u, uint64_t v, uint64_t mul)
 {
@@ -132,7 +141,10 @@ static uint64_t farm_long(const uint8_t *s, size_t n)
 uint64_t td_hash_fingerprint64(const void *bytes, size_t n)
 {
     const uint8_t *s = bytes;
-    return n <= 16 ? farm_to16(s, n) : n <= 32 ? farm_to32(s, n) : n <= 64 ? farm_to64(s, n) : farm_long(s, n);
+    return n <= 16   ? farm_to16(s, n)
+           : n <= 32 ? farm_to32(s, n)
+           : n <= 64 ? farm_to64(s, n)
+                     : farm_long(s, n);
 }
 
 uint64_t td_hash_legacy64(const void *bytes, size_t n)
@@ -204,7 +216,8 @@ uint64_t td_hash_cat64(uint64_t a, uint64_t b)
     return shift_mix(shift_mix(h) * MURMUR);
 }
 
-/* ------------------------------------------------------------------ Fingerprint: data [n, ...] -> uint8 [n, 8] */
+/* ------------------------------------------------------------------ Fingerprint: data [n, ...] -> uint8 [n,
+ * 8] */
 
 static enum td_code fingerprint_infer(struct td_infer *c, struct td_err *err)
 {
@@ -243,8 +256,9 @@ static enum td_code fingerprint_run(struct td_call *c, struct td_err *err)
         TD_TRY(td_scratch(c, bytes + 8, &words, err));
     }
     for (int64_t i = 0; i < rows; i++) {
-        uint64_t h = words ? fingerprint_strings(x, i, width, words)
-                           : td_hash_fingerprint64(width ? (const char *)x->data + (size_t)i * bytes : "", bytes);
+        uint64_t h =
+            words ? fingerprint_strings(x, i, width, words)
+                  : td_hash_fingerprint64(width ? (const char *)x->data + (size_t)i * bytes : "", bytes);
         h = htole64(h);
         memcpy((char *)y->data + i * 8, &h, 8);
     }

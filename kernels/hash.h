@@ -1,4 +1,5 @@
-/* kernels/hash.h - the string hashes that models depend on: their values are part of TensorFlow's op definitions.
+/* kernels/hash.h - the string hashes that models depend on: their values are part of TensorFlow's op
+ * definitions.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_HASH_H

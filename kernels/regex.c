@@ -1,8 +1,9 @@
-/* kernels/regex.c - StaticRegexReplace, RegexReplace, StaticRegexFullMatch, RegexFullMatch: RE2 over string tensors.
+/* kernels/regex.c - StaticRegexReplace, RegexReplace, StaticRegexFullMatch, RegexFullMatch: RE2 over string
+ * tensors.
  *
- * The static forms compile their pattern once a layout (prepare); the others once a call, when the pattern is known.
- * A rewrite that names a group the pattern lacks leaves the text as it is. An RE2 object is safe to use from several
- * threads.
+ * The static forms compile their pattern once a layout (prepare); the others once a call, when the pattern is
+ * known. A rewrite that names a group the pattern lacks leaves the text as it is. An RE2 object is safe to
+ * use from several threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/mem.h"
@@ -16,7 +17,8 @@ static enum td_code compile(const struct td_node *n, const char *pattern, size_t
 {
     char why[256];
     *out = td_regex_new(pattern, len, why, sizeof(why));
-    TD_FAIL_IF(!*out, err, INVALID_ARGUMENT, "%s: Invalid pattern: %.200s, error: %s", TD_NODE_STR(n), pattern, why);
+    TD_FAIL_IF(!*out, err, INVALID_ARGUMENT, "%s: Invalid pattern: %.200s, error: %s", TD_NODE_STR(n),
+               pattern, why);
     return TD_OK;
 }
 
@@ -26,7 +28,10 @@ static enum td_code static_prepare(const struct td_prepare *p, void **state, str
     return compile(p->node, pattern.p, pattern.len, (struct td_regex **)state, err);
 }
 
-static void regex_release(void *state) { td_regex_free(state); }
+static void regex_release(void *state)
+{
+    td_regex_free(state);
+}
 
 /* ------------------------------------------------------------------ replacing */
 
@@ -42,7 +47,8 @@ static enum td_code replace_all(struct td_call *c, const struct td_regex *r, str
         char *out;
         const char *s = td_tensor_str(x, i, &len);
         int hit = td_regex_replace(r, s, len, rewrite.p, rewrite.len, global, &out, &out_len);
-        TD_FAIL_IF(hit < 0, err, RESOURCE_EXHAUSTED, "%s: no memory to rewrite %zu bytes", TD_NODE_STR(c->node), len);
+        TD_FAIL_IF(hit < 0, err, RESOURCE_EXHAUSTED, "%s: no memory to rewrite %zu bytes",
+                   TD_NODE_STR(c->node), len);
         if (hit == 0) {
             td_elems_copy(TD_STRING, (td_objp *)y->data + i, (td_objp *)x->data + i, 1);
             continue;
@@ -98,13 +104,17 @@ static enum td_code match_all(struct td_call *c, const struct td_regex *r, struc
         size_t len;
         const char *s = td_tensor_str(c->in[0], i, &len);
         int hit = td_regex_full_match(r, s, len);
-        TD_FAIL_IF(hit < 0, err, RESOURCE_EXHAUSTED, "%s: no memory to match %zu bytes", TD_NODE_STR(c->node), len);
+        TD_FAIL_IF(hit < 0, err, RESOURCE_EXHAUSTED, "%s: no memory to match %zu bytes", TD_NODE_STR(c->node),
+                   len);
         TD_DATA(y, td_bool)[i] = (td_bool)hit;
     }
     return TD_OK;
 }
 
-static enum td_code static_match_run(struct td_call *c, struct td_err *err) { return match_all(c, c->state, err); }
+static enum td_code static_match_run(struct td_call *c, struct td_err *err)
+{
+    return match_all(c, c->state, err);
+}
 
 static enum td_code match_infer(struct td_infer *c, struct td_err *err)
 {

@@ -63,8 +63,9 @@ enum td_code td_strbuf_printf(struct td_strbuf *b, struct td_err *err, const cha
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    enum td_code rc = n < 0 ? td_fail(err, TD_RESOURCE_EXHAUSTED, "formatting text: longer than INT_MAX bytes")
-                            : td_strbuf_reserve(b, (size_t)n + 1, err);
+    enum td_code rc = n < 0
+                          ? td_fail(err, TD_RESOURCE_EXHAUSTED, "formatting text: longer than INT_MAX bytes")
+                          : td_strbuf_reserve(b, (size_t)n + 1, err);
     if (!rc) {
         vsnprintf(b->p + b->n, (size_t)n + 1, fmt, again);
         b->n += (size_t)n;

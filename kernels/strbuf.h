@@ -1,6 +1,8 @@
-/* kernels/strbuf.h - a growing byte string for kernels that build text, and the loop of all string -> string ops.
+/* kernels/strbuf.h - a growing byte string for kernels that build text, and the loop of all string -> string
+ * ops.
  *
- * struct td_strbuf b = {0}; ... td_strbuf_fini(&b). Grows to TD_STRBUF_MAX bytes and answers RESOURCE_EXHAUSTED past it.
+ * struct td_strbuf b = {0}; ... td_strbuf_fini(&b). Grows to TD_STRBUF_MAX bytes and answers
+ * RESOURCE_EXHAUSTED past it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_STRBUF_H
@@ -21,10 +23,13 @@ TD_MUST enum td_code td_strbuf_reserve(struct td_strbuf *b, size_t n, struct td_
 TD_MUST enum td_code td_strbuf_put(struct td_strbuf *b, const void *bytes, size_t n, struct td_err *err);
 TD_MUST enum td_code td_strbuf_putc(struct td_strbuf *b, char ch, struct td_err *err);
 TD_MUST enum td_code td_strbuf_puts(struct td_strbuf *b, const char *s, struct td_err *err);
-TD_MUST enum td_code td_strbuf_printf(struct td_strbuf *b, struct td_err *err, const char *fmt, ...) TD_PRINTF(3, 4);
+TD_MUST enum td_code td_strbuf_printf(struct td_strbuf *b, struct td_err *err, const char *fmt, ...)
+    TD_PRINTF(3, 4);
 
-/* Output 0 [shape of input 0] of strings: element i is what fn appends to an emptied out for element i of input 0. */
-typedef enum td_code td_strbuf_fn(const void *ctx, const char *s, size_t n, struct td_strbuf *out, struct td_err *err);
+/* Output 0 [shape of input 0] of strings: element i is what fn appends to an emptied out for element i of
+ * input 0. */
+typedef enum td_code td_strbuf_fn(const void *ctx, const char *s, size_t n, struct td_strbuf *out,
+                                  struct td_err *err);
 TD_MUST enum td_code td_strbuf_map(struct td_call *c, td_strbuf_fn *fn, const void *ctx, struct td_err *err);
 
 #endif

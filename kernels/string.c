@@ -1,7 +1,8 @@
 /* kernels/string.c - byte strings: joining, case, stripping, length, substrings, hash buckets.
  *
- * Strings are bytes and may hold NULs; only the ops with a unit or encoding attribute look at UTF-8. Case mapping of
- * UTF-8 is ICU's full mapping in the root locale; bytes that are no UTF-8 become U+FFFD there, as they do in TensorFlow.
+ * Strings are bytes and may hold NULs; only the ops with a unit or encoding attribute look at UTF-8. Case
+ * mapping of UTF-8 is ICU's full mapping in the root locale; bytes that are no UTF-8 become U+FFFD there, as
+ * they do in TensorFlow.
  *
  * Splitting is in string_split.c, numbers in string_number.c, joins along axes in string_reduce.c.
  *
@@ -87,7 +88,8 @@ static enum td_code case_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code ascii_case(const void *ctx, const char *s, size_t n, struct td_strbuf *out, struct td_err *err)
+static enum td_code ascii_case(const void *ctx, const char *s, size_t n, struct td_strbuf *out,
+                               struct td_err *err)
 {
     bool upper = *(const bool *)ctx;
     char from = upper ? 'a' : 'A', to = upper ? 'A' : 'a';
@@ -100,7 +102,8 @@ static enum td_code ascii_case(const void *ctx, const char *s, size_t n, struct 
     return TD_OK;
 }
 
-static enum td_code utf8_case(const void *ctx, const char *s, size_t n, struct td_strbuf *out, struct td_err *err)
+static enum td_code utf8_case(const void *ctx, const char *s, size_t n, struct td_strbuf *out,
+                              struct td_err *err)
 {
     return td_unicode_case(s, n, *(const bool *)ctx, out, err);
 }
@@ -110,13 +113,23 @@ static enum td_code case_run(struct td_call *c, bool upper, struct td_err *err)
     return td_strbuf_map(c, td_attr_str(c->node, "encoding")[0] ? utf8_case : ascii_case, &upper, err);
 }
 
-static enum td_code lower_run(struct td_call *c, struct td_err *err) { return case_run(c, false, err); }
+static enum td_code lower_run(struct td_call *c, struct td_err *err)
+{
+    return case_run(c, false, err);
+}
 
-static enum td_code upper_run(struct td_call *c, struct td_err *err) { return case_run(c, true, err); }
+static enum td_code upper_run(struct td_call *c, struct td_err *err)
+{
+    return case_run(c, true, err);
+}
 
-static bool is_space(char ch) { return ch == ' ' || (ch >= '\t' && ch <= '\r'); }
+static bool is_space(char ch)
+{
+    return ch == ' ' || (ch >= '\t' && ch <= '\r');
+}
 
-static enum td_code strip_one(const void *ctx, const char *s, size_t n, struct td_strbuf *out, struct td_err *err)
+static enum td_code strip_one(const void *ctx, const char *s, size_t n, struct td_strbuf *out,
+                              struct td_err *err)
 {
     (void)ctx;
     size_t from = 0;
@@ -129,13 +142,22 @@ static enum td_code strip_one(const void *ctx, const char *s, size_t n, struct t
     return td_strbuf_put(out, s + from, n - from, err);
 }
 
-static enum td_code strip_run(struct td_call *c, struct td_err *err) { return td_strbuf_map(c, strip_one, NULL, err); }
+static enum td_code strip_run(struct td_call *c, struct td_err *err)
+{
+    return td_strbuf_map(c, strip_one, NULL, err);
+}
 
 /* ------------------------------------------------------------------ StringLength */
 
-static bool utf8_unit(const struct td_node *n) { return strcmp(td_attr_str(n, "unit"), "UTF8_CHAR") == 0; }
+static bool utf8_unit(const struct td_node *n)
+{
+    return strcmp(td_attr_str(n, "unit"), "UTF8_CHAR") == 0;
+}
 
-static bool is_trail(char ch) { return ((unsigned char)ch & 0xC0) == 0x80; }
+static bool is_trail(char ch)
+{
+    return ((unsigned char)ch & 0xC0) == 0x80;
+}
 
 static enum td_code length_run(struct td_call *c, struct td_err *err)
 {
@@ -194,7 +216,8 @@ static bool skip_back(const char *s, size_t *at, int64_t chars)
 }
 
 /* Byte range [*from, *to) that pos and len name; false when pos is outside the string. */
-static bool substr_range(const char *s, size_t n, int64_t pos, int64_t len, bool utf8, size_t *from, size_t *to)
+static bool substr_range(const char *s, size_t n, int64_t pos, int64_t len, bool utf8, size_t *from,
+                         size_t *to)
 {
     int64_t size = (int64_t)n;
     if (utf8) {
@@ -291,7 +314,10 @@ static enum td_code bucket_fast_run(struct td_call *c, struct td_err *err)
     return bucket_run(c, td_hash_fingerprint64, err);
 }
 
-static enum td_code bucket_strong_run(struct td_call *c, struct td_err *err) { return bucket_run(c, NULL, err); }
+static enum td_code bucket_strong_run(struct td_call *c, struct td_err *err)
+{
+    return bucket_run(c, NULL, err);
+}
 
 const struct td_op td_ops_string[] = {
     {.name = "StringJoin",
@@ -315,7 +341,8 @@ const struct td_op td_ops_string[] = {
      .infer = td_infer_same,
      .kernels = TD_KERNEL("string.cpu", length_run, {0})},
     {.name = "Substr",
-     .sig = "(input:string, pos:T, len:T) -> (output:string) {T:type; unit:string='BYTE' in ['BYTE','UTF8_CHAR']}",
+     .sig = "(input:string, pos:T, len:T) -> (output:string) {T:type; unit:string='BYTE' in "
+            "['BYTE','UTF8_CHAR']}",
      .infer = substr_infer,
      .kernels = TD_KERNEL("string.cpu", substr_run, {"T", TD_SET_INDEX})},
     {.name = "StringToHashBucket",

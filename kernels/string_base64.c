@@ -8,7 +8,8 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-static enum td_code encode_one(const void *ctx, const char *s, size_t n, struct td_strbuf *out, struct td_err *err)
+static enum td_code encode_one(const void *ctx, const char *s, size_t n, struct td_strbuf *out,
+                               struct td_err *err)
 {
     bool pad = *(const bool *)ctx;
     for (size_t i = 0; i < n; i += 3) {
@@ -32,7 +33,8 @@ static int value_of(char ch)
     return hit ? (int)(hit - alphabet) : -1;
 }
 
-static enum td_code decode_one(const void *ctx, const char *s, size_t n, struct td_strbuf *out, struct td_err *err)
+static enum td_code decode_one(const void *ctx, const char *s, size_t n, struct td_strbuf *out,
+                               struct td_err *err)
 {
     const struct td_node *node = ctx;
     TD_FAIL_IF(n % 4 == 1, err, INVALID_ARGUMENT, "%s: Base64 string length cannot be 1 modulo 4, got %zu",
@@ -43,8 +45,9 @@ static enum td_code decode_one(const void *ctx, const char *s, size_t n, struct 
     uint32_t v = 0;
     for (size_t i = 0; i < n; i++) {
         int six = value_of(s[i]);
-        TD_FAIL_IF(six < 0, err, INVALID_ARGUMENT, "%s: Invalid character found in base64: byte 0x%02x at %zu",
-                   TD_NODE_STR(node), (unsigned char)s[i], i);
+        TD_FAIL_IF(six < 0, err, INVALID_ARGUMENT,
+                   "%s: Invalid character found in base64: byte 0x%02x at %zu", TD_NODE_STR(node),
+                   (unsigned char)s[i], i);
         v = v << 6 | (uint32_t)six;
         if (i % 4) {
             TD_TRY(td_strbuf_putc(out, (char)(v >> (6 - 2 * (i % 4))), err));

@@ -1,8 +1,8 @@
 /* kernels/string_number.c - AsString, StringToNumber, StringFormat: numbers to text and back.
  *
- * AsString builds one printf format for the node: % fill width .precision conversion; the pieces come from checked
- * attributes, never from the model's bytes themselves. StringToNumber reads its own small grammar before strtod sees
- * a byte, so that locale words and half-numbers never pass.
+ * AsString builds one printf format for the node: % fill width .precision conversion; the pieces come from
+ * checked attributes, never from the model's bytes themselves. StringToNumber reads its own small grammar
+ * before strtod sees a byte, so that locale words and half-numbers never pass.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/mem.h"
@@ -37,9 +37,10 @@ static enum td_code as_string_infer(struct td_infer *c, struct td_err *err)
         TD_FAIL_IF(precision >= 0, err, INVALID_ARGUMENT, "%s: precision not supported for datatype %s",
                    TD_NODE_STR(n), td_dtype_name(t));
     }
-    TD_FAIL_IF(fill.len > 1, err, INVALID_ARGUMENT, "%s: Fill string must be one or fewer characters", TD_NODE_STR(n));
-    TD_FAIL_IF(sci && shortest, err, INVALID_ARGUMENT, "%s: Cannot select both scientific and shortest notation",
+    TD_FAIL_IF(fill.len > 1, err, INVALID_ARGUMENT, "%s: Fill string must be one or fewer characters",
                TD_NODE_STR(n));
+    TD_FAIL_IF(sci && shortest, err, INVALID_ARGUMENT,
+               "%s: Cannot select both scientific and shortest notation", TD_NODE_STR(n));
     TD_FAIL_IF(fill.len == 1 && (fill.p[0] == 0 || !strchr(" +-0#", fill.p[0])), err, INVALID_ARGUMENT,
                "%s: Fill argument not supported: \"%.1s\"", TD_NODE_STR(n), fill.p);
     TD_FAIL_IF(width > MAX_WIDTH || precision > MAX_WIDTH, err, INVALID_ARGUMENT,
@@ -96,8 +97,8 @@ static enum td_code put_complex(const struct td_tensor *x, int64_t i, const char
     return td_strbuf_putc(b, ')', err);
 }
 
-static enum td_code put_string(const struct td_tensor *x, int64_t i, int64_t width, bool left, struct td_strbuf *b,
-                               struct td_err *err)
+static enum td_code put_string(const struct td_tensor *x, int64_t i, int64_t width, bool left,
+                               struct td_strbuf *b, struct td_err *err)
 {
     size_t n;
     const char *s = td_tensor_str(x, i, &n);
@@ -112,8 +113,8 @@ static enum td_code put_string(const struct td_tensor *x, int64_t i, int64_t wid
     return TD_OK;
 }
 
-static enum td_code as_string_one(const struct td_node *node, const struct td_tensor *x, int64_t i, const char *fmt,
-                                  struct td_strbuf *b, struct td_err *err)
+static enum td_code as_string_one(const struct td_node *node, const struct td_tensor *x, int64_t i,
+                                  const char *fmt, struct td_strbuf *b, struct td_err *err)
 {
     b->n = 0;
     switch (x->dtype) {
@@ -142,7 +143,9 @@ static enum td_code as_string_run(struct td_call *c, struct td_err *err)
     char fmt[80];
     format_head(n, fmt, sizeof(fmt),
                 td_dtype_in(x->dtype, TD_SET_FLOATS | TD_SET_COMPLEX)
-                    ? (td_attr_bool(n, "shortest") ? "g" : td_attr_bool(n, "scientific") ? "e" : "f")
+                    ? (td_attr_bool(n, "shortest")     ? "g"
+                       : td_attr_bool(n, "scientific") ? "e"
+                                                       : "f")
                 : x->dtype == TD_UINT64 ? PRIu64
                                         : PRId64);
     struct td_tensor *y;
@@ -244,7 +247,10 @@ static bool parse_int(const char *s, size_t n, enum td_dtype t, void *out)
     return true;
 }
 
-static bool is_space(char ch) { return ch == ' ' || (ch >= '\t' && ch <= '\r'); }
+static bool is_space(char ch)
+{
+    return ch == ' ' || (ch >= '\t' && ch <= '\r');
+}
 
 static enum td_code to_number_run(struct td_call *c, struct td_err *err)
 {
@@ -265,7 +271,8 @@ static enum td_code to_number_run(struct td_call *c, struct td_err *err)
         void *out = (char *)y->data + (size_t)i * size;
         bool ok = is_float ? parse_float(s + from, to - from, y->dtype, out)
                            : parse_int(s + from, to - from, y->dtype, out);
-        TD_FAIL_IF(!ok, err, INVALID_ARGUMENT, "StringToNumberOp could not correctly convert string: %.200s (%s)", s,
+        TD_FAIL_IF(!ok, err, INVALID_ARGUMENT,
+                   "StringToNumberOp could not correctly convert string: %.200s (%s)", s,
                    TD_NODE_STR(c->node));
     }
     return TD_OK;
@@ -294,8 +301,8 @@ static enum td_code format_infer(struct td_infer *c, struct td_err *err)
 {
     int64_t n = count_placeholders(td_attr_bytes(c->node, "template"), td_attr_bytes(c->node, "placeholder"));
     TD_FAIL_IF(n != c->n_in, err, INVALID_ARGUMENT,
-               "%s: num placeholders in template and num inputs must match: %lld vs. %d", TD_NODE_STR(c->node),
-               (long long)n, c->n_in);
+               "%s: num placeholders in template and num inputs must match: %lld vs. %d",
+               TD_NODE_STR(c->node), (long long)n, c->n_in);
     c->out[0] = td_shape_scalar();
     return TD_OK;
 }
@@ -331,12 +338,13 @@ static enum td_code format_run(struct td_call *c, struct td_err *err)
 }
 
 #define AS_STRING_TYPES (TD_SET_NUMBERS | TD_BIT(TD_BOOL) | TD_BIT(TD_STRING) | TD_BIT(TD_VARIANT))
-#define NUMBER_TYPES                                                                                              \
+#define NUMBER_TYPES                                                                                         \
     (TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE) | TD_SET_INDEX | TD_BIT(TD_UINT32) | TD_BIT(TD_UINT64))
 
 const struct td_op td_ops_string_number[] = {
     {.name = "AsString",
-     .sig = "(input:T) -> (output:string) {T:type; precision:int=-1; scientific:bool=false; shortest:bool=false; "
+     .sig = "(input:T) -> (output:string) {T:type; precision:int=-1; scientific:bool=false; "
+            "shortest:bool=false; "
             "width:int=-1; fill:string=''}",
      .infer = as_string_infer,
      .kernels = TD_KERNEL("string_number.cpu", as_string_run, {"T", AS_STRING_TYPES})},

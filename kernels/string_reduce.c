@@ -12,7 +12,7 @@
  * The order of reduction_indices is the order of joining: [1, 0] runs over axis 0 fastest. */
 
 struct axes {
-    int n;                       /* axes reduced, in the order given */
+    int n; /* axes reduced, in the order given */
     int axis[TD_MAX_RANK];
     bool reduced[TD_MAX_RANK];
 };
@@ -29,8 +29,8 @@ static enum td_code read_axes(const struct td_node *node, const struct td_tensor
         TD_FAIL_IF(!td_shape_axis(rank, v, &axis), err, OUT_OF_RANGE,
                    "%s: Invalid reduction dimension %lld for input with %d dimension(s)", TD_NODE_STR(node),
                    (long long)v, rank);
-        TD_FAIL_IF(a->reduced[axis], err, INVALID_ARGUMENT, "%s: Duplicate reduction dimension %d", TD_NODE_STR(node),
-                   axis);
+        TD_FAIL_IF(a->reduced[axis], err, INVALID_ARGUMENT, "%s: Duplicate reduction dimension %d",
+                   TD_NODE_STR(node), axis);
         a->reduced[axis] = true;
         a->axis[a->n++] = axis;
     }
@@ -68,8 +68,8 @@ static int64_t offset_of(const struct td_shape *s, const int *axis, int n, int64
     return at;
 }
 
-static enum td_code reduce_join(struct td_call *c, const struct axes *a, struct td_tensor *y, struct td_strbuf *b,
-                                struct td_err *err)
+static enum td_code reduce_join(struct td_call *c, const struct axes *a, struct td_tensor *y,
+                                struct td_strbuf *b, struct td_err *err)
 {
     const struct td_tensor *x = c->in[0];
     struct td_bytes sep = td_attr_bytes(c->node, "separator");
@@ -117,22 +117,25 @@ static enum td_code segment_join_infer(struct td_infer *c, struct td_err *err)
     const struct td_shape *x = &c->in[0], *ids = &c->in[1];
     bool known;
     int64_t n = -1;
-    TD_FAIL_IF(c->in[2].rank > 0, err, INVALID_ARGUMENT, "%s: Number of segments must be a scalar, got shape %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[2]));
+    TD_FAIL_IF(c->in[2].rank > 0, err, INVALID_ARGUMENT,
+               "%s: Number of segments must be a scalar, got shape %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&c->in[2]));
     TD_TRY(td_infer_int_value(c, 2, &known, &n, err));
-    TD_FAIL_IF(known && n < 0, err, INVALID_ARGUMENT, "%s: Number of segments must be non-negative but got %lld",
-               TD_NODE_STR(c->node), (long long)n);
+    TD_FAIL_IF(known && n < 0, err, INVALID_ARGUMENT,
+               "%s: Number of segments must be non-negative but got %lld", TD_NODE_STR(c->node),
+               (long long)n);
     if (x->rank < 0 || ids->rank < 0) {
         return TD_OK;
     }
-    TD_FAIL_IF(ids->rank == 0, err, INVALID_ARGUMENT, "%s: Segment_id cannot have rank 0", TD_NODE_STR(c->node));
+    TD_FAIL_IF(ids->rank == 0, err, INVALID_ARGUMENT, "%s: Segment_id cannot have rank 0",
+               TD_NODE_STR(c->node));
     TD_FAIL_IF(ids->rank > x->rank, err, INVALID_ARGUMENT,
-               "%s: Input cannot have rank less than the rank of segment_id: %d vs. %d", TD_NODE_STR(c->node), x->rank,
-               ids->rank);
+               "%s: Input cannot have rank less than the rank of segment_id: %d vs. %d", TD_NODE_STR(c->node),
+               x->rank, ids->rank);
     for (int d = 0; d < ids->rank; d++) {
         TD_FAIL_IF(ids->dim[d] >= 0 && x->dim[d] >= 0 && ids->dim[d] != x->dim[d], err, INVALID_ARGUMENT,
-                   "%s: Segment dimension is %lld while input dimension is %lld in rank %d", TD_NODE_STR(c->node),
-                   (long long)ids->dim[d], (long long)x->dim[d], d);
+                   "%s: Segment dimension is %lld while input dimension is %lld in rank %d",
+                   TD_NODE_STR(c->node), (long long)ids->dim[d], (long long)x->dim[d], d);
     }
     c->out[0].rank = x->rank - ids->rank + 1;
     c->out[0].dim[0] = known ? n : -1;
@@ -161,8 +164,8 @@ static void sort_rows(const struct td_tensor *ids, int64_t rows, int64_t n, int6
     start[0] = 0;
 }
 
-static enum td_code segment_join(struct td_call *c, struct td_tensor *y, const int64_t *start, const int64_t *order,
-                                 struct td_strbuf *b, struct td_err *err)
+static enum td_code segment_join(struct td_call *c, struct td_tensor *y, const int64_t *start,
+                                 const int64_t *order, struct td_strbuf *b, struct td_err *err)
 {
     struct td_bytes sep = td_attr_bytes(c->node, "separator");
     int64_t n = y->shape.dim[0], width = td_shape_range(&y->shape, 1, y->shape.rank);
@@ -188,7 +191,8 @@ static enum td_code segment_join_run(struct td_call *c, struct td_err *err)
     for (int64_t i = 0; i < rows; i++) {
         int64_t id = td_tensor_int(ids, i);
         TD_FAIL_IF(id < 0 || id >= n, err, INVALID_ARGUMENT,
-                   "%s: segment_ids are not allowed to exceed num_segments or to have negative values: id %lld at %lld",
+                   "%s: segment_ids are not allowed to exceed num_segments or to have negative values: id "
+                   "%lld at %lld",
                    TD_NODE_STR(c->node), (long long)id, (long long)i);
     }
     void *start, *order;
@@ -203,7 +207,8 @@ static enum td_code segment_join_run(struct td_call *c, struct td_err *err)
 
 const struct td_op td_ops_string_reduce[] = {
     {.name = "ReduceJoin",
-     .sig = "(inputs:string, reduction_indices:int32) -> (output:string) {keep_dims:bool=false; separator:string=''}",
+     .sig = "(inputs:string, reduction_indices:int32) -> (output:string) {keep_dims:bool=false; "
+            "separator:string=''}",
      .host_in = 2,
      .infer = reduce_join_infer,
      .kernels = TD_KERNEL("string_reduce.cpu", reduce_join_run, {0})},

@@ -15,10 +15,10 @@
 struct splitter {
     const char *sep;
     size_t n_sep;
-    int64_t maxsplit;          /* <= 0: no limit */
-    bool set[256];             /* version 1: bytes that separate */
+    int64_t maxsplit; /* <= 0: no limit */
+    bool set[256];    /* version 1: bytes that separate */
     bool skip_empty;
-    bool any;                  /* version 1: sep was not empty */
+    bool any; /* version 1: sep was not empty */
 };
 
 struct cursor {
@@ -31,7 +31,10 @@ struct cursor {
 /* Next piece of cu; false at the end. */
 typedef bool next_fn(const struct splitter *sp, struct cursor *cu, const char **piece, size_t *n);
 
-static bool is_space(char ch) { return ch == ' ' || (ch >= '\t' && ch <= '\r'); }
+static bool is_space(char ch)
+{
+    return ch == ' ' || (ch >= '\t' && ch <= '\r');
+}
 
 /* Runs of white space separate; nothing empty comes out, but for the rest behind the last split allowed. */
 static bool next_word(const struct splitter *sp, struct cursor *cu, const char **piece, size_t *n)
@@ -64,7 +67,8 @@ static bool next_sep(const struct splitter *sp, struct cursor *cu, const char **
     }
     size_t left = cu->n - cu->at;
     const char *from = cu->s + cu->at;
-    const char *hit = sp->maxsplit > 0 && cu->splits == sp->maxsplit ? NULL : memmem(from, left, sp->sep, sp->n_sep);
+    const char *hit =
+        sp->maxsplit > 0 && cu->splits == sp->maxsplit ? NULL : memmem(from, left, sp->sep, sp->n_sep);
     *piece = from;
     *n = hit ? (size_t)(hit - from) : left;
     cu->done = !hit;
@@ -175,8 +179,8 @@ static enum td_code split_v2_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ StringNGrams
  *
- * data [n], splits [rows + 1]  ->  ngrams [m], splits of them. Each row counts as if pad left pads stood before and
- * pad right pads behind it; every window of each width over that is one n-gram. */
+ * data [n], splits [rows + 1]  ->  ngrams [m], splits of them. Each row counts as if pad left pads stood
+ * before and pad right pads behind it; every window of each width over that is one n-gram. */
 
 struct ngrams {
     struct td_bytes sep, left, right;
@@ -204,7 +208,8 @@ static enum td_code ngrams_infer(struct td_infer *c, struct td_err *err)
     const int64_t *w = td_attr_ints(c->node, "ngram_widths", &n);
     for (int i = 0; i < n; i++) {
         TD_FAIL_IF(w[i] < 1 || w[i] > INT64_C(1) << 31, err, INVALID_ARGUMENT,
-                   "%s: ngram_widths must contain positive values, got %lld", TD_NODE_STR(c->node), (long long)w[i]);
+                   "%s: ngram_widths must contain positive values, got %lld", TD_NODE_STR(c->node),
+                   (long long)w[i]);
     }
     c->out[0] = td_shape_vector(-1);
     c->out[1] = c->in[1];
@@ -216,16 +221,18 @@ static enum td_code check_splits(const struct td_call *c, struct td_err *err)
     const struct td_tensor *splits = c->in[1];
     int64_t n = td_tensor_count(c->in[0]), rows = td_tensor_count(splits) - 1;
     int64_t last = td_tensor_int(splits, 0);
-    TD_FAIL_IF(last != 0, err, INVALID_ARGUMENT, "%s: First split value must be 0, got %lld", TD_NODE_STR(c->node),
-               (long long)last);
+    TD_FAIL_IF(last != 0, err, INVALID_ARGUMENT, "%s: First split value must be 0, got %lld",
+               TD_NODE_STR(c->node), (long long)last);
     for (int64_t i = 1; i <= rows; i++) {
         int64_t v = td_tensor_int(splits, i);
-        TD_FAIL_IF(v < last || v > n, err, INVALID_ARGUMENT, "%s: Invalid split value %lld, must be in [%lld, %lld]",
-                   TD_NODE_STR(c->node), (long long)v, (long long)last, (long long)n);
+        TD_FAIL_IF(v < last || v > n, err, INVALID_ARGUMENT,
+                   "%s: Invalid split value %lld, must be in [%lld, %lld]", TD_NODE_STR(c->node),
+                   (long long)v, (long long)last, (long long)n);
         last = v;
     }
-    TD_FAIL_IF(last != n, err, INVALID_ARGUMENT, "%s: Last split value must be data size. Expected %lld, got %lld",
-               TD_NODE_STR(c->node), (long long)n, (long long)last);
+    TD_FAIL_IF(last != n, err, INVALID_ARGUMENT,
+               "%s: Last split value must be data size. Expected %lld, got %lld", TD_NODE_STR(c->node),
+               (long long)n, (long long)last);
     return TD_OK;
 }
 
@@ -240,8 +247,8 @@ static enum td_code put_part(struct td_strbuf *b, bool *first, struct td_bytes s
 }
 
 /* Window i of n over the row data[from..): pads, tokens, pads, joined. */
-static enum td_code put_ngram(const struct ngrams *g, const struct td_tensor *data, int64_t from, int64_t width,
-                              int64_t i, int64_t n, struct td_strbuf *b, struct td_err *err)
+static enum td_code put_ngram(const struct ngrams *g, const struct td_tensor *data, int64_t from,
+                              int64_t width, int64_t i, int64_t n, struct td_strbuf *b, struct td_err *err)
 {
     int64_t pad = pad_of(g, width);
     int64_t left = pad > i ? pad - i : 0, right = pad > n - i - 1 ? pad - (n - i - 1) : 0;
@@ -263,7 +270,8 @@ static enum td_code put_ngram(const struct ngrams *g, const struct td_tensor *da
 }
 
 static enum td_code put_row(const struct ngrams *g, const struct td_tensor *data, int64_t from, int64_t width,
-                            int64_t n, struct td_strbuf *b, struct td_tensor *y, int64_t *at, struct td_err *err)
+                            int64_t n, struct td_strbuf *b, struct td_tensor *y, int64_t *at,
+                            struct td_err *err)
 {
     for (int64_t i = 0; i < n; i++) {
         TD_TRY(put_ngram(g, data, from, width, i, n, b, err));
@@ -281,10 +289,11 @@ static enum td_code count_row(const struct td_call *c, const struct ngrams *g, i
         *count += windows(g, length, g->widths[k]);
     }
     if (*count == 0 && g->preserve && length > 0) {
-        TD_FAIL_IF(g->pad < 0, err, INVALID_ARGUMENT,
-                   "%s: Pad width should be >= 0 when preserve_short_sequences is True and ngram_widths are not "
-                   "provided, got %lld",
-                   TD_NODE_STR(c->node), (long long)g->pad);
+        TD_FAIL_IF(
+            g->pad < 0, err, INVALID_ARGUMENT,
+            "%s: Pad width should be >= 0 when preserve_short_sequences is True and ngram_widths are not "
+            "provided, got %lld",
+            TD_NODE_STR(c->node), (long long)g->pad);
         *short_width = length + 2 * g->pad;
         *count = 1;
     }
@@ -300,19 +309,21 @@ static void set_split(struct td_tensor *t, int64_t i, int64_t v)
     }
 }
 
-static enum td_code fill_rows(struct td_call *c, const struct ngrams *g, struct td_strbuf *b, struct td_tensor *y,
-                              struct td_err *err)
+static enum td_code fill_rows(struct td_call *c, const struct ngrams *g, struct td_strbuf *b,
+                              struct td_tensor *y, struct td_err *err)
 {
     int64_t rows = td_tensor_count(c->in[1]) - 1, at = 0;
     for (int64_t i = 0; i < rows; i++) {
-        int64_t from = td_tensor_int(c->in[1], i), length = td_tensor_int(c->in[1], i + 1) - from, count, whole;
+        int64_t from = td_tensor_int(c->in[1], i), length = td_tensor_int(c->in[1], i + 1) - from, count,
+                whole;
         TD_TRY(count_row(c, g, length, &count, &whole, err));
         if (whole) {
             TD_TRY(put_row(g, c->in[0], from, whole, 1, b, y, &at, err));
             continue;
         }
         for (int k = 0; k < g->n_widths; k++) {
-            TD_TRY(put_row(g, c->in[0], from, g->widths[k], windows(g, length, g->widths[k]), b, y, &at, err));
+            TD_TRY(
+                put_row(g, c->in[0], from, g->widths[k], windows(g, length, g->widths[k]), b, y, &at, err));
         }
         if (td_stopped(c)) {
             return td_stop_error(c, err);
@@ -321,7 +332,8 @@ static enum td_code fill_rows(struct td_call *c, const struct ngrams *g, struct 
     return TD_OK;
 }
 
-/* Nothing to do without data, or without splits (then TensorFlow answers an empty string for each element of data). */
+/* Nothing to do without data, or without splits (then TensorFlow answers an empty string for each element of
+ * data). */
 static enum td_code ngrams_empty(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y, *splits;
@@ -354,7 +366,8 @@ static enum td_code ngrams_run(struct td_call *c, struct td_err *err)
     set_split(splits, 0, 0);
     for (int64_t i = 0; i < rows; i++) {
         int64_t count, whole;
-        TD_TRY(count_row(c, &g, td_tensor_int(c->in[1], i + 1) - td_tensor_int(c->in[1], i), &count, &whole, err));
+        TD_TRY(count_row(c, &g, td_tensor_int(c->in[1], i + 1) - td_tensor_int(c->in[1], i), &count, &whole,
+                         err));
         total += count;
         TD_FAIL_IF(splits->dtype == TD_INT32 && total > INT32_MAX, err, INVALID_ARGUMENT,
                    "%s: %lld n-grams, more than splits of type int32 can count", TD_NODE_STR(c->node),
@@ -370,7 +383,8 @@ static enum td_code ngrams_run(struct td_call *c, struct td_err *err)
 
 const struct td_op td_ops_string_split[] = {
     {.name = "StringSplit",
-     .sig = "(input:string, delimiter:string) -> (indices:int64, values:string, shape:int64) {skip_empty:bool=true}",
+     .sig = "(input:string, delimiter:string) -> (indices:int64, values:string, shape:int64) "
+            "{skip_empty:bool=true}",
      .infer = split_infer,
      .kernels = TD_KERNEL("string_split.cpu", split_v1_run, {0})},
     {.name = "StringSplitV2",

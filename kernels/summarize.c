@@ -1,7 +1,7 @@
 /* kernels/summarize.c - tensors as text.
  *
- * Both forms walk the shape by recursion over its axes (at most TD_MAX_RANK deep). Floats are printed with %.6g
- * (double %.15g) when that reads back equal, else with %.9g (%.17g).
+ * Both forms walk the shape by recursion over its axes (at most TD_MAX_RANK deep). Floats are printed with
+ * %.6g (double %.15g) when that reads back equal, else with %.9g (%.17g).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/summarize.h"
@@ -38,7 +38,8 @@ static enum td_code put_float(struct td_strbuf *b, float v, struct td_err *err)
     return td_strbuf_puts(b, text, err);
 }
 
-enum td_code td_summarize_element(struct td_strbuf *b, const struct td_tensor *t, int64_t i, struct td_err *err)
+enum td_code td_summarize_element(struct td_strbuf *b, const struct td_tensor *t, int64_t i,
+                                  struct td_err *err)
 {
     size_t n;
     const char *s;
@@ -102,7 +103,8 @@ static enum td_code put_v2(struct td_strbuf *b, const struct td_tensor *t, int64
     return put_quoted(b, s, n, err);
 }
 
-/* Between two items of axis `axis`: a space on the last axis, else line breaks and the indent of the brackets. */
+/* Between two items of axis `axis`: a space on the last axis, else line breaks and the indent of the
+ * brackets. */
 static enum td_code put_gap(struct td_strbuf *b, int axis, int rank, struct td_err *err)
 {
     for (int i = axis; i < rank - 1; i++) {
@@ -114,8 +116,8 @@ static enum td_code put_gap(struct td_strbuf *b, int axis, int rank, struct td_e
     return TD_OK;
 }
 
-static enum td_code axis_v2(struct td_strbuf *b, const struct td_tensor *t, int axis, int64_t ends, int64_t at,
-                            struct td_err *err)
+static enum td_code axis_v2(struct td_strbuf *b, const struct td_tensor *t, int axis, int64_t ends,
+                            int64_t at, struct td_err *err)
 {
     int rank = t->shape.rank;
     if (axis == rank) {
@@ -147,8 +149,8 @@ enum td_code td_summarize_v2(struct td_strbuf *b, const struct td_tensor *t, int
     return axis_v2(b, t, 0, ends < 0 || ends > n ? n : ends, 0, err);
 }
 
-static enum td_code axis_v1(struct td_strbuf *b, const struct td_tensor *t, int axis, int64_t limit, int64_t *at,
-                            struct td_err *err)
+static enum td_code axis_v1(struct td_strbuf *b, const struct td_tensor *t, int axis, int64_t limit,
+                            int64_t *at, struct td_err *err)
 {
     int rank = t->shape.rank;
     for (int64_t i = 0; i < t->shape.dim[axis]; i++) {
@@ -169,7 +171,8 @@ static enum td_code axis_v1(struct td_strbuf *b, const struct td_tensor *t, int 
     return TD_OK;
 }
 
-enum td_code td_summarize_v1(struct td_strbuf *b, const struct td_tensor *t, int64_t max_entries, struct td_err *err)
+enum td_code td_summarize_v1(struct td_strbuf *b, const struct td_tensor *t, int64_t max_entries,
+                             struct td_err *err)
 {
     int64_t n = td_tensor_count(t), limit = max_entries < 0 || max_entries > n ? n : max_entries, at = 0;
     if (t->shape.rank == 0) {

@@ -1,8 +1,10 @@
-/* kernels/unicode.c - UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode, UnicodeScript: ICU's C API.
+/* kernels/unicode.c - UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode,
+ * UnicodeScript: ICU's C API.
  *
- * A converter is opened a call (it has state and is not for two threads) and reset for each string, so that a byte
- * order mark counts for its own string only. Decoding counts code points in a first pass and stores them in a second.
- * Malformed input reaches the converter's callback, which notes it and lets ICU substitute; errors= then decides.
+ * A converter is opened a call (it has state and is not for two threads) and reset for each string, so that a
+ * byte order mark counts for its own string only. Decoding counts code points in a first pass and stores them
+ * in a second. Malformed input reaches the converter's callback, which notes it and lets ICU substitute;
+ * errors= then decides.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/unicode.h"
@@ -16,16 +18,18 @@
 #include <unicode/utf16.h>
 #include <unicode/utf8.h>
 
-/* ------------------------------------------------------------------ case mapping, for StringLower and StringUpper */
+/* ------------------------------------------------------------------ case mapping, for StringLower and
+ * StringUpper */
 
 static enum td_code icu_failed(UErrorCode status, struct td_err *err)
 {
     TD_FAIL(err, INTERNAL, "ICU: %s", u_errorName(status));
 }
 
-/* u16 has room for n units, mapped for 3 n: no character grows more in case mapping; utf8 for 3 bytes a unit. */
-static enum td_code map_case(const char *s, int32_t n, bool upper, UChar *u16, UChar *mapped, struct td_strbuf *out,
-                             struct td_err *err)
+/* u16 has room for n units, mapped for 3 n: no character grows more in case mapping; utf8 for 3 bytes a unit.
+ */
+static enum td_code map_case(const char *s, int32_t n, bool upper, UChar *u16, UChar *mapped,
+                             struct td_strbuf *out, struct td_err *err)
 {
     UErrorCode status = U_ZERO_ERROR;
     int32_t len = 0, bytes = 0;
@@ -50,8 +54,8 @@ enum td_code td_unicode_case(const char *s, size_t n, bool upper, struct td_strb
     if (n == 0) {
         return TD_OK;
     }
-    TD_FAIL_IF(n > INT32_MAX / 16, err, RESOURCE_EXHAUSTED, "changing the case of %zu bytes, want at most %d", n,
-               INT32_MAX / 16);
+    TD_FAIL_IF(n > INT32_MAX / 16, err, RESOURCE_EXHAUSTED, "changing the case of %zu bytes, want at most %d",
+               n, INT32_MAX / 16);
     UChar *u16 = td_calloc(4 * n, sizeof(UChar));
     if (!u16) {
         return td_no_memory(err, 4 * n * sizeof(UChar), "UTF-16 text");
@@ -68,10 +72,11 @@ enum on_error { STRICT, REPLACE, IGNORE };
 struct policy {
     enum on_error on_error;
     UChar32 replacement;
-    bool controls;              /* C0 control characters count as errors (they never fail a call) */
+    bool controls; /* C0 control characters count as errors (they never fail a call) */
 };
 
-static enum td_code read_policy(const struct td_node *n, bool has_controls, struct policy *p, struct td_err *err)
+static enum td_code read_policy(const struct td_node *n, bool has_controls, struct policy *p,
+                                struct td_err *err)
 {
     const char *e = td_attr_str(n, "errors");
     int64_t r = td_attr_int(n, "replacement_char");
@@ -88,7 +93,7 @@ static enum td_code read_policy(const struct td_node *n, bool has_controls, stru
 struct decoder {
     UConverter *conv;
     struct policy policy;
-    bool bad;                   /* set by the callback: the character just read was malformed */
+    bool bad; /* set by the callback: the character just read was malformed */
 };
 
 static void note_bad(const void *ctx, UConverterToUnicodeArgs *args, const char *units, int32_t n,
@@ -115,8 +120,8 @@ static enum td_code decoder_open(const struct td_node *n, struct decoder *d, str
     return TD_OK;
 }
 
-/* Next code point that the policy lets through, from *at; *from is the byte it starts at. 1, 0 at the end, -1 for a
- * malformed character under errors=strict. */
+/* Next code point that the policy lets through, from *at; *from is the byte it starts at. 1, 0 at the end, -1
+ * for a malformed character under errors=strict. */
 static int decode_next(struct decoder *d, const char *s, size_t n, const char **at, UChar32 *ch, size_t *from)
 {
     while (*at < s + n) {
@@ -143,8 +148,8 @@ static int decode_next(struct decoder *d, const char *s, size_t n, const char **
 
 static enum td_code bad_string(const struct td_call *c, int64_t i, struct td_err *err)
 {
-    TD_FAIL(err, INVALID_ARGUMENT, "%s: Invalid formatting on input string %lld: it is not %s", TD_NODE_STR(c->node),
-            (long long)i, td_attr_str(c->node, "input_encoding"));
+    TD_FAIL(err, INVALID_ARGUMENT, "%s: Invalid formatting on input string %lld: it is not %s",
+            TD_NODE_STR(c->node), (long long)i, td_attr_str(c->node, "input_encoding"));
 }
 
 static enum td_code decode_infer(struct td_infer *c, struct td_err *err)
@@ -169,8 +174,8 @@ static void set_split(struct td_tensor *t, int64_t i, int64_t v)
 }
 
 /* Counts the characters of every string into the splits; *total of all. */
-static enum td_code decode_count(struct td_call *c, struct decoder *d, struct td_tensor *splits, int64_t *total,
-                                 struct td_err *err)
+static enum td_code decode_count(struct td_call *c, struct decoder *d, struct td_tensor *splits,
+                                 int64_t *total, struct td_err *err)
 {
     int64_t n = td_tensor_count(c->in[0]);
     *total = 0;
@@ -350,7 +355,8 @@ static enum td_code transcode_infer(struct td_infer *c, struct td_err *err)
     return td_infer_same(c, err);
 }
 
-static enum td_code transcode_fill(struct td_call *c, struct decoder *d, struct td_strbuf *b, struct td_err *err)
+static enum td_code transcode_fill(struct td_call *c, struct decoder *d, struct td_strbuf *b,
+                                   struct td_err *err)
 {
     struct td_tensor *y;
     enum encoding e = output_encoding(c->node);

@@ -7,6 +7,7 @@
 #include "kernels/strbuf.h"
 
 /* Appends the UTF-8 string s in upper or lower case (full mapping, root locale); bad bytes become U+FFFD. */
-TD_MUST enum td_code td_unicode_case(const char *s, size_t n, bool upper, struct td_strbuf *out, struct td_err *err);
+TD_MUST enum td_code td_unicode_case(const char *s, size_t n, bool upper, struct td_strbuf *out,
+                                     struct td_err *err);
 
 #endif
