@@ -67,7 +67,7 @@ enum td_code td_select_kernel(const struct td_node *n, enum td_device_kind devic
     if (n->op == NULL) {
         return unknown_op(n, err);
     }
-    TD_FAIL_IF(n->op->flags & TD_OP_REFUSED, err, PERMISSION_DENIED, "Op '%s' is refused at %s: %s", n->op_name,
+    TD_FAIL_IF(n->op->flags & TD_OP_REFUSED, err, UNIMPLEMENTED, "Op '%s' is refused at %s: %s", n->op_name,
                TD_NODE_STR(n), n->op->doc == NULL ? "it runs code or touches files outside the model" : n->op->doc);
     TD_FAIL_IF(n->op->kernels == NULL, err, UNIMPLEMENTED, "%s: the op has no kernel in this build", TD_NODE_STR(n));
     char text[96], reasons[400] = "";

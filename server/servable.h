@@ -38,6 +38,9 @@ const struct td_signature *td_servable_signature(const struct td_servable *s, co
 /* The callable behind a signature (made at load). */
 struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig);
 
+/* dtype of the edge that input i of sig feeds: some signatures misdeclare their graph's. */
+enum td_dtype td_servable_fed_dtype(struct td_servable *s, const struct td_signature *sig, int i);
+
 /* Runs a signature with named inputs (borrowed) and gives n_out outputs (owned by the caller; names borrowed from the
  * signature): all of them in key order when filter is empty, else those of the filter, in its order.
  * Checks names as TF Serving does ("input size does not match signature: ...") and dtypes against the fed node, fills

@@ -1,0 +1,248 @@
+/* server/embed.c - the C API over servables: plain structs in, plain structs out.
+ *
+ * Inputs are wrapped without a copy (strings are copied into string elements); outputs are handed over with the
+ * buffer that holds them in `owner`, strings with an array of pointers beside it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/tensord.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "kernels/ops.h"
+#include "server/op_list.h"
+#include "server/servable.h"
+
+struct tensord_model {
+    struct td_op_table *ops;
+    struct td_servable *servable;
+};
+
+static int report(const struct td_err *from, tensord_error *to)
+{
+    if (to != NULL) {
+        to->code = (int)from->code;
+        snprintf(to->message, sizeof to->message, "%s", from->msg);
+    }
+    return (int)from->code;
+}
+
+static enum td_kernel_choice kernels_named(const char *name)
+{
+    if (name != NULL && strcmp(name, "reference") == 0) {
+        return TD_KERNELS_REFERENCE;
+    }
+    return name != NULL && strcmp(name, "openblas") == 0 ? TD_KERNELS_OPENBLAS : TD_KERNELS_FAST;
+}
+
+int tensord_load(const char *dir, const tensord_options *opts, tensord_model **out, tensord_error *error)
+{
+    static const tensord_options none = {0};
+    struct td_err err = {0};
+    opts = opts == NULL ? &none : opts;
+    tensord_model *m = td_calloc(1, sizeof *m);
+    if (m == NULL) {
+        td_no_memory(&err, sizeof *m, "model");
+        return report(&err, error);
+    }
+    enum td_code rc = td_op_table_new(td_op_families, &m->ops, &err);
+    struct td_servable_opts o = {.ops = m->ops, .tags = opts->tags, .state_dir = opts->scratch_dir,
+                                 .kernels = kernels_named(opts->kernels), .passes_off = opts->passes_off};
+    rc = rc ? rc : td_servable_load("model", 1, dir, &o, &m->servable, &err);
+    if (rc) {
+        tensord_free(m);
+        return report(&err, error);
+    }
+    *out = m;
+    return 0;
+}
+
+void tensord_free(tensord_model *m)
+{
+    if (m != NULL) {
+        td_servable_unref(m->servable);
+        td_op_table_free(m->ops);
+        td_free(m);
+    }
+}
+
+int tensord_signature_count(const tensord_model *m)
+{
+    return td_servable_model(m->servable)->n_signatures;
+}
+
+static const struct td_signature *signature_at(const tensord_model *m, int i)
+{
+    const struct td_saved_model *s = td_servable_model(m->servable);
+    return i < 0 || i >= s->n_signatures ? NULL : &s->signatures[i];
+}
+
+const char *tensord_signature_name(const tensord_model *m, int i)
+{
+    const struct td_signature *s = signature_at(m, i);
+    return s == NULL ? NULL : s->key;
+}
+
+const char *tensord_signature_method(const tensord_model *m, const char *signature)
+{
+    const struct td_signature *s = td_servable_signature(m->servable, signature);
+    return s == NULL ? NULL : s->method;
+}
+
+int tensord_signature_tensors(const tensord_model *m, const char *signature, int output, tensord_tensor *rows, int cap)
+{
+    const struct td_signature *s = td_servable_signature(m->servable, signature);
+    if (s == NULL) {
+        return -1;
+    }
+    int n = output ? s->n_out : s->n_in;
+    for (int i = 0; i < n && i < cap; i++) {
+        const struct td_tensor_info *info = output ? &s->out[i] : &s->in[i];
+        rows[i] = (tensord_tensor){.name = info->key, .dtype = (int)info->dtype, .rank = info->shape.rank};
+        for (int k = 0; k < info->shape.rank; k++) {
+            rows[i].dims[k] = info->shape.dim[k];
+        }
+    }
+    return n;
+}
+
+/* ------------------------------------------------------------------ running */
+
+static enum td_code wrap_strings(const tensord_tensor *t, int64_t n, struct td_tensor *out, struct td_err *err)
+{
+    const tensord_bytes *s = t->data;
+    for (int64_t i = 0; i < n; i++) {
+        TD_TRY(td_tensor_set_str(out, i, s[i].bytes, s[i].length, err));
+    }
+    return TD_OK;
+}
+
+static enum td_code wrap_input(const tensord_tensor *t, struct td_tensor *out, struct td_err *err)
+{
+    struct td_shape shape;
+    TD_FAIL_IF(!td_dtype_valid(t->dtype), err, INVALID_ARGUMENT, "input '%s': dtype %d does not exist", t->name, t->dtype);
+    TD_TRY(td_shape_make(&shape, t->dims, t->rank, err));
+    int64_t n = td_shape_count(&shape);
+    enum td_dtype dtype = (enum td_dtype)t->dtype;
+    size_t size = dtype == TD_STRING ? sizeof(tensord_bytes) : td_dtype_size(dtype);
+    TD_FAIL_IF(n < 0 || dtype == TD_RESOURCE || dtype == TD_VARIANT || t->bytes != (size_t)n * size, err, INVALID_ARGUMENT,
+               "input '%s': %zu bytes do not make a %s tensor of shape %s", t->name, t->bytes, td_dtype_name(dtype),
+               TD_SHAPE_STR(&shape));
+    if (dtype == TD_STRING) {
+        TD_TRY(td_tensor_new(out, dtype, &shape, err));
+        return wrap_strings(t, n, out, err);
+    }
+    struct td_buffer *b;
+    TD_TRY(td_buffer_wrap(t->data, t->bytes, NULL, NULL, &b, err));
+    *out = (struct td_tensor){.buf = b, .data = (void *)t->data, .dtype = dtype, .shape = shape};
+    return TD_OK;
+}
+
+struct held { struct td_tensor t; tensord_bytes *strings; char *name; };
+
+static enum td_code export_output(struct td_named *from, tensord_tensor *to, struct td_err *err)
+{
+    struct held *h = td_calloc(1, sizeof *h);
+    if (h == NULL) {
+        return td_no_memory(err, sizeof *h, "result");
+    }
+    h->name = td_strdup(from->name);
+    h->t = from->t;
+    memset(&from->t, 0, sizeof from->t);
+    int64_t n = td_tensor_count(&h->t);
+    *to = (tensord_tensor){.name = h->name, .dtype = (int)h->t.dtype, .rank = h->t.shape.rank, .data = h->t.data,
+                           .bytes = td_tensor_bytes(&h->t), .owner = h};
+    memcpy(to->dims, h->t.shape.dim, sizeof to->dims);
+    if (h->t.dtype == TD_STRING) {
+        h->strings = td_calloc((size_t)n + 1, sizeof *h->strings);
+        for (int64_t i = 0; h->strings != NULL && i < n; i++) {
+            h->strings[i].bytes = td_tensor_str(&h->t, i, &h->strings[i].length);
+        }
+        to->data = h->strings;
+        to->bytes = (size_t)n * sizeof *h->strings;
+    }
+    return h->name == NULL || (h->t.dtype == TD_STRING && h->strings == NULL) ? td_no_memory(err, (size_t)n, "result") : TD_OK;
+}
+
+void tensord_results_free(tensord_tensor *outputs, int n_outputs)
+{
+    for (int i = 0; outputs != NULL && i < n_outputs; i++) {
+        struct held *h = outputs[i].owner;
+        if (h != NULL) {
+            td_tensor_clear(&h->t);
+            td_free(h->strings);
+            td_free(h->name);
+            td_free(h);
+        }
+    }
+    td_free(outputs);
+}
+
+static enum td_code run(tensord_model *m, const struct td_signature *sig, struct td_named *in, int n_in,
+                        tensord_tensor **outputs, int *n_outputs, struct td_err *err)
+{
+    size_t room = (size_t)sig->n_out + 1;
+    struct td_named *out = td_calloc(room, sizeof *out);
+    tensord_tensor *rows = td_calloc(room, sizeof *rows);
+    int n = 0;
+    struct td_servable_call call = {.sig = sig, .in = in, .n_in = n_in};
+    enum td_code rc = out && rows ? TD_OK : td_no_memory(err, room, "results");
+    rc = rc ? rc : td_servable_run(m->servable, &call, out, &n, err);
+    for (int i = 0; rc == TD_OK && i < n; i++) {
+        rc = export_output(&out[i], &rows[i], err);
+    }
+    for (int i = 0; out != NULL && i < n; i++) {
+        td_tensor_clear(&out[i].t);
+    }
+    td_free(out);
+    if (rc) {
+        tensord_results_free(rows, rows == NULL ? 0 : n);
+        return rc;
+    }
+    *outputs = rows;
+    *n_outputs = n;
+    return TD_OK;
+}
+
+int tensord_run(tensord_model *m, const char *signature, const tensord_tensor *inputs, int n_inputs,
+                tensord_tensor **outputs, int *n_outputs, tensord_error *error)
+{
+    struct td_err err = {0};
+    const struct td_signature *sig = td_servable_signature(m->servable, signature);
+    if (sig == NULL) {
+        td_fail(&err, TD_FAILED_PRECONDITION, "Serving signature key \"%s\" not found.",
+                signature == NULL || signature[0] == 0 ? "serving_default" : signature);
+        return report(&err, error);
+    }
+    struct td_named *in = td_calloc((size_t)n_inputs + 1, sizeof *in);
+    enum td_code rc = in == NULL ? td_no_memory(&err, sizeof *in, "inputs") : TD_OK;
+    for (int i = 0; rc == TD_OK && i < n_inputs; i++) {
+        in[i].name = inputs[i].name;
+        rc = wrap_input(&inputs[i], &in[i].t, &err);
+    }
+    rc = rc ? rc : run(m, sig, in, n_inputs, outputs, n_outputs, &err);
+    for (int i = 0; in != NULL && i < n_inputs; i++) {
+        td_tensor_clear(&in[i].t);
+    }
+    td_free(in);
+    return rc ? report(&err, error) : 0;
+}
+
+char *tensord_ops_json(void)
+{
+    struct td_err err = {0};
+    struct td_op_table *ops;
+    if (td_op_table_new(td_op_families, &ops, &err)) {
+        return NULL;
+    }
+    char *text = td_op_list_json(ops);
+    td_op_table_free(ops);
+    return text;
+}
+
+const char *tensord_version(void)
+{
+    return TENSORD_VERSION;
+}

@@ -1,0 +1,13 @@
+/* server/op_list.h - the supported ops as a document: for `tensorctl ops`, the README and the C API.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_OP_LIST_H
+#define TD_SERVER_OP_LIST_H
+
+#include "core/op.h"
+
+/* JSON: {"ops":[{"name","signature","stateful","refused"?,"kernels":[{"name","device","types":{"T":["float",...]}}]}]}.
+ * Returns new (free), NULL without memory. */
+char *td_op_list_json(const struct td_op_table *ops);
+
+#endif

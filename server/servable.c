@@ -1,0 +1,490 @@
+/* server/servable.c - loading one model version and running its signatures.
+ *
+ * Loading follows TensorFlow's order: read, restore (the graph's own restore op, fed with the checkpoint prefix and
+ * the assets), init op, then one callable a signature. A signature whose tensors do not exist is kept with its error,
+ * which a call of it reports; the rest of the model serves.
+ *
+ * Invariant: after td_servable_load nothing here changes but the reference count; the engine below has its own locks.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/servable.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+
+struct door {                       /* what is behind a signature */
+    struct td_callable *callable;   /* NULL: see error */
+    enum td_dtype *fed;             /* dtype of each fed edge, in signature order */
+    struct td_err *error;
+};
+
+struct td_servable {
+    atomic_int refs;
+    char *name, *dir;
+    int64_t version;
+    struct td_saved_model *model;   /* lives in the arena that engine owns */
+    struct td_model *engine;
+    struct door *doors;             /* one a signature */
+};
+
+/* ------------------------------------------------------------------ paths */
+
+static char *join(const char *a, const char *b)
+{
+    size_t n = strlen(a) + strlen(b) + 2;
+    char *s = td_calloc(n, 1);
+    if (s != NULL) {
+        snprintf(s, n, "%s/%s", a, b);
+    }
+    return s;
+}
+
+static char *scratch_path(const char *state_dir, const char *name, int64_t version)
+{
+    size_t n = strlen(state_dir) + strlen(name) + 40;
+    char *s = td_calloc(n, 1);
+    if (s != NULL) {
+        snprintf(s, n, "%s/scratch/%s/%lld", state_dir, name, (long long)version);
+    }
+    return s;
+}
+
+static bool file_exists(const char *dir, const char *below)
+{
+    char *path = join(dir, below);
+    bool yes = path != NULL && access(path, R_OK) == 0;
+    td_free(path);
+    return yes;
+}
+
+/* ------------------------------------------------------------------ running restore and init */
+
+static enum td_code string_tensor(const char *text, struct td_tensor *t, struct td_err *err)
+{
+    struct td_shape scalar = td_shape_scalar();
+    TD_TRY(td_tensor_new(t, TD_STRING, &scalar, err));
+    return td_tensor_set_str(t, 0, text, strlen(text), err);
+}
+
+/* The feeds of restore and init: assets, and the checkpoint prefix when given. */
+struct start_feeds { struct td_value *at; struct td_tensor *t; int n; };
+
+static void start_feeds_free(struct start_feeds *f)
+{
+    for (int i = 0; i < f->n; i++) {
+        td_tensor_clear(&f->t[i]);
+    }
+    td_free(f->t);
+    td_free(f->at);
+}
+
+static enum td_code add_feed(struct td_servable *s, struct start_feeds *f, const char *tensor, const char *path,
+                             struct td_err *err)
+{
+    if (path == NULL) {
+        return td_no_memory(err, 1, "path");
+    }
+    TD_TRY(td_graph_value(td_model_graph(s->engine), tensor, &f->at[f->n], err));
+    f->n++;
+    return string_tensor(path, &f->t[f->n - 1], err);
+}
+
+static enum td_code start_feeds_make(struct td_servable *s, bool with_prefix, struct start_feeds *f, struct td_err *err)
+{
+    const struct td_saved_model *m = s->model;
+    f->at = td_calloc((size_t)m->n_assets + 2, sizeof *f->at);
+    f->t = td_calloc((size_t)m->n_assets + 2, sizeof *f->t);
+    if (f->at == NULL || f->t == NULL) {
+        return td_no_memory(err, 1, "asset feeds");
+    }
+    enum td_code rc = TD_OK;
+    char *assets = join(s->dir, "assets");
+    for (int i = 0; rc == TD_OK && assets != NULL && i < m->n_assets; i++) {
+        char *path = join(assets, m->assets[i].filename);
+        rc = add_feed(s, f, m->assets[i].tensor, path, err);
+        td_free(path);
+    }
+    td_free(assets);
+    if (rc == TD_OK && with_prefix) {
+        char *prefix = join(s->dir, "variables/variables");
+        rc = add_feed(s, f, m->filename_tensor, prefix, err);
+        td_free(prefix);
+    }
+    return rc;
+}
+
+static enum td_code run_target(struct td_servable *s, const char *op, bool with_prefix, struct td_err *err)
+{
+    struct start_feeds feeds = {0};
+    struct td_node *node = td_graph_find(td_model_graph(s->engine), op, strcspn(op, ":"));
+    TD_FAIL_IF(node == NULL, err, INVALID_ARGUMENT, "the graph has no node '%s' to run at load", op);
+    enum td_code rc = start_feeds_make(s, with_prefix, &feeds, err);
+    struct td_callable *f = NULL;
+    struct td_callable_opts opts = {.name = op, .feeds = feeds.at, .n_feeds = feeds.n, .targets = &node, .n_targets = 1,
+                                    .once = true};
+    rc = rc ? rc : td_callable_new(s->engine, &opts, &f, err);
+    rc = rc ? rc : td_callable_run(f, feeds.t, NULL, NULL, err);
+    td_callable_drop(f);
+    start_feeds_free(&feeds);
+    return rc;
+}
+
+static enum td_code restore_and_init(struct td_servable *s, struct td_err *err)
+{
+    const struct td_saved_model *m = s->model;
+    if (m->restore_op != NULL && m->filename_tensor != NULL && file_exists(s->dir, "variables/variables.index")) {
+        if (run_target(s, m->restore_op, true, err)) {
+            return td_err_wrap(err, "restoring variables of '%s'", s->dir);
+        }
+    }
+    if (m->init_op != NULL && run_target(s, m->init_op, false, err)) {
+        return td_err_wrap(err, "initialising '%s'", s->dir);
+    }
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ signatures */
+
+static enum td_code info_value(struct td_servable *s, const struct td_signature *sig, const struct td_tensor_info *info,
+                               struct td_value *out, struct td_err *err)
+{
+    TD_FAIL_IF(info->n_parts > 0 || info->tensor[0] == 0, err, UNIMPLEMENTED,
+               "signature '%s': '%s' is a composite tensor, which requests cannot carry", sig->key, info->key);
+    if (td_graph_value(td_model_graph(s->engine), info->tensor, out, err)) {
+        return td_err_wrap(err, "signature '%s', tensor '%s'", sig->key, info->key);
+    }
+    return TD_OK;
+}
+
+static enum td_code open_door(struct td_servable *s, const struct td_signature *sig, struct door *d, struct td_err *err)
+{
+    struct td_value *feeds = td_calloc((size_t)sig->n_in + 1, sizeof *feeds);
+    struct td_value *fetches = td_calloc((size_t)sig->n_out + 1, sizeof *fetches);
+    d->fed = td_calloc((size_t)sig->n_in + 1, sizeof *d->fed);
+    enum td_code rc = feeds && fetches && d->fed ? TD_OK : td_no_memory(err, 1, "signature");
+    for (int i = 0; rc == TD_OK && i < sig->n_in; i++) {
+        rc = info_value(s, sig, &sig->in[i], &feeds[i], err);
+        d->fed[i] = rc ? TD_DTYPE_NONE : feeds[i].node->out_type[feeds[i].port];
+    }
+    for (int i = 0; rc == TD_OK && i < sig->n_out; i++) {
+        rc = info_value(s, sig, &sig->out[i], &fetches[i], err);
+    }
+    struct td_callable_opts opts = {.name = sig->key, .feeds = feeds, .n_feeds = sig->n_in, .fetches = fetches,
+                                    .n_fetches = sig->n_out};
+    rc = rc ? rc : td_callable_new(s->engine, &opts, &d->callable, err);
+    td_free(feeds);
+    td_free(fetches);
+    return rc;
+}
+
+static bool is_init(const struct td_signature *sig)
+{
+    return strcmp(sig->key, "__saved_model_init_op") == 0;
+}
+
+static enum td_code open_doors(struct td_servable *s, struct td_err *err)
+{
+    s->doors = td_calloc((size_t)s->model->n_signatures + 1, sizeof *s->doors);
+    if (s->doors == NULL) {
+        return td_no_memory(err, 1, "signatures");
+    }
+    for (int i = 0; i < s->model->n_signatures; i++) {
+        struct td_err why = {0};
+        if (is_init(&s->model->signatures[i]) || open_door(s, &s->model->signatures[i], &s->doors[i], &why) == TD_OK) {
+            continue;
+        }
+        s->doors[i].error = td_calloc(1, sizeof why);
+        if (s->doors[i].error == NULL) {
+            return td_no_memory(err, sizeof why, "signatures");
+        }
+        *s->doors[i].error = why;
+    }
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ loading and freeing */
+
+static void destroy(struct td_servable *s)
+{
+    for (int i = 0; s->doors != NULL && i < s->model->n_signatures; i++) {
+        td_free(s->doors[i].fed);
+        td_free(s->doors[i].error);
+    }
+    td_free(s->doors);
+    if (s->engine != NULL) {
+        td_model_unref(s->engine);
+    } else {
+        td_saved_model_free(s->model);
+    }
+    td_free(s->name);
+    td_free(s->dir);
+    td_free(s);
+}
+
+static enum td_code load(struct td_servable *s, const struct td_servable_opts *o, struct td_err *err)
+{
+    TD_TRY(td_saved_model_read(s->dir, o->tags, o->ops, &s->model, err));
+    char *scratch = o->state_dir == NULL ? NULL : scratch_path(o->state_dir, s->name, s->version);
+    struct td_model_opts opts = {.ops = o->ops, .kernels = o->kernels, .passes_off = o->passes_off, .dir = s->dir,
+                                 .scratch_dir = scratch, .device = o->device};
+    enum td_code rc = td_model_new(&opts, s->model->arena, s->model->graph, s->model->lib, &s->engine, err);
+    td_free(scratch);
+    rc = rc ? rc : restore_and_init(s, err);
+    return rc ? rc : open_doors(s, err);
+}
+
+enum td_code td_servable_load(const char *name, int64_t version, const char *dir, const struct td_servable_opts *opts,
+                              struct td_servable **out, struct td_err *err)
+{
+    struct td_servable *s = td_calloc(1, sizeof *s);
+    if (s == NULL) {
+        return td_no_memory(err, sizeof *s, "servable");
+    }
+    atomic_init(&s->refs, 1);
+    s->name = td_strdup(name);
+    s->dir = td_strdup(dir);
+    s->version = version;
+    enum td_code rc = s->name && s->dir ? load(s, opts, err) : td_no_memory(err, 1, "servable");
+    if (rc) {
+        destroy(s);
+        return rc;
+    }
+    *out = s;
+    return TD_OK;
+}
+
+struct td_servable *td_servable_ref(struct td_servable *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+void td_servable_unref(struct td_servable *s)
+{
+    if (s != NULL && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) {
+        destroy(s);
+    }
+}
+
+const char *td_servable_name(const struct td_servable *s)
+{
+    return s->name;
+}
+
+int64_t td_servable_version(const struct td_servable *s)
+{
+    return s->version;
+}
+
+const char *td_servable_dir(const struct td_servable *s)
+{
+    return s->dir;
+}
+
+const struct td_saved_model *td_servable_model(const struct td_servable *s)
+{
+    return s->model;
+}
+
+struct td_model *td_servable_engine(struct td_servable *s)
+{
+    return s->engine;
+}
+
+const struct td_signature *td_servable_signature(const struct td_servable *s, const char *key)
+{
+    bool any = key == NULL || key[0] == 0;
+    const struct td_signature *only = NULL;
+    int n_public = 0;
+    for (int i = 0; i < s->model->n_signatures; i++) {
+        const struct td_signature *sig = &s->model->signatures[i];
+        if (strcmp(sig->key, any ? "serving_default" : key) == 0) {
+            return sig;
+        }
+        if (strncmp(sig->key, "__", 2) != 0) {
+            only = sig;
+            n_public++;
+        }
+    }
+    return any && n_public == 1 ? only : NULL;
+}
+
+static struct door *door_of(struct td_servable *s, const struct td_signature *sig)
+{
+    return &s->doors[sig - s->model->signatures];
+}
+
+struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig)
+{
+    return door_of(s, sig)->callable;
+}
+
+enum td_dtype td_servable_fed_dtype(struct td_servable *s, const struct td_signature *sig, int i)
+{
+    enum td_dtype fed = door_of(s, sig)->fed == NULL ? TD_DTYPE_NONE : door_of(s, sig)->fed[i];
+    return fed == TD_DTYPE_NONE ? sig->in[i].dtype : fed;
+}
+
+/* ------------------------------------------------------------------ checking a call */
+
+struct text { char s[360]; size_t n; };
+
+static void say(struct text *t, const char *name)
+{
+    int put = snprintf(t->s + t->n, sizeof t->s - t->n, "%s%s", t->n ? "," : "", name);
+    t->n += put > 0 && (size_t)put < sizeof t->s - t->n ? (size_t)put : 0;
+}
+
+static int input_index(const struct td_signature *sig, const char *name)
+{
+    for (int i = 0; i < sig->n_in; i++) {
+        if (strcmp(sig->in[i].key, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static enum td_code names_differ(const struct td_servable_call *c, struct td_err *err)
+{
+    struct text sent = {.n = 0}, wanted = {.n = 0}, extra = {.n = 0}, missing = {.n = 0};
+    for (int i = 0; i < c->n_in; i++) {
+        say(&sent, c->in[i].name);
+        if (input_index(c->sig, c->in[i].name) < 0) {
+            say(&extra, c->in[i].name);
+        }
+    }
+    for (int i = 0; i < c->sig->n_in; i++) {
+        bool given = false;
+        say(&wanted, c->sig->in[i].key);
+        for (int k = 0; k < c->n_in; k++) {
+            given |= strcmp(c->in[k].name, c->sig->in[i].key) == 0;
+        }
+        if (!given && c->sig->defaults[i].dtype == TD_DTYPE_NONE) {
+            say(&missing, c->sig->in[i].key);
+        }
+    }
+    return td_fail(err, TD_INVALID_ARGUMENT,
+                   "input size does not match signature: %d!=%d len({%.200s}) != len({%.200s}). Sent extra: {%.200s}. "
+                   "Missing but required: {%.200s}.",
+                   c->n_in, c->sig->n_in, sent.s, wanted.s, extra.s, missing.s);
+}
+
+/* Puts the given tensors in signature order, defaults where none is given. */
+static enum td_code order_inputs(const struct td_servable_call *c, struct td_tensor *in, struct td_err *err)
+{
+    int used = 0;
+    for (int i = 0; i < c->sig->n_in; i++) {
+        const struct td_tensor *found = NULL;
+        for (int k = 0; k < c->n_in; k++) {
+            if (strcmp(c->in[k].name, c->sig->in[i].key) == 0) {
+                found = &c->in[k].t;
+                used++;
+            }
+        }
+        if (found == NULL && c->sig->defaults[i].dtype != TD_DTYPE_NONE) {
+            found = &c->sig->defaults[i];
+        }
+        if (found == NULL) {
+            return names_differ(c, err);
+        }
+        in[i] = *found;
+    }
+    return used == c->n_in ? TD_OK : names_differ(c, err);
+}
+
+static enum td_code check_inputs(struct td_servable *s, const struct td_servable_call *c, const struct td_tensor *in,
+                                 struct td_err *err)
+{
+    for (int i = 0; i < c->sig->n_in; i++) {
+        enum td_dtype want = td_servable_fed_dtype(s, c->sig, i);
+        TD_FAIL_IF(in[i].dtype != want, err, INVALID_ARGUMENT,
+                   "signature '%s': input '%s' was expected to be a %s tensor but is a %s tensor", c->sig->key,
+                   c->sig->in[i].key, td_dtype_name(want), td_dtype_name(in[i].dtype));
+        TD_FAIL_IF(c->strict_shapes && !td_shape_compatible(&in[i].shape, &c->sig->in[i].shape), err, INVALID_ARGUMENT,
+                   "signature '%s': input '%s' has shape %s, the signature declares %s", c->sig->key, c->sig->in[i].key,
+                   TD_SHAPE_STR(&in[i].shape), TD_SHAPE_STR(&c->sig->in[i].shape));
+    }
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ filtering outputs */
+
+static int output_index(const struct td_signature *sig, const char *name)
+{
+    for (int i = 0; i < sig->n_out; i++) {
+        if (strcmp(sig->out[i].key, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static enum td_code check_filter(const struct td_servable_call *c, struct td_err *err)
+{
+    for (int i = 0; i < c->n_filter; i++) {
+        if (output_index(c->sig, c->filter[i]) < 0) {
+            struct text known = {.n = 0};
+            for (int k = 0; k < c->sig->n_out; k++) {
+                say(&known, c->sig->out[k].key);
+            }
+            TD_FAIL(err, INVALID_ARGUMENT,
+                    "output tensor alias not found in signature: %.200s Outputs expected to be in the set {%s}.",
+                    c->filter[i], known.s);
+        }
+        for (int k = 0; k < i; k++) {
+            TD_FAIL_IF(strcmp(c->filter[i], c->filter[k]) == 0, err, INVALID_ARGUMENT,
+                       "duplicate output tensor alias: %.200s", c->filter[i]);
+        }
+    }
+    return TD_OK;
+}
+
+static void hand_over(const struct td_servable_call *c, struct td_tensor *made, struct td_named *out, int *n_out)
+{
+    *n_out = c->n_filter > 0 ? c->n_filter : c->sig->n_out;
+    for (int i = 0; i < *n_out; i++) {
+        int k = c->n_filter > 0 ? output_index(c->sig, c->filter[i]) : i;
+        out[i].name = c->sig->out[k].key;
+        out[i].t = made[k];
+        memset(&made[k], 0, sizeof made[k]);
+    }
+    for (int k = 0; k < c->sig->n_out; k++) {
+        td_tensor_clear(&made[k]);
+    }
+}
+
+enum td_code td_servable_run(struct td_servable *s, const struct td_servable_call *call, struct td_named *out, int *n_out,
+                             struct td_err *err)
+{
+    enum { FEW = 16 };
+    struct td_tensor few_in[FEW], few_made[FEW], *in = few_in, *made = few_made;
+    const struct td_signature *sig = call->sig;
+    const struct door *d = door_of(s, sig);
+    if (d->callable == NULL) {
+        return d->error != NULL ? td_fail(err, d->error->code, "%s", d->error->msg)
+                                : td_fail(err, TD_INVALID_ARGUMENT, "signature '%s' runs at load only", sig->key);
+    }
+    TD_TRY(check_filter(call, err));
+    if (sig->n_in > FEW || sig->n_out > FEW) {
+        in = td_calloc((size_t)sig->n_in + (size_t)sig->n_out + 1, sizeof *in);
+        if (in == NULL) {
+            return td_no_memory(err, sizeof *in, "a call");
+        }
+        made = in + sig->n_in;
+    }
+    enum td_code rc = order_inputs(call, in, err);
+    rc = rc ? rc : check_inputs(s, call, in, err);
+    rc = rc ? rc : td_callable_run(d->callable, in, made, &call->run, err);
+    if (rc == TD_OK) {
+        hand_over(call, made, out, n_out);
+    }
+    if (in != few_in) {
+        td_free(in);
+    }
+    return rc;
+}
