@@ -1,0 +1,271 @@
+"""Runs the golden cases of a suite against libtensord in process, without a server.
+
+    python tests/golden.py SUITE [--lib build/libtensord.so] [--only GLOB,...] [--verbose] [--kernels fast|openblas|reference] [--passes-off LIST]
+
+SUITE holds models/NAME and goldens/NAME/cases.json with npz files of "in/KEY" and "out/KEY" arrays (strings as KEY#bytes, KEY#offsets,
+KEY#shape; bfloat16 as KEY#bf16). Each model is loaded once and its cases run in order. Gradient cases are left out. Models run in
+a child process each (a crash costs one model). Prints failures and a last line "CASES n of m".
+"""
+import argparse
+import ctypes
+import fnmatch
+import glob
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+
+import numpy as np
+
+try:
+    import ml_dtypes
+    BF16 = np.dtype(ml_dtypes.bfloat16)
+except ImportError:
+    BF16 = None
+
+NUMBERS = {np.dtype(np.float32): 1, np.dtype(np.float64): 2, np.dtype(np.int32): 3, np.dtype(np.uint8): 4, np.dtype(np.int16): 5,
+           np.dtype(np.int8): 6, np.dtype(np.complex64): 8, np.dtype(np.int64): 9, np.dtype(np.bool_): 10, np.dtype(np.uint16): 17,
+           np.dtype(np.complex128): 18, np.dtype(np.float16): 19, np.dtype(np.uint32): 22, np.dtype(np.uint64): 23}
+if BF16 is not None:
+    NUMBERS[BF16] = 14
+DTYPES = {n: d for d, n in NUMBERS.items()}
+CODES = ["OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
+         "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
+         "UNAUTHENTICATED"]
+MAX_RANK = 12
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int), ("rank", ctypes.c_int), ("dims", ctypes.c_int64 * MAX_RANK),
+                ("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("owner", ctypes.c_void_p)]
+
+
+class Bytes(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("tags", ctypes.c_char_p), ("kernels", ctypes.c_char_p), ("passes_off", ctypes.c_char_p), ("scratch_dir", ctypes.c_char_p)]
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_int), ("message", ctypes.c_char * 1024)]
+
+
+class Failure(Exception):
+    def __init__(self, e):
+        super().__init__(f"{CODES[e.code]}: {e.message.decode(errors='replace')}")
+        self.code, self.text = CODES[e.code], e.message.decode(errors="replace")
+
+
+class Model:
+    """A SavedModel loaded by libtensord."""
+
+    def __init__(self, lib, folder, kernels=None, passes_off=None, scratch=None):
+        self.lib, self.handle, e = lib, ctypes.c_void_p(), Error()
+        enc = lambda s: s.encode() if s else None
+        opts = Options(None, enc(kernels), enc(passes_off), enc(scratch))
+        if lib.tensord_load(folder.encode(), ctypes.byref(opts), ctypes.byref(self.handle), ctypes.byref(e)):
+            raise Failure(e)
+
+    def close(self):
+        self.lib.tensord_free(self.handle)
+
+    def run(self, signature, inputs):
+        keep, rows = [], (Tensor * max(1, len(inputs)))()
+        for row, (name, value) in zip(rows, inputs.items()):
+            a = np.asarray(value)
+            row.name, row.rank = name.encode(), a.ndim
+            row.dims[:a.ndim] = a.shape
+            if a.dtype == object:
+                items = [x.encode() if isinstance(x, str) else bytes(x) for x in a.reshape(-1).tolist()]
+                strings = (Bytes * max(1, len(items)))()
+                for s, x in zip(strings, items):
+                    buf = ctypes.create_string_buffer(x, len(x) + 1)
+                    keep.append(buf)
+                    s.bytes, s.length = ctypes.cast(buf, ctypes.c_void_p), len(x)
+                keep.append(strings)
+                row.dtype, row.data, row.bytes = 7, ctypes.cast(strings, ctypes.c_void_p), len(items) * ctypes.sizeof(Bytes)
+            else:
+                a = np.ascontiguousarray(a).reshape(a.shape)
+                keep.append(a)
+                row.dtype, row.data, row.bytes = NUMBERS[a.dtype], a.ctypes.data_as(ctypes.c_void_p), a.nbytes
+        out, n, e = ctypes.POINTER(Tensor)(), ctypes.c_int(), Error()
+        if self.lib.tensord_run(self.handle, signature.encode(), rows, len(inputs), ctypes.byref(out), ctypes.byref(n), ctypes.byref(e)):
+            raise Failure(e)
+        result = {out[i].name.decode(): self.array(out[i]) for i in range(n.value)}
+        self.lib.tensord_results_free(out, n)
+        return result
+
+    @staticmethod
+    def array(t):
+        shape = list(t.dims[:t.rank])
+        if t.dtype == 7:
+            n = t.bytes // ctypes.sizeof(Bytes)
+            rows = ctypes.cast(t.data, ctypes.POINTER(Bytes))
+            a = np.empty(n, object)
+            for i in range(n):
+                a[i] = ctypes.string_at(rows[i].bytes, rows[i].length)
+            return a.reshape(shape)
+        raw = ctypes.string_at(t.data, t.bytes) if t.bytes else b""
+        return np.frombuffer(raw, DTYPES[t.dtype]).reshape(shape)
+
+
+def load_library(path):
+    lib = ctypes.CDLL(path)
+    lib.tensord_load.argtypes = [ctypes.c_char_p, ctypes.POINTER(Options), ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(Error)]
+    lib.tensord_free.argtypes = [ctypes.c_void_p]
+    lib.tensord_free.restype = None
+    lib.tensord_run.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(Tensor), ctypes.c_int, ctypes.POINTER(ctypes.POINTER(Tensor)),
+                                ctypes.POINTER(ctypes.c_int), ctypes.POINTER(Error)]
+    lib.tensord_results_free.argtypes = [ctypes.POINTER(Tensor), ctypes.c_int]
+    lib.tensord_results_free.restype = None
+    return lib
+
+
+def read_npz(path):
+    z = np.load(path)
+    sides = {"in/": {}, "out/": {}}
+    for key in z.files:
+        name = key.split("#")[0]
+        prefix = "in/" if name.startswith("in/") else "out/"
+        short = name[len(prefix):]
+        if key.endswith("#bytes"):
+            raw, off = z[key].tobytes(), z[name + "#offsets"]
+            a = np.empty(len(off) - 1, object)
+            for i in range(len(off) - 1):
+                a[i] = raw[off[i]:off[i + 1]]
+            sides[prefix][short] = a.reshape(z[name + "#shape"])
+        elif key.endswith("#bf16"):
+            sides[prefix][short] = z[key].view(BF16)
+        elif "#" not in key:
+            sides[prefix][short] = z[key]
+    return sides["in/"], sides["out/"]
+
+
+def differs(got, want, rtol, atol, shape_only):
+    """None, or a sentence saying where got is not want."""
+    if got.shape != want.shape:
+        return f"shape {got.shape}, expected {want.shape}"
+    if got.dtype != want.dtype:
+        return f"dtype {got.dtype}, expected {want.dtype}"
+    if shape_only:
+        return None
+    if want.dtype.kind in "fc" or want.dtype == BF16:
+        wide = np.complex128 if want.dtype.kind == "c" else np.float64
+        ok = np.isclose(got.astype(wide), want.astype(wide), rtol=rtol, atol=atol, equal_nan=True)
+    else:
+        ok = got == want
+    if np.all(ok):
+        return None
+    i = int(np.argmin(np.asarray(ok).reshape(-1)))
+    return f"{int(np.size(ok) - np.sum(ok))} of {np.size(ok)} values differ, first at {i}: {got.reshape(-1)[i]!r}, expected {want.reshape(-1)[i]!r}"
+
+
+def judge(case, run):
+    """None when the case agrees, else why not."""
+    err = case.get("error")
+    try:
+        got = run()
+    except Failure as f:
+        if not err:
+            return str(f)
+        codes = err["code"] if isinstance(err["code"], list) else [err["code"]]
+        if f.code not in codes:
+            return f"{f}; expected {err['code']}"
+        lacks = [w for w in err.get("contains", []) if w not in f.text]
+        return f"text lacks {lacks}: {f.text}" if lacks else None
+    if err:
+        return f"succeeds, expected {err['code']}"
+    want = case["outputs"]
+    if set(got) != set(want):
+        return f"outputs {sorted(got)}, expected {sorted(want)}"
+    for k in want:
+        d = differs(got[k], want[k], case.get("rtol", 1e-4), case.get("atol", 1e-5), k in case.get("shape_only", []))
+        if d:
+            return f"{k}: {d}"
+    return None
+
+
+def check_model(args, name, queue):
+    lib = load_library(args.lib)
+    folder = os.path.join(args.suite, "goldens", name)
+    with open(os.path.join(folder, "cases.json")) as f:
+        cases = [c for c in json.load(f) if c.get("kind") != "gradient"]
+    model, broken = None, None
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            model = Model(lib, os.path.abspath(os.path.join(args.suite, "models", name)), args.kernels, args.passes_off, scratch)
+        except Failure as f:
+            broken = f
+        for c in cases:
+            c["inputs"], c["outputs"] = read_npz(os.path.join(folder, c["file"])) if c.get("file") else ({}, {})
+
+            def run():
+                if broken:
+                    raise broken
+                return {} if c.get("kind") == "load" else model.run(c.get("signature", "serving_default"), c["inputs"])
+            queue.put(("start", c["id"]))
+            queue.put((c["id"], judge(c, run)))
+        if model:
+            model.close()
+    queue.put(None)
+
+
+def run_model(args, name):
+    """[(case, why)] of one model, in a child process."""
+    ctx = multiprocessing.get_context("fork")
+    queue = ctx.SimpleQueue()
+    child = ctx.Process(target=check_model, args=(args, name, queue))
+    child.start()
+    rows, now = [], "load"
+    while True:
+        if queue._reader.poll(60):
+            row = queue.get()
+        elif child.is_alive():
+            child.kill()
+            return rows + [(now, "hangs")]
+        else:
+            return rows + [(now, f"the process ended with {child.exitcode}")]
+        if row is None:
+            break
+        if row[0] == "start":
+            now = row[1]
+            continue
+        rows.append(row)
+        if not child.is_alive() and queue.empty():
+            break
+    child.join()
+    if child.exitcode:
+        rows.append(("end", f"the process ended with {child.exitcode}"))
+    return rows
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ap.add_argument("suite")
+    ap.add_argument("--lib", default="build/libtensord.so")
+    ap.add_argument("--only", default="*")
+    ap.add_argument("--verbose", action="store_true")
+    ap.add_argument("--kernels")
+    ap.add_argument("--passes-off")
+    args = ap.parse_args()
+    args.lib = os.path.abspath(args.lib)
+    good = total = 0
+    for folder in sorted(glob.glob(os.path.join(args.suite, "goldens", "*"))):
+        name = os.path.basename(folder)
+        if not any(fnmatch.fnmatch(name, g) for g in args.only.split(",")):
+            continue
+        rows = run_model(args, name)
+        bad = [(c, w) for c, w in rows if w]
+        good += len(rows) - len(bad)
+        total += len(rows)
+        for c, w in bad if args.verbose else bad[:1]:
+            print(f"{name}: {len(bad)} of {len(rows)} fail; {c}: {w[:400]}")
+    print(f"CASES {good} of {total}")
+    return 0 if good == total and total else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
