@@ -53,6 +53,25 @@ static void step_down(void *owner, bool ok)
     pthread_mutex_unlock(&g->mu);
 }
 
+bool td_grpc_opened(struct td_grpc *g)
+{
+    pthread_mutex_lock(&g->mu);
+    bool ok = !g->closed;
+    atomic_fetch_add(&g->open, ok);
+    pthread_mutex_unlock(&g->mu);
+    return ok;
+}
+
+/* On a polling thread, or on one that `slow` counts: g outlives both. */
+void td_grpc_closed(struct td_grpc *g)
+{
+    if (atomic_fetch_sub(&g->open, 1) == 1 && atomic_load(&g->stopping)) {
+        pthread_mutex_lock(&g->mu);
+        pthread_cond_broadcast(&g->changed);
+        pthread_mutex_unlock(&g->mu);
+    }
+}
+
 /* gRPC's own log lines are details of transports that come and go. */
 static void grpc_log(gpr_log_func_args *args)
 {
@@ -269,7 +288,7 @@ static void wait_down(struct td_grpc *g, int64_t ms)
 static void shut_down(struct td_grpc *g, int64_t drain_ms)
 {
     pthread_mutex_lock(&g->mu);
-    g->stopping = true;
+    atomic_store(&g->stopping, true);
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->mu);
     if (g->server != NULL) {
@@ -285,9 +304,10 @@ static void shut_down(struct td_grpc *g, int64_t drain_ms)
             grpc_server_cancel_all_calls(g->server);
         }
         pthread_mutex_lock(&g->mu);
-        while (polled && (!g->is_down || g->slow > 0)) {
+        while (polled && (!g->is_down || g->slow > 0 || atomic_load(&g->open) > 0)) {
             pthread_cond_wait(&g->changed, &g->mu);
         }
+        g->closed = true;
         pthread_mutex_unlock(&g->mu);
     }
     grpc_completion_queue_shutdown(g->cq);

@@ -34,6 +34,7 @@ struct td_grpc_call {
     struct td_grpc_call *next; /* in the queue */
     pthread_mutex_t mu;        /* guards gone and stop */
     bool gone;
+    bool opened; /* counted in g->open */
     td_stop *stop;
 };
 
@@ -41,12 +42,16 @@ static void free_call(struct td_grpc_call *c)
 {
     td_payload_close(&c->payload);
     grpc_metadata_array_destroy(&c->metadata);
+    struct td_grpc *arrived_at = c->opened ? c->g : NULL;
     if (c->call != NULL) {
         grpc_call_unref(c->call);
     }
     pthread_mutex_destroy(&c->mu);
     td_free(c->rpc.reply.p);
     td_free(c);
+    if (arrived_at != NULL) {
+        td_grpc_closed(arrived_at);
+    }
 }
 
 static void event_done(struct td_grpc_call *c)
@@ -209,8 +214,11 @@ static void manage(struct td_grpc_call *c)
 static void step_arrived(void *owner, bool ok)
 {
     struct td_grpc_call *c = owner;
-    if (!ok) { /* the server is stopping */
+    if (!ok) {
         c->call = NULL;
+    }
+    c->opened = ok && td_grpc_opened(c->g);
+    if (!c->opened) { /* the server is stopping */
         free_call(c);
         return;
     }

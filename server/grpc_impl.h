@@ -36,9 +36,12 @@ struct td_grpc {
     bool ticker_runs;
     struct td_event down; /* the server has shut down */
 
-    pthread_mutex_t mu;     /* guards what follows; never held while a handler runs */
-    pthread_cond_t changed; /* is_down, slow or streams changed, or stopping was set */
-    bool stopping, is_down;
+    atomic_int open; /* calls and streams that have arrived and are not freed */
+    atomic_bool stopping;
+
+    pthread_mutex_t mu;       /* guards what follows; never held while a handler runs */
+    pthread_cond_t changed;   /* is_down, slow or streams changed, stopping was set, or open fell to 0 */
+    bool is_down, closed;     /* closed: nothing may be started any more */
     int running, max_running; /* handlers of inference calls */
     int slow;                 /* threads of managing calls */
     int queued;
@@ -56,6 +59,11 @@ struct td_payload {
 };
 TD_MUST enum td_code td_payload_open(struct td_payload *p, struct td_wire *in, struct td_err *err);
 void td_payload_close(struct td_payload *p);
+
+/* Every arrival and every freed call or stream is counted: operations may be started until the last has gone.
+ * False when the queue is about to be shut down: then none may be started, and td_grpc_closed is not due. */
+TD_MUST bool td_grpc_opened(struct td_grpc *g);
+void td_grpc_closed(struct td_grpc *g);
 
 /* Takes the sink's bytes. */
 grpc_byte_buffer *td_grpc_message(struct td_sink *takes);

@@ -36,6 +36,7 @@ struct td_grpc_stream {
     int cancelled;
     pthread_mutex_t mu;
     atomic_int refs;
+    bool opened; /* counted in g->open */
     bool writing, ending, reading_over, gone;
     struct td_grpc_stream *prev, *next;
 };
@@ -67,11 +68,12 @@ static void list_remove(struct td_grpc_stream *s)
 
 static void free_stream(struct td_grpc_stream *s)
 {
-    if (s->method >= 0 && s->call != NULL) {
+    if (s->method >= 0 && s->opened) {
         struct td_err ignored = {0};
         s->rpc.event = TD_RPC_GONE;
         (void)td_rpc_methods[s->method].fn(&s->rpc, &ignored);
     }
+    struct td_grpc *arrived_at = s->opened ? s->g : NULL;
     if (s->call != NULL) {
         grpc_call_unref(s->call);
     }
@@ -81,6 +83,9 @@ static void free_stream(struct td_grpc_stream *s)
     pthread_mutex_destroy(&s->mu);
     td_free(s->rpc.reply.p);
     td_free(s);
+    if (arrived_at != NULL) {
+        td_grpc_closed(arrived_at);
+    }
 }
 
 static void release(struct td_grpc_stream *s)
@@ -227,12 +232,24 @@ static void step_closed(void *owner, bool ok)
     leave(s);
 }
 
+/* False, with the stream freed, when the server is stopping. */
+static bool opened(struct td_grpc_stream *s, bool ok)
+{
+    if (!ok) {
+        s->call = NULL;
+    }
+    s->opened = ok && td_grpc_opened(s->g);
+    if (!s->opened) {
+        free_stream(s);
+        return false;
+    }
+    return true;
+}
+
 static void step_arrived(void *owner, bool ok)
 {
     struct td_grpc_stream *s = owner;
-    if (!ok) { /* the server is stopping */
-        s->call = NULL;
-        free_stream(s);
+    if (!opened(s, ok)) {
         return;
     }
     td_stream_listen(s->g, s->method);
@@ -288,9 +305,7 @@ void td_stream_listen(struct td_grpc *g, int method)
 static void step_unknown(void *owner, bool ok)
 {
     struct td_grpc_stream *s = owner;
-    if (!ok) {
-        s->call = NULL;
-        free_stream(s);
+    if (!opened(s, ok)) {
         return;
     }
     td_unknown_listen(s->g);
@@ -359,7 +374,7 @@ static void tick_all(struct td_grpc *g)
 {
     pthread_mutex_lock(&g->mu);
     struct td_grpc_stream *s = hold(g->streams);
-    bool stopping = g->stopping;
+    bool stopping = atomic_load(&g->stopping);
     pthread_mutex_unlock(&g->mu);
     while (s != NULL) {
         pthread_mutex_lock(&s->mu);
@@ -388,8 +403,8 @@ static bool wait_tick(struct td_grpc *g)
     while (!g->is_down && g->streams == NULL) {
         pthread_cond_wait(&g->changed, &g->mu);
     }
-    bool stopping = g->stopping;
-    while (!g->is_down && g->stopping == stopping &&
+    bool stopping = atomic_load(&g->stopping);
+    while (!g->is_down && atomic_load(&g->stopping) == stopping &&
            pthread_cond_timedwait(&g->changed, &g->mu, &until) != ETIMEDOUT) {
     }
     bool up = !g->is_down;

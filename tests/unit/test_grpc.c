@@ -1,0 +1,359 @@
+/* tests/unit/test_grpc.c - the gRPC front end against a fake engine, over a real socket, with our own C
+ * client.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "tests/test.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "clients/tensord_client.h"
+#include "proto/wire.h"
+#include "server/grpc.h"
+#include "tests/unit/fake_server.h"
+
+#define PREDICT "/tensorflow.serving.PredictionService/Predict"
+
+static struct td_grpc *server;
+static struct tdc_client *client;
+static char target[64];
+
+static void start_with(struct td_grpc_opts opts)
+{
+    struct td_err err = {0};
+    int port = 0;
+    opts.address = "127.0.0.1:0";
+    opts.health = true;
+    CHECK_OK(td_grpc_start(&opts, NULL, &server, &port, &err));
+    CHECK(port > 0);
+    snprintf(target, sizeof target, "127.0.0.1:%d", port);
+    struct tdc_error e;
+    client = tdc_open(target, NULL, &e);
+    CHECK(client != NULL);
+    tdc_set_timeout(client, 20);
+}
+
+static void start(void)
+{
+    start_with((struct td_grpc_opts){.threads = 2});
+}
+
+static void stop(void)
+{
+    tdc_close(client);
+    td_grpc_stop(server, 5000);
+}
+
+static void pause_ms(int ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
+
+/* Calls Predict with one float input of n elements. */
+static int predict(const char *model, const char *signature, int64_t n, struct tdc_error *e)
+{
+    float *x = calloc((size_t)n + 1, sizeof *x);
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = (float)i;
+    }
+    const struct tdc_tensor in = {
+        .name = "x", .dtype = 1, .rank = 1, .dims = {n}, .data = x, .bytes = (size_t)n * 4};
+    struct tdc_tensor *out;
+    int n_out;
+    int64_t version;
+    const struct tdc_ask ask = {.model = model, .signature = signature, .inputs = &in, .n_inputs = 1};
+    const int rc = tdc_predict(client, &ask, &out, &n_out, &version, e);
+    if (rc == 0) {
+        CHECK_INT(n_out, 1);
+        CHECK_INT(version, 7);
+        CHECK_STR(out[0].name, "x");
+        CHECK_INT(out[0].dims[0], n);
+        CHECK(memcmp(out[0].data, x, (size_t)n * 4) == 0);
+        tdc_free(out);
+    }
+    free(x);
+    return rc;
+}
+
+TEST(predict_answers)
+{
+    struct tdc_error e;
+    start();
+    CHECK_INT(predict("echo", NULL, 3, &e), 0);
+    CHECK_INT(predict("echo", NULL, 0, &e), 0);
+    CHECK_INT(predict("echo", NULL, 5 << 20, &e), 0); /* 20 MB: over gRPC's own default of 4 */
+    stop();
+    start_with((struct td_grpc_opts){.threads = 1, .content_outputs = true});
+    CHECK_INT(predict("echo", NULL, 1000, &e), 0);
+    stop();
+}
+
+TEST(errors_have_their_codes_and_words)
+{
+    struct tdc_error e;
+    start();
+    CHECK_INT(predict("none", NULL, 1, &e), TD_NOT_FOUND);
+    CHECK_STR(e.text, "Servable not found for request: Latest(none)");
+    CHECK_INT(predict("echo", "s", 1, &e), TD_FAILED_PRECONDITION);
+    CHECK_STR(e.text, "Serving signature key \"s\" not found.");
+    CHECK_INT(predict("", NULL, 1, &e), TD_INVALID_ARGUMENT);
+    void *reply;
+    size_t n;
+    CHECK_INT(tdc_call(client, PREDICT, "", 0, &reply, &n, &e), TD_INVALID_ARGUMENT);
+    CHECK_STR(e.text, "Missing ModelSpec");
+    CHECK_INT(tdc_call(client, PREDICT, "\x0a\x05x", 3, &reply, &n, &e), TD_INVALID_ARGUMENT);
+    CHECK_INT(tdc_call(client, "/tensorflow.serving.PredictionService/Nothing", "", 0, &reply, &n, &e),
+              TD_UNIMPLEMENTED);
+    stop();
+}
+
+TEST(a_request_above_the_limit_is_refused)
+{
+    struct tdc_error e;
+    start_with((struct td_grpc_opts){.threads = 1, .max_request_bytes = 4096});
+    CHECK_INT(predict("echo", NULL, 900, &e), 0);
+    CHECK_INT(predict("echo", NULL, 2000, &e), TD_RESOURCE_EXHAUSTED);
+    stop();
+}
+
+static void *slow_call(void *arg)
+{
+    struct tdc_error e;
+    *(int *)arg = predict("slow", NULL, 1, &e);
+    return NULL;
+}
+
+static void wait_running(int n)
+{
+    for (int i = 0; i < 1000 && atomic_load(&fake_running) != n; i++) {
+        pause_ms(5);
+    }
+    CHECK_INT(atomic_load(&fake_running), n);
+}
+
+TEST(a_client_that_goes_away_stops_its_request)
+{
+    struct tdc_error e;
+    start();
+    tdc_set_timeout(client, 0.2);
+    CHECK_INT(predict("slow", NULL, 1, &e), TD_DEADLINE_EXCEEDED);
+    wait_running(0);
+    CHECK_INT(atomic_load(&fake_stopped), 1);
+    stop();
+}
+
+/* Two handlers, four slow calls: two run, two wait, and the server still answers questions. */
+TEST(status_is_answered_while_all_handlers_compute)
+{
+    pthread_t t[4];
+    int rc[4];
+    struct tdc_error e;
+    start();
+    tdc_set_timeout(client, 1.5);
+    for (int i = 0; i < 4; i++) {
+        pthread_create(&t[i], NULL, slow_call, &rc[i]);
+    }
+    wait_running(2);
+    struct tdc_status *rows;
+    int n;
+    CHECK_INT(tdc_model_status(client, "echo", &rows, &n, &e), 0);
+    CHECK_INT(n, 1);
+    CHECK_INT(rows[0].version, 7);
+    CHECK_STR(tdc_state_name(rows[0].state), "AVAILABLE");
+    tdc_free(rows);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(t[i], NULL);
+        CHECK_INT(rc[i], TD_DEADLINE_EXCEEDED);
+    }
+    wait_running(0);
+    tdc_set_timeout(client, 20);
+    CHECK_INT(predict("echo", NULL, 1, &e), 0);
+    stop();
+}
+
+TEST(stopping_cancels_what_does_not_drain)
+{
+    pthread_t t;
+    int rc;
+    start();
+    pthread_create(&t, NULL, slow_call, &rc);
+    wait_running(1);
+    td_grpc_stop(server, 100);
+    pthread_join(t, NULL);
+    CHECK(rc != 0);
+    CHECK_INT(atomic_load(&fake_stopped), 1);
+    tdc_close(client);
+}
+
+static int health(const char *name, struct tdc_error *e)
+{
+    char request[64];
+    void *reply;
+    size_t n;
+    const int len = snprintf(request, sizeof request, "\x0a%c%s", (int)strlen(name), name);
+    const int rc = tdc_call(client, "/grpc.health.v1.Health/Check", request, (size_t)len, &reply, &n, e);
+    if (rc != 0) {
+        return -rc;
+    }
+    CHECK_INT(n, 2);
+    const int status = ((char *)reply)[1];
+    tdc_free(reply);
+    return status;
+}
+
+TEST(health_follows_the_models)
+{
+    struct tdc_error e;
+    start();
+    CHECK_INT(health("echo", &e), 1);
+    CHECK_INT(health("broken", &e), 2);
+    CHECK_INT(health("", &e), 2);
+    CHECK_INT(health("none", &e), -TD_NOT_FOUND);
+    atomic_store(&fake_broken_state, TD_STATE_AVAILABLE);
+    CHECK_INT(health("", &e), 1);
+    CHECK_INT(health("PredictionService", &e), 1);
+    CHECK_INT(health("tensorflow.serving.ModelService", &e), 1);
+    char **names;
+    CHECK_INT(tdc_models(client, &names, &e), 0);
+    CHECK_STR(names[0], "echo");
+    CHECK(names[1] == NULL);
+    tdc_free(names);
+    stop();
+}
+
+TEST(status_and_metadata_of_models)
+{
+    struct tdc_error e;
+    struct tdc_status *rows;
+    struct tdc_tensor *t;
+    int n;
+    start();
+    CHECK_INT(tdc_model_status(client, "broken", &rows, &n, &e), 0);
+    CHECK_INT(rows[0].state, TD_STATE_END);
+    CHECK_INT(rows[0].code, TD_DATA_LOSS);
+    CHECK_STR(rows[0].text, "cannot be read");
+    tdc_free(rows);
+    CHECK_INT(tdc_model_status(client, "none", &rows, &n, &e), TD_NOT_FOUND);
+    CHECK_INT(tdc_signature(client, "scores", "classify", true, &t, &n, &e), 0);
+    CHECK_INT(n, 2);
+    CHECK_STR(t[0].name, "classes");
+    CHECK_INT(t[0].dtype, 7);
+    CHECK_INT(t[0].rank, 2);
+    CHECK_INT(t[0].dims[0], -1);
+    CHECK_INT(t[0].dims[1], 2);
+    tdc_free(t);
+    CHECK_INT(tdc_signature(client, "scores", NULL, false, &t, &n, &e), 0);
+    CHECK_INT(t[0].rank, -1);
+    tdc_free(t);
+    stop();
+}
+
+/* Runs a method on hand-made bytes and compares the bytes of the answer. */
+static void exchange(const char *method, const char *request, size_t n, const char *want, size_t n_want)
+{
+    char path[100];
+    void *reply;
+    size_t n_reply;
+    struct tdc_error e;
+    snprintf(path, sizeof path, "/tensorflow.serving.PredictionService/%s", method);
+    const int rc = tdc_call(client, path, request, n, &reply, &n_reply, &e);
+    if (rc != 0) {
+        fprintf(stderr, "%s: %d %s\n", method, rc, e.text);
+    }
+    CHECK_INT(rc, 0);
+    CHECK_INT(n_reply, n_want);
+    CHECK(memcmp(reply, want, n_want) == 0);
+    tdc_free(reply);
+}
+
+#define BYTES(text) (text), sizeof(text) - 1
+#define SPEC(signature) "\x0a\x06scores" signature
+#define ANSWER_SPEC "\x0a\x06scores\x12\x02\x08\x07"
+
+TEST(classify_and_regress)
+{
+    struct tdc_error e;
+    void *reply;
+    size_t n;
+    start();
+    /* one example "ab", with the context "C" in front of it */
+    exchange("Classify",
+             BYTES("\x0a\x12" SPEC("\x1a\x08"
+                                   "classify") "\x12\x09\x12\x07\x0a\x02"
+                                               "ab\x12\x01"
+                                               "C"),
+             BYTES("\x0a\x1a\x0a\x18\x0a\x0a\x0a\x03"
+                   "Cab\x15\x00\x00\x00\x3f\x0a\x0a\x0a\x03"
+                   "Cab\x15\x00\x00\xc0\x3f"
+                   "\x12\x16" ANSWER_SPEC "\x1a\x08"
+                   "classify"));
+    exchange("Regress", BYTES("\x0a\x11" SPEC("\x1a\x07regress") "\x12\x07\x0a\x05\x0a\x00\x0a\x01x"),
+             BYTES("\x0a\x0e\x0a\x05\x0d\x00\x00\x00\x3f\x0a\x05\x0d\x00\x00\xc0\x3f\x12\x15" ANSWER_SPEC
+                   "\x1a\x07regress"));
+    CHECK_INT(tdc_call(client, "/tensorflow.serving.PredictionService/Regress",
+                       BYTES("\x0a\x11" SPEC("\x1a\x07regress")), &reply, &n, &e),
+              TD_INVALID_ARGUMENT);
+    CHECK_STR(e.text, "Input is empty.");
+    CHECK_INT(tdc_call(client, "/tensorflow.serving.PredictionService/Classify",
+                       BYTES("\x0a\x0b" SPEC("\x1a\x01s")), &reply, &n, &e),
+              TD_INVALID_ARGUMENT);
+    CHECK_STR(e.text, "No signature was found with the name: s");
+    stop();
+}
+
+TEST(a_taken_port_is_an_error)
+{
+    struct td_err err = {0};
+    struct td_grpc *second;
+    int port;
+    start();
+    const struct td_grpc_opts opts = {.address = target};
+    CHECK_INT(td_grpc_start(&opts, NULL, &second, &port, &err), TD_UNAVAILABLE);
+    CHECK(strstr(err.msg, target) != NULL);
+    stop();
+}
+
+TEST(a_stale_socket_is_replaced)
+{
+    struct td_err err = {0};
+    struct tdc_error e;
+    char path[64], uri[80];
+    snprintf(path, sizeof path, "/tmp/td_test_grpc.%d.sock", (int)getpid());
+    snprintf(uri, sizeof uri, "unix:%s", path);
+    const struct td_grpc_opts opts = {.unix_socket = path, .threads = 1};
+    int port;
+    CHECK_OK(td_grpc_start(&opts, NULL, &server, &port, &err));
+    struct td_grpc *second;
+    CHECK_INT(td_grpc_start(&opts, NULL, &second, &port, &err), TD_UNAVAILABLE);
+    client = tdc_open(uri, NULL, &e);
+    CHECK_INT(predict("echo", NULL, 2, &e), 0);
+    stop();
+    unlink(path);
+}
+
+TEST(a_reload_replaces_the_models)
+{
+    struct tdc_error e;
+    void *reply;
+    size_t n;
+    const char *path = "/tensorflow.serving.ModelService/HandleReloadConfigRequest";
+    start();
+    /* config { model_config_list { config { name: "m" base_path: "/m" model_platform: "tensorflow" } } } */
+    CHECK_INT(tdc_call(client, path, BYTES("\x0a\x17\x0a\x15\x0a\x13\x0a\x01m\x12\x02/m\x22\x0atensorflow"),
+                       &reply, &n, &e),
+              0);
+    CHECK_INT(atomic_load(&fake_configured), 1);
+    tdc_free(reply);
+    CHECK_INT(tdc_call(client, path, BYTES("\x0a\x0b\x0a\x09\x0a\x07\x0a\x01m\x12\x02/m"), &reply, &n, &e),
+              TD_INVALID_ARGUMENT);
+    CHECK(strstr(e.text, "neither model_type nor model_platform") != NULL);
+    CHECK_INT(tdc_call(client, path, "", 0, &reply, &n, &e), TD_INVALID_ARGUMENT);
+    stop();
+}
+
+TEST_MAIN(RUN(predict_answers) RUN(errors_have_their_codes_and_words)
+              RUN(a_request_above_the_limit_is_refused) RUN(a_client_that_goes_away_stops_its_request)
+                  RUN(status_is_answered_while_all_handlers_compute) RUN(stopping_cancels_what_does_not_drain)
+                      RUN(health_follows_the_models) RUN(status_and_metadata_of_models)
+                          RUN(classify_and_regress) RUN(a_taken_port_is_an_error)
+                              RUN(a_stale_socket_is_replaced) RUN(a_reload_replaces_the_models))
