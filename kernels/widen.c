@@ -1,0 +1,158 @@
+/* kernels/widen.c - conversions of whole arrays between the number types and float or double.
+ *
+ * Kernels that have one body in float serve half and bfloat16 through here, as TensorFlow's own do. The functions take
+ * every real dtype, so that image ops (uint8 in, float out) need one body as well.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/widen.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+#define EACH(expr)                        \
+    for (int64_t i = 0; i < n; i++) {     \
+        y[i] = (expr);                    \
+    }                                     \
+    break
+
+#define WIDEN_BODY(ctype)                               \
+    switch (dtype) {                                    \
+    case TD_FLOAT:                                      \
+        EACH((ctype)((const float *)x)[i]);             \
+    case TD_DOUBLE:                                     \
+        EACH((ctype)((const double *)x)[i]);            \
+    case TD_HALF:                                       \
+        EACH(td_half_to_float(((const td_half *)x)[i])); \
+    case TD_BFLOAT16:                                   \
+        EACH(td_bf16_to_float(((const td_bf16 *)x)[i])); \
+    case TD_INT8:                                       \
+        EACH((ctype)((const int8_t *)x)[i]);            \
+    case TD_UINT8:                                      \
+    case TD_BOOL:                                       \
+        EACH((ctype)((const uint8_t *)x)[i]);           \
+    case TD_INT16:                                      \
+        EACH((ctype)((const int16_t *)x)[i]);           \
+    case TD_UINT16:                                     \
+        EACH((ctype)((const uint16_t *)x)[i]);          \
+    case TD_INT32:                                      \
+        EACH((ctype)((const int32_t *)x)[i]);           \
+    case TD_UINT32:                                     \
+        EACH((ctype)((const uint32_t *)x)[i]);          \
+    case TD_INT64:                                      \
+        EACH((ctype)((const int64_t *)x)[i]);           \
+    case TD_UINT64:                                     \
+        EACH((ctype)((const uint64_t *)x)[i]);          \
+    default:                                            \
+        TD_CHECK(n == 0);                               \
+    }
+
+void td_widen_elems(float *y, const void *x, enum td_dtype dtype, int64_t n)
+{
+    WIDEN_BODY(float)
+}
+
+void td_widen_doubles(double *y, const void *x, enum td_dtype dtype, int64_t n)
+{
+    WIDEN_BODY(double)
+}
+
+/* Towards zero, clipped; NaN gives 0. lo and hi are representable in double or just outside the range. */
+static double clip(double v, double lo, double hi)
+{
+    if (isnan(v)) {
+        return 0;
+    }
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
+#define NARROW_INT(ctype, lo, hi) \
+    for (int64_t i = 0; i < n; i++) { \
+        ((ctype *)y)[i] = (ctype)clip(x[i], lo, hi); \
+    } \
+    break
+
+void td_narrow_doubles(void *y, const double *x, enum td_dtype dtype, int64_t n)
+{
+    switch (dtype) {
+    case TD_FLOAT:
+        for (int64_t i = 0; i < n; i++) {
+            ((float *)y)[i] = (float)x[i];
+        }
+        break;
+    case TD_DOUBLE:
+        if (n > 0) {
+            memcpy(y, x, (size_t)n * sizeof *x);
+        }
+        break;
+    case TD_HALF:
+        for (int64_t i = 0; i < n; i++) {
+            ((td_half *)y)[i] = td_float_to_half((float)x[i]);
+        }
+        break;
+    case TD_BFLOAT16:
+        for (int64_t i = 0; i < n; i++) {
+            ((td_bf16 *)y)[i] = td_float_to_bf16((float)x[i]);
+        }
+        break;
+    case TD_INT8:
+        NARROW_INT(int8_t, INT8_MIN, INT8_MAX);
+    case TD_UINT8:
+        NARROW_INT(uint8_t, 0, UINT8_MAX);
+    case TD_INT16:
+        NARROW_INT(int16_t, INT16_MIN, INT16_MAX);
+    case TD_UINT16:
+        NARROW_INT(uint16_t, 0, UINT16_MAX);
+    case TD_INT32:
+        NARROW_INT(int32_t, INT32_MIN, INT32_MAX);
+    case TD_UINT32:
+        NARROW_INT(uint32_t, 0, UINT32_MAX);
+    case TD_INT64:
+        NARROW_INT(int64_t, -0x1p63, 0x1.fffffffffffffp62);
+    case TD_UINT64:
+        NARROW_INT(uint64_t, 0, 0x1.fffffffffffffp63);
+    default:
+        TD_CHECK(n == 0);
+    }
+}
+
+enum td_code td_widen(struct td_call *c, const struct td_tensor *t, const float **x, struct td_err *err)
+{
+    if (t->dtype == TD_FLOAT) {
+        *x = t->data;
+        return TD_OK;
+    }
+    int64_t n = td_tensor_count(t);
+    void *room;
+    TD_TRY(td_scratch(c, (size_t)n * sizeof(float), &room, err));
+    td_widen_elems(room, t->data, t->dtype, n);
+    *x = room;
+    return TD_OK;
+}
+
+enum td_code td_widen_room(struct td_call *c, const struct td_tensor *t, float **y, struct td_err *err)
+{
+    if (t->dtype == TD_FLOAT) {
+        *y = t->data;
+        return TD_OK;
+    }
+    void *room;
+    TD_TRY(td_scratch(c, (size_t)td_tensor_count(t) * sizeof(float), &room, err));
+    *y = room;
+    return TD_OK;
+}
+
+void td_narrow(struct td_tensor *t, const float *y)
+{
+    int64_t n = td_tensor_count(t);
+    if (t->dtype == TD_HALF) {
+        for (int64_t i = 0; i < n; i++) {
+            ((td_half *)t->data)[i] = td_float_to_half(y[i]);
+        }
+    } else if (t->dtype == TD_BFLOAT16) {
+        for (int64_t i = 0; i < n; i++) {
+            ((td_bf16 *)t->data)[i] = td_float_to_bf16(y[i]);
+        }
+    }
+}

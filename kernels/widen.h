@@ -1,0 +1,22 @@
+/* kernels/widen.h - half and bfloat16 tensors computed in float: widen the inputs, compute, round the result.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_WIDEN_H
+#define TD_KERNELS_WIDEN_H
+
+#include "core/op.h"
+
+/* t as floats: its own bytes when it is float, else a copy in scratch (half, bfloat16, double and integers). */
+TD_MUST enum td_code td_widen(struct td_call *c, const struct td_tensor *t, const float **x, struct td_err *err);
+/* Where to compute the floats of output t: its own bytes when it is float, else scratch. */
+TD_MUST enum td_code td_widen_room(struct td_call *c, const struct td_tensor *t, float **y, struct td_err *err);
+/* Rounds y into t; nothing to do when y is t's own bytes. half and bfloat16 only. */
+void td_narrow(struct td_tensor *t, const float *y);
+
+/* Plain conversions of n elements. dtype: any real number type. */
+void td_widen_elems(float *y, const void *x, enum td_dtype dtype, int64_t n);
+void td_widen_doubles(double *y, const void *x, enum td_dtype dtype, int64_t n);
+/* Rounds doubles to dtype: floats (nearest) and integers (towards zero, clipped to the range). */
+void td_narrow_doubles(void *y, const double *x, enum td_dtype dtype, int64_t n);
+
+#endif
