@@ -118,19 +118,44 @@ void td_combine_run(enum td_combine_op op, enum td_dtype dtype, void *dst, const
     }
 }
 
+#define ANY_ZERO(T, expr)                                                                                     \
+    for (int64_t i = 0; i < n; i++) {                                                                         \
+        const T x = ((const T *)src)[i];                                                                      \
+        if (expr) {                                                                                           \
+            return true;                                                                                      \
+        }                                                                                                     \
+    }                                                                                                         \
+    return false
+
 bool td_combine_has_zero(enum td_dtype dtype, const void *src, int64_t n)
 {
-    if (!td_dtype_in(dtype, TD_SET_INTS)) {
+    switch (dtype) {
+    case TD_FLOAT:
+        ANY_ZERO(float, x == 0);
+    case TD_DOUBLE:
+        ANY_ZERO(double, x == 0);
+    case TD_HALF:
+    case TD_BFLOAT16:
+        ANY_ZERO(uint16_t, (x & 0x7fff) == 0);
+    case TD_COMPLEX64:
+        ANY_ZERO(td_c64, x.re == 0 && x.im == 0);
+    case TD_COMPLEX128:
+        ANY_ZERO(td_c128, x.re == 0 && x.im == 0);
+    case TD_INT8:
+    case TD_UINT8:
+        ANY_ZERO(uint8_t, x == 0);
+    case TD_INT16:
+    case TD_UINT16:
+        ANY_ZERO(uint16_t, x == 0);
+    case TD_INT32:
+    case TD_UINT32:
+        ANY_ZERO(uint32_t, x == 0);
+    case TD_INT64:
+    case TD_UINT64:
+        ANY_ZERO(uint64_t, x == 0);
+    default:
         return false;
     }
-    const size_t size = td_dtype_size(dtype);
-    const uint64_t zero = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (memcmp((const char *)src + (size_t)i * size, &zero, size) == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 union number {

@@ -26,7 +26,7 @@ td_combine_fn *td_combine_find(enum td_combine_op op, enum td_dtype dtype);
 /* op over n elements, UPDATE and objects included. The pair (op, dtype) must be one td_combine_supports allows. */
 void td_combine_run(enum td_combine_op op, enum td_dtype dtype, void *dst, const void *src, int64_t n, int step);
 bool td_combine_supports(enum td_combine_op op, enum td_dtype dtype);
-/* Some element of an integer array is zero. False for other dtypes. */
+/* Some element of a number array is zero. */
 bool td_combine_has_zero(enum td_dtype dtype, const void *src, int64_t n);
 /* Fills n elements with the value that leaves others unchanged under op: 0, 1, the lowest (MAX) or highest (MIN)
  * value of the dtype. */
