@@ -35,10 +35,14 @@ struct td_registry_opts {
     int64_t retry_wait_us;
     int load_threads;             /* >= 1 */
     bool labels_for_unavailable;
+    bool strict_shapes;           /* handed to every run */
 };
 
 TD_MUST enum td_code td_registry_start(const struct td_registry_opts *opts, struct td_registry **out, struct td_err *err);
 void td_registry_stop(struct td_registry *r); /* withdraws all, waits for running requests, joins threads, frees */
+
+/* The options it was started with: borrowed. */
+const struct td_registry_opts *td_registry_options(const struct td_registry *r);
 
 /* Replaces the list of models (copies it). Validates first (duplicate names, relative paths, labels) and changes nothing on failure.
  * wait: returns once every new model has an available version or has failed (UNAVAILABLE then names each). */

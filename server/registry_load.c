@@ -1,0 +1,372 @@
+/* server/registry_load.c - what to load and unload next, and the threads that do it.
+ *
+ * Loaders look for one action at a time under the lock, perform it without, and record the outcome. An
+ * aspired version that is not loaded is loaded, the highest of a model first. A version that is no longer
+ * aspired is withdrawn once another one of the model can take over (or none is aspired at all), so a model
+ * never has a gap; of several that linger only the highest stays. Withdrawing drops the registry's reference:
+ * running requests keep theirs.
+ *
+ * Invariant: v->servable is set exactly while v->state is AVAILABLE.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/registry_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+
+#define LOADER_NICE 10 /* loading yields the processor to requests */
+
+int64_t td_registry_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void td_version_free(struct td_version *v)
+{
+    td_free(v->dir);
+    td_free(v);
+}
+
+/* ------------------------------------------------------------------ aspired versions */
+
+static struct td_version *find_version(const struct td_entry *e, int64_t number)
+{
+    for (int i = 0; i < e->n_versions; i++) {
+        if (e->versions[i]->number == number) {
+            return e->versions[i];
+        }
+    }
+    return NULL;
+}
+
+static enum td_code insert_version(struct td_entry *e, const struct td_version_dir *d, struct td_err *err)
+{
+    struct td_version **grown = td_realloc(e->versions, (size_t)e->n_versions + 1, sizeof *grown);
+    if (grown != NULL) {
+        e->versions = grown;
+    }
+    struct td_version *v = td_calloc(1, sizeof *v);
+    if (v != NULL) {
+        v->dir = td_strdup(d->path);
+    }
+    if (grown == NULL || v == NULL || v->dir == NULL) {
+        td_free(v);
+        return td_no_memory(err, sizeof *v, "a model version");
+    }
+    v->number = d->version;
+    v->state = TD_STATE_START;
+    v->aspired = true;
+    int at = e->n_versions++;
+    for (; at > 0 && e->versions[at - 1]->number < v->number; at--) {
+        e->versions[at] = e->versions[at - 1];
+    }
+    e->versions[at] = v;
+    return TD_OK;
+}
+
+static void start_over(struct td_version *v)
+{
+    v->state = TD_STATE_START;
+    v->error = (struct td_err){0};
+    v->n_tries = 0;
+    v->next_try_ns = 0;
+}
+
+/* A version on disk that the policy wants. */
+static enum td_code aspire_one(struct td_entry *e, const struct td_version_dir *d, bool again,
+                               struct td_err *err)
+{
+    struct td_version *v = find_version(e, d->version);
+    if (v == NULL) {
+        return insert_version(e, d, err);
+    }
+    const bool failed = v->state == TD_STATE_END && v->error.code != TD_OK;
+    if (strcmp(v->dir, d->path) != 0 && !v->busy) {
+        char *dir = td_strdup(d->path);
+        if (dir == NULL) {
+            return td_no_memory(err, strlen(d->path), "a model version");
+        }
+        td_free(v->dir);
+        v->dir = dir;
+    }
+    if (!v->busy && v->state == TD_STATE_END &&
+        (!v->aspired || !failed || again || td_watch_stamp(v->dir) != v->stamp)) {
+        start_over(v);
+    }
+    v->aspired = true;
+    return TD_OK;
+}
+
+static bool wanted(const struct td_model_config *c, int64_t version, int i_from_top)
+{
+    if (c->policy == TD_POLICY_ALL) {
+        return true;
+    }
+    if (c->policy == TD_POLICY_LATEST) {
+        return i_from_top < c->n_latest;
+    }
+    for (int i = 0; i < c->n_versions; i++) {
+        if (c->versions[i] == version) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool on_list(const struct td_version_dir *dirs, int n, int64_t version,
+                    const struct td_model_config *c)
+{
+    for (int i = 0; i < n; i++) {
+        if (dirs[i].version == version) {
+            return wanted(c, version, i);
+        }
+    }
+    return false;
+}
+
+/* Drops rows that say nothing any more: never loaded, or too many that ended long ago (the lowest first). */
+static void drop_rows(struct td_entry *e)
+{
+    int ended = 0, kept = 0;
+    for (int i = 0; i < e->n_versions; i++) {
+        struct td_version *v = e->versions[i];
+        const bool gone = !v->aspired && !v->busy && (v->state == TD_STATE_START || v->state == TD_STATE_END);
+        if (gone && (v->state == TD_STATE_START || ++ended > TD_MAX_ENDED)) {
+            td_version_free(v);
+        } else {
+            e->versions[kept++] = v;
+        }
+    }
+    e->n_versions = kept;
+}
+
+enum td_code td_registry_aspire(struct td_registry *r, struct td_entry *e, const struct td_version_dir *dirs,
+                                int n, bool again, struct td_err *err)
+{
+    for (int i = 0; i < n; i++) {
+        if (wanted(&e->config, dirs[i].version, i)) {
+            TD_TRY(aspire_one(e, &dirs[i], again, err));
+        }
+    }
+    for (int i = 0; i < e->n_versions; i++) {
+        struct td_version *v = e->versions[i];
+        v->aspired = v->aspired && on_list(dirs, n, v->number, &e->config);
+    }
+    drop_rows(e);
+    e->listed = true;
+    e->list_error = (struct td_err){0};
+    pthread_cond_broadcast(&r->work);
+    pthread_cond_broadcast(&r->changed);
+    return TD_OK;
+}
+
+void td_registry_forget_aspired(struct td_entry *e)
+{
+    for (int i = 0; i < e->n_versions; i++) {
+        e->versions[i]->aspired = false;
+    }
+    drop_rows(e);
+}
+
+bool td_registry_settled(const struct td_entry *e)
+{
+    for (int i = 0; i < e->n_versions; i++) {
+        const struct td_version *v = e->versions[i];
+        if (v->aspired && (v->busy || (v->state != TD_STATE_AVAILABLE && v->state != TD_STATE_END))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool td_registry_has_available(const struct td_entry *e)
+{
+    for (int i = 0; i < e->n_versions; i++) {
+        if (e->versions[i]->state == TD_STATE_AVAILABLE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ------------------------------------------------------------------ choosing */
+
+enum action { NOTHING, LOAD, UNLOAD };
+struct job {
+    enum action action;
+    struct td_entry *entry;
+    struct td_version *version;
+};
+
+/* Whether a failed version shall be tried again by now; *due_ns falls to the time when, otherwise. */
+static bool retry_due(const struct td_version *v, int64_t now_ns, int64_t *due_ns)
+{
+    if (v->state != TD_STATE_END || v->next_try_ns == 0) {
+        return false;
+    }
+    if (v->next_try_ns > now_ns) {
+        *due_ns = *due_ns == 0 || v->next_try_ns < *due_ns ? v->next_try_ns : *due_ns;
+        return false;
+    }
+    return true;
+}
+
+static struct job choose(struct td_entry *e, int64_t now_ns, int64_t *due_ns)
+{
+    bool any_aspired = false, aspired_up = false, lingering = false;
+    struct td_version *to_load = NULL, *to_unload = NULL;
+    for (int i = 0; i < e->n_versions; i++) {
+        struct td_version *v = e->versions[i];
+        any_aspired |= v->aspired;
+        aspired_up |= v->aspired && v->state == TD_STATE_AVAILABLE;
+        if (v->aspired && !v->busy && to_load == NULL &&
+            (v->state == TD_STATE_START || retry_due(v, now_ns, due_ns))) {
+            to_load = v;
+        }
+        if (!v->aspired && v->state == TD_STATE_AVAILABLE && !v->busy) {
+            if (lingering) { /* a higher one lingers already */
+                return (struct job){UNLOAD, e, v};
+            }
+            lingering = true;
+            to_unload = v;
+        }
+    }
+    if (to_unload != NULL && (aspired_up || !any_aspired)) {
+        return (struct job){UNLOAD, e, to_unload};
+    }
+    return to_load != NULL ? (struct job){LOAD, e, to_load} : (struct job){0};
+}
+
+static struct job next_job(struct td_registry *r, int64_t *due_ns)
+{
+    const int64_t now_ns = td_registry_now_ns();
+    *due_ns = 0;
+    for (int i = 0; i < r->n_entries; i++) {
+        const int at = (r->next_entry + i) % r->n_entries;
+        const struct job job = choose(r->entries[at], now_ns, due_ns);
+        if (job.action != NOTHING) {
+            r->next_entry = at + 1;
+            return job;
+        }
+    }
+    return (struct job){0};
+}
+
+/* ------------------------------------------------------------------ doing */
+
+static void log_loaded(const char *name, const struct td_version *v)
+{
+    const struct td_log_about about = {.model = name, .version = v->number};
+    if (v->state == TD_STATE_AVAILABLE) {
+        td_log(TD_LOG_INFO, &about, "Successfully loaded servable version {name: %s version: %lld}", name,
+               (long long)v->number);
+    } else {
+        td_log(TD_LOG_ERROR, &about, "Loading servable: {name: %s version: %lld} failed: %s: %s", name,
+               (long long)v->number, td_code_name(v->error.code), v->error.msg);
+    }
+}
+
+/* Caller holds mu, which is let go while loading. */
+static void load(struct td_registry *r, struct td_entry *e, struct td_version *v)
+{
+    struct td_err err = {0};
+    struct td_servable *s = NULL;
+    v->busy = true;
+    v->state = TD_STATE_LOADING;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mu);
+    const int64_t from_ns = td_registry_now_ns();
+    const uint64_t stamp = td_watch_stamp(v->dir);
+    const enum td_code rc = td_servable_load(e->name, v->number, v->dir, &r->opts.servable, &s, &err);
+    const int64_t to_ns = td_registry_now_ns();
+    pthread_mutex_lock(&r->mu);
+    v->busy = false;
+    v->stamp = stamp;
+    v->load_ms = (double)(to_ns - from_ns) * 1e-6;
+    if (rc == TD_OK) {
+        v->servable = s;
+        v->state = TD_STATE_AVAILABLE;
+        v->error = (struct td_err){0};
+        v->loaded_at = (int64_t)time(NULL);
+        v->next_try_ns = 0;
+    } else {
+        v->state = TD_STATE_END;
+        v->error = err;
+        v->n_tries++;
+        const int64_t wait_ns = r->opts.retry_wait_us > 0 ? r->opts.retry_wait_us * 1000 : 0;
+        v->next_try_ns = v->n_tries <= r->opts.max_load_retries ? to_ns + wait_ns : 0;
+    }
+    log_loaded(e->name, v);
+}
+
+/* As load. */
+static void unload(struct td_registry *r, struct td_entry *e, struct td_version *v)
+{
+    struct td_servable *s = v->servable;
+    v->busy = true;
+    v->servable = NULL;
+    v->state = TD_STATE_UNLOADING;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mu);
+    td_servable_unref(s);
+    td_log(TD_LOG_INFO, &(struct td_log_about){.model = e->name, .version = v->number},
+           "Unloaded servable version {name: %s version: %lld}", e->name, (long long)v->number);
+    pthread_mutex_lock(&r->mu);
+    v->busy = false;
+    v->state = TD_STATE_END;
+    if (v->aspired) { /* it came back meanwhile */
+        start_over(v);
+    }
+}
+
+static void wait_for_work(struct td_registry *r, int64_t due_ns)
+{
+    if (due_ns == 0) {
+        pthread_cond_wait(&r->work, &r->mu);
+        return;
+    }
+    const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
+    (void)pthread_cond_timedwait(&r->work, &r->mu, &at);
+}
+
+static void *loader_main(void *arg)
+{
+    struct td_registry *r = arg;
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOADER_NICE);
+    pthread_mutex_lock(&r->mu);
+    while (!r->stop) {
+        int64_t due_ns = 0;
+        const struct job job = next_job(r, &due_ns);
+        if (job.action == NOTHING) {
+            wait_for_work(r, due_ns);
+            continue;
+        }
+        (job.action == LOAD ? load : unload)(r, job.entry, job.version);
+        pthread_cond_broadcast(&r->changed);
+        pthread_cond_broadcast(&r->work);
+    }
+    pthread_mutex_unlock(&r->mu);
+    return NULL;
+}
+
+enum td_code td_registry_start_loaders(struct td_registry *r, struct td_err *err)
+{
+    const int n = r->opts.load_threads < 1                     ? 1
+                  : r->opts.load_threads > TD_MAX_LOAD_THREADS ? TD_MAX_LOAD_THREADS
+                                                               : r->opts.load_threads;
+    for (; r->n_loaders < n; r->n_loaders++) {
+        TD_FAIL_IF(pthread_create(&r->loaders[r->n_loaders], NULL, loader_main, r) != 0, err,
+                   RESOURCE_EXHAUSTED, "starting loader thread %d of %d: no thread could be made",
+                   r->n_loaders + 1, n);
+    }
+    return TD_OK;
+}

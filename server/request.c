@@ -1,0 +1,80 @@
+/* server/request.c - see request.h. Runs on the caller's thread.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/request.h"
+
+#include <string.h>
+
+#include "core/arena.h"
+#include "core/mem.h"
+
+#define ARENA_LIMIT ((size_t)256 << 20) /* names and filters; tensors have their own limit */
+
+enum td_code td_request_init(struct td_request *r, struct td_err *err)
+{
+    memset(r, 0, sizeof *r);
+    r->signature = "";
+    r->id = "";
+    r->arena = td_arena_new(ARENA_LIMIT);
+    if (r->arena == NULL) {
+        return td_no_memory(err, ARENA_LIMIT, "a request");
+    }
+    return TD_OK;
+}
+
+static void clear_all(struct td_named *t, int n)
+{
+    for (int i = 0; i < n; i++) {
+        td_tensor_clear(&t[i].t);
+    }
+}
+
+void td_request_fini(struct td_request *r)
+{
+    clear_all(r->in, r->n_in);
+    clear_all(r->out, r->n_out);
+    if (r->servable != NULL) {
+        td_servable_unref(r->servable);
+    }
+    td_arena_free(r->arena);
+    memset(r, 0, sizeof *r);
+}
+
+enum td_code td_request_resolve(struct td_request *r, struct td_registry *reg, struct td_err *err)
+{
+    if (r->sig != NULL) {
+        return TD_OK;
+    }
+    if (r->servable == NULL) {
+        TD_TRY(td_registry_find(reg, r->model, r->version, r->label, &r->servable, err));
+    }
+    r->sig = td_servable_signature(r->servable, r->signature);
+    TD_FAIL_IF(r->sig == NULL, err, FAILED_PRECONDITION, "Serving signature key \"%s\" not found.",
+               r->signature != NULL && *r->signature != '\0' ? r->signature : "serving_default");
+    return TD_OK;
+}
+
+enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struct td_err *err)
+{
+    TD_TRY(td_request_resolve(r, reg, err));
+    const int room = r->sig->n_out > r->n_filter ? r->sig->n_out : r->n_filter;
+    struct td_named *out = td_arena_alloc(r->arena, (size_t)room + 1, sizeof *out);
+    if (out == NULL) {
+        return td_no_memory(err, (size_t)room * sizeof *out, "the outputs of a request");
+    }
+    const struct td_servable_call call = {
+        .sig = r->sig,
+        .in = r->in,
+        .n_in = r->n_in,
+        .filter = r->filter,
+        .n_filter = r->n_filter,
+        .strict_shapes = td_registry_options(reg)->strict_shapes,
+        .run = {.stop = &r->stop, .deadline_ns = r->deadline_ns},
+    };
+    int n_out = 0;
+    TD_TRY(td_servable_run(r->servable, &call, out, &n_out, err));
+    clear_all(r->out, r->n_out);
+    r->out = out;
+    r->n_out = n_out;
+    return TD_OK;
+}

@@ -1,0 +1,21 @@
+/* server/threads.h - who runs what, and the one lock order. A header of comments only.
+ *
+ * Threads
+ *   main          starts and stops everything; waits for signals; rereads the configuration file
+ *   watch         (registry.c) lists version folders every --file_system_poll_wait_seconds
+ *   load          (registry_load.c) --num_load_threads of them, niced: load and unload versions
+ *   http poll     (http.c) libmicrohttpd's: accept, read, write; run requests that are known to be short
+ *   http work     (http.c) --rest_api_num_threads of them: run all other requests
+ *   http guard    (http.c) looks for clients that went away while their request runs
+ *   gRPC          (grpc.c) --grpc_max_threads handlers and one more
+ *
+ * Locks, outermost first; a thread that holds one may only take locks further down
+ *   registry.configuring   one change of the model list at a time; held while folders are listed
+ *   registry.mu            models, versions, their states; never held while listing, loading, running or freeing
+ *   http.mu                the queue of requests and the list of running ones
+ *   locks inside core (a callable's, a resource's), each held alone
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_THREADS_H
+#define TD_SERVER_THREADS_H
+#endif
