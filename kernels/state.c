@@ -1,4 +1,4 @@
-/* kernels/state.c - variables by handle and by reference, temporary variables, counters and mutexes.
+/* kernels/state.c - variables by handle and by reference, temporary variables and counters.
  *
  *   VarHandleOp / VariableV2 -> a scalar RESOURCE tensor that holds the variable itself (core/variable.h)
  *   ReadVariableOp           -> a counted snapshot of its value; nothing is copied
@@ -13,10 +13,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"
 
-#include <time.h>
-
 #include "core/mem.h"
 #include "core/variable.h"
+#include "kernels/accumulate.h"
 
 /* TensorFlow's shared_name of a variable that has no name of its own. */
 #define ANONYMOUS_NAME "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
@@ -262,72 +261,22 @@ static enum td_code assign_ref_run(struct td_call *c, struct td_err *err)
     return out_handle(c, 0, &v->obj, err);
 }
 
-/* One stamped loop a dtype and sign; integers wrap by going through their unsigned type. */
-#define STAMP(fn, ctype, expr)                                                                               \
-    static void fn(void *dst, const void *src, int64_t n)                                                    \
-    {                                                                                                        \
-        ctype *d = dst;                                                                                      \
-        const ctype *s = src;                                                                                \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
-            d[i] = (expr);                                                                                   \
-        }                                                                                                    \
-    }
-STAMP(add_f32, float, d[i] + s[i])
-STAMP(sub_f32, float, d[i] - s[i])
-STAMP(add_f64, double, d[i] + s[i])
-STAMP(sub_f64, double, d[i] - s[i])
-STAMP(add_u8, uint8_t, (uint8_t)(d[i] + s[i]))
-STAMP(sub_u8, uint8_t, (uint8_t)(d[i] - s[i]))
-STAMP(add_u16, uint16_t, (uint16_t)(d[i] + s[i]))
-STAMP(sub_u16, uint16_t, (uint16_t)(d[i] - s[i]))
-STAMP(add_u32, uint32_t, d[i] + s[i])
-STAMP(sub_u32, uint32_t, d[i] - s[i])
-STAMP(add_u64, uint64_t, d[i] + s[i])
-STAMP(sub_u64, uint64_t, d[i] - s[i])
-STAMP(add_f16, td_half, td_float_to_half(td_half_to_float(d[i]) + td_half_to_float(s[i])))
-STAMP(sub_f16, td_half, td_float_to_half(td_half_to_float(d[i]) - td_half_to_float(s[i])))
-STAMP(add_bf16, td_bf16, td_float_to_bf16(td_bf16_to_float(d[i]) + td_bf16_to_float(s[i])))
-STAMP(sub_bf16, td_bf16, td_float_to_bf16(td_bf16_to_float(d[i]) - td_bf16_to_float(s[i])))
-
-typedef void update_fn(void *dst, const void *src, int64_t n);
-/* Complex numbers are pairs of reals (width 2); signed integers add as unsigned ones. */
-struct update {
-    enum td_dtype dtype;
-    update_fn *add, *sub;
-    int width;
-};
-static const struct update updates[] = {
-    {TD_FLOAT, add_f32, sub_f32, 1},     {TD_DOUBLE, add_f64, sub_f64, 1},
-    {TD_COMPLEX64, add_f32, sub_f32, 2}, {TD_COMPLEX128, add_f64, sub_f64, 2},
-    {TD_HALF, add_f16, sub_f16, 1},      {TD_BFLOAT16, add_bf16, sub_bf16, 1},
-    {TD_INT8, add_u8, sub_u8, 1},        {TD_UINT8, add_u8, sub_u8, 1},
-    {TD_INT16, add_u16, sub_u16, 1},     {TD_UINT16, add_u16, sub_u16, 1},
-    {TD_INT32, add_u32, sub_u32, 1},     {TD_UINT32, add_u32, sub_u32, 1},
-    {TD_INT64, add_u64, sub_u64, 1},     {TD_UINT64, add_u64, sub_u64, 1},
-};
-
 static enum td_code update_variable(struct td_call *c, bool sub, struct td_variable **out, struct td_err *err)
 {
     struct td_variable *v;
     const struct td_tensor *x = c->in[1];
-    const struct update *u = NULL;
     TD_TRY(td_in_variable(c, 0, &v, err));
     TD_TRY(check_dtype(c, v, x->dtype, "update", err));
-    for (size_t i = 0; i < sizeof updates / sizeof *updates; i++) {
-        u = updates[i].dtype == x->dtype ? &updates[i] : u;
-    }
-    TD_FAIL_IF(!u, err, UNIMPLEMENTED, "%s: no addition for dtype %s", TD_NODE_STR(c->node),
-               td_dtype_name(x->dtype));
     TD_TRY(td_variable_edit(v, err));
     bool same = td_shape_equal(&v->value.shape, &x->shape);
     struct td_shape held = v->value.shape;
-    if (same) {
-        (sub ? u->sub : u->add)(v->value.data, x->data, td_tensor_count(x) * u->width);
-    }
+    bool done = same && td_accumulate(x->dtype, sub, v->value.data, x->data, td_tensor_count(x));
     td_variable_done(v);
     TD_FAIL_IF(!same, err, INVALID_ARGUMENT,
                "%s: Cannot update variable with shape %s using a Tensor with shape %s, shapes must be equal.",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&held), TD_SHAPE_STR(&x->shape));
+    TD_FAIL_IF(!done, err, UNIMPLEMENTED, "%s: no addition for dtype %s", TD_NODE_STR(c->node),
+               td_dtype_name(x->dtype));
     *out = v;
     return TD_OK;
 }
@@ -447,97 +396,6 @@ static enum td_code destroy_temporary_run(struct td_call *c, struct td_err *err)
     return read_one(c, 0, err);
 }
 
-/* ------------------------------------------------------------------ mutexes */
-
-struct mutex {
-    struct td_obj obj;
-    atomic_bool held;
-};
-struct mutex_lock {
-    struct td_obj obj;
-    struct mutex *mutex;
-    atomic_bool consumed;
-};
-
-static void mutex_destroy(struct td_obj *o)
-{
-    td_free(o);
-}
-static const struct td_obj_type mutex_type = {"Mutex", mutex_destroy};
-
-static void lock_release(struct mutex_lock *l)
-{
-    if (!atomic_exchange(&l->consumed, true)) {
-        atomic_store(&l->mutex->held, false);
-    }
-}
-
-static void lock_destroy(struct td_obj *o)
-{
-    struct mutex_lock *l = (struct mutex_lock *)o;
-    lock_release(l);
-    td_obj_unref(&l->mutex->obj);
-    td_free(l);
-}
-static const struct td_obj_type lock_type = {"MutexLock", lock_destroy};
-
-static enum td_code create_mutex(const void *arg, struct td_obj **out, struct td_err *err)
-{
-    (void)arg;
-    struct mutex *m = td_calloc(1, sizeof *m);
-    if (!m) {
-        return td_no_memory(err, sizeof *m, "mutex");
-    }
-    td_obj_init(&m->obj, &mutex_type);
-    *out = &m->obj;
-    return TD_OK;
-}
-
-static enum td_code mutex_run(struct td_call *c, struct td_err *err)
-{
-    struct td_obj *o;
-    const char *name = td_attr_str(c->node, "shared_name");
-    TD_TRY(td_resource_get(c, &mutex_type, td_attr_str(c->node, "container"), name[0] ? name : c->node->name,
-                           create_mutex, NULL, &o, err));
-    return out_handle(c, 0, o, err);
-}
-
-/* Waits by polling, so that a run which is to end does end. */
-static enum td_code mutex_lock_run(struct td_call *c, struct td_err *err)
-{
-    struct td_obj *o;
-    struct td_tensor *out;
-    struct td_shape scalar = td_shape_scalar();
-    TD_TRY(td_in_resource(c, 0, &mutex_type, &o, err));
-    TD_TRY(td_out(c, 0, &scalar, &out, err));
-    struct mutex_lock *l = td_calloc(1, sizeof *l);
-    if (!l) {
-        return td_no_memory(err, sizeof *l, "mutex lock");
-    }
-    struct mutex *m = (struct mutex *)o;
-    const struct timespec pause = {0, 200000};
-    while (atomic_exchange(&m->held, true)) {
-        if (td_stopped(c)) {
-            td_free(l);
-            return td_stop_error(c, err);
-        }
-        nanosleep(&pause, NULL);
-    }
-    td_obj_init(&l->obj, &lock_type);
-    l->mutex = (struct mutex *)td_obj_ref(o);
-    td_tensor_set_obj(out, 0, &l->obj);
-    return TD_OK;
-}
-
-static enum td_code consume_lock_run(struct td_call *c, struct td_err *err)
-{
-    const struct td_tensor *t = c->in[0];
-    TD_FAIL_IF(td_tensor_count(t) != 1 || !td_tensor_obj(t, 0) || td_tensor_obj(t, 0)->type != &lock_type,
-               err, INVALID_ARGUMENT, "%s: mutex_lock is not a lock made by MutexLock", TD_NODE_STR(c->node));
-    lock_release((struct mutex_lock *)td_tensor_obj(t, 0));
-    return TD_OK;
-}
-
 /* ------------------------------------------------------------------ the table */
 
 #define ASSIGN_SET (TD_SET_ALL)
@@ -649,19 +507,5 @@ const struct td_op td_ops_state[] = {
      .sig = "(ref:Ref(T)) -> (value:T) {T:type; var_name:string}",
      .flags = TD_OP_NO_FOLD,
      .kernels = TD_KERNEL("variable_read.cpu", destroy_temporary_run)},
-    {.name = "MutexV2",
-     .sig = "() -> (resource:resource) {container:string=''; shared_name:string=''}",
-     .flags = TD_OP_STATEFUL | TD_OP_HANDLE,
-     .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("mutex.cpu", mutex_run)},
-    {.name = "MutexLock",
-     .sig = "(mutex:resource) -> (mutex_lock:variant) {}",
-     .flags = TD_OP_STATEFUL,
-     .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("mutex.cpu", mutex_lock_run)},
-    {.name = "ConsumeMutexLock",
-     .sig = "(mutex_lock:variant) -> () {}",
-     .flags = TD_OP_STATEFUL,
-     .kernels = TD_KERNEL("mutex.cpu", consume_lock_run)},
     {.name = NULL},
 };
