@@ -219,23 +219,23 @@ def run_model(args, name):
     queue = ctx.SimpleQueue()
     child = ctx.Process(target=check_model, args=(args, name, queue))
     child.start()
-    rows, now = [], "load"
+    rows, now, quiet = [], "load", 0
     while True:
-        if queue._reader.poll(60):
-            row = queue.get()
-        elif child.is_alive():
-            child.kill()
-            return rows + [(now, "hangs")]
-        else:
-            return rows + [(now, f"the process ended with {child.exitcode}")]
+        if not queue._reader.poll(1):
+            quiet += 1
+            if not child.is_alive() and not queue._reader.poll(0):
+                return rows + [(now, f"the process ended with {child.exitcode}")]
+            if quiet > 60:
+                child.kill()
+                return rows + [(now, "hangs")]
+            continue
+        row, quiet = queue.get(), 0
         if row is None:
             break
         if row[0] == "start":
             now = row[1]
             continue
         rows.append(row)
-        if not child.is_alive() and queue.empty():
-            break
     child.join()
     if child.exitcode:
         rows.append(("end", f"the process ended with {child.exitcode}"))
