@@ -17,7 +17,7 @@
 #include "proto/file.h"
 #include "proto/mapping.h"
 #include "proto/scan.h"
-#include "proto/table.h"
+#include "proto/sstable.h"
 
 enum { CONSUMER_VERSION = 1, PREFETCH_BYTES = 1 << 20 };
 #define MAX_INDEX ((size_t)1 << 30)
@@ -26,7 +26,7 @@ struct td_bundle {
     char *prefix, *index;
     size_t n_index;
     struct td_arena *arena;
-    struct td_table table;
+    struct td_sstable table;
     struct td_bundle_entry *entries; /* one a row; the header's is unused */
     int first;                       /* rows before this are the header and slices */
     struct td_bundle_header header;
@@ -51,7 +51,7 @@ static enum td_code parse_entries(struct td_bundle *b, struct td_err *err)
     }
     b->first = 1;
     for (int i = 1; i < n; i++) {
-        const struct td_table_row *row = &b->table.rows[i];
+        const struct td_sstable_row *row = &b->table.rows[i];
         if (td_bundle_entry_read(row->value, row->value_len, &b->entries[i], err)) {
             return td_err_wrap(err, "'%.200s'", row->key);
         }
@@ -69,7 +69,7 @@ static enum td_code open_index(struct td_bundle *b, struct td_err *err)
     if (b->arena == NULL) {
         return td_no_memory(err, b->n_index, "checkpoint index");
     }
-    if (td_table_read(b->index, b->n_index, b->arena, &b->table, err) || parse_entries(b, err)) {
+    if (td_sstable_read(b->index, b->n_index, b->arena, &b->table, err) || parse_entries(b, err)) {
         return td_err_wrap(err, "Reading checkpoint %s", path);
     }
     return TD_OK;
@@ -123,7 +123,7 @@ bool td_bundle_entry(const struct td_bundle *b, int i, const char **name, enum t
 
 static const struct td_bundle_entry *find_entry(const struct td_bundle *b, const char *key, size_t len)
 {
-    const struct td_table_row *row = len == 0 ? NULL : td_table_find(&b->table, key, len);
+    const struct td_sstable_row *row = len == 0 ? NULL : td_sstable_find(&b->table, key, len);
     return row == NULL ? NULL : &b->entries[row - b->table.rows];
 }
 

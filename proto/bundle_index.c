@@ -8,7 +8,7 @@
 
 #include "core/mem.h"
 #include "proto/file.h"
-#include "proto/table_write.h"
+#include "proto/sstable_write.h"
 
 enum { MAX_SLICES = 1 << 16 };
 
@@ -74,27 +74,27 @@ struct td_index_row *td_index_find(struct td_index *x, const char *key, size_t k
     return NULL;
 }
 
-static enum td_code build_index(struct td_index_row *rows, int n, int n_shards, struct td_table_writer *w,
+static enum td_code build_index(struct td_index_row *rows, int n, int n_shards, struct td_sstable_writer *w,
                                 struct td_sink *value, struct td_err *err)
 {
     qsort(rows, (size_t)n, sizeof rows[0], by_key);
     TD_TRY(td_bundle_header_write(n_shards, value, err));
-    TD_TRY(td_table_add(w, "", 0, value->p, value->n, err));
+    TD_TRY(td_sstable_add(w, "", 0, value->p, value->n, err));
     for (int i = 0; i < n; i++) {
         value->n = 0;
         TD_FAIL_IF(i > 0 && by_key(&rows[i - 1], &rows[i]) == 0, err, INVALID_ARGUMENT,
                    "Writing a checkpoint: tensor '%.200s' is given twice", rows[i].key);
         TD_TRY(td_bundle_entry_write(&rows[i].e, rows[i].slices, value, err));
-        TD_TRY(td_table_add(w, rows[i].key, rows[i].key_len, value->p, value->n, err));
+        TD_TRY(td_sstable_add(w, rows[i].key, rows[i].key_len, value->p, value->n, err));
     }
-    return td_table_finish(w, err);
+    return td_sstable_finish(w, err);
 }
 
 enum td_code td_index_write(const struct td_index *x, const char *prefix, int n_shards, char *temp,
                             struct td_err *err)
 {
     char path[TD_BUNDLE_PATH];
-    struct td_table_writer w = {0};
+    struct td_sstable_writer w = {0};
     struct td_sink value = {0};
     TD_TRY(td_bundle_index_path(prefix, path, err));
     TD_TRY(td_file_temp_name(path, temp, err));
@@ -103,6 +103,6 @@ enum td_code td_index_write(const struct td_index *x, const char *prefix, int n_
         rc = td_file_write(temp, w.file.p, w.file.n, err);
     }
     td_sink_fini(&value);
-    td_table_writer_fini(&w);
+    td_sstable_writer_fini(&w);
     return rc;
 }

@@ -15,7 +15,7 @@
 #include "proto/bundle.h"
 #include "proto/bundle_index.h"
 #include "proto/file.h"
-#include "proto/table.h"
+#include "proto/sstable.h"
 
 enum { COPY_BYTES = 1 << 20, MAX_SHARDS = 99999 };
 #define MAX_INDEX ((size_t)1 << 30)
@@ -25,7 +25,7 @@ struct source {
     const char *prefix;
     char *bytes; /* of its index */
     size_t n;
-    struct td_table table;
+    struct td_sstable table;
     int n_shards;
 };
 
@@ -56,7 +56,7 @@ static enum td_code join_slices(struct merge *m, struct td_index_row *have, cons
     return TD_OK;
 }
 
-static enum td_code merge_row(struct merge *m, const struct td_table_row *row, int first_shard,
+static enum td_code merge_row(struct merge *m, const struct td_sstable_row *row, int first_shard,
                               struct td_err *err)
 {
     struct td_bundle_entry e;
@@ -88,7 +88,7 @@ static enum td_code read_source(struct merge *m, struct source *s, struct td_err
     struct td_bundle_header header;
     TD_TRY(td_bundle_index_path(s->prefix, path, err));
     TD_TRY(td_file_read(path, MAX_INDEX, &s->bytes, &s->n, err));
-    TD_TRY(td_table_read(s->bytes, s->n, m->arena, &s->table, err));
+    TD_TRY(td_sstable_read(s->bytes, s->n, m->arena, &s->table, err));
     TD_FAIL_IF(s->table.n_rows == 0 || s->table.rows[0].key_len != 0, err, DATA_LOSS, "%s: no header entry",
                path);
     TD_TRY(td_bundle_header_read(s->table.rows[0].value, s->table.rows[0].value_len, &header, err));

@@ -1,12 +1,12 @@
-/* proto/table_write.h - builds a table (proto/table.h) in memory from rows in key order.
+/* proto/sstable_write.h - builds a table (proto/sstable.h) in memory from rows in key order.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_PROTO_TABLE_WRITE_H
-#define TD_PROTO_TABLE_WRITE_H
+#ifndef TD_PROTO_SSTABLE_WRITE_H
+#define TD_PROTO_SSTABLE_WRITE_H
 
 #include "proto/sink.h"
 
-struct td_table_writer {
+struct td_sstable_writer {
     struct td_sink file;     /* the table so far */
     struct td_sink block;    /* the data block being filled */
     struct td_sink restarts; /* fixed32 offsets of its restart points */
@@ -17,11 +17,11 @@ struct td_table_writer {
     bool started;            /* a key has been added */
 };
 
-void td_table_writer_fini(struct td_table_writer *w);
+void td_sstable_writer_fini(struct td_sstable_writer *w);
 /* Keys must rise bytewise; INTERNAL when they do not. */
-TD_MUST enum td_code td_table_add(struct td_table_writer *w, const char *key, size_t key_len, const void *value,
+TD_MUST enum td_code td_sstable_add(struct td_sstable_writer *w, const char *key, size_t key_len, const void *value,
                                   size_t value_len, struct td_err *err);
 /* Completes w->file. */
-TD_MUST enum td_code td_table_finish(struct td_table_writer *w, struct td_err *err);
+TD_MUST enum td_code td_sstable_finish(struct td_sstable_writer *w, struct td_err *err);
 
 #endif

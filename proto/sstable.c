@@ -1,7 +1,7 @@
-/* proto/table.c - see table.h.
+/* proto/sstable.c - see table.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "proto/table.h"
+#include "proto/sstable.h"
 
 #include <snappy-c.h>
 #include <string.h>
@@ -22,7 +22,7 @@ struct reader {
     const uint8_t *file;
     size_t n;
     struct td_arena *arena;
-    struct td_table *table;
+    struct td_sstable *table;
 };
 
 struct handle {
@@ -114,12 +114,12 @@ static bool read_entry(const uint8_t **p, const uint8_t *end, struct entry *e)
     return true;
 }
 
-static enum td_code add_row(struct reader *r, struct td_table_row row, struct td_err *err)
+static enum td_code add_row(struct reader *r, struct td_sstable_row row, struct td_err *err)
 {
-    struct td_table *t = r->table;
+    struct td_sstable *t = r->table;
     if (t->n_rows == t->cap_rows) {
         int cap = t->cap_rows ? t->cap_rows * 2 : 64;
-        struct td_table_row *rows = td_arena_alloc(r->arena, (size_t)cap, sizeof *rows);
+        struct td_sstable_row *rows = td_arena_alloc(r->arena, (size_t)cap, sizeof *rows);
         TD_FAIL_IF(rows == NULL || cap > MAX_ROWS, err, RESOURCE_EXHAUSTED, "table with more than %d rows",
                    t->n_rows);
         if (t->n_rows > 0) {
@@ -154,10 +154,10 @@ static enum td_code read_rows(struct reader *r, struct block b, struct td_err *e
         }
         memcpy(key, last, (size_t)e.shared);
         memcpy(key + e.shared, e.key, (size_t)e.unshared);
-        const struct td_table_row *before = r->table->n_rows ? &r->table->rows[r->table->n_rows - 1] : NULL;
+        const struct td_sstable_row *before = r->table->n_rows ? &r->table->rows[r->table->n_rows - 1] : NULL;
         TD_FAIL_IF(before != NULL && compare_keys(before->key, before->key_len, key, len) >= 0, err,
                    DATA_LOSS, "entry %d: its key is not above the one before", r->table->n_rows);
-        TD_TRY(add_row(r, (struct td_table_row){key, len, e.value, (size_t)e.value_len}, err));
+        TD_TRY(add_row(r, (struct td_sstable_row){key, len, e.value, (size_t)e.value_len}, err));
         last = key;
         last_len = len;
     }
@@ -182,14 +182,14 @@ static enum td_code read_data_blocks(struct reader *r, struct block index, struc
     return TD_OK;
 }
 
-enum td_code td_table_read(const void *bytes, size_t n, struct td_arena *arena, struct td_table *out,
+enum td_code td_sstable_read(const void *bytes, size_t n, struct td_arena *arena, struct td_sstable *out,
                            struct td_err *err)
 {
     struct reader r = {.file = bytes, .n = n, .arena = arena, .table = out};
     struct handle meta, index_handle;
     struct block index;
     uint64_t magic;
-    *out = (struct td_table){0};
+    *out = (struct td_sstable){0};
     TD_FAIL_IF(n < TD_TABLE_FOOTER, err, DATA_LOSS, "table of %zu bytes: too short to be one", n);
     memcpy(&magic, r.file + n - 8, sizeof magic);
     TD_FAIL_IF(magic != TD_TABLE_MAGIC, err, DATA_LOSS, "table of %zu bytes: bad magic number", n);
@@ -200,12 +200,12 @@ enum td_code td_table_read(const void *bytes, size_t n, struct td_arena *arena, 
     return read_data_blocks(&r, index, err);
 }
 
-const struct td_table_row *td_table_find(const struct td_table *t, const char *key, size_t key_len)
+const struct td_sstable_row *td_sstable_find(const struct td_sstable *t, const char *key, size_t key_len)
 {
     int low = 0, high = t->n_rows;
     while (low < high) {
         int mid = low + (high - low) / 2;
-        const struct td_table_row *row = &t->rows[mid];
+        const struct td_sstable_row *row = &t->rows[mid];
         int c = compare_keys(row->key, row->key_len, key, key_len);
         if (c == 0) {
             return row;

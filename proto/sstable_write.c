@@ -1,14 +1,14 @@
-/* proto/table_write.c - see table_write.h. Blocks are stored raw, with a restart point every 16 entries; the index
+/* proto/sstable_write.c - see sstable_write.h. Blocks are stored raw, with a restart point every 16 entries; the index
  * block has one at every entry. The metaindex block is empty.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "proto/table_write.h"
+#include "proto/sstable_write.h"
 
 #include <stdint.h>
 #include <string.h>
 
 #include "proto/crc32c.h"
-#include "proto/table.h"
+#include "proto/sstable.h"
 #include "proto/wire.h"
 
 enum { BLOCK_BYTES = 262144, RESTART_INTERVAL = 16 };
@@ -17,7 +17,7 @@ struct handle {
     uint64_t offset, size;
 };
 
-void td_table_writer_fini(struct td_table_writer *w)
+void td_sstable_writer_fini(struct td_sstable_writer *w)
 {
     td_sink_fini(&w->file);
     td_sink_fini(&w->block);
@@ -33,7 +33,7 @@ static enum td_code put_fixed32(struct td_sink *s, uint32_t v, struct td_err *er
 }
 
 /* Adds restart points to a block of entries, then the block and its trailer to the file. */
-static enum td_code write_block(struct td_table_writer *w, struct td_sink *entries, struct td_sink *restarts,
+static enum td_code write_block(struct td_sstable_writer *w, struct td_sink *entries, struct td_sink *restarts,
                                 struct handle *out, struct td_err *err)
 {
     if (restarts->n == 0) {
@@ -70,7 +70,7 @@ static enum td_code put_handle(struct td_sink *s, struct handle h, struct td_err
 }
 
 /* Ends the data block; its last key leads to it. */
-static enum td_code flush_block(struct td_table_writer *w, struct td_err *err)
+static enum td_code flush_block(struct td_sstable_writer *w, struct td_err *err)
 {
     struct handle h;
     struct td_sink value = {0};
@@ -94,7 +94,7 @@ static size_t common_prefix(const struct td_sink *last, const char *key, size_t 
     return n;
 }
 
-enum td_code td_table_add(struct td_table_writer *w, const char *key, size_t key_len, const void *value,
+enum td_code td_sstable_add(struct td_sstable_writer *w, const char *key, size_t key_len, const void *value,
                           size_t value_len, struct td_err *err)
 {
     size_t shared = common_prefix(&w->last_key, key, key_len);
@@ -118,7 +118,7 @@ enum td_code td_table_add(struct td_table_writer *w, const char *key, size_t key
     return TD_OK;
 }
 
-enum td_code td_table_finish(struct td_table_writer *w, struct td_err *err)
+enum td_code td_sstable_finish(struct td_sstable_writer *w, struct td_err *err)
 {
     struct td_sink empty = {0}, no_restarts = {0};
     struct handle meta, index;
