@@ -30,8 +30,7 @@ static void step(struct td_wire *w)
     }
 }
 
-/* n <= w->left. */
-static void skip(struct td_wire *w, uint64_t n)
+void td_wire_advance(struct td_wire *w, uint64_t n)
 {
     w->left -= n;
     while (n > w->seg->n - w->at) {
@@ -60,7 +59,7 @@ bool td_wire_varint(struct td_wire *w, uint64_t *value)
     return false;
 }
 
-static bool fixed(struct td_wire *w, size_t n, uint64_t *value)
+bool td_wire_fixed(struct td_wire *w, size_t n, uint64_t *value)
 {
     if (w->left < n) {
         return false;
@@ -82,9 +81,9 @@ static bool body(struct td_wire *w, struct td_field *f)
     case TD_WIRE_VARINT:
         return td_wire_varint(w, &f->value);
     case TD_WIRE_FIXED64:
-        return fixed(w, 8, &f->value);
+        return td_wire_fixed(w, 8, &f->value);
     case TD_WIRE_FIXED32:
-        return fixed(w, 4, &f->value);
+        return td_wire_fixed(w, 4, &f->value);
     case TD_WIRE_BYTES:
         if (!td_wire_varint(w, &f->value) || f->value > w->left) {
             return false;
@@ -93,7 +92,7 @@ static bool body(struct td_wire *w, struct td_field *f)
         f->sub = *w;
         f->sub.left = f->value;
         if (f->value > 0) {
-            skip(w, f->value);
+            td_wire_advance(w, f->value);
         }
         return true;
     default:
@@ -137,7 +136,7 @@ void td_wire_copy(struct td_wire w, void *dst)
         n = n < w.left ? n : (size_t)w.left;
         memcpy(to, w.seg->p + w.at, n);
         to += n;
-        skip(&w, n);
+        td_wire_advance(&w, n);
     }
 }
 

@@ -37,6 +37,8 @@ struct td_field {
 void td_wire_init(struct td_wire *w, const struct td_seg *seg, size_t n_seg);
 /* The next field; groups are skipped. INVALID_ARGUMENT for bytes that are no message. */
 TD_MUST enum td_code td_wire_next(struct td_wire *w, struct td_field *f, struct td_err *err);
+/* Moves past n <= w->left bytes. */
+void td_wire_advance(struct td_wire *w, uint64_t n);
 /* Copies all that is left to dst, which has room for w.left bytes. */
 void td_wire_copy(struct td_wire w, void *dst);
 /* The bytes that are left as one block: in place where they lie together (*owned NULL), else copied (td_free
@@ -47,6 +49,8 @@ TD_MUST enum td_code td_wire_gather(struct td_wire w, const void **bytes, void *
 TD_MUST enum td_code td_wire_text(struct td_wire w, struct td_arena *a, const char **out, struct td_err *err);
 /* One element of a packed varint field: false when it is cut short (ask w->left > 0 before). */
 bool td_wire_varint(struct td_wire *w, uint64_t *value);
+/* One element of a packed fixed field of n = 4 or 8 bytes; false when it is cut short. */
+bool td_wire_fixed(struct td_wire *w, size_t n, uint64_t *value);
 
 /* A TensorProto. Bytes of a plain tensor_content go straight to the tensor; other forms take
  * td_tensor_from_bytes. */
