@@ -1,11 +1,13 @@
-/* kernels/conv.c - Conv2D, DepthwiseConv2dNative, Conv3D, Conv, and the gradients that double as transposed convolution.
+/* kernels/conv.c - Conv2D, DepthwiseConv2dNative, Conv3D, Conv, and the gradients that double as transposed
+ * convolution.
  *
  *     x [N,H,W,C]   w [kh,kw,C/groups,K]   ->   y [N,H',W',K]        (one more spatial axis for Conv3D)
  *
- * Everything runs channels last; a channels-first tensor is turned on the way in and out. Each op has three bodies: a
- * oneDNN primitive with packed weights, patch matrices through OpenBLAS, direct loops. half and bfloat16 run in float.
- * What the attributes and shapes mean is conv_spec.c's; the loops are conv_loops.c's. Gradients towards the input and
- * the filter are rows of this table as well, since they are the same three tensors with another one unknown.
+ * Everything runs channels last; a channels-first tensor is turned on the way in and out. Each op has three
+ * bodies: a oneDNN primitive with packed weights, patch matrices through OpenBLAS, direct loops. half and
+ * bfloat16 run in float. What the attributes and shapes mean is conv_spec.c's; the loops are conv_loops.c's.
+ * Gradients towards the input and the filter are rows of this table as well, since they are the same three
+ * tensors with another one unknown.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -26,8 +28,8 @@ static enum td_code forward_infer(struct td_infer *c, struct td_err *err)
     if (strcmp(c->node->op_name, "Conv") == 0) {
         int64_t groups = td_attr_int(c->node, "groups");
         TD_FAIL_IF(groups < 1 || (g.groups > 0 && g.groups != groups), err, INVALID_ARGUMENT,
-                   "%s: groups is %lld, but input %s and filter %s make %lld", TD_NODE_STR(c->node), (long long)groups,
-                   TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]), (long long)g.groups);
+                   "%s: groups is %lld, but input %s and filter %s make %lld", TD_NODE_STR(c->node),
+                   (long long)groups, TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]), (long long)g.groups);
         if (c->in[0].rank < 0) {
             return TD_OK;
         }
@@ -37,43 +39,46 @@ static enum td_code forward_infer(struct td_infer *c, struct td_err *err)
 }
 
 /* out_backprop must be what the forward convolution would have made. */
-static enum td_code check_backprop(const struct td_infer *c, const struct td_conv *g, const struct td_shape *dy,
-                                   struct td_err *err)
+static enum td_code check_backprop(const struct td_infer *c, const struct td_conv *g,
+                                   const struct td_shape *dy, struct td_err *err)
 {
     struct td_layout l = td_conv_layout(c->node);
     if (dy->rank < 0) {
         return TD_OK;
     }
-    TD_FAIL_IF(dy->rank != l.n_spatial + 2, err, INVALID_ARGUMENT, "%s: out_backprop must be %d-dimensional: %s",
-               TD_NODE_STR(c->node), l.n_spatial + 2, TD_SHAPE_STR(dy));
+    TD_FAIL_IF(dy->rank != l.n_spatial + 2, err, INVALID_ARGUMENT,
+               "%s: out_backprop must be %d-dimensional: %s", TD_NODE_STR(c->node), l.n_spatial + 2,
+               TD_SHAPE_STR(dy));
     TD_FAIL_IF(g->batch >= 0 && dy->dim[0] >= 0 && g->batch != dy->dim[0], err, INVALID_ARGUMENT,
-               "%s: input and out_backprop must have the same batch size, got %lld and %lld", TD_NODE_STR(c->node),
-               (long long)g->batch, (long long)dy->dim[0]);
+               "%s: input and out_backprop must have the same batch size, got %lld and %lld",
+               TD_NODE_STR(c->node), (long long)g->batch, (long long)dy->dim[0]);
     TD_FAIL_IF(g->oc >= 0 && dy->dim[l.channel] >= 0 && g->oc != dy->dim[l.channel], err, INVALID_ARGUMENT,
-               "%s: filter and out_backprop must have the same out_depth, got %lld and %lld", TD_NODE_STR(c->node),
-               (long long)g->oc, (long long)dy->dim[l.channel]);
+               "%s: filter and out_backprop must have the same out_depth, got %lld and %lld",
+               TD_NODE_STR(c->node), (long long)g->oc, (long long)dy->dim[l.channel]);
     for (int i = 0; i < l.n_spatial; i++) {
         const struct td_window *w = &g->axis[3 - l.n_spatial + i];
         int64_t got = dy->dim[l.spatial + i];
         TD_FAIL_IF(w->out >= 0 && got >= 0 && w->out != got, err, INVALID_ARGUMENT,
-                   "%s: Size of out_backprop doesn't match computed: actual = %lld, computed = %lld, spatial_dim: %d "
+                   "%s: Size of out_backprop doesn't match computed: actual = %lld, computed = %lld, "
+                   "spatial_dim: %d "
                    "input: %lld filter: %lld stride: %lld dilation: %lld",
-                   TD_NODE_STR(c->node), (long long)got, (long long)w->out, i, (long long)w->in, (long long)w->k,
-                   (long long)w->stride, (long long)w->dilation);
+                   TD_NODE_STR(c->node), (long long)got, (long long)w->out, i, (long long)w->in,
+                   (long long)w->k, (long long)w->stride, (long long)w->dilation);
     }
     return TD_OK;
 }
 
 /* The forward input's shape as argument 0 spells it: all dimensions, or the spatial ones only (Conv2D). */
-static enum td_code input_sizes(const struct td_infer *c, const struct td_shape *filter, const struct td_shape *dy,
-                                struct td_shape *out, struct td_err *err)
+static enum td_code input_sizes(const struct td_infer *c, const struct td_shape *filter,
+                                const struct td_shape *dy, struct td_shape *out, struct td_err *err)
 {
     struct td_layout l = td_conv_layout(c->node);
     struct td_shape given;
     TD_TRY(td_infer_shape_value(c, 0, false, &given, err));
     if (given.rank != l.n_spatial || l.n_spatial != 2) {
         TD_FAIL_IF(given.rank >= 0 && given.rank != l.n_spatial + 2, err, INVALID_ARGUMENT,
-                   "%s: input_sizes must have %d elements, got %d", TD_NODE_STR(c->node), l.n_spatial + 2, given.rank);
+                   "%s: input_sizes must have %d elements, got %d", TD_NODE_STR(c->node), l.n_spatial + 2,
+                   given.rank);
         *out = given.rank < 0 ? td_shape_of_rank(l.n_spatial + 2) : given;
         return TD_OK;
     }
@@ -115,12 +120,18 @@ static enum td_code filter_grad_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ activations in the loops' layout and type */
+/* ------------------------------------------------------------------ activations in the loops' layout and
+ * type */
 
-static enum td_dtype arithmetic(enum td_dtype t) { return t == TD_HALF || t == TD_BFLOAT16 ? TD_FLOAT : t; }
+static enum td_dtype arithmetic(enum td_dtype t)
+{
+    return t == TD_HALF || t == TD_BFLOAT16 ? TD_FLOAT : t;
+}
 
 /* Cells of an activation: channels, and all spatial positions of one image. */
-struct image { int64_t batch, cells, channels; };
+struct image {
+    int64_t batch, cells, channels;
+};
 
 /* t's elements in the arithmetic type, channels last. */
 static enum td_code bring(struct td_call *c, const struct td_tensor *t, struct image im, const void **out,
@@ -154,7 +165,8 @@ static enum td_code room(struct td_call *c, const struct td_tensor *t, void **ou
     return td_scratch(c, (size_t)td_tensor_count(t) * td_dtype_size(type), out, err);
 }
 
-static enum td_code deliver(struct td_call *c, struct td_tensor *t, struct image im, void *from, struct td_err *err)
+static enum td_code deliver(struct td_call *c, struct td_tensor *t, struct image im, void *from,
+                            struct td_err *err)
 {
     enum td_dtype type = arithmetic(t->dtype);
     if (from == t->data || td_tensor_count(t) == 0) {
@@ -174,7 +186,8 @@ static enum td_code deliver(struct td_call *c, struct td_tensor *t, struct image
     return TD_OK;
 }
 
-static enum td_code filter_of(struct td_call *c, const struct td_tensor *t, const void **out, struct td_err *err)
+static enum td_code filter_of(struct td_call *c, const struct td_tensor *t, const void **out,
+                              struct td_err *err)
 {
     *out = t->data;
     if (arithmetic(t->dtype) == t->dtype) {
@@ -221,9 +234,18 @@ static enum td_code forward(struct td_call *c, enum body body, struct td_err *er
     return deliver(c, y, output_image(&g), to, err);
 }
 
-static enum td_code forward_dnnl(struct td_call *c, struct td_err *err) { return forward(c, BODY_DNNL, err); }
-static enum td_code forward_blas(struct td_call *c, struct td_err *err) { return forward(c, BODY_BLAS, err); }
-static enum td_code forward_plain(struct td_call *c, struct td_err *err) { return forward(c, BODY_PLAIN, err); }
+static enum td_code forward_dnnl(struct td_call *c, struct td_err *err)
+{
+    return forward(c, BODY_DNNL, err);
+}
+static enum td_code forward_blas(struct td_call *c, struct td_err *err)
+{
+    return forward(c, BODY_BLAS, err);
+}
+static enum td_code forward_plain(struct td_call *c, struct td_err *err)
+{
+    return forward(c, BODY_PLAIN, err);
+}
 
 static enum td_code prepare_forward(const struct td_prepare *p, void **state, struct td_err *err)
 {
@@ -263,9 +285,18 @@ static enum td_code input_grad(struct td_call *c, enum body body, struct td_err 
     return deliver(c, dx, input_image(&g), to, err);
 }
 
-static enum td_code input_grad_dnnl(struct td_call *c, struct td_err *err) { return input_grad(c, BODY_DNNL, err); }
-static enum td_code input_grad_blas(struct td_call *c, struct td_err *err) { return input_grad(c, BODY_BLAS, err); }
-static enum td_code input_grad_plain(struct td_call *c, struct td_err *err) { return input_grad(c, BODY_PLAIN, err); }
+static enum td_code input_grad_dnnl(struct td_call *c, struct td_err *err)
+{
+    return input_grad(c, BODY_DNNL, err);
+}
+static enum td_code input_grad_blas(struct td_call *c, struct td_err *err)
+{
+    return input_grad(c, BODY_BLAS, err);
+}
+static enum td_code input_grad_plain(struct td_call *c, struct td_err *err)
+{
+    return input_grad(c, BODY_PLAIN, err);
+}
 
 static enum td_code prepare_input_grad(const struct td_prepare *p, void **state, struct td_err *err)
 {
@@ -310,49 +341,93 @@ static enum td_code filter_grad(struct td_call *c, enum body body, struct td_err
     return TD_OK;
 }
 
-static enum td_code filter_grad_blas(struct td_call *c, struct td_err *err) { return filter_grad(c, BODY_BLAS, err); }
-static enum td_code filter_grad_plain(struct td_call *c, struct td_err *err) { return filter_grad(c, BODY_PLAIN, err); }
+static enum td_code filter_grad_blas(struct td_call *c, struct td_err *err)
+{
+    return filter_grad(c, BODY_BLAS, err);
+}
+static enum td_code filter_grad_plain(struct td_call *c, struct td_err *err)
+{
+    return filter_grad(c, BODY_PLAIN, err);
+}
 
 /* ------------------------------------------------------------------ table */
 
-#define T_FAST {{"T", TD_BIT(TD_FLOAT)}}
-#define T_BLAS {{"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16)}}
-#define T_ALL {{"T", TD_SET_FLOATS | TD_BIT(TD_INT32)}}
-#define T_FLOATS {{"T", TD_SET_FLOATS}}
-
-#define FORWARD(kname, types_all)                                                                                  \
-    (const struct td_kernel[])                                                                                     \
-    {                                                                                                              \
-        {.name = kname ".dnnl", .types = T_FAST, .prepare = prepare_forward, .release = td_dnnl_free,              \
-         .run = forward_dnnl},                                                                                     \
-            {.name = kname ".openblas", .types = T_BLAS, .run = forward_blas},                                     \
-            {.name = kname ".reference", .types = types_all, .run = forward_plain}, {.name = NULL}                 \
+#define T_FAST                                                                                               \
+    {                                                                                                        \
+        {                                                                                                    \
+            "T", TD_BIT(TD_FLOAT)                                                                            \
+        }                                                                                                    \
     }
-#define INPUT_GRAD(kname, types_all)                                                                               \
-    (const struct td_kernel[])                                                                                     \
-    {                                                                                                              \
-        {.name = kname ".dnnl", .types = T_FAST, .prepare = prepare_input_grad, .release = td_dnnl_free,           \
-         .run = input_grad_dnnl},                                                                                  \
-            {.name = kname ".openblas", .types = T_BLAS, .run = input_grad_blas},                                  \
-            {.name = kname ".reference", .types = types_all, .run = input_grad_plain}, {.name = NULL}              \
+#define T_BLAS                                                                                               \
+    {                                                                                                        \
+        {                                                                                                    \
+            "T", TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16)                                    \
+        }                                                                                                    \
     }
-#define FILTER_GRAD(kname)                                                                                         \
-    (const struct td_kernel[])                                                                                     \
-    {                                                                                                              \
-        {.name = kname ".openblas", .types = T_BLAS, .run = filter_grad_blas},                                     \
-            {.name = kname ".reference", .types = T_FLOATS, .run = filter_grad_plain}, {.name = NULL}              \
+#define T_ALL                                                                                                \
+    {                                                                                                        \
+        {                                                                                                    \
+            "T", TD_SET_FLOATS | TD_BIT(TD_INT32)                                                            \
+        }                                                                                                    \
+    }
+#define T_FLOATS                                                                                             \
+    {                                                                                                        \
+        {                                                                                                    \
+            "T", TD_SET_FLOATS                                                                               \
+        }                                                                                                    \
     }
 
-#define ATTRS_2D                                                                                                   \
-    "{T:type; strides:list(int); use_cudnn_on_gpu:bool=true; padding:string in ['SAME','VALID','EXPLICIT']; "      \
-    "explicit_paddings:list(int)=[]; data_format:string='NHWC' in ['NHWC','NCHW']; dilations:list(int)=[1,1,1,1]}"
-#define ATTRS_DEPTHWISE                                                                                            \
-    "{T:type; strides:list(int); padding:string in ['SAME','VALID','EXPLICIT']; explicit_paddings:list(int)=[]; "  \
+#define FORWARD(kname, types_all)                                                                            \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        {.name = kname ".dnnl",                                                                              \
+         .types = T_FAST,                                                                                    \
+         .prepare = prepare_forward,                                                                         \
+         .release = td_dnnl_free,                                                                            \
+         .run = forward_dnnl},                                                                               \
+            {.name = kname ".openblas", .types = T_BLAS, .run = forward_blas},                               \
+            {.name = kname ".reference", .types = types_all, .run = forward_plain},                          \
+        {                                                                                                    \
+            .name = NULL                                                                                     \
+        }                                                                                                    \
+    }
+#define INPUT_GRAD(kname, types_all)                                                                         \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        {.name = kname ".dnnl",                                                                              \
+         .types = T_FAST,                                                                                    \
+         .prepare = prepare_input_grad,                                                                      \
+         .release = td_dnnl_free,                                                                            \
+         .run = input_grad_dnnl},                                                                            \
+            {.name = kname ".openblas", .types = T_BLAS, .run = input_grad_blas},                            \
+            {.name = kname ".reference", .types = types_all, .run = input_grad_plain},                       \
+        {                                                                                                    \
+            .name = NULL                                                                                     \
+        }                                                                                                    \
+    }
+#define FILTER_GRAD(kname)                                                                                   \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        {.name = kname ".openblas", .types = T_BLAS, .run = filter_grad_blas},                               \
+            {.name = kname ".reference", .types = T_FLOATS, .run = filter_grad_plain},                       \
+        {                                                                                                    \
+            .name = NULL                                                                                     \
+        }                                                                                                    \
+    }
+
+#define ATTRS_2D                                                                                             \
+    "{T:type; strides:list(int); use_cudnn_on_gpu:bool=true; padding:string in "                             \
+    "['SAME','VALID','EXPLICIT']; "                                                                          \
+    "explicit_paddings:list(int)=[]; data_format:string='NHWC' in ['NHWC','NCHW']; "                         \
+    "dilations:list(int)=[1,1,1,1]}"
+#define ATTRS_DEPTHWISE                                                                                      \
+    "{T:type; strides:list(int); padding:string in ['SAME','VALID','EXPLICIT']; "                            \
+    "explicit_paddings:list(int)=[]; "                                                                       \
     "data_format:string='NHWC' in ['NHWC','NCHW']; dilations:list(int)=[1,1,1,1]}"
-#define ATTRS_3D                                                                                                   \
-    "{T:type; strides:list(int); padding:string in ['SAME','VALID']; data_format:string='NDHWC' in "               \
+#define ATTRS_3D                                                                                             \
+    "{T:type; strides:list(int); padding:string in ['SAME','VALID']; data_format:string='NDHWC' in "         \
     "['NDHWC','NCDHW']; dilations:list(int)=[1,1,1,1,1]"
-#define ATTRS_3D_V1 \
+#define ATTRS_3D_V1                                                                                          \
     "{T:type; strides:list(int); padding:string in ['SAME','VALID']; dilations:list(int)=[1,1,1,1,1]}"
 
 const struct td_op td_ops_conv[] = {
@@ -407,9 +482,10 @@ const struct td_op td_ops_conv[] = {
      .infer = filter_grad_infer,
      .kernels = FILTER_GRAD("conv3d_filter_grad")},
     {.name = "Conv",
-     .sig = "(input:T, filter:T) -> (output:T) {T:type; strides:list(int); padding:string in "
-            "['SAME','VALID','EXPLICIT']; explicit_paddings:list(int)=[]; data_format:string='CHANNELS_LAST' in "
-            "['CHANNELS_FIRST','CHANNELS_LAST']; dilations:list(int)=[]; batch_dims:int=1; groups:int=1}",
+     .sig =
+         "(input:T, filter:T) -> (output:T) {T:type; strides:list(int); padding:string in "
+         "['SAME','VALID','EXPLICIT']; explicit_paddings:list(int)=[]; data_format:string='CHANNELS_LAST' in "
+         "['CHANNELS_FIRST','CHANNELS_LAST']; dilations:list(int)=[]; batch_dims:int=1; groups:int=1}",
      .infer = forward_infer,
      .kernels = FORWARD("conv", T_ALL)},
     {.name = NULL},

@@ -1,13 +1,15 @@
-/* kernels/conv_loops.c - convolutions as direct loops (the reference) and as patch matrices times filter (fast).
+/* kernels/conv_loops.c - convolutions as direct loops (the reference) and as patch matrices times filter
+ * (fast).
  *
- * Patch matrix of an image: one row an output cell, holding the taps' input cells one after the other, zero where the
- * window hangs over the edge:
+ * Patch matrix of an image: one row an output cell, holding the taps' input cells one after the other, zero
+ * where the window hangs over the edge:
  *
  *     patches [rows, taps * ic]  x  w [taps * ic, oc]  =  y [rows, oc]
  *     dy      [rows, oc]         x  w^T                =  patches, added back cell by cell
  *     patches^T                  x  dy                 =  dw
  *
- * Rows are made in blocks that fit the second-level cache. A 1x1 window of stride 1 without padding needs no patches.
+ * Rows are made in blocks that fit the second-level cache. A 1x1 window of stride 1 without padding needs no
+ * patches.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/conv_loops.h"
@@ -18,17 +20,27 @@
 #include "kernels/gemm_cpu.h"
 #include "kernels/vecmath.h"
 
-int64_t td_conv_taps(const struct td_conv *g) { return g->axis[0].k * g->axis[1].k * g->axis[2].k; }
+int64_t td_conv_taps(const struct td_conv *g)
+{
+    return g->axis[0].k * g->axis[1].k * g->axis[2].k;
+}
 
-int64_t td_conv_in_cells(const struct td_conv *g) { return g->axis[0].in * g->axis[1].in * g->axis[2].in; }
+int64_t td_conv_in_cells(const struct td_conv *g)
+{
+    return g->axis[0].in * g->axis[1].in * g->axis[2].in;
+}
 
-int64_t td_conv_out_cells(const struct td_conv *g) { return g->axis[0].out * g->axis[1].out * g->axis[2].out; }
+int64_t td_conv_out_cells(const struct td_conv *g)
+{
+    return g->axis[0].out * g->axis[1].out * g->axis[2].out;
+}
 
 /* ------------------------------------------------------------------ walking the taps of an output cell */
 
 enum tap_kind { TAP_FORWARD, TAP_INPUT, TAP_FILTER };
 
-/* State of one output cell: where its window starts, which taps of each axis are inside, and the current tap. */
+/* State of one output cell: where its window starts, which taps of each axis are inside, and the current tap.
+ */
 struct tap_walk {
     int64_t image, start[3], from[3], to[3], at[3];
     int64_t in_cell, tap;
@@ -89,8 +101,8 @@ static bool walk_next(struct tap_walk *t, const struct td_conv *g)
 #define FN(name) name##_i32
 #include "kernels/conv_plain.inc"
 
-static void walk(enum td_dtype dtype, const struct td_conv *g, enum tap_kind kind, const void *x, const void *w,
-                 const void *y)
+static void walk(enum td_dtype dtype, const struct td_conv *g, enum tap_kind kind, const void *x,
+                 const void *w, const void *y)
 {
     if (g->batch == 0 || td_conv_out_cells(g) == 0) {
         return;
@@ -123,7 +135,8 @@ void td_conv_input_grad(enum td_dtype dtype, const struct td_conv *g, const void
     walk(dtype, g, TAP_INPUT, dx, w, dy);
 }
 
-void td_conv_filter_grad(enum td_dtype dtype, const struct td_conv *g, const void *x, const void *dy, void *dw)
+void td_conv_filter_grad(enum td_dtype dtype, const struct td_conv *g, const void *x, const void *dy,
+                         void *dw)
 {
     zero(dtype, dw, td_conv_taps(g) * (g->ic / g->groups) * g->oc);
     walk(dtype, g, TAP_FILTER, x, dw, dy);
@@ -175,13 +188,15 @@ static void add_patches(const struct td_conv *g, float *dx, int64_t cell, int64_
 /* Output cells whose patches take about 512 KiB; at least one. */
 static int64_t block_rows(const struct td_conv *g)
 {
-    int64_t bytes = td_conv_taps(g) * g->ic * (int64_t)sizeof(float), rows = 512 * 1024 / (bytes > 0 ? bytes : 1);
+    int64_t bytes = td_conv_taps(g) * g->ic * (int64_t)sizeof(float),
+            rows = 512 * 1024 / (bytes > 0 ? bytes : 1);
     int64_t all = g->batch * td_conv_out_cells(g);
     rows = rows < 64 ? 64 : rows;
     return rows < all ? rows : all;
 }
 
-static enum td_code patch_room(struct td_call *c, const struct td_conv *g, float **patches, struct td_err *err)
+static enum td_code patch_room(struct td_call *c, const struct td_conv *g, float **patches,
+                               struct td_err *err)
 {
     size_t cells, bytes;
     TD_FAIL_IF(!td_size_mul((size_t)block_rows(g), (size_t)(td_conv_taps(g) * g->ic), &cells) ||
@@ -193,12 +208,12 @@ static enum td_code patch_room(struct td_call *c, const struct td_conv *g, float
     return TD_OK;
 }
 
-enum td_code td_conv_forward_gemm(struct td_call *c, const struct td_conv *g, const float *x, const float *w, float *y,
-                                  struct td_err *err)
+enum td_code td_conv_forward_gemm(struct td_call *c, const struct td_conv *g, const float *x, const float *w,
+                                  float *y, struct td_err *err)
 {
     int64_t cells = g->batch * td_conv_out_cells(g), width = td_conv_taps(g) * g->ic;
-    struct td_gemm m = {.m = cells, .n = g->oc, .k = width, .a = x, .b = w, .c = y,
-                        .lda = width, .ldb = g->oc, .ldc = g->oc};
+    struct td_gemm m = {
+        .m = cells, .n = g->oc, .k = width, .a = x, .b = w, .c = y, .lda = width, .ldb = g->oc, .ldc = g->oc};
     if (is_pointwise(g)) {
         td_gemm_f32(&m);
         return TD_OK;
@@ -218,12 +233,20 @@ enum td_code td_conv_forward_gemm(struct td_call *c, const struct td_conv *g, co
     return TD_OK;
 }
 
-enum td_code td_conv_input_grad_gemm(struct td_call *c, const struct td_conv *g, const float *w, const float *dy,
-                                     float *dx, struct td_err *err)
+enum td_code td_conv_input_grad_gemm(struct td_call *c, const struct td_conv *g, const float *w,
+                                     const float *dy, float *dx, struct td_err *err)
 {
     int64_t cells = g->batch * td_conv_out_cells(g), width = td_conv_taps(g) * g->ic;
-    struct td_gemm m = {.tb = TD_TRANSPOSED, .m = cells, .n = width, .k = g->oc, .a = dy, .b = w, .c = dx,
-                        .lda = g->oc, .ldb = g->oc, .ldc = width};
+    struct td_gemm m = {.tb = TD_TRANSPOSED,
+                        .m = cells,
+                        .n = width,
+                        .k = g->oc,
+                        .a = dy,
+                        .b = w,
+                        .c = dx,
+                        .lda = g->oc,
+                        .ldb = g->oc,
+                        .ldc = width};
     if (is_pointwise(g)) {
         td_gemm_f32(&m);
         return TD_OK;
@@ -244,12 +267,20 @@ enum td_code td_conv_input_grad_gemm(struct td_call *c, const struct td_conv *g,
     return TD_OK;
 }
 
-enum td_code td_conv_filter_grad_gemm(struct td_call *c, const struct td_conv *g, const float *x, const float *dy,
-                                      float *dw, struct td_err *err)
+enum td_code td_conv_filter_grad_gemm(struct td_call *c, const struct td_conv *g, const float *x,
+                                      const float *dy, float *dw, struct td_err *err)
 {
     int64_t cells = g->batch * td_conv_out_cells(g), width = td_conv_taps(g) * g->ic;
-    struct td_gemm m = {.ta = TD_TRANSPOSED, .m = width, .n = g->oc, .a = x, .b = dy, .c = dw,
-                        .lda = width, .ldb = g->oc, .ldc = g->oc, .add = true};
+    struct td_gemm m = {.ta = TD_TRANSPOSED,
+                        .m = width,
+                        .n = g->oc,
+                        .a = x,
+                        .b = dy,
+                        .c = dw,
+                        .lda = width,
+                        .ldb = g->oc,
+                        .ldc = g->oc,
+                        .add = true};
     zero(TD_FLOAT, dw, width * g->oc);
     bool plain = is_pointwise(g);
     float *patches = NULL;

@@ -6,12 +6,14 @@
 
 #include "kernels/conv_loops.h"
 
-/* Checks the attributes and fills in *g from the shapes of the (forward) input and filter, which may be unknown or
- * partly known: what cannot be told is -1. INVALID_ARGUMENT or UNIMPLEMENTED in TensorFlow's words. */
-TD_MUST enum td_code td_conv_spec(const struct td_node *n, const struct td_shape *input, const struct td_shape *filter,
-                                  struct td_conv *g, struct td_err *err);
+/* Checks the attributes and fills in *g from the shapes of the (forward) input and filter, which may be
+ * unknown or partly known: what cannot be told is -1. INVALID_ARGUMENT or UNIMPLEMENTED in TensorFlow's
+ * words. */
+TD_MUST enum td_code td_conv_spec(const struct td_node *n, const struct td_shape *input,
+                                  const struct td_shape *filter, struct td_conv *g, struct td_err *err);
 /* Shape of the forward output, in the node's data format. */
-struct td_shape td_conv_out_shape(const struct td_node *n, const struct td_conv *g, const struct td_shape *input);
+struct td_shape td_conv_out_shape(const struct td_node *n, const struct td_conv *g,
+                                  const struct td_shape *input);
 
 /* The node's data format, for an op with `spatial` axes. */
 struct td_layout td_conv_layout(const struct td_node *n);

@@ -1,16 +1,16 @@
 /* kernels/dnnl.c - the only file that calls oneDNN (2.6, C API).
  *
  * Every primitive is created with weights in format `any` and activations in rows (matmul) or channels-last
- * (convolution), so that no activation is ever reordered; where that leaves oneDNN with its reference implementation
- * only (old CPUs, odd stems) activations are left to `any` too and reordered at run; if that is no better, there is no
- * primitive and the caller takes its own path.
+ * (convolution), so that no activation is ever reordered; where that leaves oneDNN with its reference
+ * implementation only (old CPUs, odd stems) activations are left to `any` too and reordered at run; if that
+ * is no better, there is no primitive and the caller takes its own path.
  *
- * Weights meet a primitive in three ways: known when prepared (packed then), the same buffer for the second time
- * (packed and kept), or new (packed into scratch for this run; the buffer is remembered). So a weight that changes at
- * every step costs no kept copies.
+ * Weights meet a primitive in three ways: known when prepared (packed then), the same buffer for the second
+ * time (packed and kept), or new (packed into scratch for this run; the buffer is remembered). So a weight
+ * that changes at every step costs no kept copies.
  *
- * Threads: one engine for the process; a stream for each thread, which is also told to run on one OpenMP thread. A
- * td_dnnl's mu guards seen and pack. packs_mu guards the list of packed copies; it is a leaf.
+ * Threads: one engine for the process; a stream for each thread, which is also told to run on one OpenMP
+ * thread. A td_dnnl's mu guards seen and pack. packs_mu guards the list of packed copies; it is a leaf.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dnnl.h"
@@ -29,7 +29,10 @@ static dnnl_engine_t engine;
 static pthread_key_t stream_key;
 static bool usable;
 
-static void stream_gone(void *s) { (void)dnnl_stream_destroy(s); }
+static void stream_gone(void *s)
+{
+    (void)dnnl_stream_destroy(s);
+}
 
 static void engine_start(void)
 {
@@ -60,7 +63,7 @@ static dnnl_stream_t stream_get(void)
 struct pack {
     struct pack *next;
     atomic_int users;
-    struct td_buffer *source;  /* counted */
+    struct td_buffer *source; /* counted */
     const void *source_data;
     dnnl_memory_desc_t layout;
     struct td_buffer *packed;
@@ -73,17 +76,18 @@ struct td_dnnl {
     dnnl_memory_desc_t x, x_used, w, w_used, y, y_used;
     size_t scratch_bytes;
     bool must_pack, backward;
-    bool plain_gemm, transposed;   /* matmul with weights not packed: dnnl_sgemm on them as they are */
+    bool plain_gemm, transposed; /* matmul with weights not packed: dnnl_sgemm on them as they are */
     int64_t m, k, n;
     pthread_mutex_t mu;
-    struct td_buffer *seen;        /* counted: the last weights met */
-    struct pack *pack;             /* counted: packed copy of seen */
+    struct td_buffer *seen; /* counted: the last weights met */
+    struct pack *pack;      /* counted: packed copy of seen */
 };
 
 static struct pack *pack_find(const struct td_dnnl *d, const struct td_tensor *w)
 {
     for (struct pack *p = packs; p != NULL; p = p->next) {
-        if (p->source == w->buf && p->source_data == w->data && dnnl_memory_desc_equal(&p->layout, &d->w_used)) {
+        if (p->source == w->buf && p->source_data == w->data &&
+            dnnl_memory_desc_equal(&p->layout, &d->w_used)) {
             return p;
         }
     }
@@ -97,7 +101,8 @@ static void pack_free(struct pack *p)
     td_free(p);
 }
 
-/* Unlinks and frees p if it is still listed without users: somebody may have found it again, or freed it already. */
+/* Unlinks and frees p if it is still listed without users: somebody may have found it again, or freed it
+ * already. */
 static void pack_bury(struct pack *p)
 {
     (void)pthread_mutex_lock(&packs_mu);
@@ -129,14 +134,15 @@ static void *memory_of(const dnnl_memory_desc_t *md, const void *data)
 }
 
 /* Runs a reorder primitive. */
-static bool reorder(dnnl_primitive_t r, const dnnl_memory_desc_t *from, const void *x, const dnnl_memory_desc_t *to,
-                    void *y)
+static bool reorder(dnnl_primitive_t r, const dnnl_memory_desc_t *from, const void *x,
+                    const dnnl_memory_desc_t *to, void *y)
 {
     dnnl_stream_t stream = stream_get();
     dnnl_memory_t a = memory_of(from, x), b = memory_of(to, y);
     dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, a}, {DNNL_ARG_TO, b}};
     bool ok = stream != NULL && a != NULL && b != NULL &&
-              dnnl_primitive_execute(r, stream, 2, args) == dnnl_success && dnnl_stream_wait(stream) == dnnl_success;
+              dnnl_primitive_execute(r, stream, 2, args) == dnnl_success &&
+              dnnl_stream_wait(stream) == dnnl_success;
     (void)dnnl_memory_destroy(a);
     (void)dnnl_memory_destroy(b);
     return ok;
@@ -166,7 +172,8 @@ static enum td_code pack_make(const struct td_dnnl *d, const struct td_tensor *w
 }
 
 /* The shared packed copy of w, counted for the caller. */
-static enum td_code pack_get(const struct td_dnnl *d, const struct td_tensor *w, struct pack **out, struct td_err *err)
+static enum td_code pack_get(const struct td_dnnl *d, const struct td_tensor *w, struct pack **out,
+                             struct td_err *err)
 {
     enum td_code rc = TD_OK;
     (void)pthread_mutex_lock(&packs_mu);
@@ -186,7 +193,8 @@ static enum td_code pack_get(const struct td_dnnl *d, const struct td_tensor *w,
 }
 
 /* Remembers w; *out is its packed copy (counted) when it has been met before, else NULL. */
-static enum td_code weights_meet(struct td_dnnl *d, const struct td_tensor *w, struct pack **out, struct td_err *err)
+static enum td_code weights_meet(struct td_dnnl *d, const struct td_tensor *w, struct pack **out,
+                                 struct td_err *err)
 {
     enum td_code rc = TD_OK;
     *out = NULL;
@@ -256,10 +264,12 @@ static bool adopt(struct td_dnnl *d, const_dnnl_primitive_desc_t pd)
     d->x_used = *dnnl_primitive_desc_query_md(pd, x_md, 0);
     d->y_used = *dnnl_primitive_desc_query_md(pd, y_md, 0);
     d->w_used = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-    d->scratch_bytes = dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    d->scratch_bytes =
+        dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
     d->must_pack = !dnnl_memory_desc_equal(&d->w, &d->w_used);
     return make_reorder(&d->packer, &d->w, &d->w_used) && make_reorder(&d->x_in, &d->x, &d->x_used) &&
-           make_reorder(&d->y_out, &d->y_used, &d->y) && dnnl_primitive_create(&d->primitive, pd) == dnnl_success;
+           make_reorder(&d->y_out, &d->y_used, &d->y) &&
+           dnnl_primitive_create(&d->primitive, pd) == dnnl_success;
 }
 
 static struct td_dnnl *fresh(void)
@@ -302,8 +312,8 @@ static enum td_code finish(struct td_dnnl *d, bool ok, const struct td_tensor *w
     return TD_OK;
 }
 
-enum td_code td_dnnl_matmul_new(int64_t m, int64_t k, int64_t n, bool transposed, const struct td_tensor *weights,
-                                struct td_dnnl **out, struct td_err *err)
+enum td_code td_dnnl_matmul_new(int64_t m, int64_t k, int64_t n, bool transposed,
+                                const struct td_tensor *weights, struct td_dnnl **out, struct td_err *err)
 {
     *out = NULL;
     struct td_dnnl *d = fresh();
@@ -326,7 +336,8 @@ enum td_code td_dnnl_matmul_new(int64_t m, int64_t k, int64_t n, bool transposed
               dnnl_memory_desc_init_by_tag(&d->y, 2, yd, dnnl_f32, dnnl_ab) == dnnl_success &&
               dnnl_inner_product_forward_desc_init(&op, dnnl_forward_inference, &d->x, &any, NULL, &d->y) ==
                   dnnl_success &&
-              dnnl_primitive_desc_create(&pd, &op, attr, engine, NULL) == dnnl_success && is_fast(pd) && adopt(d, pd);
+              dnnl_primitive_desc_create(&pd, &op, attr, engine, NULL) == dnnl_success && is_fast(pd) &&
+              adopt(d, pd);
     (void)dnnl_primitive_desc_destroy(pd);
     (void)dnnl_primitive_attr_destroy(attr);
     return finish(d, ok, weights, out, err);
@@ -372,25 +383,28 @@ static void dims_of(const struct td_conv *g, struct conv_dims *s)
     }
 }
 
-static bool conv_forward_pd(const struct conv_dims *s, const dnnl_memory_desc_t *x, const dnnl_memory_desc_t *w,
-                            const dnnl_memory_desc_t *y, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *pd)
+static bool conv_forward_pd(const struct conv_dims *s, const dnnl_memory_desc_t *x,
+                            const dnnl_memory_desc_t *w, const dnnl_memory_desc_t *y,
+                            dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *pd)
 {
     dnnl_convolution_desc_t op;
-    return dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_inference, dnnl_convolution_direct, x, w, NULL,
-                                                      y, s->strides, s->dilates, s->before,
+    return dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_inference, dnnl_convolution_direct, x,
+                                                      w, NULL, y, s->strides, s->dilates, s->before,
                                                       s->after) == dnnl_success &&
            dnnl_primitive_desc_create(pd, &op, attr, engine, NULL) == dnnl_success;
 }
 
-static bool conv_backward_pd(const struct conv_dims *s, const dnnl_memory_desc_t *dx, const dnnl_memory_desc_t *w,
-                             const dnnl_memory_desc_t *dy, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *pd)
+static bool conv_backward_pd(const struct conv_dims *s, const dnnl_memory_desc_t *dx,
+                             const dnnl_memory_desc_t *w, const dnnl_memory_desc_t *dy,
+                             dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *pd)
 {
     dnnl_primitive_desc_t hint = NULL;
     dnnl_convolution_desc_t op;
-    bool ok = conv_forward_pd(s, dx, w, dy, attr, &hint) &&
-              dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, dx, w, dy, s->strides,
-                                                               s->dilates, s->before, s->after) == dnnl_success &&
-              dnnl_primitive_desc_create(pd, &op, attr, engine, hint) == dnnl_success;
+    bool ok =
+        conv_forward_pd(s, dx, w, dy, attr, &hint) &&
+        dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, dx, w, dy, s->strides,
+                                                         s->dilates, s->before, s->after) == dnnl_success &&
+        dnnl_primitive_desc_create(pd, &op, attr, engine, hint) == dnnl_success;
     (void)dnnl_primitive_desc_destroy(hint);
     return ok;
 }
@@ -401,12 +415,14 @@ static bool conv_primitive(struct td_dnnl *d, const struct conv_dims *s, dnnl_pr
     dnnl_format_tag_t last = s->n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
     int rank = s->n_axes + 2;
     dnnl_memory_desc_t in, out, in_any, out_any, w_any;
-    bool ok = dnnl_memory_desc_init_by_tag(&in, rank, s->x, dnnl_f32, last) == dnnl_success &&
-              dnnl_memory_desc_init_by_tag(&out, rank, s->y, dnnl_f32, last) == dnnl_success &&
-              dnnl_memory_desc_init_by_tag(&in_any, rank, s->x, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
-              dnnl_memory_desc_init_by_tag(&out_any, rank, s->y, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
-              dnnl_memory_desc_init_by_tag(&w_any, s->w_rank, s->w, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
-              dnnl_memory_desc_init_by_strides(&d->w, s->w_rank, s->w, dnnl_f32, s->w_strides) == dnnl_success;
+    bool ok =
+        dnnl_memory_desc_init_by_tag(&in, rank, s->x, dnnl_f32, last) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&out, rank, s->y, dnnl_f32, last) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&in_any, rank, s->x, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&out_any, rank, s->y, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&w_any, s->w_rank, s->w, dnnl_f32, dnnl_format_tag_any) ==
+            dnnl_success &&
+        dnnl_memory_desc_init_by_strides(&d->w, s->w_rank, s->w, dnnl_f32, s->w_strides) == dnnl_success;
     d->x = d->backward ? out : in;
     d->y = d->backward ? in : out;
     for (int attempt = 0; ok && attempt < 2; attempt++) {
@@ -446,8 +462,8 @@ enum td_code td_dnnl_conv_new(const struct td_conv *g, const struct td_tensor *w
     return conv_new(g, false, weights, out, err);
 }
 
-enum td_code td_dnnl_deconv_new(const struct td_conv *g, const struct td_tensor *weights, struct td_dnnl **out,
-                                struct td_err *err)
+enum td_code td_dnnl_deconv_new(const struct td_conv *g, const struct td_tensor *weights,
+                                struct td_dnnl **out, struct td_err *err)
 {
     return conv_new(g, true, weights, out, err);
 }
@@ -485,14 +501,15 @@ static enum td_code staging(struct td_call *c, dnnl_primitive_t r, const dnnl_me
     return r != NULL ? td_scratch(c, dnnl_memory_desc_get_size(md), p, err) : TD_OK;
 }
 
-static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w, float *y,
-                               struct td_err *err)
+static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
+                               float *y, struct td_err *err)
 {
     void *scratch, *xs = (void *)x, *ys = y;
     TD_TRY(td_scratch(c, d->scratch_bytes + 64, &scratch, err));
     TD_TRY(staging(c, d->x_in, &d->x_used, &xs, err));
     TD_TRY(staging(c, d->y_out, &d->y_used, &ys, err));
-    bool ok = (d->x_in == NULL || reorder(d->x_in, &d->x, x, &d->x_used, xs)) && execute(d, xs, w, ys, scratch) &&
+    bool ok = (d->x_in == NULL || reorder(d->x_in, &d->x, x, &d->x_used, xs)) &&
+              execute(d, xs, w, ys, scratch) &&
               (d->y_out == NULL || reorder(d->y_out, &d->y_used, ys, &d->y, y));
     TD_FAIL_IF(!ok, err, INTERNAL, "oneDNN could not run its primitive");
     return TD_OK;
@@ -501,28 +518,37 @@ static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, const
 bool td_dnnl_gemm(const struct td_gemm *g)
 {
     return stream_get() != NULL && g->k > 0 &&
-           dnnl_sgemm(g->ta == TD_PLAIN ? 'N' : 'T', g->tb == TD_PLAIN ? 'N' : 'T', g->m, g->n, g->k, 1, g->a, g->lda,
-                      g->b, g->ldb, g->add ? 1 : 0, g->c, g->ldc) == dnnl_success;
+           dnnl_sgemm(g->ta == TD_PLAIN ? 'N' : 'T', g->tb == TD_PLAIN ? 'N' : 'T', g->m, g->n, g->k, 1, g->a,
+                      g->lda, g->b, g->ldb, g->add ? 1 : 0, g->c, g->ldc) == dnnl_success;
 }
 
 /* Weights not met before. */
-static enum td_code run_unpacked(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w, float *y,
-                                 struct td_err *err)
+static enum td_code run_unpacked(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
+                                 float *y, struct td_err *err)
 {
     if (d->plain_gemm) {
-        struct td_gemm g = {.tb = d->transposed ? TD_TRANSPOSED : TD_PLAIN, .m = d->m, .n = d->n, .k = d->k, .a = x,
-                            .b = w, .c = y, .lda = d->k, .ldb = d->transposed ? d->k : d->n, .ldc = d->n};
+        struct td_gemm g = {.tb = d->transposed ? TD_TRANSPOSED : TD_PLAIN,
+                            .m = d->m,
+                            .n = d->n,
+                            .k = d->k,
+                            .a = x,
+                            .b = w,
+                            .c = y,
+                            .lda = d->k,
+                            .ldb = d->transposed ? d->k : d->n,
+                            .ldc = d->n};
         TD_FAIL_IF(!td_dnnl_gemm(&g), err, INTERNAL, "oneDNN could not multiply");
         return TD_OK;
     }
     void *packed;
     TD_TRY(td_scratch(c, dnnl_memory_desc_get_size(&d->w_used), &packed, err));
-    TD_FAIL_IF(!reorder(d->packer, &d->w, w, &d->w_used, packed), err, INTERNAL, "oneDNN could not pack weights");
+    TD_FAIL_IF(!reorder(d->packer, &d->w, w, &d->w_used, packed), err, INTERNAL,
+               "oneDNN could not pack weights");
     return run_packed(d, c, x, packed, y, err);
 }
 
-enum td_code td_dnnl_run(const struct td_dnnl *d, struct td_call *c, const float *x, const struct td_tensor *w,
-                         float *y, struct td_err *err)
+enum td_code td_dnnl_run(const struct td_dnnl *d, struct td_call *c, const float *x,
+                         const struct td_tensor *w, float *y, struct td_err *err)
 {
     if (!d->must_pack) {
         return run_packed(d, c, x, w->data, y, err);

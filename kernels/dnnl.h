@@ -1,9 +1,10 @@
 /* kernels/dnnl.h - oneDNN primitives with packed weights: matrix product and convolution of floats.
  *
- * A td_dnnl is made in `prepare` for one set of shapes and may be run by many threads. Weights are packed into the
- * layout the primitive likes best; the packed copy is kept under the source buffer it came from, to which a reference
- * is held: a buffer with two references is never written (core/buffer.h), so the same buffer means the same weights.
- * Packed copies are shared by all primitives that want the same layout of the same buffer.
+ * A td_dnnl is made in `prepare` for one set of shapes and may be run by many threads. Weights are packed
+ * into the layout the primitive likes best; the packed copy is kept under the source buffer it came from, to
+ * which a reference is held: a buffer with two references is never written (core/buffer.h), so the same
+ * buffer means the same weights. Packed copies are shared by all primitives that want the same layout of the
+ * same buffer.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_DNNL_H
@@ -17,16 +18,17 @@ struct td_dnnl;
 /* y [m,n] = x [m,k] * w, w [k,n], or [n,k] when transposed. `weights` (may be NULL) are packed at once.
  * *out stays NULL when oneDNN has no fast implementation. Returns new. */
 TD_MUST enum td_code td_dnnl_matmul_new(int64_t m, int64_t k, int64_t n, bool transposed,
-                                        const struct td_tensor *weights, struct td_dnnl **out, struct td_err *err);
-/* y = conv(x, w) as td_conv has it. */
-TD_MUST enum td_code td_dnnl_conv_new(const struct td_conv *g, const struct td_tensor *weights, struct td_dnnl **out,
-                                      struct td_err *err);
-/* dx = gradient of conv towards its input: x of the run is dy, y of the run is dx. */
-TD_MUST enum td_code td_dnnl_deconv_new(const struct td_conv *g, const struct td_tensor *weights, struct td_dnnl **out,
+                                        const struct td_tensor *weights, struct td_dnnl **out,
                                         struct td_err *err);
+/* y = conv(x, w) as td_conv has it. */
+TD_MUST enum td_code td_dnnl_conv_new(const struct td_conv *g, const struct td_tensor *weights,
+                                      struct td_dnnl **out, struct td_err *err);
+/* dx = gradient of conv towards its input: x of the run is dy, y of the run is dx. */
+TD_MUST enum td_code td_dnnl_deconv_new(const struct td_conv *g, const struct td_tensor *weights,
+                                        struct td_dnnl **out, struct td_err *err);
 
-TD_MUST enum td_code td_dnnl_run(const struct td_dnnl *d, struct td_call *c, const float *x, const struct td_tensor *w,
-                                 float *y, struct td_err *err);
+TD_MUST enum td_code td_dnnl_run(const struct td_dnnl *d, struct td_call *c, const float *x,
+                                 const struct td_tensor *w, float *y, struct td_err *err);
 /* dnnl_sgemm on operands as they are; false when oneDNN does not serve (nothing is written then). */
 bool td_dnnl_gemm(const struct td_gemm *g);
 /* Accepts NULL; the signature of td_kernel.release. */

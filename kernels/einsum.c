@@ -1,14 +1,14 @@
 /* kernels/einsum.c - Einsum of one or two operands.
  *
- * Each label is an axis; "..." stands for the broadcast dimensions, which get labels of their own. Every operand is
- * first brought to a canonical form: repeated labels become a diagonal, labels nobody else needs are summed away, and
- * the axes are put in the order
+ * Each label is an axis; "..." stands for the broadcast dimensions, which get labels of their own. Every
+ * operand is first brought to a canonical form: repeated labels become a diagonal, labels nobody else needs
+ * are summed away, and the axes are put in the order
  *
  *     left   [batch.., free.., contracted..]          right  [batch.., contracted.., free..]
  *
- * so that the pair is a list of matrix products, whose result is then put in the order the equation asks for. Both
- * steps are one strided copy (gather_axes), skipped when the axes are in place already. A batch axis of size 1 on one
- * side broadcasts by a stride of 0.
+ * so that the pair is a list of matrix products, whose result is then put in the order the equation asks for.
+ * Both steps are one strided copy (gather_axes), skipped when the axes are in place already. A batch axis of
+ * size 1 on one side broadcasts by a stride of 0.
  *
  * half and bfloat16 are computed in float. Outputs cannot repeat a label that only one operand lacks.
  *
@@ -25,12 +25,21 @@
 /* Labels: letters as they are; dimension i of the ellipsis, counted from its right end, is ELLIPSIS + i. */
 enum { ELLIPSIS = 256, LABELS = ELLIPSIS + TD_MAX_RANK };
 
-struct term { int n; int label[TD_MAX_RANK]; bool ellipsis; int ellipsis_at; };
-struct equation { struct term in[2], out; int n_in; };
+struct term {
+    int n;
+    int label[TD_MAX_RANK];
+    bool ellipsis;
+    int ellipsis_at;
+};
+struct equation {
+    struct term in[2], out;
+    int n_in;
+};
 
 /* ------------------------------------------------------------------ parsing */
 
-static enum td_code parse_term(const struct td_node *n, const char *s, size_t len, struct term *t, struct td_err *err)
+static enum td_code parse_term(const struct td_node *n, const char *s, size_t len, struct term *t,
+                               struct td_err *err)
 {
     *t = (struct term){.n = 0};
     for (size_t i = 0; i < len; i++) {
@@ -47,10 +56,11 @@ static enum td_code parse_term(const struct td_node *n, const char *s, size_t le
             continue;
         }
         bool letter = (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z');
-        TD_FAIL_IF(!letter, err, INVALID_ARGUMENT, "%s: Invalid equation '%s': unexpected character '%c'", TD_NODE_STR(n),
-                   td_attr_str(n, "equation"), s[i]);
-        TD_FAIL_IF(t->n == TD_MAX_RANK, err, INVALID_ARGUMENT, "%s: Invalid equation '%s': more than %d labels",
-                   TD_NODE_STR(n), td_attr_str(n, "equation"), TD_MAX_RANK);
+        TD_FAIL_IF(!letter, err, INVALID_ARGUMENT, "%s: Invalid equation '%s': unexpected character '%c'",
+                   TD_NODE_STR(n), td_attr_str(n, "equation"), s[i]);
+        TD_FAIL_IF(t->n == TD_MAX_RANK, err, INVALID_ARGUMENT,
+                   "%s: Invalid equation '%s': more than %d labels", TD_NODE_STR(n),
+                   td_attr_str(n, "equation"), TD_MAX_RANK);
         t->label[t->n++] = (unsigned char)s[i];
     }
     return TD_OK;
@@ -59,8 +69,9 @@ static enum td_code parse_term(const struct td_node *n, const char *s, size_t le
 static enum td_code parse(const struct td_node *n, struct equation *e, struct td_err *err)
 {
     const char *text = td_attr_str(n, "equation"), *arrow = strstr(text, "->");
-    TD_FAIL_IF(arrow == NULL || strstr(arrow + 2, "->") != NULL || strchr(arrow, ',') != NULL, err, INVALID_ARGUMENT,
-               "%s: Expecting exactly one '->' in einsum equation: %s", TD_NODE_STR(n), text);
+    TD_FAIL_IF(arrow == NULL || strstr(arrow + 2, "->") != NULL || strchr(arrow, ',') != NULL, err,
+               INVALID_ARGUMENT, "%s: Expecting exactly one '->' in einsum equation: %s", TD_NODE_STR(n),
+               text);
     const char *comma = memchr(text, ',', (size_t)(arrow - text));
     e->n_in = comma == NULL ? 1 : 2;
     const char *end = comma == NULL ? arrow : comma;
@@ -82,7 +93,8 @@ static enum td_code expand(const struct td_node *n, struct term *t, int dims, st
         return TD_OK;
     }
     TD_FAIL_IF(dims < 0 || t->n + dims > TD_MAX_RANK, err, INVALID_ARGUMENT,
-               "%s: ellipsis of equation '%s' stands for %d dimensions", TD_NODE_STR(n), td_attr_str(n, "equation"), dims);
+               "%s: ellipsis of equation '%s' stands for %d dimensions", TD_NODE_STR(n),
+               td_attr_str(n, "equation"), dims);
     memmove(t->label + t->ellipsis_at + dims, t->label + t->ellipsis_at,
             (size_t)(t->n - t->ellipsis_at) * sizeof t->label[0]);
     for (int i = 0; i < dims; i++) {
@@ -95,18 +107,19 @@ static enum td_code expand(const struct td_node *n, struct term *t, int dims, st
 /* ------------------------------------------------------------------ sizes of the labels */
 
 /* size[label]: -2 not seen, -1 not known yet. */
-static enum td_code label_sizes(const struct td_node *n, const struct term *t, const struct td_shape *s, int64_t *size,
-                                struct td_err *err)
+static enum td_code label_sizes(const struct td_node *n, const struct term *t, const struct td_shape *s,
+                                int64_t *size, struct td_err *err)
 {
-    TD_FAIL_IF(s->rank != t->n, err, INVALID_ARGUMENT, "%s: Expected input to have rank %d, got shape %s for '%s'",
-               TD_NODE_STR(n), t->n, TD_SHAPE_STR(s), td_attr_str(n, "equation"));
+    TD_FAIL_IF(s->rank != t->n, err, INVALID_ARGUMENT,
+               "%s: Expected input to have rank %d, got shape %s for '%s'", TD_NODE_STR(n), t->n,
+               TD_SHAPE_STR(s), td_attr_str(n, "equation"));
     for (int i = 0; i < t->n; i++) {
         int l = t->label[i];
         int64_t have = size[l], got = s->dim[i];
         bool broadcast = l >= ELLIPSIS && have >= 0 && got >= 0 && (have == 1 || got == 1);
         TD_FAIL_IF(have >= 0 && got >= 0 && have != got && !broadcast, err, INVALID_ARGUMENT,
-                   "%s: Expected dimension %lld at axis %d of the input shaped %s but got dimension %lld", TD_NODE_STR(n),
-                   (long long)have, i, TD_SHAPE_STR(s), (long long)got);
+                   "%s: Expected dimension %lld at axis %d of the input shaped %s but got dimension %lld",
+                   TD_NODE_STR(n), (long long)have, i, TD_SHAPE_STR(s), (long long)got);
         if (have == -2 || (have == 1 && l >= ELLIPSIS) || (have == -1 && (got > 1 || l < ELLIPSIS))) {
             size[l] = got; /* of a broadcast pair, a 1 says nothing about the other side */
         }
@@ -114,7 +127,8 @@ static enum td_code label_sizes(const struct td_node *n, const struct term *t, c
     return TD_OK;
 }
 
-/* Parses, expands the ellipses for these shapes and sizes all labels. *ready is false while a rank is unknown. */
+/* Parses, expands the ellipses for these shapes and sizes all labels. *ready is false while a rank is
+ * unknown. */
 static enum td_code analyse(const struct td_node *n, const struct td_shape *const *in, struct equation *e,
                             int64_t size[LABELS], bool *ready, struct td_err *err)
 {
@@ -130,8 +144,9 @@ static enum td_code analyse(const struct td_node *n, const struct td_shape *cons
     for (int i = 0; i < e->n_in && *ready; i++) {
         struct term *t = &e->in[i];
         int dims = in[i]->rank - t->n;
-        TD_FAIL_IF(t->ellipsis && dims < 0, err, INVALID_ARGUMENT, "%s: Expected input %d to have rank at least %d, got %s",
-                   TD_NODE_STR(n), i, t->n, TD_SHAPE_STR(in[i]));
+        TD_FAIL_IF(t->ellipsis && dims < 0, err, INVALID_ARGUMENT,
+                   "%s: Expected input %d to have rank at least %d, got %s", TD_NODE_STR(n), i, t->n,
+                   TD_SHAPE_STR(in[i]));
         TD_TRY(expand(n, t, dims, err));
         ellipsis = t->ellipsis && dims > ellipsis ? dims : ellipsis;
         TD_TRY(label_sizes(n, t, in[i], size, err));
@@ -145,8 +160,8 @@ static enum td_code analyse(const struct td_node *n, const struct td_shape *cons
     TD_TRY(expand(n, &e->out, ellipsis, err));
     for (int i = 0; i < e->out.n; i++) {
         TD_FAIL_IF(size[e->out.label[i]] == -2, err, INVALID_ARGUMENT,
-                   "%s: equation '%s': output label '%c' is in no operand", TD_NODE_STR(n), td_attr_str(n, "equation"),
-                   e->out.label[i] < ELLIPSIS ? e->out.label[i] : '.');
+                   "%s: equation '%s': output label '%c' is in no operand", TD_NODE_STR(n),
+                   td_attr_str(n, "equation"), e->out.label[i] < ELLIPSIS ? e->out.label[i] : '.');
     }
     return TD_OK;
 }
@@ -172,7 +187,10 @@ static enum td_code einsum_infer(struct td_infer *c, struct td_err *err)
 /* ------------------------------------------------------------------ strided copies */
 
 /* A view of elements: for each of n axes its size and the distance between neighbours. */
-struct axes { int n; int64_t size[2 * TD_MAX_RANK], step[2 * TD_MAX_RANK]; };
+struct axes {
+    int n;
+    int64_t size[2 * TD_MAX_RANK], step[2 * TD_MAX_RANK];
+};
 
 static int64_t axes_count(const struct axes *a)
 {
@@ -195,10 +213,10 @@ static bool in_place(const struct axes *a)
     return true;
 }
 
-#define COPY_ROW(ctype)                                          \
-    for (int64_t i = 0; i < len; i++) {                          \
-        ((ctype *)y)[i] = ((const ctype *)x)[i * step];          \
-    }                                                            \
+#define COPY_ROW(ctype)                                                                                      \
+    for (int64_t i = 0; i < len; i++) {                                                                      \
+        ((ctype *)y)[i] = ((const ctype *)x)[i * step];                                                      \
+    }                                                                                                        \
     break
 
 static void copy_row(void *y, const void *x, int64_t len, int64_t step, size_t size)
@@ -219,7 +237,8 @@ static void gather_axes(void *y, const void *x, const struct axes *a, size_t siz
     int64_t index[2 * TD_MAX_RANK] = {0}, at = 0, inner = a->n > 0 ? a->size[a->n - 1] : 1;
     int64_t step = a->n > 0 ? a->step[a->n - 1] : 0, rows = inner > 0 ? axes_count(a) / inner : 0;
     for (int64_t r = 0; r < rows; r++) {
-        copy_row((char *)y + (size_t)(r * inner) * size, (const char *)x + at * (int64_t)size, inner, step, size);
+        copy_row((char *)y + (size_t)(r * inner) * size, (const char *)x + at * (int64_t)size, inner, step,
+                 size);
         for (int d = a->n - 2; d >= 0; d--) {
             at += a->step[d];
             if (++index[d] < a->size[d]) {
@@ -259,12 +278,15 @@ static enum role role_of(const struct equation *e, int operand, int label)
     return out ? (other ? BATCH : FREE) : (other ? CONTRACTED : SUMMED);
 }
 
-/* Appends the axes of operand k with one role: in output order for what the output has, else in order of the left
- * operand. Batch axes are those of the equation (broadcasting), so both operands have the same. */
-static void add_axes(const struct plan *p, int k, const struct td_shape *shape, enum role role, struct axes *a)
+/* Appends the axes of operand k with one role: in output order for what the output has, else in order of the
+ * left operand. Batch axes are those of the equation (broadcasting), so both operands have the same. */
+static void add_axes(const struct plan *p, int k, const struct td_shape *shape, enum role role,
+                     struct axes *a)
 {
     const struct equation *e = &p->e;
-    const struct term *order = role == BATCH || role == FREE ? &e->out : role == CONTRACTED ? &e->in[0] : &e->in[k];
+    const struct term *order = role == BATCH || role == FREE ? &e->out
+                               : role == CONTRACTED          ? &e->in[0]
+                                                             : &e->in[k];
     bool seen[LABELS] = {false};
     for (int i = 0; i < order->n; i++) {
         int l = order->label[i];
@@ -294,14 +316,14 @@ static int64_t sum_of(const struct axes *a, int from, int to)
     return n;
 }
 
-#define SUM_ROWS(ctype)                                           \
-    for (int64_t r = 0; r < rows; r++) {                          \
-        ctype sum = 0;                                            \
-        for (int64_t i = 0; i < n; i++) {                         \
-            sum += ((const ctype *)x)[r * n + i];                 \
-        }                                                         \
-        ((ctype *)y)[r] = sum;                                    \
-    }                                                             \
+#define SUM_ROWS(ctype)                                                                                      \
+    for (int64_t r = 0; r < rows; r++) {                                                                     \
+        ctype sum = 0;                                                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            sum += ((const ctype *)x)[r * n + i];                                                            \
+        }                                                                                                    \
+        ((ctype *)y)[r] = sum;                                                                               \
+    }                                                                                                        \
     break
 
 /* y[r] = sum of row r; y may be x. Complex rows are summed by parts. */
@@ -323,11 +345,15 @@ static void sum_rows(enum td_dtype type, const void *x, void *y, int64_t rows, i
     }
 }
 
-struct operand { const void *data; int64_t batch, free, contracted; };
+struct operand {
+    const void *data;
+    int64_t batch, free, contracted;
+};
 
-/* Axes of operand k in canonical order, and the sizes of its groups; *summed is what each kept element sums over. */
-static void canonical_axes(const struct plan *p, int k, const struct td_shape *shape, struct axes *a, struct operand *o,
-                           int64_t *summed)
+/* Axes of operand k in canonical order, and the sizes of its groups; *summed is what each kept element sums
+ * over. */
+static void canonical_axes(const struct plan *p, int k, const struct td_shape *shape, struct axes *a,
+                           struct operand *o, int64_t *summed)
 {
     *a = (struct axes){0};
     add_axes(p, k, shape, BATCH, a);
@@ -343,7 +369,8 @@ static void canonical_axes(const struct plan *p, int k, const struct td_shape *s
     *summed = sum_of(a, kept, a->n);
 }
 
-static enum td_code canonical(struct td_call *c, const struct plan *p, int k, struct operand *o, struct td_err *err)
+static enum td_code canonical(struct td_call *c, const struct plan *p, int k, struct operand *o,
+                              struct td_err *err)
 {
     struct axes a;
     int64_t summed;
@@ -362,7 +389,8 @@ static enum td_code canonical(struct td_call *c, const struct plan *p, int k, st
     size_t cells, bytes;
     TD_FAIL_IF(!td_size_mul((size_t)rows, (size_t)(summed > 0 ? summed : 1), &cells) ||
                    !td_size_mul(cells, td_dtype_size(p->type), &bytes),
-               err, RESOURCE_EXHAUSTED, "%s: einsum operand does not fit the address space", TD_NODE_STR(c->node));
+               err, RESOURCE_EXHAUSTED, "%s: einsum operand does not fit the address space",
+               TD_NODE_STR(c->node));
     void *y;
     TD_TRY(td_scratch(c, bytes, &y, err));
     gather_axes(y, x, &a, td_dtype_size(p->type));
@@ -376,8 +404,8 @@ static enum td_code canonical(struct td_call *c, const struct plan *p, int k, st
 static void multiply(const struct plan *p, const struct operand *l, const struct operand *r, void *z)
 {
     size_t size = td_dtype_size(p->type);
-    struct td_gemm g = {.m = l->free, .n = r->free, .k = l->contracted, .lda = l->contracted, .ldb = r->free,
-                        .ldc = r->free};
+    struct td_gemm g = {
+        .m = l->free, .n = r->free, .k = l->contracted, .lda = l->contracted, .ldb = r->free, .ldc = r->free};
     for (int64_t b = 0; b < l->batch && g.m * g.n > 0; b++) {
         g.a = (const char *)l->data + (size_t)(b * g.m * g.k) * size;
         g.b = (const char *)r->data + (size_t)(b * g.k * g.n) * size;
@@ -392,8 +420,8 @@ static void multiply(const struct plan *p, const struct operand *l, const struct
     }
 }
 
-/* How the output views the product [batch.., left free.., right free..]. A repeated output label is a diagonal of the
- * output, which only one-operand equations may ask for: it has a zero elsewhere. */
+/* How the output views the product [batch.., left free.., right free..]. A repeated output label is a
+ * diagonal of the output, which only one-operand equations may ask for: it has a zero elsewhere. */
 static void result_axes(const struct plan *p, struct axes *a)
 {
     int order[3 * TD_MAX_RANK], n = 0;
@@ -432,7 +460,8 @@ static bool repeats(const struct term *t)
 }
 
 /* Writes the diagonal that a repeated output label stands for into a zeroed output. */
-static void spread_diagonal(const struct plan *p, const void *x, const struct axes *from, void *y, size_t size)
+static void spread_diagonal(const struct plan *p, const void *x, const struct axes *from, void *y,
+                            size_t size)
 {
     struct axes to = {0}, src = {0};
     bool seen[LABELS] = {false};
@@ -528,9 +557,18 @@ static enum td_code einsum(struct td_call *c, enum body body, struct td_err *err
     return TD_OK;
 }
 
-static enum td_code einsum_dnnl(struct td_call *c, struct td_err *err) { return einsum(c, BODY_DNNL, err); }
-static enum td_code einsum_blas(struct td_call *c, struct td_err *err) { return einsum(c, BODY_BLAS, err); }
-static enum td_code einsum_plain(struct td_call *c, struct td_err *err) { return einsum(c, BODY_PLAIN, err); }
+static enum td_code einsum_dnnl(struct td_call *c, struct td_err *err)
+{
+    return einsum(c, BODY_DNNL, err);
+}
+static enum td_code einsum_blas(struct td_call *c, struct td_err *err)
+{
+    return einsum(c, BODY_BLAS, err);
+}
+static enum td_code einsum_plain(struct td_call *c, struct td_err *err)
+{
+    return einsum(c, BODY_PLAIN, err);
+}
 
 /* A dense layer: rows times one matrix that lies in canonical order gets a primitive with packed weights. */
 static enum td_code prepare_dnnl(const struct td_prepare *pr, void **state, struct td_err *err)
@@ -566,9 +604,14 @@ const struct td_op td_ops_einsum[] = {
      .infer = einsum_infer,
      .kernels =
          (const struct td_kernel[]){
-             {.name = "einsum.dnnl", .types = {{"T", TD_BIT(TD_FLOAT)}}, .prepare = prepare_dnnl,
-              .release = td_dnnl_free, .run = einsum_dnnl},
-             {.name = "einsum.openblas", .types = {{"T", TD_SET_FLOATS | TD_SET_COMPLEX}}, .run = einsum_blas},
+             {.name = "einsum.dnnl",
+              .types = {{"T", TD_BIT(TD_FLOAT)}},
+              .prepare = prepare_dnnl,
+              .release = td_dnnl_free,
+              .run = einsum_dnnl},
+             {.name = "einsum.openblas",
+              .types = {{"T", TD_SET_FLOATS | TD_SET_COMPLEX}},
+              .run = einsum_blas},
              {.name = "einsum.reference", .types = {{"T", SET_EINSUM}}, .run = einsum_plain},
              {.name = NULL},
          }},

@@ -1,8 +1,9 @@
 /* kernels/gemm_cpu.c - matrix products: the only file that calls OpenBLAS's cblas.
  *
- * OpenBLAS packs both operands at every call, which for 2 to 32 rows costs more than the product, and it starts threads
- * of its own unless told not to: one request is one thread here, so it is told once. Small float products run in loops
- * that the compiler vectorises for the machine at hand (vecmath.h). int16 products are computed in 32 bits and cut.
+ * OpenBLAS packs both operands at every call, which for 2 to 32 rows costs more than the product, and it
+ * starts threads of its own unless told not to: one request is one thread here, so it is told once. Small
+ * float products run in loops that the compiler vectorises for the machine at hand (vecmath.h). int16
+ * products are computed in 32 bits and cut.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/gemm_cpu.h"
@@ -90,8 +91,8 @@ void td_gemm_plain(enum td_dtype dtype, const struct td_gemm *g)
 
 enum { LANES = 16 };
 
-TD_CLONES static void add_rows(float *restrict c, const float *restrict x, const float *restrict b, int64_t ldb,
-                               int64_t k, int64_t n)
+TD_CLONES static void add_rows(float *restrict c, const float *restrict x, const float *restrict b,
+                               int64_t ldb, int64_t k, int64_t n)
 {
     int64_t p = 0;
     for (; p + 4 <= k; p += 4) {
@@ -151,7 +152,10 @@ bool td_gemm_is_small(const struct td_gemm *g)
 
 /* ------------------------------------------------------------------ OpenBLAS */
 
-static void one_thread(void) { openblas_set_num_threads(1); }
+static void one_thread(void)
+{
+    openblas_set_num_threads(1);
+}
 
 static enum CBLAS_TRANSPOSE trans(enum td_trans t)
 {
@@ -168,7 +172,8 @@ void td_gemm_blas(enum td_dtype dtype, const struct td_gemm *g)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, one_thread);
-    bool real = dtype == TD_FLOAT || dtype == TD_DOUBLE, cplx = dtype == TD_COMPLEX64 || dtype == TD_COMPLEX128;
+    bool real = dtype == TD_FLOAT || dtype == TD_DOUBLE,
+         cplx = dtype == TD_COMPLEX64 || dtype == TD_COMPLEX128;
     if (!fits(g) || !(real || cplx) || g->m == 0 || g->n == 0 || g->k == 0) {
         td_gemm_plain(dtype, g);
         return;

@@ -1,6 +1,7 @@
 /* kernels/gemm_cpu.h - general matrix product on the CPU:  c [m,n] = op(a) [m,k] * op(b) [k,n],  row-major.
  *
- * Three bodies: OpenBLAS (float, double, complex), own loops for small products (float), and plain C for every dtype.
+ * Three bodies: OpenBLAS (float, double, complex), own loops for small products (float), and plain C for
+ * every dtype.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_GEMM_CPU_H
@@ -19,11 +20,14 @@ struct td_gemm {
     bool add;              /* c += instead of c = */
 };
 
-/* OpenBLAS; float, double, complex64, complex128 (others, and sizes beyond its 32-bit integers, go to plain). */
+/* OpenBLAS; float, double, complex64, complex128 (others, and sizes beyond its 32-bit integers, go to plain).
+ */
 void td_gemm_blas(enum td_dtype dtype, const struct td_gemm *g);
-/* Plain C; float, double, complex, int16, int32, int64 (wrapping). The reference the others are tested against. */
+/* Plain C; float, double, complex, int16, int32, int64 (wrapping). The reference the others are tested
+ * against. */
 void td_gemm_plain(enum td_dtype dtype, const struct td_gemm *g);
-/* One row (m == 1) and small products of floats: vectorised loops without packing. Any m works; a is not transposed. */
+/* One row (m == 1) and small products of floats: vectorised loops without packing. Any m works; a is not
+ * transposed. */
 void td_gemm_small(const struct td_gemm *g);
 /* Whether td_gemm_small beats a library call. */
 bool td_gemm_is_small(const struct td_gemm *g);

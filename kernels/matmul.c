@@ -1,11 +1,11 @@
 /* kernels/matmul.c - MatMul and the batched products.     x [.., m, k]  *  y [.., k, n]  ->  [.., m, n]
  *
- * All four ops are one computation: a list of equal products whose operands are found by broadcasting the leading
- * dimensions (MatMul has none, BatchMatMul wants them equal). When y is one matrix for the whole list and x is stored
- * as it is used, the list is a single product of more rows, and with oneDNN y is packed once.
+ * All four ops are one computation: a list of equal products whose operands are found by broadcasting the
+ * leading dimensions (MatMul has none, BatchMatMul wants them equal). When y is one matrix for the whole list
+ * and x is stored as it is used, the list is a single product of more rows, and with oneDNN y is packed once.
  *
- * half and bfloat16 are multiplied in float and rounded once; BatchMatMulV3's 8-bit operands in int32. Integers wrap.
- * Does not fuse bias or activation.
+ * half and bfloat16 are multiplied in float and rounded once; BatchMatMulV3's 8-bit operands in int32.
+ * Integers wrap. Does not fuse bias or activation.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -17,7 +17,9 @@
 
 /* ------------------------------------------------------------------ what is asked for */
 
-struct flags { bool tx, ty, adjoint, broadcast, matrices_only; };
+struct flags {
+    bool tx, ty, adjoint, broadcast, matrices_only;
+};
 
 static struct flags flags_of(const struct td_node *n)
 {
@@ -57,8 +59,8 @@ static enum td_code batch_shape(const struct td_infer *c, const struct flags *f,
     y.rank -= 2;
     for (int i = 0; i < x.rank && !f->broadcast; i++) {
         TD_FAIL_IF(x.dim[i] >= 0 && y.dim[i] >= 0 && x.dim[i] != y.dim[i], err, INVALID_ARGUMENT,
-                   "%s: In[0].dim(%d) and In[1].dim(%d) must be the same: %s vs %s", TD_NODE_STR(c->node), i, i,
-                   TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]));
+                   "%s: In[0].dim(%d) and In[1].dim(%d) must be the same: %s vs %s", TD_NODE_STR(c->node), i,
+                   i, TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]));
     }
     struct td_err why = {0};
     TD_FAIL_IF(td_shape_broadcast(&x, &y, out, &why), err, INVALID_ARGUMENT,
@@ -97,11 +99,12 @@ static enum td_code matmul_infer(struct td_infer *c, struct td_err *err)
 /* ------------------------------------------------------------------ the list of products */
 
 struct list {
-    struct td_gemm one;        /* sizes and strides of each; a, b, c at the first elements */
-    struct td_shape batch;     /* of the output */
+    struct td_gemm one;    /* sizes and strides of each; a, b, c at the first elements */
+    struct td_shape batch; /* of the output */
     int64_t count;
-    int64_t x_step[TD_MAX_RANK], y_step[TD_MAX_RANK]; /* elements per index of each batch dimension; 0 broadcasts */
-    bool one_y;                /* y is the same matrix throughout */
+    int64_t x_step[TD_MAX_RANK],
+        y_step[TD_MAX_RANK]; /* elements per index of each batch dimension; 0 broadcasts */
+    bool one_y;              /* y is the same matrix throughout */
 };
 
 static int64_t steps_of(const struct td_shape *s, const struct td_shape *batch, int64_t *step)
@@ -189,7 +192,8 @@ static enum td_code run_list(struct td_call *c, struct list *l, enum body body, 
     return TD_OK;
 }
 
-static enum td_code as_int32(struct td_call *c, const struct td_tensor *t, const void **out, struct td_err *err)
+static enum td_code as_int32(struct td_call *c, const struct td_tensor *t, const void **out,
+                             struct td_err *err)
 {
     int64_t n = td_tensor_count(t);
     void *room;
@@ -241,18 +245,29 @@ static enum td_code run_body(struct td_call *c, enum body body, struct td_err *e
     return run_any(c, &l, body, z, err);
 }
 
-static enum td_code run_dnnl(struct td_call *c, struct td_err *err) { return run_body(c, BODY_DNNL, err); }
-static enum td_code run_blas(struct td_call *c, struct td_err *err) { return run_body(c, BODY_BLAS, err); }
-static enum td_code run_plain(struct td_call *c, struct td_err *err) { return run_body(c, BODY_PLAIN, err); }
+static enum td_code run_dnnl(struct td_call *c, struct td_err *err)
+{
+    return run_body(c, BODY_DNNL, err);
+}
+static enum td_code run_blas(struct td_call *c, struct td_err *err)
+{
+    return run_body(c, BODY_BLAS, err);
+}
+static enum td_code run_plain(struct td_call *c, struct td_err *err)
+{
+    return run_body(c, BODY_PLAIN, err);
+}
 
-/* A packed primitive where one matrix y meets several rows; single rows and small products are faster without. */
+/* A packed primitive where one matrix y meets several rows; single rows and small products are faster
+ * without. */
 static enum td_code prepare_dnnl(const struct td_prepare *p, void **state, struct td_err *err)
 {
     *state = NULL;
     struct list l;
     list_of(p->node, &p->in[0], &p->in[1], &p->out[0], &l);
     const struct td_gemm *g = &l.one;
-    if (l.count != 1 || !l.one_y || g->ta != TD_PLAIN || td_gemm_is_small(g) || g->m * g->n == 0 || g->k == 0) {
+    if (l.count != 1 || !l.one_y || g->ta != TD_PLAIN || td_gemm_is_small(g) || g->m * g->n == 0 ||
+        g->k == 0) {
         return TD_OK;
     }
     struct td_dnnl *d;
@@ -269,37 +284,55 @@ static const char *refuse_mixed(const struct td_node *n)
     if (td_dtype_in(a, bytes) && td_dtype_in(b, bytes) && out == TD_INT32) {
         return NULL;
     }
-    return a == b && a == out && !td_dtype_in(a, bytes) ? NULL : "operands and result have types that do not go together";
+    return a == b && a == out && !td_dtype_in(a, bytes)
+               ? NULL
+               : "operands and result have types that do not go together";
 }
 
 /* ------------------------------------------------------------------ table */
 
 #define SET_BLAS (TD_SET_FLOATS | TD_SET_COMPLEX)
 #define SET_MATMUL (SET_BLAS | TD_BIT(TD_INT16) | TD_BIT(TD_INT32) | TD_BIT(TD_INT64))
-#define SET_V3_IN (TD_SET_NUMBERS & ~(TD_BIT(TD_HALF) | TD_BIT(TD_UINT16) | TD_BIT(TD_UINT32) | TD_BIT(TD_UINT64)))
+#define SET_V3_IN                                                                                            \
+    (TD_SET_NUMBERS & ~(TD_BIT(TD_HALF) | TD_BIT(TD_UINT16) | TD_BIT(TD_UINT32) | TD_BIT(TD_UINT64)))
 
-#define ROWS(kname)                                                                                              \
-    (const struct td_kernel[])                                                                                   \
-    {                                                                                                            \
-        {.name = kname ".dnnl", .types = {{"T", TD_BIT(TD_FLOAT)}}, .prepare = prepare_dnnl,                     \
-         .release = td_dnnl_free, .run = run_dnnl},                                                              \
-            {.name = kname ".openblas", .types = {{"T", SET_BLAS}}, .run = run_blas},                            \
-            {.name = kname ".reference", .types = {{"T", SET_MATMUL}}, .run = run_plain}, {.name = NULL}         \
+#define ROWS(kname)                                                                                          \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        {.name = kname ".dnnl",                                                                              \
+         .types = {{"T", TD_BIT(TD_FLOAT)}},                                                                 \
+         .prepare = prepare_dnnl,                                                                            \
+         .release = td_dnnl_free,                                                                            \
+         .run = run_dnnl},                                                                                   \
+            {.name = kname ".openblas", .types = {{"T", SET_BLAS}}, .run = run_blas},                        \
+            {.name = kname ".reference", .types = {{"T", SET_MATMUL}}, .run = run_plain},                    \
+        {                                                                                                    \
+            .name = NULL                                                                                     \
+        }                                                                                                    \
     }
 
 static const struct td_kernel v3_rows[] = {
-    {.name = "batch_matmul.dnnl", .types = {{"Ta", TD_BIT(TD_FLOAT)}, {"Tb", TD_BIT(TD_FLOAT)}},
-     .refuse = refuse_mixed, .prepare = prepare_dnnl, .release = td_dnnl_free, .run = run_dnnl},
-    {.name = "batch_matmul.openblas", .types = {{"Ta", SET_BLAS}, {"Tb", SET_BLAS}, {"Tout", SET_BLAS}},
-     .refuse = refuse_mixed, .run = run_blas},
-    {.name = "batch_matmul.reference", .types = {{"Ta", SET_V3_IN}, {"Tb", SET_V3_IN}, {"Tout", SET_MATMUL}},
-     .refuse = refuse_mixed, .run = run_plain},
+    {.name = "batch_matmul.dnnl",
+     .types = {{"Ta", TD_BIT(TD_FLOAT)}, {"Tb", TD_BIT(TD_FLOAT)}},
+     .refuse = refuse_mixed,
+     .prepare = prepare_dnnl,
+     .release = td_dnnl_free,
+     .run = run_dnnl},
+    {.name = "batch_matmul.openblas",
+     .types = {{"Ta", SET_BLAS}, {"Tb", SET_BLAS}, {"Tout", SET_BLAS}},
+     .refuse = refuse_mixed,
+     .run = run_blas},
+    {.name = "batch_matmul.reference",
+     .types = {{"Ta", SET_V3_IN}, {"Tb", SET_V3_IN}, {"Tout", SET_MATMUL}},
+     .refuse = refuse_mixed,
+     .run = run_plain},
     {.name = NULL},
 };
 
 const struct td_op td_ops_matmul[] = {
     {.name = "MatMul",
-     .sig = "(a:T, b:T) -> (product:T) {transpose_a:bool=false; transpose_b:bool=false; T:type; grad_a:bool=false; "
+     .sig = "(a:T, b:T) -> (product:T) {transpose_a:bool=false; transpose_b:bool=false; T:type; "
+            "grad_a:bool=false; "
             "grad_b:bool=false}",
      .infer = matmul_infer,
      .kernels = ROWS("matmul")},

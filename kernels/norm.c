@@ -2,9 +2,9 @@
  *
  *     x [N,..,C]   scale, offset, mean, variance [C]   ->   y [N,..,C]
  *
- * FusedBatchNorm runs channels last; channels-first input is walked plane by plane instead of being turned. Statistics
- * are summed in double. Inference is y = x * a + b with a and b worked out once a channel. half and bfloat16 tensors
- * are widened, statistics are always float.
+ * FusedBatchNorm runs channels last; channels-first input is walked plane by plane instead of being turned.
+ * Statistics are summed in double. Inference is y = x * a + b with a and b worked out once a channel. half
+ * and bfloat16 tensors are widened, statistics are always float.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -29,15 +29,16 @@ static enum td_code bias_infer(struct td_infer *c, struct td_err *err)
     c->out[0] = *x;
     TD_FAIL_IF(x->rank >= 0 && x->rank < 2, err, INVALID_ARGUMENT, "%s: Input tensor must be at least 2D: %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(x));
-    TD_FAIL_IF(b->rank >= 0 && b->rank != 1, err, INVALID_ARGUMENT, "%s: Biases must be 1D: %s", TD_NODE_STR(c->node),
-               TD_SHAPE_STR(b));
+    TD_FAIL_IF(b->rank >= 0 && b->rank != 1, err, INVALID_ARGUMENT, "%s: Biases must be 1D: %s",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(b));
     if (x->rank < 0 || b->rank < 0) {
         return TD_OK;
     }
     int axis = bias_axis(c->node, x->rank);
     TD_FAIL_IF(x->dim[axis] >= 0 && b->dim[0] >= 0 && x->dim[axis] != b->dim[0], err, INVALID_ARGUMENT,
                "%s: Must provide as many biases as the %s dimension of the input tensor: %s vs. %s",
-               TD_NODE_STR(c->node), axis == 1 && x->rank > 2 ? "channel" : "last", TD_SHAPE_STR(b), TD_SHAPE_STR(x));
+               TD_NODE_STR(c->node), axis == 1 && x->rank > 2 ? "channel" : "last", TD_SHAPE_STR(b),
+               TD_SHAPE_STR(x));
     if (x->dim[axis] < 0) {
         c->out[0].dim[axis] = b->dim[0];
     }
@@ -45,18 +46,20 @@ static enum td_code bias_infer(struct td_infer *c, struct td_err *err)
 }
 
 /* y[o][j][i] = x[o][j][i] + b[j]: `outer` blocks of `n` channels of `inner` elements each. */
-struct bias { int64_t outer, n, inner; };
+struct bias {
+    int64_t outer, n, inner;
+};
 
-#define DEFINE_BIAS(name, ctype, sum)                                                                           \
-    TD_CLONES static void name(const struct bias *s, const ctype *x, const ctype *b, ctype *y) \
-    {                                                                                                           \
-        for (int64_t o = 0; o < s->outer; o++) {                                                                \
-            for (int64_t j = 0; j < s->n; j++) {                                                                \
-                for (int64_t i = 0; i < s->inner; i++, x++, y++) {                                              \
-                    *y = (ctype)(sum);                                                                          \
-                }                                                                                               \
-            }                                                                                                   \
-        }                                                                                                       \
+#define DEFINE_BIAS(name, ctype, sum)                                                                        \
+    TD_CLONES static void name(const struct bias *s, const ctype *x, const ctype *b, ctype *y)               \
+    {                                                                                                        \
+        for (int64_t o = 0; o < s->outer; o++) {                                                             \
+            for (int64_t j = 0; j < s->n; j++) {                                                             \
+                for (int64_t i = 0; i < s->inner; i++, x++, y++) {                                           \
+                    *y = (ctype)(sum);                                                                       \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
     }
 DEFINE_BIAS(bias_f64, double, *x + b[j])
 DEFINE_BIAS(bias_i8, uint8_t, *x + b[j])
@@ -89,9 +92,11 @@ static void bias_complex(const struct bias *s, enum td_dtype t, const void *x, c
         int64_t j = i / s->inner % s->n;
         for (int part = 0; part < 2; part++) {
             if (t == TD_COMPLEX64) {
-                ((float *)y)[2 * i + part] = ((const float *)x)[2 * i + part] + ((const float *)b)[2 * j + part];
+                ((float *)y)[2 * i + part] =
+                    ((const float *)x)[2 * i + part] + ((const float *)b)[2 * j + part];
             } else {
-                ((double *)y)[2 * i + part] = ((const double *)x)[2 * i + part] + ((const double *)b)[2 * j + part];
+                ((double *)y)[2 * i + part] =
+                    ((const double *)x)[2 * i + part] + ((const double *)b)[2 * j + part];
             }
         }
     }
@@ -156,11 +161,11 @@ static enum td_code bias_grad_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-#define SUM_PARTS(ctype, acc_type, parts)                                             \
-    for (int64_t i = 0; i < total * (parts); i++) {                                   \
-        int64_t cell = i / (parts), j = cell / s.inner % s.n * (parts) + i % (parts); \
-        ((acc_type *)acc)[j] += ((const ctype *)x)[i];                                \
-    }                                                                                 \
+#define SUM_PARTS(ctype, acc_type, parts)                                                                    \
+    for (int64_t i = 0; i < total * (parts); i++) {                                                          \
+        int64_t cell = i / (parts), j = cell / s.inner % s.n * (parts) + i % (parts);                        \
+        ((acc_type *)acc)[j] += ((const ctype *)x)[i];                                                       \
+    }                                                                                                        \
     break
 
 /* Sums over everything but the channel: floats in double, integers wrapping in 64 bits. */
@@ -221,7 +226,11 @@ static enum td_code bias_grad_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ FusedBatchNorm */
 
-struct batch_norm { int64_t outer, channels, inner; float epsilon; bool training; }; /* x [outer][channels][inner] */
+struct batch_norm {
+    int64_t outer, channels, inner;
+    float epsilon;
+    bool training;
+}; /* x [outer][channels][inner] */
 
 static const char *norm_format(const struct td_node *n)
 {
@@ -248,7 +257,8 @@ static enum td_code norm_rank(const struct td_infer *c, int i, struct td_err *er
     return TD_OK;
 }
 
-/* Input i must be a vector; of `channels` elements unless `may_be_empty` and it has none. Refines *channels. */
+/* Input i must be a vector; of `channels` elements unless `may_be_empty` and it has none. Refines *channels.
+ */
 static enum td_code norm_vector(const struct td_infer *c, int i, const char *what, bool may_be_empty,
                                 int64_t *channels, struct td_err *err)
 {
@@ -321,11 +331,13 @@ static void channel_sums(const struct batch_norm *s, const float *x, const float
     }
 }
 
-struct norm_out { float *mean, *variance, *saved_mean, *saved_variance; };
+struct norm_out {
+    float *mean, *variance, *saved_mean, *saved_variance;
+};
 
 /* The batch's own statistics: mean, biased variance in saved_*, and what the op reports as running ones. */
-static void batch_statistics(const struct td_call *c, const struct batch_norm *s, const float *x, double *work,
-                             const struct norm_out *out)
+static void batch_statistics(const struct td_call *c, const struct batch_norm *s, const float *x,
+                             double *work, const struct norm_out *out)
 {
     double *mean = work, *var = work + s->channels, n = (double)(s->outer * s->inner);
     float factor = (float)td_attr_float(c->node, "exponential_avg_factor");
@@ -360,7 +372,8 @@ static void given_statistics(const struct td_call *c, const struct batch_norm *s
     }
 }
 
-static enum td_code norm_outputs(struct td_call *c, struct td_tensor **y, struct norm_out *out, struct td_err *err)
+static enum td_code norm_outputs(struct td_call *c, struct td_tensor **y, struct norm_out *out,
+                                 struct td_err *err)
 {
     struct td_tensor *t[5];
     TD_TRY(td_out(c, 0, NULL, y, err));
@@ -429,7 +442,10 @@ static enum td_code norm_grad_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-struct norm_grad { const float *dy, *x, *scale, *mean, *variance; float *dx, *dscale, *doffset; };
+struct norm_grad {
+    const float *dy, *x, *scale, *mean, *variance;
+    float *dx, *dscale, *doffset;
+};
 
 /* dx = k0 * dy + k1 * (x - mean) + k2, the k's a channel; work holds 3 doubles a channel. */
 static void norm_grad(const struct batch_norm *s, const struct norm_grad *g, double *work)
@@ -510,7 +526,8 @@ static enum td_code global_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_scratch(c, (size_t)td_tensor_count(y) * sizeof(float), (void **)&to, err));
     float *a = work, *b = a + n, eps = (float)td_attr_float(c->node, "variance_epsilon");
     for (int64_t j = 0; j < n; j++) {
-        a[j] = 1 / sqrtf(in[2][j] + eps) * (td_attr_bool(c->node, "scale_after_normalization") ? in[4][j] : 1);
+        a[j] =
+            1 / sqrtf(in[2][j] + eps) * (td_attr_bool(c->node, "scale_after_normalization") ? in[4][j] : 1);
         b[j] = in[3][j] - in[1][j] * a[j];
     }
     struct batch_norm s = {.outer = td_shape_range(&y->shape, 0, 3), .channels = n, .inner = 1};
@@ -530,8 +547,8 @@ static enum td_code global_run(struct td_call *c, struct td_err *err)
 
 static enum td_code lrn_infer(struct td_infer *c, struct td_err *err)
 {
-    TD_FAIL_IF(c->in[0].rank >= 0 && c->in[0].rank != 4, err, INVALID_ARGUMENT, "%s: in must be 4-dimensional, got %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
+    TD_FAIL_IF(c->in[0].rank >= 0 && c->in[0].rank != 4, err, INVALID_ARGUMENT,
+               "%s: in must be 4-dimensional, got %s", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
     for (int i = 1; i < c->n_in; i++) {
         TD_FAIL_IF(!td_shape_compatible(&c->in[0], &c->in[i]), err, INVALID_ARGUMENT,
                    "%s: input_grads, input_image and output_image should have the same shape, got %s and %s",
@@ -541,21 +558,26 @@ static enum td_code lrn_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-struct lrn { int64_t rows, depth, radius; double bias, alpha, beta; };
+struct lrn {
+    int64_t rows, depth, radius;
+    double bias, alpha, beta;
+};
 
 static struct lrn lrn_of(const struct td_node *n, const struct td_shape *x)
 {
     int64_t depth = x->dim[3], radius = td_attr_int(n, "depth_radius");
     radius = radius < 0 ? -1 : radius > depth ? depth : radius;
-    return (struct lrn){td_shape_range(x, 0, 3), depth, radius, td_attr_float(n, "bias"), td_attr_float(n, "alpha"),
-                        td_attr_float(n, "beta")};
+    return (struct lrn){
+        td_shape_range(x, 0, 3), depth, radius, td_attr_float(n, "bias"), td_attr_float(n, "alpha"),
+        td_attr_float(n, "beta")};
 }
 
 /* bias + alpha * sum of squares of the channels within radius of j. */
 static double lrn_norm(const struct lrn *s, const float *x, int64_t j)
 {
     double sum = 0;
-    int64_t from = j > s->radius ? j - s->radius : 0, to = j + s->radius + 1 < s->depth ? j + s->radius + 1 : s->depth;
+    int64_t from = j > s->radius ? j - s->radius : 0,
+            to = j + s->radius + 1 < s->depth ? j + s->radius + 1 : s->depth;
     for (int64_t i = from; i < to; i++) {
         sum += (double)x[i] * x[i];
     }
@@ -573,7 +595,8 @@ static enum td_code lrn_run(struct td_call *c, struct td_err *err)
     struct lrn s = lrn_of(c->node, &y->shape);
     for (int64_t r = 0; r < s.rows; r++) {
         for (int64_t j = 0; j < s.depth; j++) {
-            to[r * s.depth + j] = (float)(x[r * s.depth + j] * pow(lrn_norm(&s, x + r * s.depth, j), -s.beta));
+            to[r * s.depth + j] =
+                (float)(x[r * s.depth + j] * pow(lrn_norm(&s, x + r * s.depth, j), -s.beta));
         }
     }
     td_narrow(y, to);
@@ -616,7 +639,8 @@ static enum td_code lrn_grad_run(struct td_call *c, struct td_err *err)
 #define EPSILON "epsilon:float=9.999999747378752e-05; "
 #define FACTOR "exponential_avg_factor:float=1.0; "
 #define NORM_ROW TD_KERNEL("batch_norm.cpu", norm_run, {"T", SET_NORM}, {"U", TD_BIT(TD_FLOAT)})
-#define NORM_GRAD_ROW TD_KERNEL("batch_norm_grad.cpu", norm_grad_run, {"T", SET_NORM}, {"U", TD_BIT(TD_FLOAT)})
+#define NORM_GRAD_ROW                                                                                        \
+    TD_KERNEL("batch_norm_grad.cpu", norm_grad_run, {"T", SET_NORM}, {"U", TD_BIT(TD_FLOAT)})
 
 const struct td_op td_ops_norm[] = {
     {.name = "BiasAdd",
@@ -634,36 +658,43 @@ const struct td_op td_ops_norm[] = {
      .infer = bias_grad_infer,
      .kernels = TD_KERNEL("bias_add_grad.cpu", bias_grad_run, {"T", TD_SET_NUMBERS})},
     {.name = "FusedBatchNorm",
-     .sig = "(x:T, scale:T, offset:T, mean:T, variance:T) -> (y:T, batch_mean:T, batch_variance:T, reserve_space_1:T, "
+     .sig = "(x:T, scale:T, offset:T, mean:T, variance:T) -> (y:T, batch_mean:T, batch_variance:T, "
+            "reserve_space_1:T, "
             "reserve_space_2:T) {T:type; " EPSILON FACTOR FORMAT2 "; is_training:bool=true}",
      .infer = norm_infer,
      .kernels = TD_KERNEL("batch_norm.cpu", norm_run, {"T", TD_BIT(TD_FLOAT)})},
     {.name = "FusedBatchNormV2",
-     .sig = "(x:T, scale:U, offset:U, mean:U, variance:U) -> (y:T, batch_mean:U, batch_variance:U, reserve_space_1:U, "
+     .sig = "(x:T, scale:U, offset:U, mean:U, variance:U) -> (y:T, batch_mean:U, batch_variance:U, "
+            "reserve_space_1:U, "
             "reserve_space_2:U) {T:type; U:type; " EPSILON FACTOR FORMAT2 "; is_training:bool=true}",
      .infer = norm_infer,
      .kernels = NORM_ROW},
     {.name = "FusedBatchNormV3",
-     .sig = "(x:T, scale:U, offset:U, mean:U, variance:U) -> (y:T, batch_mean:U, batch_variance:U, reserve_space_1:U, "
-            "reserve_space_2:U, reserve_space_3:U) {T:type; U:type; " EPSILON FACTOR FORMAT3 "; is_training:bool=true}",
+     .sig = "(x:T, scale:U, offset:U, mean:U, variance:U) -> (y:T, batch_mean:U, batch_variance:U, "
+            "reserve_space_1:U, "
+            "reserve_space_2:U, reserve_space_3:U) {T:type; U:type; " EPSILON FACTOR FORMAT3
+            "; is_training:bool=true}",
      .infer = norm_infer,
      .kernels = NORM_ROW},
     {.name = "FusedBatchNormGrad",
-     .sig = "(y_backprop:T, x:T, scale:T, reserve_space_1:T, reserve_space_2:T) -> (x_backprop:T, scale_backprop:T, "
+     .sig = "(y_backprop:T, x:T, scale:T, reserve_space_1:T, reserve_space_2:T) -> (x_backprop:T, "
+            "scale_backprop:T, "
             "offset_backprop:T, reserve_space_3:T, reserve_space_4:T) {T:type; " EPSILON FORMAT2
             "; is_training:bool=true}",
      .infer = norm_grad_infer,
      .kernels = TD_KERNEL("batch_norm_grad.cpu", norm_grad_run, {"T", TD_BIT(TD_FLOAT)})},
     {.name = "FusedBatchNormGradV2",
-     .sig = "(y_backprop:T, x:T, scale:float, reserve_space_1:U, reserve_space_2:U) -> (x_backprop:T, scale_backprop:U, "
+     .sig = "(y_backprop:T, x:T, scale:float, reserve_space_1:U, reserve_space_2:U) -> (x_backprop:T, "
+            "scale_backprop:U, "
             "offset_backprop:U, reserve_space_3:U, reserve_space_4:U) {T:type; U:type; " EPSILON FORMAT2
             "; is_training:bool=true}",
      .infer = norm_grad_infer,
      .kernels = NORM_GRAD_ROW},
     {.name = "FusedBatchNormGradV3",
-     .sig = "(y_backprop:T, x:T, scale:float, reserve_space_1:U, reserve_space_2:U, reserve_space_3:U) -> "
-            "(x_backprop:T, scale_backprop:U, offset_backprop:U, reserve_space_4:U, reserve_space_5:U) {T:type; "
-            "U:type; " EPSILON FORMAT3 "; is_training:bool=true}",
+     .sig =
+         "(y_backprop:T, x:T, scale:float, reserve_space_1:U, reserve_space_2:U, reserve_space_3:U) -> "
+         "(x_backprop:T, scale_backprop:U, offset_backprop:U, reserve_space_4:U, reserve_space_5:U) {T:type; "
+         "U:type; " EPSILON FORMAT3 "; is_training:bool=true}",
      .infer = norm_grad_infer,
      .kernels = NORM_GRAD_ROW},
     {.name = "BatchNormWithGlobalNormalization",
@@ -677,8 +708,9 @@ const struct td_op td_ops_norm[] = {
      .infer = lrn_infer,
      .kernels = TD_KERNEL("lrn.cpu", lrn_run, {"T", SET_NORM})},
     {.name = "LRNGrad",
-     .sig = "(input_grads:T, input_image:T, output_image:T) -> (output:T) {depth_radius:int=5; bias:float=1.0; "
-            "alpha:float=1.0; beta:float=0.5; T:type=float}",
+     .sig =
+         "(input_grads:T, input_image:T, output_image:T) -> (output:T) {depth_radius:int=5; bias:float=1.0; "
+         "alpha:float=1.0; beta:float=0.5; T:type=float}",
      .infer = lrn_infer,
      .kernels = TD_KERNEL("lrn_grad.cpu", lrn_grad_run, {"T", SET_NORM})},
     {.name = NULL},

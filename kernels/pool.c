@@ -2,9 +2,10 @@
  *
  *     x [N,H,W,C]   ->   y [N,H',W',C]          (one more axis for the 3-D ops)
  *
- * Channels last inside; a channels-first tensor is turned. Cells outside the input do not count: a maximum ignores them
- * and an average divides by the cells inside. Of equal maxima the first in row-major order of the window gets the
- * gradient. MaxPool may instead pool along the channels, in disjoint groups. half and bfloat16 run in float.
+ * Channels last inside; a channels-first tensor is turned. Cells outside the input do not count: a maximum
+ * ignores them and an average divides by the cells inside. Of equal maxima the first in row-major order of
+ * the window gets the gradient. MaxPool may instead pool along the channels, in disjoint groups. half and
+ * bfloat16 run in float.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
@@ -23,22 +24,26 @@ struct pool {
     struct td_window axis[3];       /* leading ones of size 1 for 2-D */
 };
 
-static bool is_3d(const struct td_node *n) { return strstr(n->op_name, "Pool3D") != NULL; }
+static bool is_3d(const struct td_node *n)
+{
+    return strstr(n->op_name, "Pool3D") != NULL;
+}
 
 /* ------------------------------------------------------------------ attributes and shapes */
 
 /* Fills in windows and strides from lists of `rank` numbers. */
-static enum td_code set_windows(const struct td_node *n, const int64_t *ksize, const int64_t *strides, struct pool *p,
-                                struct td_err *err)
+static enum td_code set_windows(const struct td_node *n, const int64_t *ksize, const int64_t *strides,
+                                struct pool *p, struct td_err *err)
 {
     const struct td_layout *l = &p->layout;
     for (int i = 0; i < l->n_spatial + 2; i++) {
         TD_FAIL_IF(ksize[i] <= 0, err, INVALID_ARGUMENT,
-                   "%s: Sliding window ksize must be positive. The specified or inferred ksize of dimension %d is %lld",
+                   "%s: Sliding window ksize must be positive. The specified or inferred ksize of dimension "
+                   "%d is %lld",
                    TD_NODE_STR(n), i, (long long)ksize[i]);
         TD_FAIL_IF(strides[i] <= 0, err, INVALID_ARGUMENT,
-                   "%s: Sliding window strides must be positive. The stride of dimension %d is %lld", TD_NODE_STR(n), i,
-                   (long long)strides[i]);
+                   "%s: Sliding window strides must be positive. The stride of dimension %d is %lld",
+                   TD_NODE_STR(n), i, (long long)strides[i]);
     }
     TD_FAIL_IF(ksize[0] != 1 || strides[0] != 1, err, UNIMPLEMENTED,
                "%s: Pooling is not yet supported on the batch dimension.", TD_NODE_STR(n));
@@ -51,8 +56,8 @@ static enum td_code set_windows(const struct td_node *n, const int64_t *ksize, c
     }
     bool plain_max = strcmp(n->op_name, "MaxPool") == 0 || strcmp(n->op_name, "MaxPoolV2") == 0;
     TD_FAIL_IF(p->depth != 1 && (!plain_max || l->channels_first), err, UNIMPLEMENTED,
-               "%s: Non-spatial pooling is not yet supported: ksize %lld on the channel dimension", TD_NODE_STR(n),
-               (long long)p->depth);
+               "%s: Non-spatial pooling is not yet supported: ksize %lld on the channel dimension",
+               TD_NODE_STR(n), (long long)p->depth);
     TD_FAIL_IF(p->depth != 1 && spatial, err, UNIMPLEMENTED,
                "%s: MaxPooling supports exactly one of pooling across depth or pooling across width/height.",
                TD_NODE_STR(n));
@@ -71,9 +76,11 @@ static enum td_code set_explicit(const struct td_node *n, struct pool *p, struct
         return TD_OK;
     }
     TD_FAIL_IF(count != 2 * rank, err, INVALID_ARGUMENT,
-               "%s: explicit_paddings attribute must contain %d values, but got: %d", TD_NODE_STR(n), 2 * rank, count);
-    TD_FAIL_IF(v[0] != 0 || v[1] != 0 || v[2 * l->channel] != 0 || v[2 * l->channel + 1] != 0, err, INVALID_ARGUMENT,
-               "%s: Nonzero explicit padding in the batch or depth dimensions is not supported", TD_NODE_STR(n));
+               "%s: explicit_paddings attribute must contain %d values, but got: %d", TD_NODE_STR(n),
+               2 * rank, count);
+    TD_FAIL_IF(
+        v[0] != 0 || v[1] != 0 || v[2 * l->channel] != 0 || v[2 * l->channel + 1] != 0, err, INVALID_ARGUMENT,
+        "%s: Nonzero explicit padding in the batch or depth dimensions is not supported", TD_NODE_STR(n));
     for (int i = 0; i < l->n_spatial; i++) {
         p->axis[3 - l->n_spatial + i].before = v[2 * (l->spatial + i)];
         p->axis[3 - l->n_spatial + i].after = v[2 * (l->spatial + i) + 1];
@@ -81,7 +88,8 @@ static enum td_code set_explicit(const struct td_node *n, struct pool *p, struct
     return TD_OK;
 }
 
-/* Everything about the pool of node n over input shape x (may be partly unknown), with the window lists given. */
+/* Everything about the pool of node n over input shape x (may be partly unknown), with the window lists
+ * given. */
 static enum td_code pool_spec(const struct td_node *n, const struct td_shape *x, const int64_t *ksize,
                               const int64_t *strides, struct pool *p, struct td_err *err)
 {
@@ -92,21 +100,23 @@ static enum td_code pool_spec(const struct td_node *n, const struct td_shape *x,
     *p = (struct pool){.layout = td_layout_of(format, rank), .batch = -1, .channels = -1};
     for (int i = 0; i < 3; i++) {
         bool used = i >= 5 - rank;
-        p->axis[i] = (struct td_window){.in = used ? -1 : 1, .k = 1, .stride = 1, .dilation = 1, .out = used ? -1 : 1};
+        p->axis[i] =
+            (struct td_window){.in = used ? -1 : 1, .k = 1, .stride = 1, .dilation = 1, .out = used ? -1 : 1};
     }
     TD_TRY(set_windows(n, ksize, strides, p, err));
     TD_TRY(set_explicit(n, p, err));
     TD_FAIL_IF(x->rank >= 0 && x->rank != rank, err, INVALID_ARGUMENT,
-               "%s: tensor_in must be %d-dimensional: it must have %d spatial dimensions, got shape %s", TD_NODE_STR(n),
-               rank, rank - 2, TD_SHAPE_STR(x));
+               "%s: tensor_in must be %d-dimensional: it must have %d spatial dimensions, got shape %s",
+               TD_NODE_STR(n), rank, rank - 2, TD_SHAPE_STR(x));
     if (x->rank < 0) {
         return TD_OK;
     }
     p->batch = x->dim[0];
     p->channels = x->dim[p->layout.channel];
-    TD_FAIL_IF(p->channels >= 0 && p->channels % p->depth != 0, err, UNIMPLEMENTED,
-               "%s: Depthwise max pooling requires the depth window to evenly divide the input depth: %lld and %lld",
-               TD_NODE_STR(n), (long long)p->depth, (long long)p->channels);
+    TD_FAIL_IF(
+        p->channels >= 0 && p->channels % p->depth != 0, err, UNIMPLEMENTED,
+        "%s: Depthwise max pooling requires the depth window to evenly divide the input depth: %lld and %lld",
+        TD_NODE_STR(n), (long long)p->depth, (long long)p->channels);
     for (int i = 0; i < p->layout.n_spatial; i++) {
         struct td_window *w = &p->axis[3 - p->layout.n_spatial + i];
         w->in = x->dim[p->layout.spatial + i];
@@ -115,14 +125,18 @@ static enum td_code pool_spec(const struct td_node *n, const struct td_shape *x,
     return TD_OK;
 }
 
-static enum td_code pool_attrs(const struct td_node *n, const struct td_shape *x, struct pool *p, struct td_err *err)
+static enum td_code pool_attrs(const struct td_node *n, const struct td_shape *x, struct pool *p,
+                               struct td_err *err)
 {
     int n_ksize, n_strides, rank = is_3d(n) ? 5 : 4;
-    const int64_t *ksize = td_attr_ints(n, "ksize", &n_ksize), *strides = td_attr_ints(n, "strides", &n_strides);
+    const int64_t *ksize = td_attr_ints(n, "ksize", &n_ksize),
+                  *strides = td_attr_ints(n, "strides", &n_strides);
     TD_FAIL_IF(n_ksize != rank, err, INVALID_ARGUMENT,
-               "%s: Sliding window ksize field must specify %d dimensions, got %d", TD_NODE_STR(n), rank, n_ksize);
+               "%s: Sliding window ksize field must specify %d dimensions, got %d", TD_NODE_STR(n), rank,
+               n_ksize);
     TD_FAIL_IF(n_strides != rank, err, INVALID_ARGUMENT,
-               "%s: Sliding window stride field must specify %d dimensions, got %d", TD_NODE_STR(n), rank, n_strides);
+               "%s: Sliding window stride field must specify %d dimensions, got %d", TD_NODE_STR(n), rank,
+               n_strides);
     return pool_spec(n, x, ksize, strides, p, err);
 }
 
@@ -131,8 +145,9 @@ static enum td_code pool_values(const struct td_node *n, const struct td_shape *
                                 const struct td_tensor *s, struct pool *p, struct td_err *err)
 {
     int64_t ksize[4], strides[4];
-    TD_FAIL_IF(k->shape.rank != 1 || td_tensor_count(k) != 4 || s->shape.rank != 1 || td_tensor_count(s) != 4, err,
-               INVALID_ARGUMENT, "%s: Sliding window ksize and stride must be vectors of 4, got shapes %s and %s",
+    TD_FAIL_IF(k->shape.rank != 1 || td_tensor_count(k) != 4 || s->shape.rank != 1 || td_tensor_count(s) != 4,
+               err, INVALID_ARGUMENT,
+               "%s: Sliding window ksize and stride must be vectors of 4, got shapes %s and %s",
                TD_NODE_STR(n), TD_SHAPE_STR(&k->shape), TD_SHAPE_STR(&s->shape));
     for (int i = 0; i < 4; i++) {
         ksize[i] = td_tensor_int(k, i);
@@ -176,15 +191,17 @@ static enum td_code pool_v2_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code want_shape(const struct td_infer *c, int i, const struct td_shape *want, struct td_err *err)
+static enum td_code want_shape(const struct td_infer *c, int i, const struct td_shape *want,
+                               struct td_err *err)
 {
     TD_FAIL_IF(!td_shape_compatible(&c->in[i], want), err, INVALID_ARGUMENT,
-               "%s: Expected input %d to have shape %s, but got %s", TD_NODE_STR(c->node), i, TD_SHAPE_STR(want),
-               TD_SHAPE_STR(&c->in[i]));
+               "%s: Expected input %d to have shape %s, but got %s", TD_NODE_STR(c->node), i,
+               TD_SHAPE_STR(want), TD_SHAPE_STR(&c->in[i]));
     return TD_OK;
 }
 
-/* (orig_input, orig_output, grad[, ksize, strides]) of MaxPoolGrad; GradGrad takes the gradient at the input instead. */
+/* (orig_input, orig_output, grad[, ksize, strides]) of MaxPoolGrad; GradGrad takes the gradient at the input
+ * instead. */
 static enum td_code max_grad_infer(struct td_infer *c, struct td_err *err)
 {
     struct pool p;
@@ -227,14 +244,23 @@ static enum td_code avg_grad_infer(struct td_infer *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ walking the cells of a window */
 
-static int64_t in_cells(const struct pool *p) { return p->axis[0].in * p->axis[1].in * p->axis[2].in; }
-static int64_t out_cells(const struct pool *p) { return p->axis[0].out * p->axis[1].out * p->axis[2].out; }
+static int64_t in_cells(const struct pool *p)
+{
+    return p->axis[0].in * p->axis[1].in * p->axis[2].in;
+}
+static int64_t out_cells(const struct pool *p)
+{
+    return p->axis[0].out * p->axis[1].out * p->axis[2].out;
+}
 
-struct cell_walk { int64_t image, from[3], to[3], at[3], in_cell, count; };
+struct cell_walk {
+    int64_t image, from[3], to[3], at[3], in_cell, count;
+};
 
 static void place(struct cell_walk *w, const struct pool *p)
 {
-    w->in_cell = ((w->image * p->axis[0].in + w->at[0]) * p->axis[1].in + w->at[1]) * p->axis[2].in + w->at[2];
+    w->in_cell =
+        ((w->image * p->axis[0].in + w->at[0]) * p->axis[1].in + w->at[1]) * p->axis[2].in + w->at[2];
 }
 
 /* Stands on the first cell of output cell `cell`'s window; false when the window is empty. */
@@ -344,7 +370,10 @@ static const struct body *body_of(enum td_dtype t)
     return &bodies[0];
 }
 
-static enum td_dtype arithmetic(enum td_dtype t) { return t == TD_HALF || t == TD_BFLOAT16 ? TD_FLOAT : t; }
+static enum td_dtype arithmetic(enum td_dtype t)
+{
+    return t == TD_HALF || t == TD_BFLOAT16 ? TD_FLOAT : t;
+}
 
 /* t in the arithmetic type and channels last; `cells` a image. */
 static enum td_code bring(struct td_call *c, const struct pool *p, const struct td_tensor *t, int64_t cells,
@@ -378,8 +407,8 @@ static enum td_code room(struct td_call *c, const struct pool *p, const struct t
     return td_scratch(c, (size_t)td_tensor_count(t) * td_dtype_size(type), out, err);
 }
 
-static enum td_code deliver(struct td_call *c, const struct pool *p, struct td_tensor *t, int64_t cells, void *from,
-                            struct td_err *err)
+static enum td_code deliver(struct td_call *c, const struct pool *p, struct td_tensor *t, int64_t cells,
+                            void *from, struct td_err *err)
 {
     enum td_dtype type = arithmetic(t->dtype);
     if (from == t->data || td_tensor_count(t) == 0) {
@@ -410,7 +439,8 @@ static void along_depth(struct pool *p)
     int64_t groups = p->batch * in_cells(p) * (p->channels / p->depth);
     struct td_window row = {.in = p->depth, .k = p->depth, .stride = p->depth, .dilation = 1, .out = 1};
     struct td_window one = {.in = 1, .k = 1, .stride = 1, .dilation = 1, .out = 1};
-    *p = (struct pool){.layout = p->layout, .batch = groups, .channels = 1, .depth = 1, .axis = {one, one, row}};
+    *p = (struct pool){
+        .layout = p->layout, .batch = groups, .channels = 1, .depth = 1, .axis = {one, one, row}};
 }
 
 static enum td_code max_pool(struct td_call *c, struct pool *p, struct td_err *err)
@@ -443,8 +473,8 @@ static enum td_code max_v2_run(struct td_call *c, struct td_err *err)
 }
 
 /* Where each output cell's maximum came from: flat indices into x with channels last. */
-static enum td_code find_max(struct td_call *c, const struct pool *p, enum td_dtype type, const void *x, int64_t **at,
-                             struct td_err *err)
+static enum td_code find_max(struct td_call *c, const struct pool *p, enum td_dtype type, const void *x,
+                             int64_t **at, struct td_err *err)
 {
     int64_t n = p->batch * out_cells(p) * p->channels;
     void *y, *where;
@@ -554,8 +584,9 @@ static enum td_code argmax_grad_run(struct td_call *c, struct td_err *err)
     int64_t *at = where;
     for (int64_t i = 0; i < n; i++) {
         int64_t v = td_tensor_int(argmax, i), limit = whole ? size : image;
-        TD_FAIL_IF(v < 0 || v >= limit, err, INVALID_ARGUMENT, "%s: Invalid argmax index %lld at %lld, want [0, %lld)",
-                   TD_NODE_STR(c->node), (long long)v, (long long)i, (long long)limit);
+        TD_FAIL_IF(v < 0 || v >= limit, err, INVALID_ARGUMENT,
+                   "%s: Invalid argmax index %lld at %lld, want [0, %lld)", TD_NODE_STR(c->node),
+                   (long long)v, (long long)i, (long long)limit);
         at[i] = whole ? v : v + i / per_image * image;
     }
     if (strstr(c->node->op_name, "GradGrad") != NULL) {
@@ -675,8 +706,9 @@ static enum td_code avg_grad_run(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ table */
 
 #define WINDOW "ksize:list(int); strides:list(int); padding:string in ['SAME','VALID']; "
-#define WINDOW_EXPLICIT \
-    "ksize:list(int); strides:list(int); padding:string in ['SAME','VALID','EXPLICIT']; explicit_paddings:list(int)=[]; "
+#define WINDOW_EXPLICIT                                                                                      \
+    "ksize:list(int); strides:list(int); padding:string in ['SAME','VALID','EXPLICIT']; "                    \
+    "explicit_paddings:list(int)=[]; "
 #define NHWC "data_format:string='NHWC' in ['NHWC','NCHW']; "
 #define NDHWC "data_format:string='NDHWC' in ['NDHWC','NCDHW']; "
 #define SET_3D (TD_BIT(TD_FLOAT) | TD_BIT(TD_BFLOAT16) | TD_BIT(TD_HALF) | TD_BIT(TD_DOUBLE))
@@ -690,7 +722,8 @@ const struct td_op td_ops_pool[] = {
      .infer = pool_infer,
      .kernels = MAX_ROW(max_run)},
     {.name = "MaxPoolV2",
-     .sig = "(input:T, ksize:int32, strides:int32) -> (output:T) {T:type=float; padding:string in ['SAME','VALID']; "
+     .sig = "(input:T, ksize:int32, strides:int32) -> (output:T) {T:type=float; padding:string in "
+            "['SAME','VALID']; "
             "data_format:string='NHWC' in ['NHWC','NCHW','NCHW_VECT_C']}",
      .host_in = 6,
      .infer = pool_v2_infer,
@@ -700,8 +733,9 @@ const struct td_op td_ops_pool[] = {
      .infer = pool_infer,
      .kernels = TD_KERNEL("max_pool.cpu", max_run, {"T", SET_3D})},
     {.name = "MaxPoolWithArgmax",
-     .sig = "(input:T) -> (output:T, argmax:Targmax) {ksize:list(int); strides:list(int); Targmax:type=int64; "
-            "padding:string in ['SAME','VALID']; include_batch_in_index:bool=false; T:type}",
+     .sig =
+         "(input:T) -> (output:T, argmax:Targmax) {ksize:list(int); strides:list(int); Targmax:type=int64; "
+         "padding:string in ['SAME','VALID']; include_batch_in_index:bool=false; T:type}",
      .infer = pool_infer,
      .kernels = TD_KERNEL("max_pool.cpu", max_argmax_run, {"T", TD_SET_REALS}, {"Targmax", TD_SET_INDEX})},
     {.name = "MaxPoolGrad",
@@ -709,8 +743,9 @@ const struct td_op td_ops_pool[] = {
      .infer = max_grad_infer,
      .kernels = MAX_GRAD_ROW(max_grad_run)},
     {.name = "MaxPoolGradV2",
-     .sig = "(orig_input:T, orig_output:T, grad:T, ksize:int32, strides:int32) -> (output:T) {padding:string in "
-            "['SAME','VALID']; " NHWC "T:type=float}",
+     .sig =
+         "(orig_input:T, orig_output:T, grad:T, ksize:int32, strides:int32) -> (output:T) {padding:string in "
+         "['SAME','VALID']; " NHWC "T:type=float}",
      .host_in = 24,
      .infer = max_grad_infer,
      .kernels = MAX_GRAD_ROW(max_grad_run)},
@@ -731,12 +766,14 @@ const struct td_op td_ops_pool[] = {
      .sig = "(input:T, grad:T, argmax:Targmax) -> (output:T) {" WINDOW
             "include_batch_in_index:bool=false; Targmax:type; T:type}",
      .infer = argmax_grad_infer,
-     .kernels = TD_KERNEL("max_pool_grad.cpu", argmax_grad_run, {"T", TD_SET_REALS}, {"Targmax", TD_SET_INDEX})},
+     .kernels =
+         TD_KERNEL("max_pool_grad.cpu", argmax_grad_run, {"T", TD_SET_REALS}, {"Targmax", TD_SET_INDEX})},
     {.name = "MaxPoolGradGradWithArgmax",
      .sig = "(input:T, grad:T, argmax:Targmax) -> (output:T) {" WINDOW
             "include_batch_in_index:bool=false; Targmax:type; T:type}",
      .infer = argmax_grad_infer,
-     .kernels = TD_KERNEL("max_pool_grad.cpu", argmax_grad_run, {"T", TD_SET_REALS}, {"Targmax", TD_SET_INDEX})},
+     .kernels =
+         TD_KERNEL("max_pool_grad.cpu", argmax_grad_run, {"T", TD_SET_REALS}, {"Targmax", TD_SET_INDEX})},
     {.name = "AvgPool",
      .sig = "(value:T) -> (output:T) {" WINDOW NHWC "T:type}",
      .infer = pool_infer,

@@ -1,7 +1,7 @@
 /* kernels/widen.c - conversions of whole arrays between the number types and float or double.
  *
- * Kernels that have one body in float serve half and bfloat16 through here, as TensorFlow's own do. The functions take
- * every real dtype, so that image ops (uint8 in, float out) need one body as well.
+ * Kernels that have one body in float serve half and bfloat16 through here, as TensorFlow's own do. The
+ * functions take every real dtype, so that image ops (uint8 in, float out) need one body as well.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/widen.h"
@@ -11,41 +11,41 @@
 
 #include "core/mem.h"
 
-#define EACH(expr)                        \
-    for (int64_t i = 0; i < n; i++) {     \
-        y[i] = (expr);                    \
-    }                                     \
+#define EACH(expr)                                                                                           \
+    for (int64_t i = 0; i < n; i++) {                                                                        \
+        y[i] = (expr);                                                                                       \
+    }                                                                                                        \
     break
 
-#define WIDEN_BODY(ctype)                               \
-    switch (dtype) {                                    \
-    case TD_FLOAT:                                      \
-        EACH((ctype)((const float *)x)[i]);             \
-    case TD_DOUBLE:                                     \
-        EACH((ctype)((const double *)x)[i]);            \
-    case TD_HALF:                                       \
-        EACH(td_half_to_float(((const td_half *)x)[i])); \
-    case TD_BFLOAT16:                                   \
-        EACH(td_bf16_to_float(((const td_bf16 *)x)[i])); \
-    case TD_INT8:                                       \
-        EACH((ctype)((const int8_t *)x)[i]);            \
-    case TD_UINT8:                                      \
-    case TD_BOOL:                                       \
-        EACH((ctype)((const uint8_t *)x)[i]);           \
-    case TD_INT16:                                      \
-        EACH((ctype)((const int16_t *)x)[i]);           \
-    case TD_UINT16:                                     \
-        EACH((ctype)((const uint16_t *)x)[i]);          \
-    case TD_INT32:                                      \
-        EACH((ctype)((const int32_t *)x)[i]);           \
-    case TD_UINT32:                                     \
-        EACH((ctype)((const uint32_t *)x)[i]);          \
-    case TD_INT64:                                      \
-        EACH((ctype)((const int64_t *)x)[i]);           \
-    case TD_UINT64:                                     \
-        EACH((ctype)((const uint64_t *)x)[i]);          \
-    default:                                            \
-        TD_CHECK(n == 0);                               \
+#define WIDEN_BODY(ctype)                                                                                    \
+    switch (dtype) {                                                                                         \
+    case TD_FLOAT:                                                                                           \
+        EACH((ctype)((const float *)x)[i]);                                                                  \
+    case TD_DOUBLE:                                                                                          \
+        EACH((ctype)((const double *)x)[i]);                                                                 \
+    case TD_HALF:                                                                                            \
+        EACH(td_half_to_float(((const td_half *)x)[i]));                                                     \
+    case TD_BFLOAT16:                                                                                        \
+        EACH(td_bf16_to_float(((const td_bf16 *)x)[i]));                                                     \
+    case TD_INT8:                                                                                            \
+        EACH((ctype)((const int8_t *)x)[i]);                                                                 \
+    case TD_UINT8:                                                                                           \
+    case TD_BOOL:                                                                                            \
+        EACH((ctype)((const uint8_t *)x)[i]);                                                                \
+    case TD_INT16:                                                                                           \
+        EACH((ctype)((const int16_t *)x)[i]);                                                                \
+    case TD_UINT16:                                                                                          \
+        EACH((ctype)((const uint16_t *)x)[i]);                                                               \
+    case TD_INT32:                                                                                           \
+        EACH((ctype)((const int32_t *)x)[i]);                                                                \
+    case TD_UINT32:                                                                                          \
+        EACH((ctype)((const uint32_t *)x)[i]);                                                               \
+    case TD_INT64:                                                                                           \
+        EACH((ctype)((const int64_t *)x)[i]);                                                                \
+    case TD_UINT64:                                                                                          \
+        EACH((ctype)((const uint64_t *)x)[i]);                                                               \
+    default:                                                                                                 \
+        TD_CHECK(n == 0);                                                                                    \
     }
 
 void td_widen_elems(float *y, const void *x, enum td_dtype dtype, int64_t n)
@@ -67,10 +67,10 @@ static double clip(double v, double lo, double hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-#define NARROW_INT(ctype, lo, hi) \
-    for (int64_t i = 0; i < n; i++) { \
-        ((ctype *)y)[i] = (ctype)clip(x[i], lo, hi); \
-    } \
+#define NARROW_INT(ctype, lo, hi)                                                                            \
+    for (int64_t i = 0; i < n; i++) {                                                                        \
+        ((ctype *)y)[i] = (ctype)clip(x[i], lo, hi);                                                         \
+    }                                                                                                        \
     break
 
 void td_narrow_doubles(void *y, const double *x, enum td_dtype dtype, int64_t n)

@@ -6,10 +6,13 @@
 
 #include "core/op.h"
 
-/* t as floats: its own bytes when it is float, else a copy in scratch (half, bfloat16, double and integers). */
-TD_MUST enum td_code td_widen(struct td_call *c, const struct td_tensor *t, const float **x, struct td_err *err);
+/* t as floats: its own bytes when it is float, else a copy in scratch (half, bfloat16, double and integers).
+ */
+TD_MUST enum td_code td_widen(struct td_call *c, const struct td_tensor *t, const float **x,
+                              struct td_err *err);
 /* Where to compute the floats of output t: its own bytes when it is float, else scratch. */
-TD_MUST enum td_code td_widen_room(struct td_call *c, const struct td_tensor *t, float **y, struct td_err *err);
+TD_MUST enum td_code td_widen_room(struct td_call *c, const struct td_tensor *t, float **y,
+                                   struct td_err *err);
 /* Rounds y into t; nothing to do when y is t's own bytes. half and bfloat16 only. */
 void td_narrow(struct td_tensor *t, const float *y);
 

@@ -1,8 +1,9 @@
 /* kernels/window.c - output sizes and paddings of sliding windows, and the change between data formats.
  *
- * SAME: out = ceil(in / stride), the padding split with the odd cell at the end. VALID: out = floor((in - span) / stride)
- * + 1. EXPLICIT: VALID of the padded axis. span = (k - 1) * dilation + 1. All products are checked: the attributes come
- * from a model file.
+ * SAME: out = ceil(in / stride), the padding split with the odd cell at the end. VALID: out = floor((in -
+ * span) / stride)
+ * + 1. EXPLICIT: VALID of the padded axis. span = (k - 1) * dilation + 1. All products are checked: the
+ * attributes come from a model file.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/window.h"
@@ -23,21 +24,26 @@ enum td_padding td_window_padding(const struct td_node *n)
 static enum td_code check(const struct td_window *w, enum td_padding padding, const struct td_node *n,
                           struct td_err *err)
 {
-    const int64_t big = INT32_MAX; /* larger sizes along one axis are no windows any more, and products stay in int64 */
+    const int64_t big =
+        INT32_MAX; /* larger sizes along one axis are no windows any more, and products stay in int64 */
     TD_FAIL_IF(w->stride < 1, err, INVALID_ARGUMENT, "%s: Stride must be > 0, but got %lld", TD_NODE_STR(n),
                (long long)w->stride);
-    TD_FAIL_IF(w->dilation < 1, err, INVALID_ARGUMENT, "%s: Dilation rate must be > 0, but got %lld", TD_NODE_STR(n),
-               (long long)w->dilation);
-    TD_FAIL_IF(w->stride > big || w->dilation > big || w->k > big || w->in > INT64_MAX / 4, err, INVALID_ARGUMENT,
+    TD_FAIL_IF(w->dilation < 1, err, INVALID_ARGUMENT, "%s: Dilation rate must be > 0, but got %lld",
+               TD_NODE_STR(n), (long long)w->dilation);
+    TD_FAIL_IF(w->stride > big || w->dilation > big || w->k > big || w->in > INT64_MAX / 4, err,
+               INVALID_ARGUMENT,
                "%s: window of %lld, stride %lld, dilation %lld over %lld cells is too large", TD_NODE_STR(n),
                (long long)w->k, (long long)w->stride, (long long)w->dilation, (long long)w->in);
-    TD_FAIL_IF(padding == TD_PAD_EXPLICIT && (w->before < 0 || w->after < 0 || w->before > big || w->after > big),
-               err, INVALID_ARGUMENT, "%s: All elements of explicit_paddings must be nonnegative, but got %lld and %lld",
+    TD_FAIL_IF(padding == TD_PAD_EXPLICIT &&
+                   (w->before < 0 || w->after < 0 || w->before > big || w->after > big),
+               err, INVALID_ARGUMENT,
+               "%s: All elements of explicit_paddings must be nonnegative, but got %lld and %lld",
                TD_NODE_STR(n), (long long)w->before, (long long)w->after);
     return TD_OK;
 }
 
-enum td_code td_window_make(struct td_window *w, enum td_padding padding, const struct td_node *n, struct td_err *err)
+enum td_code td_window_make(struct td_window *w, enum td_padding padding, const struct td_node *n,
+                            struct td_err *err)
 {
     TD_TRY(check(w, padding, n, err));
     w->out = -1;
@@ -59,11 +65,13 @@ enum td_code td_window_make(struct td_window *w, enum td_padding padding, const 
         return TD_OK;
     }
     int64_t span = (w->k - 1) * w->dilation + 1;
-    w->out = (w->in + w->before + w->after - span + w->stride) / w->stride; /* towards zero, as TensorFlow has it */
-    TD_FAIL_IF(w->out < 0, err, INVALID_ARGUMENT,
-               "%s: Computed output size would be negative: %lld [input_size: %lld, effective_filter_size: %lld, "
-               "stride: %lld]",
-               TD_NODE_STR(n), (long long)w->out, (long long)w->in, (long long)span, (long long)w->stride);
+    w->out = (w->in + w->before + w->after - span + w->stride) /
+             w->stride; /* towards zero, as TensorFlow has it */
+    TD_FAIL_IF(
+        w->out < 0, err, INVALID_ARGUMENT,
+        "%s: Computed output size would be negative: %lld [input_size: %lld, effective_filter_size: %lld, "
+        "stride: %lld]",
+        TD_NODE_STR(n), (long long)w->out, (long long)w->in, (long long)span, (long long)w->stride);
     return TD_OK;
 }
 
@@ -88,14 +96,16 @@ struct td_layout td_layout_of(const char *data_format, int rank)
                               .channels_first = first};
 }
 
-#define SWAP_CELLS(ctype)                                                         \
-    for (int64_t r = r0; r < r1; r++) {                                           \
-        for (int64_t c = c0; c < c1; c++) {                                       \
-            ((ctype *)y)[c * rows + r] = ((const ctype *)x)[r * cols + c];        \
-        }                                                                         \
+#define SWAP_CELLS(ctype)                                                                                    \
+    for (int64_t r = r0; r < r1; r++) {                                                                      \
+        for (int64_t c = c0; c < c1; c++) {                                                                  \
+            ((ctype *)y)[c * rows + r] = ((const ctype *)x)[r * cols + c];                                   \
+        }                                                                                                    \
     }
 
-struct cell16 { uint64_t a, b; };
+struct cell16 {
+    uint64_t a, b;
+};
 
 static void swap_block(void *y, const void *x, int64_t rows, int64_t cols, size_t size, const int64_t *box)
 {
@@ -122,7 +132,8 @@ void td_layout_swap(void *y, const void *x, int64_t batch, int64_t rows, int64_t
         for (int64_t r = 0; r < rows; r += edge) {
             for (int64_t c = 0; c < cols; c += edge) {
                 int64_t box[4] = {r, r + edge < rows ? r + edge : rows, c, c + edge < cols ? c + edge : cols};
-                swap_block((char *)y + (size_t)b * image, (const char *)x + (size_t)b * image, rows, cols, size, box);
+                swap_block((char *)y + (size_t)b * image, (const char *)x + (size_t)b * image, rows, cols,
+                           size, box);
             }
         }
     }
