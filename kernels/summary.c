@@ -341,7 +341,7 @@ const struct td_op td_ops_summary[] = {
         tensor_infer, tensor_run, {"T", TD_SET_PLAIN | TD_BIT(TD_STRING)}),
     ROW("MergeSummary", "(inputs:N*string) -> (summary:string) {N:int}", 0, td_infer_scalar, merge_run),
     ROW("ImageSummary",
-        "(tag:string, tensor:T) -> (summary:string) {max_images:int=3; T:type=float; bad_color:tensor=?}", 0,
+        "(tag:string, tensor:T) -> (summary:string) {max_images:int=3; T:type=float}", 0,
         td_infer_scalar, empty_run),
     ROW("AudioSummary",
         "(tag:string, tensor:float) -> (summary:string) {sample_rate:float; max_outputs:int=3}", 0,
