@@ -8,8 +8,6 @@
  * Indices are checked before anything is copied, so that a wrong one leaves no half-written answer behind.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-
 #include "core/mem.h"
 #include "core/variable.h"
 #include "kernels/array_types.h"
@@ -97,20 +95,6 @@ static enum td_code gather_v2_infer(struct td_infer *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ the copy of Gather */
 
-/* "[1,2]" of element i in a tensor of shape s; "" of a scalar. */
-static void position_text(const struct td_shape *s, int64_t i, char *buf)
-{
-    struct td_shape at = td_shape_of_rank(s->rank);
-    for (int k = s->rank - 1; k >= 0; k--) {
-        at.dim[k] = i % s->dim[k];
-        i /= s->dim[k];
-    }
-    buf[0] = '\0';
-    if (s->rank > 0) {
-        td_shape_text(&at, buf);
-    }
-}
-
 static enum td_code checked_indices(struct td_call *c, const struct td_tensor *indices, int64_t limit,
                                     const int64_t **out, struct td_err *err)
 {
@@ -125,9 +109,8 @@ static enum td_code checked_indices(struct td_call *c, const struct td_tensor *i
         at[i] = td_tensor_int(indices, i);
         if (at[i] < 0 || at[i] >= limit) {
             char where[TD_SHAPE_TEXT];
-            position_text(&indices->shape, i, where);
-            TD_FAIL(err, INVALID_ARGUMENT, "%s: indices%s = %lld is not in [0, %lld)", TD_NODE_STR(c->node), where,
-                    (long long)at[i], (long long)limit);
+            TD_FAIL(err, INVALID_ARGUMENT, "%s: indices%s = %lld is not in [0, %lld)", TD_NODE_STR(c->node),
+                    td_nd_index_position(&indices->shape, i, where), (long long)at[i], (long long)limit);
         }
     }
     *out = at;

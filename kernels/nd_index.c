@@ -8,6 +8,17 @@
 #include "core/graph.h"
 #include "core/mem.h"
 
+const char *td_nd_index_position(const struct td_shape *s, int64_t i, char *buf)
+{
+    struct td_shape at = td_shape_of_rank(s->rank);
+    for (int k = s->rank - 1; k >= 0; k--) {
+        at.dim[k] = i % s->dim[k];
+        i /= s->dim[k];
+    }
+    buf[0] = '\0';
+    return s->rank > 0 ? td_shape_text(&at, buf) : buf;
+}
+
 enum td_code td_nd_index_policy(const struct td_node *node, bool *ignore, struct td_err *err)
 {
     const char *policy = td_attr_str(node, "bad_indices_policy");

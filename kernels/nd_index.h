@@ -8,6 +8,8 @@
 
 struct td_node;
 
+/* "[1,2]": where element i stands in a tensor of shape s; "" in a scalar. buf has TD_SHAPE_TEXT bytes; returns it. */
+const char *td_nd_index_position(const struct td_shape *s, int64_t i, char *buf);
 /* What a tuple outside the tensor means: an error, or nothing (attribute bad_indices_policy). */
 TD_MUST enum td_code td_nd_index_policy(const struct td_node *node, bool *ignore, struct td_err *err);
 /* Number of the slice that tuple `row` names among those of s.dim[0..depth); false outside. */
