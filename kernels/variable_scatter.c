@@ -179,13 +179,13 @@ SCATTER(nd_max, TD_COMBINE_MAX, scatter_tuples)
     {.name = op,                                                                                              \
      .sig = "(ref:Ref(T), indices:Tindices, updates:T) -> (output_ref:Ref(T)) {T:type; Tindices:type; "       \
             "use_locking:bool=" locking "}",                                                                  \
-     .flags = TD_OP_STATEFUL | TD_OP_KEEPS,                                                                   \
+     .flags = TD_OP_NO_FOLD | TD_OP_KEEPS,                                                                   \
      .kernels = TD_KERNEL("scatter.cpu", fn, {"T", set}, INDICES)}
 #define REF_ND_ROW(op, fn, set, locking)                                                                      \
     {.name = op,                                                                                              \
      .sig = "(ref:Ref(T), indices:Tindices, updates:T) -> (output_ref:Ref(T)) {T:type; Tindices:type; "       \
             "use_locking:bool=" locking "; bad_indices_policy:string=''}",                                    \
-     .flags = TD_OP_STATEFUL | TD_OP_KEEPS,                                                                   \
+     .flags = TD_OP_NO_FOLD | TD_OP_KEEPS,                                                                   \
      .kernels = TD_KERNEL("scatter_nd.cpu", fn, {"T", set}, INDICES)}
 #define SLICE_MASKS                                                                                           \
     "begin_mask:int=0; end_mask:int=0; ellipsis_mask:int=0; new_axis_mask:int=0; shrink_axis_mask:int=0"
@@ -225,7 +225,7 @@ const struct td_op td_ops_variable_scatter[] = {
     {.name = "StridedSliceAssign",
      .sig = "(ref:Ref(T), begin:Index, end:Index, strides:Index, value:T) -> (output_ref:Ref(T)) {T:type; "
             "Index:type; " SLICE_MASKS "}",
-     .flags = TD_OP_STATEFUL | TD_OP_KEEPS,
+     .flags = TD_OP_NO_FOLD | TD_OP_KEEPS,
      .host_in = 14,
      .kernels = TD_KERNEL("strided_slice_assign.cpu", slice_ref_run, SLICE_TYPES)},
     {.name = NULL},
