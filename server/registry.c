@@ -477,6 +477,18 @@ bool td_registry_ready(struct td_registry *r, char **missing)
     return bytes == 1;
 }
 
+bool td_registry_all_settled(struct td_registry *r)
+{
+    bool all = true;
+    pthread_mutex_lock(&r->mu);
+    for (int i = 0; i < r->n_entries && all; i++) {
+        const struct td_entry *e = r->entries[i];
+        all = !e->configured || ((e->listed || r->opts.poll_wait_s < 0) && td_registry_settled(e));
+    }
+    pthread_mutex_unlock(&r->mu);
+    return all;
+}
+
 const struct td_registry_opts *td_registry_options(const struct td_registry *r)
 {
     return &r->opts;

@@ -73,5 +73,7 @@ TD_MUST enum td_code td_registry_models(struct td_registry *r, struct td_model_c
 void td_model_configs_free(struct td_model_config *models, int n);
 /* True when every configured model has an available version; else missing (td_free) lists the names of those that do not, comma-separated. */
 bool td_registry_ready(struct td_registry *r, char **missing);
+/* True when every configured model has been listed (unless it never is) and no aspired version waits or loads. */
+bool td_registry_all_settled(struct td_registry *r);
 
 #endif

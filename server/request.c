@@ -69,7 +69,7 @@ enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struc
         .filter = r->filter,
         .n_filter = r->n_filter,
         .strict_shapes = td_registry_options(reg)->strict_shapes,
-        .run = {.stop = &r->stop, .deadline_ns = r->deadline_ns},
+        .run = {.stop = r->client != NULL ? r->client : &r->stop, .deadline_ns = r->deadline_ns},
     };
     int n_out = 0;
     TD_TRY(td_servable_run(r->servable, &call, out, &n_out, err));

@@ -21,6 +21,7 @@ struct td_request {
     int n_filter;
     int64_t deadline_ns;           /* CLOCK_MONOTONIC; 0 none */
     td_stop stop;                  /* set by the front end when the client goes away */
+    td_stop *client;               /* the front end's own stop word, looked at instead of stop; NULL: stop */
     const char *id;                /* request id for logs; "" */
     /* filled in by td_request_resolve / td_request_run: */
     struct td_servable *servable;  /* counted */

@@ -1,0 +1,603 @@
+/* server/http.c - libmicrohttpd glue.
+ *
+ *   poll thread:  target seen -> body gathered -> short? handle : suspend, queue
+ *   worker:       take -> handle -> resume
+ *   poll thread:  (called again) queue the answer -> sent -> exchange freed
+ *
+ * How long requests take is remembered by kind: a hash of method, target and size of the body picks a slot
+ * that holds a slowly falling maximum of the times measured. A kind never seen counts as long.
+ *
+ * Invariant: a suspended connection's exchange is on exactly one of queue and running, or its worker is
+ * resuming it. Locks: h->mu guards queue, running, n_open and the flags; never held while a handler runs.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/http.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "server/gzip.h"
+
+#define SHORT_NS 300000 /* what may run on a poll thread: less than a worker's wake-up costs others */
+#define KINDS 1024
+#define GUARD_MS 50 /* how often clients of running requests are looked at */
+#define IDLE_S 600  /* keep-alive */
+#define CONNECTION_BYTES ((size_t)64 << 10)
+#define MAX_CONNECTIONS 16384
+#define MAX_POLL_THREADS 16
+#define STOP_GRACE_MS 5000 /* for handlers to notice their stop word */
+
+enum phase { PHASE_HEAD, PHASE_BODY, PHASE_WORK, PHASE_DONE, PHASE_SENT };
+
+struct exchange {
+    struct td_exchange x;
+    struct td_http *h;
+    struct MHD_Connection *connection;
+    enum phase phase;
+    bool too_large;
+    char *target;
+    struct td_sink body;
+    uint64_t kind;
+    struct exchange *next, *prev; /* of queue (next) or running */
+};
+
+struct kind {
+    _Atomic uint64_t tag;
+    _Atomic uint32_t ns;
+};
+
+struct td_http {
+    struct td_http_opts opts;
+    struct MHD_Daemon *daemon;
+    int listener;
+    pthread_mutex_t mu; /* guards what follows up to kinds */
+    pthread_cond_t work, idle, guard_wake;
+    struct exchange *head, *tail; /* queue for the workers */
+    struct exchange *running;
+    int n_open; /* exchanges that exist */
+    bool stop;
+    atomic_bool draining;
+    struct kind kinds[KINDS];
+    pthread_t *workers, guard;
+    int n_workers;
+    bool has_guard;
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ------------------------------------------------------------------ short or long */
+
+static uint64_t kind_of(const struct exchange *e)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)e->x.method[0];
+    for (const char *c = e->target; *c != '\0'; c++) {
+        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    }
+    h ^= (uint64_t)(64 - __builtin_clzll(e->body.n | 1)) << 56;
+    h *= UINT64_C(0x9e3779b97f4a7c15);
+    return h | 1;
+}
+
+static bool known_short(struct td_http *h, uint64_t kind)
+{
+    const struct kind *k = &h->kinds[(kind >> 20) % KINDS];
+    return atomic_load_explicit(&k->tag, memory_order_relaxed) == kind &&
+           atomic_load_explicit(&k->ns, memory_order_relaxed) < SHORT_NS;
+}
+
+static void remember(struct td_http *h, uint64_t kind, int64_t ns)
+{
+    struct kind *k = &h->kinds[(kind >> 20) % KINDS];
+    const uint32_t took = ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
+    const bool same = atomic_load_explicit(&k->tag, memory_order_relaxed) == kind;
+    const uint32_t old = same ? atomic_load_explicit(&k->ns, memory_order_relaxed) : took;
+    atomic_store_explicit(&k->ns, took >= old ? took : old - (old - took) / 8, memory_order_relaxed);
+    if (!same) {
+        atomic_store_explicit(&k->tag, kind, memory_order_relaxed);
+    }
+}
+
+/* ------------------------------------------------------------------ running a request */
+
+const char *td_exchange_header(const struct td_exchange *x, const char *name)
+{
+    const struct exchange *e = (const struct exchange *)x;
+    return MHD_lookup_connection_value(e->connection, MHD_HEADER_KIND, name);
+}
+
+static enum td_code inflate_body(struct exchange *e, struct td_err *err)
+{
+    const char *encoding = td_exchange_header(&e->x, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    if (encoding == NULL || strcasestr(encoding, "gzip") == NULL || e->body.n == 0) {
+        return TD_OK;
+    }
+    struct td_sink plain = {.limit = e->h->opts.max_request_bytes + 1};
+    const enum td_code rc = td_gzip_inflate(e->body.p, e->body.n, &plain, err);
+    td_sink_fini(&e->body);
+    e->body = plain;
+    return rc;
+}
+
+/* The body as the handler sees it. */
+static enum td_code finish_body(struct exchange *e, struct td_err *err)
+{
+    TD_FAIL_IF(e->too_large, err, RESOURCE_EXHAUSTED,
+               "request body is larger than max_request_bytes (%zu bytes)", e->h->opts.max_request_bytes);
+    TD_TRY(inflate_body(e, err));
+    e->x.body_len = e->body.n;
+    e->body.limit = e->body.n + 1;
+    TD_TRY(td_sink_put(&e->body, "", 1, err));
+    e->x.body = e->body.p;
+    return TD_OK;
+}
+
+static void run(struct exchange *e)
+{
+    struct td_http *h = e->h;
+    struct td_err err = {0};
+    const int64_t from_ns = now_ns();
+    e->x.deadline_ns = h->opts.timeout_ms > 0 ? from_ns + h->opts.timeout_ms * 1000000 : 0;
+    if (finish_body(e, &err)) {
+        h->opts.fail(h->opts.app, &e->x, &err);
+        e->x.status = e->too_large ? MHD_HTTP_CONTENT_TOO_LARGE : e->x.status;
+    } else {
+        h->opts.handle(h->opts.app, &e->x);
+    }
+    td_sink_fini(&e->body); /* large bodies do not wait for slow readers */
+    remember(h, e->kind, now_ns() - from_ns);
+}
+
+static enum MHD_Result send_answer(struct exchange *e)
+{
+    struct MHD_Response *r = MHD_create_response_from_buffer(e->x.out.n, e->x.out.p, MHD_RESPMEM_PERSISTENT);
+    if (r == NULL) {
+        return MHD_NO;
+    }
+    const char *type = e->x.content_type != NULL ? e->x.content_type : "application/json";
+    (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    if (e->x.location != NULL) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_LOCATION, e->x.location);
+    }
+    if (e->h->opts.cors) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, "*");
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, "POST, GET");
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS, "Content-Type");
+    }
+    if (atomic_load_explicit(&e->h->draining, memory_order_relaxed)) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
+    }
+    e->phase = PHASE_SENT;
+    const enum MHD_Result rc = MHD_queue_response(e->connection, (unsigned)e->x.status, r);
+    MHD_destroy_response(r);
+    return rc;
+}
+
+static void *worker_main(void *arg)
+{
+    struct td_http *h = arg;
+    pthread_mutex_lock(&h->mu);
+    for (;;) {
+        while (h->head == NULL && !h->stop) {
+            pthread_cond_wait(&h->work, &h->mu);
+        }
+        struct exchange *e = h->head;
+        if (e == NULL) {
+            break;
+        }
+        h->head = e->next;
+        h->tail = h->head == NULL ? NULL : h->tail;
+        e->prev = NULL;
+        e->next = h->running;
+        if (h->running != NULL) {
+            h->running->prev = e;
+        } else {
+            pthread_cond_signal(&h->guard_wake);
+        }
+        h->running = e;
+        pthread_mutex_unlock(&h->mu);
+        run(e);
+        pthread_mutex_lock(&h->mu);
+        *(e->prev != NULL ? &e->prev->next : &h->running) = e->next;
+        if (e->next != NULL) {
+            e->next->prev = e->prev;
+        }
+        e->phase = PHASE_DONE;
+        MHD_resume_connection(e->connection);
+    }
+    pthread_mutex_unlock(&h->mu);
+    return NULL;
+}
+
+static void hand_over(struct exchange *e)
+{
+    struct td_http *h = e->h;
+    e->phase = PHASE_WORK;
+    MHD_suspend_connection(e->connection);
+    pthread_mutex_lock(&h->mu);
+    e->next = NULL;
+    *(h->tail != NULL ? &h->tail->next : &h->head) = e;
+    h->tail = e;
+    pthread_cond_signal(&h->work);
+    pthread_mutex_unlock(&h->mu);
+}
+
+/* Sets the stop word of running requests whose client has closed its side. */
+static void *guard_main(void *arg)
+{
+    struct td_http *h = arg;
+    pthread_mutex_lock(&h->mu);
+    while (!h->stop) {
+        if (h->running == NULL) {
+            pthread_cond_wait(&h->guard_wake, &h->mu);
+            continue;
+        }
+        const int64_t due_ns = now_ns() + GUARD_MS * 1000000;
+        const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
+        (void)pthread_cond_timedwait(&h->guard_wake, &h->mu, &at);
+        for (struct exchange *e = h->running; e != NULL; e = e->next) {
+            const union MHD_ConnectionInfo *info =
+                MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+            struct pollfd p = {.fd = info != NULL ? info->connect_fd : -1, .events = POLLRDHUP};
+            if (p.fd >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
+                atomic_store(&e->x.stop, TD_CANCELLED);
+            }
+        }
+    }
+    pthread_mutex_unlock(&h->mu);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ what libmicrohttpd calls */
+
+static void *on_target(void *cls, const char *uri, struct MHD_Connection *connection)
+{
+    struct td_http *h = cls;
+    struct exchange *e = td_calloc(1, sizeof *e);
+    if (e == NULL) {
+        return NULL;
+    }
+    e->h = h;
+    e->connection = connection;
+    e->body.limit = h->opts.max_request_bytes;
+    e->x.status = MHD_HTTP_OK;
+    e->target = td_strdup(uri);
+    pthread_mutex_lock(&h->mu);
+    h->n_open++;
+    pthread_mutex_unlock(&h->mu);
+    return e;
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
+                         enum MHD_RequestTerminationCode why)
+{
+    struct td_http *h = cls;
+    struct exchange *e = *con_cls;
+    (void)connection;
+    (void)why;
+    if (e == NULL) {
+        return;
+    }
+    *con_cls = NULL;
+    td_sink_fini(&e->body);
+    td_sink_fini(&e->x.out);
+    td_free(e->target);
+    td_free(e);
+    pthread_mutex_lock(&h->mu);
+    if (--h->n_open == 0) {
+        pthread_cond_broadcast(&h->idle);
+    }
+    pthread_mutex_unlock(&h->mu);
+}
+
+static bool is_local(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (info == NULL || info->client_addr == NULL) {
+        return false;
+    }
+    if (info->client_addr->sa_family == AF_INET) {
+        const struct sockaddr_in *a = (const struct sockaddr_in *)info->client_addr;
+        return ntohl(a->sin_addr.s_addr) >> 24 == 127;
+    }
+    const struct in6_addr *a = &((const struct sockaddr_in6 *)info->client_addr)->sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
+}
+
+/* The head is read. A body that says it is too large is refused before it is sent. */
+static enum MHD_Result begin(struct exchange *e, const char *method)
+{
+    e->x.method = method;
+    e->x.target = e->target;
+    e->x.local = is_local(e->connection);
+    e->phase = PHASE_BODY;
+    const char *length = td_exchange_header(&e->x, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const unsigned long long n = length != NULL ? strtoull(length, NULL, 10) : 0;
+    if (n > e->h->opts.max_request_bytes) {
+        e->too_large = true;
+        run(e);
+        return send_answer(e);
+    }
+    return MHD_YES;
+}
+
+/* Past the limit the rest is read and dropped, so that the answer can be given; but not for ever. */
+static enum MHD_Result gather(struct exchange *e, const char *data, size_t *n)
+{
+    struct td_err err = {0};
+    if (!e->too_large &&
+        (e->body.n + *n > e->h->opts.max_request_bytes || td_sink_put(&e->body, data, *n, &err))) {
+        e->too_large = true;
+        td_sink_fini(&e->body);
+        e->body.limit = 0;
+    }
+    if (e->too_large) {
+        e->x.body_len += *n;
+        if (e->x.body_len > e->h->opts.max_request_bytes) {
+            return MHD_NO;
+        }
+    }
+    *n = 0;
+    return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *data_size, void **con_cls)
+{
+    struct td_http *h = cls;
+    struct exchange *e = *con_cls;
+    (void)connection;
+    (void)url;
+    (void)version;
+    if (e == NULL || e->target == NULL) {
+        return MHD_NO;
+    }
+    if (e->phase == PHASE_HEAD) {
+        return begin(e, method);
+    }
+    if (e->phase == PHASE_BODY && *data_size > 0) {
+        return gather(e, data, data_size);
+    }
+    if (e->phase == PHASE_BODY) {
+        e->kind = kind_of(e);
+        if (!known_short(h, e->kind) || h->opts.may_block(h->opts.app, &e->x)) {
+            hand_over(e);
+            return MHD_YES;
+        }
+        run(e);
+        return send_answer(e);
+    }
+    return e->phase == PHASE_DONE ? send_answer(e) : MHD_YES;
+}
+
+/* Targets are routed as they were sent. */
+static size_t keep_escaped(void *cls, struct MHD_Connection *connection, char *s)
+{
+    (void)cls;
+    (void)connection;
+    return strlen(s);
+}
+
+static void on_log(void *cls, const char *fmt, va_list ap)
+{
+    char text[512];
+    (void)cls;
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    text[strcspn(text, "\n")] = '\0';
+    td_log(TD_LOG_DEBUG, NULL, "HTTP: %s", text);
+}
+
+/* ------------------------------------------------------------------ start and stop */
+
+static int try_bind(const struct addrinfo *a)
+{
+    const int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int on = 1, off = 0;
+    if (fd < 0) {
+        return -1;
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (a->ai_family == AF_INET6) {
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    }
+    if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0) {
+        const int why = errno;
+        close(fd);
+        errno = why;
+        return -1;
+    }
+    return fd;
+}
+
+static enum td_code listen_on(struct td_http *h, int *port, struct td_err *err)
+{
+    const char *host = h->opts.bind_address;
+    char service[16];
+    (void)snprintf(service, sizeof service, "%d", h->opts.port);
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *list = NULL;
+    const char *const any[] = {"::", "0.0.0.0"};
+    for (int i = 0; i < 2 && h->listener < 0;
+         i++) { /* all interfaces: both families at once, or IPv4 where only it is */
+        const char *where = *host != '\0' ? host : any[i];
+        const int rc = getaddrinfo(where, service, &hints, &list);
+        TD_FAIL_IF(rc != 0 && *host != '\0', err, INVALID_ARGUMENT, "listening for HTTP on '%s': %s", host,
+                   gai_strerror(rc));
+        h->listener = rc == 0 ? try_bind(list) : -1;
+        if (rc == 0) {
+            const int why = errno;
+            freeaddrinfo(list);
+            errno = why;
+        }
+        if (*host != '\0' || errno == EADDRINUSE) {
+            break;
+        }
+    }
+    TD_FAIL_IF(h->listener < 0, err, UNAVAILABLE, "listening for HTTP on %s port %d: %s",
+               *host != '\0' ? host : "all interfaces", h->opts.port, strerror(errno));
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof bound;
+    TD_FAIL_IF(getsockname(h->listener, (struct sockaddr *)&bound, &size) != 0, err, INTERNAL,
+               "listening for HTTP: %s", strerror(errno));
+    *port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+                                              : ((struct sockaddr_in *)&bound)->sin_port);
+    return TD_OK;
+}
+
+static enum td_code start_daemon(struct td_http *h, struct td_err *err)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const unsigned pollers = cores < 2 ? 2 : cores > MAX_POLL_THREADS ? MAX_POLL_THREADS : (unsigned)cores;
+    struct MHD_OptionItem tls[4] = {{MHD_OPTION_END, 0, NULL}};
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    if (h->opts.tls_key != NULL) {
+        int n = 0;
+        flags |= MHD_USE_TLS;
+        tls[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)h->opts.tls_key};
+        tls[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)h->opts.tls_cert};
+        if (h->opts.tls_ca != NULL) {
+            tls[n++] =
+                (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, (void *)(uintptr_t)h->opts.tls_ca};
+        }
+        tls[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+    }
+    h->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+        MHD_OPTION_LISTEN_SOCKET, h->listener, MHD_OPTION_THREAD_POOL_SIZE, pollers,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_URI_LOG_CALLBACK,
+        on_target, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_UNESCAPE_CALLBACK,
+        keep_escaped, NULL, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+    TD_FAIL_IF(h->daemon == NULL, err, UNAVAILABLE, "starting the HTTP server: %s",
+               h->opts.tls_key != NULL ? "the key, certificate or CA may be no PEM" : strerror(errno));
+    return TD_OK;
+}
+
+static enum td_code start_threads(struct td_http *h, struct td_err *err)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const int n = h->opts.threads > 0 ? h->opts.threads : cores > 0 ? 4 * (int)cores : 4;
+    h->workers = td_calloc((size_t)n, sizeof *h->workers);
+    if (h->workers == NULL) {
+        return td_no_memory(err, (size_t)n * sizeof *h->workers, "HTTP workers");
+    }
+    for (; h->n_workers < n; h->n_workers++) {
+        TD_FAIL_IF(pthread_create(&h->workers[h->n_workers], NULL, worker_main, h) != 0, err,
+                   RESOURCE_EXHAUSTED, "starting HTTP worker %d of %d: no thread could be made",
+                   h->n_workers + 1, n);
+    }
+    h->has_guard = pthread_create(&h->guard, NULL, guard_main, h) == 0;
+    TD_FAIL_IF(!h->has_guard, err, RESOURCE_EXHAUSTED, "starting the HTTP guard: no thread could be made");
+    return TD_OK;
+}
+
+static void join_and_free(struct td_http *h)
+{
+    pthread_mutex_lock(&h->mu);
+    h->stop = true;
+    pthread_cond_broadcast(&h->work);
+    pthread_cond_broadcast(&h->guard_wake);
+    pthread_mutex_unlock(&h->mu);
+    for (int i = 0; i < h->n_workers; i++) {
+        pthread_join(h->workers[i], NULL);
+    }
+    if (h->has_guard) {
+        pthread_join(h->guard, NULL);
+    }
+    if (h->daemon != NULL) {
+        MHD_stop_daemon(h->daemon);
+    }
+    if (h->listener >= 0) {
+        close(h->listener);
+    }
+    pthread_cond_destroy(&h->guard_wake);
+    pthread_cond_destroy(&h->idle);
+    pthread_cond_destroy(&h->work);
+    pthread_mutex_destroy(&h->mu);
+    td_free(h->workers);
+    td_free(h);
+}
+
+enum td_code td_http_start(const struct td_http_opts *opts, struct td_http **out, int *port,
+                           struct td_err *err)
+{
+    struct td_http *h = td_calloc(1, sizeof *h);
+    if (h == NULL) {
+        return td_no_memory(err, sizeof *h, "the HTTP server");
+    }
+    h->opts = *opts;
+    h->listener = -1;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&h->mu, NULL);
+    pthread_cond_init(&h->work, &monotonic);
+    pthread_cond_init(&h->idle, &monotonic);
+    pthread_cond_init(&h->guard_wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    enum td_code rc = listen_on(h, port, err);
+    rc = rc ? rc : start_threads(h, err);
+    rc = rc ? rc : start_daemon(h, err);
+    if (rc) {
+        join_and_free(h);
+        return rc;
+    }
+    *out = h;
+    return TD_OK;
+}
+
+/* Waits until no exchange is open; false when the time is over first. Caller holds mu. */
+static bool wait_idle(struct td_http *h, int64_t ms)
+{
+    const int64_t due_ns = now_ns() + ms * 1000000;
+    const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
+    while (h->n_open > 0) {
+        if (pthread_cond_timedwait(&h->idle, &h->mu, &at) == ETIMEDOUT) {
+            return h->n_open == 0;
+        }
+    }
+    return true;
+}
+
+bool td_http_stop(struct td_http *h, int64_t drain_ms)
+{
+    if (h == NULL) {
+        return true;
+    }
+    atomic_store(&h->draining, true);
+    (void)MHD_quiesce_daemon(h->daemon);
+    pthread_mutex_lock(&h->mu);
+    bool all = wait_idle(h, drain_ms);
+    if (!all) {
+        for (struct exchange *e = h->running; e != NULL; e = e->next) {
+            atomic_store(&e->x.stop, TD_UNAVAILABLE);
+        }
+        all = wait_idle(h, STOP_GRACE_MS);
+    }
+    const bool stuck = h->running != NULL || h->head != NULL;
+    pthread_mutex_unlock(&h->mu);
+    if (stuck) {
+        return false;
+    }
+    join_and_free(h);
+    return true;
+}

@@ -1,0 +1,371 @@
+/* server/main.c - the daemon: options, configuration, models, listeners, signals, drain; in this order.
+ *
+ * The listeners open before the models are loaded, so that their states can be asked for; /readyz and the
+ * "ready" line say when every configured model is settled. A model that fails to load is reported and does
+ * not stop the others.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "kernels/ops.h"
+#include "server/config_file.h"
+#include "server/drain.h"
+#include "server/grpc.h"
+#include "server/http.h"
+#include "server/options.h"
+#include "server/rest.h"
+
+enum { EXIT_DRAINED = 0, EXIT_OTHER = 1, EXIT_BAD_SETUP = 2 };
+
+struct server {
+    struct td_options options;
+    struct td_tls_config tls;
+    struct td_op_table *ops;
+    struct td_registry *registry;
+    struct td_rest rest;
+    struct td_http *http;
+    struct td_grpc *grpc;
+    int grpc_port, rest_port;
+    char state_dir[PATH_MAX];
+};
+
+/* ------------------------------------------------------------------ setting up */
+
+static enum td_log_level log_level(const char *name)
+{
+    return strcmp(name, "debug") == 0     ? TD_LOG_DEBUG
+           : strcmp(name, "info") == 0    ? TD_LOG_INFO
+           : strcmp(name, "warning") == 0 ? TD_LOG_WARNING
+                                          : TD_LOG_ERROR;
+}
+
+/* As many open files as the system lets us have: each connection is one. */
+static void raise_file_limit(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &r);
+    }
+}
+
+/* Creates path and what leads to it, for this user only. */
+static bool make_dirs(char *path)
+{
+    for (char *c = path + 1; *c != '\0'; c++) {
+        if (*c == '/') {
+            *c = '\0';
+            const bool made = mkdir(path, 0700) == 0 || errno == EEXIST;
+            *c = '/';
+            if (!made) {
+                return false;
+            }
+        }
+    }
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+/* --state_dir, or a directory of the user's cache; "" when there is none to be had. */
+static void choose_state_dir(struct server *s)
+{
+    const char *given = s->options.state_dir, *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const size_t room = sizeof s->state_dir;
+    int n;
+    if (given[0] != '\0') {
+        n = snprintf(s->state_dir, room, "%s", given);
+    } else if (geteuid() == 0) {
+        n = snprintf(s->state_dir, room, "/var/lib/tensord");
+    } else if (cache != NULL && cache[0] == '/') {
+        n = snprintf(s->state_dir, room, "%s/tensord", cache);
+    } else {
+        n = snprintf(s->state_dir, room, "%s/.cache/tensord", home != NULL ? home : "");
+    }
+    if (n < 0 || (size_t)n >= room || !make_dirs(s->state_dir)) {
+        td_log(TD_LOG_WARNING, NULL, "state directory '%s' cannot be made: %s; models have no scratch files",
+               s->state_dir, strerror(errno));
+        s->state_dir[0] = '\0';
+    }
+}
+
+/* The one model that flags or the positional argument name. */
+static enum td_code model_of_flags(const struct td_options *o, struct td_model_config **out, int *n,
+                                   struct td_err *err)
+{
+    const char *path = o->dir != NULL ? o->dir : o->model_base_path;
+    TD_FAIL_IF(path[0] == '\0', err, INVALID_ARGUMENT,
+               "Both server_options.model_base_path and server_options.model_config_file are empty!");
+    char *absolute = strstr(path, "://") != NULL ? NULL : realpath(path, NULL);
+    struct td_model_config *c = td_calloc(1, sizeof *c);
+    if (c != NULL) {
+        *c = (struct td_model_config){.name = td_strdup(o->model_name),
+                                      .base_path = td_strdup(absolute != NULL ? absolute : path),
+                                      .n_latest = 1};
+    }
+    free(absolute);
+    if (c == NULL || c->name == NULL || c->base_path == NULL) {
+        return td_no_memory(err, sizeof *c, "a configuration");
+    }
+    *out = c;
+    *n = 1;
+    return TD_OK;
+}
+
+static enum td_code read_models(const struct td_options *o, struct td_model_config **out, int *n,
+                                struct td_err *err)
+{
+    return o->model_config_file[0] != '\0' ? td_config_file_models(o->model_config_file, out, n, err)
+                                           : model_of_flags(o, out, n, err);
+}
+
+static enum td_code configure(struct server *s, struct td_err *err)
+{
+    struct td_model_config *models = NULL;
+    int n = 0;
+    TD_TRY(read_models(&s->options, &models, &n, err));
+    const enum td_code rc = td_registry_configure(s->registry, models, n, false, err);
+    td_model_configs_free(models, n);
+    return rc;
+}
+
+/* Files that are only looked at so far must be right all the same. */
+static enum td_code check_files(struct server *s, struct td_err *err)
+{
+    struct td_batching batching;
+    struct td_monitoring monitoring;
+    const struct td_options *o = &s->options;
+    if (o->batching_parameters_file[0] != '\0') {
+        TD_TRY(td_config_file_batching(o->batching_parameters_file, &batching, err));
+    }
+    if (o->monitoring_config_file[0] != '\0') {
+        TD_TRY(td_config_file_monitoring(o->monitoring_config_file, &monitoring, err));
+    }
+    return o->ssl_config_file[0] != '\0' ? td_config_file_tls(o->ssl_config_file, &s->tls, err) : TD_OK;
+}
+
+static enum td_code start_registry(struct server *s, struct td_err *err)
+{
+    const struct td_options *o = &s->options;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    TD_TRY(td_op_table_new(td_op_families, &s->ops, err));
+    const struct td_registry_opts opts = {
+        .servable = {.ops = s->ops,
+                     .tags = o->saved_model_tags,
+                     .state_dir = s->state_dir[0] != '\0' ? s->state_dir : NULL,
+                     .kernels = strcmp(o->kernels, "reference") == 0  ? TD_KERNELS_REFERENCE
+                                : strcmp(o->kernels, "openblas") == 0 ? TD_KERNELS_OPENBLAS
+                                                                      : TD_KERNELS_FAST,
+                     .passes_off = o->passes_off[0] != '\0' ? o->passes_off : NULL},
+        .poll_wait_s = (double)o->file_system_poll_wait_seconds,
+        .max_load_retries = (int)o->max_num_load_retries,
+        .retry_wait_us = o->load_retry_interval_micros,
+        .load_threads = o->num_load_threads > 0 ? (int)o->num_load_threads
+                        : cores > 4             ? 4
+                                                : (int)cores,
+        .labels_for_unavailable = o->allow_version_labels_for_unavailable_models,
+        .strict_shapes = o->strict_shapes,
+    };
+    return td_registry_start(&opts, &s->registry, err);
+}
+
+/* ------------------------------------------------------------------ listeners */
+
+static enum td_code start_grpc(struct server *s, struct td_err *err)
+{
+    const struct td_options *o = &s->options;
+    const char *host = o->bind_address[0] != '\0' ? o->bind_address : "::";
+    const bool six = strchr(host, ':') != NULL;
+    char address[300];
+    (void)snprintf(address, sizeof address, six ? "[%s]:%d" : "%s:%d", host,
+                   o->port == TD_PORT_AUTO ? 0 : o->port);
+    const struct td_grpc_opts opts = {
+        .address = o->port != 0 ? address : NULL,
+        .unix_socket = o->grpc_socket_path,
+        .threads = (int)o->grpc_max_threads,
+        .max_request_bytes = (size_t)o->max_request_bytes,
+        .health = true,
+        .content_outputs = o->enable_serialization_as_tensor_content,
+        .tls_key = s->tls.key,
+        .tls_cert = s->tls.cert,
+        .tls_ca = s->tls.ca,
+        .tls_client_verify = s->tls.client_verify,
+    };
+    if (o->port == 0 && o->grpc_socket_path[0] == '\0') {
+        return TD_OK;
+    }
+    return td_grpc_start(&opts, s->registry, &s->grpc, &s->grpc_port, err);
+}
+
+static enum td_code start_http(struct server *s, struct td_err *err)
+{
+    const struct td_options *o = &s->options;
+    const struct td_http_opts opts = {
+        .bind_address = o->bind_address,
+        .port = o->rest_api_port == TD_PORT_AUTO ? 0 : o->rest_api_port,
+        .threads = (int)o->rest_api_num_threads,
+        .max_request_bytes = (size_t)o->max_request_bytes,
+        .timeout_ms = o->rest_api_timeout_in_ms,
+        .cors = o->rest_api_enable_cors_support,
+        .tls_key = s->tls.key,
+        .tls_cert = s->tls.cert,
+        .tls_ca = s->tls.client_verify ? s->tls.ca : NULL,
+        .handle = td_rest_handle,
+        .may_block = td_rest_may_block,
+        .fail = td_rest_fail,
+        .app = &s->rest,
+    };
+    if (o->rest_api_port == 0) {
+        return TD_OK;
+    }
+    if (o->rest_api_port == o->port && o->port != TD_PORT_AUTO) {
+        td_log(TD_LOG_ERROR, NULL, "rest_api_port %d is the gRPC port too: the HTTP API is not started",
+               o->port);
+        return TD_OK;
+    }
+    s->rest.registry = s->registry;
+    s->rest.open_management = o->open_management;
+    return td_http_start(&opts, &s->http, &s->rest_port, err);
+}
+
+static enum td_code start(struct server *s, struct td_err *err)
+{
+    TD_FAIL_IF(s->options.port == 0 && s->options.grpc_socket_path[0] == '\0' &&
+                   s->options.rest_api_port == 0,
+               err, INVALID_ARGUMENT,
+               "neither --port, --grpc_socket_path nor --rest_api_port is set: nothing to listen on");
+    TD_TRY(check_files(s, err));
+    choose_state_dir(s);
+    TD_TRY(start_registry(s, err));
+    TD_TRY(configure(s, err));
+    TD_TRY(start_grpc(s, err));
+    return start_http(s, err);
+}
+
+/* ------------------------------------------------------------------ running */
+
+/* Waits until every model is settled; false when a signal asks to stop before. */
+static bool await_models(struct server *s)
+{
+    for (int ms = 1; !td_registry_all_settled(s->registry); ms = ms < 16 ? ms * 2 : 16) {
+        if (td_drain_wait(ms) == TD_WAKE_STOP) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void say_ready(const struct server *s)
+{
+    const char *host = s->options.bind_address[0] != '\0' ? s->options.bind_address : "0.0.0.0";
+    char *missing = NULL;
+    const bool all = td_registry_ready(s->registry, &missing);
+    if (s->grpc != NULL) {
+        td_log(TD_LOG_INFO, NULL, "Running gRPC ModelServer at %s:%d ...", host, s->grpc_port);
+    }
+    if (s->http != NULL) {
+        td_log(TD_LOG_INFO, NULL, "Exporting HTTP/REST API at:localhost:%d ...", s->rest_port);
+        td_log(TD_LOG_INFO, NULL, "Entering the event loop ...");
+    }
+    td_log(all ? TD_LOG_INFO : TD_LOG_WARNING, NULL, "ready: port=%d rest_api_port=%d%s%s", s->grpc_port,
+           s->rest_port, all ? "" : " without=", missing != NULL ? missing : "");
+    td_free(missing);
+}
+
+static void reread_config(struct server *s)
+{
+    struct td_err err = {0};
+    if (s->options.model_config_file[0] != '\0' && configure(s, &err)) {
+        td_log(TD_LOG_ERROR, NULL, "rereading %s: %s; the models stay as they are",
+               s->options.model_config_file, err.msg);
+    }
+}
+
+static void serve(struct server *s)
+{
+    const int64_t period_s =
+        s->options.model_config_file[0] != '\0' ? s->options.model_config_file_poll_wait_seconds : 0;
+    for (;;) {
+        const enum td_wake why = td_drain_wait(period_s > 0 ? (int)period_s * 1000 : -1);
+        if (why == TD_WAKE_STOP) {
+            return;
+        }
+        reread_config(s);
+    }
+}
+
+static void *stop_http(void *arg)
+{
+    return td_http_stop(arg, TD_DRAIN_MS) ? NULL : arg;
+}
+
+/* Both listeners drain at once. False when a request would not end. */
+static bool drain(struct server *s)
+{
+    pthread_t thread;
+    void *stuck = NULL;
+    atomic_store(&s->rest.draining, true);
+    const bool apart = s->http != NULL && pthread_create(&thread, NULL, stop_http, s->http) == 0;
+    td_grpc_stop(s->grpc, TD_DRAIN_MS);
+    if (apart) {
+        pthread_join(thread, &stuck);
+    } else {
+        stuck = stop_http(s->http);
+    }
+    return stuck == NULL;
+}
+
+static void free_all(struct server *s)
+{
+    td_registry_stop(s->registry);
+    td_op_table_free(s->ops);
+    td_tls_config_fini(&s->tls);
+}
+
+int main(int argc, char **argv)
+{
+    static struct server s;
+    struct td_err err = {0};
+    if (td_options_parse(&s.options, argc, argv, &err)) {
+        td_options_usage(STDERR_FILENO);
+        td_log(TD_LOG_ERROR, NULL, "%s", err.msg);
+        return EXIT_BAD_SETUP;
+    }
+    if (s.options.help || s.options.version) {
+        s.options.help ? td_options_usage(STDOUT_FILENO)
+                       : (void)dprintf(STDOUT_FILENO, "tensord %s\n", TENSORD_VERSION);
+        return EXIT_DRAINED;
+    }
+    td_log_setup(log_level(s.options.log_level), strcmp(s.options.log_format, "json") == 0);
+    td_drain_init();
+    raise_file_limit();
+    if (start(&s, &err)) {
+        td_log(TD_LOG_ERROR, NULL, "Failed to start server. Error: %s", err.msg);
+        const bool setup =
+            err.code == TD_INVALID_ARGUMENT || err.code == TD_NOT_FOUND || err.code == TD_FAILED_PRECONDITION;
+        (void)drain(&s);
+        free_all(&s);
+        return setup ? EXIT_BAD_SETUP : EXIT_OTHER;
+    }
+    if (await_models(&s)) {
+        say_ready(&s);
+        serve(&s);
+    }
+    td_log(TD_LOG_INFO, NULL, "stopping: open requests have %d s to finish", TD_DRAIN_MS / 1000);
+    td_drain_bound();
+    if (!drain(&s)) {
+        td_log(TD_LOG_ERROR, NULL, "stopped with requests still running");
+        _exit(EXIT_OTHER);
+    }
+    free_all(&s);
+    td_log(TD_LOG_INFO, NULL, "stopped");
+    return EXIT_DRAINED;
+}

@@ -1,0 +1,50 @@
+/* server/rest.h - the HTTP API: which handler answers a request, and what handlers share.
+ *
+ * A handler fills in x->out (and x->status, when it is not 200) or fails; a failure becomes {"error": "text"} with the
+ * status that its code has. Handlers live in rest_predict.c, rest_examples.c, rest_models.c, rest_metadata.c and
+ * rest_health.c, and are listed in routes.def.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_REST_H
+#define TD_SERVER_REST_H
+
+#include "server/http.h"
+#include "server/request.h"
+
+struct td_rest {
+    struct td_registry *registry;  /* borrowed */
+    bool open_management;          /* management answers other hosts than this one */
+    atomic_bool draining;          /* readyz says no */
+};
+
+/* What the target names. Texts are the arena's. */
+struct td_route_args {
+    struct td_arena *arena;
+    const char *model;             /* "" none */
+    bool has_version;
+    int64_t version;
+    const char *label;             /* NULL none */
+    const char *id;                /* "" none */
+    const char *query;             /* behind the '?', undecoded; "" none */
+};
+
+typedef enum td_code td_rest_fn(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                                struct td_err *err);
+
+/* For struct td_http_opts; app is a struct td_rest. */
+void td_rest_handle(void *app, struct td_exchange *x);
+bool td_rest_may_block(void *app, const struct td_exchange *x);
+void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err);
+
+/* The servable that the target names. NOT_FOUND and INVALID_ARGUMENT as td_registry_find. */
+TD_MUST enum td_code td_rest_find(struct td_rest *rest, const struct td_route_args *args, struct td_servable **out,
+                                  struct td_err *err);
+/* A request for it, with the exchange's deadline and stop word; td_request_fini it. */
+TD_MUST enum td_code td_rest_request(struct td_exchange *x, const struct td_route_args *args, struct td_request *r,
+                                     struct td_err *err);
+
+#define ROUTE(method, pattern, handler, traits) td_rest_fn handler;
+#include "server/routes.def"
+#undef ROUTE
+
+#endif

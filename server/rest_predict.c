@@ -1,0 +1,61 @@
+/* server/rest_predict.c - :predict: JSON to tensors, a run, tensors to JSON.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/arena.h"
+#include "core/mem.h"
+#include "server/json_tensor.h"
+#include "server/rest.h"
+
+/* Model and signature; an unknown signature has words of its own on this API. */
+static enum td_code resolve(struct td_rest *rest, struct td_request *r, const struct td_route_args *args,
+                            struct td_err *err)
+{
+    TD_TRY(td_rest_find(rest, args, &r->servable, err));
+    r->sig = td_servable_signature(r->servable, r->signature);
+    TD_FAIL_IF(r->sig == NULL, err, INVALID_ARGUMENT,
+               "Serving signature name: \"%s\" not found in signature def",
+               *r->signature != '\0' ? r->signature : "serving_default");
+    return TD_OK;
+}
+
+static enum td_code read_inputs(struct td_request *r, const struct td_json_body *body, struct td_err *err)
+{
+    const int n = r->sig->n_in;
+    struct td_json_field *fields = td_arena_alloc(r->arena, (size_t)n + 1, sizeof *fields);
+    struct td_named *in = td_arena_alloc(r->arena, (size_t)n + 1, sizeof *in);
+    if (fields == NULL || in == NULL) {
+        return td_no_memory(err, (size_t)n * sizeof *in, "a request");
+    }
+    for (int i = 0; i < n; i++) {
+        fields[i] = (struct td_json_field){.name = r->sig->in[i].key,
+                                           .dtype = td_servable_fed_dtype(r->servable, r->sig, i),
+                                           .optional = r->sig->defaults[i].dtype != TD_DTYPE_NONE};
+    }
+    int n_in = 0;
+    TD_TRY(td_json_inputs(body, fields, n, in, &n_in, err));
+    r->in = in;
+    r->n_in = n_in;
+    return TD_OK;
+}
+
+static enum td_code predict(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                            struct td_request *r, struct td_err *err)
+{
+    struct td_json_body body;
+    TD_TRY(td_json_body(x->body, x->body_len, r->arena, &body, err));
+    r->signature = body.signature;
+    TD_TRY(resolve(rest, r, args, err));
+    TD_TRY(read_inputs(r, &body, err));
+    TD_TRY(td_request_run(r, rest->registry, err));
+    return td_json_outputs(&x->out, r->out, r->n_out, body.form, err);
+}
+
+enum td_code td_rest_predict(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                             struct td_err *err)
+{
+    struct td_request r;
+    TD_TRY(td_rest_request(x, args, &r, err));
+    const enum td_code rc = predict(rest, x, args, &r, err);
+    td_request_fini(&r);
+    return rc;
+}
