@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "proto/guard.h"
+#include "proto/tensorflow.pb-c.h"
 #include "proto/text_token.h"
 #include "proto/wire.h"
 
@@ -25,6 +26,23 @@ struct parser {
 
 static enum td_code parse_fields(struct parser *p, const ProtobufCMessageDescriptor *d, char close,
                                  struct td_err *err);
+
+/* The name in "[type.googleapis.com/name]", behind its bracket, into TD_TEXT_NAME bytes. */
+static enum td_code bracket_name(struct td_text *t, char *name, struct td_err *err)
+{
+    td_text_peek(t);
+    const char *start = t->p;
+    while (t->p < t->end && *t->p != ']' && *t->p != '\n') {
+        t->p++;
+    }
+    size_t n = (size_t)(t->p - start);
+    if (n >= TD_TEXT_NAME || !td_text_take(t, ']')) {
+        return td_text_fail(t, err, "Expected \"]\" after a type name");
+    }
+    memcpy(name, start, n);
+    name[n] = 0;
+    return TD_OK;
+}
 
 /* ---- fields that the schema leaves out: read and dropped */
 
@@ -58,16 +76,6 @@ static enum td_code skip_value(struct parser *p, struct td_err *err)
     return TD_OK;
 }
 
-/* "[type.googleapis.com/name]" */
-static enum td_code skip_bracket_name(struct parser *p, struct td_err *err)
-{
-    struct td_text *t = &p->t;
-    while (t->p < t->end && *t->p != ']' && *t->p != '\n') {
-        t->p++;
-    }
-    return td_text_take(t, ']') ? TD_OK : td_text_fail(t, err, "Expected \"]\"");
-}
-
 static enum td_code skip_body(struct parser *p, char close, struct td_err *err)
 {
     struct td_text *t = &p->t;
@@ -78,7 +86,7 @@ static enum td_code skip_body(struct parser *p, char close, struct td_err *err)
     while (!td_text_take(t, close)) {
         char name[TD_TEXT_NAME];
         if (td_text_take(t, '[')) {
-            TD_TRY(skip_bracket_name(p, err));
+            TD_TRY(bracket_name(t, name, err));
         } else {
             TD_TRY(td_text_name(t, name, err));
         }
@@ -113,7 +121,7 @@ static enum td_code parse_string(struct parser *p, const ProtobufCFieldDescripto
 {
     size_t mark = td_put_mark(p->out);
     TD_TRY(td_text_string(&p->t, p->out, err));
-    if (fd->type == PROTOBUF_C_TYPE_STRING && p->out->n > mark &&
+    if (fd->type == PROTOBUF_C_TYPE_STRING && !p->skip_unknown && p->out->n > mark &&
         memchr(p->out->p + mark, 0, p->out->n - mark) != NULL) {
         return td_text_fail(&p->t, err, "A string field holds a NUL byte");
     }
@@ -240,6 +248,29 @@ static enum td_code parse_value(struct parser *p, const ProtobufCFieldDescriptor
     return TD_OK;
 }
 
+/* ---- "[type.googleapis.com/tensorflow.AssetFileDef] { ... }" inside an Any: the one type that SavedModels hold so */
+
+static enum td_code parse_any(struct parser *p, const ProtobufCMessageDescriptor *d, struct td_err *err)
+{
+    static const ProtobufCMessageDescriptor *const asset = &tensorflow__asset_file_def__descriptor;
+    ProtobufCFieldDescriptor value = {
+        .id = 2, .name = "value", .type = PROTOBUF_C_TYPE_MESSAGE, .descriptor = asset};
+    char url[TD_TEXT_NAME];
+    struct td_text at = p->t;
+    TD_TRY(bracket_name(&p->t, url, err));
+    const char *slash = strrchr(url, '/');
+    bool known = d == &google__protobuf__any__descriptor && slash != NULL && strcmp(slash + 1, asset->name) == 0;
+    if (!known && !p->skip_unknown) {
+        return td_text_fail(&at, err, "Any and extension fields ([name] { }) are not expanded here");
+    }
+    if (!known) {
+        return skip_value(p, err);
+    }
+    (void)td_text_take(&p->t, ':');
+    TD_TRY(td_put_text(p->out, 1, url, err));
+    return parse_message(p, &value, err);
+}
+
 /* The fields of d seen so far in one message, by position; none of our messages has more than 64. */
 struct seen {
     uint64_t fields;
@@ -278,11 +309,7 @@ static enum td_code parse_field(struct parser *p, const ProtobufCMessageDescript
     struct td_text *t = &p->t;
     char name[TD_TEXT_NAME];
     if (td_text_take(t, '[')) {
-        if (!p->skip_unknown) {
-            return td_text_fail(t, err, "Any and extension fields ([name] { }) are not expanded here");
-        }
-        TD_TRY(skip_bracket_name(p, err));
-        return skip_value(p, err);
+        return parse_any(p, d, err);
     }
     struct td_text at = *t;
     TD_TRY(td_text_name(t, name, err));
