@@ -82,7 +82,9 @@ const char *tdc_state_name(int state);
  * rank -1 of an unknown rank. *rows is one block, freed with tdc_free. */
 int tdc_signature(struct tdc_client *c, const char *model, const char *signature, bool output,
                   struct tdc_tensor **rows, int *n, struct tdc_error *err);
-/* Names of all models. *names is one block, NULL-terminated, freed with tdc_free. */
+/* The names of all models. *names is one block, NULL-terminated, freed with tdc_free. */
 int tdc_models(struct tdc_client *c, char ***names, struct tdc_error *err);
+/* Looks for new versions of a model ("": of all) now; returns when they are loaded or have failed. */
+int tdc_reload(struct tdc_client *c, const char *model, struct tdc_error *err);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "clients/tensord_messages.h"
-#include "proto/health.pb-c.h"
+#include "proto/tensord.pb-c.h"
 
 #define NOT_FOUND 5
 #define RESOURCE_EXHAUSTED 8
@@ -155,37 +155,32 @@ int tdc_signature(struct tdc_client *c, const char *model, const char *signature
     return rc;
 }
 
-/* ---- names: what the health service lists, but for "", the whole server ---- */
+/* ---- tensord.v1.Models ---- */
 
-static size_t read_names(const Grpc__Health__V1__HealthListResponse *r, struct tdc_block *b)
+static void read_names(const Tensord__V1__ListResponse *r, struct tdc_block *b)
 {
-    char **names = tdc_take(b, (r->n_statuses + 1) * sizeof *names);
-    size_t n = 0;
-    for (size_t i = 0; i < r->n_statuses; i++) {
-        if (*r->statuses[i]->key) {
-            const char *name = tdc_take_text(b, r->statuses[i]->key);
-            if (names != NULL) {
-                names[n] = (char *)name;
-            }
-            n++;
+    char **names = tdc_take(b, (r->n_models + 1) * sizeof *names);
+    for (size_t i = 0; i < r->n_models; i++) {
+        const char *name = tdc_take_text(b, r->models[i]->name);
+        if (names != NULL) {
+            names[i] = (char *)name;
         }
     }
     if (names != NULL) {
-        names[n] = NULL;
+        names[r->n_models] = NULL;
     }
-    return n;
 }
 
 int tdc_models(struct tdc_client *c, char ***names, struct tdc_error *err)
 {
-    Grpc__Health__V1__HealthListRequest m = GRPC__HEALTH__V1__HEALTH_LIST_REQUEST__INIT;
+    Tensord__V1__ListRequest m = TENSORD__V1__LIST_REQUEST__INIT;
     ProtobufCMessage *reply;
-    const int rc = tdc_exchange(c, "/grpc.health.v1.Health/List", &m.base,
-                                &grpc__health__v1__health_list_response__descriptor, &reply, err);
+    const int rc = tdc_exchange(c, "/tensord.v1.Models/List", &m.base,
+                                &tensord__v1__list_response__descriptor, &reply, err);
     if (rc != 0) {
         return rc;
     }
-    const Grpc__Health__V1__HealthListResponse *r = (const Grpc__Health__V1__HealthListResponse *)reply;
+    const Tensord__V1__ListResponse *r = (const Tensord__V1__ListResponse *)reply;
     struct tdc_block b = {0};
     read_names(r, &b);
     b = (struct tdc_block){.p = malloc(b.n)};
@@ -195,4 +190,17 @@ int tdc_models(struct tdc_client *c, char ***names, struct tdc_error *err)
     }
     protobuf_c_message_free_unpacked(reply, NULL);
     return b.p != NULL ? 0 : tdc_fail(err, RESOURCE_EXHAUSTED, "no memory for the names");
+}
+
+int tdc_reload(struct tdc_client *c, const char *model, struct tdc_error *err)
+{
+    Tensord__V1__ReloadRequest m = TENSORD__V1__RELOAD_REQUEST__INIT;
+    m.name = (char *)model;
+    ProtobufCMessage *reply;
+    const int rc = tdc_exchange(c, "/tensord.v1.Models/Reload", &m.base,
+                                &tensord__v1__reload_response__descriptor, &reply, err);
+    if (rc == 0) {
+        protobuf_c_message_free_unpacked(reply, NULL);
+    }
+    return rc;
 }

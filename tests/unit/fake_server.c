@@ -121,6 +121,7 @@ enum td_code td_registry_models(struct td_registry *r, struct td_model_config **
     *n = 1;
     *out = td_calloc(1, sizeof **out);
     (*out)->name = td_strdup("echo");
+    (*out)->base_path = td_strdup("/echo");
     return TD_OK;
 }
 
@@ -147,6 +148,24 @@ enum td_code td_registry_configure(struct td_registry *r, const struct td_model_
                "Expected model %s to have an absolute path", m[0].name);
     atomic_store(&fake_configured, n);
     return TD_OK;
+}
+
+enum td_code td_registry_rescan(struct td_registry *r, const char *model, struct td_err *err)
+{
+    (void)r;
+    TD_FAIL_IF(model != NULL && strcmp(model, "echo") != 0, err, NOT_FOUND, "no model %s", model);
+    return TD_OK;
+}
+
+struct td_model *td_servable_engine(struct td_servable *s)
+{
+    (void)s;
+    return NULL;
+}
+
+size_t td_model_weight_bytes(struct td_model *m)
+{
+    return m == NULL ? 12 : 0;
 }
 
 /* ---- requests ---- */

@@ -218,6 +218,8 @@ TEST(health_follows_the_models)
     CHECK_STR(names[0], "echo");
     CHECK(names[1] == NULL);
     tdc_free(names);
+    CHECK_INT(tdc_reload(client, "echo", &e), 0);
+    CHECK_INT(tdc_reload(client, "none", &e), TD_NOT_FOUND);
     stop();
 }
 

@@ -1,0 +1,15 @@
+/* clients/cli.h - the verbs of tensorctl that speak to a server.
+ *
+ * Each takes the arguments from its own name on (argv[0] is the verb) and returns the exit status: 0 done, 1
+ * the server answered with an error (printed), 2 bad arguments (usage printed).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CLIENTS_CLI_H
+#define TD_CLIENTS_CLI_H
+
+int td_cli_predict(int argc, char **argv); /* one Predict; inputs as JSON, dtypes from the signature */
+int td_cli_models(int argc, char **argv);  /* every model with its versions and states */
+int td_cli_status(int argc, char **argv);  /* the versions of one model */
+int td_cli_reload(int argc, char **argv);  /* look for new versions now */
+
+#endif

@@ -1,0 +1,113 @@
+/* clients/tensorctl_args.c - options of the wire verbs. See tensorctl_args.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "clients/tensorctl_args.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_SERVER "127.0.0.1:8500"
+
+static bool bad(const char *what, const char *arg, const char *usage)
+{
+    fprintf(stderr, "tensorctl: %s '%s'\n%s", what, arg, usage);
+    return false;
+}
+
+/* The value of --name=value or of --name value; NULL when argv[*i] is another option, *missing when it lacks
+ * a value. */
+static const char *value(const char *name, int argc, char **argv, int *i, bool *missing)
+{
+    const char *arg = argv[*i];
+    const size_t n = strlen(name);
+    if (strncmp(arg, "--", 2) != 0 || strncmp(arg + 2, name, n) != 0) {
+        return NULL;
+    }
+    if (arg[2 + n] == '=') {
+        return arg + n + 3;
+    }
+    if (arg[2 + n] != 0) {
+        return NULL;
+    }
+    *missing = *i + 1 >= argc;
+    return *missing ? NULL : argv[++*i];
+}
+
+static bool number(const char *text, int64_t *out)
+{
+    char *end;
+    *out = strtoll(text, &end, 10);
+    return *text && *end == 0;
+}
+
+/* One option; false when it is none of ours or its value is wrong. */
+static bool option(struct tdc_args *a, int argc, char **argv, int *i)
+{
+    const struct {
+        const char *name, **to;
+    } texts[] = {{"server", &a->server}, {"model", &a->model},   {"signature", &a->signature},
+                 {"label", &a->label},   {"inputs", &a->inputs}, {"token", &a->token}};
+    bool missing = false;
+    for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
+        const char *v = value(texts[k].name, argc, argv, i, &missing);
+        if (v != NULL) {
+            *texts[k].to = v;
+            return true;
+        }
+    }
+    const char *v = value("version", argc, argv, i, &missing);
+    if (v != NULL) {
+        return number(v, &a->version) && a->version > 0;
+    }
+    v = value("timeout", argc, argv, i, &missing);
+    if (v != NULL) {
+        char *end;
+        a->timeout = strtod(v, &end);
+        return *end == 0;
+    }
+    v = value("output", argc, argv, i, &missing);
+    if (v != NULL && a->n_outputs < TDC_MAX_OUTPUTS) {
+        a->outputs[a->n_outputs++] = v;
+        return true;
+    }
+    a->json |= strcmp(argv[*i], "--json") == 0;
+    return strcmp(argv[*i], "--json") == 0;
+}
+
+bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *usage)
+{
+    *a = (struct tdc_args){.server = DEFAULT_SERVER, .timeout = 60};
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] != '-' && a->model == NULL) {
+            a->model = argv[i];
+        } else if (!option(a, argc, argv, &i)) {
+            return bad("not understood:", argv[i < argc ? i : argc - 1], usage);
+        }
+    }
+    return true;
+}
+
+struct tdc_client *tdc_args_open(const struct tdc_args *a)
+{
+    struct tdc_error err;
+    struct tdc_client *c = tdc_open(a->server, a->token, &err);
+    if (c == NULL) {
+        fprintf(stderr, "tensorctl: %s\n", err.text);
+        return NULL;
+    }
+    tdc_set_timeout(c, a->timeout);
+    return c;
+}
+
+int tdc_args_failed(const char *verb, const struct tdc_error *err)
+{
+    static const char *const names[] = {
+        "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+        "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+        "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+        "DATA_LOSS", "UNAUTHENTICATED"};
+    const bool known = err->code >= 0 && err->code < (int)(sizeof names / sizeof names[0]);
+    fprintf(stderr, "tensorctl %s: %s: %s\n", verb, known ? names[err->code] : "UNKNOWN", err->text);
+    return 1;
+}

@@ -1,0 +1,40 @@
+/* clients/tensorctl_args.h - what the wire verbs share: their options, and tensors as JSON.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CLIENTS_TENSORCTL_ARGS_H
+#define TD_CLIENTS_TENSORCTL_ARGS_H
+
+#include <jansson.h>
+
+#include "clients/tensord_client.h"
+
+#define TDC_MAX_OUTPUTS 64
+
+struct tdc_args {
+    const char *server; /* host:port; default 127.0.0.1:8500 */
+    const char *model;  /* the positional argument; NULL none */
+    const char *signature, *label, *inputs, *token;
+    int64_t version;
+    double timeout;
+    bool json;
+    const char *outputs[TDC_MAX_OUTPUTS];
+    int n_outputs;
+};
+/* --server= --model= --signature= --version= --label= --inputs= --output= (repeatable) --token= --timeout=
+ * --json, each also as two words. False, with the reason and `usage` on stderr, when an argument is not
+ * understood. */
+bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *usage);
+/* A client as the options say; NULL, told on stderr. */
+struct tdc_client *tdc_args_open(const struct tdc_args *a);
+/* Prints "verb: CODE: text" on stderr; returns 1. */
+int tdc_args_failed(const char *verb, const struct tdc_error *err);
+
+/* JSON (nested lists, a number, a string, {"b64": ...}) as a tensor of t's name and dtype: fills in rank,
+ * dims, data and bytes. data is freed with free(); of strings it holds the bytes too. False with a reason in
+ * err. */
+bool tdc_from_json(const json_t *v, struct tdc_tensor *t, struct tdc_error *err);
+/* New reference; strings that are not UTF-8 as {"b64": ...}. NULL when a type has no JSON form or memory is
+ * short. */
+json_t *tdc_to_json(const struct tdc_tensor *t);
+
+#endif

@@ -1,0 +1,112 @@
+/* clients/tensorctl_models.c - tensorctl models, status and reload.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clients/cli.h"
+#include "clients/tensorctl_args.h"
+
+#define OPTIONS                                                                                              \
+    "  --server HOST:PORT   gRPC address (127.0.0.1:8500)   --token T   --timeout SECONDS   --json\n"
+
+/* One model's versions: printed, or added to `all`. */
+static int show(struct tdc_client *c, const char *model, json_t *all, struct tdc_error *err)
+{
+    struct tdc_status *rows;
+    int n;
+    const int rc = tdc_model_status(c, model, &rows, &n, err);
+    if (rc != 0) {
+        return rc;
+    }
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) {
+        if (all == NULL) {
+            printf("%-32s %-12lld %-10s %s\n", model, (long long)rows[i].version,
+                   tdc_state_name(rows[i].state), rows[i].text);
+        }
+        json_array_append_new(list, json_pack("{s:I, s:s, s:i, s:s}", "version", (json_int_t)rows[i].version,
+                                              "state", tdc_state_name(rows[i].state), "error_code",
+                                              rows[i].code, "error_message", rows[i].text));
+    }
+    if (all != NULL) {
+        json_object_set(all, model, list);
+    }
+    json_decref(list);
+    tdc_free(rows);
+    return 0;
+}
+
+static int show_all(struct tdc_client *c, json_t *all, struct tdc_error *err)
+{
+    char **names;
+    int rc = tdc_models(c, &names, err);
+    if (rc != 0) {
+        return rc;
+    }
+    for (int i = 0; names[i] != NULL; i++) {
+        struct tdc_error one;
+        if (show(c, names[i], all, &one) != 0 && all == NULL) {
+            printf("%-32s %-12s %-10s %s\n", names[i], "-", "-", one.text);
+        }
+    }
+    tdc_free(names);
+    return 0;
+}
+
+static int list(const char *verb, struct tdc_args *a)
+{
+    struct tdc_error err = {0};
+    struct tdc_client *c = tdc_args_open(a);
+    if (c == NULL) {
+        return 1;
+    }
+    json_t *all = a->json ? json_object() : NULL;
+    const int rc = a->model != NULL ? show(c, a->model, all, &err) : show_all(c, all, &err);
+    if (rc == 0 && all != NULL) {
+        json_dumpf(all, stdout, JSON_INDENT(2));
+        printf("\n");
+    }
+    json_decref(all);
+    tdc_close(c);
+    return rc != 0 ? tdc_args_failed(verb, &err) : 0;
+}
+
+int td_cli_models(int argc, char **argv)
+{
+    struct tdc_args a;
+    return tdc_args_parse(&a, argc, argv, "usage: tensorctl models [MODEL] [options]\n" OPTIONS)
+               ? list("models", &a)
+               : 2;
+}
+
+int td_cli_status(int argc, char **argv)
+{
+    struct tdc_args a;
+    static const char usage[] = "usage: tensorctl status MODEL [options]\n" OPTIONS;
+    if (!tdc_args_parse(&a, argc, argv, usage)) {
+        return 2;
+    }
+    if (a.model == NULL) {
+        fprintf(stderr, "tensorctl status: which model?\n%s", usage);
+        return 2;
+    }
+    return list("status", &a);
+}
+
+int td_cli_reload(int argc, char **argv)
+{
+    struct tdc_args a;
+    struct tdc_error err = {0};
+    if (!tdc_args_parse(&a, argc, argv, "usage: tensorctl reload [MODEL] [options]\n" OPTIONS)) {
+        return 2;
+    }
+    struct tdc_client *c = tdc_args_open(&a);
+    if (c == NULL) {
+        return 1;
+    }
+    int rc = tdc_reload(c, a.model != NULL ? a.model : "", &err);
+    tdc_close(c);
+    return rc != 0 ? tdc_args_failed("reload", &err) : list("reload", &a);
+}
