@@ -7,7 +7,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "core/mem.h"
 #include "proto/bundle.h"
@@ -15,6 +17,20 @@
 #define PATH_BYTES 4096
 
 /* ------------------------------------------------------------------ arguments */
+
+/* Makes the directories that lead to path; td_file_path has put it below the scratch directory. */
+static enum td_code make_parents(const struct td_call *c, char *path, struct td_err *err)
+{
+    for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
+        *p = 0;
+        bool made = mkdir(path, 0700) == 0 || errno == EEXIST;
+        int why = errno;
+        *p = '/';
+        TD_FAIL_IF(!made, err, PERMISSION_DENIED, "%s: making the directories of '%s': %s",
+                   TD_NODE_STR(c->node), path, strerror(why));
+    }
+    return TD_OK;
+}
 
 static enum td_code one_path(struct td_call *c, int i, bool write, char *buf, struct td_err *err)
 {
@@ -130,6 +146,7 @@ static enum td_code save_all(struct td_call *c, int slices, int first, struct td
     struct td_bundle_writer *w;
     TD_TRY(check_lists(c, 1, slices, c->n_in - first, err));
     TD_TRY(one_path(c, 0, true, prefix, err));
+    TD_TRY(make_parents(c, prefix, err));
     TD_TRY(td_bundle_create(prefix, &w, err));
     enum td_code rc = TD_OK;
     for (int i = first; i < c->n_in && !rc; i++) {
@@ -177,6 +194,7 @@ static enum td_code merge_run(struct td_call *c, struct td_err *err)
                "%s: Input checkpoint_prefixes should be an 1-D tensor, got %s instead.", TD_NODE_STR(c->node),
                TD_SHAPE_STR(&c->in[0]->shape));
     TD_TRY(one_path(c, 1, true, to, err));
+    TD_TRY(make_parents(c, to, err));
     TD_TRY(td_scratch(c, (size_t)n * (PATH_BYTES + sizeof(char *)) + 1, &mem, err));
     const char **from = mem;
     char *paths = (char *)(from + n);
