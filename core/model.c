@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/hash.h"
 #include "core/mem.h"
@@ -432,6 +433,16 @@ static bool path_is_plain(const char *p, size_t len)
     return true;
 }
 
+/* Creates the directories that lead to path. What cannot be made shows when the file itself is. */
+static void make_parents(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        (void)mkdir(path, 0700);
+        *slash = '/';
+    }
+}
+
 enum td_code td_file_path(struct td_call *c, const char *path, size_t len, bool write, char *buf, size_t buf_bytes,
                           struct td_err *err)
 {
@@ -453,5 +464,8 @@ enum td_code td_file_path(struct td_call *c, const char *path, size_t len, bool 
     }
     TD_FAIL_IF(n < 0 || (size_t)n >= buf_bytes, err, INVALID_ARGUMENT, "%s: path of %zu bytes is too long",
                TD_NODE_STR(c->node), len);
+    if (write && n > 0) {
+        make_parents(buf);
+    }
     return TD_OK;
 }
