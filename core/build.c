@@ -268,6 +268,7 @@ static enum td_code copy_node(struct builder *b, struct instance *in, const stru
         return short_of_memory(b->err);
     }
     TD_TRY(td_ir_add(b->ir, n, name, &copy, b->err));
+    copy->path = in->path;
     copy->in = td_arena_alloc(b->ir->arena, (size_t)n->n_in + 1, sizeof copy->in[0]);
     if (copy->in == NULL) {
         return short_of_memory(b->err);
@@ -372,8 +373,8 @@ static enum td_code copy_or_inline(struct builder *b, struct instance *in, const
     return f != NULL ? inline_call(b, in, n, f) : copy_node(b, in, n);
 }
 
-/* Back edges of TF1 loops pointed at nodes not yet copied: map them now. */
-static void close_loops(const struct builder *b, const struct instance *in, const struct walk *w)
+/* Back edges of TF1 loops (data, and control edges among their nodes) pointed at nodes not yet copied: map them now. */
+static enum td_code close_loops(struct builder *b, const struct instance *in, const struct walk *w)
 {
     for (int k = 0; k < w->n_order; k++) {
         const struct td_node *n = w->order[k];
@@ -383,7 +384,11 @@ static void close_loops(const struct builder *b, const struct instance *in, cons
                 copy->in[i] = mapped(b, in, n->in[i]);
             }
         }
+        if (copy != NULL && copy->n_control < n->n_control) {
+            TD_TRY(map_controls(b, in, n, copy, (td_ir_flags(n) & TD_OP_STATEFUL) != 0));
+        }
     }
+    return TD_OK;
 }
 
 static enum td_code instantiate(struct builder *b, struct instance *in, const struct td_value *results, int n_results,
@@ -404,9 +409,8 @@ static enum td_code instantiate(struct builder *b, struct instance *in, const st
     for (int k = 0; rc == TD_OK && k < w.n_order; k++) {
         rc = copy_or_inline(b, in, w.order[k]);
     }
-    if (rc == TD_OK) {
-        close_loops(b, in, &w);
-    } else {
+    rc = rc ? rc : close_loops(b, in, &w);
+    if (rc) {
         td_free(in->images);
         in->images = NULL;
     }

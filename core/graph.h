@@ -12,6 +12,7 @@
 #include "core/attr.h"
 #include "core/op.h"
 
+struct td_loop;
 struct td_value { struct td_node *node; int port; };
 
 struct td_node {
@@ -35,6 +36,8 @@ struct td_node {
     const char *function;          /* the function whose body the file has it in; "" for the main graph */
     const char **inputs;           /* texts, as loaded */
     int n_inputs;
+    const char *path;              /* compiler's copies: which inlined call it came with; NULL otherwise */
+    struct td_loop *loop;          /* a lifted TF1 loop (core/loops.c); NULL otherwise */
 };
 
 struct td_graph {

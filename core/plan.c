@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "core/loops.h"
 #include "core/mem.h"
 #include "core/model_impl.h"
 #include "core/rewrite.h"
@@ -243,6 +244,7 @@ enum td_code td_plan_compile(struct td_model *m, const struct td_graph *graph, c
     p->model = m;
     struct td_ir ir;
     enum td_code rc = td_ir_build(&ir, arena, graph, td_model_library(m), f, opts->inline_calls, err);
+    rc = rc ? rc : td_loops_lift(&ir, m, err);
     rc = rc ? rc : td_rewrite_run(&ir, m, opts->passes_off, err);
     rc = rc ? rc : make(p, &ir, err);
     if (rc) {

@@ -171,6 +171,12 @@ static bool any_ref(const struct td_node *n)
     return false;
 }
 
+/* An Identity of a Switch's output stands for the branch: control edges from it carry that output's deadness. */
+static bool is_pivot(const struct td_node *n)
+{
+    return n->n_in > 0 && (td_ir_flags(n->in[0].node) & TD_OP_SWITCH) != 0 && n->in[0].node->op != NULL;
+}
+
 static enum td_code pass_identity(struct td_ir *ir, struct td_model *m, struct td_err *err)
 {
     (void)m;
@@ -182,7 +188,7 @@ static enum td_code pass_identity(struct td_ir *ir, struct td_model *m, struct t
     }
     for (int k = 0; k < ir->n_nodes; k++) {
         struct td_node *n = ir->nodes[k];
-        if (!(td_ir_flags(n) & TD_OP_IDENTITY) || n->n_in < n->n_out || n->n_out == 0 || any_ref(n) ||
+        if (!(td_ir_flags(n) & TD_OP_IDENTITY) || n->n_in < n->n_out || n->n_out == 0 || any_ref(n) || is_pivot(n) ||
             (n->n_control > 0 && effects_read[n->id])) {
             continue;
         }
