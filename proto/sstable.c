@@ -187,7 +187,7 @@ enum td_code td_sstable_read(const void *bytes, size_t n, struct td_arena *arena
 {
     struct reader r = {.file = bytes, .n = n, .arena = arena, .table = out};
     struct handle meta, index_handle;
-    struct block index;
+    struct block index, unused;
     uint64_t magic;
     *out = (struct td_sstable){0};
     TD_FAIL_IF(n < TD_TABLE_FOOTER, err, DATA_LOSS, "table of %zu bytes: too short to be one", n);
@@ -196,6 +196,7 @@ enum td_code td_sstable_read(const void *bytes, size_t n, struct td_arena *arena
     const uint8_t *p = r.file + n - TD_TABLE_FOOTER, *end = r.file + n - 8;
     TD_FAIL_IF(!read_handle(&p, end, &meta) || !read_handle(&p, end, &index_handle), err, DATA_LOSS,
                "table of %zu bytes: damaged footer", n);
+    TD_TRY(read_block(&r, meta, &unused, err));
     TD_TRY(read_block(&r, index_handle, &index, err));
     return read_data_blocks(&r, index, err);
 }
