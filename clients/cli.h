@@ -1,4 +1,4 @@
-/* clients/cli.h - the verbs of tensorctl that speak to a server.
+/* clients/cli.h - the verbs of tensorctl: those that speak to a server, and those that need none.
  *
  * Each takes the arguments from its own name on (argv[0] is the verb) and returns the exit status: 0 done, 1
  * the server answered with an error (printed), 2 bad arguments (usage printed).
@@ -11,5 +11,11 @@ int td_cli_predict(int argc, char **argv); /* one Predict; inputs as JSON, dtype
 int td_cli_models(int argc, char **argv);  /* every model with its versions and states */
 int td_cli_status(int argc, char **argv);  /* the versions of one model */
 int td_cli_reload(int argc, char **argv);  /* look for new versions now */
+
+/* Without a server, through libtensord: */
+int td_cli_run(int argc, char **argv);        /* runs a signature of a SavedModel directory */
+int td_cli_inspect(int argc, char **argv);    /* signatures, ops, what is unsupported, sizes */
+int td_cli_ops(int argc, char **argv);        /* the ops of this build, with dtypes */
+int td_cli_checkpoint(int argc, char **argv); /* names, dtypes, shapes and sizes of variables */
 
 #endif

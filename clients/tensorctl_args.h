@@ -37,4 +37,11 @@ bool tdc_from_json(const json_t *v, struct tdc_tensor *t, struct tdc_error *err)
  * short. */
 json_t *tdc_to_json(const struct tdc_tensor *t);
 
+/* "NAME=JSON;NAME=JSON": cuts `text` in place into names; out has room for n_declared inputs, whose data are
+ * freed with free(). Returns their number, or -1 with a reason in err. */
+int tdc_inputs_read(char *text, const struct tdc_tensor *declared, int n_declared, struct tdc_tensor *out,
+                    struct tdc_error *err);
+/* As lines "NAME: dtype[dims] = JSON", or with a->json as one object. */
+void tdc_outputs_print(const struct tdc_tensor *out, int n, const struct tdc_args *a, int64_t version);
+
 #endif

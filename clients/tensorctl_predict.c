@@ -57,8 +57,7 @@ static bool read_input(char *name, const char *json, size_t n, const struct tdc_
     return ok;
 }
 
-/* Cuts `text` in place into names; out has room for n_declared inputs. Returns their number, or -1. */
-static int read_inputs(char *text, const struct tdc_tensor *declared, int n_declared, struct tdc_tensor *out,
+int tdc_inputs_read(char *text, const struct tdc_tensor *declared, int n_declared, struct tdc_tensor *out,
                        struct tdc_error *err)
 {
     int n = 0;
@@ -81,7 +80,7 @@ static int read_inputs(char *text, const struct tdc_tensor *declared, int n_decl
     return n;
 }
 
-static void print_outputs(const struct tdc_tensor *out, int n, const struct tdc_args *a, int64_t version)
+void tdc_outputs_print(const struct tdc_tensor *out, int n, const struct tdc_args *a, int64_t version)
 {
     json_t *all = json_object();
     for (int i = 0; i < n; i++) {
@@ -111,7 +110,7 @@ static int run(struct tdc_client *c, const struct tdc_args *a, char *text, const
                int n_declared, struct tdc_error *err)
 {
     struct tdc_tensor *in = calloc((size_t)n_declared + 1, sizeof *in), *out;
-    const int n = in != NULL ? read_inputs(text, declared, n_declared, in, err) : -1;
+    const int n = in != NULL ? tdc_inputs_read(text, declared, n_declared, in, err) : -1;
     int n_out, rc = err->code;
     int64_t version;
     if (n >= 0) {
@@ -126,7 +125,7 @@ static int run(struct tdc_client *c, const struct tdc_args *a, char *text, const
         rc = tdc_predict(c, &ask, &out, &n_out, &version, err);
     }
     if (n >= 0 && rc == 0) {
-        print_outputs(out, n_out, a, version);
+        tdc_outputs_print(out, n_out, a, version);
         tdc_free(out);
     }
     for (int i = 0; in != NULL && i < n_declared; i++) {

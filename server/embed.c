@@ -12,6 +12,7 @@
 
 #include "core/mem.h"
 #include "kernels/ops.h"
+#include "server/inspect.h"
 #include "server/op_list.h"
 #include "server/servable.h"
 
@@ -240,6 +241,17 @@ char *tensord_ops_json(void)
     char *text = td_op_list_json(ops);
     td_op_table_free(ops);
     return text;
+}
+
+char *tensord_inspect_json(tensord_model *m)
+{
+    return td_inspect_model_json(m->servable);
+}
+
+int tensord_checkpoint_json(const char *path, char **out, tensord_error *error)
+{
+    struct td_err err = {0};
+    return td_inspect_checkpoint_json(path, out, &err) ? report(&err, error) : 0;
 }
 
 const char *tensord_version(void)

@@ -55,6 +55,10 @@ TENSORD_API int tensord_run(tensord_model *m, const char *signature, const tenso
 TENSORD_API void tensord_results_free(tensord_tensor *outputs, int n_outputs);
 /* JSON text listing all ops of this build with their dtypes; free with free(). */
 TENSORD_API char *tensord_ops_json(void);
+/* JSON text: signatures, ops, what is unsupported, sizes. Free with free(). */
+TENSORD_API char *tensord_inspect_json(tensord_model *m);
+/* JSON text: names, dtypes, shapes and sizes in the checkpoint of a SavedModel directory, or at a checkpoint prefix. Free with free(). */
+TENSORD_API int tensord_checkpoint_json(const char *path, char **out, tensord_error *err);
 TENSORD_API const char *tensord_version(void);
 
 #ifdef __cplusplus
