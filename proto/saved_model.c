@@ -39,7 +39,7 @@ struct span {
 struct loader {
     const char *dir;
     const char *tags;
-    char *bytes; /* the serialized SavedModel; owned */
+    const char *bytes; /* the serialized SavedModel; borrowed */
     size_t n;
     struct span chosen, object_graph;
     struct td_saved_model *m;
@@ -57,38 +57,39 @@ static enum td_code check_content(const char *path, const char *bytes, size_t n,
     return TD_OK;
 }
 
-static enum td_code convert_text(const char *path, struct loader *l, struct td_err *err)
+/* *bytes, a text, becomes the serialized message. */
+static enum td_code convert_text(const char *path, char **bytes, size_t *n, struct td_err *err)
 {
     struct td_sink s = {.limit = MAX_FILE_BYTES};
-    enum td_code rc = td_textpb_to_bytes(&tensorflow__saved_model__descriptor, l->bytes, l->n, true, &s, err);
-    td_free(l->bytes);
-    l->bytes = s.p;
-    l->n = s.n;
+    enum td_code rc = td_textpb_to_bytes(&tensorflow__saved_model__descriptor, *bytes, *n, true, &s, err);
+    td_free(*bytes);
+    *bytes = s.p;
+    *n = s.n;
     return rc ? td_err_wrap(err, "Reading %s", path) : TD_OK;
 }
 
-static enum td_code read_file(struct loader *l, struct td_err *err)
+static enum td_code read_file(const char *dir, char **bytes, size_t *n, struct td_err *err)
 {
-    char path[4096];
+    char path[TD_FILE_PATH];
     static const char *const names[] = {"saved_model.pb", "saved_model.pbtxt"};
     for (int text = 0; text < 2; text++) {
-        int len = snprintf(path, sizeof path, "%s/%s", l->dir, names[text]);
+        int len = snprintf(path, sizeof path, "%s/%s", dir, names[text]);
         TD_FAIL_IF(len >= (int)sizeof path, err, INVALID_ARGUMENT,
                    "SavedModel directory: its name is %d bytes long", len);
         if (access(path, F_OK) != 0) {
             continue;
         }
-        TD_TRY(td_file_read(path, MAX_FILE_BYTES, &l->bytes, &l->n, err));
-        TD_TRY(check_content(path, l->bytes, l->n, err));
-        return text ? convert_text(path, l, err) : TD_OK;
+        TD_TRY(td_file_read(path, MAX_FILE_BYTES, bytes, n, err));
+        TD_TRY(check_content(path, *bytes, *n, err));
+        return text ? convert_text(path, bytes, n, err) : TD_OK;
     }
-    snprintf(path, sizeof path, "%s/saved_model.cpb", l->dir);
+    snprintf(path, sizeof path, "%s/saved_model.cpb", dir);
     TD_FAIL_IF(access(path, F_OK) == 0, err, UNIMPLEMENTED,
                "Reading %s: chunked models (.cpb) are not supported; export with a saved_model.pb", path);
     TD_FAIL(err, NOT_FOUND,
             "Could not find SavedModel .pb or .pbtxt at supplied export directory path: %s. Check that the "
             "directory exists and that you have the right permissions for accessing it.",
-            l->dir);
+            dir);
 }
 
 /* ---- meta graphs and their tags */
@@ -438,24 +439,41 @@ static enum td_code build_model(struct loader *l, struct td_err *err)
     return rc;
 }
 
+static enum td_code parse_model(struct loader *l, const struct td_op_table *ops, struct td_saved_model **out,
+                                struct td_err *err)
+{
+    enum td_code rc = build_model(l, err);
+    if (rc == TD_OK) {
+        rc = td_graph_resolve(l->m->graph, l->m->lib, ops, err);
+    }
+    if (rc) {
+        td_saved_model_free(l->m);
+        return rc;
+    }
+    *out = l->m;
+    return TD_OK;
+}
+
+enum td_code td_saved_model_parse(const char *dir, const void *bytes, size_t n, const char *tags,
+                                  const struct td_op_table *ops, struct td_saved_model **out,
+                                  struct td_err *err)
+{
+    struct loader l = {.dir = dir, .tags = tags, .bytes = bytes, .n = n};
+    return parse_model(&l, ops, out, err);
+}
+
 enum td_code td_saved_model_read(const char *dir, const char *tags, const struct td_op_table *ops,
                                  struct td_saved_model **out, struct td_err *err)
 {
     struct loader l = {.dir = dir, .tags = tags};
-    enum td_code rc = read_file(&l, err);
+    char *file = NULL;
+    enum td_code rc = read_file(dir, &file, &l.n, err);
     if (rc == TD_OK) {
-        rc = build_model(&l, err);
+        l.bytes = file;
+        rc = parse_model(&l, ops, out, err);
     }
-    td_free(l.bytes);
-    if (rc == TD_OK) {
-        rc = td_graph_resolve(l.m->graph, l.m->lib, ops, err);
-    }
-    if (rc) {
-        td_saved_model_free(l.m);
-        return rc;
-    }
-    *out = l.m;
-    return TD_OK;
+    td_free(file);
+    return rc;
 }
 
 void td_saved_model_free(struct td_saved_model *m)

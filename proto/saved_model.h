@@ -53,6 +53,10 @@ struct td_saved_model {
  * Returns new; free with td_saved_model_free unless the arena was taken (td_model_new). */
 TD_MUST enum td_code td_saved_model_read(const char *dir, const char *tags, const struct td_op_table *ops,
                                          struct td_saved_model **out, struct td_err *err);
+/* The same from the bytes of a serialized SavedModel, borrowed for the call; dir is for error texts. */
+TD_MUST enum td_code td_saved_model_parse(const char *dir, const void *bytes, size_t n, const char *tags,
+                                          const struct td_op_table *ops, struct td_saved_model **out,
+                                          struct td_err *err);
 void td_saved_model_free(struct td_saved_model *m);
 
 #endif
