@@ -160,6 +160,8 @@ static enum td_code concat_shapes(struct td_infer *c, const struct parts *p, str
     if (rank < 0) {
         return TD_OK;
     }
+    TD_FAIL_IF(rank == 0, err, INVALID_ARGUMENT, "%s: ConcatOp : Can't concatenate scalars (use tf.stack instead)",
+               TD_NODE_STR(c->node));
     if (!p->known) {
         c->out[0] = td_shape_of_rank(rank);
         return TD_OK;
@@ -237,10 +239,9 @@ static enum td_code parallel_concat_run(struct td_call *c, struct td_err *err)
 
 static enum td_code concat_offset_infer(struct td_infer *c, struct td_err *err)
 {
-    bool known;
-    int64_t axis = 0;
+    TD_FAIL_IF(c->in[0].rank > 0, err, INVALID_ARGUMENT, "%s: Concat dim tensor should be a scalar integer, but got shape %s",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
     TD_FAIL_IF(c->n_in < 2, err, INVALID_ARGUMENT, "%s: no shape given", TD_NODE_STR(c->node));
-    TD_TRY(td_infer_int_value(c, 0, &known, &axis, err));
     for (int i = 1; i < c->n_in; i++) {
         TD_TRY(td_infer_rank(c, i, 1, err));
         c->out[i - 1] = c->in[i];
@@ -248,9 +249,6 @@ static enum td_code concat_offset_infer(struct td_infer *c, struct td_err *err)
         TD_FAIL_IF(a >= 0 && b >= 0 && a != b, err, INVALID_ARGUMENT,
                    "%s: input %d should contain %lld elem(s), but has %lld", TD_NODE_STR(c->node), i - 1,
                    (long long)a, (long long)b);
-        TD_FAIL_IF(known && a >= 0 && (axis < -a || axis >= a), err, INVALID_ARGUMENT,
-                   "%s: Concat dim is out of range: %lld vs. %lld", TD_NODE_STR(c->node), (long long)axis,
-                   (long long)a);
     }
     return TD_OK;
 }
@@ -274,6 +272,8 @@ static enum td_code concat_offset_run(struct td_call *c, struct td_err *err)
 {
     const int64_t rank = td_tensor_count(c->in[1]);
     int64_t axis = td_tensor_int(c->in[0], 0), at = 0;
+    TD_FAIL_IF(axis < -rank || axis >= rank, err, INVALID_ARGUMENT, "%s: Concat dim is out of range: %lld vs. %lld",
+               TD_NODE_STR(c->node), (long long)axis, (long long)rank);
     axis += axis < 0 ? rank : 0;
     TD_TRY(check_offsets(c, rank, axis, err));
     for (int i = 0; i < c->n_out; i++) {
@@ -317,6 +317,8 @@ static enum td_code split_infer(struct td_infer *c, struct td_err *err)
 {
     int axis;
     TD_FAIL_IF(c->n_out == 0, err, INVALID_ARGUMENT, "%s: Number of splits should be > 0", TD_NODE_STR(c->node));
+    TD_FAIL_IF(c->in[0].rank > 0, err, INVALID_ARGUMENT, "%s: split_dim must be a scalar but has rank %d",
+               TD_NODE_STR(c->node), c->in[0].rank);
     TD_TRY(split_axis(c, 0, 1, &axis, err));
     struct td_shape part = c->in[1].rank < 0 ? td_shape_unknown() : td_shape_of_rank(c->in[1].rank);
     if (axis >= 0) {

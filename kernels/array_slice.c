@@ -14,23 +14,29 @@
 
 /* ------------------------------------------------------------------ Slice */
 
+/* Begin and size of one axis against its dim; -1 of any is not known. */
+static enum td_code check_slice(const struct td_node *node, int axis, int64_t in, int64_t begin, int64_t size,
+                                struct td_err *err)
+{
+    TD_FAIL_IF(begin < 0 || (in >= 0 && begin > in), err, INVALID_ARGUMENT,
+               "%s: Expected begin[%d] in [0, %lld], but got %lld", TD_NODE_STR(node), axis, (long long)in,
+               (long long)begin);
+    TD_FAIL_IF(size < -1 || (in >= 0 && size > in - begin), err, INVALID_ARGUMENT,
+               "%s: Expected size[%d] in [0, %lld], but got %lld", TD_NODE_STR(node), axis, (long long)(in - begin),
+               (long long)size);
+    return TD_OK;
+}
+
 static enum td_code slice_dim(const struct td_infer *c, int axis, int64_t *dim, struct td_err *err)
 {
     const int64_t in = c->in[0].dim[axis];
+    const int64_t size = c->value[2] != NULL ? td_tensor_int(c->value[2], axis) : -1;
+    *dim = size >= 0 ? size : -1;
     if (c->value[1] == NULL || c->value[2] == NULL) {
-        *dim = -1;
-        if (c->value[2] != NULL && td_tensor_int(c->value[2], axis) >= 0) {
-            *dim = td_tensor_int(c->value[2], axis);
-        }
         return TD_OK;
     }
-    const int64_t begin = td_tensor_int(c->value[1], axis), size = td_tensor_int(c->value[2], axis);
-    TD_FAIL_IF(begin < 0 || (in >= 0 && begin > in), err, INVALID_ARGUMENT,
-               "%s: Expected begin[%d] in [0, %lld], but got %lld", TD_NODE_STR(c->node), axis, (long long)in,
-               (long long)begin);
-    TD_FAIL_IF(size < -1 || (in >= 0 && size > in - begin), err, INVALID_ARGUMENT,
-               "%s: Expected size[%d] in [0, %lld], but got %lld", TD_NODE_STR(c->node), axis,
-               (long long)(in - begin), (long long)size);
+    const int64_t begin = td_tensor_int(c->value[1], axis);
+    TD_TRY(check_slice(c->node, axis, in, begin, size, err));
     *dim = size >= 0 ? size : in >= 0 ? in - begin : -1;
     return TD_OK;
 }
@@ -67,6 +73,8 @@ static enum td_code slice_run(struct td_call *c, struct td_err *err)
     td_strided_row_major(&y->shape, to);
     struct td_strided w = {0};
     for (int a = 0; a < x->shape.rank; a++) {
+        /* The shape may have followed from a constant size alone: begin is looked at here. */
+        TD_TRY(check_slice(c->node, a, x->shape.dim[a], td_tensor_int(begin, a), td_tensor_int(c->in[2], a), err));
         td_strided_push(&w, y->shape.dim[a], to[a], from[a]);
         offset += td_tensor_int(begin, a) * from[a];
     }
@@ -127,16 +135,21 @@ static enum td_code strided_slice_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+static enum td_code check_dy(const struct td_node *node, const struct td_slice_spec *s, const struct td_shape *dy,
+                             struct td_err *err)
+{
+    TD_FAIL_IF(!td_shape_compatible(&s->shape, dy), err, INVALID_ARGUMENT, "%s: shape of dy was %s instead of %s",
+               TD_NODE_STR(node), TD_SHAPE_STR(dy), TD_SHAPE_STR(&s->shape));
+    return TD_OK;
+}
+
 static enum td_code strided_slice_grad_infer(struct td_infer *c, struct td_err *err)
 {
     TD_TRY(td_infer_shape_value(c, 0, false, &c->out[0], err));
     bool known;
     struct td_slice_spec s;
     TD_TRY(infer_spec(c, &c->out[0], 1, &known, &s, err));
-    TD_FAIL_IF(known && !td_shape_compatible(&s.shape, &c->in[4]), err, INVALID_ARGUMENT,
-               "%s: shape of dy was %s instead of %s", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[4]),
-               TD_SHAPE_STR(&s.shape));
-    return TD_OK;
+    return known ? check_dy(c->node, &s, &c->in[4], err) : TD_OK;
 }
 
 static enum td_code strided_slice_grad_run(struct td_call *c, struct td_err *err)
@@ -145,6 +158,7 @@ static enum td_code strided_slice_grad_run(struct td_call *c, struct td_err *err
     struct td_slice_spec s;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     TD_TRY(call_spec(c, &y->shape, 1, &s, err));
+    TD_TRY(check_dy(c->node, &s, &c->in[4]->shape, err));
     td_strided_zero(y->dtype, y->data, td_tensor_count(y));
     td_slice_spec_put(&s, c->in[4], y);
     return TD_OK;
@@ -167,6 +181,7 @@ static enum td_code strided_update_run(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     struct td_slice_spec s;
     TD_TRY(call_spec(c, &x->shape, 1, &s, err));
+    TD_TRY(td_slice_spec_assignable(c->node, &s, &c->in[4]->shape, err));
     TD_TRY(td_out(c, 0, NULL, &y, err));
     if (td_tensor_count(y) > 0) {
         td_elems_copy(x->dtype, y->data, x->data, td_tensor_count(x));

@@ -26,30 +26,14 @@ static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ------------------------------------------------------------------ MatrixBandPart */
 
-static enum td_code band_limit(const struct td_infer *c, int i, const char *name, int axis_from_end,
-                               struct td_err *err)
-{
-    bool known;
-    int64_t v;
-    TD_FAIL_IF(c->in[i].rank > 0, err, INVALID_ARGUMENT, "%s: %s must be scalar, got shape %s", TD_NODE_STR(c->node),
-               name, TD_SHAPE_STR(&c->in[i]));
-    TD_TRY(td_infer_int_value(c, i, &known, &v, err));
-    if (!known || c->in[0].rank < 2) {
-        return TD_OK;
-    }
-    const int64_t size = c->in[0].dim[c->in[0].rank - axis_from_end];
-    TD_FAIL_IF(size >= 0 && v > size, err, INVALID_ARGUMENT,
-               "%s: %s must be negative or less or equal to number of %s (%lld) got: %lld", TD_NODE_STR(c->node), name,
-               axis_from_end == 2 ? "rows" : "columns", (long long)size, (long long)v);
-    return TD_OK;
-}
-
 static enum td_code band_part_infer(struct td_infer *c, struct td_err *err)
 {
     TD_FAIL_IF(c->in[0].rank == 0 || c->in[0].rank == 1, err, INVALID_ARGUMENT,
                "%s: input must be at least 2-dim, received shape: %s", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
-    TD_TRY(band_limit(c, 1, "num_lower", 2, err));
-    TD_TRY(band_limit(c, 2, "num_upper", 1, err));
+    for (int i = 1; i <= 2; i++) {
+        TD_FAIL_IF(c->in[i].rank > 0, err, INVALID_ARGUMENT, "%s: %s must be scalar, got shape %s",
+                   TD_NODE_STR(c->node), i == 1 ? "num_lower" : "num_upper", TD_SHAPE_STR(&c->in[i]));
+    }
     return td_infer_same(c, err);
 }
 
@@ -58,12 +42,18 @@ static enum td_code band_part_run(struct td_call *c, struct td_err *err)
     const struct td_tensor *x = c->in[0];
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
+    const int64_t rows = x->shape.dim[x->shape.rank - 2], cols = x->shape.dim[x->shape.rank - 1];
+    const int64_t lower = td_tensor_int(c->in[1], 0), upper = td_tensor_int(c->in[2], 0);
+    TD_FAIL_IF(lower > rows, err, INVALID_ARGUMENT,
+               "%s: num_lower must be negative or less or equal to number of rows (%lld) got: %lld",
+               TD_NODE_STR(c->node), (long long)rows, (long long)lower);
+    TD_FAIL_IF(upper > cols, err, INVALID_ARGUMENT,
+               "%s: num_upper must be negative or less or equal to number of columns (%lld) got: %lld",
+               TD_NODE_STR(c->node), (long long)cols, (long long)upper);
     const int64_t count = td_tensor_count(y);
     if (count == 0) {
         return TD_OK;
     }
-    const int64_t rows = x->shape.dim[x->shape.rank - 2], cols = x->shape.dim[x->shape.rank - 1];
-    const int64_t lower = td_tensor_int(c->in[1], 0), upper = td_tensor_int(c->in[2], 0);
     td_strided_zero(y->dtype, y->data, count);
     for (int64_t row = 0; row < count / cols; row++) {
         const int64_t i = row % rows;
@@ -228,6 +218,18 @@ static enum td_code diag_part_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+static enum td_code check_diagonal(const struct td_node *node, const struct td_shape *matrix, const struct range *r,
+                                   const struct td_shape *diagonal, struct td_err *err)
+{
+    const struct td_shape want = packed_shape(matrix, r);
+    TD_FAIL_IF(!td_shape_compatible(&want, diagonal), err, INVALID_ARGUMENT,
+               "%s: Either first dimensions of diagonal don't match input.shape[:-2], or diagonal.shape[:-1] is not "
+               "equal to the longests diagonal in range [lower_diag_index:upper_diag_index].\nInput shape: %s\n"
+               "Diagonal shape: %s\nExpected diagonal shape: %s",
+               TD_NODE_STR(node), TD_SHAPE_STR(matrix), TD_SHAPE_STR(diagonal), TD_SHAPE_STR(&want));
+    return TD_OK;
+}
+
 static enum td_code set_diag_infer(struct td_infer *c, struct td_err *err)
 {
     bool known;
@@ -238,12 +240,7 @@ static enum td_code set_diag_infer(struct td_infer *c, struct td_err *err)
     if (known && matrix_known(&c->in[0])) {
         struct range r;
         TD_TRY(range_of_matrix(c->node, &c->in[0], k, &r, err));
-        const struct td_shape want = packed_shape(&c->in[0], &r);
-        TD_FAIL_IF(!td_shape_compatible(&want, &c->in[1]), err, INVALID_ARGUMENT,
-                   "%s: Either first dimensions of diagonal don't match input.shape[:-2], or diagonal.shape[:-1] is "
-                   "not equal to the longests diagonal in range [lower_diag_index:upper_diag_index].\nInput shape: "
-                   "%s\nDiagonal shape: %s\nExpected diagonal shape: %s",
-                   TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]), TD_SHAPE_STR(&want));
+        TD_TRY(check_diagonal(c->node, &c->in[0], &r, &c->in[1], err));
     }
     return td_infer_same(c, err);
 }
@@ -254,6 +251,7 @@ static enum td_code set_diag_run(struct td_call *c, struct td_err *err)
     struct range r;
     struct td_tensor *y;
     TD_TRY(range_of_matrix(c->node, &x->shape, c->n_in > 2 ? c->in[2] : NULL, &r, err));
+    TD_TRY(check_diagonal(c->node, &x->shape, &r, &c->in[1]->shape, err));
     TD_TRY(td_out(c, 0, NULL, &y, err));
     if (td_tensor_count(y) > 0) {
         td_elems_copy(y->dtype, y->data, x->data, td_tensor_count(y));
