@@ -1,9 +1,10 @@
 /* kernels/optional.c - Optional: a variant that holds some tensors, or none.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/ops.h"
+#include "kernels/optional.h"
 
 #include "core/mem.h"
+#include "kernels/ops.h"
 #include "kernels/tensor_list.h"
 
 struct optional {
@@ -41,6 +42,25 @@ static enum td_code optional_new(int n, bool has_value, struct optional **out, s
     }
     p->n = n;
     *out = p;
+    return TD_OK;
+}
+
+enum td_code td_optional_make(struct td_tensor *items, int n, struct td_obj **out, struct td_err *err)
+{
+    struct optional *p;
+    TD_TRY(optional_new(items ? n : 0, items != NULL, &p, err));
+    for (int i = 0; i < p->n; i++) {
+        int depth = 1;
+        enum td_code rc = td_tensor_list_nest(&items[i], &depth, err);
+        if (rc) {
+            td_obj_unref(&p->nest.obj);
+            return rc;
+        }
+        p->nest.depth = depth > p->nest.depth ? depth : p->nest.depth;
+        p->items[i] = items[i];
+        memset(&items[i], 0, sizeof items[i]);
+    }
+    *out = &p->nest.obj;
     return TD_OK;
 }
 

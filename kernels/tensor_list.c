@@ -24,7 +24,8 @@ enum td_code td_tensor_list_nest(const struct td_tensor *t, int *depth, struct t
     int64_t n = t->dtype == TD_VARIANT ? td_tensor_count(t) : 0;
     for (int64_t i = 0; i < n; i++) {
         struct td_obj *o = td_tensor_obj(t, i);
-        if (o && (o->type == &td_tensor_list_type || o->type == &td_optional_type)) {
+        if (o && (o->type == &td_tensor_list_type || o->type == &td_optional_type ||
+                  o->type == &td_dataset_type)) {
             int d = ((struct td_nest *)o)->depth;
             deepest = d > deepest ? d : deepest;
         }

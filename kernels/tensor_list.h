@@ -30,6 +30,7 @@ struct td_tensor_list {
 };
 extern const struct td_obj_type td_tensor_list_type;
 extern const struct td_obj_type td_optional_type;
+extern const struct td_obj_type td_dataset_type;
 
 /* Depth of a container that is to hold t: 1 when t holds none itself. RESOURCE_EXHAUSTED past TD_NEST_LIMIT.
  */

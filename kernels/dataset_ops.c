@@ -1,0 +1,640 @@
+/* kernels/dataset_ops.c - the ops that make datasets, reduce them, and ask about them.
+ *
+ * All makers read their inputs alike: datasets first, then tensors to keep (components, initial state,
+ * captured arguments), then scalars. What only tunes the speed of an input pipeline (prefetching, caching,
+ * parallel calls, options) is the input dataset itself.
+ *
+ * Not here: files, snapshots, windows, padded batches, generators from Python.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/dataset.h"
+#include "kernels/ops.h"
+
+#include <sys/random.h>
+
+#include "core/mem.h"
+
+struct kind {
+    int n_from;    /* datasets in; -1: all inputs */
+    bool all_args; /* all other inputs are components to keep */
+    td_dataset_next_fn *next;
+    /* Checks numbers and tensors, sets the cardinality; NULL: nothing to do. */
+    enum td_code (*finish)(const struct td_node *n, struct td_dataset *ds, struct td_err *err);
+};
+
+/* ------------------------------------------------------------------ making */
+
+static enum td_code out_dataset(struct td_call *c, struct td_dataset *takes, struct td_err *err)
+{
+    struct td_tensor *out;
+    enum td_code rc = td_out(c, 0, NULL, &out, err);
+    if (rc) {
+        td_obj_unref(&takes->nest.obj);
+        return rc;
+    }
+    td_tensor_set_obj(out, 0, &takes->nest.obj);
+    return TD_OK;
+}
+
+static int count_outputs(const struct td_node *n)
+{
+    int k = td_attr_len(n, "output_types");
+    return k > 0 ? k : td_attr_len(n, "Toutput_types");
+}
+
+static enum td_code keep_from(struct td_call *c, struct td_dataset *ds, struct td_err *err)
+{
+    for (int i = 0; i < ds->n_from; i++) {
+        struct td_dataset *from;
+        TD_TRY(td_dataset_in(c, i, &from, err));
+        TD_FAIL_IF(from->nest.depth >= TD_NEST_LIMIT, err, RESOURCE_EXHAUSTED,
+                   "%s: a dataset built of more than %d others, one on the other", TD_NODE_STR(c->node),
+                   TD_NEST_LIMIT);
+        ds->nest.depth = from->nest.depth >= ds->nest.depth ? from->nest.depth + 1 : ds->nest.depth;
+        ds->from[i] = from;
+        td_obj_ref(&from->nest.obj);
+    }
+    return TD_OK;
+}
+
+static enum td_code keep_args(struct td_call *c, struct td_dataset *ds, struct td_err *err)
+{
+    for (int i = 0; i < ds->n_args; i++) {
+        int depth = 1;
+        TD_TRY(td_tensor_list_nest(c->in[ds->n_from + i], &depth, err));
+        ds->nest.depth = depth > ds->nest.depth ? depth : ds->nest.depth;
+        TD_TRY(td_keep(c, ds->n_from + i, &ds->arg[i], err));
+    }
+    return TD_OK;
+}
+
+static enum td_code read_numbers(struct td_call *c, struct td_dataset *ds, struct td_err *err)
+{
+    int first = ds->n_from + ds->n_args;
+    for (int i = first; i < c->n_in && i - first < 4; i++) {
+        const struct td_tensor *t = c->in[i];
+        if (t->dtype != TD_INT64 && t->dtype != TD_INT32 && t->dtype != TD_BOOL) {
+            continue;
+        }
+        TD_FAIL_IF(td_tensor_count(t) != 1, err, INVALID_ARGUMENT,
+                   "%s: input %d must be a scalar, but has shape %s", TD_NODE_STR(c->node), i,
+                   TD_SHAPE_STR(&t->shape));
+        ds->number[i - first] = t->dtype == TD_BOOL ? TD_DATA(t, td_bool)[0] : td_tensor_int(t, 0);
+    }
+    return TD_OK;
+}
+
+static enum td_code set_function(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    const struct td_func_ref *f = td_attr_func(n, "f", 0);
+    f = f ? f : td_attr_func(n, "predicate", 0);
+    if (!f) {
+        return TD_OK;
+    }
+    ds->function = td_strdup(f->name);
+    return ds->function ? TD_OK : td_no_memory(err, strlen(f->name), "function name");
+}
+
+static enum td_code make(struct td_call *c, const struct kind *k, struct td_err *err)
+{
+    const struct td_node *n = c->node;
+    struct td_dataset *ds;
+    int n_from = k->n_from < 0 ? c->n_in : k->n_from;
+    int n_state = td_attr_len(n, "Tstate"), n_args = n_state + td_attr_len(n, "Targuments");
+    n_args = k->all_args ? c->n_in - n_from : n_args;
+    TD_TRY(td_dataset_new(k->next, count_outputs(n), n_from, n_args, &ds, err));
+    ds->n_state = n_state;
+    enum td_code rc = keep_from(c, ds, err);
+    rc = rc ? rc : keep_args(c, ds, err);
+    rc = rc ? rc : read_numbers(c, ds, err);
+    rc = rc ? rc : set_function(n, ds, err);
+    rc = rc || !k->finish ? rc : k->finish(n, ds, err);
+    if (rc) {
+        td_obj_unref(&ds->nest.obj);
+        return rc;
+    }
+    return out_dataset(c, ds, err);
+}
+
+/* ------------------------------------------------------------------ checks of each kind */
+
+static enum td_code same_width(const struct td_node *n, const struct td_dataset *ds, struct td_err *err)
+{
+    for (int i = 0; i < ds->n_from; i++) {
+        TD_FAIL_IF(ds->from[i]->n_out != ds->n_out, err, INVALID_ARGUMENT,
+                   "%s: input %d has %d components, output_types has %d", TD_NODE_STR(n), i,
+                   ds->from[i]->n_out, ds->n_out);
+    }
+    return TD_OK;
+}
+
+static enum td_code finish_once(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    (void)n;
+    (void)err;
+    ds->n_out = ds->n_args;
+    ds->cardinality = 1;
+    return TD_OK;
+}
+
+static enum td_code finish_slice(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    ds->n_out = ds->n_args;
+    for (int k = 0; k < ds->n_args; k++) {
+        const struct td_shape *s = &ds->arg[k].shape;
+        TD_FAIL_IF(s->rank < 1, err, INVALID_ARGUMENT, "%s: All components must be at least 1-dimensional",
+                   TD_NODE_STR(n));
+        TD_FAIL_IF(s->dim[0] != ds->arg[0].shape.dim[0], err, INVALID_ARGUMENT,
+                   "%s: All components must have the same size in the 0th dimension: %s, %s", TD_NODE_STR(n),
+                   TD_SHAPE_STR(&ds->arg[0].shape), TD_SHAPE_STR(s));
+        ds->cardinality = s->dim[0];
+    }
+    return TD_OK;
+}
+
+static enum td_code finish_range(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    int64_t start = ds->number[0], stop = ds->number[1], step = ds->number[2];
+    TD_FAIL_IF(step == 0, err, INVALID_ARGUMENT, "%s: step must be a non-zero integer.", TD_NODE_STR(n));
+    TD_FAIL_IF(ds->n_out != 1 || td_attr_types(n, "output_types", &(int){0})[0] != TD_INT64, err,
+               UNIMPLEMENTED, "%s: output_types, want one int64", TD_NODE_STR(n));
+    bool up = step > 0;
+    uint64_t span = up ? (uint64_t)stop - (uint64_t)start : (uint64_t)start - (uint64_t)stop;
+    uint64_t by = up ? (uint64_t)step : 0 - (uint64_t)step;
+    bool empty = up ? stop <= start : stop >= start;
+    uint64_t count = empty ? 0 : (span - 1) / by + 1;
+    ds->cardinality = count > INT64_MAX ? INT64_MAX : (int64_t)count;
+    return TD_OK;
+}
+
+static enum td_code finish_map(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    TD_FAIL_IF(!ds->function, err, INVALID_ARGUMENT, "%s: no function", TD_NODE_STR(n));
+    ds->cardinality = ds->from[0]->cardinality;
+    return TD_OK;
+}
+
+static enum td_code finish_filter(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    TD_FAIL_IF(!ds->function, err, INVALID_ARGUMENT, "%s: no function", TD_NODE_STR(n));
+    return same_width(n, ds, err);
+}
+
+static enum td_code finish_flat_map(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    TD_FAIL_IF(!ds->function, err, INVALID_ARGUMENT, "%s: no function", TD_NODE_STR(n));
+    return TD_OK;
+}
+
+static enum td_code finish_interleave(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    TD_FAIL_IF(!ds->function, err, INVALID_ARGUMENT, "%s: no function", TD_NODE_STR(n));
+    ds->number[0] = ds->number[0] == -1 ? 10 : ds->number[0]; /* AUTOTUNE */
+    TD_FAIL_IF(ds->number[0] <= 0 || ds->number[0] > 4096, err, INVALID_ARGUMENT,
+               "%s: cycle_length must be > 0 and at most 4096, is %lld", TD_NODE_STR(n),
+               (long long)ds->number[0]);
+    TD_FAIL_IF(ds->number[1] <= 0, err, INVALID_ARGUMENT, "%s: block_length must be > 0, is %lld",
+               TD_NODE_STR(n), (long long)ds->number[1]);
+    return TD_OK;
+}
+
+static enum td_code finish_batch(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    int64_t all = ds->from[0]->cardinality, size = ds->number[0];
+    TD_FAIL_IF(size <= 0, err, INVALID_ARGUMENT, "%s: Batch size must be greater than zero.", TD_NODE_STR(n));
+    if (td_attr_len(n, "output_types") > 0 && strcmp(n->op_name, "ParallelBatchDataset") == 0) {
+        ds->number[1] = ds->number[2]; /* behind num_parallel_calls */
+    }
+    ds->cardinality = all < 0 ? all : all / size + (all % size != 0 && !ds->number[1]);
+    return same_width(n, ds, err);
+}
+
+static enum td_code finish_unbatch(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    TD_FAIL_IF(ds->n_out == 0, err, INVALID_ARGUMENT, "%s: no components, want at least one", TD_NODE_STR(n));
+    return same_width(n, ds, err);
+}
+
+static enum td_code finish_take(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    int64_t all = ds->from[0]->cardinality, count = ds->number[0];
+    ds->cardinality = all;
+    if (count >= 0 && (all > count || all == TD_DATASET_INFINITE)) {
+        ds->cardinality = count;
+    }
+    return same_width(n, ds, err);
+}
+
+static enum td_code finish_skip(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    int64_t all = ds->from[0]->cardinality, count = ds->number[0];
+    ds->cardinality = all;
+    if (count < 0 || all >= 0) {
+        ds->cardinality = count < 0 || all < count ? 0 : all - count;
+    }
+    return same_width(n, ds, err);
+}
+
+static enum td_code finish_repeat(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    int64_t all = ds->from[0]->cardinality, count = ds->number[0];
+    if (count < 0) {
+        ds->cardinality = all == 0 ? 0 : TD_DATASET_INFINITE;
+    } else if (count == 0 || all < 0) {
+        ds->cardinality = count == 0 ? 0 : all;
+    } else if (!td_i64_mul(all, count, &ds->cardinality)) {
+        ds->cardinality = TD_DATASET_UNKNOWN;
+    }
+    return same_width(n, ds, err);
+}
+
+static enum td_code finish_shard(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    int64_t all = ds->from[0]->cardinality, shards = ds->number[0], index = ds->number[1];
+    TD_FAIL_IF(shards <= 0 || index < 0 || index >= shards, err, INVALID_ARGUMENT,
+               "%s: Index must be between 0 and %lld (currently index = %lld).", TD_NODE_STR(n),
+               (long long)shards - 1, (long long)index);
+    ds->cardinality = all < 0 ? all : all / shards + (index < all % shards);
+    return same_width(n, ds, err);
+}
+
+static enum td_code finish_concatenate(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    int64_t a = ds->from[0]->cardinality, b = ds->from[1]->cardinality;
+    if (a == TD_DATASET_INFINITE || b == TD_DATASET_INFINITE) {
+        ds->cardinality = TD_DATASET_INFINITE;
+    } else if (a < 0 || b < 0 || !td_i64_add(a, b, &ds->cardinality)) {
+        ds->cardinality = TD_DATASET_UNKNOWN;
+    }
+    return same_width(n, ds, err);
+}
+
+static enum td_code finish_zip(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    int width = 0;
+    ds->cardinality = TD_DATASET_INFINITE;
+    for (int i = 0; i < ds->n_from; i++) {
+        int64_t k = ds->from[i]->cardinality;
+        width += ds->from[i]->n_out;
+        if (k == TD_DATASET_UNKNOWN || ds->cardinality == TD_DATASET_UNKNOWN) {
+            ds->cardinality = TD_DATASET_UNKNOWN;
+        } else if (k != TD_DATASET_INFINITE && (ds->cardinality < 0 || k < ds->cardinality)) {
+            ds->cardinality = k;
+        }
+    }
+    TD_FAIL_IF(width != ds->n_out, err, INVALID_ARGUMENT,
+               "%s: inputs have %d components, output_types has %d", TD_NODE_STR(n), width, ds->n_out);
+    return TD_OK;
+}
+
+static enum td_code finish_shuffle(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+{
+    TD_FAIL_IF(ds->number[0] == 0 || ds->number[0] < -1, err, INVALID_ARGUMENT,
+               "%s: buffer_size must be greater than zero or UNKNOWN_CARDINALITY", TD_NODE_STR(n));
+    ds->number[0] = ds->number[0] < 0 ? INT64_MAX : ds->number[0];
+    ds->seed[0] = (uint64_t)ds->number[1];
+    ds->seed[1] = (uint64_t)ds->number[2];
+    if (ds->seed[0] == 0 && ds->seed[1] == 0) {
+        TD_FAIL_IF(getrandom(ds->seed, sizeof ds->seed, 0) != sizeof ds->seed, err, INTERNAL,
+                   "%s: the system gives no random seed", TD_NODE_STR(n));
+    }
+    ds->cardinality = ds->from[0]->cardinality;
+    return same_width(n, ds, err);
+}
+
+#define MAKER(name, n_from, all_args, next, finish)                                                          \
+    static enum td_code name##_run(struct td_call *c, struct td_err *err)                                    \
+    {                                                                                                        \
+        static const struct kind k = {n_from, all_args, next, finish};                                       \
+        return make(c, &k, err);                                                                             \
+    }
+MAKER(once, 0, true, td_dataset_next_once, finish_once)
+MAKER(slice, 0, true, td_dataset_next_slice, finish_slice)
+MAKER(range, 0, false, td_dataset_next_range, finish_range)
+MAKER(map, 1, false, td_dataset_next_map, finish_map)
+MAKER(filter, 1, false, td_dataset_next_filter, finish_filter)
+MAKER(take_while, 1, false, td_dataset_next_take_while, finish_filter)
+MAKER(scan, 1, false, td_dataset_next_scan, finish_map)
+MAKER(flat_map, 1, false, td_dataset_next_flat_map, finish_flat_map)
+MAKER(interleave, 1, false, td_dataset_next_interleave, finish_interleave)
+MAKER(batch, 1, false, td_dataset_next_batch, finish_batch)
+MAKER(unbatch, 1, false, td_dataset_next_unbatch, finish_unbatch)
+MAKER(take, 1, false, td_dataset_next_take, finish_take)
+MAKER(skip, 1, false, td_dataset_next_skip, finish_skip)
+MAKER(repeat, 1, false, td_dataset_next_repeat, finish_repeat)
+MAKER(shard, 1, false, td_dataset_next_shard, finish_shard)
+MAKER(shuffle, 1, false, td_dataset_next_shuffle, finish_shuffle)
+MAKER(concatenate, 2, false, td_dataset_next_concatenate, finish_concatenate)
+MAKER(zip, -1, false, td_dataset_next_zip, finish_zip)
+
+static enum td_code same_run(struct td_call *c, struct td_err *err)
+{
+    struct td_dataset *ds;
+    TD_TRY(td_dataset_in(c, 0, &ds, err));
+    td_obj_ref(&ds->nest.obj);
+    return out_dataset(c, ds, err);
+}
+
+/* ------------------------------------------------------------------ using up a dataset */
+
+/* state = f(state, element, captured arguments) for every element; the state is the caller's throughout. */
+static enum td_code reduce(struct td_call *c, struct td_dataset_iter *it, struct td_tensor *state,
+                           int n_state, const struct td_tensor *captured, int n_captured,
+                           struct td_tensor *work, struct td_err *err)
+{
+    const char *function = td_attr_func(c->node, "f", 0)->name;
+    int width = it->ds->n_out;
+    struct td_tensor *element = work, *result = work + width;
+    for (;;) {
+        bool end = false;
+        TD_TRY(td_dataset_next(c, it, element, &end, err));
+        if (end) {
+            return TD_OK;
+        }
+        const struct td_tensor *const parts[3] = {state, element, captured};
+        enum td_code rc = td_dataset_call(c, function, parts, (const int[3]){n_state, width, n_captured},
+                                          result, n_state, err);
+        td_dataset_clear(element, width);
+        if (rc) {
+            return rc;
+        }
+        td_dataset_clear(state, n_state);
+        memcpy(state, result, (size_t)n_state * sizeof *state);
+        memset(result, 0, (size_t)n_state * sizeof *state);
+    }
+}
+
+static enum td_code keep_inputs(struct td_call *c, int first, struct td_tensor *t, int n, struct td_err *err)
+{
+    for (int i = 0; i < n; i++) {
+        TD_TRY(td_keep(c, first + i, &t[i], err));
+    }
+    return TD_OK;
+}
+
+static enum td_code out_state(struct td_call *c, struct td_tensor *state, int n, struct td_err *err)
+{
+    TD_FAIL_IF(n != c->n_out, err, INVALID_ARGUMENT, "%s: %d state tensors for %d outputs",
+               TD_NODE_STR(c->node), n, c->n_out);
+    for (int i = 0; i < n; i++) {
+        TD_FAIL_IF(state[i].dtype != c->node->out_type[i], err, INVALID_ARGUMENT,
+                   "%s: component %d is %s, output_types says %s", TD_NODE_STR(c->node), i,
+                   td_dtype_name(state[i].dtype), td_dtype_name(c->node->out_type[i]));
+    }
+    for (int i = 0; i < n; i++) {
+        td_out_move(c, i, &state[i]);
+    }
+    return TD_OK;
+}
+
+static enum td_code reduce_run(struct td_call *c, struct td_err *err)
+{
+    struct td_dataset *ds;
+    struct td_dataset_iter *it = NULL;
+    int n_state = td_attr_len(c->node, "Tstate"), n_captured = td_attr_len(c->node, "Targuments");
+    TD_FAIL_IF(!td_attr_func(c->node, "f", 0), err, INVALID_ARGUMENT, "%s: no function",
+               TD_NODE_STR(c->node));
+    TD_TRY(td_dataset_in(c, 0, &ds, err));
+    int n = 2 * n_state + n_captured + ds->n_out;
+    struct td_tensor *all = td_calloc((size_t)n + 1, sizeof *all);
+    if (!all) {
+        return td_no_memory(err, (size_t)n * sizeof *all, "reduction state");
+    }
+    struct td_tensor *captured = all + n_state;
+    enum td_code rc = keep_inputs(c, 1, all, n_state + n_captured, err);
+    rc = rc ? rc : td_dataset_iter_new(ds, &it, err);
+    rc = rc ? rc : reduce(c, it, all, n_state, captured, n_captured, captured + n_captured, err);
+    rc = rc ? rc : out_state(c, all, n_state, err);
+    td_dataset_iter_free(it);
+    td_dataset_clear(all, n);
+    td_free(all);
+    return rc;
+}
+
+/* The only element of `it` into out[0 .. width), with room for another behind. */
+static enum td_code only_element(struct td_call *c, struct td_dataset_iter *it, struct td_tensor *out,
+                                 struct td_err *err)
+{
+    bool end = false;
+    TD_TRY(td_dataset_next(c, it, out, &end, err));
+    TD_FAIL_IF(end, err, INVALID_ARGUMENT, "%s: Dataset was empty.", TD_NODE_STR(c->node));
+    TD_TRY(td_dataset_next(c, it, out + it->ds->n_out, &end, err));
+    TD_FAIL_IF(!end, err, INVALID_ARGUMENT, "%s: Dataset had more than one element.", TD_NODE_STR(c->node));
+    return out_state(c, out, it->ds->n_out, err);
+}
+
+static enum td_code single_run(struct td_call *c, struct td_err *err)
+{
+    struct td_dataset *ds;
+    struct td_dataset_iter *it = NULL;
+    TD_TRY(td_dataset_in(c, 0, &ds, err));
+    struct td_tensor *element = td_calloc(2 * (size_t)ds->n_out + 1, sizeof *element);
+    if (!element) {
+        return td_no_memory(err, (size_t)ds->n_out * sizeof *element, "dataset element");
+    }
+    enum td_code rc = td_dataset_iter_new(ds, &it, err);
+    rc = rc ? rc : only_element(c, it, element, err);
+    td_dataset_clear(element, 2 * ds->n_out);
+    td_dataset_iter_free(it);
+    td_free(element);
+    return rc;
+}
+
+static enum td_code cardinality_run(struct td_call *c, struct td_err *err)
+{
+    struct td_dataset *ds;
+    struct td_tensor *out;
+    TD_TRY(td_dataset_in(c, 0, &ds, err));
+    TD_TRY(td_out(c, 0, NULL, &out, err));
+    TD_DATA(out, int64_t)[0] = ds->cardinality;
+    return TD_OK;
+}
+
+/* Seed generators and caches have no state of ours: the handle is an empty object. */
+static void dummy_destroy(struct td_obj *o)
+{
+    td_free(o);
+}
+
+static const struct td_obj_type dummy_type = {"DatasetHelper", dummy_destroy};
+
+static enum td_code dummy_run(struct td_call *c, struct td_err *err)
+{
+    for (int i = 0; i < c->n_out; i++) {
+        struct td_tensor *out;
+        TD_TRY(td_out(c, i, NULL, &out, err));
+        struct td_obj *o = td_calloc(1, sizeof *o);
+        if (!o) {
+            return td_no_memory(err, sizeof *o, "dataset helper");
+        }
+        td_obj_init(o, &dummy_type);
+        td_tensor_set_obj(out, 0, o);
+    }
+    return TD_OK;
+}
+
+static enum td_code scalars_infer(struct td_infer *c, struct td_err *err)
+{
+    (void)err;
+    for (int i = 0; i < c->n_out; i++) {
+        c->out[i] = td_shape_scalar();
+    }
+    return TD_OK;
+}
+
+static enum td_code nothing_run(struct td_call *c, struct td_err *err)
+{
+    (void)c;
+    (void)err;
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ the table */
+
+#define T_S "output_types:list(type); output_shapes:list(shape)"
+#define META "; metadata:string=''"
+#define ROW(opname, signature, more, fn)                                                                     \
+    {                                                                                                        \
+        .name = opname, .sig = signature, .flags = TD_OP_KEEPS | TD_OP_NO_FOLD | (more),                     \
+        .infer = scalars_infer, .kernels = TD_KERNEL("dataset.cpu", fn)                                      \
+    }
+#define PURE(opname, signature, fn) ROW(opname, signature, 0, fn)
+#define STATE(opname, signature, fn) ROW(opname, signature, TD_OP_STATEFUL, fn)
+#define RESULT(opname, signature, fn)                                                                        \
+    {                                                                                                        \
+        .name = opname, .sig = signature, .flags = TD_OP_KEEPS | TD_OP_STATEFUL,                             \
+        .kernels = TD_KERNEL("dataset.cpu", fn)                                                              \
+    }
+#define CALLS "(input_dataset:variant, other_arguments:Targuments"
+
+const struct td_op td_ops_dataset_ops[] = {
+    STATE("TensorDataset",
+          "(components:Toutput_types) -> (handle:variant) {Toutput_types:list(type); "
+          "output_shapes:list(shape)" META "}",
+          once_run),
+    STATE("TensorSliceDataset",
+          "(components:Toutput_types) -> (handle:variant) {Toutput_types:list(type); "
+          "output_shapes:list(shape); "
+          "is_files:bool=false" META "; replicate_on_split:bool=false}",
+          slice_run),
+    STATE("RangeDataset",
+          "(start:int64, stop:int64, step:int64) -> (handle:variant) {" T_S META
+          "; replicate_on_split:bool=false}",
+          range_run),
+    PURE("MapDataset",
+         CALLS ") -> (handle:variant) {f:func; Targuments:list(type); " T_S
+               "; use_inter_op_parallelism:bool=true; preserve_cardinality:bool=false; "
+               "force_synchronous:bool=false" META "}",
+         map_run),
+    PURE("ParallelMapDataset",
+         CALLS ", num_parallel_calls:int32) -> (handle:variant) {f:func; Targuments:list(type); " T_S
+               "; use_inter_op_parallelism:bool=true; sloppy:bool=false; preserve_cardinality:bool=false" META
+               "}",
+         map_run),
+    PURE("ParallelMapDatasetV2",
+         CALLS ", num_parallel_calls:int64) -> (handle:variant) {f:func; Targuments:list(type); " T_S
+               "; use_inter_op_parallelism:bool=true; deterministic:string='default'; "
+               "preserve_cardinality:bool=false; "
+               "use_unbounded_threadpool:bool=false" META "}",
+         map_run),
+    PURE("FilterDataset", CALLS ") -> (handle:variant) {predicate:func; Targuments:list(type); " T_S META "}",
+         filter_run),
+    PURE("TakeWhileDataset",
+         CALLS ") -> (handle:variant) {predicate:func; Targuments:list(type); " T_S META "}", take_while_run),
+    PURE("ScanDataset",
+         "(input_dataset:variant, initial_state:Tstate, other_arguments:Targuments) -> (handle:variant) "
+         "{f:func; "
+         "Tstate:list(type); Targuments:list(type); " T_S "; preserve_cardinality:bool=false; "
+         "use_default_device:bool=true" META "}",
+         scan_run),
+    PURE("FlatMapDataset", CALLS ") -> (handle:variant) {f:func; Targuments:list(type); " T_S META "}",
+         flat_map_run),
+    PURE("InterleaveDataset",
+         CALLS ", cycle_length:int64, block_length:int64) -> (handle:variant) {f:func; "
+               "Targuments:list(type); " T_S META "}",
+         interleave_run),
+    PURE("ParallelInterleaveDatasetV4",
+         CALLS ", cycle_length:int64, block_length:int64, buffer_output_elements:int64, "
+               "prefetch_input_elements:int64, "
+               "num_parallel_calls:int64) -> (handle:variant) {f:func; deterministic:string='default'; "
+               "Targuments:list(type); " T_S META "}",
+         interleave_run),
+    PURE("BatchDataset", "(input_dataset:variant, batch_size:int64) -> (handle:variant) {" T_S META "}",
+         batch_run),
+    PURE("BatchDatasetV2",
+         "(input_dataset:variant, batch_size:int64, drop_remainder:bool) -> (handle:variant) "
+         "{parallel_copy:bool=false; " T_S META "}",
+         batch_run),
+    PURE("ParallelBatchDataset",
+         "(input_dataset:variant, batch_size:int64, num_parallel_calls:int64, drop_remainder:bool) -> "
+         "(handle:variant) "
+         "{parallel_copy:bool=false; " T_S "; deterministic:string='default'" META "}",
+         batch_run),
+    PURE("UnbatchDataset", "(input_dataset:variant) -> (handle:variant) {" T_S META "}", unbatch_run),
+    PURE("TakeDataset", "(input_dataset:variant, count:int64) -> (handle:variant) {" T_S META "}", take_run),
+    PURE("SkipDataset", "(input_dataset:variant, count:int64) -> (handle:variant) {" T_S META "}", skip_run),
+    PURE("RepeatDataset", "(input_dataset:variant, count:int64) -> (handle:variant) {" T_S META "}",
+         repeat_run),
+    PURE("ShardDataset",
+         "(input_dataset:variant, num_shards:int64, index:int64) -> (handle:variant) "
+         "{require_non_empty:bool=false; " T_S META "}",
+         shard_run),
+    PURE("ShuffleDataset",
+         "(input_dataset:variant, buffer_size:int64, seed:int64, seed2:int64) -> (handle:variant) "
+         "{reshuffle_each_iteration:bool=true; " T_S META "}",
+         shuffle_run),
+    STATE("ShuffleDatasetV2",
+          "(input_dataset:variant, buffer_size:int64, seed_generator:resource) -> (handle:variant) {" T_S META
+          "}",
+          shuffle_run),
+    STATE("ShuffleDatasetV3",
+          "(input_dataset:variant, buffer_size:int64, seed:int64, seed2:int64, seed_generator:resource) -> "
+          "(handle:variant) {reshuffle_each_iteration:bool=true; " T_S META "}",
+          shuffle_run),
+    PURE("ConcatenateDataset",
+         "(input_dataset:variant, another_dataset:variant) -> (handle:variant) {" T_S META "}",
+         concatenate_run),
+    PURE("ZipDataset", "(input_datasets:N*variant) -> (handle:variant) {" T_S "; N:int" META "}", zip_run),
+    PURE("PrefetchDataset",
+         "(input_dataset:variant, buffer_size:int64) -> (handle:variant) {" T_S
+         "; slack_period:int=0; legacy_autotune:bool=true; buffer_size_min:int=0" META "}",
+         same_run),
+    PURE("CacheDataset", "(input_dataset:variant, filename:string) -> (handle:variant) {" T_S META "}",
+         same_run),
+    STATE("CacheDatasetV2",
+          "(input_dataset:variant, filename:string, cache:resource) -> (handle:variant) {" T_S META "}",
+          same_run),
+    PURE("OptionsDataset",
+         "(input_dataset:variant) -> (handle:variant) {serialized_options:string; " T_S META "}", same_run),
+    PURE("ModelDataset",
+         "(input_dataset:variant) -> (handle:variant) {algorithm:int=0; cpu_budget:int=0; "
+         "ram_budget:int=0; " T_S "}",
+         same_run),
+    PURE("FinalizeDataset",
+         "(input_dataset:variant) -> (handle:variant) {has_captured_ref:bool=false; " T_S "}", same_run),
+    PURE("AssertCardinalityDataset",
+         "(input_dataset:variant, cardinality:int64) -> (handle:variant) {" T_S "}", same_run),
+    PURE("MaxIntraOpParallelismDataset",
+         "(input_dataset:variant, max_intra_op_parallelism:int64) -> (handle:variant) {" T_S "}", same_run),
+    PURE("PrivateThreadPoolDataset",
+         "(input_dataset:variant, num_threads:int64) -> (handle:variant) {" T_S "}", same_run),
+    RESULT("ReduceDataset",
+           "(input_dataset:variant, initial_state:Tstate, other_arguments:Targuments) -> "
+           "(components:output_types) "
+           "{f:func; Tstate:list(type); Targuments:list(type); " T_S
+           "; use_inter_op_parallelism:bool=true" META "}",
+           reduce_run),
+    RESULT("DatasetToSingleElement", "(dataset:variant) -> (components:output_types) {" T_S META "}",
+           single_run),
+    PURE("DatasetCardinality",
+         "(input_dataset:variant) -> (cardinality:int64) {cardinality_options:string=''}", cardinality_run),
+    STATE("DummySeedGenerator", "() -> (handle:resource) {}", dummy_run),
+    STATE("DummyMemoryCache", "() -> (handle:resource) {}", dummy_run),
+    STATE("DummyIterationCounter", "() -> (handle:resource) {}", dummy_run),
+    STATE("AnonymousSeedGenerator",
+          "(seed:int64, seed2:int64, reshuffle:bool) -> (handle:resource, deleter:variant) {}", dummy_run),
+    STATE("AnonymousMemoryCache", "() -> (handle:resource, deleter:variant) {}", dummy_run),
+    STATE("DeleteSeedGenerator", "(handle:resource, deleter:variant) -> () {}", nothing_run),
+    STATE("DeleteMemoryCache", "(handle:resource, deleter:variant) -> () {}", nothing_run),
+    {.name = NULL},
+};

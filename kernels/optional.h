@@ -1,0 +1,13 @@
+/* kernels/optional.h - making optionals outside optional.c.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_OPTIONAL_H
+#define TD_KERNELS_OPTIONAL_H
+
+#include "core/tensor.h"
+
+/* An optional that holds n tensors (taken over, zeroed), or none when items is NULL. Returns new. */
+TD_MUST enum td_code td_optional_make(struct td_tensor *items, int n, struct td_obj **out,
+                                      struct td_err *err);
+
+#endif
