@@ -2,8 +2,8 @@
  *
  *   features [any shape] of T  ->  activations [same shape] of T
  *
- * Elu is expm1(x) below 0; Selu scales both branches; Softplus is log(1 + exp(x)) without overflow. NaN passes
- * through all of them. Sigmoid and Tanh are in math_unary.c, Softmax in softmax.c.
+ * Elu is expm1(x) below 0; Selu scales both branches; Softplus is log(1 + exp(x)) without overflow. NaN
+ * passes through all of them. Sigmoid and Tanh are in math_unary.c, Softmax in softmax.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/elementwise.h"
@@ -11,31 +11,43 @@
 #include "kernels/scalar.h"
 #include "kernels/vecmath.h"
 
-#define SELU_SCALE 1.0507009873554805  /* Klambauer et al., "Self-Normalizing Neural Networks", 2017 */
+#define SELU_SCALE 1.0507009873554805 /* Klambauer et al., "Self-Normalizing Neural Networks", 2017 */
 #define SELU_SLOPE 1.7580993408473768 /* scale * alpha */
 
-TD_INLINE float elu_f(float x) { return x < 0 ? td_fast_expm1_f32(x) : x; }
+TD_INLINE float elu_f(float x)
+{
+    return x < 0 ? td_fast_expm1_f32(x) : x;
+}
 TD_INLINE float selu_f(float x)
 {
     return x < 0 ? (float)SELU_SLOPE * td_fast_expm1_f32(x) : (float)SELU_SCALE * x;
 }
-static double elu_d(double x) { return x < 0 ? expm1(x) : x; }
-static double selu_d(double x) { return x < 0 ? SELU_SLOPE * expm1(x) : SELU_SCALE * x; }
-static double softplus_d(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))) + (x != x ? x : 0); }
+static double elu_d(double x)
+{
+    return x < 0 ? expm1(x) : x;
+}
+static double selu_d(double x)
+{
+    return x < 0 ? SELU_SLOPE * expm1(x) : SELU_SCALE * x;
+}
+static double softplus_d(double x)
+{
+    return (x > 0 ? x : 0) + log1p(exp(-fabs(x))) + (x != x ? x : 0);
+}
 
-#define FLOATS(op, ffn, dfn)                                                                                  \
-    TD_UNARY_LOOP(TD_CLONES, op##_f32, float, float, ffn)                                                     \
-    TD_UNARY_LOOP(, op##_f64, double, double, dfn)                                                            \
-    TD_UNARY_F16(op##_f16, ffn)                                                                               \
+#define FLOATS(op, ffn, dfn)                                                                                 \
+    TD_UNARY_LOOP(TD_CLONES, op##_f32, float, float, ffn)                                                    \
+    TD_UNARY_LOOP(, op##_f64, double, double, dfn)                                                           \
+    TD_UNARY_F16(op##_f16, ffn)                                                                              \
     TD_UNARY_BF16(op##_bf16, ffn)
-#define INT_LOOPS(tag, T, U)                                                                                  \
-    TD_UNARY_LOOP(, relu_##tag, T, T, td_relu_##tag)                                                          \
+#define INT_LOOPS(tag, T, U)                                                                                 \
+    TD_UNARY_LOOP(, relu_##tag, T, T, td_relu_##tag)                                                         \
     TD_UNARY_LOOP(, relu6_##tag, T, T, td_relu6_##tag)
-#define RUN(op, ...)                                                                                          \
-    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                       \
-    {                                                                                                         \
-        static td_unary_fn *const fns[TD_DTYPE_END] = {__VA_ARGS__};                                          \
-        return td_unary_run(c, fns, err);                                                                     \
+#define RUN(op, ...)                                                                                         \
+    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                      \
+    {                                                                                                        \
+        static td_unary_fn *const fns[TD_DTYPE_END] = {__VA_ARGS__};                                         \
+        return td_unary_run(c, fns, err);                                                                    \
     }
 
 TD_INT_TYPES(INT_LOOPS)
@@ -54,13 +66,13 @@ RUN(softsign, TD_ROWS_FLOATS(softsign))
 
 /* ------------------------------------------------------------------ LeakyRelu: a slope of its own a node */
 
-#define LEAKY(tag, T, A, load, store)                                                                         \
-    static void leaky_##tag(const T *x, T *y, int64_t n, A alpha)                                             \
-    {                                                                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            A v = load(x[i]);                                                                                 \
-            y[i] = store(v > 0 ? v : alpha * v);                                                              \
-        }                                                                                                     \
+#define LEAKY(tag, T, A, load, store)                                                                        \
+    static void leaky_##tag(const T *x, T *y, int64_t n, A alpha)                                            \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            A v = load(x[i]);                                                                                \
+            y[i] = store(v > 0 ? v : alpha * v);                                                             \
+        }                                                                                                    \
     }
 LEAKY(f32, float, float, TD_AS_IS, TD_AS_IS)
 LEAKY(f64, double, double, TD_AS_IS, TD_AS_IS)
@@ -92,12 +104,11 @@ static enum td_code leaky_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ the table */
 
-#define ROW(op_name, op, set)                                                                                 \
-    {.name = op_name,                                                                                         \
-     .sig = "(features:T) -> (activations:T) {T:type}",                                                       \
-     .flags = TD_OP_ELEMENTWISE,                                                                              \
-     .infer = td_infer_same,                                                                                  \
-     .kernels = TD_KERNEL("activation.cpu", op##_run, {"T", set})}
+#define ROW(op_name, op, set)                                                                                \
+    {                                                                                                        \
+        .name = op_name, .sig = "(features:T) -> (activations:T) {T:type}", .flags = TD_OP_ELEMENTWISE,      \
+        .infer = td_infer_same, .kernels = TD_KERNEL("activation.cpu", op##_run, {"T", set})                 \
+    }
 
 const struct td_op td_ops_activation[] = {
     ROW("Relu", relu, TD_SET_REALS),

@@ -1,13 +1,14 @@
 /* kernels/elementwise.c - how element-wise loops meet shapes.
  *
- * Broadcasting: dims of size 1 in the result are dropped and neighbours that broadcast alike are merged, so that
- * x[N,H,W,C] + b[C] has two dims (one scalar step for b, one run of C) and equal shapes have one. The innermost dim
- * is handed to the loop as two arrays or array and scalar; an odometer steps through the others.
+ * Broadcasting: dims of size 1 in the result are dropped and neighbours that broadcast alike are merged, so
+ * that x[N,H,W,C] + b[C] has two dims (one scalar step for b, one run of C) and equal shapes have one. The
+ * innermost dim is handed to the loop as two arrays or array and scalar; an odometer steps through the
+ * others.
  *
  *   z dims   d[0] .. d[r-1]     strides sa[], sb[] in elements, 0 where that operand is broadcast
  *
- * A short innermost run ([.., 3] + [3]) would spend its time in calls: the broadcast operand is then repeated in
- * scratch memory until the run is TILE elements long.
+ * A short innermost run ([.., 3] + [3]) would spend its time in calls: the broadcast operand is then repeated
+ * in scratch memory until the run is TILE elements long.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/elementwise.h"
@@ -18,8 +19,8 @@
 enum td_code td_infer_equal_shapes(struct td_infer *c, struct td_err *err)
 {
     TD_FAIL_IF(!td_shape_compatible(&c->in[0], &c->in[1]), err, INVALID_ARGUMENT,
-               "%s: inputs must have equal shapes, have %s and %s", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]),
-               TD_SHAPE_STR(&c->in[1]));
+               "%s: inputs must have equal shapes, have %s and %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]));
     return td_shape_merge(&c->in[0], &c->in[1], &c->out[0], err);
 }
 
@@ -62,7 +63,8 @@ static int64_t padded_dim(const struct td_shape *s, int rank, int i)
     return at < 0 ? 1 : s->dim[at];
 }
 
-static void loop_make(struct loop *l, const struct td_shape *a, const struct td_shape *b, const struct td_shape *z)
+static void loop_make(struct loop *l, const struct td_shape *a, const struct td_shape *b,
+                      const struct td_shape *z)
 {
     int64_t na = 1, nb = 1; /* elements of each operand right of the current dim */
     int n = 0;              /* dims so far, innermost first */
@@ -120,7 +122,8 @@ static enum td_code loop_run(struct td_call *c, const struct loop *l, td_binary_
     do {
         for (int64_t i = 0; i < l->dim[0]; i += CHUNK) {
             int64_t n = l->dim[0] - i < CHUNK ? l->dim[0] - i : CHUNK;
-            fn(a + (size_t)(ia + i * step_a) * l->in_size, b + (size_t)(ib + i * step_b) * l->in_size, z, n, how);
+            fn(a + (size_t)(ia + i * step_a) * l->in_size, b + (size_t)(ib + i * step_b) * l->in_size, z, n,
+               how);
             z += (size_t)n * l->out_size;
             since += n;
             if (since >= CHUNK) {
@@ -134,8 +137,10 @@ static enum td_code loop_run(struct td_call *c, const struct loop *l, td_binary_
     return TD_OK;
 }
 
-/* Two dims, the inner run short and one operand the same in every row: repeats that row and lengthens the run. */
-static enum td_code loop_tile(struct td_call *c, struct loop *l, const char **a, const char **b, struct td_err *err)
+/* Two dims, the inner run short and one operand the same in every row: repeats that row and lengthens the
+ * run. */
+static enum td_code loop_tile(struct td_call *c, struct loop *l, const char **a, const char **b,
+                              struct td_err *err)
 {
     bool left = l->rank == 2 && l->sa[1] == 0, right = l->rank == 2 && l->sb[1] == 0;
     int64_t n = l->dim[0];
@@ -160,8 +165,8 @@ static enum td_code loop_tile(struct td_call *c, struct loop *l, const char **a,
     return TD_OK;
 }
 
-enum td_code td_binary_apply(struct td_call *c, td_binary_fn *fn, const struct td_tensor *a, const struct td_tensor *b,
-                             struct td_tensor *z, struct td_err *err)
+enum td_code td_binary_apply(struct td_call *c, td_binary_fn *fn, const struct td_tensor *a,
+                             const struct td_tensor *b, struct td_tensor *z, struct td_err *err)
 {
     if (td_tensor_count(z) == 0) {
         return TD_OK;

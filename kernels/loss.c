@@ -1,12 +1,12 @@
 /* kernels/loss.c - cross entropy of logits with its gradient, and L2Loss.
  *
- *   SoftmaxCrossEntropyWithLogits: features, labels [B, C] (broadcast to each other)  ->  loss [B], backprop [B, C]
- *   Sparse..: features [B, C], labels [B] of class numbers  ->  loss [B], backprop [B, C]
- *   L2Loss: t [any shape]  ->  sum(t^2) / 2, a scalar
+ *   SoftmaxCrossEntropyWithLogits: features, labels [B, C] (broadcast to each other)  ->  loss [B], backprop
+ * [B, C] Sparse..: features [B, C], labels [B] of class numbers  ->  loss [B], backprop [B, C] L2Loss: t [any
+ * shape]  ->  sum(t^2) / 2, a scalar
  *
- * With p = softmax(features) row by row: loss = sum(labels * (log sum exp - features)), backprop = p - labels. Rows are
- * computed in double for 64-bit floats and in float with double sums otherwise. A class number outside [0, C) is
- * INVALID_ARGUMENT.
+ * With p = softmax(features) row by row: loss = sum(labels * (log sum exp - features)), backprop = p -
+ * labels. Rows are computed in double for 64-bit floats and in float with double sums otherwise. A class
+ * number outside [0, C) is INVALID_ARGUMENT.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/elementwise.h"
@@ -47,7 +47,9 @@ static void put(struct td_tensor *t, int64_t i, double v)
 }
 
 /* One row of logits, softmax of it in p, and the logarithm of the sum of exponentials relative to `top`. */
-struct row { double *p, top, log_sum; };
+struct row {
+    double *p, top, log_sum;
+};
 
 /* at: index of the row's first logit, step between logits (0 where the classes are broadcast). */
 static void softmax_row(const struct td_tensor *x, int64_t at, int64_t step, int64_t n, struct row *r)
@@ -75,7 +77,8 @@ static enum td_code infer_dense(struct td_infer *c, struct td_err *err)
     struct td_shape both;
     TD_TRY(td_shape_broadcast(&c->in[0], &c->in[1], &both, err));
     TD_FAIL_IF(both.rank >= 0 && both.rank != 2, err, INVALID_ARGUMENT,
-               "%s: logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional; have %s and %s",
+               "%s: logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional; have "
+               "%s and %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]));
     c->out[1] = both.rank == 2 ? both : td_shape_of_rank(2);
     c->out[0] = td_shape_vector(c->out[1].dim[0]);
@@ -123,14 +126,15 @@ static enum td_code dense_run(struct td_call *c, struct td_err *err)
 
 static enum td_code infer_sparse(struct td_infer *c, struct td_err *err)
 {
-    TD_FAIL_IF(c->in[0].rank >= 0 && c->in[0].rank != 2, err, INVALID_ARGUMENT, "%s: logits must be 2-D, but got shape %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
-    TD_FAIL_IF(c->in[1].rank >= 0 && c->in[1].rank != 1, err, INVALID_ARGUMENT, "%s: labels must be 1-D, but got shape %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[1]));
+    TD_FAIL_IF(c->in[0].rank >= 0 && c->in[0].rank != 2, err, INVALID_ARGUMENT,
+               "%s: logits must be 2-D, but got shape %s", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
+    TD_FAIL_IF(c->in[1].rank >= 0 && c->in[1].rank != 1, err, INVALID_ARGUMENT,
+               "%s: labels must be 1-D, but got shape %s", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[1]));
     struct td_shape rows = td_shape_vector(c->in[0].rank == 2 ? c->in[0].dim[0] : -1);
-    TD_FAIL_IF(!td_shape_compatible(&rows, &c->in[1]), err, INVALID_ARGUMENT,
-               "%s: logits and labels must have the same first dimension, got logits shape %s and labels shape %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]));
+    TD_FAIL_IF(
+        !td_shape_compatible(&rows, &c->in[1]), err, INVALID_ARGUMENT,
+        "%s: logits and labels must have the same first dimension, got logits shape %s and labels shape %s",
+        TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]));
     TD_FAIL_IF(c->in[0].rank == 2 && c->in[0].dim[1] == 0 && c->in[0].dim[0] > 0, err, INVALID_ARGUMENT,
                "%s: Must have at least one class, but got logits shape %s", TD_NODE_STR(c->node),
                TD_SHAPE_STR(&c->in[0]));
@@ -149,7 +153,8 @@ static enum td_code sparse_run(struct td_call *c, struct td_err *err)
     for (int64_t i = 0; i < rows; i++) {
         int64_t label = td_tensor_int(labels, i);
         TD_FAIL_IF(label < 0 || label >= n, err, INVALID_ARGUMENT,
-                   "%s: Received a label value of %lld which is outside the valid range of [0, %lld). Label index: %lld",
+                   "%s: Received a label value of %lld which is outside the valid range of [0, %lld). Label "
+                   "index: %lld",
                    TD_NODE_STR(c->node), (long long)label, (long long)n, (long long)i);
     }
     void *p;

@@ -4,8 +4,8 @@
  *
  *   input seen as [outer, n, inner]: output[o, i] = k with the extreme of input[o, k, i]
  *
- * The first of equals wins, and a NaN is never taken: the search starts from index 0 and the type's other extreme, as
- * in TensorFlow (so all-NaN gives 0).
+ * The first of equals wins, and a NaN is never taken: the search starts from index 0 and the type's other
+ * extreme, as in TensorFlow (so all-NaN gives 0).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/elementwise.h"
@@ -14,25 +14,25 @@
 /* best[0..inner) is scratch of the comparison type. */
 typedef void arg_fn(const void *x, int64_t n, int64_t inner, void *best, int64_t *at);
 
-#define STAMP(op, tag, T, A, load, start, BETTER)                                                             \
-    static void op##_##tag(const void *xv, int64_t n, int64_t inner, void *bestv, int64_t *at)                \
-    {                                                                                                         \
-        const T *x = xv;                                                                                      \
-        A *best = bestv;                                                                                      \
-        for (int64_t i = 0; i < inner; i++) {                                                                 \
-            best[i] = start;                                                                                  \
-            at[i] = 0;                                                                                        \
-        }                                                                                                     \
-        for (int64_t k = 0; k < n; k++) {                                                                     \
-            for (int64_t i = 0; i < inner; i++) {                                                             \
-                A v = load(*x++);                                                                             \
-                at[i] = v BETTER best[i] ? k : at[i];                                                         \
-                best[i] = v BETTER best[i] ? v : best[i];                                                     \
-            }                                                                                                 \
-        }                                                                                                     \
+#define STAMP(op, tag, T, A, load, start, BETTER)                                                            \
+    static void op##_##tag(const void *xv, int64_t n, int64_t inner, void *bestv, int64_t *at)               \
+    {                                                                                                        \
+        const T *x = xv;                                                                                     \
+        A *best = bestv;                                                                                     \
+        for (int64_t i = 0; i < inner; i++) {                                                                \
+            best[i] = start;                                                                                 \
+            at[i] = 0;                                                                                       \
+        }                                                                                                    \
+        for (int64_t k = 0; k < n; k++) {                                                                    \
+            for (int64_t i = 0; i < inner; i++) {                                                            \
+                A v = load(*x++);                                                                            \
+                at[i] = v BETTER best[i] ? k : at[i];                                                        \
+                best[i] = v BETTER best[i] ? v : best[i];                                                    \
+            }                                                                                                \
+        }                                                                                                    \
     }
-#define BOTH(tag, T, A, load, lowest, highest)                                                                \
-    STAMP(largest, tag, T, A, load, lowest, >)                                                                \
+#define BOTH(tag, T, A, load, lowest, highest)                                                               \
+    STAMP(largest, tag, T, A, load, lowest, >)                                                               \
     STAMP(smallest, tag, T, A, load, highest, <)
 BOTH(f32, float, float, TD_AS_IS, -__FLT_MAX__ * 2, __FLT_MAX__ * 2)
 BOTH(f64, double, double, TD_AS_IS, -__DBL_MAX__ * 2, __DBL_MAX__ * 2)
@@ -53,10 +53,10 @@ static enum td_code arg_axis(const struct td_node *n, const struct td_shape *in,
                              struct td_err *err)
 {
     TD_FAIL_IF(!td_shape_axis(in->rank, dimension, axis), err, INVALID_ARGUMENT,
-               "%s: Expected dimension in the range [%d, %d), but got %lld", TD_NODE_STR(n), -in->rank, in->rank,
-               (long long)dimension);
-    TD_FAIL_IF(in->dim[*axis] == 0, err, INVALID_ARGUMENT, "%s: Reduction axis %d is empty in shape %s", TD_NODE_STR(n),
-               *axis, TD_SHAPE_STR(in));
+               "%s: Expected dimension in the range [%d, %d), but got %lld", TD_NODE_STR(n), -in->rank,
+               in->rank, (long long)dimension);
+    TD_FAIL_IF(in->dim[*axis] == 0, err, INVALID_ARGUMENT, "%s: Reduction axis %d is empty in shape %s",
+               TD_NODE_STR(n), *axis, TD_SHAPE_STR(in));
     return TD_OK;
 }
 
@@ -112,7 +112,8 @@ static enum td_code arg_run(struct td_call *c, arg_fn *const fns[TD_DTYPE_END], 
     TD_TRY(arg_axis(c->node, &x->shape, td_tensor_int(c->in[1], 0), &axis, err));
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    int64_t outer = td_shape_range(&x->shape, 0, axis), inner = td_shape_range(&x->shape, axis + 1, x->shape.rank);
+    int64_t outer = td_shape_range(&x->shape, 0, axis),
+            inner = td_shape_range(&x->shape, axis + 1, x->shape.rank);
     int64_t n = x->shape.dim[axis];
     if (outer == 0 || inner == 0) {
         return TD_OK;
@@ -131,12 +132,12 @@ static enum td_code arg_run(struct td_call *c, arg_fn *const fns[TD_DTYPE_END], 
     return TD_OK;
 }
 
-#define RUN(op)                                                                                               \
-    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                       \
-    {                                                                                                         \
-        static arg_fn *const fns[TD_DTYPE_END] = {TD_ROWS_FLOATS(op), TD_ROWS_SIGNED(op), TD_ROWS_UNSIGNED(op), \
-                                                  [TD_BOOL] = op##_b8};                                     \
-        return arg_run(c, fns, err);                                                                          \
+#define RUN(op)                                                                                              \
+    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                      \
+    {                                                                                                        \
+        static arg_fn *const fns[TD_DTYPE_END] = {TD_ROWS_FLOATS(op), TD_ROWS_SIGNED(op),                    \
+                                                  TD_ROWS_UNSIGNED(op), [TD_BOOL] = op##_b8};                \
+        return arg_run(c, fns, err);                                                                         \
     }
 RUN(largest)
 RUN(smallest)
@@ -144,16 +145,18 @@ RUN(smallest)
 #define SET_INDEX16 (TD_SET_INDEX | TD_BIT(TD_INT16))
 const struct td_op td_ops_math_arg[] = {
     {.name = "ArgMax",
-     .sig = "(input:T, dimension:Tidx) -> (output:output_type) {T:type; Tidx:type=int32; output_type:type=int64}",
+     .sig = "(input:T, dimension:Tidx) -> (output:output_type) {T:type; Tidx:type=int32; "
+            "output_type:type=int64}",
      .host_in = 1u << 1,
      .infer = infer_arg,
-     .kernels = TD_KERNEL("math_arg.cpu", largest_run, {"T", TD_SET_REALS | TD_BIT(TD_BOOL)}, {"Tidx", SET_INDEX16},
-                          {"output_type", SET_INDEX16 | TD_BIT(TD_UINT16)})},
+     .kernels = TD_KERNEL("math_arg.cpu", largest_run, {"T", TD_SET_REALS | TD_BIT(TD_BOOL)},
+                          {"Tidx", SET_INDEX16}, {"output_type", SET_INDEX16 | TD_BIT(TD_UINT16)})},
     {.name = "ArgMin",
-     .sig = "(input:T, dimension:Tidx) -> (output:output_type) {T:type; Tidx:type=int32; output_type:type=int64}",
+     .sig = "(input:T, dimension:Tidx) -> (output:output_type) {T:type; Tidx:type=int32; "
+            "output_type:type=int64}",
      .host_in = 1u << 1,
      .infer = infer_arg,
-     .kernels = TD_KERNEL("math_arg.cpu", smallest_run, {"T", TD_SET_REALS | TD_BIT(TD_BOOL)}, {"Tidx", TD_SET_INDEX},
-                          {"output_type", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("math_arg.cpu", smallest_run, {"T", TD_SET_REALS | TD_BIT(TD_BOOL)},
+                          {"Tidx", TD_SET_INDEX}, {"output_type", TD_SET_INDEX})},
     {.name = NULL},
 };

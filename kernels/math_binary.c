@@ -2,9 +2,9 @@
  *
  *   x [..], y [..] of T  ->  z [broadcast of both] of T
  *
- * Integer results wrap; integer division by zero and negative integer exponents are INVALID_ARGUMENT, looked for in
- * the whole second operand before the loop starts. Xlogy and its kin are 0 where x is 0, whatever y is.
- * Special functions of two and three arguments are in math_special.c, bit operations in bitwise.c.
+ * Integer results wrap; integer division by zero and negative integer exponents are INVALID_ARGUMENT, looked
+ * for in the whole second operand before the loop starts. Xlogy and its kin are 0 where x is 0, whatever y
+ * is. Special functions of two and three arguments are in math_special.c, bit operations in bitwise.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/mem.h"
@@ -14,21 +14,26 @@
 #include "kernels/scalar.h"
 #include "kernels/vecmath.h"
 
-#define RUN(op, ...)                                                                                          \
-    static td_binary_fn *const op##_fns[TD_DTYPE_END] = {__VA_ARGS__};                                        \
-    static enum td_code op##_run(struct td_call *c, struct td_err *err) { return td_binary_run(c, op##_fns, err); }
+#define RUN(op, ...)                                                                                         \
+    static td_binary_fn *const op##_fns[TD_DTYPE_END] = {__VA_ARGS__};                                       \
+    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                      \
+    {                                                                                                        \
+        return td_binary_run(c, op##_fns, err);                                                              \
+    }
 
-#define FLOATS(attr, op)                                                                                      \
-    TD_BINARY(attr, op##_f32, float, td_##op##_f32)                                                           \
-    TD_BINARY(, op##_f64, double, td_##op##_f64)                                                              \
-    TD_BINARY_F16(op##_f16, td_##op##_f32)                                                                    \
+#define FLOATS(attr, op)                                                                                     \
+    TD_BINARY(attr, op##_f32, float, td_##op##_f32)                                                          \
+    TD_BINARY(, op##_f64, double, td_##op##_f64)                                                             \
+    TD_BINARY_F16(op##_f16, td_##op##_f32)                                                                   \
     TD_BINARY_BF16(op##_bf16, td_##op##_f32)
 #define COMPLEX(op) TD_BINARY(, op##_c64, td_cf, td_##op##_c64) TD_BINARY(, op##_c128, td_cd, td_##op##_c128)
 #define INT_LOOP(attr, op, tag, T) TD_BINARY(attr, op##_##tag, T, td_##op##_##tag)
-#define SIGNED(attr, op)                                                                                      \
-    INT_LOOP(, op, i8, int8_t) INT_LOOP(, op, i16, int16_t) INT_LOOP(attr, op, i32, int32_t) INT_LOOP(, op, i64, int64_t)
-#define UNSIGNED(op)                                                                                          \
-    INT_LOOP(, op, u8, uint8_t) INT_LOOP(, op, u16, uint16_t) INT_LOOP(, op, u32, uint32_t) INT_LOOP(, op, u64, uint64_t)
+#define SIGNED(attr, op)                                                                                     \
+    INT_LOOP(, op, i8, int8_t)                                                                               \
+    INT_LOOP(, op, i16, int16_t) INT_LOOP(attr, op, i32, int32_t) INT_LOOP(, op, i64, int64_t)
+#define UNSIGNED(op)                                                                                         \
+    INT_LOOP(, op, u8, uint8_t)                                                                              \
+    INT_LOOP(, op, u16, uint16_t) INT_LOOP(, op, u32, uint32_t) INT_LOOP(, op, u64, uint64_t)
 #define ROWS_REALS(op) TD_ROWS_FLOATS(op), TD_ROWS_SIGNED(op), TD_ROWS_UNSIGNED(op)
 
 /* ------------------------------------------------------------------ sums and products */
@@ -69,9 +74,9 @@ RUN(min, ROWS_REALS(min))
 
 /* ------------------------------------------------------------------ functions of floats */
 
-#define FUNCTION(attr, op)                                                                                    \
-    FLOATS(attr, op)                                                                                          \
-    COMPLEX(op)                                                                                               \
+#define FUNCTION(attr, op)                                                                                   \
+    FLOATS(attr, op)                                                                                         \
+    COMPLEX(op)                                                                                              \
     RUN(op, TD_ROWS_FLOATS(op), TD_ROWS_COMPLEX(op))
 FUNCTION(TD_CLONES, mul_no_nan)
 FUNCTION(TD_CLONES, div_no_nan)
@@ -108,14 +113,17 @@ static enum td_code divide_run(struct td_call *c, td_binary_fn *const fns[TD_DTY
     struct td_tensor *z;
     TD_TRY(td_out(c, 0, NULL, &z, err));
     const struct td_tensor *y = c->in[1];
-    TD_FAIL_IF(td_dtype_in(y->dtype, TD_SET_INTS) && td_tensor_count(z) > 0 && has_zero(y), err, INVALID_ARGUMENT,
-               "%s: Integer division by zero", TD_NODE_STR(c->node));
+    TD_FAIL_IF(td_dtype_in(y->dtype, TD_SET_INTS) && td_tensor_count(z) > 0 && has_zero(y), err,
+               INVALID_ARGUMENT, "%s: Integer division by zero", TD_NODE_STR(c->node));
     return td_binary_apply(c, fns[y->dtype], c->in[0], y, z, err);
 }
 
-#define DIVISION(op, ...)                                                                                     \
-    static td_binary_fn *const op##_fns[TD_DTYPE_END] = {__VA_ARGS__};                                        \
-    static enum td_code op##_run(struct td_call *c, struct td_err *err) { return divide_run(c, op##_fns, err); }
+#define DIVISION(op, ...)                                                                                    \
+    static td_binary_fn *const op##_fns[TD_DTYPE_END] = {__VA_ARGS__};                                       \
+    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                      \
+    {                                                                                                        \
+        return divide_run(c, op##_fns, err);                                                                 \
+    }
 
 FLOATS(TD_CLONES, floor_div)
 SIGNED(, floor_div)
@@ -126,7 +134,8 @@ FLOATS(TD_CLONES, trunc_div)
 SIGNED(, trunc_div)
 UNSIGNED(trunc_div)
 DIVISION(trunc_div, ROWS_REALS(trunc_div))
-DIVISION(div, TD_ROWS_FLOATS(div), TD_ROWS_COMPLEX(div), TD_ROWS_SIGNED(trunc_div), TD_ROWS_UNSIGNED(trunc_div))
+DIVISION(div, TD_ROWS_FLOATS(div), TD_ROWS_COMPLEX(div), TD_ROWS_SIGNED(trunc_div),
+         TD_ROWS_UNSIGNED(trunc_div))
 
 FLOATS(, floor_mod)
 SIGNED(, floor_mod)
@@ -143,7 +152,8 @@ DIVISION(trunc_mod, [TD_FLOAT] = trunc_mod_f32, [TD_DOUBLE] = trunc_mod_f64, [TD
 FLOATS(, pow)
 COMPLEX(pow)
 SIGNED(, pow)
-static td_binary_fn *const pow_fns[TD_DTYPE_END] = {TD_ROWS_FLOATS(pow), TD_ROWS_COMPLEX(pow), TD_ROWS_SIGNED(pow)};
+static td_binary_fn *const pow_fns[TD_DTYPE_END] = {TD_ROWS_FLOATS(pow), TD_ROWS_COMPLEX(pow),
+                                                    TD_ROWS_SIGNED(pow)};
 
 static enum td_code pow_run(struct td_call *c, struct td_err *err)
 {
@@ -201,14 +211,14 @@ static enum td_code add_strings_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ the table */
 
-#define ROW_AS(op_name, sig_text, op, more_flags, set)                                                        \
-    {.name = op_name,                                                                                         \
-     .sig = sig_text,                                                                                         \
-     .flags = TD_OP_ELEMENTWISE | (more_flags),                                                               \
-     .infer = td_infer_broadcast,                                                                             \
-     .kernels = TD_KERNEL("math_binary.cpu", op##_run, {"T", set})}
+#define ROW_AS(op_name, sig_text, op, more_flags, set)                                                       \
+    {                                                                                                        \
+        .name = op_name, .sig = sig_text, .flags = TD_OP_ELEMENTWISE | (more_flags),                         \
+        .infer = td_infer_broadcast, .kernels = TD_KERNEL("math_binary.cpu", op##_run, {"T", set})           \
+    }
 #define ROW(op_name, op, set) ROW_AS(op_name, "(x:T, y:T) -> (z:T) {T:type}", op, 0, set)
-#define ROW_COMMUTES(op_name, op, set) ROW_AS(op_name, "(x:T, y:T) -> (z:T) {T:type}", op, TD_OP_COMMUTATIVE, set)
+#define ROW_COMMUTES(op_name, op, set)                                                                       \
+    ROW_AS(op_name, "(x:T, y:T) -> (z:T) {T:type}", op, TD_OP_COMMUTATIVE, set)
 #define FLOATS_COMPLEX (TD_SET_FLOATS | TD_SET_COMPLEX)
 
 const struct td_op td_ops_math_binary[] = {
@@ -218,7 +228,10 @@ const struct td_op td_ops_math_binary[] = {
      .kernels =
          (const struct td_kernel[]){
              {.name = "math_binary.cpu", .device = TD_CPU, .types = {{"T", TD_SET_NUMBERS}}, .run = add_run},
-             {.name = "math_binary.strings", .device = TD_CPU, .types = {{"T", TD_BIT(TD_STRING)}}, .run = add_strings_run},
+             {.name = "math_binary.strings",
+              .device = TD_CPU,
+              .types = {{"T", TD_BIT(TD_STRING)}},
+              .run = add_strings_run},
              {.name = NULL}}},
     ROW_COMMUTES("AddV2", add, TD_SET_NUMBERS),
     ROW("Sub", sub, TD_SET_NUMBERS),

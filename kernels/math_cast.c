@@ -2,14 +2,15 @@
  *
  *   x [any shape] of SrcT  ->  y [same shape] of DstT
  *
- * Elements travel in blocks: source -> carrier -> target. The carriers are int64 and uint64 (integers, bool), double
- * (floats) and complex double; each holds every value of its sources exactly, so the result is that of a direct
- * conversion. The pairs that models use all the time have loops of their own.
+ * Elements travel in blocks: source -> carrier -> target. The carriers are int64 and uint64 (integers, bool),
+ * double (floats) and complex double; each holds every value of its sources exactly, so the result is that of
+ * a direct conversion. The pairs that models use all the time have loops of their own.
  *
- * Rules: float to integer drops the fraction. Values that do not fit, and NaN, give what x86's instructions leave, as
- * in TensorFlow: int32 and int64 their lowest value, narrower types the nearest value of the int32 result.
- * Integers wrap. Anything but zero is true. Complex to real drops the imaginary part. Truncate=true cuts mantissa
- * bits that the target does not have instead of rounding. Quantized types convert as their storage integers.
+ * Rules: float to integer drops the fraction. Values that do not fit, and NaN, give what x86's instructions
+ * leave, as in TensorFlow: int32 and int64 their lowest value, narrower types the nearest value of the int32
+ * result. Integers wrap. Anything but zero is true. Complex to real drops the imaginary part. Truncate=true
+ * cuts mantissa bits that the target does not have instead of rounding. Quantized types convert as their
+ * storage integers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/complex_scalar.h"
@@ -21,8 +22,14 @@
 
 /* ------------------------------------------------------------------ float to integer */
 
-TD_INLINE int64_t i64_of(double v) { return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN; }
-TD_INLINE int32_t i32_of(double v) { return v > -0x1p31 - 1 && v < 0x1p31 ? (int32_t)v : INT32_MIN; }
+TD_INLINE int64_t i64_of(double v)
+{
+    return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
+}
+TD_INLINE int32_t i32_of(double v)
+{
+    return v > -0x1p31 - 1 && v < 0x1p31 ? (int32_t)v : INT32_MIN;
+}
 /* From 2^63 on compilers convert the rest above 2^63. */
 TD_INLINE uint64_t u64_of(double v)
 {
@@ -32,13 +39,34 @@ TD_INLINE uint32_t u32_of(double v)
 {
     return v > -0x1p31 - 1 && v < 0x1p32 ? (uint32_t)(int64_t)v : 0x80000000u;
 }
-TD_INLINE int32_t clamp(int32_t v, int32_t low, int32_t high) { return v < low ? low : v > high ? high : v; }
-TD_INLINE int16_t i16_of(double v) { return (int16_t)clamp(i32_of(v), INT16_MIN, INT16_MAX); }
-TD_INLINE uint16_t u16_of(double v) { return (uint16_t)clamp(i32_of(v), 0, UINT16_MAX); }
-TD_INLINE int8_t i8_of(double v) { return (int8_t)clamp(i32_of(v), INT8_MIN, INT8_MAX); }
-TD_INLINE uint8_t u8_of(double v) { return (uint8_t)clamp(i32_of(v), 0, UINT8_MAX); }
-TD_INLINE td_half f16_of(double v) { return td_float_to_half((float)v); }
-TD_INLINE td_bf16 bf16_of(double v) { return td_float_to_bf16((float)v); }
+TD_INLINE int32_t clamp(int32_t v, int32_t low, int32_t high)
+{
+    return v < low ? low : v > high ? high : v;
+}
+TD_INLINE int16_t i16_of(double v)
+{
+    return (int16_t)clamp(i32_of(v), INT16_MIN, INT16_MAX);
+}
+TD_INLINE uint16_t u16_of(double v)
+{
+    return (uint16_t)clamp(i32_of(v), 0, UINT16_MAX);
+}
+TD_INLINE int8_t i8_of(double v)
+{
+    return (int8_t)clamp(i32_of(v), INT8_MIN, INT8_MAX);
+}
+TD_INLINE uint8_t u8_of(double v)
+{
+    return (uint8_t)clamp(i32_of(v), 0, UINT8_MAX);
+}
+TD_INLINE td_half f16_of(double v)
+{
+    return td_float_to_half((float)v);
+}
+TD_INLINE td_bf16 bf16_of(double v)
+{
+    return td_float_to_bf16((float)v);
+}
 
 /* ------------------------------------------------------------------ source to carrier, carrier to target */
 
@@ -62,49 +90,57 @@ MOVE(load_c64, td_cf, td_cd, TD_AS_IS)
 MOVE(load_c128, td_cd, td_cd, TD_AS_IS)
 MOVE(drop_imaginary, td_cd, double, creal)
 
-static const struct { enum carrier carrier; td_unary_fn *load; } sources[TD_DTYPE_END] = {
-    [TD_INT8] = {SIGNED, load_i8},     [TD_INT16] = {SIGNED, load_i16},   [TD_INT32] = {SIGNED, load_i32},
-    [TD_INT64] = {SIGNED, load_i64},   [TD_UINT8] = {SIGNED, load_u8},    [TD_UINT16] = {SIGNED, load_u16},
-    [TD_UINT32] = {SIGNED, load_u32},  [TD_UINT64] = {UNSIGNED, load_u64}, [TD_BOOL] = {SIGNED, load_u8},
-    [TD_QINT8] = {SIGNED, load_i8},    [TD_QUINT8] = {SIGNED, load_u8},   [TD_QINT16] = {SIGNED, load_i16},
-    [TD_QUINT16] = {SIGNED, load_u16}, [TD_QINT32] = {SIGNED, load_i32},  [TD_FLOAT] = {REAL, load_f32},
-    [TD_DOUBLE] = {REAL, load_f64},    [TD_HALF] = {REAL, load_f16},      [TD_BFLOAT16] = {REAL, load_bf16},
+static const struct {
+    enum carrier carrier;
+    td_unary_fn *load;
+} sources[TD_DTYPE_END] = {
+    [TD_INT8] = {SIGNED, load_i8},        [TD_INT16] = {SIGNED, load_i16},
+    [TD_INT32] = {SIGNED, load_i32},      [TD_INT64] = {SIGNED, load_i64},
+    [TD_UINT8] = {SIGNED, load_u8},       [TD_UINT16] = {SIGNED, load_u16},
+    [TD_UINT32] = {SIGNED, load_u32},     [TD_UINT64] = {UNSIGNED, load_u64},
+    [TD_BOOL] = {SIGNED, load_u8},        [TD_QINT8] = {SIGNED, load_i8},
+    [TD_QUINT8] = {SIGNED, load_u8},      [TD_QINT16] = {SIGNED, load_i16},
+    [TD_QUINT16] = {SIGNED, load_u16},    [TD_QINT32] = {SIGNED, load_i32},
+    [TD_FLOAT] = {REAL, load_f32},        [TD_DOUBLE] = {REAL, load_f64},
+    [TD_HALF] = {REAL, load_f16},         [TD_BFLOAT16] = {REAL, load_bf16},
     [TD_COMPLEX64] = {COMPLEX, load_c64}, [TD_COMPLEX128] = {COMPLEX, load_c128},
 };
 
 /* X(tag, type, from an integer carrier, from a real one) of every distinct target storage */
-#define TARGETS(X)                                                                                            \
-    X(i8, int8_t, TD_AS_IS, i8_of)                                                                            \
-    X(i16, int16_t, TD_AS_IS, i16_of)                                                                         \
-    X(i32, int32_t, TD_AS_IS, i32_of)                                                                         \
-    X(i64, int64_t, TD_AS_IS, i64_of)                                                                         \
-    X(u8, uint8_t, TD_AS_IS, u8_of)                                                                           \
-    X(u16, uint16_t, TD_AS_IS, u16_of)                                                                        \
-    X(u32, uint32_t, TD_AS_IS, u32_of)                                                                        \
-    X(u64, uint64_t, TD_AS_IS, u64_of)                                                                        \
-    X(f32, float, (float), (float))                                                                           \
-    X(f64, double, (double), TD_AS_IS)                                                                        \
-    X(f16, td_half, f16_of_int, f16_of)                                                                       \
-    X(bf16, td_bf16, bf16_of_int, bf16_of)                                                                    \
-    X(bool, td_bool, is_true, is_true)                                                                        \
-    X(c64, td_cf, (float), (float))                                                                           \
+#define TARGETS(X)                                                                                           \
+    X(i8, int8_t, TD_AS_IS, i8_of)                                                                           \
+    X(i16, int16_t, TD_AS_IS, i16_of)                                                                        \
+    X(i32, int32_t, TD_AS_IS, i32_of)                                                                        \
+    X(i64, int64_t, TD_AS_IS, i64_of)                                                                        \
+    X(u8, uint8_t, TD_AS_IS, u8_of)                                                                          \
+    X(u16, uint16_t, TD_AS_IS, u16_of)                                                                       \
+    X(u32, uint32_t, TD_AS_IS, u32_of)                                                                       \
+    X(u64, uint64_t, TD_AS_IS, u64_of)                                                                       \
+    X(f32, float, (float), (float))                                                                          \
+    X(f64, double, (double), TD_AS_IS)                                                                       \
+    X(f16, td_half, f16_of_int, f16_of)                                                                      \
+    X(bf16, td_bf16, bf16_of_int, bf16_of)                                                                   \
+    X(bool, td_bool, is_true, is_true)                                                                       \
+    X(c64, td_cf, (float), (float))                                                                          \
     X(c128, td_cd, (double), TD_AS_IS)
 #define f16_of_int(v) td_float_to_half((float)(v))
 #define bf16_of_int(v) td_float_to_bf16((float)(v))
 #define is_true(v) ((v) != 0)
-#define X(tag, T, of_int, of_real)                                                                            \
-    MOVE(signed_##tag, int64_t, T, of_int)                                                                    \
-    MOVE(unsigned_##tag, uint64_t, T, of_int)                                                                 \
+#define X(tag, T, of_int, of_real)                                                                           \
+    MOVE(signed_##tag, int64_t, T, of_int)                                                                   \
+    MOVE(unsigned_##tag, uint64_t, T, of_int)                                                                \
     MOVE(real_##tag, double, T, of_real)
 TARGETS(X)
 #undef X
 MOVE(complex_c64, td_cd, td_cf, TD_AS_IS)
 MOVE(complex_c128, td_cd, td_cd, TD_AS_IS)
 
-#define STORES(from)                                                                                          \
-    {TD_ROWS_FLOATS(from), TD_ROWS_SIGNED(from), TD_ROWS_UNSIGNED(from), TD_ROWS_COMPLEX(from),               \
-     [TD_BOOL] = from##_bool, [TD_QINT8] = from##_i8, [TD_QUINT8] = from##_u8, [TD_QINT16] = from##_i16,      \
-     [TD_QUINT16] = from##_u16, [TD_QINT32] = from##_i32}
+#define STORES(from)                                                                                         \
+    {                                                                                                        \
+        TD_ROWS_FLOATS(from), TD_ROWS_SIGNED(from), TD_ROWS_UNSIGNED(from), TD_ROWS_COMPLEX(from),           \
+            [TD_BOOL] = from##_bool, [TD_QINT8] = from##_i8, [TD_QUINT8] = from##_u8,                        \
+            [TD_QINT16] = from##_i16, [TD_QUINT16] = from##_u16, [TD_QINT32] = from##_i32                    \
+    }
 static td_unary_fn *const stores[][TD_DTYPE_END] = {
     [SIGNED] = STORES(signed),
     [UNSIGNED] = STORES(unsigned),
@@ -114,7 +150,10 @@ static td_unary_fn *const stores[][TD_DTYPE_END] = {
 
 /* ------------------------------------------------------------------ the usual pairs, directly */
 
-TD_INLINE int32_t i32_of_float(float v) { return v >= -0x1p31f && v < 0x1p31f ? (int32_t)v : INT32_MIN; }
+TD_INLINE int32_t i32_of_float(float v)
+{
+    return v >= -0x1p31f && v < 0x1p31f ? (int32_t)v : INT32_MIN;
+}
 
 TD_UNARY_LOOP(TD_CLONES, f32_to_i32, float, int32_t, i32_of_float)
 TD_UNARY_LOOP(TD_CLONES, f32_to_i16, float, int16_t, (int16_t)i32_of_float)
@@ -136,13 +175,19 @@ TD_UNARY_LOOP(, bf16_to_f32, td_bf16, float, td_bf16_to_float)
 
 static td_unary_fn *direct(enum td_dtype from, enum td_dtype to)
 {
-    static const struct { enum td_dtype from, to; td_unary_fn *fn; } pairs[] = {
-        {TD_FLOAT, TD_INT32, f32_to_i32},   {TD_FLOAT, TD_DOUBLE, f32_to_f64},   {TD_DOUBLE, TD_FLOAT, f64_to_f32},
-        {TD_INT32, TD_FLOAT, i32_to_f32},   {TD_INT64, TD_FLOAT, i64_to_f32},    {TD_INT32, TD_INT64, i32_to_i64},
-        {TD_INT64, TD_INT32, i64_to_i32},   {TD_UINT8, TD_FLOAT, u8_to_f32},     {TD_UINT8, TD_INT32, u8_to_i32},
-        {TD_BOOL, TD_FLOAT, u8_to_f32},     {TD_BOOL, TD_INT32, u8_to_i32},      {TD_FLOAT, TD_HALF, f32_to_f16},
-        {TD_FLOAT, TD_BFLOAT16, f32_to_bf16}, {TD_HALF, TD_FLOAT, f16_to_f32},   {TD_BFLOAT16, TD_FLOAT, bf16_to_f32},
-        {TD_FLOAT, TD_INT8, f32_to_i8},     {TD_FLOAT, TD_UINT8, f32_to_u8},     {TD_FLOAT, TD_INT16, f32_to_i16},
+    static const struct {
+        enum td_dtype from, to;
+        td_unary_fn *fn;
+    } pairs[] = {
+        {TD_FLOAT, TD_INT32, f32_to_i32},     {TD_FLOAT, TD_DOUBLE, f32_to_f64},
+        {TD_DOUBLE, TD_FLOAT, f64_to_f32},    {TD_INT32, TD_FLOAT, i32_to_f32},
+        {TD_INT64, TD_FLOAT, i64_to_f32},     {TD_INT32, TD_INT64, i32_to_i64},
+        {TD_INT64, TD_INT32, i64_to_i32},     {TD_UINT8, TD_FLOAT, u8_to_f32},
+        {TD_UINT8, TD_INT32, u8_to_i32},      {TD_BOOL, TD_FLOAT, u8_to_f32},
+        {TD_BOOL, TD_INT32, u8_to_i32},       {TD_FLOAT, TD_HALF, f32_to_f16},
+        {TD_FLOAT, TD_BFLOAT16, f32_to_bf16}, {TD_HALF, TD_FLOAT, f16_to_f32},
+        {TD_BFLOAT16, TD_FLOAT, bf16_to_f32}, {TD_FLOAT, TD_INT8, f32_to_i8},
+        {TD_FLOAT, TD_UINT8, f32_to_u8},      {TD_FLOAT, TD_INT16, f32_to_i16},
         {TD_FLOAT, TD_UINT16, f32_to_u16},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -173,7 +218,10 @@ static void truncate_mantissas(double *v, int64_t n, uint64_t bits)
     }
 }
 
-struct cast { enum td_dtype from, to; uint64_t cut; };
+struct cast {
+    enum td_dtype from, to;
+    uint64_t cut;
+};
 
 static void cast_block(const struct cast *k, const void *x, void *y, int64_t n)
 {
@@ -233,10 +281,9 @@ const struct td_op td_ops_math_cast[] = {
     {.name = "Cast",
      .sig = "(x:SrcT) -> (y:DstT) {SrcT:type; DstT:type; Truncate:bool=false}",
      .infer = td_infer_same,
-     .kernels = (const struct td_kernel[]){{.name = "math_cast.cpu",
-                                            .device = TD_CPU,
-                                            .refuse = refuse_objects,
-                                            .run = cast_run},
-                                           {.name = NULL}}},
+     .kernels =
+         (const struct td_kernel[]){
+             {.name = "math_cast.cpu", .device = TD_CPU, .refuse = refuse_objects, .run = cast_run},
+             {.name = NULL}}},
     {.name = NULL},
 };

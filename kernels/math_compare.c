@@ -1,9 +1,11 @@
 /* kernels/math_compare.c - comparisons, boolean logic and tests of floats, all with bool results.
  *
- *   x, y [broadcastable] of T  ->  z [broadcast of both] of bool;   IsNan and its kin: x  ->  y [same shape] of bool
+ *   x, y [broadcastable] of T  ->  z [broadcast of both] of bool;   IsNan and its kin: x  ->  y [same shape]
+ * of bool
  *
- * Comparisons follow IEEE: false with NaN, except NotEqual. Equal and NotEqual take every dtype but variants and
- * resources; with incompatible_shape_error=false, shapes that do not broadcast answer one scalar instead of an error.
+ * Comparisons follow IEEE: false with NaN, except NotEqual. Equal and NotEqual take every dtype but variants
+ * and resources; with incompatible_shape_error=false, shapes that do not broadcast answer one scalar instead
+ * of an error.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/complex_scalar.h"
@@ -24,27 +26,27 @@
 #define OR(a, b) ((a) | (b))
 
 #define LOOP(attr, op, tag, T, load, rel) TD_BINARY_LOOP(attr, op##_##tag, T, td_bool, load, (td_bool), rel)
-#define REAL_LOOPS(op, rel)                                                                                   \
-    LOOP(TD_CLONES, op, f32, float, TD_AS_IS, rel)                                                            \
-    LOOP(, op, f64, double, TD_AS_IS, rel)                                                                    \
-    LOOP(, op, f16, td_half, td_half_to_float, rel)                                                           \
-    LOOP(, op, bf16, td_bf16, td_bf16_to_float, rel)                                                          \
-    LOOP(, op, i8, int8_t, TD_AS_IS, rel)                                                                     \
-    LOOP(, op, i16, int16_t, TD_AS_IS, rel)                                                                   \
-    LOOP(, op, i32, int32_t, TD_AS_IS, rel)                                                                   \
-    LOOP(, op, i64, int64_t, TD_AS_IS, rel)                                                                   \
-    LOOP(, op, u8, uint8_t, TD_AS_IS, rel)                                                                    \
-    LOOP(, op, u16, uint16_t, TD_AS_IS, rel)                                                                  \
-    LOOP(, op, u32, uint32_t, TD_AS_IS, rel)                                                                  \
+#define REAL_LOOPS(op, rel)                                                                                  \
+    LOOP(TD_CLONES, op, f32, float, TD_AS_IS, rel)                                                           \
+    LOOP(, op, f64, double, TD_AS_IS, rel)                                                                   \
+    LOOP(, op, f16, td_half, td_half_to_float, rel)                                                          \
+    LOOP(, op, bf16, td_bf16, td_bf16_to_float, rel)                                                         \
+    LOOP(, op, i8, int8_t, TD_AS_IS, rel)                                                                    \
+    LOOP(, op, i16, int16_t, TD_AS_IS, rel)                                                                  \
+    LOOP(, op, i32, int32_t, TD_AS_IS, rel)                                                                  \
+    LOOP(, op, i64, int64_t, TD_AS_IS, rel)                                                                  \
+    LOOP(, op, u8, uint8_t, TD_AS_IS, rel)                                                                   \
+    LOOP(, op, u16, uint16_t, TD_AS_IS, rel)                                                                 \
+    LOOP(, op, u32, uint32_t, TD_AS_IS, rel)                                                                 \
     LOOP(, op, u64, uint64_t, TD_AS_IS, rel)
 #define REAL_ROWS(op) TD_ROWS_FLOATS(op), TD_ROWS_SIGNED(op), TD_ROWS_UNSIGNED(op)
 
-#define ORDER(op, rel)                                                                                        \
-    REAL_LOOPS(op, rel)                                                                                       \
-    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                       \
-    {                                                                                                         \
-        static td_binary_fn *const fns[TD_DTYPE_END] = {REAL_ROWS(op)};                                       \
-        return td_binary_run(c, fns, err);                                                                    \
+#define ORDER(op, rel)                                                                                       \
+    REAL_LOOPS(op, rel)                                                                                      \
+    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                      \
+    {                                                                                                        \
+        static td_binary_fn *const fns[TD_DTYPE_END] = {REAL_ROWS(op)};                                      \
+        return td_binary_run(c, fns, err);                                                                   \
     }
 ORDER(less, LESS)
 ORDER(less_equal, LESS_EQUAL)
@@ -60,7 +62,10 @@ static bool same_string(td_objp a, td_objp b)
     const char *pa = td_tensor_str(&ta, 0, &na), *pb = td_tensor_str(&tb, 0, &nb);
     return na == nb && (na == 0 || memcmp(pa, pb, na) == 0);
 }
-static bool other_string(td_objp a, td_objp b) { return !same_string(a, b); }
+static bool other_string(td_objp a, td_objp b)
+{
+    return !same_string(a, b);
+}
 
 REAL_LOOPS(equal, EQUAL)
 LOOP(, equal, c64, td_cf, TD_AS_IS, EQUAL)
@@ -71,9 +76,9 @@ LOOP(, not_equal, c64, td_cf, TD_AS_IS, NOT_EQUAL)
 LOOP(, not_equal, c128, td_cd, TD_AS_IS, NOT_EQUAL)
 LOOP(, not_equal, str, td_objp, TD_AS_IS, other_string)
 
-#define ALL_ROWS(op)                                                                                          \
-    REAL_ROWS(op), TD_ROWS_COMPLEX(op), [TD_STRING] = op##_str, [TD_BOOL] = op##_u8, [TD_QINT8] = op##_i8,    \
-                                        [TD_QUINT8] = op##_u8, [TD_QINT16] = op##_i16,                        \
+#define ALL_ROWS(op)                                                                                         \
+    REAL_ROWS(op), TD_ROWS_COMPLEX(op), [TD_STRING] = op##_str, [TD_BOOL] = op##_u8, [TD_QINT8] = op##_i8,   \
+                                        [TD_QUINT8] = op##_u8, [TD_QINT16] = op##_i16,                       \
                                         [TD_QUINT16] = op##_u16, [TD_QINT32] = op##_i32
 
 static enum td_code infer_equal(struct td_infer *c, struct td_err *err)
@@ -90,8 +95,8 @@ static enum td_code infer_equal(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code equality_run(struct td_call *c, td_binary_fn *const fns[TD_DTYPE_END], bool when_incompatible,
-                                 struct td_err *err)
+static enum td_code equality_run(struct td_call *c, td_binary_fn *const fns[TD_DTYPE_END],
+                                 bool when_incompatible, struct td_err *err)
 {
     struct td_shape both;
     if (td_shape_broadcast(&c->in[0]->shape, &c->in[1]->shape, &both, NULL)) {
@@ -174,15 +179,15 @@ static enum td_code logical_not_run(struct td_call *c, struct td_err *err)
 #define ISINF(a) (isinf(a) != 0)
 #define ISFINITE(a) (isfinite(a) != 0)
 
-#define TEST(op, test, test16, testb16)                                                                       \
-    TD_UNARY_LOOP(, op##_f32, float, td_bool, test)                                                           \
-    TD_UNARY_LOOP(, op##_f64, double, td_bool, test)                                                          \
-    TD_UNARY_LOOP(, op##_f16, td_half, td_bool, test16)                                                       \
-    TD_UNARY_LOOP(, op##_bf16, td_bf16, td_bool, testb16)                                                     \
-    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                       \
-    {                                                                                                         \
-        static td_unary_fn *const fns[TD_DTYPE_END] = {TD_ROWS_FLOATS(op)};                                   \
-        return td_unary_run(c, fns, err);                                                                     \
+#define TEST(op, test, test16, testb16)                                                                      \
+    TD_UNARY_LOOP(, op##_f32, float, td_bool, test)                                                          \
+    TD_UNARY_LOOP(, op##_f64, double, td_bool, test)                                                         \
+    TD_UNARY_LOOP(, op##_f16, td_half, td_bool, test16)                                                      \
+    TD_UNARY_LOOP(, op##_bf16, td_bf16, td_bool, testb16)                                                    \
+    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                      \
+    {                                                                                                        \
+        static td_unary_fn *const fns[TD_DTYPE_END] = {TD_ROWS_FLOATS(op)};                                  \
+        return td_unary_run(c, fns, err);                                                                    \
     }
 TEST(is_nan, ISNAN, NAN16, NANB16)
 TEST(is_inf, ISINF, INF16, INFB16)
@@ -191,27 +196,26 @@ TEST(is_finite, ISFINITE, FINITE16, FINITEB16)
 /* ------------------------------------------------------------------ the table */
 
 #define SET_EQUAL (TD_SET_PLAIN | TD_BIT(TD_STRING))
-#define ROW_ORDER(op_name, op)                                                                                \
-    {.name = op_name,                                                                                         \
-     .sig = "(x:T, y:T) -> (z:bool) {T:type}",                                                                \
-     .infer = td_infer_broadcast,                                                                             \
-     .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_REALS})}
-#define ROW_EQUAL(op_name, op)                                                                                \
-    {.name = op_name,                                                                                         \
-     .sig = "(x:T, y:T) -> (z:bool) {T:type; incompatible_shape_error:bool=true}",                            \
-     .infer = infer_equal,                                                                                    \
-     .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", SET_EQUAL})}
-#define ROW_LOGIC(op_name, op)                                                                                \
-    {.name = op_name,                                                                                         \
-     .sig = "(x:bool, y:bool) -> (z:bool) {}",                                                                \
-     .flags = TD_OP_ELEMENTWISE,                                                                              \
-     .infer = td_infer_broadcast,                                                                             \
-     .kernels = TD_KERNEL("math_compare.cpu", op##_run, {NULL, 0})}
-#define ROW_TEST(op_name, op)                                                                                 \
-    {.name = op_name,                                                                                         \
-     .sig = "(x:T) -> (y:bool) {T:type}",                                                                     \
-     .infer = td_infer_same,                                                                                  \
-     .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_FLOATS})}
+#define ROW_ORDER(op_name, op)                                                                               \
+    {                                                                                                        \
+        .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type}", .infer = td_infer_broadcast,              \
+        .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_REALS})                              \
+    }
+#define ROW_EQUAL(op_name, op)                                                                               \
+    {                                                                                                        \
+        .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type; incompatible_shape_error:bool=true}",       \
+        .infer = infer_equal, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", SET_EQUAL})           \
+    }
+#define ROW_LOGIC(op_name, op)                                                                               \
+    {                                                                                                        \
+        .name = op_name, .sig = "(x:bool, y:bool) -> (z:bool) {}", .flags = TD_OP_ELEMENTWISE,               \
+        .infer = td_infer_broadcast, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {NULL, 0})           \
+    }
+#define ROW_TEST(op_name, op)                                                                                \
+    {                                                                                                        \
+        .name = op_name, .sig = "(x:T) -> (y:bool) {T:type}", .infer = td_infer_same,                        \
+        .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_FLOATS})                             \
+    }
 
 const struct td_op td_ops_math_compare[] = {
     ROW_ORDER("Less", less),

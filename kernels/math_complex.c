@@ -3,8 +3,9 @@
  *   Complex: real, imag [broadcastable] of T  ->  out of the complex type of T
  *   Real, Imag, ComplexAbs, Angle: x of a complex T  ->  its real type;   Conj: x  ->  the same type
  *
- * Tout must be the counterpart of T (complex64 with float, complex128 with double): the kernels refuse other pairs.
- * Conj of variants, which TensorFlow maps over TensorLists, passes them through: their elements are real here.
+ * Tout must be the counterpart of T (complex64 with float, complex128 with double): the kernels refuse other
+ * pairs. Conj of variants, which TensorFlow maps over TensorLists, passes them through: their elements are
+ * real here.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/complex_scalar.h"
@@ -15,16 +16,22 @@
 TD_BINARY_LOOP(, complex_f32, float, td_cf, TD_AS_IS, TD_AS_IS, td_make_c64)
 TD_BINARY_LOOP(, complex_f64, double, td_cd, TD_AS_IS, TD_AS_IS, td_make_c128)
 
-static float angle_c64(td_cf v) { return atan2f(cimagf(v), crealf(v)); }
-static double angle_c128(td_cd v) { return atan2(cimag(v), creal(v)); }
+static float angle_c64(td_cf v)
+{
+    return atan2f(cimagf(v), crealf(v));
+}
+static double angle_c128(td_cd v)
+{
+    return atan2(cimag(v), creal(v));
+}
 
-#define PART(op, f64fn, f128fn)                                                                               \
-    TD_UNARY_LOOP(, op##_c64, td_cf, float, f64fn)                                                            \
-    TD_UNARY_LOOP(, op##_c128, td_cd, double, f128fn)                                                         \
-    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                       \
-    {                                                                                                         \
-        static td_unary_fn *const fns[TD_DTYPE_END] = {TD_ROWS_COMPLEX(op)};                                  \
-        return td_unary_run(c, fns, err);                                                                     \
+#define PART(op, f64fn, f128fn)                                                                              \
+    TD_UNARY_LOOP(, op##_c64, td_cf, float, f64fn)                                                           \
+    TD_UNARY_LOOP(, op##_c128, td_cd, double, f128fn)                                                        \
+    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                      \
+    {                                                                                                        \
+        static td_unary_fn *const fns[TD_DTYPE_END] = {TD_ROWS_COMPLEX(op)};                                 \
+        return td_unary_run(c, fns, err);                                                                    \
     }
 PART(real, crealf, creal)
 PART(imag, cimagf, cimag)
@@ -62,21 +69,24 @@ static const char *refuse_mixed_pair(const struct td_node *n)
     return single == single_out ? NULL : "T and Tout must have the same precision";
 }
 
-#define PAIR_KERNEL(fn, set, set_out)                                                                         \
-    (const struct td_kernel[])                                                                                \
-    {                                                                                                         \
-        {.name = "math_complex.cpu",                                                                          \
-         .device = TD_CPU,                                                                                    \
-         .types = {{"T", set}, {"Tout", set_out}},                                                            \
-         .refuse = refuse_mixed_pair,                                                                         \
-         .run = fn},                                                                                          \
-            {.name = NULL}                                                                                    \
+#define PAIR_KERNEL(fn, set, set_out)                                                                        \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        {.name = "math_complex.cpu",                                                                         \
+         .device = TD_CPU,                                                                                   \
+         .types = {{"T", set}, {"Tout", set_out}},                                                           \
+         .refuse = refuse_mixed_pair,                                                                        \
+         .run = fn},                                                                                         \
+        {                                                                                                    \
+            .name = NULL                                                                                     \
+        }                                                                                                    \
     }
-#define ROW_PART(op_name, in_name, out_name, fn)                                                              \
-    {.name = op_name,                                                                                         \
-     .sig = "(" in_name ":T) -> (" out_name ":Tout) {T:type=complex64; Tout:type=float}",                     \
-     .infer = td_infer_same,                                                                                  \
-     .kernels = PAIR_KERNEL(fn, TD_SET_COMPLEX, TD_SET_F32_F64)}
+#define ROW_PART(op_name, in_name, out_name, fn)                                                             \
+    {                                                                                                        \
+        .name = op_name,                                                                                     \
+        .sig = "(" in_name ":T) -> (" out_name ":Tout) {T:type=complex64; Tout:type=float}",                 \
+        .infer = td_infer_same, .kernels = PAIR_KERNEL(fn, TD_SET_COMPLEX, TD_SET_F32_F64)                   \
+    }
 
 const struct td_op td_ops_math_complex[] = {
     {.name = "Complex",

@@ -27,8 +27,8 @@ TD_INT_TYPES(X)
 
 static enum td_code add_n_run(struct td_call *c, struct td_err *err)
 {
-    static td_binary_fn *const fns[TD_DTYPE_END] = {TD_ROWS_FLOATS(add), TD_ROWS_COMPLEX(add), TD_ROWS_SIGNED(add),
-                                                    TD_ROWS_UNSIGNED(add)};
+    static td_binary_fn *const fns[TD_DTYPE_END] = {TD_ROWS_FLOATS(add), TD_ROWS_COMPLEX(add),
+                                                    TD_ROWS_SIGNED(add), TD_ROWS_UNSIGNED(add)};
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     int64_t n = td_tensor_count(y);
@@ -57,17 +57,17 @@ static enum td_code add_n_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ Cross */
 
-#define CROSS(tag, T, load, store)                                                                            \
-    static void cross_##tag(const void *av, const void *bv, void *zv, int64_t rows)                           \
-    {                                                                                                         \
-        for (int64_t r = 0; r < rows; r++) {                                                                  \
-            const T *a = (const T *)av + 3 * r, *b = (const T *)bv + 3 * r;                                   \
-            T *z = (T *)zv + 3 * r;                                                                           \
-            for (int i = 0; i < 3; i++) {                                                                     \
-                int j = (i + 1) % 3, k = (i + 2) % 3;                                                         \
-                z[i] = store(load(a[j]) * load(b[k]) - load(a[k]) * load(b[j]));                              \
-            }                                                                                                 \
-        }                                                                                                     \
+#define CROSS(tag, T, load, store)                                                                           \
+    static void cross_##tag(const void *av, const void *bv, void *zv, int64_t rows)                          \
+    {                                                                                                        \
+        for (int64_t r = 0; r < rows; r++) {                                                                 \
+            const T *a = (const T *)av + 3 * r, *b = (const T *)bv + 3 * r;                                  \
+            T *z = (T *)zv + 3 * r;                                                                          \
+            for (int i = 0; i < 3; i++) {                                                                    \
+                int j = (i + 1) % 3, k = (i + 2) % 3;                                                        \
+                z[i] = store(load(a[j]) * load(b[k]) - load(a[k]) * load(b[j]));                             \
+            }                                                                                                \
+        }                                                                                                    \
     }
 CROSS(f32, float, TD_AS_IS, TD_AS_IS)
 CROSS(f64, double, TD_AS_IS, TD_AS_IS)
@@ -83,15 +83,16 @@ static enum td_code infer_cross(struct td_infer *c, struct td_err *err)
     TD_TRY(td_infer_equal_shapes(c, err));
     const struct td_shape *s = &c->out[0];
     TD_FAIL_IF(s->rank > 0 && s->dim[s->rank - 1] >= 0 && s->dim[s->rank - 1] != 3, err, FAILED_PRECONDITION,
-               "%s: Cross-products are only defined for 3-element vectors; a has shape %s", TD_NODE_STR(c->node),
-               TD_SHAPE_STR(s));
+               "%s: Cross-products are only defined for 3-element vectors; a has shape %s",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(s));
     return TD_OK;
 }
 
 static enum td_code cross_run(struct td_call *c, struct td_err *err)
 {
     typedef void cross_fn(const void *, const void *, void *, int64_t);
-    static cross_fn *const fns[TD_DTYPE_END] = {TD_ROWS_FLOATS(cross), TD_ROWS_SIGNED(cross), TD_ROWS_UNSIGNED(cross)};
+    static cross_fn *const fns[TD_DTYPE_END] = {TD_ROWS_FLOATS(cross), TD_ROWS_SIGNED(cross),
+                                                TD_ROWS_UNSIGNED(cross)};
     struct td_tensor *z;
     TD_TRY(td_out(c, 0, NULL, &z, err));
     fns[z->dtype](c->in[0]->data, c->in[1]->data, z->data, td_tensor_count(z) / 3);
@@ -100,22 +101,23 @@ static enum td_code cross_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ ClipByValue */
 
-/* max(min(t, high), low); a bound that is NaN does not bound, a NaN in t stays. Complex numbers are clipped part by
- * part: as twice as many floats, the bounds having a period of 2. */
-#define CLIP(tag, T, load)                                                                                    \
-    static void clip_##tag(const struct td_tensor *t, const struct clip *k, void *yv)                         \
-    {                                                                                                         \
-        const T *x = t->data, *low = k->low, *high = k->high;                                                 \
-        for (int64_t i = 0; i < k->n; i++) {                                                                  \
-            T v = x[i], l = low[k->step_low * (i / k->parts) + i % k->parts];                                 \
-            T h = high[k->step_high * (i / k->parts) + i % k->parts];                                         \
-            v = load(h) < load(v) ? h : v;                                                                    \
-            ((T *)yv)[i] = load(v) < load(l) ? l : v;                                                         \
-        }                                                                                                     \
+/* max(min(t, high), low); a bound that is NaN does not bound, a NaN in t stays. Complex numbers are clipped
+ * part by part: as twice as many floats, the bounds having a period of 2. */
+#define CLIP(tag, T, load)                                                                                   \
+    static void clip_##tag(const struct td_tensor *t, const struct clip *k, void *yv)                        \
+    {                                                                                                        \
+        const T *x = t->data, *low = k->low, *high = k->high;                                                \
+        for (int64_t i = 0; i < k->n; i++) {                                                                 \
+            T v = x[i], l = low[k->step_low * (i / k->parts) + i % k->parts];                                \
+            T h = high[k->step_high * (i / k->parts) + i % k->parts];                                        \
+            v = load(h) < load(v) ? h : v;                                                                   \
+            ((T *)yv)[i] = load(v) < load(l) ? l : v;                                                        \
+        }                                                                                                    \
     }
 struct clip {
     const void *low, *high;
-    int64_t n, parts, step_low, step_high; /* scalars to clip, scalars an element, steps an element: 0 or parts */
+    int64_t n, parts, step_low,
+        step_high; /* scalars to clip, scalars an element, steps an element: 0 or parts */
 };
 typedef void clip_fn(const struct td_tensor *t, const struct clip *k, void *y);
 
@@ -130,19 +132,22 @@ TD_INT_TYPES(X)
 static enum td_code infer_clip(struct td_infer *c, struct td_err *err)
 {
     const struct td_shape *t = &c->in[0], *low = &c->in[1], *high = &c->in[2];
-    bool fits = (low->rank == 0 || td_shape_compatible(low, t)) && (high->rank == 0 || td_shape_compatible(high, t));
-    TD_FAIL_IF(!fits, err, INVALID_ARGUMENT,
-               "%s: clip_value_min and clip_value_max must be either of the same shape as input, or a scalar. "
-               "input shape: %s clip_value_min shape: %s clip_value_max shape: %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(t), TD_SHAPE_STR(low), TD_SHAPE_STR(high));
+    bool fits =
+        (low->rank == 0 || td_shape_compatible(low, t)) && (high->rank == 0 || td_shape_compatible(high, t));
+    TD_FAIL_IF(
+        !fits, err, INVALID_ARGUMENT,
+        "%s: clip_value_min and clip_value_max must be either of the same shape as input, or a scalar. "
+        "input shape: %s clip_value_min shape: %s clip_value_max shape: %s",
+        TD_NODE_STR(c->node), TD_SHAPE_STR(t), TD_SHAPE_STR(low), TD_SHAPE_STR(high));
     c->out[0] = c->in[0];
     return TD_OK;
 }
 
 static enum td_code clip_run(struct td_call *c, struct td_err *err)
 {
-    static clip_fn *const fns[TD_DTYPE_END] = {TD_ROWS_FLOATS(clip), TD_ROWS_SIGNED(clip), TD_ROWS_UNSIGNED(clip),
-                                               [TD_COMPLEX64] = clip_f32, [TD_COMPLEX128] = clip_f64};
+    static clip_fn *const fns[TD_DTYPE_END] = {
+        TD_ROWS_FLOATS(clip), TD_ROWS_SIGNED(clip),
+        TD_ROWS_UNSIGNED(clip), [TD_COMPLEX64] = clip_f32, [TD_COMPLEX128] = clip_f64};
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     int64_t parts = td_dtype_in(y->dtype, TD_SET_COMPLEX) ? 2 : 1;

@@ -1,17 +1,18 @@
 /* kernels/math_reduce.c - Sum, Mean, Prod, Max, Min, EuclideanNorm, All and Any over chosen axes.
  *
- *   input [d0, d1, ..] of T, reduction_indices: int scalar or vector of axes  ->  output of T without those axes
- *   (with keep_dims: those axes become 1)
+ *   input [d0, d1, ..] of T, reduction_indices: int scalar or vector of axes  ->  output of T without those
+ * axes (with keep_dims: those axes become 1)
  *
- * Dims of size 1 are dropped and neighbours of the same kind merged, so the input alternates between kept and reduced
- * dims. The innermost decides the loop: a reduced one is folded run by run into one accumulator each (`row`), a kept
- * one is folded element by element into as many accumulators (`col`), BLOCK columns at a time.
+ * Dims of size 1 are dropped and neighbours of the same kind merged, so the input alternates between kept and
+ * reduced dims. The innermost decides the loop: a reduced one is folded run by run into one accumulator each
+ * (`row`), a kept one is folded element by element into as many accumulators (`col`), BLOCK columns at a
+ * time.
  *
  *   [K, R]  row:  acc[k] <- x[k, 0..R)          [R, K]  col:  acc[0..K) <- x[0, 0..K), x[1, 0..K), ..
  *
- * Accumulators are wider than the elements (double for 16 and 32 bit floats, 64-bit wrapping integers, double complex),
- * so results are closer to the exact value than those of Eigen. Reduction over nothing gives 0, 1, the lowest or
- * highest value, true or false; Mean over nothing is NaN (0 for integers and complex numbers).
+ * Accumulators are wider than the elements (double for 16 and 32 bit floats, 64-bit wrapping integers, double
+ * complex), so results are closer to the exact value than those of Eigen. Reduction over nothing gives 0, 1,
+ * the lowest or highest value, true or false; Mean over nothing is NaN (0 for integers and complex numbers).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/complex_scalar.h"
@@ -27,121 +28,140 @@
 
 struct reducer {
     size_t acc_size;
-    void (*init)(void *acc, int64_t n);                              /* n accumulators */
-    void (*row)(const void *x, int64_t n, void *acc);                /* acc[0] <- x[0..n) */
-    void (*col)(const void *x, int64_t n, void *acc);                /* acc[i] <- x[i] */
-    void (*finish)(const void *acc, void *y, int64_t n, int64_t of); /* y[i] from acc[i], each of `of` elements */
+    void (*init)(void *acc, int64_t n);               /* n accumulators */
+    void (*row)(const void *x, int64_t n, void *acc); /* acc[0] <- x[0..n) */
+    void (*col)(const void *x, int64_t n, void *acc); /* acc[i] <- x[i] */
+    void (*finish)(const void *acc, void *y, int64_t n,
+                   int64_t of); /* y[i] from acc[i], each of `of` elements */
 };
 
-#define REDUCER(op, tag) {sizeof(acc_##op##_##tag), op##_##tag##_init, op##_##tag##_row, op##_##tag##_col, op##_##tag##_finish}
+#define REDUCER(op, tag)                                                                                     \
+    {                                                                                                        \
+        sizeof(acc_##op##_##tag), op##_##tag##_init, op##_##tag##_row, op##_##tag##_col, op##_##tag##_finish \
+    }
 
-/* The four functions of a reduction: T elements, A accumulators, FOLD(acc, element), FINISH(acc, count). `row` is
- * unused where a vectorised one replaces it. */
-#define STAMP(op, tag, T, A, load, start, FOLD, FINISH)                                                       \
-    typedef A acc_##op##_##tag;                                                                               \
-    static void op##_##tag##_init(void *acc, int64_t n)                                                       \
-    {                                                                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            ((A *)acc)[i] = start;                                                                            \
-        }                                                                                                     \
-    }                                                                                                         \
-    __attribute__((unused)) static void op##_##tag##_row(const void *x, int64_t n, void *acc)                 \
-    {                                                                                                         \
-        A a = *(A *)acc;                                                                                      \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            a = FOLD(a, load(((const T *)x)[i]));                                                             \
-        }                                                                                                     \
-        *(A *)acc = a;                                                                                        \
-    }                                                                                                         \
-    TD_CLONES static void op##_##tag##_col(const void *x, int64_t n, void *acc)                               \
-    {                                                                                                         \
-        A *a = acc;                                                                                           \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            a[i] = FOLD(a[i], load(((const T *)x)[i]));                                                       \
-        }                                                                                                     \
-    }                                                                                                         \
-    static void op##_##tag##_finish(const void *acc, void *y, int64_t n, int64_t of)                          \
-    {                                                                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            ((T *)y)[i] = FINISH(((const A *)acc)[i], of);                                                    \
-        }                                                                                                     \
+/* The four functions of a reduction: T elements, A accumulators, FOLD(acc, element), FINISH(acc, count).
+ * `row` is unused where a vectorised one replaces it. */
+#define STAMP(op, tag, T, A, load, start, FOLD, FINISH)                                                      \
+    typedef A acc_##op##_##tag;                                                                              \
+    static void op##_##tag##_init(void *acc, int64_t n)                                                      \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            ((A *)acc)[i] = start;                                                                           \
+        }                                                                                                    \
+    }                                                                                                        \
+    __attribute__((unused)) static void op##_##tag##_row(const void *x, int64_t n, void *acc)                \
+    {                                                                                                        \
+        A a = *(A *)acc;                                                                                     \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            a = FOLD(a, load(((const T *)x)[i]));                                                            \
+        }                                                                                                    \
+        *(A *)acc = a;                                                                                       \
+    }                                                                                                        \
+    TD_CLONES static void op##_##tag##_col(const void *x, int64_t n, void *acc)                              \
+    {                                                                                                        \
+        A *a = acc;                                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            a[i] = FOLD(a[i], load(((const T *)x)[i]));                                                      \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void op##_##tag##_finish(const void *acc, void *y, int64_t n, int64_t of)                         \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            ((T *)y)[i] = FINISH(((const A *)acc)[i], of);                                                   \
+        }                                                                                                    \
     }
 
 /* X(tag, type, accumulator, from element, to element) */
-#define FLOATS(X)                                                                                             \
-    X(f32, float, double, (double), (float))                                                                  \
-    X(f64, double, double, TD_AS_IS, TD_AS_IS)                                                                \
-    X(f16, td_half, double, td_half_to_float, half_of)                                                        \
+#define FLOATS(X)                                                                                            \
+    X(f32, float, double, (double), (float))                                                                 \
+    X(f64, double, double, TD_AS_IS, TD_AS_IS)                                                               \
+    X(f16, td_half, double, td_half_to_float, half_of)                                                       \
     X(bf16, td_bf16, double, td_bf16_to_float, bf16_of)
-#define INTS(X)                                                                                               \
-    X(i8, int8_t, uint64_t, (uint64_t), (int8_t))                                                             \
-    X(i16, int16_t, uint64_t, (uint64_t), (int16_t))                                                          \
-    X(i32, int32_t, uint64_t, (uint64_t), (int32_t))                                                          \
-    X(i64, int64_t, uint64_t, (uint64_t), (int64_t))                                                          \
-    X(u8, uint8_t, uint64_t, (uint64_t), (uint8_t))                                                           \
-    X(u16, uint16_t, uint64_t, (uint64_t), (uint16_t))                                                        \
-    X(u32, uint32_t, uint64_t, (uint64_t), (uint32_t))                                                        \
+#define INTS(X)                                                                                              \
+    X(i8, int8_t, uint64_t, (uint64_t), (int8_t))                                                            \
+    X(i16, int16_t, uint64_t, (uint64_t), (int16_t))                                                         \
+    X(i32, int32_t, uint64_t, (uint64_t), (int32_t))                                                         \
+    X(i64, int64_t, uint64_t, (uint64_t), (int64_t))                                                         \
+    X(u8, uint8_t, uint64_t, (uint64_t), (uint8_t))                                                          \
+    X(u16, uint16_t, uint64_t, (uint64_t), (uint16_t))                                                       \
+    X(u32, uint32_t, uint64_t, (uint64_t), (uint32_t))                                                       \
     X(u64, uint64_t, uint64_t, (uint64_t), (uint64_t))
 #define COMPLEXES(X) X(c64, td_cf, td_cd, (td_cd), (td_cf)) X(c128, td_cd, td_cd, TD_AS_IS, TD_AS_IS)
 
-static td_half half_of(double v) { return td_float_to_half((float)v); }
-static td_bf16 bf16_of(double v) { return td_float_to_bf16((float)v); }
+static td_half half_of(double v)
+{
+    return td_float_to_half((float)v);
+}
+static td_bf16 bf16_of(double v)
+{
+    return td_float_to_bf16((float)v);
+}
 
 #define ADD(a, v) ((a) + (v))
 #define MULTIPLY(a, v) ((a) * (v))
 #define ADD_SQUARE(a, v) ((a) + (v) * (v))
 #define ADD_LENGTH(a, v) ((a) + length_squared(v))
 
-static td_cd length_squared(td_cd v) { return creal(v) * creal(v) + cimag(v) * cimag(v); }
+static td_cd length_squared(td_cd v)
+{
+    return creal(v) * creal(v) + cimag(v) * cimag(v);
+}
 
 /* The mean of integers is that of their 64-bit sum, toward zero; nothing has the mean 0. */
-#define X(tag, T, A, load, store)                                                                             \
-    static T mean_of_##tag(A a, int64_t of)                                                                   \
-    {                                                                                                         \
-        if (of == 0) {                                                                                        \
-            return 0;                                                                                         \
-        }                                                                                                     \
-        return (T)-1 < (T)1 ? store((A)((int64_t)a / of)) : store(a / (A)of);                                 \
-    }                                                                                                         \
-    static T root_of_##tag(A a, int64_t of)                                                                   \
-    {                                                                                                         \
-        (void)of;                                                                                             \
-        T sum = store(a);                                                                                     \
-        return sum > 0 ? store((A)sqrt((double)sum)) : 0;                                                     \
+#define X(tag, T, A, load, store)                                                                            \
+    static T mean_of_##tag(A a, int64_t of)                                                                  \
+    {                                                                                                        \
+        if (of == 0) {                                                                                       \
+            return 0;                                                                                        \
+        }                                                                                                    \
+        return (T)-1 < (T)1 ? store((A)((int64_t)a / of)) : store(a / (A)of);                                \
+    }                                                                                                        \
+    static T root_of_##tag(A a, int64_t of)                                                                  \
+    {                                                                                                        \
+        (void)of;                                                                                            \
+        T sum = store(a);                                                                                    \
+        return sum > 0 ? store((A)sqrt((double)sum)) : 0;                                                    \
     }
 INTS(X)
 #undef X
-#define X(tag, T, A, load, store)                                                                             \
-    static T mean_of_##tag(A a, int64_t of) { return store((A)(a / (double)of)); }
+#define X(tag, T, A, load, store)                                                                            \
+    static T mean_of_##tag(A a, int64_t of)                                                                  \
+    {                                                                                                        \
+        return store((A)(a / (double)of));                                                                   \
+    }
 FLOATS(X)
 #undef X
-#define X(tag, T, A, load, store)                                                                             \
-    static T mean_of_##tag(A a, int64_t of) { return of == 0 ? 0 : store((A)(a / (double)of)); }
+#define X(tag, T, A, load, store)                                                                            \
+    static T mean_of_##tag(A a, int64_t of)                                                                  \
+    {                                                                                                        \
+        return of == 0 ? 0 : store((A)(a / (double)of));                                                     \
+    }
 COMPLEXES(X)
 #undef X
-#define X(tag, T, A, load, store)                                                                             \
-    static T root_of_##tag(A a, int64_t of)                                                                   \
-    {                                                                                                         \
-        (void)of;                                                                                             \
-        return store((A)sqrt(creal(a)));                                                                      \
+#define X(tag, T, A, load, store)                                                                            \
+    static T root_of_##tag(A a, int64_t of)                                                                  \
+    {                                                                                                        \
+        (void)of;                                                                                            \
+        return store((A)sqrt(creal(a)));                                                                     \
     }
 FLOATS(X)
 COMPLEXES(X)
 #undef X
-#define X(tag, T, A, load, store)                                                                             \
-    static T plain_of_##tag(A a, int64_t of)                                                                  \
-    {                                                                                                         \
-        (void)of;                                                                                             \
-        return store(a);                                                                                      \
+#define X(tag, T, A, load, store)                                                                            \
+    static T plain_of_##tag(A a, int64_t of)                                                                 \
+    {                                                                                                        \
+        (void)of;                                                                                            \
+        return store(a);                                                                                     \
     }
 FLOATS(X)
 INTS(X)
 COMPLEXES(X)
 #undef X
 
-#define X(tag, T, A, load, store)                                                                             \
-    STAMP(sum, tag, T, A, load, 0, ADD, plain_of_##tag)                                                       \
-    STAMP(prod, tag, T, A, load, 1, MULTIPLY, plain_of_##tag)                                                 \
+#define X(tag, T, A, load, store)                                                                            \
+    STAMP(sum, tag, T, A, load, 0, ADD, plain_of_##tag)                                                      \
+    STAMP(prod, tag, T, A, load, 1, MULTIPLY, plain_of_##tag)                                                \
     STAMP(mean, tag, T, A, load, 0, ADD, mean_of_##tag)
 FLOATS(X)
 INTS(X)
@@ -156,7 +176,10 @@ COMPLEXES(X)
 #undef X
 
 /* A long row of floats: vectorised partial sums instead of one chain of additions. */
-static void sum_f32_run(const void *x, int64_t n, void *acc) { *(double *)acc += (double)td_vec_sum_f32(x, n); }
+static void sum_f32_run(const void *x, int64_t n, void *acc)
+{
+    *(double *)acc += (double)td_vec_sum_f32(x, n);
+}
 
 /* ------------------------------------------------------------------ extremes, All, Any */
 
@@ -168,8 +191,8 @@ static void sum_f32_run(const void *x, int64_t n, void *acc) { *(double *)acc +=
 #define TO_HALF(a, of) ((void)(of), td_float_to_half(a))
 #define TO_BF16(a, of) ((void)(of), td_float_to_bf16(a))
 
-#define EXTREMES(tag, T, A, load, lowest, highest, FINISH)                                                    \
-    STAMP(max, tag, T, A, load, lowest, LARGER, FINISH)                                                       \
+#define EXTREMES(tag, T, A, load, lowest, highest, FINISH)                                                   \
+    STAMP(max, tag, T, A, load, lowest, LARGER, FINISH)                                                      \
     STAMP(min, tag, T, A, load, highest, SMALLER, FINISH)
 EXTREMES(f32, float, float, TD_AS_IS, -INFINITY, INFINITY, SAME)
 EXTREMES(f64, double, double, TD_AS_IS, (double)-INFINITY, (double)INFINITY, SAME)
@@ -244,8 +267,8 @@ static int64_t walk_offset(const struct walk *w, bool reduced, int64_t i)
     return at;
 }
 
-static enum td_code reduce_rows(struct td_call *c, const struct walk *w, const struct reducer *r, const char *x,
-                                size_t size, char *y, struct td_err *err)
+static enum td_code reduce_rows(struct td_call *c, const struct walk *w, const struct reducer *r,
+                                const char *x, size_t size, char *y, struct td_err *err)
 {
     void *acc;
     TD_TRY(td_scratch(c, ROWS * r->acc_size, &acc, err));
@@ -258,7 +281,8 @@ static enum td_code reduce_rows(struct td_call *c, const struct walk *w, const s
         for (int64_t i = 0; i < n; i++) {
             const char *from = x + (size_t)walk_offset(w, false, k + i) * size;
             for (int64_t j = 0; j < w->outer[1]; j++) {
-                r->row(from + (size_t)walk_offset(w, true, j) * size, w->dim[0], (char *)acc + (size_t)i * r->acc_size);
+                r->row(from + (size_t)walk_offset(w, true, j) * size, w->dim[0],
+                       (char *)acc + (size_t)i * r->acc_size);
             }
         }
         r->finish(acc, y + (size_t)k * size, n, w->of);
@@ -266,8 +290,8 @@ static enum td_code reduce_rows(struct td_call *c, const struct walk *w, const s
     return TD_OK;
 }
 
-static enum td_code reduce_cols(struct td_call *c, const struct walk *w, const struct reducer *r, const char *x,
-                                size_t size, char *y, struct td_err *err)
+static enum td_code reduce_cols(struct td_call *c, const struct walk *w, const struct reducer *r,
+                                const char *x, size_t size, char *y, struct td_err *err)
 {
     void *acc;
     TD_TRY(td_scratch(c, BLOCK * r->acc_size, &acc, err));
@@ -290,7 +314,8 @@ static enum td_code reduce_cols(struct td_call *c, const struct walk *w, const s
 }
 
 /* No input element, but outputs: each is what the accumulator starts with. */
-static enum td_code reduce_nothing(struct td_call *c, const struct reducer *r, struct td_tensor *y, struct td_err *err)
+static enum td_code reduce_nothing(struct td_call *c, const struct reducer *r, struct td_tensor *y,
+                                   struct td_err *err)
 {
     void *acc;
     TD_TRY(td_scratch(c, r->acc_size, &acc, err));
@@ -303,7 +328,8 @@ static enum td_code reduce_nothing(struct td_call *c, const struct reducer *r, s
     return TD_OK;
 }
 
-static enum td_code reduce_run(struct td_call *c, const struct reducer table[TD_DTYPE_END], struct td_err *err)
+static enum td_code reduce_run(struct td_call *c, const struct reducer table[TD_DTYPE_END],
+                               struct td_err *err)
 {
     const struct td_tensor *x = c->in[0];
     uint32_t axes;
@@ -319,49 +345,54 @@ static enum td_code reduce_run(struct td_call *c, const struct reducer table[TD_
     }
     struct walk w;
     walk_make(&w, &x->shape, axes);
-    return (w.reduced[0] ? reduce_rows : reduce_cols)(c, &w, r, x->data, td_dtype_size(x->dtype), y->data, err);
+    return (w.reduced[0] ? reduce_rows : reduce_cols)(c, &w, r, x->data, td_dtype_size(x->dtype), y->data,
+                                                      err);
 }
 
 /* ------------------------------------------------------------------ the table */
 
-#define ROWS_FLOATS(op)                                                                                       \
+#define ROWS_FLOATS(op)                                                                                      \
     [TD_DOUBLE] = REDUCER(op, f64), [TD_HALF] = REDUCER(op, f16), [TD_BFLOAT16] = REDUCER(op, bf16)
-#define ROWS_INTS(op)                                                                                         \
-    [TD_INT8] = REDUCER(op, i8), [TD_INT16] = REDUCER(op, i16), [TD_INT32] = REDUCER(op, i32),                \
-    [TD_INT64] = REDUCER(op, i64), [TD_UINT8] = REDUCER(op, u8), [TD_UINT16] = REDUCER(op, u16),              \
+#define ROWS_INTS(op)                                                                                        \
+    [TD_INT8] = REDUCER(op, i8), [TD_INT16] = REDUCER(op, i16), [TD_INT32] = REDUCER(op, i32),               \
+    [TD_INT64] = REDUCER(op, i64), [TD_UINT8] = REDUCER(op, u8), [TD_UINT16] = REDUCER(op, u16),             \
     [TD_UINT32] = REDUCER(op, u32), [TD_UINT64] = REDUCER(op, u64)
 #define ROWS_COMPLEX(op) [TD_COMPLEX64] = REDUCER(op, c64), [TD_COMPLEX128] = REDUCER(op, c128)
 
-#define RUN(op, ...)                                                                                          \
-    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                       \
-    {                                                                                                         \
-        static const struct reducer table[TD_DTYPE_END] = {__VA_ARGS__};                                      \
-        return reduce_run(c, table, err);                                                                     \
+#define RUN(op, ...)                                                                                         \
+    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                      \
+    {                                                                                                        \
+        static const struct reducer table[TD_DTYPE_END] = {__VA_ARGS__};                                     \
+        return reduce_run(c, table, err);                                                                    \
     }
-RUN(sum, [TD_FLOAT] = {sizeof(double), sum_f32_init, sum_f32_run, sum_f32_col, sum_f32_finish}, ROWS_FLOATS(sum),
-    ROWS_INTS(sum), ROWS_COMPLEX(sum))
+RUN(sum, [TD_FLOAT] = {sizeof(double), sum_f32_init, sum_f32_run, sum_f32_col, sum_f32_finish},
+    ROWS_FLOATS(sum), ROWS_INTS(sum), ROWS_COMPLEX(sum))
 RUN(mean, [TD_FLOAT] = {sizeof(double), mean_f32_init, sum_f32_run, mean_f32_col, mean_f32_finish},
     ROWS_FLOATS(mean), ROWS_INTS(mean), ROWS_COMPLEX(mean))
 RUN(prod, [TD_FLOAT] = REDUCER(prod, f32), ROWS_FLOATS(prod), ROWS_INTS(prod), ROWS_COMPLEX(prod))
 RUN(norm, [TD_FLOAT] = REDUCER(norm, f32), ROWS_FLOATS(norm), ROWS_INTS(norm), ROWS_COMPLEX(norm))
-RUN(max, [TD_FLOAT] = {sizeof(float), max_f32_init, max_f32_run, max_f32_col, max_f32_finish}, ROWS_FLOATS(max),
-    ROWS_INTS(max))
+RUN(max, [TD_FLOAT] = {sizeof(float), max_f32_init, max_f32_run, max_f32_col, max_f32_finish},
+    ROWS_FLOATS(max), ROWS_INTS(max))
 RUN(min, [TD_FLOAT] = REDUCER(min, f32), ROWS_FLOATS(min), ROWS_INTS(min))
 RUN(all, [TD_BOOL] = REDUCER(all, bool))
 RUN(any, [TD_BOOL] = REDUCER(any, bool))
 
-#define ROW(op_name, op, set)                                                                                 \
-    {.name = op_name,                                                                                         \
-     .sig = "(input:T, reduction_indices:Tidx) -> (output:T) {keep_dims:bool=false; T:type; Tidx:type=int32}", \
-     .host_in = 1u << 1,                                                                                      \
-     .infer = td_infer_reduce,                                                                                \
-     .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})}
-#define ROW_BOOL(op_name, op)                                                                                 \
-    {.name = op_name,                                                                                         \
-     .sig = "(input:bool, reduction_indices:Tidx) -> (output:bool) {keep_dims:bool=false; Tidx:type=int32}",  \
-     .host_in = 1u << 1,                                                                                      \
-     .infer = td_infer_reduce,                                                                                \
-     .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"Tidx", TD_SET_INDEX})}
+#define ROW(op_name, op, set)                                                                                \
+    {                                                                                                        \
+        .name = op_name,                                                                                     \
+        .sig = "(input:T, reduction_indices:Tidx) -> (output:T) {keep_dims:bool=false; T:type; "             \
+               "Tidx:type=int32}",                                                                           \
+        .host_in = 1u << 1, .infer = td_infer_reduce,                                                        \
+        .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})                \
+    }
+#define ROW_BOOL(op_name, op)                                                                                \
+    {                                                                                                        \
+        .name = op_name,                                                                                     \
+        .sig =                                                                                               \
+            "(input:bool, reduction_indices:Tidx) -> (output:bool) {keep_dims:bool=false; Tidx:type=int32}", \
+        .host_in = 1u << 1, .infer = td_infer_reduce,                                                        \
+        .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"Tidx", TD_SET_INDEX})                            \
+    }
 
 const struct td_op td_ops_math_reduce[] = {
     ROW("Sum", sum, TD_SET_NUMBERS),

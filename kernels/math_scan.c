@@ -2,10 +2,11 @@
  *
  *   x [.., n, ..] of T, axis: int scalar  ->  out [same shape] of T
  *
- *   x seen as [outer, n, inner]: out[o, k, i] folds x[o, 0..k, i] (exclusive: 0..k-1; reverse: from the other end)
+ *   x seen as [outer, n, inner]: out[o, k, i] folds x[o, 0..k, i] (exclusive: 0..k-1; reverse: from the other
+ * end)
  *
- * One accumulator a column, `inner` of them, wider than the elements (double for 16 and 32 bit floats). An exclusive
- * scan starts with 0, 1 or, for logarithms, -infinity.
+ * One accumulator a column, `inner` of them, wider than the elements (double for 16 and 32 bit floats). An
+ * exclusive scan starts with 0, 1 or, for logarithms, -infinity.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/complex_scalar.h"
@@ -22,42 +23,48 @@ typedef void scan_fn(const struct scan *s, const void *x, void *y, void *acc);
 #define ADD(a, v) ((a) + (v))
 #define MULTIPLY(a, v) ((a) * (v))
 
-#define STAMP(op, tag, T, A, load, store, start, FOLD)                                                        \
-    static void op##_##tag(const struct scan *s, const void *xv, void *yv, void *accv)                        \
-    {                                                                                                         \
-        A *acc = accv;                                                                                        \
-        for (int64_t i = 0; i < s->inner; i++) {                                                              \
-            acc[i] = start;                                                                                   \
-        }                                                                                                     \
-        for (int64_t k = 0; k < s->n; k++) {                                                                  \
-            int64_t at = (s->reverse ? s->n - 1 - k : k) * s->inner;                                          \
-            const T *x = (const T *)xv + at;                                                                  \
-            T *y = (T *)yv + at;                                                                              \
-            for (int64_t i = 0; i < s->inner; i++) {                                                          \
-                A before = acc[i];                                                                            \
-                acc[i] = FOLD(before, load(x[i]));                                                            \
-                y[i] = store(s->exclusive ? before : acc[i]);                                                 \
-            }                                                                                                 \
-        }                                                                                                     \
+#define STAMP(op, tag, T, A, load, store, start, FOLD)                                                       \
+    static void op##_##tag(const struct scan *s, const void *xv, void *yv, void *accv)                       \
+    {                                                                                                        \
+        A *acc = accv;                                                                                       \
+        for (int64_t i = 0; i < s->inner; i++) {                                                             \
+            acc[i] = start;                                                                                  \
+        }                                                                                                    \
+        for (int64_t k = 0; k < s->n; k++) {                                                                 \
+            int64_t at = (s->reverse ? s->n - 1 - k : k) * s->inner;                                         \
+            const T *x = (const T *)xv + at;                                                                 \
+            T *y = (T *)yv + at;                                                                             \
+            for (int64_t i = 0; i < s->inner; i++) {                                                         \
+                A before = acc[i];                                                                           \
+                acc[i] = FOLD(before, load(x[i]));                                                           \
+                y[i] = store(s->exclusive ? before : acc[i]);                                                \
+            }                                                                                                \
+        }                                                                                                    \
     }
 
-static td_half half_of(double v) { return td_float_to_half((float)v); }
-static td_bf16 bf16_of(double v) { return td_float_to_bf16((float)v); }
+static td_half half_of(double v)
+{
+    return td_float_to_half((float)v);
+}
+static td_bf16 bf16_of(double v)
+{
+    return td_float_to_bf16((float)v);
+}
 
-#define NUMBERS(op, start, FOLD)                                                                              \
-    STAMP(op, f32, float, double, (double), (float), start, FOLD)                                             \
-    STAMP(op, f64, double, double, TD_AS_IS, TD_AS_IS, start, FOLD)                                           \
-    STAMP(op, f16, td_half, double, td_half_to_float, half_of, start, FOLD)                                   \
-    STAMP(op, bf16, td_bf16, double, td_bf16_to_float, bf16_of, start, FOLD)                                  \
-    STAMP(op, c64, td_cf, td_cd, (td_cd), (td_cf), start, FOLD)                                               \
-    STAMP(op, c128, td_cd, td_cd, TD_AS_IS, TD_AS_IS, start, FOLD)                                            \
-    STAMP(op, i8, int8_t, uint64_t, (uint64_t), (int8_t), start, FOLD)                                        \
-    STAMP(op, i16, int16_t, uint64_t, (uint64_t), (int16_t), start, FOLD)                                     \
-    STAMP(op, i32, int32_t, uint64_t, (uint64_t), (int32_t), start, FOLD)                                     \
-    STAMP(op, i64, int64_t, uint64_t, (uint64_t), (int64_t), start, FOLD)                                     \
-    STAMP(op, u8, uint8_t, uint64_t, (uint64_t), (uint8_t), start, FOLD)                                      \
-    STAMP(op, u16, uint16_t, uint64_t, (uint64_t), (uint16_t), start, FOLD)                                   \
-    STAMP(op, u32, uint32_t, uint64_t, (uint64_t), (uint32_t), start, FOLD)                                   \
+#define NUMBERS(op, start, FOLD)                                                                             \
+    STAMP(op, f32, float, double, (double), (float), start, FOLD)                                            \
+    STAMP(op, f64, double, double, TD_AS_IS, TD_AS_IS, start, FOLD)                                          \
+    STAMP(op, f16, td_half, double, td_half_to_float, half_of, start, FOLD)                                  \
+    STAMP(op, bf16, td_bf16, double, td_bf16_to_float, bf16_of, start, FOLD)                                 \
+    STAMP(op, c64, td_cf, td_cd, (td_cd), (td_cf), start, FOLD)                                              \
+    STAMP(op, c128, td_cd, td_cd, TD_AS_IS, TD_AS_IS, start, FOLD)                                           \
+    STAMP(op, i8, int8_t, uint64_t, (uint64_t), (int8_t), start, FOLD)                                       \
+    STAMP(op, i16, int16_t, uint64_t, (uint64_t), (int16_t), start, FOLD)                                    \
+    STAMP(op, i32, int32_t, uint64_t, (uint64_t), (int32_t), start, FOLD)                                    \
+    STAMP(op, i64, int64_t, uint64_t, (uint64_t), (int64_t), start, FOLD)                                    \
+    STAMP(op, u8, uint8_t, uint64_t, (uint64_t), (uint8_t), start, FOLD)                                     \
+    STAMP(op, u16, uint16_t, uint64_t, (uint64_t), (uint16_t), start, FOLD)                                  \
+    STAMP(op, u32, uint32_t, uint64_t, (uint64_t), (uint32_t), start, FOLD)                                  \
     STAMP(op, u64, uint64_t, uint64_t, (uint64_t), (uint64_t), start, FOLD)
 NUMBERS(sum, 0, ADD)
 NUMBERS(prod, 1, MULTIPLY)
@@ -79,8 +86,8 @@ STAMP(logsum, bf16, td_bf16, double, td_bf16_to_float, bf16_of, -(double)INFINIT
 static enum td_code scan_axis(const struct td_node *n, int rank, int64_t value, int *axis, struct td_err *err)
 {
     TD_FAIL_IF(!td_shape_axis(rank, value, axis), err, INVALID_ARGUMENT,
-               "%s: ScanOp: Expected scan axis in the range [%d, %d), but got %lld", TD_NODE_STR(n), -rank, rank,
-               (long long)value);
+               "%s: ScanOp: Expected scan axis in the range [%d, %d), but got %lld", TD_NODE_STR(n), -rank,
+               rank, (long long)value);
     return TD_OK;
 }
 
@@ -125,22 +132,24 @@ static enum td_code scan_run(struct td_call *c, scan_fn *const fns[TD_DTYPE_END]
     return TD_OK;
 }
 
-#define RUN(op, ...)                                                                                          \
-    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                       \
-    {                                                                                                         \
-        static scan_fn *const fns[TD_DTYPE_END] = {__VA_ARGS__};                                              \
-        return scan_run(c, fns, err);                                                                         \
+#define RUN(op, ...)                                                                                         \
+    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                      \
+    {                                                                                                        \
+        static scan_fn *const fns[TD_DTYPE_END] = {__VA_ARGS__};                                             \
+        return scan_run(c, fns, err);                                                                        \
     }
 RUN(sum, TD_ROWS_FLOATS(sum), TD_ROWS_COMPLEX(sum), TD_ROWS_SIGNED(sum), TD_ROWS_UNSIGNED(sum))
 RUN(prod, TD_ROWS_FLOATS(prod), TD_ROWS_COMPLEX(prod), TD_ROWS_SIGNED(prod), TD_ROWS_UNSIGNED(prod))
 RUN(logsum, TD_ROWS_FLOATS(logsum))
 
-#define ROW(op_name, op, set)                                                                                 \
-    {.name = op_name,                                                                                         \
-     .sig = "(x:T, axis:Tidx) -> (out:T) {exclusive:bool=false; reverse:bool=false; T:type; Tidx:type=int32}", \
-     .host_in = 1u << 1,                                                                                      \
-     .infer = infer_scan,                                                                                     \
-     .kernels = TD_KERNEL("math_scan.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})}
+#define ROW(op_name, op, set)                                                                                \
+    {                                                                                                        \
+        .name = op_name,                                                                                     \
+        .sig = "(x:T, axis:Tidx) -> (out:T) {exclusive:bool=false; reverse:bool=false; T:type; "             \
+               "Tidx:type=int32}",                                                                           \
+        .host_in = 1u << 1, .infer = infer_scan,                                                             \
+        .kernels = TD_KERNEL("math_scan.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})                  \
+    }
 
 const struct td_op td_ops_math_scan[] = {
     ROW("Cumsum", sum, TD_SET_NUMBERS),

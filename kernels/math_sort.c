@@ -3,17 +3,20 @@
  *   input [.., n] of T, k  ->  values [.., k] of T, indices [.., k] of an integer type
  *   NthElement: input [.., n], n  ->  values [..], the n-th smallest (or greatest) of each row
  *
- * Elements become unsigned keys of the same order (floats: sign and magnitude to two's complement, -0 as 0, NaN
- * greatest), so one selection serves all dtypes. A heap of the k best has the worst of them on top; most elements lose
- * against it at once. Of equal values the one with the lower index comes first. Results are in descending order, also
- * where the op does not ask for it.
+ * Elements become unsigned keys of the same order (floats: sign and magnitude to two's complement, -0 as 0,
+ * NaN greatest), so one selection serves all dtypes. A heap of the k best has the worst of them on top; most
+ * elements lose against it at once. Of equal values the one with the lower index comes first. Results are in
+ * descending order, also where the op does not ask for it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/mem.h"
 #include "kernels/elementwise.h"
 #include "kernels/ops.h"
 
-struct entry { uint64_t key; int64_t index; };
+struct entry {
+    uint64_t key;
+    int64_t index;
+};
 
 /* ------------------------------------------------------------------ keys */
 
@@ -26,7 +29,10 @@ static uint64_t key_of_double(double v)
     return u >> 63 ? ~u : u | 0x8000000000000000u;
 }
 
-static uint64_t key_of_int(int64_t v) { return (uint64_t)v ^ 0x8000000000000000u; }
+static uint64_t key_of_int(int64_t v)
+{
+    return (uint64_t)v ^ 0x8000000000000000u;
+}
 
 static uint64_t key(const void *x, enum td_dtype t, int64_t i)
 {
@@ -81,7 +87,8 @@ static void sift_down(struct entry *h, int64_t n, int64_t at)
 }
 
 /* The k best of n elements starting at `from`, best first; flip: of the reversed order. 0 < k <= n. */
-static void select_best(const struct td_tensor *x, int64_t from, int64_t n, int64_t k, uint64_t flip, struct entry *h)
+static void select_best(const struct td_tensor *x, int64_t from, int64_t n, int64_t k, uint64_t flip,
+                        struct entry *h)
 {
     for (int64_t i = 0; i < k; i++) {
         h[i] = (struct entry){key(x->data, x->dtype, from + i) ^ flip, i};
@@ -123,15 +130,17 @@ static void put_index(struct td_tensor *t, int64_t i, int64_t v)
 static enum td_code infer_top(struct td_infer *c, bool known, int64_t k, struct td_err *err)
 {
     const struct td_shape *in = &c->in[0];
-    TD_FAIL_IF(in->rank == 0, err, INVALID_ARGUMENT, "%s: input must be >= 1-D, got shape []", TD_NODE_STR(c->node));
-    TD_FAIL_IF(known && k < 0, err, INVALID_ARGUMENT, "%s: Need k >= 0, got %lld", TD_NODE_STR(c->node), (long long)k);
+    TD_FAIL_IF(in->rank == 0, err, INVALID_ARGUMENT, "%s: input must be >= 1-D, got shape []",
+               TD_NODE_STR(c->node));
+    TD_FAIL_IF(known && k < 0, err, INVALID_ARGUMENT, "%s: Need k >= 0, got %lld", TD_NODE_STR(c->node),
+               (long long)k);
     if (in->rank < 0) {
         return TD_OK;
     }
     int64_t n = in->dim[in->rank - 1];
     TD_FAIL_IF(known && n >= 0 && n < k, err, INVALID_ARGUMENT,
-               "%s: input must have at least k columns. Had %lld, needed %lld", TD_NODE_STR(c->node), (long long)n,
-               (long long)k);
+               "%s: input must have at least k columns. Had %lld, needed %lld", TD_NODE_STR(c->node),
+               (long long)n, (long long)k);
     c->out[0] = *in;
     c->out[0].dim[in->rank - 1] = known ? k : -1;
     c->out[1] = c->out[0];
@@ -147,8 +156,8 @@ static enum td_code infer_top_k_v2(struct td_infer *c, struct td_err *err)
 {
     bool known;
     int64_t k;
-    TD_FAIL_IF(c->in[1].rank > 0, err, INVALID_ARGUMENT, "%s: k must be scalar, got shape %s", TD_NODE_STR(c->node),
-               TD_SHAPE_STR(&c->in[1]));
+    TD_FAIL_IF(c->in[1].rank > 0, err, INVALID_ARGUMENT, "%s: k must be scalar, got shape %s",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[1]));
     TD_TRY(td_infer_int_value(c, 1, &known, &k, err));
     return infer_top(c, known, k, err);
 }
@@ -165,8 +174,8 @@ static enum td_code top_run(struct td_call *c, struct td_err *err)
     }
     int64_t rows = td_tensor_count(x) / n;
     size_t size = td_dtype_size(x->dtype), bytes;
-    TD_FAIL_IF(!td_size_mul((size_t)k, sizeof(struct entry), &bytes), err, RESOURCE_EXHAUSTED, "%s: k is %lld",
-               TD_NODE_STR(c->node), (long long)k);
+    TD_FAIL_IF(!td_size_mul((size_t)k, sizeof(struct entry), &bytes), err, RESOURCE_EXHAUSTED,
+               "%s: k is %lld", TD_NODE_STR(c->node), (long long)k);
     void *heap;
     TD_TRY(td_scratch(c, bytes, &heap, err));
     for (int64_t r = 0; r < rows; r++) {
@@ -191,13 +200,13 @@ static enum td_code infer_nth(struct td_infer *c, struct td_err *err)
     const struct td_shape *in = &c->in[0];
     bool known;
     int64_t n;
-    TD_FAIL_IF(c->in[1].rank > 0, err, INVALID_ARGUMENT, "%s: N must be scalar but has rank %d", TD_NODE_STR(c->node),
-               c->in[1].rank);
+    TD_FAIL_IF(c->in[1].rank > 0, err, INVALID_ARGUMENT, "%s: N must be scalar but has rank %d",
+               TD_NODE_STR(c->node), c->in[1].rank);
     TD_FAIL_IF(in->rank == 0, err, INVALID_ARGUMENT, "%s: Input must be at least rank 1 but is rank 0",
                TD_NODE_STR(c->node));
     TD_TRY(td_infer_int_value(c, 1, &known, &n, err));
-    TD_FAIL_IF(known && n < 0, err, INVALID_ARGUMENT, "%s: n must be non-negative but is %lld", TD_NODE_STR(c->node),
-               (long long)n);
+    TD_FAIL_IF(known && n < 0, err, INVALID_ARGUMENT, "%s: n must be non-negative but is %lld",
+               TD_NODE_STR(c->node), (long long)n);
     if (in->rank < 0) {
         return TD_OK;
     }
@@ -213,7 +222,8 @@ static enum td_code nth_run(struct td_call *c, struct td_err *err)
     const struct td_tensor *x = c->in[0];
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    int64_t n = x->shape.dim[x->shape.rank - 1], rows = td_tensor_count(y), k = td_tensor_int(c->in[1], 0) + 1;
+    int64_t n = x->shape.dim[x->shape.rank - 1], rows = td_tensor_count(y),
+            k = td_tensor_int(c->in[1], 0) + 1;
     uint64_t flip = td_attr_bool(c->node, "reverse") ? 0 : UINT64_MAX;
     size_t size = td_dtype_size(x->dtype);
     void *heap;

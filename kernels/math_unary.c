@@ -2,8 +2,9 @@
  *
  *   x [any shape] of T  ->  y [same shape] of T
  *
- * Integer results wrap. Round and Rint go to the even neighbour at ties. Functions beyond the C library (Digamma,
- * Erfinv, Bessel ...) are in math_special.c; predicates in math_compare.c; |complex|, Real, Imag in math_complex.c.
+ * Integer results wrap. Round and Rint go to the even neighbour at ties. Functions beyond the C library
+ * (Digamma, Erfinv, Bessel ...) are in math_special.c; predicates in math_compare.c; |complex|, Real, Imag in
+ * math_complex.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/complex_scalar.h"
@@ -12,26 +13,28 @@
 #include "kernels/scalar.h"
 #include "kernels/vecmath.h"
 
-#define RUN(op, ...)                                                                                          \
-    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                       \
-    {                                                                                                         \
-        static td_unary_fn *const fns[TD_DTYPE_END] = {__VA_ARGS__};                                          \
-        return td_unary_run(c, fns, err);                                                                     \
+#define RUN(op, ...)                                                                                         \
+    static enum td_code op##_run(struct td_call *c, struct td_err *err)                                      \
+    {                                                                                                        \
+        static td_unary_fn *const fns[TD_DTYPE_END] = {__VA_ARGS__};                                         \
+        return td_unary_run(c, fns, err);                                                                    \
     }
 
 /* Loops of the four float types from a float and a double function. */
-#define FLOATS(attr, op, ffn, dfn)                                                                            \
-    TD_UNARY_LOOP(attr, op##_f32, float, float, ffn)                                                          \
-    TD_UNARY_LOOP(attr, op##_f64, double, double, dfn)                                                        \
-    TD_UNARY_F16(op##_f16, ffn)                                                                               \
+#define FLOATS(attr, op, ffn, dfn)                                                                           \
+    TD_UNARY_LOOP(attr, op##_f32, float, float, ffn)                                                         \
+    TD_UNARY_LOOP(attr, op##_f64, double, double, dfn)                                                       \
+    TD_UNARY_F16(op##_f16, ffn)                                                                              \
     TD_UNARY_BF16(op##_bf16, ffn)
-#define COMPLEX(op, cffn, cdfn)                                                                               \
-    TD_UNARY_LOOP(, op##_c64, td_cf, td_cf, cffn)                                                             \
+#define COMPLEX(op, cffn, cdfn)                                                                              \
+    TD_UNARY_LOOP(, op##_c64, td_cf, td_cf, cffn)                                                            \
     TD_UNARY_LOOP(, op##_c128, td_cd, td_cd, cdfn)
 #define INT_LOOP(op, tag, T) TD_UNARY_LOOP(, op##_##tag, T, T, td_##op##_##tag)
-#define SIGNED(op) INT_LOOP(op, i8, int8_t) INT_LOOP(op, i16, int16_t) INT_LOOP(op, i32, int32_t) INT_LOOP(op, i64, int64_t)
-#define UNSIGNED(op)                                                                                          \
-    INT_LOOP(op, u8, uint8_t) INT_LOOP(op, u16, uint16_t) INT_LOOP(op, u32, uint32_t) INT_LOOP(op, u64, uint64_t)
+#define SIGNED(op)                                                                                           \
+    INT_LOOP(op, i8, int8_t) INT_LOOP(op, i16, int16_t) INT_LOOP(op, i32, int32_t) INT_LOOP(op, i64, int64_t)
+#define UNSIGNED(op)                                                                                         \
+    INT_LOOP(op, u8, uint8_t)                                                                                \
+    INT_LOOP(op, u16, uint16_t) INT_LOOP(op, u32, uint32_t) INT_LOOP(op, u64, uint64_t)
 
 /* ------------------------------------------------------------------ arithmetic of all numbers */
 
@@ -69,33 +72,36 @@ RUN(round, TD_ROWS_FLOATS(round), [TD_INT32] = round_i32, [TD_INT64] = round_i64
 /* ------------------------------------------------------------------ real and complex functions */
 
 /* OP(name, attribute, float, double, complex float, complex double function) */
-#define FUNCTIONS(OP)                                                                                         \
-    OP(sqrt, TD_CLONES, sqrtf, sqrt, csqrtf, csqrt)                                                           \
-    OP(rsqrt, TD_CLONES, td_rsqrt_f32, td_rsqrt_f64, td_rsqrt_c64, td_rsqrt_c128)                             \
-    OP(inv, TD_CLONES, td_inv_f32, td_inv_f64, td_inv_c64, td_inv_c128)                                       \
-    OP(exp, TD_CLONES, td_fast_exp_f32, exp, cexpf, cexp)                                                     \
-    OP(expm1, TD_CLONES, td_fast_expm1_f32, expm1, td_expm1_c64, td_expm1_c128)                               \
-    OP(log, TD_CLONES, td_fast_log_f32, log, clogf, clog)                                                     \
-    OP(log1p, TD_CLONES, td_fast_log1p_f32, log1p, td_log1p_c64, td_log1p_c128)                               \
-    OP(sin, , sinf, sin, csinf, csin)                                                                         \
-    OP(cos, , cosf, cos, ccosf, ccos)                                                                         \
-    OP(tan, , tanf, tan, ctanf, ctan)                                                                         \
-    OP(asin, , asinf, asin, casinf, casin)                                                                    \
-    OP(acos, , acosf, acos, cacosf, cacos)                                                                    \
-    OP(atan, , atanf, atan, catanf, catan)                                                                    \
-    OP(sinh, , sinhf, sinh, csinhf, csinh)                                                                    \
-    OP(cosh, , coshf, cosh, ccoshf, ccosh)                                                                    \
-    OP(tanh, TD_CLONES, td_fast_tanh_f32, tanh, ctanhf, ctanh)                                                \
-    OP(asinh, , asinhf, asinh, casinhf, casinh)                                                               \
-    OP(acosh, , acoshf, acosh, cacoshf, cacosh)                                                               \
-    OP(atanh, , atanhf, atanh, catanhf, catanh)                                                               \
+#define FUNCTIONS(OP)                                                                                        \
+    OP(sqrt, TD_CLONES, sqrtf, sqrt, csqrtf, csqrt)                                                          \
+    OP(rsqrt, TD_CLONES, td_rsqrt_f32, td_rsqrt_f64, td_rsqrt_c64, td_rsqrt_c128)                            \
+    OP(inv, TD_CLONES, td_inv_f32, td_inv_f64, td_inv_c64, td_inv_c128)                                      \
+    OP(exp, TD_CLONES, td_fast_exp_f32, exp, cexpf, cexp)                                                    \
+    OP(expm1, TD_CLONES, td_fast_expm1_f32, expm1, td_expm1_c64, td_expm1_c128)                              \
+    OP(log, TD_CLONES, td_fast_log_f32, log, clogf, clog)                                                    \
+    OP(log1p, TD_CLONES, td_fast_log1p_f32, log1p, td_log1p_c64, td_log1p_c128)                              \
+    OP(sin, , sinf, sin, csinf, csin)                                                                        \
+    OP(cos, , cosf, cos, ccosf, ccos)                                                                        \
+    OP(tan, , tanf, tan, ctanf, ctan)                                                                        \
+    OP(asin, , asinf, asin, casinf, casin)                                                                   \
+    OP(acos, , acosf, acos, cacosf, cacos)                                                                   \
+    OP(atan, , atanf, atan, catanf, catan)                                                                   \
+    OP(sinh, , sinhf, sinh, csinhf, csinh)                                                                   \
+    OP(cosh, , coshf, cosh, ccoshf, ccosh)                                                                   \
+    OP(tanh, TD_CLONES, td_fast_tanh_f32, tanh, ctanhf, ctanh)                                               \
+    OP(asinh, , asinhf, asinh, casinhf, casinh)                                                              \
+    OP(acosh, , acoshf, acosh, cacoshf, cacosh)                                                              \
+    OP(atanh, , atanhf, atanh, catanhf, catanh)                                                              \
     OP(sigmoid, TD_CLONES, td_fast_sigmoid_f32, sigmoid_of_double, td_sigmoid_c64, td_sigmoid_c128)
 
-static double sigmoid_of_double(double x) { return 1 / (1 + exp(-x)); }
+static double sigmoid_of_double(double x)
+{
+    return 1 / (1 + exp(-x));
+}
 
-#define STAMP(op, attr, ffn, dfn, cffn, cdfn)                                                                 \
-    FLOATS(attr, op, ffn, dfn)                                                                                \
-    COMPLEX(op, cffn, cdfn)                                                                                   \
+#define STAMP(op, attr, ffn, dfn, cffn, cdfn)                                                                \
+    FLOATS(attr, op, ffn, dfn)                                                                               \
+    COMPLEX(op, cffn, cdfn)                                                                                  \
     RUN(op, TD_ROWS_FLOATS(op), TD_ROWS_COMPLEX(op))
 FUNCTIONS(STAMP)
 
@@ -106,12 +112,11 @@ RUN(erfc, TD_ROWS_FLOATS(erfc))
 
 /* ------------------------------------------------------------------ the table */
 
-#define ROW(op_name, op, set)                                                                                 \
-    {.name = op_name,                                                                                         \
-     .sig = "(x:T) -> (y:T) {T:type}",                                                                        \
-     .flags = TD_OP_ELEMENTWISE,                                                                              \
-     .infer = td_infer_same,                                                                                  \
-     .kernels = TD_KERNEL("math_unary.cpu", op##_run, {"T", set})}
+#define ROW(op_name, op, set)                                                                                \
+    {                                                                                                        \
+        .name = op_name, .sig = "(x:T) -> (y:T) {T:type}", .flags = TD_OP_ELEMENTWISE,                       \
+        .infer = td_infer_same, .kernels = TD_KERNEL("math_unary.cpu", op##_run, {"T", set})                 \
+    }
 #define NUMBERS (TD_SET_FLOATS | TD_SET_COMPLEX)
 
 const struct td_op td_ops_math_unary[] = {

@@ -17,7 +17,8 @@ enum td_code td_reduce_axes(const struct td_node *n, int rank, const struct td_t
                    "%s: Invalid reduction dimension (%lld for input with %d dimension(s))", TD_NODE_STR(n),
                    (long long)value, rank);
         TD_FAIL_IF(*mask >> axis & 1, err, INVALID_ARGUMENT,
-                   "%s: Invalid reduction arguments: Axes contains duplicate dimension: %d", TD_NODE_STR(n), axis);
+                   "%s: Invalid reduction arguments: Axes contains duplicate dimension: %d", TD_NODE_STR(n),
+                   axis);
         *mask |= 1u << axis;
     }
     return TD_OK;

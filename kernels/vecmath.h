@@ -1,15 +1,17 @@
 /* kernels/vecmath.h - float exp, log, tanh, erf and friends that the compiler can vectorise.
  *
- * Two layers. The td_fast_* functions are straight-line scalars (no branches, no calls, no tables): a loop over one of
- * them, or over a formula built from several, becomes SIMD code at -O3. The td_vec_* functions are such loops over
- * arrays, compiled for several instruction sets and chosen once at program start; y may be x.
+ * Two layers. The td_fast_* functions are straight-line scalars (no branches, no calls, no tables): a loop
+ * over one of them, or over a formula built from several, becomes SIMD code at -O3. The td_vec_* functions
+ * are such loops over arrays, compiled for several instruction sets and chosen once at program start; y may
+ * be x.
  *
- * Accuracy: within 2 units in the last place (tanh, sigmoid 3) over all floats; infinities, NaN, signed zeros and
- * overflow as the C library gives them. Subnormal results are right to their last place, but sigmoid's are 0.
+ * Accuracy: within 2 units in the last place (tanh, sigmoid 3) over all floats; infinities, NaN, signed zeros
+ * and overflow as the C library gives them. Subnormal results are right to their last place, but sigmoid's
+ * are 0.
  *
- * The polynomials are our own minimax fits (Lawson-weighted least squares against 40-digit values); the reductions are
- * the usual ones: exp by x = n ln2 + r, log by x = 2^e (1+f) with 1+f in [sqrt(1/2), sqrt(2)) (Muller, "Elementary
- * Functions", chapter 11), erf for large arguments as 1 - exp(-R(|x|)).
+ * The polynomials are our own minimax fits (Lawson-weighted least squares against 40-digit values); the
+ * reductions are the usual ones: exp by x = n ln2 + r, log by x = 2^e (1+f) with 1+f in [sqrt(1/2), sqrt(2))
+ * (Muller, "Elementary Functions", chapter 11), erf for large arguments as 1 - exp(-R(|x|)).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_VECMATH_H
@@ -19,9 +21,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Marks a function with hot loops: one clone an instruction set, picked by the loader. Sanitizers do not survive the
- * resolver functions, and clang has no x86-64-v3 clones. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&      \
+/* Marks a function with hot loops: one clone an instruction set, picked by the loader. Sanitizers do not
+ * survive the resolver functions, and clang has no x86-64-v3 clones. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&     \
     !defined(__SANITIZE_THREAD__) && !defined(__CUDACC__)
 #define TD_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -56,7 +58,10 @@ TD_INLINE float td_exp_reduce(float x, int32_t *n)
 }
 
 /* 2^n for n in [-126, 127], as bits: no conversion, so that NaN paths stay defined. */
-TD_INLINE float td_pow2_f32(int32_t n) { return td_bits_float((uint32_t)(n + 127) << 23); }
+TD_INLINE float td_pow2_f32(int32_t n)
+{
+    return td_bits_float((uint32_t)(n + 127) << 23);
+}
 
 TD_INLINE float td_fast_exp_f32(float x)
 {
@@ -131,7 +136,10 @@ TD_INLINE float td_fast_log1p_f32(float x)
     return x == 0.0f ? x : y;
 }
 
-TD_INLINE float td_fast_sigmoid_f32(float x) { return 1.0f / (1.0f + td_fast_exp_f32(-x)); }
+TD_INLINE float td_fast_sigmoid_f32(float x)
+{
+    return 1.0f / (1.0f + td_fast_exp_f32(-x));
+}
 
 TD_INLINE float td_fast_tanh_f32(float x)
 {
@@ -183,8 +191,8 @@ void td_vec_sigmoid_f32(const float *x, float *y, int64_t n);
 void td_vec_erf_f32(const float *x, float *y, int64_t n);
 void td_vec_softplus_f32(const float *x, float *y, int64_t n);
 
-/* Sums and extremes in a fixed order of partial results: the same numbers on every machine. Sum of nothing is 0,
- * maximum of nothing -infinity; a NaN anywhere makes the maximum NaN. */
+/* Sums and extremes in a fixed order of partial results: the same numbers on every machine. Sum of nothing is
+ * 0, maximum of nothing -infinity; a NaN anywhere makes the maximum NaN. */
 float td_vec_sum_f32(const float *x, int64_t n);
 float td_vec_max_f32(const float *x, int64_t n);
 /* y[i] = exp(x[i] - shift); returns the sum of y. */
