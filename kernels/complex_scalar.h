@@ -1,7 +1,7 @@
 /* kernels/complex_scalar.h - scalar functions on complex numbers, one a dtype, named td_<operation>_<tag>.
  *
- * C's own complex types, which have the layout of td_c64 and td_c128. Products and quotients follow C's Annex
- * G rules for infinities, as C++'s std::complex does in TensorFlow.
+ * C's own complex types, which have the layout of td_c64 and td_c128. Products and quotients follow C's Annex G
+ * rules for infinities, as C++'s std::complex does in TensorFlow.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_COMPLEX_SCALAR_H
@@ -14,78 +14,29 @@
 typedef float complex td_cf;
 typedef double complex td_cd;
 
+/* clang-format off: one function a line */
+
 /* X(tag, complex type, real type, suffix of the C library's functions) */
 #define TD_COMPLEX_TYPES(X) X(c64, td_cf, float, f) X(c128, td_cd, double, )
 
 #define X(tag, T, R, s)                                                                                      \
-    static inline T td_make_##tag(R re, R im)                                                                \
-    {                                                                                                        \
-        return __builtin_complex(re, im);                                                                    \
-    }                                                                                                        \
-    static inline T td_add_##tag(T a, T b)                                                                   \
-    {                                                                                                        \
-        return a + b;                                                                                        \
-    }                                                                                                        \
-    static inline T td_sub_##tag(T a, T b)                                                                   \
-    {                                                                                                        \
-        return a - b;                                                                                        \
-    }                                                                                                        \
-    static inline T td_mul_##tag(T a, T b)                                                                   \
-    {                                                                                                        \
-        return a * b;                                                                                        \
-    }                                                                                                        \
-    static inline T td_div_##tag(T a, T b)                                                                   \
-    {                                                                                                        \
-        return a / b;                                                                                        \
-    }                                                                                                        \
-    static inline T td_mul_no_nan_##tag(T a, T b)                                                            \
-    {                                                                                                        \
-        return b == 0 ? 0 : a * b;                                                                           \
-    }                                                                                                        \
-    static inline T td_div_no_nan_##tag(T a, T b)                                                            \
-    {                                                                                                        \
-        return b == 0 ? 0 : a / b;                                                                           \
-    }                                                                                                        \
-    static inline T td_sqdiff_##tag(T a, T b)                                                                \
-    {                                                                                                        \
-        return (a - b) * conj##s(a - b);                                                                     \
-    }                                                                                                        \
-    static inline T td_pow_##tag(T a, T b)                                                                   \
-    {                                                                                                        \
-        return cpow##s(a, b);                                                                                \
-    }                                                                                                        \
-    static inline T td_xlogy_##tag(T a, T b)                                                                 \
-    {                                                                                                        \
-        return a == 0 ? 0 : a * clog##s(b);                                                                  \
-    }                                                                                                        \
-    static inline T td_xdivy_##tag(T a, T b)                                                                 \
-    {                                                                                                        \
-        return a == 0 ? 0 : a / b;                                                                           \
-    }                                                                                                        \
-    static inline T td_neg_##tag(T a)                                                                        \
-    {                                                                                                        \
-        return -a;                                                                                           \
-    }                                                                                                        \
-    static inline T td_square_##tag(T a)                                                                     \
-    {                                                                                                        \
-        return a * a;                                                                                        \
-    }                                                                                                        \
-    static inline T td_inv_##tag(T a)                                                                        \
-    {                                                                                                        \
-        return (R)1 / a;                                                                                     \
-    }                                                                                                        \
-    static inline T td_rsqrt_##tag(T a)                                                                      \
-    {                                                                                                        \
-        return (R)1 / csqrt##s(a);                                                                           \
-    }                                                                                                        \
-    static inline T td_sign_##tag(T a)                                                                       \
-    {                                                                                                        \
-        return a == 0 ? 0 : a / cabs##s(a);                                                                  \
-    }                                                                                                        \
-    static inline T td_sigmoid_##tag(T a)                                                                    \
-    {                                                                                                        \
-        return (R)1 / ((R)1 + cexp##s(-a));                                                                  \
-    }
+    static inline T td_make_##tag(R re, R im) { return __builtin_complex(re, im); }                          \
+    static inline T td_add_##tag(T a, T b) { return a + b; }                                                 \
+    static inline T td_sub_##tag(T a, T b) { return a - b; }                                                 \
+    static inline T td_mul_##tag(T a, T b) { return a * b; }                                                 \
+    static inline T td_div_##tag(T a, T b) { return a / b; }                                                 \
+    static inline T td_mul_no_nan_##tag(T a, T b) { return b == 0 ? 0 : a * b; }                             \
+    static inline T td_div_no_nan_##tag(T a, T b) { return b == 0 ? 0 : a / b; }                             \
+    static inline T td_sqdiff_##tag(T a, T b) { return (a - b) * conj##s(a - b); }                           \
+    static inline T td_pow_##tag(T a, T b) { return cpow##s(a, b); }                                         \
+    static inline T td_xlogy_##tag(T a, T b) { return a == 0 ? 0 : a * clog##s(b); }                         \
+    static inline T td_xdivy_##tag(T a, T b) { return a == 0 ? 0 : a / b; }                                  \
+    static inline T td_neg_##tag(T a) { return -a; }                                                         \
+    static inline T td_square_##tag(T a) { return a * a; }                                                   \
+    static inline T td_inv_##tag(T a) { return (R)1 / a; }                                                   \
+    static inline T td_rsqrt_##tag(T a) { return (R)1 / csqrt##s(a); }                                       \
+    static inline T td_sign_##tag(T a) { return a == 0 ? 0 : a / cabs##s(a); }                               \
+    static inline T td_sigmoid_##tag(T a) { return (R)1 / ((R)1 + cexp##s(-a)); }
 TD_COMPLEX_TYPES(X)
 #undef X
 
@@ -105,11 +56,9 @@ TD_COMPLEX_TYPES(X)
         }                                                                                                    \
         return td_make_##tag(log1p##s(x * (2 + x) + y * y) / 2, atan2##s(y, 1 + x));                         \
     }                                                                                                        \
-    static inline T td_xlog1py_##tag(T a, T b)                                                               \
-    {                                                                                                        \
-        return a == 0 ? 0 : a * td_log1p_##tag(b);                                                           \
-    }
+    static inline T td_xlog1py_##tag(T a, T b) { return a == 0 ? 0 : a * td_log1p_##tag(b); }
 TD_COMPLEX_TYPES(X)
 #undef X
 
+/* clang-format on */
 #endif
