@@ -334,7 +334,7 @@ static enum td_code call_kernel(struct exec *x, struct td_err *err)
     bool ready = x->layout != NULL && x->layout->mode[x->step_index] == TD_STEP_READY;
     x->shapes = NULL;
     TD_TRY(gather(x, err));
-    if (!ready && s->n_out > 0 && s->kernel->run != NULL) {
+    if (!ready && s->kernel->run != NULL) {
         TD_TRY(infer_now(x, err));
     }
     if (s->kernel->run == NULL) {

@@ -224,12 +224,6 @@ static enum td_code fingerprint_infer(struct td_infer *c, struct td_err *err)
     TD_TRY(td_infer_min_rank(c, 0, 1, err));
     TD_TRY(td_infer_rank(c, 1, 0, err));
     c->out[0] = td_shape_matrix(c->in[0].rank < 0 ? -1 : c->in[0].dim[0], 8);
-    if (c->value[1]) {
-        size_t n;
-        const char *s = td_tensor_str(c->value[1], 0, &n);
-        TD_FAIL_IF(n != 10 || memcmp(s, "farmhash64", 10) != 0, err, INVALID_ARGUMENT,
-                   "%s: Unsupported fingerprint method: %.64s, want farmhash64", TD_NODE_STR(c->node), s);
-    }
     return TD_OK;
 }
 
@@ -248,6 +242,10 @@ static enum td_code fingerprint_run(struct td_call *c, struct td_err *err)
 {
     const struct td_tensor *x = c->in[0];
     struct td_tensor *y;
+    size_t n;
+    const char *method = td_tensor_str(c->in[1], 0, &n);
+    TD_FAIL_IF(n != 10 || memcmp(method, "farmhash64", 10) != 0, err, INVALID_ARGUMENT,
+               "%s: Unsupported fingerprint method: %.64s, want farmhash64", TD_NODE_STR(c->node), method);
     TD_TRY(td_out(c, 0, NULL, &y, err));
     int64_t rows = x->shape.dim[0], width = td_shape_range(&x->shape, 1, x->shape.rank);
     size_t bytes = (size_t)width * td_dtype_size(x->dtype);

@@ -8,11 +8,9 @@
 #include "core/mem.h"
 #include "kernels/files.h"
 #include "kernels/ops.h"
+#include "kernels/parse_number.h"
 #include "kernels/summarize.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ from tensors */
@@ -196,30 +194,6 @@ static bool column(const struct text *x, const struct td_strbuf *line, int64_t i
     }
 }
 
-static bool parse_number(const char *s, enum td_dtype dtype, void *out)
-{
-    char *end = NULL;
-    errno = 0;
-    if (dtype == TD_FLOAT || dtype == TD_DOUBLE) {
-        double d = dtype == TD_FLOAT ? (double)strtof(s, &end) : strtod(s, &end);
-        if (dtype == TD_FLOAT) {
-            *(float *)out = (float)d;
-        } else {
-            *(double *)out = d;
-        }
-    } else {
-        int64_t v = strtoll(s, &end, 10);
-        if (errno || (dtype == TD_INT32 && (v < INT32_MIN || v > INT32_MAX))) {
-            return false;
-        }
-        memcpy(out, &v, dtype == TD_INT32 ? 4 : 8);
-    }
-    while (*end == ' ' || (*end >= '\t' && *end <= '\r')) {
-        end++;
-    }
-    return s[0] && *end == 0;
-}
-
 static enum td_code set_number(const struct text *x, struct td_tensor *t, int64_t i, struct field f,
                                int64_t number, struct td_err *err)
 {
@@ -228,7 +202,7 @@ static enum td_code set_number(const struct text *x, struct td_tensor *t, int64_
     if (ok) {
         memcpy(text, f.p, f.n);
         text[f.n] = 0;
-        ok = parse_number(text, t->dtype, (char *)t->data + (size_t)i * td_dtype_size(t->dtype));
+        ok = td_parse_number(text, f.n, t->dtype, (char *)t->data + (size_t)i * td_dtype_size(t->dtype));
     }
     TD_FAIL_IF(!ok, err, INVALID_ARGUMENT, "%s: Field %.*s in line %lld is not a valid %s.",
                TD_NODE_STR(x->node), (int)(f.n > 64 ? 64 : f.n), f.p, (long long)number,

@@ -237,12 +237,6 @@ static enum td_code matmul_run(struct td_call *c, struct td_err *err)
 static enum td_code add_infer(struct td_infer *c, struct td_err *err)
 {
     TD_TRY(td_coo_infer(c, 0, 1, 2, err));
-    struct td_shape a;
-    TD_TRY(td_infer_shape_value(c, 2, false, &a, err));
-    TD_FAIL_IF(
-        !td_shape_compatible(&a, &c->in[3]), err, INVALID_ARGUMENT,
-        "%s: Dimensions of the sparse operand %s and the dense one %s do not match (no broadcasting is done)",
-        TD_NODE_STR(c->node), TD_SHAPE_STR(&a), TD_SHAPE_STR(&c->in[3]));
     c->out[0] = c->in[3];
     return TD_OK;
 }
@@ -252,6 +246,14 @@ static enum td_code add_run(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     int64_t rank = c->in[0]->shape.dim[1], at = 0, last = 0;
+    bool same = rank == y->shape.rank;
+    for (int d = 0; same && d < y->shape.rank; d++) {
+        same = td_tensor_int(c->in[2], d) == y->shape.dim[d];
+    }
+    TD_FAIL_IF(
+        !same, err, INVALID_ARGUMENT,
+        "%s: Dimensions of the sparse operand and the dense one %s do not match (no broadcasting is done)",
+        TD_NODE_STR(c->node), TD_SHAPE_STR(&y->shape));
     if (td_tensor_bytes(y)) {
         memcpy(y->data, c->in[3]->data, td_tensor_bytes(y));
     }
@@ -269,22 +271,21 @@ static enum td_code cwise_infer(struct td_infer *c, struct td_err *err)
 {
     TD_TRY(td_coo_infer(c, 0, 1, 2, err));
     c->out[0] = c->in[1];
-    if (!c->value[2]) {
-        return TD_OK;
-    }
-    const struct td_shape *dense = &c->in[3];
-    int rank = c->in[2].rank == 1 ? (int)c->in[2].dim[0] : -1;
-    const int64_t *dim = c->value[2]->data;
-    bool ok = dense->rank < 0 || (rank >= dense->rank && rank <= TD_MAX_RANK);
+    return TD_OK;
+}
+
+static enum td_code check_broadcast(const struct td_call *c, const struct td_coo *x, struct td_err *err)
+{
+    const struct td_shape *dense = &c->in[3]->shape;
+    bool ok = x->rank >= dense->rank;
     for (int d = 0; ok && d < dense->rank; d++) {
-        int64_t want = dim[rank - dense->rank + d];
-        ok = dense->dim[d] < 0 || dense->dim[d] == 1 || dense->dim[d] == want;
+        ok = dense->dim[d] == 1 || dense->dim[d] == x->dim[x->rank - dense->rank + d];
     }
     TD_FAIL_IF(!ok, err, INVALID_ARGUMENT,
                "%s: SparseDenseBinaryOpShared broadcasts dense to sparse only; got incompatible shapes: "
                "sparse rank %d "
                "vs. dense %s",
-               TD_NODE_STR(c->node), rank, TD_SHAPE_STR(dense));
+               TD_NODE_STR(c->node), x->rank, TD_SHAPE_STR(dense));
     return TD_OK;
 }
 
@@ -295,6 +296,7 @@ static enum td_code cwise(struct td_call *c, enum td_elem_op op, struct td_err *
     const struct td_shape *s = &c->in[3]->shape;
     TD_TRY(td_coo_view(c, 0, 2, &x, err));
     TD_TRY(td_coo_check_bounds(c, &x, err));
+    TD_TRY(check_broadcast(c, &x, err));
     TD_TRY(td_out(c, 0, NULL, &y, err));
     for (int64_t i = 0; i < x.n; i++) {
         int64_t at = 0;

@@ -1,22 +1,17 @@
 /* kernels/string_number.c - AsString, StringToNumber, StringFormat: numbers to text and back.
  *
  * AsString builds one printf format for the node: % fill width .precision conversion; the pieces come from
- * checked attributes, never from the model's bytes themselves. StringToNumber reads its own small grammar
- * before strtod sees a byte, so that locale words and half-numbers never pass.
+ * checked attributes, never from the model's bytes themselves.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/mem.h"
 #include "kernels/ops.h"
+#include "kernels/parse_number.h"
 #include "kernels/summarize.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* ------------------------------------------------------------------ AsString */
 
@@ -164,113 +159,15 @@ static enum td_code as_string_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ StringToNumber */
 
-static size_t digits(const char *s, size_t n, size_t at, bool hex)
-{
-    size_t from = at;
-    while (at < n && (hex ? isxdigit((unsigned char)s[at]) : isdigit((unsigned char)s[at]))) {
-        at++;
-    }
-    return at - from;
-}
-
-/* digits [. digits] [e|p [sign] digits], at least one digit before the exponent; hexadecimal after 0x. */
-static bool is_float_text(const char *s, size_t n)
-{
-    size_t at = n > 0 && (s[0] == '+' || s[0] == '-');
-    static const char *const words[] = {"inf", "infinity", "nan"};
-    for (int i = 0; i < 3; i++) {
-        if (strlen(words[i]) == n - at && strncasecmp(s + at, words[i], n - at) == 0) {
-            return true;
-        }
-    }
-    bool hex = n - at > 2 && s[at] == '0' && (s[at + 1] | 32) == 'x';
-    at += hex ? 2 : 0;
-    size_t mantissa = digits(s, n, at, hex);
-    at += mantissa;
-    if (at < n && s[at] == '.') {
-        size_t fraction = digits(s, n, ++at, hex);
-        mantissa += fraction;
-        at += fraction;
-    }
-    if (mantissa > 0 && at < n && (s[at] | 32) == (hex ? 'p' : 'e')) {
-        at++;
-        at += at < n && (s[at] == '+' || s[at] == '-');
-        size_t exponent = digits(s, n, at, false);
-        at += exponent;
-        mantissa = exponent ? mantissa : 0;
-    }
-    return mantissa > 0 && at == n;
-}
-
-/* s[n] is readable: white space or the NUL behind the string. */
-static bool parse_float(const char *s, size_t n, enum td_dtype t, void *out)
-{
-    if (!is_float_text(s, n)) {
-        return false;
-    }
-    if (t == TD_FLOAT) {
-        *(float *)out = strtof(s, NULL);
-    } else {
-        *(double *)out = strtod(s, NULL);
-    }
-    return true;
-}
-
-static bool parse_digits(const char *s, size_t n, bool minus, uint64_t limit, uint64_t *out)
-{
-    uint64_t v = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!isdigit((unsigned char)s[i])) {
-            return false;
-        }
-        uint64_t digit = (uint64_t)(s[i] - '0');
-        if (v > (limit - digit) / 10) {
-            return false;
-        }
-        v = v * 10 + digit;
-    }
-    *out = minus ? 0 - v : v;
-    return n > 0;
-}
-
-static bool parse_int(const char *s, size_t n, enum td_dtype t, void *out)
-{
-    bool minus = n > 0 && s[0] == '-', is_unsigned = t == TD_UINT32 || t == TD_UINT64;
-    bool sign = minus || (n > 0 && s[0] == '+'), wide = t == TD_INT64 || t == TD_UINT64;
-    uint64_t limit = is_unsigned ? (wide ? UINT64_MAX : UINT32_MAX)
-                                 : (wide ? (uint64_t)INT64_MAX : (uint64_t)INT32_MAX) + minus;
-    uint64_t v;
-    if ((minus && is_unsigned) || !parse_digits(s + sign, n - sign, minus, limit, &v)) {
-        return false;
-    }
-    memcpy(out, &v, wide ? 8 : 4); /* little-endian: the low half comes first */
-    return true;
-}
-
-static bool is_space(char ch)
-{
-    return ch == ' ' || (ch >= '\t' && ch <= '\r');
-}
-
 static enum td_code to_number_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     size_t size = td_dtype_size(y->dtype);
-    bool is_float = y->dtype == TD_FLOAT || y->dtype == TD_DOUBLE;
     for (int64_t i = 0, n = td_tensor_count(y); i < n; i++) {
-        size_t len, from = 0;
+        size_t len;
         const char *s = td_tensor_str(c->in[0], i, &len);
-        size_t to = len;
-        while (from < to && is_space(s[from])) {
-            from++;
-        }
-        while (to > from && is_space(s[to - 1])) {
-            to--;
-        }
-        void *out = (char *)y->data + (size_t)i * size;
-        bool ok = is_float ? parse_float(s + from, to - from, y->dtype, out)
-                           : parse_int(s + from, to - from, y->dtype, out);
+        bool ok = td_parse_number(s, len, y->dtype, (char *)y->data + (size_t)i * size);
         TD_FAIL_IF(!ok, err, INVALID_ARGUMENT,
                    "StringToNumberOp could not correctly convert string: %.200s (%s)", s,
                    TD_NODE_STR(c->node));

@@ -9,7 +9,7 @@
 
 /* ------------------------------------------------------------------ ReduceJoin
  *
- * The order of reduction_indices is the order of joining: [1, 0] runs over axis 0 fastest. */
+ * The order of reduction_indices is the order of joining: the first axis named runs fastest. */
 
 struct axes {
     int n; /* axes reduced, in the order given */
@@ -74,7 +74,11 @@ static enum td_code reduce_join(struct td_call *c, const struct axes *a, struct 
     const struct td_tensor *x = c->in[0];
     struct td_bytes sep = td_attr_bytes(c->node, "separator");
     int kept[TD_MAX_RANK], n_kept = 0;
+    int reduced[TD_MAX_RANK];
     int64_t parts = 1;
+    for (int k = 0; k < a->n; k++) {
+        reduced[k] = a->axis[a->n - 1 - k];
+    }
     for (int d = 0; d < x->shape.rank; d++) {
         if (!a->reduced[d]) {
             kept[n_kept++] = d;
@@ -87,7 +91,7 @@ static enum td_code reduce_join(struct td_call *c, const struct axes *a, struct 
         b->n = 0;
         for (int64_t k = 0; k < parts; k++) {
             size_t len;
-            const char *s = td_tensor_str(x, base + offset_of(&x->shape, a->axis, a->n, k), &len);
+            const char *s = td_tensor_str(x, base + offset_of(&x->shape, reduced, a->n, k), &len);
             TD_TRY(k ? td_strbuf_put(b, sep.p, sep.len, err) : TD_OK);
             TD_TRY(td_strbuf_put(b, s, len, err));
         }
