@@ -290,6 +290,76 @@ class Served(Case):
             self.d.predict.Predict(request({"x": np.zeros(17 << 20, np.float32)}), 30, compression=grpc.Compression.Gzip)
 
 
+class Reflection(Case):
+    """By hand, as no reflection client is installed: ask, build messages from the descriptors, and call with them."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.d = Daemon()
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.d.stop() == 0
+
+    def ask(self, *requests, package="v1"):
+        call = self.d.channel.stream_stream(f"/grpc.reflection.{package}.ServerReflection/ServerReflectionInfo")
+        return list(call(iter(requests), timeout=10))
+
+    def test_services_and_a_call_made_from_descriptors(self):
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+        pool, symbol = descriptor_pool.DescriptorPool(), b"grpc.reflection.v1.ServerReflection"
+
+        def add(answers):   # field 4 holds a FileDescriptorResponse of repeated FileDescriptorProto bytes
+            files = re_files(answers)
+            names = {f.name for f in files}
+            done = set()
+            while done != names:
+                for f in files:
+                    if f.name not in done and all(d in done for d in f.dependency):
+                        with contextlib.suppress(TypeError):
+                            pool.Add(f) if hasattr(pool, "Add") else pool.AddSerializedFile(f.SerializeToString())
+                        done.add(f.name)
+
+        def re_files(data):
+            holder = descriptor_pb2.FileDescriptorSet()   # file = 1: the same shape as FileDescriptorResponse
+            at, out = 0, None
+
+            def varint():
+                nonlocal at
+                v = shift = 0
+                while True:
+                    b = data[at]
+                    at += 1
+                    v |= (b & 127) << shift
+                    shift += 7
+                    if b < 128:
+                        return v
+            while at < len(data):
+                tag, n = varint(), varint()
+                if tag >> 3 == 4:
+                    out = data[at:at + n]
+                at += n
+            holder.ParseFromString(out)
+            return holder.file
+        add(self.ask(b"\x22" + bytes([len(symbol)]) + symbol)[0])
+        kind = message_factory.GetMessageClass(pool.FindMessageTypeByName("grpc.reflection.v1.ServerReflectionResponse"))
+        for package in ("v1", "v1alpha"):
+            services = kind.FromString(self.ask(b"\x3a\x00", package=package)[0]).list_services_response.service
+            self.assertIn("tensorflow.serving.PredictionService", [s.name for s in services])
+            self.assertIn("inference.GRPCInferenceService", [s.name for s in services])
+        for name in [s.name.encode() for s in services]:   # every service that is listed is described
+            answer = kind.FromString(self.ask(b"\x22" + bytes([len(name)]) + name)[0])
+            self.assertTrue(answer.file_descriptor_response.file_descriptor_proto, name)
+        two = self.ask(b"\x22\x04none", b"\x22\x1finference.GRPCInferenceService.")
+        self.assertEqual(kind.FromString(two[0]).error_response.error_code, 5)
+        name = b"inference.GRPCInferenceService"
+        add(self.ask(b"\x22" + bytes([len(name)]) + name)[0])
+        make = lambda n: message_factory.GetMessageClass(pool.FindMessageTypeByName(n))
+        q = make("inference.ModelMetadataRequest")(name="half")
+        r = self.d.channel.unary_unary("/inference.GRPCInferenceService/ModelMetadata")(q.SerializeToString(), 10)
+        self.assertEqual(make("inference.ModelMetadataResponse").FromString(r).inputs[0].datatype, "FP32")
+
+
 class Lifecycle(Case):
     def test_versions_labels_and_reload(self):
         d = Daemon(versions=(1, 2))
