@@ -29,10 +29,15 @@ static bool is_const_value(const struct maker *k, const struct td_node *n)
     return td_ir_const(n) != NULL && !(k->p->dead_values && n->n_control > 0);
 }
 
+/* Nothing in, nothing out, no effect: a point that control edges meet at. (InitializeTable has an effect and no flag.) */
+static bool is_join(const struct td_node *n)
+{
+    return n->n_in == 0 && n->n_out == 0 && !(td_ir_flags(n) & TD_OP_STATEFUL);
+}
+
 static bool is_step(const struct maker *k, const struct td_node *n)
 {
-    return n->op != &td_op_feed && !is_const_value(k, n) &&
-           !(n->n_out == 0 && !(td_ir_flags(n) & TD_OP_STATEFUL) && !k->p->dead_values);
+    return n->op != &td_op_feed && !is_const_value(k, n) && !(is_join(n) && !k->p->dead_values);
 }
 
 static void *room(struct maker *k, size_t n, size_t size)
@@ -126,8 +131,7 @@ static enum td_code make_step(struct maker *k, struct td_node *n, struct td_step
     static const struct td_kernel nothing = {.name = "nothing"};
     *s = (struct td_step){.node = n, .kernel = &nothing, .n_out = n->n_out, .out0 = k->first_value[n->id],
                           .flags = td_ir_flags(n)};
-    bool effect = n->n_out > 0 || (s->flags & TD_OP_STATEFUL);
-    if (effect && td_ir_const(n) == NULL) {
+    if (!is_join(n) && td_ir_const(n) == NULL) {
         TD_TRY(td_select_kernel(n, TD_CPU, td_model_opts_of(k->p->model)->kernels, &s->kernel, NULL, 0, k->err));
     }
     TD_TRY(make_inputs(k, s));
