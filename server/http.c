@@ -33,9 +33,10 @@
 
 #define SHORT_NS 300000 /* what may run on a poll thread: less than a worker's wake-up costs others */
 #define KINDS 1024
-#define GUARD_MS 50 /* how often clients of running requests are looked at */
-#define IDLE_S 600  /* keep-alive */
-#define CONNECTION_BYTES ((size_t)64 << 10)
+#define GUARD_MS 50                         /* how often clients of running requests are looked at */
+#define IDLE_S 600                          /* keep-alive */
+#define CONNECTION_BYTES ((size_t)16 << 10) /* heads must fit; libmicrohttpd zeroes it after every request   \
+                                             */
 #define MAX_CONNECTIONS 16384
 #define MAX_POLL_THREADS 16
 #define STOP_GRACE_MS 5000 /* for handlers to notice their stop word */
@@ -133,6 +134,9 @@ static enum td_code inflate_body(struct exchange *e, struct td_err *err)
     const enum td_code rc = td_gzip_inflate(e->body.p, e->body.n, &plain, err);
     td_sink_fini(&e->body);
     e->body = plain;
+    e->too_large = rc == TD_RESOURCE_EXHAUSTED || plain.n > e->h->opts.max_request_bytes;
+    TD_FAIL_IF(rc == TD_OK && e->too_large, err, RESOURCE_EXHAUSTED,
+               "inflating the body: more than %zu bytes", e->h->opts.max_request_bytes);
     return rc;
 }
 

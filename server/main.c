@@ -18,6 +18,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "kernels/ops.h"
+#include "proto/mapping.h"
 #include "server/config_file.h"
 #include "server/drain.h"
 #include "server/grpc.h"
@@ -346,6 +347,7 @@ int main(int argc, char **argv)
     }
     td_log_setup(log_level(s.options.log_level), strcmp(s.options.log_format, "json") == 0);
     td_drain_init();
+    td_mapping_install_handler();
     raise_file_limit();
     if (start(&s, &err)) {
         td_log(TD_LOG_ERROR, NULL, "Failed to start server. Error: %s", err.msg);
