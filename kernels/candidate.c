@@ -59,15 +59,8 @@ static int64_t draw(const struct sampler *s, struct td_philox_words *w)
         int64_t v = (int64_t)exp(td_philox_double(x0, x1) * s->log_range) - 1;
         return v % s->range;
     }
-    uint32_t n = (uint32_t)s->range, x = td_philox_word(w);
-    if ((n & (n - 1)) == 0) {
-        return x & (n - 1);
-    }
-    uint32_t last = UINT32_MAX - UINT32_MAX % n; /* words from here on would favour small values */
-    while (x >= last) {
-        x = td_philox_word(w);
-    }
-    return x % n;
+    uint32_t lo = td_philox_word(w), hi = td_philox_word(w);
+    return (int64_t)((lo | (uint64_t)hi << 32) % (uint64_t)s->range);
 }
 
 static float probability(const struct sampler *s, int64_t v)

@@ -34,13 +34,17 @@ static inline uint64_t td_philox_hi(const struct td_philox *g)
     return g->counter[2] | (uint64_t)g->counter[3] << 32;
 }
 
+/* The carry out of the high half of `steps` is lost where TensorFlow loses it: a negative RngSkip shows that.
+ */
 static inline void td_philox_skip(struct td_philox *g, uint64_t steps)
 {
-    uint64_t lo = td_philox_lo(g), sum = lo + steps, hi = td_philox_hi(g) + (sum < lo);
-    g->counter[0] = (uint32_t)sum;
-    g->counter[1] = (uint32_t)(sum >> 32);
-    g->counter[2] = (uint32_t)hi;
-    g->counter[3] = (uint32_t)(hi >> 32);
+    uint32_t lo = (uint32_t)steps, hi = (uint32_t)(steps >> 32);
+    g->counter[0] += lo;
+    hi += g->counter[0] < lo;
+    g->counter[1] += hi;
+    if (g->counter[1] < hi && ++g->counter[2] == 0) {
+        ++g->counter[3];
+    }
 }
 
 static inline void td_philox_next(struct td_philox *g, uint32_t out[4])

@@ -118,7 +118,9 @@ static enum td_code uniform_int_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_philox g;
-    TD_TRY(out_reserved(c, &out, &g, err));
+    TD_TRY(td_out(c, 0, NULL, &out, err));
+    TD_TRY(td_random_fill_bounds(c, c->in[1], c->in[2], out, err));
+    TD_TRY(reserve(c, (uint64_t)td_tensor_count(out) * TD_RANDOM_STEPS, &g, err));
     return td_random_fill_range(c, g, c->in[1], c->in[2], out, err);
 }
 

@@ -165,20 +165,26 @@ enum td_code td_random_fill_ints(struct td_call *c, struct td_philox g, uint64_t
     return TD_OK;
 }
 
-enum td_code td_random_fill_range(struct td_call *c, struct td_philox g, const struct td_tensor *minval,
-                                  const struct td_tensor *maxval, struct td_tensor *out, struct td_err *err)
+enum td_code td_random_fill_bounds(const struct td_call *c, const struct td_tensor *minval,
+                                   const struct td_tensor *maxval, const struct td_tensor *out,
+                                   struct td_err *err)
 {
     TD_FAIL_IF(minval->shape.rank != 0, err, INVALID_ARGUMENT, "%s: minval must be 0-D, got shape %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&minval->shape));
     TD_FAIL_IF(maxval->shape.rank != 0, err, INVALID_ARGUMENT, "%s: maxval must be 0-D, got shape %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&maxval->shape));
-    if (td_tensor_count(out) == 0) {
-        return TD_OK;
-    }
     int64_t lo = td_tensor_int(minval, 0), hi = td_tensor_int(maxval, 0);
-    TD_FAIL_IF(lo >= hi, err, INVALID_ARGUMENT, "%s: Need minval < maxval, got %lld >= %lld",
-               TD_NODE_STR(c->node), (long long)lo, (long long)hi);
-    return td_random_fill_ints(c, g, (uint64_t)lo, (uint64_t)hi - (uint64_t)lo, out, err);
+    TD_FAIL_IF(td_tensor_count(out) > 0 && lo >= hi, err, INVALID_ARGUMENT,
+               "%s: Need minval < maxval, got %lld >= %lld", TD_NODE_STR(c->node), (long long)lo,
+               (long long)hi);
+    return TD_OK;
+}
+
+enum td_code td_random_fill_range(struct td_call *c, struct td_philox g, const struct td_tensor *minval,
+                                  const struct td_tensor *maxval, struct td_tensor *out, struct td_err *err)
+{
+    uint64_t lo = (uint64_t)td_tensor_int(minval, 0), hi = (uint64_t)td_tensor_int(maxval, 0);
+    return td_random_fill_ints(c, g, lo, hi - lo, out, err);
 }
 
 /* ------------------------------------------------------------------ gamma and Poisson */

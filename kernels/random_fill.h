@@ -22,7 +22,11 @@ TD_MUST enum td_code td_random_fill(struct td_call *c, enum td_random_kind kind,
 /* out is an integer tensor of 4 or 8 bytes: lo + bits mod range; range 0: all bits. */
 TD_MUST enum td_code td_random_fill_ints(struct td_call *c, struct td_philox g, uint64_t lo, uint64_t range,
                                          struct td_tensor *out, struct td_err *err);
-/* Checks two scalar bounds minval < maxval and fills. */
+/* Two scalar bounds must be minval < maxval, unless the output is empty. */
+TD_MUST enum td_code td_random_fill_bounds(const struct td_call *c, const struct td_tensor *minval,
+                                           const struct td_tensor *maxval, const struct td_tensor *out,
+                                           struct td_err *err);
+/* Integers in [minval, maxval), which td_random_fill_bounds has checked. */
 TD_MUST enum td_code td_random_fill_range(struct td_call *c, struct td_philox g,
                                           const struct td_tensor *minval, const struct td_tensor *maxval,
                                           struct td_tensor *out, struct td_err *err);

@@ -36,9 +36,8 @@ static enum td_code key_infer(const struct td_infer *c, struct td_err *err)
                "%s: key must have shape [1], not %s. (Note that batched keys are not supported yet.)",
                TD_NODE_STR(c->node), TD_SHAPE_STR(key));
     TD_FAIL_IF(
-        counter->rank >= 0 && (counter->rank != 1 || (counter->dim[0] >= 0 && counter->dim[0] < 2)), err,
-        INVALID_ARGUMENT,
-        "%s: counter must be a vector with length at least 2; got shape: %s. (Note that batched counters are "
+        counter->rank >= 0 && (counter->rank != 1 || counter->dim[0] == 0), err, INVALID_ARGUMENT,
+        "%s: counter must be a vector with length at least 1; got shape: %s. (Note that batched counters are "
         "not supported yet.)",
         TD_NODE_STR(c->node), TD_SHAPE_STR(counter));
     TD_FAIL_IF(alg->rank > 0, err, INVALID_ARGUMENT, "%s: algorithm must be of shape [], not %s",
@@ -53,7 +52,8 @@ static enum td_code from_key(const struct td_call *c, struct td_philox *g, struc
                "%s: Unsupported algorithm id: %lld, want 1 (Philox) or 3", TD_NODE_STR(c->node),
                (long long)alg);
     const uint64_t *counter = c->in[2]->data;
-    *g = td_philox_make(TD_DATA(c->in[1], uint64_t)[0], counter[0], counter[1]);
+    uint64_t hi = td_tensor_count(c->in[2]) > 1 ? counter[1] : 0;
+    *g = td_philox_make(TD_DATA(c->in[1], uint64_t)[0], counter[0], hi);
     return TD_OK;
 }
 
@@ -209,6 +209,7 @@ static enum td_code uniform_int_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     TD_TRY(td_out(c, 0, NULL, &out, err));
+    TD_TRY(td_random_fill_bounds(c, c->in[2], c->in[3], out, err));
     return td_random_fill_range(c, from_seeds(c, 1), c->in[2], c->in[3], out, err);
 }
 
@@ -218,6 +219,7 @@ static enum td_code uniform_int_v2_run(struct td_call *c, struct td_err *err)
     struct td_philox g;
     TD_TRY(from_key(c, &g, err));
     TD_TRY(td_out(c, 0, NULL, &out, err));
+    TD_TRY(td_random_fill_bounds(c, c->in[4], c->in[5], out, err));
     return td_random_fill_range(c, g, c->in[4], c->in[5], out, err);
 }
 

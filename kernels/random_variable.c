@@ -12,9 +12,8 @@
 
 static enum td_code check_algorithm(const struct td_call *c, struct td_err *err)
 {
-    TD_FAIL_IF(td_tensor_count(c->in[1]) != 1, err, INVALID_ARGUMENT,
-               "%s: algorithm must be of shape [], not %s", TD_NODE_STR(c->node),
-               TD_SHAPE_STR(&c->in[1]->shape));
+    TD_FAIL_IF(c->in[1]->shape.rank != 0, err, INVALID_ARGUMENT, "%s: algorithm must be of shape [], not %s",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[1]->shape));
     int64_t alg = td_tensor_int(c->in[1], 0);
     TD_FAIL_IF(alg == 2, err, UNIMPLEMENTED, "%s: Non-XLA devices don't support the ThreeFry algorithm.",
                TD_NODE_STR(c->node));
@@ -32,6 +31,7 @@ static enum td_code check_state(const struct td_call *c, const struct td_tensor 
     TD_FAIL_IF(s->shape.rank != 1, err, INVALID_ARGUMENT,
                "%s: RNG state must have one and only one dimension, not %d", TD_NODE_STR(c->node),
                s->shape.rank);
+    TD_TRY(check_algorithm(c, err));
     TD_FAIL_IF(s->shape.dim[0] < 3, err, INVALID_ARGUMENT,
                "%s: For the Philox algorithm, the size of state must be at least 3; got %lld",
                TD_NODE_STR(c->node), (long long)s->shape.dim[0]);
@@ -42,7 +42,6 @@ static enum td_code check_state(const struct td_call *c, const struct td_tensor 
 static enum td_code reserve(struct td_call *c, uint64_t steps, struct td_philox *g, struct td_err *err)
 {
     struct td_variable *v;
-    TD_TRY(check_algorithm(c, err));
     TD_TRY(td_in_variable(c, 0, &v, err));
     TD_TRY(td_variable_edit(v, err));
     enum td_code rc = check_state(c, &v->value, err);
@@ -97,7 +96,9 @@ static enum td_code uniform_int_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_philox g;
-    TD_TRY(out_reserved(c, &out, &g, err));
+    TD_TRY(td_out(c, 0, NULL, &out, err));
+    TD_TRY(td_random_fill_bounds(c, c->in[3], c->in[4], out, err));
+    TD_TRY(reserve(c, (uint64_t)td_tensor_count(out) * TD_RANDOM_STEPS, &g, err));
     return td_random_fill_range(c, g, c->in[3], c->in[4], out, err);
 }
 
@@ -111,7 +112,7 @@ static enum td_code full_int_run(struct td_call *c, struct td_err *err)
 
 static enum td_code skip(struct td_call *c, struct td_philox *g, struct td_err *err)
 {
-    TD_FAIL_IF(td_tensor_count(c->in[2]) != 1, err, INVALID_ARGUMENT, "%s: delta must be of shape [], not %s",
+    TD_FAIL_IF(c->in[2]->shape.rank != 0, err, INVALID_ARGUMENT, "%s: delta must be of shape [], not %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[2]->shape));
     return reserve(c, TD_DATA(c->in[2], uint64_t)[0] * TD_RANDOM_STEPS, g, err);
 }
