@@ -61,7 +61,7 @@ bool td_scan_next(struct td_scan *s, struct td_scan_field *f)
     if (s->bad || s->p == s->end) {
         return false;
     }
-    *f = (struct td_scan_field){0};
+    *f = (struct td_scan_field){.p = (const uint8_t *)""};
     s->bad = !td_scan_varint(&s->p, s->end, &tag) || tag > UINT32_MAX || tag >> 3 == 0;
     if (s->bad) {
         return false;

@@ -28,7 +28,7 @@ struct td_scan_field {
     uint32_t number;
     enum td_wire_type type;
     uint64_t u64;     /* VARINT, FIXED64, FIXED32 */
-    const uint8_t *p; /* BYTES: borrowed from the input */
+    const uint8_t *p; /* BYTES: borrowed from the input; else empty */
     size_t len;
 };
 

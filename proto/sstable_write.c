@@ -59,7 +59,7 @@ static enum td_code put_entry(struct td_sink *block, size_t shared, const char *
     TD_TRY(td_put_varint(block, shared, err));
     TD_TRY(td_put_varint(block, key_len - shared, err));
     TD_TRY(td_put_varint(block, value_len, err));
-    TD_TRY(td_sink_put(block, key + shared, key_len - shared, err));
+    TD_TRY(td_sink_put(block, shared ? key + shared : key, key_len - shared, err));
     return td_sink_put(block, value, value_len, err);
 }
 
@@ -101,8 +101,8 @@ enum td_code td_sstable_add(struct td_sstable_writer *w, const char *key, size_t
     bool above = shared == w->last_key.n
                      ? key_len > shared
                      : shared < key_len && (unsigned char)key[shared] > (unsigned char)w->last_key.p[shared];
-    TD_FAIL_IF(w->started && !above, err, INTERNAL,
-               "Writing a table: key '%.100s' is not above the one before", key);
+    TD_FAIL_IF(w->started && !above, err, INTERNAL, "Writing a table: key '%.*s' is not above the one before",
+               key_len < 100 ? (int)key_len : 100, key);
     if (w->block.n >= BLOCK_BYTES) {
         TD_TRY(flush_block(w, err));
     }
