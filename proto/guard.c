@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/guard.h"
 
+#include "core/arena.h"
 #include "core/mem.h"
 #include "proto/scan.h"
 
@@ -128,31 +129,67 @@ enum td_code td_guard_check(const ProtobufCMessageDescriptor *d, const void *byt
     return TD_OK;
 }
 
-static void *guard_alloc(void *unused, size_t n)
+/* ---- unpacking into an arena of its own: a message is thousands of small blocks, freed together. The arena stands
+ * in front of the message, which is the first block that protobuf-c asks for. */
+
+struct unpacked {
+    struct td_arena *arena;
+    void *unused; /* keeps the message 16-byte aligned */
+};
+
+static void *guard_alloc(void *arena, size_t n)
 {
-    (void)unused;
-    return td_realloc(NULL, n, 1);
+    return td_arena_alloc(arena, n, 1);
 }
 
-static void guard_free(void *unused, void *p)
+static void guard_free(void *arena, void *p)
 {
-    (void)unused;
-    td_free(p);
+    (void)arena;
+    (void)p;
 }
 
-static ProtobufCAllocator guard_allocator = {.alloc = guard_alloc, .free = guard_free};
+struct first_block {
+    struct td_arena *arena;
+    struct unpacked *head; /* NULL until the first block is asked for */
+};
+
+static void *first_alloc(void *data, size_t n)
+{
+    struct first_block *f = data;
+    if (f->head != NULL) {
+        return guard_alloc(f->arena, n);
+    }
+    f->head = td_arena_alloc(f->arena, sizeof *f->head + n, 1);
+    if (f->head == NULL) {
+        return NULL;
+    }
+    f->head->arena = f->arena;
+    return f->head + 1;
+}
 
 enum td_code td_guard_unpack(const ProtobufCMessageDescriptor *d, const void *bytes, size_t n,
                              uint64_t max_bytes, ProtobufCMessage **out, struct td_err *err)
 {
     TD_TRY(td_guard_check(d, bytes, n, max_bytes, err));
-    ProtobufCMessage *m = protobuf_c_message_unpack(d, &guard_allocator, n, n ? bytes : (const uint8_t *)"");
-    TD_FAIL_IF(m == NULL, err, INVALID_ARGUMENT, "Parsing %s: %zu bytes are not such a message", d->name, n);
+    struct first_block f = {.arena =
+                                td_arena_new((size_t)max_bytes * 2 + n)}; /* twice: blocks are rounded up */
+    ProtobufCAllocator allocator = {.alloc = first_alloc, .free = guard_free, .allocator_data = &f};
+    if (f.arena == NULL) {
+        return td_no_memory(err, n, d->name);
+    }
+    ProtobufCMessage *m = protobuf_c_message_unpack(d, &allocator, n, n ? bytes : (const uint8_t *)"");
+    if (m == NULL) {
+        td_arena_free(f.arena);
+        TD_FAIL(err, INVALID_ARGUMENT, "Parsing %s: %zu bytes are not such a message", d->name, n);
+    }
+    TD_CHECK((void *)m == (void *)(f.head + 1));
     *out = m;
     return TD_OK;
 }
 
 void td_guard_free(ProtobufCMessage *m)
 {
-    protobuf_c_message_free_unpacked(m, &guard_allocator);
+    if (m != NULL) {
+        td_arena_free(((struct unpacked *)(void *)m - 1)->arena);
+    }
 }

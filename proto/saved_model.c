@@ -203,15 +203,19 @@ static enum td_code choose_meta_graph(struct loader *l, struct td_err *err)
     return TD_OK;
 }
 
-/* Field 7 of the chosen meta graph. */
+/* Field 7 of the chosen meta graph, which stays serialized. Encoders write it last: it is then cut off, so that it is
+ * not unpacked for nothing. */
 static void find_object_graph(struct loader *l)
 {
     struct td_scan s = td_scan_make(l->chosen.p, l->chosen.n);
     struct td_scan_field f;
+    const uint8_t *begin = s.p;
     while (td_scan_next(&s, &f)) {
         if (f.number == 7 && f.type == TD_WIRE_BYTES) {
             l->object_graph = (struct span){f.p, f.len};
+            l->chosen.n = s.p == s.end ? (size_t)(begin - l->chosen.p) : l->chosen.n;
         }
+        begin = s.p;
     }
 }
 
