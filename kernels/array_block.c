@@ -339,7 +339,8 @@ static enum td_code read_windows(const struct td_node *node, int n, struct windo
     return n == 2 ? read_list(node, "rates", n, w->rate, err) : TD_OK;
 }
 
-/* Output positions along an axis of `in` elements, and the padding in front. */
+/* Output positions along an axis of `in` elements (negative when the window is larger by more than a stride), and the
+ * padding in front. */
 static int64_t positions(const struct td_node *node, const struct windows *w, int i, int64_t in, int64_t *before)
 {
     const int64_t span = (w->size[i] - 1) * w->rate[i] + 1;
@@ -350,7 +351,7 @@ static int64_t positions(const struct td_node *node, const struct windows *w, in
         *before = pad > 0 ? pad / 2 : 0;
         return out;
     }
-    return in < span ? 0 : (in - span) / w->stride[i] + 1;
+    return (in - span + w->stride[i]) / w->stride[i];
 }
 
 static enum td_code patches_shape(struct td_infer *c, int n, struct td_err *err)
@@ -365,7 +366,13 @@ static enum td_code patches_shape(struct td_infer *c, int n, struct td_err *err)
     int64_t depth = c->in[0].dim[n + 1], before;
     for (int i = 0; i < n; i++) {
         const int64_t in = c->in[0].dim[i + 1];
-        c->out[0].dim[i + 1] = in < 0 ? -1 : positions(c->node, &w, i, in, &before);
+        const int64_t out = in < 0 ? -1 : positions(c->node, &w, i, in, &before);
+        TD_FAIL_IF(in >= 0 && out < 0, err, INVALID_ARGUMENT,
+                   "%s: Computed output size would be negative: %lld [input_size: %lld, effective_filter_size: %lld, "
+                   "stride: %lld]",
+                   TD_NODE_STR(c->node), (long long)out, (long long)in,
+                   (long long)((w.size[i] - 1) * w.rate[i] + 1), (long long)w.stride[i]);
+        c->out[0].dim[i + 1] = out;
         TD_FAIL_IF(depth >= 0 && !td_i64_mul(depth, w.size[i], &depth), err, INVALID_ARGUMENT,
                    "%s: the elements of a patch do not fit int64", TD_NODE_STR(c->node));
     }

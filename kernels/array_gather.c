@@ -276,6 +276,9 @@ static enum td_code gather_nd_slices(struct td_call *c, const struct td_tensor *
     const int64_t depth = is->dim[is->rank - 1], rows = td_shape_range(is, 0, is->rank - 1);
     const int64_t inner = td_shape_range(ps, (int)depth, ps->rank);
     const int64_t size = inner * (int64_t)td_dtype_size(params->dtype);
+    TD_FAIL_IF(rows > 0 && td_tensor_count(params) == 0, err, INVALID_ARGUMENT,
+               "%s: Requested more than 0 entries, but params is empty.  Params shape: %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(ps));
     for (int64_t r = 0; r < rows; r++) {
         int64_t flat;
         const bool inside = td_nd_index_flat(indices, r, depth, ps, &flat);

@@ -32,12 +32,13 @@ static enum td_code transpose_infer(struct td_infer *c, struct td_err *err)
     c->out[0] = td_shape_of_rank(rank);
     uint32_t seen = 0;
     for (int i = 0; c->value[1] != NULL && i < rank; i++) {
-        const int64_t from = td_tensor_int(c->value[1], i);
-        TD_FAIL_IF(from < 0 || from >= rank, err, INVALID_ARGUMENT, "%s: perm[%d] = %lld is out of range [0 .. %d)",
-                   TD_NODE_STR(c->node), i, (long long)from, rank);
+        const int64_t asked = td_tensor_int(c->value[1], i);
+        int from;
+        TD_FAIL_IF(!td_shape_axis(rank, asked, &from), err, INVALID_ARGUMENT,
+                   "%s: perm[%d] = %lld is out of range [0 .. %d)", TD_NODE_STR(c->node), i, (long long)asked, rank);
         TD_FAIL_IF((seen >> from) & 1u, err, INVALID_ARGUMENT,
-                   "%s: perm is no permutation: %lld is in it twice, so another axis is missing",
-                   TD_NODE_STR(c->node), (long long)from);
+                   "%s: perm is no permutation: %d is in it twice, so another axis is missing", TD_NODE_STR(c->node),
+                   from);
         seen |= 1u << from;
         c->out[0].dim[i] = c->in[0].dim[from];
     }
@@ -54,7 +55,11 @@ static enum td_code transpose_into(struct td_call *c, struct td_tensor **out, st
     td_strided_row_major(&y->shape, to);
     struct td_strided w = {.rank = 0};
     for (int i = 0; i < y->shape.rank; i++) {
-        td_strided_push(&w, y->shape.dim[i], to[i], from[td_tensor_int(c->in[1], i)]);
+        int axis = 0;
+        if (!td_shape_axis(x->shape.rank, td_tensor_int(c->in[1], i), &axis)) {
+            break; /* infer has seen to it */
+        }
+        td_strided_push(&w, y->shape.dim[i], to[i], from[axis]);
     }
     td_strided_copy(x->dtype, &w, y->data, x->data);
     *out = y;

@@ -187,9 +187,10 @@ static enum td_code mirror_pad_grad_infer(struct td_infer *c, struct td_err *err
         if (dim < 0) {
             continue;
         }
-        TD_FAIL_IF(b.before > dim || b.after > dim - b.before, err, INVALID_ARGUMENT,
-                   "%s: paddings %lld, %lld exceed dimension %d of size %lld", TD_NODE_STR(c->node),
-                   (long long)b.before, (long long)b.after, i, (long long)dim);
+        TD_FAIL_IF(b.before >= dim || b.after >= dim - b.before, err, INVALID_ARGUMENT,
+                   "%s: Total paddings must be less than the input dimension size: %lld and %lld of dimension %d are "
+                   "not less than %lld",
+                   TD_NODE_STR(c->node), (long long)b.before, (long long)b.after, i, (long long)dim);
         c->out[0].dim[i] = dim - b.before - b.after;
         TD_TRY(check_mirror(c->node, &b, c->out[0].dim[i], err));
     }

@@ -12,8 +12,19 @@
 #include "kernels/ops.h"
 #include "kernels/strided.h"
 
+/* Index tuples need an axis of their own here; only variables take a plain vector for a column. */
+static enum td_code check_tuples(const struct td_infer *c, int i, struct td_err *err)
+{
+    TD_FAIL_IF(c->in[i].rank == 1, err, INVALID_ARGUMENT,
+               "%s: indices of shape %s are one tuple: Inner dimensions of output shape must match inner dimensions of "
+               "updates shape",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[i]));
+    return TD_OK;
+}
+
 static enum td_code scatter_nd_infer(struct td_infer *c, struct td_err *err)
 {
+    TD_TRY(check_tuples(c, 0, err));
     TD_TRY(td_infer_shape_value(c, 2, false, &c->out[0], err));
     return td_nd_scatter_check(c->node, &c->out[0], &c->in[0], &c->in[1], err);
 }
@@ -28,6 +39,7 @@ static enum td_code scatter_nd_run(struct td_call *c, struct td_err *err)
 
 static enum td_code tensor_scatter_infer(struct td_infer *c, struct td_err *err)
 {
+    TD_TRY(check_tuples(c, 1, err));
     TD_TRY(td_nd_scatter_check(c->node, &c->in[0], &c->in[1], &c->in[2], err));
     return td_infer_same(c, err);
 }

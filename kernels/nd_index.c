@@ -70,8 +70,8 @@ enum td_code td_nd_scatter_check(const struct td_node *node, const struct td_sha
     if (into->rank < 0 || indices->rank < 0 || updates->rank < 0 || indices->dim[indices->rank - 1] < 0) {
         return TD_OK;
     }
-    const int outer = indices->rank - 1;
-    const int64_t depth = indices->dim[outer];
+    const int outer = indices->rank > 1 ? indices->rank - 1 : 1;
+    const int64_t depth = indices->rank > 1 ? indices->dim[outer] : 1;
     struct td_shape want = td_shape_of_rank(0);
     for (int i = 0; i < outer; i++) {
         want.dim[want.rank++] = indices->dim[i];
@@ -116,7 +116,9 @@ enum td_code td_nd_scatter(const struct td_node *node, enum td_combine_op op, st
     bool ignore;
     TD_TRY(td_nd_index_policy(node, &ignore, err));
     const struct td_shape *is = &indices->shape;
-    const int64_t depth = is->dim[is->rank - 1], rows = td_shape_range(is, 0, is->rank - 1);
+    const bool tuples = is->rank > 1;
+    const int64_t depth = tuples ? is->dim[is->rank - 1] : 1;
+    const int64_t rows = td_shape_range(is, 0, tuples ? is->rank - 1 : 1);
     const int64_t inner = td_shape_range(&dst->shape, (int)depth, dst->shape.rank);
     const int64_t size = inner * (int64_t)td_dtype_size(dst->dtype);
     int64_t flat = 0;

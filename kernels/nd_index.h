@@ -20,7 +20,8 @@ enum td_code td_nd_index_fail(const struct td_node *node, const struct td_tensor
                               int64_t depth, const char *what, const struct td_shape *s, struct td_err *err);
 
 /* Shapes of a scatter of `updates` at `indices` into a tensor of shape `into` agree: updates is indices without its
- * last axis, then into's axes from depth on. Unknown dims agree with everything. */
+ * last axis, then into's axes from depth on. A vector of indices is a column: tuples of one. Unknown dims agree with
+ * everything. */
 TD_MUST enum td_code td_nd_scatter_check(const struct td_node *node, const struct td_shape *into,
                                          const struct td_shape *indices, const struct td_shape *updates,
                                          struct td_err *err);
