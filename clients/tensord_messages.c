@@ -163,7 +163,7 @@ static void fill(const tensor_pb *p, char *to, size_t n)
 {
     const struct values v = typed(p);
     const size_t size = tdc_dtype_size((int)p->dtype);
-    if (p->tensor_content.len == n * size) {
+    if (n > 0 && p->tensor_content.len == n * size) {
         memcpy(to, p->tensor_content.data, n * size);
         return;
     }
