@@ -65,7 +65,7 @@ class Daemon:
 
     def stop(self, sig=signal.SIGTERM):
         self.channel.close()
-        if self.proc.poll() is None:
+        if sig is not None and self.proc.poll() is None:
             self.proc.send_signal(sig)
         try:
             return self.proc.wait(20)
@@ -417,7 +417,7 @@ class Lifecycle(Case):
         time.sleep(0.2)
         d.proc.send_signal(signal.SIGTERM)
         self.assertEqual(list(call.result().outputs["n"].int64_val), [n])
-        self.assertEqual(d.stop(), 0)
+        self.assertEqual(d.stop(None), 0)
 
     def test_content_outputs(self):
         d = Daemon("--enable_serialization_as_tensor_content")
