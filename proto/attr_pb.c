@@ -1,4 +1,5 @@
-/* proto/attr_pb.c - see attr_pb.h. Functions nest attributes in attributes: proto/guard.h has bounded how deep.
+/* proto/attr_pb.c - see attr_pb.h. Functions nest attributes in attributes: proto/guard.h has bounded how
+ * deep.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/attr_pb.h"

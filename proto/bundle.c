@@ -1,8 +1,8 @@
 /* proto/bundle.c - see bundle.h: the reader. The writer is proto/bundle_write.c.
  *
- * The index is read whole and its entries are parsed at once; data files are mapped when first needed and stay mapped as
- * long as a tensor uses them. Rows whose key begins with a NUL are slices of partitioned variables, found through
- * the entry that lists them. One bundle is used by one thread at a time.
+ * The index is read whole and its entries are parsed at once; data files are mapped when first needed and
+ * stay mapped as long as a tensor uses them. Rows whose key begins with a NUL are slices of partitioned
+ * variables, found through the entry that lists them. One bundle is used by one thread at a time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/bundle.h"
@@ -147,7 +147,8 @@ static enum td_code map_shard(struct td_bundle *b, int shard, struct td_mapping 
     return TD_OK;
 }
 
-/* Brings large entries into memory at once: the checksum reads them anyway, and faults page by page are slow. */
+/* Brings large entries into memory at once: the checksum reads them anyway, and faults page by page are slow.
+ */
 static void prefetch(const unsigned char *p, size_t n)
 {
 #ifdef MADV_POPULATE_READ

@@ -1,7 +1,7 @@
 /* proto/bundle_merge.c - see bundle.h: merging, as MergeV2Checkpoints does it.
  *
- * Data files are not rewritten: they become the shards of the new checkpoint under new names (renamed, or linked or
- * copied where the sources stay), and one index is made of all entries.
+ * Data files are not rewritten: they become the shards of the new checkpoint under new names (renamed, or
+ * linked or copied where the sources stay), and one index is made of all entries.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* proto/bundle_write.c - see bundle.h: the writer.
  *
- * Elements go straight to a temporary data file; entries are kept until the end, when the index is built from them in
- * key order. Temporary names carry the process and a counter, so that writers do not meet; the index is renamed last, so
- * a reader finds all of a checkpoint or none of it.
+ * Elements go straight to a temporary data file; entries are kept until the end, when the index is built from
+ * them in key order. Temporary names carry the process and a counter, so that writers do not meet; the index
+ * is renamed last, so a reader finds all of a checkpoint or none of it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>

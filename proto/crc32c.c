@@ -1,8 +1,8 @@
 /* proto/crc32c.c - see crc32c.h.
  *
- * The SSE4.2 instruction takes 8 bytes and answers three cycles later, so three streams run side by side. Their CRCs are
- * joined by moving the earlier ones over the bytes of the later ones: a CRC over n zero bytes is linear in the CRC it
- * starts from, so four tables of 256 words (one a byte of it) do that for a fixed n.
+ * The SSE4.2 instruction takes 8 bytes and answers three cycles later, so three streams run side by side.
+ * Their CRCs are joined by moving the earlier ones over the bytes of the later ones: a CRC over n zero bytes
+ * is linear in the CRC it starts from, so four tables of 256 words (one a byte of it) do that for a fixed n.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/crc32c.h"

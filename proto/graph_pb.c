@@ -1,5 +1,5 @@
-/* proto/graph_pb.c - see graph_pb.h. Nodes and functions; attribute values are in proto/attr_pb.c, op definitions in
- * proto/opdef_pb.c.
+/* proto/graph_pb.c - see graph_pb.h. Nodes and functions; attribute values are in proto/attr_pb.c, op
+ * definitions in proto/opdef_pb.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/graph_pb.h"

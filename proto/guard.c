@@ -129,8 +129,8 @@ enum td_code td_guard_check(const ProtobufCMessageDescriptor *d, const void *byt
     return TD_OK;
 }
 
-/* ---- unpacking into an arena of its own: a message is thousands of small blocks, freed together. The arena stands
- * in front of the message, which is the first block that protobuf-c asks for. */
+/* ---- unpacking into an arena of its own: a message is thousands of small blocks, freed together. The arena
+ * stands in front of the message, which is the first block that protobuf-c asks for. */
 
 struct unpacked {
     struct td_arena *arena;

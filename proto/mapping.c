@@ -1,7 +1,8 @@
 /* proto/mapping.c - see mapping.h.
  *
- * The signal handler may only look at memory that is always valid: a fixed table of slots with atomic fields. A slot is
- * taken when a file is mapped and given back when it is unmapped; base is written last and cleared first.
+ * The signal handler may only look at memory that is always valid: a fixed table of slots with atomic fields.
+ * A slot is taken when a file is mapped and given back when it is unmapped; base is written last and cleared
+ * first.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/mapping.h"

@@ -1,8 +1,9 @@
 /* proto/mapping.h - counted read-only mappings of files, and what happens when such a file shrinks under us.
  *
- * Reading a page of a mapped file that has been truncated raises SIGBUS. With td_mapping_install_handler called once at
- * start, the handler puts pages of zeros over the whole mapping, marks it as damaged, and the reader goes on; who
- * depends on the values asks td_mapping_damaged or td_mapping_damages afterwards and answers DATA_LOSS.
+ * Reading a page of a mapped file that has been truncated raises SIGBUS. With td_mapping_install_handler
+ * called once at start, the handler puts pages of zeros over the whole mapping, marks it as damaged, and the
+ * reader goes on; who depends on the values asks td_mapping_damaged or td_mapping_damages afterwards and
+ * answers DATA_LOSS.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_PROTO_MAPPING_H

@@ -1,8 +1,8 @@
 /* proto/object_graph.c - see object_graph.h.
  *
- * Reading makes nodes and functions; then one breadth-first walk from the root gives every node its shortest path and,
- * going along in the checkpoint's graph, variables the keys under which their values are stored. Without that graph a key
- * is made of the path, as TensorFlow makes it.
+ * Reading makes nodes and functions; then one breadth-first walk from the root gives every node its shortest
+ * path and, going along in the checkpoint's graph, variables the keys under which their values are stored.
+ * Without that graph a key is made of the path, as TensorFlow makes it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/object_graph.h"

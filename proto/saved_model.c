@@ -1,7 +1,8 @@
 /* proto/saved_model.c - see saved_model.h.
  *
- * The file is read whole. Its meta graphs are found by scanning, without unpacking anything, and only the one with the
- * wanted tags is unpacked; a .pbtxt is turned into serialized bytes first. The object graph stays serialized.
+ * The file is read whole. Its meta graphs are found by scanning, without unpacking anything, and only the one
+ * with the wanted tags is unpacked; a .pbtxt is turned into serialized bytes first. The object graph stays
+ * serialized.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/saved_model.h"
@@ -203,8 +204,8 @@ static enum td_code choose_meta_graph(struct loader *l, struct td_err *err)
     return TD_OK;
 }
 
-/* Field 7 of the chosen meta graph, which stays serialized. Encoders write it last: it is then cut off, so that it is
- * not unpacked for nothing. */
+/* Field 7 of the chosen meta graph, which stays serialized. Encoders write it last: it is then cut off, so
+ * that it is not unpacked for nothing. */
 static void find_object_graph(struct loader *l)
 {
     struct td_scan s = td_scan_make(l->chosen.p, l->chosen.n);

@@ -7,8 +7,8 @@
 #include "proto/saved_model.h"
 #include "proto/tensorflow.pb-c.h"
 
-/* Fills in m->signatures, sorted by key, each with its inputs and outputs sorted by key. Everything is copied to the
- * arena. INVALID_ARGUMENT names signature and tensor. tensor_bytes bounds each default value. */
+/* Fills in m->signatures, sorted by key, each with its inputs and outputs sorted by key. Everything is copied
+ * to the arena. INVALID_ARGUMENT names signature and tensor. tensor_bytes bounds each default value. */
 TD_MUST enum td_code td_signatures_from_proto(const Tensorflow__MetaGraphDef *p, uint64_t tensor_bytes,
                                               struct td_saved_model *m, struct td_err *err);
 

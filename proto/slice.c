@@ -1,7 +1,7 @@
 /* proto/slice.c - see slice.h.
  *
- * Keys of slices are ordered codes: a number is its length and its big-endian bytes; a signed number carries its length
- * in its leading bits; a text has 00 as 00 FF and FF as FF 00 and ends with 00 01.
+ * Keys of slices are ordered codes: a number is its length and its big-endian bytes; a signed number carries
+ * its length in its leading bits; a text has 00 as 00 FF and FF as FF 00 and ends with 00 01.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/slice.h"

@@ -20,12 +20,16 @@ struct td_shape td_box_shape(const struct td_box *b);
 /* False when they share no element. */
 bool td_box_intersect(const struct td_box *a, const struct td_box *b, struct td_box *out);
 
-/* "4 5 0,2:-" : the dims of the whole tensor, then start,length or - a dimension. INVALID_ARGUMENT names the text. */
-TD_MUST enum td_code td_slice_parse(const char *spec, struct td_shape *whole, struct td_box *box, struct td_err *err);
+/* "4 5 0,2:-" : the dims of the whole tensor, then start,length or - a dimension. INVALID_ARGUMENT names the
+ * text. */
+TD_MUST enum td_code td_slice_parse(const char *spec, struct td_shape *whole, struct td_box *box,
+                                    struct td_err *err);
 /* Appends the key under which a checkpoint stores that slice of the tensor called name. */
 TD_MUST enum td_code td_slice_key(const char *name, const struct td_box *box, struct td_sink *out,
                                   struct td_err *err);
-/* Copies the elements that src (which covers box a of some tensor) and dst (box b of it) share. Same dtype. */
-void td_slice_copy(const struct td_tensor *src, const struct td_box *a, struct td_tensor *dst, const struct td_box *b);
+/* Copies the elements that src (which covers box a of some tensor) and dst (box b of it) share. Same dtype.
+ */
+void td_slice_copy(const struct td_tensor *src, const struct td_box *a, struct td_tensor *dst,
+                   const struct td_box *b);
 
 #endif

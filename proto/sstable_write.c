@@ -1,5 +1,5 @@
-/* proto/sstable_write.c - see sstable_write.h. Blocks are stored raw, with a restart point every 16 entries; the index
- * block has one at every entry. The metaindex block is empty.
+/* proto/sstable_write.c - see sstable_write.h. Blocks are stored raw, with a restart point every 16 entries;
+ * the index block has one at every entry. The metaindex block is empty.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/sstable_write.h"
@@ -33,8 +33,8 @@ static enum td_code put_fixed32(struct td_sink *s, uint32_t v, struct td_err *er
 }
 
 /* Adds restart points to a block of entries, then the block and its trailer to the file. */
-static enum td_code write_block(struct td_sstable_writer *w, struct td_sink *entries, struct td_sink *restarts,
-                                struct handle *out, struct td_err *err)
+static enum td_code write_block(struct td_sstable_writer *w, struct td_sink *entries,
+                                struct td_sink *restarts, struct handle *out, struct td_err *err)
 {
     if (restarts->n == 0) {
         TD_TRY(put_fixed32(restarts, 0, err));
@@ -95,7 +95,7 @@ static size_t common_prefix(const struct td_sink *last, const char *key, size_t 
 }
 
 enum td_code td_sstable_add(struct td_sstable_writer *w, const char *key, size_t key_len, const void *value,
-                          size_t value_len, struct td_err *err)
+                            size_t value_len, struct td_err *err)
 {
     size_t shared = common_prefix(&w->last_key, key, key_len);
     bool above = shared == w->last_key.n

@@ -14,13 +14,13 @@ struct td_sstable_writer {
     struct td_sink index_restarts;
     struct td_sink last_key;
     int n_in_block;
-    bool started;            /* a key has been added */
+    bool started; /* a key has been added */
 };
 
 void td_sstable_writer_fini(struct td_sstable_writer *w);
 /* Keys must rise bytewise; INTERNAL when they do not. */
-TD_MUST enum td_code td_sstable_add(struct td_sstable_writer *w, const char *key, size_t key_len, const void *value,
-                                  size_t value_len, struct td_err *err);
+TD_MUST enum td_code td_sstable_add(struct td_sstable_writer *w, const char *key, size_t key_len,
+                                    const void *value, size_t value_len, struct td_err *err);
 /* Completes w->file. */
 TD_MUST enum td_code td_sstable_finish(struct td_sstable_writer *w, struct td_err *err);
 

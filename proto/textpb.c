@@ -248,7 +248,8 @@ static enum td_code parse_value(struct parser *p, const ProtobufCFieldDescriptor
     return TD_OK;
 }
 
-/* ---- "[type.googleapis.com/tensorflow.AssetFileDef] { ... }" inside an Any: the one type that SavedModels hold so */
+/* ---- "[type.googleapis.com/tensorflow.AssetFileDef] { ... }" inside an Any: the one type that SavedModels
+ * hold so */
 
 static enum td_code parse_any(struct parser *p, const ProtobufCMessageDescriptor *d, struct td_err *err)
 {
@@ -259,7 +260,8 @@ static enum td_code parse_any(struct parser *p, const ProtobufCMessageDescriptor
     struct td_text at = p->t;
     TD_TRY(bracket_name(&p->t, url, err));
     const char *slash = strrchr(url, '/');
-    bool known = d == &google__protobuf__any__descriptor && slash != NULL && strcmp(slash + 1, asset->name) == 0;
+    bool known =
+        d == &google__protobuf__any__descriptor && slash != NULL && strcmp(slash + 1, asset->name) == 0;
     if (!known && !p->skip_unknown) {
         return td_text_fail(&at, err, "Any and extension fields ([name] { }) are not expanded here");
     }

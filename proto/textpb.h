@@ -4,8 +4,9 @@
  *   td_textpb_parse(&tensorflow__serving__model_server_config__descriptor, text, n, false, &m, &err)
  *
  * Knows nested { } and < >, lists in [ ], strings with escapes that may follow one another, enums by name,
- * maps as repeated entries, comments, and an Any written out as [type.googleapis.com/tensorflow.AssetFileDef] { }.
- * Does not: expand other types of Any, extensions. Errors read "Error parsing text-format PACKAGE.MESSAGE: LINE:COLUMN: what was expected".
+ * maps as repeated entries, comments, and an Any written out as [type.googleapis.com/tensorflow.AssetFileDef]
+ * { }. Does not: expand other types of Any, extensions. Errors read "Error parsing text-format
+ * PACKAGE.MESSAGE: LINE:COLUMN: what was expected".
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_PROTO_TEXTPB_H

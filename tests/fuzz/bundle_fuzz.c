@@ -1,7 +1,8 @@
 /* tests/fuzz/bundle_fuzz.c - damaged checkpoints.
  *
- * First byte even: the rest is an index file as it is. Odd: the rest is rows (key length, key, value length, value) that a
- * sound table is built of, so that the fuzzer gets past its checksums to the entries. The data file is fixed.
+ * First byte even: the rest is an index file as it is. Odd: the rest is rows (key length, key, value length,
+ * value) that a sound table is built of, so that the fuzzer gets past its checksums to the entries. The data
+ * file is fixed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>

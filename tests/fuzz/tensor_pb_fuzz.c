@@ -1,5 +1,5 @@
-/* tests/fuzz/tensor_pb_fuzz.c - any bytes as a TensorProto: the two decoders must agree, and what they made must come
- * back from its own encoding.
+/* tests/fuzz/tensor_pb_fuzz.c - any bytes as a TensorProto: the two decoders must agree, and what they made
+ * must come back from its own encoding.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/tensor_pb.h"
