@@ -1,0 +1,100 @@
+/* kernels/codec_gif.c - GIF pictures: the only file that calls giflib.
+ *
+ * Frames are RGB and complete: what a frame does not cover, or leaves transparent, shows the frame before it
+ * (black for the first). Frame disposal is not looked at, as in TensorFlow.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include <gif_lib.h>
+
+#include "kernels/picture.h"
+
+struct reader {
+    const uint8_t *bytes;
+    size_t left;
+};
+
+static int take(GifFileType *gif, GifByteType *out, int n)
+{
+    struct reader *r = gif->UserData;
+    size_t got = (size_t)n < r->left ? (size_t)n : r->left;
+    memcpy(out, r->bytes, got);
+    r->bytes += got;
+    r->left -= got;
+    return (int)got;
+}
+
+/* Paints frame k over `to`, which holds the frame before. */
+static enum td_code paint(const GifFileType *gif, int k, const struct td_picture *p, uint8_t *to,
+                          struct td_err *err)
+{
+    const SavedImage *image = &gif->SavedImages[k];
+    const GifImageDesc *at = &image->ImageDesc;
+    const ColorMapObject *map = at->ColorMap != NULL ? at->ColorMap : gif->SColorMap;
+    TD_FAIL_IF(map == NULL, err, INVALID_ARGUMENT, "Invalid GIF data: missing color map for frame %d", k);
+    GraphicsControlBlock control;
+    int clear =
+        DGifSavedExtensionToGCB((GifFileType *)gif, k, &control) == GIF_OK ? control.TransparentColor : -1;
+    for (int i = 0; i < at->Height; i++) {
+        for (int j = 0; j < at->Width; j++) {
+            int64_t row = (int64_t)at->Top + i, col = (int64_t)at->Left + j;
+            int colour = image->RasterBits[(size_t)i * (size_t)at->Width + (size_t)j];
+            if (colour == clear || row < 0 || row >= p->height || col < 0 || col >= p->width) {
+                continue;
+            }
+            TD_FAIL_IF(colour >= map->ColorCount, err, INVALID_ARGUMENT,
+                       "Invalid GIF data: found color index %d outside of color map range %d", colour,
+                       map->ColorCount);
+            uint8_t *cell = to + (row * p->width + col) * 3;
+            cell[0] = map->Colors[colour].Red;
+            cell[1] = map->Colors[colour].Green;
+            cell[2] = map->Colors[colour].Blue;
+        }
+    }
+    return TD_OK;
+}
+
+static enum td_code decode(GifFileType *gif, const struct td_picture_in *in, bool first_only,
+                           struct td_err *err)
+{
+    struct td_picture canvas = {.frames = 1, .height = gif->SHeight, .width = gif->SWidth, .channels = 3};
+    TD_TRY(td_picture_check(&canvas, err));
+    TD_FAIL_IF(DGifSlurp(gif) != GIF_OK && gif->ImageCount <= 0, err, INVALID_ARGUMENT,
+               "Invalid GIF data (size %zu), %s", in->len, GifErrorString(gif->Error));
+    TD_FAIL_IF(gif->ImageCount <= 0 || gif->SavedImages == NULL, err, INVALID_ARGUMENT,
+               "Invalid GIF data (size %zu), gif file does not contain any image", in->len);
+    int count = first_only ? 1 : gif->ImageCount;
+    /* A file cut short ends with a frame that has no pixels: the frames before it are good. */
+    while (count > 0 && gif->SavedImages[count - 1].RasterBits == NULL) {
+        count--;
+    }
+    TD_FAIL_IF(count == 0, err, INVALID_ARGUMENT, "Invalid GIF data (size %zu), no frame is complete",
+               in->len);
+    canvas.frames = count;
+    TD_TRY(td_picture_check(&canvas, err));
+    void *pixels;
+    TD_TRY(in->place(in->ctx, &canvas, &pixels, err));
+    size_t frame = (size_t)(canvas.height * canvas.width * 3);
+    memset(pixels, 0, frame);
+    for (int k = 0; k < count; k++) {
+        uint8_t *to = (uint8_t *)pixels + (size_t)k * frame;
+        if (k > 0) {
+            memcpy(to, to - frame, frame);
+        }
+        TD_TRY(paint(gif, k, &canvas, to, err));
+    }
+    return TD_OK;
+}
+
+enum td_code td_gif_decode(const struct td_picture_in *in, bool first_only, struct td_err *err)
+{
+    struct reader r = {in->bytes, in->len};
+    int why = 0;
+    GifFileType *gif = DGifOpen(&r, take, &why);
+    TD_FAIL_IF(gif == NULL, err, INVALID_ARGUMENT, "Invalid GIF data (size %zu), could not open gif file: %s",
+               in->len, GifErrorString(why));
+    enum td_code rc = decode(gif, in, first_only, err);
+    (void)DGifCloseFile(gif, &why);
+    return rc;
+}
