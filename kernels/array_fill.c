@@ -1,6 +1,6 @@
 /* kernels/array_fill.c - tensors made from little: one value, zeros, ones, progressions.
  *
- *   Fill(dims, value)   ZerosLike(x)   OnesLike(x)   Empty(shape)
+ *   Fill(dims, value)   ZerosLike(x) (of a TensorList: a list of zeros)   OnesLike(x)   Empty(shape)
  *   Range(start, limit, delta)   -> start + i * delta, i < ceil(|limit - start| / |delta|)
  *   LinSpace(start, stop, num)   -> num values, the last exactly stop
  *
@@ -13,6 +13,7 @@
 #include "kernels/combine.h"
 #include "kernels/ops.h"
 #include "kernels/strided.h"
+#include "kernels/tensor_list.h"
 
 /* ------------------------------------------------------------------ Fill, Empty */
 
@@ -59,6 +60,74 @@ static enum td_code zeros_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 0, NULL, &y, err));
     td_strided_zero(y->dtype, y->data, td_tensor_count(y));
     return TD_OK;
+}
+
+static enum td_code zero_variants(const struct td_node *node, const struct td_tensor *x, struct td_tensor *y,
+                                  struct td_err *err);
+
+/* New zeros in the shape of x; lists of lists go as deep as td_tensor_list_nest lets them nest. */
+static enum td_code zeros_of(const struct td_node *node, const struct td_tensor *x, struct td_tensor *y,
+                             struct td_err *err)
+{
+    TD_TRY(td_tensor_new(y, x->dtype, &x->shape, err));
+    td_strided_zero(y->dtype, y->data, td_tensor_count(y));
+    const enum td_code rc = x->dtype == TD_VARIANT ? zero_variants(node, x, y, err) : TD_OK;
+    if (rc) {
+        td_tensor_clear(y);
+    }
+    return rc;
+}
+
+/* A list of zeros like that of l; elements never set stay so. */
+static enum td_code zero_list(const struct td_node *node, const struct td_tensor_list *l, struct td_tensor_list **out,
+                              struct td_err *err)
+{
+    struct td_tensor_list *zeros;
+    TD_TRY(td_tensor_list_new(l->dtype, &l->shape, l->n, &zeros, err));
+    zeros->max_n = l->max_n;
+    for (int64_t i = 0; i < l->n; i++) {
+        struct td_tensor t;
+        if (l->items[i].dtype == TD_DTYPE_NONE) {
+            continue;
+        }
+        enum td_code rc = zeros_of(node, &l->items[i], &t, err);
+        if (rc == TD_OK) {
+            rc = td_tensor_list_set(zeros, i, &t, err);
+            td_tensor_clear(&t);
+        }
+        if (rc) {
+            td_obj_unref(&zeros->nest.obj);
+            return rc;
+        }
+    }
+    *out = zeros;
+    return TD_OK;
+}
+
+static enum td_code zero_variants(const struct td_node *node, const struct td_tensor *x, struct td_tensor *y,
+                                  struct td_err *err)
+{
+    const int64_t n = td_tensor_count(x);
+    for (int64_t i = 0; i < n; i++) {
+        const struct td_tensor_list *l = td_tensor_list_at(x, i);
+        struct td_tensor_list *zeros;
+        if (td_tensor_obj(x, i) == NULL) {
+            continue;
+        }
+        TD_FAIL_IF(l == NULL, err, UNIMPLEMENTED, "%s: no zeros of a %s in a variant", TD_NODE_STR(node),
+                   td_tensor_obj(x, i)->type->name);
+        TD_TRY(zero_list(node, l, &zeros, err));
+        td_tensor_set_obj(y, i, &zeros->nest.obj);
+    }
+    return TD_OK;
+}
+
+static enum td_code zeros_like_run(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    td_strided_zero(y->dtype, y->data, td_tensor_count(y));
+    return y->dtype == TD_VARIANT ? zero_variants(c->node, c->in[0], y, err) : TD_OK;
 }
 
 static enum td_code ones_run(struct td_call *c, struct td_err *err)
@@ -253,7 +322,7 @@ const struct td_op td_ops_array_fill[] = {
     {.name = "ZerosLike",
      .sig = "(x:T) -> (y:T) {T:type}",
      .infer = td_infer_same,
-     .kernels = TD_KERNEL("zeros_like.cpu", zeros_run, {"T", TD_SET_COPYABLE | TD_BIT(TD_VARIANT)})},
+     .kernels = TD_KERNEL("zeros_like.cpu", zeros_like_run, {"T", TD_SET_COPYABLE | TD_BIT(TD_VARIANT)})},
     {.name = "OnesLike",
      .sig = "(x:T) -> (y:T) {T:type}",
      .infer = td_infer_same,
