@@ -1,11 +1,12 @@
-/* kernels/array_block.c - blocks of space moved into the batch or depth axis and back, and patches of images.
+/* kernels/array_block.c - blocks of space moved into the batch or depth axis and back, and patches of
+ * images.
  *
- *   SpaceToBatchND   big [N, S.., R..]  ->  small [prod(B) N, (S+pads)/B.., R..]     BatchToSpaceND   back, cropped
+ *   SpaceToBatchND   big [N, S.., R..]  ->  small [prod(B) N, (S+pads)/B.., R..]; BatchToSpaceND: back
  *   SpaceToDepth     [N, H, W, C]       ->  [N, H/b, W/b, b b C]                     DepthToSpace     back
  *   ExtractImagePatches / ExtractVolumePatches   every window's elements along the depth axis
  *
- * For one offset inside a block, big and small are strided views of each other: big position s = o * B + offset - pad.
- * So both directions are a loop over prod(B) offsets with one strided copy each.
+ * For one offset inside a block, big and small are strided views of each other: big position s = o * B +
+ * offset - pad. So both directions are a loop over prod(B) offsets with one strided copy each.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/mem.h"
@@ -21,16 +22,21 @@ static void *element(const struct td_tensor *t, int64_t i)
 /* ------------------------------------------------------------------ space and batch */
 
 /* n block axes (axes 1..n of the tensors), their sizes, and what is padded to (cropped from) big's axes. */
-struct blocks { int n; int64_t size[TD_MAX_RANK], before[TD_MAX_RANK], after[TD_MAX_RANK]; int64_t total; };
+struct blocks {
+    int n;
+    int64_t size[TD_MAX_RANK], before[TD_MAX_RANK], after[TD_MAX_RANK];
+    int64_t total;
+};
 
-static enum td_code add_block(const struct td_node *node, struct blocks *b, int64_t size, const struct td_tensor *pads,
-                              struct td_err *err)
+static enum td_code add_block(const struct td_node *node, struct blocks *b, int64_t size,
+                              const struct td_tensor *pads, struct td_err *err)
 {
     const int i = b->n++;
     b->size[i] = size;
     b->before[i] = td_tensor_int(pads, 2 * i);
     b->after[i] = td_tensor_int(pads, 2 * i + 1);
-    TD_FAIL_IF(size < 1, err, INVALID_ARGUMENT, "%s: All values in block_shape must be positive, got value %lld at index %d",
+    TD_FAIL_IF(size < 1, err, INVALID_ARGUMENT,
+               "%s: All values in block_shape must be positive, got value %lld at index %d",
                TD_NODE_STR(node), (long long)size, i);
     TD_FAIL_IF(b->before[i] < 0 || b->after[i] < 0, err, INVALID_ARGUMENT,
                "%s: paddings (crops) must be non-negative, got [%lld, %lld] at index %d", TD_NODE_STR(node),
@@ -79,8 +85,8 @@ static enum td_code check_blocks(struct td_infer *c, int shape, int pads, bool *
     return TD_OK;
 }
 
-static enum td_code space_to_batch_shape(const struct td_infer *c, const struct blocks *b, struct td_shape *out,
-                                         struct td_err *err)
+static enum td_code space_to_batch_shape(const struct td_infer *c, const struct blocks *b,
+                                         struct td_shape *out, struct td_err *err)
 {
     *out = c->in[0];
     TD_FAIL_IF(out->dim[0] >= 0 && !td_i64_mul(out->dim[0], b->total, &out->dim[0]), err, INVALID_ARGUMENT,
@@ -92,15 +98,16 @@ static enum td_code space_to_batch_shape(const struct td_infer *c, const struct 
         }
         TD_FAIL_IF(!td_i64_add(*dim, b->before[i], dim) || !td_i64_add(*dim, b->after[i], dim) ||
                        *dim % b->size[i] != 0,
-                   err, INVALID_ARGUMENT, "%s: padded_shape[%d]=%lld is not divisible by block_shape[%d]=%lld",
-                   TD_NODE_STR(c->node), i, (long long)*dim, i, (long long)b->size[i]);
+                   err, INVALID_ARGUMENT,
+                   "%s: padded_shape[%d]=%lld is not divisible by block_shape[%d]=%lld", TD_NODE_STR(c->node),
+                   i, (long long)*dim, i, (long long)b->size[i]);
         *dim /= b->size[i];
     }
     return TD_OK;
 }
 
-static enum td_code batch_to_space_shape(const struct td_infer *c, const struct blocks *b, struct td_shape *out,
-                                         struct td_err *err)
+static enum td_code batch_to_space_shape(const struct td_infer *c, const struct blocks *b,
+                                         struct td_shape *out, struct td_err *err)
 {
     *out = c->in[0];
     TD_FAIL_IF(out->dim[0] >= 0 && out->dim[0] % b->total != 0, err, INVALID_ARGUMENT,
@@ -112,15 +119,17 @@ static enum td_code batch_to_space_shape(const struct td_infer *c, const struct 
         if (*dim < 0) {
             continue;
         }
-        TD_FAIL_IF(!td_i64_mul(*dim, b->size[i], dim) || b->before[i] > *dim || b->after[i] > *dim - b->before[i], err,
-                   INVALID_ARGUMENT, "%s: cropped size of dimension %d is negative: crops [%lld, %lld] of %lld",
-                   TD_NODE_STR(c->node), i + 1, (long long)b->before[i], (long long)b->after[i], (long long)*dim);
+        TD_FAIL_IF(
+            !td_i64_mul(*dim, b->size[i], dim) || b->before[i] > *dim || b->after[i] > *dim - b->before[i],
+            err, INVALID_ARGUMENT, "%s: cropped size of dimension %d is negative: crops [%lld, %lld] of %lld",
+            TD_NODE_STR(c->node), i + 1, (long long)b->before[i], (long long)b->after[i], (long long)*dim);
         *dim -= b->before[i] + b->after[i];
     }
     return TD_OK;
 }
 
-static enum td_code space_batch_infer(struct td_infer *c, int shape, int pads, bool to_batch, struct td_err *err)
+static enum td_code space_batch_infer(struct td_infer *c, int shape, int pads, bool to_batch,
+                                      struct td_err *err)
 {
     bool known = false;
     struct blocks b;
@@ -129,12 +138,13 @@ static enum td_code space_batch_infer(struct td_infer *c, int shape, int pads, b
         return TD_OK;
     }
     TD_TRY(read_blocks(c->node, shape < 0 ? NULL : c->value[shape], c->value[pads], &b, err));
-    return to_batch ? space_to_batch_shape(c, &b, &c->out[0], err) : batch_to_space_shape(c, &b, &c->out[0], err);
+    return to_batch ? space_to_batch_shape(c, &b, &c->out[0], err)
+                    : batch_to_space_shape(c, &b, &c->out[0], err);
 }
 
 /* Positions o with 0 <= o * size + offset - before < big, o in [0, small): [*from, *to). */
-static void valid_range(int64_t size, int64_t offset, int64_t before, int64_t big, int64_t small, int64_t *from,
-                        int64_t *to)
+static void valid_range(int64_t size, int64_t offset, int64_t before, int64_t big, int64_t small,
+                        int64_t *from, int64_t *to)
 {
     const int64_t lead = before - offset; /* o * size >= lead */
     *from = lead > 0 ? (lead + size - 1) / size : 0;
@@ -145,8 +155,8 @@ static void valid_range(int64_t size, int64_t offset, int64_t before, int64_t bi
 }
 
 /* Copies the elements at one offset (index[] inside the block, `number` of it in row-major order). */
-static void copy_offset(const struct blocks *b, const int64_t *index, int64_t number, const struct td_tensor *big,
-                        const struct td_tensor *small, bool to_small)
+static void copy_offset(const struct blocks *b, const int64_t *index, int64_t number,
+                        const struct td_tensor *big, const struct td_tensor *small, bool to_small)
 {
     int64_t bs[TD_MAX_RANK], ss[TD_MAX_RANK];
     td_strided_row_major(&big->shape, bs);
@@ -204,14 +214,14 @@ static enum td_code space_batch_run(struct td_call *c, int shape, int pads, bool
     return TD_OK;
 }
 
-#define SPACE_BATCH(name, shape, pads, to_batch)                                                              \
-    static enum td_code name##_infer(struct td_infer *c, struct td_err *err)                                  \
-    {                                                                                                         \
-        return space_batch_infer(c, shape, pads, to_batch, err);                                              \
-    }                                                                                                         \
-    static enum td_code name##_run(struct td_call *c, struct td_err *err)                                     \
-    {                                                                                                         \
-        return space_batch_run(c, shape, pads, to_batch, err);                                                \
+#define SPACE_BATCH(name, shape, pads, to_batch)                                                             \
+    static enum td_code name##_infer(struct td_infer *c, struct td_err *err)                                 \
+    {                                                                                                        \
+        return space_batch_infer(c, shape, pads, to_batch, err);                                             \
+    }                                                                                                        \
+    static enum td_code name##_run(struct td_call *c, struct td_err *err)                                    \
+    {                                                                                                        \
+        return space_batch_run(c, shape, pads, to_batch, err);                                               \
     }
 SPACE_BATCH(space_to_batch, -1, 1, true)
 SPACE_BATCH(space_to_batch_nd, 1, 2, true)
@@ -221,7 +231,10 @@ SPACE_BATCH(batch_to_space_nd, 1, 2, false)
 /* ------------------------------------------------------------------ space and depth */
 
 /* Axes of height, width and depth under data_format, and the block. */
-struct depth_block { int h, w, d; int64_t size; };
+struct depth_block {
+    int h, w, d;
+    int64_t size;
+};
 
 static enum td_code read_depth_block(const struct td_infer *c, struct depth_block *b, struct td_err *err)
 {
@@ -230,8 +243,8 @@ static enum td_code read_depth_block(const struct td_infer *c, struct depth_bloc
     TD_FAIL_IF(strcmp(format, "NCHW_VECT_C") == 0, err, INVALID_ARGUMENT, "%s: Only NHWC and NCHW, got %s",
                TD_NODE_STR(c->node), format);
     b->size = td_attr_int(c->node, "block_size");
-    TD_FAIL_IF(b->size < 2 || b->size > INT32_MAX, err, INVALID_ARGUMENT, "%s: Block size should be > 1: %lld",
-               TD_NODE_STR(c->node), (long long)b->size);
+    TD_FAIL_IF(b->size < 2 || b->size > INT32_MAX, err, INVALID_ARGUMENT,
+               "%s: Block size should be > 1: %lld", TD_NODE_STR(c->node), (long long)b->size);
     const bool nchw = strcmp(format, "NCHW") == 0;
     *b = (struct depth_block){.h = nchw ? 2 : 1, .w = nchw ? 3 : 2, .d = nchw ? 1 : 3, .size = b->size};
     return TD_OK;
@@ -267,8 +280,8 @@ static enum td_code space_to_depth_infer(struct td_infer *c, struct td_err *err)
     struct td_shape s = c->in[0];
     const int64_t h = s.dim[b.h], w = s.dim[b.w], area = b.size * b.size;
     TD_FAIL_IF((h >= 0 && h % b.size != 0) || (w >= 0 && w % b.size != 0), err, INVALID_ARGUMENT,
-               "%s: Image width %lld and height %lld should be divisible by block_size: %lld", TD_NODE_STR(c->node),
-               (long long)w, (long long)h, (long long)b.size);
+               "%s: Image width %lld and height %lld should be divisible by block_size: %lld",
+               TD_NODE_STR(c->node), (long long)w, (long long)h, (long long)b.size);
     s.dim[b.h] = h < 0 ? -1 : h / b.size;
     s.dim[b.w] = w < 0 ? -1 : w / b.size;
     TD_FAIL_IF(s.dim[b.d] >= 0 && !td_i64_mul(s.dim[b.d], area, &s.dim[b.d]), err, INVALID_ARGUMENT,
@@ -294,7 +307,8 @@ static enum td_code space_depth_run(struct td_call *c, bool to_depth, struct td_
     const int64_t at_deep[] = {q[0], q[h], q[d] * size * depth, q[w], q[d] * depth, q[d]};
     struct td_strided walk = {.rank = 0};
     for (int i = 0; i < 6; i++) {
-        td_strided_push(&walk, dim[i], to_depth ? at_deep[i] : at_space[i], to_depth ? at_space[i] : at_deep[i]);
+        td_strided_push(&walk, dim[i], to_depth ? at_deep[i] : at_space[i],
+                        to_depth ? at_space[i] : at_deep[i]);
     }
     td_strided_copy(y->dtype, &walk, y->data, c->in[0]->data);
     return TD_OK;
@@ -315,9 +329,13 @@ static enum td_code depth_to_space_run(struct td_call *c, struct td_err *err)
 enum { MAX_SPATIAL = 3 };
 
 /* x [N, S.., C] with n spatial axes: window sizes, strides, rates, padding in front, output positions. */
-struct windows { int n; int64_t size[MAX_SPATIAL], stride[MAX_SPATIAL], rate[MAX_SPATIAL]; };
+struct windows {
+    int n;
+    int64_t size[MAX_SPATIAL], stride[MAX_SPATIAL], rate[MAX_SPATIAL];
+};
 
-static enum td_code read_list(const struct td_node *node, const char *attr, int n, int64_t *out, struct td_err *err)
+static enum td_code read_list(const struct td_node *node, const char *attr, int n, int64_t *out,
+                              struct td_err *err)
 {
     int count;
     const int64_t *v = td_attr_ints(node, attr, &count);
@@ -325,8 +343,9 @@ static enum td_code read_list(const struct td_node *node, const char *attr, int 
                "%s: %s must be %d numbers of which the first and last are 1", TD_NODE_STR(node), attr, n + 2);
     for (int i = 0; i < n; i++) {
         out[i] = v[i + 1];
-        TD_FAIL_IF(out[i] < 1 || out[i] > INT32_MAX, err, INVALID_ARGUMENT, "%s: %s[%d] must be positive, got %lld",
-                   TD_NODE_STR(node), attr, i + 1, (long long)out[i]);
+        TD_FAIL_IF(out[i] < 1 || out[i] > INT32_MAX, err, INVALID_ARGUMENT,
+                   "%s: %s[%d] must be positive, got %lld", TD_NODE_STR(node), attr, i + 1,
+                   (long long)out[i]);
     }
     return TD_OK;
 }
@@ -339,9 +358,10 @@ static enum td_code read_windows(const struct td_node *node, int n, struct windo
     return n == 2 ? read_list(node, "rates", n, w->rate, err) : TD_OK;
 }
 
-/* Output positions along an axis of `in` elements (negative when the window is larger by more than a stride), and the
- * padding in front. */
-static int64_t positions(const struct td_node *node, const struct windows *w, int i, int64_t in, int64_t *before)
+/* Output positions along an axis of `in` elements (negative when the window is larger by more than a
+ * stride), and the padding in front. */
+static int64_t positions(const struct td_node *node, const struct windows *w, int i, int64_t in,
+                         int64_t *before)
 {
     const int64_t span = (w->size[i] - 1) * w->rate[i] + 1;
     *before = 0;
@@ -368,7 +388,8 @@ static enum td_code patches_shape(struct td_infer *c, int n, struct td_err *err)
         const int64_t in = c->in[0].dim[i + 1];
         const int64_t out = in < 0 ? -1 : positions(c->node, &w, i, in, &before);
         TD_FAIL_IF(in >= 0 && out < 0, err, INVALID_ARGUMENT,
-                   "%s: Computed output size would be negative: %lld [input_size: %lld, effective_filter_size: %lld, "
+                   "%s: Computed output size would be negative: %lld [input_size: %lld, "
+                   "effective_filter_size: %lld, "
                    "stride: %lld]",
                    TD_NODE_STR(c->node), (long long)out, (long long)in,
                    (long long)((w.size[i] - 1) * w.rate[i] + 1), (long long)w.stride[i]);
@@ -380,8 +401,14 @@ static enum td_code patches_shape(struct td_infer *c, int n, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code image_patches_infer(struct td_infer *c, struct td_err *err) { return patches_shape(c, 2, err); }
-static enum td_code volume_patches_infer(struct td_infer *c, struct td_err *err) { return patches_shape(c, 3, err); }
+static enum td_code image_patches_infer(struct td_infer *c, struct td_err *err)
+{
+    return patches_shape(c, 2, err);
+}
+static enum td_code volume_patches_infer(struct td_infer *c, struct td_err *err)
+{
+    return patches_shape(c, 3, err);
+}
 
 /* All windows' elements at one position inside the window (index[], its number in row-major order). */
 static void copy_tap(const struct windows *w, const int64_t *before, const int64_t *index, int64_t number,
@@ -436,10 +463,19 @@ static enum td_code patches(struct td_call *c, int n, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code image_patches_run(struct td_call *c, struct td_err *err) { return patches(c, 2, err); }
-static enum td_code volume_patches_run(struct td_call *c, struct td_err *err) { return patches(c, 3, err); }
+static enum td_code image_patches_run(struct td_call *c, struct td_err *err)
+{
+    return patches(c, 2, err);
+}
+static enum td_code volume_patches_run(struct td_call *c, struct td_err *err)
+{
+    return patches(c, 3, err);
+}
 
-#define BLOCK_TYPES {"T", TD_SET_ALL_TYPES}
+#define BLOCK_TYPES                                                                                          \
+    {                                                                                                        \
+        "T", TD_SET_ALL_TYPES                                                                                \
+    }
 #define FORMATS "data_format:string='NHWC' in ['NHWC','NCHW','NCHW_VECT_C']"
 
 const struct td_op td_ops_array_block[] = {
@@ -447,36 +483,40 @@ const struct td_op td_ops_array_block[] = {
      .sig = "(input:T, paddings:Tpaddings) -> (output:T) {T:type; Tpaddings:type=int32; block_size:int}",
      .host_in = 2,
      .infer = space_to_batch_infer,
-     .kernels = TD_KERNEL("space_to_batch.cpu", space_to_batch_run, BLOCK_TYPES, {"Tpaddings", TD_SET_INDEX})},
+     .kernels =
+         TD_KERNEL("space_to_batch.cpu", space_to_batch_run, BLOCK_TYPES, {"Tpaddings", TD_SET_INDEX})},
     {.name = "SpaceToBatchND",
      .sig = "(input:T, block_shape:Tblock_shape, paddings:Tpaddings) -> (output:T) {T:type; "
             "Tblock_shape:type=int32; Tpaddings:type=int32}",
      .host_in = 6,
      .infer = space_to_batch_nd_infer,
-     .kernels = TD_KERNEL("space_to_batch.cpu", space_to_batch_nd_run, BLOCK_TYPES, {"Tblock_shape", TD_SET_INDEX},
-                          {"Tpaddings", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("space_to_batch.cpu", space_to_batch_nd_run, BLOCK_TYPES,
+                          {"Tblock_shape", TD_SET_INDEX}, {"Tpaddings", TD_SET_INDEX})},
     {.name = "BatchToSpace",
      .sig = "(input:T, crops:Tidx) -> (output:T) {T:type; block_size:int; Tidx:type=int32}",
      .host_in = 2,
      .infer = batch_to_space_infer,
      .kernels = TD_KERNEL("batch_to_space.cpu", batch_to_space_run, BLOCK_TYPES, {"Tidx", TD_SET_INDEX})},
     {.name = "BatchToSpaceND",
-     .sig = "(input:T, block_shape:Tblock_shape, crops:Tcrops) -> (output:T) {T:type; Tblock_shape:type=int32; "
-            "Tcrops:type=int32}",
+     .sig =
+         "(input:T, block_shape:Tblock_shape, crops:Tcrops) -> (output:T) {T:type; Tblock_shape:type=int32; "
+         "Tcrops:type=int32}",
      .host_in = 6,
      .infer = batch_to_space_nd_infer,
-     .kernels = TD_KERNEL("batch_to_space.cpu", batch_to_space_nd_run, BLOCK_TYPES, {"Tblock_shape", TD_SET_INDEX},
-                          {"Tcrops", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("batch_to_space.cpu", batch_to_space_nd_run, BLOCK_TYPES,
+                          {"Tblock_shape", TD_SET_INDEX}, {"Tcrops", TD_SET_INDEX})},
     {.name = "SpaceToDepth",
      .sig = "(input:T) -> (output:T) {T:type; block_size:int; " FORMATS "}",
      .infer = space_to_depth_infer,
-     .kernels = TD_KERNEL("space_to_depth.cpu", space_to_depth_run, {"T", TD_SET_ALL_TYPES | TD_BIT(TD_QINT8)})},
+     .kernels =
+         TD_KERNEL("space_to_depth.cpu", space_to_depth_run, {"T", TD_SET_ALL_TYPES | TD_BIT(TD_QINT8)})},
     {.name = "DepthToSpace",
      .sig = "(input:T) -> (output:T) {T:type; block_size:int; " FORMATS "}",
      .infer = depth_to_space_infer,
      .kernels = TD_KERNEL("depth_to_space.cpu", depth_to_space_run, BLOCK_TYPES)},
     {.name = "ExtractImagePatches",
-     .sig = "(images:T) -> (patches:T) {ksizes:list(int); strides:list(int); rates:list(int); T:type; padding:string "
+     .sig = "(images:T) -> (patches:T) {ksizes:list(int); strides:list(int); rates:list(int); T:type; "
+            "padding:string "
             "in ['SAME','VALID']}",
      .infer = image_patches_infer,
      .kernels = TD_KERNEL("extract_patches.cpu", image_patches_run, {"T", TD_SET_NUMBERS})},

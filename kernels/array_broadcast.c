@@ -20,12 +20,13 @@ static enum td_code broadcast_to_infer(struct td_infer *c, struct td_err *err)
         return TD_OK;
     }
     TD_FAIL_IF(in->rank > out->rank, err, INVALID_ARGUMENT,
-               "%s: Rank of input (%d) must be no greater than rank of output shape (%d).", TD_NODE_STR(c->node),
-               in->rank, out->rank);
+               "%s: Rank of input (%d) must be no greater than rank of output shape (%d).",
+               TD_NODE_STR(c->node), in->rank, out->rank);
     for (int i = 0; i < in->rank; i++) {
         const int64_t have = in->dim[i], want = out->dim[out->rank - in->rank + i];
         TD_FAIL_IF(have >= 0 && want >= 0 && have != 1 && have != want, err, INVALID_ARGUMENT,
-                   "%s: Incompatible shapes: %s vs. %s", TD_NODE_STR(c->node), TD_SHAPE_STR(in), TD_SHAPE_STR(out));
+                   "%s: Incompatible shapes: %s vs. %s", TD_NODE_STR(c->node), TD_SHAPE_STR(in),
+                   TD_SHAPE_STR(out));
     }
     return TD_OK;
 }
@@ -97,8 +98,8 @@ static enum td_code tile_run(struct td_call *c, struct td_err *err)
 static enum td_code vectors_infer(struct td_infer *c, struct td_err *err)
 {
     for (int i = 0; i < 2; i++) {
-        TD_FAIL_IF(c->in[i].rank >= 0 && c->in[i].rank != 1, err, INVALID_ARGUMENT, "%s: In[%d] must be a vector.%s",
-                   TD_NODE_STR(c->node), i, TD_SHAPE_STR(&c->in[i]));
+        TD_FAIL_IF(c->in[i].rank >= 0 && c->in[i].rank != 1, err, INVALID_ARGUMENT,
+                   "%s: In[%d] must be a vector.%s", TD_NODE_STR(c->node), i, TD_SHAPE_STR(&c->in[i]));
     }
     for (int i = 0; i < c->n_out; i++) {
         c->out[i] = td_shape_vector(-1);
@@ -125,7 +126,8 @@ static int64_t dim_from_end(const struct td_tensor *s, int64_t back)
 
 static void shape_text(const struct td_tensor *s, char *buf)
 {
-    struct td_shape t = td_shape_of_rank((int)(td_tensor_count(s) < TD_MAX_RANK ? td_tensor_count(s) : TD_MAX_RANK));
+    struct td_shape t =
+        td_shape_of_rank((int)(td_tensor_count(s) < TD_MAX_RANK ? td_tensor_count(s) : TD_MAX_RANK));
     for (int i = 0; i < t.rank; i++) {
         t.dim[i] = td_tensor_int(s, i);
     }
@@ -174,8 +176,8 @@ static bool same_vector(const struct td_tensor *a, const struct td_tensor *b)
     return same;
 }
 
-/* Axis k from the end is summed for side `which` when that side has 1 there and the shapes differ somewhere: an axis
- * that is 1 on both sides is then listed for both, as TensorFlow does. */
+/* Axis k from the end is summed for side `which` when that side has 1 there and the shapes differ
+ * somewhere: an axis that is 1 on both sides is then listed for both, as TensorFlow does. */
 static enum td_code gradient_axes(struct td_call *c, int which, int64_t rank, struct td_err *err)
 {
     const struct td_tensor *mine = c->in[which], *other = c->in[1 - which];
@@ -213,7 +215,8 @@ const struct td_op td_ops_array_broadcast[] = {
      .sig = "(input:T, shape:Tidx) -> (output:T) {T:type; Tidx:type=int32}",
      .host_in = 2,
      .infer = broadcast_to_infer,
-     .kernels = TD_KERNEL("broadcast_to.cpu", broadcast_to_run, {"T", TD_SET_ALL_TYPES}, {"Tidx", TD_SET_INDEX})},
+     .kernels =
+         TD_KERNEL("broadcast_to.cpu", broadcast_to_run, {"T", TD_SET_ALL_TYPES}, {"Tidx", TD_SET_INDEX})},
     {.name = "Tile",
      .sig = "(input:T, multiples:Tmultiples) -> (output:T) {T:type; Tmultiples:type=int32}",
      .host_in = 2,

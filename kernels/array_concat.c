@@ -1,7 +1,7 @@
 /* kernels/array_concat.c - joining tensors along an axis and taking them apart.
  *
  *   Pack       N x [s]        -> [.., N, ..]        Unpack   the other way round
- *   ConcatV2   x_i [.., n_i, ..] -> [.., sum n_i, ..]   Concat: the axis comes first; ParallelConcat: axis 0, rows of 1
+ *   ConcatV2   x_i [.., n_i, ..] -> [.., sum n_i, ..]   Concat: the axis is input 0; ParallelConcat: rows
  *   Split      x [.., n, ..]  -> num_split equal parts   SplitV: parts of given sizes, one of which may be -1
  *   ConcatOffset                  where each part of a concatenation starts
  *
@@ -44,10 +44,12 @@ static enum td_code pack_infer(struct td_infer *c, struct td_err *err)
     }
     int axis;
     const int64_t asked = td_attr_int(c->node, "axis");
-    TD_FAIL_IF(!td_shape_axis(part.rank + 1, asked, &axis), err, INVALID_ARGUMENT, "%s: axis = %lld not in [%d, %d)",
-               TD_NODE_STR(c->node), (long long)asked, -part.rank - 1, part.rank + 1);
-    TD_FAIL_IF(part.rank + 1 > TD_MAX_RANK, err, INVALID_ARGUMENT, "%s: result rank %d, the largest rank is %d",
-               TD_NODE_STR(c->node), part.rank + 1, TD_MAX_RANK);
+    TD_FAIL_IF(!td_shape_axis(part.rank + 1, asked, &axis), err, INVALID_ARGUMENT,
+               "%s: axis = %lld not in [%d, %d)", TD_NODE_STR(c->node), (long long)asked, -part.rank - 1,
+               part.rank + 1);
+    TD_FAIL_IF(part.rank + 1 > TD_MAX_RANK, err, INVALID_ARGUMENT,
+               "%s: result rank %d, the largest rank is %d", TD_NODE_STR(c->node), part.rank + 1,
+               TD_MAX_RANK);
     c->out[0] = td_shape_of_rank(part.rank + 1);
     for (int i = 0; i <= part.rank; i++) {
         c->out[0].dim[i] = i == axis ? c->n_in : part.dim[i < axis ? i : i - 1];
@@ -79,8 +81,9 @@ static enum td_code unpack_infer(struct td_infer *c, struct td_err *err)
         return TD_OK;
     }
     int axis;
-    TD_FAIL_IF(!td_shape_axis(in->rank, asked, &axis), err, INVALID_ARGUMENT, "%s: axis = %lld not in [%d, %d)",
-               TD_NODE_STR(c->node), (long long)asked, -in->rank, in->rank);
+    TD_FAIL_IF(!td_shape_axis(in->rank, asked, &axis), err, INVALID_ARGUMENT,
+               "%s: axis = %lld not in [%d, %d)", TD_NODE_STR(c->node), (long long)asked, -in->rank,
+               in->rank);
     TD_FAIL_IF(in->dim[axis] >= 0 && in->dim[axis] != c->n_out, err, INVALID_ARGUMENT,
                "%s: Input shape axis %d must equal %d, got shape %s", TD_NODE_STR(c->node), axis, c->n_out,
                TD_SHAPE_STR(in));
@@ -114,16 +117,22 @@ static enum td_code unpack_run(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ Concat, ConcatV2, ParallelConcat */
 
 /* n inputs from `first` on, axis (when `known`) not yet checked. */
-struct parts { int first, n; bool known; int64_t axis; };
+struct parts {
+    int first, n;
+    bool known;
+    int64_t axis;
+};
 
 /* Rank that all parts share, -1 while none is known. */
-static enum td_code common_rank(const struct td_infer *c, const struct parts *p, int *rank, struct td_err *err)
+static enum td_code common_rank(const struct td_infer *c, const struct parts *p, int *rank,
+                                struct td_err *err)
 {
     *rank = -1;
     for (int i = p->first; i < p->first + p->n; i++) {
         TD_FAIL_IF(*rank >= 0 && c->in[i].rank >= 0 && c->in[i].rank != *rank, err, INVALID_ARGUMENT,
                    "%s: ConcatOp : Ranks of all input tensors should match: shape[0] = %s vs. shape[%d] = %s",
-                   TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[p->first]), i - p->first, TD_SHAPE_STR(&c->in[i]));
+                   TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[p->first]), i - p->first,
+                   TD_SHAPE_STR(&c->in[i]));
         *rank = c->in[i].rank >= 0 ? c->in[i].rank : *rank;
     }
     return TD_OK;
@@ -138,11 +147,12 @@ static enum td_code join_shapes(const struct td_infer *c, const struct parts *p,
         struct td_shape s = c->in[i].rank < 0 ? td_shape_of_rank(rank) : c->in[i];
         const int64_t along = s.dim[axis];
         s.dim[axis] = -1;
-        TD_FAIL_IF(!td_shape_compatible(&rest, &s), err, INVALID_ARGUMENT,
-                   "%s: ConcatOp : Dimension along axis other than %d must match: inputs should have equal shapes "
-                   "there, but shape[0] = %s vs. shape[%d] = %s",
-                   TD_NODE_STR(c->node), axis, TD_SHAPE_STR(&c->in[p->first]), i - p->first,
-                   TD_SHAPE_STR(&c->in[i]));
+        TD_FAIL_IF(
+            !td_shape_compatible(&rest, &s), err, INVALID_ARGUMENT,
+            "%s: ConcatOp : Dimension along axis other than %d must match: inputs should have equal shapes "
+            "there, but shape[0] = %s vs. shape[%d] = %s",
+            TD_NODE_STR(c->node), axis, TD_SHAPE_STR(&c->in[p->first]), i - p->first,
+            TD_SHAPE_STR(&c->in[i]));
         TD_TRY(td_shape_merge(&rest, &s, &rest, err));
         TD_FAIL_IF(sum >= 0 && along >= 0 && !td_i64_add(sum, along, &sum), err, INVALID_ARGUMENT,
                    "%s: the sizes along axis %d do not fit int64", TD_NODE_STR(c->node), axis);
@@ -160,8 +170,8 @@ static enum td_code concat_shapes(struct td_infer *c, const struct parts *p, str
     if (rank < 0) {
         return TD_OK;
     }
-    TD_FAIL_IF(rank == 0, err, INVALID_ARGUMENT, "%s: ConcatOp : Can't concatenate scalars (use tf.stack instead)",
-               TD_NODE_STR(c->node));
+    TD_FAIL_IF(rank == 0, err, INVALID_ARGUMENT,
+               "%s: ConcatOp : Can't concatenate scalars (use tf.stack instead)", TD_NODE_STR(c->node));
     if (!p->known) {
         c->out[0] = td_shape_of_rank(rank);
         return TD_OK;
@@ -190,8 +200,8 @@ static enum td_code parallel_concat_infer(struct td_infer *c, struct td_err *err
 {
     const struct parts p = {.first = 0, .n = c->n_in, .known = true, .axis = 0};
     for (int i = 0; i < c->n_in; i++) {
-        TD_FAIL_IF(c->in[i].rank == 0 || (c->in[i].rank > 0 && c->in[i].dim[0] >= 0 && c->in[i].dim[0] != 1), err,
-                   INVALID_ARGUMENT, "%s: Size of first dimension must be 1, input %d has shape %s",
+        TD_FAIL_IF(c->in[i].rank == 0 || (c->in[i].rank > 0 && c->in[i].dim[0] >= 0 && c->in[i].dim[0] != 1),
+                   err, INVALID_ARGUMENT, "%s: Size of first dimension must be 1, input %d has shape %s",
                    TD_NODE_STR(c->node), i, TD_SHAPE_STR(&c->in[i]));
     }
     TD_TRY(concat_shapes(c, &p, err));
@@ -210,7 +220,8 @@ static enum td_code concat_parts(struct td_call *c, int first, int n, int64_t as
     if (td_tensor_count(y) == 0 || !td_shape_axis(y->shape.rank, asked, &axis)) {
         return TD_OK;
     }
-    const int64_t outer = td_shape_range(&y->shape, 0, axis), pitch = td_shape_range(&y->shape, axis, y->shape.rank);
+    const int64_t outer = td_shape_range(&y->shape, 0, axis),
+                  pitch = td_shape_range(&y->shape, axis, y->shape.rank);
     int64_t at = 0;
     for (int i = first; i < first + n; i++) {
         const int64_t chunk = td_shape_range(&c->in[i]->shape, axis, y->shape.rank);
@@ -239,13 +250,15 @@ static enum td_code parallel_concat_run(struct td_call *c, struct td_err *err)
 
 static enum td_code concat_offset_infer(struct td_infer *c, struct td_err *err)
 {
-    TD_FAIL_IF(c->in[0].rank > 0, err, INVALID_ARGUMENT, "%s: Concat dim tensor should be a scalar integer, but got shape %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
+    TD_FAIL_IF(c->in[0].rank > 0, err, INVALID_ARGUMENT,
+               "%s: Concat dim tensor should be a scalar integer, but got shape %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&c->in[0]));
     TD_FAIL_IF(c->n_in < 2, err, INVALID_ARGUMENT, "%s: no shape given", TD_NODE_STR(c->node));
     for (int i = 1; i < c->n_in; i++) {
         TD_TRY(td_infer_rank(c, i, 1, err));
         c->out[i - 1] = c->in[i];
-        const int64_t a = c->in[1].rank == 1 ? c->in[1].dim[0] : -1, b = c->in[i].rank == 1 ? c->in[i].dim[0] : -1;
+        const int64_t a = c->in[1].rank == 1 ? c->in[1].dim[0] : -1,
+                      b = c->in[i].rank == 1 ? c->in[i].dim[0] : -1;
         TD_FAIL_IF(a >= 0 && b >= 0 && a != b, err, INVALID_ARGUMENT,
                    "%s: input %d should contain %lld elem(s), but has %lld", TD_NODE_STR(c->node), i - 1,
                    (long long)a, (long long)b);
@@ -259,10 +272,11 @@ static enum td_code check_offsets(const struct td_call *c, int64_t rank, int64_t
     for (int i = 2; i < c->n_in; i++) {
         for (int64_t k = 0; k < rank; k++) {
             const int64_t a = td_tensor_int(c->in[1], k), b = td_tensor_int(c->in[i], k);
-            TD_FAIL_IF(k != axis && a != b, err, INVALID_ARGUMENT,
-                       "%s: All dimensions except %lld must match. Input %d has %lld in dimension %lld and doesn't "
-                       "match input 0 with %lld.",
-                       TD_NODE_STR(c->node), (long long)axis, i - 1, (long long)b, (long long)k, (long long)a);
+            TD_FAIL_IF(
+                k != axis && a != b, err, INVALID_ARGUMENT,
+                "%s: All dimensions except %lld must match. Input %d has %lld in dimension %lld and doesn't "
+                "match input 0 with %lld.",
+                TD_NODE_STR(c->node), (long long)axis, i - 1, (long long)b, (long long)k, (long long)a);
         }
     }
     return TD_OK;
@@ -272,8 +286,9 @@ static enum td_code concat_offset_run(struct td_call *c, struct td_err *err)
 {
     const int64_t rank = td_tensor_count(c->in[1]);
     int64_t axis = td_tensor_int(c->in[0], 0), at = 0;
-    TD_FAIL_IF(axis < -rank || axis >= rank, err, INVALID_ARGUMENT, "%s: Concat dim is out of range: %lld vs. %lld",
-               TD_NODE_STR(c->node), (long long)axis, (long long)rank);
+    TD_FAIL_IF(axis < -rank || axis >= rank, err, INVALID_ARGUMENT,
+               "%s: Concat dim is out of range: %lld vs. %lld", TD_NODE_STR(c->node), (long long)axis,
+               (long long)rank);
     axis += axis < 0 ? rank : 0;
     TD_TRY(check_offsets(c, rank, axis, err));
     for (int i = 0; i < c->n_out; i++) {
@@ -308,15 +323,16 @@ static enum td_code split_axis(const struct td_infer *c, int at, int of, int *ax
         return TD_OK;
     }
     TD_FAIL_IF(!td_shape_axis(rank, v, axis), err, INVALID_ARGUMENT,
-               "%s: -input rank(-%d) <= split_dim < input rank (%d), but got %lld", TD_NODE_STR(c->node), rank, rank,
-               (long long)v);
+               "%s: -input rank(-%d) <= split_dim < input rank (%d), but got %lld", TD_NODE_STR(c->node),
+               rank, rank, (long long)v);
     return TD_OK;
 }
 
 static enum td_code split_infer(struct td_infer *c, struct td_err *err)
 {
     int axis;
-    TD_FAIL_IF(c->n_out == 0, err, INVALID_ARGUMENT, "%s: Number of splits should be > 0", TD_NODE_STR(c->node));
+    TD_FAIL_IF(c->n_out == 0, err, INVALID_ARGUMENT, "%s: Number of splits should be > 0",
+               TD_NODE_STR(c->node));
     TD_FAIL_IF(c->in[0].rank > 0, err, INVALID_ARGUMENT, "%s: split_dim must be a scalar but has rank %d",
                TD_NODE_STR(c->node), c->in[0].rank);
     TD_TRY(split_axis(c, 0, 1, &axis, err));
@@ -324,7 +340,8 @@ static enum td_code split_infer(struct td_infer *c, struct td_err *err)
     if (axis >= 0) {
         const int64_t dim = c->in[1].dim[axis];
         TD_FAIL_IF(dim >= 0 && dim % c->n_out != 0, err, INVALID_ARGUMENT,
-                   "%s: Number of ways to split should evenly divide the split dimension, but got split_dim %d (size "
+                   "%s: Number of ways to split should evenly divide the split dimension, but got split_dim "
+                   "%d (size "
                    "= %lld) and num_split %d",
                    TD_NODE_STR(c->node), axis, (long long)dim, c->n_out);
         part = c->in[1];
@@ -355,13 +372,15 @@ static enum td_code split_rest(const struct td_infer *c, int64_t dim, int64_t *r
         TD_FAIL_IF(v == -1 && wild >= 0, err, INVALID_ARGUMENT, "%s: There can only be one -1 in the input.",
                    TD_NODE_STR(c->node));
         wild = v == -1 ? i : wild;
-        TD_FAIL_IF(v > 0 && !td_i64_add(sum, v, &sum), err, INVALID_ARGUMENT, "%s: sum of the sizes overflows",
-                   TD_NODE_STR(c->node));
+        TD_FAIL_IF(v > 0 && !td_i64_add(sum, v, &sum), err, INVALID_ARGUMENT,
+                   "%s: sum of the sizes overflows", TD_NODE_STR(c->node));
     }
-    TD_FAIL_IF(dim >= 0 && (wild < 0 ? sum != dim : sum > dim), err, INVALID_ARGUMENT,
-               "%s: Determined shape must either match input shape along split_dim exactly if fully specified, or be "
-               "less than the size of the input along split_dim if not fully specified. Got: %lld, input has %lld",
-               TD_NODE_STR(c->node), (long long)sum, (long long)dim);
+    TD_FAIL_IF(
+        dim >= 0 && (wild < 0 ? sum != dim : sum > dim), err, INVALID_ARGUMENT,
+        "%s: Determined shape must either match input shape along split_dim exactly if fully specified, or "
+        "be "
+        "less than the size of the input along split_dim if not fully specified. Got: %lld, input has %lld",
+        TD_NODE_STR(c->node), (long long)sum, (long long)dim);
     *rest = dim < 0 ? -1 : dim - sum;
     return TD_OK;
 }
@@ -369,10 +388,13 @@ static enum td_code split_rest(const struct td_infer *c, int64_t dim, int64_t *r
 static enum td_code split_v_infer(struct td_infer *c, struct td_err *err)
 {
     int axis;
-    TD_FAIL_IF(c->n_out == 0, err, INVALID_ARGUMENT, "%s: Number of splits should be > 0", TD_NODE_STR(c->node));
+    TD_FAIL_IF(c->n_out == 0, err, INVALID_ARGUMENT, "%s: Number of splits should be > 0",
+               TD_NODE_STR(c->node));
     TD_TRY(td_infer_rank(c, 1, 1, err));
-    TD_FAIL_IF(c->in[1].rank == 1 && c->in[1].dim[0] >= 0 && c->in[1].dim[0] != c->n_out, err, INVALID_ARGUMENT,
-               "%s: size of the split_tensor must be 1-D and have the same elements as outputs got shape %s, want %d",
+    TD_FAIL_IF(c->in[1].rank == 1 && c->in[1].dim[0] >= 0 && c->in[1].dim[0] != c->n_out, err,
+               INVALID_ARGUMENT,
+               "%s: size of the split_tensor must be 1-D and have the same elements as outputs got shape %s, "
+               "want %d",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[1]), c->n_out);
     TD_TRY(split_axis(c, 2, 0, &axis, err));
     struct td_shape part = c->in[0].rank < 0 ? td_shape_unknown() : td_shape_of_rank(c->in[0].rank);
@@ -394,13 +416,15 @@ static enum td_code split_v_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code split_parts(struct td_call *c, const struct td_tensor *x, int64_t asked, struct td_err *err)
+static enum td_code split_parts(struct td_call *c, const struct td_tensor *x, int64_t asked,
+                                struct td_err *err)
 {
     int axis = 0;
     if (!td_shape_axis(x->shape.rank, asked, &axis)) {
         return TD_OK;
     }
-    const int64_t outer = td_shape_range(&x->shape, 0, axis), pitch = td_shape_range(&x->shape, axis, x->shape.rank);
+    const int64_t outer = td_shape_range(&x->shape, 0, axis),
+                  pitch = td_shape_range(&x->shape, axis, x->shape.rank);
     int64_t at = 0;
     for (int i = 0; i < c->n_out; i++) {
         struct td_tensor *y;
@@ -422,8 +446,14 @@ static enum td_code split_v_run(struct td_call *c, struct td_err *err)
     return split_parts(c, c->in[0], td_tensor_int(c->in[2], 0), err);
 }
 
-#define CONCAT_TYPES {"T", TD_SET_COPYABLE | TD_SET_QUANTIZED}
-#define SPLIT_TYPES {"T", TD_SET_ALL_TYPES | TD_BIT(TD_QUINT8)}
+#define CONCAT_TYPES                                                                                         \
+    {                                                                                                        \
+        "T", TD_SET_COPYABLE | TD_SET_QUANTIZED                                                              \
+    }
+#define SPLIT_TYPES                                                                                          \
+    {                                                                                                        \
+        "T", TD_SET_ALL_TYPES | TD_BIT(TD_QUINT8)                                                            \
+    }
 
 const struct td_op td_ops_array_concat[] = {
     {.name = "Pack",

@@ -23,7 +23,8 @@ static enum td_code fill_infer(struct td_infer *c, struct td_err *err)
                TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
     const bool scalar = c->in[1].rank == 0 || (c->in[1].rank == 1 && c->in[1].dim[0] == 1);
     TD_FAIL_IF(td_shape_known(&c->in[1]) && !scalar, err, INVALID_ARGUMENT,
-               "%s: value must represent a scalar, got shape %s", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[1]));
+               "%s: value must represent a scalar, got shape %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&c->in[1]));
     if (c->in[0].rank != 0) {
         return td_infer_shape_value(c, 0, false, &c->out[0], err);
     }
@@ -79,8 +80,8 @@ static enum td_code zeros_of(const struct td_node *node, const struct td_tensor 
 }
 
 /* A list of zeros like that of l; elements never set stay so. */
-static enum td_code zero_list(const struct td_node *node, const struct td_tensor_list *l, struct td_tensor_list **out,
-                              struct td_err *err)
+static enum td_code zero_list(const struct td_node *node, const struct td_tensor_list *l,
+                              struct td_tensor_list **out, struct td_err *err)
 {
     struct td_tensor_list *zeros;
     TD_TRY(td_tensor_list_new(l->dtype, &l->shape, l->n, &zeros, err));
@@ -200,8 +201,8 @@ static enum td_code range_size(const struct td_infer *c, int64_t *n, struct td_e
         fits = steps < 9223372036854775808.0; /* also false for NaN */
         *n = fits ? (int64_t)steps : 0;
     }
-    TD_FAIL_IF(!fits, err, INVALID_ARGUMENT, "%s: Requires ((limit - start) / delta) <= %lld", TD_NODE_STR(c->node),
-               (long long)INT64_MAX);
+    TD_FAIL_IF(!fits, err, INVALID_ARGUMENT, "%s: Requires ((limit - start) / delta) <= %lld",
+               TD_NODE_STR(c->node), (long long)INT64_MAX);
     return TD_OK;
 }
 
@@ -211,8 +212,9 @@ static enum td_code range_infer(struct td_infer *c, struct td_err *err)
     bool known = true;
     for (int i = 0; i < 3; i++) {
         const bool one = c->in[i].rank == 0 || (c->in[i].rank == 1 && c->in[i].dim[0] == 1);
-        TD_FAIL_IF(td_shape_known(&c->in[i]) && !one, err, INVALID_ARGUMENT, "%s: %s must be a scalar, not shape %s",
-                   TD_NODE_STR(c->node), names[i], TD_SHAPE_STR(&c->in[i]));
+        TD_FAIL_IF(td_shape_known(&c->in[i]) && !one, err, INVALID_ARGUMENT,
+                   "%s: %s must be a scalar, not shape %s", TD_NODE_STR(c->node), names[i],
+                   TD_SHAPE_STR(&c->in[i]));
         known = known && c->value[i] != NULL;
     }
     c->out[0] = td_shape_vector(-1);
@@ -220,13 +222,13 @@ static enum td_code range_infer(struct td_infer *c, struct td_err *err)
 }
 
 /* Computed per element, not accumulated, so that the last is as exact as the first. */
-#define RANGE(dt, T, expr)                                                                                    \
-    static void range_##dt(const struct td_call *c, T *y, int64_t n)                                          \
-    {                                                                                                         \
-        const T a = *TD_DATA(c->in[0], const T), d = *TD_DATA(c->in[2], const T);                             \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            y[i] = (expr);                                                                                    \
-        }                                                                                                     \
+#define RANGE(dt, T, expr)                                                                                   \
+    static void range_##dt(const struct td_call *c, T *y, int64_t n)                                         \
+    {                                                                                                        \
+        const T a = *TD_DATA(c->in[0], const T), d = *TD_DATA(c->in[2], const T);                            \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            y[i] = (expr);                                                                                   \
+        }                                                                                                    \
     }
 #define UP_H td_half_to_float
 #define UP_B td_bf16_to_float
@@ -234,8 +236,10 @@ RANGE(int32, int32_t, (int32_t)((uint32_t)a + (uint32_t)i * (uint32_t)d))
 RANGE(int64, int64_t, (int64_t)((uint64_t)a + (uint64_t)i * (uint64_t)d))
 RANGE(float, float, a + (float)i * d)
 RANGE(double, double, a + (double)i * d)
-RANGE(half, td_half, td_float_to_half(UP_H(a) + UP_H(td_float_to_half(UP_H(td_float_to_half((float)i)) * UP_H(d)))))
-RANGE(bf16, td_bf16, td_float_to_bf16(UP_B(a) + UP_B(td_float_to_bf16(UP_B(td_float_to_bf16((float)i)) * UP_B(d)))))
+RANGE(half, td_half,
+      td_float_to_half(UP_H(a) + UP_H(td_float_to_half(UP_H(td_float_to_half((float)i)) * UP_H(d)))))
+RANGE(bf16, td_bf16,
+      td_float_to_bf16(UP_B(a) + UP_B(td_float_to_bf16(UP_B(td_float_to_bf16((float)i)) * UP_B(d)))))
 
 static enum td_code range_run(struct td_call *c, struct td_err *err)
 {
@@ -277,20 +281,21 @@ static enum td_code linspace_infer(struct td_infer *c, struct td_err *err)
     c->out[0] = td_shape_vector(-1);
     if (c->value[2] != NULL) {
         const int64_t n = td_tensor_int(c->value[2], 0);
-        TD_FAIL_IF(n <= 0, err, INVALID_ARGUMENT, "%s: Requires num > 0: %lld", TD_NODE_STR(c->node), (long long)n);
+        TD_FAIL_IF(n <= 0, err, INVALID_ARGUMENT, "%s: Requires num > 0: %lld", TD_NODE_STR(c->node),
+                   (long long)n);
         c->out[0].dim[0] = n;
     }
     return TD_OK;
 }
 
-#define LINSPACE(dt, T)                                                                                       \
-    static void linspace_##dt(const struct td_call *c, T *y, int64_t n)                                       \
-    {                                                                                                         \
-        const T start = *TD_DATA(c->in[0], const T), stop = *TD_DATA(c->in[1], const T);                      \
-        const T step = n > 1 ? (stop - start) / (T)(n - 1) : 0;                                               \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            y[i] = i > 0 && i == n - 1 ? stop : start + step * (T)i;                                          \
-        }                                                                                                     \
+#define LINSPACE(dt, T)                                                                                      \
+    static void linspace_##dt(const struct td_call *c, T *y, int64_t n)                                      \
+    {                                                                                                        \
+        const T start = *TD_DATA(c->in[0], const T), stop = *TD_DATA(c->in[1], const T);                     \
+        const T step = n > 1 ? (stop - start) / (T)(n - 1) : 0;                                              \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            y[i] = i > 0 && i == n - 1 ? stop : start + step * (T)i;                                         \
+        }                                                                                                    \
     }
 LINSPACE(float, float)
 LINSPACE(double, double)

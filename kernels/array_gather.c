@@ -1,6 +1,6 @@
 /* kernels/array_gather.c - picking slices by index.
  *
- *   GatherV2    params [B.., O.., n, I..]  indices [B.., J..]  ->  [B.., O.., J.., I..]     (axis, batch_dims)
+ *   GatherV2    params [B.., O.., n, I..]  indices [B.., J..]  ->  [B.., O.., J.., I..]  (axis, batch_dims)
  *   Gather      axis 0, no batch dims;  ResourceGather the same of a variable, with batch dims
  *   GatherNd    params [D1..Dk, I..]  indices [J.., k]         ->  [J.., I..]
  *   OneHot      indices [O.., I..]                             ->  [O.., depth, I..]
@@ -18,7 +18,9 @@
 /* ------------------------------------------------------------------ shapes of Gather */
 
 /* axis and batch_dims as asked for; checked against both shapes and made non-negative by gather_shape. */
-struct gather { int64_t axis, batch_dims; };
+struct gather {
+    int64_t axis, batch_dims;
+};
 
 static enum td_code gather_check(const struct td_node *node, const struct td_shape *params,
                                  const struct td_shape *indices, struct gather *g, struct td_err *err)
@@ -31,17 +33,19 @@ static enum td_code gather_check(const struct td_node *node, const struct td_sha
                params->rank, (long long)g->axis);
     const int64_t batch = g->batch_dims < 0 ? g->batch_dims + indices->rank : g->batch_dims;
     TD_FAIL_IF(batch < 0 || batch > indices->rank, err, INVALID_ARGUMENT,
-               "%s: Expected batch_dims in the range [%d, %d], but got %lld", TD_NODE_STR(node), -indices->rank,
-               indices->rank, (long long)g->batch_dims);
-    TD_FAIL_IF(batch >= params->rank, err, INVALID_ARGUMENT, "%s: batch_dims (%lld) must be less than rank(params) (%d)",
-               TD_NODE_STR(node), (long long)batch, params->rank);
-    TD_FAIL_IF(axis < batch, err, INVALID_ARGUMENT, "%s: batch_dims (%lld) must be less than or equal to axis (%d)",
-               TD_NODE_STR(node), (long long)batch, axis);
+               "%s: Expected batch_dims in the range [%d, %d], but got %lld", TD_NODE_STR(node),
+               -indices->rank, indices->rank, (long long)g->batch_dims);
+    TD_FAIL_IF(batch >= params->rank, err, INVALID_ARGUMENT,
+               "%s: batch_dims (%lld) must be less than rank(params) (%d)", TD_NODE_STR(node),
+               (long long)batch, params->rank);
+    TD_FAIL_IF(axis < batch, err, INVALID_ARGUMENT,
+               "%s: batch_dims (%lld) must be less than or equal to axis (%d)", TD_NODE_STR(node),
+               (long long)batch, axis);
     for (int i = 0; i < batch; i++) {
         const int64_t a = params->dim[i], b = indices->dim[i];
         TD_FAIL_IF(a >= 0 && b >= 0 && a != b, err, INVALID_ARGUMENT,
-                   "%s: params.shape[%d]: %lld should be equal to indices.shape[%d]: %lld", TD_NODE_STR(node), i,
-                   (long long)a, i, (long long)b);
+                   "%s: params.shape[%d]: %lld should be equal to indices.shape[%d]: %lld", TD_NODE_STR(node),
+                   i, (long long)a, i, (long long)b);
     }
     *g = (struct gather){.axis = axis, .batch_dims = batch};
     return TD_OK;
@@ -101,8 +105,8 @@ static enum td_code checked_indices(struct td_call *c, const struct td_tensor *i
     const int64_t n = td_tensor_count(indices);
     void *mem;
     size_t bytes;
-    TD_FAIL_IF(!td_size_mul((size_t)n, sizeof(int64_t), &bytes), err, INVALID_ARGUMENT, "%s: too many indices",
-               TD_NODE_STR(c->node));
+    TD_FAIL_IF(!td_size_mul((size_t)n, sizeof(int64_t), &bytes), err, INVALID_ARGUMENT,
+               "%s: too many indices", TD_NODE_STR(c->node));
     TD_TRY(td_scratch(c, bytes + sizeof(int64_t), &mem, err));
     int64_t *at = mem;
     for (int64_t i = 0; i < n; i++) {
@@ -117,11 +121,11 @@ static enum td_code checked_indices(struct td_call *c, const struct td_tensor *i
     return TD_OK;
 }
 
-#define PICK(size, T)                                                                                         \
-    case size:                                                                                                \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            ((T *)dst)[i] = ((const T *)src)[at[i]];                                                          \
-        }                                                                                                     \
+#define PICK(size, T)                                                                                        \
+    case size:                                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            ((T *)dst)[i] = ((const T *)src)[at[i]];                                                         \
+        }                                                                                                    \
         break;
 
 /* n slices of `inner` elements. */
@@ -145,8 +149,8 @@ static void pick(enum td_dtype dtype, void *dst, const void *src, const int64_t 
 }
 
 static enum td_code gather_slices(struct td_call *c, const struct td_tensor *params,
-                                  const struct td_tensor *indices, const struct gather *g, struct td_tensor *y,
-                                  struct td_err *err)
+                                  const struct td_tensor *indices, const struct gather *g,
+                                  struct td_tensor *y, struct td_err *err)
 {
     const struct td_shape *p = &params->shape;
     const int axis = (int)g->axis, batch = (int)g->batch_dims;
@@ -191,7 +195,8 @@ static enum td_code gather_run(struct td_call *c, struct td_err *err)
 static enum td_code gather_v2_run(struct td_call *c, struct td_err *err)
 {
     return gather_with(
-        c, (struct gather){.axis = td_tensor_int(c->in[2], 0), .batch_dims = td_attr_int(c->node, "batch_dims")},
+        c,
+        (struct gather){.axis = td_tensor_int(c->in[2], 0), .batch_dims = td_attr_int(c->node, "batch_dims")},
         err);
 }
 
@@ -211,13 +216,14 @@ static enum td_code read_params(struct td_call *c, struct td_tensor *params, str
     return TD_OK;
 }
 
-static enum td_code resource_gather_params(struct td_call *c, const struct td_tensor *params, struct td_err *err)
+static enum td_code resource_gather_params(struct td_call *c, const struct td_tensor *params,
+                                           struct td_err *err)
 {
     struct gather g = {.batch_dims = td_attr_int(c->node, "batch_dims")};
     struct td_shape shape;
     struct td_tensor *y;
-    TD_FAIL_IF(g.batch_dims < 0, err, INVALID_ARGUMENT, "%s: batch_dims is negative (%lld)", TD_NODE_STR(c->node),
-               (long long)g.batch_dims);
+    TD_FAIL_IF(g.batch_dims < 0, err, INVALID_ARGUMENT, "%s: batch_dims is negative (%lld)",
+               TD_NODE_STR(c->node), (long long)g.batch_dims);
     g.axis = g.batch_dims;
     TD_FAIL_IF(params->shape.rank <= g.axis, err, INVALID_ARGUMENT,
                "%s: params must be at least %lld dimensional, got shape %s", TD_NODE_STR(c->node),
@@ -241,7 +247,8 @@ static enum td_code resource_gather_run(struct td_call *c, struct td_err *err)
 static enum td_code gather_nd_shape(const struct td_node *node, const struct td_shape *params,
                                     const struct td_shape *indices, struct td_shape *out, struct td_err *err)
 {
-    TD_FAIL_IF(params->rank == 0, err, INVALID_ARGUMENT, "%s: params must be at least a vector", TD_NODE_STR(node));
+    TD_FAIL_IF(params->rank == 0, err, INVALID_ARGUMENT, "%s: params must be at least a vector",
+               TD_NODE_STR(node));
     TD_FAIL_IF(indices->rank == 0, err, INVALID_ARGUMENT, "%s: indices must be at least a vector",
                TD_NODE_STR(node));
     *out = td_shape_unknown();
@@ -250,8 +257,8 @@ static enum td_code gather_nd_shape(const struct td_node *node, const struct td_
     }
     const int64_t depth = indices->dim[indices->rank - 1];
     TD_FAIL_IF(depth > params->rank, err, INVALID_ARGUMENT,
-               "%s: index innermost dimension length must be <= params rank; saw: %lld vs. %d", TD_NODE_STR(node),
-               (long long)depth, params->rank);
+               "%s: index innermost dimension length must be <= params rank; saw: %lld vs. %d",
+               TD_NODE_STR(node), (long long)depth, params->rank);
     const int rank = indices->rank - 1 + params->rank - (int)depth;
     TD_FAIL_IF(rank > TD_MAX_RANK, err, INVALID_ARGUMENT, "%s: result rank %d, the largest rank is %d",
                TD_NODE_STR(node), rank, TD_MAX_RANK);
@@ -277,8 +284,8 @@ static enum td_code gather_nd_slices(struct td_call *c, const struct td_tensor *
     const int64_t inner = td_shape_range(ps, (int)depth, ps->rank);
     const int64_t size = inner * (int64_t)td_dtype_size(params->dtype);
     TD_FAIL_IF(rows > 0 && td_tensor_count(params) == 0, err, INVALID_ARGUMENT,
-               "%s: Requested more than 0 entries, but params is empty.  Params shape: %s", TD_NODE_STR(c->node),
-               TD_SHAPE_STR(ps));
+               "%s: Requested more than 0 entries, but params is empty.  Params shape: %s",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(ps));
     for (int64_t r = 0; r < rows; r++) {
         int64_t flat;
         const bool inside = td_nd_index_flat(indices, r, depth, ps, &flat);
@@ -289,7 +296,8 @@ static enum td_code gather_nd_slices(struct td_call *c, const struct td_tensor *
             continue;
         }
         if (inside) {
-            td_elems_copy(params->dtype, (char *)y->data + r * size, (const char *)params->data + flat * size, inner);
+            td_elems_copy(params->dtype, (char *)y->data + r * size, (const char *)params->data + flat * size,
+                          inner);
         } else {
             td_strided_zero(params->dtype, (char *)y->data + r * size, inner);
         }
@@ -328,8 +336,8 @@ static enum td_code one_hot_axis(const struct td_node *node, int rank, int *axis
 {
     const int64_t asked = td_attr_int(node, "axis");
     TD_FAIL_IF(asked < -1 || asked > rank, err, INVALID_ARGUMENT,
-               "%s: Expected axis to be -1 or between [0, %d).  But received: %lld", TD_NODE_STR(node), rank + 1,
-               (long long)asked);
+               "%s: Expected axis to be -1 or between [0, %d).  But received: %lld", TD_NODE_STR(node),
+               rank + 1, (long long)asked);
     *axis = asked == -1 ? rank : (int)asked;
     return TD_OK;
 }
@@ -374,12 +382,14 @@ static enum td_code one_hot_run(struct td_call *c, struct td_err *err)
         return TD_OK;
     }
     td_strided_fill(y->dtype, y->data, c->in[3]->data, count);
-    const int64_t inner = td_shape_range(&indices->shape, axis, indices->shape.rank), n = td_tensor_count(indices);
+    const int64_t inner = td_shape_range(&indices->shape, axis, indices->shape.rank),
+                  n = td_tensor_count(indices);
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = td_tensor_int(indices, i);
         if (at >= 0 && at < depth) {
             const int64_t e = (i / inner * depth + at) * inner + i % inner;
-            td_elems_copy(y->dtype, (char *)y->data + e * (int64_t)td_dtype_size(y->dtype), c->in[2]->data, 1);
+            td_elems_copy(y->dtype, (char *)y->data + e * (int64_t)td_dtype_size(y->dtype), c->in[2]->data,
+                          1);
         }
     }
     return TD_OK;
@@ -389,23 +399,26 @@ static enum td_code one_hot_run(struct td_call *c, struct td_err *err)
 
 const struct td_op td_ops_array_gather[] = {
     {.name = "Gather",
-     .sig = "(params:Tparams, indices:Tindices) -> (output:Tparams) {validate_indices:bool=true; Tparams:type; "
-            "Tindices:type}",
+     .sig =
+         "(params:Tparams, indices:Tindices) -> (output:Tparams) {validate_indices:bool=true; Tparams:type; "
+         "Tindices:type}",
      .infer = gather_infer,
      .kernels = TD_KERNEL("gather.cpu", gather_run, {"Tparams", TD_SET_ALL}, {"Tindices", GATHER_INDEX})},
     {.name = "GatherV2",
-     .sig = "(params:Tparams, indices:Tindices, axis:Taxis) -> (output:Tparams) {batch_dims:int=0; Tparams:type; "
+     .sig = "(params:Tparams, indices:Tindices, axis:Taxis) -> (output:Tparams) {batch_dims:int=0; "
+            "Tparams:type; "
             "Tindices:type; Taxis:type}",
      .host_in = 4,
      .infer = gather_v2_infer,
      .kernels = TD_KERNEL("gather.cpu", gather_v2_run, {"Tparams", TD_SET_ALL}, {"Tindices", GATHER_INDEX},
                           {"Taxis", TD_SET_INDEX})},
     {.name = "ResourceGather",
-     .sig = "(resource:resource, indices:Tindices) -> (output:dtype) {batch_dims:int=0; validate_indices:bool=true; "
+     .sig = "(resource:resource, indices:Tindices) -> (output:dtype) {batch_dims:int=0; "
+            "validate_indices:bool=true; "
             "dtype:type; Tindices:type}",
      .flags = TD_OP_STATEFUL,
-     .kernels = TD_KERNEL("resource_gather.cpu", resource_gather_run, {"dtype", TD_SET_ALL_TYPES | TD_SET_Q8_32},
-                          {"Tindices", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("resource_gather.cpu", resource_gather_run,
+                          {"dtype", TD_SET_ALL_TYPES | TD_SET_Q8_32}, {"Tindices", TD_SET_INDEX})},
     {.name = "GatherNd",
      .sig = "(params:Tparams, indices:Tindices) -> (output:Tparams) {Tparams:type; Tindices:type; "
             "bad_indices_policy:string=''}",
@@ -418,7 +431,8 @@ const struct td_op td_ops_array_gather[] = {
      .kernels = TD_KERNEL("resource_gather_nd.cpu", resource_gather_nd_run, {"dtype", TD_SET_ALL_TYPES},
                           {"Tindices", TD_SET_INDEX})},
     {.name = "OneHot",
-     .sig = "(indices:TI, depth:int32, on_value:T, off_value:T) -> (output:T) {axis:int=-1; T:type; TI:type=int64}",
+     .sig = "(indices:TI, depth:int32, on_value:T, off_value:T) -> (output:T) {axis:int=-1; T:type; "
+            "TI:type=int64}",
      .host_in = 2,
      .infer = one_hot_infer,
      .kernels = TD_KERNEL("one_hot.cpu", one_hot_run, {"T", TD_SET_ALL_TYPES},

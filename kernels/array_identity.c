@@ -1,7 +1,8 @@
 /* kernels/array_identity.c - ops that pass tensors through, that stand for fed values, and constants.
  *
- * Placeholders and function arguments have rows so that graphs resolve; their kernels run only when nobody fed them,
- * and then say so. Identities are removed by the compiler where it can; the kernels serve the rest.
+ * Placeholders and function arguments have rows so that graphs resolve; their kernels run only when nobody
+ * fed them, and then say so. Identities are removed by the compiler where it can; the kernels serve the
+ * rest.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/array_types.h"
@@ -24,10 +25,9 @@ static enum td_code placeholder_run(struct td_call *c, struct td_err *err)
 {
     const struct td_shape *s = td_attr_shape(c->node, "shape");
     const bool typed = s != NULL && s->rank > 0;
-    TD_FAIL(err, INVALID_ARGUMENT,
-            "%s: You must feed a value for placeholder tensor '%s' with dtype %s%s%s", TD_NODE_STR(c->node),
-            c->node->name, td_dtype_name(c->node->out_type[0]), typed ? " and shape " : "",
-            typed ? TD_SHAPE_STR(s) : "");
+    TD_FAIL(err, INVALID_ARGUMENT, "%s: You must feed a value for placeholder tensor '%s' with dtype %s%s%s",
+            TD_NODE_STR(c->node), c->node->name, td_dtype_name(c->node->out_type[0]),
+            typed ? " and shape " : "", typed ? TD_SHAPE_STR(s) : "");
 }
 
 static enum td_code const_infer(struct td_infer *c, struct td_err *err)
@@ -95,7 +95,8 @@ static enum td_code ensure_shape_infer(struct td_infer *c, struct td_err *err)
     const struct td_shape *want = td_attr_shape(c->node, "shape");
     TD_FAIL_IF(!td_shape_compatible(want, &c->in[0]), err, INVALID_ARGUMENT,
                "%s: Shape of tensor %s %s is not compatible with expected shape %s.", TD_NODE_STR(c->node),
-               c->node->n_in > 0 ? c->node->in[0].node->name : "", TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(want));
+               c->node->n_in > 0 ? c->node->in[0].node->name : "", TD_SHAPE_STR(&c->in[0]),
+               TD_SHAPE_STR(want));
     return td_shape_merge(want, &c->in[0], &c->out[0], err);
 }
 
@@ -106,24 +107,21 @@ static enum td_code no_op_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-#define IDENTITY_ROW(op, signature, more_flags)                                                               \
-    {.name = op,                                                                                              \
-     .sig = signature,                                                                                        \
-     .flags = TD_OP_IDENTITY | TD_OP_VIEW | (more_flags),                                                     \
-     .infer = td_infer_same,                                                                                  \
-     .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})}
-#define COPY_ROW(op, signature, more_flags, ...)                                                              \
-    {.name = op,                                                                                              \
-     .sig = signature,                                                                                        \
-     .flags = more_flags,                                                                                     \
-     .infer = td_infer_same,                                                                                  \
-     .kernels = TD_KERNEL("copy.cpu", copy_run, __VA_ARGS__)}
-#define FED_ROW(op, signature, more_flags)                                                                    \
-    {.name = op,                                                                                              \
-     .sig = signature,                                                                                        \
-     .flags = TD_OP_ARG | (more_flags),                                                                       \
-     .infer = placeholder_infer,                                                                              \
-     .kernels = TD_KERNEL("placeholder.cpu", placeholder_run, {NULL, 0})}
+#define IDENTITY_ROW(op, signature, more_flags)                                                              \
+    {                                                                                                        \
+        .name = op, .sig = signature, .flags = TD_OP_IDENTITY | TD_OP_VIEW | (more_flags),                   \
+        .infer = td_infer_same, .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})                \
+    }
+#define COPY_ROW(op, signature, more_flags, ...)                                                             \
+    {                                                                                                        \
+        .name = op, .sig = signature, .flags = more_flags, .infer = td_infer_same,                           \
+        .kernels = TD_KERNEL("copy.cpu", copy_run, __VA_ARGS__)                                              \
+    }
+#define FED_ROW(op, signature, more_flags)                                                                   \
+    {                                                                                                        \
+        .name = op, .sig = signature, .flags = TD_OP_ARG | (more_flags), .infer = placeholder_infer,         \
+        .kernels = TD_KERNEL("placeholder.cpu", placeholder_run, {NULL, 0})                                  \
+    }
 
 const struct td_op td_ops_array_identity[] = {
     FED_ROW("Placeholder", "() -> (output:dtype) {dtype:type; shape:shape=?}", 0),
@@ -153,10 +151,11 @@ const struct td_op td_ops_array_identity[] = {
     IDENTITY_ROW("PreventGradient", "(input:T) -> (output:T) {T:type; message:string=''}", 0),
     IDENTITY_ROW("GuaranteeConst", "(input:T) -> (output:T) {T:type}", TD_OP_STATEFUL),
     IDENTITY_ROW("DebugGradientIdentity", "(input:T) -> (output:T) {T:type}", 0),
-    IDENTITY_ROW("Copy", "(input:T) -> (output:T) {T:type; tensor_name:string=''; debug_ops_spec:list(string)=[]}",
-                 0),
+    IDENTITY_ROW(
+        "Copy", "(input:T) -> (output:T) {T:type; tensor_name:string=''; debug_ops_spec:list(string)=[]}", 0),
     IDENTITY_ROW("CopyHost",
-                 "(input:T) -> (output:T) {T:type; tensor_name:string=''; debug_ops_spec:list(string)=[]}", 0),
+                 "(input:T) -> (output:T) {T:type; tensor_name:string=''; debug_ops_spec:list(string)=[]}",
+                 0),
     {.name = "PlaceholderWithDefault",
      .sig = "(input:dtype) -> (output:dtype) {dtype:type; shape:shape}",
      .flags = TD_OP_VIEW,

@@ -1,7 +1,7 @@
 /* kernels/array_layout.c - the same elements in another order.
  *
  *   Transpose, ConjugateTranspose   y[i_perm] = x[i]       InvertPermutation   y[x[i]] = i
- *   Reverse, ReverseV2              chosen axes backwards  ReverseSequence     the first len[b] steps backwards
+ *   Reverse, ReverseV2              chosen axes backwards  ReverseSequence   the first len[b] steps so
  *   Roll                            axes shifted round their ends
  *
  * All but the permutation's inverse are strided copies.
@@ -35,10 +35,11 @@ static enum td_code transpose_infer(struct td_infer *c, struct td_err *err)
         const int64_t asked = td_tensor_int(c->value[1], i);
         int from;
         TD_FAIL_IF(!td_shape_axis(rank, asked, &from), err, INVALID_ARGUMENT,
-                   "%s: perm[%d] = %lld is out of range [0 .. %d)", TD_NODE_STR(c->node), i, (long long)asked, rank);
+                   "%s: perm[%d] = %lld is out of range [0 .. %d)", TD_NODE_STR(c->node), i, (long long)asked,
+                   rank);
         TD_FAIL_IF((seen >> from) & 1u, err, INVALID_ARGUMENT,
-                   "%s: perm is no permutation: %d is in it twice, so another axis is missing", TD_NODE_STR(c->node),
-                   from);
+                   "%s: perm is no permutation: %d is in it twice, so another axis is missing",
+                   TD_NODE_STR(c->node), from);
         seen |= 1u << from;
         c->out[0].dim[i] = c->in[0].dim[from];
     }
@@ -130,10 +131,11 @@ static enum td_code reverse_infer(struct td_infer *c, struct td_err *err)
 {
     TD_TRY(td_infer_rank(c, 1, 1, err));
     const int64_t n = c->in[1].rank == 1 ? c->in[1].dim[0] : -1;
-    TD_FAIL_IF(c->in[0].rank >= 0 && n >= 0 && n != c->in[0].rank, err, INVALID_ARGUMENT,
-               "%s: 'dims' must have the same number of values as 'input' has dimensions. 'input' has %d 'dims' has "
-               "%lld values",
-               TD_NODE_STR(c->node), c->in[0].rank, (long long)n);
+    TD_FAIL_IF(
+        c->in[0].rank >= 0 && n >= 0 && n != c->in[0].rank, err, INVALID_ARGUMENT,
+        "%s: 'dims' must have the same number of values as 'input' has dimensions. 'input' has %d 'dims' has "
+        "%lld values",
+        TD_NODE_STR(c->node), c->in[0].rank, (long long)n);
     return td_infer_same(c, err);
 }
 
@@ -212,14 +214,15 @@ static enum td_code reverse_sequence_infer(struct td_infer *c, struct td_err *er
     TD_FAIL_IF(seq == batch, err, INVALID_ARGUMENT, "%s: batch_dim == seq_dim == %lld", TD_NODE_STR(c->node),
                (long long)seq);
     TD_FAIL_IF(rank >= 0 && (seq < 0 || seq >= rank), err, INVALID_ARGUMENT,
-               "%s: seq_dim must be >= 0 and < input rank (%lld vs. %d)", TD_NODE_STR(c->node), (long long)seq, rank);
+               "%s: seq_dim must be >= 0 and < input rank (%lld vs. %d)", TD_NODE_STR(c->node),
+               (long long)seq, rank);
     TD_FAIL_IF(rank >= 0 && (batch < 0 || batch >= rank), err, INVALID_ARGUMENT,
-               "%s: batch_dim must be >= 0 and < input rank (%lld vs. %d)", TD_NODE_STR(c->node), (long long)batch,
-               rank);
+               "%s: batch_dim must be >= 0 and < input rank (%lld vs. %d)", TD_NODE_STR(c->node),
+               (long long)batch, rank);
     const int64_t n = c->in[1].rank == 1 ? c->in[1].dim[0] : -1;
-    TD_FAIL_IF(rank >= 0 && n >= 0 && c->in[0].dim[batch] >= 0 && c->in[0].dim[batch] != n, err, INVALID_ARGUMENT,
-               "%s: Length of seq_lengths != input.dims(%lld), (%lld vs. %lld)", TD_NODE_STR(c->node),
-               (long long)batch, (long long)n, (long long)c->in[0].dim[batch]);
+    TD_FAIL_IF(rank >= 0 && n >= 0 && c->in[0].dim[batch] >= 0 && c->in[0].dim[batch] != n, err,
+               INVALID_ARGUMENT, "%s: Length of seq_lengths != input.dims(%lld), (%lld vs. %lld)",
+               TD_NODE_STR(c->node), (long long)batch, (long long)n, (long long)c->in[0].dim[batch]);
     return td_infer_same(c, err);
 }
 
@@ -232,8 +235,8 @@ static enum td_code reverse_sequence_run(struct td_call *c, struct td_err *err)
     for (int64_t b = 0; b < n; b++) {
         const int64_t length = td_tensor_int(lengths, b);
         TD_FAIL_IF(length < 0 || length > steps, err, INVALID_ARGUMENT,
-                   "%s: seq_lens(%lld) = %lld must be >= 0 and <= input.dims(%lld) = %lld", TD_NODE_STR(c->node),
-                   (long long)b, (long long)length, (long long)seq, (long long)steps);
+                   "%s: seq_lens(%lld) = %lld must be >= 0 and <= input.dims(%lld) = %lld",
+                   TD_NODE_STR(c->node), (long long)b, (long long)length, (long long)seq, (long long)steps);
     }
     TD_TRY(td_out(c, 0, NULL, &y, err));
     if (td_tensor_count(x) == 0) {
@@ -246,7 +249,8 @@ static enum td_code reverse_sequence_run(struct td_call *c, struct td_err *err)
         td_strided_push(&w, i == batch ? 1 : x->shape.dim[i], stride[i], stride[i]);
     }
     for (int64_t b = 0; b < n; b++) {
-        const int64_t length = td_tensor_int(lengths, b), at = b * stride[batch], cut = at + length * stride[seq];
+        const int64_t length = td_tensor_int(lengths, b), at = b * stride[batch],
+                      cut = at + length * stride[seq];
         w.dim[seq] = length;
         w.src[seq] = -stride[seq];
         td_strided_copy(x->dtype, &w, element(y, at), element(x, length > 0 ? cut - stride[seq] : at));
@@ -262,8 +266,9 @@ static enum td_code reverse_sequence_run(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ Roll */
 
 /* Total shift of every axis, in [0, dim). */
-static enum td_code roll_shifts(const struct td_node *node, const struct td_shape *s, const struct td_tensor *shift,
-                                const struct td_tensor *axes, int64_t *by, struct td_err *err)
+static enum td_code roll_shifts(const struct td_node *node, const struct td_shape *s,
+                                const struct td_tensor *shift, const struct td_tensor *axes, int64_t *by,
+                                struct td_err *err)
 {
     for (int i = 0; i < s->rank; i++) {
         by[i] = 0;
@@ -284,11 +289,14 @@ static enum td_code roll_shifts(const struct td_node *node, const struct td_shap
 
 static enum td_code roll_infer(struct td_infer *c, struct td_err *err)
 {
-    TD_FAIL_IF(c->in[0].rank == 0, err, INVALID_ARGUMENT, "%s: input must be 1-D or higher", TD_NODE_STR(c->node));
-    TD_FAIL_IF(c->in[1].rank > 1, err, INVALID_ARGUMENT, "%s: shift must be a scalar or a 1-D vector. Found: %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[1]));
-    TD_FAIL_IF(c->in[2].rank > 1, err, INVALID_ARGUMENT, "%s: axis must be a scalar or a 1-D vector. Found: %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[2]));
+    TD_FAIL_IF(c->in[0].rank == 0, err, INVALID_ARGUMENT, "%s: input must be 1-D or higher",
+               TD_NODE_STR(c->node));
+    TD_FAIL_IF(c->in[1].rank > 1, err, INVALID_ARGUMENT,
+               "%s: shift must be a scalar or a 1-D vector. Found: %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&c->in[1]));
+    TD_FAIL_IF(c->in[2].rank > 1, err, INVALID_ARGUMENT,
+               "%s: axis must be a scalar or a 1-D vector. Found: %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&c->in[2]));
     TD_FAIL_IF(!td_shape_compatible(&c->in[1], &c->in[2]), err, INVALID_ARGUMENT,
                "%s: shift and axis must have the same size", TD_NODE_STR(c->node));
     int64_t by[TD_MAX_RANK];
@@ -298,8 +306,8 @@ static enum td_code roll_infer(struct td_infer *c, struct td_err *err)
     return td_infer_same(c, err);
 }
 
-/* One of the 2^k boxes that k rolled axes cut the tensor into: bit i of `wrapped` takes the tail of axis i, which
- * lands at its front. */
+/* One of the 2^k boxes that k rolled axes cut the tensor into: bit i of `wrapped` takes the tail of axis
+ * i, which lands at its front. */
 static void roll_box(const struct td_tensor *x, const int64_t *by, uint32_t wrapped, struct td_tensor *y)
 {
     int64_t stride[TD_MAX_RANK], from = 0, to = 0;
@@ -338,12 +346,12 @@ static enum td_code roll_run(struct td_call *c, struct td_err *err)
     }
 }
 
-#define TRANSPOSE_ROW(op, kernel, fn)                                                                         \
-    {.name = op,                                                                                              \
-     .sig = "(x:T, perm:Tperm) -> (y:T) {T:type; Tperm:type=int32}",                                          \
-     .host_in = 2,                                                                                            \
-     .infer = transpose_infer,                                                                                \
-     .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_ALL_TYPES}, {"Tperm", TD_SET_INDEX})}
+#define TRANSPOSE_ROW(op, kernel, fn)                                                                        \
+    {                                                                                                        \
+        .name = op, .sig = "(x:T, perm:Tperm) -> (y:T) {T:type; Tperm:type=int32}", .host_in = 2,            \
+        .infer = transpose_infer,                                                                            \
+        .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_ALL_TYPES}, {"Tperm", TD_SET_INDEX})                   \
+    }
 
 const struct td_op td_ops_array_layout[] = {
     TRANSPOSE_ROW("Transpose", "transpose.cpu", transpose_run),
@@ -363,7 +371,8 @@ const struct td_op td_ops_array_layout[] = {
      .infer = reverse_v2_infer,
      .kernels = TD_KERNEL("reverse.cpu", reverse_v2_run, {"T", TD_SET_COPYABLE}, {"Tidx", TD_SET_INDEX})},
     {.name = "ReverseSequence",
-     .sig = "(input:T, seq_lengths:Tlen) -> (output:T) {seq_dim:int; batch_dim:int=0; T:type; Tlen:type=int64}",
+     .sig =
+         "(input:T, seq_lengths:Tlen) -> (output:T) {seq_dim:int; batch_dim:int=0; T:type; Tlen:type=int64}",
      .host_in = 2,
      .infer = reverse_sequence_infer,
      .kernels = TD_KERNEL("reverse_sequence.cpu", reverse_sequence_run, {"T", TD_SET_COPYABLE},

@@ -11,15 +11,18 @@
 #include "kernels/ops.h"
 #include "kernels/strided.h"
 
-struct border { int64_t before, after; };
+struct border {
+    int64_t before, after;
+};
 
 static enum td_code read_border(const struct td_node *node, const struct td_tensor *paddings, int axis,
                                 struct border *b, struct td_err *err)
 {
     b->before = td_tensor_int(paddings, 2 * axis);
     b->after = td_tensor_int(paddings, 2 * axis + 1);
-    TD_FAIL_IF(b->before < 0 || b->after < 0, err, INVALID_ARGUMENT, "%s: Paddings must be non-negative: %lld %lld",
-               TD_NODE_STR(node), (long long)b->before, (long long)b->after);
+    TD_FAIL_IF(b->before < 0 || b->after < 0, err, INVALID_ARGUMENT,
+               "%s: Paddings must be non-negative: %lld %lld", TD_NODE_STR(node), (long long)b->before,
+               (long long)b->after);
     return TD_OK;
 }
 
@@ -44,8 +47,9 @@ static enum td_code check_paddings(struct td_infer *c, struct td_err *err)
 static enum td_code pad_infer(struct td_infer *c, struct td_err *err)
 {
     TD_TRY(check_paddings(c, err));
-    TD_FAIL_IF(c->n_in > 2 && c->in[2].rank > 0, err, INVALID_ARGUMENT, "%s: constant_values must be a scalar. Found: %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[2]));
+    TD_FAIL_IF(c->n_in > 2 && c->in[2].rank > 0, err, INVALID_ARGUMENT,
+               "%s: constant_values must be a scalar. Found: %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&c->in[2]));
     for (int i = 0; c->value[1] != NULL && i < c->in[0].rank; i++) {
         struct border b;
         TD_TRY(read_border(c->node, c->value[1], i, &b, err));
@@ -124,15 +128,15 @@ static enum td_code mirror_pad_infer(struct td_infer *c, struct td_err *err)
         if (dim >= 0) {
             TD_TRY(check_mirror(c->node, &b, dim, err));
             c->out[0].dim[i] = dim + b.before + b.after; /* each at most dim */
-            TD_FAIL_IF(dim > INT64_MAX / 3, err, INVALID_ARGUMENT, "%s: padded dimension %d does not fit int64",
-                       TD_NODE_STR(c->node), i);
+            TD_FAIL_IF(dim > INT64_MAX / 3, err, INVALID_ARGUMENT,
+                       "%s: padded dimension %d does not fit int64", TD_NODE_STR(c->node), i);
         }
     }
     return TD_OK;
 }
 
-/* Fills the border of one axis from the inside; axes behind it are whole already, axes before it are filled on their
- * inside only, which the later steps mirror. */
+/* Fills the border of one axis from the inside; axes behind it are whole already, axes before it are
+ * filled on their inside only, which the later steps mirror. */
 static void mirror_axis(struct td_tensor *y, int axis, const struct border *b, int64_t inside, int64_t offset)
 {
     const int64_t chunk = td_shape_range(&y->shape, axis + 1, y->shape.rank);
@@ -164,7 +168,8 @@ static enum td_code mirror_pad_run(struct td_call *c, struct td_err *err)
     if (td_tensor_count(y) == 0) {
         return TD_OK;
     }
-    /* Not all of it is written before it is mirrored on: the parts not yet reached must hold defined bytes. */
+    /* Not all of it is written before it is mirrored on: the parts not yet reached must hold defined
+     * bytes. */
     td_strided_zero(y->dtype, y->data, td_tensor_count(y));
     put_inside(x, c->in[1], y);
     for (int axis = x->shape.rank - 1; axis >= 0; axis--) {
@@ -188,7 +193,8 @@ static enum td_code mirror_pad_grad_infer(struct td_infer *c, struct td_err *err
             continue;
         }
         TD_FAIL_IF(b.before >= dim || b.after >= dim - b.before, err, INVALID_ARGUMENT,
-                   "%s: Total paddings must be less than the input dimension size: %lld and %lld of dimension %d are "
+                   "%s: Total paddings must be less than the input dimension size: %lld and %lld of "
+                   "dimension %d are "
                    "not less than %lld",
                    TD_NODE_STR(c->node), (long long)b.before, (long long)b.after, i, (long long)dim);
         c->out[0].dim[i] = dim - b.before - b.after;
@@ -198,13 +204,15 @@ static enum td_code mirror_pad_grad_infer(struct td_infer *c, struct td_err *err
 }
 
 /* Adds row `from` of one axis onto row `to`, in every outer block of x. */
-static void fold_row(enum td_dtype dtype, char *x, const struct td_shape *s, int axis, int64_t to, int64_t from)
+static void fold_row(enum td_dtype dtype, char *x, const struct td_shape *s, int axis, int64_t to,
+                     int64_t from)
 {
     const int64_t chunk = td_shape_range(s, axis + 1, s->rank), outer = td_shape_range(s, 0, axis);
     const int64_t size = (int64_t)td_dtype_size(dtype), pitch = s->dim[axis] * chunk;
     for (int64_t o = 0; o < outer; o++) {
         char *block = x + o * pitch * size;
-        td_combine_run(TD_COMBINE_ADD, dtype, block + to * chunk * size, block + from * chunk * size, chunk, 1);
+        td_combine_run(TD_COMBINE_ADD, dtype, block + to * chunk * size, block + from * chunk * size, chunk,
+                       1);
     }
 }
 
@@ -242,8 +250,14 @@ static enum td_code mirror_pad_grad_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-#define PADDINGS {"Tpaddings", TD_SET_INDEX}
-#define PAD_TYPES {"T", TD_SET_COPYABLE | TD_SET_Q8_32}
+#define PADDINGS                                                                                             \
+    {                                                                                                        \
+        "Tpaddings", TD_SET_INDEX                                                                            \
+    }
+#define PAD_TYPES                                                                                            \
+    {                                                                                                        \
+        "T", TD_SET_COPYABLE | TD_SET_Q8_32                                                                  \
+    }
 
 const struct td_op td_ops_array_pad[] = {
     {.name = "Pad",

@@ -1,10 +1,11 @@
 /* kernels/array_scatter.c - writing slices by index into a tensor.
  *
  *   ScatterNd                   zeros(shape), each slice named by indices [J.., k] += updates [J.., I..]
- *   ScatterNdNonAliasingAdd     the same into a copy of the input, as TensorScatter{Update,Add,Sub,Max,Min} are
+ *   ScatterNdNonAliasingAdd     the same into a copy, as are TensorScatter{Update,Add,Sub,Max,Min}
  *
- * Duplicates accumulate in order; for Update the last one stays. The tensor is taken over when this was its last use,
- * so that a loop which updates one row a step costs one row a step. Variables are variable_scatter.c's.
+ * Duplicates accumulate in order; for Update the last one stays. The tensor is taken over when this was
+ * its last use, so that a loop which updates one row a step costs one row a step. Variables are
+ * variable_scatter.c's.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/array_types.h"
@@ -16,7 +17,8 @@
 static enum td_code check_tuples(const struct td_infer *c, int i, struct td_err *err)
 {
     TD_FAIL_IF(c->in[i].rank == 1, err, INVALID_ARGUMENT,
-               "%s: indices of shape %s are one tuple: Inner dimensions of output shape must match inner dimensions of "
+               "%s: indices of shape %s are one tuple: Inner dimensions of output shape must match inner "
+               "dimensions of "
                "updates shape",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[i]));
     return TD_OK;
@@ -57,22 +59,29 @@ static enum td_code tensor_scatter(struct td_call *c, enum td_combine_op op, str
     return TD_OK;
 }
 
-#define SCATTER(name, op)                                                                                     \
-    static enum td_code name(struct td_call *c, struct td_err *err) { return tensor_scatter(c, op, err); }
+#define SCATTER(name, op)                                                                                    \
+    static enum td_code name(struct td_call *c, struct td_err *err)                                          \
+    {                                                                                                        \
+        return tensor_scatter(c, op, err);                                                                   \
+    }
 SCATTER(update_run, TD_COMBINE_UPDATE)
 SCATTER(add_run, TD_COMBINE_ADD)
 SCATTER(sub_run, TD_COMBINE_SUB)
 SCATTER(max_run, TD_COMBINE_MAX)
 SCATTER(min_run, TD_COMBINE_MIN)
 
-#define INDICES {"Tindices", TD_SET_INDEX}
-#define TENSOR_SCATTER(op, first, fn, set)                                                                    \
-    {.name = op,                                                                                              \
-     .sig = "(" first ":T, indices:Tindices, updates:T) -> (output:T) {T:type; Tindices:type; "               \
-            "bad_indices_policy:string=''}",                                                                  \
-     .flags = TD_OP_KEEPS,                                                                                    \
-     .infer = tensor_scatter_infer,                                                                           \
-     .kernels = TD_KERNEL("tensor_scatter.cpu", fn, {"T", set}, INDICES)}
+#define INDICES                                                                                              \
+    {                                                                                                        \
+        "Tindices", TD_SET_INDEX                                                                             \
+    }
+#define TENSOR_SCATTER(op, first, fn, set)                                                                   \
+    {                                                                                                        \
+        .name = op,                                                                                          \
+        .sig = "(" first ":T, indices:Tindices, updates:T) -> (output:T) {T:type; Tindices:type; "           \
+               "bad_indices_policy:string=''}",                                                              \
+        .flags = TD_OP_KEEPS, .infer = tensor_scatter_infer,                                                 \
+        .kernels = TD_KERNEL("tensor_scatter.cpu", fn, {"T", set}, INDICES)                                  \
+    }
 
 const struct td_op td_ops_array_scatter[] = {
     {.name = "ScatterNd",

@@ -1,6 +1,6 @@
 /* kernels/array_select.c - choosing between values by condition, and dealing rows out and in by number.
  *
- *   Where              x [s]                     ->  int64 [n, rank], the places of what is not zero, row-major
+ *   Where              x [s]                     ->  int64 [n, rank], places of what is not zero, row-major
  *   Select             cond [s] | [] | [n], t, e ->  t where cond, else e; a vector chooses whole rows
  *   SelectV2           the same with broadcasting of all three
  *   DynamicPartition   rows of data by partition number into num_partitions tensors
@@ -21,10 +21,10 @@ static enum td_code where_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-#define TRUE_AT(dt, T, expr)                                                                                  \
-    case dt: {                                                                                                \
-        const T x = TD_DATA(t, const T)[i];                                                                   \
-        return (expr);                                                                                        \
+#define TRUE_AT(dt, T, expr)                                                                                 \
+    case dt: {                                                                                               \
+        const T x = TD_DATA(t, const T)[i];                                                                  \
+        return (expr);                                                                                       \
     }
 
 static bool true_at(const struct td_tensor *t, int64_t i)
@@ -73,17 +73,18 @@ static enum td_code select_infer(struct td_infer *c, struct td_err *err)
 {
     const struct td_shape *cond = &c->in[0], *t = &c->in[1], *e = &c->in[2];
     TD_FAIL_IF(!td_shape_compatible(t, e), err, INVALID_ARGUMENT,
-               "%s: 'then' and 'else' must have the same size.  but received: %s vs. %s", TD_NODE_STR(c->node),
-               TD_SHAPE_STR(t), TD_SHAPE_STR(e));
+               "%s: 'then' and 'else' must have the same size.  but received: %s vs. %s",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(t), TD_SHAPE_STR(e));
     TD_TRY(td_shape_merge(t, e, &c->out[0], err));
     const struct td_shape *out = &c->out[0];
     if (cond->rank <= 0 || out->rank < 0) {
         return TD_OK;
     }
     if (cond->rank == 1) {
-        TD_FAIL_IF(out->rank == 0, err, INVALID_ARGUMENT, "%s: 'then' must be at least a vector, but saw shape: []",
-                   TD_NODE_STR(c->node));
-        TD_FAIL_IF(cond->dim[0] >= 0 && out->dim[0] >= 0 && cond->dim[0] != out->dim[0], err, INVALID_ARGUMENT,
+        TD_FAIL_IF(out->rank == 0, err, INVALID_ARGUMENT,
+                   "%s: 'then' must be at least a vector, but saw shape: []", TD_NODE_STR(c->node));
+        TD_FAIL_IF(cond->dim[0] >= 0 && out->dim[0] >= 0 && cond->dim[0] != out->dim[0], err,
+                   INVALID_ARGUMENT,
                    "%s: Number of batches of 'then' must match size of 'cond', but saw: %lld vs. %lld",
                    TD_NODE_STR(c->node), (long long)out->dim[0], (long long)cond->dim[0]);
         return TD_OK;
@@ -94,11 +95,11 @@ static enum td_code select_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-#define CHOOSE(size, T)                                                                                       \
-    case size:                                                                                                \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            ((T *)y)[i] = cond[i] ? ((const T *)t)[i] : ((const T *)e)[i];                                    \
-        }                                                                                                     \
+#define CHOOSE(size, T)                                                                                      \
+    case size:                                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            ((T *)y)[i] = cond[i] ? ((const T *)t)[i] : ((const T *)e)[i];                                   \
+        }                                                                                                    \
         return;
 
 /* One condition an element. */
@@ -135,7 +136,8 @@ static enum td_code select_run(struct td_call *c, struct td_err *err)
     }
     const int64_t row = count / n, size = row * (int64_t)td_dtype_size(y->dtype);
     for (int64_t i = 0; i < n; i++) {
-        td_elems_copy(y->dtype, (char *)y->data + i * size, (const char *)(cond[i] ? t : e)->data + i * size, row);
+        td_elems_copy(y->dtype, (char *)y->data + i * size, (const char *)(cond[i] ? t : e)->data + i * size,
+                      row);
     }
     return TD_OK;
 }
@@ -189,7 +191,8 @@ static void select_rows(const struct td_call *c, struct td_tensor *y)
     for (int64_t row = 0; row < rows; row++) {
         row_offsets(s, row, stride, at);
         const td_bool *cond = TD_DATA(c->in[0], const td_bool) + at[0];
-        const char *t = (const char *)c->in[1]->data + at[1] * size, *e = (const char *)c->in[2]->data + at[2] * size;
+        const char *t = (const char *)c->in[1]->data + at[1] * size,
+                   *e = (const char *)c->in[2]->data + at[2] * size;
         char *out = (char *)y->data + row * n * size;
         if (step[0] == 1 && step[1] == 1 && step[2] == 1) {
             choose(y->dtype, cond, t, e, out, n);
@@ -226,8 +229,9 @@ static enum td_code select_v2_run(struct td_call *c, struct td_err *err)
 static enum td_code part_shape(const struct td_node *node, const struct td_shape *data, int used, int64_t n,
                                struct td_shape *out, struct td_err *err)
 {
-    TD_FAIL_IF(data->rank - used + 1 > TD_MAX_RANK, err, INVALID_ARGUMENT, "%s: result rank %d, the largest rank is %d",
-               TD_NODE_STR(node), data->rank - used + 1, TD_MAX_RANK);
+    TD_FAIL_IF(data->rank - used + 1 > TD_MAX_RANK, err, INVALID_ARGUMENT,
+               "%s: result rank %d, the largest rank is %d", TD_NODE_STR(node), data->rank - used + 1,
+               TD_MAX_RANK);
     *out = td_shape_vector(n);
     for (int i = used; i < data->rank; i++) {
         out->dim[out->rank++] = data->dim[i];
@@ -238,7 +242,8 @@ static enum td_code part_shape(const struct td_node *node, const struct td_shape
 static enum td_code dynamic_partition_infer(struct td_infer *c, struct td_err *err)
 {
     const struct td_shape *data = &c->in[0], *parts = &c->in[1];
-    TD_FAIL_IF(c->n_out == 0, err, INVALID_ARGUMENT, "%s: num_partitions must be at least 1", TD_NODE_STR(c->node));
+    TD_FAIL_IF(c->n_out == 0, err, INVALID_ARGUMENT, "%s: num_partitions must be at least 1",
+               TD_NODE_STR(c->node));
     if (data->rank < 0 || parts->rank < 0) {
         return TD_OK;
     }
@@ -263,8 +268,9 @@ static enum td_code count_parts(struct td_call *c, int64_t *next, struct td_err 
     memset(next, 0, (size_t)c->n_out * sizeof *next);
     for (int64_t i = 0; i < rows; i++) {
         const int32_t p = TD_DATA(parts, const int32_t)[i];
-        TD_FAIL_IF(p < 0 || p >= c->n_out, err, INVALID_ARGUMENT, "%s: partitions[%lld] = %d is not in [0, %d)",
-                   TD_NODE_STR(c->node), (long long)i, p, c->n_out);
+        TD_FAIL_IF(p < 0 || p >= c->n_out, err, INVALID_ARGUMENT,
+                   "%s: partitions[%lld] = %d is not in [0, %d)", TD_NODE_STR(c->node), (long long)i, p,
+                   c->n_out);
         next[p]++;
     }
     return TD_OK;
@@ -310,8 +316,9 @@ static enum td_code stitch_rest(const struct td_node *node, const struct td_shap
     for (int k = 0; starts && k < indices->rank; k++) {
         starts = data->dim[k] < 0 || indices->dim[k] < 0 || data->dim[k] == indices->dim[k];
     }
-    TD_FAIL_IF(!starts, err, INVALID_ARGUMENT, "%s: data[%d].shape = %s does not start with indices[%d].shape = %s",
-               TD_NODE_STR(node), i, TD_SHAPE_STR(data), i, TD_SHAPE_STR(indices));
+    TD_FAIL_IF(!starts, err, INVALID_ARGUMENT,
+               "%s: data[%d].shape = %s does not start with indices[%d].shape = %s", TD_NODE_STR(node), i,
+               TD_SHAPE_STR(data), i, TD_SHAPE_STR(indices));
     *rest = td_shape_of_rank(data->rank - indices->rank);
     for (int k = 0; k < rest->rank; k++) {
         rest->dim[k] = data->dim[indices->rank + k];
@@ -326,11 +333,12 @@ static enum td_code stitch_infer(struct td_infer *c, struct td_err *err)
     struct td_shape rest = td_shape_unknown(), one;
     for (int i = 0; i < n; i++) {
         TD_TRY(stitch_rest(c->node, &c->in[i], &c->in[n + i], i, &one, err));
-        TD_FAIL_IF(!td_shape_compatible(&rest, &one), err, INVALID_ARGUMENT,
-                   "%s: Need data[0].shape[%d:] = data[%d].shape[%d:], got data[0].shape = %s, data[%d].shape = %s, "
-                   "indices[0].shape = %s, indices[%d].shape = %s",
-                   TD_NODE_STR(c->node), c->in[0].rank, i, c->in[i].rank, TD_SHAPE_STR(&c->in[n]), i,
-                   TD_SHAPE_STR(&c->in[n + i]), TD_SHAPE_STR(&c->in[0]), i, TD_SHAPE_STR(&c->in[i]));
+        TD_FAIL_IF(
+            !td_shape_compatible(&rest, &one), err, INVALID_ARGUMENT,
+            "%s: Need data[0].shape[%d:] = data[%d].shape[%d:], got data[0].shape = %s, data[%d].shape = %s, "
+            "indices[0].shape = %s, indices[%d].shape = %s",
+            TD_NODE_STR(c->node), c->in[0].rank, i, c->in[i].rank, TD_SHAPE_STR(&c->in[n]), i,
+            TD_SHAPE_STR(&c->in[n + i]), TD_SHAPE_STR(&c->in[0]), i, TD_SHAPE_STR(&c->in[i]));
         TD_TRY(td_shape_merge(&rest, &one, &rest, err));
     }
     if (rest.rank >= 0) {
@@ -348,8 +356,8 @@ static enum td_code stitch_rows(const struct td_call *c, int n, int64_t *rows, s
         const int64_t count = td_tensor_count(c->in[i]);
         for (int64_t k = 0; k < count; k++) {
             const int64_t at = TD_DATA(c->in[i], const int32_t)[k];
-            TD_FAIL_IF(at < 0, err, INVALID_ARGUMENT, "%s: indices[%lld] is out of range", TD_NODE_STR(c->node),
-                       (long long)k);
+            TD_FAIL_IF(at < 0, err, INVALID_ARGUMENT, "%s: indices[%lld] is out of range",
+                       TD_NODE_STR(c->node), (long long)k);
             *rows = at >= *rows ? at + 1 : *rows;
         }
     }
@@ -382,12 +390,13 @@ static enum td_code stitch_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-#define STITCH_ROW(op)                                                                                        \
-    {.name = op,                                                                                              \
-     .sig = "(indices:N*int32, data:N*T) -> (merged:T) {N:int; T:type}",                                      \
-     .infer = stitch_infer,                                                                                   \
-     .kernels = TD_KERNEL("dynamic_stitch.cpu", stitch_run,                                                   \
-                          {"T", TD_SET_COPYABLE | TD_SET_Q8_32 | TD_BIT(TD_VARIANT)})}
+#define STITCH_ROW(op)                                                                                       \
+    {                                                                                                        \
+        .name = op, .sig = "(indices:N*int32, data:N*T) -> (merged:T) {N:int; T:type}",                      \
+        .infer = stitch_infer,                                                                               \
+        .kernels = TD_KERNEL("dynamic_stitch.cpu", stitch_run,                                               \
+                             {"T", TD_SET_COPYABLE | TD_SET_Q8_32 | TD_BIT(TD_VARIANT)})                     \
+    }
 
 const struct td_op td_ops_array_select[] = {
     {.name = "Where",

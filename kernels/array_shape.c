@@ -20,7 +20,8 @@ static enum td_code shape_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code put_int(const struct td_call *c, struct td_tensor *y, int64_t i, int64_t v, struct td_err *err)
+static enum td_code put_int(const struct td_call *c, struct td_tensor *y, int64_t i, int64_t v,
+                            struct td_err *err)
 {
     if (y->dtype == TD_INT64) {
         TD_DATA(y, int64_t)[i] = v;
@@ -61,10 +62,16 @@ static enum td_code size_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ Reshape */
 
-/* Sizes as the graph gives them: product of the non-zero ones, where the -1 stands (or -1), whether one is 0. */
-struct sizes { int64_t product; int wild; bool zero; };
+/* Sizes as the graph gives them: product of the non-zero ones, where the -1 stands (or -1), whether one is
+ * 0. */
+struct sizes {
+    int64_t product;
+    int wild;
+    bool zero;
+};
 
-static enum td_code read_sizes(const struct td_infer *c, struct td_shape *out, struct sizes *z, struct td_err *err)
+static enum td_code read_sizes(const struct td_infer *c, struct td_shape *out, struct sizes *z,
+                               struct td_err *err)
 {
     const struct td_tensor *sizes = c->value[1];
     const int64_t rank = td_tensor_count(sizes);
@@ -76,13 +83,14 @@ static enum td_code read_sizes(const struct td_infer *c, struct td_shape *out, s
         const int64_t v = td_tensor_int(sizes, i);
         out->dim[i] = v;
         if (v == -1) {
-            TD_FAIL_IF(z->wild >= 0, err, INVALID_ARGUMENT, "%s: Only one input size may be -1, not both %d and %d",
-                       TD_NODE_STR(c->node), z->wild, i);
+            TD_FAIL_IF(z->wild >= 0, err, INVALID_ARGUMENT,
+                       "%s: Only one input size may be -1, not both %d and %d", TD_NODE_STR(c->node), z->wild,
+                       i);
             z->wild = i;
             continue;
         }
-        TD_FAIL_IF(v < 0, err, INVALID_ARGUMENT, "%s: Size %d must be non-negative, not %lld", TD_NODE_STR(c->node),
-                   i, (long long)v);
+        TD_FAIL_IF(v < 0, err, INVALID_ARGUMENT, "%s: Size %d must be non-negative, not %lld",
+                   TD_NODE_STR(c->node), i, (long long)v);
         z->zero = z->zero || v == 0;
         TD_FAIL_IF(v > 0 && !td_i64_mul(z->product, v, &z->product), err, INVALID_ARGUMENT,
                    "%s: the requested shape has more elements than fit int64", TD_NODE_STR(c->node));
@@ -100,10 +108,11 @@ static enum td_code solve_wild(const struct td_infer *c, const struct sizes *z, 
             count *= c->in[0].dim[i];
         }
     }
-    TD_FAIL_IF(count % z->product != 0, err, INVALID_ARGUMENT,
-               "%s: Input to reshape is a tensor with %lld values, but the requested shape requires a multiple of "
-               "%lld",
-               TD_NODE_STR(c->node), (long long)count, (long long)z->product);
+    TD_FAIL_IF(
+        count % z->product != 0, err, INVALID_ARGUMENT,
+        "%s: Input to reshape is a tensor with %lld values, but the requested shape requires a multiple of "
+        "%lld",
+        TD_NODE_STR(c->node), (long long)count, (long long)z->product);
     out->dim[z->wild] = count / z->product;
     return TD_OK;
 }
@@ -135,7 +144,10 @@ static enum td_code reshape_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code view_run(struct td_call *c, struct td_err *err) { return td_out_view(c, 0, 0, NULL, err); }
+static enum td_code view_run(struct td_call *c, struct td_err *err)
+{
+    return td_out_view(c, 0, 0, NULL, err);
+}
 
 /* Reshape of quantized values: the range passes through. */
 static enum td_code quantized_reshape_infer(struct td_infer *c, struct td_err *err)
@@ -197,8 +209,8 @@ static enum td_code squeeze_axes(const struct td_infer *c, uint32_t *drop, struc
                    (long long)axes[i], c->in[0].rank);
         const int64_t dim = c->in[0].dim[axis];
         TD_FAIL_IF(dim >= 0 && dim != 1, err, INVALID_ARGUMENT,
-                   "%s: Can not squeeze dim[%d], expected a dimension of 1, got %lld", TD_NODE_STR(c->node), axis,
-                   (long long)dim);
+                   "%s: Can not squeeze dim[%d], expected a dimension of 1, got %lld", TD_NODE_STR(c->node),
+                   axis, (long long)dim);
         *drop |= 1u << axis;
     }
     for (int i = 0; n == 0 && i < c->in[0].rank; i++) {
@@ -262,7 +274,10 @@ static enum td_code bitcast_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-#define OUT_INDEX {"out_type", TD_SET_INDEX}
+#define OUT_INDEX                                                                                            \
+    {                                                                                                        \
+        "out_type", TD_SET_INDEX                                                                             \
+    }
 
 const struct td_op td_ops_array_shape[] = {
     {.name = "Shape",

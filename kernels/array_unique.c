@@ -1,12 +1,12 @@
 /* kernels/array_unique.c - telling equal elements apart from different ones.
  *
- *   Unique             x [n]  ->  y: the distinct elements in order of first occurrence, idx [n]: each one's place in y
+ *   Unique             x [n]  ->  y: the distinct elements by first occurrence, idx [n]: places in y
  *   UniqueV2           the same for slices along an axis;   ...WithCounts: also how often each occurs
  *   ListDiff           x, y   ->  elements of x that are not in y, and their places in x
  *   UnravelIndex       flat positions  ->  coordinates in a shape
  *
- * Slices are found through an open-addressed table of slice numbers, hashed by content. Equality is the dtype's own:
- * 0 and -0 are equal, a NaN equals nothing, not even itself.
+ * Slices are found through an open-addressed table of slice numbers, hashed by content. Equality is the
+ * dtype's own: 0 and -0 are equal, a NaN equals nothing, not even itself.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/hash.h"
@@ -18,7 +18,10 @@
 /* ------------------------------------------------------------------ hashing and comparing slices */
 
 /* A tensor seen as [outer, n, inner]; slice i is everything at middle index i. */
-struct slices { const struct td_tensor *t; int64_t outer, n, inner; };
+struct slices {
+    const struct td_tensor *t;
+    int64_t outer, n, inner;
+};
 
 /* Bits that are equal for equal numbers: -0 counts as 0. */
 static uint64_t bits_at(const struct td_tensor *t, int64_t i)
@@ -80,7 +83,10 @@ static bool same_element(const struct td_tensor *a, int64_t i, const struct td_t
     return la == lb && memcmp(pa, pb, la) == 0;
 }
 
-static int64_t position(const struct slices *s, int64_t o, int64_t i) { return (o * s->n + i) * s->inner; }
+static int64_t position(const struct slices *s, int64_t o, int64_t i)
+{
+    return (o * s->n + i) * s->inner;
+}
 
 static uint64_t hash_slice(const struct slices *s, int64_t i, bool *nan)
 {
@@ -108,7 +114,10 @@ static bool same_slice(const struct slices *a, int64_t i, const struct slices *b
 }
 
 /* Slot values are slice numbers + 1; 0 is free. At most half full. */
-struct table { int64_t *slot; uint64_t mask; };
+struct table {
+    int64_t *slot;
+    uint64_t mask;
+};
 
 static enum td_code new_table(struct td_call *c, int64_t n, struct table *t, struct td_err *err)
 {
@@ -124,7 +133,8 @@ static enum td_code new_table(struct td_call *c, int64_t n, struct table *t, str
 }
 
 /* The slot of a slice of `in` equal to slice i of s, or the free one where it belongs. */
-static int64_t *find(const struct table *t, const struct slices *in, const struct slices *s, int64_t i, uint64_t hash)
+static int64_t *find(const struct table *t, const struct slices *in, const struct slices *s, int64_t i,
+                     uint64_t hash)
 {
     uint64_t at = hash & t->mask;
     while (t->slot[at] != 0 && !same_slice(in, t->slot[at] - 1, s, i)) {
@@ -144,15 +154,21 @@ static void put_int(struct td_tensor *t, int64_t i, int64_t v)
 
 /* ------------------------------------------------------------------ Unique */
 
-/* Distinct slices: first[k] is where the k-th occurs first, which[i] its number k for slice i, count[k] how often. */
-struct groups { int64_t n; int64_t *first, *which, *count; };
+/* Distinct slices: first[k] is where the k-th occurs first, which[i] its number k for slice i, count[k]
+ * how often. */
+struct groups {
+    int64_t n;
+    int64_t *first, *which, *count;
+};
 
-static enum td_code group_slices(struct td_call *c, const struct slices *s, struct groups *g, struct td_err *err)
+static enum td_code group_slices(struct td_call *c, const struct slices *s, struct groups *g,
+                                 struct td_err *err)
 {
     void *mem;
     struct table table;
     TD_FAIL_IF(s->n > INT32_MAX, err, INVALID_ARGUMENT,
-               "%s: unique does not support input tensors larger than %d elements", TD_NODE_STR(c->node), INT32_MAX);
+               "%s: unique does not support input tensors larger than %d elements", TD_NODE_STR(c->node),
+               INT32_MAX);
     TD_TRY(td_scratch(c, (size_t)s->n * 3 * sizeof(int64_t) + 1, &mem, err));
     TD_TRY(new_table(c, s->n, &table, err));
     *g = (struct groups){.first = mem};
@@ -181,8 +197,8 @@ static enum td_code group_slices(struct td_call *c, const struct slices *s, stru
 }
 
 /* The axis that input 1 asks for (-1: none, x is a vector). */
-static enum td_code unique_axis(const struct td_node *node, const struct td_shape *x, const struct td_tensor *axis,
-                                int *out, struct td_err *err)
+static enum td_code unique_axis(const struct td_node *node, const struct td_shape *x,
+                                const struct td_tensor *axis, int *out, struct td_err *err)
 {
     const int64_t n = axis == NULL ? 0 : td_tensor_count(axis);
     *out = 0;
@@ -206,7 +222,8 @@ static enum td_code unique_shapes(struct td_infer *c, bool has_axis, struct td_e
     }
     if (has_axis) {
         TD_FAIL_IF(c->in[1].rank >= 0 && c->in[1].rank != 1, err, INVALID_ARGUMENT,
-                   "%s: axis expects a 1D vector, got shape %s", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[1]));
+                   "%s: axis expects a 1D vector, got shape %s", TD_NODE_STR(c->node),
+                   TD_SHAPE_STR(&c->in[1]));
         if (c->value[1] == NULL) {
             return TD_OK;
         }
@@ -222,8 +239,14 @@ static enum td_code unique_shapes(struct td_infer *c, bool has_axis, struct td_e
     return TD_OK;
 }
 
-static enum td_code unique_infer(struct td_infer *c, struct td_err *err) { return unique_shapes(c, false, err); }
-static enum td_code unique_v2_infer(struct td_infer *c, struct td_err *err) { return unique_shapes(c, true, err); }
+static enum td_code unique_infer(struct td_infer *c, struct td_err *err)
+{
+    return unique_shapes(c, false, err);
+}
+static enum td_code unique_v2_infer(struct td_infer *c, struct td_err *err)
+{
+    return unique_shapes(c, true, err);
+}
 
 /* y: the first slice of every group. */
 static enum td_code out_groups(struct td_call *c, const struct slices *s, const struct groups *g, int axis,
@@ -268,8 +291,14 @@ static enum td_code unique_along(struct td_call *c, const struct td_tensor *axis
     return TD_OK;
 }
 
-static enum td_code unique_run(struct td_call *c, struct td_err *err) { return unique_along(c, NULL, err); }
-static enum td_code unique_v2_run(struct td_call *c, struct td_err *err) { return unique_along(c, c->in[1], err); }
+static enum td_code unique_run(struct td_call *c, struct td_err *err)
+{
+    return unique_along(c, NULL, err);
+}
+static enum td_code unique_v2_run(struct td_call *c, struct td_err *err)
+{
+    return unique_along(c, c->in[1], err);
+}
 
 /* ------------------------------------------------------------------ ListDiff */
 
@@ -336,8 +365,9 @@ static enum td_code unravel_infer(struct td_infer *c, struct td_err *err)
 {
     TD_FAIL_IF(c->in[1].rank >= 0 && c->in[1].rank != 1, err, INVALID_ARGUMENT,
                "%s: The indices can only be 1-D, got \"%s\"", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[1]));
-    TD_FAIL_IF(c->in[0].rank > 1, err, INVALID_ARGUMENT, "%s: The indices can only be scalar or vector, got \"%s\"",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
+    TD_FAIL_IF(c->in[0].rank > 1, err, INVALID_ARGUMENT,
+               "%s: The indices can only be scalar or vector, got \"%s\"", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&c->in[0]));
     const int64_t rank = c->in[1].rank == 1 ? c->in[1].dim[0] : -1;
     if (c->in[0].rank >= 0) {
         c->out[0] = c->in[0].rank == 0 ? td_shape_vector(rank) : td_shape_matrix(rank, c->in[0].dim[0]);
@@ -356,8 +386,8 @@ static enum td_code unravel_count(const struct td_call *c, int64_t *count, struc
                    "%s: Input dims cannot contain a dim of zero, but dims contains zero at index %lld",
                    TD_NODE_STR(c->node), (long long)k);
         TD_FAIL_IF(dim < 0 || !td_i64_mul(*count, dim, count), err, INVALID_ARGUMENT,
-                   "%s: Input dims product must be positive and fit int64, dims[%lld] is %lld", TD_NODE_STR(c->node),
-                   (long long)k, (long long)dim);
+                   "%s: Input dims product must be positive and fit int64, dims[%lld] is %lld",
+                   TD_NODE_STR(c->node), (long long)k, (long long)dim);
     }
     return TD_OK;
 }
@@ -368,14 +398,15 @@ static enum td_code unravel_run(struct td_call *c, struct td_err *err)
     const int64_t n = td_tensor_count(indices), rank = td_tensor_count(dims);
     int64_t count;
     struct td_tensor *y;
-    TD_FAIL_IF(n == 0 || rank == 0, err, INVALID_ARGUMENT, "%s: received empty tensor %s", TD_NODE_STR(c->node),
-               n == 0 ? "indices" : "dims");
+    TD_FAIL_IF(n == 0 || rank == 0, err, INVALID_ARGUMENT, "%s: received empty tensor %s",
+               TD_NODE_STR(c->node), n == 0 ? "indices" : "dims");
     TD_TRY(unravel_count(c, &count, err));
     TD_TRY(td_out(c, 0, NULL, &y, err));
     for (int64_t i = 0; i < n; i++) {
         int64_t rest = td_tensor_int(indices, i);
-        TD_FAIL_IF(rest >= count, err, INVALID_ARGUMENT, "%s: index is out of bound as with dims: %lld of %lld",
-                   TD_NODE_STR(c->node), (long long)rest, (long long)count);
+        TD_FAIL_IF(rest >= count, err, INVALID_ARGUMENT,
+                   "%s: index is out of bound as with dims: %lld of %lld", TD_NODE_STR(c->node),
+                   (long long)rest, (long long)count);
         for (int64_t k = rank - 1; k >= 0; k--) {
             const int64_t dim = td_tensor_int(dims, k);
             put_int(y, k * n + i, rest % dim);
@@ -385,8 +416,14 @@ static enum td_code unravel_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-#define UNIQUE_TYPES {"T", TD_SET_REALS | TD_BIT(TD_BOOL) | TD_BIT(TD_STRING)}
-#define OUT_IDX {"out_idx", TD_SET_INDEX}
+#define UNIQUE_TYPES                                                                                         \
+    {                                                                                                        \
+        "T", TD_SET_REALS | TD_BIT(TD_BOOL) | TD_BIT(TD_STRING)                                              \
+    }
+#define OUT_IDX                                                                                              \
+    {                                                                                                        \
+        "out_idx", TD_SET_INDEX                                                                              \
+    }
 
 const struct td_op td_ops_array_unique[] = {
     {.name = "Unique",
@@ -403,7 +440,8 @@ const struct td_op td_ops_array_unique[] = {
      .infer = unique_infer,
      .kernels = TD_KERNEL("unique.cpu", unique_run, UNIQUE_TYPES, OUT_IDX)},
     {.name = "UniqueWithCountsV2",
-     .sig = "(x:T, axis:Taxis) -> (y:T, idx:out_idx, count:out_idx) {T:type; Taxis:type=int64; out_idx:type=int32}",
+     .sig = "(x:T, axis:Taxis) -> (y:T, idx:out_idx, count:out_idx) {T:type; Taxis:type=int64; "
+            "out_idx:type=int32}",
      .host_in = 2,
      .infer = unique_v2_infer,
      .kernels = TD_KERNEL("unique.cpu", unique_v2_run, UNIQUE_TYPES, OUT_IDX, {"Taxis", TD_SET_INDEX})},

@@ -1,7 +1,7 @@
 /* kernels/combine.c - element-wise accumulation by dtype.
  *
- * Integers wrap (computed unsigned); half and bfloat16 go through float and round after every step, as Eigen does.
- * MIN and MAX keep dst when either side is NaN. Bool ADD is "or", SUB "differs".
+ * Integers wrap (computed unsigned); half and bfloat16 go through float and round after every step, as
+ * Eigen does. MIN and MAX keep dst when either side is NaN. Bool ADD is "or", SUB "differs".
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/combine.h"
@@ -12,24 +12,24 @@
 #include "kernels/strided.h"
 
 /* One op of one dtype: T in memory, `expr` of x (dst) and y (src). */
-#define COMBINE(name, T, expr)                                                                                \
-    static void name(void *dst, const void *src, int64_t n, int step)                                         \
-    {                                                                                                         \
-        T *restrict d = dst;                                                                                  \
-        const T *restrict s = src;                                                                            \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            const T x = d[i], y = s[i * step];                                                                \
-            d[i] = (expr);                                                                                    \
-        }                                                                                                     \
+#define COMBINE(name, T, expr)                                                                               \
+    static void name(void *dst, const void *src, int64_t n, int step)                                        \
+    {                                                                                                        \
+        T *restrict d = dst;                                                                                 \
+        const T *restrict s = src;                                                                           \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            const T x = d[i], y = s[i * step];                                                               \
+            d[i] = (expr);                                                                                   \
+        }                                                                                                    \
     }
 
 /* Wrapping arithmetic: W is an unsigned type at least as wide as int. */
-#define INTEGER(dt, T, W, divide)                                                                             \
-    COMBINE(add_##dt, T, (T)((W)x + (W)y))                                                                    \
-    COMBINE(sub_##dt, T, (T)((W)x - (W)y))                                                                    \
-    COMBINE(mul_##dt, T, (T)((W)x * (W)y))                                                                    \
-    COMBINE(div_##dt, T, divide)                                                                              \
-    COMBINE(min_##dt, T, y < x ? y : x)                                                                       \
+#define INTEGER(dt, T, W, divide)                                                                            \
+    COMBINE(add_##dt, T, (T)((W)x + (W)y))                                                                   \
+    COMBINE(sub_##dt, T, (T)((W)x - (W)y))                                                                   \
+    COMBINE(mul_##dt, T, (T)((W)x * (W)y))                                                                   \
+    COMBINE(div_##dt, T, divide)                                                                             \
+    COMBINE(min_##dt, T, y < x ? y : x)                                                                      \
     COMBINE(max_##dt, T, x < y ? y : x)
 #define SIGNED(dt, T, W) INTEGER(dt, T, W, y == 0 ? x : y == -1 ? (T)((W)0 - (W)x) : (T)(x / y))
 #define UNSIGNED(dt, T, W) INTEGER(dt, T, W, y == 0 ? x : (T)(x / y))
@@ -42,38 +42,38 @@ UNSIGNED(uint16, uint16_t, uint32_t)
 UNSIGNED(uint32, uint32_t, uint32_t)
 UNSIGNED(uint64, uint64_t, uint64_t)
 
-#define FLOATING(dt, T)                                                                                       \
-    COMBINE(add_##dt, T, x + y)                                                                               \
-    COMBINE(sub_##dt, T, x - y)                                                                               \
-    COMBINE(mul_##dt, T, x *y)                                                                                \
-    COMBINE(div_##dt, T, x / y)                                                                               \
-    COMBINE(min_##dt, T, y < x ? y : x)                                                                       \
+#define FLOATING(dt, T)                                                                                      \
+    COMBINE(add_##dt, T, x + y)                                                                              \
+    COMBINE(sub_##dt, T, x - y)                                                                              \
+    COMBINE(mul_##dt, T, x *y)                                                                               \
+    COMBINE(div_##dt, T, x / y)                                                                              \
+    COMBINE(min_##dt, T, y < x ? y : x)                                                                      \
     COMBINE(max_##dt, T, x < y ? y : x)
 FLOATING(float, float)
 FLOATING(double, double)
 
-#define SMALL(dt, T, up, down)                                                                                \
-    COMBINE(add_##dt, T, down(up(x) + up(y)))                                                                 \
-    COMBINE(sub_##dt, T, down(up(x) - up(y)))                                                                 \
-    COMBINE(mul_##dt, T, down(up(x) * up(y)))                                                                 \
-    COMBINE(div_##dt, T, down(up(x) / up(y)))                                                                 \
-    COMBINE(min_##dt, T, up(y) < up(x) ? y : x)                                                               \
+#define SMALL(dt, T, up, down)                                                                               \
+    COMBINE(add_##dt, T, down(up(x) + up(y)))                                                                \
+    COMBINE(sub_##dt, T, down(up(x) - up(y)))                                                                \
+    COMBINE(mul_##dt, T, down(up(x) * up(y)))                                                                \
+    COMBINE(div_##dt, T, down(up(x) / up(y)))                                                                \
+    COMBINE(min_##dt, T, up(y) < up(x) ? y : x)                                                              \
     COMBINE(max_##dt, T, up(x) < up(y) ? y : x)
 SMALL(half, td_half, td_half_to_float, td_float_to_half)
 SMALL(bfloat16, td_bf16, td_bf16_to_float, td_float_to_bf16)
 
-#define COMPLEX(dt, T)                                                                                        \
-    static T divide_##dt(T x, T y)                                                                            \
-    {                                                                                                         \
-        const double d = (double)y.re * y.re + (double)y.im * y.im;                                           \
-        T q;                                                                                                  \
-        q.re = ((double)x.re * y.re + (double)x.im * y.im) / d;                                               \
-        q.im = ((double)x.im * y.re - (double)x.re * y.im) / d;                                               \
-        return q;                                                                                             \
-    }                                                                                                         \
-    COMBINE(add_##dt, T, ((T){x.re + y.re, x.im + y.im}))                                                     \
-    COMBINE(sub_##dt, T, ((T){x.re - y.re, x.im - y.im}))                                                     \
-    COMBINE(mul_##dt, T, ((T){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}))                         \
+#define COMPLEX(dt, T)                                                                                       \
+    static T divide_##dt(T x, T y)                                                                           \
+    {                                                                                                        \
+        const double d = (double)y.re * y.re + (double)y.im * y.im;                                          \
+        T q;                                                                                                 \
+        q.re = ((double)x.re * y.re + (double)x.im * y.im) / d;                                              \
+        q.im = ((double)x.im * y.re - (double)x.re * y.im) / d;                                              \
+        return q;                                                                                            \
+    }                                                                                                        \
+    COMBINE(add_##dt, T, ((T){x.re + y.re, x.im + y.im}))                                                    \
+    COMBINE(sub_##dt, T, ((T){x.re - y.re, x.im - y.im}))                                                    \
+    COMBINE(mul_##dt, T, ((T){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}))                        \
     COMBINE(div_##dt, T, divide_##dt(x, y))
 COMPLEX(complex64, td_c64)
 COMPLEX(complex128, td_c128)
@@ -81,16 +81,31 @@ COMPLEX(complex128, td_c128)
 COMBINE(add_bool, td_bool, x || y)
 COMBINE(sub_bool, td_bool, x != y)
 
-#define FOUR(dt) {NULL, add_##dt, sub_##dt, mul_##dt, div_##dt, NULL, NULL}
-#define SIX(dt) {NULL, add_##dt, sub_##dt, mul_##dt, div_##dt, min_##dt, max_##dt}
+#define FOUR(dt)                                                                                             \
+    {                                                                                                        \
+        NULL, add_##dt, sub_##dt, mul_##dt, div_##dt, NULL, NULL                                             \
+    }
+#define SIX(dt)                                                                                              \
+    {                                                                                                        \
+        NULL, add_##dt, sub_##dt, mul_##dt, div_##dt, min_##dt, max_##dt                                     \
+    }
 
 /* In the order of enum td_combine_op. */
 static td_combine_fn *const table[TD_DTYPE_END][TD_COMBINE_OPS] = {
-    [TD_INT8] = SIX(int8),           [TD_INT16] = SIX(int16),     [TD_INT32] = SIX(int32),
-    [TD_INT64] = SIX(int64),         [TD_UINT8] = SIX(uint8),     [TD_UINT16] = SIX(uint16),
-    [TD_UINT32] = SIX(uint32),       [TD_UINT64] = SIX(uint64),   [TD_FLOAT] = SIX(float),
-    [TD_DOUBLE] = SIX(double),       [TD_HALF] = SIX(half),       [TD_BFLOAT16] = SIX(bfloat16),
-    [TD_COMPLEX64] = FOUR(complex64), [TD_COMPLEX128] = FOUR(complex128),
+    [TD_INT8] = SIX(int8),
+    [TD_INT16] = SIX(int16),
+    [TD_INT32] = SIX(int32),
+    [TD_INT64] = SIX(int64),
+    [TD_UINT8] = SIX(uint8),
+    [TD_UINT16] = SIX(uint16),
+    [TD_UINT32] = SIX(uint32),
+    [TD_UINT64] = SIX(uint64),
+    [TD_FLOAT] = SIX(float),
+    [TD_DOUBLE] = SIX(double),
+    [TD_HALF] = SIX(half),
+    [TD_BFLOAT16] = SIX(bfloat16),
+    [TD_COMPLEX64] = FOUR(complex64),
+    [TD_COMPLEX128] = FOUR(complex128),
     [TD_BOOL] = {NULL, add_bool, sub_bool, NULL, NULL, NULL, NULL},
 };
 
@@ -104,7 +119,8 @@ bool td_combine_supports(enum td_combine_op op, enum td_dtype dtype)
     return op == TD_COMBINE_UPDATE || td_combine_find(op, dtype) != NULL;
 }
 
-void td_combine_run(enum td_combine_op op, enum td_dtype dtype, void *dst, const void *src, int64_t n, int step)
+void td_combine_run(enum td_combine_op op, enum td_dtype dtype, void *dst, const void *src, int64_t n,
+                    int step)
 {
     if (n <= 0) {
         return;
@@ -118,13 +134,13 @@ void td_combine_run(enum td_combine_op op, enum td_dtype dtype, void *dst, const
     }
 }
 
-#define ANY_ZERO(T, expr)                                                                                     \
-    for (int64_t i = 0; i < n; i++) {                                                                         \
-        const T x = ((const T *)src)[i];                                                                      \
-        if (expr) {                                                                                           \
-            return true;                                                                                      \
-        }                                                                                                     \
-    }                                                                                                         \
+#define ANY_ZERO(T, expr)                                                                                    \
+    for (int64_t i = 0; i < n; i++) {                                                                        \
+        const T x = ((const T *)src)[i];                                                                     \
+        if (expr) {                                                                                          \
+            return true;                                                                                     \
+        }                                                                                                    \
+    }                                                                                                        \
     return false
 
 bool td_combine_has_zero(enum td_dtype dtype, const void *src, int64_t n)

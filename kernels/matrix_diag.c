@@ -5,10 +5,10 @@
  *   MatrixDiag       the other way round, the rest padded;  MatrixSetDiag: into an existing matrix
  *   Diag, DiagPart   the same idea for the main "diagonal" of a tensor of shape [s, s]
  *
- * Rows are packed from the highest diagonal to the lowest, L is the longest's length; a shorter one stands at the left
- * or right end of its row as `align` says, separately for diagonals above and below the main one (the main diagonal is
- * always the longest or follows either). In a matrix of N columns a diagonal is a walk of stride N + 1, so that each one
- * is a strided copy over all matrices of the batch.
+ * Rows are packed from the highest diagonal to the lowest, L is the longest's length; a shorter one stands
+ * at the left or right end of its row as `align` says, separately for diagonals above and below the main
+ * one (the main diagonal is always the longest or follows either). In a matrix of N columns a diagonal is
+ * a walk of stride N + 1, so that each one is a strided copy over all matrices of the batch.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/mem.h"
@@ -21,15 +21,22 @@ static void *element(const struct td_tensor *t, int64_t i)
     return t->data == NULL ? NULL : (char *)t->data + i * (int64_t)td_dtype_size(t->dtype);
 }
 
-static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static int64_t max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 /* ------------------------------------------------------------------ MatrixBandPart */
 
 static enum td_code band_part_infer(struct td_infer *c, struct td_err *err)
 {
     TD_FAIL_IF(c->in[0].rank == 0 || c->in[0].rank == 1, err, INVALID_ARGUMENT,
-               "%s: input must be at least 2-dim, received shape: %s", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
+               "%s: input must be at least 2-dim, received shape: %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&c->in[0]));
     for (int i = 1; i <= 2; i++) {
         TD_FAIL_IF(c->in[i].rank > 0, err, INVALID_ARGUMENT, "%s: %s must be scalar, got shape %s",
                    TD_NODE_STR(c->node), i == 1 ? "num_lower" : "num_upper", TD_SHAPE_STR(&c->in[i]));
@@ -69,7 +76,10 @@ static enum td_code band_part_run(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ ranges of diagonals */
 
 /* Diagonals lo..hi of rows x cols matrices, packed in rows of `longest`. */
-struct range { int64_t lo, hi, rows, cols, longest; bool left_super, left_sub; };
+struct range {
+    int64_t lo, hi, rows, cols, longest;
+    bool left_super, left_sub;
+};
 
 static int64_t diagonal_length(const struct range *r, int64_t d)
 {
@@ -89,16 +99,17 @@ static enum td_code read_range(const struct td_node *node, const struct td_tenso
         return TD_OK;
     }
     const int64_t n = td_tensor_count(k);
-    TD_FAIL_IF(k->shape.rank > 1, err, INVALID_ARGUMENT, "%s: diag_index must be a scalar or vector, received shape: %s",
-               TD_NODE_STR(node), TD_SHAPE_STR(&k->shape));
+    TD_FAIL_IF(k->shape.rank > 1, err, INVALID_ARGUMENT,
+               "%s: diag_index must be a scalar or vector, received shape: %s", TD_NODE_STR(node),
+               TD_SHAPE_STR(&k->shape));
     TD_FAIL_IF(n < 1 || n > 2, err, INVALID_ARGUMENT,
-               "%s: diag_index must have only one or two elements, received %lld elements.", TD_NODE_STR(node),
-               (long long)n);
+               "%s: diag_index must have only one or two elements, received %lld elements.",
+               TD_NODE_STR(node), (long long)n);
     r->lo = td_tensor_int(k, 0);
     r->hi = td_tensor_int(k, n - 1);
     TD_FAIL_IF(r->lo > r->hi, err, INVALID_ARGUMENT,
-               "%s: lower_diag_index must not be larger than upper_diag_index: %lld > %lld", TD_NODE_STR(node),
-               (long long)r->lo, (long long)r->hi);
+               "%s: lower_diag_index must not be larger than upper_diag_index: %lld > %lld",
+               TD_NODE_STR(node), (long long)r->lo, (long long)r->hi);
     return TD_OK;
 }
 
@@ -109,15 +120,15 @@ static enum td_code check_range(const struct td_node *node, const struct range *
     static const char *const names[] = {"lower_diag_index", "upper_diag_index"};
     for (int i = 0; i < 2; i++) {
         TD_FAIL_IF(ends[i] != 0 && (ends[i] <= -r->rows || ends[i] >= r->cols), err, INVALID_ARGUMENT,
-                   "%s: %s is out of bound: %lld. It must be between %lld and %lld", TD_NODE_STR(node), names[i],
-                   (long long)ends[i], (long long)-r->rows, (long long)r->cols);
+                   "%s: %s is out of bound: %lld. It must be between %lld and %lld", TD_NODE_STR(node),
+                   names[i], (long long)ends[i], (long long)-r->rows, (long long)r->cols);
     }
     return TD_OK;
 }
 
 /* Copies every diagonal between matrices and their packed form. */
-static void copy_diagonals(const struct range *r, const struct td_tensor *matrix, const struct td_tensor *packed,
-                           bool to_packed)
+static void copy_diagonals(const struct range *r, const struct td_tensor *matrix,
+                           const struct td_tensor *packed, bool to_packed)
 {
     const int64_t area = r->rows * r->cols, width = (r->hi - r->lo + 1) * r->longest;
     const int64_t batch = area == 0 ? 0 : td_tensor_count(matrix) / area;
@@ -140,8 +151,8 @@ static void copy_diagonals(const struct range *r, const struct td_tensor *matrix
 /* ------------------------------------------------------------------ MatrixDiagPart, MatrixSetDiag */
 
 /* The range of a matrix of known shape. */
-static enum td_code range_of_matrix(const struct td_node *node, const struct td_shape *s, const struct td_tensor *k,
-                                    struct range *r, struct td_err *err)
+static enum td_code range_of_matrix(const struct td_node *node, const struct td_shape *s,
+                                    const struct td_tensor *k, struct range *r, struct td_err *err)
 {
     TD_TRY(read_range(node, k, r, err));
     r->rows = s->dim[s->rank - 2];
@@ -172,7 +183,8 @@ static const struct td_tensor *known_k(const struct td_infer *c, int k, bool *kn
 static enum td_code check_matrix(const struct td_infer *c, struct td_err *err)
 {
     TD_FAIL_IF(c->in[0].rank == 0 || c->in[0].rank == 1, err, INVALID_ARGUMENT,
-               "%s: input must be at least 2-dim, received shape: %s", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
+               "%s: input must be at least 2-dim, received shape: %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&c->in[0]));
     return TD_OK;
 }
 
@@ -218,15 +230,16 @@ static enum td_code diag_part_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code check_diagonal(const struct td_node *node, const struct td_shape *matrix, const struct range *r,
-                                   const struct td_shape *diagonal, struct td_err *err)
+static enum td_code check_diagonal(const struct td_node *node, const struct td_shape *matrix,
+                                   const struct range *r, const struct td_shape *diagonal, struct td_err *err)
 {
     const struct td_shape want = packed_shape(matrix, r);
-    TD_FAIL_IF(!td_shape_compatible(&want, diagonal), err, INVALID_ARGUMENT,
-               "%s: Either first dimensions of diagonal don't match input.shape[:-2], or diagonal.shape[:-1] is not "
-               "equal to the longests diagonal in range [lower_diag_index:upper_diag_index].\nInput shape: %s\n"
-               "Diagonal shape: %s\nExpected diagonal shape: %s",
-               TD_NODE_STR(node), TD_SHAPE_STR(matrix), TD_SHAPE_STR(diagonal), TD_SHAPE_STR(&want));
+    TD_FAIL_IF(
+        !td_shape_compatible(&want, diagonal), err, INVALID_ARGUMENT,
+        "%s: Either first dimensions of diagonal don't match input.shape[:-2], or diagonal.shape[:-1] is not "
+        "equal to the longests diagonal in range [lower_diag_index:upper_diag_index].\nInput shape: %s\n"
+        "Diagonal shape: %s\nExpected diagonal shape: %s",
+        TD_NODE_STR(node), TD_SHAPE_STR(matrix), TD_SHAPE_STR(diagonal), TD_SHAPE_STR(&want));
     return TD_OK;
 }
 
@@ -235,8 +248,8 @@ static enum td_code set_diag_infer(struct td_infer *c, struct td_err *err)
     bool known;
     const struct td_tensor *k = known_k(c, 2, &known);
     TD_TRY(check_matrix(c, err));
-    TD_FAIL_IF(c->in[1].rank == 0, err, INVALID_ARGUMENT, "%s: diagonal must be at least 1-dim, received shape: []",
-               TD_NODE_STR(c->node));
+    TD_FAIL_IF(c->in[1].rank == 0, err, INVALID_ARGUMENT,
+               "%s: diagonal must be at least 1-dim, received shape: []", TD_NODE_STR(c->node));
     if (known && matrix_known(&c->in[0])) {
         struct range r;
         TD_TRY(range_of_matrix(c->node, &c->in[0], k, &r, err));
@@ -269,17 +282,18 @@ static enum td_code fit_matrix(const struct td_node *node, struct range *r, stru
     TD_FAIL_IF(!td_i64_add(r->longest, -min(r->hi, 0), &least_rows) ||
                    !td_i64_add(r->longest, max(r->lo, 0), &least_cols),
                err, INVALID_ARGUMENT, "%s: the matrix does not fit int64", TD_NODE_STR(node));
-    TD_FAIL_IF(r->rows != -1 && r->rows < least_rows, err, INVALID_ARGUMENT, "%s: The number of rows is too small.",
-               TD_NODE_STR(node));
-    TD_FAIL_IF(r->cols != -1 && r->cols < least_cols, err, INVALID_ARGUMENT, "%s: The number of columns is too small.",
-               TD_NODE_STR(node));
+    TD_FAIL_IF(r->rows != -1 && r->rows < least_rows, err, INVALID_ARGUMENT,
+               "%s: The number of rows is too small.", TD_NODE_STR(node));
+    TD_FAIL_IF(r->cols != -1 && r->cols < least_cols, err, INVALID_ARGUMENT,
+               "%s: The number of columns is too small.", TD_NODE_STR(node));
     if (r->rows == -1 && r->cols == -1) {
         r->rows = r->cols = max(least_rows, least_cols);
     }
     r->rows = r->rows == -1 ? least_rows : r->rows;
     r->cols = r->cols == -1 ? least_cols : r->cols;
     TD_FAIL_IF(r->rows != least_rows && r->cols != least_cols, err, INVALID_ARGUMENT,
-               "%s: The number of rows or columns is not consistent with the specified d_lower, d_upper, and diagonal.",
+               "%s: The number of rows or columns is not consistent with the specified d_lower, d_upper, and "
+               "diagonal.",
                TD_NODE_STR(node));
     return TD_OK;
 }
@@ -292,7 +306,8 @@ static enum td_code range_of_diagonal(const struct td_node *node, const struct t
     TD_TRY(read_range(node, k, r, err));
     TD_FAIL_IF(s->rank == 0, err, INVALID_ARGUMENT, "%s: diagonal must be at least 1-dim, received shape: []",
                TD_NODE_STR(node));
-    TD_FAIL_IF(r->hi > r->lo && (s->rank < 2 || s->dim[s->rank - 2] != r->hi - r->lo + 1), err, INVALID_ARGUMENT,
+    TD_FAIL_IF(r->hi > r->lo && (s->rank < 2 || s->dim[s->rank - 2] != r->hi - r->lo + 1), err,
+               INVALID_ARGUMENT,
                "%s: The number of diagonals provided in the input does not match the lower_diag_index and "
                "upper_diag_index range.",
                TD_NODE_STR(node));
@@ -307,8 +322,8 @@ static enum td_code matrix_diag_shape(const struct td_node *node, const struct t
 {
     *out = *diagonal;
     out->rank -= r->hi > r->lo ? 2 : 1;
-    TD_FAIL_IF(out->rank + 2 > TD_MAX_RANK, err, INVALID_ARGUMENT, "%s: result rank %d, the largest rank is %d",
-               TD_NODE_STR(node), out->rank + 2, TD_MAX_RANK);
+    TD_FAIL_IF(out->rank + 2 > TD_MAX_RANK, err, INVALID_ARGUMENT,
+               "%s: result rank %d, the largest rank is %d", TD_NODE_STR(node), out->rank + 2, TD_MAX_RANK);
     out->dim[out->rank++] = r->rows;
     out->dim[out->rank++] = r->cols;
     return TD_OK;
@@ -316,13 +331,13 @@ static enum td_code matrix_diag_shape(const struct td_node *node, const struct t
 
 static enum td_code matrix_diag_infer(struct td_infer *c, struct td_err *err)
 {
-    TD_FAIL_IF(c->in[0].rank == 0, err, INVALID_ARGUMENT, "%s: diagonal must be at least 1-dim, received shape: []",
-               TD_NODE_STR(c->node));
+    TD_FAIL_IF(c->in[0].rank == 0, err, INVALID_ARGUMENT,
+               "%s: diagonal must be at least 1-dim, received shape: []", TD_NODE_STR(c->node));
     bool known = td_shape_known(&c->in[0]);
     static const char *const names[] = {"num_rows", "num_cols"};
     for (int i = 1; i < c->n_in && i < 4; i++) {
-        TD_FAIL_IF(i > 1 && c->in[i].rank > 0, err, INVALID_ARGUMENT, "%s: %s must be a scalar", TD_NODE_STR(c->node),
-                   names[i - 2]);
+        TD_FAIL_IF(i > 1 && c->in[i].rank > 0, err, INVALID_ARGUMENT, "%s: %s must be a scalar",
+                   TD_NODE_STR(c->node), names[i - 2]);
         known = known && c->value[i] != NULL;
     }
     TD_TRY(check_padding(c, 4, err));
@@ -392,8 +407,8 @@ static enum td_code tensor_diag_part_infer(struct td_infer *c, struct td_err *er
     for (int i = 0; i < s->rank / 2; i++) {
         const int64_t a = s->dim[i], b = s->dim[i + s->rank / 2];
         TD_FAIL_IF(a >= 0 && b >= 0 && a != b, err, INVALID_ARGUMENT,
-                   "%s: Invalid shape %s: dimensions %d and %d do not match.", TD_NODE_STR(c->node), TD_SHAPE_STR(s), i,
-                   i + s->rank / 2);
+                   "%s: Invalid shape %s: dimensions %d and %d do not match.", TD_NODE_STR(c->node),
+                   TD_SHAPE_STR(s), i, i + s->rank / 2);
         c->out[0].dim[i] = a >= 0 ? a : b;
     }
     return TD_OK;
@@ -411,18 +426,20 @@ static enum td_code tensor_diag_part_run(struct td_call *c, struct td_err *err)
 }
 
 #define ALIGN "align:string='RIGHT_LEFT' in ['LEFT_RIGHT','RIGHT_LEFT','LEFT_LEFT','RIGHT_RIGHT']"
-#define DIAG_ROW(op, signature, host, shape_fn, kernel, fn)                                                   \
-    {.name = op,                                                                                              \
-     .sig = signature,                                                                                        \
-     .host_in = host,                                                                                         \
-     .infer = shape_fn,                                                                                       \
-     .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_NUM_BOOL})}
-#define PART_ROW(op, sig, host) DIAG_ROW(op, sig, host, diag_part_infer, "matrix_diag_part.cpu", diag_part_run)
+#define DIAG_ROW(op, signature, host, shape_fn, kernel, fn)                                                  \
+    {                                                                                                        \
+        .name = op, .sig = signature, .host_in = host, .infer = shape_fn,                                    \
+        .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_NUM_BOOL})                                             \
+    }
+#define PART_ROW(op, sig, host)                                                                              \
+    DIAG_ROW(op, sig, host, diag_part_infer, "matrix_diag_part.cpu", diag_part_run)
 #define MAKE_ROW(op, sig, host) DIAG_ROW(op, sig, host, matrix_diag_infer, "matrix_diag.cpu", matrix_diag_run)
 #define SET_ROW(op, sig, host) DIAG_ROW(op, sig, host, set_diag_infer, "matrix_set_diag.cpu", set_diag_run)
 #define BAND_ROW(op, sig) DIAG_ROW(op, sig, 6, band_part_infer, "matrix_band_part.cpu", band_part_run)
-#define DIAG_TYPES                                                                                            \
-    {"T", TD_BIT(TD_HALF) | TD_SET_COMPLEX | TD_SET_INDEX | TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)}
+#define DIAG_TYPES                                                                                           \
+    {                                                                                                        \
+        "T", TD_BIT(TD_HALF) | TD_SET_COMPLEX | TD_SET_INDEX | TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)          \
+    }
 
 const struct td_op td_ops_matrix_diag[] = {
     BAND_ROW("MatrixBandPart",
@@ -431,14 +448,18 @@ const struct td_op td_ops_matrix_diag[] = {
     MAKE_ROW("MatrixDiag", "(diagonal:T) -> (output:T) {T:type}", 0),
     MAKE_ROW("BatchMatrixDiag", "(diagonal:T) -> (output:T) {T:type}", 0),
     MAKE_ROW("MatrixDiagV2",
-             "(diagonal:T, k:int32, num_rows:int32, num_cols:int32, padding_value:T) -> (output:T) {T:type}", 14),
-    MAKE_ROW("MatrixDiagV3",
-             "(diagonal:T, k:int32, num_rows:int32, num_cols:int32, padding_value:T) -> (output:T) {T:type; " ALIGN "}",
+             "(diagonal:T, k:int32, num_rows:int32, num_cols:int32, padding_value:T) -> (output:T) {T:type}",
              14),
+    MAKE_ROW(
+        "MatrixDiagV3",
+        "(diagonal:T, k:int32, num_rows:int32, num_cols:int32, padding_value:T) -> (output:T) {T:type; " ALIGN
+        "}",
+        14),
     PART_ROW("MatrixDiagPart", "(input:T) -> (diagonal:T) {T:type}", 0),
     PART_ROW("BatchMatrixDiagPart", "(input:T) -> (diagonal:T) {T:type}", 0),
     PART_ROW("MatrixDiagPartV2", "(input:T, k:int32, padding_value:T) -> (diagonal:T) {T:type}", 2),
-    PART_ROW("MatrixDiagPartV3", "(input:T, k:int32, padding_value:T) -> (diagonal:T) {T:type; " ALIGN "}", 2),
+    PART_ROW("MatrixDiagPartV3", "(input:T, k:int32, padding_value:T) -> (diagonal:T) {T:type; " ALIGN "}",
+             2),
     SET_ROW("MatrixSetDiag", "(input:T, diagonal:T) -> (output:T) {T:type}", 0),
     SET_ROW("BatchMatrixSetDiag", "(input:T, diagonal:T) -> (output:T) {T:type}", 0),
     SET_ROW("MatrixSetDiagV2", "(input:T, diagonal:T, k:int32) -> (output:T) {T:type}", 4),

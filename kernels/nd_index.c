@@ -23,8 +23,9 @@ enum td_code td_nd_index_policy(const struct td_node *node, bool *ignore, struct
 {
     const char *policy = td_attr_str(node, "bad_indices_policy");
     *ignore = strcmp(policy, "IGNORE") == 0;
-    TD_FAIL_IF(!*ignore && policy[0] != '\0' && strcmp(policy, "DEFAULT") != 0 && strcmp(policy, "ERROR") != 0, err,
-               INVALID_ARGUMENT, "%s: bad_indices_policy '%.40s' is none of '', DEFAULT, ERROR, IGNORE",
+    TD_FAIL_IF(!*ignore && policy[0] != '\0' && strcmp(policy, "DEFAULT") != 0 &&
+                   strcmp(policy, "ERROR") != 0,
+               err, INVALID_ARGUMENT, "%s: bad_indices_policy '%.40s' is none of '', DEFAULT, ERROR, IGNORE",
                TD_NODE_STR(node), policy);
     return TD_OK;
 }
@@ -63,10 +64,10 @@ enum td_code td_nd_scatter_check(const struct td_node *node, const struct td_sha
 {
     TD_FAIL_IF(into->rank == 0, err, INVALID_ARGUMENT, "%s: Output must be at least 1-D, got shape: []",
                TD_NODE_STR(node));
-    TD_FAIL_IF(indices->rank == 0, err, INVALID_ARGUMENT, "%s: Indices shape must have rank at least one. Found:[]",
-               TD_NODE_STR(node));
-    TD_FAIL_IF(updates->rank == 0, err, INVALID_ARGUMENT, "%s: Updates shape must have rank at least one. Found:[]",
-               TD_NODE_STR(node));
+    TD_FAIL_IF(indices->rank == 0, err, INVALID_ARGUMENT,
+               "%s: Indices shape must have rank at least one. Found:[]", TD_NODE_STR(node));
+    TD_FAIL_IF(updates->rank == 0, err, INVALID_ARGUMENT,
+               "%s: Updates shape must have rank at least one. Found:[]", TD_NODE_STR(node));
     if (into->rank < 0 || indices->rank < 0 || updates->rank < 0 || indices->dim[indices->rank - 1] < 0) {
         return TD_OK;
     }
@@ -79,13 +80,14 @@ enum td_code td_nd_scatter_check(const struct td_node *node, const struct td_sha
     for (int64_t i = depth; i < into->rank && want.rank < TD_MAX_RANK; i++) {
         want.dim[want.rank++] = into->dim[i];
     }
-    TD_FAIL_IF(depth > into->rank || !td_shape_compatible(&want, updates), err, INVALID_ARGUMENT,
-               "%s: Dimensions [0,%d) of indices[shape=%s] must match dimensions [0,%d) of updates[shape=%s], and "
-               "the inner dimensions of output.shape=%s must match those of updates",
-               TD_NODE_STR(node), outer, TD_SHAPE_STR(indices), outer, TD_SHAPE_STR(updates), TD_SHAPE_STR(into));
+    TD_FAIL_IF(
+        depth > into->rank || !td_shape_compatible(&want, updates), err, INVALID_ARGUMENT,
+        "%s: Dimensions [0,%d) of indices[shape=%s] must match dimensions [0,%d) of updates[shape=%s], and "
+        "the inner dimensions of output.shape=%s must match those of updates",
+        TD_NODE_STR(node), outer, TD_SHAPE_STR(indices), outer, TD_SHAPE_STR(updates), TD_SHAPE_STR(into));
     const int64_t n = td_shape_count(into), n_updates = td_shape_count(updates);
-    TD_FAIL_IF(td_shape_known(into) && td_shape_known(updates) && n_updates > 0 && (n == 0 || depth == 0), err,
-               INVALID_ARGUMENT,
+    TD_FAIL_IF(td_shape_known(into) && td_shape_known(updates) && n_updates > 0 && (n == 0 || depth == 0),
+               err, INVALID_ARGUMENT,
                "%s: Indices and updates specified for empty output. indices shape: %s, output shape: %s",
                TD_NODE_STR(node), TD_SHAPE_STR(indices), TD_SHAPE_STR(into));
     return TD_OK;
@@ -111,7 +113,8 @@ static enum td_code join_strings(struct td_tensor *dst, int64_t to, const struct
 }
 
 enum td_code td_nd_scatter(const struct td_node *node, enum td_combine_op op, struct td_tensor *dst,
-                           const struct td_tensor *indices, const struct td_tensor *updates, struct td_err *err)
+                           const struct td_tensor *indices, const struct td_tensor *updates,
+                           struct td_err *err)
 {
     bool ignore;
     TD_TRY(td_nd_index_policy(node, &ignore, err));
@@ -137,8 +140,8 @@ enum td_code td_nd_scatter(const struct td_node *node, enum td_combine_op op, st
         if (dst->dtype == TD_STRING && op == TD_COMBINE_ADD) {
             TD_TRY(join_strings(dst, flat * inner, updates, r * inner, inner, err));
         } else {
-            td_combine_run(op, dst->dtype, (char *)dst->data + flat * size, (const char *)updates->data + r * size,
-                           inner, 1);
+            td_combine_run(op, dst->dtype, (char *)dst->data + flat * size,
+                           (const char *)updates->data + r * size, inner, 1);
         }
     }
     return TD_OK;

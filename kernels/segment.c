@@ -1,8 +1,8 @@
 /* kernels/segment.c - reductions over rows that share a segment number.
  *
- *   SegmentX           data [n, I..]  ids [n] sorted         ->  [last id + 1, I..]; an empty segment: 0 (Prod 1)
- *   UnsortedSegmentX   data [J.., I..]  ids [J..] any order  ->  [num_segments, I..]; negative ids are dropped; an
- *                      empty segment: 0, 1, the lowest (Max) or the highest (Min) value
+ *   SegmentX           data [n, I..]  ids [n] sorted         ->  [last id + 1, I..]; empty ones: 0 (Prod 1)
+ *   UnsortedSegmentX   data [J.., I..]  ids [J..] any order  ->  [num_segments, I..]; negative ids go;
+ *                      empty segments: 0, 1, the lowest (Max) or the highest (Min) value
  *
  * Rows are combined in order. Segments picked by index are segment_sparse.c's.
  *
@@ -14,11 +14,12 @@
 #include "kernels/strided.h"
 
 /* [rows] and the axes of data from `used` on. */
-static enum td_code segment_shape(const struct td_node *node, const struct td_shape *data, int used, int64_t rows,
-                                  struct td_shape *out, struct td_err *err)
+static enum td_code segment_shape(const struct td_node *node, const struct td_shape *data, int used,
+                                  int64_t rows, struct td_shape *out, struct td_err *err)
 {
-    TD_FAIL_IF(data->rank - used + 1 > TD_MAX_RANK, err, INVALID_ARGUMENT, "%s: result rank %d, the largest rank is %d",
-               TD_NODE_STR(node), data->rank - used + 1, TD_MAX_RANK);
+    TD_FAIL_IF(data->rank - used + 1 > TD_MAX_RANK, err, INVALID_ARGUMENT,
+               "%s: result rank %d, the largest rank is %d", TD_NODE_STR(node), data->rank - used + 1,
+               TD_MAX_RANK);
     *out = td_shape_vector(rows);
     for (int i = used; i < data->rank; i++) {
         out->dim[out->rank++] = data->dim[i];
@@ -31,9 +32,10 @@ static enum td_code segment_shape(const struct td_node *node, const struct td_sh
 static enum td_code segment_infer(struct td_infer *c, struct td_err *err)
 {
     const struct td_shape *data = &c->in[0], *ids = &c->in[1];
-    TD_FAIL_IF(data->rank == 0, err, INVALID_ARGUMENT, "%s: input must be at least rank 1", TD_NODE_STR(c->node));
-    TD_FAIL_IF(ids->rank >= 0 && ids->rank != 1, err, INVALID_ARGUMENT, "%s: segment_ids should be a vector, not %s.",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(ids));
+    TD_FAIL_IF(data->rank == 0, err, INVALID_ARGUMENT, "%s: input must be at least rank 1",
+               TD_NODE_STR(c->node));
+    TD_FAIL_IF(ids->rank >= 0 && ids->rank != 1, err, INVALID_ARGUMENT,
+               "%s: segment_ids should be a vector, not %s.", TD_NODE_STR(c->node), TD_SHAPE_STR(ids));
     TD_FAIL_IF(data->rank > 0 && ids->rank == 1 && data->dim[0] >= 0 && ids->dim[0] >= 0 &&
                    data->dim[0] != ids->dim[0],
                err, INVALID_ARGUMENT, "%s: segment_ids should be the same size as dimension 0 of input.",
@@ -47,24 +49,25 @@ static enum td_code check_sorted(const struct td_call *c, const struct td_tensor
     int64_t last = 0;
     for (int64_t i = 0; i < n; i++) {
         const int64_t id = td_tensor_int(ids, i);
-        TD_FAIL_IF(id < 0, err, INVALID_ARGUMENT,
-                   "%s: Segment id %lld out of range [0, %lld), possibly because 'segment_ids' input is not sorted.",
-                   TD_NODE_STR(c->node), (long long)id, (long long)rows);
+        TD_FAIL_IF(
+            id < 0, err, INVALID_ARGUMENT,
+            "%s: Segment id %lld out of range [0, %lld), possibly because 'segment_ids' input is not sorted.",
+            TD_NODE_STR(c->node), (long long)id, (long long)rows);
         TD_FAIL_IF(id < last, err, INVALID_ARGUMENT, "%s: segment ids are not increasing: %lld after %lld",
                    TD_NODE_STR(c->node), (long long)id, (long long)last);
         last = id;
     }
-    TD_FAIL_IF(last == INT64_MAX, err, INVALID_ARGUMENT, "%s: segment id %lld is too large", TD_NODE_STR(c->node),
-               (long long)last);
+    TD_FAIL_IF(last == INT64_MAX, err, INVALID_ARGUMENT, "%s: segment id %lld is too large",
+               TD_NODE_STR(c->node), (long long)last);
     return TD_OK;
 }
 
-#define DIVIDE(dt, T, expr)                                                                                   \
-    case dt:                                                                                                  \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            const T x = ((const T *)row)[i];                                                                  \
-            ((T *)row)[i] = (expr);                                                                           \
-        }                                                                                                     \
+#define DIVIDE(dt, T, expr)                                                                                  \
+    case dt:                                                                                                 \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            const T x = ((const T *)row)[i];                                                                 \
+            ((T *)row)[i] = (expr);                                                                          \
+        }                                                                                                    \
         break;
 
 /* Integers truncate. */
@@ -140,8 +143,8 @@ static enum td_code unsorted_infer(struct td_infer *c, struct td_err *err)
     TD_FAIL_IF(c->in[2].rank > 0, err, INVALID_ARGUMENT, "%s: num_segments should be a scalar, not shape %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[2]));
     TD_TRY(td_infer_int_value(c, 2, &known, &rows, err));
-    TD_FAIL_IF(known && rows < 0, err, INVALID_ARGUMENT, "%s: Input num_segments == %lld must not be negative.",
-               TD_NODE_STR(c->node), (long long)rows);
+    TD_FAIL_IF(known && rows < 0, err, INVALID_ARGUMENT,
+               "%s: Input num_segments == %lld must not be negative.", TD_NODE_STR(c->node), (long long)rows);
     if (data->rank < 0 || ids->rank < 0) {
         return TD_OK;
     }
@@ -149,8 +152,9 @@ static enum td_code unsorted_infer(struct td_infer *c, struct td_err *err)
     for (int i = 0; starts && i < ids->rank; i++) {
         starts = data->dim[i] < 0 || ids->dim[i] < 0 || data->dim[i] == ids->dim[i];
     }
-    TD_FAIL_IF(!starts, err, INVALID_ARGUMENT, "%s: data.shape = %s does not start with segment_ids.shape = %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(data), TD_SHAPE_STR(ids));
+    TD_FAIL_IF(!starts, err, INVALID_ARGUMENT,
+               "%s: data.shape = %s does not start with segment_ids.shape = %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(data), TD_SHAPE_STR(ids));
     return segment_shape(c->node, data, ids->rank, known ? rows : -1, &c->out[0], err);
 }
 
@@ -165,7 +169,8 @@ static enum td_code bad_id(const struct td_call *c, int64_t i, int64_t rows, str
 static enum td_code unsorted_reduce(struct td_call *c, enum td_combine_op op, struct td_err *err)
 {
     const struct td_tensor *data = c->in[0], *ids = c->in[1];
-    const int64_t n = td_tensor_count(ids), inner = td_shape_range(&data->shape, ids->shape.rank, data->shape.rank);
+    const int64_t n = td_tensor_count(ids),
+                  inner = td_shape_range(&data->shape, ids->shape.rank, data->shape.rank);
     const int64_t size = inner * (int64_t)td_dtype_size(data->dtype);
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
@@ -177,21 +182,22 @@ static enum td_code unsorted_reduce(struct td_call *c, enum td_combine_op op, st
             return bad_id(c, i, rows, err);
         }
         if (id >= 0 && inner > 0) {
-            td_combine_run(op, y->dtype, (char *)y->data + id * size, (const char *)data->data + i * size, inner, 1);
+            td_combine_run(op, y->dtype, (char *)y->data + id * size, (const char *)data->data + i * size,
+                           inner, 1);
         }
     }
     return TD_OK;
 }
 
-#define SORTED(name, op, mean)                                                                                \
-    static enum td_code segment_##name(struct td_call *c, struct td_err *err)                                 \
-    {                                                                                                         \
-        return segment_reduce(c, op, mean, err);                                                              \
+#define SORTED(name, op, mean)                                                                               \
+    static enum td_code segment_##name(struct td_call *c, struct td_err *err)                                \
+    {                                                                                                        \
+        return segment_reduce(c, op, mean, err);                                                             \
     }
-#define UNSORTED(name, op)                                                                                    \
-    static enum td_code unsorted_##name(struct td_call *c, struct td_err *err)                                \
-    {                                                                                                         \
-        return unsorted_reduce(c, op, err);                                                                   \
+#define UNSORTED(name, op)                                                                                   \
+    static enum td_code unsorted_##name(struct td_call *c, struct td_err *err)                               \
+    {                                                                                                        \
+        return unsorted_reduce(c, op, err);                                                                  \
     }
 SORTED(sum, TD_COMBINE_ADD, false)
 SORTED(mean, TD_COMBINE_ADD, true)
@@ -203,19 +209,22 @@ UNSORTED(prod, TD_COMBINE_MUL)
 UNSORTED(max, TD_COMBINE_MAX)
 UNSORTED(min, TD_COMBINE_MIN)
 
-#define SORTED_ROW(op, fn, set)                                                                               \
-    {.name = op,                                                                                              \
-     .sig = "(data:T, segment_ids:Tindices) -> (output:T) {T:type; Tindices:type}",                           \
-     .infer = segment_infer,                                                                                  \
-     .kernels = TD_KERNEL("segment.cpu", fn, {"T", set}, {"Tindices", TD_SET_INDEX})}
-#define UNSORTED_ROW(op, fn, set)                                                                             \
-    {.name = op,                                                                                              \
-     .sig = "(data:T, segment_ids:Tindices, num_segments:Tnumsegments) -> (output:T) {T:type; Tindices:type; "  \
-            "Tnumsegments:type=int32}",                                                                       \
-     .host_in = 4,                                                                                            \
-     .infer = unsorted_infer,                                                                                 \
-     .kernels = TD_KERNEL("unsorted_segment.cpu", fn, {"T", set}, {"Tindices", TD_SET_INDEX | TD_BIT(TD_INT16)}, \
-                          {"Tnumsegments", TD_SET_INDEX})}
+#define SORTED_ROW(op, fn, set)                                                                              \
+    {                                                                                                        \
+        .name = op, .sig = "(data:T, segment_ids:Tindices) -> (output:T) {T:type; Tindices:type}",           \
+        .infer = segment_infer,                                                                              \
+        .kernels = TD_KERNEL("segment.cpu", fn, {"T", set}, {"Tindices", TD_SET_INDEX})                      \
+    }
+#define UNSORTED_ROW(op, fn, set)                                                                            \
+    {                                                                                                        \
+        .name = op,                                                                                          \
+        .sig = "(data:T, segment_ids:Tindices, num_segments:Tnumsegments) -> (output:T) {T:type; "           \
+               "Tindices:type; "                                                                             \
+               "Tnumsegments:type=int32}",                                                                   \
+        .host_in = 4, .infer = unsorted_infer,                                                               \
+        .kernels = TD_KERNEL("unsorted_segment.cpu", fn, {"T", set},                                         \
+                             {"Tindices", TD_SET_INDEX | TD_BIT(TD_INT16)}, {"Tnumsegments", TD_SET_INDEX})  \
+    }
 
 const struct td_op td_ops_segment[] = {
     SORTED_ROW("SegmentSum", segment_sum, TD_SET_NUMBERS),

@@ -2,7 +2,7 @@
  *
  *   SparseSegment{Sum,Mean,SqrtN}   data [n, I..]  indices [m]  ids [m] sorted  ->  [last id + 1, I..]
  *   ...WithNumSegments              -> [num_segments, I..];  rows without ids are 0
- *   ...Grad                         grad [s, I..]  ->  [output_dim0, I..]: row indices[i] += grad[ids[i]] * scale
+ *   ...Grad                     grad [s, I..]  ->  [output_dim0, I..]: y[indices[i]] += grad[ids[i]] * scale
  *   ...GradV2                       only the rows that indices name, in order of index, and those indices
  *
  * scale is 1, 1 / count or 1 / sqrt(count) of the segment. half and bfloat16 accumulate in float.
@@ -30,19 +30,20 @@ static struct td_shape with_rows(const struct td_shape *s, int64_t rows)
     return out;
 }
 
-/* data (or grad) has rows; indices and segment_ids are vectors of one length; input 3 is a scalar, if there. */
+/* data (or grad) has rows; indices and segment_ids are vectors of one length; input 3 is a scalar, if
+ * there. */
 static enum td_code check_inputs(const struct td_infer *c, struct td_err *err)
 {
     TD_FAIL_IF(c->in[0].rank == 0, err, INVALID_ARGUMENT, "%s: Shape must be at least rank 1, got []",
                TD_NODE_STR(c->node));
-    TD_FAIL_IF(c->in[1].rank >= 0 && c->in[1].rank != 1, err, INVALID_ARGUMENT, "%s: indices should be a vector.",
-               TD_NODE_STR(c->node));
-    TD_FAIL_IF(c->in[2].rank >= 0 && c->in[2].rank != 1, err, INVALID_ARGUMENT, "%s: segment_ids should be a vector.",
-               TD_NODE_STR(c->node));
+    TD_FAIL_IF(c->in[1].rank >= 0 && c->in[1].rank != 1, err, INVALID_ARGUMENT,
+               "%s: indices should be a vector.", TD_NODE_STR(c->node));
+    TD_FAIL_IF(c->in[2].rank >= 0 && c->in[2].rank != 1, err, INVALID_ARGUMENT,
+               "%s: segment_ids should be a vector.", TD_NODE_STR(c->node));
     TD_FAIL_IF(!td_shape_compatible(&c->in[1], &c->in[2]), err, INVALID_ARGUMENT,
                "%s: segment_ids and indices should have same size.", TD_NODE_STR(c->node));
-    TD_FAIL_IF(c->n_in > 3 && c->in[3].rank > 0, err, INVALID_ARGUMENT, "%s: input 3 should be a scalar, not shape %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[3]));
+    TD_FAIL_IF(c->n_in > 3 && c->in[3].rank > 0, err, INVALID_ARGUMENT,
+               "%s: input 3 should be a scalar, not shape %s", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[3]));
     return TD_OK;
 }
 
@@ -55,8 +56,9 @@ static enum td_code sparse_infer(struct td_infer *c, struct td_err *err)
     TD_TRY(check_inputs(c, err));
     if (c->n_in > 3) {
         TD_TRY(td_infer_int_value(c, 3, &known, &rows, err));
-        TD_FAIL_IF(known && rows < 0, err, INVALID_ARGUMENT, "%s: segment ids must be >= 0, num_segments is %lld",
-                   TD_NODE_STR(c->node), (long long)rows);
+        TD_FAIL_IF(known && rows < 0, err, INVALID_ARGUMENT,
+                   "%s: segment ids must be >= 0, num_segments is %lld", TD_NODE_STR(c->node),
+                   (long long)rows);
     }
     if (c->in[0].rank > 0) {
         c->out[0] = with_rows(&c->in[0], known ? rows : -1);
@@ -76,34 +78,40 @@ static enum td_code check_ids(const struct td_call *c, int64_t *rows, struct td_
     int64_t before = 0;
     for (int64_t i = 0; i < m; i++) {
         const int64_t id = td_tensor_int(ids, i), at = td_tensor_int(indices, i);
-        TD_FAIL_IF(id < 0, err, INVALID_ARGUMENT,
-                   "%s: Segment id %lld out of range [0, %lld), possibly because 'segment_ids' input is not sorted.",
-                   TD_NODE_STR(c->node), (long long)id, (long long)*rows);
+        TD_FAIL_IF(
+            id < 0, err, INVALID_ARGUMENT,
+            "%s: Segment id %lld out of range [0, %lld), possibly because 'segment_ids' input is not sorted.",
+            TD_NODE_STR(c->node), (long long)id, (long long)*rows);
         TD_FAIL_IF(id < before, err, INVALID_ARGUMENT, "%s: segment ids are not increasing: %lld after %lld",
                    TD_NODE_STR(c->node), (long long)id, (long long)before);
-        TD_FAIL_IF(at < 0 || at >= limit, err, INVALID_ARGUMENT, "%s: Bad: indices[%lld] == %lld out of range [0, %lld)",
-                   TD_NODE_STR(c->node), (long long)i, (long long)at, (long long)limit);
+        TD_FAIL_IF(at < 0 || at >= limit, err, INVALID_ARGUMENT,
+                   "%s: Bad: indices[%lld] == %lld out of range [0, %lld)", TD_NODE_STR(c->node),
+                   (long long)i, (long long)at, (long long)limit);
         before = id;
     }
     return TD_OK;
 }
 
 /* One segment: indices [from, to) of `rows_of` summed into out, times scale. acc: `inner` floats. */
-struct sum { const struct td_tensor *rows_of, *indices; int64_t inner; float *acc; };
+struct sum {
+    const struct td_tensor *rows_of, *indices;
+    int64_t inner;
+    float *acc;
+};
 
-#define SUM_SMALL(name, T, up, down)                                                                          \
-    static void name(const struct sum *s, int64_t from, int64_t to, float scale, T *out)                      \
-    {                                                                                                         \
-        memset(s->acc, 0, (size_t)s->inner * sizeof(float));                                                  \
-        for (int64_t i = from; i < to; i++) {                                                                 \
-            const T *row = TD_DATA(s->rows_of, const T) + td_tensor_int(s->indices, i) * s->inner;            \
-            for (int64_t k = 0; k < s->inner; k++) {                                                          \
-                s->acc[k] += up(row[k]);                                                                      \
-            }                                                                                                 \
-        }                                                                                                     \
-        for (int64_t k = 0; k < s->inner; k++) {                                                              \
-            out[k] = down(s->acc[k] * scale);                                                                 \
-        }                                                                                                     \
+#define SUM_SMALL(name, T, up, down)                                                                         \
+    static void name(const struct sum *s, int64_t from, int64_t to, float scale, T *out)                     \
+    {                                                                                                        \
+        memset(s->acc, 0, (size_t)s->inner * sizeof(float));                                                 \
+        for (int64_t i = from; i < to; i++) {                                                                \
+            const T *row = TD_DATA(s->rows_of, const T) + td_tensor_int(s->indices, i) * s->inner;           \
+            for (int64_t k = 0; k < s->inner; k++) {                                                         \
+                s->acc[k] += up(row[k]);                                                                     \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int64_t k = 0; k < s->inner; k++) {                                                             \
+            out[k] = down(s->acc[k] * scale);                                                                \
+        }                                                                                                    \
     }
 SUM_SMALL(sum_half, td_half, td_half_to_float, td_float_to_half)
 SUM_SMALL(sum_bf16, td_bf16, td_bf16_to_float, td_float_to_bf16)
@@ -112,7 +120,8 @@ static void sum_segment(const struct sum *s, int64_t from, int64_t to, double sc
 {
     const enum td_dtype dtype = s->rows_of->dtype;
     if (dtype == TD_HALF || dtype == TD_BFLOAT16) {
-        (dtype == TD_HALF ? sum_half(s, from, to, (float)scale, out) : sum_bf16(s, from, to, (float)scale, out));
+        (dtype == TD_HALF ? sum_half(s, from, to, (float)scale, out)
+                          : sum_bf16(s, from, to, (float)scale, out));
         return;
     }
     const int64_t size = s->inner * (int64_t)td_dtype_size(dtype);
@@ -168,8 +177,8 @@ static enum td_code grad_infer(struct td_infer *c, struct td_err *err)
     int64_t rows = -1;
     TD_TRY(check_inputs(c, err));
     TD_TRY(td_infer_int_value(c, 3, &known, &rows, err));
-    TD_FAIL_IF(known && rows < 0, err, INVALID_ARGUMENT, "%s: output_dim0 must be >= 0, got %lld", TD_NODE_STR(c->node),
-               (long long)rows);
+    TD_FAIL_IF(known && rows < 0, err, INVALID_ARGUMENT, "%s: output_dim0 must be >= 0, got %lld",
+               TD_NODE_STR(c->node), (long long)rows);
     if (c->in[0].rank > 0) {
         c->out[0] = with_rows(&c->in[0], known && c->n_out == 1 ? rows : -1);
     }
@@ -183,17 +192,19 @@ static enum td_code grad_infer(struct td_infer *c, struct td_err *err)
 static enum td_code count_ids(struct td_call *c, int64_t **count, struct td_err *err)
 {
     const struct td_tensor *indices = c->in[1], *ids = c->in[2];
-    const int64_t m = td_tensor_count(ids), segments = c->in[0]->shape.dim[0], limit = td_tensor_int(c->in[3], 0);
+    const int64_t m = td_tensor_count(ids), segments = c->in[0]->shape.dim[0],
+                  limit = td_tensor_int(c->in[3], 0);
     void *mem;
-    TD_FAIL_IF(segments > INT32_MAX, err, INVALID_ARGUMENT, "%s: %lld segments are too many", TD_NODE_STR(c->node),
-               (long long)segments);
+    TD_FAIL_IF(segments > INT32_MAX, err, INVALID_ARGUMENT, "%s: %lld segments are too many",
+               TD_NODE_STR(c->node), (long long)segments);
     TD_TRY(td_scratch(c, (size_t)segments * sizeof(int64_t) + 1, &mem, err));
     *count = mem;
     memset(mem, 0, (size_t)segments * sizeof(int64_t));
     for (int64_t i = 0; i < m; i++) {
         const int64_t id = td_tensor_int(ids, i), at = td_tensor_int(indices, i);
-        TD_FAIL_IF(id < 0 || id >= segments, err, INVALID_ARGUMENT, "%s: Segment id %lld out of range [0, %lld).",
-                   TD_NODE_STR(c->node), (long long)id, (long long)segments);
+        TD_FAIL_IF(id < 0 || id >= segments, err, INVALID_ARGUMENT,
+                   "%s: Segment id %lld out of range [0, %lld).", TD_NODE_STR(c->node), (long long)id,
+                   (long long)segments);
         TD_FAIL_IF(at < 0 || at >= limit, err, INVALID_ARGUMENT, "%s: Index %lld out of range [0, %lld).",
                    TD_NODE_STR(c->node), (long long)at, (long long)limit);
         (*count)[id]++;
@@ -201,14 +212,14 @@ static enum td_code count_ids(struct td_call *c, int64_t **count, struct td_err 
     return TD_OK;
 }
 
-#define ADD_SCALED(dt, T, expr)                                                                               \
-    case dt: {                                                                                                \
-        T *restrict d = dst;                                                                                  \
-        const T *restrict s = src;                                                                            \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            d[i] = (expr);                                                                                    \
-        }                                                                                                     \
-        break;                                                                                                \
+#define ADD_SCALED(dt, T, expr)                                                                              \
+    case dt: {                                                                                               \
+        T *restrict d = dst;                                                                                 \
+        const T *restrict s = src;                                                                           \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            d[i] = (expr);                                                                                   \
+        }                                                                                                    \
+        break;                                                                                               \
     }
 
 static void add_scaled(enum td_dtype dtype, void *dst, const void *src, int64_t n, double by)
@@ -218,15 +229,17 @@ static void add_scaled(enum td_dtype dtype, void *dst, const void *src, int64_t 
         ADD_SCALED(TD_FLOAT, float, d[i] + s[i] * f)
         ADD_SCALED(TD_DOUBLE, double, d[i] + s[i] * by)
         ADD_SCALED(TD_HALF, td_half, td_float_to_half(td_half_to_float(d[i]) + td_half_to_float(s[i]) * f))
-        ADD_SCALED(TD_BFLOAT16, td_bf16, td_float_to_bf16(td_bf16_to_float(d[i]) + td_bf16_to_float(s[i]) * f))
+        ADD_SCALED(TD_BFLOAT16, td_bf16,
+                   td_float_to_bf16(td_bf16_to_float(d[i]) + td_bf16_to_float(s[i]) * f))
     default:
         break;
     }
 }
 
-/* Adds every picked gradient row to its row of y; sorted (n of them) maps indices to rows, NULL: they are rows. */
-static void add_rows(const struct td_call *c, enum scaling scaling, const int64_t *count, const int64_t *sorted,
-                     int64_t n, struct td_tensor *y)
+/* Adds every picked gradient row to its row of y; sorted (n of them) maps indices to rows, NULL: they are
+ * rows. */
+static void add_rows(const struct td_call *c, enum scaling scaling, const int64_t *count,
+                     const int64_t *sorted, int64_t n, struct td_tensor *y)
 {
     const struct td_tensor *grad = c->in[0];
     const int64_t m = td_tensor_count(c->in[2]), inner = td_shape_range(&grad->shape, 1, grad->shape.rank);
@@ -314,52 +327,61 @@ static enum td_code sparse_grad_v2(struct td_call *c, enum scaling scaling, stru
     return TD_OK;
 }
 
-#define KERNELS(name, scaling)                                                                                \
-    static enum td_code name##_run(struct td_call *c, struct td_err *err)                                     \
-    {                                                                                                         \
-        return sparse_reduce(c, scaling, err);                                                                \
-    }                                                                                                         \
-    static enum td_code name##_grad_run(struct td_call *c, struct td_err *err)                                \
-    {                                                                                                         \
-        return sparse_grad(c, scaling, err);                                                                  \
-    }                                                                                                         \
-    static enum td_code name##_grad_v2_run(struct td_call *c, struct td_err *err)                             \
-    {                                                                                                         \
-        return sparse_grad_v2(c, scaling, err);                                                               \
+#define KERNELS(name, scaling)                                                                               \
+    static enum td_code name##_run(struct td_call *c, struct td_err *err)                                    \
+    {                                                                                                        \
+        return sparse_reduce(c, scaling, err);                                                               \
+    }                                                                                                        \
+    static enum td_code name##_grad_run(struct td_call *c, struct td_err *err)                               \
+    {                                                                                                        \
+        return sparse_grad(c, scaling, err);                                                                 \
+    }                                                                                                        \
+    static enum td_code name##_grad_v2_run(struct td_call *c, struct td_err *err)                            \
+    {                                                                                                        \
+        return sparse_grad_v2(c, scaling, err);                                                              \
     }
 KERNELS(sum, SUM)
 KERNELS(mean, MEAN)
 KERNELS(sqrt_n, SQRT_N)
 
-#define INDEX_TYPES {"Tidx", TD_SET_INDEX}, {"Tsegmentids", TD_SET_INDEX}
-#define REDUCE_ROW(op, fn, set)                                                                               \
-    {.name = op,                                                                                              \
-     .sig = "(data:T, indices:Tidx, segment_ids:Tsegmentids) -> (output:T) {T:type; Tidx:type=int32; "        \
-            "Tsegmentids:type=int32; sparse_gradient:bool=false}",                                            \
-     .infer = sparse_infer,                                                                                   \
-     .kernels = TD_KERNEL("sparse_segment.cpu", fn, {"T", set}, INDEX_TYPES)}
-#define REDUCE_N_ROW(op, fn, set)                                                                             \
-    {.name = op,                                                                                              \
-     .sig = "(data:T, indices:Tidx, segment_ids:Tsegmentids, num_segments:Tnumsegments) -> (output:T) "       \
-            "{T:type; Tidx:type=int32; Tnumsegments:type=int32; Tsegmentids:type=int32; "                     \
-            "sparse_gradient:bool=false}",                                                                    \
-     .host_in = 8,                                                                                            \
-     .infer = sparse_infer,                                                                                   \
-     .kernels = TD_KERNEL("sparse_segment.cpu", fn, {"T", set}, INDEX_TYPES, {"Tnumsegments", TD_SET_INDEX})}
-#define GRAD_ROW(op, fn)                                                                                      \
-    {.name = op,                                                                                              \
-     .sig = "(grad:T, indices:Tidx, segment_ids:Tsegmentids, output_dim0:int32) -> (output:T) {T:type; "      \
-            "Tidx:type=int32; Tsegmentids:type=int32}",                                                       \
-     .host_in = 8,                                                                                            \
-     .infer = grad_infer,                                                                                     \
-     .kernels = TD_KERNEL("sparse_segment_grad.cpu", fn, {"T", TD_SET_FLOATS}, INDEX_TYPES)}
-#define GRAD_V2_ROW(op, fn)                                                                                   \
-    {.name = op,                                                                                              \
-     .sig = "(grad:T, indices:Tidx, segment_ids:Tsegmentids, dense_output_dim0:int32) -> (output:T, "         \
-            "sorted_unique_indices:Tidx) {T:type; Tidx:type=int32; Tsegmentids:type=int32}",                  \
-     .host_in = 8,                                                                                            \
-     .infer = grad_infer,                                                                                     \
-     .kernels = TD_KERNEL("sparse_segment_grad.cpu", fn, {"T", TD_SET_FLOATS}, INDEX_TYPES)}
+#define INDEX_TYPES                                                                                          \
+    {"Tidx", TD_SET_INDEX},                                                                                  \
+    {                                                                                                        \
+        "Tsegmentids", TD_SET_INDEX                                                                          \
+    }
+#define REDUCE_ROW(op, fn, set)                                                                              \
+    {                                                                                                        \
+        .name = op,                                                                                          \
+        .sig = "(data:T, indices:Tidx, segment_ids:Tsegmentids) -> (output:T) {T:type; Tidx:type=int32; "    \
+               "Tsegmentids:type=int32; sparse_gradient:bool=false}",                                        \
+        .infer = sparse_infer, .kernels = TD_KERNEL("sparse_segment.cpu", fn, {"T", set}, INDEX_TYPES)       \
+    }
+#define REDUCE_N_ROW(op, fn, set)                                                                            \
+    {                                                                                                        \
+        .name = op,                                                                                          \
+        .sig = "(data:T, indices:Tidx, segment_ids:Tsegmentids, num_segments:Tnumsegments) -> (output:T) "   \
+               "{T:type; Tidx:type=int32; Tnumsegments:type=int32; Tsegmentids:type=int32; "                 \
+               "sparse_gradient:bool=false}",                                                                \
+        .host_in = 8, .infer = sparse_infer,                                                                 \
+        .kernels =                                                                                           \
+            TD_KERNEL("sparse_segment.cpu", fn, {"T", set}, INDEX_TYPES, {"Tnumsegments", TD_SET_INDEX})     \
+    }
+#define GRAD_ROW(op, fn)                                                                                     \
+    {                                                                                                        \
+        .name = op,                                                                                          \
+        .sig = "(grad:T, indices:Tidx, segment_ids:Tsegmentids, output_dim0:int32) -> (output:T) {T:type; "  \
+               "Tidx:type=int32; Tsegmentids:type=int32}",                                                   \
+        .host_in = 8, .infer = grad_infer,                                                                   \
+        .kernels = TD_KERNEL("sparse_segment_grad.cpu", fn, {"T", TD_SET_FLOATS}, INDEX_TYPES)               \
+    }
+#define GRAD_V2_ROW(op, fn)                                                                                  \
+    {                                                                                                        \
+        .name = op,                                                                                          \
+        .sig = "(grad:T, indices:Tidx, segment_ids:Tsegmentids, dense_output_dim0:int32) -> (output:T, "     \
+               "sorted_unique_indices:Tidx) {T:type; Tidx:type=int32; Tsegmentids:type=int32}",              \
+        .host_in = 8, .infer = grad_infer,                                                                   \
+        .kernels = TD_KERNEL("sparse_segment_grad.cpu", fn, {"T", TD_SET_FLOATS}, INDEX_TYPES)               \
+    }
 
 const struct td_op td_ops_segment_sparse[] = {
     REDUCE_ROW("SparseSegmentSum", sum_run, TD_SET_REALS),

@@ -1,8 +1,9 @@
 /* kernels/slice_spec.c - sparse slice specifications made dense.
  *
- * A specification entry is, by priority, an ellipsis (bit of ellipsis_mask), a new axis, or a range of one input axis,
- * which shrink_axis_mask turns into a single index. Entries are spread over the input's axes first (an ellipsis takes
- * what the others leave; a missing one stands at the end), then each axis is bounded on its own:
+ * A specification entry is, by priority, an ellipsis (bit of ellipsis_mask), a new axis, or a range of one
+ * input axis, which shrink_axis_mask turns into a single index. Entries are spread over the input's axes
+ * first (an ellipsis takes what the others leave; a missing one stands at the end), then each axis is
+ * bounded on its own:
  *
  *   stride > 0:  begin, end clamped to [0, dim]      a masked side is the first / last element
  *   stride < 0:  begin, end clamped to [-1, dim-1]   and the other way round
@@ -15,10 +16,15 @@
 
 enum { MAX_ENTRIES = 31 }; /* masks are int32 in TensorFlow */
 
-struct masks { uint32_t begin, end, ellipsis, new_axis, shrink; };
+struct masks {
+    uint32_t begin, end, ellipsis, new_axis, shrink;
+};
 
 /* One input axis: the entry that governs it, or -1 (inside an ellipsis). */
-struct axis_entry { int entry; bool shrink; };
+struct axis_entry {
+    int entry;
+    bool shrink;
+};
 
 struct spread {
     struct axis_entry axis[TD_MAX_RANK];
@@ -27,7 +33,10 @@ struct spread {
     int n_result;
 };
 
-static bool bit(uint32_t mask, int i) { return i < MAX_ENTRIES && ((mask >> i) & 1u) != 0; }
+static bool bit(uint32_t mask, int i)
+{
+    return i < MAX_ENTRIES && ((mask >> i) & 1u) != 0;
+}
 
 static struct masks read_masks(const struct td_node *node)
 {
@@ -70,7 +79,8 @@ static enum td_code spread_entries(const struct td_node *node, const struct mask
         } else if (bit(m->new_axis, i)) {
             s->source[s->n_result++] = -1;
         } else {
-            TD_FAIL_IF(rank == 0, err, INVALID_ARGUMENT, "%s: Attempting to slice scalar input.", TD_NODE_STR(node));
+            TD_FAIL_IF(rank == 0, err, INVALID_ARGUMENT, "%s: Attempting to slice scalar input.",
+                       TD_NODE_STR(node));
             TD_FAIL_IF(s->n_axes >= rank, err, INVALID_ARGUMENT,
                        "%s: Index out of range using input dim %d; input has only %d dims", TD_NODE_STR(node),
                        s->n_axes, rank);
@@ -84,8 +94,8 @@ static enum td_code spread_entries(const struct td_node *node, const struct mask
         }
     }
     spread_ellipsis(s, rank, 0);
-    TD_FAIL_IF(s->n_result > TD_MAX_RANK, err, INVALID_ARGUMENT, "%s: result rank %d, at most %d are supported",
-               TD_NODE_STR(node), s->n_result, TD_MAX_RANK);
+    TD_FAIL_IF(s->n_result > TD_MAX_RANK, err, INVALID_ARGUMENT,
+               "%s: result rank %d, at most %d are supported", TD_NODE_STR(node), s->n_result, TD_MAX_RANK);
     return TD_OK;
 }
 
@@ -106,7 +116,11 @@ static int64_t range_size(int64_t begin, int64_t end, int64_t stride)
 }
 
 /* One range entry with known values: begin or end is NULL while not known. */
-struct range { const int64_t *begin, *end; int64_t stride; bool begin_mask, end_mask, shrink; };
+struct range {
+    const int64_t *begin, *end;
+    int64_t stride;
+    bool begin_mask, end_mask, shrink;
+};
 
 static enum td_code bound_axis(const struct td_node *node, const struct range *r, int axis, int64_t dim,
                                struct td_slice_spec *out, struct td_err *err)
@@ -138,7 +152,8 @@ static enum td_code bound_axis(const struct td_node *node, const struct range *r
 
 enum td_code td_slice_spec_make(const struct td_node *node, const struct td_shape *in, int64_t n,
                                 const struct td_tensor *begin, const struct td_tensor *end,
-                                const struct td_tensor *strides, struct td_slice_spec *out, struct td_err *err)
+                                const struct td_tensor *strides, struct td_slice_spec *out,
+                                struct td_err *err)
 {
     const struct masks m = read_masks(node);
     struct spread s = {.n_axes = 0};
@@ -151,14 +166,16 @@ enum td_code td_slice_spec_make(const struct td_node *node, const struct td_shap
         if (e < 0 || strides == NULL) {
             continue;
         }
-        const int64_t b = begin != NULL ? td_tensor_int(begin, e) : 0, t = end != NULL ? td_tensor_int(end, e) : 0;
+        const int64_t b = begin != NULL ? td_tensor_int(begin, e) : 0,
+                      t = end != NULL ? td_tensor_int(end, e) : 0;
         const struct range r = {.begin = begin != NULL ? &b : NULL,
                                 .end = end != NULL ? &t : NULL,
                                 .stride = td_tensor_int(strides, e),
                                 .begin_mask = bit(m.begin, e),
                                 .end_mask = bit(m.end, e),
                                 .shrink = s.axis[a].shrink};
-        TD_FAIL_IF(r.stride == 0, err, INVALID_ARGUMENT, "%s: strides[%d] must be non-zero", TD_NODE_STR(node), e);
+        TD_FAIL_IF(r.stride == 0, err, INVALID_ARGUMENT, "%s: strides[%d] must be non-zero",
+                   TD_NODE_STR(node), e);
         TD_TRY(bound_axis(node, &r, a, in->dim[a], out, err));
     }
     out->shape.rank = s.n_result;
@@ -169,8 +186,8 @@ enum td_code td_slice_spec_make(const struct td_node *node, const struct td_shap
     return TD_OK;
 }
 
-enum td_code td_slice_spec_lengths(const struct td_node *node, const struct td_shape *const vectors[3], int64_t *n,
-                                   struct td_err *err)
+enum td_code td_slice_spec_lengths(const struct td_node *node, const struct td_shape *const vectors[3],
+                                   int64_t *n, struct td_err *err)
 {
     *n = -1;
     for (int i = 0; i < 3; i++) {
@@ -179,11 +196,12 @@ enum td_code td_slice_spec_lengths(const struct td_node *node, const struct td_s
         }
         const int64_t length = vectors[i]->rank == 1 ? vectors[i]->dim[0] : -2;
         const bool differs = length >= 0 && *n >= 0 && length != *n;
-        TD_FAIL_IF(length == -2 || differs || length > MAX_ENTRIES, err, INVALID_ARGUMENT,
-                   "%s: Expected begin, end, and strides to be 1D equal size tensors of at most %d elements, but "
-                   "got shapes %s, %s, and %s instead.",
-                   TD_NODE_STR(node), MAX_ENTRIES, TD_SHAPE_STR(vectors[0]), TD_SHAPE_STR(vectors[1]),
-                   TD_SHAPE_STR(vectors[2]));
+        TD_FAIL_IF(
+            length == -2 || differs || length > MAX_ENTRIES, err, INVALID_ARGUMENT,
+            "%s: Expected begin, end, and strides to be 1D equal size tensors of at most %d elements, but "
+            "got shapes %s, %s, and %s instead.",
+            TD_NODE_STR(node), MAX_ENTRIES, TD_SHAPE_STR(vectors[0]), TD_SHAPE_STR(vectors[1]),
+            TD_SHAPE_STR(vectors[2]));
         *n = length >= 0 ? length : *n;
     }
     return TD_OK;

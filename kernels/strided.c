@@ -1,22 +1,25 @@
 /* kernels/strided.c - strided copies by element size.
  *
- * The loops are first simplified: those of size 1 go, neighbours that are one run in both views merge. What is left
- * ends in one of three inner loops: a run (memcpy), a line (strides of its own; stride 0 repeats), or, when the source's
- * unit stride belongs to another loop than the destination's, a tiled 2-D transposition that keeps both in the cache.
- * Only the size of an element matters, except for counted objects, which go through td_elems_copy one by one.
+ * The loops are first simplified: those of size 1 go, neighbours that are one run in both views merge.
+ * What is left ends in one of three inner loops: a run (memcpy), a line (strides of its own; stride 0
+ * repeats), or, when the source's unit stride belongs to another loop than the destination's, a tiled 2-D
+ * transposition that keeps both in the cache. Only the size of an element matters, except for counted
+ * objects, which go through td_elems_copy one by one.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/strided.h"
 
 #include <string.h>
 
-typedef struct { uint64_t word[2]; } elem16;
+typedef struct {
+    uint64_t word[2];
+} elem16;
 
-#define EACH_SIZE(X)                                                                                          \
-    X(1, uint8_t)                                                                                             \
-    X(2, uint16_t)                                                                                            \
-    X(4, uint32_t)                                                                                            \
-    X(8, uint64_t)                                                                                            \
+#define EACH_SIZE(X)                                                                                         \
+    X(1, uint8_t)                                                                                            \
+    X(2, uint16_t)                                                                                           \
+    X(4, uint32_t)                                                                                           \
+    X(8, uint64_t)                                                                                           \
     X(16, elem16)
 
 enum { TILE = 16 }; /* 16 x 16 elements of 8 bytes: 2 KiB a side, well inside the first cache */
@@ -42,7 +45,8 @@ static bool simplify(const struct td_strided *in, struct td_strided *out)
             continue;
         }
         int last = out->rank - 1;
-        if (last >= 0 && out->dst[last] == in->dst[i] * in->dim[i] && out->src[last] == in->src[i] * in->dim[i]) {
+        if (last >= 0 && out->dst[last] == in->dst[i] * in->dim[i] &&
+            out->src[last] == in->src[i] * in->dim[i]) {
             out->dim[last] *= in->dim[i];
             out->dst[last] = in->dst[i];
             out->src[last] = in->src[i];
@@ -53,19 +57,19 @@ static bool simplify(const struct td_strided *in, struct td_strided *out)
     return true;
 }
 
-#define LINE(size, T)                                                                                         \
-    static void line_##size(T *restrict dst, int64_t ds, const T *restrict src, int64_t ss, int64_t n)        \
-    {                                                                                                         \
-        if (ss == 0 && ds == 1) {                                                                             \
-            const T value = *src;                                                                             \
-            for (int64_t i = 0; i < n; i++) {                                                                 \
-                dst[i] = value;                                                                               \
-            }                                                                                                 \
-            return;                                                                                           \
-        }                                                                                                     \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            dst[i * ds] = src[i * ss];                                                                        \
-        }                                                                                                     \
+#define LINE(size, T)                                                                                        \
+    static void line_##size(T *restrict dst, int64_t ds, const T *restrict src, int64_t ss, int64_t n)       \
+    {                                                                                                        \
+        if (ss == 0 && ds == 1) {                                                                            \
+            const T value = *src;                                                                            \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                dst[i] = value;                                                                              \
+            }                                                                                                \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            dst[i * ds] = src[i * ss];                                                                       \
+        }                                                                                                    \
     }
 EACH_SIZE(LINE)
 #undef LINE
@@ -79,9 +83,9 @@ static void line(enum td_dtype dtype, void *dst, int64_t ds, const void *src, in
         return;
     }
     switch (td_dtype_size(dtype)) {
-#define CASE(size, T)                                                                                         \
-    case size:                                                                                                \
-        line_##size(dst, ds, src, ss, n);                                                                     \
+#define CASE(size, T)                                                                                        \
+    case size:                                                                                               \
+        line_##size(dst, ds, src, ss, n);                                                                    \
         break;
         EACH_SIZE(CASE)
 #undef CASE
@@ -91,21 +95,21 @@ static void line(enum td_dtype dtype, void *dst, int64_t ds, const void *src, in
 }
 
 /* dst[i*ds + j] = src[i + j*ss], i in [0,n), j in [0,m), in tiles. */
-#define TRANSPOSE(size, T)                                                                                    \
-    static void transpose_##size(T *restrict dst, int64_t ds, const T *restrict src, int64_t ss, int64_t n,   \
-                                 int64_t m)                                                                   \
-    {                                                                                                         \
-        for (int64_t i0 = 0; i0 < n; i0 += TILE) {                                                            \
-            const int64_t i1 = i0 + TILE < n ? i0 + TILE : n;                                                 \
-            for (int64_t j0 = 0; j0 < m; j0 += TILE) {                                                        \
-                const int64_t j1 = j0 + TILE < m ? j0 + TILE : m;                                             \
-                for (int64_t i = i0; i < i1; i++) {                                                           \
-                    for (int64_t j = j0; j < j1; j++) {                                                       \
-                        dst[i * ds + j] = src[i + j * ss];                                                    \
-                    }                                                                                         \
-                }                                                                                             \
-            }                                                                                                 \
-        }                                                                                                     \
+#define TRANSPOSE(size, T)                                                                                   \
+    static void transpose_##size(T *restrict dst, int64_t ds, const T *restrict src, int64_t ss, int64_t n,  \
+                                 int64_t m)                                                                  \
+    {                                                                                                        \
+        for (int64_t i0 = 0; i0 < n; i0 += TILE) {                                                           \
+            const int64_t i1 = i0 + TILE < n ? i0 + TILE : n;                                                \
+            for (int64_t j0 = 0; j0 < m; j0 += TILE) {                                                       \
+                const int64_t j1 = j0 + TILE < m ? j0 + TILE : m;                                            \
+                for (int64_t i = i0; i < i1; i++) {                                                          \
+                    for (int64_t j = j0; j < j1; j++) {                                                      \
+                        dst[i * ds + j] = src[i + j * ss];                                                   \
+                    }                                                                                        \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
     }
 EACH_SIZE(TRANSPOSE)
 #undef TRANSPOSE
@@ -113,9 +117,9 @@ EACH_SIZE(TRANSPOSE)
 static void transpose(size_t size, void *dst, int64_t ds, const void *src, int64_t ss, int64_t n, int64_t m)
 {
     switch (size) {
-#define CASE(bytes, T)                                                                                        \
-    case bytes:                                                                                               \
-        transpose_##bytes(dst, ds, src, ss, n, m);                                                            \
+#define CASE(bytes, T)                                                                                       \
+    case bytes:                                                                                              \
+        transpose_##bytes(dst, ds, src, ss, n, m);                                                           \
         break;
         EACH_SIZE(CASE)
 #undef CASE

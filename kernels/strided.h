@@ -1,8 +1,9 @@
-/* kernels/strided.h - copies between two strided views of elements: the one primitive under slicing, transposing,
- * padding, tiling, broadcasting and reversing.
+/* kernels/strided.h - copies between two strided views of elements: the one primitive under slicing,
+ * transposing, padding, tiling, broadcasting and reversing.
  *
- * A view is a start pointer and one stride (in elements, any sign, 0 to repeat) for each of `rank` loops. The caller
- * guarantees that every element reached lies inside its buffer and that no destination element is written twice.
+ * A view is a start pointer and one stride (in elements, any sign, 0 to repeat) for each of `rank` loops.
+ * The caller guarantees that every element reached lies inside its buffer and that no destination element
+ * is written twice.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_STRIDED_H
@@ -33,7 +34,8 @@ static inline void td_strided_push(struct td_strided *w, int64_t dim, int64_t ds
 void td_strided_copy(enum td_dtype dtype, const struct td_strided *w, void *dst, const void *src);
 /* n copies of the element at `value`. */
 void td_strided_fill(enum td_dtype dtype, void *dst, const void *value, int64_t n);
-/* Zero elements: numbers 0, empty strings, unset objects. dst is as td_out gives it (objects already NULL). */
+/* Zero elements: numbers 0, empty strings, unset objects. dst is as td_out gives it (objects already
+ * NULL). */
 void td_strided_zero(enum td_dtype dtype, void *dst, int64_t n);
 
 #endif

@@ -4,8 +4,8 @@
  *   ResourceScatterNdX  the same with index tuples;   ScatterX, ScatterNdX: by reference, answering with it
  *   ResourceStridedSliceAssign, StridedSliceAssign      var[a:b:c, ...] = value
  *
- * The variable stays locked for the edit and is copied first when a snapshot is out. Shapes and indices are looked at
- * before anything is written, so that a refused edit leaves it as it was.
+ * The variable stays locked for the edit and is copied first when a snapshot is out. Shapes and indices
+ * are looked at before anything is written, so that a refused edit leaves it as it was.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/variable.h"
@@ -16,7 +16,8 @@
 #include "kernels/slice_spec.h"
 
 /* What is done to the locked, writable value. */
-typedef enum td_code edit_fn(struct td_call *c, enum td_combine_op op, struct td_tensor *value, struct td_err *err);
+typedef enum td_code edit_fn(struct td_call *c, enum td_combine_op op, struct td_tensor *value,
+                             struct td_err *err);
 
 /* Runs `edit` on the variable behind input 0; `update` is the input that must have its dtype. */
 static enum td_code edit_variable(struct td_call *c, enum td_combine_op op, int update, edit_fn *edit,
@@ -28,8 +29,8 @@ static enum td_code edit_variable(struct td_call *c, enum td_combine_op op, int 
     const enum td_dtype have = v->value.dtype, want = c->in[update]->dtype;
     enum td_code rc;
     if (have != want) {
-        rc = td_fail(err, TD_INVALID_ARGUMENT, "%s: the variable's dtype is %s, the update's %s", TD_NODE_STR(c->node),
-                     td_dtype_name(have), td_dtype_name(want));
+        rc = td_fail(err, TD_INVALID_ARGUMENT, "%s: the variable's dtype is %s, the update's %s",
+                     TD_NODE_STR(c->node), td_dtype_name(have), td_dtype_name(want));
     } else {
         rc = edit(c, op, &v->value, err);
     }
@@ -62,7 +63,8 @@ static enum td_code check_updates(const struct td_call *c, const struct td_shape
     memmove(rows.dim, var->dim + 1, (size_t)rows.rank * sizeof *rows.dim);
     TD_TRY(td_shape_concat(indices, &rows, &want, err));
     TD_FAIL_IF(!td_shape_equal(&want, updates), err, INVALID_ARGUMENT,
-               "%s: The shape of indices (%s) must be a prefix of the shape of updates (%s), and the rest that of the "
+               "%s: The shape of indices (%s) must be a prefix of the shape of updates (%s), and the rest "
+               "that of the "
                "variable's rows: %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(indices), TD_SHAPE_STR(updates), TD_SHAPE_STR(var));
     return TD_OK;
@@ -82,7 +84,8 @@ static enum td_code check_indices(const struct td_call *c, int64_t limit, struct
     return TD_OK;
 }
 
-static enum td_code scatter_rows(struct td_call *c, enum td_combine_op op, struct td_tensor *value, struct td_err *err)
+static enum td_code scatter_rows(struct td_call *c, enum td_combine_op op, struct td_tensor *value,
+                                 struct td_err *err)
 {
     const struct td_tensor *indices = c->in[1], *updates = c->in[2];
     const int64_t n = td_tensor_count(indices);
@@ -91,7 +94,8 @@ static enum td_code scatter_rows(struct td_call *c, enum td_combine_op op, struc
     }
     TD_TRY(check_updates(c, &value->shape, err));
     TD_TRY(check_indices(c, value->shape.dim[0], err));
-    TD_FAIL_IF(op == TD_COMBINE_DIV && td_combine_has_zero(updates->dtype, updates->data, td_tensor_count(updates)),
+    TD_FAIL_IF(op == TD_COMBINE_DIV &&
+                   td_combine_has_zero(updates->dtype, updates->data, td_tensor_count(updates)),
                err, INVALID_ARGUMENT, "%s: updates must not contain 0", TD_NODE_STR(c->node));
     const int64_t inner = td_shape_range(&value->shape, 1, value->shape.rank);
     const int64_t size = inner * (int64_t)td_dtype_size(value->dtype);
@@ -114,7 +118,8 @@ static enum td_code scatter_tuples(struct td_call *c, enum td_combine_op op, str
 
 /* ------------------------------------------------------------------ strided slices */
 
-static enum td_code assign_slice(struct td_call *c, enum td_combine_op op, struct td_tensor *value, struct td_err *err)
+static enum td_code assign_slice(struct td_call *c, enum td_combine_op op, struct td_tensor *value,
+                                 struct td_err *err)
 {
     (void)op;
     const struct td_shape *const vectors[3] = {&c->in[1]->shape, &c->in[2]->shape, &c->in[3]->shape};
@@ -140,15 +145,15 @@ static enum td_code slice_ref_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ one pair of kernels an operation */
 
-#define SCATTER(name, op, edit)                                                                               \
-    static enum td_code name##_run(struct td_call *c, struct td_err *err)                                     \
-    {                                                                                                         \
-        return edit_variable(c, op, 2, edit, err);                                                            \
-    }                                                                                                         \
-    static enum td_code name##_ref_run(struct td_call *c, struct td_err *err)                                 \
-    {                                                                                                         \
-        TD_TRY(name##_run(c, err));                                                                           \
-        return pass_reference(c, err);                                                                        \
+#define SCATTER(name, op, edit)                                                                              \
+    static enum td_code name##_run(struct td_call *c, struct td_err *err)                                    \
+    {                                                                                                        \
+        return edit_variable(c, op, 2, edit, err);                                                           \
+    }                                                                                                        \
+    static enum td_code name##_ref_run(struct td_call *c, struct td_err *err)                                \
+    {                                                                                                        \
+        TD_TRY(name##_run(c, err));                                                                          \
+        return pass_reference(c, err);                                                                       \
     }
 SCATTER(update, TD_COMBINE_UPDATE, scatter_rows)
 SCATTER(add, TD_COMBINE_ADD, scatter_rows)
@@ -163,33 +168,46 @@ SCATTER(nd_sub, TD_COMBINE_SUB, scatter_tuples)
 SCATTER(nd_min, TD_COMBINE_MIN, scatter_tuples)
 SCATTER(nd_max, TD_COMBINE_MAX, scatter_tuples)
 
-#define INDICES {"Tindices", TD_SET_INDEX}
-#define RESOURCE_ROW(op, fn, set)                                                                             \
-    {.name = op,                                                                                              \
-     .sig = "(resource:resource, indices:Tindices, updates:dtype) -> () {dtype:type; Tindices:type}",         \
-     .flags = TD_OP_STATEFUL,                                                                                 \
-     .kernels = TD_KERNEL("resource_scatter.cpu", fn, {"dtype", set}, INDICES)}
-#define RESOURCE_ND_ROW(op, fn, set)                                                                          \
-    {.name = op,                                                                                              \
-     .sig = "(ref:resource, indices:Tindices, updates:T) -> () {T:type; Tindices:type; use_locking:bool=true; " \
-            "bad_indices_policy:string=''}",                                                                  \
-     .flags = TD_OP_STATEFUL,                                                                                 \
-     .kernels = TD_KERNEL("resource_scatter_nd.cpu", fn, {"T", set}, INDICES)}
-#define REF_ROW(op, fn, set, locking)                                                                         \
-    {.name = op,                                                                                              \
-     .sig = "(ref:Ref(T), indices:Tindices, updates:T) -> (output_ref:Ref(T)) {T:type; Tindices:type; "       \
-            "use_locking:bool=" locking "}",                                                                  \
-     .flags = TD_OP_NO_FOLD | TD_OP_KEEPS,                                                                   \
-     .kernels = TD_KERNEL("scatter.cpu", fn, {"T", set}, INDICES)}
-#define REF_ND_ROW(op, fn, set, locking)                                                                      \
-    {.name = op,                                                                                              \
-     .sig = "(ref:Ref(T), indices:Tindices, updates:T) -> (output_ref:Ref(T)) {T:type; Tindices:type; "       \
-            "use_locking:bool=" locking "; bad_indices_policy:string=''}",                                    \
-     .flags = TD_OP_NO_FOLD | TD_OP_KEEPS,                                                                   \
-     .kernels = TD_KERNEL("scatter_nd.cpu", fn, {"T", set}, INDICES)}
-#define SLICE_MASKS                                                                                           \
+#define INDICES                                                                                              \
+    {                                                                                                        \
+        "Tindices", TD_SET_INDEX                                                                             \
+    }
+#define RESOURCE_ROW(op, fn, set)                                                                            \
+    {                                                                                                        \
+        .name = op,                                                                                          \
+        .sig = "(resource:resource, indices:Tindices, updates:dtype) -> () {dtype:type; Tindices:type}",     \
+        .flags = TD_OP_STATEFUL, .kernels = TD_KERNEL("resource_scatter.cpu", fn, {"dtype", set}, INDICES)   \
+    }
+#define RESOURCE_ND_ROW(op, fn, set)                                                                         \
+    {                                                                                                        \
+        .name = op,                                                                                          \
+        .sig = "(ref:resource, indices:Tindices, updates:T) -> () {T:type; Tindices:type; "                  \
+               "use_locking:bool=true; "                                                                     \
+               "bad_indices_policy:string=''}",                                                              \
+        .flags = TD_OP_STATEFUL, .kernels = TD_KERNEL("resource_scatter_nd.cpu", fn, {"T", set}, INDICES)    \
+    }
+#define REF_ROW(op, fn, set, locking)                                                                        \
+    {                                                                                                        \
+        .name = op,                                                                                          \
+        .sig = "(ref:Ref(T), indices:Tindices, updates:T) -> (output_ref:Ref(T)) {T:type; Tindices:type; "   \
+               "use_locking:bool=" locking "}",                                                              \
+        .flags = TD_OP_NO_FOLD | TD_OP_KEEPS, .kernels = TD_KERNEL("scatter.cpu", fn, {"T", set}, INDICES)   \
+    }
+#define REF_ND_ROW(op, fn, set, locking)                                                                     \
+    {                                                                                                        \
+        .name = op,                                                                                          \
+        .sig = "(ref:Ref(T), indices:Tindices, updates:T) -> (output_ref:Ref(T)) {T:type; Tindices:type; "   \
+               "use_locking:bool=" locking "; bad_indices_policy:string=''}",                                \
+        .flags = TD_OP_NO_FOLD | TD_OP_KEEPS,                                                                \
+        .kernels = TD_KERNEL("scatter_nd.cpu", fn, {"T", set}, INDICES)                                      \
+    }
+#define SLICE_MASKS                                                                                          \
     "begin_mask:int=0; end_mask:int=0; ellipsis_mask:int=0; new_axis_mask:int=0; shrink_axis_mask:int=0"
-#define SLICE_TYPES {"T", TD_SET_ALL_TYPES | TD_SET_Q8_32}, {"Index", TD_SET_INDEX | TD_BIT(TD_INT16)}
+#define SLICE_TYPES                                                                                          \
+    {"T", TD_SET_ALL_TYPES | TD_SET_Q8_32},                                                                  \
+    {                                                                                                        \
+        "Index", TD_SET_INDEX | TD_BIT(TD_INT16)                                                             \
+    }
 
 const struct td_op td_ops_variable_scatter[] = {
     RESOURCE_ROW("ResourceScatterUpdate", update_run, TD_SET_COPYABLE | TD_BIT(TD_VARIANT)),
@@ -205,8 +223,8 @@ const struct td_op td_ops_variable_scatter[] = {
     RESOURCE_ND_ROW("ResourceScatterNdMin", nd_min_run, TD_SET_REALS),
     RESOURCE_ND_ROW("ResourceScatterNdMax", nd_max_run, TD_SET_REALS),
     {.name = "ResourceStridedSliceAssign",
-     .sig = "(ref:resource, begin:Index, end:Index, strides:Index, value:T) -> () {T:type; Index:type; " SLICE_MASKS
-            "}",
+     .sig = "(ref:resource, begin:Index, end:Index, strides:Index, value:T) -> () {T:type; "
+            "Index:type; " SLICE_MASKS "}",
      .flags = TD_OP_STATEFUL,
      .host_in = 14,
      .kernels = TD_KERNEL("resource_strided_slice_assign.cpu", slice_run, SLICE_TYPES)},
