@@ -1,6 +1,6 @@
 /* server/http.c - libmicrohttpd glue.
  *
- *   poll thread:  target seen -> body gathered -> short? handle : suspend, queue
+ *   poll thread:  head read -> body gathered -> short? handle : suspend, queue
  *   worker:       take -> handle -> resume
  *   poll thread:  (called again) queue the answer -> sent -> exchange freed
  *
@@ -8,14 +8,13 @@
  * that holds a slowly falling maximum of the times measured. A kind never seen counts as long.
  *
  * Invariant: a suspended connection's exchange is on exactly one of queue and running, or its worker is
- * resuming it. Locks: h->mu guards queue, running, n_open and the flags; never held while a handler runs.
+ * resuming it. Locks: h->mu guards queue, running and stop; never held while a handler runs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/http.h"
 
 #include <errno.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -30,18 +29,21 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "server/gzip.h"
+#include "server/listen.h"
+#include "server/pace.h"
 
 #define SHORT_NS 300000 /* what may run on a poll thread: less than a worker's wake-up costs others */
-#define KINDS 1024
-#define GUARD_MS 50                         /* how often clients of running requests are looked at */
-#define IDLE_S 600                          /* keep-alive */
-#define CONNECTION_BYTES ((size_t)16 << 10) /* heads must fit; libmicrohttpd zeroes it after every request   \
-                                             */
+#define GUARD_MS 50 /* how often clients of running requests are looked at */
+#define IDLE_S 600  /* keep-alive */
+#define CONNECTION_BYTES                                                                                     \
+    ((size_t)16 << 10) /* heads must fit; libmicrohttpd zeroes it after every request                        \
+                        */
 #define MAX_CONNECTIONS 16384
 #define MAX_POLL_THREADS 16
 #define STOP_GRACE_MS 5000 /* for handlers to notice their stop word */
+#define READING_MS 1000 /* for requests to become whole once we are stopping */
 
-enum phase { PHASE_HEAD, PHASE_BODY, PHASE_WORK, PHASE_DONE, PHASE_SENT };
+enum phase { PHASE_BODY, PHASE_WORK, PHASE_DONE, PHASE_SENT };
 
 struct exchange {
     struct td_exchange x;
@@ -49,29 +51,26 @@ struct exchange {
     struct MHD_Connection *connection;
     enum phase phase;
     bool too_large;
-    char *target;
+    const char *target; /* the connection's */
     struct td_sink body;
     uint64_t kind;
     struct exchange *next, *prev; /* of queue (next) or running */
-};
-
-struct kind {
-    _Atomic uint64_t tag;
-    _Atomic uint32_t ns;
 };
 
 struct td_http {
     struct td_http_opts opts;
     struct MHD_Daemon *daemon;
     int listener;
-    pthread_mutex_t mu; /* guards what follows up to kinds */
+    pthread_mutex_t mu; /* guards what follows up to stop */
     pthread_cond_t work, idle, guard_wake;
     struct exchange *head, *tail; /* queue for the workers */
     struct exchange *running;
     int n_open; /* exchanges that exist */
     bool stop;
+    atomic_int n_reading;   /* requests whose body is still coming */
+    atomic_int n_answering; /* requests that are whole and whose answer is not sent yet */
     atomic_bool draining;
-    struct kind kinds[KINDS];
+    struct td_pace pace;
     pthread_t *workers, guard;
     int n_workers;
     bool has_guard;
@@ -84,36 +83,9 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* ------------------------------------------------------------------ short or long */
-
 static uint64_t kind_of(const struct exchange *e)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)e->x.method[0];
-    for (const char *c = e->target; *c != '\0'; c++) {
-        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    }
-    h ^= (uint64_t)(64 - __builtin_clzll(e->body.n | 1)) << 56;
-    h *= UINT64_C(0x9e3779b97f4a7c15);
-    return h | 1;
-}
-
-static bool known_short(struct td_http *h, uint64_t kind)
-{
-    const struct kind *k = &h->kinds[(kind >> 20) % KINDS];
-    return atomic_load_explicit(&k->tag, memory_order_relaxed) == kind &&
-           atomic_load_explicit(&k->ns, memory_order_relaxed) < SHORT_NS;
-}
-
-static void remember(struct td_http *h, uint64_t kind, int64_t ns)
-{
-    struct kind *k = &h->kinds[(kind >> 20) % KINDS];
-    const uint32_t took = ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
-    const bool same = atomic_load_explicit(&k->tag, memory_order_relaxed) == kind;
-    const uint32_t old = same ? atomic_load_explicit(&k->ns, memory_order_relaxed) : took;
-    atomic_store_explicit(&k->ns, took >= old ? took : old - (old - took) / 8, memory_order_relaxed);
-    if (!same) {
-        atomic_store_explicit(&k->tag, kind, memory_order_relaxed);
-    }
+    return td_pace_kind(e->x.method, e->target, e->body.n);
 }
 
 /* ------------------------------------------------------------------ running a request */
@@ -153,6 +125,14 @@ static enum td_code finish_body(struct exchange *e, struct td_err *err)
     return TD_OK;
 }
 
+/* The request is whole: a drain waits for its answer. */
+static void received(struct exchange *e)
+{
+    e->phase = PHASE_WORK;
+    atomic_fetch_add(&e->h->n_answering, 1);
+    atomic_fetch_sub(&e->h->n_reading, 1);
+}
+
 static void run(struct exchange *e)
 {
     struct td_http *h = e->h;
@@ -166,7 +146,7 @@ static void run(struct exchange *e)
         h->opts.handle(h->opts.app, &e->x);
     }
     td_sink_fini(&e->body); /* large bodies do not wait for slow readers */
-    remember(h, e->kind, now_ns() - from_ns);
+    td_pace_remember(&h->pace, e->kind, now_ns() - from_ns);
 }
 
 static enum MHD_Result send_answer(struct exchange *e)
@@ -233,7 +213,6 @@ static void *worker_main(void *arg)
 static void hand_over(struct exchange *e)
 {
     struct td_http *h = e->h;
-    e->phase = PHASE_WORK;
     MHD_suspend_connection(e->connection);
     pthread_mutex_lock(&h->mu);
     e->next = NULL;
@@ -271,10 +250,63 @@ static void *guard_main(void *arg)
 
 /* ------------------------------------------------------------------ what libmicrohttpd calls */
 
+/* A connection's target is seen before its request counts as begun: a request whose head is malformed behind
+ * the target gets no completion call. So the text belongs to the connection, and the exchange is made when
+ * the head is whole. */
+struct line {
+    char *target;
+    size_t cap;
+};
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    (void)cls;
+    (void)connection;
+    struct line *line = *socket_context;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        *socket_context = td_calloc(1, sizeof *line);
+    } else if (line != NULL) {
+        *socket_context = NULL;
+        td_free(line->target);
+        td_free(line);
+    }
+}
+
+static struct line *line_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
 static void *on_target(void *cls, const char *uri, struct MHD_Connection *connection)
 {
-    struct td_http *h = cls;
-    struct exchange *e = td_calloc(1, sizeof *e);
+    struct line *line = line_of(connection);
+    const size_t n = strlen(uri) + 1;
+    (void)cls;
+    if (line == NULL) {
+        return NULL;
+    }
+    if (n > line->cap) {
+        char *grown = td_realloc(line->target, n, 1);
+        if (grown == NULL) {
+            line->cap = 0;
+            td_free(line->target);
+            line->target = NULL;
+            return NULL;
+        }
+        line->target = grown;
+        line->cap = n;
+    }
+    memcpy(line->target, uri, n);
+    return NULL;
+}
+
+static struct exchange *open_exchange(struct td_http *h, struct MHD_Connection *connection)
+{
+    const struct line *line = line_of(connection);
+    struct exchange *e = line != NULL && line->target != NULL ? td_calloc(1, sizeof *e) : NULL;
     if (e == NULL) {
         return NULL;
     }
@@ -282,10 +314,8 @@ static void *on_target(void *cls, const char *uri, struct MHD_Connection *connec
     e->connection = connection;
     e->body.limit = h->opts.max_request_bytes;
     e->x.status = MHD_HTTP_OK;
-    e->target = td_strdup(uri);
-    pthread_mutex_lock(&h->mu);
-    h->n_open++;
-    pthread_mutex_unlock(&h->mu);
+    e->target = line->target;
+    atomic_fetch_add(&h->n_reading, 1);
     return e;
 }
 
@@ -302,13 +332,13 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     *con_cls = NULL;
     td_sink_fini(&e->body);
     td_sink_fini(&e->x.out);
-    td_free(e->target);
+    const bool last = atomic_fetch_sub(e->phase == PHASE_BODY ? &h->n_reading : &h->n_answering, 1) == 1;
     td_free(e);
-    pthread_mutex_lock(&h->mu);
-    if (--h->n_open == 0) {
+    if (last && atomic_load(&h->draining)) {
+        pthread_mutex_lock(&h->mu);
         pthread_cond_broadcast(&h->idle);
+        pthread_mutex_unlock(&h->mu);
     }
-    pthread_mutex_unlock(&h->mu);
 }
 
 static bool is_local(struct MHD_Connection *connection)
@@ -337,6 +367,7 @@ static enum MHD_Result begin(struct exchange *e, const char *method)
     const unsigned long long n = length != NULL ? strtoull(length, NULL, 10) : 0;
     if (n > e->h->opts.max_request_bytes) {
         e->too_large = true;
+        received(e);
         run(e);
         return send_answer(e);
     }
@@ -369,21 +400,20 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 {
     struct td_http *h = cls;
     struct exchange *e = *con_cls;
-    (void)connection;
     (void)url;
     (void)version;
-    if (e == NULL || e->target == NULL) {
-        return MHD_NO;
-    }
-    if (e->phase == PHASE_HEAD) {
-        return begin(e, method);
+    if (e == NULL) {
+        e = open_exchange(h, connection);
+        *con_cls = e;
+        return e != NULL ? begin(e, method) : MHD_NO;
     }
     if (e->phase == PHASE_BODY && *data_size > 0) {
         return gather(e, data, data_size);
     }
     if (e->phase == PHASE_BODY) {
         e->kind = kind_of(e);
-        if (!known_short(h, e->kind) || h->opts.may_block(h->opts.app, &e->x)) {
+        received(e);
+        if (!td_pace_is_short(&h->pace, e->kind, SHORT_NS) || h->opts.may_block(h->opts.app, &e->x)) {
             hand_over(e);
             return MHD_YES;
         }
@@ -412,61 +442,6 @@ static void on_log(void *cls, const char *fmt, va_list ap)
 
 /* ------------------------------------------------------------------ start and stop */
 
-static int try_bind(const struct addrinfo *a)
-{
-    const int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const int on = 1, off = 0;
-    if (fd < 0) {
-        return -1;
-    }
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (a->ai_family == AF_INET6) {
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    }
-    if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0) {
-        const int why = errno;
-        close(fd);
-        errno = why;
-        return -1;
-    }
-    return fd;
-}
-
-static enum td_code listen_on(struct td_http *h, int *port, struct td_err *err)
-{
-    const char *host = h->opts.bind_address;
-    char service[16];
-    (void)snprintf(service, sizeof service, "%d", h->opts.port);
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *list = NULL;
-    const char *const any[] = {"::", "0.0.0.0"};
-    for (int i = 0; i < 2 && h->listener < 0;
-         i++) { /* all interfaces: both families at once, or IPv4 where only it is */
-        const char *where = *host != '\0' ? host : any[i];
-        const int rc = getaddrinfo(where, service, &hints, &list);
-        TD_FAIL_IF(rc != 0 && *host != '\0', err, INVALID_ARGUMENT, "listening for HTTP on '%s': %s", host,
-                   gai_strerror(rc));
-        h->listener = rc == 0 ? try_bind(list) : -1;
-        if (rc == 0) {
-            const int why = errno;
-            freeaddrinfo(list);
-            errno = why;
-        }
-        if (*host != '\0' || errno == EADDRINUSE) {
-            break;
-        }
-    }
-    TD_FAIL_IF(h->listener < 0, err, UNAVAILABLE, "listening for HTTP on %s port %d: %s",
-               *host != '\0' ? host : "all interfaces", h->opts.port, strerror(errno));
-    struct sockaddr_storage bound;
-    socklen_t size = sizeof bound;
-    TD_FAIL_IF(getsockname(h->listener, (struct sockaddr *)&bound, &size) != 0, err, INTERNAL,
-               "listening for HTTP: %s", strerror(errno));
-    *port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                              : ((struct sockaddr_in *)&bound)->sin_port);
-    return TD_OK;
-}
-
 static enum td_code start_daemon(struct td_http *h, struct td_err *err)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -489,8 +464,9 @@ static enum td_code start_daemon(struct td_http *h, struct td_err *err)
         MHD_OPTION_LISTEN_SOCKET, h->listener, MHD_OPTION_THREAD_POOL_SIZE, pollers,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_URI_LOG_CALLBACK,
-        on_target, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_UNESCAPE_CALLBACK,
-        keep_escaped, NULL, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        on_target, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, h, MHD_OPTION_UNESCAPE_CALLBACK, keep_escaped, NULL, MHD_OPTION_ARRAY, tls,
+        MHD_OPTION_END);
     TD_FAIL_IF(h->daemon == NULL, err, UNAVAILABLE, "starting the HTTP server: %s",
                h->opts.tls_key != NULL ? "the key, certificate or CA may be no PEM" : strerror(errno));
     return TD_OK;
@@ -558,7 +534,7 @@ enum td_code td_http_start(const struct td_http_opts *opts, struct td_http **out
     pthread_cond_init(&h->idle, &monotonic);
     pthread_cond_init(&h->guard_wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    enum td_code rc = listen_on(h, port, err);
+    enum td_code rc = td_listen_tcp(opts->bind_address, opts->port, &h->listener, port, err);
     rc = rc ? rc : start_threads(h, err);
     rc = rc ? rc : start_daemon(h, err);
     if (rc) {
@@ -569,17 +545,24 @@ enum td_code td_http_start(const struct td_http_opts *opts, struct td_http **out
     return TD_OK;
 }
 
-/* Waits until no exchange is open; false when the time is over first. Caller holds mu. */
+/* Waits until no answer is owed, and for a while for requests that are being sent to us; false when the time
+ * is over first. Caller holds mu. */
 static bool wait_idle(struct td_http *h, int64_t ms)
 {
-    const int64_t due_ns = now_ns() + ms * 1000000;
-    const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
-    while (h->n_open > 0) {
-        if (pthread_cond_timedwait(&h->idle, &h->mu, &at) == ETIMEDOUT) {
-            return h->n_open == 0;
+    const int64_t from_ns = now_ns();
+    for (;;) {
+        const int64_t left_ms = ms - (now_ns() - from_ns) / 1000000, reading_ms = left_ms - (ms - READING_MS);
+        const bool owed = atomic_load(&h->n_answering) > 0;
+        if (!owed && (atomic_load(&h->n_reading) == 0 || reading_ms <= 0)) {
+            return true;
         }
+        if (left_ms <= 0) {
+            return false;
+        }
+        const int64_t due_ns = now_ns() + 20000000; /* a request may become whole without a signal */
+        const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
+        (void)pthread_cond_timedwait(&h->idle, &h->mu, &at);
     }
-    return true;
 }
 
 bool td_http_stop(struct td_http *h, int64_t drain_ms)

@@ -107,8 +107,8 @@ static const struct route *find_route(const struct td_exchange *x, struct match 
     const char *end = x->target + strcspn(x->target, "?#");
     for (size_t i = 0; i < N_ROUTES; i++) {
         const struct route *r = &ROUTES[i];
-        const char *stop = (r->traits & EXACT) ? x->target + strlen(x->target) : end;
-        if (strcmp(r->method, x->method) == 0 && matches(r->pattern, x->target, stop, m)) {
+        const bool refused = (r->traits & EXACT) && *end != '\0';
+        if (strcmp(r->method, x->method) == 0 && !refused && matches(r->pattern, x->target, end, m)) {
             return r;
         }
     }
