@@ -18,6 +18,16 @@ static size_t digits(const char *s, size_t n, size_t at, bool hex)
     return at - from;
 }
 
+/* nan(letters, digits, underscores) */
+static bool is_nan_text(const char *s, size_t n)
+{
+    bool ok = n > 4 && strncasecmp(s, "nan(", 4) == 0 && s[n - 1] == ')';
+    for (size_t i = 4; ok && i + 1 < n; i++) {
+        ok = isalnum((unsigned char)s[i]) || s[i] == '_';
+    }
+    return ok;
+}
+
 /* digits [. digits] [e|p [sign] digits], at least one digit before the exponent; hexadecimal after 0x. */
 static bool is_float_text(const char *s, size_t n)
 {
@@ -27,6 +37,9 @@ static bool is_float_text(const char *s, size_t n)
         if (strlen(words[i]) == n - at && strncasecmp(s + at, words[i], n - at) == 0) {
             return true;
         }
+    }
+    if (is_nan_text(s + at, n - at)) {
+        return true;
     }
     bool hex = n - at > 2 && s[at] == '0' && (s[at + 1] | 32) == 'x';
     at += hex ? 2 : 0;

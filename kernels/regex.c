@@ -63,9 +63,31 @@ static enum td_code replace_all(struct td_call *c, const struct td_regex *r, str
     return TD_OK;
 }
 
+/* Runs with the prepared pattern; without one (it did not compile, or nothing was prepared) it is compiled
+ * here. */
+static enum td_code
+static_run(struct td_call *c, enum td_code (*run)(struct td_call *, const struct td_regex *, struct td_err *),
+           struct td_err *err)
+{
+    struct td_bytes pattern = td_attr_bytes(c->node, "pattern");
+    struct td_regex *r;
+    if (c->state) {
+        return run(c, c->state, err);
+    }
+    TD_TRY(compile(c->node, pattern.p, pattern.len, &r, err));
+    enum td_code rc = run(c, r, err);
+    td_regex_free(r);
+    return rc;
+}
+
+static enum td_code replace_by_attr(struct td_call *c, const struct td_regex *r, struct td_err *err)
+{
+    return replace_all(c, r, td_attr_bytes(c->node, "rewrite"), err);
+}
+
 static enum td_code static_replace_run(struct td_call *c, struct td_err *err)
 {
-    return replace_all(c, c->state, td_attr_bytes(c->node, "rewrite"), err);
+    return static_run(c, replace_by_attr, err);
 }
 
 static enum td_code scalar_input(const struct td_infer *c, int i, const char *what, struct td_err *err)
@@ -113,7 +135,7 @@ static enum td_code match_all(struct td_call *c, const struct td_regex *r, struc
 
 static enum td_code static_match_run(struct td_call *c, struct td_err *err)
 {
-    return match_all(c, c->state, err);
+    return static_run(c, match_all, err);
 }
 
 static enum td_code match_infer(struct td_infer *c, struct td_err *err)

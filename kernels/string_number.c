@@ -16,6 +16,7 @@
 /* ------------------------------------------------------------------ AsString */
 
 #define MAX_WIDTH 65536 /* of a field; a wider one is a mistake or an attack */
+#define UNSIGNED_TYPES (TD_BIT(TD_UINT8) | TD_BIT(TD_UINT16) | TD_BIT(TD_UINT32) | TD_BIT(TD_UINT64))
 #define FLOATLIKE (TD_SET_FLOATS | TD_SET_COMPLEX | TD_BIT(TD_STRING) | TD_BIT(TD_VARIANT))
 
 static enum td_code as_string_infer(struct td_infer *c, struct td_err *err)
@@ -76,7 +77,7 @@ static double real_at(const struct td_tensor *t, int64_t i)
     }
 }
 
-/* The two functions below print through a format made by format_head. */
+/* The functions below print through a format made by format_head. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 #pragma GCC diagnostic ignored "-Wformat-security"
@@ -141,8 +142,8 @@ static enum td_code as_string_run(struct td_call *c, struct td_err *err)
                     ? (td_attr_bool(n, "shortest")     ? "g"
                        : td_attr_bool(n, "scientific") ? "e"
                                                        : "f")
-                : x->dtype == TD_UINT64 ? PRIu64
-                                        : PRId64);
+                : td_dtype_in(x->dtype, UNSIGNED_TYPES) ? PRIu64
+                                                        : PRId64);
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     struct td_strbuf b = {0};

@@ -15,7 +15,7 @@
 struct splitter {
     const char *sep;
     size_t n_sep;
-    int64_t maxsplit; /* <= 0: no limit */
+    int64_t maxsplit; /* < 0: no limit */
     bool set[256];    /* version 1: bytes that separate */
     bool skip_empty;
     bool any; /* version 1: sep was not empty */
@@ -75,6 +75,17 @@ static bool next_sep(const struct splitter *sp, struct cursor *cu, const char **
     cu->at += *n + sp->n_sep;
     cu->splits++;
     return true;
+}
+
+/* No split allowed: the string as it is. */
+static bool next_whole(const struct splitter *sp, struct cursor *cu, const char **piece, size_t *n)
+{
+    (void)sp;
+    bool more = !cu->done;
+    *piece = cu->s;
+    *n = cu->n;
+    cu->done = true;
+    return more;
 }
 
 /* Version 1: an empty delimiter gives single bytes, else each byte of it separates. */
@@ -174,7 +185,7 @@ static enum td_code split_v2_run(struct td_call *c, struct td_err *err)
 {
     struct splitter sp = {.maxsplit = td_attr_int(c->node, "maxsplit")};
     sp.sep = td_tensor_str(c->in[1], 0, &sp.n_sep);
-    return split(c, &sp, sp.n_sep ? next_sep : next_word, err);
+    return split(c, &sp, sp.maxsplit == 0 ? next_whole : sp.n_sep ? next_sep : next_word, err);
 }
 
 /* ------------------------------------------------------------------ StringNGrams

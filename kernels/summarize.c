@@ -146,6 +146,9 @@ static enum td_code axis_v2(struct td_strbuf *b, const struct td_tensor *t, int 
 enum td_code td_summarize_v2(struct td_strbuf *b, const struct td_tensor *t, int64_t ends, struct td_err *err)
 {
     int64_t n = td_tensor_count(t);
+    if (t->shape.rank == 0 && ends == 0) {
+        return td_strbuf_puts(b, "...", err);
+    }
     return axis_v2(b, t, 0, ends < 0 || ends > n ? n : ends, 0, err);
 }
 

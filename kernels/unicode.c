@@ -72,7 +72,8 @@ enum on_error { STRICT, REPLACE, IGNORE };
 struct policy {
     enum on_error on_error;
     UChar32 replacement;
-    bool controls; /* C0 control characters count as errors (they never fail a call) */
+    bool controls_fail; /* .. and then fail a call under errors=strict */
+    bool controls;      /* C0 control characters count as errors */
 };
 
 static enum td_code read_policy(const struct td_node *n, bool has_controls, struct policy *p,
@@ -132,10 +133,11 @@ static int decode_next(struct decoder *d, const char *s, size_t n, const char **
         if (U_FAILURE(status)) {
             *at = s + n;
         }
-        if (d->bad && d->policy.on_error == STRICT) {
+        bool control = d->policy.controls && *ch <= 0x1F;
+        if ((d->bad || (control && d->policy.controls_fail)) && d->policy.on_error == STRICT) {
             return -1;
         }
-        if (d->bad || (d->policy.controls && *ch <= 0x1F)) {
+        if (d->bad || control) {
             if (d->policy.on_error == IGNORE) {
                 continue;
             }
@@ -384,6 +386,7 @@ static enum td_code transcode_run(struct td_call *c, struct td_err *err)
     struct decoder d;
     struct td_strbuf b = {0};
     enum td_code rc = decoder_open(c->node, &d, err);
+    d.policy.controls_fail = true;
     if (!rc) {
         rc = transcode_fill(c, &d, &b, err);
     }
