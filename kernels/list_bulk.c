@@ -191,8 +191,7 @@ static enum td_code stack_run(struct td_call *c, struct td_err *err)
 
 static enum td_code gather_infer(struct td_infer *c, struct td_err *err)
 {
-    TD_TRY(td_infer_rank(c, 1, 1, err));
-    return rows_infer(c, 2, c->in[1].rank == 1 ? c->in[1].dim[0] : -1, err);
+    return rows_infer(c, 2, td_shape_count(&c->in[1]), err);
 }
 
 static enum td_code gather_run(struct td_call *c, struct td_err *err)
@@ -349,24 +348,26 @@ static enum td_code concat_lists_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ splitting */
 
+/* Elements fit element_shape behind its first dimension, which says nothing here. */
 static enum td_code check_split(const struct td_call *c, const struct td_shape *element, struct td_err *err)
 {
     const struct td_tensor *x = c->in[0], *lengths = c->in[2];
+    struct td_shape part = x->shape;
     int64_t total = 0;
     TD_FAIL_IF(x->shape.rank < 1, err, INVALID_ARGUMENT,
                "%s: Tensor must be at least a vector, but saw shape: []", TD_NODE_STR(c->node));
     TD_FAIL_IF(lengths->shape.rank != 1, err, INVALID_ARGUMENT,
                "%s: Expected lengths to be a vector, received shape: %s", TD_NODE_STR(c->node),
                TD_SHAPE_STR(&lengths->shape));
+    part.dim[0] = element->rank > 0 ? element->dim[0] : -1;
+    TD_FAIL_IF(!td_shape_compatible(element, &part), err, INVALID_ARGUMENT,
+               "%s: rows of a tensor of shape %s do not fit element_shape %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&x->shape), TD_SHAPE_STR(element));
     for (int64_t i = 0; i < td_tensor_count(lengths); i++) {
-        struct td_shape part = x->shape;
-        part.dim[0] = td_tensor_int(lengths, i);
-        TD_FAIL_IF(part.dim[0] < 0, err, INVALID_ARGUMENT, "%s: Invalid value in lengths: %lld",
-                   TD_NODE_STR(c->node), (long long)part.dim[0]);
-        TD_FAIL_IF(!td_shape_compatible(element, &part), err, INVALID_ARGUMENT,
-                   "%s: element %lld would have shape %s, element_shape says %s", TD_NODE_STR(c->node),
-                   (long long)i, TD_SHAPE_STR(&part), TD_SHAPE_STR(element));
-        bool fits = td_i64_add(total, part.dim[0], &total);
+        int64_t rows = td_tensor_int(lengths, i);
+        TD_FAIL_IF(rows < 0, err, INVALID_ARGUMENT, "%s: Invalid value in lengths: %lld",
+                   TD_NODE_STR(c->node), (long long)rows);
+        bool fits = td_i64_add(total, rows, &total);
         TD_FAIL_IF(!fits || total > x->shape.dim[0], err, INVALID_ARGUMENT,
                    "%s: Tried to slice %lld rows of a tensor of shape %s", TD_NODE_STR(c->node),
                    (long long)total, TD_SHAPE_STR(&x->shape));

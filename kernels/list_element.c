@@ -245,7 +245,10 @@ static enum td_code read_item(struct td_call *c, const struct td_tensor_list *l,
         td_tensor_ref(t, item);
         return TD_OK;
     }
-    TD_FAIL_IF(td_list_args_element(c, l, &given, NULL, "read", &shape, NULL), err, INVALID_ARGUMENT,
+    bool known = td_shape_compatible(&given, &l->shape) && !td_shape_merge(&given, &l->shape, &shape, NULL) &&
+                 td_shape_known(&shape);
+    known = known || !td_list_args_element(c, l, &given, NULL, "read", &shape, NULL);
+    TD_FAIL_IF(!known, err, INVALID_ARGUMENT,
                "%s: Trying to read an uninitialized tensor but element_shape is not fully defined: %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&given));
     TD_TRY(td_tensor_new(t, l->dtype, &shape, err));
