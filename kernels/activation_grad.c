@@ -23,7 +23,7 @@
     }                                                                                                        \
     TD_INLINE T relu6_grad_of_##tag(T g, T x)                                                                \
     {                                                                                                        \
-        return x > 0 && x < 6 ? g : 0;                                                                       \
+        return (T)(g * (x > 0 && x < 6));                                                                    \
     }
 X(f32, float, f)
 X(f64, double, )
@@ -75,11 +75,11 @@ X(f64, double, )
 #define X(tag, T, R, s)                                                                                      \
     static T sigmoid_grad_of_##tag(T y, T dy)                                                                \
     {                                                                                                        \
-        return dy * conj##s(y) * ((R)1 - conj##s(y));                                                        \
+        return dy * y * ((R)1 - y);                                                                          \
     }                                                                                                        \
     static T tanh_grad_of_##tag(T y, T dy)                                                                   \
     {                                                                                                        \
-        return dy * ((R)1 - conj##s(y) * conj##s(y));                                                        \
+        return dy * ((R)1 - y * y);                                                                          \
     }                                                                                                        \
     static T sqrt_grad_of_##tag(T y, T dy)                                                                   \
     {                                                                                                        \

@@ -15,7 +15,7 @@
 #include <math.h>
 
 struct range {
-    float min, max, scale;
+    float min, max, scale, inverse;
     bool none;
 }; /* nudged; none: min and max are both 0 */
 
@@ -38,7 +38,8 @@ static float fake_quant(float x, const struct range *r)
     }
     x = r->max < x ? r->max : x;
     x = x < r->min ? r->min : x;
-    return floorf((x - r->min) / r->scale + 0.5f) * r->scale + r->min;
+    float level = r->inverse != 0 ? (x - r->min) * r->inverse : (x - r->min) / r->scale;
+    return floorf(level + 0.5f) * r->scale + r->min;
 }
 
 /* Gradient by the input; adds what is cut off to *below or *above. */
@@ -115,12 +116,22 @@ static void quant_all(const float *x, float *y, int64_t n, const struct range *r
     }
 }
 
+/* Args multiplies by the inverse of the scale, Vars divide by it: a tie may fall either way. */
+static struct range nudge_args(const struct td_node *n)
+{
+    float min = (float)td_attr_float(n, "min"), max = (float)td_attr_float(n, "max");
+    struct range r = nudge(n, min, max);
+    float low = td_attr_bool(n, "narrow_range") ? 1 : 0,
+          high = (float)((1 << td_attr_int(n, "num_bits")) - 1);
+    r.inverse = (high - low) / (max - min);
+    return r;
+}
+
 static enum td_code args_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    struct range r =
-        nudge(c->node, (float)td_attr_float(c->node, "min"), (float)td_attr_float(c->node, "max"));
+    struct range r = nudge_args(c->node);
     quant_all(c->in[0]->data, y->data, td_tensor_count(y), &r);
     return TD_OK;
 }
@@ -129,8 +140,7 @@ static enum td_code args_grad_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    struct range r =
-        nudge(c->node, (float)td_attr_float(c->node, "min"), (float)td_attr_float(c->node, "max"));
+    struct range r = nudge_args(c->node);
     const float *g = c->in[0]->data, *x = c->in[1]->data;
     double below, above;
     int64_t n = td_tensor_count(y);

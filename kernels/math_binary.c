@@ -125,12 +125,28 @@ static enum td_code divide_run(struct td_call *c, td_binary_fn *const fns[TD_DTY
         return divide_run(c, op##_fns, err);                                                                 \
     }
 
-FLOATS(TD_CLONES, floor_div)
+/* 16-bit quotients are rounded to their type before they are rounded to an integer. */
+#define HALF_QUOTIENT(a, b) td_half_to_float(td_float_to_half((a) / (b)))
+#define BF16_QUOTIENT(a, b) td_bf16_to_float(td_float_to_bf16((a) / (b)))
+#define QUOTIENT_FLOATS(op, round)                                                                           \
+    TD_BINARY(TD_CLONES, op##_f32, float, td_##op##_f32)                                                     \
+    TD_BINARY(, op##_f64, double, td_##op##_f64)                                                             \
+    static float op##_of_f16(float a, float b)                                                               \
+    {                                                                                                        \
+        return round(HALF_QUOTIENT(a, b));                                                                   \
+    }                                                                                                        \
+    static float op##_of_bf16(float a, float b)                                                              \
+    {                                                                                                        \
+        return round(BF16_QUOTIENT(a, b));                                                                   \
+    }                                                                                                        \
+    TD_BINARY_F16(op##_f16, op##_of_f16)                                                                     \
+    TD_BINARY_BF16(op##_bf16, op##_of_bf16)
+QUOTIENT_FLOATS(floor_div, floorf)
 SIGNED(, floor_div)
 UNSIGNED(floor_div)
 DIVISION(floor_div, ROWS_REALS(floor_div))
 
-FLOATS(TD_CLONES, trunc_div)
+QUOTIENT_FLOATS(trunc_div, truncf)
 SIGNED(, trunc_div)
 UNSIGNED(trunc_div)
 DIVISION(trunc_div, ROWS_REALS(trunc_div))

@@ -6,11 +6,11 @@
  * double (floats) and complex double; each holds every value of its sources exactly, so the result is that of
  * a direct conversion. The pairs that models use all the time have loops of their own.
  *
- * Rules: float to integer drops the fraction. Values that do not fit, and NaN, give what x86's instructions
- * leave, as in TensorFlow: int32 and int64 their lowest value, narrower types the nearest value of the int32
- * result. Integers wrap. Anything but zero is true. Complex to real drops the imaginary part. Truncate=true
- * cuts mantissa bits that the target does not have instead of rounding. Quantized types convert as their
- * storage integers.
+ * Rules: float to integer drops the fraction. Values that do not fit, and NaN, give what x86's scalar
+ * instructions leave, as in TensorFlow for tensors shorter than its vectors: the lowest int32 or int64, of
+ * which narrower types take the low bits. Integers wrap. Anything but zero is true. Complex to real drops the
+ * imaginary part. Truncate=true cuts mantissa bits that the target does not have instead of rounding (not
+ * from double to bfloat16). Quantized types convert as their storage integers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/complex_scalar.h"
@@ -30,34 +30,31 @@ TD_INLINE int32_t i32_of(double v)
 {
     return v > -0x1p31 - 1 && v < 0x1p31 ? (int32_t)v : INT32_MIN;
 }
-/* From 2^63 on compilers convert the rest above 2^63. */
+/* From 2^63 on compilers convert the rest above 2^63 and set the highest bit. */
 TD_INLINE uint64_t u64_of(double v)
 {
-    return v >= 0x1p63 ? (uint64_t)i64_of(v - 0x1p63) ^ 0x8000000000000000u : (uint64_t)i64_of(v);
+    return v >= -0x1p63 && v < 0x1p63 ? (uint64_t)(int64_t)v
+                                      : (uint64_t)i64_of(v - 0x1p63) | (uint64_t)1 << 63;
 }
 TD_INLINE uint32_t u32_of(double v)
 {
-    return v > -0x1p31 - 1 && v < 0x1p32 ? (uint32_t)(int64_t)v : 0x80000000u;
-}
-TD_INLINE int32_t clamp(int32_t v, int32_t low, int32_t high)
-{
-    return v < low ? low : v > high ? high : v;
+    return (uint32_t)i64_of(v);
 }
 TD_INLINE int16_t i16_of(double v)
 {
-    return (int16_t)clamp(i32_of(v), INT16_MIN, INT16_MAX);
+    return (int16_t)i32_of(v);
 }
 TD_INLINE uint16_t u16_of(double v)
 {
-    return (uint16_t)clamp(i32_of(v), 0, UINT16_MAX);
+    return (uint16_t)i32_of(v);
 }
 TD_INLINE int8_t i8_of(double v)
 {
-    return (int8_t)clamp(i32_of(v), INT8_MIN, INT8_MAX);
+    return (int8_t)i32_of(v);
 }
 TD_INLINE uint8_t u8_of(double v)
 {
-    return (uint8_t)clamp(i32_of(v), 0, UINT8_MAX);
+    return (uint8_t)i32_of(v);
 }
 TD_INLINE td_half f16_of(double v)
 {
@@ -203,6 +200,9 @@ static td_unary_fn *direct(enum td_dtype from, enum td_dtype to)
 /* Mantissa bits below those of the target, as bits of a double; 0 where Truncate changes nothing. */
 static uint64_t truncated_bits(enum td_dtype from, enum td_dtype to)
 {
+    if (from == TD_DOUBLE && to == TD_BFLOAT16) {
+        return 0;
+    }
     int have = from == TD_DOUBLE ? 52 : from == TD_FLOAT ? 23 : 0;
     int want = to == TD_FLOAT ? 23 : to == TD_HALF ? 10 : to == TD_BFLOAT16 ? 7 : 52;
     return have > want ? ((uint64_t)1 << (52 - want)) - 1 : 0;

@@ -195,25 +195,28 @@ static enum td_code top_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ NthElement */
 
+/* The shape does not depend on n, so n may become known only after infer. */
+static enum td_code check_nth(const struct td_node *node, int64_t n, int64_t last_dim, struct td_err *err)
+{
+    TD_FAIL_IF(n < 0, err, INVALID_ARGUMENT, "%s: n must be non-negative but is %lld", TD_NODE_STR(node),
+               (long long)n);
+    TD_FAIL_IF(last_dim >= 0 && last_dim <= n, err, INVALID_ARGUMENT,
+               "%s: Input must have last dimension > n = %lld, has %lld", TD_NODE_STR(node), (long long)n,
+               (long long)last_dim);
+    return TD_OK;
+}
+
 static enum td_code infer_nth(struct td_infer *c, struct td_err *err)
 {
     const struct td_shape *in = &c->in[0];
-    bool known;
-    int64_t n;
     TD_FAIL_IF(c->in[1].rank > 0, err, INVALID_ARGUMENT, "%s: N must be scalar but has rank %d",
                TD_NODE_STR(c->node), c->in[1].rank);
     TD_FAIL_IF(in->rank == 0, err, INVALID_ARGUMENT, "%s: Input must be at least rank 1 but is rank 0",
                TD_NODE_STR(c->node));
-    TD_TRY(td_infer_int_value(c, 1, &known, &n, err));
-    TD_FAIL_IF(known && n < 0, err, INVALID_ARGUMENT, "%s: n must be non-negative but is %lld",
-               TD_NODE_STR(c->node), (long long)n);
-    if (in->rank < 0) {
-        return TD_OK;
+    if (in->rank > 0) {
+        c->out[0] = *in;
+        c->out[0].rank--;
     }
-    TD_FAIL_IF(known && in->dim[in->rank - 1] >= 0 && in->dim[in->rank - 1] <= n, err, INVALID_ARGUMENT,
-               "%s: Input must have last dimension > n = %lld", TD_NODE_STR(c->node), (long long)n);
-    c->out[0] = *in;
-    c->out[0].rank--;
     return TD_OK;
 }
 
@@ -224,6 +227,7 @@ static enum td_code nth_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 0, NULL, &y, err));
     int64_t n = x->shape.dim[x->shape.rank - 1], rows = td_tensor_count(y),
             k = td_tensor_int(c->in[1], 0) + 1;
+    TD_TRY(check_nth(c->node, k - 1, n, err));
     uint64_t flip = td_attr_bool(c->node, "reverse") ? 0 : UINT64_MAX;
     size_t size = td_dtype_size(x->dtype);
     void *heap;

@@ -171,7 +171,7 @@ static float quantize(const struct quantizer *q, float x)
     case MIN_COMBINED:
         return roundf((clamp(x, q->min, q->max) - q->min) * q->scale - t->half);
     case MIN_FIRST:
-        return clamp(roundf(x * q->scale) - roundf(q->min * q->scale) + t->low, t->low,
+        return clamp(roundf(x * q->scale) - (roundf(q->min * q->scale) - t->low), t->low,
                      t->high >= 0x1p31f ? 0x1.fffffep30f : t->high);
     default:
         x = clamp(x, q->min, q->max) * q->scale;
