@@ -224,7 +224,7 @@ static enum td_code write(struct array *a, int64_t i, struct td_tensor *t, struc
     return TD_OK;
 }
 
-/* *t = zeros, of what shape is known for element i. */
+/* *t = zeros, of what shape is known for element i. There are no zero strings or objects. */
 static enum td_code read_zeros(const struct array *a, int64_t i, struct td_tensor *t, struct td_err *err)
 {
     const struct td_shape *shape = a->items[i].shape.rank >= 0 ? &a->items[i].shape : &a->shape;
@@ -235,7 +235,7 @@ static enum td_code read_zeros(const struct array *a, int64_t i, struct td_tenso
         "is not allowing the gradients to be written.",
         a->name, (long long)i, TD_SHAPE_STR(shape));
     TD_TRY(td_tensor_new(t, a->dtype, shape, err));
-    if (!td_dtype_is_object(a->dtype) && td_tensor_bytes(t) > 0) {
+    if (td_tensor_bytes(t) > 0) {
         memset(t->data, 0, td_tensor_bytes(t));
     }
     return TD_OK;
@@ -475,14 +475,11 @@ static void clear_many(struct td_tensor *items, int64_t n)
     }
 }
 
-static enum td_code empty_shape(const struct td_call *c, const struct array *a, const char *attr, int from,
-                                struct td_shape *shape, struct td_err *err)
+/* With nothing to read, only the attribute tells the shape. */
+static enum td_code empty_shape(const struct td_call *c, const char *attr, struct td_shape *shape,
+                                struct td_err *err)
 {
     *shape = *td_attr_shape(c->node, attr);
-    if (td_shape_known(&a->shape) && a->shape.rank >= from) {
-        *shape = (struct td_shape){.rank = a->shape.rank - from};
-        memcpy(shape->dim, a->shape.dim + from, (size_t)shape->rank * sizeof *shape->dim);
-    }
     TD_FAIL_IF(
         !td_shape_known(shape), err, UNIMPLEMENTED,
         "%s: TensorArray has size zero, but element shape %s is not fully defined. Currently only static "
@@ -532,8 +529,7 @@ static enum td_code gather_run(struct td_call *c, struct td_err *err)
     TD_TRY(in_array(c, &a, err));
     enum td_code rc = check_read_dtype(a, c->node->out_type[0], err);
     if (!rc) {
-        rc =
-            n > 0 ? read_many(a, indices, items, n, err) : empty_shape(c, a, "element_shape", 0, &shape, err);
+        rc = n > 0 ? read_many(a, indices, items, n, err) : empty_shape(c, "element_shape", &shape, err);
     }
     pthread_mutex_unlock(&a->mu);
     if (!rc) {
@@ -693,10 +689,10 @@ static enum td_code join(struct td_call *c, const struct td_tensor *items, int64
     return TD_OK;
 }
 
-static enum td_code concat_empty(struct td_call *c, const struct array *a, struct td_err *err)
+static enum td_code concat_empty(struct td_call *c, struct td_err *err)
 {
     struct td_shape none = td_shape_vector(0), rest, all;
-    TD_TRY(empty_shape(c, a, "element_shape_except0", 1, &rest, err));
+    TD_TRY(empty_shape(c, "element_shape_except0", &rest, err));
     TD_TRY(td_shape_concat(&none, &rest, &all, err));
     return join(c, NULL, 0, &all, err);
 }
@@ -711,7 +707,7 @@ static enum td_code concat_run(struct td_call *c, struct td_err *err)
     enum td_code rc = check_read_dtype(a, c->node->out_type[0], err);
     rc = rc ? rc : td_scratch(c, (size_t)n * sizeof(struct td_tensor) + 1, &mem, err);
     if (rc || n == 0) {
-        rc = rc ? rc : concat_empty(c, a, err);
+        rc = rc ? rc : concat_empty(c, err);
         pthread_mutex_unlock(&a->mu);
         return rc;
     }
