@@ -12,6 +12,7 @@
 #include <grpc/grpc_security.h>
 #include <grpc/support/log.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -26,6 +27,10 @@
 /* Calls of one method that wait to be filled: a burst is taken in without a step in between. */
 #define LISTENING_INFER 16
 #define LISTENING_OTHER 1
+#define MAX_ARGUMENTS 64
+/* Large tensors are what we carry: fewer frames, and a window that one of them fills less often. */
+#define LARGE_FRAME (1 << 20)
+#define LOOKAHEAD (4 << 20)
 
 static void *poll_main(void *arg)
 {
@@ -88,6 +93,7 @@ static void copy_opts(struct td_grpc_opts *to, const struct td_grpc_opts *from)
     *to = *from;
     to->address = copy(from->address);
     to->unix_socket = copy(from->unix_socket);
+    to->channel_arguments = copy(from->channel_arguments);
     to->tls_key = copy(from->tls_key);
     to->tls_cert = copy(from->tls_cert);
     to->tls_ca = copy(from->tls_ca);
@@ -100,17 +106,52 @@ static void copy_opts(struct td_grpc_opts *to, const struct td_grpc_opts *from)
     }
 }
 
+/* "key=value" as an argument of gRPC; cuts text in place. False when there is no '='. */
+static bool read_argument(char *text, grpc_arg *out)
+{
+    char *value = strchr(text, '='), *end;
+    if (value == NULL) {
+        return false;
+    }
+    *value++ = 0;
+    const long number = strtol(value, &end, 10);
+    if (*value && *end == 0 && number >= INT32_MIN && number <= INT32_MAX) {
+        *out = (grpc_arg){.type = GRPC_ARG_INTEGER, .key = text, .value.integer = (int)number};
+    } else {
+        *out = (grpc_arg){.type = GRPC_ARG_STRING, .key = text, .value.string = value};
+    }
+    return true;
+}
+
+static void set(grpc_channel_args *list, const char *key, int value)
+{
+    list->args[list->num_args++] =
+        (grpc_arg){.type = GRPC_ARG_INTEGER, .key = (char *)key, .value.integer = value};
+}
+
+/* Ours first, then those of the command line: gRPC takes the last of a name. The limits of requests stay
+ * ours. */
 static grpc_server *make_server(const struct td_grpc_opts *o)
 {
-    grpc_arg args[] = {
-        {.type = GRPC_ARG_INTEGER, .key = (char *)GRPC_ARG_ALLOW_REUSEPORT, .value.integer = 0},
-        {.type = GRPC_ARG_INTEGER,
-         .key = (char *)GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
-         .value.integer = (int)o->max_request_bytes},
-        {.type = GRPC_ARG_INTEGER, .key = (char *)GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, .value.integer = -1},
-    };
-    const grpc_channel_args list = {.num_args = sizeof args / sizeof args[0], .args = args};
-    return grpc_server_create(&list, NULL);
+    grpc_arg args[MAX_ARGUMENTS + 8];
+    grpc_channel_args list = {.args = args};
+    set(&list, GRPC_ARG_HTTP2_MAX_FRAME_SIZE, LARGE_FRAME);
+    set(&list, GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, LOOKAHEAD);
+    char *texts = td_strdup(o->channel_arguments != NULL ? o->channel_arguments : ""), *rest = NULL;
+    for (char *t = texts != NULL ? strtok_r(texts, ",", &rest) : NULL;
+         t != NULL && list.num_args < MAX_ARGUMENTS; t = strtok_r(NULL, ",", &rest)) {
+        if (read_argument(t, &args[list.num_args])) {
+            list.num_args++;
+        } else {
+            td_log(TD_LOG_WARNING, NULL, "gRPC channel argument '%s' is not KEY=VALUE: left out", t);
+        }
+    }
+    set(&list, GRPC_ARG_ALLOW_REUSEPORT, 0);
+    set(&list, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)o->max_request_bytes);
+    set(&list, GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1);
+    grpc_server *server = grpc_server_create(&list, NULL);
+    td_free(texts);
+    return server;
 }
 
 static grpc_server_credentials *make_credentials(const struct td_grpc_opts *o)
@@ -335,6 +376,7 @@ void td_grpc_stop(struct td_grpc *g, int64_t drain_ms)
     grpc_shutdown();
     td_free((char *)g->opts.address);
     td_free((char *)g->opts.unix_socket);
+    td_free((char *)g->opts.channel_arguments);
     td_free((char *)g->opts.tls_key);
     td_free((char *)g->opts.tls_cert);
     td_free((char *)g->opts.tls_ca);

@@ -195,6 +195,7 @@ static enum td_code start_grpc(struct server *s, struct td_err *err)
         .max_request_bytes = (size_t)o->max_request_bytes,
         .health = true,
         .content_outputs = o->enable_serialization_as_tensor_content,
+        .channel_arguments = o->grpc_channel_arguments,
         .tls_key = s->tls.key,
         .tls_cert = s->tls.cert,
         .tls_ca = s->tls.ca,

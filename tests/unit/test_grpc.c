@@ -83,7 +83,8 @@ TEST(predict_answers)
     CHECK_INT(predict("echo", NULL, 0, &e), 0);
     CHECK_INT(predict("echo", NULL, 5 << 20, &e), 0); /* 20 MB: over gRPC's own default of 4 */
     stop();
-    start_with((struct td_grpc_opts){.threads = 1, .content_outputs = true});
+    start_with((struct td_grpc_opts){
+        .threads = 1, .content_outputs = true, .channel_arguments = "grpc.max_concurrent_streams=2,odd,a=b"});
     CHECK_INT(predict("echo", NULL, 1000, &e), 0);
     stop();
 }
