@@ -91,8 +91,7 @@ static double number_at(const struct td_tensor *t, int64_t i)
 static enum td_code scalar_infer(struct td_infer *c, struct td_err *err)
 {
     const struct td_shape *tags = &c->in[0], *values = &c->in[1];
-    bool one = td_shape_count(tags) == 1 && td_shape_count(values) == 1;
-    TD_FAIL_IF(!one && !td_shape_compatible(tags, values), err, INVALID_ARGUMENT,
+    TD_FAIL_IF(!td_shape_compatible(tags, values), err, INVALID_ARGUMENT,
                "%s: tags and values are not the same shape: %s != %s", TD_NODE_STR(c->node),
                TD_SHAPE_STR(tags), TD_SHAPE_STR(values));
     c->out[0] = td_shape_scalar();
@@ -340,8 +339,7 @@ const struct td_op td_ops_summary[] = {
         "(tag:string, tensor:T, serialized_summary_metadata:string) -> (summary:string) {T:type}", 0,
         tensor_infer, tensor_run, {"T", TD_SET_PLAIN | TD_BIT(TD_STRING)}),
     ROW("MergeSummary", "(inputs:N*string) -> (summary:string) {N:int}", 0, td_infer_scalar, merge_run),
-    ROW("ImageSummary",
-        "(tag:string, tensor:T) -> (summary:string) {max_images:int=3; T:type=float}", 0,
+    ROW("ImageSummary", "(tag:string, tensor:T) -> (summary:string) {max_images:int=3; T:type=float}", 0,
         td_infer_scalar, empty_run),
     ROW("AudioSummary",
         "(tag:string, tensor:float) -> (summary:string) {sample_rate:float; max_outputs:int=3}", 0,

@@ -229,7 +229,7 @@ static enum td_code read_zeros(const struct array *a, int64_t i, struct td_tenso
 {
     const struct td_shape *shape = a->items[i].shape.rank >= 0 ? &a->items[i].shape : &a->shape;
     TD_FAIL_IF(
-        !td_shape_known(shape), err, INVALID_ARGUMENT,
+        !td_shape_known(shape) || td_dtype_is_object(a->dtype), err, INVALID_ARGUMENT,
         "TensorArray %s: Could not read from TensorArray index %lld.  Furthermore, the element shape is not "
         "fully defined: %s.  It is possible you are working with a resizeable TensorArray and stop_gradients "
         "is not allowing the gradients to be written.",
