@@ -18,6 +18,7 @@ struct td_grpc_opts {
     int threads;              /* inference handlers at once; 0: number of cores */
     size_t max_request_bytes; /* 0: what gRPC can, 2 GiB - 1 */
     bool health;              /* answer grpc.health.v1.Health */
+    bool open_management;     /* calls that manage models are answered to other hosts too */
     bool content_outputs;     /* Predict answers with tensor_content instead of typed fields */
     const char
         *channel_arguments; /* "k=v,k=v" for gRPC itself; integers are passed as such. NULL or "": none */

@@ -189,9 +189,32 @@ static void *slow_main(void *arg)
     return NULL;
 }
 
+/* Whether the client is on this host: gRPC names peers as URIs, with the brackets of IPv6 percent-encoded. */
+static bool is_local(grpc_call *call)
+{
+    static const char *const local[] = {"unix:",      "ipv4:127.",           "ipv6:%5B::1%5D",
+                                        "ipv6:[::1]", "ipv6:%5B::ffff:127.", "ipv6:[::ffff:127."};
+    char *peer = grpc_call_get_peer(call);
+    bool found = false;
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
+        found = found || strncmp(peer, local[i], strlen(local[i])) == 0;
+    }
+    gpr_free(peer);
+    return found;
+}
+
 static void manage(struct td_grpc_call *c)
 {
     struct td_grpc *g = c->g;
+    struct td_err err = {0};
+    if (!g->opts.open_management && !is_local(c->call)) {
+        (void)td_fail(
+            &err, TD_PERMISSION_DENIED,
+            "%s: management requests are answered on this host only (--open_management changes that)",
+            td_rpc_methods[c->method].path);
+        answer(c, &err);
+        return;
+    }
     pthread_mutex_lock(&g->mu);
     bool ok = g->slow < MAX_SLOW;
     g->slow += ok;
@@ -205,7 +228,6 @@ static void manage(struct td_grpc_call *c)
     if (ok) {
         slow_done(g);
     }
-    struct td_err err = {0};
     (void)td_fail(&err, TD_RESOURCE_EXHAUSTED, "%s: more than %d such calls at once",
                   td_rpc_methods[c->method].path, MAX_SLOW);
     answer(c, &err);

@@ -194,6 +194,7 @@ static enum td_code start_grpc(struct server *s, struct td_err *err)
         .threads = (int)o->grpc_max_threads,
         .max_request_bytes = (size_t)o->max_request_bytes,
         .health = true,
+        .open_management = o->open_management,
         .content_outputs = o->enable_serialization_as_tensor_content,
         .channel_arguments = o->grpc_channel_arguments,
         .tls_key = s->tls.key,
