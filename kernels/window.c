@@ -65,6 +65,9 @@ enum td_code td_window_make(struct td_window *w, enum td_padding padding, const 
         return TD_OK;
     }
     int64_t span = (w->k - 1) * w->dilation + 1;
+    TD_FAIL_IF(w->in > 0 && w->in + w->before + w->after < span, err, INVALID_ARGUMENT,
+               "%s: Negative dimension size caused by subtracting %lld from %lld: the window does not fit into its input",
+               TD_NODE_STR(n), (long long)span, (long long)w->in);
     w->out = (w->in + w->before + w->after - span + w->stride) /
              w->stride; /* towards zero, as TensorFlow has it */
     TD_FAIL_IF(
