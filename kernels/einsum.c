@@ -43,9 +43,6 @@ static enum td_code parse_term(const struct td_node *n, const char *s, size_t le
 {
     *t = (struct term){.n = 0};
     for (size_t i = 0; i < len; i++) {
-        if (s[i] == ' ') {
-            continue;
-        }
         if (s[i] == '.') {
             TD_FAIL_IF(len - i < 3 || memcmp(s + i, "...", 3) != 0 || t->ellipsis, err, INVALID_ARGUMENT,
                        "%s: Invalid equation '%s': an operand may hold one ellipsis '...'", TD_NODE_STR(n),
