@@ -198,9 +198,7 @@ static enum td_code gather_infer(struct td_infer *c, struct td_err *err)
     int levels = (int)td_attr_int(c->node, "PARAMS_RAGGED_RANK"), out = c->n_out - 1;
     TD_TRY(splits_infer(c, levels, err));
     const struct td_shape *ix = &c->in[levels + 1];
-    TD_FAIL_IF(ix->rank == 0, err, INVALID_ARGUMENT, "%s: indices must not be a scalar",
-               TD_NODE_STR(c->node));
-    TD_FAIL_IF(ix->rank > 0 && ix->rank - 1 + levels != out, err, INVALID_ARGUMENT,
+    TD_FAIL_IF(ix->rank >= 0 && ix->rank - 1 + levels != out, err, INVALID_ARGUMENT,
                "%s: OUTPUT_RAGGED_RANK is %d, want rank of indices %d + ragged rank of params %d - 1",
                TD_NODE_STR(c->node), out, ix->rank, levels);
     for (int k = 0; k < out; k++) {
@@ -302,7 +300,7 @@ static enum td_code gather_run(struct td_call *c, struct td_err *err)
                    TD_NODE_STR(c->node), (long long)i, (long long)v, (long long)rows);
     }
     TD_TRY(gather_dense_axes(c, ix, err));
-    for (int level = 0; level < levels; level++) {
+    for (int level = ix->shape.rank == 0; level < levels; level++) { /* a scalar index drops its own level */
         TD_TRY(gather_splits(c, ix, level, err));
     }
     return gather_values(c, ix, levels, err);

@@ -200,7 +200,7 @@ static enum td_code measure_all(struct td_call *c, struct walk *w, struct td_sha
         rows = w->items[k];
         out->dim[k + 1] = out->dim[k + 1] < 0 ? longest : out->dim[k + 1];
     }
-    TD_FAIL_IF(rows != c->in[1]->shape.dim[0], err, INVALID_ARGUMENT,
+    TD_FAIL_IF(rows > c->in[1]->shape.dim[0], err, INVALID_ARGUMENT,
                "%s: the last row partition has %lld values, the values have %lld rows", TD_NODE_STR(c->node),
                (long long)rows, (long long)c->in[1]->shape.dim[0]);
     return TD_OK;
@@ -255,7 +255,7 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 0, &shape, &y, err));
     TD_TRY(positions(c, &w, &shape, &at, err));
     int64_t width = td_shape_range(&values->shape, 1, values->shape.rank);
-    int64_t rows = td_shape_range(&shape, 0, w.l.n + 1), n = values->shape.dim[0];
+    int64_t rows = td_shape_range(&shape, 0, w.l.n + 1), n = w.l.n ? w.items[w.l.n - 1] : w.rows;
     size_t row = (size_t)width * td_dtype_size(y->dtype);
     if (td_tensor_count(y) == 0) {
         return TD_OK;

@@ -46,11 +46,12 @@ static int64_t row_len(const struct column *k, int64_t row)
 
 static uint64_t feature_hash(const struct cross *x, const struct column *k, int64_t i)
 {
-    if (k->values->dtype != TD_STRING) {
+    bool text = k->values->dtype == TD_STRING;
+    if (!text && x->chain) {
         return (uint64_t)td_tensor_int(k->values, i);
     }
-    size_t n;
-    const char *s = td_tensor_str(k->values, i, &n);
+    size_t n = 4; /* SparseCrossHashed hashes the low four bytes of a number */
+    const char *s = text ? td_tensor_str(k->values, i, &n) : (const char *)(TD_DATA(k->values, int64_t) + i);
     return x->strong ? td_hash_siphash(x->key[0], x->key[1], s, n) : td_hash_fingerprint64(s, n);
 }
 
@@ -269,6 +270,24 @@ static enum td_code check_dense(const struct td_infer *c, int at, int dense, str
     return TD_OK;
 }
 
+/* Of SparseCross: an internal type string takes strings only. */
+static enum td_code check_internal(const struct td_infer *c, struct td_err *err)
+{
+    int sparse, dense;
+    const enum td_dtype *s = td_attr_types(c->node, "sparse_types", &sparse);
+    const enum td_dtype *d = td_attr_types(c->node, "dense_types", &dense);
+    if (strcmp(c->node->op_name, "SparseCross") != 0 || td_attr_type(c->node, "internal_type") != TD_STRING) {
+        return TD_OK;
+    }
+    for (int i = 0; i < sparse + dense; i++) {
+        enum td_dtype t = i < sparse ? s[i] : d[i - sparse];
+        TD_FAIL_IF(t != TD_STRING, err, INVALID_ARGUMENT,
+                   "%s: %s should be of internal type string but received %s", TD_NODE_STR(c->node),
+                   i < sparse ? "Input values" : "Dense inputs", td_dtype_name(t));
+    }
+    return TD_OK;
+}
+
 static enum td_code sparse_infer(struct td_infer *c, struct td_err *err)
 {
     int sparse = n_sparse(c->node), dense = n_dense(c->node);
@@ -277,6 +296,7 @@ static enum td_code sparse_infer(struct td_infer *c, struct td_err *err)
                (long long)td_attr_int(c->node, "N"), sparse);
     TD_TRY(check_types(c, "sparse_types", err));
     TD_TRY(check_types(c, "dense_types", err));
+    TD_TRY(check_internal(c, err));
     TD_TRY(check_sparse(c, 0, sparse, err));
     TD_TRY(check_dense(c, 3 * sparse, dense, err));
     for (int i = 3 * sparse + dense; i < c->n_in; i++) {

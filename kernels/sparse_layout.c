@@ -281,8 +281,9 @@ static enum td_code slice_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 2, NULL, &shape, err));
     int64_t *dim = shape->data;
     for (int d = 0; d < x.rank; d++) {
-        TD_FAIL_IF(start[d] < 0 || size[d] < 0, err, INVALID_ARGUMENT,
-                   "%s: start and size must be non-negative, got %lld and %lld in dimension %d",
+        TD_FAIL_IF(size[d] < 0 || start[d] < -(INT64_C(1) << 61) || x.dim[d] > INT64_C(1) << 61, err,
+                   INVALID_ARGUMENT,
+                   "%s: start %lld, size %lld in dimension %d, want size at least 0 and start in range",
                    TD_NODE_STR(c->node), (long long)start[d], (long long)size[d], d);
         int64_t left = x.dim[d] > start[d] ? x.dim[d] - start[d] : 0;
         dim[d] = size[d] < left ? size[d] : left;

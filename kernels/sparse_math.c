@@ -79,7 +79,8 @@ static void merge_take(const struct td_call *c, struct merge *m, int side, enum 
     m->j += side >= 0;
 }
 
-/* Walks the union; writes where out is given. thresh < 0 keeps everything. Returns the number kept. */
+/* Walks the union; writes where out is given. Sums of both sides below thresh in magnitude are dropped.
+ * Returns the number kept. */
 static int64_t merge_all(const struct td_call *c, struct merge m, enum td_elem_op op, double thresh,
                          struct td_tensor *ix, struct td_tensor *values)
 {
@@ -89,7 +90,7 @@ static int64_t merge_all(const struct td_call *c, struct merge m, enum td_elem_o
         _Alignas(16) char v[16];
         const int64_t *row;
         merge_take(c, &m, side, op, v, &row);
-        if (thresh >= 0 && !(thresh <= td_elem_abs(c->in[1]->dtype, v))) {
+        if (side == 0 && thresh > td_elem_abs(c->in[1]->dtype, v)) {
             continue;
         }
         if (ix) {
@@ -118,7 +119,10 @@ static enum td_code pair_run(struct td_call *c, enum td_elem_op op, double thres
 static enum td_code add_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *shape;
-    double thresh = td_elem_abs(c->in[6]->dtype, c->in[6]->data);
+    const struct td_tensor *t = c->in[6];
+    double thresh = t->dtype == TD_FLOAT    ? (double)TD_DATA(t, float)[0]
+                    : t->dtype == TD_DOUBLE ? TD_DATA(t, double)[0]
+                                            : (double)td_tensor_int(t, 0);
     TD_TRY(pair_run(c, TD_ELEM_ADD, thresh, err));
     TD_TRY(td_out(c, 2, NULL, &shape, err));
     if (td_tensor_bytes(shape)) {
@@ -428,8 +432,6 @@ static enum td_code softmax_run(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     TD_TRY(td_coo_view(c, 0, 2, &x, err));
     TD_TRY(td_coo_check_bounds(c, &x, err));
-    TD_FAIL_IF(!td_coo_sorted(&x), err, INVALID_ARGUMENT,
-               "%s: indices are out of order. Many sparse ops require sorted indices", TD_NODE_STR(c->node));
     TD_TRY(td_out(c, 0, NULL, &y, err));
     for (int64_t from = 0, to; from < x.n; from = to) {
         to = from + 1;
@@ -459,7 +461,8 @@ const struct td_op td_ops_sparse_math[] = {
      .sig = PAIR_SIG
      ", thresh:Treal) -> (sum_indices:int64, sum_values:T, sum_shape:int64) {T:type; Treal:type}",
      .infer = pair_infer,
-     .kernels = TD_KERNEL("sparse_math.cpu", add_run, {"T", ADD_TYPES})},
+     .kernels =
+         TD_KERNEL("sparse_math.cpu", add_run, {"T", ADD_TYPES}, {"Treal", ADD_TYPES & ~TD_SET_COMPLEX})},
     {.name = "SparseAddGrad",
      .sig = "(backprop_val_grad:T, a_indices:int64, b_indices:int64, sum_indices:int64) -> (a_val_grad:T, "
             "b_val_grad:T) {T:type}",
