@@ -1,17 +1,17 @@
 /* kernels/vecmath.c - the array loops of vecmath.h, one clone an instruction set.
  *
- * Every loop body is branch-free, so the compiler vectorises it; sums keep 16 partial results (the widest vector of
- * floats), folded in blocks so that the error grows with log n, not n.
+ * Every loop body is branch-free, so the compiler vectorises it; sums keep 16 partial results (the widest
+ * vector of floats), folded in blocks so that the error grows with log n, not n.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/vecmath.h"
 
-#define MAP(name, fn)                                                                                         \
-    TD_CLONES void name(const float *x, float *y, int64_t n)                                                  \
-    {                                                                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                     \
-            y[i] = fn(x[i]);                                                                                  \
-        }                                                                                                     \
+#define MAP(name, fn)                                                                                        \
+    TD_CLONES void name(const float *x, float *y, int64_t n)                                                 \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            y[i] = fn(x[i]);                                                                                 \
+        }                                                                                                    \
     }
 MAP(td_vec_exp_f32, td_fast_exp_f32)
 MAP(td_vec_expm1_f32, td_fast_expm1_f32)
