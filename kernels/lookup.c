@@ -224,7 +224,8 @@ static enum td_code find_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-/* Value of an absent key: row i of a default of full size, or the one default. */
+/* Value of an absent key: row i of a default of full size, or the one default; static tables know only the
+ * first. */
 static void put_default(const struct td_table *t, const struct td_tensor *def, bool full, struct td_tensor *y,
                         int64_t i)
 {
@@ -249,6 +250,7 @@ static enum td_code find_run(struct td_call *c, struct td_err *err)
     TD_FAIL_IF(full && !td_shape_equal(&def->shape, &shape), err, INVALID_ARGUMENT,
                "%s: Expected shape %s or %s for default value, got %s", TD_NODE_STR(c->node),
                TD_SHAPE_STR(&t->value_shape), TD_SHAPE_STR(&shape), TD_SHAPE_STR(&def->shape));
+    full &= t->kind != TD_TABLE_STATIC;
     TD_TRY(check_reserved(c, t, n, err));
     TD_TRY(td_out(c, 0, &shape, &y, err));
     pthread_rwlock_rdlock(&t->lock);

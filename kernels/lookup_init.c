@@ -82,6 +82,8 @@ static enum td_code init_infer(struct td_infer *c, struct td_err *err)
     TD_FAIL_IF(!td_shape_compatible(&c->in[1], &c->in[2]), err, INVALID_ARGUMENT,
                "%s: Keys and values must have the same size %s vs %s", TD_NODE_STR(c->node),
                TD_SHAPE_STR(&c->in[1]), TD_SHAPE_STR(&c->in[2]));
+    TD_FAIL_IF(td_shape_count(&c->in[1]) == 0, err, INVALID_ARGUMENT,
+               "%s: keys and values cannot be empty tensors.", TD_NODE_STR(c->node));
     return TD_OK;
 }
 

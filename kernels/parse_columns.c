@@ -122,11 +122,13 @@ enum td_code td_parse_ragged(const struct td_parse *p, const struct td_cells *k,
     int64_t total, longest, at = 0;
     TD_TRY(count_rows(p, k, &total, &longest, err));
     TD_TRY(td_out(p->c, out_values, &(struct td_shape){1, {total}}, &values, err));
-    TD_TRY(td_out(p->c, out_splits, &(struct td_shape){1, {p->single ? 0 : p->rows + 1}}, &splits, err));
+    struct td_shape splits_shape = td_shape_vector(p->single ? 0 : p->rows + 1);
+    splits_shape.rank = p->single && p->scalar_splits ? 0 : 1;
+    TD_TRY(td_out(p->c, out_splits, &splits_shape, &splits, err));
     TD_FAIL_IF(splits->dtype == TD_INT32 && total > INT32_MAX, err, INVALID_ARGUMENT,
                "%s: %lld values of feature %.100s, more than splits of type int32 can count",
                TD_NODE_STR(p->c->node), (long long)total, k->key.p);
-    if (!p->single) {
+    if (td_tensor_count(splits) > 0) {
         td_parse_set_split(splits, 0, 0);
     }
     for (int64_t i = 0; i < p->rows; i++) {

@@ -17,6 +17,7 @@ struct td_parse {
     const struct td_tensor *names;    /* one an example, or empty: for error texts; may be NULL */
     int64_t rows;                     /* examples */
     bool single;                      /* a scalar was given: outputs have no batch axis */
+    bool scalar_splits;               /* then row splits are a scalar 0, as sequence examples have them; else [0] */
 };
 
 /* Cells of one key: feature of example i is cell[i * stride]. */

@@ -153,12 +153,14 @@ enum td_code td_lists_ragged(const struct td_parse *p, const struct td_cells *k,
     int64_t at = 0, steps = 0;
     TD_TRY(measure(p, k, &s, err));
     TD_TRY(td_out(p->c, out_values, &(struct td_shape){1, {s.values}}, &values, err));
-    TD_TRY(td_out(p->c, out_outer, &(struct td_shape){1, {p->single ? 0 : p->rows + 1}}, &outer, err));
+    struct td_shape outer_shape = p->single ? td_shape_scalar() : td_shape_vector(p->rows + 1);
+    TD_TRY(td_out(p->c, out_outer, &outer_shape, &outer, err));
     TD_TRY(td_out(p->c, out_inner, &(struct td_shape){1, {s.steps + 1}}, &inner, err));
     TD_FAIL_IF(inner->dtype == TD_INT32 && (s.values > INT32_MAX || s.steps > INT32_MAX), err,
                INVALID_ARGUMENT, "%s: feature list %.100s holds more than splits of type int32 can count",
                TD_NODE_STR(p->c->node), k->key.p);
     td_parse_set_split(inner, 0, 0);
+    td_parse_set_split(outer, 0, 0);
     for (int64_t row = 0; row < p->rows; row++) {
         struct td_example_span list = k->cell[row * k->stride], feature;
         if (!p->single) {

@@ -231,6 +231,19 @@ static enum td_code read_keys(struct td_call *c, struct spec *s, struct td_err *
     return TD_OK;
 }
 
+static enum td_code check_distinct(const struct spec *s, enum group a, enum group b, const char *what,
+                                   struct td_err *err)
+{
+    for (int i = 0; i < s->n[a]; i++) {
+        for (int k = 0; k < s->n[b]; k++) {
+            const struct td_bytes *x = &s->keys[a][i], *y = &s->keys[b][k];
+            TD_FAIL_IF(x->len == y->len && memcmp(x->p, y->p, x->len) == 0, err, INVALID_ARGUMENT,
+                       "%s feature %.100s cannot be both ragged and sparse", what, x->p);
+        }
+    }
+    return TD_OK;
+}
+
 /* ------------------------------------------------------------------ running */
 
 static struct td_cells cells(const struct spec *s, enum group g, int i, const struct td_example_span *found)
@@ -291,11 +304,14 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     int o = 0;
     TD_TRY(read_spec(c->node, &s, err));
     TD_TRY(read_keys(c, &s, err));
+    TD_TRY(check_distinct(&s, C_SPARSE, C_RAGGED, "Context", err));
+    TD_TRY(check_distinct(&s, L_SPARSE, L_RAGGED, "FeatureList", err));
     struct td_parse p = {.c = c,
                          .serialized = c->in[0],
                          .names = c->in[s.names < 0 ? c->n_in - 1 : s.names],
                          .rows = td_tensor_count(c->in[0]),
-                         .single = c->in[0]->shape.rank == 0};
+                         .single = c->in[0]->shape.rank == 0,
+                         .scalar_splits = true};
     TD_TRY(context(&p, &s, &o, err));
     return lists(&p, &s, o, err);
 }

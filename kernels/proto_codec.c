@@ -169,9 +169,6 @@ static enum td_code encode_message(struct td_call *c, const struct column *cols,
                    "%s: Size to write must not be larger than value tensor; but saw: %lld > %lld at message "
                    "%lld field %d",
                    TD_NODE_STR(c->node), (long long)size, (long long)most, (long long)m, cols[k].i);
-        TD_FAIL_IF(!cols[k].field.repeated && size > 1, err, INVALID_ARGUMENT,
-                   "%s: Size of single field %d is %lld at message %lld, want at most 1",
-                   TD_NODE_STR(c->node), cols[k].i, (long long)size, (long long)m);
         if (size != 0) {
             TD_TRY(put_field(b, scratch, &cols[k].field, t, m * most, size > 0 ? size : 0, err));
         }
@@ -322,7 +319,7 @@ static enum td_code decode_field(struct td_call *c, int i, struct td_tensor *siz
     struct td_shape shape, last = td_shape_vector(0);
     int64_t n = td_tensor_count(c->in[0]), fields = c->n_out - 1, count;
     TD_TRY(find_field(c->node, i, c->node->out_type[1 + i], &f, err));
-    last.dim[0] = f.repeated ? 0 : 1;
+    last.dim[0] = 1;
     for (int64_t m = 0; m < n; m++) {
         TD_TRY(scan_message(c, m, &f, NULL, 0, &count, err));
         TD_DATA(sizes, int32_t)[m * fields + i] = (int32_t)count;
