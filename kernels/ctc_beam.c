@@ -133,14 +133,18 @@ static enum td_code extend(struct search *s, int32_t from, const double *y, stru
         const struct beam *b = &s->tree.node[from];
         double total = (b->label == label ? b->before.blank : b->before.total) + y[label];
         int32_t child = label == s->blank ? -1 : child_of(&s->tree, from, label);
-        if (label == s->blank || (child >= 0 && s->tree.node[child].now.total > -INFINITY) ||
-            !worthy(s, total)) {
+        if (label == s->blank || (child >= 0 && s->tree.node[child].now.total > -INFINITY)) {
+            continue;
+        }
+        if (!worthy(s, total)) { /* a child that fell out in this step is not extended in it either */
+            if (child >= 0) {
+                s->tree.node[child].before = none;
+            }
             continue;
         }
         if (child < 0) {
             TD_TRY(grow(&s->tree, from, label, &child, err));
         }
-        s->tree.node[child].before = none;
         s->tree.node[child].now = (struct chance){total, -INFINITY, total};
         insert(s, child);
     }

@@ -22,9 +22,11 @@ static enum td_code rgb_infer(struct td_infer *c, struct td_err *err)
     TD_FAIL_IF(s->rank >= 0 && s->rank < least, err, INVALID_ARGUMENT,
                "%s: input must be at least %d-D, got shape %s", TD_NODE_STR(c->node), least, TD_SHAPE_STR(s));
     int64_t channels = s->rank > 0 ? s->dim[s->rank - 1] : -1;
-    TD_FAIL_IF(channels >= 0 && channels != 3, err, INVALID_ARGUMENT,
-               "%s: input must have 3 channels but instead has %lld channels.", TD_NODE_STR(c->node),
-               (long long)channels);
+    if (channels >= 0 && channels != 3) {
+        return td_fail(err, adjust ? TD_INVALID_ARGUMENT : TD_FAILED_PRECONDITION,
+                       "%s: input must have 3 channels but instead has %lld channels.", TD_NODE_STR(c->node),
+                       (long long)channels);
+    }
     if (adjust) {
         TD_TRY(td_infer_rank(c, 1, 0, err));
     }
@@ -355,10 +357,13 @@ static double sample(const struct source *s, float row, float col, int64_t k, bo
     if (nearest) {
         return read_cell(s, roundf(row), roundf(col), k);
     }
-    float top = floorf(row), left = floorf(col), down = row - top, right = col - left;
-    double upper = (1 - right) * read_cell(s, top, left, k) + right * read_cell(s, top, left + 1, k);
-    double lower = (1 - right) * read_cell(s, top + 1, left, k) + right * read_cell(s, top + 1, left + 1, k);
-    return (1 - down) * upper + down * lower;
+    /* in float and in TensorFlow's order: integers are cut, so that a last bit would show */
+    float top = floorf(row), left = floorf(col), bottom = top + 1, right = left + 1;
+    float upper =
+        (right - col) * (float)read_cell(s, top, left, k) + (col - left) * (float)read_cell(s, top, right, k);
+    float lower = (right - col) * (float)read_cell(s, bottom, left, k) +
+                  (col - left) * (float)read_cell(s, bottom, right, k);
+    return (bottom - row) * upper + (row - top) * lower;
 }
 
 static void project_cell(const struct source *s, const float *t, int64_t i, int64_t j, char mode,

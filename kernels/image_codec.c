@@ -137,7 +137,7 @@ static void convert(const struct sink *s)
 
 static enum td_code decode_jpeg(struct td_call *c, const struct td_picture_in *in, struct td_err *err)
 {
-    struct td_jpeg_in j = {.in = *in, .ratio = 1, .fancy = true, .least = 1, .dct = ""};
+    struct td_jpeg_in j = {.in = *in, .ratio = 1, .fancy = true, .dct = ""};
     const struct td_node *n = c->node;
     if (is_op(n, "DecodeJpeg") || is_op(n, "DecodeAndCropJpeg")) {
         int64_t ratio = td_attr_int(n, "ratio");
@@ -146,7 +146,6 @@ static enum td_code decode_jpeg(struct td_call *c, const struct td_picture_in *i
         j.ratio = (int)ratio;
         j.fancy = td_attr_bool(n, "fancy_upscaling");
         j.recover = td_attr_bool(n, "try_recover_truncated");
-        j.least = (float)td_attr_float(n, "acceptable_fraction");
         j.dct = td_attr_str(n, "dct_method");
         TD_FAIL_IF(j.dct[0] != '\0' && strcmp(j.dct, "INTEGER_FAST") != 0 &&
                        strcmp(j.dct, "INTEGER_ACCURATE") != 0,

@@ -44,7 +44,6 @@ struct td_jpeg_in {
     struct td_picture_in in;
     int ratio;           /* 1, 2, 4, 8: decode at a fraction of the size */
     bool fancy, recover; /* smooth chroma; a truncated file gives what it has */
-    float least;         /* fraction of rows that must be there when recovering */
     const char *dct;     /* "", "INTEGER_FAST", "INTEGER_ACCURATE" */
     bool crop;
     int64_t window[4]; /* top, left, height, width */
