@@ -398,8 +398,7 @@ static enum td_code unravel_run(struct td_call *c, struct td_err *err)
     const int64_t n = td_tensor_count(indices), rank = td_tensor_count(dims);
     int64_t count;
     struct td_tensor *y;
-    TD_FAIL_IF(n == 0 || rank == 0, err, INVALID_ARGUMENT, "%s: received empty tensor %s",
-               TD_NODE_STR(c->node), n == 0 ? "indices" : "dims");
+    TD_FAIL_IF(n == 0, err, INVALID_ARGUMENT, "%s: received empty tensor indices", TD_NODE_STR(c->node));
     TD_TRY(unravel_count(c, &count, err));
     TD_TRY(td_out(c, 0, NULL, &y, err));
     for (int64_t i = 0; i < n; i++) {

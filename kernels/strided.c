@@ -3,7 +3,7 @@
  * The loops are first simplified: those of size 1 go, neighbours that are one run in both views merge.
  * What is left ends in one of three inner loops: a run (memcpy), a line (strides of its own; stride 0
  * repeats), or, when the source's unit stride belongs to another loop than the destination's, a tiled 2-D
- * transposition that keeps both in the cache. Only the size of an element matters, except for counted
+ * transposition. Only the size of an element matters, except for counted
  * objects, which go through td_elems_copy one by one.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -22,7 +22,7 @@ typedef struct {
     X(8, uint64_t)                                                                                           \
     X(16, elem16)
 
-enum { TILE = 16 }; /* 16 x 16 elements of 8 bytes: 2 KiB a side, well inside the first cache */
+enum { TILE = 16 }; /* a tile row of 4-byte elements is one cache line */
 
 void td_strided_row_major(const struct td_shape *s, int64_t *stride)
 {
@@ -94,19 +94,82 @@ static void line(enum td_dtype dtype, void *dst, int64_t ds, const void *src, in
     }
 }
 
-/* dst[i*ds + j] = src[i + j*ss], i in [0,n), j in [0,m), in tiles. */
+/* dst[i*ds + j] = src[i + j*ss], i in [0,n), j in [0,m): what does not fill a tile. */
+#define EDGE(size, T)                                                                                        \
+    static void edge_##size(T *restrict dst, int64_t ds, const T *restrict src, int64_t ss, int64_t n,       \
+                            int64_t m)                                                                       \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            for (int64_t j = 0; j < m; j++) {                                                                \
+                dst[i * ds + j] = src[i + j * ss];                                                           \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+EACH_SIZE(EDGE)
+#undef EDGE
+
+/* tile[i][j] = src[i + j*ss] of a whole tile: rows of the source are read in one run each, and what jumps
+ * about is a tile that stays in the first cache. */
+#define TURN(size, T)                                                                                        \
+    static void turn_##size(T (*restrict tile)[TILE], const T *restrict src, int64_t ss)                     \
+    {                                                                                                        \
+        for (int j = 0; j < TILE; j++) {                                                                     \
+            for (int i = 0; i < TILE; i++) {                                                                 \
+                tile[i][j] = src[i + j * ss];                                                                \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+TURN(1, uint8_t)
+TURN(2, uint16_t)
+TURN(8, uint64_t)
+TURN(16, elem16)
+#undef TURN
+
+typedef uint32_t four __attribute__((vector_size(16)));
+
+/* The same for the size that matters most, in blocks of 4 x 4 held in registers. */
+static void turn_4(uint32_t (*restrict tile)[TILE], const uint32_t *restrict src, int64_t ss)
+{
+    for (int j = 0; j < TILE; j += 4) {
+        for (int i = 0; i < TILE; i += 4) {
+            four r[4], t[4];
+            for (int k = 0; k < 4; k++) {
+                memcpy(&r[k], src + i + (j + k) * ss, sizeof r[k]);
+            }
+            for (int k = 0; k < 2; k++) {
+                t[k] = __builtin_shufflevector(r[k], r[k + 2], 0, 4, 1, 5);
+                t[k + 2] = __builtin_shufflevector(r[k], r[k + 2], 2, 6, 3, 7);
+            }
+            for (int k = 0; k < 4; k += 2) {
+                const four low = __builtin_shufflevector(t[k], t[k + 1], 0, 4, 1, 5);
+                const four high = __builtin_shufflevector(t[k], t[k + 1], 2, 6, 3, 7);
+                memcpy(&tile[i + k][j], &low, sizeof low);
+                memcpy(&tile[i + k + 1][j], &high, sizeof high);
+            }
+        }
+    }
+}
+
+/* dst[i*ds + j] = src[i + j*ss], i in [0,n), j in [0,m), in tiles: a tile is turned in place of its own
+ * and then written in whole rows, so that strides of a power of two do not push each other out of the
+ * cache. */
 #define TRANSPOSE(size, T)                                                                                   \
     static void transpose_##size(T *restrict dst, int64_t ds, const T *restrict src, int64_t ss, int64_t n,  \
                                  int64_t m)                                                                  \
     {                                                                                                        \
+        T tile[TILE][TILE];                                                                                  \
         for (int64_t i0 = 0; i0 < n; i0 += TILE) {                                                           \
-            const int64_t i1 = i0 + TILE < n ? i0 + TILE : n;                                                \
             for (int64_t j0 = 0; j0 < m; j0 += TILE) {                                                       \
-                const int64_t j1 = j0 + TILE < m ? j0 + TILE : m;                                            \
-                for (int64_t i = i0; i < i1; i++) {                                                          \
-                    for (int64_t j = j0; j < j1; j++) {                                                      \
-                        dst[i * ds + j] = src[i + j * ss];                                                   \
-                    }                                                                                        \
+                const int64_t rows = n - i0 < TILE ? n - i0 : TILE, cols = m - j0 < TILE ? m - j0 : TILE;    \
+                T *to = dst + i0 * ds + j0;                                                                  \
+                const T *from = src + i0 + j0 * ss;                                                          \
+                if (rows < TILE || cols < TILE) {                                                            \
+                    edge_##size(to, ds, from, ss, rows, cols);                                               \
+                    continue;                                                                                \
+                }                                                                                            \
+                turn_##size(tile, from, ss);                                                                 \
+                for (int i = 0; i < TILE; i++) {                                                             \
+                    memcpy(to + i * ds, tile[i], sizeof tile[i]);                                            \
                 }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
