@@ -104,6 +104,51 @@ static bool same(double got, double v, bool is_float)
     return is_float ? (float)got == (float)v : got == v;
 }
 
+static const double EXACT_TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+/* Whether m * 10^-shift reads back as the float v; both factors are exact, so this is what any reader
+ * computes. */
+static bool float_reads_back(uint64_t m, int shift, float v)
+{
+    const double d = shift >= 0 ? (double)m / EXACT_TENS[shift] : (double)m * EXACT_TENS[-shift];
+    return (float)d == v;
+}
+
+/* Floats of everyday size in double arithmetic: nine digits at once, then fewer where they suffice. Returns
+ * the precision, or 0 when the long way must be gone. */
+static int shortest_float(float v, struct digits *out)
+{
+    static const uint32_t drop[] = {1, 10, 100, 1000};
+    if (!(v >= 1e-9f && v < 1e15f)) {
+        return 0;
+    }
+    uint32_t bits;
+    memcpy(&bits, &v, 4);
+    int point =
+        (((int)(bits >> 23) - 127) * 1233 >> 12) + 1; /* log10(2) * 4096 = 1233.02: one too low at most */
+    point += point >= 0 ? (double)v >= EXACT_TENS[point] : (double)v * EXACT_TENS[-point] >= 1;
+    const int shift = 9 - point;
+    const double x = shift >= 0 ? (double)v * EXACT_TENS[shift] : (double)v / EXACT_TENS[-shift];
+    const uint64_t nine = (uint64_t)(x + 0.5);
+    if (!float_reads_back(nine, shift, v)) {
+        return 0;
+    }
+    int p = 9;
+    uint64_t m = nine;
+    for (int fewer = 8; fewer >= 6; fewer--) {
+        const uint32_t unit = drop[9 - fewer];
+        const uint64_t rounded = (nine + unit / 2) / unit;
+        if (!float_reads_back(rounded, shift - (9 - fewer), v)) {
+            break;
+        }
+        p = fewer;
+        m = rounded;
+    }
+    spell(m, p, point, out);
+    return p;
+}
+
 /* Returns the precision that sufficed. */
 static int shortest(double v, bool is_float, struct digits *out)
 {
@@ -211,7 +256,8 @@ static size_t put_real(char *to, double v, bool is_float)
         return n + put_text(to + n, ".0");
     }
     struct digits g;
-    const int p = shortest(v, is_float, &g);
+    int p = is_float ? shortest_float((float)v, &g) : 0;
+    p = p > 0 ? p : shortest(v, is_float, &g);
     const int widest = p <= 6 ? 6 : is_float ? 9 : 17;
     const bool exponent = g.point - 1 < -4 || g.point - 1 >= widest;
     return n + (exponent ? exponent_form(to + n, &g) : plain_form(to + n, &g));
