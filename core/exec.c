@@ -331,10 +331,11 @@ static enum td_code check_outputs(struct exec *x, struct td_err *err)
 static enum td_code call_kernel(struct exec *x, struct td_err *err)
 {
     const struct td_step *s = x->step;
-    bool ready = x->layout != NULL && x->layout->mode[x->step_index] == TD_STEP_READY;
+    int mode = x->layout != NULL ? x->layout->mode[x->step_index] : TD_STEP_INFER;
+    bool ready = mode == TD_STEP_READY || mode == TD_STEP_CHECK;
     x->shapes = NULL;
     TD_TRY(gather(x, err));
-    if (!ready && s->kernel->run != NULL) {
+    if (mode != TD_STEP_READY && s->kernel->run != NULL) {
         TD_TRY(infer_now(x, err));
     }
     if (s->kernel->run == NULL) {

@@ -123,6 +123,17 @@ static bool evaluate(struct prop *x, const struct td_step *s)
     return true;
 }
 
+/* An integer scalar or vector not known yet is what shape functions judge by value: sizes, axes, counts. */
+static bool judges_values(const struct prop *x, const struct td_step *s)
+{
+    for (int i = 0; !(s->flags & TD_OP_ELEMENTWISE) && i < s->n_in; i++) {
+        if (x->value[i] == NULL && x->in[i].rank <= 1 && td_dtype_in(x->p->dtype[s->in[i]], TD_SET_INTS)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void prepare(struct prop *x, int step)
 {
     const struct td_step *s = &x->p->steps[step];
@@ -143,11 +154,13 @@ static void propagate(struct prop *x)
         bool shapes_known, values_known;
         gather(x, s, &shapes_known, &values_known);
         bool all_out = infer_outputs(x, s);
-        x->l->mode[k] = all_out && shapes_known ? TD_STEP_READY : TD_STEP_INFER;
+        x->l->mode[k] = !all_out || !shapes_known ? TD_STEP_INFER
+                        : judges_values(x, s)      ? TD_STEP_CHECK
+                                                   : TD_STEP_READY;
         if (evaluable(x, s, shapes_known, values_known, all_out) && evaluate(x, s)) {
             x->l->mode[k] = x->p->dead_values ? TD_STEP_READY : TD_STEP_SKIP;
         }
-        if (x->l->mode[k] == TD_STEP_READY) {
+        if (x->l->mode[k] == TD_STEP_READY || x->l->mode[k] == TD_STEP_CHECK) {
             prepare(x, k);
         }
     }
@@ -189,7 +202,7 @@ static void extend_by_views(struct planner *m)
 
 static bool plannable(const struct planner *m, const struct td_step *s, int k, int v)
 {
-    return m->l->mode[k] == TD_STEP_READY && !m->p->escapes[v] && !m->p->is_ref[v] &&
+    return (m->l->mode[k] == TD_STEP_READY || m->l->mode[k] == TD_STEP_CHECK) && !m->p->escapes[v] && !m->p->is_ref[v] &&
            !td_dtype_is_object(m->p->dtype[v]) && !(s->flags & TD_OP_VIEW) && td_shape_count(&m->l->shape[v]) > 0 &&
            (s->flags & TD_OP_STATEFUL) == 0;
 }

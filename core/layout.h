@@ -3,6 +3,8 @@
  *
  *   mode[step]   SKIP   all outputs are known values: nothing to run
  *                READY  every output shape is known
+ *                CHECK  as READY, but a value that the shape function judges (an axis, a size) comes with the run:
+ *                       it is called again, with that value, before the kernel
  *                INFER  shapes are found when the step runs
  *   offset[v]    byte offset in the block, or -1: the value gets a buffer when it is made
  *
@@ -18,7 +20,7 @@
 
 #include "core/plan.h"
 
-enum td_step_mode { TD_STEP_SKIP, TD_STEP_READY, TD_STEP_INFER };
+enum td_step_mode { TD_STEP_SKIP, TD_STEP_READY, TD_STEP_CHECK, TD_STEP_INFER };
 enum td_slot_state { TD_SLOT_UNSET, TD_SLOT_SET, TD_SLOT_OWNED };
 
 struct td_frame {

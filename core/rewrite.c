@@ -387,7 +387,7 @@ static bool same_attrs(const struct td_node *a, const struct td_node *b)
 
 static bool mergeable(const struct td_node *n)
 {
-    uint32_t never = TD_OP_STATEFUL | TD_OP_ARG | TD_OP_SWITCH | TD_OP_DEAD_OK | TD_OP_ENTER | TD_OP_EXIT | TD_OP_NEXT |
+    uint32_t never = TD_OP_STATEFUL | TD_OP_NO_FOLD | TD_OP_ARG | TD_OP_SWITCH | TD_OP_DEAD_OK | TD_OP_ENTER | TD_OP_EXIT | TD_OP_NEXT |
                      TD_OP_LOOP_COND | TD_OP_REFUSED;
     if (n->op == NULL || n->n_control > 0 || n->n_out == 0 || (td_ir_flags(n) & never)) {
         return false;
