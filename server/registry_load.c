@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/registry_impl.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -338,6 +339,15 @@ static void wait_for_work(struct td_registry *r, int64_t due_ns)
     (void)pthread_cond_timedwait(&r->work, &r->mu, &at);
 }
 
+/* Hands back what loading left free in the C library and in this thread's buffers. */
+static void give_back_memory(void)
+{
+    td_buffer_trim();
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
 static void *loader_main(void *arg)
 {
     struct td_registry *r = arg;
@@ -353,6 +363,9 @@ static void *loader_main(void *arg)
         (job.action == LOAD ? load : unload)(r, job.entry, job.version);
         pthread_cond_broadcast(&r->changed);
         pthread_cond_broadcast(&r->work);
+        pthread_mutex_unlock(&r->mu);
+        give_back_memory();
+        pthread_mutex_lock(&r->mu);
     }
     pthread_mutex_unlock(&r->mu);
     return NULL;
