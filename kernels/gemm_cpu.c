@@ -1,18 +1,16 @@
 /* kernels/gemm_cpu.c - matrix products: the only file that calls OpenBLAS's cblas.
  *
- * OpenBLAS packs both operands at every call, which for 2 to 32 rows costs more than the product, and it
- * starts threads of its own unless told not to: one request is one thread here, so it is told once. Small
+ * OpenBLAS packs both operands at every call, which for 2 to 32 rows costs more than the product. Small
  * float products run in loops that the compiler vectorises for the machine at hand (vecmath.h). int16
  * products are computed in 32 bits and cut.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/gemm_cpu.h"
 
-#include <cblas.h>
 #include <complex.h>
-#include <pthread.h>
 
 #include "core/status.h"
+#include "kernels/blas.h"
 #include "kernels/vecmath.h"
 
 #define SELF(x) (x)
@@ -152,11 +150,6 @@ bool td_gemm_is_small(const struct td_gemm *g)
 
 /* ------------------------------------------------------------------ OpenBLAS */
 
-static void one_thread(void)
-{
-    openblas_set_num_threads(1);
-}
-
 static enum CBLAS_TRANSPOSE trans(enum td_trans t)
 {
     return t == TD_PLAIN ? CblasNoTrans : t == TD_TRANSPOSED ? CblasTrans : CblasConjTrans;
@@ -170,11 +163,10 @@ static bool fits(const struct td_gemm *g)
 
 void td_gemm_blas(enum td_dtype dtype, const struct td_gemm *g)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, one_thread);
     bool real = dtype == TD_FLOAT || dtype == TD_DOUBLE,
          cplx = dtype == TD_COMPLEX64 || dtype == TD_COMPLEX128;
-    if (!fits(g) || !(real || cplx) || g->m == 0 || g->n == 0 || g->k == 0) {
+    const struct td_blas *blas = td_blas();
+    if (blas == NULL || !fits(g) || !(real || cplx) || g->m == 0 || g->n == 0 || g->k == 0) {
         td_gemm_plain(dtype, g);
         return;
     }
@@ -183,13 +175,13 @@ void td_gemm_blas(enum td_dtype dtype, const struct td_gemm *g)
     const double one[2] = {1, 0}, beta[2] = {g->add, 0};
     const float onef[2] = {1, 0}, betaf[2] = {g->add, 0};
     if (dtype == TD_FLOAT) {
-        cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, g->a, lda, g->b, ldb, betaf[0], g->c, ldc);
+        blas->sgemm(CblasRowMajor, ta, tb, m, n, k, 1, g->a, lda, g->b, ldb, betaf[0], g->c, ldc);
     } else if (dtype == TD_DOUBLE) {
-        cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, g->a, lda, g->b, ldb, beta[0], g->c, ldc);
+        blas->dgemm(CblasRowMajor, ta, tb, m, n, k, 1, g->a, lda, g->b, ldb, beta[0], g->c, ldc);
     } else if (dtype == TD_COMPLEX64) {
-        cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, onef, g->a, lda, g->b, ldb, betaf, g->c, ldc);
+        blas->cgemm(CblasRowMajor, ta, tb, m, n, k, onef, g->a, lda, g->b, ldb, betaf, g->c, ldc);
     } else {
-        cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, one, g->a, lda, g->b, ldb, beta, g->c, ldc);
+        blas->zgemm(CblasRowMajor, ta, tb, m, n, k, one, g->a, lda, g->b, ldb, beta, g->c, ldc);
     }
 }
 

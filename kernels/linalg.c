@@ -11,11 +11,11 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <complex.h>
 #include <assert.h>
-#include <lapacke.h>
 #include <math.h>
 #include <string.h>
 
 #include "core/mem.h"
+#include "kernels/blas.h"
 #include "kernels/ops.h"
 #include "kernels/widen.h"
 
@@ -546,6 +546,7 @@ static enum td_code triangular_run(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ QR */
 
 struct lapack {
+    const struct td_blas *lib;
     zc *a, *work;
     double *rwork;
     lapack_int *iwork;
@@ -557,11 +558,11 @@ static enum td_code qr_one(const struct td_call *c, zc *a, zc *q, zc *tau, struc
                            lapack_int n, lapack_int p, struct td_err *err)
 {
     lapack_int info = 0, k = m < n ? m : n;
-    LAPACK_zgeqrf(&m, &n, a, &m, tau, l->work, &l->lwork, &info);
+    l->lib->zgeqrf(&m, &n, a, &m, tau, l->work, &l->lwork, &info);
     TD_FAIL_IF(info != 0, err, INTERNAL, "%s: QR stopped with %d", TD_NODE_STR(c->node), (int)info);
     memset(q, 0, (size_t)m * (size_t)p * sizeof *q);
     memcpy(q, a, (size_t)m * (size_t)k * sizeof *q);
-    LAPACK_zungqr(&m, &p, &k, q, &m, tau, l->work, &l->lwork, &info);
+    l->lib->zungqr(&m, &p, &k, q, &m, tau, l->work, &l->lwork, &info);
     TD_FAIL_IF(info != 0, err, INTERNAL, "%s: QR stopped with %d", TD_NODE_STR(c->node), (int)info);
     return TD_OK;
 }
@@ -574,6 +575,7 @@ static enum td_code qr_run(struct td_call *c, struct td_err *err)
     int64_t m = rows_of(&c->in[0]->shape), n = cols_of(&c->in[0]->shape), p = cols_of(&q->shape);
     zc *x, *qc, *tau;
     struct lapack l = {.lwork = (lapack_int)((m > n ? m : n) * 32)};
+    TD_TRY(td_blas_get(&l.lib, err));
     TD_TRY(room(c, m * n, sizeof(zc), &x, err));
     TD_TRY(room(c, m * n, sizeof(zc), &l.a, err));
     TD_TRY(room(c, 2 * m * p, sizeof(zc), &qc, err));
@@ -621,6 +623,7 @@ static enum td_code svd_room(struct td_call *c, struct svd *d, bool vectors, boo
     TD_FAIL_IF(work > INT32_MAX || big > INT32_MAX, err, INVALID_ARGUMENT,
                "%s: matrix [%lld,%lld] is too large", TD_NODE_STR(c->node), (long long)m, (long long)n);
     d->l.lwork = (lapack_int)work;
+    TD_TRY(td_blas_get(&d->l.lib, err));
     TD_TRY(room(c, m * n, sizeof(zc), &d->x, err));
     TD_TRY(room(c, m * n, sizeof(zc), &d->l.a, err));
     TD_TRY(room(c, 2 * m * m + 1, sizeof(zc), &d->u, err));
@@ -646,8 +649,8 @@ static enum td_code svd_one(const struct td_call *c, struct svd *d, bool full, s
     lapack_int m = (lapack_int)d->m, n = (lapack_int)d->n, ldv = (lapack_int)(d->vw > 0 ? d->vw : 1),
                info = 0;
     char job = d->uw == 0 ? 'N' : full ? 'A' : 'S';
-    LAPACK_zgesdd(&job, &m, &n, d->l.a, &m, d->s, d->u, &m, d->vh, &ldv, d->l.work, &d->l.lwork, d->l.rwork,
-                  d->l.iwork, &info);
+    d->l.lib->zgesdd(&job, &m, &n, d->l.a, &m, d->s, d->u, &m, d->vh, &ldv, d->l.work, &d->l.lwork,
+                     d->l.rwork, d->l.iwork, &info, 1);
     TD_FAIL_IF(info != 0, err, INTERNAL, "%s: SVD did not converge (%d)", TD_NODE_STR(c->node), (int)info);
     return TD_OK;
 }
@@ -712,6 +715,7 @@ static enum td_code eig_room(struct td_call *c, struct eig *d, struct td_err *er
     TD_FAIL_IF(work > INT32_MAX, err, INVALID_ARGUMENT, "%s: matrix [%lld,%lld] is too large",
                TD_NODE_STR(c->node), (long long)n, (long long)n);
     d->l.lwork = (lapack_int)work;
+    TD_TRY(td_blas_get(&d->l.lib, err));
     TD_TRY(room(c, n * n, sizeof(zc), &d->x, err));
     TD_TRY(room(c, n * n, sizeof(zc), &d->l.a, err));
     TD_TRY(room(c, n, sizeof(zc), &d->values, err));
@@ -729,8 +733,8 @@ static lapack_int eig_hermitian(struct eig *d, bool vectors)
     lapack_int liwork = (lapack_int)(5 * d->n + 3);
     turn(d->l.a, d->x, d->n, d->n, false);
     char job = vectors ? 'V' : 'N', uplo = 'L';
-    LAPACK_zheevd(&job, &uplo, &n, d->l.a, &n, d->w, d->l.work, &d->l.lwork, d->l.rwork, &lrwork, d->l.iwork,
-                  &liwork, &info);
+    d->l.lib->zheevd(&job, &uplo, &n, d->l.a, &n, d->w, d->l.work, &d->l.lwork, d->l.rwork, &lrwork,
+                     d->l.iwork, &liwork, &info, 1, 1);
     for (int64_t i = 0; i < d->n; i++) {
         d->values[i] = d->w[i];
     }
@@ -744,8 +748,8 @@ static lapack_int eig_general(struct eig *d, bool vectors)
     zc none;
     turn(d->l.a, d->x, d->n, d->n, false);
     char left = 'N', right = vectors ? 'V' : 'N';
-    LAPACK_zgeev(&left, &right, &n, d->l.a, &n, d->values, &none, &one, d->x, &n, d->l.work, &d->l.lwork,
-                 d->l.rwork, &info);
+    d->l.lib->zgeev(&left, &right, &n, d->l.a, &n, d->values, &none, &one, d->x, &n, d->l.work, &d->l.lwork,
+                    d->l.rwork, &info, 1, 1);
     turn(d->vectors, d->x, d->n, d->n, false);
     return info;
 }
