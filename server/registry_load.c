@@ -352,20 +352,24 @@ static void *loader_main(void *arg)
 {
     struct td_registry *r = arg;
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOADER_NICE);
+    bool worked = false;
     pthread_mutex_lock(&r->mu);
     while (!r->stop) {
         int64_t due_ns = 0;
         const struct job job = next_job(r, &due_ns);
-        if (job.action == NOTHING) {
+        if (job.action != NOTHING) {
+            (job.action == LOAD ? load : unload)(r, job.entry, job.version);
+            worked = true;
+            pthread_cond_broadcast(&r->changed);
+            pthread_cond_broadcast(&r->work);
+        } else if (worked) { /* once after a series of loads: it takes milliseconds */
+            worked = false;
+            pthread_mutex_unlock(&r->mu);
+            give_back_memory();
+            pthread_mutex_lock(&r->mu);
+        } else {
             wait_for_work(r, due_ns);
-            continue;
         }
-        (job.action == LOAD ? load : unload)(r, job.entry, job.version);
-        pthread_cond_broadcast(&r->changed);
-        pthread_cond_broadcast(&r->work);
-        pthread_mutex_unlock(&r->mu);
-        give_back_memory();
-        pthread_mutex_lock(&r->mu);
     }
     pthread_mutex_unlock(&r->mu);
     return NULL;
