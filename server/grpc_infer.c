@@ -10,13 +10,12 @@
 #include "core/mem.h"
 #include "proto/infer_pb.h"
 #include "server/grpc_rpc.h"
-#include "server/request.h"
+#include "server/infer.h"
 
 td_rpc_fn td_rpc_v2_live, td_rpc_v2_ready, td_rpc_v2_model_ready, td_rpc_v2_server, td_rpc_v2_model,
     td_rpc_v2_infer;
 
 #define ARENA_BYTES ((size_t)1 << 20)
-#define PLATFORM "tensorflow_savedmodel"
 
 enum td_code td_rpc_v2_live(struct td_rpc *r, struct td_err *err)
 {
@@ -40,32 +39,12 @@ enum td_code td_rpc_v2_server(struct td_rpc *r, struct td_err *err)
 
 /* ---- which model ---- */
 
-/* "" is the latest version, 0 here. */
-static enum td_code read_version(const char *model, const char *text, int64_t *version, struct td_err *err)
+static enum td_code find(struct td_registry *reg, const char *model, const char *version, const char *asked,
+                         struct td_servable **out, const char **signature, struct td_err *err)
 {
-    int64_t v = 0;
-    for (const char *p = text; *p; p++) {
-        const bool ok = *p >= '0' && *p <= '9' && td_i64_mul(v, 10, &v) && td_i64_add(v, *p - '0', &v);
-        TD_FAIL_IF(!ok, err, INVALID_ARGUMENT,
-                   "failed to get model version from specified version string '%s' of '%s'", text, model);
-    }
-    TD_FAIL_IF(*text && v == 0, err, NOT_FOUND, "Request for unknown model: '%s' version %s is not found",
-               model, text);
-    *version = v;
-    return TD_OK;
-}
-
-static enum td_code find(struct td_registry *reg, const char *model, const char *version,
-                         struct td_servable **out, struct td_err *err)
-{
-    int64_t v;
-    struct td_err why = {0};
-    TD_TRY(read_version(model, version, &v, err));
-    const enum td_code rc = td_registry_find(reg, model, v, NULL, out, &why);
-    TD_FAIL_IF(rc == TD_NOT_FOUND && v, err, NOT_FOUND,
-               "Request for unknown model: '%s' version %lld is not found", model, (long long)v);
-    TD_FAIL_IF(rc == TD_NOT_FOUND, err, NOT_FOUND, "Request for unknown model: '%s' is not found", model);
-    return rc ? td_fail(err, rc, "%s", why.msg) : TD_OK;
+    struct td_infer_ref ref = {.name = model, .signature = asked};
+    TD_TRY(td_infer_version(version, &ref, err));
+    return td_infer_find(reg, &ref, out, signature, err);
 }
 
 /* { name = 1, version = 2 } of ModelReadyRequest and ModelMetadataRequest */
@@ -108,14 +87,11 @@ static enum td_code with_model(struct td_rpc *r, model_fn *body, struct td_err *
 static enum td_code model_ready(struct td_rpc *r, const struct named_model *m, struct td_err *err)
 {
     struct td_servable *s;
-    struct td_err ignored = {0};
-    int64_t v;
-    enum td_code rc = read_version(m->name, m->version, &v, &ignored);
-    if (rc == TD_INVALID_ARGUMENT) {
-        return td_fail(err, rc, "%s", ignored.msg);
-    }
-    if (rc || td_registry_find(r->registry, m->name, v, NULL, &s, &ignored)) {
-        return TD_OK;
+    struct td_err why = {0};
+    const char *signature;
+    const enum td_code rc = find(r->registry, m->name, m->version, "", &s, &signature, &why);
+    if (rc) {
+        return rc == TD_INVALID_ARGUMENT ? td_fail(err, rc, "%s", why.msg) : TD_OK;
     }
     td_servable_unref(s);
     return td_put_int(&r->reply, 1, 1, err);
@@ -163,14 +139,16 @@ static enum td_code write_versions(struct td_rpc *r, const char *model, struct t
     return rc;
 }
 
-static enum td_code write_model(struct td_rpc *r, const char *name, struct td_servable *s, struct td_err *err)
+static enum td_code write_model(struct td_rpc *r, const char *name, struct td_servable *s,
+                                const char *signature, struct td_err *err)
 {
-    const struct td_signature *sig = td_servable_signature(s, "");
+    const struct td_signature *sig;
+    TD_TRY(td_infer_view(s, signature, &sig, err));
     TD_TRY(td_put_text(&r->reply, 1, name, err));
-    TD_TRY(write_versions(r, name, err));
-    TD_TRY(td_put_text(&r->reply, 3, PLATFORM, err));
+    TD_TRY(write_versions(r, td_servable_name(s), err));
+    TD_TRY(td_put_text(&r->reply, 3, TD_INFER_PLATFORM, err));
     if (sig == NULL) {
-        return TD_OK; /* several signatures, none of them the default: a request has to name one */
+        return TD_OK;
     }
     TD_TRY(write_infos(&r->reply, 4, sig->in, sig->n_in, err));
     return write_infos(&r->reply, 5, sig->out, sig->n_out, err);
@@ -179,8 +157,9 @@ static enum td_code write_model(struct td_rpc *r, const char *name, struct td_se
 static enum td_code model_metadata(struct td_rpc *r, const struct named_model *m, struct td_err *err)
 {
     struct td_servable *s;
-    TD_TRY(find(r->registry, m->name, m->version, &s, err));
-    const enum td_code rc = write_model(r, m->name, s, err);
+    const char *signature;
+    TD_TRY(find(r->registry, m->name, m->version, "", &s, &signature, err));
+    const enum td_code rc = write_model(r, m->name, s, signature, err);
     td_servable_unref(s);
     return rc;
 }
@@ -195,13 +174,11 @@ enum td_code td_rpc_v2_model(struct td_rpc *r, struct td_err *err)
 static enum td_code read_inputs(struct td_rpc *r, struct td_request *q, const struct td_infer_pb *p,
                                 struct td_err *err)
 {
-    q->in = td_arena_alloc(q->arena, (size_t)p->n_in + 1, sizeof *q->in);
-    if (q->in == NULL) {
-        return td_no_memory(err, (size_t)p->n_in * sizeof *q->in, "a request");
-    }
-    for (; q->n_in < p->n_in; q->n_in++) {
-        q->in[q->n_in].name = p->in[q->n_in].name;
-        TD_TRY(td_infer_tensor(&p->in[q->n_in], r->opts->max_request_bytes, &q->in[q->n_in].t, err));
+    TD_TRY(td_infer_room(q, p->n_in, err));
+    for (int i = 0; i < p->n_in; i++) {
+        struct td_tensor t;
+        TD_TRY(td_infer_tensor(&p->in[i], r->opts->max_request_bytes, &t, err));
+        TD_TRY(td_infer_add(q, p->in[i].name, &t, err));
     }
     td_rpc_drop_input(r);
     return TD_OK;
@@ -212,8 +189,7 @@ static enum td_code infer(struct td_rpc *r, struct td_request *q, struct td_err 
     struct td_infer_pb p;
     TD_TRY(td_infer_read(r->in, q->arena, &p, err));
     q->model = p.model;
-    q->signature = p.signature;
-    TD_TRY(find(r->registry, p.model, p.version, &q->servable, err));
+    TD_TRY(find(r->registry, p.model, p.version, p.signature, &q->servable, &q->signature, err));
     TD_TRY(td_request_resolve(q, r->registry, err));
     TD_TRY(read_inputs(r, q, &p, err));
     q->filter = p.filter;

@@ -160,6 +160,11 @@ static enum MHD_Result send_answer(struct exchange *e)
     if (e->x.location != NULL) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_LOCATION, e->x.location);
     }
+    if (e->x.n_json > 0) {
+        char text[24];
+        (void)snprintf(text, sizeof text, "%zu", e->x.n_json);
+        (void)MHD_add_response_header(r, "Inference-Header-Content-Length", text);
+    }
     if (e->h->opts.cors) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, "*");
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, "POST, GET");

@@ -484,6 +484,61 @@ enum td_code td_json_skip(struct td_json *j, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ members and extents */
+
+/* Characters that matter when brackets are counted. */
+static const bool MATTERS[256] = {
+    ['"'] = true, ['['] = true, [']'] = true, ['{'] = true, ['}'] = true, [','] = true, ['\0'] = true};
+
+enum td_code td_json_leap(struct td_json *j, struct td_err *err)
+{
+    struct td_json_str s;
+    int64_t depth = 0;
+    do {
+        const char c = td_json_peek(j);
+        if (c == '"') {
+            TD_TRY(td_json_string(j, &s, err));
+            continue;
+        }
+        if (c == '\0') {
+            return td_json_fail(j, err, "Invalid value.");
+        }
+        if (c == '[' || c == '{') {
+            depth++;
+        } else if (c == ']' || c == '}') {
+            depth--;
+        }
+        j->at++;
+        while (j->at < j->end && !MATTERS[(unsigned char)*j->at]) {
+            j->at++;
+        }
+    } while (depth > 0);
+    if (depth < 0) {
+        return td_json_fail(j, err, "Invalid value.");
+    }
+    return TD_OK;
+}
+
+enum td_code td_json_member(struct td_json *j, bool first, struct td_json_str *key, bool *more,
+                                struct td_err *err)
+{
+    *more = !td_json_eat(j, '}');
+    if (!*more) {
+        return TD_OK;
+    }
+    if (!first) {
+        if (!td_json_eat(j, ',')) {
+            return td_json_fail(j, err, "Missing a comma or } after an object member.");
+        }
+    }
+    if (td_json_peek(j) != '"') {
+        return td_json_fail(j, err, "Missing a name for object member.");
+    }
+    TD_TRY(td_json_string(j, key, err));
+    return td_json_eat(j, ':') ? TD_OK
+                               : td_json_fail(j, err, "Missing a colon after a name of object member.");
+}
+
 /* ------------------------------------------------------------------ base64 */
 
 static int sextet(char c)

@@ -93,6 +93,14 @@ char td_json_literal(struct td_json *j);
 /* Skips one value of any kind, checking it. */
 TD_MUST enum td_code td_json_skip(struct td_json *j, struct td_err *err);
 
+/* Moves past one value without looking inside: to its closing bracket, or to what ends a scalar. For values
+ * that are read, and with that checked, later. */
+TD_MUST enum td_code td_json_leap(struct td_json *j, struct td_err *err);
+/* Walks the members of the object at j (behind its brace). Returns at each key, with j behind the colon;
+ * *more false behind the closing brace. first: no comma is due yet. */
+TD_MUST enum td_code td_json_member(struct td_json *j, bool first, struct td_json_str *key, bool *more,
+                                    struct td_err *err);
+
 /* Decodes base64 (standard alphabet, padding optional) into buf, which has room for len bytes. False for
  * other text. */
 bool td_json_base64(const char *text, size_t len, char *buf, size_t *n);

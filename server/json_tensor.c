@@ -16,62 +16,6 @@
 
 /* ------------------------------------------------------------------ finding the parts */
 
-/* Characters that matter when brackets are counted. */
-static const bool MATTERS[256] = {
-    ['"'] = true, ['['] = true, [']'] = true, ['{'] = true, ['}'] = true, [','] = true, ['\0'] = true};
-
-/* Moves past one value without looking inside: to its closing bracket, or to what ends a scalar. */
-static enum td_code leap(struct td_json *j, struct td_err *err)
-{
-    struct td_json_str s;
-    int64_t depth = 0;
-    do {
-        const char c = td_json_peek(j);
-        if (c == '"') {
-            TD_TRY(td_json_string(j, &s, err));
-            continue;
-        }
-        if (c == '\0') {
-            return td_json_fail(j, err, "Invalid value.");
-        }
-        if (c == '[' || c == '{') {
-            depth++;
-        } else if (c == ']' || c == '}') {
-            depth--;
-        }
-        j->at++;
-        while (j->at < j->end && !MATTERS[(unsigned char)*j->at]) {
-            j->at++;
-        }
-    } while (depth > 0);
-    if (depth < 0) {
-        return td_json_fail(j, err, "Invalid value.");
-    }
-    return TD_OK;
-}
-
-/* Walks the members of the object at j (behind its brace). Returns at each key, with j behind the colon;
- * *more false behind the closing brace. first: no comma is due yet. */
-static enum td_code next_member(struct td_json *j, bool first, struct td_json_str *key, bool *more,
-                                struct td_err *err)
-{
-    *more = !td_json_eat(j, '}');
-    if (!*more) {
-        return TD_OK;
-    }
-    if (!first) {
-        if (!td_json_eat(j, ',')) {
-            return td_json_fail(j, err, "Missing a comma or } after an object member.");
-        }
-    }
-    if (td_json_peek(j) != '"') {
-        return td_json_fail(j, err, "Missing a name for object member.");
-    }
-    TD_TRY(td_json_string(j, key, err));
-    return td_json_eat(j, ':') ? TD_OK
-                               : td_json_fail(j, err, "Missing a colon after a name of object member.");
-}
-
 static enum td_code read_signature(struct td_json *j, struct td_arena *arena, struct td_json_body *out,
                                    struct td_err *err)
 {
@@ -103,7 +47,7 @@ static enum td_code read_member(struct td_json *j, const struct td_json_str *key
     out->form = rows ? TD_JSON_ROWS : TD_JSON_COLUMNS;
     (void)td_json_peek(j);
     out->value = *j;
-    TD_TRY(leap(j, err));
+    TD_TRY(td_json_leap(j, err));
     out->value.end = j->at;
     return TD_OK;
 }
@@ -126,7 +70,7 @@ enum td_code td_json_body(const char *text, size_t n, struct td_arena *arena, st
     bool more = true;
     for (bool first = true; more; first = false) {
         struct td_json_str key;
-        TD_TRY(next_member(&j, first, &key, &more, err));
+        TD_TRY(td_json_member(&j, first, &key, &more, err));
         if (more) {
             TD_TRY(read_member(&j, &key, arena, out, err));
         }
@@ -142,7 +86,7 @@ bool td_json_body_find(const struct td_json_body *b, const char *key, struct td_
     bool more = true;
     for (bool first = true; more; first = false) {
         struct td_json_str name;
-        if (next_member(&j, first, &name, &more, &err) || !more) {
+        if (td_json_member(&j, first, &name, &more, &err) || !more) {
             return false;
         }
         if (td_json_str_is(&name, key)) {
@@ -190,7 +134,7 @@ static enum td_code column_members(struct td_json *j, const struct td_json_field
     int at = -1;
     for (bool first = true; more; first = false) {
         struct td_json_str key;
-        TD_TRY(next_member(j, first, &key, &more, err));
+        TD_TRY(td_json_member(j, first, &key, &more, err));
         if (!more) {
             break;
         }
@@ -274,7 +218,7 @@ static enum td_code row_object(struct row_field *rows, struct td_json *j, const 
     int at = -1, n_seen = 0;
     for (bool first = true; more; first = false) {
         struct td_json_str key;
-        TD_TRY(next_member(j, first, &key, &more, err));
+        TD_TRY(td_json_member(j, first, &key, &more, err));
         if (!more) {
             break;
         }

@@ -372,6 +372,27 @@ enum td_code td_gather_value(struct td_gather *g, struct td_json *j, struct td_s
     return td_shape_make(shape, nest.dim, nest.rank, err);
 }
 
+enum td_code td_gather_flat(struct td_gather *g, struct td_json *j, struct td_err *err)
+{
+    int64_t depth = 0;
+    do {
+        bool opened = false;
+        for (; td_json_eat(j, '['); depth++) {
+            opened = true;
+        }
+        if (!opened || td_json_peek(j) != ']') {
+            TD_TRY(read_scalar(g, j, err));
+        }
+        while (depth > 0 && td_json_eat(j, ']')) {
+            depth--;
+        }
+        if (depth > 0 && !td_json_eat(j, ',')) {
+            return td_json_fail(j, err, "Missing a comma or ] after an array element.");
+        }
+    } while (depth > 0);
+    return TD_OK;
+}
+
 enum td_code td_gather_take(struct td_gather *g, const struct td_shape *shape, struct td_tensor *out,
                             struct td_err *err)
 {

@@ -24,6 +24,8 @@ void td_gather_fini(struct td_gather *g);
 /* Appends the value at j. INVALID_ARGUMENT for ragged lists, wrong kinds and numbers out of range. */
 TD_MUST enum td_code td_gather_value(struct td_gather *g, struct td_json *j, struct td_shape *shape,
                                      struct td_err *err);
+/* Appends every scalar of the value at j, in order, however they are nested. */
+TD_MUST enum td_code td_gather_flat(struct td_gather *g, struct td_json *j, struct td_err *err);
 /* Makes the tensor (elements move into it). shape must count exactly the elements gathered. */
 TD_MUST enum td_code td_gather_take(struct td_gather *g, const struct td_shape *shape, struct td_tensor *out,
                                     struct td_err *err);

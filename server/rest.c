@@ -90,16 +90,22 @@ static bool matches(const char *pattern, const char *p, const char *end, struct 
         if (strncmp(pattern, "{at}", 4) == 0) {
             match_at(&p, end, m);
         } else {
-            const struct span s = until(p, end, "/:");
+            const bool whole = strncmp(pattern, "{name}", 6) == 0;
+            const struct span s = until(p, end, whole ? "/" : "/:");
             if (s.n == 0) {
                 return false;
             }
-            *(strncmp(pattern, "{model}", 7) == 0 ? &m->model : &m->id) = s;
+            *(whole || strncmp(pattern, "{model}", 7) == 0 ? &m->model : &m->id) = s;
             p += s.n;
         }
         pattern = strchr(pattern, '}') + 1;
     }
     return p == end;
+}
+
+static bool is_v2(const struct td_exchange *x)
+{
+    return strncasecmp(x->target, "/v2", 3) == 0 && (x->target[3] == '\0' || x->target[3] == '/');
 }
 
 static const struct route *find_route(const struct td_exchange *x, struct match *m)
@@ -113,6 +119,18 @@ static const struct route *find_route(const struct td_exchange *x, struct match 
         }
     }
     return NULL;
+}
+
+/* Whether another method would be answered. */
+static bool wrong_method(const struct td_exchange *x)
+{
+    struct match m;
+    for (size_t i = 0; i < N_ROUTES; i++) {
+        if (matches(ROUTES[i].pattern, x->target, x->target + strcspn(x->target, "?#"), &m)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static int hex(char c)
@@ -165,6 +183,16 @@ static enum td_code read_args(const struct td_exchange *x, const struct match *m
 
 /* ------------------------------------------------------------------ answering */
 
+/* What clients of the Open Inference Protocol know as the server's own trouble keeps its status; everything
+ * else that has no status of its own there is a bad request. */
+static int v2_status(enum td_code code)
+{
+    const bool known = code == TD_NOT_FOUND || code == TD_PERMISSION_DENIED || code == TD_UNAUTHENTICATED ||
+                       code == TD_RESOURCE_EXHAUSTED;
+    const int status = td_code_http(code);
+    return known || status >= 500 ? status : 400;
+}
+
 void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err)
 {
     (void)app;
@@ -174,8 +202,9 @@ void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err)
     for (char *c = plain; *c != '\0' && !td_json_utf8(err->msg, strlen(err->msg)); c++) {
         *c = (unsigned char)*c < 0x80 ? *c : '?';
     }
-    x->status = td_code_http(err->code);
+    x->status = is_v2(x) ? v2_status(err->code) : td_code_http(err->code);
     x->content_type = NULL;
+    x->n_json = 0;
     td_sink_fini(&x->out);
     if (td_sink_put(&x->out, "{\n    \"error\": ", 15, &ignored) == TD_OK &&
         td_json_put_string(&x->out, plain, strlen(plain), &ignored) == TD_OK) {
@@ -226,6 +255,9 @@ void td_rest_handle(void *app, struct td_exchange *x)
     const struct route *route = find_route(x, &m);
     if (route == NULL ? no_route(x, &err) : answer(app, x, route, &m, &err)) {
         td_rest_fail(app, x, &err);
+        if (route == NULL && is_v2(x) && wrong_method(x)) {
+            x->status = 405;
+        }
     }
 }
 

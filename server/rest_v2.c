@@ -1,0 +1,199 @@
+/* server/rest_v2.c - what the server and its models are, as the Open Inference Protocol tells it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "proto/infer_pb.h"
+#include "server/infer.h"
+#include "server/rest.h"
+#include "server/rest_json.h"
+
+enum td_code td_rest_v2_server(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                               struct td_err *err)
+{
+    (void)rest;
+    (void)args;
+    return td_rest_put_json(&x->out,
+                            json_pack("{s:s, s:s, s:[s, s, s, s]}", "name", "tensord", "version",
+                                      TENSORD_VERSION, "extensions", "binary_tensor_data", "classification",
+                                      "model_configuration", "parameters"),
+                            err);
+}
+
+enum td_code td_rest_v2_live(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                             struct td_err *err)
+{
+    (void)rest;
+    (void)args;
+    return td_rest_put_json(&x->out, json_pack("{s:b}", "live", 1), err);
+}
+
+enum td_code td_rest_v2_ready(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                              struct td_err *err)
+{
+    (void)args;
+    const bool ready = td_registry_ready(rest->registry, NULL) && !atomic_load(&rest->draining);
+    x->status = ready ? 200 : 400;
+    return td_rest_put_json(&x->out, json_pack("{s:b}", "ready", ready), err);
+}
+
+enum td_code td_rest_v2_models(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                               struct td_err *err)
+{
+    struct td_model_config *configs = NULL;
+    int n = 0;
+    (void)args;
+    TD_TRY(td_registry_models(rest->registry, &configs, &n, err));
+    json_t *names = json_array();
+    for (int i = 0; i < n; i++) {
+        (void)json_array_append_new(names, td_rest_json_text(configs[i].name));
+    }
+    td_model_configs_free(configs, n);
+    return td_rest_put_json(&x->out, json_pack("{s:o}", "models", names), err);
+}
+
+/* ------------------------------------------------------------------ one model */
+
+static enum td_code find(struct td_rest *rest, const struct td_route_args *args, struct td_servable **s,
+                         const char **signature, struct td_err *err)
+{
+    const struct td_infer_ref ref = {.name = args->model,
+                                     .has_version = args->has_version,
+                                     .version = args->version,
+                                     .label = args->label,
+                                     .signature = ""};
+    return td_infer_find(rest->registry, &ref, s, signature, err);
+}
+
+/* A model that is known but does not serve is not ready; one that is unknown is not found. */
+enum td_code td_rest_v2_model_ready(struct td_rest *rest, struct td_exchange *x,
+                                    const struct td_route_args *args, struct td_err *err)
+{
+    struct td_servable *s = NULL;
+    const char *signature;
+    struct td_err why = {0}, unknown = {0};
+    if (find(rest, args, &s, &signature, &why)) {
+        struct td_version_status *rows = NULL;
+        int n = 0;
+        const enum td_code rc = td_registry_status(rest->registry, args->model, 0, &rows, &n, &unknown);
+        td_free(rows);
+        TD_FAIL_IF(rc == TD_OK, err, INVALID_ARGUMENT, "Model version not ready");
+        return td_fail(err, why.code, "%s", why.msg);
+    }
+    td_servable_unref(s);
+    return td_rest_put_json(&x->out,
+                            json_pack("{s:o, s:b}", "name", td_rest_json_text(args->model), "ready", 1), err);
+}
+
+/* A shape as a list; an unknown rank is [-1]. */
+static json_t *shape_json(const struct td_shape *shape)
+{
+    json_t *dims = json_array();
+    for (int i = 0; i < shape->rank; i++) {
+        (void)json_array_append_new(dims, json_integer(shape->dim[i]));
+    }
+    if (shape->rank < 0) {
+        (void)json_array_append_new(dims, json_integer(-1));
+    }
+    return dims;
+}
+
+static json_t *infos_json(const struct td_tensor_info *t, int n)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) {
+        const char *type = td_v2_name(t[i].dtype);
+        (void)json_array_append_new(list, json_pack("{s:o, s:s, s:o}", "name", td_rest_json_text(t[i].key),
+                                                    "datatype", type != NULL ? type : "", "shape",
+                                                    shape_json(&t[i].shape)));
+    }
+    return list;
+}
+
+/* Versions that serve, lowest first. */
+static json_t *versions_json(struct td_rest *rest, const char *model)
+{
+    struct td_version_status *rows = NULL;
+    struct td_err ignored = {0};
+    int n = 0;
+    json_t *list = json_array();
+    if (td_registry_status(rest->registry, model, 0, &rows, &n, &ignored)) {
+        n = 0;
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        if (rows[i].state == TD_STATE_AVAILABLE) {
+            (void)json_array_append_new(list, td_rest_json_int64(rows[i].version));
+        }
+    }
+    td_free(rows);
+    return list;
+}
+
+static json_t *metadata_json(struct td_rest *rest, const char *name, const struct td_servable *s,
+                             const struct td_signature *sig)
+{
+    return json_pack("{s:o, s:o, s:s, s:o, s:o}", "name", td_rest_json_text(name), "versions",
+                     versions_json(rest, td_servable_name(s)), "platform", TD_INFER_PLATFORM, "inputs",
+                     infos_json(sig != NULL ? sig->in : NULL, sig != NULL ? sig->n_in : 0), "outputs",
+                     infos_json(sig != NULL ? sig->out : NULL, sig != NULL ? sig->n_out : 0));
+}
+
+/* Tensors of a model's configuration: names of types differ, as do names of fields. */
+static json_t *config_tensors(const struct td_tensor_info *t, int n, bool inputs)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) {
+        const char *type = t[i].dtype == TD_STRING ? "STRING" : td_v2_name(t[i].dtype);
+        char text[32];
+        (void)snprintf(text, sizeof text, "TYPE_%s", type != NULL ? type : "INVALID");
+        json_t *o = json_pack("{s:o, s:s, s:o}", "name", td_rest_json_text(t[i].key), "data_type", text,
+                              "dims", shape_json(&t[i].shape));
+        if (inputs) {
+            (void)json_object_set_new(o, "optional", json_false());
+            (void)json_object_set_new(o, "is_shape_tensor", json_false());
+        }
+        (void)json_array_append_new(list, o);
+    }
+    return list;
+}
+
+/* max_batch_size 0: shapes are whole, their first size is not set apart. */
+static json_t *config_json(const char *name, const struct td_signature *sig)
+{
+    return json_pack("{s:o, s:s, s:s, s:i, s:o, s:o, s:{s:b}}", "name", td_rest_json_text(name), "platform",
+                     TD_INFER_PLATFORM, "backend", "tensorflow", "max_batch_size", 0, "input",
+                     config_tensors(sig != NULL ? sig->in : NULL, sig != NULL ? sig->n_in : 0, true),
+                     "output",
+                     config_tensors(sig != NULL ? sig->out : NULL, sig != NULL ? sig->n_out : 0, false),
+                     "model_transaction_policy", "decoupled", 0);
+}
+
+static enum td_code describe(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                             bool config, struct td_err *err)
+{
+    struct td_servable *s = NULL;
+    const char *signature;
+    const struct td_signature *sig;
+    TD_TRY(find(rest, args, &s, &signature, err));
+    enum td_code rc = td_infer_view(s, signature, &sig, err);
+    if (rc == TD_OK) {
+        json_t *doc = config ? config_json(args->model, sig) : metadata_json(rest, args->model, s, sig);
+        rc = td_rest_put_json(&x->out, doc, err);
+    }
+    td_servable_unref(s);
+    return rc;
+}
+
+enum td_code td_rest_v2_model(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                              struct td_err *err)
+{
+    return describe(rest, x, args, false, err);
+}
+
+enum td_code td_rest_v2_config(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                               struct td_err *err)
+{
+    return describe(rest, x, args, true, err);
+}
