@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "proto/mapping.h"
 
 struct door {                       /* what is behind a signature */
     struct td_callable *callable;   /* NULL: see error */
@@ -458,6 +459,17 @@ static void hand_over(const struct td_servable_call *c, struct td_tensor *made, 
     }
 }
 
+/* A mapped weight file was cut short while the run read it: zeros stood in for what is gone. */
+static enum td_code lost_data(const struct td_servable *s, struct td_named *out, int *n_out, struct td_err *err)
+{
+    for (int i = 0; i < *n_out; i++) {
+        td_tensor_clear(&out[i].t);
+    }
+    *n_out = 0;
+    return td_fail(err, TD_DATA_LOSS, "model '%s' version %lld: a file below '%.300s' was truncated while it was mapped",
+                   s->name, (long long)s->version, s->dir);
+}
+
 enum td_code td_servable_run(struct td_servable *s, const struct td_servable_call *call, struct td_named *out, int *n_out,
                              struct td_err *err)
 {
@@ -479,9 +491,11 @@ enum td_code td_servable_run(struct td_servable *s, const struct td_servable_cal
     }
     enum td_code rc = order_inputs(call, in, err);
     rc = rc ? rc : check_inputs(s, call, in, err);
+    uint64_t damages = td_mapping_damages();
     rc = rc ? rc : td_callable_run(d->callable, in, made, &call->run, err);
     if (rc == TD_OK) {
         hand_over(call, made, out, n_out);
+        rc = damages == td_mapping_damages() ? TD_OK : lost_data(s, out, n_out, err);
     }
     if (in != few_in) {
         td_free(in);
