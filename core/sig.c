@@ -94,12 +94,13 @@ static enum td_code args(struct parser *s, struct td_arg_def **out, int *n)
     if (!accept(s, "(")) {
         return bad(s, "'('");
     }
-    struct td_arg_def list[64] = {{0}};
+    struct td_arg_def list[64];
     int count = 0;
     while (!accept(s, ")")) {
         if (count == 64 || (count > 0 && !accept(s, ","))) {
             return bad(s, "',' or ')'");
         }
+        list[count] = (struct td_arg_def){0};
         TD_TRY(arg(s, &list[count++]));
     }
     *n = count;
@@ -194,21 +195,12 @@ static enum td_code element(struct parser *s, struct td_attr *v, int i)
     }
 }
 
-static enum td_code default_value(struct parser *s, struct td_attr_def *d)
+enum { MOST_ELEMENTS = 16 };
+
+/* The element of v, or the list of them. */
+static enum td_code elements(struct parser *s, struct td_attr *v)
 {
-    enum { MOST = 16 };
-    struct td_attr *v = &d->value;
-    *v = (struct td_attr){.name = d->name, .kind = d->kind, .is_list = d->is_list};
-    v->str = td_arena_alloc(s->a, MOST, sizeof(struct td_shape)); /* the largest element type */
-    if (v->str == NULL) {
-        return td_no_memory(s->err, MOST, "signature");
-    }
-    if (d->kind == TD_ATTR_FUNC && accept(s, "''")) {
-        d->has_default = false;
-        return TD_OK;
-    }
-    d->has_default = true;
-    if (!d->is_list) {
+    if (!v->is_list) {
         v->n = 1;
         return element(s, v, 0);
     }
@@ -216,11 +208,30 @@ static enum td_code default_value(struct parser *s, struct td_attr_def *d)
         return bad(s, "'['");
     }
     while (!accept(s, "]")) {
-        if (v->n == MOST || (v->n > 0 && !accept(s, ","))) {
+        if (v->n == MOST_ELEMENTS || (v->n > 0 && !accept(s, ","))) {
             return bad(s, "',' or ']'");
         }
         TD_TRY(element(s, v, v->n++));
     }
+    return TD_OK;
+}
+
+static enum td_code default_value(struct parser *s, struct td_attr_def *d)
+{
+    struct td_shape room[MOST_ELEMENTS]; /* the largest element type */
+    struct td_attr *v = &d->value;
+    *v = (struct td_attr){.name = d->name, .kind = d->kind, .is_list = d->is_list};
+    d->has_default = !(d->kind == TD_ATTR_FUNC && accept(s, "''"));
+    if (d->has_default) {
+        v->str = (struct td_bytes *)room;
+        TD_TRY(elements(s, v));
+    }
+    const size_t size = d->kind == TD_ATTR_SHAPE ? sizeof(struct td_shape) : sizeof(struct td_bytes);
+    v->str = td_arena_alloc(s->a, (size_t)v->n + 1, size);
+    if (v->str == NULL) {
+        return td_no_memory(s->err, size, "signature");
+    }
+    memcpy(v->str, room, (size_t)v->n * size);
     return TD_OK;
 }
 
@@ -282,13 +293,14 @@ static enum td_code attr(struct parser *s, struct td_attr_def *d)
 
 static enum td_code attrs(struct parser *s, struct td_op_def *def)
 {
-    struct td_attr_def list[40] = {{0}};
+    struct td_attr_def list[40];
     int n = 0;
     if (accept(s, "{")) {
         while (!accept(s, "}")) {
             if (n == 40 || (n > 0 && !accept(s, ";"))) {
                 return bad(s, "';' or '}'");
             }
+            list[n] = (struct td_attr_def){0};
             TD_TRY(attr(s, &list[n++]));
         }
     }
