@@ -25,8 +25,10 @@
 #include "server/http.h"
 #include "server/options.h"
 #include "server/rest.h"
+#include "server/trim.h"
 
 enum { EXIT_DRAINED = 0, EXIT_OTHER = 1, EXIT_BAD_SETUP = 2 };
+enum { TRIM_AFTER_MS = 500 }; /* the first requests come before memory is tidied */
 
 struct server {
     struct td_options options;
@@ -296,12 +298,14 @@ static void serve(struct server *s)
 {
     const int64_t period_s =
         s->options.model_config_file[0] != '\0' ? s->options.model_config_file_poll_wait_seconds : 0;
-    for (;;) {
-        const enum td_wake why = td_drain_wait(period_s > 0 ? (int)period_s * 1000 : -1);
-        if (why == TD_WAKE_STOP) {
-            return;
-        }
+    enum td_wake why = td_drain_wait(TRIM_AFTER_MS);
+    if (why == TD_WAKE_TIME) {
+        td_trim();
+        why = td_drain_wait(period_s > 0 ? (int)period_s * 1000 : -1);
+    }
+    while (why != TD_WAKE_STOP) {
         reread_config(s);
+        why = td_drain_wait(period_s > 0 ? (int)period_s * 1000 : -1);
     }
 }
 
