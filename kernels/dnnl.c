@@ -248,12 +248,14 @@ static bool make_reorder(dnnl_primitive_t *out, const dnnl_memory_desc_t *from, 
     return ok;
 }
 
-/* False when the implementation behind pd is one that our own loops beat. */
-static bool is_fast(const_dnnl_primitive_desc_t pd)
+/* False when the implementation behind pd is one that other code of ours equals: the reference loops, and (as
+ * `plain` for matrix products) the one that calls the same sgemm as td_dnnl_gemm, for which a packed copy
+ * would be a waste. */
+static bool is_fast(const_dnnl_primitive_desc_t pd, const char *plain)
 {
     const char *info = "ref";
     (void)dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
-    return strstr(info, "ref") == NULL && strstr(info, "gemm:ref") == NULL;
+    return strstr(info, "ref") == NULL && strstr(info, plain) == NULL;
 }
 
 /* Takes over what pd says: layouts, scratch, the primitive and the reorders around it. */
@@ -336,8 +338,8 @@ enum td_code td_dnnl_matmul_new(int64_t m, int64_t k, int64_t n, bool transposed
               dnnl_memory_desc_init_by_tag(&d->y, 2, yd, dnnl_f32, dnnl_ab) == dnnl_success &&
               dnnl_inner_product_forward_desc_init(&op, dnnl_forward_inference, &d->x, &any, NULL, &d->y) ==
                   dnnl_success &&
-              dnnl_primitive_desc_create(&pd, &op, attr, engine, NULL) == dnnl_success && is_fast(pd) &&
-              adopt(d, pd);
+              dnnl_primitive_desc_create(&pd, &op, attr, engine, NULL) == dnnl_success &&
+              is_fast(pd, "gemm:ref") && adopt(d, pd);
     (void)dnnl_primitive_desc_destroy(pd);
     (void)dnnl_primitive_attr_destroy(attr);
     return finish(d, ok, weights, out, err);
@@ -430,7 +432,7 @@ static bool conv_primitive(struct td_dnnl *d, const struct conv_dims *s, dnnl_pr
         dnnl_primitive_desc_t pd = NULL;
         bool made = d->backward ? conv_backward_pd(s, x, &w_any, y, attr, &pd)
                                 : conv_forward_pd(s, x, &w_any, y, attr, &pd);
-        bool done = made && is_fast(pd) && adopt(d, pd);
+        bool done = made && is_fast(pd, "gemm:ref") && adopt(d, pd);
         (void)dnnl_primitive_desc_destroy(pd);
         if (done) {
             return true;
