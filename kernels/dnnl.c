@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "kernels/ops.h"
 
 /* ------------------------------------------------------------------ engine and streams */
 
@@ -522,6 +523,15 @@ bool td_dnnl_gemm(const struct td_gemm *g)
     return stream_get() != NULL && g->k > 0 &&
            dnnl_sgemm(g->ta == TD_PLAIN ? 'N' : 'T', g->tb == TD_PLAIN ? 'N' : 'T', g->m, g->n, g->k, 1, g->a,
                       g->lda, g->b, g->ldb, g->add ? 1 : 0, g->c, g->ldc) == dnnl_success;
+}
+
+void td_kernels_warm(void)
+{
+    enum { SIDE = 32 };
+    float a[SIDE * SIDE] = {0}, c[SIDE * SIDE];
+    const struct td_gemm g = {
+        .m = SIDE, .n = SIDE, .k = SIDE, .a = a, .b = a, .c = c, .lda = SIDE, .ldb = SIDE, .ldc = SIDE};
+    (void)td_dnnl_gemm(&g);
 }
 
 /* Weights not met before. */

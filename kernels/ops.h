@@ -14,4 +14,8 @@
 /* NULL-terminated, for td_op_table_new. */
 extern const struct td_op *const td_op_families[];
 
+/* Does what oneDNN else does at the first product it is asked for: writes the machine code of all its
+ * products, 15 ms. */
+void td_kernels_warm(void);
+
 #endif

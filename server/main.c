@@ -28,7 +28,7 @@
 #include "server/trim.h"
 
 enum { EXIT_DRAINED = 0, EXIT_OTHER = 1, EXIT_BAD_SETUP = 2 };
-enum { TRIM_AFTER_MS = 500 }; /* the first requests come before memory is tidied */
+enum { SETTLE_MS = 500 }; /* the first requests come before what only later ones gain by */
 
 struct server {
     struct td_options options;
@@ -298,8 +298,9 @@ static void serve(struct server *s)
 {
     const int64_t period_s =
         s->options.model_config_file[0] != '\0' ? s->options.model_config_file_poll_wait_seconds : 0;
-    enum td_wake why = td_drain_wait(TRIM_AFTER_MS);
+    enum td_wake why = td_drain_wait(SETTLE_MS);
     if (why == TD_WAKE_TIME) {
+        td_kernels_warm();
         td_trim();
         why = td_drain_wait(period_s > 0 ? (int)period_s * 1000 : -1);
     }
