@@ -340,7 +340,7 @@ enum td_code td_dnnl_matmul_new(int64_t m, int64_t k, int64_t n, bool transposed
               dnnl_inner_product_forward_desc_init(&op, dnnl_forward_inference, &d->x, &any, NULL, &d->y) ==
                   dnnl_success &&
               dnnl_primitive_desc_create(&pd, &op, attr, engine, NULL) == dnnl_success &&
-              is_fast(pd, "gemm:ref") && adopt(d, pd);
+              is_fast(pd, "gemm") && adopt(d, pd);
     (void)dnnl_primitive_desc_destroy(pd);
     (void)dnnl_primitive_attr_destroy(attr);
     return finish(d, ok, weights, out, err);
