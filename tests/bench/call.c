@@ -1,7 +1,7 @@
 /* tests/bench/call.c - times one signature call on one core: load, first call, then median and least of many.
  *
  *   call_tensord DIR CASE [SECONDS [CPU]]       prints "load first p50 min calls cpu", times in microseconds
- *   call_tensorflow DIR CASE [SECONDS [CPU]]
+ *   call_tensorflow DIR CASE [SECONDS [CPU]]       CPU -1: wherever the system likes
  *
  * cpu is what load and first call took of the processor, which other programs on the machine disturb less.
  *
@@ -119,8 +119,11 @@ int main(int argc, char **argv)
     }
     cpu_set_t one;
     CPU_ZERO(&one);
-    CPU_SET(argc > 4 ? (int)strtol(argv[4], NULL, 10) : 0, &one);
-    (void)sched_setaffinity(0, sizeof one, &one);
+    const int cpu_wanted = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 0;
+    if (cpu_wanted >= 0) {
+        CPU_SET(cpu_wanted, &one);
+        (void)sched_setaffinity(0, sizeof one, &one);
+    }
     read_case(argv[2], &c);
     const double from = now_us(), cpu_from = clock_us(CLOCK_PROCESS_CPUTIME_ID);
     check("load", bench_load(argv[1], &c));
