@@ -21,7 +21,7 @@ static enum td_code inflate_all(z_stream *z, size_t n, struct td_sink *out, stru
         rc = inflate(z, Z_NO_FLUSH);
         out->n -= z->avail_out;
         TD_FAIL_IF(rc != Z_OK && rc != Z_STREAM_END, err, INVALID_ARGUMENT,
-                   "inflating the body: no valid gzip at byte %zu of %zu", n - z->avail_in, n);
+                   "inflating the body: no valid gzip or zlib at byte %zu of %zu", n - z->avail_in, n);
     }
     return TD_OK;
 }
@@ -29,7 +29,7 @@ static enum td_code inflate_all(z_stream *z, size_t n, struct td_sink *out, stru
 enum td_code td_gzip_inflate(const void *bytes, size_t n, struct td_sink *out, struct td_err *err)
 {
     z_stream z = {0};
-    TD_FAIL_IF(n > UINT_MAX || inflateInit2(&z, 15 + 16) != Z_OK, err, RESOURCE_EXHAUSTED,
+    TD_FAIL_IF(n > UINT_MAX || inflateInit2(&z, 15 + 32) != Z_OK, err, RESOURCE_EXHAUSTED,
                "inflating the body: %zu bytes cannot be read", n);
     z.next_in = (Bytef *)(uintptr_t)bytes;
     z.avail_in = (uInt)n;

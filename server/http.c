@@ -99,7 +99,8 @@ const char *td_exchange_header(const struct td_exchange *x, const char *name)
 static enum td_code inflate_body(struct exchange *e, struct td_err *err)
 {
     const char *encoding = td_exchange_header(&e->x, MHD_HTTP_HEADER_CONTENT_ENCODING);
-    if (encoding == NULL || strcasestr(encoding, "gzip") == NULL || e->body.n == 0) {
+    const bool packed = encoding != NULL && (strcasestr(encoding, "gzip") || strcasestr(encoding, "deflate"));
+    if (!packed || e->body.n == 0) {
         return TD_OK;
     }
     struct td_sink plain = {.limit = e->h->opts.max_request_bytes + 1};

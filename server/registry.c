@@ -226,6 +226,7 @@ static enum td_code replace_all(struct td_registry *r, struct td_model_config *m
         models[i] = (struct td_model_config){0};
         e->configured = true;
         if (e->is_new || moved) {
+            e->held = false;
             e->listed = false;
             e->list_error = (struct td_err){0};
         }
@@ -335,7 +336,11 @@ static bool is_named(const struct td_entry *e, const char *name)
 enum td_code td_registry_rescan(struct td_registry *r, const char *model, struct td_err *err)
 {
     pthread_mutex_lock(&r->mu);
-    const bool known = model == NULL || td_registry_entry(r, model) != NULL;
+    struct td_entry *named = model != NULL ? td_registry_entry(r, model) : NULL;
+    const bool known = model == NULL || named != NULL;
+    if (named != NULL) {
+        named->held = false;
+    }
     pthread_mutex_unlock(&r->mu);
     TD_FAIL_IF(!known, err, NOT_FOUND, "Could not find any versions of model %s", model);
     TD_TRY(td_registry_list_all(r, model, true, err));
@@ -452,18 +457,22 @@ enum td_code td_registry_models(struct td_registry *r, struct td_model_config **
     return TD_OK;
 }
 
+static bool lacks(const struct td_entry *e)
+{
+    return e->configured && !e->held && !td_registry_has_available(e);
+}
+
 bool td_registry_ready(struct td_registry *r, char **missing)
 {
     size_t bytes = 1;
     pthread_mutex_lock(&r->mu);
     for (int i = 0; i < r->n_entries; i++) {
-        const struct td_entry *e = r->entries[i];
-        bytes += e->configured && !td_registry_has_available(e) ? strlen(e->name) + 1 : 0;
+        bytes += lacks(r->entries[i]) ? strlen(r->entries[i]->name) + 1 : 0;
     }
     char *text = bytes > 1 ? td_calloc(bytes, 1) : NULL;
     for (int i = 0; i < r->n_entries && text != NULL; i++) {
         const struct td_entry *e = r->entries[i];
-        if (e->configured && !td_registry_has_available(e)) {
+        if (lacks(e)) {
             const size_t at = strlen(text);
             (void)snprintf(text + at, bytes - at, "%s%s", at > 0 ? "," : "", e->name);
         }

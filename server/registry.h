@@ -51,6 +51,10 @@ TD_MUST enum td_code td_registry_configure(struct td_registry *r, const struct t
 /* Lists version folders of one model (NULL: all) now and waits until its aspired versions are settled. */
 TD_MUST enum td_code td_registry_rescan(struct td_registry *r, const char *model, struct td_err *err);
 
+/* Withdraws all versions of a model and keeps it so until td_registry_rescan names it: polling does not bring it back.
+ * Returns once nothing can be asked any more; running requests end as they would. NOT_FOUND as td_registry_rescan. */
+TD_MUST enum td_code td_registry_unload(struct td_registry *r, const char *model, struct td_err *err);
+
 /* version > 0 or label (not NULL), or neither for the latest available. Returns a counted reference.
  * NOT_FOUND "Servable not found for request: Latest(NAME)" / "Specific(NAME, V)";
  * INVALID_ARGUMENT "Unrecognized servable version label: L". */
@@ -71,7 +75,7 @@ TD_MUST enum td_code td_registry_status(struct td_registry *r, const char *model
 /* Copies of all configured models (free with td_model_configs_free). */
 TD_MUST enum td_code td_registry_models(struct td_registry *r, struct td_model_config **out, int *n, struct td_err *err);
 void td_model_configs_free(struct td_model_config *models, int n);
-/* True when every configured model has an available version; else missing (td_free) lists the names of those that do not, comma-separated. */
+/* True when every configured model (but those unloaded by command) has an available version; else missing (td_free) lists the names of those that do not, comma-separated. */
 bool td_registry_ready(struct td_registry *r, char **missing);
 /* True when every configured model has been listed (unless it never is) and no aspired version waits or loads. */
 bool td_registry_all_settled(struct td_registry *r);

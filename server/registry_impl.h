@@ -34,6 +34,7 @@ struct td_entry {
     bool configured; /* false: removed; its statuses stay until its name is needed or space is */
     bool is_new;     /* has not had its first listing settled since it was configured */
     bool listed;
+    bool held; /* unloaded by command: aspires to nothing until it is rescanned by name */
     struct td_err list_error;     /* of the last listing */
     struct td_version **versions; /* highest first */
     int n_versions;

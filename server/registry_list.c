@@ -70,7 +70,7 @@ static void list_one(struct td_registry *r, const struct place *p, bool again)
     enum td_code rc = td_watch_list(p->base_path, &dirs, &n, &err);
     pthread_mutex_lock(&r->mu);
     struct td_entry *e = td_registry_entry(r, p->name);
-    if (e != NULL && strcmp(e->config.base_path, p->base_path) == 0) {
+    if (e != NULL && !e->held && strcmp(e->config.base_path, p->base_path) == 0) {
         const bool warn = n == 0 && !e->listed;
         rc = rc ? rc : td_registry_aspire(r, e, dirs, n, again, &err);
         if (rc) {
@@ -93,6 +93,25 @@ enum td_code td_registry_list_all(struct td_registry *r, const char *only, bool 
         list_one(r, &places[i], again);
     }
     places_free(places, n);
+    return TD_OK;
+}
+
+enum td_code td_registry_unload(struct td_registry *r, const char *model, struct td_err *err)
+{
+    pthread_mutex_lock(&r->mu);
+    struct td_entry *e = td_registry_entry(r, model);
+    const bool known = e != NULL;
+    if (known) {
+        e->held = true;
+        td_registry_forget_aspired(e);
+        pthread_cond_broadcast(&r->work);
+    }
+    while (!r->stop && e != NULL && e->held && td_registry_has_available(e)) {
+        pthread_cond_wait(&r->changed, &r->mu);
+        e = td_registry_entry(r, model); /* it may have been removed meanwhile */
+    }
+    pthread_mutex_unlock(&r->mu);
+    TD_FAIL_IF(!known, err, NOT_FOUND, "Could not find any versions of model %s", model);
     return TD_OK;
 }
 

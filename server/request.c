@@ -4,6 +4,7 @@
 #include "server/request.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "core/arena.h"
 #include "core/mem.h"
@@ -54,6 +55,21 @@ enum td_code td_request_resolve(struct td_request *r, struct td_registry *reg, s
     return TD_OK;
 }
 
+static int64_t ns_of(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void count(struct td_servable *s, bool ok, int64_t ns)
+{
+    struct td_servable_counts *c = td_servable_counts(s);
+    atomic_fetch_add_explicit(ok ? &c->ok : &c->failed, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(ok ? &c->ok_ns : &c->failed_ns, (uint64_t)ns, memory_order_relaxed);
+    atomic_store_explicit(&c->last_ms, ns_of(CLOCK_REALTIME_COARSE) / 1000000, memory_order_relaxed);
+}
+
 enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struct td_err *err)
 {
     TD_TRY(td_request_resolve(r, reg, err));
@@ -72,7 +88,12 @@ enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struc
         .run = {.stop = r->client != NULL ? r->client : &r->stop, .deadline_ns = r->deadline_ns},
     };
     int n_out = 0;
-    TD_TRY(td_servable_run(r->servable, &call, out, &n_out, err));
+    const int64_t from_ns = ns_of(CLOCK_MONOTONIC);
+    const enum td_code rc = td_servable_run(r->servable, &call, out, &n_out, err);
+    count(r->servable, rc == TD_OK, ns_of(CLOCK_MONOTONIC) - from_ns);
+    if (rc) {
+        return rc;
+    }
     clear_all(r->out, r->n_out);
     r->out = out;
     r->n_out = n_out;

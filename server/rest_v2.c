@@ -16,9 +16,9 @@ enum td_code td_rest_v2_server(struct td_rest *rest, struct td_exchange *x, cons
     (void)rest;
     (void)args;
     return td_rest_put_json(&x->out,
-                            json_pack("{s:s, s:s, s:[s, s, s, s]}", "name", "tensord", "version",
+                            json_pack("{s:s, s:s, s:[s, s, s, s, s, s]}", "name", "tensord", "version",
                                       TENSORD_VERSION, "extensions", "binary_tensor_data", "classification",
-                                      "model_configuration", "parameters"),
+                                      "model_configuration", "model_repository", "parameters", "statistics"),
                             err);
 }
 

@@ -4,7 +4,7 @@
  * the assets), init op, then one callable a signature. A signature whose tensors do not exist is kept with its error,
  * which a call of it reports; the rest of the model serves.
  *
- * Invariant: after td_servable_load nothing here changes but the reference count; the engine below has its own locks.
+ * Invariant: after td_servable_load nothing here changes but reference count and counts; the engine below has its own locks.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/servable.h"
@@ -30,6 +30,7 @@ struct td_servable {
     struct td_saved_model *model;   /* lives in the arena that engine owns */
     struct td_model *engine;
     struct door *doors;             /* one a signature */
+    struct td_servable_counts counts;
 };
 
 /* ------------------------------------------------------------------ paths */
@@ -279,6 +280,11 @@ const char *td_servable_name(const struct td_servable *s)
 int64_t td_servable_version(const struct td_servable *s)
 {
     return s->version;
+}
+
+struct td_servable_counts *td_servable_counts(struct td_servable *s)
+{
+    return &s->counts;
 }
 
 const char *td_servable_dir(const struct td_servable *s)
