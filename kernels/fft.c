@@ -21,6 +21,10 @@
 #include "core/mem.h"
 #include "kernels/ops.h"
 
+#ifndef CMPLX /* where the C library has it for gcc alone */
+#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
+#endif
+
 typedef double _Complex zc;
 
 /* What transforms of one length need: made once a call. */
