@@ -251,7 +251,10 @@ static enum td_code finish_repeat(const struct td_node *n, struct td_dataset *ds
 static enum td_code finish_shard(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
 {
     int64_t all = ds->from[0]->cardinality, shards = ds->number[0], index = ds->number[1];
-    TD_FAIL_IF(shards <= 0 || index < 0 || index >= shards, err, INVALID_ARGUMENT,
+    TD_FAIL_IF(shards <= 0, err, INVALID_ARGUMENT,
+               "%s: Number of shards must be greater than zero (currently num_shards = %lld).", TD_NODE_STR(n),
+               (long long)shards);
+    TD_FAIL_IF(index < 0 || index >= shards, err, INVALID_ARGUMENT,
                "%s: Index must be between 0 and %lld (currently index = %lld).", TD_NODE_STR(n),
                (long long)shards - 1, (long long)index);
     ds->cardinality = all < 0 ? all : all / shards + (index < all % shards);

@@ -82,8 +82,8 @@ static enum td_code check_axis(const struct td_node *n, const struct td_shape *i
     TD_FAIL_IF(axis < -1, err, INVALID_ARGUMENT, "%s: Axis must be at least -1. Found %lld", TD_NODE_STR(n),
                (long long)axis);
     TD_FAIL_IF(in->rank >= 0 && axis >= in->rank, err, INVALID_ARGUMENT,
-               "%s: Shape must be at least rank %lld but is rank %d", TD_NODE_STR(n), (long long)axis + 1,
-               in->rank);
+               "%s: Shape must be at least rank %llu but is rank %d", TD_NODE_STR(n),
+               (unsigned long long)axis + 1, in->rank);
     return TD_OK;
 }
 

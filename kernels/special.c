@@ -122,7 +122,7 @@ double td_special_zeta(double x, double q)
     for (double from = 10 + x / 2; q < from; q++) { /* the asymptotic part wants q of the order of x */
         double term = pow(q, -x);
         sum += term;
-        if (q > 0 && term < EPS * EPS * sum) {
+        if (q > 0 && !(term > EPS * EPS * fabs(sum))) { /* also of a sum that is 0, infinite or no number */
             return sum;
         }
     }
