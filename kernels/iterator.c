@@ -47,7 +47,7 @@ static enum td_code anonymous_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     for (int i = 0; i < c->n_out; i++) { /* the second is what deletes it: any variant serves */
-        struct td_obj *o;
+        struct td_obj *o = NULL;
         TD_TRY(td_out(c, i, NULL, &out, err));
         TD_TRY(create(NULL, &o, err));
         td_tensor_set_obj(out, 0, o);
