@@ -316,26 +316,39 @@ def echo(*command):
     p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(0.3)
     try:
-        yield
+        yield p.pid
     finally:
         p.kill()
         p.wait()
 
 
-def in_turn(rounds, ours, bare):
-    """The better of each side's rounds, the two sides taking turns."""
-    best = [None, None]
+def cpu_us(pid):
+    """Processor time of all threads so far."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/schedstat") as f:
+            total += int(f.read().split()[0])
+    return total / 1e3
+
+
+def in_turn(rounds, measure, sides):
+    """measure(port) of each (port, pid) in turn; the best round of each, and its processor time a second of measuring."""
+    best = [None] * len(sides)
     for _ in range(rounds):
-        for i, measure in enumerate((ours, bare)):
-            r = measure()
+        for i, (port, pid) in enumerate(sides):
+            before, started = cpu_us(pid), time.perf_counter()
+            r = measure(port)
+            used = (cpu_us(pid) - before) / (time.perf_counter() - started)
             if r is not None and (best[i] is None or r[0] > best[i][0]):
-                best[i] = r
+                best[i] = r + [used / max(r[0], 1)]
     return best
 
 
 def rate_row(label, connections, best):
     def cells(r):
-        return [f"{r[0]:.0f}", f"{r[1]:.0f} / {r[2]:.0f}" + (f", {r[3]:.0f} failed" if r[3] else "")] if r else ["failed", ""]
+        if r is None:
+            return ["failed", "", ""]
+        return [f"{r[0]:.0f}", f"{r[1]:.0f} / {r[2]:.0f}" + (f", {r[3]:.0f} failed" if r[3] else ""), f"{r[4]:.0f}"]
     ratio = f"{best[0][0] / best[1][0]:.2f}" if all(best) else ""
     return [label, connections] + cells(best[0]) + cells(best[1]) + [ratio]
 
@@ -348,18 +361,18 @@ def rest_rows(build, label, base, body, plan):
         f.write(full.split(b"\r\n\r\n", 1)[1])
         f.flush()
         threads = str(min(16, os.cpu_count()))
-        with echo(os.path.join(build, "tests", "rest_echo"), str(port), threads, f.name):
+        with echo(os.path.join(build, "tests", "rest_echo"), str(port), threads, f.name) as bare:
             for connections in (1, 64):
-                target = lambda p: (lambda: wrk(f"http://127.0.0.1:{p}/v1/models/m:predict", body, connections, plan[1]))
-                rows.append(rate_row(label, connections, in_turn(plan[0], target(s.rest), target(port))))
+                measure = lambda p: wrk(f"http://127.0.0.1:{p}/v1/models/m:predict", body, connections, plan[1])
+                rows.append(rate_row(label, connections, in_turn(plan[0], measure, [(s.rest, s.process.pid), (port, bare)])))
     return rows
 
 
 def section_rates(build, models, quick):
     plan = (1, 1) if quick else (3, 4)
-    say("**Requests a second** (one load thread on the same machine; p50 / p99 in microseconds; beside a bare libmicrohttpd echo and a bare"
+    say("**Requests a second** (one load thread on the same machine; p50 / p99 and the server's processor time a request in microseconds; beside a bare libmicrohttpd echo and a bare"
         f" gRPC C-core echo of the same bytes; best of {plan[0]}, in turn)\n")
-    head = ["wire, model", "connections", "tensord", "p50 / p99", "bare echo", "p50 / p99", "ratio"]
+    head = ["wire, model", "connections", "tensord", "p50 / p99", "cpu", "bare echo", "p50 / p99", "cpu", "ratio"]
     rows, trivial = [], os.path.join(models, "trivial")
     image = json.dumps({"instances": [[[0.0] * 8] * 8]})
     if shutil.which("wrk"):
@@ -370,11 +383,11 @@ def section_rates(build, models, quick):
         say("REST skipped: wrk is not installed\n")
     if os.path.isdir(trivial):
         port = free_port()
-        with Server(build, trivial) as s, echo(os.path.join(build, "tests", "grpc_echo"), str(port), "2"):
+        with Server(build, trivial) as s, echo(os.path.join(build, "tests", "grpc_echo"), str(port), "2") as bare:
             s.wait()
             for connections in (1, 64):
-                target = lambda p: (lambda: grpc_load(build, p, connections, plan[1]))
-                rows.append(rate_row("gRPC, x / 2 + 2", connections, in_turn(plan[0], target(s.grpc), target(port))))
+                measure = lambda p: grpc_load(build, p, connections, plan[1])
+                rows.append(rate_row("gRPC, x / 2 + 2", connections, in_turn(plan[0], measure, [(s.grpc, s.process.pid), (port, bare)])))
     else:
         say("gRPC skipped: no trivial model (models.py needs TensorFlow)\n")
     table(head, rows)
