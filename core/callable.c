@@ -127,6 +127,27 @@ static enum td_code need_plan(struct td_callable *f, bool eager, struct td_plan 
     return TD_OK;
 }
 
+struct td_model *td_callable_model(const struct td_callable *f)
+{
+    return f->model;
+}
+
+const struct td_graph *td_callable_graph(const struct td_callable *f, struct td_callable_opts *opts)
+{
+    *opts = opts_of(f);
+    return f->graph;
+}
+
+enum td_code td_callable_plan(struct td_callable *f, const struct td_plan **out, struct td_err *err)
+{
+    struct td_plan *plan = NULL;
+    pthread_mutex_lock(&f->mu);
+    enum td_code rc = need_plan(f, false, &plan, err);
+    pthread_mutex_unlock(&f->mu);
+    *out = plan;
+    return rc;
+}
+
 static bool same_key(const struct td_callable *f, const struct concrete *c, const struct td_tensor *const *in)
 {
     for (int i = 0; !f->function && i < f->n_feeds; i++) {

@@ -388,6 +388,16 @@ static bool step_is_dead(const struct exec *x)
     return s->flags & TD_OP_DEAD_OK ? all : any;
 }
 
+/* A dead output has no value, only what an earlier run left in its slot: an observer sees no dtype there. */
+static void show_dead(struct exec *x, bool hide)
+{
+    for (int v = x->step->out0; x->plan->dead_values && v < x->step->out0 + x->step->n_out; v++) {
+        if (x->frame->dead[v]) {
+            x->frame->slots[v].dtype = hide ? TD_DTYPE_NONE : x->plan->dtype[v];
+        }
+    }
+}
+
 static enum td_code run_step(struct exec *x, struct td_err *err)
 {
     const struct td_step *s = x->step;
@@ -404,7 +414,10 @@ static enum td_code run_step(struct exec *x, struct td_err *err)
     }
     int64_t start = td_now_ns();
     TD_TRY(run_kernel(x, err));
-    o->observe(o->ctx, s->node, &x->frame->slots[s->out0], s->n_out, td_now_ns() - start, s->kernel->name);
+    int64_t ns = td_now_ns() - start;
+    show_dead(x, true);
+    o->observe(o->ctx, s->node, &x->frame->slots[s->out0], s->n_out, ns, s->kernel->name);
+    show_dead(x, false);
     return TD_OK;
 }
 

@@ -360,6 +360,20 @@ struct td_obj *td_model_resource(struct td_model *m, const struct td_obj_type *t
     return o;
 }
 
+void td_model_each_resource(struct td_model *m, const struct td_obj_type *type,
+                            void (*fn)(void *ctx, const char *name, struct td_obj *o), void *ctx)
+{
+    pthread_mutex_lock(&m->mu);
+    for (int b = 0; b < BUCKETS; b++) {
+        for (struct entry *e = m->entries[b]; e != NULL; e = e->next) {
+            if (e->type == type && e->obj != NULL && e->key[0] == '\n') {
+                fn(ctx, e->key + 1, e->obj);
+            }
+        }
+    }
+    pthread_mutex_unlock(&m->mu);
+}
+
 size_t td_model_weight_bytes(struct td_model *m)
 {
     size_t sum = 0;

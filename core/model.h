@@ -61,6 +61,7 @@ struct td_run_opts {
     td_stop *stop;                      /* may be NULL */
     int64_t deadline_ns;                /* CLOCK_MONOTONIC; 0 none */
     bool eager;                         /* unoptimised, node by node */
+    /* After each step: outputs borrowed for the call, dtype NONE where a branch not taken left no value. */
     void (*observe)(void *ctx, const struct td_node *node, const struct td_tensor *out, int n_out, int64_t ns,
                     const char *kernel);
     void (*print)(void *ctx, const char *text, size_t len);
@@ -95,6 +96,10 @@ void td_callable_each(struct td_callable *f, void (*fn)(void *ctx, const struct 
 
 /* A variable of the model by its resource name (shared_name), or NULL: borrowed. */
 struct td_obj *td_model_resource(struct td_model *m, const struct td_obj_type *type, const char *name);
+/* Calls fn for each resource of the type, under the model's lock: fn must not run or change the model. Names are without
+ * their container, which is the default one of all that are listed. */
+void td_model_each_resource(struct td_model *m, const struct td_obj_type *type,
+                            void (*fn)(void *ctx, const char *name, struct td_obj *o), void *ctx);
 /* Sum of the bytes of all variables. */
 size_t td_model_weight_bytes(struct td_model *m);
 

@@ -19,6 +19,7 @@ struct td_grpc_opts {
     size_t max_request_bytes; /* 0: what gRPC can, 2 GiB - 1 */
     bool health;              /* answer grpc.health.v1.Health */
     bool open_management;     /* calls that manage models are answered to other hosts too */
+    bool debug_api;           /* answer tensord.v1.Debug */
     bool content_outputs;     /* Predict answers with tensor_content instead of typed fields */
     const char
         *channel_arguments; /* "k=v,k=v" for gRPC itself; integers are passed as such. NULL or "": none */

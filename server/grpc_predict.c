@@ -11,10 +11,7 @@
 
 td_rpc_fn td_rpc_predict, td_rpc_classify, td_rpc_regress, td_rpc_multi_inference;
 
-/* A body that works on a request made and dropped around it. */
-typedef enum td_code request_fn(struct td_rpc *r, struct td_request *q, struct td_err *err);
-
-static enum td_code with_request(struct td_rpc *r, request_fn *body, struct td_err *err)
+enum td_code td_rpc_request(struct td_rpc *r, td_rpc_request_fn *body, struct td_err *err)
 {
     struct td_request q;
     TD_TRY(td_request_init(&q, err));
@@ -26,7 +23,7 @@ static enum td_code with_request(struct td_rpc *r, request_fn *body, struct td_e
     return rc;
 }
 
-static enum td_code ask_for(struct td_request *q, const struct td_model_spec *spec, struct td_err *err)
+enum td_code td_rpc_ask_for(struct td_request *q, const struct td_model_spec *spec, struct td_err *err)
 {
     TD_FAIL_IF(!spec->present, err, INVALID_ARGUMENT, "Missing ModelSpec");
     TD_FAIL_IF(!*spec->name, err, INVALID_ARGUMENT, "ModelSpec has no name specified.");
@@ -39,8 +36,7 @@ static enum td_code ask_for(struct td_request *q, const struct td_model_spec *sp
     return TD_OK;
 }
 
-static enum td_code read_inputs(struct td_rpc *r, struct td_request *q, const struct td_predict_pb *p,
-                                struct td_err *err)
+enum td_code td_rpc_inputs(struct td_rpc *r, struct td_request *q, const struct td_predict_pb *p, struct td_err *err)
 {
     q->in = td_arena_alloc(q->arena, (size_t)p->n_in + 1, sizeof *q->in);
     if (q->in == NULL) {
@@ -61,9 +57,9 @@ static enum td_code predict(struct td_rpc *r, struct td_request *q, struct td_er
 {
     struct td_predict_pb p;
     TD_TRY(td_predict_read(r->in, q->arena, &p, err));
-    TD_TRY(ask_for(q, &p.spec, err));
+    TD_TRY(td_rpc_ask_for(q, &p.spec, err));
     TD_TRY(td_request_resolve(q, r->registry, err));
-    TD_TRY(read_inputs(r, q, &p, err));
+    TD_TRY(td_rpc_inputs(r, q, &p, err));
     q->filter = p.filter;
     q->n_filter = p.n_filter;
     TD_TRY(td_request_run(q, r->registry, err));
@@ -80,14 +76,14 @@ static enum td_code predict(struct td_rpc *r, struct td_request *q, struct td_er
 
 enum td_code td_rpc_predict(struct td_rpc *r, struct td_err *err)
 {
-    return with_request(r, predict, err);
+    return td_rpc_request(r, predict, err);
 }
 
 static enum td_code score(struct td_rpc *r, struct td_request *q, enum td_task task, struct td_err *err)
 {
     struct td_examples_pb p;
     TD_TRY(td_examples_read(r->in, q->arena, &p, err));
-    TD_TRY(ask_for(q, &p.spec, err));
+    TD_TRY(td_rpc_ask_for(q, &p.spec, err));
     TD_TRY(td_classify_resolve(q, r->registry, task, err));
     struct td_tensor examples = {0};
     TD_TRY(td_input_read(p.input, r->opts->max_request_bytes, &examples, err));
@@ -106,7 +102,7 @@ static enum td_code classify(struct td_rpc *r, struct td_request *q, struct td_e
 
 enum td_code td_rpc_classify(struct td_rpc *r, struct td_err *err)
 {
-    return with_request(r, classify, err);
+    return td_rpc_request(r, classify, err);
 }
 
 static enum td_code regress(struct td_rpc *r, struct td_request *q, struct td_err *err)
@@ -116,7 +112,7 @@ static enum td_code regress(struct td_rpc *r, struct td_request *q, struct td_er
 
 enum td_code td_rpc_regress(struct td_rpc *r, struct td_err *err)
 {
-    return with_request(r, regress, err);
+    return td_rpc_request(r, regress, err);
 }
 
 /* ---- MultiInference: several signatures of one model on the same examples ---- */
@@ -175,7 +171,7 @@ static enum td_code run_tasks(struct td_rpc *r, struct td_request *first, const 
         TD_TRY(td_request_init(&q, err));
         td_rpc_watch(r, &q.stop);
         q.deadline_ns = r->deadline_ns;
-        rc = ask_for(&q, &p->task[i].spec, err);
+        rc = td_rpc_ask_for(&q, &p->task[i].spec, err);
         q.servable = td_servable_ref(first->servable);
         rc = rc ? rc : run_task(r, &q, task_of(&p->task[i]), examples, err);
         td_rpc_watch(r, &first->stop);
@@ -189,7 +185,7 @@ static enum td_code multi_inference(struct td_rpc *r, struct td_request *q, stru
     struct td_multi_pb p;
     TD_TRY(td_multi_read(r->in, q->arena, &p, err));
     TD_TRY(check_tasks(&p, err));
-    TD_TRY(ask_for(q, &p.task[0].spec, err));
+    TD_TRY(td_rpc_ask_for(q, &p.task[0].spec, err));
     TD_TRY(td_classify_resolve(q, r->registry, task_of(&p.task[0]), err));
     struct td_tensor examples = {0};
     TD_TRY(td_input_read(p.input, r->opts->max_request_bytes, &examples, err));
@@ -200,5 +196,5 @@ static enum td_code multi_inference(struct td_rpc *r, struct td_request *q, stru
 
 enum td_code td_rpc_multi_inference(struct td_rpc *r, struct td_err *err)
 {
-    return with_request(r, multi_inference, err);
+    return td_rpc_request(r, multi_inference, err);
 }

@@ -8,8 +8,10 @@
 #ifndef TD_SERVER_GRPC_RPC_H
 #define TD_SERVER_GRPC_RPC_H
 
+#include "proto/predict_pb.h"
 #include "proto/wire.h"
 #include "server/grpc.h"
+#include "server/request.h"
 
 enum td_rpc_event {
     TD_RPC_MESSAGE, /* r->in is a message of the client */
@@ -48,6 +50,14 @@ struct td_rpc_method {
 };
 extern const struct td_rpc_method td_rpc_methods[];
 extern const int td_rpc_n_methods;
+
+/* What handlers of tensors share. A body works on a request made and dropped around it, with the call's deadline and
+ * stop word; ask_for puts a ModelSpec's names into it, inputs its tensors. */
+typedef enum td_code td_rpc_request_fn(struct td_rpc *r, struct td_request *q, struct td_err *err);
+TD_MUST enum td_code td_rpc_request(struct td_rpc *r, td_rpc_request_fn *body, struct td_err *err);
+TD_MUST enum td_code td_rpc_ask_for(struct td_request *q, const struct td_model_spec *spec, struct td_err *err);
+TD_MUST enum td_code td_rpc_inputs(struct td_rpc *r, struct td_request *q, const struct td_predict_pb *p,
+                                   struct td_err *err);
 
 /* Of unary calls. The transport sets *stop when the client goes away or the server stops, until told NULL. */
 void td_rpc_watch(struct td_rpc *r, td_stop *stop);

@@ -197,6 +197,7 @@ static enum td_code start_grpc(struct server *s, struct td_err *err)
         .max_request_bytes = (size_t)o->max_request_bytes,
         .health = true,
         .open_management = o->open_management,
+        .debug_api = o->enable_debug_api,
         .content_outputs = o->enable_serialization_as_tensor_content,
         .channel_arguments = o->grpc_channel_arguments,
         .tls_key = s->tls.key,
@@ -238,6 +239,7 @@ static enum td_code start_http(struct server *s, struct td_err *err)
     }
     s->rest.registry = s->registry;
     s->rest.open_management = o->open_management;
+    s->rest.debug_api = o->enable_debug_api;
     return td_http_start(&opts, &s->http, &s->rest_port, err);
 }
 

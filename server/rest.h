@@ -9,11 +9,13 @@
 #define TD_SERVER_REST_H
 
 #include "server/http.h"
+#include "server/json_tensor.h"
 #include "server/request.h"
 
 struct td_rest {
     struct td_registry *registry;  /* borrowed */
     bool open_management;          /* management answers other hosts than this one */
+    bool debug_api;                /* :debug is answered */
     atomic_bool draining;          /* readyz says no */
 };
 
@@ -42,6 +44,11 @@ TD_MUST enum td_code td_rest_find(struct td_rest *rest, const struct td_route_ar
 /* A request for it, with the exchange's deadline and stop word; td_request_fini it. */
 TD_MUST enum td_code td_rest_request(struct td_exchange *x, const struct td_route_args *args, struct td_request *r,
                                      struct td_err *err);
+
+/* r's servable and signature (r->signature), then its inputs, out of a Predict body. */
+TD_MUST enum td_code td_rest_resolve(struct td_rest *rest, struct td_request *r, const struct td_route_args *args,
+                                     struct td_err *err);
+TD_MUST enum td_code td_rest_inputs(struct td_request *r, const struct td_json_body *body, struct td_err *err);
 
 #define ROUTE(method, pattern, handler, traits) td_rest_fn handler;
 #include "server/routes.def"

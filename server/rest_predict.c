@@ -7,8 +7,8 @@
 #include "server/rest.h"
 
 /* Model and signature; an unknown signature has words of its own on this API. */
-static enum td_code resolve(struct td_rest *rest, struct td_request *r, const struct td_route_args *args,
-                            struct td_err *err)
+enum td_code td_rest_resolve(struct td_rest *rest, struct td_request *r, const struct td_route_args *args,
+                             struct td_err *err)
 {
     TD_TRY(td_rest_find(rest, args, &r->servable, err));
     r->sig = td_servable_signature(r->servable, r->signature);
@@ -18,7 +18,7 @@ static enum td_code resolve(struct td_rest *rest, struct td_request *r, const st
     return TD_OK;
 }
 
-static enum td_code read_inputs(struct td_request *r, const struct td_json_body *body, struct td_err *err)
+enum td_code td_rest_inputs(struct td_request *r, const struct td_json_body *body, struct td_err *err)
 {
     const int n = r->sig->n_in;
     struct td_json_field *fields = td_arena_alloc(r->arena, (size_t)n + 1, sizeof *fields);
@@ -44,8 +44,8 @@ static enum td_code predict(struct td_rest *rest, struct td_exchange *x, const s
     struct td_json_body body;
     TD_TRY(td_json_body(x->body, x->body_len, r->arena, &body, err));
     r->signature = body.signature;
-    TD_TRY(resolve(rest, r, args, err));
-    TD_TRY(read_inputs(r, &body, err));
+    TD_TRY(td_rest_resolve(rest, r, args, err));
+    TD_TRY(td_rest_inputs(r, &body, err));
     TD_TRY(td_request_run(r, rest->registry, err));
     return td_json_outputs(&x->out, r->out, r->n_out, body.form, err);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "core/variable.h"
 #include "proto/mapping.h"
 
 struct door {                       /* what is behind a signature */
@@ -25,8 +26,9 @@ struct door {                       /* what is behind a signature */
 
 struct td_servable {
     atomic_int refs;
-    char *name, *dir;
+    char *name, *dir, *tags, *passes_off; /* the last two may be NULL */
     int64_t version;
+    struct td_servable_opts opts;   /* for copies; without texts of its own */
     struct td_saved_model *model;   /* lives in the arena that engine owns */
     struct td_model *engine;
     struct door *doors;             /* one a signature */
@@ -224,6 +226,8 @@ static void destroy(struct td_servable *s)
     }
     td_free(s->name);
     td_free(s->dir);
+    td_free(s->tags);
+    td_free(s->passes_off);
     td_free(s);
 }
 
@@ -249,7 +253,11 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
     atomic_init(&s->refs, 1);
     s->name = td_strdup(name);
     s->dir = td_strdup(dir);
+    s->tags = opts->tags == NULL ? NULL : td_strdup(opts->tags);
+    s->passes_off = opts->passes_off == NULL ? NULL : td_strdup(opts->passes_off);
     s->version = version;
+    s->opts = (struct td_servable_opts){.ops = opts->ops, .tags = s->tags, .kernels = opts->kernels,
+                                        .passes_off = s->passes_off, .device = opts->device};
     enum td_code rc = s->name && s->dir ? load(s, opts, err) : td_no_memory(err, 1, "servable");
     if (rc) {
         destroy(s);
@@ -257,6 +265,36 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
     }
     *out = s;
     return TD_OK;
+}
+
+struct giving { struct td_model *to; enum td_code rc; struct td_err *err; };
+
+static void give_variable(void *ctx, const char *name, struct td_obj *o)
+{
+    struct giving *g = ctx;
+    struct td_variable *from = (struct td_variable *)o;
+    struct td_variable *to = (struct td_variable *)td_model_resource(g->to, &td_variable_type, name);
+    struct td_tensor value;
+    if (g->rc || to == NULL || !td_variable_initialized(from)) {
+        return;
+    }
+    g->rc = td_variable_read(from, &value, g->err);
+    if (g->rc == TD_OK) {
+        g->rc = td_variable_assign(to, &value, g->err);
+        td_tensor_clear(&value);
+    }
+}
+
+enum td_code td_servable_copy(struct td_servable *s, struct td_servable **out, struct td_err *err)
+{
+    TD_TRY(td_servable_load(s->name, s->version, s->dir, &s->opts, out, err));
+    struct giving g = {.to = (*out)->engine, .err = err};
+    td_model_each_resource(s->engine, &td_variable_type, give_variable, &g);
+    if (g.rc) {
+        td_servable_unref(*out);
+        *out = NULL;
+    }
+    return g.rc;
 }
 
 struct td_servable *td_servable_ref(struct td_servable *s)

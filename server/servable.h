@@ -25,6 +25,10 @@ struct td_servable_opts {
 /* Returns new. On failure nothing stays allocated or mapped. dir is the version directory. */
 TD_MUST enum td_code td_servable_load(const char *name, int64_t version, const char *dir,
                                       const struct td_servable_opts *opts, struct td_servable **out, struct td_err *err);
+/* Returns new: another instance of the same version, read from its directory again (mapped weights are shared), whose
+ * variables have the values that those of s have now. Tables and random counters are as after a load; it has no scratch
+ * directory. */
+TD_MUST enum td_code td_servable_copy(struct td_servable *s, struct td_servable **out, struct td_err *err);
 struct td_servable *td_servable_ref(struct td_servable *s);
 void td_servable_unref(struct td_servable *s);
 

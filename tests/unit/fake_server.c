@@ -7,6 +7,8 @@
 #include <time.h>
 
 #include "core/mem.h"
+#include "server/debug.h"
+#include "server/functions.h"
 #include "server/request.h"
 
 atomic_int fake_running, fake_stopped, fake_configured, fake_broken_state = TD_STATE_END;
@@ -253,4 +255,34 @@ enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struc
     }
     r->n_out = r->n_in;
     return TD_OK;
+}
+
+/* Debugging and functions look inside models, which fakes do not have. */
+enum td_code td_debug_read(const struct td_json_body *body, struct td_arena *arena, struct td_debug_opts *out,
+                           struct td_err *err)
+{
+    (void)body;
+    (void)arena;
+    (void)err;
+    *out = (struct td_debug_opts){.max_nodes = 1};
+    return TD_OK;
+}
+enum td_code td_debug_run(struct td_servable *s, const struct td_servable_call *call, const struct td_debug_opts *opts,
+                          struct td_sink *out, struct td_err *err)
+{
+    (void)s;
+    (void)call;
+    (void)opts;
+    return td_sink_put(out, "{}", 2, err);
+}
+json_t *td_functions_json(struct td_servable *s)
+{
+    (void)s;
+    return json_object();
+}
+const struct td_registry_opts *td_registry_options(const struct td_registry *r)
+{
+    static const struct td_registry_opts none;
+    (void)r;
+    return &none;
 }

@@ -1,0 +1,140 @@
+/* core/place.c - see place.h.
+ *
+ * The graph is copied and inlined as the compiler does before its first pass; the compiled plan, if there can be one,
+ * tells which of these nodes are left. Functions are walked breadth first from a list, so that no depth of calls in a
+ * file is a depth of ours.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/place.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/model_impl.h"
+#include "core/select.h"
+
+enum { PLACE_ARENA_BYTES = 512 << 20, WHY_BYTES = 512 };
+
+struct places {
+    struct td_model *model;
+    void (*fn)(void *ctx, const struct td_placed *p);
+    void *ctx;
+    const struct td_function **seen; /* functions found so far */
+    int n_seen, cap_seen;
+};
+
+
+static int by_step(const void *a, const void *b)
+{
+    return strcmp((*(const struct td_step *const *)a)->node->name, (*(const struct td_step *const *)b)->node->name);
+}
+
+/* The steps of f's plan in the order of their nodes' names; none when f cannot be compiled. */
+static const struct td_step **sorted_steps(struct td_callable *f, int *n)
+{
+    const struct td_plan *plan;
+    struct td_err ignored = {0};
+    *n = 0;
+    if (td_callable_plan(f, &plan, &ignored)) {
+        return NULL;
+    }
+    const struct td_step **steps = td_calloc((size_t)plan->n_steps + 1, sizeof *steps);
+    for (int i = 0; steps != NULL && i < plan->n_steps; i++) {
+        steps[i] = &plan->steps[i];
+    }
+    if (steps != NULL) {
+        *n = plan->n_steps;
+        qsort(steps, (size_t)*n, sizeof *steps, by_step);
+    }
+    return steps;
+}
+
+static const struct td_step *step_of(const struct td_step **steps, int n, const struct td_node *node)
+{
+    const struct td_step like = {.node = node}, *key = &like;
+    const struct td_step **at = n > 0 ? bsearch(&key, steps, (size_t)n, sizeof *steps, by_step) : NULL;
+    return at != NULL && (*at)->node->op == node->op ? *at : NULL;
+}
+
+static enum td_code note_functions(struct places *p, const struct td_node *n, struct td_err *err)
+{
+    for (int a = 0; a < n->n_attrs; a++) {
+        for (int i = 0; n->attrs[a].kind == TD_ATTR_FUNC && i < n->attrs[a].n; i++) {
+            const struct td_func_ref *ref = td_attr_func(n, n->attrs[a].name, i);
+            const struct td_function *f = ref == NULL ? NULL : td_library_find(td_model_library(p->model), ref->name);
+            bool known = f == NULL;
+            for (int k = 0; !known && k < p->n_seen; k++) {
+                known = p->seen[k] == f;
+            }
+            if (known) {
+                continue;
+            }
+            if (p->n_seen == p->cap_seen) {
+                int cap = p->cap_seen * 2 + 16;
+                const struct td_function **more = td_realloc(p->seen, (size_t)cap, sizeof *more);
+                if (more == NULL) {
+                    return td_no_memory(err, (size_t)cap, "a list of functions");
+                }
+                p->seen = more;
+                p->cap_seen = cap;
+            }
+            p->seen[p->n_seen++] = f;
+        }
+    }
+    return TD_OK;
+}
+
+static void place_node(struct places *p, const struct td_node *n, const struct td_step *step, bool compiled)
+{
+    char why[WHY_BYTES] = "";
+    struct td_err err = {0};
+    struct td_placed row = {.node = n, .why = why, .fate = compiled && step == NULL ? TD_FATE_REMOVED : TD_FATE_STEP};
+    if (n->op == &td_op_feed || (td_ir_flags(n) & TD_OP_ARG)) {
+        row.fate = TD_FATE_FED;
+    } else if (td_ir_const(n) != NULL) {
+        row.fate = TD_FATE_CONSTANT;
+    } else if (td_select_kernel(n, TD_CPU, td_model_opts_of(p->model)->kernels, &row.kernel, why, sizeof why, &err)) {
+        row.kernel = NULL;
+        row.why = err.msg;
+    }
+    p->fn(p->ctx, &row);
+}
+
+static enum td_code place_callable(struct places *p, struct td_callable *f, struct td_err *err)
+{
+    struct td_arena *arena = td_arena_new(PLACE_ARENA_BYTES);
+    if (arena == NULL) {
+        return td_no_memory(err, 1, "placing a graph");
+    }
+    struct td_callable_opts opts;
+    const struct td_graph *graph = td_callable_graph(f, &opts);
+    struct td_ir ir;
+    enum td_code rc = td_ir_build(&ir, arena, graph, td_model_library(p->model), &opts, true, err);
+    int n_steps;
+    const struct td_step **steps = sorted_steps(f, &n_steps);
+    for (int i = 0; rc == TD_OK && i < ir.n_nodes; i++) {
+        const struct td_node *n = ir.nodes[i];
+        if (n->op != &td_op_join) {
+            place_node(p, n, step_of(steps, n_steps, n), steps != NULL);
+            rc = note_functions(p, n, err);
+        }
+    }
+    td_free(steps);
+    td_arena_free(arena);
+    return rc;
+}
+
+enum td_code td_place_each(struct td_callable *f, void (*fn)(void *ctx, const struct td_placed *p), void *ctx,
+                           struct td_err *err)
+{
+    struct places p = {.model = td_callable_model(f), .fn = fn, .ctx = ctx};
+    enum td_code rc = place_callable(&p, f, err);
+    for (int i = 0; rc == TD_OK && i < p.n_seen; i++) {
+        struct td_callable *body;
+        rc = td_model_function(p.model, p.seen[i]->name, p.seen[i]->n_args, p.seen[i]->n_rets, &body, err);
+        rc = rc ? rc : place_callable(&p, body, err);
+    }
+    td_free(p.seen);
+    return rc;
+}
