@@ -54,6 +54,10 @@ void td_servable_unref(struct td_servable *s)
 {
     (void)s;
 }
+const char *td_servable_name(const struct td_servable *s)
+{
+    return s->name;
+}
 int64_t td_servable_version(const struct td_servable *s)
 {
     return s != NULL ? 7 : 0;
