@@ -14,7 +14,7 @@
 #include "core/ir.h"
 #include "core/mem.h"
 
-enum { MAX_CALL_DEPTH = 64, MAX_IR_NODES = 2000000 };
+enum { MAX_CALL_DEPTH = 64, MAX_IR_NODES = 2000000, MAX_WORK = 1 << 26 };
 
 const struct td_op td_op_feed = {.name = "_Feed", .flags = TD_OP_ARG};
 const struct td_op td_op_literal = {.name = "_Literal", .flags = TD_OP_CONST};
@@ -25,13 +25,13 @@ struct image {
     struct td_node *node;    /* its copy; NULL for an inlined call */
     struct td_value *outs;   /* results of an inlined call */
     struct td_node *after;   /* what a control edge from it means; NULL: nothing to wait for */
-    bool done;
+    bool done;               /* an argument: bound before the walk */
 };
 
 struct instance {            /* one graph or body being copied */
     const struct td_graph *graph;
     const struct td_function *function;
-    const struct td_value *args;     /* of a body: what its arguments are */
+    struct td_value *args;           /* of a body: what its arguments are */
     struct image *images;            /* by node id */
     const char *path;                /* prefix of copied names: "call/" */
     struct td_node *before;          /* join node that stateful nodes wait for; NULL */
@@ -43,6 +43,8 @@ struct builder {
     const struct td_library *lib;
     const struct td_callable_opts *opts;
     bool inline_calls;
+    int *feed_at, *feed_next; /* by node id and by feed: 1 + the first / next feed of that node; 0 none */
+    size_t work;              /* nodes of all instances, needed or not: bounds the time that nested calls take */
     struct td_err *err;
 };
 
@@ -129,9 +131,9 @@ static int feed_of(const struct builder *b, const struct instance *in, const str
     if (in->depth > 0) {
         return -1;
     }
-    for (int i = 0; i < b->opts->n_feeds; i++) {
-        if (b->opts->feeds[i].node == n && b->opts->feeds[i].port == port) {
-            return i;
+    for (int i = b->feed_at[n->id]; i > 0; i = b->feed_next[i - 1]) {
+        if (b->opts->feeds[i - 1].port == port) {
+            return i - 1;
         }
     }
     return -1;
@@ -142,7 +144,9 @@ struct walk {                 /* explicit stack of a depth-first walk */
     int depth, cap;
     const struct td_node **order;
     int n_order;
-    unsigned char *mark;      /* by id: 1 on the stack, 2 done */
+    const struct td_node **later; /* sources of back edges: visited once the stack is empty */
+    int n_later;
+    unsigned char *mark;      /* by id: 1 on the stack, 2 done, 3 among the later ones */
 };
 
 static bool walk_push(struct walk *w, const struct td_node *n)
@@ -162,8 +166,14 @@ static bool walk_push(struct walk *w, const struct td_node *n)
     return true;
 }
 
-/* Next node that n waits for, from edge `next` on; NULL when all are visited. Loops (NextIteration) are left open. */
-static const struct td_node *next_edge(const struct builder *b, const struct instance *in, const struct walk *w,
+/* The back edge of a TF1 loop: Merge does not wait for its NextIteration. */
+static bool is_back_edge(const struct td_node *from, const struct td_node *to)
+{
+    return (td_ir_flags(from) & TD_OP_NEXT) && (td_ir_flags(to) & TD_OP_DEAD_OK);
+}
+
+/* Next node that n waits for, from edge `next` on; NULL when all are visited. */
+static const struct td_node *next_edge(const struct builder *b, const struct instance *in, struct walk *w,
                                        const struct td_node *n, int *next)
 {
     while (*next < n->n_in + n->n_control) {
@@ -172,7 +182,10 @@ static const struct td_node *next_edge(const struct builder *b, const struct ins
         if (e < n->n_in && feed_of(b, in, from, n->in[e].port) >= 0) {
             continue;
         }
-        if (w->mark[from->id] == 0) {
+        if (w->mark[from->id] == 0 && is_back_edge(from, n)) {
+            w->mark[from->id] = 3;
+            w->later[w->n_later++] = from;
+        } else if (w->mark[from->id] == 0) {
             return from;
         }
     }
@@ -186,7 +199,11 @@ static enum td_code walk_from(const struct builder *b, const struct instance *in
         return TD_OK;
     }
     bool ok = walk_push(w, root);
-    while (ok && w->depth > 0) {
+    while (ok && w->depth + w->n_later > 0) {
+        if (w->depth == 0) {
+            ok = walk_push(w, w->later[--w->n_later]);
+            continue;
+        }
         const struct td_node *n = w->stack[w->depth - 1].n;
         const struct td_node *from = next_edge(b, in, w, n, &w->stack[w->depth - 1].next);
         if (from != NULL) {
@@ -277,7 +294,7 @@ static enum td_code copy_node(struct builder *b, struct instance *in, const stru
         copy->in[i] = mapped(b, in, n->in[i]);
     }
     TD_TRY(map_controls(b, in, n, copy, (td_ir_flags(n) & TD_OP_STATEFUL) != 0));
-    in->images[n->id] = (struct image){.node = copy, .after = copy, .done = true};
+    in->images[n->id] = (struct image){.node = copy, .after = copy};
     return TD_OK;
 }
 
@@ -297,8 +314,62 @@ static const struct td_function *callee(const struct builder *b, const struct td
     return f == NULL ? NULL : td_library_find(b->lib, f->name);
 }
 
-static enum td_code inline_call(struct builder *b, struct instance *in, const struct td_node *n,
-                                const struct td_function *f)
+/* What the arguments of f are at the call n; checks what the file's edges cannot tell: the types across the call. */
+static enum td_code bind_args(struct builder *b, const struct instance *in, const struct td_node *n,
+                              const struct td_function *f, struct td_value *args)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        args[i] = mapped(b, in, n->in[i]);
+        TD_FAIL_IF(args[i].node == NULL, b->err, INVALID_ARGUMENT,
+                   "the graph has a cycle through %s that is no loop of While or Enter and NextIteration", TD_NODE_STR(n));
+        enum td_dtype want = f->args[i]->out_type[0], have = args[i].node->out_type[args[i].port];
+        TD_FAIL_IF(want != have && want != TD_DTYPE_NONE && have != TD_DTYPE_NONE, b->err, INVALID_ARGUMENT,
+                   "%s: argument %d of function '%s' is %s, was passed %s", TD_NODE_STR(n), i, f->name,
+                   td_dtype_name(want), td_dtype_name(have));
+    }
+    return TD_OK;
+}
+
+static enum td_code bind_results(struct builder *b, const struct instance *body, const struct td_node *n,
+                                 const struct td_function *f, struct td_value *outs)
+{
+    for (int i = 0; i < f->n_rets; i++) {
+        outs[i] = mapped(b, body, f->rets[i]);
+        TD_FAIL_IF(outs[i].node == NULL, b->err, INVALID_ARGUMENT, "%s: result %d of function '%s' lies on a cycle",
+                   TD_NODE_STR(n), i, f->name);
+        enum td_dtype have = outs[i].node->out_type[outs[i].port];
+        TD_FAIL_IF(i < n->n_out && have != n->out_type[i] && have != TD_DTYPE_NONE, b->err, INVALID_ARGUMENT,
+                   "%s: result %d of function '%s' is %s, the call says %s", TD_NODE_STR(n), i, f->name,
+                   td_dtype_name(have), td_dtype_name(n->out_type[i]));
+    }
+    return TD_OK;
+}
+
+/* The join node behind a call: what a control edge from the call means. */
+static enum td_code add_after(struct builder *b, const struct instance *body, const char *name, struct td_node **out)
+{
+    const struct td_function *f = body->function;
+    struct td_node *after;
+    TD_TRY(add_join(b, name, &after));
+    after->control = td_arena_alloc(b->ir->arena, (size_t)f->n_control_rets + 2, sizeof after->control[0]);
+    if (after->control == NULL) {
+        return short_of_memory(b->err);
+    }
+    for (int i = 0; i < f->n_control_rets; i++) {
+        struct td_node *last = body->images[f->control_rets[i]->id].after;
+        if (last != NULL) {
+            after->control[after->n_control++] = last;
+        }
+    }
+    if (body->before != NULL) {
+        after->control[after->n_control++] = body->before;
+    }
+    *out = after->n_control > 0 ? after : NULL;
+    return *out == NULL ? TD_OK : td_ir_add_root(b->ir, *out, b->err);
+}
+
+static enum td_code check_call(const struct builder *b, const struct instance *in, const struct td_node *n,
+                               const struct td_function *f)
 {
     TD_FAIL_IF(in->depth >= MAX_CALL_DEPTH, b->err, INVALID_ARGUMENT,
                "%s: calls nest deeper than %d levels (function '%s'): recursion is not supported", TD_NODE_STR(n),
@@ -306,6 +377,13 @@ static enum td_code inline_call(struct builder *b, struct instance *in, const st
     TD_FAIL_IF(f->n_args != n->n_in || f->n_rets < n->n_out, b->err, INVALID_ARGUMENT,
                "%s calls function '%s' with %d inputs and %d outputs; it has %d and %d", TD_NODE_STR(n), f->name, n->n_in,
                n->n_out, f->n_args, f->n_rets);
+    return TD_OK;
+}
+
+static enum td_code inline_call(struct builder *b, struct instance *in, const struct td_node *n,
+                                const struct td_function *f)
+{
+    TD_TRY(check_call(b, in, n, f));
     struct td_value *args = td_arena_alloc(b->ir->arena, (size_t)n->n_in + 1, sizeof *args);
     struct td_value *outs = td_arena_alloc(b->ir->arena, (size_t)f->n_rets + 1, sizeof *outs);
     const char *name = join_path(b, in, n->name);
@@ -315,13 +393,7 @@ static enum td_code inline_call(struct builder *b, struct instance *in, const st
     }
     memcpy(path, name, strlen(name));
     path[strlen(name)] = '/';
-    for (int i = 0; i < n->n_in; i++) {
-        args[i] = mapped(b, in, n->in[i]);
-        enum td_dtype want = f->args[i]->out_type[0], have = args[i].node->out_type[args[i].port];
-        TD_FAIL_IF(want != have && want != TD_DTYPE_NONE && have != TD_DTYPE_NONE, b->err, INVALID_ARGUMENT,
-                   "%s: argument %d of function '%s' is %s, was passed %s", TD_NODE_STR(n), i, f->name,
-                   td_dtype_name(want), td_dtype_name(have));
-    }
+    TD_TRY(bind_args(b, in, n, f, args));
     struct instance body = {.graph = &f->body, .function = f, .args = args, .path = path, .before = in->before,
                             .depth = in->depth + 1};
     if (n->n_control > 0) {
@@ -332,42 +404,18 @@ static enum td_code inline_call(struct builder *b, struct instance *in, const st
         }
     }
     TD_TRY(instantiate(b, &body, f->rets, f->n_rets, f->control_rets, f->n_control_rets));
-    for (int i = 0; i < f->n_rets; i++) {
-        outs[i] = mapped(b, &body, f->rets[i]);
-    }
-    struct td_node *after;
-    TD_TRY(add_join(b, name, &after));
-    after->control = td_arena_alloc(b->ir->arena, (size_t)f->n_control_rets + 2, sizeof after->control[0]);
-    if (after->control == NULL) {
-        td_free(body.images);
-        return short_of_memory(b->err);
-    }
-    for (int i = 0; i < f->n_control_rets; i++) {
-        struct td_node *last = body.images[f->control_rets[i]->id].after;
-        if (last != NULL) {
-            after->control[after->n_control++] = last;
-        }
-    }
-    if (body.before != NULL) {
-        after->control[after->n_control++] = body.before;
-    }
+    struct td_node *after = NULL;
+    enum td_code rc = bind_results(b, &body, n, f, outs);
+    rc = rc ? rc : add_after(b, &body, name, &after);
     td_free(body.images);
-    in->images[n->id] = (struct image){.outs = outs, .after = after->n_control > 0 ? after : NULL, .done = true};
-    return after->n_control > 0 ? td_ir_add_root(b->ir, after, b->err) : TD_OK;
+    in->images[n->id] = (struct image){.outs = outs, .after = after};
+    return rc;
 }
 
 static enum td_code copy_or_inline(struct builder *b, struct instance *in, const struct td_node *n)
 {
-    for (int i = 0; in->function != NULL && in->args != NULL && i < in->function->n_args; i++) {
-        if (in->function->args[i] == n) {
-            struct td_value *outs = td_arena_alloc(b->ir->arena, 1, sizeof *outs);
-            if (outs == NULL) {
-                return short_of_memory(b->err);
-            }
-            outs[0] = in->args[i];
-            in->images[n->id] = (struct image){.outs = outs, .after = in->args[i].node, .done = true};
-            return TD_OK;
-        }
+    if (in->images[n->id].done) {
+        return TD_OK;
     }
     const struct td_function *f = callee(b, n);
     return f != NULL ? inline_call(b, in, n, f) : copy_node(b, in, n);
@@ -391,13 +439,28 @@ static enum td_code close_loops(struct builder *b, const struct instance *in, co
     return TD_OK;
 }
 
+static void start_images(struct instance *in)
+{
+    for (int i = 0; in->args != NULL && i < in->function->n_args; i++) {
+        in->images[in->function->args[i]->id] =
+            (struct image){.outs = &in->args[i], .after = in->args[i].node, .done = true};
+    }
+}
+
 static enum td_code instantiate(struct builder *b, struct instance *in, const struct td_value *results, int n_results,
                                 struct td_node *const *targets, int n_targets)
 {
     size_t n = (size_t)in->graph->n_nodes + 1;
-    struct walk w = {.order = td_calloc(n, sizeof *w.order), .mark = td_calloc(n, 1)};
+    b->work += n;
+    TD_FAIL_IF(b->work > MAX_WORK, b->err, RESOURCE_EXHAUSTED, "the calls of a function reach bodies of more than %d nodes",
+               MAX_WORK);
+    struct walk w = {.order = td_calloc(n, sizeof *w.order), .later = td_calloc(n, sizeof *w.later),
+                     .mark = td_calloc(n, 1)};
     in->images = td_calloc(n, sizeof *in->images);
-    enum td_code rc = w.order == NULL || w.mark == NULL || in->images == NULL ? short_of_memory(b->err) : TD_OK;
+    enum td_code rc = w.order && w.later && w.mark && in->images ? TD_OK : short_of_memory(b->err);
+    if (rc == TD_OK) {
+        start_images(in);
+    }
     for (int i = 0; rc == TD_OK && i < n_targets; i++) {
         rc = walk_from(b, in, &w, targets[i]);
     }
@@ -415,6 +478,7 @@ static enum td_code instantiate(struct builder *b, struct instance *in, const st
         in->images = NULL;
     }
     td_free(w.order);
+    td_free(w.later);
     td_free(w.mark);
     td_free(w.stack);
     return rc;
@@ -448,12 +512,29 @@ static enum td_code add_feeds(struct builder *b)
     return TD_OK;
 }
 
+/* Lists of feeds by node; of a value fed twice the first feed counts. */
+static enum td_code index_feeds(struct builder *b, const struct td_graph *graph)
+{
+    b->feed_at = td_arena_alloc(b->ir->arena, (size_t)graph->n_nodes + 1, sizeof b->feed_at[0]);
+    b->feed_next = td_arena_alloc(b->ir->arena, (size_t)b->opts->n_feeds + 1, sizeof b->feed_next[0]);
+    if (b->feed_at == NULL || b->feed_next == NULL) {
+        return short_of_memory(b->err);
+    }
+    for (int i = b->opts->n_feeds; i > 0; i--) {
+        int *first = &b->feed_at[b->opts->feeds[i - 1].node->id];
+        b->feed_next[i - 1] = *first;
+        *first = i;
+    }
+    return TD_OK;
+}
+
 enum td_code td_ir_build(struct td_ir *ir, struct td_arena *arena, const struct td_graph *graph,
                          const struct td_library *lib, const struct td_callable_opts *opts, bool inline_calls,
                          struct td_err *err)
 {
     *ir = (struct td_ir){.arena = arena};
-    struct builder b = {ir, lib, opts, inline_calls, err};
+    struct builder b = {.ir = ir, .lib = lib, .opts = opts, .inline_calls = inline_calls, .err = err};
+    TD_TRY(index_feeds(&b, graph));
     TD_TRY(add_feeds(&b));
     struct instance in = {.graph = graph, .path = ""};
     TD_TRY(instantiate(&b, &in, opts->fetches, opts->n_fetches, opts->targets, opts->n_targets));
@@ -469,4 +550,24 @@ enum td_code td_ir_build(struct td_ir *ir, struct td_arena *arena, const struct 
     }
     td_free(in.images);
     return rc;
+}
+
+/* Edges were checked within each graph; here it is known what calls, feeds and unbound attributes put at their ends. */
+enum td_code td_ir_check_types(struct td_ir *ir, struct td_err *err)
+{
+    for (int k = 0; k < ir->n_nodes; k++) {
+        struct td_node *n = ir->nodes[k];
+        for (int i = 0; n->op != NULL && n->in_type != NULL && i < n->n_in; i++) {
+            struct td_node *from = n->in[i].node;
+            enum td_dtype want = n->in_type[i], *have = &from->out_type[n->in[i].port];
+            if (*have == TD_DTYPE_NONE && from->op == &td_op_feed) {
+                *have = want; /* an output of an unknown op that the callable cuts off */
+            }
+            bool unknown = *have == TD_DTYPE_NONE && from->op == NULL; /* refused when its kernel is chosen */
+            TD_FAIL_IF(!unknown && (want != *have || want == TD_DTYPE_NONE), err, INVALID_ARGUMENT,
+                       "%s: input %d must be %s, but '%s' gives it %s", TD_NODE_STR(n), i, td_dtype_name(want), from->name,
+                       td_dtype_name(*have));
+        }
+    }
+    return TD_OK;
 }

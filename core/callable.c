@@ -290,10 +290,11 @@ static enum td_code find_layout(struct td_callable *f, const struct td_plan *pla
     return TD_OK;
 }
 
-static enum td_code check_dtypes(const struct td_callable *f, const struct td_tensor *const *in, struct td_err *err)
+static enum td_code check_dtypes(const struct td_callable *f, const struct td_plan *plan,
+                                 const struct td_tensor *const *in, struct td_err *err)
 {
     for (int i = 0; i < f->n_feeds; i++) {
-        enum td_dtype want = f->feeds[i].node->out_type[f->feeds[i].port];
+        enum td_dtype want = plan->dtype[i];
         TD_FAIL_IF(want != in[i]->dtype && want != TD_DTYPE_NONE && !f->feeds[i].node->out_ref[f->feeds[i].port], err,
                    INVALID_ARGUMENT,
                    "cannot compute %s as input #%d(zero-based) was expected to be a %s tensor but is a %s tensor", f->name, i,
@@ -310,6 +311,7 @@ static enum td_code eager_run(struct td_callable *f, const struct td_tensor *con
     pthread_mutex_lock(&f->mu);
     enum td_code rc = need_plan(f, true, &plan, err);
     pthread_mutex_unlock(&f->mu);
+    rc = rc ? rc : check_dtypes(f, plan, in, err);
     if (rc) {
         return rc;
     }
@@ -332,12 +334,12 @@ enum td_code td_callable_run_inner(struct td_callable *f, const struct td_tensor
 {
     struct td_plan *plan;
     struct td_layout *l = NULL;
-    TD_TRY(check_dtypes(f, in, err));
     if (run->opts->eager) {
         return eager_run(f, in, out, run, err);
     }
     pthread_mutex_lock(&f->mu);
     enum td_code rc = need_plan(f, false, &plan, err);
+    rc = rc ? rc : check_dtypes(f, plan, in, err);
     rc = rc ? rc : find_layout(f, plan, in, &l, err);
     pthread_mutex_unlock(&f->mu);
     rc = rc ? rc : td_exec_run(plan, l, run, in, out, err);

@@ -281,6 +281,9 @@ static enum td_code gather(struct exec *x, struct td_err *err)
                 return td_err_wrap(err, "%s", TD_NODE_STR(s->node));
             }
             f->in[i] = &f->snapshots[i];
+            TD_FAIL_IF(f->in[i]->dtype != x->plan->dtype[v], err, INVALID_ARGUMENT,
+                       "%s: input %d is variable '%s' of dtype %s, where %s is expected", TD_NODE_STR(s->node), i,
+                       ((struct td_variable *)o)->name, td_dtype_name(f->in[i]->dtype), td_dtype_name(x->plan->dtype[v]));
         }
     }
     return TD_OK;
@@ -320,6 +323,10 @@ static enum td_code check_outputs(struct exec *x, struct td_err *err)
             TD_FAIL_IF(x->plan == NULL || !x->plan->dead_values, err, INTERNAL, "%s did not make its output %d",
                        TD_NODE_STR(s->node), i);
             x->frame->dead[v] = true;
+        } else if (!s->node->out_ref[i] && x->frame->slots[v].dtype != s->node->out_type[i]) {
+            return td_fail(err, TD_INVALID_ARGUMENT, "%s made output %d of dtype %s where %s was declared",
+                           TD_NODE_STR(s->node), i, td_dtype_name(x->frame->slots[v].dtype),
+                           td_dtype_name(s->node->out_type[i]));
         } else if (x->layout != NULL && td_shape_known(&x->layout->shape[v]) && !s->node->out_ref[i] &&
                    !td_shape_equal(&x->layout->shape[v], &x->frame->slots[v].shape)) {
             return wrong_shape(x, &x->frame->slots[v].shape, &x->layout->shape[v], err);

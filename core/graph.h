@@ -30,6 +30,7 @@ struct td_node {
     enum td_dtype *out_type;       /* n_out of them */
     bool *out_ref;                 /* the edge carries the variable itself (TF1 reference types) */
     bool *in_ref;                  /* this input wants the variable itself */
+    enum td_dtype *in_type;        /* what each input must be; NULL where no definition says */
     int n_out;
     int id;                        /* position in its graph */
     int kernel;                    /* index of the kernel row chosen; set by the compiler */

@@ -31,6 +31,8 @@ struct td_ir {
 TD_MUST enum td_code td_ir_build(struct td_ir *ir, struct td_arena *arena, const struct td_graph *graph,
                                  const struct td_library *lib, const struct td_callable_opts *opts, bool inline_calls,
                                  struct td_err *err);
+/* INVALID_ARGUMENT names a node whose input is not of the dtype its op takes. Gives feeds of unknown dtype the one wanted. */
+TD_MUST enum td_code td_ir_check_types(struct td_ir *ir, struct td_err *err);
 TD_MUST enum td_code td_ir_add(struct td_ir *ir, const struct td_node *like, const char *name, struct td_node **out,
                                struct td_err *err);
 TD_MUST enum td_code td_ir_add_root(struct td_ir *ir, struct td_node *n, struct td_err *err);

@@ -11,7 +11,7 @@
 #include "core/rewrite.h"
 #include "core/select.h"
 
-enum { PLAN_ARENA_BYTES = 512 << 20 };
+enum { PLAN_ARENA_BYTES = 512 << 20, MAX_VALUES = 1 << 23 };
 
 struct maker {
     struct td_plan *p;
@@ -59,7 +59,8 @@ static enum td_code number_values(struct maker *k)
     int next = 0, total = 0;
     struct td_ir *ir = k->ir;
     for (int i = 0; i < ir->n_nodes; i++) {
-        total += ir->nodes[i]->n_out;
+        total += ir->nodes[i]->n_out; /* each at most 65536: no overflow before the check */
+        TD_FAIL_IF(total > MAX_VALUES, k->err, RESOURCE_EXHAUSTED, "function has more than %d values", MAX_VALUES);
     }
     k->dtype = room(k, (size_t)total, sizeof *k->dtype);
     k->is_ref = room(k, (size_t)total, sizeof *k->is_ref);
@@ -171,8 +172,8 @@ static enum td_code make_lifetimes(struct maker *k)
 {
     struct td_plan *p = k->p;
     int *last = room(k, (size_t)p->n_values, sizeof *last), *list = room(k, (size_t)p->n_values, sizeof *list);
-    bool *escapes = room(k, (size_t)p->n_values, sizeof *escapes);
-    if (last == NULL || list == NULL || escapes == NULL) {
+    bool *escapes = room(k, (size_t)p->n_values, sizeof *escapes), *listed = room(k, (size_t)p->n_values, sizeof *listed);
+    if (last == NULL || list == NULL || escapes == NULL || listed == NULL) {
         return td_no_memory(k->err, (size_t)p->n_values, "compiling a plan");
     }
     memset(last, 0xff, (size_t)p->n_values * sizeof *last);
@@ -194,11 +195,8 @@ static enum td_code make_lifetimes(struct maker *k)
         step->release = list + used;
         for (int i = 0; i < step->n_in + step->n_out; i++) {
             int v = i < step->n_in ? step->in[i] : step->out0 + i - step->n_in;
-            bool listed = false;
-            for (int r = 0; r < step->n_release; r++) {
-                listed |= step->release[r] == v;
-            }
-            if (last[v] == s && !listed && v >= p->first_const + p->n_consts) {
+            if (last[v] == s && !listed[v] && v >= p->first_const + p->n_consts) {
+                listed[v] = true;
                 list[used++] = v;
                 step->n_release++;
             }
@@ -248,6 +246,7 @@ enum td_code td_plan_compile(struct td_model *m, const struct td_graph *graph, c
     p->model = m;
     struct td_ir ir;
     enum td_code rc = td_ir_build(&ir, arena, graph, td_model_library(m), f, opts->inline_calls, err);
+    rc = rc ? rc : td_ir_check_types(&ir, err);
     rc = rc ? rc : td_loops_lift(&ir, m, err);
     rc = rc ? rc : td_rewrite_run(&ir, m, opts->passes_off, err);
     rc = rc ? rc : make(p, &ir, err);

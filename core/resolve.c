@@ -301,11 +301,16 @@ static enum td_code check_inputs(const struct linker *l, struct td_node *n)
     TD_TRY(count_ports(l, n, n->def->in, n->def->n_in, &want));
     TD_FAIL_IF(want != n->n_in, l->err, INVALID_ARGUMENT, "%s has %d inputs, its definition wants %d", TD_NODE_STR(n),
                n->n_in, want);
+    n->in_type = td_arena_alloc(l->g->arena, (size_t)want + 1, sizeof n->in_type[0]);
+    if (n->in_type == NULL) {
+        return td_no_memory(l->err, (size_t)want, "edges");
+    }
     for (int a = 0; a < n->def->n_in; a++) {
         int len = arg_length(l, n, &n->def->in[a]);
         for (int k = 0; k < len; k++, i++) {
             n->in_ref[i] = n->def->in[a].is_ref;
-            TD_TRY(check_edge(l, n, i, arg_type(n, &n->def->in[a], k), n->in_ref[i]));
+            n->in_type[i] = arg_type(n, &n->def->in[a], k);
+            TD_TRY(check_edge(l, n, i, n->in_type[i], n->in_ref[i]));
         }
     }
     return TD_OK;

@@ -1,7 +1,8 @@
 /* server/embed.c - the C API over servables: plain structs in, plain structs out.
  *
- * Inputs are wrapped without a copy (strings are copied into string elements); outputs are handed over with the
- * buffer that holds them in `owner`, strings with an array of pointers beside it.
+ * Inputs are wrapped without a copy (strings are copied into string elements), in tensors that own no buffer: whatever
+ * outlives the call - an output that is an input, a variable assigned one - copies those bytes. Outputs are handed over
+ * with the buffer that holds them in `owner`, strings with an array of pointers beside it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/tensord.h"
@@ -135,9 +136,7 @@ static enum td_code wrap_input(const tensord_tensor *t, struct td_tensor *out, s
         TD_TRY(td_tensor_new(out, dtype, &shape, err));
         return wrap_strings(t, n, out, err);
     }
-    struct td_buffer *b;
-    TD_TRY(td_buffer_wrap(t->data, t->bytes, NULL, NULL, &b, err));
-    *out = (struct td_tensor){.buf = b, .data = (void *)t->data, .dtype = dtype, .shape = shape};
+    *out = (struct td_tensor){.data = (void *)t->data, .dtype = dtype, .shape = shape};
     return TD_OK;
 }
 
