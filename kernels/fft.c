@@ -45,7 +45,7 @@ static zc unit(double turns)
 static inline zc mul(zc a, zc b)
 {
     double ar = creal(a), ai = cimag(a), br = creal(b), bi = cimag(b);
-    return CMPLX(ar * br - ai * bi, ar * bi + ai * br);
+    return __builtin_complex(ar * br - ai * bi, ar * bi + ai * br); /* CMPLX, which clang's headers lack */
 }
 
 /* In-place transform of x, a power of two long. */

@@ -301,6 +301,15 @@ static enum td_code put_packed(struct td_wire w, const struct td_infer_in *in, s
     return TD_OK;
 }
 
+/* The wire type of one value that is not packed. */
+static enum td_wire_type single_type(enum td_dtype t)
+{
+    return t == TD_STRING   ? TD_WIRE_BYTES
+           : t == TD_FLOAT  ? TD_WIRE_FIXED32
+           : t == TD_DOUBLE ? TD_WIRE_FIXED64
+                            : TD_WIRE_VARINT;
+}
+
 static enum td_code typed_tensor(const struct td_infer_in *in, struct td_tensor *out, struct td_err *err)
 {
     struct td_wire w = in->data;
@@ -313,6 +322,8 @@ static enum td_code typed_tensor(const struct td_infer_in *in, struct td_tensor 
         TD_TRY(td_wire_next(&w, &f, err));
         TD_FAIL_IF(f.number != 0 && f.number <= 8 && f.number != field, err, INVALID_ARGUMENT,
                    "input '%s': its contents are not those of %s", in->name, in->datatype);
+        TD_FAIL_IF(f.number == field && f.type != TD_WIRE_BYTES && f.type != single_type(out->dtype), err,
+                   INVALID_ARGUMENT, "input '%s': its contents are malformed", in->name);
         if (f.number == field && f.type == TD_WIRE_BYTES && out->dtype == TD_STRING) {
             TD_TRY(put_text(f.sub, in, out, &i, err));
         } else if (f.number == field && f.type == TD_WIRE_BYTES) {
