@@ -157,7 +157,8 @@ enum td_code td_buffer_wrap(const void *data, size_t bytes, void (*release)(void
     return TD_OK;
 }
 
-enum td_code td_buffer_new_on(const struct td_device *d, size_t bytes, struct td_buffer **out, struct td_err *err)
+enum td_code td_buffer_new_on(const struct td_device *d, struct td_stream *stream, size_t bytes, struct td_buffer **out,
+                              struct td_err *err)
 {
     if (d == NULL) {
         return td_buffer_new(bytes, false, out, err);
@@ -166,7 +167,7 @@ enum td_code td_buffer_new_on(const struct td_device *d, size_t bytes, struct td
     if (b == NULL) {
         return td_no_memory(err, sizeof *b, "buffer");
     }
-    *b = (struct td_buffer){.bytes = bytes, .device = d, .size_class = -1};
+    *b = (struct td_buffer){.bytes = bytes, .device = d, .stream = stream, .size_class = -1};
     atomic_init(&b->refs, 1);
     enum td_code rc = d->allocate(d, bytes, &b->data, err);
     if (rc) {
@@ -194,7 +195,7 @@ static void destroy(struct td_buffer *b)
         }
     }
     if (b->device != NULL) {
-        b->device->release(b->device, b->data, NULL);
+        b->device->release(b->device, b->data, b->stream);
         td_free(b);
     } else if (b->release != NULL || b->read_only) {
         if (b->release != NULL) {

@@ -29,6 +29,7 @@ struct td_buffer {
     const struct td_device *device;  /* NULL: host */
     void (*release)(void *owner);    /* for borrowed bytes: called with owner when the last reference goes */
     void *owner;
+    struct td_stream *stream;        /* of device bytes: work queued on it so far may still use them when they are freed */
     int size_class;                  /* of the free list it returns to; -1 none */
 };
 
@@ -37,8 +38,9 @@ TD_MUST enum td_code td_buffer_new(size_t bytes, bool objects, struct td_buffer 
 /* Wraps read-only bytes that somebody else owns until release(owner) is called. Returns new. */
 TD_MUST enum td_code td_buffer_wrap(const void *data, size_t bytes, void (*release)(void *), void *owner,
                                     struct td_buffer **out, struct td_err *err);
-TD_MUST enum td_code td_buffer_new_on(const struct td_device *d, size_t bytes, struct td_buffer **out,
-                                      struct td_err *err);
+/* Returns new bytes on d, freed in the order of stream, which must outlive them. d NULL: on the host. */
+TD_MUST enum td_code td_buffer_new_on(const struct td_device *d, struct td_stream *stream, size_t bytes,
+                                      struct td_buffer **out, struct td_err *err);
 struct td_buffer *td_buffer_ref(struct td_buffer *b); /* accepts NULL; returns b */
 void td_buffer_unref(struct td_buffer *b);            /* accepts NULL */
 bool td_buffer_unique(const struct td_buffer *b);     /* one reference and writable */

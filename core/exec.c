@@ -4,6 +4,8 @@
  * layout could not, the kernel runs, values whose last use this was are released. In graphs with dead values
  * (TF1 Switch) a step with a dead input does not run and its outputs are dead; Merge sees NULL for dead inputs.
  *
+ * Steps of mode FAR and FAR_CHECK are queued on the model's device instead; core/far.h has that side.
+ *
  * A slot is UNSET, SET (planned bytes, or bytes somebody else owns) or OWNED (this run holds a reference).
  * Threads: a run is one thread's; plan and layout are shared and immutable.
  *
@@ -13,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/far.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/model_impl.h"
@@ -341,6 +344,9 @@ static enum td_code call_kernel(struct exec *x, struct td_err *err)
     int mode = x->layout != NULL ? x->layout->mode[x->step_index] : TD_STEP_INFER;
     bool ready = mode == TD_STEP_READY || mode == TD_STEP_CHECK;
     x->shapes = NULL;
+    if (x->frame->far != NULL) {
+        TD_TRY(td_far_bring(x->frame, s->in, s->n_in, err));
+    }
     TD_TRY(gather(x, err));
     if (mode != TD_STEP_READY && s->kernel->run != NULL) {
         TD_TRY(infer_now(x, err));
@@ -363,8 +369,24 @@ static void set_constant(struct exec *x)
     }
 }
 
+/* The step is queued; its outputs have no bytes here until something on the host asks for them. */
+static enum td_code run_far(struct exec *x, struct td_err *err)
+{
+    if (x->layout->mode[x->step_index] == TD_STEP_FAR_CHECK) {
+        TD_TRY(td_far_check(x->frame, x->layout, x->step, err));
+    }
+    TD_TRY(td_far_launch(x->frame, x->layout, x->step, err));
+    for (int i = 0; x->run->opts->observe != NULL && i < x->step->n_out; i++) {
+        TD_TRY(td_far_bring(x->frame, &(int){x->step->out0 + i}, 1, err));
+    }
+    return TD_OK;
+}
+
 static enum td_code run_kernel(struct exec *x, struct td_err *err)
 {
+    if (x->layout != NULL && td_step_is_far(x->layout->mode[x->step_index])) {
+        return run_far(x, err);
+    }
     enum td_code rc = call_kernel(x, err);
     if (rc == TD_OK && x->step->kernel->run == NULL) {
         set_constant(x);
@@ -446,6 +468,9 @@ static enum td_code run_steps(struct exec *x, struct td_err *err)
         TD_TRY(run_step(x, err));
         for (int i = 0; i < x->step->n_release; i++) {
             slot_release(x, x->step->release[i]);
+            if (x->frame->far != NULL) {
+                td_far_drop(x->frame, x->step->release[i]);
+            }
         }
     }
     return TD_OK;
@@ -494,6 +519,9 @@ enum td_code td_exec_run(const struct td_plan *p, struct td_layout *l, struct td
         f->state[i] = TD_SLOT_SET;
     }
     enum td_code rc = run_steps(&x, err);
+    if (f->far != NULL) {
+        rc = td_far_finish(f, p, rc, err);
+    }
     rc = rc ? rc : take_outputs(&x, out, err);
     for (int v = 0; v < p->n_values; v++) {
         slot_release(&x, v);

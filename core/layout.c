@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/exec.h"
+#include "core/far.h"
 #include "core/mem.h"
 #include "core/variable.h"
 
@@ -159,6 +160,9 @@ static void propagate(struct prop *x)
                                                    : TD_STEP_READY;
         if (evaluable(x, s, shapes_known, values_known, all_out) && evaluate(x, s)) {
             x->l->mode[k] = x->p->dead_values ? TD_STEP_READY : TD_STEP_SKIP;
+        } else if (x->l->mode[k] != TD_STEP_INFER && s->far_kernel != NULL) {
+            x->l->mode[k] = x->l->mode[k] == TD_STEP_CHECK ? TD_STEP_FAR_CHECK : TD_STEP_FAR;
+            x->l->has_far = true;
         }
         if (x->l->mode[k] == TD_STEP_READY || x->l->mode[k] == TD_STEP_CHECK) {
             prepare(x, k);
@@ -185,7 +189,8 @@ static int64_t aligned_bytes(const struct planner *m, int v)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Lifetimes of views extend those of the bytes they show; walked backwards, so that chains add up. */
+/* Lifetimes of views extend those of the bytes they show; walked backwards, so that chains add up. What a device
+ * copies from here it may read until the run's end. */
 static void extend_by_views(struct planner *m)
 {
     for (int v = 0; v < m->p->n_values; v++) {
@@ -196,6 +201,9 @@ static void extend_by_views(struct planner *m)
         const struct td_step *s = &m->p->steps[k];
         if ((s->flags & TD_OP_VIEW) && s->n_in > 0 && s->n_out > 0 && m->area_end[s->in[0]] < m->area_end[s->out0]) {
             m->area_end[s->in[0]] = m->area_end[s->out0];
+        }
+        for (int i = 0; td_step_is_far(m->l->mode[k]) && i < s->n_in; i++) {
+            m->area_end[s->in[i]] = m->p->n_steps;
         }
     }
 }
@@ -297,6 +305,7 @@ static void destroy(struct td_layout *l)
     while (l->frames != NULL) {
         struct td_frame *f = l->frames;
         l->frames = f->next;
+        td_far_close(f->far);
         td_buffer_unref(f->block);
         td_free(f);
     }
@@ -433,6 +442,14 @@ static enum td_code frame_make(struct td_layout *l, struct td_frame **out, struc
         } else if (l->offset[v] >= 0) {
             f->slots[v] = (struct td_tensor){.data = (char *)f->block->data + l->offset[v], .dtype = l->plan->dtype[v],
                                              .shape = l->shape[v]};
+        }
+    }
+    if (l->has_far) {
+        enum td_code rc = td_far_open(l->plan, &f->far, err);
+        if (rc) {
+            td_buffer_unref(f->block);
+            td_free(f);
+            return rc;
         }
     }
     *out = f;

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "core/far.h"
 #include "core/loops.h"
 #include "core/mem.h"
 #include "core/model_impl.h"
@@ -136,6 +137,7 @@ static enum td_code make_step(struct maker *k, struct td_node *n, struct td_step
         TD_TRY(td_select_kernel(n, TD_CPU, td_model_opts_of(k->p->model)->kernels, &s->kernel, NULL, 0, k->err));
     }
     TD_TRY(make_inputs(k, s));
+    TD_TRY(td_far_choose(k->p, s, k->err));
     k->p->max_in = n->n_in > k->p->max_in ? n->n_in : k->p->max_in;
     k->p->max_out = n->n_out > k->p->max_out ? n->n_out : k->p->max_out;
     return k->p->dead_values ? make_after(k, s) : TD_OK;

@@ -14,6 +14,8 @@
 struct td_step {
     const struct td_node *node;
     const struct td_kernel *kernel;
+    const struct td_kernel *far_kernel; /* on the model's device; NULL: the step runs on the host (core/far.h) */
+    const bool *near;         /* with far_kernel: this input stays in host memory */
     const int *in;            /* value numbers, n_in */
     const bool *deref;        /* this input is a reference edge: take a snapshot of its variable; NULL: none is */
     int n_in, n_out, out0;

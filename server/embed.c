@@ -13,9 +13,12 @@
 
 #include "core/mem.h"
 #include "kernels/ops.h"
+#include "server/embed.h"
 #include "server/inspect.h"
 #include "server/op_list.h"
 #include "server/servable.h"
+
+const struct td_device *td_embed_device;
 
 struct tensord_model {
     struct td_op_table *ops;
@@ -51,7 +54,8 @@ int tensord_load(const char *dir, const tensord_options *opts, tensord_model **o
     }
     enum td_code rc = td_op_table_new(td_op_families, &m->ops, &err);
     struct td_servable_opts o = {.ops = m->ops, .tags = opts->tags, .state_dir = opts->scratch_dir,
-                                 .kernels = kernels_named(opts->kernels), .passes_off = opts->passes_off};
+                                 .kernels = kernels_named(opts->kernels), .passes_off = opts->passes_off,
+                                 .device = td_embed_device};
     rc = rc ? rc : td_servable_load("model", 1, dir, &o, &m->servable, &err);
     if (rc) {
         tensord_free(m);

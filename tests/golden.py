@@ -5,6 +5,8 @@
 SUITE holds models/NAME and goldens/NAME/cases.json with npz files of "in/KEY" and "out/KEY" arrays (strings as KEY#bytes, KEY#offsets,
 KEY#shape; bfloat16 as KEY#bf16). Each model is loaded once and its cases run in order. Gradient cases are left out. Models run in
 a child process each (a crash costs one model). Prints failures and a last line "CASES n of m".
+
+--lib build/tests/libtensord_second_device.so runs the suite on the tests' second device (tests/second_device.h).
 """
 import argparse
 import ctypes

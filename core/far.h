@@ -1,0 +1,57 @@
+/* core/far.h - runs that use a device: which steps go there, and the copies and waits between the two
+ * memories.
+ *
+ * A step goes to the model's device when that has a kernel for its node, the op is pure and its values are
+ * numbers, and the layout knows every output shape (modes FAR, FAR_CHECK). All other steps run on the host;
+ * variables and constants live there.
+ *
+ * Each value of a run may have bytes on the host (its slot), on the device (td_far.at), or on both. The
+ * executor queues a far step on the run's one stream and goes on; td_far_launch copies its inputs over that
+ * are not there yet. td_far_bring copies values back that a step on the host (or a fetch) needs, and waits
+ * for them: the only point where the host waits for the device. A value is copied at most once in each
+ * direction. Device bytes are freed in the order of the stream, so a release needs no wait.
+ *
+ * Invariants: host bytes that a queued copy reads are pinned (a counted reference, which also keeps anybody
+ * from writing them in place) or planned to stay until the run's end; and no run ends before its stream has.
+ * An error on the device is reported at the next wait; work queued behind it is not done.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_FAR_H
+#define TD_CORE_FAR_H
+
+#include "core/layout.h"
+
+/* What a device is asked to run. Everything is borrowed until launch returns, and the bytes of device tensors
+ * in the stream's order. Inputs whose device is NULL lie on the host: those that the op's row marks
+ * (host_in). */
+struct td_launch {
+    struct td_model *model; /* valid until the stream's work is done, as are node and kernel */
+    const struct td_node *node;
+    const struct td_kernel *kernel;
+    const struct td_tensor *in, *out; /* out: allocated, of the inferred shapes */
+    int n_in, n_out;
+};
+
+/* Sets the step's far_kernel and near when its node may run on the model's device. */
+TD_MUST enum td_code td_far_choose(struct td_plan *p, struct td_step *s, struct td_err *err);
+
+/* A frame's side on the device of p's model. */
+TD_MUST enum td_code td_far_open(const struct td_plan *p, struct td_far **out, struct td_err *err);
+void td_far_close(struct td_far *far); /* accepts NULL */
+/* Calls s's shape function again, with those values that it may judge: for steps of mode FAR_CHECK, before
+ * launch. */
+TD_MUST enum td_code td_far_check(struct td_frame *f, const struct td_layout *l, const struct td_step *s,
+                                  struct td_err *err);
+/* Queues step s. */
+TD_MUST enum td_code td_far_launch(struct td_frame *f, const struct td_layout *l, const struct td_step *s,
+                                   struct td_err *err);
+/* Gives these values host bytes where they only have device bytes. */
+TD_MUST enum td_code td_far_bring(struct td_frame *f, const int *values, int n, struct td_err *err);
+/* Frees value v's bytes on the device. */
+void td_far_drop(struct td_frame *f, int v);
+/* Ends a run that came to rc: brings the fetches, waits, frees all device bytes. An error of the device came
+ * before the host's own. */
+TD_MUST enum td_code td_far_finish(struct td_frame *f, const struct td_plan *p, enum td_code rc,
+                                   struct td_err *err);
+
+#endif
