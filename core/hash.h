@@ -1,7 +1,7 @@
 /* core/hash.h - hashing of byte strings for tables inside the engine (not for anything a model can see).
  *
- * Header only. FNV-1a with a final mix: fast on short names. Tables that hostile names reach are bounded in size and
- * at most half full, so that collisions cost time linear in the names a file brings, once, at load.
+ * FNV-1a from a random start of the process's own, with a final mix: fast on short names, and a file cannot choose names
+ * that collide. Tables are at most half full.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_HASH_H
@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+extern uint64_t td_hash_start; /* core/graph.c */
 
 static inline uint64_t td_hash_more(uint64_t h, const void *bytes, size_t n)
 {
@@ -28,7 +30,7 @@ static inline uint64_t td_hash_mix(uint64_t h)
 
 static inline uint64_t td_hash_bytes(const void *bytes, size_t n)
 {
-    return td_hash_mix(td_hash_more(0xcbf29ce484222325u, bytes, n));
+    return td_hash_mix(td_hash_more(td_hash_start, bytes, n));
 }
 
 #endif

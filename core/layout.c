@@ -211,7 +211,7 @@ static void extend_by_views(struct planner *m)
 static bool plannable(const struct planner *m, const struct td_step *s, int k, int v)
 {
     return (m->l->mode[k] == TD_STEP_READY || m->l->mode[k] == TD_STEP_CHECK) && !m->p->escapes[v] && !m->p->is_ref[v] &&
-           !td_dtype_is_object(m->p->dtype[v]) && !(s->flags & TD_OP_VIEW) && td_shape_count(&m->l->shape[v]) > 0 &&
+           !td_dtype_is_object(m->p->dtype[v]) && !(s->flags & TD_OP_VIEW) && m->l->known[v].dtype == TD_DTYPE_NONE && td_shape_count(&m->l->shape[v]) > 0 &&
            (s->flags & TD_OP_STATEFUL) == 0;
 }
 

@@ -416,39 +416,59 @@ static enum td_code add_loop_node(struct lifter *x, const struct parts *p, struc
     return TD_OK;
 }
 
+/* The variable that exit takes out of the loop; -1. */
+static int exit_variable(const struct parts *p, const struct td_node *exit, const int *var_of)
+{
+    const struct td_node *s = exit->in[0].node;
+    return p->n_merges > 0 && is(s, TD_OP_SWITCH) ? var_of[s->in[0].node->id] - 1 : -1;
+}
+
+/* Fills to[] by node id: 1 + the variable that an Exit stands for; 0 for all other nodes. */
+static enum td_code number_exits(const struct lifter *x, const struct parts *p, int *var_of, int *to)
+{
+    for (int i = 0; i < p->n_merges; i++) {
+        var_of[p->merges[i]->id] = i + 1;
+    }
+    for (int e = 0; e < p->n_exits; e++) {
+        int var = exit_variable(p, p->exits[e], var_of);
+        TD_FAIL_IF(var < 0, x->err, INVALID_ARGUMENT, "%s does not leave the loop through the Switch of a loop variable",
+                   TD_NODE_STR(p->exits[e]));
+        to[p->exits[e]->id] = var + 1;
+    }
+    return TD_OK;
+}
+
+static void redirect(struct td_value *v, struct td_node *loop, const int *to)
+{
+    if (to[v->node->id] > 0) {
+        *v = (struct td_value){loop, to[v->node->id] - 1};
+    }
+}
+
 /* Consumers of an Exit read the loop node instead. */
 static enum td_code redirect_exits(struct lifter *x, const struct parts *p, struct td_node *loop)
 {
-    for (int e = 0; e < p->n_exits; e++) {
-        struct td_node *exit = p->exits[e];
-        const struct td_node *s = exit->in[0].node;
-        int var = -1;
-        for (int i = 0; i < p->n_merges; i++) {
-            var = is(s, TD_OP_SWITCH) && s->in[0].node == p->merges[i] ? i : var;
+    struct td_ir *ir = x->ir;
+    int *var_of = td_calloc((size_t)ir->n_nodes + 1, sizeof *var_of), *to = td_calloc((size_t)ir->n_nodes + 1, sizeof *to);
+    enum td_code rc = var_of && to ? number_exits(x, p, var_of, to) : td_no_memory(x->err, sizeof *to, "lifting a loop");
+    for (int i = 0; rc == TD_OK && i < ir->n_nodes; i++) {
+        struct td_node *n = ir->nodes[i];
+        for (int k = 0; k < n->n_in; k++) {
+            redirect(&n->in[k], loop, to);
         }
-        TD_FAIL_IF(var < 0, x->err, INVALID_ARGUMENT, "%s does not leave the loop through the Switch of a loop variable",
-                   TD_NODE_STR(exit));
-        for (int i = 0; i < x->ir->n_nodes; i++) {
-            struct td_node *n = x->ir->nodes[i];
-            for (int k = 0; k < n->n_in; k++) {
-                if (n->in[k].node == exit) {
-                    n->in[k] = (struct td_value){loop, var};
-                }
-            }
-            for (int k = 0; k < n->n_control; k++) {
-                n->control[k] = n->control[k] == exit ? loop : n->control[k];
-            }
-        }
-        for (int i = 0; i < x->ir->n_fetches; i++) {
-            if (x->ir->fetches[i].node == exit) {
-                x->ir->fetches[i] = (struct td_value){loop, var};
-            }
-        }
-        for (int i = 0; i < x->ir->n_roots; i++) {
-            x->ir->roots[i] = x->ir->roots[i] == exit ? loop : x->ir->roots[i];
+        for (int k = 0; k < n->n_control; k++) {
+            n->control[k] = to[n->control[k]->id] > 0 ? loop : n->control[k];
         }
     }
-    return TD_OK;
+    for (int i = 0; rc == TD_OK && i < ir->n_fetches; i++) {
+        redirect(&ir->fetches[i], loop, to);
+    }
+    for (int i = 0; rc == TD_OK && i < ir->n_roots; i++) {
+        ir->roots[i] = to[ir->roots[i]->id] > 0 ? loop : ir->roots[i];
+    }
+    td_free(var_of);
+    td_free(to);
+    return rc;
 }
 
 static enum td_code lift(struct lifter *x, int frame)

@@ -13,7 +13,7 @@
 #include "core/hash.h"
 #include "core/mem.h"
 
-enum { FOLD_LIMIT_BYTES = 10 << 20, WHOLE_VALUE_HASHED = 4096 };
+enum { FOLD_LIMIT_BYTES = 10 << 20, WHOLE_VALUE_HASHED = 4096, MAX_PROBES = 256 };
 
 struct remap { struct td_value **to; };
 
@@ -454,8 +454,13 @@ static enum td_code pass_cse(struct td_ir *ir, struct td_model *m, struct td_err
             continue;
         }
         size_t at = node_hash(n) & (slots - 1);
-        while (table[at] != NULL && !same_node(table[at], n)) {
+        int probes = 0; /* attributes are not hashed: many nodes may differ in nothing else */
+        while (table[at] != NULL && probes < MAX_PROBES && !same_node(table[at], n)) {
             at = (at + 1) & (slots - 1);
+            probes++;
+        }
+        if (probes == MAX_PROBES) {
+            continue;
         }
         if (table[at] == NULL) {
             table[at] = n;

@@ -110,7 +110,8 @@ static const struct td_variable *known_variable(const struct td_infer *c, int i)
 
 static enum td_code read_infer(struct td_infer *c, struct td_err *err)
 {
-    (void)err;
+    TD_FAIL_IF(c->n_in != c->n_out, err, INVALID_ARGUMENT, "%s reads %d variables into %d outputs", TD_NODE_STR(c->node),
+               c->n_in, c->n_out);
     for (int i = 0; i < c->n_out; i++) {
         const struct td_variable *v = known_variable(c, i);
         if (v) {
