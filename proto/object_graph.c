@@ -150,7 +150,9 @@ static void flatten(const structured *v, struct flat *out)
         return;
     }
     case TENSORFLOW__STRUCTURED_VALUE__KIND_DICT_VALUE:
-        qsort(v->dict_value->fields, v->dict_value->n_fields, sizeof v->dict_value->fields[0], by_field_key);
+        if (v->dict_value->n_fields > 1) {
+            qsort(v->dict_value->fields, v->dict_value->n_fields, sizeof v->dict_value->fields[0], by_field_key);
+        }
         for (size_t i = 0; i < v->dict_value->n_fields; i++) {
             flatten(v->dict_value->fields[i]->value, out);
         }
@@ -231,7 +233,9 @@ static enum td_code read_graph(const Tensorflow__SavedObjectGraph *p, struct td_
         TD_TRY(read_function(p->concrete_functions[i], g, &g->functions[i], err));
     }
     g->n_functions = (int)p->n_concrete_functions;
-    qsort(g->functions, p->n_concrete_functions, sizeof g->functions[0], by_name);
+    if (p->n_concrete_functions > 1) {
+        qsort(g->functions, p->n_concrete_functions, sizeof g->functions[0], by_name);
+    }
     return TD_OK;
 }
 

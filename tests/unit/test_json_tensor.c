@@ -16,6 +16,9 @@ static enum td_code parse(const char *text, const struct td_json_field *fields, 
     arena = arena ? arena : td_arena_new(1 << 16);
     struct td_json_body body;
     err = (struct td_err){0};
+    while (n_got > 0) {
+        td_tensor_clear(&got[--n_got].t);
+    }
     TD_TRY(td_json_body(text, strlen(text), arena, &body, &err));
     signature = body.signature;
     return td_json_inputs(&body, fields, n, got, &n_got, &err);
@@ -175,6 +178,8 @@ TEST(answers_have_tf_servings_shape)
     out[0].t.shape = td_shape_scalar();
     CHECK_STR(print(out, 1, TD_JSON_ROWS), "Tensor name: a has no shape information ");
     CHECK_STR(print(out, 1, TD_JSON_COLUMNS), "{\n    \"outputs\": 2.5\n}");
+    td_tensor_clear(&out[0].t);
+    td_tensor_clear(&out[1].t);
 }
 
 TEST(bytes_outputs_are_base64)
@@ -189,6 +194,7 @@ TEST(bytes_outputs_are_base64)
     out.name = "img_bytes";
     CHECK_STR(print(&out, 1, TD_JSON_ROWS),
               "{\n    \"predictions\": [{\"b64\": \"aGk=\"}, {\"b64\": \"/w==\"}]\n}");
+    td_tensor_clear(&out.t);
 }
 
 TEST_MAIN(RUN(columns_take_scalars_lists_and_named_values) RUN(rows_stack_instances)
