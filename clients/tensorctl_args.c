@@ -64,7 +64,7 @@ static bool option(struct tdc_args *a, int argc, char **argv, int *i)
     if (v != NULL) {
         char *end;
         a->timeout = strtod(v, &end);
-        return *end == 0;
+        return *v && *end == 0 && a->timeout > 0;
     }
     v = value("output", argc, argv, i, &missing);
     if (v != NULL && a->n_outputs < TDC_MAX_OUTPUTS) {

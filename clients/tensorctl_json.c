@@ -161,11 +161,26 @@ static bool put_string(const json_t *v, const struct tdc_tensor *t, struct walk 
     return true;
 }
 
+/* Whether i is a value of the integer type t: the numbers are those of TensorFlow's DataType. */
+static bool fits(int dtype, int64_t i)
+{
+    const size_t size = tdc_dtype_size(dtype);
+    const bool is_signed = dtype == 3 || dtype == 5 || dtype == 6 || dtype == 11 || dtype == 13 || dtype == 15;
+    if (size >= 8) {
+        return dtype != UINT64 || i >= 0;
+    }
+    const int64_t range = (int64_t)1 << (8 * size);
+    return is_signed ? i >= -range / 2 && i < range / 2 : i >= 0 && i < range;
+}
+
 static bool put_number(const json_t *v, const struct tdc_tensor *t, struct walk *w, struct tdc_error *err)
 {
     const bool real = t->dtype == FLOAT || t->dtype == DOUBLE || t->dtype == HALF || t->dtype == BFLOAT16;
     if (t->dtype == BOOL ? !json_is_boolean(v) : real ? !json_is_number(v) : !json_is_integer(v)) {
         return fail(err, t, t->dtype == BOOL ? "true or false belongs here" : "a number belongs here");
+    }
+    if (!real && !fits(t->dtype, json_integer_value(v))) {
+        return fail(err, t, "the number is out of the type's range");
     }
     if (w->data == NULL) {
         return true;
@@ -229,6 +244,7 @@ bool tdc_from_json(const json_t *v, struct tdc_tensor *t, struct tdc_error *err)
     t->data = data;
     if (!walk(v, t, 0, &w, err)) {
         free(data);
+        t->data = NULL;
         return false;
     }
     return true;

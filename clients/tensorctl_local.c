@@ -43,7 +43,7 @@ static void to_wire(const tensord_tensor *t, struct tdc_tensor *out)
 static void from_wire(const struct tdc_tensor *t, tensord_tensor *out)
 {
     *out = (tensord_tensor){.name = t->name, .dtype = t->dtype, .rank = t->rank, .data = t->data, .bytes = t->bytes};
-    for (int i = 0; i < t->rank; i++) {
+    for (int i = 0; i < t->rank && i < TENSORD_MAX_RANK; i++) { /* a larger rank is refused by the run */
         out->dims[i] = t->dims[i];
     }
 }

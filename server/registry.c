@@ -85,6 +85,7 @@ static enum td_code add_entry(struct td_registry *r, const char *name, struct td
         e->name = td_strdup(name);
     }
     if (grown == NULL || e == NULL || e->name == NULL) {
+        td_free(e == NULL ? NULL : e->name);
         td_free(e);
         return td_no_memory(err, sizeof *e, "a model");
     }

@@ -60,6 +60,7 @@ static enum td_code insert_version(struct td_entry *e, const struct td_version_d
         v->dir = td_strdup(d->path);
     }
     if (grown == NULL || v == NULL || v->dir == NULL) {
+        td_free(v == NULL ? NULL : v->dir);
         td_free(v);
         return td_no_memory(err, sizeof *v, "a model version");
     }

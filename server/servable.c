@@ -105,9 +105,9 @@ static enum td_code start_feeds_make(struct td_servable *s, bool with_prefix, st
     if (f->at == NULL || f->t == NULL) {
         return td_no_memory(err, 1, "asset feeds");
     }
-    enum td_code rc = TD_OK;
     char *assets = join(s->dir, "assets");
-    for (int i = 0; rc == TD_OK && assets != NULL && i < m->n_assets; i++) {
+    enum td_code rc = assets == NULL ? td_no_memory(err, 1, "path") : TD_OK;
+    for (int i = 0; rc == TD_OK && i < m->n_assets; i++) {
         char *path = join(assets, m->assets[i].filename);
         rc = add_feed(s, f, m->assets[i].tensor, path, err);
         td_free(path);
