@@ -19,6 +19,8 @@ static const struct verb {
     {"predict", td_cli_predict, "MODEL --inputs ...      ask a server"},
     {"models", td_cli_models, "                        the models of a server"},
     {"status", td_cli_status, "MODEL                   the versions of a model"},
+    {"functions", td_cli_functions, "MODEL                   what its signatures have compiled"},
+    {"debug", td_cli_debug, "MODEL --mode MODE ...   node by node, against the compiled form, or kernels"},
     {"reload", td_cli_reload, "MODEL                   look for new versions now"},
 };
 enum { N_VERBS = sizeof verbs / sizeof verbs[0] };

@@ -41,13 +41,33 @@ static bool number(const char *text, int64_t *out)
     return *text && *end == 0;
 }
 
+static bool flag(struct tdc_args *a, const char *arg)
+{
+    const struct {
+        const char *name;
+        bool *to;
+    } flags[] = {{"--json", &a->json},
+                 {"--eager", &a->eager},
+                 {"--print-nodes", &a->print_nodes},
+                 {"--stop-on-nonfinite", &a->stop_on_nonfinite}};
+    for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++) {
+        if (strcmp(arg, flags[k].name) == 0) {
+            *flags[k].to = true;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* One option; false when it is none of ours or its value is wrong. */
 static bool option(struct tdc_args *a, int argc, char **argv, int *i)
 {
     const struct {
         const char *name, **to;
     } texts[] = {{"server", &a->server}, {"model", &a->model},   {"signature", &a->signature},
-                 {"label", &a->label},   {"inputs", &a->inputs}, {"token", &a->token}};
+                 {"label", &a->label},   {"inputs", &a->inputs}, {"token", &a->token},
+                 {"mode", &a->mode},     {"values", &a->values}, {"max-nodes", &a->max_nodes},
+                 {"rtol", &a->rtol},     {"atol", &a->atol}};
     bool missing = false;
     for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
         const char *v = value(texts[k].name, argc, argv, i, &missing);
@@ -71,8 +91,12 @@ static bool option(struct tdc_args *a, int argc, char **argv, int *i)
         a->outputs[a->n_outputs++] = v;
         return true;
     }
-    a->json |= strcmp(argv[*i], "--json") == 0;
-    return strcmp(argv[*i], "--json") == 0;
+    v = value("watch", argc, argv, i, &missing);
+    if (v != NULL && a->n_watch < TDC_MAX_OUTPUTS) {
+        a->watch[a->n_watch++] = v;
+        return true;
+    }
+    return !missing && flag(a, argv[*i]);
 }
 
 bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *usage)

@@ -17,17 +17,29 @@ struct tdc_args {
     int64_t version;
     double timeout;
     bool json;
+    /* of debug and run: */
+    const char *mode, *values, *max_nodes, *rtol, *atol; /* NULL not given */
+    const char *watch[TDC_MAX_OUTPUTS];
+    int n_watch;
+    bool eager, print_nodes, stop_on_nonfinite;
     const char *outputs[TDC_MAX_OUTPUTS];
     int n_outputs;
 };
 /* --server= --model= --signature= --version= --label= --inputs= --output= (repeatable) --token= --timeout=
- * --json, each also as two words. False, with the reason and `usage` on stderr, when an argument is not
+ * --json, and of the debugger --mode= --values= --max-nodes= --rtol= --atol= --watch= (repeatable) --eager
+ * --print-nodes --stop-on-nonfinite, each also as two words. False, with the reason and `usage` on stderr, when an argument is not
  * understood. */
 bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *usage);
 /* A client as the options say; NULL, told on stderr. */
 struct tdc_client *tdc_args_open(const struct tdc_args *a);
 /* Prints "verb: CODE: text" on stderr; returns 1. */
 int tdc_args_failed(const char *verb, const struct tdc_error *err);
+
+/* The debugger's options as the JSON object that it reads; freed with free(), NULL without memory. */
+char *tdc_debug_options(const struct tdc_args *a);
+/* The debugger's document: with a->json as it is, else the outputs, what differs, what was printed, and (nodes) a table of
+ * the nodes. Returns the exit status. */
+int tdc_debug_print(const char *document, const struct tdc_args *a, bool nodes);
 
 /* JSON (nested lists, a number, a string, {"b64": ...}) as a tensor of t's name and dtype: fills in rank,
  * dims, data and bytes. data is freed with free(); of strings it holds the bytes too. False with a reason in

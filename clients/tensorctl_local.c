@@ -50,7 +50,10 @@ static void from_wire(const struct tdc_tensor *t, tensord_tensor *out)
 
 /* ------------------------------------------------------------------ run */
 
-static const char run_usage[] = "usage: tensorctl run DIR --inputs 'NAME=JSON;NAME=JSON...' [--signature NAME] [--json]\n";
+static const char run_usage[] = "usage: tensorctl run DIR --inputs 'NAME=JSON;NAME=JSON...' [--signature NAME] [--json]\n"
+                                "  --eager          as saved, node by node, without the compiler\n"
+                                "  --print-nodes    the nodes with their values' dtype, shape, range, time and kernel; and, as\n"
+                                "                   in tensorctl debug: --watch GLOB --values none|summary|full --max-nodes N\n";
 
 static int print_results(tensord_tensor *rows, int n, const struct tdc_args *a)
 {
@@ -65,6 +68,20 @@ static int print_results(tensord_tensor *rows, int n, const struct tdc_args *a)
     return 0;
 }
 
+static int debug_inputs(tensord_model *m, const struct tdc_args *a, const tensord_tensor *given, int n)
+{
+    char *options = tdc_debug_options(a), *text = NULL;
+    tensord_error err = {0};
+    if (options == NULL || tensord_debug_json(m, a->signature, given, n, options, &text, &err)) {
+        free(options);
+        return failed("run", &err);
+    }
+    int status = tdc_debug_print(text, a, a->print_nodes);
+    free(text);
+    free(options);
+    return status;
+}
+
 static int run_inputs(tensord_model *m, const struct tdc_args *a, const struct tdc_tensor *in, int n)
 {
     tensord_tensor given[MAX_TENSORS], *rows;
@@ -72,6 +89,9 @@ static int run_inputs(tensord_model *m, const struct tdc_args *a, const struct t
     tensord_error err = {0};
     for (int i = 0; i < n; i++) {
         from_wire(&in[i], &given[i]);
+    }
+    if (a->eager || a->print_nodes) {
+        return debug_inputs(m, a, given, n);
     }
     double start = now_ms();
     if (tensord_run(m, a->signature, given, n, &rows, &n_rows, &err)) {

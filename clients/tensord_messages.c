@@ -312,9 +312,16 @@ int tdc_exchange(struct tdc_client *c, const char *path, const ProtobufCMessage 
     return *reply != NULL ? 0 : tdc_fail(err, INTERNAL, "the answer of %s is not a %s", path, type->name);
 }
 
-static int predict(struct tdc_client *c, Tensorflow__Serving__PredictRequest *m, struct tdc_tensor **outputs,
-                   int *n_outputs, int64_t *version, struct tdc_error *err)
+/* What a caller of tdc_predict wants back. */
+struct wanted {
+    struct tdc_tensor **outputs;
+    int *n_outputs;
+    int64_t *version;
+};
+
+static int predict(struct tdc_client *c, const Tensorflow__Serving__PredictRequest *m, void *ctx, struct tdc_error *err)
 {
+    const struct wanted *w = ctx;
     ProtobufCMessage *reply;
     const int rc = tdc_exchange(c, "/tensorflow.serving.PredictionService/Predict", &m->base,
                                 &tensorflow__serving__predict_response__descriptor, &reply, err);
@@ -323,33 +330,39 @@ static int predict(struct tdc_client *c, Tensorflow__Serving__PredictRequest *m,
     }
     const Tensorflow__Serving__PredictResponse *r = (const Tensorflow__Serving__PredictResponse *)reply;
     const Tensorflow__Serving__ModelSpec *spec = r->model_spec;
-    if (version != NULL) {
+    if (w->version != NULL) {
         const bool has = spec != NULL &&
                          spec->version_choice_case == TENSORFLOW__SERVING__MODEL_SPEC__VERSION_CHOICE_VERSION;
-        *version = has ? spec->version->value : 0;
+        *w->version = has ? spec->version->value : 0;
     }
-    const int got = take_outputs(r, outputs, n_outputs, err);
+    const int got = take_outputs(r, w->outputs, w->n_outputs, err);
     protobuf_c_message_free_unpacked(reply, NULL);
     return got;
 }
 
-int tdc_predict(struct tdc_client *c, const struct tdc_ask *ask, struct tdc_tensor **outputs, int *n_outputs,
-                int64_t *version, struct tdc_error *err)
+void tdc_fill_spec(const struct tdc_ask *ask, Tensorflow__Serving__ModelSpec *spec, Google__Protobuf__Int64Value *number)
+{
+    *spec = (Tensorflow__Serving__ModelSpec)TENSORFLOW__SERVING__MODEL_SPEC__INIT;
+    *number = (Google__Protobuf__Int64Value)GOOGLE__PROTOBUF__INT64_VALUE__INIT;
+    spec->name = (char *)ask->model;
+    spec->signature_name = (char *)(ask->signature != NULL ? ask->signature : "");
+    if (ask->version != 0) {
+        number->value = ask->version;
+        spec->version = number;
+        spec->version_choice_case = TENSORFLOW__SERVING__MODEL_SPEC__VERSION_CHOICE_VERSION;
+    } else if (ask->label != NULL) {
+        spec->version_label = (char *)ask->label;
+        spec->version_choice_case = TENSORFLOW__SERVING__MODEL_SPEC__VERSION_CHOICE_VERSION_LABEL;
+    }
+}
+
+int tdc_send(struct tdc_client *c, const struct tdc_ask *ask, tdc_send_fn *send, void *ctx, struct tdc_error *err)
 {
     const size_t n = (size_t)ask->n_inputs;
     Tensorflow__Serving__PredictRequest m = TENSORFLOW__SERVING__PREDICT_REQUEST__INIT;
-    Tensorflow__Serving__ModelSpec spec = TENSORFLOW__SERVING__MODEL_SPEC__INIT;
-    Google__Protobuf__Int64Value number = GOOGLE__PROTOBUF__INT64_VALUE__INIT;
-    spec.name = (char *)ask->model;
-    spec.signature_name = (char *)(ask->signature != NULL ? ask->signature : "");
-    if (ask->version != 0) {
-        number.value = ask->version;
-        spec.version = &number;
-        spec.version_choice_case = TENSORFLOW__SERVING__MODEL_SPEC__VERSION_CHOICE_VERSION;
-    } else if (ask->label != NULL) {
-        spec.version_label = (char *)ask->label;
-        spec.version_choice_case = TENSORFLOW__SERVING__MODEL_SPEC__VERSION_CHOICE_VERSION_LABEL;
-    }
+    Tensorflow__Serving__ModelSpec spec;
+    Google__Protobuf__Int64Value number;
+    tdc_fill_spec(ask, &spec, &number);
     m.model_spec = &spec;
     m.n_output_filter = (size_t)ask->n_outputs;
     m.output_filter = (char **)ask->outputs;
@@ -363,13 +376,18 @@ int tdc_predict(struct tdc_client *c, const struct tdc_ask *ask, struct tdc_tens
     }
     m.inputs = entries;
     m.n_inputs = n;
-    const int rc =
-        ok ? predict(c, &m, outputs, n_outputs, version, err)
-           : tdc_fail(err, INVALID_ARGUMENT, "an input has too many dimensions, or memory is short");
+    const int rc = ok ? send(c, &m, ctx, err)
+                      : tdc_fail(err, INVALID_ARGUMENT, "an input has too many dimensions, or memory is short");
     for (size_t i = 0; in != NULL && i < n; i++) {
         free(in[i].strings);
     }
     free(in);
     free(entries);
     return rc;
+}
+
+int tdc_predict(struct tdc_client *c, const struct tdc_ask *ask, struct tdc_tensor **outputs, int *n_outputs,
+                int64_t *version, struct tdc_error *err)
+{
+    return tdc_send(c, ask, predict, &(struct wanted){outputs, n_outputs, version}, err);
 }

@@ -20,6 +20,12 @@ int tdc_fail(struct tdc_error *err, int code, const char *format, ...) __attribu
 /* Serializes m, calls path and unpacks the answer; *reply is freed with protobuf_c_message_free_unpacked. */
 int tdc_exchange(struct tdc_client *c, const char *path, const ProtobufCMessage *m,
                  const ProtobufCMessageDescriptor *type, ProtobufCMessage **reply, struct tdc_error *err);
+/* Makes ask a PredictRequest (whose fields other requests begin with) and hands it to send. */
+typedef int tdc_send_fn(struct tdc_client *c, const Tensorflow__Serving__PredictRequest *m, void *ctx,
+                        struct tdc_error *err);
+int tdc_send(struct tdc_client *c, const struct tdc_ask *ask, tdc_send_fn *send, void *ctx, struct tdc_error *err);
+/* Who is asked; number is what spec may point to. */
+void tdc_fill_spec(const struct tdc_ask *ask, Tensorflow__Serving__ModelSpec *spec, Google__Protobuf__Int64Value *number);
 /* False for ranks we do not hold and for sizes that overflow. */
 bool tdc_read_shape(const struct Tensorflow__TensorShapeProto *s, struct tdc_tensor *t);
 

@@ -13,6 +13,7 @@
 
 #include "core/mem.h"
 #include "kernels/ops.h"
+#include "server/debug.h"
 #include "server/embed.h"
 #include "server/inspect.h"
 #include "server/op_list.h"
@@ -210,27 +211,80 @@ static enum td_code run(tensord_model *m, const struct td_signature *sig, struct
     return TD_OK;
 }
 
-int tensord_run(tensord_model *m, const char *signature, const tensord_tensor *inputs, int n_inputs,
-                tensord_tensor **outputs, int *n_outputs, tensord_error *error)
+/* The signature called so, and the inputs wrapped: *in is the caller's, n_inputs tensors long, on failure too. */
+static enum td_code wrap_call(tensord_model *m, const char *signature, const tensord_tensor *inputs, int n_inputs,
+                              const struct td_signature **sig, struct td_named **in, struct td_err *err)
 {
-    struct td_err err = {0};
-    const struct td_signature *sig = td_servable_signature(m->servable, signature);
-    if (sig == NULL) {
-        td_fail(&err, TD_FAILED_PRECONDITION, "Serving signature key \"%s\" not found.",
-                signature == NULL || signature[0] == 0 ? "serving_default" : signature);
-        return report(&err, error);
-    }
-    struct td_named *in = td_calloc((size_t)n_inputs + 1, sizeof *in);
-    enum td_code rc = in == NULL ? td_no_memory(&err, sizeof *in, "inputs") : TD_OK;
+    *in = NULL;
+    *sig = td_servable_signature(m->servable, signature);
+    TD_FAIL_IF(*sig == NULL, err, FAILED_PRECONDITION, "Serving signature key \"%s\" not found.",
+               signature == NULL || signature[0] == 0 ? "serving_default" : signature);
+    *in = td_calloc((size_t)n_inputs + 1, sizeof **in);
+    enum td_code rc = *in == NULL ? td_no_memory(err, sizeof **in, "inputs") : TD_OK;
     for (int i = 0; rc == TD_OK && i < n_inputs; i++) {
-        in[i].name = inputs[i].name;
-        rc = wrap_input(&inputs[i], &in[i].t, &err);
+        (*in)[i].name = inputs[i].name;
+        rc = wrap_input(&inputs[i], &(*in)[i].t, err);
     }
-    rc = rc ? rc : run(m, sig, in, n_inputs, outputs, n_outputs, &err);
+    return rc;
+}
+
+static void unwrap(struct td_named *in, int n_inputs)
+{
     for (int i = 0; in != NULL && i < n_inputs; i++) {
         td_tensor_clear(&in[i].t);
     }
     td_free(in);
+}
+
+int tensord_run(tensord_model *m, const char *signature, const tensord_tensor *inputs, int n_inputs,
+                tensord_tensor **outputs, int *n_outputs, tensord_error *error)
+{
+    struct td_err err = {0};
+    const struct td_signature *sig;
+    struct td_named *in;
+    enum td_code rc = wrap_call(m, signature, inputs, n_inputs, &sig, &in, &err);
+    rc = rc ? rc : run(m, sig, in, n_inputs, outputs, n_outputs, &err);
+    unwrap(in, n_inputs);
+    return rc ? report(&err, error) : 0;
+}
+
+/* The sink's bytes as a text of the C library's. */
+static enum td_code take_text(const struct td_sink *s, char **out, struct td_err *err)
+{
+    *out = strndup(s->p == NULL ? "" : s->p, s->n);
+    return *out == NULL ? td_no_memory(err, s->n, "a document") : TD_OK;
+}
+
+static enum td_code debug(tensord_model *m, const struct td_servable_call *call, const char *options, char **out,
+                          struct td_err *err)
+{
+    struct td_json_body body;
+    struct td_debug_opts opts;
+    struct td_sink text = {0};
+    struct td_arena *arena = td_arena_new((size_t)1 << 20);
+    if (arena == NULL) {
+        return td_no_memory(err, 1, "options");
+    }
+    options = options == NULL ? "{}" : options;
+    enum td_code rc = td_json_body(options, strlen(options), arena, &body, err);
+    rc = rc ? rc : td_debug_read(&body, arena, &opts, err);
+    rc = rc ? rc : td_debug_run(m->servable, call, &opts, &text, err);
+    rc = rc ? rc : take_text(&text, out, err);
+    td_sink_fini(&text);
+    td_arena_free(arena);
+    return rc;
+}
+
+int tensord_debug_json(tensord_model *m, const char *signature, const tensord_tensor *inputs, int n_inputs,
+                       const char *options, char **out, tensord_error *error)
+{
+    struct td_err err = {0};
+    const struct td_signature *sig;
+    struct td_named *in;
+    enum td_code rc = wrap_call(m, signature, inputs, n_inputs, &sig, &in, &err);
+    struct td_servable_call call = {.sig = sig, .in = in, .n_in = n_inputs};
+    rc = rc ? rc : debug(m, &call, options, out, &err);
+    unwrap(in, n_inputs);
     return rc ? report(&err, error) : 0;
 }
 

@@ -57,6 +57,11 @@ TENSORD_API void tensord_results_free(tensord_tensor *outputs, int n_outputs);
 TENSORD_API char *tensord_ops_json(void);
 /* JSON text: signatures, ops, what is unsupported, sizes. Free with free(). */
 TENSORD_API char *tensord_inspect_json(tensord_model *m);
+/* Runs a signature to look inside: options is a JSON object with "mode" ("eager", "compare", "placement"), "watch",
+ * "values", "max_nodes", "stop_on_nonfinite", "rtol", "atol" (NULL: {}). *out is the JSON document that the server's :debug
+ * answers with; free with free(). */
+TENSORD_API int tensord_debug_json(tensord_model *m, const char *signature, const tensord_tensor *inputs, int n_inputs,
+                                   const char *options, char **out, tensord_error *err);
 /* JSON text: names, dtypes, shapes and sizes in the checkpoint of a SavedModel directory, or at a checkpoint prefix. Free with free(). */
 TENSORD_API int tensord_checkpoint_json(const char *path, char **out, tensord_error *err);
 TENSORD_API const char *tensord_version(void);
