@@ -14,9 +14,10 @@ static const char debug_usage[] =
     "  --watch GLOB  only nodes, or node:port, that match; repeatable\n"
     "  --values none|summary|full  (summary)                 --max-nodes N        (1000)\n"
     "  --stop-on-nonfinite                                   --rtol X --atol X    (1e-4, 1e-5)\n"
-    "  --server HOST:PORT  (127.0.0.1:8500)   --version N | --label L   --token T   --timeout SECONDS   --json\n";
-static const char functions_usage[] =
-    "usage: tensorctl functions MODEL [--server HOST:PORT] [--version N | --label L] [--token T] [--timeout SECONDS] [--json]\n";
+    "  --server HOST:PORT  (127.0.0.1:8500)   --version N | --label L   --token T   --timeout SECONDS   "
+    "--json\n";
+static const char functions_usage[] = "usage: tensorctl functions MODEL [--server HOST:PORT] [--version N | "
+                                      "--label L] [--token T] [--timeout SECONDS] [--json]\n";
 
 /* ------------------------------------------------------------------ options */
 
@@ -91,20 +92,25 @@ static void print_range(const json_t *out)
     const json_t *shape = json_object_get(out, "shape"), *d;
     size_t i;
     printf("%s[", strncmp(text_of(out, "dtype"), "DT_", 3) == 0 ? text_of(out, "dtype") + 3 : "dead");
-    json_array_foreach((json_t *)shape, i, d) {
+    json_array_foreach((json_t *)shape, i, d)
+    {
         printf("%s%s", i > 0 ? "," : "", json_string_value(d));
     }
     printf("]");
     if (json_is_number(json_object_get(out, "min"))) {
         printf(" %.6g .. %.6g mean %.6g", json_number_value(json_object_get(out, "min")),
-               json_number_value(json_object_get(out, "max")), json_number_value(json_object_get(out, "mean")));
+               json_number_value(json_object_get(out, "max")),
+               json_number_value(json_object_get(out, "mean")));
     }
-    const json_int_t nan = json_integer_value(json_object_get(out, "nan")), inf = json_integer_value(json_object_get(out, "inf"));
+    const json_int_t nan = json_integer_value(json_object_get(out, "nan")),
+                     inf = json_integer_value(json_object_get(out, "inf"));
     if (nan > 0 || inf > 0) {
         printf(" nan %lld inf %lld", (long long)nan, (long long)inf);
     }
     const json_t *value = json_object_get(out, "value");
-    char *full = value != NULL && !json_is_null(value) ? json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
+    char *full = value != NULL && !json_is_null(value)
+                     ? json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9))
+                     : NULL;
     printf(full != NULL ? " = %s" : "%s", full != NULL ? full : "");
     free(full);
 }
@@ -114,14 +120,15 @@ static void print_node(const json_t *n, bool placed)
     const json_t *outputs = json_object_get(n, "outputs"), *o;
     size_t i;
     if (placed) {
-        printf("%-14s %-8s %-28s %-22s %s%s", text_of(n, "placed"), text_of(n, "device"), text_of(n, "kernel"), text_of(n, "op"),
-               text_of(n, "path"), text_of(n, "name"));
+        printf("%-14s %-8s %-28s %-22s %s%s", text_of(n, "placed"), text_of(n, "device"),
+               text_of(n, "kernel"), text_of(n, "op"), text_of(n, "path"), text_of(n, "name"));
         printf(*text_of(n, "why") ? "   (%s)\n" : "%s\n", text_of(n, "why"));
         return;
     }
-    printf("%10.1f us  %-24s %-20s %s%s", json_number_value(json_object_get(n, "us")), text_of(n, "kernel"), text_of(n, "op"),
-           text_of(n, "path"), text_of(n, "name"));
-    json_array_foreach((json_t *)outputs, i, o) {
+    printf("%10.1f us  %-24s %-20s %s%s", json_number_value(json_object_get(n, "us")), text_of(n, "kernel"),
+           text_of(n, "op"), text_of(n, "path"), text_of(n, "name"));
+    json_array_foreach((json_t *)outputs, i, o)
+    {
         printf(i > 0 ? "; " : "  ");
         print_range(o);
     }
@@ -141,7 +148,8 @@ static void print_comparison(const json_t *doc)
     printf("compared %lld of %lld nodes, rtol %g, atol %g, state %s\n",
            (long long)json_integer_value(json_object_get(doc, "compared_nodes")),
            (long long)json_integer_value(json_object_get(doc, "nodes_run")),
-           json_number_value(json_object_get(doc, "rtol")), json_number_value(json_object_get(doc, "atol")), text_of(doc, "state"));
+           json_number_value(json_object_get(doc, "rtol")), json_number_value(json_object_get(doc, "atol")),
+           text_of(doc, "state"));
     if (!json_is_object(first)) {
         printf("no difference\n");
         return;
@@ -155,7 +163,8 @@ static void print_outputs(const json_t *doc)
 {
     const char *name;
     json_t *v;
-    json_object_foreach(json_object_get(doc, "outputs"), name, v) {
+    json_object_foreach(json_object_get(doc, "outputs"), name, v)
+    {
         char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
         printf("%s = %s\n", name, text != NULL ? text : "?");
         free(text);
@@ -167,7 +176,8 @@ static int print_document(const json_t *doc, bool nodes)
     const json_t *rows = json_object_get(doc, "nodes"), *prints = json_object_get(doc, "prints"), *row;
     const json_t *error = json_object_get(doc, "error");
     size_t i;
-    json_array_foreach((json_t *)rows, i, row) {
+    json_array_foreach((json_t *)rows, i, row)
+    {
         if (nodes) {
             print_node(row, strcmp(text_of(doc, "mode"), "placement") == 0);
         }
@@ -175,7 +185,8 @@ static int print_document(const json_t *doc, bool nodes)
     if (json_is_true(json_object_get(doc, "truncated"))) {
         printf("... more nodes or prints than were asked for\n");
     }
-    json_array_foreach((json_t *)prints, i, row) {
+    json_array_foreach((json_t *)prints, i, row)
+    {
         printf("printed: %s", json_string_value(row));
         printf("\n");
     }
@@ -212,11 +223,16 @@ int tdc_debug_print(const char *document, const struct tdc_args *a, bool nodes)
 
 static struct tdc_ask ask_of(const struct tdc_args *a)
 {
-    return (struct tdc_ask){.model = a->model, .version = a->version, .label = a->label, .signature = a->signature,
-                            .outputs = a->outputs, .n_outputs = a->n_outputs};
+    return (struct tdc_ask){.model = a->model,
+                            .version = a->version,
+                            .label = a->label,
+                            .signature = a->signature,
+                            .outputs = a->outputs,
+                            .n_outputs = a->n_outputs};
 }
 
-static int debug(struct tdc_client *c, const struct tdc_args *a, char *inputs, char **json, struct tdc_error *err)
+static int debug(struct tdc_client *c, const struct tdc_args *a, char *inputs, char **json,
+                 struct tdc_error *err)
 {
     struct tdc_tensor *declared = NULL, *in = NULL;
     struct tdc_ask ask = ask_of(a);
@@ -232,7 +248,8 @@ static int debug(struct tdc_client *c, const struct tdc_args *a, char *inputs, c
     char *options = tdc_debug_options(a);
     ask.inputs = in;
     ask.n_inputs = given;
-    rc = given < 0 ? (err->code != 0 ? err->code : 8) : tdc_debug(c, &ask, options != NULL ? options : "{}", json, err);
+    rc = given < 0 ? (err->code != 0 ? err->code : 8)
+                   : tdc_debug(c, &ask, options != NULL ? options : "{}", json, err);
     for (int i = 0; in != NULL && i < n; i++) {
         free((void *)in[i].data);
     }
@@ -281,14 +298,19 @@ static void print_function(const json_t *f)
     const json_t *concrete = json_object_get(f, "concrete"), *row;
     size_t i;
     printf("%s\n  traces %lld, evictions %lld\n", text_of(f, "signature"),
-           (long long)json_integer_value(json_object_get(f, "traces")), (long long)json_integer_value(json_object_get(f, "evictions")));
-    json_array_foreach((json_t *)concrete, i, row) {
-        char *in = json_dumps(json_object_get(row, "inputs"), 0), *kernels = json_dumps(json_object_get(row, "kernels"), 0);
-        printf("  %s\n    calls %s, traced in %.2f ms, %lld bytes, %lld nodes in %lld steps\n    %s\n", in != NULL ? in : "?",
-               text_of(row, "calls"), json_number_value(json_object_get(row, "trace_ms")),
+           (long long)json_integer_value(json_object_get(f, "traces")),
+           (long long)json_integer_value(json_object_get(f, "evictions")));
+    json_array_foreach((json_t *)concrete, i, row)
+    {
+        char *in = json_dumps(json_object_get(row, "inputs"), 0),
+             *kernels = json_dumps(json_object_get(row, "kernels"), 0);
+        printf("  %s\n    calls %s, traced in %.2f ms, %lld bytes, %lld nodes in %lld steps\n    %s\n",
+               in != NULL ? in : "?", text_of(row, "calls"),
+               json_number_value(json_object_get(row, "trace_ms")),
                (long long)json_integer_value(json_object_get(row, "bytes")),
                (long long)json_integer_value(json_object_get(row, "graph_nodes")),
-               (long long)json_integer_value(json_object_get(row, "plan_steps")), kernels != NULL ? kernels : "?");
+               (long long)json_integer_value(json_object_get(row, "plan_steps")),
+               kernels != NULL ? kernels : "?");
         free(in);
         free(kernels);
     }
@@ -311,7 +333,8 @@ int td_cli_functions(int argc, char **argv)
     if (rc == 0 && doc == NULL) {
         fputs(json, stdout);
     }
-    json_array_foreach(json_object_get(doc, "functions"), i, f) {
+    json_array_foreach(json_object_get(doc, "functions"), i, f)
+    {
         print_function(f);
     }
     json_decref(doc);

@@ -1,4 +1,5 @@
-/* clients/tensord_debug.c - tensord.v1.Debug and tensord.v1.Models.Functions on the client's side. See tensord_client.h.
+/* clients/tensord_debug.c - tensord.v1.Debug and tensord.v1.Models.Functions on the client's side. See
+ * tensord_client.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
@@ -22,7 +23,8 @@ struct debug {
     char **json;
 };
 
-/* A DebugRequest is a PredictRequest with `string options = 4` behind it. Room for the field: tag, length, bytes. */
+/* A DebugRequest is a PredictRequest with `string options = 4` behind it. Room for the field: tag, length,
+ * bytes. */
 static size_t put_options(uint8_t *to, const char *options)
 {
     size_t n = strlen(options), at = 0;
@@ -34,7 +36,8 @@ static size_t put_options(uint8_t *to, const char *options)
     return at + n;
 }
 
-static int debug(struct tdc_client *c, const Tensorflow__Serving__PredictRequest *m, void *ctx, struct tdc_error *err)
+static int debug(struct tdc_client *c, const Tensorflow__Serving__PredictRequest *m, void *ctx,
+                 struct tdc_error *err)
 {
     const struct debug *d = ctx;
     const size_t n = protobuf_c_message_get_packed_size(&m->base);
@@ -45,7 +48,8 @@ static int debug(struct tdc_client *c, const Tensorflow__Serving__PredictRequest
     protobuf_c_message_pack(&m->base, bytes);
     void *answer = NULL;
     size_t len = 0;
-    int rc = tdc_call(c, "/tensord.v1.Debug/Run", bytes, n + put_options(bytes + n, d->options), &answer, &len, err);
+    int rc = tdc_call(c, "/tensord.v1.Debug/Run", bytes, n + put_options(bytes + n, d->options), &answer,
+                      &len, err);
     free(bytes);
     if (rc != 0) {
         return rc;
@@ -59,7 +63,8 @@ static int debug(struct tdc_client *c, const Tensorflow__Serving__PredictRequest
     return rc;
 }
 
-int tdc_debug(struct tdc_client *c, const struct tdc_ask *ask, const char *options, char **json, struct tdc_error *err)
+int tdc_debug(struct tdc_client *c, const struct tdc_ask *ask, const char *options, char **json,
+              struct tdc_error *err)
 {
     return tdc_send(c, ask, debug, &(struct debug){options, json}, err);
 }
@@ -72,7 +77,8 @@ int tdc_functions(struct tdc_client *c, const struct tdc_ask *ask, char **json, 
     tdc_fill_spec(ask, &spec, &number);
     m.model_spec = &spec;
     ProtobufCMessage *reply;
-    int rc = tdc_exchange(c, "/tensord.v1.Models/Functions", &m.base, &tensord__v1__functions_response__descriptor, &reply, err);
+    int rc = tdc_exchange(c, "/tensord.v1.Models/Functions", &m.base,
+                          &tensord__v1__functions_response__descriptor, &reply, err);
     if (rc == 0) {
         rc = take(((const Tensord__V1__FunctionsResponse *)reply)->json, json, err);
         protobuf_c_message_free_unpacked(reply, NULL);

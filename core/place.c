@@ -1,8 +1,8 @@
 /* core/place.c - see place.h.
  *
- * The graph is copied and inlined as the compiler does before its first pass; the compiled plan, if there can be one,
- * tells which of these nodes are left. Functions are walked breadth first from a list, so that no depth of calls in a
- * file is a depth of ours.
+ * The graph is copied and inlined as the compiler does before its first pass; the compiled plan, if there can
+ * be one, tells which of these nodes are left. Functions are walked breadth first from a list, so that no
+ * depth of calls in a file is a depth of ours.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/place.h"
@@ -24,10 +24,10 @@ struct places {
     int n_seen, cap_seen;
 };
 
-
 static int by_step(const void *a, const void *b)
 {
-    return strcmp((*(const struct td_step *const *)a)->node->name, (*(const struct td_step *const *)b)->node->name);
+    return strcmp((*(const struct td_step *const *)a)->node->name,
+                  (*(const struct td_step *const *)b)->node->name);
 }
 
 /* The steps of f's plan in the order of their nodes' names; none when f cannot be compiled. */
@@ -62,7 +62,8 @@ static enum td_code note_functions(struct places *p, const struct td_node *n, st
     for (int a = 0; a < n->n_attrs; a++) {
         for (int i = 0; n->attrs[a].kind == TD_ATTR_FUNC && i < n->attrs[a].n; i++) {
             const struct td_func_ref *ref = td_attr_func(n, n->attrs[a].name, i);
-            const struct td_function *f = ref == NULL ? NULL : td_library_find(td_model_library(p->model), ref->name);
+            const struct td_function *f =
+                ref == NULL ? NULL : td_library_find(td_model_library(p->model), ref->name);
             bool known = f == NULL;
             for (int k = 0; !known && k < p->n_seen; k++) {
                 known = p->seen[k] == f;
@@ -89,12 +90,14 @@ static void place_node(struct places *p, const struct td_node *n, const struct t
 {
     char why[WHY_BYTES] = "";
     struct td_err err = {0};
-    struct td_placed row = {.node = n, .why = why, .fate = compiled && step == NULL ? TD_FATE_REMOVED : TD_FATE_STEP};
+    struct td_placed row = {
+        .node = n, .why = why, .fate = compiled && step == NULL ? TD_FATE_REMOVED : TD_FATE_STEP};
     if (n->op == &td_op_feed || (td_ir_flags(n) & TD_OP_ARG)) {
         row.fate = TD_FATE_FED;
     } else if (td_ir_const(n) != NULL) {
         row.fate = TD_FATE_CONSTANT;
-    } else if (td_select_kernel(n, TD_CPU, td_model_opts_of(p->model)->kernels, &row.kernel, why, sizeof why, &err)) {
+    } else if (td_select_kernel(n, TD_CPU, td_model_opts_of(p->model)->kernels, &row.kernel, why, sizeof why,
+                                &err)) {
         row.kernel = NULL;
         row.why = err.msg;
     }

@@ -13,16 +13,17 @@ enum td_fate {
     TD_FATE_REMOVED,  /* the compiler folded it, merged it with an equal node, or passed its input on */
 };
 
-/* A node of the graph as it was saved, calls inlined. Everything is borrowed for the call that hands it out. */
+/* A node of the graph as it was saved, calls inlined. Everything is borrowed for the call that hands it out.
+ */
 struct td_placed {
     const struct td_node *node;
     enum td_fate fate;
     const struct td_kernel *kernel; /* NULL: it needs none, or none fits */
     const char *why;                /* of kernel rows passed over, or why none fits; "" */
 };
-/* Calls fn for each node of f, then for those of the functions that its nodes call while they run (branches, bodies of
- * loops), each function once. A node without a kernel is no failure: it says why. */
-TD_MUST enum td_code td_place_each(struct td_callable *f, void (*fn)(void *ctx, const struct td_placed *p), void *ctx,
-                                   struct td_err *err);
+/* Calls fn for each node of f, then for those of the functions that its nodes call while they run (branches,
+ * bodies of loops), each function once. A node without a kernel is no failure: it says why. */
+TD_MUST enum td_code td_place_each(struct td_callable *f, void (*fn)(void *ctx, const struct td_placed *p),
+                                   void *ctx, struct td_err *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* server/debug.c - see debug.h: options in, the document out. What a run shows is debug_trace.c's and debug_store.c's.
+/* server/debug.c - see debug.h: options in, the document out. What a run shows is debug_trace.c's and
+ * debug_store.c's.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/debug.h"
@@ -16,8 +17,8 @@ enum { MAX_GLOB = 256 };
 
 /* ------------------------------------------------------------------ options */
 
-static enum td_code read_text(const struct td_json_body *b, const char *key, struct td_arena *a, const char **out,
-                              struct td_err *err)
+static enum td_code read_text(const struct td_json_body *b, const char *key, struct td_arena *a,
+                              const char **out, struct td_err *err)
 {
     struct td_json j;
     struct td_json_str s;
@@ -38,8 +39,8 @@ static enum td_code read_text(const struct td_json_body *b, const char *key, str
 }
 
 /* Which of the words (NULL-terminated) is given; *out stays when the key is not there. */
-static enum td_code read_word(const struct td_json_body *b, const char *key, const char *const *words, struct td_arena *a,
-                              int *out, struct td_err *err)
+static enum td_code read_word(const struct td_json_body *b, const char *key, const char *const *words,
+                              struct td_arena *a, int *out, struct td_err *err)
 {
     const char *text;
     TD_TRY(read_text(b, key, a, &text, err));
@@ -49,12 +50,14 @@ static enum td_code read_word(const struct td_json_body *b, const char *key, con
             return TD_OK;
         }
     }
-    TD_FAIL_IF(text != NULL, err, INVALID_ARGUMENT, "debug: '%s' is \"%.100s\"; it must be \"%s\", \"%s\" or \"%s\"", key, text,
-               words[0], words[1], words[2]);
+    TD_FAIL_IF(text != NULL, err, INVALID_ARGUMENT,
+               "debug: '%s' is \"%.100s\"; it must be \"%s\", \"%s\" or \"%s\"", key, text, words[0],
+               words[1], words[2]);
     return TD_OK;
 }
 
-static enum td_code read_number(const struct td_json_body *b, const char *key, double *out, struct td_err *err)
+static enum td_code read_number(const struct td_json_body *b, const char *key, double *out,
+                                struct td_err *err)
 {
     struct td_json j;
     struct td_json_num n;
@@ -80,7 +83,8 @@ static enum td_code read_flag(const struct td_json_body *b, const char *key, boo
     return TD_OK;
 }
 
-static enum td_code read_watch(const struct td_json_body *b, struct td_arena *a, struct td_debug_opts *o, struct td_err *err)
+static enum td_code read_watch(const struct td_json_body *b, struct td_arena *a, struct td_debug_opts *o,
+                               struct td_err *err)
 {
     struct td_json j;
     if (!td_json_body_find(b, "watch", &j)) {
@@ -89,8 +93,10 @@ static enum td_code read_watch(const struct td_json_body *b, struct td_arena *a,
     TD_FAIL_IF(!td_json_eat(&j, '['), err, INVALID_ARGUMENT, "debug: 'watch' must be a list of strings");
     while (!td_json_eat(&j, ']')) {
         struct td_json_str s;
-        TD_FAIL_IF(o->n_watch > 0 && !td_json_eat(&j, ','), err, INVALID_ARGUMENT, "debug: 'watch' must be a list of strings");
-        TD_FAIL_IF(td_json_peek(&j) != '"', err, INVALID_ARGUMENT, "debug: 'watch' must be a list of strings");
+        TD_FAIL_IF(o->n_watch > 0 && !td_json_eat(&j, ','), err, INVALID_ARGUMENT,
+                   "debug: 'watch' must be a list of strings");
+        TD_FAIL_IF(td_json_peek(&j) != '"', err, INVALID_ARGUMENT,
+                   "debug: 'watch' must be a list of strings");
         TD_TRY(td_json_string(&j, &s, err));
         TD_FAIL_IF(o->n_watch == TD_DEBUG_MAX_WATCH || s.len > MAX_GLOB, err, INVALID_ARGUMENT,
                    "debug: 'watch' may hold %d patterns of %d characters", TD_DEBUG_MAX_WATCH, MAX_GLOB);
@@ -144,8 +150,8 @@ static void result_fini(struct result *r)
 }
 
 /* Fails only when no node was reached: then the request itself is wrong. */
-static enum td_code run_once(struct td_servable *s, const struct td_servable_call *call, struct td_trace *t, bool eager,
-                             struct result *r, struct td_err *err)
+static enum td_code run_once(struct td_servable *s, const struct td_servable_call *call, struct td_trace *t,
+                             bool eager, struct result *r, struct td_err *err)
 {
     struct td_servable_call mine = *call;
     const int room = call->sig->n_out > call->n_filter ? call->sig->n_out : call->n_filter;
@@ -168,10 +174,26 @@ static enum td_code run_once(struct td_servable *s, const struct td_servable_cal
 /* Stateful as TensorFlow marks them, but without effect on later runs. */
 static bool only_reads(const char *op)
 {
-    static const char *const readers[] = {"ReadVariableOp", "ResourceGather", "VarIsInitialized", "IsVariableInitialized",
-                                          "LookupTableFind", "LookupTableSize", "LookupTableExport", "Assert", "Print",
-                                          "StatefulPartitionedCall", "PartitionedCall", "If", "While", "Case", "Variable",
-                                          "TensorArray", "HashTable", "StatelessIf", "_", NULL};
+    static const char *const readers[] = {"ReadVariableOp",
+                                          "ResourceGather",
+                                          "VarIsInitialized",
+                                          "IsVariableInitialized",
+                                          "LookupTableFind",
+                                          "LookupTableSize",
+                                          "LookupTableExport",
+                                          "Assert",
+                                          "Print",
+                                          "StatefulPartitionedCall",
+                                          "PartitionedCall",
+                                          "If",
+                                          "While",
+                                          "Case",
+                                          "Variable",
+                                          "TensorArray",
+                                          "HashTable",
+                                          "StatelessIf",
+                                          "_",
+                                          NULL};
     for (int i = 0; readers[i] != NULL; i++) {
         if (strncmp(op, readers[i], strlen(readers[i])) == 0) {
             return true;
@@ -188,14 +210,17 @@ static void note_effect(void *ctx, const struct td_placed *p)
     for (int i = 0; i < p->node->n_in; i++) {
         ref = ref || p->node->in_ref[i];
     }
-    *(bool *)ctx = *(bool *)ctx || ref || (p->fate == TD_FATE_STEP && stateful && !only_reads(p->node->op_name));
+    *(bool *)ctx =
+        *(bool *)ctx || ref || (p->fate == TD_FATE_STEP && stateful && !only_reads(p->node->op_name));
 }
 
 /* ------------------------------------------------------------------ placement */
 
 static enum td_code put_place(struct td_trace *t, const struct td_placed *p, struct td_err *err)
 {
-    static const char *const fates[] = {[TD_FATE_STEP] = "step", [TD_FATE_CONSTANT] = "constant", [TD_FATE_FED] = "fed",
+    static const char *const fates[] = {[TD_FATE_STEP] = "step",
+                                        [TD_FATE_CONSTANT] = "constant",
+                                        [TD_FATE_FED] = "fed",
                                         [TD_FATE_REMOVED] = "compiled away"};
     static const char *const devices[] = {[TD_CPU] = "cpu", [TD_CUDA] = "cuda", [TD_TEST_DEVICE] = "test"};
     struct td_sink *s = &t->nodes;
@@ -203,7 +228,8 @@ static enum td_code put_place(struct td_trace *t, const struct td_placed *p, str
     TD_TRY(td_trace_put_node(s, p->node, err));
     TD_TRY(td_debug_put(s, err, ", \"placed\": \"%s\", \"device\": ", fates[p->fate]));
     if (p->kernel != NULL) {
-        TD_TRY(td_debug_put(s, err, "\"%s\", \"kernel\": \"%s\"", devices[p->kernel->device], p->kernel->name));
+        TD_TRY(
+            td_debug_put(s, err, "\"%s\", \"kernel\": \"%s\"", devices[p->kernel->device], p->kernel->name));
     } else {
         TD_TRY(td_debug_put(s, err, "null, \"kernel\": null"));
     }
@@ -211,7 +237,8 @@ static enum td_code put_place(struct td_trace *t, const struct td_placed *p, str
     TD_TRY(td_debug_put_text(s, p->why, strlen(p->why), err));
     TD_TRY(td_debug_put(s, err, ", \"outputs\": ["));
     for (int i = 0; i < p->node->n_out; i++) {
-        TD_TRY(td_debug_put(s, err, "%s{\"dtype\": \"%s\"}", i > 0 ? ", " : "", td_dtype_tf_name(p->node->out_type[i])));
+        TD_TRY(td_debug_put(s, err, "%s{\"dtype\": \"%s\"}", i > 0 ? ", " : "",
+                            td_dtype_tf_name(p->node->out_type[i])));
     }
     return td_sink_put(s, "]}", 2, err);
 }
@@ -245,7 +272,8 @@ struct document {
     const char *state;
 };
 
-static enum td_code put_error(struct td_sink *out, const char *key, const struct result *r, bool stopped, struct td_err *err)
+static enum td_code put_error(struct td_sink *out, const char *key, const struct result *r, bool stopped,
+                              struct td_err *err)
 {
     TD_TRY(td_debug_put(out, err, ",\n \"%s\": ", key));
     if (r == NULL || r->error.code == TD_OK || stopped) {
@@ -291,10 +319,12 @@ static enum td_code put_comparison(struct td_sink *out, const struct document *d
     }
     TD_TRY(s->first_difference.n > 0 ? td_sink_put(out, s->first_difference.p, s->first_difference.n, err)
                                      : td_sink_put(out, "null", 4, err));
-    TD_TRY(td_debug_put(out, err, ",\n \"rtol\": %.9g, \"atol\": %.9g, \"compiled_nodes\": %lld, \"compared_nodes\": %lld, "
-                                  "\"all_kept\": %s, \"state\": \"%s\"",
-                        d->opts->rtol, d->opts->atol, (long long)s->n_kept, (long long)s->n_compared,
-                        s->full ? "false" : "true", d->state));
+    TD_TRY(td_debug_put(
+        out, err,
+        ",\n \"rtol\": %.9g, \"atol\": %.9g, \"compiled_nodes\": %lld, \"compared_nodes\": %lld, "
+        "\"all_kept\": %s, \"state\": \"%s\"",
+        d->opts->rtol, d->opts->atol, (long long)s->n_kept, (long long)s->n_compared,
+        s->full ? "false" : "true", d->state));
     return put_error(out, "compiled_error", d->compiled, false, err);
 }
 
@@ -305,7 +335,8 @@ static enum td_code put_document(struct td_sink *out, const struct document *d, 
     out->limit = ANSWER_LIMIT;
     TD_TRY(td_debug_put(out, err, "{\"mode\": \"%s\", \"model\": ", MODES[d->opts->mode]));
     TD_TRY(td_debug_put_text(out, name, strlen(name), err));
-    TD_TRY(td_debug_put(out, err, ", \"version\": \"%lld\", \"signature_name\": ", (long long)td_servable_version(d->s)));
+    TD_TRY(td_debug_put(
+        out, err, ", \"version\": \"%lld\", \"signature_name\": ", (long long)td_servable_version(d->s)));
     TD_TRY(td_debug_put_text(out, d->call->sig->key, strlen(d->call->sig->key), err));
     TD_TRY(put_outputs(out, d->result, err));
     TD_TRY(put_error(out, "error", d->result, t->stopped[0] != '\0', err));
@@ -316,7 +347,8 @@ static enum td_code put_document(struct td_sink *out, const struct document *d, 
     TD_TRY(td_debug_put(out, err, ",\n \"prints\": ["));
     TD_TRY(td_sink_put(out, t->prints.p == NULL ? "" : t->prints.p, t->prints.n, err));
     TD_TRY(td_debug_put(out, err, "],\n \"nodes_run\": %lld, \"truncated\": %s,\n \"nodes\": [",
-                        d->opts->mode == TD_DEBUG_PLACEMENT ? 0 : (long long)t->n_run, t->truncated ? "true" : "false"));
+                        d->opts->mode == TD_DEBUG_PLACEMENT ? 0 : (long long)t->n_run,
+                        t->truncated ? "true" : "false"));
     TD_TRY(td_sink_put(out, t->nodes.p == NULL ? "" : t->nodes.p, t->nodes.n, err));
     return td_sink_put(out, "]}\n", 3, err);
 }
@@ -336,14 +368,15 @@ static enum td_code eager(struct document *d, struct td_trace *t, struct td_sink
 static enum td_code placement(struct document *d, struct td_trace *t, struct td_sink *out, struct td_err *err)
 {
     struct td_callable *f = td_servable_callable(d->s, d->call->sig);
-    TD_FAIL_IF(f == NULL, err, INVALID_ARGUMENT, "signature '%s' has no graph that can be placed", d->call->sig->key);
+    TD_FAIL_IF(f == NULL, err, INVALID_ARGUMENT, "signature '%s' has no graph that can be placed",
+               d->call->sig->key);
     TD_TRY(td_place_each(f, on_place, t, err));
     return put_document(out, d, err);
 }
 
 /* The compiled run, then the eager one. a and b are the instances they run on. */
-static enum td_code compare_on(struct document *d, struct td_servable *a, struct td_servable *b, struct td_trace *t,
-                               struct td_sink *out, struct td_err *err)
+static enum td_code compare_on(struct document *d, struct td_servable *a, struct td_servable *b,
+                               struct td_trace *t, struct td_sink *out, struct td_err *err)
 {
     struct td_debug_store store;
     struct td_trace first;
@@ -385,8 +418,8 @@ static enum td_code compare(struct document *d, struct td_trace *t, struct td_si
     return rc;
 }
 
-enum td_code td_debug_run(struct td_servable *s, const struct td_servable_call *call, const struct td_debug_opts *opts,
-                          struct td_sink *out, struct td_err *err)
+enum td_code td_debug_run(struct td_servable *s, const struct td_servable_call *call,
+                          const struct td_debug_opts *opts, struct td_sink *out, struct td_err *err)
 {
     struct td_trace t;
     td_trace_init(&t, opts, call->run.stop);

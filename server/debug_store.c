@@ -22,7 +22,7 @@ struct kept {
 struct td_store_slot {
     struct td_store_slot *next;
     char *function, *name;
-    struct kept *first, *last;    /* in the order they ran */
+    struct kept *first, *last; /* in the order they ran */
 };
 
 enum td_code td_store_init(struct td_debug_store *s, const struct td_debug_opts *opts, struct td_err *err)
@@ -71,7 +71,8 @@ static struct td_store_slot **find(struct td_debug_store *s, const struct td_nod
     uint64_t h = td_hash_bytes(n->name, strlen(n->name));
     h = td_hash_more(h, function_of(n), strlen(function_of(n)));
     struct td_store_slot **at = &s->slots[h % SLOTS];
-    while (*at != NULL && (strcmp((*at)->name, n->name) != 0 || strcmp((*at)->function, function_of(n)) != 0)) {
+    while (*at != NULL &&
+           (strcmp((*at)->name, n->name) != 0 || strcmp((*at)->function, function_of(n)) != 0)) {
         at = &(*at)->next;
     }
     return at;
@@ -151,13 +152,14 @@ static enum td_code put_index(struct td_sink *s, const struct td_shape *shape, i
     TD_TRY(td_sink_put(s, "[", 1, err));
     for (int axis = 0; axis < shape->rank; axis++) {
         const int64_t inner = td_shape_range(shape, axis + 1, shape->rank);
-        TD_TRY(td_debug_put(s, err, "%s%lld", axis > 0 ? ", " : "", (long long)(i / inner % shape->dim[axis])));
+        TD_TRY(
+            td_debug_put(s, err, "%s%lld", axis > 0 ? ", " : "", (long long)(i / inner % shape->dim[axis])));
     }
     return td_sink_put(s, "]", 1, err);
 }
 
-static enum td_code put_side(struct td_sink *s, const char *side, const char *kernel, const struct td_tensor *t,
-                             int64_t i, struct td_err *err)
+static enum td_code put_side(struct td_sink *s, const char *side, const char *kernel,
+                             const struct td_tensor *t, int64_t i, struct td_err *err)
 {
     TD_TRY(td_debug_put(s, err, ", \"%s\": {\"kernel\": ", side));
     TD_TRY(td_debug_put_text(s, kernel, strlen(kernel), err));
@@ -208,8 +210,8 @@ static void note_difference(struct td_debug_store *s, const struct pair *p, cons
     }
 }
 
-void td_store_compare(struct td_debug_store *s, const struct td_node *n, const struct td_tensor *out, int n_out,
-                      const char *kernel, double *max_abs)
+void td_store_compare(struct td_debug_store *s, const struct td_node *n, const struct td_tensor *out,
+                      int n_out, const char *kernel, double *max_abs)
 {
     *max_abs = -1;
     struct td_store_slot *slot = n_out > 0 ? *find(s, n) : NULL;

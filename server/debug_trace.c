@@ -15,7 +15,8 @@ enum { MAX_PRINTS = 1000 };
 
 void td_trace_init(struct td_trace *t, const struct td_debug_opts *opts, td_stop *client)
 {
-    *t = (struct td_trace){.opts = opts, .client = client, .nodes = {.limit = NODES_LIMIT}, .prints = {.limit = PRINTS_LIMIT}};
+    *t = (struct td_trace){
+        .opts = opts, .client = client, .nodes = {.limit = NODES_LIMIT}, .prints = {.limit = PRINTS_LIMIT}};
 }
 
 void td_trace_fini(struct td_trace *t)
@@ -70,7 +71,8 @@ bool td_trace_watched(const struct td_debug_opts *opts, const struct td_node *n)
     return yes;
 }
 
-static enum td_code put_pair(struct td_sink *s, const char *key, const char *text, size_t n, struct td_err *err)
+static enum td_code put_pair(struct td_sink *s, const char *key, const char *text, size_t n,
+                             struct td_err *err)
 {
     TD_TRY(td_debug_put(s, err, "\"%s\": ", key));
     return td_debug_put_text(s, text, n, err);
@@ -83,7 +85,8 @@ enum td_code td_trace_put_node(struct td_sink *s, const struct td_node *n, struc
     TD_TRY(td_sink_put(s, ", ", 2, err));
     TD_TRY(put_pair(s, "op", n->op_name, strlen(n->op_name), err));
     TD_TRY(td_sink_put(s, ", ", 2, err));
-    TD_TRY(put_pair(s, "function", n->function == NULL ? "" : n->function, n->function == NULL ? 0 : strlen(n->function), err));
+    TD_TRY(put_pair(s, "function", n->function == NULL ? "" : n->function,
+                    n->function == NULL ? 0 : strlen(n->function), err));
     if (name == n->name) {
         return TD_OK;
     }
@@ -138,7 +141,8 @@ static void stop_at_nonfinite(struct td_trace *t, const struct seen *n)
             td_debug_stat(&n->out[i], &stat);
         }
         if (stat.nan + stat.inf > 0) {
-            (void)snprintf(t->stopped, sizeof t->stopped, "%s: output %d has %lld NaN and %lld infinite elements of %lld",
+            (void)snprintf(t->stopped, sizeof t->stopped,
+                           "%s: output %d has %lld NaN and %lld infinite elements of %lld",
                            TD_NODE_STR(n->node), i, (long long)stat.nan, (long long)stat.inf,
                            (long long)td_tensor_count(&n->out[i]));
             atomic_store(&t->stop, TD_CANCELLED);
@@ -185,7 +189,8 @@ static void on_print(void *ctx, const char *text, size_t len)
     if (t->record != NULL) {
         return; /* the compiled run of a comparison prints the same */
     }
-    if (t->n_prints < MAX_PRINTS && (t->n_prints == 0 || td_sink_put(&t->prints, ", ", 2, &ignored) == TD_OK) &&
+    if (t->n_prints < MAX_PRINTS &&
+        (t->n_prints == 0 || td_sink_put(&t->prints, ", ", 2, &ignored) == TD_OK) &&
         td_debug_put_text(&t->prints, text, len, &ignored) == TD_OK) {
         t->n_prints++;
     } else {

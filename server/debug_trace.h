@@ -1,4 +1,5 @@
-/* server/debug_trace.h - watches one run: lists its nodes as JSON, keeps or compares their values, collects prints.
+/* server/debug_trace.h - watches one run: lists its nodes as JSON, keeps or compares their values, collects
+ * prints.
  *
  * A trace is one run's and one thread's. Nothing it does can fail the run; what it could not note is counted.
  *
@@ -12,9 +13,9 @@ struct td_debug_store;
 
 struct td_trace {
     const struct td_debug_opts *opts;
-    td_stop *client;                /* the request's own stop word; NULL none */
-    td_stop stop;                   /* the run's: the client's, passed on, or set when a value is not finite */
-    struct td_sink nodes, prints;   /* elements of JSON lists, without the brackets */
+    td_stop *client;              /* the request's own stop word; NULL none */
+    td_stop stop;                 /* the run's: the client's, passed on, or set when a value is not finite */
+    struct td_sink nodes, prints; /* elements of JSON lists, without the brackets */
     int64_t n_run, n_listed, n_prints;
     bool truncated;                 /* nodes or prints were left out */
     char stopped[512];              /* why the trace stopped the run; "" */

@@ -60,7 +60,8 @@ static bool is_number(enum td_dtype t)
 
 void td_debug_stat(const struct td_tensor *t, struct td_debug_stat *out)
 {
-    *out = (struct td_debug_stat){.min = INFINITY, .max = -INFINITY,
+    *out = (struct td_debug_stat){.min = INFINITY,
+                                  .max = -INFINITY,
                                   .ordered = is_number(t->dtype) && !td_dtype_in(t->dtype, TD_SET_COMPLEX)};
     const int64_t n = is_number(t->dtype) ? td_tensor_count(t) : 0;
     double sum = 0;
@@ -113,7 +114,8 @@ enum td_code td_debug_put_text(struct td_sink *s, const char *text, size_t n, st
 }
 
 /* Numbers of 32 bits and less are written as such: their shortest form is what people know. */
-static enum td_code put_number(struct td_sink *s, const char *key, double v, enum td_dtype dtype, struct td_err *err)
+static enum td_code put_number(struct td_sink *s, const char *key, double v, enum td_dtype dtype,
+                               struct td_err *err)
 {
     char text[TD_JSON_NUM_CHARS];
     const bool wide = dtype == TD_DOUBLE || !td_dtype_in(dtype, TD_SET_FLOATS);
@@ -135,11 +137,13 @@ static enum td_code put_stat(struct td_sink *s, const struct td_tensor *t, struc
     return td_debug_put(s, err, ", \"nan\": %lld, \"inf\": %lld", (long long)stat.nan, (long long)stat.inf);
 }
 
-static enum td_code put_elements(struct td_sink *s, const struct td_tensor *t, bool wanted, struct td_err *err)
+static enum td_code put_elements(struct td_sink *s, const struct td_tensor *t, bool wanted,
+                                 struct td_err *err)
 {
     TD_TRY(td_debug_put(s, err, ", \"value\": "));
     const size_t mark = s->n;
-    const bool shown = wanted && td_tensor_count(t) <= MAX_SHOWN_ELEMENTS && t->dtype != TD_RESOURCE && t->dtype != TD_VARIANT;
+    const bool shown = wanted && td_tensor_count(t) <= MAX_SHOWN_ELEMENTS && t->dtype != TD_RESOURCE &&
+                       t->dtype != TD_VARIANT;
     struct td_err why = {0};
     const enum td_code rc = shown ? td_json_put_dims(s, t, 0, 0, false, &why) : TD_UNIMPLEMENTED;
     if (rc == TD_UNIMPLEMENTED) {
@@ -187,8 +191,8 @@ static bool parts_differ(double x, double y, double rtol, double atol)
     return fabs(x - y) > atol + rtol * fabs(y);
 }
 
-static bool floats_differ(const struct td_tensor *a, const struct td_tensor *b, int64_t i, double rtol, double atol,
-                          struct td_debug_diff *d, double *x, double *y)
+static bool floats_differ(const struct td_tensor *a, const struct td_tensor *b, int64_t i, double rtol,
+                          double atol, struct td_debug_diff *d, double *x, double *y)
 {
     double xi, yi;
     element(a, i, x, &xi);
@@ -205,7 +209,8 @@ void td_debug_diff(const struct td_tensor *a, const struct td_tensor *b, double 
 {
     *out = (struct td_debug_diff){.first = -1};
     out->type_or_shape = a->dtype != b->dtype || !td_shape_equal(&a->shape, &b->shape);
-    if (out->type_or_shape || a->dtype == TD_DTYPE_NONE || a->dtype == TD_RESOURCE || a->dtype == TD_VARIANT) {
+    if (out->type_or_shape || a->dtype == TD_DTYPE_NONE || a->dtype == TD_RESOURCE ||
+        a->dtype == TD_VARIANT) {
         return;
     }
     const size_t size = td_dtype_size(a->dtype);
@@ -213,7 +218,8 @@ void td_debug_diff(const struct td_tensor *a, const struct td_tensor *b, double 
     const int64_t n = td_tensor_count(a);
     for (int64_t i = 0; i < n; i++) {
         double x = 0, y = 0;
-        const char *p = (const char *)a->data + (size_t)i * size, *q = (const char *)b->data + (size_t)i * size;
+        const char *p = (const char *)a->data + (size_t)i * size,
+                   *q = (const char *)b->data + (size_t)i * size;
         const bool differs = a->dtype == TD_STRING ? strings_differ(a, b, i)
                              : exact               ? memcmp(p, q, size) != 0
                                                    : floats_differ(a, b, i, rtol, atol, out, &x, &y);

@@ -1,4 +1,5 @@
-/* server/functions.h - what the signatures of a version have compiled so far, as the document of GET .../functions.
+/* server/functions.h - what the signatures of a version have compiled so far, as the document of GET
+ * .../functions.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_FUNCTIONS_H

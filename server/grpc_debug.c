@@ -1,4 +1,5 @@
-/* server/grpc_debug.c - tensord.v1.Debug.Run and tensord.v1.Models.Functions: documents of the HTTP API as one string.
+/* server/grpc_debug.c - tensord.v1.Debug.Run and tensord.v1.Models.Functions: documents of the HTTP API as
+ * one string.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -12,7 +13,8 @@
 td_rpc_fn td_rpc_debug_run, td_rpc_models_functions;
 
 /* Field `number` of the message as text; "" when it is not there. */
-static enum td_code read_text(struct td_wire in, uint32_t number, struct td_arena *a, const char **out, struct td_err *err)
+static enum td_code read_text(struct td_wire in, uint32_t number, struct td_arena *a, const char **out,
+                              struct td_err *err)
 {
     struct td_field f;
     *out = "";
@@ -65,9 +67,10 @@ static enum td_code run(struct td_rpc *r, struct td_request *q, struct td_err *e
 
 enum td_code td_rpc_debug_run(struct td_rpc *r, struct td_err *err)
 {
-    TD_FAIL_IF(!r->opts->debug_api, err, PERMISSION_DENIED,
-               "debugging shows weights and intermediate values, so it is off until the server is started with "
-               "--enable_debug_api");
+    TD_FAIL_IF(
+        !r->opts->debug_api, err, PERMISSION_DENIED,
+        "debugging shows weights and intermediate values, so it is off until the server is started with "
+        "--enable_debug_api");
     return td_rpc_request(r, run, err);
 }
 

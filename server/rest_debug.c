@@ -29,10 +29,11 @@ static enum td_code debug(struct td_rest *rest, struct td_exchange *x, const str
 enum td_code td_rest_debug(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
                            struct td_err *err)
 {
-    TD_FAIL_IF(!rest->debug_api, err, PERMISSION_DENIED,
-               "%s: debugging shows weights and intermediate values, so it is off until the server is started with "
-               "--enable_debug_api",
-               x->target);
+    TD_FAIL_IF(
+        !rest->debug_api, err, PERMISSION_DENIED,
+        "%s: debugging shows weights and intermediate values, so it is off until the server is started with "
+        "--enable_debug_api",
+        x->target);
     struct td_request r;
     TD_TRY(td_rest_request(x, args, &r, err));
     const enum td_code rc = debug(rest, x, args, &r, err);

@@ -1,4 +1,5 @@
-/* tests/unit/test_debug.c - the debugger on the bundled model: listing, watching, comparing, placing, failing.
+/* tests/unit/test_debug.c - the debugger on the bundled model: listing, watching, comparing, placing,
+ * failing.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/debug.h"
@@ -60,7 +61,8 @@ static const json_t *node(const json_t *doc, const char *name)
 {
     size_t i;
     json_t *n;
-    json_array_foreach(json_object_get(doc, "nodes"), i, n) {
+    json_array_foreach(json_object_get(doc, "nodes"), i, n)
+    {
         if (strcmp(json_string_value(json_object_get(n, "name")), name) == 0) {
             return n;
         }
@@ -72,8 +74,10 @@ TEST(eager_lists_every_node_with_its_values)
 {
     setup();
     json_t *doc = debug("{}", 3);
-    const json_t *softmax = node(doc, "Softmax"), *out = json_array_get(json_object_get(softmax, "outputs"), 0);
-    CHECK_INT(json_array_size(json_object_get(doc, "nodes")), json_integer_value(json_object_get(doc, "nodes_run")));
+    const json_t *softmax = node(doc, "Softmax"),
+                 *out = json_array_get(json_object_get(softmax, "outputs"), 0);
+    CHECK_INT(json_array_size(json_object_get(doc, "nodes")),
+              json_integer_value(json_object_get(doc, "nodes_run")));
     CHECK_STR(json_string_value(json_object_get(out, "dtype")), "DT_FLOAT");
     CHECK(fabs(json_number_value(json_object_get(out, "mean")) - 0.1) < 1e-6);
     CHECK(json_is_null(json_object_get(out, "value")));
@@ -87,7 +91,8 @@ TEST(watching_and_limits_choose_what_is_listed)
     setup();
     json_t *doc = debug("{\"watch\": [\"Soft*\", \"MatMul:0\"], \"values\": \"full\"}", 3);
     CHECK_INT(json_array_size(json_object_get(doc, "nodes")), 2);
-    const json_t *value = json_object_get(json_array_get(json_object_get(node(doc, "Softmax"), "outputs"), 0), "value");
+    const json_t *value =
+        json_object_get(json_array_get(json_object_get(node(doc, "Softmax"), "outputs"), 0), "value");
     CHECK_INT(json_array_size(json_array_get(value, 0)), 10);
     CHECK(!json_is_true(json_object_get(doc, "truncated")));
     json_decref(doc);
@@ -139,7 +144,8 @@ TEST(a_copy_has_the_same_variables_and_a_life_of_its_own)
     struct td_err err = {0};
     struct td_servable *copy = NULL;
     CHECK_OK(td_servable_copy(model, &copy, &err));
-    CHECK_INT(td_model_weight_bytes(td_servable_engine(copy)), td_model_weight_bytes(td_servable_engine(model)));
+    CHECK_INT(td_model_weight_bytes(td_servable_engine(copy)),
+              td_model_weight_bytes(td_servable_engine(model)));
     td_servable_unref(model);
     model = copy;
     json_t *doc = debug("{\"values\": \"none\"}", 3);
@@ -187,8 +193,8 @@ static struct td_tensor floats(float a, float b)
 TEST(differences_know_nan_and_infinity)
 {
     struct td_debug_diff d;
-    struct td_tensor a = floats(NAN, INFINITY), b = floats(NAN, INFINITY), c = floats(NAN, -INFINITY), e = floats(1, 2.5f),
-                     f = floats(1, 2.25f);
+    struct td_tensor a = floats(NAN, INFINITY), b = floats(NAN, INFINITY), c = floats(NAN, -INFINITY),
+                     e = floats(1, 2.5f), f = floats(1, 2.25f);
     td_debug_diff(&a, &b, 0, 0, &d);
     CHECK_INT(d.n, 0);
     td_debug_diff(&a, &c, 1, 1, &d);
@@ -209,6 +215,8 @@ TEST(differences_know_nan_and_infinity)
 }
 
 TEST_MAIN(RUN(eager_lists_every_node_with_its_values) RUN(watching_and_limits_choose_what_is_listed)
-              RUN(a_value_that_is_not_finite_stops_the_run) RUN(comparing_finds_the_first_node_beyond_the_tolerance)
-                  RUN(placement_runs_nothing_and_tells_kernels) RUN(a_copy_has_the_same_variables_and_a_life_of_its_own)
-                      RUN(options_of_the_wrong_kind_are_named) RUN(differences_know_nan_and_infinity))
+              RUN(a_value_that_is_not_finite_stops_the_run)
+                  RUN(comparing_finds_the_first_node_beyond_the_tolerance)
+                      RUN(placement_runs_nothing_and_tells_kernels)
+                          RUN(a_copy_has_the_same_variables_and_a_life_of_its_own)
+                              RUN(options_of_the_wrong_kind_are_named) RUN(differences_know_nan_and_infinity))
