@@ -168,7 +168,10 @@ static enum td_code group(const struct td_node *n, struct td_conv *g, int64_t de
                "%s: input depth must be evenly divisible by filter depth: %lld vs %lld", TD_NODE_STR(n),
                (long long)g->ic, (long long)depth);
     g->groups = g->ic / depth;
-    TD_FAIL_IF(g->groups > 0 && g->oc >= 0 && g->oc % g->groups != 0, err, INVALID_ARGUMENT,
+    TD_FAIL_IF(g->groups == 0, err, INVALID_ARGUMENT,
+               "%s: Number of groups must not be 0: input depth %lld, filter depth %lld", TD_NODE_STR(n),
+               (long long)g->ic, (long long)depth);
+    TD_FAIL_IF(g->oc >= 0 && g->oc % g->groups != 0, err, INVALID_ARGUMENT,
                "%s: output depth must be evenly divisible by number of groups: %lld vs %lld", TD_NODE_STR(n),
                (long long)g->oc, (long long)g->groups);
     return TD_OK;

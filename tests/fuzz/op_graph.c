@@ -52,11 +52,16 @@ void op_graph_input(struct op_graph *g, struct td_node *n, const char *text)
 
 static size_t kind_size(enum td_attr_kind kind)
 {
-    static const size_t size[] = {
-        [TD_ATTR_NONE] = 8, [TD_ATTR_STRING] = sizeof(struct td_bytes), [TD_ATTR_INT] = sizeof(int64_t),
-        [TD_ATTR_FLOAT] = sizeof(float), [TD_ATTR_BOOL] = sizeof(bool), [TD_ATTR_TYPE] = sizeof(enum td_dtype),
-        [TD_ATTR_SHAPE] = sizeof(struct td_shape), [TD_ATTR_TENSOR] = sizeof(struct td_tensor),
-        [TD_ATTR_FUNC] = sizeof(struct td_func_ref), [TD_ATTR_PLACEHOLDER] = sizeof(struct td_bytes)};
+    static const size_t size[] = {[TD_ATTR_NONE] = 8,
+                                  [TD_ATTR_STRING] = sizeof(struct td_bytes),
+                                  [TD_ATTR_INT] = sizeof(int64_t),
+                                  [TD_ATTR_FLOAT] = sizeof(float),
+                                  [TD_ATTR_BOOL] = sizeof(bool),
+                                  [TD_ATTR_TYPE] = sizeof(enum td_dtype),
+                                  [TD_ATTR_SHAPE] = sizeof(struct td_shape),
+                                  [TD_ATTR_TENSOR] = sizeof(struct td_tensor),
+                                  [TD_ATTR_FUNC] = sizeof(struct td_func_ref),
+                                  [TD_ATTR_PLACEHOLDER] = sizeof(struct td_bytes)};
     return size[kind];
 }
 
@@ -65,7 +70,8 @@ struct td_attr *op_graph_attr(struct op_graph *g, struct td_node *n, const char 
 {
     static struct td_attr spare; /* past the room: set, and not seen by the node */
     struct td_attr *a = n->n_attrs < OP_GRAPH_ATTRS ? &n->attrs[n->n_attrs++] : &spare;
-    *a = (struct td_attr){.name = td_arena_strdup(g->arena, name), .kind = kind, .is_list = is_list, .n = count};
+    *a = (struct td_attr){
+        .name = td_arena_strdup(g->arena, name), .kind = kind, .is_list = is_list, .n = count};
     a->i = td_arena_alloc(g->arena, (size_t)count + 1, kind_size(kind));
     return a;
 }
@@ -168,14 +174,24 @@ static enum td_code set_element(struct td_tensor *t, int64_t i, const char *word
     const td_bf16 b = td_float_to_bf16(f);
     switch (t->dtype) {
     case TD_COMPLEX64:
-    case TD_FLOAT: memcpy(at, &f, sizeof f); break;
+    case TD_FLOAT:
+        memcpy(at, &f, sizeof f);
+        break;
     case TD_COMPLEX128:
-    case TD_DOUBLE: memcpy(at, &d, sizeof d); break;
-    case TD_HALF: memcpy(at, &h, sizeof h); break;
-    case TD_BFLOAT16: memcpy(at, &b, sizeof b); break;
+    case TD_DOUBLE:
+        memcpy(at, &d, sizeof d);
+        break;
+    case TD_HALF:
+        memcpy(at, &h, sizeof h);
+        break;
+    case TD_BFLOAT16:
+        memcpy(at, &b, sizeof b);
+        break;
     case TD_VARIANT:
-    case TD_RESOURCE: break;
-    default: memcpy(at, &v, td_dtype_size(t->dtype)); /* little-endian */
+    case TD_RESOURCE:
+        break;
+    default:
+        memcpy(at, &v, td_dtype_size(t->dtype)); /* little-endian */
     }
     return TD_OK;
 }
@@ -245,15 +261,16 @@ static enum td_code read_attrs(struct text *s, struct td_node *n)
     return accept(s, '}') ? TD_OK : bad(s, "'}'");
 }
 
-/* Values are added before the node that takes them, so that the node under test comes last: name and op are read
- * first, the node is put at the end afterwards. */
+/* Values are added before the node that takes them, so that the node under test comes last: name and op are
+ * read first, the node is put at the end afterwards. */
 static void put_last(struct td_graph *graph, struct td_node *n)
 {
     int at = 0;
     while (graph->nodes[at] != n) {
         at++;
     }
-    memmove(&graph->nodes[at], &graph->nodes[at + 1], (size_t)(graph->n_nodes - 1 - at) * sizeof graph->nodes[0]);
+    memmove(&graph->nodes[at], &graph->nodes[at + 1],
+            (size_t)(graph->n_nodes - 1 - at) * sizeof graph->nodes[0]);
     graph->nodes[graph->n_nodes - 1] = n;
     for (int i = 0; i < graph->n_nodes; i++) {
         graph->nodes[i]->id = i;
@@ -311,8 +328,13 @@ static enum td_code call(struct op_graph *g, struct td_model *m, struct td_node 
     enum { FETCHES = 64 };
     struct td_value fetches[FETCHES], feeds[OP_GRAPH_FEEDS];
     struct td_tensor out[FETCHES] = {{0}};
-    struct td_callable_opts opts = {.name = "test", .feeds = feeds, .n_feeds = g->n_feeds, .fetches = fetches,
-                                    .targets = &n, .n_targets = 1, .once = true};
+    struct td_callable_opts opts = {.name = "test",
+                                    .feeds = feeds,
+                                    .n_feeds = g->n_feeds,
+                                    .fetches = fetches,
+                                    .targets = &n,
+                                    .n_targets = 1,
+                                    .once = true};
     for (int i = 0; i < g->n_feeds; i++) {
         feeds[i] = (struct td_value){g->holder[i], 0};
     }

@@ -1,9 +1,11 @@
 /* tests/fuzz/op_graph.h - small graphs built in memory, for tests that put one op before the engine.
  *
- * Nodes are added one by one; values come as feeds (through a Placeholder) or as constants. The last node is the one
- * under test: its outputs are fetched, resources excepted. Graphs are also written as text, a line a node:
+ * Nodes are added one by one; values come as feeds (through a Placeholder) or as constants. The last node is
+ * the one under test: its outputs are fetched, resources excepted. Graphs are also written as text, a line a
+ * node:
  *
- *     name = Op {attr:kind=value; ...} (input, input, ...)       input: name, name:1, ^name, or  dtype[dims] v v v
+ *     name = Op {attr:kind=value; ...} (input, input, ...)       input: name, name:1, ^name, or  dtype[dims]
+ * v v v
  *
  * Attributes are in the signature's own notation (core/op.h); values repeat until the tensor is full.
  *
@@ -22,9 +24,9 @@ struct op_graph {
     struct td_tensor feed[OP_GRAPH_FEEDS];
     struct td_node *holder[OP_GRAPH_FEEDS]; /* the Placeholder of each feed */
     int n_feeds;
-    int n_values;                           /* nodes made for values, for their names */
-    int64_t memory;                         /* bytes that a run may hold; 0: 64 MiB */
-    int64_t deadline_ms;                    /* of a run; 0: 2 s */
+    int n_values;        /* nodes made for values, for their names */
+    int64_t memory;      /* bytes that a run may hold; 0: 64 MiB */
+    int64_t deadline_ms; /* of a run; 0: 2 s */
     const char *passes_off;
     enum td_kernel_choice kernels;
     bool eager;
@@ -34,7 +36,8 @@ struct op_graph {
 bool op_graph_open(struct op_graph *g);
 void op_graph_close(struct op_graph *g);
 
-/* Adds a node without inputs and attributes, with room for OP_GRAPH_INPUTS and OP_GRAPH_ATTRS; NULL without memory. */
+/* Adds a node without inputs and attributes, with room for OP_GRAPH_INPUTS and OP_GRAPH_ATTRS; NULL without
+ * memory. */
 struct td_node *op_graph_node(struct op_graph *g, const char *name, const char *op);
 void op_graph_input(struct op_graph *g, struct td_node *n, const char *text);
 /* A zeroed attribute with room for `count` values of kind. */

@@ -13,13 +13,13 @@ struct maker {
     struct op_graph *g;
     struct op_script *s;
     const struct td_op_def *def;
-    const struct td_kernel *row;   /* the kernel row whose dtypes are drawn */
+    const struct td_kernel *row; /* the kernel row whose dtypes are drawn */
     struct td_node *node;
-    struct td_shape base;          /* the shape that inputs agree on */
-    enum td_dtype list_type;       /* the dtype that lists of types lean to */
-    int64_t numbers;               /* length that "N" and lists of types lean to */
-    int hostility;                 /* one draw in this many is hostile */
-    bool constants;                /* values are constants more often than feeds */
+    struct td_shape base;    /* the shape that inputs agree on */
+    enum td_dtype list_type; /* the dtype that lists of types lean to */
+    int64_t numbers;         /* length that "N" and lists of types lean to */
+    int hostility;           /* one draw in this many is hostile */
+    bool constants;          /* values are constants more often than feeds */
 };
 
 void op_script_open(struct op_script *s, const uint8_t *bytes, size_t n)
@@ -61,8 +61,9 @@ static bool hostile(struct maker *m)
 
 static int64_t hostile_int(struct maker *m)
 {
-    static const int64_t v[] = {0, -1, -2, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 1LL << 32, 1LL << 40, 65536,
-                                0xdeadbeef, 0xb500005b, 1LL << 62, 100, -100, 1610637938};
+    static const int64_t v[] = {0,         -1,        -2,        INT32_MAX, INT32_MIN,  INT64_MAX,
+                                INT64_MIN, 1LL << 32, 1LL << 40, 65536,     0xdeadbeef, 0xb500005b,
+                                1LL << 62, 100,       -100,      1610637938};
     return v[draw(m, sizeof v / sizeof v[0])];
 }
 
@@ -73,16 +74,44 @@ static int64_t some_int(struct maker *m)
 
 static double some_float(struct maker *m)
 {
-    static const double v[] = {NAN, INFINITY, -INFINITY, 1e38, -1e38, 1e-40, 1e300, -0.0, 4294967296.0, 9.3e18};
+    static const double v[] = {NAN,   INFINITY, -INFINITY, 1e38,         -1e38,
+                               1e-40, 1e300,    -0.0,      4294967296.0, 9.3e18};
     return hostile(m) ? v[draw(m, 10)] : ((double)draw(m, 64) - 16) / 8;
 }
 
 static const char *some_string(struct maker *m, size_t *len)
 {
-    static const char *const v[] = {
-        "", "a", "ab,bc->ac", "...ij->...ji", "hello world", "3.5", "-7", "12,\"x\",", "[a-z]+", "\\1", "%d %s",
-        "{\"a\":1}", "UTF-8", "SAME", "VALID", "NHWC", "NCHW", "/etc/passwd", "../x", "ii->i", "\xff\xfe", "aGVsbG8",
-        "sum", "mean", "1,2,3", "\xe4\xbd\xa0\xe5\xa5\xbd", "float32", "UTF-16-BE", "value0", "GIF89a", "BM"};
+    static const char *const v[] = {"",
+                                    "a",
+                                    "ab,bc->ac",
+                                    "...ij->...ji",
+                                    "hello world",
+                                    "3.5",
+                                    "-7",
+                                    "12,\"x\",",
+                                    "[a-z]+",
+                                    "\\1",
+                                    "%d %s",
+                                    "{\"a\":1}",
+                                    "UTF-8",
+                                    "SAME",
+                                    "VALID",
+                                    "NHWC",
+                                    "NCHW",
+                                    "/etc/passwd",
+                                    "../x",
+                                    "ii->i",
+                                    "\xff\xfe",
+                                    "aGVsbG8",
+                                    "sum",
+                                    "mean",
+                                    "1,2,3",
+                                    "\xe4\xbd\xa0\xe5\xa5\xbd",
+                                    "float32",
+                                    "UTF-16-BE",
+                                    "value0",
+                                    "GIF89a",
+                                    "BM"};
     const char *text = v[draw(m, sizeof v / sizeof v[0])];
     *len = strlen(text);
     if (hostile(m)) {
@@ -152,18 +181,34 @@ static void put_number(enum td_dtype dtype, void *at, int64_t i, double d)
     const td_c64 c = {f, -f};
     const td_c128 z = {d, -d};
     switch (dtype) {
-    case TD_FLOAT: memcpy(at, &f, sizeof f); break;
-    case TD_DOUBLE: memcpy(at, &d, sizeof d); break;
-    case TD_HALF: memcpy(at, &h, sizeof h); break;
-    case TD_BFLOAT16: memcpy(at, &b, sizeof b); break;
-    case TD_COMPLEX64: memcpy(at, &c, sizeof c); break;
-    case TD_COMPLEX128: memcpy(at, &z, sizeof z); break;
-    case TD_BOOL: *(td_bool *)at = (td_bool)(i & 1); break;
-    default: memcpy(at, &i, td_dtype_size(dtype)); /* little-endian */
+    case TD_FLOAT:
+        memcpy(at, &f, sizeof f);
+        break;
+    case TD_DOUBLE:
+        memcpy(at, &d, sizeof d);
+        break;
+    case TD_HALF:
+        memcpy(at, &h, sizeof h);
+        break;
+    case TD_BFLOAT16:
+        memcpy(at, &b, sizeof b);
+        break;
+    case TD_COMPLEX64:
+        memcpy(at, &c, sizeof c);
+        break;
+    case TD_COMPLEX128:
+        memcpy(at, &z, sizeof z);
+        break;
+    case TD_BOOL:
+        *(td_bool *)at = (td_bool)(i & 1);
+        break;
+    default:
+        memcpy(at, &i, td_dtype_size(dtype)); /* little-endian */
     }
 }
 
-static bool make_tensor(struct maker *m, enum td_dtype dtype, const struct td_shape *shape, struct td_tensor *t)
+static bool make_tensor(struct maker *m, enum td_dtype dtype, const struct td_shape *shape,
+                        struct td_tensor *t)
 {
     struct td_err err = {0};
     if (td_tensor_new(t, dtype, shape, &err)) {
@@ -263,19 +308,34 @@ static void set_attr_value(struct maker *m, const struct td_attr_def *d, struct 
 {
     struct td_shape shape = some_shape(m);
     switch (a->kind) {
-    case TD_ATTR_STRING: a->str[i] = attr_string(m, d); break;
-    case TD_ATTR_INT: a->i[i] = draw_attr_int(m, d, i, a->n); break;
-    case TD_ATTR_FLOAT: a->f[i] = (float)some_float(m); break;
-    case TD_ATTR_BOOL: a->b[i] = one_in(m, 2); break;
-    case TD_ATTR_TYPE: a->type[i] = d->is_list && !one_in(m, 4) ? m->list_type : draw_dtype(m, d->name); break;
-    case TD_ATTR_SHAPE: a->shape[i] = attr_shape(m); break;
-    case TD_ATTR_FUNC: a->func[i] = (struct td_func_ref){.name = "f"}; break;
+    case TD_ATTR_STRING:
+        a->str[i] = attr_string(m, d);
+        break;
+    case TD_ATTR_INT:
+        a->i[i] = draw_attr_int(m, d, i, a->n);
+        break;
+    case TD_ATTR_FLOAT:
+        a->f[i] = (float)some_float(m);
+        break;
+    case TD_ATTR_BOOL:
+        a->b[i] = one_in(m, 2);
+        break;
+    case TD_ATTR_TYPE:
+        a->type[i] = d->is_list && !one_in(m, 4) ? m->list_type : draw_dtype(m, d->name);
+        break;
+    case TD_ATTR_SHAPE:
+        a->shape[i] = attr_shape(m);
+        break;
+    case TD_ATTR_FUNC:
+        a->func[i] = (struct td_func_ref){.name = "f"};
+        break;
     case TD_ATTR_TENSOR:
         if (!make_tensor(m, draw_dtype(m, "dtype"), &shape, &a->tensor[i])) {
             a->n = 0;
         }
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -294,7 +354,8 @@ static void add_attr(struct maker *m, const struct td_attr_def *d)
     for (int i = 0; i < n; i++) {
         set_attr_value(m, d, a, i);
     }
-    if (d->kind == TD_ATTR_TENSOR && a->n == 1 && td_arena_defer(m->g->arena, clear_tensor, &a->tensor[0]) != 0) {
+    if (d->kind == TD_ATTR_TENSOR && a->n == 1 &&
+        td_arena_defer(m->g->arena, clear_tensor, &a->tensor[0]) != 0) {
         td_tensor_clear(&a->tensor[0]);
     }
 }
@@ -316,7 +377,8 @@ static enum td_dtype type_attr(const struct maker *m, const char *name, int i)
     return a != NULL && a->kind == TD_ATTR_TYPE && i < a->n ? a->type[i] : TD_FLOAT;
 }
 
-/* ------------------------------------------------------------------ producers of resources, variants, references */
+/* ------------------------------------------------------------------ producers of resources, variants,
+ * references */
 
 static const char *value_of(struct maker *m, enum td_dtype dtype, const struct td_shape *shape)
 {
@@ -357,7 +419,8 @@ static void control(struct maker *m, const char *name)
 /* The dtype of the elements that the op under test works on. */
 static enum td_dtype element_type(struct maker *m)
 {
-    static const char *const names[] = {"dtype", "element_dtype", "T", "elem_type", "Tparams", "value_dtype", "Tin"};
+    static const char *const names[] = {"dtype",   "element_dtype", "T",  "elem_type",
+                                        "Tparams", "value_dtype",   "Tin"};
     for (size_t i = 0; i < sizeof names / sizeof names[0] && !one_in(m, 16); i++) {
         const struct td_attr *a = attr_of(m, names[i]);
         if (a != NULL && a->kind == TD_ATTR_TYPE && !a->is_list) {
@@ -377,7 +440,8 @@ static const char *make_variable(struct maker *m, bool reference)
     }
     const struct td_shape shape = some_shape(m);
     set_type(m, v, "dtype", t);
-    op_graph_attr(m->g, v, "shape", TD_ATTR_SHAPE, false, 1)->shape[0] = one_in(m, 2) ? td_shape_unknown() : shape;
+    op_graph_attr(m->g, v, "shape", TD_ATTR_SHAPE, false, 1)->shape[0] =
+        one_in(m, 2) ? td_shape_unknown() : shape;
     struct td_bytes *name = op_graph_attr(m->g, v, "shared_name", TD_ATTR_STRING, false, 1)->str;
     *name = (struct td_bytes){v->name, strlen(v->name)};
     set_type(m, set, reference ? "T" : "dtype", t);
@@ -395,14 +459,16 @@ static const char *make_table(struct maker *m)
     const bool mutable = one_in(m, 2);
     const struct td_attr *key = attr_of(m, "Tin"), *value = attr_of(m, "Tout");
     enum td_dtype k = key != NULL && key->kind == TD_ATTR_TYPE && !key->is_list ? key->type[0] : TD_INT64;
-    enum td_dtype v = value != NULL && value->kind == TD_ATTR_TYPE && !value->is_list ? value->type[0] : TD_FLOAT;
+    enum td_dtype v =
+        value != NULL && value->kind == TD_ATTR_TYPE && !value->is_list ? value->type[0] : TD_FLOAT;
     struct td_node *n = producer(m, ops[mutable ? 1 + one_in(m, 3) : 0]);
     if (n == NULL) {
         return "";
     }
     set_type(m, n, "key_dtype", k);
     set_type(m, n, "value_dtype", v);
-    struct td_node *fill = one_in(m, 4) ? NULL : producer(m, mutable ? "LookupTableInsertV2" : "LookupTableImportV2");
+    struct td_node *fill =
+        one_in(m, 4) ? NULL : producer(m, mutable ? "LookupTableInsertV2" : "LookupTableImportV2");
     if (fill != NULL) {
         const struct td_shape shape = td_shape_vector((int64_t)draw(m, 5));
         set_type(m, fill, "Tin", k);
@@ -417,7 +483,8 @@ static const char *make_table(struct maker *m)
 
 static const char *make_queue(struct maker *m)
 {
-    static const char *const ops[] = {"FIFOQueueV2", "RandomShuffleQueueV2", "PaddingFIFOQueueV2", "PriorityQueueV2"};
+    static const char *const ops[] = {"FIFOQueueV2", "RandomShuffleQueueV2", "PaddingFIFOQueueV2",
+                                      "PriorityQueueV2"};
     struct td_node *n = producer(m, ops[draw(m, 4)]);
     struct td_node *put = one_in(m, 4) ? NULL : producer(m, "QueueEnqueueManyV2");
     if (n == NULL) {
@@ -558,12 +625,18 @@ static const char *make_variant(struct maker *m)
 {
     const char *op = m->def->name;
     switch (one_in(m, 24) ? draw(m, 5) : 9) {
-    case 0: return make_list(m);
-    case 1: return make_of_values(m, "OptionalFromValue");
-    case 2: return make_of_values(m, "TensorSliceDataset");
-    case 3: return make_ragged(m);
-    case 4: return value_of(m, TD_VARIANT, &m->base);
-    default: break;
+    case 0:
+        return make_list(m);
+    case 1:
+        return make_of_values(m, "OptionalFromValue");
+    case 2:
+        return make_of_values(m, "TensorSliceDataset");
+    case 3:
+        return make_ragged(m);
+    case 4:
+        return value_of(m, TD_VARIANT, &m->base);
+    default:
+        break;
     }
     return strncmp(op, "Optional", 8) == 0  ? make_of_values(m, "OptionalFromValue")
            : strncmp(op, "Ragged", 6) == 0  ? make_ragged(m)
@@ -591,26 +664,89 @@ static bool named(const char *name, const char *const *words)
     return false;
 }
 
-static const char *const scalars[] = {
-    "=lr", "=l1", "=l2", "=alpha", "=beta", "beta1", "beta2", "_power", "=epsilon", "=rho", "=momentum", "=lr_power", "=logbase",
-    "=sign_decay", "l2_shrinkage", "num_segments", "=num", "=limit", "=start", "=stop", "=delta", "contents", "=minval",
-    "=maxval", "min_range", "max_range", "=min", "=max", "axis", "_dim", "=dim", "=dimension", "num_bits", "=method",
-    "=index", "num_elements", "global_step", "max_output_size", "_threshold", "=buffer_size", "=seed2", "=count", "=batch_size",
-    "=size_scalar", "=depth", "on_value", "off_value", "=diagonal_index", "padding_value", "num_rows", "num_cols", "=n",
-    "=k", "=lower", "=upper", "num_shards", "=tag", "num_classes", "=alg", "=nbins", "=sample_rate", "drop_remainder",
-    "=quality", "=pred", "=seed", "=frame_length", "=input_rate", NULL};
-static const char *const vectors[] = {"=begin", "=end", "=strides", "=shape", "_shape", "_sizes", "=perm", "=multiples", "=dims",
-                                      "=output_size", "_splits", "=seqlen", "sequence_length", "sp_shape", NULL};
+static const char *const scalars[] = {"=lr",
+                                      "=l1",
+                                      "=l2",
+                                      "=alpha",
+                                      "=beta",
+                                      "beta1",
+                                      "beta2",
+                                      "_power",
+                                      "=epsilon",
+                                      "=rho",
+                                      "=momentum",
+                                      "=lr_power",
+                                      "=logbase",
+                                      "=sign_decay",
+                                      "l2_shrinkage",
+                                      "num_segments",
+                                      "=num",
+                                      "=limit",
+                                      "=start",
+                                      "=stop",
+                                      "=delta",
+                                      "contents",
+                                      "=minval",
+                                      "=maxval",
+                                      "min_range",
+                                      "max_range",
+                                      "=min",
+                                      "=max",
+                                      "axis",
+                                      "_dim",
+                                      "=dim",
+                                      "=dimension",
+                                      "num_bits",
+                                      "=method",
+                                      "=index",
+                                      "num_elements",
+                                      "global_step",
+                                      "max_output_size",
+                                      "_threshold",
+                                      "=buffer_size",
+                                      "=seed2",
+                                      "=count",
+                                      "=batch_size",
+                                      "=size_scalar",
+                                      "=depth",
+                                      "on_value",
+                                      "off_value",
+                                      "=diagonal_index",
+                                      "padding_value",
+                                      "num_rows",
+                                      "num_cols",
+                                      "=n",
+                                      "=k",
+                                      "=lower",
+                                      "=upper",
+                                      "num_shards",
+                                      "=tag",
+                                      "num_classes",
+                                      "=alg",
+                                      "=nbins",
+                                      "=sample_rate",
+                                      "drop_remainder",
+                                      "=quality",
+                                      "=pred",
+                                      "=seed",
+                                      "=frame_length",
+                                      "=input_rate",
+                                      NULL};
+static const char *const vectors[] = {"=begin",  "=end",    "=strides",        "=shape",   "_shape",
+                                      "_sizes",  "=perm",   "=multiples",      "=dims",    "=output_size",
+                                      "_splits", "=seqlen", "sequence_length", "sp_shape", NULL};
 static const char *const pairs[] = {"=paddings", "=crops", NULL};
 
 /* Sparse tensors: indices [n, rank], values [n], shape [rank], the same n and rank mostly. */
 static bool sparse_shape(struct maker *m, const char *name, struct td_shape *s)
 {
     const char *op = m->def->name;
-    if (strstr(op, "Sparse") == NULL && strstr(op, "Set") == NULL && strncmp(op, "CTC", 3) != 0 && strcmp(op, "EditDistance") != 0) {
+    if (strstr(op, "Sparse") == NULL && strstr(op, "Set") == NULL && strncmp(op, "CTC", 3) != 0 &&
+        strcmp(op, "EditDistance") != 0) {
         return false;
     }
-    if (strstr(op, "Segment") != NULL || strncmp(op, "SparseApply", 11) == 0 || strncmp(op, "ResourceSparse", 14) == 0) {
+    if (strstr(op, "Segment") != NULL || strncmp(op, "SparseApply", 11) == 0 ||
+        strncmp(op, "ResourceSparse", 14) == 0) {
         *s = td_shape_vector(m->numbers);
         return strstr(name, "indices") != NULL || strstr(name, "segment_ids") != NULL;
     }
@@ -633,12 +769,15 @@ static bool random_shape(const struct maker *m, const char *name, struct td_shap
     if (strncmp(m->def->name, "Stateless", 9) != 0) {
         return false;
     }
-    const int64_t n = strcmp(name, "counter") == 0 || strcmp(name, "seed") == 0 ? 2 : strcmp(name, "key") == 0 ? 1 : 0;
+    const int64_t n = strcmp(name, "counter") == 0 || strcmp(name, "seed") == 0 ? 2
+                      : strcmp(name, "key") == 0                                ? 1
+                                                                                : 0;
     *s = td_shape_vector(n);
     return n > 0;
 }
 
-/* Shape of an input, by what its name promises; arguments of a fixed integer type are mostly axes, sizes, lists. */
+/* Shape of an input, by what its name promises; arguments of a fixed integer type are mostly axes, sizes,
+ * lists. */
 static struct td_shape input_shape(struct maker *m, const struct td_arg_def *a)
 {
     struct td_shape s;
@@ -662,23 +801,31 @@ static struct td_shape input_shape(struct maker *m, const struct td_arg_def *a)
     switch (draw(m, 8)) {
     case 0:
     case 1:
-    case 2: return td_shape_scalar();
-    case 3: return td_shape_vector((int64_t)draw(m, 5));
-    case 4: return td_shape_vector(m->base.rank);
-    case 5: return td_shape_matrix((int64_t)draw(m, 4), (int64_t)draw(m, 4));
-    default: return some_shape(m);
+    case 2:
+        return td_shape_scalar();
+    case 3:
+        return td_shape_vector((int64_t)draw(m, 5));
+    case 4:
+        return td_shape_vector(m->base.rank);
+    case 5:
+        return td_shape_matrix((int64_t)draw(m, 4), (int64_t)draw(m, 4));
+    default:
+        return some_shape(m);
     }
 }
 
 /* Ops on images and volumes want a rank; others take any. */
 static int base_rank(struct maker *m)
 {
-    static const char *const four[] = {"Conv2D", "Conv2d", "Pool", "FusedBatchNorm", "Image", "Resize", "ToDepth", "DepthTo",
-                                       "LRN", "Boxes", "Crop", "Patches", "Dilation2D", "Adjust", "Draw", NULL};
+    static const char *const four[] = {
+        "Conv2D", "Conv2d", "Pool", "FusedBatchNorm", "Image",      "Resize", "ToDepth", "DepthTo",
+        "LRN",    "Boxes",  "Crop", "Patches",        "Dilation2D", "Adjust", "Draw",    NULL};
     static const char *const five[] = {"3D", "Volume", NULL};
-    static const char *const three[] = {"CTC", "BlockLSTM", "EncodeJpeg", "EncodePng", "RGB", "HSV", "BatchMatMul", NULL};
-    static const char *const two[] = {"MatMul", "Matrix", "CrossEntropy", "BlockCell", "Sampler", "Multinomial", "TopK",
-                                      "Cholesky", "Gather", "NonMaxSuppression", NULL};
+    static const char *const three[] = {"CTC", "BlockLSTM", "EncodeJpeg",  "EncodePng",
+                                        "RGB", "HSV",       "BatchMatMul", NULL};
+    static const char *const two[] = {
+        "MatMul", "Matrix",   "CrossEntropy", "BlockCell",         "Sampler", "Multinomial",
+        "TopK",   "Cholesky", "Gather",       "NonMaxSuppression", NULL};
     static const char *const *const lists[] = {five, four, three, two};
     static const int ranks[] = {5, 4, 3, 2};
     for (int i = 0; i < 4 && !one_in(m, 8); i++) {
@@ -762,7 +909,8 @@ bool op_maker_fill(struct op_graph *g, const struct td_op_def *def, struct op_sc
     m.base.rank = base_rank(&m);
     const int64_t side = one_in(&m, 8) ? 17 : 4; /* one case in eight is wide enough for vector loops */
     for (int i = 0; i < m.base.rank; i++) {
-        m.base.dim[i] = one_in(&m, 2) && i > 0 ? m.base.dim[i - 1] : (int64_t)draw(&m, (uint64_t)side) + !one_in(&m, 12);
+        m.base.dim[i] =
+            one_in(&m, 2) && i > 0 ? m.base.dim[i - 1] : (int64_t)draw(&m, (uint64_t)side) + !one_in(&m, 12);
     }
     m.list_type = draw_dtype(&m, "");
     m.numbers = 1 + (int64_t)draw(&m, 3);
@@ -816,21 +964,37 @@ static void print_attr(const struct td_attr *a)
     for (int i = 0; i < a->n; i++) {
         printf("%s", i > 0 ? "," : "");
         switch (a->kind) {
-        case TD_ATTR_STRING: printf("'%.*s'", (int)a->str[i].len, a->str[i].p); break;
-        case TD_ATTR_INT: printf("%lld", (long long)a->i[i]); break;
-        case TD_ATTR_FLOAT: printf("%g", (double)a->f[i]); break;
-        case TD_ATTR_BOOL: printf("%d", a->b[i]); break;
-        case TD_ATTR_TYPE: printf("%s", td_dtype_name(a->type[i])); break;
-        case TD_ATTR_SHAPE: printf("%s", TD_SHAPE_STR(&a->shape[i])); break;
-        case TD_ATTR_TENSOR: print_tensor(&a->tensor[i]); break;
-        default: printf("?");
+        case TD_ATTR_STRING:
+            printf("'%.*s'", (int)a->str[i].len, a->str[i].p);
+            break;
+        case TD_ATTR_INT:
+            printf("%lld", (long long)a->i[i]);
+            break;
+        case TD_ATTR_FLOAT:
+            printf("%g", (double)a->f[i]);
+            break;
+        case TD_ATTR_BOOL:
+            printf("%d", a->b[i]);
+            break;
+        case TD_ATTR_TYPE:
+            printf("%s", td_dtype_name(a->type[i]));
+            break;
+        case TD_ATTR_SHAPE:
+            printf("%s", TD_SHAPE_STR(&a->shape[i]));
+            break;
+        case TD_ATTR_TENSOR:
+            print_tensor(&a->tensor[i]);
+            break;
+        default:
+            printf("?");
         }
     }
 }
 
 void op_maker_print(const struct op_graph *g)
 {
-    printf("passes_off %s, eager %d, kernels %d\n", g->passes_off ? g->passes_off : "-", g->eager, (int)g->kernels);
+    printf("passes_off %s, eager %d, kernels %d\n", g->passes_off ? g->passes_off : "-", g->eager,
+           (int)g->kernels);
     for (int i = 0; i < g->graph.n_nodes; i++) {
         const struct td_node *n = g->graph.nodes[i];
         printf("%s = %s {", n->name, n->op_name);

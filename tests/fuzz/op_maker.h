@@ -1,11 +1,13 @@
 /* tests/fuzz/op_maker.h - makes one hostile case of one op out of bytes.
  *
- * Attributes follow the signature and mostly make sense; inputs follow the dtypes that the op's kernel rows take, with
- * shapes that agree more often than not. Now and then each of them is what no caller would send: huge and negative
- * integers, lists of a wrong length, empty tensors, other ranks, NaN, strings with NULs. Inputs that are resources or
- * variants come from an op that makes one (a variable, a table, a list), usually of the kind that the op wants.
+ * Attributes follow the signature and mostly make sense; inputs follow the dtypes that the op's kernel rows
+ * take, with shapes that agree more often than not. Now and then each of them is what no caller would send:
+ * huge and negative integers, lists of a wrong length, empty tensors, other ranks, NaN, strings with NULs.
+ * Inputs that are resources or variants come from an op that makes one (a variable, a table, a list), usually
+ * of the kind that the op wants.
  *
- * The bytes are read as a script; past their end a generator seeded by them goes on, so that eight bytes make a case.
+ * The bytes are read as a script; past their end a generator seeded by them goes on, so that eight bytes make
+ * a case.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TESTS_FUZZ_OP_MAKER_H
@@ -22,7 +24,8 @@ void op_script_open(struct op_script *s, const uint8_t *bytes, size_t n);
 /* A number in [0, n). */
 uint64_t op_script_draw(struct op_script *s, uint64_t n);
 
-/* Fills the empty graph g with one case of the op; the node under test is the last. False when no case could be made. */
+/* Fills the empty graph g with one case of the op; the node under test is the last. False when no case could
+ * be made. */
 bool op_maker_fill(struct op_graph *g, const struct td_op_def *def, struct op_script *s);
 
 /* Prints the graph: nodes, attributes, shapes of the values. For whoever looks at a failure. */

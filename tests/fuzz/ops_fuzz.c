@@ -1,7 +1,7 @@
 /* tests/fuzz/ops_fuzz.c - any op, with any attributes and inputs, ends with outputs or an error.
  *
- * The first two bytes choose the op, the rest is the script of op_maker.h. OP_FUZZ=Name fuzzes one op; OP_FUZZ_PRINT=1
- * prints each graph before it runs, to look at a failure.
+ * The first two bytes choose the op, the rest is the script of op_maker.h. OP_FUZZ=Name fuzzes one op;
+ * OP_FUZZ_PRINT=1 prints each graph before it runs, to look at a failure.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
@@ -14,7 +14,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 const char *__asan_default_options(void);
 
-/* Allocations past td_buffer's limit come back as NULL, as they would from a C library that is short of memory. */
+/* Allocations past td_buffer's limit come back as NULL, as they would from a C library that is short of
+ * memory. */
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1:max_allocation_size_mb=1024:detect_leaks=1";

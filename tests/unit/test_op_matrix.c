@@ -1,9 +1,9 @@
-/* tests/unit/test_op_matrix.c - every op of the table against made-up hostile cases (tests/fuzz/op_maker.h): each case
- * must end, in time, with outputs or an error.
+/* tests/unit/test_op_matrix.c - every op of the table against made-up hostile cases (tests/fuzz/op_maker.h):
+ * each case must end, in time, with outputs or an error.
  *
  * The ops run in child processes, so that one which breaks is named and the others still run.
- *   TD_MATRIX_CASES=n  cases an op      TD_MATRIX_SEED=n  first seed      TD_MATRIX_OP=Name  one op, printing with
- *   TD_MATRIX_PRINT=1  the graphs       TD_MATRIX_REACH=1  counts of the cases that gave outputs
+ *   TD_MATRIX_CASES=n  cases an op      TD_MATRIX_SEED=n  first seed      TD_MATRIX_OP=Name  one op, printing
+ * with TD_MATRIX_PRINT=1  the graphs       TD_MATRIX_REACH=1  counts of the cases that gave outputs
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
@@ -71,7 +71,7 @@ static void run_case(const struct td_op_table *ops, const struct td_op_def *def,
 
 static int run_op(const struct td_op_table *ops, const struct td_op_def *def, struct progress *p)
 {
-    const uint64_t first = env_number("TD_MATRIX_SEED", 1), cases = env_number("TD_MATRIX_CASES", 40);
+    const uint64_t first = env_number("TD_MATRIX_SEED", 1), cases = env_number("TD_MATRIX_CASES", 8);
     memset(p, 0, sizeof *p);
     fflush(NULL);
     const pid_t pid = fork();
