@@ -15,12 +15,15 @@ static struct td_infer_json p;
 static enum td_code read_body(const char *json, const char *tail, size_t n)
 {
     static char body[4096];
+    static struct td_arena *arena; /* what p points into, until the next body */
+    td_arena_free(arena);
+    arena = td_arena_new(1 << 20);
     const size_t len = strlen(json);
     memcpy(body, json, len);
     memcpy(body + len, tail, n);
     body[len + n] = '\0';
     err = (struct td_err){0};
-    return td_infer_json_read(body, len + n, len, td_arena_new(1 << 20), &p, &err);
+    return td_infer_json_read(body, len + n, len, arena, &p, &err);
 }
 
 /* The tensor of a request with one input whose members are these. */
@@ -77,7 +80,9 @@ TEST(tensors_without_elements_and_scalars)
     struct td_tensor t;
     CHECK_OK(tensor("\"data\":[],\"datatype\":\"FP32\",\"shape\":[0,3]", &t));
     CHECK_STR(TD_SHAPE_STR(&t.shape), "[0,3]");
+    td_tensor_clear(&t);
     CHECK_OK(tensor("\"data\":[[],[]],\"datatype\":\"BYTES\",\"shape\":[2,0]", &t));
+    td_tensor_clear(&t);
     CHECK_OK(tensor("\"data\":[7],\"datatype\":\"FP32\",\"shape\":[]", &t));
     CHECK(*TD_DATA(&t, float) == 7);
     td_tensor_clear(&t);
@@ -146,8 +151,8 @@ static struct td_tensor floats(const float *v, int64_t rows, int64_t cols)
 
 TEST(answers_are_json_or_binary)
 {
-    const struct td_named out[] = {{"y", floats((const float[]){1, 0.1f}, 0, 2)},
-                                   {"z\"", floats((const float[]){2}, 1, 1)}};
+    struct td_named out[] = {{"y", floats((const float[]){1, 0.1f}, 0, 2)},
+                             {"z\"", floats((const float[]){2}, 1, 1)}};
     struct td_sink s = {0};
     size_t n_json = 1;
     struct td_infer_json_answer a = {"m", "i\"d", 3, out, (const bool[]){false, false}, 2};
@@ -165,6 +170,9 @@ TEST(answers_are_json_or_binary)
     CHECK(strstr(s.p, "\"id\"") == NULL);
     CHECK(memmem(s.p, n_json, "\"parameters\":{\"binary_data_size\":4}}]}", 38) == s.p + n_json - 38);
     CHECK(memcmp(s.p + n_json, out[1].t.data, 4) == 0);
+    td_sink_fini(&s);
+    td_tensor_clear(&out[0].t);
+    td_tensor_clear(&out[1].t);
 }
 
 static void top_is(const struct td_tensor *t, bool rows, int64_t k, int64_t i, const char *want)
@@ -178,7 +186,7 @@ static void top_is(const struct td_tensor *t, bool rows, int64_t k, int64_t i, c
 
 TEST(classification_ranks_values)
 {
-    const struct td_tensor t = floats((const float[]){1, NAN, 3, 3, -INFINITY, 7}, 2, 3);
+    struct td_tensor t = floats((const float[]){1, NAN, 3, 3, -INFINITY, 7}, 2, 3);
     top_is(&t, true, 1, 0, "3.000000:2");
     top_is(&t, true, 3, 2, "nan:1");
     top_is(&t, true, 9, 5, "-inf:1");
@@ -194,6 +202,8 @@ TEST(classification_ranks_values)
     big.dtype = TD_COMPLEX64;
     struct td_tensor none;
     refuses(td_infer_top(&big, true, 1, &none, &err), TD_INVALID_ARGUMENT, "unsupported type 'complex64'");
+    td_tensor_clear(&big);
+    td_tensor_clear(&t);
 }
 
 TEST_MAIN(RUN(parts_may_stand_in_any_order) RUN(data_is_nested_or_flat)
