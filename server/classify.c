@@ -48,6 +48,15 @@ static enum td_code check_signature(const struct td_signature *sig, enum td_task
     return TD_OK;
 }
 
+static enum td_code check_method(const struct td_signature *sig, enum td_task task, struct td_err *err)
+{
+    const char *want = task == TD_TASK_CLASSIFY ? "tensorflow/serving/classify" : "tensorflow/serving/regress";
+    TD_FAIL_IF(strcmp(sig->method, want) != 0, err, INVALID_ARGUMENT,
+               "Expected %s signature method_name to be %s. Was: %s",
+               task == TD_TASK_CLASSIFY ? "classification" : "regression", want, sig->method);
+    return TD_OK;
+}
+
 enum td_code td_classify_resolve(struct td_request *r, struct td_registry *reg, enum td_task task,
                                  struct td_err *err)
 {
@@ -58,6 +67,9 @@ enum td_code td_classify_resolve(struct td_request *r, struct td_registry *reg, 
         const char *key = r->signature != NULL && *r->signature ? r->signature : "serving_default";
         r->sig = td_servable_signature(r->servable, key);
         TD_FAIL_IF(r->sig == NULL, err, INVALID_ARGUMENT, "No signature was found with the name: %s", key);
+    }
+    if (td_registry_options(reg)->check_methods) {
+        TD_TRY(check_method(r->sig, task, err));
     }
     return check_signature(r->sig, task, err);
 }

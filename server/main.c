@@ -176,6 +176,7 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
                                                 : (int)cores,
         .labels_for_unavailable = o->allow_version_labels_for_unavailable_models,
         .strict_shapes = o->strict_shapes,
+        .check_methods = o->enable_signature_method_name_check,
     };
     return td_registry_start(&opts, &s->registry, err);
 }

@@ -36,6 +36,7 @@ struct td_registry_opts {
     int load_threads;             /* >= 1 */
     bool labels_for_unavailable;
     bool strict_shapes;           /* handed to every run */
+    bool check_methods;           /* signatures must have the method that the request is of */
 };
 
 TD_MUST enum td_code td_registry_start(const struct td_registry_opts *opts, struct td_registry **out, struct td_err *err);

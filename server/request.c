@@ -85,6 +85,7 @@ enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struc
         .filter = r->filter,
         .n_filter = r->n_filter,
         .strict_shapes = td_registry_options(reg)->strict_shapes,
+        .check_method = td_registry_options(reg)->check_methods,
         .run = {.stop = r->client != NULL ? r->client : &r->stop, .deadline_ns = r->deadline_ns},
     };
     int n_out = 0;

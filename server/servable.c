@@ -442,6 +442,22 @@ static enum td_code order_inputs(const struct td_servable_call *c, struct td_ten
     return used == c->n_in ? TD_OK : names_differ(c, err);
 }
 
+static enum td_code check_method(const struct td_servable_call *c, struct td_err *err)
+{
+    static const char *const known[] = {"predict", "classify", "regress"};
+    static const char place[] = "tensorflow/serving/";
+    const char *method = c->sig->method;
+    for (size_t i = 0; c->check_method && i < sizeof known / sizeof known[0]; i++) {
+        if (strncmp(method, place, sizeof place - 1) == 0 && strcmp(method + sizeof place - 1, known[i]) == 0) {
+            return TD_OK;
+        }
+    }
+    TD_FAIL_IF(c->check_method, err, INTERNAL,
+               "Expected prediction signature method_name to be one of {tensorflow/serving/predict, "
+               "tensorflow/serving/classify, tensorflow/serving/regress}. Was: %s", method);
+    return TD_OK;
+}
+
 static enum td_code check_inputs(struct td_servable *s, const struct td_servable_call *c, const struct td_tensor *in,
                                  struct td_err *err)
 {
@@ -525,6 +541,7 @@ enum td_code td_servable_run(struct td_servable *s, const struct td_servable_cal
         return d->error != NULL ? td_fail(err, d->error->code, "%s", d->error->msg)
                                 : td_fail(err, TD_INVALID_ARGUMENT, "signature '%s' runs at load only", sig->key);
     }
+    TD_TRY(check_method(call, err));
     TD_TRY(check_filter(call, err));
     if (sig->n_in > FEW || sig->n_out > FEW) {
         in = td_calloc((size_t)sig->n_in + (size_t)sig->n_out + 1, sizeof *in);

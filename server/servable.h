@@ -64,6 +64,7 @@ struct td_servable_call {
     const char *const *filter;
     int n_filter;
     bool strict_shapes;
+    bool check_method;             /* refuse a signature whose method is not predict, classify or regress */
     struct td_run_opts run;
 };
 TD_MUST enum td_code td_servable_run(struct td_servable *s, const struct td_servable_call *call, struct td_named *out,

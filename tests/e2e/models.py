@@ -1,6 +1,6 @@
 """Makes the SavedModels that the end-to-end tests serve, with TensorFlow, once.
 
-    python tests/e2e/models.py DIR      leaves DIR/half/{1,2} and DIR/types/1
+    python tests/e2e/models.py DIR      leaves DIR/half/{1,2}, DIR/types/1 and DIR/tf1/1
 
 half: y = x / 2 + 1 + version.
     serving_default(x float[?]) -> y         two(a float[?], b int64[?]) -> sum, text, kept
@@ -10,6 +10,10 @@ half: y = x / 2 + 1 + version.
 types: every element type of KServe v2 comes back.
     serving_default(bool, int8 .. uint64, float16 .. float64, bfloat16, string, each [?]) -> the same, named out_TYPE
     rows(x float[?,4]) -> scores float[?,4], best int64[?]          text(s string[?]) -> upper, blob (not UTF-8)
+
+tf1: y = x / 2 + 2, a TF1 graph that parses tf_example; its predict inputs are tensors in the middle of it.
+    serving_default(x float[?,1]) -> y       regress(inputs string) -> outputs      classify(inputs string) -> scores
+    defaulted(x float[?,1], x = 4 when absent) -> y                                 odd: serving_default with a made-up method name
 """
 import os
 import sys
@@ -58,10 +62,95 @@ def make(root):
             m = Half(version)
             tf.saved_model.save(m, where, signatures={"serving_default": m.default, "two": m.two, "classify": m.classify,
                                                       "regress": m.regress, "slow": m.slow})
+    tf1(tf, os.path.join(root, "tf1", "1"))
     where = os.path.join(root, "types", "1")
     if not os.path.exists(os.path.join(where, "saved_model.pb")):
         t = types(tf)
         tf.saved_model.save(t, where, signatures={"serving_default": t.echo, "rows": t.rows, "text": t.text})
+
+
+def tf1(tf, where):
+    if os.path.exists(os.path.join(where, "saved_model.pb")):
+        return
+    v1, info = tf.compat.v1, tf.compat.v1.saved_model.build_tensor_info
+    with tf.Graph().as_default(), v1.Session() as session:
+        scale = v1.get_variable("scale", initializer=0.5)
+        for i in range(30):   # enough names for an index block that shrinks when it is compressed
+            v1.get_variable(f"a_long_prefix_that_repeats/variable_{i:04d}", initializer=float(i))
+        examples = v1.placeholder(tf.string, name="tf_example")
+        parsed = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([1], tf.float32)})
+        x = tf.identity(parsed["x"], name="x")
+        x.set_shape([None, 1])
+        y = tf.add(tf.multiply(scale, x), 2.0, name="y")
+        session.run(v1.global_variables_initializer())
+
+        def signature(inputs, outputs, method):
+            return v1.saved_model.build_signature_def({k: info(t) for k, t in inputs.items()}, {k: info(t) for k, t in outputs.items()},
+                                                      "tensorflow/serving/" + method)
+        signatures = {"serving_default": signature({"x": x}, {"y": y}, "predict"),
+                      "regress": signature({"inputs": examples}, {"outputs": y}, "regress"),
+                      "classify": signature({"inputs": examples}, {"scores": y}, "classify"),
+                      "defaulted": signature({"x": x}, {"y": y}, "predict"),
+                      "odd": signature({"x": x}, {"y": y}, "made_up")}
+        signatures["defaulted"].defaults["x"].CopyFrom(tf.make_tensor_proto([[4.0]]))
+        builder = v1.saved_model.Builder(where)
+        builder.add_meta_graph_and_variables(session, ["serve"], signatures)
+        builder.save()
+    compress_index(os.path.join(where, "variables", "variables.index"))
+
+
+def compress_index(path):
+    """Rewrites a checkpoint's index (a LevelDB table) with Snappy blocks, as TensorFlow 1.14 to 2.x wrote them."""
+    import ctypes
+    library = ctypes.CDLL("libsnappy.so.1")
+    with open(path, "rb") as f:
+        data = f.read()
+
+    def varint(at):
+        v = shift = 0
+        while True:
+            v |= (data[at] & 127) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 128:
+                return v, at
+
+    def write(v):
+        return bytes([v & 127 | 128]) + write(v >> 7) if v > 127 else bytes([v])
+
+    def crc32c(text):
+        c = 0xffffffff
+        for b in text:
+            c ^= b
+            for _ in range(8):
+                c = c >> 1 ^ (0x82f63b78 if c & 1 else 0)
+        return c ^ 0xffffffff
+
+    def block(content, kind):
+        c = crc32c(content + bytes([kind]))
+        return content + bytes([kind]) + (((c >> 15 | c << 17) + 0xa282ead8) & 0xffffffff).to_bytes(4, "little")
+
+    def snappy(content):
+        size = ctypes.c_size_t(len(content) * 2 + 100)
+        to = ctypes.create_string_buffer(size.value)
+        assert library.snappy_compress(content, ctypes.c_size_t(len(content)), to, ctypes.byref(size)) == 0
+        return to.raw[:size.value]
+
+    _, at = varint(len(data) - 48)
+    _, at = varint(at)
+    index, at = varint(at)
+    _, unshared_at = varint(index)                 # the index's only entry: shared, unshared, value length, key, handle
+    unshared, at = varint(unshared_at)
+    _, at = varint(at)
+    key = data[at:at + unshared]
+    size, _ = varint(varint(at + unshared)[1])
+    packed = block(snappy(data[:size]), 1)         # one data block, at offset 0
+    handle = write(0) + write(len(packed) - 5)
+    entry = write(0) + write(unshared) + write(len(handle)) + key + handle
+    restarts = (0).to_bytes(4, "little") + (1).to_bytes(4, "little")
+    meta, last = block(restarts, 0), block(entry + restarts, 0)
+    handles = write(len(packed)) + write(8) + write(len(packed) + len(meta)) + write(len(last) - 5)
+    with open(path, "wb") as f:
+        f.write(packed + meta + last + handles.ljust(40, b"\0") + data[-8:])
 
 
 TYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",

@@ -1,0 +1,165 @@
+"""What the end-to-end tests share: the models, a daemon that serves them, and ways to ask it.
+
+A test module calls server.models() once, then starts Server(...); see traps_test.py. $TENSORD names the daemon (default build/tensord).
+"""
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import grpc
+import requests
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+MODELS = os.path.join(ROOT, "build", "e2e")
+DAEMON = os.environ.get("TENSORD", os.path.join(ROOT, "build", "tensord"))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+CODE = grpc.StatusCode
+UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+
+def models():
+    """Makes the models that are missing, in a process of its own."""
+    if not all(os.path.exists(os.path.join(MODELS, m, "saved_model.pb")) for m in ("half/1", "half/2", "types/1", "tf1/1")):
+        subprocess.run([sys.executable, os.path.join(HERE, "models.py"), MODELS], check=True)
+
+
+def config(*entries):
+    """ModelServerConfig text; an entry is (name, base path[, further fields])."""
+    rows = (f'config {{ name: "{e[0]}" base_path: "{e[1]}" model_platform: "tensorflow" {"".join(e[2:])} }}' for e in entries)
+    return "model_config_list {\n" + "\n".join(rows) + "\n}\n"
+
+
+class Server:
+    """One daemon. Its models are served from links in a folder of its own, so that versions may come and go."""
+
+    def __init__(self, *flags, versions={"half": (1,)}, labels="", files={}, wait=True, rest="http"):
+        """versions: the numbers to link, by model; files: written to the server's folder, {dir} in flags is its path."""
+        self.dir = tempfile.mkdtemp(prefix="tensord-e2e.")
+        self.rest_scheme, self.session = rest, requests.Session()
+        for model, numbers in versions.items():
+            os.mkdir(self.base(model))
+            for v in numbers:
+                self.add(model, v)
+        files = {"models.config": config(*((m, self.base(m), "model_version_policy { all {} }" + labels) for m in versions)), **files}
+        for name, text in files.items():
+            with open(os.path.join(self.dir, name), "w") as f:
+                f.write(text)
+        self.args = [DAEMON, "--bind_address=127.0.0.1", "--port=auto", "--rest_api_port=auto", "--model_config_file={dir}/models.config",
+                     "--state_dir={dir}/state", *flags]
+        self.log, self.port, self.rest_port, self.channel = [], None, None, None
+        if wait:
+            self.start()
+
+    def base(self, model):
+        return os.path.join(self.dir, model)
+
+    def add(self, model, version, source=None):
+        os.symlink(os.path.join(MODELS, model, str(source or version)), os.path.join(self.base(model), str(version)))
+
+    def start(self):
+        self.proc = subprocess.Popen([a.replace("{dir}", self.dir) for a in self.args], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for line in self.proc.stderr:
+            self.log.append(line)
+            m = re.search(r"ready: port=(\d+) rest_api_port=(\d+)", line)
+            if m:
+                self.port, self.rest_port = int(m.group(1)), int(m.group(2))
+                break
+        self.reader = threading.Thread(target=lambda: self.log.extend(self.proc.stderr), daemon=True)
+        self.reader.start()
+        if self.port is None:
+            text = "".join(self.log)
+            self.stop()
+            raise RuntimeError("the daemon did not start: " + text)
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}", UNLIMITED)
+
+    def exits(self):
+        """Runs a daemon that is to end by itself: its exit code and what it wrote."""
+        p = subprocess.run([a.replace("{dir}", self.dir) for a in self.args], capture_output=True, text=True, timeout=60)
+        shutil.rmtree(self.dir, True)
+        return p.returncode, p.stdout, p.stderr
+
+    def stub(self, kind):
+        return kind(self.channel)
+
+    def http(self, method, path, json=None, **kw):
+        return self.session.request(method, f"{self.rest_scheme}://127.0.0.1:{self.rest_port}{path}", json=json, timeout=30, **kw)
+
+    def post(self, path, json=None, **kw):
+        return self.http("POST", path, json, **kw)
+
+    def get(self, path, **kw):
+        return self.http("GET", path, **kw)
+
+    def wait_log(self, words, seconds=20):
+        for _ in range(seconds * 20):
+            if words in "".join(self.log):
+                return True
+            threading.Event().wait(0.05)
+        return False
+
+    def stop(self, sig=signal.SIGTERM):
+        self.session.close()
+        if self.channel is not None:
+            self.channel.close()
+        if self.proc.poll() is None:
+            self.proc.send_signal(sig)
+        try:
+            return self.proc.wait(30)
+        finally:
+            self.proc.kill()
+            self.reader.join(10)
+            self.proc.stderr.close()
+            self.proc.stdout.close()
+            shutil.rmtree(self.dir, True)
+
+
+@contextlib.contextmanager
+def serving(*flags, **kw):
+    """A server for one test: it must end with exit status 0."""
+    s = Server(*flags, **kw)
+    try:
+        yield s
+    finally:
+        code = s.stop()
+        assert code == 0, f"exit {code}: {''.join(s.log[-30:])}"
+
+
+class Case(unittest.TestCase):
+    """Tests on one daemon (cls.d), started with cls.FLAGS, and checks of what goes wrong."""
+
+    FLAGS, OPTIONS = (), {}
+
+    @classmethod
+    def setUpClass(cls):
+        models()
+        cls.d = Server(*cls.FLAGS, **cls.OPTIONS)
+
+    @classmethod
+    def tearDownClass(cls):
+        code = cls.d.stop()
+        assert code == 0, f"exit {code}: {''.join(cls.d.log[-30:])}"
+
+    @contextlib.contextmanager
+    def fails(self, code, *words):
+        with self.assertRaises(grpc.RpcError) as e:
+            yield
+        self.assertEqual(e.exception.code(), code, e.exception.details())
+        for w in words:
+            self.assertIn(w, e.exception.details())
+
+    def answers(self, response, status, *words):
+        """A REST answer with this status; an error holds these words."""
+        self.assertEqual(response.status_code, status, response.text)
+        text = response.json()["error"] if status >= 400 and response.text.startswith("{") else response.text
+        for w in words:
+            self.assertIn(w, text)
+        return response
