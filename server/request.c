@@ -55,19 +55,31 @@ enum td_code td_request_resolve(struct td_request *r, struct td_registry *reg, s
     return TD_OK;
 }
 
-static int64_t ns_of(clockid_t clock)
+static int64_t now_ns(void)
 {
     struct timespec t;
-    clock_gettime(clock, &t);
+    clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void count(struct td_servable *s, bool ok, int64_t ns)
+/* The request's batch size: 1 where the signature has none. */
+static int64_t rows_of(const struct td_request *r)
 {
-    struct td_servable_counts *c = td_servable_counts(s);
-    atomic_fetch_add_explicit(ok ? &c->ok : &c->failed, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(ok ? &c->ok_ns : &c->failed_ns, (uint64_t)ns, memory_order_relaxed);
-    atomic_store_explicit(&c->last_ms, ns_of(CLOCK_REALTIME_COARSE) / 1000000, memory_order_relaxed);
+    return r->n_in > 0 && r->in[0].t.shape.rank > 0 && td_model_config_has_rows(r->sig)
+               ? r->in[0].t.shape.dim[0]
+               : 1;
+}
+
+/* A run of this request alone. */
+static void count(const struct td_request *r, bool ok, int64_t ns)
+{
+    struct td_stats *s = td_servable_stats(r->servable);
+    const struct td_times t = {.infer_ns = ns};
+    const int64_t rows = rows_of(r);
+    td_stats_request(s, ok, rows, ns, &t);
+    if (ok) {
+        td_stats_batch(s, rows, &t);
+    }
 }
 
 enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struct td_err *err)
@@ -89,9 +101,9 @@ enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struc
         .run = {.stop = r->client != NULL ? r->client : &r->stop, .deadline_ns = r->deadline_ns},
     };
     int n_out = 0;
-    const int64_t from_ns = ns_of(CLOCK_MONOTONIC);
+    const int64_t from_ns = now_ns();
     const enum td_code rc = td_servable_run(r->servable, &call, out, &n_out, err);
-    count(r->servable, rc == TD_OK, ns_of(CLOCK_MONOTONIC) - from_ns);
+    count(r, rc == TD_OK, now_ns() - from_ns);
     if (rc) {
         return rc;
     }

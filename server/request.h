@@ -20,6 +20,7 @@ struct td_request {
     const char *const *filter;
     int n_filter;
     int64_t deadline_ns;           /* CLOCK_MONOTONIC; 0 none */
+    int priority;                  /* 1 first, larger ones later; 0: the model's default */
     td_stop stop;                  /* set by the front end when the client goes away */
     td_stop *client;               /* the front end's own stop word, looked at instead of stop; NULL: stop */
     const char *id;                /* request id for logs; "" */

@@ -126,30 +126,37 @@ static json_t *duration(uint64_t count, uint64_t ns)
     return json_pack("{s:I, s:I}", "count", (json_int_t)count, "ns", (json_int_t)ns);
 }
 
-/* A run is one inference and one execution; reading its inputs and writing its outputs are not timed apart.
- */
+static json_t *batch_json(const struct td_stats_size *b)
+{
+    const uint64_t n = atomic_load(&b->n);
+    return json_pack("{s:I, s:o, s:o, s:o}", "batch_size", (json_int_t)atomic_load(&b->size), "compute_input",
+                     duration(n, atomic_load(&b->input_ns)), "compute_infer",
+                     duration(n, atomic_load(&b->infer_ns)), "compute_output",
+                     duration(n, atomic_load(&b->output_ns)));
+}
+
 static json_t *stats_json(struct td_servable *s)
 {
-    struct td_servable_counts *c = td_servable_counts(s);
-    const uint64_t ok = atomic_load(&c->ok), ok_ns = atomic_load(&c->ok_ns);
-    json_t *run =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "success", duration(ok, ok_ns), "fail",
-                  duration(atomic_load(&c->failed), atomic_load(&c->failed_ns)), "queue", duration(ok, 0),
-                  "compute_input", duration(ok, 0), "compute_infer", duration(ok, ok_ns), "compute_output",
-                  duration(ok, 0), "cache_hit", duration(0, 0), "cache_miss", duration(0, 0));
+    const struct td_stats *c = td_servable_stats(s);
+    const uint64_t ok = atomic_load(&c->ok);
+    json_t *run = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "success", duration(ok, atomic_load(&c->ok_ns)), "fail",
+        duration(atomic_load(&c->failed), atomic_load(&c->failed_ns)), "queue",
+        duration(ok, atomic_load(&c->queue_ns)), "compute_input", duration(ok, atomic_load(&c->input_ns)),
+        "compute_infer", duration(ok, atomic_load(&c->infer_ns)), "compute_output",
+        duration(ok, atomic_load(&c->output_ns)), "cache_hit", duration(0, 0), "cache_miss", duration(0, 0));
     json_t *batches = json_array();
-    if (ok > 0) {
-        (void)json_array_append_new(
-            batches, json_pack("{s:i, s:o, s:o, s:o}", "batch_size", 1, "compute_input", duration(ok, 0),
-                               "compute_infer", duration(ok, ok_ns), "compute_output", duration(ok, 0)));
+    for (int i = 0; i < TD_STATS_SIZES && atomic_load(&c->sizes[i].size) > 0; i++) {
+        (void)json_array_append_new(batches, batch_json(&c->sizes[i]));
     }
     const size_t weights = td_model_weight_bytes(td_servable_engine(s));
     return json_pack(
         "{s:o, s:o, s:I, s:I, s:I, s:o, s:{}, s:o, s:[{s:s, s:i, s:I}]}", "name",
         td_rest_json_text(td_servable_name(s)), "version", td_rest_json_int64(td_servable_version(s)),
-        "last_inference", (json_int_t)atomic_load(&c->last_ms), "inference_count", (json_int_t)ok,
-        "execution_count", (json_int_t)ok, "inference_stats", run, "response_stats", "batch_stats", batches,
-        "memory_usage", "type", "CPU", "id", 0, "byte_size", (json_int_t)weights);
+        "last_inference", (json_int_t)atomic_load(&c->last_ms), "inference_count",
+        (json_int_t)atomic_load(&c->inferences), "execution_count", (json_int_t)atomic_load(&c->executions),
+        "inference_stats", run, "response_stats", "batch_stats", batches, "memory_usage", "type", "CPU", "id",
+        0, "byte_size", (json_int_t)weights);
 }
 
 /* All versions of a model that serve, lowest first. */

@@ -4,7 +4,7 @@
  * the assets), init op, then one callable a signature. A signature whose tensors do not exist is kept with its error,
  * which a call of it reports; the rest of the model serves.
  *
- * Invariant: after td_servable_load nothing here changes but reference count and counts; the engine below has its own locks.
+ * Invariant: after td_servable_load nothing here changes but reference count and statistics; the engine below has its own locks.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/servable.h"
@@ -17,6 +17,7 @@
 #include "core/mem.h"
 #include "core/variable.h"
 #include "proto/mapping.h"
+#include "server/model_warmup.h"
 
 struct door {                       /* what is behind a signature */
     struct td_callable *callable;   /* NULL: see error */
@@ -32,7 +33,8 @@ struct td_servable {
     struct td_saved_model *model;   /* lives in the arena that engine owns */
     struct td_model *engine;
     struct door *doors;             /* one a signature */
-    struct td_servable_counts counts;
+    struct td_model_settings settings;
+    struct td_stats stats;
 };
 
 /* ------------------------------------------------------------------ paths */
@@ -219,6 +221,7 @@ static void destroy(struct td_servable *s)
         td_free(s->doors[i].error);
     }
     td_free(s->doors);
+    td_model_settings_fini(&s->settings);
     if (s->engine != NULL) {
         td_model_unref(s->engine);
     } else {
@@ -231,6 +234,16 @@ static void destroy(struct td_servable *s)
     td_free(s);
 }
 
+/* The configuration beside the model must fit it; its warm-up requests are run. */
+static enum td_code configure(struct td_servable *s, struct td_err *err)
+{
+    TD_TRY(td_model_config_read(s->dir, &s->settings, err));
+    if (td_model_config_check(&s->settings, td_servable_signature(s, ""), err)) {
+        return td_err_wrap(err, "%s/config.pbtxt", s->settings.dir);
+    }
+    return td_model_warmup_run(s, err);
+}
+
 static enum td_code load(struct td_servable *s, const struct td_servable_opts *o, struct td_err *err)
 {
     TD_TRY(td_saved_model_read(s->dir, o->tags, o->ops, &s->model, err));
@@ -240,7 +253,8 @@ static enum td_code load(struct td_servable *s, const struct td_servable_opts *o
     enum td_code rc = td_model_new(&opts, s->model->arena, s->model->graph, s->model->lib, &s->engine, err);
     td_free(scratch);
     rc = rc ? rc : restore_and_init(s, err);
-    return rc ? rc : open_doors(s, err);
+    rc = rc ? rc : open_doors(s, err);
+    return rc ? rc : configure(s, err);
 }
 
 enum td_code td_servable_load(const char *name, int64_t version, const char *dir, const struct td_servable_opts *opts,
@@ -320,9 +334,14 @@ int64_t td_servable_version(const struct td_servable *s)
     return s->version;
 }
 
-struct td_servable_counts *td_servable_counts(struct td_servable *s)
+struct td_stats *td_servable_stats(struct td_servable *s)
 {
-    return &s->counts;
+    return &s->stats;
+}
+
+const struct td_model_settings *td_servable_settings(const struct td_servable *s)
+{
+    return &s->settings;
 }
 
 const char *td_servable_dir(const struct td_servable *s)

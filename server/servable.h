@@ -10,6 +10,8 @@
 
 #include "core/model.h"
 #include "proto/saved_model.h"
+#include "server/model_config.h"
+#include "server/stats.h"
 
 struct td_servable;
 
@@ -45,12 +47,10 @@ struct td_callable *td_servable_callable(struct td_servable *s, const struct td_
 /* dtype of the edge that input i of sig feeds: some signatures misdeclare their graph's. */
 enum td_dtype td_servable_fed_dtype(struct td_servable *s, const struct td_signature *sig, int i);
 
-/* Runs of requests since it was loaded, kept by the front ends' common path (server/request.c). */
-struct td_servable_counts {
-    atomic_uint_fast64_t ok, ok_ns, failed, failed_ns;
-    atomic_int_fast64_t last_ms;   /* since the epoch; 0 none yet */
-};
-struct td_servable_counts *td_servable_counts(struct td_servable *s); /* borrowed */
+/* Requests and runs since it was loaded, reported by the front ends' common path (server/request.c). Borrowed. */
+struct td_stats *td_servable_stats(struct td_servable *s);
+/* What the config.pbtxt beside it says; all defaults when there is none. Borrowed. */
+const struct td_model_settings *td_servable_settings(const struct td_servable *s);
 
 /* Runs a signature with named inputs (borrowed) and gives n_out outputs (owned by the caller; names borrowed from the
  * signature): all of them in key order when filter is empty, else those of the filter, in its order.
