@@ -161,3 +161,34 @@ enum td_code td_classify_run(struct td_request *r, struct td_registry *reg, enum
     TD_TRY(td_request_run(r, reg, err));
     return task == TD_TASK_REGRESS ? read_values(r, out, err) : read_classes(r, out, err);
 }
+
+/* ------------------------------------------------------------------ several tasks */
+
+static const char *signature_or_default(const struct td_model_spec *spec)
+{
+    return *spec->signature ? spec->signature : "serving_default";
+}
+
+enum td_code td_classify_check_tasks(const struct td_multi_pb *p, struct td_err *err)
+{
+    TD_FAIL_IF(p->n_task == 0, err, INVALID_ARGUMENT, "ModelSpec has no name specified.");
+    for (int i = 0; i < p->n_task; i++) {
+        const struct td_task_pb *t = &p->task[i];
+        TD_FAIL_IF(!*t->spec.name, err, INVALID_ARGUMENT, "Found ModelSpec with an empty model name.");
+        TD_FAIL_IF(strcmp(t->spec.name, p->task[0].spec.name) != 0, err, INVALID_ARGUMENT,
+                   "All ModelSpecs in a MultiInferenceRequest must access the same model name.");
+        for (int k = 0; k < i; k++) {
+            const char *a = signature_or_default(&t->spec), *b = signature_or_default(&p->task[k].spec);
+            TD_FAIL_IF(strcmp(a, b) == 0, err, INVALID_ARGUMENT, "Duplicate evaluation of signature: %s", a);
+        }
+        TD_FAIL_IF(strcmp(t->method, "tensorflow/serving/classify") &&
+                       strcmp(t->method, "tensorflow/serving/regress"),
+                   err, UNIMPLEMENTED, "Unsupported signature method_name: %s", t->method);
+    }
+    return TD_OK;
+}
+
+enum td_task td_classify_task(const struct td_task_pb *t)
+{
+    return strcmp(t->method, "tensorflow/serving/classify") == 0 ? TD_TASK_CLASSIFY : TD_TASK_REGRESS;
+}

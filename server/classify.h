@@ -23,4 +23,8 @@ TD_MUST enum td_code td_classify_run(struct td_request *r, struct td_registry *r
                                      struct td_tensor *takes_examples, struct td_scores *out,
                                      struct td_err *err);
 
+/* The tasks of a MultiInference: different signatures of one model, each to classify or regress. */
+TD_MUST enum td_code td_classify_check_tasks(const struct td_multi_pb *p, struct td_err *err);
+enum td_task td_classify_task(const struct td_task_pb *t);
+
 #endif

@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "server/classify.h"
 #include "server/grpc_rpc.h"
+#include "server/predict.h"
 
 td_rpc_fn td_rpc_predict, td_rpc_classify, td_rpc_regress, td_rpc_multi_inference;
 
@@ -38,17 +39,7 @@ enum td_code td_rpc_ask_for(struct td_request *q, const struct td_model_spec *sp
 
 enum td_code td_rpc_inputs(struct td_rpc *r, struct td_request *q, const struct td_predict_pb *p, struct td_err *err)
 {
-    q->in = td_arena_alloc(q->arena, (size_t)p->n_in + 1, sizeof *q->in);
-    if (q->in == NULL) {
-        return td_no_memory(err, (size_t)p->n_in * sizeof *q->in, "a request");
-    }
-    for (; q->n_in < p->n_in; q->n_in++) {
-        const struct td_named_wire *in = &p->in[q->n_in];
-        q->in[q->n_in].name = in->name;
-        if (td_wire_tensor(in->tensor, r->opts->max_request_bytes, &q->in[q->n_in].t, err)) {
-            return td_err_wrap(err, "tensor parsing error: %s", in->name);
-        }
-    }
+    TD_TRY(td_predict_inputs(q, p, r->opts->max_request_bytes, err));
     td_rpc_drop_input(r);
     return TD_OK;
 }
@@ -60,8 +51,6 @@ static enum td_code predict(struct td_rpc *r, struct td_request *q, struct td_er
     TD_TRY(td_rpc_ask_for(q, &p.spec, err));
     TD_TRY(td_request_resolve(q, r->registry, err));
     TD_TRY(td_rpc_inputs(r, q, &p, err));
-    q->filter = p.filter;
-    q->n_filter = p.n_filter;
     TD_TRY(td_request_run(q, r->registry, err));
     const struct td_predict_answer answer = {
         .out = q->out,
@@ -117,35 +106,6 @@ enum td_code td_rpc_regress(struct td_rpc *r, struct td_err *err)
 
 /* ---- MultiInference: several signatures of one model on the same examples ---- */
 
-static const char *signature_or_default(const struct td_model_spec *spec)
-{
-    return *spec->signature ? spec->signature : "serving_default";
-}
-
-static enum td_code check_tasks(const struct td_multi_pb *p, struct td_err *err)
-{
-    TD_FAIL_IF(p->n_task == 0, err, INVALID_ARGUMENT, "ModelSpec has no name specified.");
-    for (int i = 0; i < p->n_task; i++) {
-        const struct td_task_pb *t = &p->task[i];
-        TD_FAIL_IF(!*t->spec.name, err, INVALID_ARGUMENT, "Found ModelSpec with an empty model name.");
-        TD_FAIL_IF(strcmp(t->spec.name, p->task[0].spec.name) != 0, err, INVALID_ARGUMENT,
-                   "All ModelSpecs in a MultiInferenceRequest must access the same model name.");
-        for (int k = 0; k < i; k++) {
-            const char *a = signature_or_default(&t->spec), *b = signature_or_default(&p->task[k].spec);
-            TD_FAIL_IF(strcmp(a, b) == 0, err, INVALID_ARGUMENT, "Duplicate evaluation of signature: %s", a);
-        }
-        TD_FAIL_IF(strcmp(t->method, "tensorflow/serving/classify") &&
-                       strcmp(t->method, "tensorflow/serving/regress"),
-                   err, UNIMPLEMENTED, "Unsupported signature method_name: %s", t->method);
-    }
-    return TD_OK;
-}
-
-static enum td_task task_of(const struct td_task_pb *t)
-{
-    return strcmp(t->method, "tensorflow/serving/classify") == 0 ? TD_TASK_CLASSIFY : TD_TASK_REGRESS;
-}
-
 /* InferenceResult { model_spec = 1, classification_result = 2 or regression_result = 3 } */
 static enum td_code run_task(struct td_rpc *r, struct td_request *q, enum td_task task,
                              const struct td_tensor *examples, struct td_err *err)
@@ -165,7 +125,7 @@ static enum td_code run_tasks(struct td_rpc *r, struct td_request *first, const 
                               const struct td_tensor *examples, struct td_err *err)
 {
     r->reply.limit = INT32_MAX;
-    enum td_code rc = run_task(r, first, task_of(&p->task[0]), examples, err);
+    enum td_code rc = run_task(r, first, td_classify_task(&p->task[0]), examples, err);
     for (int i = 1; rc == TD_OK && i < p->n_task; i++) {
         struct td_request q;
         TD_TRY(td_request_init(&q, err));
@@ -173,7 +133,7 @@ static enum td_code run_tasks(struct td_rpc *r, struct td_request *first, const 
         q.deadline_ns = r->deadline_ns;
         rc = td_rpc_ask_for(&q, &p->task[i].spec, err);
         q.servable = td_servable_ref(first->servable);
-        rc = rc ? rc : run_task(r, &q, task_of(&p->task[i]), examples, err);
+        rc = rc ? rc : run_task(r, &q, td_classify_task(&p->task[i]), examples, err);
         td_rpc_watch(r, &first->stop);
         td_request_fini(&q);
     }
@@ -184,9 +144,9 @@ static enum td_code multi_inference(struct td_rpc *r, struct td_request *q, stru
 {
     struct td_multi_pb p;
     TD_TRY(td_multi_read(r->in, q->arena, &p, err));
-    TD_TRY(check_tasks(&p, err));
+    TD_TRY(td_classify_check_tasks(&p, err));
     TD_TRY(td_rpc_ask_for(q, &p.task[0].spec, err));
-    TD_TRY(td_classify_resolve(q, r->registry, task_of(&p.task[0]), err));
+    TD_TRY(td_classify_resolve(q, r->registry, td_classify_task(&p.task[0]), err));
     struct td_tensor examples = {0};
     TD_TRY(td_input_read(p.input, r->opts->max_request_bytes, &examples, err));
     enum td_code rc = run_tasks(r, q, &p, &examples, err);

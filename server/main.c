@@ -26,6 +26,7 @@
 #include "server/options.h"
 #include "server/rest.h"
 #include "server/trim.h"
+#include "server/warmup.h"
 
 enum { EXIT_DRAINED = 0, EXIT_OTHER = 1, EXIT_BAD_SETUP = 2 };
 enum { SETTLE_MS = 500 }; /* the first requests come before what only later ones gain by */
@@ -176,6 +177,8 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
                                                 : (int)cores,
         .labels_for_unavailable = o->allow_version_labels_for_unavailable_models,
         .strict_shapes = o->strict_shapes,
+        .warm_up = o->enable_model_warmup ? td_warmup_run : NULL,
+        .warmup_iterations = (int)o->num_request_iterations_for_warmup,
         .check_methods = o->enable_signature_method_name_check,
     };
     return td_registry_start(&opts, &s->registry, err);

@@ -552,6 +552,7 @@ void td_registry_stop(struct td_registry *r)
     if (r == NULL) {
         return;
     }
+    atomic_store(&r->warmup_stop, TD_CANCELLED);
     pthread_mutex_lock(&r->mu);
     r->stop = true;
     pthread_cond_broadcast(&r->changed);

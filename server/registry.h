@@ -36,6 +36,9 @@ struct td_registry_opts {
     int load_threads;             /* >= 1 */
     bool labels_for_unavailable;
     bool strict_shapes;           /* handed to every run */
+    /* What a loaded version goes through before it is published (td_warmup_run); its failure fails the load. NULL: nothing */
+    enum td_code (*warm_up)(struct td_registry *r, struct td_servable *s, td_stop *stop, struct td_err *err);
+    int warmup_iterations;        /* times each recorded request is replayed; <= 1: once */
     bool check_methods;           /* signatures must have the method that the request is of */
 };
 

@@ -54,6 +54,7 @@ struct td_registry {
     pthread_t watcher, loaders[TD_MAX_LOAD_THREADS];
     int n_loaders;
     bool has_watcher;
+    td_stop warmup_stop; /* ends warm-ups when the registry stops */
 };
 
 int64_t td_registry_now_ns(void);

@@ -277,6 +277,20 @@ static void log_loaded(const char *name, const struct td_version *v)
     }
 }
 
+/* Returns new: a version that may be published. */
+static enum td_code make_ready(struct td_registry *r, const struct td_entry *e, const struct td_version *v,
+                               struct td_servable **out, struct td_err *err)
+{
+    struct td_servable *s = NULL;
+    TD_TRY(td_servable_load(e->name, v->number, v->dir, &r->opts.servable, &s, err));
+    if (r->opts.warm_up != NULL && r->opts.warm_up(r, s, &r->warmup_stop, err)) {
+        td_servable_unref(s);
+        return err->code;
+    }
+    *out = s;
+    return TD_OK;
+}
+
 /* Caller holds mu, which is let go while loading. */
 static void load(struct td_registry *r, struct td_entry *e, struct td_version *v)
 {
@@ -288,7 +302,7 @@ static void load(struct td_registry *r, struct td_entry *e, struct td_version *v
     pthread_mutex_unlock(&r->mu);
     const int64_t from_ns = td_registry_now_ns();
     const uint64_t stamp = td_watch_stamp(v->dir);
-    const enum td_code rc = td_servable_load(e->name, v->number, v->dir, &r->opts.servable, &s, &err);
+    const enum td_code rc = make_ready(r, e, v, &s, &err);
     const int64_t to_ns = td_registry_now_ns();
     pthread_mutex_lock(&r->mu);
     v->busy = false;

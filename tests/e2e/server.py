@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import grpc
@@ -65,20 +66,23 @@ class Server:
     def add(self, model, version, source=None):
         os.symlink(os.path.join(MODELS, model, str(source or version)), os.path.join(self.base(model), str(version)))
 
-    def start(self):
+    def launch(self):
         self.proc = subprocess.Popen([a.replace("{dir}", self.dir) for a in self.args], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for line in self.proc.stderr:
-            self.log.append(line)
-            m = re.search(r"ready: port=(\d+) rest_api_port=(\d+)", line)
+        self.reader = threading.Thread(target=lambda: self.log.extend(self.proc.stderr), daemon=True)
+        self.reader.start()
+
+    def start(self):
+        self.launch()
+        while True:
+            text = "".join(self.log)
+            m = re.search(r"ready: port=(\d+) rest_api_port=(\d+)", text)
             if m:
                 self.port, self.rest_port = int(m.group(1)), int(m.group(2))
                 break
-        self.reader = threading.Thread(target=lambda: self.log.extend(self.proc.stderr), daemon=True)
-        self.reader.start()
-        if self.port is None:
-            text = "".join(self.log)
-            self.stop()
-            raise RuntimeError("the daemon did not start: " + text)
+            if not self.reader.is_alive():
+                self.stop()
+                raise RuntimeError("the daemon did not start: " + text)
+            time.sleep(0.02)
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}", UNLIMITED)
 
     def exits(self):
@@ -103,7 +107,7 @@ class Server:
         for _ in range(seconds * 20):
             if words in "".join(self.log):
                 return True
-            threading.Event().wait(0.05)
+            time.sleep(0.05)
         return False
 
     def stop(self, sig=signal.SIGTERM):
@@ -120,6 +124,15 @@ class Server:
             self.proc.stderr.close()
             self.proc.stdout.close()
             shutil.rmtree(self.dir, True)
+
+
+@contextlib.contextmanager
+def folder():
+    where = tempfile.mkdtemp(prefix="tensord-e2e.")
+    try:
+        yield where
+    finally:
+        shutil.rmtree(where, True)
 
 
 @contextlib.contextmanager
