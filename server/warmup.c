@@ -185,16 +185,6 @@ static enum td_code replay_file(const struct warmup *w, struct td_tfrecord *file
     }
 }
 
-static void forget_counts(struct td_servable *s)
-{
-    struct td_servable_counts *c = td_servable_counts(s);
-    atomic_store(&c->ok, 0);
-    atomic_store(&c->ok_ns, 0);
-    atomic_store(&c->failed, 0);
-    atomic_store(&c->failed_ns, 0);
-    atomic_store(&c->last_ms, 0);
-}
-
 enum td_code td_warmup_run(struct td_registry *reg, struct td_servable *s, td_stop *stop, struct td_err *err)
 {
     static const char name[] = "/assets.extra/tf_serving_warmup_requests";
@@ -212,7 +202,7 @@ enum td_code td_warmup_run(struct td_registry *reg, struct td_servable *s, td_st
         const struct warmup w = {reg, s, stop};
         int n = 0;
         rc = replay_file(&w, file, path, &n, err);
-        forget_counts(s);
+        memset(td_servable_stats(s), 0, sizeof(struct td_stats)); /* nobody else has seen s yet */
         if (rc == TD_OK) {
             td_log(TD_LOG_INFO,
                    &(struct td_log_about){.model = td_servable_name(s), .version = td_servable_version(s)},
