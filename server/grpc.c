@@ -42,8 +42,7 @@ static void *poll_main(void *arg)
             return NULL;
         }
         if (e.type == GRPC_OP_COMPLETE) {
-            struct td_event *ev = e.tag;
-            ev->step(ev->owner, e.success != 0);
+            td_event_run(e.tag, e.success != 0);
         }
     }
 }
@@ -337,7 +336,7 @@ static void shut_down(struct td_grpc *g, int64_t drain_ms)
     pthread_mutex_unlock(&g->mu);
     if (g->server != NULL) {
         bool polled = g->n_pollers > 0;
-        grpc_server_shutdown_and_notify(g->server, g->cq, &g->down);
+        grpc_server_shutdown_and_notify(g->server, g->cq, td_event_give(&g->down));
         pthread_mutex_lock(&g->mu);
         if (polled) {
             wait_down(g, drain_ms);

@@ -115,7 +115,7 @@ static void answer(struct td_grpc_call *c, const struct td_err *err)
         ops[n++] = (grpc_op){.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
                              .data.recv_close_on_server.cancelled = &c->cancelled};
     }
-    bool started = grpc_call_start_batch(c->call, ops, n, &c->answered, NULL) == GRPC_CALL_OK;
+    bool started = td_event_start(c->call, ops, n, &c->answered);
     grpc_byte_buffer_destroy(message); /* the operation holds its own references */
     grpc_slice_unref(text);
     if (!started) {
@@ -250,7 +250,7 @@ static void step_arrived(void *owner, bool ok)
     if (kind != TD_RPC_QUERY) {
         grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
                       .data.recv_close_on_server.cancelled = &c->cancelled};
-        if (grpc_call_start_batch(c->call, &op, 1, &c->closed, NULL) != GRPC_CALL_OK) {
+        if (!td_event_start(c->call, &op, 1, &c->closed)) {
             event_done(c);
         }
     }
@@ -280,7 +280,7 @@ void td_call_listen(struct td_grpc *g, int method)
     grpc_metadata_array_init(&c->metadata);
     if (grpc_server_request_registered_call(g->server, g->registered[method], &c->call, &c->deadline,
                                             &c->metadata, &c->payload.buffer, g->cq, g->cq,
-                                            &c->arrived) != GRPC_CALL_OK) {
+                                            td_event_give(&c->arrived)) != GRPC_CALL_OK) {
         c->call = NULL;
         free_call(c);
     }
@@ -331,10 +331,19 @@ void td_payload_close(struct td_payload *p)
     *p = (struct td_payload){0};
 }
 
+static void free_message(void *p)
+{
+    td_race_take(p);
+    td_free(p);
+}
+
 grpc_byte_buffer *td_grpc_message(struct td_sink *takes)
 {
-    grpc_slice slice = takes->n > 0 ? grpc_slice_new(takes->p, takes->n, td_free) : grpc_empty_slice();
-    if (takes->n == 0) {
+    grpc_slice slice = grpc_empty_slice();
+    if (takes->n > 0) {
+        td_race_give(takes->p);
+        slice = grpc_slice_new(takes->p, takes->n, free_message);
+    } else {
         td_free(takes->p);
     }
     *takes = (struct td_sink){0};

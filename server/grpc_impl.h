@@ -14,12 +14,33 @@
 #include <grpc/grpc.h>
 #include <pthread.h>
 
+#include "core/race.h"
 #include "server/grpc_rpc.h"
 
 struct td_event {
     void (*step)(void *owner, bool ok);
     void *owner;
 };
+
+/* The tag of ev, for an operation about to start: the step sees what was written until here, on whatever
+ * thread it runs. */
+static inline void *td_event_give(struct td_event *ev)
+{
+    td_race_give(ev);
+    return ev;
+}
+
+static inline bool td_event_start(grpc_call *call, const grpc_op *ops, size_t n, struct td_event *ev)
+{
+    return grpc_call_start_batch(call, ops, n, td_event_give(ev), NULL) == GRPC_CALL_OK;
+}
+
+static inline void td_event_run(void *tag, bool ok)
+{
+    struct td_event *ev = tag;
+    td_race_take(ev);
+    ev->step(ev->owner, ok);
+}
 
 struct td_grpc_call;
 struct td_grpc_stream;

@@ -109,7 +109,7 @@ static void leave(struct td_grpc_stream *s)
 static void start_op(struct td_grpc_stream *s, const grpc_op *ops, size_t n, struct td_event *ev)
 {
     atomic_fetch_add(&s->refs, 1);
-    if (grpc_call_start_batch(s->call, ops, n, ev, NULL) != GRPC_CALL_OK) {
+    if (!td_event_start(s->call, ops, n, ev)) {
         atomic_fetch_sub(&s->refs, 1);
     }
 }
@@ -294,7 +294,8 @@ void td_stream_listen(struct td_grpc *g, int method)
         return;
     }
     if (grpc_server_request_registered_call(g->server, g->registered[method], &s->call, &s->deadline,
-                                            &s->metadata, NULL, g->cq, g->cq, &s->arrived) != GRPC_CALL_OK) {
+                                            &s->metadata, NULL, g->cq, g->cq,
+                                            td_event_give(&s->arrived)) != GRPC_CALL_OK) {
         s->call = NULL;
         free_stream(s);
     }
@@ -331,8 +332,8 @@ void td_unknown_listen(struct td_grpc *g)
         return;
     }
     s->arrived.step = step_unknown;
-    if (grpc_server_request_call(g->server, &s->call, &s->details, &s->metadata, g->cq, g->cq, &s->arrived) !=
-        GRPC_CALL_OK) {
+    if (grpc_server_request_call(g->server, &s->call, &s->details, &s->metadata, g->cq, g->cq,
+                                 td_event_give(&s->arrived)) != GRPC_CALL_OK) {
         s->call = NULL;
         free_stream(s);
     }
