@@ -21,7 +21,7 @@
 
 #include "server/debug_value.h"
 #include "server/json_tensor.h"
-#include "server/servable.h"
+#include "server/servable_run.h"
 
 enum td_debug_mode { TD_DEBUG_EAGER, TD_DEBUG_COMPARE, TD_DEBUG_PLACEMENT };
 

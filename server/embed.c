@@ -17,7 +17,7 @@
 #include "server/embed.h"
 #include "server/inspect.h"
 #include "server/op_list.h"
-#include "server/servable.h"
+#include "server/servable_run.h"
 
 const struct td_device *td_embed_device;
 

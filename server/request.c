@@ -8,6 +8,7 @@
 
 #include "core/arena.h"
 #include "core/mem.h"
+#include "server/servable_run.h"
 
 #define ARENA_LIMIT ((size_t)256 << 20) /* names and filters; tensors have their own limit */
 

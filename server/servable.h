@@ -41,8 +41,14 @@ const struct td_saved_model *td_servable_model(const struct td_servable *s); /* 
 struct td_model *td_servable_engine(struct td_servable *s);
 /* NULL when there is no such signature. "" and NULL mean serving_default, or the only public signature there is. */
 const struct td_signature *td_servable_signature(const struct td_servable *s, const char *key);
-/* The callable behind a signature (made at load). */
+/* The callable behind a signature (made at load); NULL: td_servable_closed says why. */
 struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig);
+/* Fails when the signature cannot be called: its tensors do not exist, or it runs at load only. */
+TD_MUST enum td_code td_servable_closed(struct td_servable *s, const struct td_signature *sig, struct td_err *err);
+
+/* What the scheduler keeps with a signature, NULL at first. Set before the servable is shared; freed with it. */
+void td_servable_set_slot(struct td_servable *s, const struct td_signature *sig, void *slot, void (*free_slot)(void *slot));
+void *td_servable_slot(struct td_servable *s, const struct td_signature *sig);
 
 /* dtype of the edge that input i of sig feeds: some signatures misdeclare their graph's. */
 enum td_dtype td_servable_fed_dtype(struct td_servable *s, const struct td_signature *sig, int i);
@@ -51,23 +57,5 @@ enum td_dtype td_servable_fed_dtype(struct td_servable *s, const struct td_signa
 struct td_stats *td_servable_stats(struct td_servable *s);
 /* What the config.pbtxt beside it says; all defaults when there is none. Borrowed. */
 const struct td_model_settings *td_servable_settings(const struct td_servable *s);
-
-/* Runs a signature with named inputs (borrowed) and gives n_out outputs (owned by the caller; names borrowed from the
- * signature): all of them in key order when filter is empty, else those of the filter, in its order.
- * Checks names as TF Serving does ("input size does not match signature: ...") and dtypes against the fed node, fills
- * in SignatureDef defaults; shapes are the graph's affair unless strict_shapes.
- * out must have room for max(sig->n_out, n_filter). */
-struct td_servable_call {
-    const struct td_signature *sig;
-    const struct td_named *in;
-    int n_in;
-    const char *const *filter;
-    int n_filter;
-    bool strict_shapes;
-    bool check_method;             /* refuse a signature whose method is not predict, classify or regress */
-    struct td_run_opts run;
-};
-TD_MUST enum td_code td_servable_run(struct td_servable *s, const struct td_servable_call *call, struct td_named *out,
-                                     int *n_out, struct td_err *err);
 
 #endif

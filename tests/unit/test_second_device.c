@@ -7,7 +7,7 @@
 
 #include "core/mem.h"
 #include "kernels/ops.h"
-#include "server/servable.h"
+#include "server/servable_run.h"
 #include "tests/second_device.h"
 #include "tests/test.h"
 

@@ -1,7 +1,7 @@
 /* tests/unit/test_servable.c - the engine on the bundled model: tracing, layouts, allocations, failures, threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "server/servable.h"
+#include "server/servable_run.h"
 
 #include <pthread.h>
 #include <string.h>
