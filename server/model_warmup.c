@@ -13,6 +13,7 @@
 #include "proto/file.h"
 #include "proto/infer_pb.h"
 #include "proto/model_config.pb-c.h"
+#include "server/servable_run.h"
 
 #define MAX_BYTES ((size_t)1 << 30) /* of one tensor */
 #define MAX_RUNS 100000
