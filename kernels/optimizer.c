@@ -322,6 +322,11 @@ static enum td_code check_rows(const struct td_call *c, const struct td_shape *v
     TD_FAIL_IF(!same, err, INVALID_ARGUMENT,
                "%s: var and grad must match in all but the first dimension: %s, %s", TD_NODE_STR(c->node),
                TD_SHAPE_STR(var), TD_SHAPE_STR(g));
+    const char *op = c->node->op_name;
+    bool wants_width = strstr(op, "Adagrad") || strstr(op, "Ftrl") || strstr(op, "Proximal");
+    TD_FAIL_IF(wants_width && td_shape_range(var, 1, var->rank) == 0, err, INVALID_ARGUMENT,
+               "%s: Inner dimension should be greater than zero: %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(var));
     TD_FAIL_IF(g->dim[0] != indices->dim[0], err, INVALID_ARGUMENT,
                "%s: grad must be the same size as indices in the first dimension: %lld rows, %lld indices",
                TD_NODE_STR(c->node), (long long)g->dim[0], (long long)indices->dim[0]);
@@ -483,7 +488,7 @@ ROW_RUNS(centered_rmsprop)
     "use_locking:bool=false}"
 #define SIG_ADD_SIGN(V, G, A, O)                                                                             \
     "(var:" V ", m:" V ", lr:T, alpha:T, sign_decay:T, beta:T, " G ") -> " O " {" A "use_locking:bool="      \
-                                                                                    "false}"
+    "false}"
 #define SIG_POWER_SIGN(V, G, A, O)                                                                           \
     "(var:" V ", m:" V ", lr:T, logbase:T, sign_decay:T, beta:T, " G ") -> " O " {" A                        \
     "use_locking:bool=false}"

@@ -164,7 +164,8 @@ static enum td_code fixed_row(const struct td_parse *p, const struct td_cells *k
     bool absent;
     char where[200];
     TD_TRY(td_parse_count(p, k, i, cell, &n, &absent, err));
-    if (absent) {
+    if (absent &&
+        !(cell.p && p->scalar_splits)) { /* a sequence's feature without a list is one of no values */
         TD_FAIL_IF(td_tensor_count(def) == 0 && want > 0, err, INVALID_ARGUMENT,
                    "%s.  Feature: %.100s (data type: %s) is required but could not be found.",
                    td_parse_where(p, k->key, i, where, sizeof(where)), k->key.p, td_dtype_name(k->dtype));
@@ -178,7 +179,7 @@ static enum td_code fixed_row(const struct td_parse *p, const struct td_cells *k
                "%s.  Number of %s values != expected.  Values size: %lld but output shape: %s",
                td_parse_where(p, k->key, i, where, sizeof(where)), td_dtype_name(k->dtype), (long long)n,
                TD_SHAPE_STR(shape));
-    return td_example_copy(cell, y, i * want, err);
+    return n ? td_example_copy(cell, y, i * want, err) : TD_OK;
 }
 
 /* Rows of whole strides, padded with the default to the longest. */

@@ -265,6 +265,12 @@ static enum td_code context(const struct td_parse *p, const struct spec *s, int 
     *o += 3 * sparse;
     for (int i = 0; i < s->n[C_DENSE]; i++) {
         struct td_cells k = cells(s, C_DENSE, i, found);
+        TD_FAIL_IF(p->rows == 0 && td_shape_count(&s->c_shapes[i]) > 0 &&
+                       td_tensor_count(p->c->in[s->first_default + i]) == 0,
+                   err, INVALID_ARGUMENT,
+                   "%s: Inconsistent max number of elements for feature %.100s: expected %lld, but found 0 "
+                   "in no examples",
+                   TD_NODE_STR(p->c->node), k.key.p, (long long)td_shape_count(&s->c_shapes[i]));
         TD_TRY(td_parse_dense(p, &k, &s->c_shapes[i], p->c->in[s->first_default + i], (*o)++, err));
     }
     for (int i = 0; i < ragged; i++) {

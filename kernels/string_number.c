@@ -93,11 +93,12 @@ static enum td_code put_complex(const struct td_tensor *x, int64_t i, const char
     return td_strbuf_putc(b, ')', err);
 }
 
-static enum td_code put_string(const struct td_tensor *x, int64_t i, int64_t width, bool left,
-                               struct td_strbuf *b, struct td_err *err)
+static enum td_code put_string(const struct td_tensor *x, int64_t i, int64_t width, int64_t precision,
+                               bool left, struct td_strbuf *b, struct td_err *err)
 {
     size_t n;
     const char *s = td_tensor_str(x, i, &n);
+    n = precision >= 0 && precision < (int64_t)n ? (size_t)precision : n;
     int64_t pad = width > (int64_t)n ? width - (int64_t)n : 0;
     for (int64_t k = 0; k < pad && !left; k++) {
         TD_TRY(td_strbuf_putc(b, ' ', err));
@@ -117,7 +118,8 @@ static enum td_code as_string_one(const struct td_node *node, const struct td_te
     case TD_BOOL:
         return td_strbuf_puts(b, TD_DATA(x, td_bool)[i] ? "true" : "false", err);
     case TD_STRING:
-        return put_string(x, i, td_attr_int(node, "width"), td_attr_str(node, "fill")[0] == '-', b, err);
+        return put_string(x, i, td_attr_int(node, "width"), td_attr_int(node, "precision"),
+                          td_attr_str(node, "fill")[0] == '-', b, err);
     case TD_VARIANT:
         return td_strbuf_puts(b, "<variant>", err);
     case TD_COMPLEX64:

@@ -178,7 +178,7 @@ static enum td_code segment_join(struct td_call *c, struct td_tensor *y, const i
         for (int64_t s = i / width, k = start[s]; k < start[s + 1]; k++) {
             size_t len;
             const char *text = td_tensor_str(c->in[0], order[k] * width + i % width, &len);
-            TD_TRY(k > start[s] ? td_strbuf_put(b, sep.p, sep.len, err) : TD_OK);
+            TD_TRY(b->n > 0 ? td_strbuf_put(b, sep.p, sep.len, err) : TD_OK); /* none behind empty words */
             TD_TRY(td_strbuf_put(b, text, len, err));
         }
         TD_TRY(td_tensor_set_str(y, i, b->n ? b->p : "", b->n, err));

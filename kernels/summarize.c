@@ -103,6 +103,22 @@ static enum td_code put_v2(struct td_strbuf *b, const struct td_tensor *t, int64
     return put_quoted(b, s, n, err);
 }
 
+/* Types that TensorFlow cannot print: a row of question marks, whatever the shape. */
+static bool unprintable(enum td_dtype d)
+{
+    return d == TD_COMPLEX64 || d == TD_COMPLEX128 || d == TD_RESOURCE || d == TD_VARIANT;
+}
+
+static enum td_code put_unprintable(struct td_strbuf *b, const struct td_tensor *t, int64_t most,
+                                    struct td_err *err)
+{
+    int64_t n = td_tensor_count(t), limit = most < 0 || most > n ? n : most;
+    for (int64_t i = 0; i < limit; i++) {
+        TD_TRY(td_strbuf_puts(b, i > 0 ? " ?" : "?", err));
+    }
+    return limit < n ? td_strbuf_puts(b, "...", err) : TD_OK;
+}
+
 /* Between two items of axis `axis`: a space on the last axis, else line breaks and the indent of the
  * brackets. */
 static enum td_code put_gap(struct td_strbuf *b, int axis, int rank, struct td_err *err)
@@ -146,6 +162,17 @@ static enum td_code axis_v2(struct td_strbuf *b, const struct td_tensor *t, int 
 enum td_code td_summarize_v2(struct td_strbuf *b, const struct td_tensor *t, int64_t ends, struct td_err *err)
 {
     int64_t n = td_tensor_count(t);
+    if (unprintable(t->dtype) && t->shape.rank > 0) {
+        TD_TRY(td_strbuf_putc(b, '[', err));
+        TD_TRY(put_unprintable(b, t, ends, err));
+        return td_strbuf_putc(b, ']', err);
+    }
+    if (unprintable(t->dtype)) {
+        return put_unprintable(b, t, ends, err);
+    }
+    if (t->dtype == TD_BOOL && (n == 0 || ends == 0)) {
+        return TD_OK; /* TensorFlow prints no bools as nothing, without brackets */
+    }
     if (t->shape.rank == 0 && ends == 0) {
         return td_strbuf_puts(b, "...", err);
     }
@@ -178,6 +205,9 @@ enum td_code td_summarize_v1(struct td_strbuf *b, const struct td_tensor *t, int
                              struct td_err *err)
 {
     int64_t n = td_tensor_count(t), limit = max_entries < 0 || max_entries > n ? n : max_entries, at = 0;
+    if (unprintable(t->dtype)) {
+        return put_unprintable(b, t, max_entries, err);
+    }
     if (t->shape.rank == 0) {
         for (int64_t i = 0; i < limit; i++) {
             TD_TRY(td_summarize_element(b, t, i, err));

@@ -1,10 +1,10 @@
 /* kernels/unicode.c - UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode,
  * UnicodeScript: ICU's C API.
  *
- * A converter is opened a call (it has state and is not for two threads) and reset for each string, so that a
- * byte order mark counts for its own string only. Decoding counts code points in a first pass and stores them
- * in a second. Malformed input reaches the converter's callback, which notes it and lets ICU substitute;
- * errors= then decides.
+ * A converter is opened a call (it has state and is not for two threads) and keeps its state from one string
+ * to the next, as TensorFlow's does: a byte order mark counts for all that follow it. Decoding counts code
+ * points in a first pass and stores them in a second. Malformed input reaches the converter's callback, which
+ * notes it and lets ICU substitute; errors= then decides.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/unicode.h"
@@ -49,8 +49,10 @@ static enum td_code map_case(const char *s, int32_t n, bool upper, UChar *u16, U
     return TD_OK;
 }
 
+/* TensorFlow hands ICU a C string: the text ends at its first NUL. */
 enum td_code td_unicode_case(const char *s, size_t n, bool upper, struct td_strbuf *out, struct td_err *err)
 {
+    n = n ? strnlen(s, n) : 0;
     if (n == 0) {
         return TD_OK;
     }
@@ -187,7 +189,6 @@ static enum td_code decode_count(struct td_call *c, struct decoder *d, struct td
         const char *s = td_tensor_str(c->in[0], i, &len), *at = s;
         UChar32 ch;
         int got;
-        ucnv_reset(d->conv);
         while ((got = decode_next(d, s, len, &at, &ch, &from)) > 0) {
             (*total)++;
         }
@@ -213,11 +214,11 @@ static enum td_code decode_fill(struct td_call *c, struct decoder *d, struct td_
     if (c->n_out > 2) {
         TD_TRY(td_out(c, 2, &shape, &starts, err));
     }
+    ucnv_reset(d->conv);
     for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n; i++) {
         size_t len, from;
         const char *s = td_tensor_str(c->in[0], i, &len), *at = s;
         UChar32 ch;
-        ucnv_reset(d->conv);
         for (; decode_next(d, s, len, &at, &ch, &from) > 0 && at_out < total; at_out++) {
             TD_DATA(chars, int32_t)[at_out] = ch;
             if (starts) {
@@ -369,7 +370,6 @@ static enum td_code transcode_fill(struct td_call *c, struct decoder *d, struct 
         UChar32 ch;
         int got;
         b->n = 0;
-        ucnv_reset(d->conv);
         while ((got = decode_next(d, s, len, &at, &ch, &from)) > 0) {
             TD_TRY(put_char(b, ch, e, err));
         }

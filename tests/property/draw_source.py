@@ -85,6 +85,14 @@ def edges_of(dtype):
     return [np_kind(v) for v in (np.nan, np.inf, -np.inf, 0.0, -0.0, tiny, -tiny, kind.max, kind.min, 1.0, -1.0, 0.5, 2.5)]
 
 
+def program(call):
+    """A program's function from one of the raw ops and the tensors."""
+    def run(**tensors):
+        import tensorflow as tf
+        return call(tf.raw_ops, **tensors)
+    return run
+
+
 def unary(dtypes, lo=-4, hi=4, name="x"):
     return lambda s: ({name: s.array(s.one(dtypes), s.shape(), lo, hi)}, {})
 

@@ -29,6 +29,12 @@ def put(arrays, key, value):
         arrays[key] = a
 
 
+def array_of(tensor):
+    """A tensor's value; of a scalar string numpy alone would cut the NUL bytes at the end."""
+    value = tensor.numpy()
+    return np.array(value, object) if isinstance(value, bytes) else np.asarray(value)
+
+
 def flatten(inputs):
     """Arguments of a signature: a list argument becomes NAME__0, NAME__1 ..."""
     flat = {}
@@ -81,10 +87,12 @@ class Draw:
                 self.function = self.traced(self.source.chance(0.3))
             given = {n: tf.constant(v) for n, v in self.flat.items()}
             result = self.function(**given) if self.program else self.call(given)
-            self.outputs = [np.asarray(p.numpy()) for p in parts_of(result)]
+            self.outputs = [array_of(p) for p in parts_of(result)]
         except tf.errors.OpError as e:
             self.code = CODES.get(e.error_code, "UNKNOWN")
             return self.code != "UNIMPLEMENTED" and not any(text in e.message for text in NO_KERNEL)
+        except UnicodeDecodeError:
+            self.code = "INVALID_ARGUMENT"   # the error's text holds bytes that are no UTF-8: Python loses the error over it
         except (ValueError, TypeError, NotImplementedError):
             if not self.program and not self.outputs:
                 raise
