@@ -189,6 +189,7 @@ static enum td_code infer(struct td_rpc *r, struct td_request *q, struct td_err 
     struct td_infer_pb p;
     TD_TRY(td_infer_read(r->in, q->arena, &p, err));
     q->model = p.model;
+    q->api = TD_API_INFER;
     TD_TRY(find(r->registry, p.model, p.version, p.signature, &q->servable, &q->signature, err));
     TD_TRY(td_request_resolve(q, r->registry, err));
     TD_TRY(read_inputs(r, q, &p, err));
@@ -207,12 +208,5 @@ static enum td_code infer(struct td_rpc *r, struct td_request *q, struct td_err 
 
 enum td_code td_rpc_v2_infer(struct td_rpc *r, struct td_err *err)
 {
-    struct td_request q;
-    TD_TRY(td_request_init(&q, err));
-    q.deadline_ns = r->deadline_ns;
-    td_rpc_watch(r, &q.stop);
-    const enum td_code rc = infer(r, &q, err);
-    td_rpc_watch(r, NULL);
-    td_request_fini(&q);
-    return rc;
+    return td_rpc_request(r, infer, err);
 }

@@ -7,6 +7,7 @@
 
 #include "core/mem.h"
 #include "server/classify.h"
+#include "server/clock.h"
 #include "server/grpc_rpc.h"
 #include "server/predict.h"
 
@@ -18,8 +19,11 @@ enum td_code td_rpc_request(struct td_rpc *r, td_rpc_request_fn *body, struct td
     TD_TRY(td_request_init(&q, err));
     q.deadline_ns = r->deadline_ns;
     td_rpc_watch(r, &q.stop);
+    const int64_t from_ns = td_clock_ns();
     enum td_code rc = body(r, &q, err);
     td_rpc_watch(r, NULL);
+    const char *name = q.servable != NULL ? td_servable_name(q.servable) : q.model;
+    td_metrics_request(td_metrics_model(name), q.api, TD_ENTRY_GRPC, rc, td_clock_us_since(from_ns));
     td_request_fini(&q);
     return rc;
 }
@@ -47,6 +51,7 @@ enum td_code td_rpc_inputs(struct td_rpc *r, struct td_request *q, const struct 
 static enum td_code predict(struct td_rpc *r, struct td_request *q, struct td_err *err)
 {
     struct td_predict_pb p;
+    q->api = TD_API_PREDICT;
     TD_TRY(td_predict_read(r->in, q->arena, &p, err));
     TD_TRY(td_rpc_ask_for(q, &p.spec, err));
     TD_TRY(td_request_resolve(q, r->registry, err));
@@ -71,12 +76,14 @@ enum td_code td_rpc_predict(struct td_rpc *r, struct td_err *err)
 static enum td_code score(struct td_rpc *r, struct td_request *q, enum td_task task, struct td_err *err)
 {
     struct td_examples_pb p;
+    q->api = task == TD_TASK_CLASSIFY ? TD_API_CLASSIFY : TD_API_REGRESS;
     TD_TRY(td_examples_read(r->in, q->arena, &p, err));
     TD_TRY(td_rpc_ask_for(q, &p.spec, err));
     TD_TRY(td_classify_resolve(q, r->registry, task, err));
     struct td_tensor examples = {0};
     TD_TRY(td_input_read(p.input, r->opts->max_request_bytes, &examples, err));
     td_rpc_drop_input(r);
+    td_metrics_examples(td_metrics_model(q->model), examples.shape.dim[0]);
     struct td_scores scores;
     TD_TRY(td_classify_run(q, r->registry, task, &examples, &scores, err));
     r->reply.limit = INT32_MAX;
@@ -131,6 +138,7 @@ static enum td_code run_tasks(struct td_rpc *r, struct td_request *first, const 
         TD_TRY(td_request_init(&q, err));
         td_rpc_watch(r, &q.stop);
         q.deadline_ns = r->deadline_ns;
+        q.api = TD_API_MULTI;
         rc = td_rpc_ask_for(&q, &p->task[i].spec, err);
         q.servable = td_servable_ref(first->servable);
         rc = rc ? rc : run_task(r, &q, td_classify_task(&p->task[i]), examples, err);
@@ -143,12 +151,14 @@ static enum td_code run_tasks(struct td_rpc *r, struct td_request *first, const 
 static enum td_code multi_inference(struct td_rpc *r, struct td_request *q, struct td_err *err)
 {
     struct td_multi_pb p;
+    q->api = TD_API_MULTI;
     TD_TRY(td_multi_read(r->in, q->arena, &p, err));
     TD_TRY(td_classify_check_tasks(&p, err));
     TD_TRY(td_rpc_ask_for(q, &p.task[0].spec, err));
     TD_TRY(td_classify_resolve(q, r->registry, td_classify_task(&p.task[0]), err));
     struct td_tensor examples = {0};
     TD_TRY(td_input_read(p.input, r->opts->max_request_bytes, &examples, err));
+    td_metrics_examples(td_metrics_model(q->model), examples.shape.dim[0]);
     enum td_code rc = run_tasks(r, q, &p, &examples, err);
     td_tensor_clear(&examples);
     return rc;

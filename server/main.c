@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/log.h"
@@ -34,6 +35,7 @@ enum { SETTLE_MS = 500 }; /* the first requests come before what only later ones
 struct server {
     struct td_options options;
     struct td_tls_config tls;
+    struct td_monitoring monitoring;
     struct td_op_table *ops;
     struct td_registry *registry;
     struct td_rest rest;
@@ -145,13 +147,12 @@ static enum td_code configure(struct server *s, struct td_err *err)
 static enum td_code check_files(struct server *s, struct td_err *err)
 {
     struct td_batching batching;
-    struct td_monitoring monitoring;
     const struct td_options *o = &s->options;
     if (o->batching_parameters_file[0] != '\0') {
         TD_TRY(td_config_file_batching(o->batching_parameters_file, &batching, err));
     }
     if (o->monitoring_config_file[0] != '\0') {
-        TD_TRY(td_config_file_monitoring(o->monitoring_config_file, &monitoring, err));
+        TD_TRY(td_config_file_monitoring(o->monitoring_config_file, &s->monitoring, err));
     }
     return o->ssl_config_file[0] != '\0' ? td_config_file_tls(o->ssl_config_file, &s->tls, err) : TD_OK;
 }
@@ -244,6 +245,8 @@ static enum td_code start_http(struct server *s, struct td_err *err)
     s->rest.registry = s->registry;
     s->rest.open_management = o->open_management;
     s->rest.debug_api = o->enable_debug_api;
+    s->rest.monitoring_path = s->monitoring.enable ? s->monitoring.path : NULL;
+    s->rest.started_at = (int64_t)time(NULL);
     return td_http_start(&opts, &s->http, &s->rest_port, err);
 }
 

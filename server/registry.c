@@ -14,6 +14,7 @@
 
 #include "core/log.h"
 #include "core/mem.h"
+#include "server/metrics.h"
 
 #define MAX_REMOVED 256 /* removed models whose statuses are kept */
 
@@ -226,6 +227,7 @@ static enum td_code replace_all(struct td_registry *r, struct td_model_config *m
         e->config = models[i];
         models[i] = (struct td_model_config){0};
         e->configured = true;
+        td_metrics_add_model(e->name);
         if (e->is_new || moved) {
             e->held = false;
             e->listed = false;

@@ -21,6 +21,7 @@
 
 #include "core/log.h"
 #include "core/mem.h"
+#include "server/metrics.h"
 
 #define LOADER_NICE 10 /* loading yields the processor to requests */
 
@@ -282,7 +283,10 @@ static enum td_code make_ready(struct td_registry *r, const struct td_entry *e, 
                                struct td_servable **out, struct td_err *err)
 {
     struct td_servable *s = NULL;
-    TD_TRY(td_servable_load(e->name, v->number, v->dir, &r->opts.servable, &s, err));
+    const int64_t from_ns = td_registry_now_ns();
+    const enum td_code rc = td_servable_load(e->name, v->number, v->dir, &r->opts.servable, &s, err);
+    td_metrics_loaded(v->dir, rc == TD_OK, (td_registry_now_ns() - from_ns) / 1000);
+    TD_TRY(rc);
     if (r->opts.warm_up != NULL && r->opts.warm_up(r, s, &r->warmup_stop, err)) {
         td_servable_unref(s);
         return err->code;

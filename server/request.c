@@ -79,6 +79,8 @@ static void count(const struct td_request *r, bool ok, int64_t ns)
     const int64_t rows = rows_of(r);
     td_stats_request(s, ok, rows, ns, &t);
     if (ok) {
+        td_metrics_runtime(td_metrics_model(td_servable_name(r->servable)), r->api, ns / 1000);
+        td_metrics_graph_run(ns / 1000);
         td_stats_batch(s, rows, &t);
     }
 }

@@ -7,6 +7,7 @@
 #ifndef TD_SERVER_REQUEST_H
 #define TD_SERVER_REQUEST_H
 
+#include "server/metrics.h"
 #include "server/registry.h"
 
 struct td_request {
@@ -23,6 +24,7 @@ struct td_request {
     int priority;                  /* 1 first, larger ones later; 0: the model's default */
     td_stop stop;                  /* set by the front end when the client goes away */
     td_stop *client;               /* the front end's own stop word, looked at instead of stop; NULL: stop */
+    enum td_api api;               /* what it is counted as */
     const char *id;                /* request id for logs; "" */
     /* filled in by td_request_resolve / td_request_run: */
     struct td_servable *servable;  /* counted */

@@ -8,10 +8,12 @@
 
 #include "core/arena.h"
 #include "core/mem.h"
+#include "server/clock.h"
 #include "server/json_write.h"
 #include "server/rest_json.h"
 
-enum trait { PLAIN = 0, EXACT = 1, BLOCKS = 2, MANAGES = 4 };
+enum trait { PLAIN = 0, EXACT = 1, BLOCKS = 2, MANAGES = 4, COUNTED = 8, API_SHIFT = 4 };
+#define API(kind) (COUNTED | TD_API_##kind << API_SHIFT)
 
 static const struct route {
     const char *method, *pattern;
@@ -22,6 +24,7 @@ static const struct route {
 #include "server/routes.def"
 #undef ROUTE
 };
+static const struct route MONITORING = {"GET", "", td_rest_metrics, BLOCKS};
 #define N_ROUTES (sizeof ROUTES / sizeof ROUTES[0])
 
 #define ARENA_LIMIT ((size_t)1 << 20)
@@ -221,8 +224,11 @@ static enum td_code preflight(const struct td_exchange *x, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code no_route(const struct td_exchange *x, struct td_err *err)
+static enum td_code no_route(const struct td_rest *rest, const struct td_exchange *x, struct td_err *err)
 {
+    const char *path = rest->monitoring_path;
+    TD_FAIL_IF(path != NULL && strncmp(x->target, path, strlen(path)) == 0, err, INVALID_ARGUMENT,
+               "Unexpected path: %s", x->target);
     if (strncasecmp(x->target, "/v1/", 4) == 0) {
         if (strcmp(x->method, "OPTIONS") == 0) {
             return preflight(x, err);
@@ -238,22 +244,33 @@ static enum td_code answer(struct td_rest *rest, struct td_exchange *x, const st
     TD_FAIL_IF((route->traits & MANAGES) && !x->local && !rest->open_management, err, PERMISSION_DENIED,
                "%s %s: management requests are answered on this host only (--open_management changes that)",
                x->method, x->target);
+    const int64_t from_ns = td_clock_ns();
     struct td_route_args args = {.arena = td_arena_new(ARENA_LIMIT)};
     if (args.arena == NULL) {
         return td_no_memory(err, ARENA_LIMIT, "a request");
     }
+    args.api = (enum td_api)(route->traits >> API_SHIFT);
     enum td_code rc = read_args(x, m, &args, err);
     rc = rc ? rc : route->handler(rest, x, &args, err);
+    if (route->traits & COUNTED) {
+        td_metrics_request(td_metrics_model(args.model), args.api, TD_ENTRY_REST, rc, td_clock_us_since(from_ns));
+    }
     td_arena_free(args.arena);
     return rc;
+}
+
+/* TF Serving's path of metrics: any method; a query makes it another path. */
+static bool is_monitoring(const struct td_rest *rest, const struct td_exchange *x)
+{
+    return rest->monitoring_path != NULL && strcmp(rest->monitoring_path, x->target) == 0;
 }
 
 void td_rest_handle(void *app, struct td_exchange *x)
 {
     struct td_err err = {0};
-    struct match m;
-    const struct route *route = find_route(x, &m);
-    if (route == NULL ? no_route(x, &err) : answer(app, x, route, &m, &err)) {
+    struct match m = {0};
+    const struct route *route = is_monitoring(app, x) ? &MONITORING : find_route(x, &m);
+    if (route == NULL ? no_route(app, x, &err) : answer(app, x, route, &m, &err)) {
         td_rest_fail(app, x, &err);
         if (route == NULL && is_v2(x) && wrong_method(x)) {
             x->status = 405;
@@ -264,9 +281,8 @@ void td_rest_handle(void *app, struct td_exchange *x)
 bool td_rest_may_block(void *app, const struct td_exchange *x)
 {
     struct match m;
-    (void)app;
     const struct route *route = find_route(x, &m);
-    return route != NULL && (route->traits & BLOCKS) != 0;
+    return is_monitoring(app, x) || (route != NULL && (route->traits & BLOCKS) != 0);
 }
 
 enum td_code td_rest_find(struct td_rest *rest, const struct td_route_args *args, struct td_servable **out,
@@ -286,5 +302,6 @@ enum td_code td_rest_request(struct td_exchange *x, const struct td_route_args *
     r->label = args->label;
     r->deadline_ns = x->deadline_ns;
     r->client = &x->stop;
+    r->api = args->api;
     return TD_OK;
 }

@@ -17,6 +17,8 @@ struct td_rest {
     bool open_management;          /* management answers other hosts than this one */
     bool debug_api;                /* :debug is answered */
     atomic_bool draining;          /* readyz says no */
+    const char *monitoring_path;   /* where TF Serving's monitoring configuration wants the metrics; NULL nowhere else */
+    int64_t started_at;            /* seconds since the epoch */
 };
 
 /* What the target names. Texts are the arena's. */
@@ -27,6 +29,7 @@ struct td_route_args {
     int64_t version;
     const char *label;             /* NULL none */
     const char *id;                /* "" none */
+    enum td_api api;               /* what is asked for */
     const char *query;             /* behind the '?', undecoded; "" none */
 };
 

@@ -259,6 +259,7 @@ static enum td_code score(struct td_rest *rest, struct td_exchange *x, const str
         td_tensor_clear(&examples);
         return err->code;
     }
+    td_metrics_examples(td_metrics_model(args->model), examples.shape.dim[0]);
     TD_TRY(td_classify_run(r, rest->registry, task, &examples, &scores, err));
     return put_scores(&x->out, &scores, err);
 }

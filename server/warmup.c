@@ -15,6 +15,7 @@
 #include "core/mem.h"
 #include "proto/tfrecord.h"
 #include "server/classify.h"
+#include "server/clock.h"
 #include "server/predict.h"
 
 #define MAX_RECORDS 1000
@@ -201,7 +202,9 @@ enum td_code td_warmup_run(struct td_registry *reg, struct td_servable *s, td_st
     } else if (rc == TD_OK) {
         const struct warmup w = {reg, s, stop};
         int n = 0;
+        const int64_t from_ns = td_clock_ns();
         rc = replay_file(&w, file, path, &n, err);
+        td_metrics_warmed(td_servable_dir(s), rc, td_clock_us_since(from_ns), n);
         memset(td_servable_stats(s), 0, sizeof(struct td_stats)); /* nobody else has seen s yet */
         if (rc == TD_OK) {
             td_log(TD_LOG_INFO,
