@@ -67,7 +67,7 @@ static bool option(struct tdc_args *a, int argc, char **argv, int *i)
     } texts[] = {{"server", &a->server}, {"model", &a->model},   {"signature", &a->signature},
                  {"label", &a->label},   {"inputs", &a->inputs}, {"token", &a->token},
                  {"mode", &a->mode},     {"values", &a->values}, {"max-nodes", &a->max_nodes},
-                 {"rtol", &a->rtol},     {"atol", &a->atol}};
+                 {"rtol", &a->rtol},     {"atol", &a->atol},     {"op_library", &a->op_library}};
     bool missing = false;
     for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
         const char *v = value(texts[k].name, argc, argv, i, &missing);

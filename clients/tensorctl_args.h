@@ -16,6 +16,7 @@ struct tdc_args {
     const char *signature, *label, *inputs, *token;
     int64_t version;
     double timeout;
+    const char *op_library; /* of run and inspect: NULL none */
     bool json;
     /* of debug and run: */
     const char *mode, *values, *max_nodes, *rtol, *atol; /* NULL not given */
@@ -26,7 +27,7 @@ struct tdc_args {
     int n_outputs;
 };
 /* --server= --model= --signature= --version= --label= --inputs= --output= (repeatable) --token= --timeout=
- * --json, and of the debugger --mode= --values= --max-nodes= --rtol= --atol= --watch= (repeatable) --eager
+ * --json, of run and inspect --op_library=, and of the debugger --mode= --values= --max-nodes= --rtol= --atol= --watch= (repeatable) --eager
  * --print-nodes --stop-on-nonfinite, each also as two words. False, with the reason and `usage` on stderr, when an argument is not
  * understood. */
 bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *usage);

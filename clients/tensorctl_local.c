@@ -51,6 +51,7 @@ static void from_wire(const struct tdc_tensor *t, tensord_tensor *out)
 /* ------------------------------------------------------------------ run */
 
 static const char run_usage[] = "usage: tensorctl run DIR --inputs 'NAME=JSON;NAME=JSON...' [--signature NAME] [--json]\n"
+                                "  --op_library F   a shared object with further ops (several: with commas)\n"
                                 "  --eager          as saved, node by node, without the compiler\n"
                                 "  --print-nodes    the nodes with their values' dtype, shape, range, time and kernel; and, as\n"
                                 "                   in tensorctl debug: --watch GLOB --values none|summary|full --max-nodes N\n";
@@ -126,11 +127,12 @@ static int run_model(tensord_model *m, const struct tdc_args *a)
     return status;
 }
 
-static tensord_model *open_model(const char *verb, const char *dir)
+static tensord_model *open_model(const char *verb, const struct tdc_args *a)
 {
     tensord_model *m = NULL;
     tensord_error err = {0};
-    if (tensord_load(dir, NULL, &m, &err)) {
+    const tensord_options opts = {.op_library = a->op_library};
+    if (tensord_load(a->model, &opts, &m, &err)) {
         failed(verb, &err);
         return NULL;
     }
@@ -148,7 +150,7 @@ int td_cli_run(int argc, char **argv)
         return 2;
     }
     double start = now_ms();
-    tensord_model *m = open_model("run", a.model);
+    tensord_model *m = open_model("run", &a);
     if (m == NULL) {
         return 1;
     }
@@ -173,11 +175,16 @@ static int print_document(char *text)
 
 int td_cli_inspect(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: tensorctl inspect DIR\n");
+    static const char usage[] = "usage: tensorctl inspect DIR [--op_library FILE[,FILE]]\n";
+    struct tdc_args a;
+    if (!tdc_args_parse(&a, argc, argv, usage)) {
         return 2;
     }
-    tensord_model *m = open_model("inspect", argv[1]);
+    if (a.model == NULL) {
+        fprintf(stderr, "tensorctl inspect: which directory?\n%s", usage);
+        return 2;
+    }
+    tensord_model *m = open_model("inspect", &a);
     if (m == NULL) {
         return 1;
     }

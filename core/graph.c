@@ -126,6 +126,8 @@ enum td_code td_graph_value(const struct td_graph *g, const char *text, struct t
     }
     struct td_node *n = td_graph_find(g, text, len);
     TD_FAIL_IF(n == NULL, err, NOT_FOUND, "tensor '%s': the graph has no node of that name", text);
+    TD_FAIL_IF(port >= n->n_out && n->def == NULL, err, UNIMPLEMENTED,
+               "Op type not registered '%s': tensor '%s' is of an op that this build does not have", n->op_name, text);
     TD_FAIL_IF(port >= n->n_out, err, INVALID_ARGUMENT, "tensor '%s': %s has %d outputs", text, TD_NODE_STR(n),
                n->n_out);
     *out = (struct td_value){n, (int)port};

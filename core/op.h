@@ -214,6 +214,9 @@ struct td_op_table;                   /* name -> td_op_def */
 /* families: a NULL-terminated array of op tables, each ending with a row whose name is NULL. Borrowed for the table's
  * life. INTERNAL when a signature text does not parse or a name occurs twice: our own mistake, named. Returns new. */
 TD_MUST enum td_code td_op_table_new(const struct td_op *const *families, struct td_op_table **out, struct td_err *err);
+/* Further rows (of an op library), looked up beside those that are there; borrowed likewise. Before anything uses the
+ * table. INTERNAL as above; the table may then only be freed. */
+TD_MUST enum td_code td_op_table_add(struct td_op_table *t, const struct td_op *rows, struct td_err *err);
 void td_op_table_free(struct td_op_table *t);
 const struct td_op_def *td_op_find(const struct td_op_table *t, const char *name);
 /* All definitions in alphabetical order. */

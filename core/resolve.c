@@ -354,6 +354,8 @@ static enum td_code define_nodes(const struct linker *l)
         if (n->def != NULL) {
             TD_TRY(complete_attrs(l, n));
             TD_TRY(set_outputs(l, n));
+        } else {
+            TD_TRY(widen_unknown(l, n, 0)); /* a signature may fetch it */
         }
     }
     return TD_OK;

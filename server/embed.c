@@ -16,6 +16,7 @@
 #include "server/debug.h"
 #include "server/embed.h"
 #include "server/inspect.h"
+#include "server/op_library.h"
 #include "server/op_list.h"
 #include "server/servable_run.h"
 
@@ -23,6 +24,7 @@ const struct td_device *td_embed_device;
 
 struct tensord_model {
     struct td_op_table *ops;
+    struct td_op_libraries *libraries;
     struct td_servable *servable;
 };
 
@@ -54,6 +56,7 @@ int tensord_load(const char *dir, const tensord_options *opts, tensord_model **o
         return report(&err, error);
     }
     enum td_code rc = td_op_table_new(td_op_families, &m->ops, &err);
+    rc = rc ? rc : td_op_libraries_open(opts->op_library, m->ops, &m->libraries, &err);
     struct td_servable_opts o = {.ops = m->ops, .tags = opts->tags, .state_dir = opts->scratch_dir,
                                  .kernels = kernels_named(opts->kernels), .passes_off = opts->passes_off,
                                  .device = td_embed_device};
@@ -71,6 +74,7 @@ void tensord_free(tensord_model *m)
     if (m != NULL) {
         td_servable_unref(m->servable);
         td_op_table_free(m->ops);
+        td_op_libraries_close(m->libraries);
         td_free(m);
     }
 }

@@ -24,6 +24,7 @@
 #include "server/drain.h"
 #include "server/grpc.h"
 #include "server/http.h"
+#include "server/op_library.h"
 #include "server/options.h"
 #include "server/rest.h"
 #include "server/trim.h"
@@ -37,6 +38,7 @@ struct server {
     struct td_tls_config tls;
     struct td_monitoring monitoring;
     struct td_op_table *ops;
+    struct td_op_libraries *op_libraries;
     struct td_registry *registry;
     struct td_rest rest;
     struct td_http *http;
@@ -162,6 +164,7 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
     const struct td_options *o = &s->options;
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     TD_TRY(td_op_table_new(td_op_families, &s->ops, err));
+    TD_TRY(td_op_libraries_open(o->op_library, s->ops, &s->op_libraries, err));
     const struct td_registry_opts opts = {
         .servable = {.ops = s->ops,
                      .tags = o->saved_model_tags,
@@ -344,6 +347,7 @@ static void free_all(struct server *s)
 {
     td_registry_stop(s->registry);
     td_op_table_free(s->ops);
+    td_op_libraries_close(s->op_libraries);
     td_tls_config_fini(&s->tls);
 }
 

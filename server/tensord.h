@@ -38,6 +38,7 @@ typedef struct {
     const char *kernels;             /* NULL or "fast", "openblas", "reference" */
     const char *passes_off;          /* compiler passes not to run, by name; "all" */
     const char *scratch_dir;         /* where the model's own save signatures may write; NULL: nowhere */
+    const char *op_library;          /* comma-separated shared objects with further ops (tensord_op.h); NULL: none */
 } tensord_options;
 
 TENSORD_API int tensord_load(const char *dir, const tensord_options *opts, tensord_model **out, tensord_error *err);
