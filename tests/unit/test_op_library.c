@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"
 #include "server/op_library.h"
-#include "server/servable.h"
+#include "server/servable_run.h"
 #include "tests/test.h"
 
 #define MODEL OP_LIBRARY_DIR "/model/1"
