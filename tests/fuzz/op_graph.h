@@ -7,7 +7,10 @@
  *     name = Op {attr:kind=value; ...} (input, input, ...)       input: name, name:1, ^name, or  dtype[dims]
  * v v v
  *
- * Attributes are in the signature's own notation (core/op.h); values repeat until the tensor is full.
+ * Attributes are in the signature's own notation (core/op.h), of functions  kind=string, '@name'; values
+ * repeat until the tensor is full and know \\n and \\xNN. A function is
+ *
+ *     @name (arg:dtype, ...) -> (result:dtype, ...) = [ nodes ] (node:out:0, ...)
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TESTS_FUZZ_OP_GRAPH_H
@@ -21,6 +24,7 @@ struct op_graph {
     struct td_arena *arena;
     struct td_graph graph;
     struct td_library lib;
+    struct td_graph *into; /* where nodes are added: graph, or the body of a function */
     struct td_tensor feed[OP_GRAPH_FEEDS];
     struct td_node *holder[OP_GRAPH_FEEDS]; /* the Placeholder of each feed */
     int n_feeds;
@@ -45,6 +49,11 @@ struct td_attr *op_graph_attr(struct op_graph *g, struct td_node *n, const char 
                               bool is_list, int count);
 /* Takes *t over as a feed or a constant; the name of the node that holds it. */
 const char *op_graph_value(struct op_graph *g, struct td_tensor *t, bool constant);
+/* Has *t cleared with the arena. */
+void op_graph_own(struct op_graph *g, struct td_tensor *t);
+void op_graph_put_last(struct td_graph *graph, struct td_node *n);
+/* Writes an element at `at`: i for integers and bools, d for the rest. Not for objects. */
+void op_graph_put(enum td_dtype dtype, void *at, int64_t i, double d);
 
 /* Adds the nodes that text describes, values as feeds or constants. INVALID_ARGUMENT names the place. */
 enum td_code op_graph_read(struct op_graph *g, const char *text, bool constant, struct td_err *err);

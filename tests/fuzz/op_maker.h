@@ -1,5 +1,7 @@
 /* tests/fuzz/op_maker.h - makes one hostile case of one op out of bytes.
  *
+ * A case is either one of the op's recipes, which run, changed here and there (op_recipe.c), or made up:
+ *
  * Attributes follow the signature and mostly make sense; inputs follow the dtypes that the op's kernel rows
  * take, with shapes that agree more often than not. Now and then each of them is what no caller would send:
  * huge and negative integers, lists of a wrong length, empty tensors, other ranks, NaN, strings with NULs.
@@ -27,6 +29,9 @@ uint64_t op_script_draw(struct op_script *s, uint64_t n);
 /* Fills the empty graph g with one case of the op; the node under test is the last. False when no case could
  * be made. */
 bool op_maker_fill(struct op_graph *g, const struct td_op_def *def, struct op_script *s);
+
+/* The i-th recipe that cases are made from, text of op_graph.h, and its op; NULL past the last. */
+const char *op_recipe(int i, const char **op);
 
 /* Prints the graph: nodes, attributes, shapes of the values. For whoever looks at a failure. */
 void op_maker_print(const struct op_graph *g);

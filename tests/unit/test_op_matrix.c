@@ -95,6 +95,28 @@ static int run_op(const struct td_op_table *ops, const struct td_op_def *def, st
     return bad;
 }
 
+/* Recipes are of use while they run. */
+static int check_recipes(const struct td_op_table *ops)
+{
+    static struct op_graph g;
+    int bad = 0;
+    const char *op, *text;
+    for (int i = 0; (text = op_recipe(i, &op)) != NULL; i++) {
+        struct td_err err = {0};
+        CHECK(op_graph_open(&g));
+        alarm(CASE_SECONDS);
+        enum td_code rc = op_graph_read(&g, text, (i & 1) != 0, &err);
+        rc = rc ? rc : op_graph_run(&g, ops, &err);
+        op_graph_close(&g);
+        if (rc != TD_OK) {
+            fprintf(stderr, "recipe %d of %s: %s\n", i, op, err.msg);
+            bad++;
+        }
+    }
+    alarm(0);
+    return bad;
+}
+
 int main(void)
 {
     struct td_op_table *ops;
@@ -103,7 +125,7 @@ int main(void)
     struct progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(p != MAP_FAILED);
     const char *only = getenv("TD_MATRIX_OP");
-    int n, bad = 0;
+    int n, bad = only == NULL ? check_recipes(ops) : 0;
     const struct td_op_def *const *list = td_op_list(ops, &n);
     for (int i = 0; i < n; i++) {
         if (only == NULL || strcmp(only, list[i]->name) == 0) {
