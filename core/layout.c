@@ -341,24 +341,39 @@ static void start_values(struct td_layout *l, const struct td_plan *p, const str
     }
 }
 
+static bool prop_init(struct prop *x, const struct td_plan *p)
+{
+    size_t in = (size_t)p->max_in + 1, out = (size_t)p->max_out + 1;
+    x->p = p;
+    x->value = td_calloc(in, sizeof(void *));
+    x->in = td_calloc(in, sizeof(struct td_shape));
+    x->out = td_calloc(out, sizeof(struct td_shape));
+    x->fake = td_calloc(in, sizeof(struct td_tensor));
+    x->made = td_calloc(out, sizeof(struct td_tensor));
+    return x->value && x->in && x->out && x->fake && x->made;
+}
+
+static void prop_fini(struct prop *x)
+{
+    td_free(x->value);
+    td_free(x->in);
+    td_free(x->out);
+    td_free(x->fake);
+    td_free(x->made);
+}
+
 static enum td_code fill(struct td_layout *l, const struct td_plan *p, struct td_err *err)
 {
-    size_t in = (size_t)p->max_in + 1, out = (size_t)p->max_out + 1, v = (size_t)p->n_values + 1;
-    struct prop x = {.l = l, .p = p, .value = td_calloc(in, sizeof(void *)), .in = td_calloc(in, sizeof(struct td_shape)),
-                     .out = td_calloc(out, sizeof(struct td_shape)), .fake = td_calloc(in, sizeof(struct td_tensor)),
-                     .made = td_calloc(out, sizeof(struct td_tensor))};
+    size_t v = (size_t)p->n_values + 1;
+    struct prop x = {.l = l};
     struct planner m = {.l = l, .p = p, .areas = td_calloc(v, sizeof(struct area)), .root = td_calloc(v, sizeof(int)),
                         .area_end = td_calloc(v, sizeof(int))};
-    bool ok = x.value && x.in && x.out && x.fake && x.made && m.areas && m.root && m.area_end;
+    bool ok = prop_init(&x, p) && m.areas && m.root && m.area_end;
     if (ok) {
         propagate(&x);
         plan_memory(&m);
     }
-    td_free(x.value);
-    td_free(x.in);
-    td_free(x.out);
-    td_free(x.fake);
-    td_free(x.made);
+    prop_fini(&x);
     td_free(m.areas);
     td_free(m.root);
     td_free(m.area_end);
@@ -386,6 +401,59 @@ enum td_code td_layout_new(const struct td_plan *p, const struct td_shape *feeds
     }
     *out = l;
     return TD_OK;
+}
+
+/* ------------------------------------------------------------------ walking */
+
+struct td_layout_walk { struct prop x; };
+
+enum td_code td_layout_walk_new(const struct td_plan *p, const struct td_shape *feeds, struct td_layout_walk **out,
+                                struct td_err *err)
+{
+    struct td_layout_walk *w = td_calloc(1, sizeof *w);
+    struct td_layout *l = td_calloc(1, sizeof *l);
+    if (w == NULL || l == NULL) {
+        td_free(w);
+        td_free(l);
+        return td_no_memory(err, sizeof *w, "walking a plan");
+    }
+    l->plan = p;
+    atomic_init(&l->refs, 1);
+    pthread_mutex_init(&l->mu, NULL);
+    w->x.l = l;
+    if (!allocate(l, p) || !prop_init(&w->x, p)) {
+        td_layout_walk_free(w);
+        return td_no_memory(err, sizeof *w, "walking a plan");
+    }
+    start_values(l, p, feeds);
+    *out = w;
+    return TD_OK;
+}
+
+struct td_layout *td_layout_walk_layout(struct td_layout_walk *w)
+{
+    return w->x.l;
+}
+
+const struct td_shape *td_layout_walk_step(struct td_layout_walk *w, int k)
+{
+    const struct td_step *s = &w->x.p->steps[k];
+    bool shapes_known, values_known;
+    gather(&w->x, s, &shapes_known, &values_known);
+    bool all_out = infer_outputs(&w->x, s);
+    if (evaluable(&w->x, s, shapes_known, values_known, all_out)) {
+        (void)evaluate(&w->x, s); /* what does not run now stays unknown */
+    }
+    return w->x.in;
+}
+
+void td_layout_walk_free(struct td_layout_walk *w)
+{
+    if (w != NULL) {
+        prop_fini(&w->x);
+        destroy(w->x.l);
+        td_free(w);
+    }
 }
 
 struct td_layout *td_layout_ref(struct td_layout *l)

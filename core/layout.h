@@ -61,4 +61,14 @@ void td_layout_unref(struct td_layout *l);
 TD_MUST enum td_code td_frame_take(struct td_layout *l, struct td_frame **out, struct td_err *err);
 void td_frame_give(struct td_layout *l, struct td_frame *f);
 
+/* Propagation alone, one step at a time, for an analysis (core/rows.c) that fills in between steps what shape functions
+ * cannot tell. The layout is the walk's; shape[] and known[] of feeds and of the steps done may be written. */
+struct td_layout_walk;
+TD_MUST enum td_code td_layout_walk_new(const struct td_plan *p, const struct td_shape *feeds,
+                                        struct td_layout_walk **out, struct td_err *err);
+struct td_layout *td_layout_walk_layout(struct td_layout_walk *w);
+/* Shapes, and values where they follow, of the outputs of step k. Returns the shapes of its inputs, until the next step. */
+const struct td_shape *td_layout_walk_step(struct td_layout_walk *w, int k);
+void td_layout_walk_free(struct td_layout_walk *w);
+
 #endif

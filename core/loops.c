@@ -109,7 +109,13 @@ static enum td_code loop_run(struct td_call *c, struct td_err *err)
 
 static const struct td_kernel loop_kernels[] = {{.name = "loop", .device = TD_CPU, .run = loop_run}, {.name = NULL}};
 static const struct td_op td_op_loop = {
-    .name = "_Loop", .flags = TD_OP_KEEPS | TD_OP_STATEFUL | TD_OP_NO_FOLD, .kernels = loop_kernels};
+    .name = "_Loop", .flags = TD_OP_KEEPS | TD_OP_STATEFUL | TD_OP_NO_FOLD, .rows = TD_ROWS_LOOP, .kernels = loop_kernels};
+
+struct td_loop_parts td_loop_parts(const struct td_loop *l)
+{
+    return (struct td_loop_parts){.cond = l->cond, .body = l->body, .n_vars = l->n_vars, .n_cond_feeds = l->n_cond_feeds,
+                                  .n_body_feeds = l->n_body_feeds, .cond_from = l->cond_from, .body_from = l->body_from};
+}
 
 static void loop_free(void *p)
 {

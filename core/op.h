@@ -166,10 +166,73 @@ enum td_op_flags {
     TD_OP_SHAPE_ONLY = 1 << 18, /* outputs follow from the input shapes alone (Shape, Size, Rank): data may be NULL */
 };
 
+/* How an op treats the rows of a batch: which axes of its inputs it works along, and where they are in its outputs. Used
+ * to prove that requests may be batched (core/rows.h). "Rows at axis a" means that dimension a runs over requests. */
+enum td_rows_rule {
+    TD_ROWS_NONE,        /* not known: may mix rows. An op flagged TD_OP_ELEMENTWISE counts as TD_ROWS_BROADCAST */
+    TD_ROWS_MIXES,       /* known to mix them, though flagged TD_OP_ELEMENTWISE */
+    TD_ROWS_BROADCAST,   /* each output element follows from the inputs' elements there, broadcast */
+    TD_ROWS_SELECT,      /* the same, but a vector condition chooses along axis 0 */
+    TD_ROWS_SAME,        /* output i is input i */
+    TD_ROWS_MAP,         /* input 0 alone has rows, at any axis, and keeps that axis and its size; others are parameters */
+    TD_ROWS_MAP1,        /* the same, any axis but the last: it works along that */
+    TD_ROWS_MAP2,        /* ... but the last two */
+    TD_ROWS_MAP3,        /* ... but the last three */
+    TD_ROWS_MAP_FIRST,   /* ... axis 0 only: images, volumes */
+    TD_ROWS_ALL_FIRST,   /* every input has rows at axis 0, or is a parameter */
+    TD_ROWS_SPACE_BATCH, /* SpaceToBatch, BatchToSpace: blocks go in front of axis 0, or come back from there */
+    TD_ROWS_CONV_BACK,   /* ConvNDBackpropInput: input sizes, filter, rows at axis 0 */
+    TD_ROWS_REVERSE,     /* ReverseSequence: batch_dim */
+    TD_ROWS_BIAS,        /* BiasAdd */
+    TD_ROWS_NORM,        /* FusedBatchNorm: training or not */
+    TD_ROWS_MATMUL,      /* MatMul: transpose_a, transpose_b */
+    TD_ROWS_BATCH_MATMUL,/* BatchMatMul: adj_x, adj_y */
+    TD_ROWS_EINSUM,
+    TD_ROWS_REDUCE,      /* along the axes of input 1; keep_dims */
+    TD_ROWS_ALONG,       /* along the axes of input 1, which stay */
+    TD_ROWS_RESHAPE,     /* the same elements in the same order under another shape */
+    TD_ROWS_TRANSPOSE,
+    TD_ROWS_CONCAT,      /* the integer scalar among the inputs' ends is the axis */
+    TD_ROWS_PACK,
+    TD_ROWS_UNPACK,
+    TD_ROWS_SPLIT,       /* Split, SplitV: the last or first input is the axis */
+    TD_ROWS_SLICE,
+    TD_ROWS_STRIDED,     /* StridedSlice: masks */
+    TD_ROWS_SPREAD,      /* BroadcastTo */
+    TD_ROWS_TILE,
+    TD_ROWS_FILL,        /* all elements are equal: Fill */
+    TD_ROWS_LIKE,        /* all elements are equal, shape of input 0: ZerosLike */
+    TD_ROWS_GATHER,      /* params, indices [, axis]; batch_dims */
+    TD_ROWS_GATHER_ND,
+    TD_ROWS_ONE_HOT,
+    TD_ROWS_READ,        /* reads state that its inputs name: constant while a request runs */
+    TD_ROWS_LOOKUP,      /* state, keys, parameters: one result a key */
+    TD_ROWS_CHECK,       /* fails or does nothing, by input 0 */
+    TD_ROWS_PARSE,       /* a vector of serialized examples; only dense results have rows */
+    TD_ROWS_SWITCH,
+    TD_ROWS_MERGE,
+    TD_ROWS_CALL,        /* functions and loops: core/rows_call.c */
+    TD_ROWS_IF,
+    TD_ROWS_CASE,
+    TD_ROWS_WHILE,
+    TD_ROWS_LOOP,
+    TD_ROWS_LIST_NEW,    /* TensorLists: core/rows_list.c */
+    TD_ROWS_LIST_EMPTY,
+    TD_ROWS_LIST_FROM,
+    TD_ROWS_LIST_GET,
+    TD_ROWS_LIST_POP,
+    TD_ROWS_LIST_SET,
+    TD_ROWS_LIST_PUSH,
+    TD_ROWS_LIST_STACK,
+    TD_ROWS_LIST_LENGTH,
+    TD_ROWS_RULES        /* how many there are */
+};
+
 struct td_op {
     const char *name;
     const char *sig;
     uint32_t flags;
+    enum td_rows_rule rows;
     uint32_t host_in;              /* bit i: input ARGUMENT i (of the signature) stays in host memory on any device */
     uint32_t host_out;
     td_infer_fn *infer;            /* NULL: outputs are known only when run */

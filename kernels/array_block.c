@@ -481,6 +481,7 @@ static enum td_code volume_patches_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_array_block[] = {
     {.name = "SpaceToBatch",
      .sig = "(input:T, paddings:Tpaddings) -> (output:T) {T:type; Tpaddings:type=int32; block_size:int}",
+     .rows = TD_ROWS_SPACE_BATCH,
      .host_in = 2,
      .infer = space_to_batch_infer,
      .kernels =
@@ -488,12 +489,14 @@ const struct td_op td_ops_array_block[] = {
     {.name = "SpaceToBatchND",
      .sig = "(input:T, block_shape:Tblock_shape, paddings:Tpaddings) -> (output:T) {T:type; "
             "Tblock_shape:type=int32; Tpaddings:type=int32}",
+     .rows = TD_ROWS_SPACE_BATCH,
      .host_in = 6,
      .infer = space_to_batch_nd_infer,
      .kernels = TD_KERNEL("space_to_batch.cpu", space_to_batch_nd_run, BLOCK_TYPES,
                           {"Tblock_shape", TD_SET_INDEX}, {"Tpaddings", TD_SET_INDEX})},
     {.name = "BatchToSpace",
      .sig = "(input:T, crops:Tidx) -> (output:T) {T:type; block_size:int; Tidx:type=int32}",
+     .rows = TD_ROWS_SPACE_BATCH,
      .host_in = 2,
      .infer = batch_to_space_infer,
      .kernels = TD_KERNEL("batch_to_space.cpu", batch_to_space_run, BLOCK_TYPES, {"Tidx", TD_SET_INDEX})},
@@ -501,28 +504,33 @@ const struct td_op td_ops_array_block[] = {
      .sig =
          "(input:T, block_shape:Tblock_shape, crops:Tcrops) -> (output:T) {T:type; Tblock_shape:type=int32; "
          "Tcrops:type=int32}",
+     .rows = TD_ROWS_SPACE_BATCH,
      .host_in = 6,
      .infer = batch_to_space_nd_infer,
      .kernels = TD_KERNEL("batch_to_space.cpu", batch_to_space_nd_run, BLOCK_TYPES,
                           {"Tblock_shape", TD_SET_INDEX}, {"Tcrops", TD_SET_INDEX})},
     {.name = "SpaceToDepth",
      .sig = "(input:T) -> (output:T) {T:type; block_size:int; " FORMATS "}",
+     .rows = TD_ROWS_MAP_FIRST,
      .infer = space_to_depth_infer,
      .kernels =
          TD_KERNEL("space_to_depth.cpu", space_to_depth_run, {"T", TD_SET_ALL_TYPES | TD_BIT(TD_QINT8)})},
     {.name = "DepthToSpace",
      .sig = "(input:T) -> (output:T) {T:type; block_size:int; " FORMATS "}",
+     .rows = TD_ROWS_MAP_FIRST,
      .infer = depth_to_space_infer,
      .kernels = TD_KERNEL("depth_to_space.cpu", depth_to_space_run, BLOCK_TYPES)},
     {.name = "ExtractImagePatches",
      .sig = "(images:T) -> (patches:T) {ksizes:list(int); strides:list(int); rates:list(int); T:type; "
             "padding:string "
             "in ['SAME','VALID']}",
+     .rows = TD_ROWS_MAP_FIRST,
      .infer = image_patches_infer,
      .kernels = TD_KERNEL("extract_patches.cpu", image_patches_run, {"T", TD_SET_NUMBERS})},
     {.name = "ExtractVolumePatches",
      .sig = "(input:T) -> (patches:T) {ksizes:list(int); strides:list(int); T:type; padding:string in "
             "['SAME','VALID']}",
+     .rows = TD_ROWS_MAP_FIRST,
      .infer = volume_patches_infer,
      .kernels = TD_KERNEL("extract_patches.cpu", volume_patches_run, {"T", TD_SET_REALS})},
     {.name = NULL},

@@ -213,12 +213,14 @@ static enum td_code gradient_args_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_array_broadcast[] = {
     {.name = "BroadcastTo",
      .sig = "(input:T, shape:Tidx) -> (output:T) {T:type; Tidx:type=int32}",
+     .rows = TD_ROWS_SPREAD,
      .host_in = 2,
      .infer = broadcast_to_infer,
      .kernels =
          TD_KERNEL("broadcast_to.cpu", broadcast_to_run, {"T", TD_SET_ALL_TYPES}, {"Tidx", TD_SET_INDEX})},
     {.name = "Tile",
      .sig = "(input:T, multiples:Tmultiples) -> (output:T) {T:type; Tmultiples:type=int32}",
+     .rows = TD_ROWS_TILE,
      .host_in = 2,
      .infer = tile_infer,
      .kernels = TD_KERNEL("tile.cpu", tile_run, {"T", TD_SET_ALL_TYPES}, {"Tmultiples", TD_SET_INDEX})},

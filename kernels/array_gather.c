@@ -216,6 +216,26 @@ static enum td_code read_params(struct td_call *c, struct td_tensor *params, str
     return TD_OK;
 }
 
+/* Declared shape of the variable when its handle is known; else unknown. */
+static struct td_shape variable_shape(const struct td_infer *c)
+{
+    const struct td_tensor *handle = c->value[0];
+    bool known = handle != NULL && handle->dtype == TD_RESOURCE && td_tensor_count(handle) == 1;
+    const struct td_obj *o = known ? td_tensor_obj(handle, 0) : NULL;
+    return o != NULL && o->type == &td_variable_type ? ((const struct td_variable *)o)->shape : td_shape_unknown();
+}
+
+static enum td_code resource_gather_infer(struct td_infer *c, struct td_err *err)
+{
+    const struct td_shape params = variable_shape(c);
+    struct gather g = {.batch_dims = td_attr_int(c->node, "batch_dims")};
+    g.axis = g.batch_dims;
+    if (g.batch_dims < 0 || params.rank <= g.axis || c->in[1].rank < 0) {
+        return TD_OK; /* unknown, or refused when it runs */
+    }
+    return gather_shape(c->node, &params, &c->in[1], &g, &c->out[0], err);
+}
+
 static enum td_code resource_gather_params(struct td_call *c, const struct td_tensor *params,
                                            struct td_err *err)
 {
@@ -330,6 +350,15 @@ static enum td_code resource_gather_nd_run(struct td_call *c, struct td_err *err
     return rc;
 }
 
+static enum td_code resource_gather_nd_infer(struct td_infer *c, struct td_err *err)
+{
+    const struct td_shape params = variable_shape(c);
+    if (params.rank < 1 || c->in[1].rank < 1) {
+        return TD_OK;
+    }
+    return gather_nd_shape(c->node, &params, &c->in[1], &c->out[0], err);
+}
+
 /* ------------------------------------------------------------------ OneHot */
 
 static enum td_code one_hot_axis(const struct td_node *node, int rank, int *axis, struct td_err *err)
@@ -402,12 +431,14 @@ const struct td_op td_ops_array_gather[] = {
      .sig =
          "(params:Tparams, indices:Tindices) -> (output:Tparams) {validate_indices:bool=true; Tparams:type; "
          "Tindices:type}",
+     .rows = TD_ROWS_GATHER,
      .infer = gather_infer,
      .kernels = TD_KERNEL("gather.cpu", gather_run, {"Tparams", TD_SET_ALL}, {"Tindices", GATHER_INDEX})},
     {.name = "GatherV2",
      .sig = "(params:Tparams, indices:Tindices, axis:Taxis) -> (output:Tparams) {batch_dims:int=0; "
             "Tparams:type; "
             "Tindices:type; Taxis:type}",
+     .rows = TD_ROWS_GATHER,
      .host_in = 4,
      .infer = gather_v2_infer,
      .kernels = TD_KERNEL("gather.cpu", gather_v2_run, {"Tparams", TD_SET_ALL}, {"Tindices", GATHER_INDEX},
@@ -417,22 +448,28 @@ const struct td_op td_ops_array_gather[] = {
             "validate_indices:bool=true; "
             "dtype:type; Tindices:type}",
      .flags = TD_OP_STATEFUL,
+     .rows = TD_ROWS_GATHER,
+     .infer = resource_gather_infer,
      .kernels = TD_KERNEL("resource_gather.cpu", resource_gather_run,
                           {"dtype", TD_SET_ALL_TYPES | TD_SET_Q8_32}, {"Tindices", TD_SET_INDEX})},
     {.name = "GatherNd",
      .sig = "(params:Tparams, indices:Tindices) -> (output:Tparams) {Tparams:type; Tindices:type; "
             "bad_indices_policy:string=''}",
+     .rows = TD_ROWS_GATHER_ND,
      .infer = gather_nd_infer,
      .kernels = TD_KERNEL("gather_nd.cpu", gather_nd_run, {"Tparams", TD_SET_ALL_TYPES | TD_SET_Q8_32},
                           {"Tindices", GATHER_INDEX})},
     {.name = "ResourceGatherNd",
      .sig = "(resource:resource, indices:Tindices) -> (output:dtype) {dtype:type; Tindices:type}",
      .flags = TD_OP_STATEFUL,
+     .rows = TD_ROWS_GATHER_ND,
+     .infer = resource_gather_nd_infer,
      .kernels = TD_KERNEL("resource_gather_nd.cpu", resource_gather_nd_run, {"dtype", TD_SET_ALL_TYPES},
                           {"Tindices", TD_SET_INDEX})},
     {.name = "OneHot",
      .sig = "(indices:TI, depth:int32, on_value:T, off_value:T) -> (output:T) {axis:int=-1; T:type; "
             "TI:type=int64}",
+     .rows = TD_ROWS_ONE_HOT,
      .host_in = 2,
      .infer = one_hot_infer,
      .kernels = TD_KERNEL("one_hot.cpu", one_hot_run, {"T", TD_SET_ALL_TYPES},

@@ -348,8 +348,8 @@ static enum td_code roll_run(struct td_call *c, struct td_err *err)
 
 #define TRANSPOSE_ROW(op, kernel, fn)                                                                        \
     {                                                                                                        \
-        .name = op, .sig = "(x:T, perm:Tperm) -> (y:T) {T:type; Tperm:type=int32}", .host_in = 2,            \
-        .infer = transpose_infer,                                                                            \
+        .name = op, .sig = "(x:T, perm:Tperm) -> (y:T) {T:type; Tperm:type=int32}",                          \
+        .rows = TD_ROWS_TRANSPOSE, .host_in = 2, .infer = transpose_infer,                                   \
         .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_ALL_TYPES}, {"Tperm", TD_SET_INDEX})                   \
     }
 
@@ -367,18 +367,21 @@ const struct td_op td_ops_array_layout[] = {
      .kernels = TD_KERNEL("reverse.cpu", reverse_run, {"T", TD_SET_COPYABLE})},
     {.name = "ReverseV2",
      .sig = "(tensor:T, axis:Tidx) -> (output:T) {Tidx:type=int32; T:type}",
+     .rows = TD_ROWS_ALONG,
      .host_in = 2,
      .infer = reverse_v2_infer,
      .kernels = TD_KERNEL("reverse.cpu", reverse_v2_run, {"T", TD_SET_COPYABLE}, {"Tidx", TD_SET_INDEX})},
     {.name = "ReverseSequence",
      .sig =
          "(input:T, seq_lengths:Tlen) -> (output:T) {seq_dim:int; batch_dim:int=0; T:type; Tlen:type=int64}",
+     .rows = TD_ROWS_REVERSE,
      .host_in = 2,
      .infer = reverse_sequence_infer,
      .kernels = TD_KERNEL("reverse_sequence.cpu", reverse_sequence_run, {"T", TD_SET_COPYABLE},
                           {"Tlen", TD_SET_INDEX})},
     {.name = "Roll",
      .sig = "(input:T, shift:Tshift, axis:Taxis) -> (output:T) {T:type; Tshift:type; Taxis:type}",
+     .rows = TD_ROWS_ALONG,
      .host_in = 6,
      .infer = roll_infer,
      .kernels = TD_KERNEL("roll.cpu", roll_run, {"T", TD_SET_ALL_TYPES}, {"Tshift", TD_SET_INDEX},

@@ -210,6 +210,7 @@ static enum td_code strided_update_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_array_slice[] = {
     {.name = "Slice",
      .sig = "(input:T, begin:Index, size:Index) -> (output:T) {T:type; Index:type}",
+     .rows = TD_ROWS_SLICE,
      .host_in = 6,
      .infer = slice_infer,
      .kernels =
@@ -217,6 +218,7 @@ const struct td_op td_ops_array_slice[] = {
     {.name = "StridedSlice",
      .sig = "(input:T, begin:Index, end:Index, strides:Index) -> (output:T) {T:type; Index:type; " SLICE_MASKS
             "}",
+     .rows = TD_ROWS_STRIDED,
      .host_in = 14,
      .infer = strided_slice_infer,
      .kernels = TD_KERNEL("strided_slice.cpu", strided_slice_run, SLICE_TYPES, SLICE_INDEX)},

@@ -189,6 +189,7 @@ const struct td_op td_ops_decode_csv[] = {
      .sig =
          "(records:string, record_defaults:OUT_TYPE) -> (output:OUT_TYPE) {OUT_TYPE:list(type); "
          "field_delim:string=','; use_quote_delim:bool=true; na_value:string=''; select_cols:list(int)=[]}",
+     .rows = TD_ROWS_MAP,
      .infer = infer,
      .kernels = TD_KERNEL("decode_csv.cpu", run, {0})},
     {.name = NULL},

@@ -168,6 +168,7 @@ static enum td_code run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_dilation[] = {
     {.name = "Dilation2D",
      .sig = "(input:T, filter:T) -> (output:T) " ATTRS,
+     .rows = TD_ROWS_MAP_FIRST,
      .infer = forward_infer,
      .kernels = ROW},
     {.name = "Dilation2DBackpropInput",

@@ -598,6 +598,7 @@ static enum td_code prepare_dnnl(const struct td_prepare *pr, void **state, stru
 const struct td_op td_ops_einsum[] = {
     {.name = "Einsum",
      .sig = "(inputs:N*T) -> (output:T) {equation:string; N:int; T:type}",
+     .rows = TD_ROWS_EINSUM,
      .infer = einsum_infer,
      .kernels =
          (const struct td_kernel[]){

@@ -384,39 +384,53 @@ static enum td_code fft_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ table */
 
-#define COMPLEX_OP(op)                                                                                       \
+#define COMPLEX_OP(op, axes)                                                                                 \
     {                                                                                                        \
-        .name = op, .sig = "(input:Tcomplex) -> (output:Tcomplex) {Tcomplex:type=complex64}",                \
+        .name = op, .sig = "(input:Tcomplex) -> (output:Tcomplex) {Tcomplex:type=complex64}", .rows = axes,  \
         .infer = complex_infer, .kernels = TD_KERNEL("fft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX})       \
     }
-#define FORWARD_REAL(op)                                                                                     \
+#define FORWARD_REAL(op, axes)                                                                               \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(input:Treal, fft_length:int32) -> (output:Tcomplex) {Treal:type=float; "                    \
                "Tcomplex:type=complex64}",                                                                   \
-        .host_in = 2, .infer = real_infer,                                                                   \
+        .rows = axes, .host_in = 2, .infer = real_infer,                                                     \
         .kernels = TD_KERNEL("rfft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX},                              \
                              {"Treal", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)})                                \
     }
-#define INVERSE_REAL(op)                                                                                     \
+#define INVERSE_REAL(op, axes)                                                                               \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(input:Tcomplex, fft_length:int32) -> (output:Treal) {Treal:type=float; "                    \
                "Tcomplex:type=complex64}",                                                                   \
-        .host_in = 2, .infer = real_infer,                                                                   \
+        .rows = axes, .host_in = 2, .infer = real_infer,                                                     \
         .kernels = TD_KERNEL("irfft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX},                             \
                              {"Treal", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)})                                \
     }
-#define BATCH_OP(op)                                                                                         \
+#define BATCH_OP(op, axes)                                                                                   \
     {                                                                                                        \
-        .name = op, .sig = "(input:complex64) -> (output:complex64) {}", .infer = complex_infer,             \
-        .kernels = TD_KERNEL("fft.cpu", fft_run)                                                             \
+        .name = op, .sig = "(input:complex64) -> (output:complex64) {}", .rows = axes,                       \
+        .infer = complex_infer, .kernels = TD_KERNEL("fft.cpu", fft_run)                                     \
     }
 
 const struct td_op td_ops_fft[] = {
-    COMPLEX_OP("FFT"),       COMPLEX_OP("FFT2D"),     COMPLEX_OP("FFT3D"),     COMPLEX_OP("IFFT"),
-    COMPLEX_OP("IFFT2D"),    COMPLEX_OP("IFFT3D"),    FORWARD_REAL("RFFT"),    FORWARD_REAL("RFFT2D"),
-    FORWARD_REAL("RFFT3D"),  INVERSE_REAL("IRFFT"),   INVERSE_REAL("IRFFT2D"), INVERSE_REAL("IRFFT3D"),
-    BATCH_OP("BatchFFT"),    BATCH_OP("BatchFFT2D"),  BATCH_OP("BatchFFT3D"),  BATCH_OP("BatchIFFT"),
-    BATCH_OP("BatchIFFT2D"), BATCH_OP("BatchIFFT3D"), {.name = NULL},
+    COMPLEX_OP("FFT", TD_ROWS_MAP1),
+    COMPLEX_OP("FFT2D", TD_ROWS_MAP2),
+    COMPLEX_OP("FFT3D", TD_ROWS_MAP3),
+    COMPLEX_OP("IFFT", TD_ROWS_MAP1),
+    COMPLEX_OP("IFFT2D", TD_ROWS_MAP2),
+    COMPLEX_OP("IFFT3D", TD_ROWS_MAP3),
+    FORWARD_REAL("RFFT", TD_ROWS_MAP1),
+    FORWARD_REAL("RFFT2D", TD_ROWS_MAP2),
+    FORWARD_REAL("RFFT3D", TD_ROWS_MAP3),
+    INVERSE_REAL("IRFFT", TD_ROWS_MAP1),
+    INVERSE_REAL("IRFFT2D", TD_ROWS_MAP2),
+    INVERSE_REAL("IRFFT3D", TD_ROWS_MAP3),
+    BATCH_OP("BatchFFT", TD_ROWS_MAP1),
+    BATCH_OP("BatchFFT2D", TD_ROWS_MAP2),
+    BATCH_OP("BatchFFT3D", TD_ROWS_MAP3),
+    BATCH_OP("BatchIFFT", TD_ROWS_MAP1),
+    BATCH_OP("BatchIFFT2D", TD_ROWS_MAP2),
+    BATCH_OP("BatchIFFT3D", TD_ROWS_MAP3),
+    {.name = NULL},
 };

@@ -246,9 +246,10 @@ static enum td_code triangular_run(struct td_call *c, struct td_err *err)
 
 #define SET_LAPACK (TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE) | TD_SET_COMPLEX)
 #define SET_INVERSE (SET_LAPACK | TD_BIT(TD_HALF))
-#define OP(op, signature, shape, fn, kernel_name, set)                                                       \
+#define OP(op, signature, axes, shape, fn, kernel_name, set)                                                 \
     {                                                                                                        \
-        .name = op, .sig = signature, .infer = shape, .kernels = TD_KERNEL(kernel_name, fn, {"T", set})      \
+        .name = op, .sig = signature, .rows = axes, .infer = shape,                                          \
+        .kernels = TD_KERNEL(kernel_name, fn, {"T", set})                                                    \
     }
 #define UNARY "(input:T) -> (output:T) {T:type}"
 #define INVERSE "(input:T) -> (output:T) {adjoint:bool=false; T:type}"
@@ -256,20 +257,22 @@ static enum td_code triangular_run(struct td_call *c, struct td_err *err)
 #define ADJOINT "(matrix:T, rhs:T) -> (output:T) {adjoint:bool=false; T:type}"
 
 const struct td_op td_ops_linalg_solve[] = {
-    OP("Cholesky", UNARY, square_infer, cholesky_run, "cholesky.cpu", SET_LAPACK),
-    OP("BatchCholesky", UNARY, square_infer, cholesky_run, "cholesky.cpu", SET_LAPACK),
-    OP("MatrixInverse", INVERSE, square_infer, inverse_run, "matrix_inverse.cpu", SET_INVERSE),
-    OP("BatchMatrixInverse", INVERSE, square_infer, inverse_run, "matrix_inverse.cpu", SET_INVERSE),
-    OP("MatrixDeterminant", UNARY, det_infer, det_run, "matrix_determinant.cpu", SET_LAPACK),
-    OP("BatchMatrixDeterminant", UNARY, det_infer, det_run, "matrix_determinant.cpu", SET_LAPACK),
-    OP("LogMatrixDeterminant", "(input:T) -> (sign:T, log_abs_determinant:T) {T:type}", det_infer,
-       log_det_run, "matrix_determinant.cpu", SET_LAPACK),
-    OP("MatrixSolve", ADJOINT, solve_infer, solve_run, "matrix_solve.cpu", SET_LAPACK),
-    OP("BatchMatrixSolve", ADJOINT, solve_infer, solve_run, "matrix_solve.cpu", SET_LAPACK),
-    OP("MatrixTriangularSolve", LOWER_ADJOINT, triangular_infer, triangular_run, "triangular_solve.cpu",
+    OP("Cholesky", UNARY, TD_ROWS_MAP2, square_infer, cholesky_run, "cholesky.cpu", SET_LAPACK),
+    OP("BatchCholesky", UNARY, TD_ROWS_MAP2, square_infer, cholesky_run, "cholesky.cpu", SET_LAPACK),
+    OP("MatrixInverse", INVERSE, TD_ROWS_MAP2, square_infer, inverse_run, "matrix_inverse.cpu", SET_INVERSE),
+    OP("BatchMatrixInverse", INVERSE, TD_ROWS_MAP2, square_infer, inverse_run, "matrix_inverse.cpu",
+       SET_INVERSE),
+    OP("MatrixDeterminant", UNARY, TD_ROWS_MAP2, det_infer, det_run, "matrix_determinant.cpu", SET_LAPACK),
+    OP("BatchMatrixDeterminant", UNARY, TD_ROWS_MAP2, det_infer, det_run, "matrix_determinant.cpu",
        SET_LAPACK),
-    OP("BatchMatrixTriangularSolve", LOWER_ADJOINT, triangular_infer, triangular_run, "triangular_solve.cpu",
-       SET_LAPACK),
+    OP("LogMatrixDeterminant", "(input:T) -> (sign:T, log_abs_determinant:T) {T:type}", TD_ROWS_MAP2,
+       det_infer, log_det_run, "matrix_determinant.cpu", SET_LAPACK),
+    OP("MatrixSolve", ADJOINT, TD_ROWS_NONE, solve_infer, solve_run, "matrix_solve.cpu", SET_LAPACK),
+    OP("BatchMatrixSolve", ADJOINT, TD_ROWS_NONE, solve_infer, solve_run, "matrix_solve.cpu", SET_LAPACK),
+    OP("MatrixTriangularSolve", LOWER_ADJOINT, TD_ROWS_NONE, triangular_infer, triangular_run,
+       "triangular_solve.cpu", SET_LAPACK),
+    OP("BatchMatrixTriangularSolve", LOWER_ADJOINT, TD_ROWS_NONE, triangular_infer, triangular_run,
+       "triangular_solve.cpu", SET_LAPACK),
     {.name = "Lu",
      .sig = "(input:T) -> (lu:T, p:output_idx_type) {T:type; output_idx_type:type=int32}",
      .infer = lu_infer,

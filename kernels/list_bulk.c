@@ -416,12 +416,14 @@ const struct td_op td_ops_list_bulk[] = {
          "(tensor:element_dtype, element_shape:shape_type) -> (output_handle:variant) {element_dtype:type; "
          "shape_type:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
+     .rows = TD_ROWS_LIST_FROM,
      .host_in = 2,
      .infer = td_infer_scalar,
      .kernels = TD_KERNEL("list.cpu", from_tensor_run, LIST_TYPES)},
     {.name = "TensorListStack",
      .sig = "(input_handle:variant, element_shape:int32) -> (tensor:element_dtype) {element_dtype:type; "
             "num_elements:int=-1}",
+     .rows = TD_ROWS_LIST_STACK,
      .host_in = 2,
      .infer = stack_infer,
      .kernels = TD_KERNEL("list.cpu", stack_run, LIST_TYPES)},

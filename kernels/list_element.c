@@ -312,6 +312,7 @@ const struct td_op td_ops_list_element[] = {
      .sig = "(element_shape:shape_type, num_elements:int32) -> (handle:variant) {element_dtype:type; "
             "shape_type:type}",
      .flags = TD_OP_NO_FOLD,
+     .rows = TD_ROWS_LIST_NEW,
      .host_in = 3,
      .infer = reserve_infer,
      .kernels = TD_KERNEL("list.cpu", reserve_run)},
@@ -319,11 +320,13 @@ const struct td_op td_ops_list_element[] = {
      .sig = "(element_shape:shape_type, max_num_elements:int32) -> (handle:variant) {element_dtype:type; "
             "shape_type:type}",
      .flags = TD_OP_NO_FOLD,
+     .rows = TD_ROWS_LIST_EMPTY,
      .host_in = 3,
      .infer = reserve_infer,
      .kernels = TD_KERNEL("list.cpu", empty_run)},
     {.name = "TensorListLength",
      .sig = "(input_handle:variant) -> (length:int32) {}",
+     .rows = TD_ROWS_LIST_LENGTH,
      .host_out = 1,
      .infer = td_infer_scalar,
      .kernels = TD_KERNEL("list.cpu", length_run)},
@@ -340,6 +343,7 @@ const struct td_op td_ops_list_element[] = {
     {.name = "TensorListPushBack",
      .sig = "(input_handle:variant, tensor:element_dtype) -> (output_handle:variant) {element_dtype:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
+     .rows = TD_ROWS_LIST_PUSH,
      .infer = td_infer_scalar,
      .kernels = TD_KERNEL("list.cpu", push_run)},
     {.name = "TensorListPushBackBatch",
@@ -351,6 +355,7 @@ const struct td_op td_ops_list_element[] = {
      .sig = "(input_handle:variant, element_shape:int32) -> (output_handle:variant, tensor:element_dtype) "
             "{element_dtype:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
+     .rows = TD_ROWS_LIST_POP,
      .host_in = 2,
      .infer = pop_infer,
      .kernels = TD_KERNEL("list.cpu", pop_run, {"element_dtype", LIST_SET})},
@@ -358,6 +363,7 @@ const struct td_op td_ops_list_element[] = {
      .sig = "(input_handle:variant, index:int32, element_shape:Tshape) -> (item:element_dtype) "
             "{element_dtype:type; "
             "Tshape:type=int32}",
+     .rows = TD_ROWS_LIST_GET,
      .host_in = 6,
      .infer = get_infer,
      .kernels = TD_KERNEL("list.cpu", get_run, {"element_dtype", LIST_SET})},
@@ -366,6 +372,7 @@ const struct td_op td_ops_list_element[] = {
             "{element_dtype:type; "
             "resize_if_index_out_of_bounds:bool=false}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
+     .rows = TD_ROWS_LIST_SET,
      .host_in = 2,
      .infer = set_infer,
      .kernels = TD_KERNEL("list.cpu", set_run)},

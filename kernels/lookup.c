@@ -210,18 +210,22 @@ static enum td_code check_reserved(const struct td_call *c, const struct td_tabl
 /* ------------------------------------------------------------------ find */
 
 /* Known only where the table is seen to have scalar keys and values. */
+/* The table is known when the handle is: keys' shape without their rows', then the values'. */
 static enum td_code find_infer(struct td_infer *c, struct td_err *err)
 {
-    (void)err;
-    static const char *const scalar_tables[] = {"HashTable", "HashTableV2", "MutableHashTable",
-                                                "MutableHashTableV2"};
-    const char *op = c->node->n_in > 0 && c->node->in[0].node ? c->node->in[0].node->op_name : "";
-    for (size_t i = 0; i < sizeof(scalar_tables) / sizeof(scalar_tables[0]); i++) {
-        if (strcmp(op, scalar_tables[i]) == 0) {
-            c->out[0] = c->in[1];
-        }
+    const struct td_tensor *handle = c->value[0];
+    bool known = handle != NULL && handle->dtype == TD_RESOURCE && td_tensor_count(handle) == 1;
+    const struct td_obj *o = known ? td_tensor_obj(handle, 0) : NULL;
+    if (o == NULL || o->type != &td_table_type) {
+        return TD_OK;
     }
-    return TD_OK;
+    const struct td_table *t = (const struct td_table *)o;
+    struct td_shape keys = c->in[1];
+    if (keys.rank < t->key_shape.rank) {
+        return TD_OK; /* unknown, or refused when it runs */
+    }
+    keys.rank -= t->key_shape.rank;
+    return td_shape_concat(&keys, &t->value_shape, &c->out[0], err);
 }
 
 /* Value of an absent key: row i of a default of full size, or the one default; static tables know only the
@@ -400,14 +404,14 @@ static enum td_code size_run(struct td_call *c, struct td_err *err)
         .name = op, .sig = signature, .flags = TD_OP_STATEFUL | (more), .host_in = 3, .infer = handle_infer, \
         .kernels = TD_KERNEL("lookup.cpu", fn, {"key_dtype", KEYS}, {"value_dtype", values})                 \
     }
-#define TABLE_OP(op, handle, rest, more, shapes, fn)                                                         \
+#define TABLE_OP(op, handle, rest, more, keys, shapes, fn)                                                   \
     {                                                                                                        \
-        .name = op, .sig = "(table_handle:" handle rest, .flags = (more), .infer = shapes,                   \
+        .name = op, .sig = "(table_handle:" handle rest, .flags = (more), .rows = keys, .infer = shapes,     \
         .kernels = TD_KERNEL("lookup.cpu", fn, {0})                                                          \
     }
-#define BOTH(op, rest, shapes, fn)                                                                           \
-    TABLE_OP(op, "Ref(string)", rest, TD_OP_NO_FOLD, shapes, fn),                                            \
-        TABLE_OP(op "V2", "resource", rest, TD_OP_STATEFUL, shapes, fn)
+#define BOTH(op, rest, keys, shapes, fn)                                                                     \
+    TABLE_OP(op, "Ref(string)", rest, TD_OP_NO_FOLD, keys, shapes, fn),                                      \
+        TABLE_OP(op "V2", "resource", rest, TD_OP_STATEFUL, keys, shapes, fn)
 
 const struct td_op td_ops_lookup[] = {
     HANDLE("HashTable", "() -> (table_handle:Ref(string)) {" NAMED TYPES "}", TD_OP_HANDLE, handle_run,
@@ -440,13 +444,15 @@ const struct td_op td_ops_lookup[] = {
            "(empty_key:key_dtype, deleted_key:key_dtype) -> (table_handle:resource) {" DENSE "}", 0,
            anonymous_run, DENSE_VALUES),
     BOTH("LookupTableFind", ", keys:Tin, default_value:Tout) -> (values:Tout) {Tin:type; Tout:type}",
-         find_infer, find_run),
-    BOTH("LookupTableInsert", ", keys:Tin, values:Tout) -> () {Tin:type; Tout:type}", no_outputs, insert_run),
-    BOTH("LookupTableImport", ", keys:Tin, values:Tout) -> () {Tin:type; Tout:type}", no_outputs, import_run),
-    BOTH("LookupTableExport", ") -> (keys:Tkeys, values:Tvalues) {Tkeys:type; Tvalues:type}", NULL,
-         export_run),
-    BOTH("LookupTableSize", ") -> (size:int64) {}", td_infer_scalar, size_run),
-    TABLE_OP("LookupTableRemoveV2", "resource", ", keys:Tin) -> () {Tin:type}", TD_OP_STATEFUL, no_outputs,
-             remove_run),
+         TD_ROWS_LOOKUP, find_infer, find_run),
+    BOTH("LookupTableInsert", ", keys:Tin, values:Tout) -> () {Tin:type; Tout:type}", TD_ROWS_NONE,
+         no_outputs, insert_run),
+    BOTH("LookupTableImport", ", keys:Tin, values:Tout) -> () {Tin:type; Tout:type}", TD_ROWS_NONE,
+         no_outputs, import_run),
+    BOTH("LookupTableExport", ") -> (keys:Tkeys, values:Tvalues) {Tkeys:type; Tvalues:type}", TD_ROWS_NONE,
+         NULL, export_run),
+    BOTH("LookupTableSize", ") -> (size:int64) {}", TD_ROWS_READ, td_infer_scalar, size_run),
+    TABLE_OP("LookupTableRemoveV2", "resource", ", keys:Tin) -> () {Tin:type}", TD_OP_STATEFUL, TD_ROWS_NONE,
+             no_outputs, remove_run),
     {.name = NULL},
 };

@@ -147,6 +147,7 @@ const struct td_op td_ops_math_arg[] = {
     {.name = "ArgMax",
      .sig = "(input:T, dimension:Tidx) -> (output:output_type) {T:type; Tidx:type=int32; "
             "output_type:type=int64}",
+     .rows = TD_ROWS_REDUCE,
      .host_in = 1u << 1,
      .infer = infer_arg,
      .kernels = TD_KERNEL("math_arg.cpu", largest_run, {"T", TD_SET_REALS | TD_BIT(TD_BOOL)},
@@ -154,6 +155,7 @@ const struct td_op td_ops_math_arg[] = {
     {.name = "ArgMin",
      .sig = "(input:T, dimension:Tidx) -> (output:output_type) {T:type; Tidx:type=int32; "
             "output_type:type=int64}",
+     .rows = TD_ROWS_REDUCE,
      .host_in = 1u << 1,
      .infer = infer_arg,
      .kernels = TD_KERNEL("math_arg.cpu", smallest_run, {"T", TD_SET_REALS | TD_BIT(TD_BOOL)},

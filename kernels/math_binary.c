@@ -240,6 +240,7 @@ static enum td_code add_strings_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_math_binary[] = {
     {.name = "Add",
      .sig = "(x:T, y:T) -> (z:T) {T:type}",
+     .rows = TD_ROWS_BROADCAST,
      .infer = td_infer_broadcast,
      .kernels =
          (const struct td_kernel[]){

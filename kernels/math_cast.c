@@ -280,6 +280,7 @@ static const char *refuse_objects(const struct td_node *n)
 const struct td_op td_ops_math_cast[] = {
     {.name = "Cast",
      .sig = "(x:SrcT) -> (y:DstT) {SrcT:type; DstT:type; Truncate:bool=false}",
+     .rows = TD_ROWS_BROADCAST,
      .infer = td_infer_same,
      .kernels =
          (const struct td_kernel[]){

@@ -198,13 +198,14 @@ TEST(is_finite, ISFINITE, FINITE16, FINITEB16)
 #define SET_EQUAL (TD_SET_PLAIN | TD_BIT(TD_STRING))
 #define ROW_ORDER(op_name, op)                                                                               \
     {                                                                                                        \
-        .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type}", .infer = td_infer_broadcast,              \
-        .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_REALS})                              \
+        .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type}", .rows = TD_ROWS_BROADCAST,                \
+        .infer = td_infer_broadcast, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_REALS}) \
     }
 #define ROW_EQUAL(op_name, op)                                                                               \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type; incompatible_shape_error:bool=true}",       \
-        .infer = infer_equal, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", SET_EQUAL})           \
+        .rows = TD_ROWS_BROADCAST, .infer = infer_equal,                                                     \
+        .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", SET_EQUAL})                                 \
     }
 #define ROW_LOGIC(op_name, op)                                                                               \
     {                                                                                                        \
@@ -213,8 +214,8 @@ TEST(is_finite, ISFINITE, FINITE16, FINITEB16)
     }
 #define ROW_TEST(op_name, op)                                                                                \
     {                                                                                                        \
-        .name = op_name, .sig = "(x:T) -> (y:bool) {T:type}", .infer = td_infer_same,                        \
-        .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_FLOATS})                             \
+        .name = op_name, .sig = "(x:T) -> (y:bool) {T:type}", .rows = TD_ROWS_BROADCAST,                     \
+        .infer = td_infer_same, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_FLOATS})     \
     }
 
 const struct td_op td_ops_math_compare[] = {
@@ -226,6 +227,7 @@ const struct td_op td_ops_math_compare[] = {
     ROW_EQUAL("NotEqual", not_equal),
     {.name = "ApproximateEqual",
      .sig = "(x:T, y:T) -> (z:bool) {T:type; tolerance:float=9.999999747378752e-06}",
+     .rows = TD_ROWS_BROADCAST,
      .infer = td_infer_equal_shapes,
      .kernels = TD_KERNEL("math_compare.cpu", approximate_run, {"T", TD_SET_F32_F64})},
     ROW_LOGIC("LogicalAnd", logical_and),
@@ -233,6 +235,7 @@ const struct td_op td_ops_math_compare[] = {
     {.name = "LogicalNot",
      .sig = "(x:bool) -> (y:bool) {}",
      .flags = TD_OP_ELEMENTWISE,
+     .rows = TD_ROWS_BROADCAST,
      .infer = td_infer_same,
      .kernels = TD_KERNEL("math_compare.cpu", logical_not_run, {NULL, 0})},
     ROW_TEST("IsNan", is_nan),

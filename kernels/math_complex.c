@@ -85,12 +85,14 @@ static const char *refuse_mixed_pair(const struct td_node *n)
     {                                                                                                        \
         .name = op_name,                                                                                     \
         .sig = "(" in_name ":T) -> (" out_name ":Tout) {T:type=complex64; Tout:type=float}",                 \
-        .infer = td_infer_same, .kernels = PAIR_KERNEL(fn, TD_SET_COMPLEX, TD_SET_F32_F64)                   \
+        .rows = TD_ROWS_BROADCAST, .infer = td_infer_same,                                                   \
+        .kernels = PAIR_KERNEL(fn, TD_SET_COMPLEX, TD_SET_F32_F64)                                           \
     }
 
 const struct td_op td_ops_math_complex[] = {
     {.name = "Complex",
      .sig = "(real:T, imag:T) -> (out:Tout) {T:type=float; Tout:type=complex64}",
+     .rows = TD_ROWS_BROADCAST,
      .infer = td_infer_broadcast,
      .kernels = PAIR_KERNEL(complex_run, TD_SET_F32_F64, TD_SET_COMPLEX)},
     ROW_PART("Real", "input", "output", real_run),
@@ -99,6 +101,7 @@ const struct td_op td_ops_math_complex[] = {
     ROW_PART("ComplexAbs", "x", "y", length_run),
     {.name = "Conj",
      .sig = "(input:T) -> (output:T) {T:type=complex64}",
+     .rows = TD_ROWS_BROADCAST,
      .infer = td_infer_same,
      .kernels = (const struct td_kernel[]){{.name = "math_complex.cpu",
                                             .device = TD_CPU,

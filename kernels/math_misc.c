@@ -232,6 +232,7 @@ const struct td_op td_ops_math_misc[] = {
     {.name = "AddN",
      .sig = "(inputs:N*T) -> (sum:T) {N:int; T:type}",
      .flags = TD_OP_ELEMENTWISE,
+     .rows = TD_ROWS_BROADCAST,
      .infer = td_infer_merge_all,
      .kernels =
          (const struct td_kernel[]){
@@ -252,6 +253,7 @@ const struct td_op td_ops_math_misc[] = {
      .kernels = TD_KERNEL("math_misc.cpu", cross_run, {"T", TD_SET_REALS})},
     {.name = "ClipByValue",
      .sig = "(t:T, clip_value_min:T, clip_value_max:T) -> (output:T) {T:type}",
+     .rows = TD_ROWS_BROADCAST,
      .infer = infer_clip,
      .kernels = TD_KERNEL("math_misc.cpu", clip_run, {"T", TD_SET_NUMBERS})},
     {.name = NULL},

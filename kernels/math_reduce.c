@@ -382,7 +382,7 @@ RUN(any, [TD_BOOL] = REDUCER(any, bool))
         .name = op_name,                                                                                     \
         .sig = "(input:T, reduction_indices:Tidx) -> (output:T) {keep_dims:bool=false; T:type; "             \
                "Tidx:type=int32}",                                                                           \
-        .host_in = 1u << 1, .infer = td_infer_reduce,                                                        \
+        .rows = TD_ROWS_REDUCE, .host_in = 1u << 1, .infer = td_infer_reduce,                                \
         .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})                \
     }
 #define ROW_BOOL(op_name, op)                                                                                \
@@ -390,7 +390,7 @@ RUN(any, [TD_BOOL] = REDUCER(any, bool))
         .name = op_name,                                                                                     \
         .sig =                                                                                               \
             "(input:bool, reduction_indices:Tidx) -> (output:bool) {keep_dims:bool=false; Tidx:type=int32}", \
-        .host_in = 1u << 1, .infer = td_infer_reduce,                                                        \
+        .rows = TD_ROWS_REDUCE, .host_in = 1u << 1, .infer = td_infer_reduce,                                \
         .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"Tidx", TD_SET_INDEX})                            \
     }
 

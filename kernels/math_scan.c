@@ -147,7 +147,7 @@ RUN(logsum, TD_ROWS_FLOATS(logsum))
         .name = op_name,                                                                                     \
         .sig = "(x:T, axis:Tidx) -> (out:T) {exclusive:bool=false; reverse:bool=false; T:type; "             \
                "Tidx:type=int32}",                                                                           \
-        .host_in = 1u << 1, .infer = infer_scan,                                                             \
+        .rows = TD_ROWS_ALONG, .host_in = 1u << 1, .infer = infer_scan,                                      \
         .kernels = TD_KERNEL("math_scan.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})                  \
     }
 

@@ -164,6 +164,7 @@ const struct td_op td_ops_math_special[] = {
     ROW2("Polygamma", "(a:T, x:T) -> (z:T)", polygamma),
     {.name = "Betainc",
      .sig = "(a:T, b:T, x:T) -> (z:T) {T:type}",
+     .rows = TD_ROWS_BROADCAST,
      .infer = infer_betainc,
      .kernels = TD_KERNEL("math_special.cpu", betainc_run, {"T", TD_SET_F32_F64})},
     {.name = NULL},

@@ -334,21 +334,25 @@ const struct td_op td_ops_matmul[] = {
      .sig = "(a:T, b:T) -> (product:T) {transpose_a:bool=false; transpose_b:bool=false; T:type; "
             "grad_a:bool=false; "
             "grad_b:bool=false}",
+     .rows = TD_ROWS_MATMUL,
      .infer = matmul_infer,
      .kernels = ROWS("matmul")},
     {.name = "BatchMatMul",
      .sig = "(x:T, y:T) -> (output:T) {T:type; adj_x:bool=false; adj_y:bool=false; grad_x:bool=false; "
             "grad_y:bool=false}",
+     .rows = TD_ROWS_BATCH_MATMUL,
      .infer = matmul_infer,
      .kernels = ROWS("batch_matmul")},
     {.name = "BatchMatMulV2",
      .sig = "(x:T, y:T) -> (output:T) {T:type; adj_x:bool=false; adj_y:bool=false; grad_x:bool=false; "
             "grad_y:bool=false}",
+     .rows = TD_ROWS_BATCH_MATMUL,
      .infer = matmul_infer,
      .kernels = ROWS("batch_matmul")},
     {.name = "BatchMatMulV3",
      .sig = "(x:Ta, y:Tb) -> (output:Tout) {Ta:type; Tb:type; Tout:type; adj_x:bool=false; adj_y:bool=false; "
             "grad_x:bool=false; grad_y:bool=false}",
+     .rows = TD_ROWS_BATCH_MATMUL,
      .infer = matmul_infer,
      .kernels = v3_rows},
     {.name = NULL},

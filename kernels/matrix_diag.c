@@ -426,16 +426,19 @@ static enum td_code tensor_diag_part_run(struct td_call *c, struct td_err *err)
 }
 
 #define ALIGN "align:string='RIGHT_LEFT' in ['LEFT_RIGHT','RIGHT_LEFT','LEFT_LEFT','RIGHT_RIGHT']"
-#define DIAG_ROW(op, signature, host, shape_fn, kernel, fn)                                                  \
+#define DIAG_ROW(op, signature, host, axes, shape_fn, kernel, fn)                                            \
     {                                                                                                        \
-        .name = op, .sig = signature, .host_in = host, .infer = shape_fn,                                    \
+        .name = op, .sig = signature, .host_in = host, .rows = axes, .infer = shape_fn,                      \
         .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_NUM_BOOL})                                             \
     }
 #define PART_ROW(op, sig, host)                                                                              \
-    DIAG_ROW(op, sig, host, diag_part_infer, "matrix_diag_part.cpu", diag_part_run)
-#define MAKE_ROW(op, sig, host) DIAG_ROW(op, sig, host, matrix_diag_infer, "matrix_diag.cpu", matrix_diag_run)
-#define SET_ROW(op, sig, host) DIAG_ROW(op, sig, host, set_diag_infer, "matrix_set_diag.cpu", set_diag_run)
-#define BAND_ROW(op, sig) DIAG_ROW(op, sig, 6, band_part_infer, "matrix_band_part.cpu", band_part_run)
+    DIAG_ROW(op, sig, host, TD_ROWS_MAP2, diag_part_infer, "matrix_diag_part.cpu", diag_part_run)
+#define MAKE_ROW(op, sig, host)                                                                              \
+    DIAG_ROW(op, sig, host, TD_ROWS_MAP1, matrix_diag_infer, "matrix_diag.cpu", matrix_diag_run)
+#define SET_ROW(op, sig, host)                                                                               \
+    DIAG_ROW(op, sig, host, TD_ROWS_NONE, set_diag_infer, "matrix_set_diag.cpu", set_diag_run)
+#define BAND_ROW(op, sig)                                                                                    \
+    DIAG_ROW(op, sig, 6, TD_ROWS_MAP2, band_part_infer, "matrix_band_part.cpu", band_part_run)
 #define DIAG_TYPES                                                                                           \
     {                                                                                                        \
         "T", TD_BIT(TD_HALF) | TD_SET_COMPLEX | TD_SET_INDEX | TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)          \

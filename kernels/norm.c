@@ -646,11 +646,13 @@ const struct td_op td_ops_norm[] = {
     {.name = "BiasAdd",
      .sig = "(value:T, bias:T) -> (output:T) {T:type; " FORMAT2 "}",
      .flags = TD_OP_ELEMENTWISE,
+     .rows = TD_ROWS_BIAS,
      .infer = bias_infer,
      .kernels = TD_KERNEL("bias_add.cpu", bias_run, {"T", TD_SET_NUMBERS})},
     {.name = "BiasAddV1",
      .sig = "(value:T, bias:T) -> (output:T) {T:type}",
      .flags = TD_OP_ELEMENTWISE,
+     .rows = TD_ROWS_BIAS,
      .infer = bias_infer,
      .kernels = TD_KERNEL("bias_add.cpu", bias_run, {"T", TD_SET_NUMBERS})},
     {.name = "BiasAddGrad",
@@ -661,12 +663,14 @@ const struct td_op td_ops_norm[] = {
      .sig = "(x:T, scale:T, offset:T, mean:T, variance:T) -> (y:T, batch_mean:T, batch_variance:T, "
             "reserve_space_1:T, "
             "reserve_space_2:T) {T:type; " EPSILON FACTOR FORMAT2 "; is_training:bool=true}",
+     .rows = TD_ROWS_NORM,
      .infer = norm_infer,
      .kernels = TD_KERNEL("batch_norm.cpu", norm_run, {"T", TD_BIT(TD_FLOAT)})},
     {.name = "FusedBatchNormV2",
      .sig = "(x:T, scale:U, offset:U, mean:U, variance:U) -> (y:T, batch_mean:U, batch_variance:U, "
             "reserve_space_1:U, "
             "reserve_space_2:U) {T:type; U:type; " EPSILON FACTOR FORMAT2 "; is_training:bool=true}",
+     .rows = TD_ROWS_NORM,
      .infer = norm_infer,
      .kernels = NORM_ROW},
     {.name = "FusedBatchNormV3",
@@ -674,6 +678,7 @@ const struct td_op td_ops_norm[] = {
             "reserve_space_1:U, "
             "reserve_space_2:U, reserve_space_3:U) {T:type; U:type; " EPSILON FACTOR FORMAT3
             "; is_training:bool=true}",
+     .rows = TD_ROWS_NORM,
      .infer = norm_infer,
      .kernels = NORM_ROW},
     {.name = "FusedBatchNormGrad",
@@ -705,6 +710,7 @@ const struct td_op td_ops_norm[] = {
     {.name = "LRN",
      .sig = "(input:T) -> (output:T) {depth_radius:int=5; bias:float=1.0; alpha:float=1.0; beta:float=0.5; "
             "T:type=float}",
+     .rows = TD_ROWS_MAP_FIRST,
      .infer = lrn_infer,
      .kernels = TD_KERNEL("lrn.cpu", lrn_run, {"T", SET_NORM})},
     {.name = "LRNGrad",

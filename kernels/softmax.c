@@ -90,10 +90,12 @@ static enum td_code softmax_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_softmax[] = {
     {.name = "Softmax",
      .sig = "(logits:T) -> (softmax:T) {T:type}",
+     .rows = TD_ROWS_MAP1,
      .infer = softmax_infer,
      .kernels = TD_KERNEL("softmax.cpu", softmax_run, {"T", TD_SET_FLOATS})},
     {.name = "LogSoftmax",
      .sig = "(logits:T) -> (logsoftmax:T) {T:type}",
+     .rows = TD_ROWS_MAP1,
      .infer = softmax_infer,
      .kernels = TD_KERNEL("log_softmax.cpu", softmax_run, {"T", TD_SET_FLOATS})},
     {.name = NULL},

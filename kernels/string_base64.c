@@ -70,10 +70,12 @@ static enum td_code decode_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_string_base64[] = {
     {.name = "EncodeBase64",
      .sig = "(input:string) -> (output:string) {pad:bool=false}",
+     .rows = TD_ROWS_MAP,
      .infer = td_infer_same,
      .kernels = TD_KERNEL("string_base64.cpu", encode_run, {0})},
     {.name = "DecodeBase64",
      .sig = "(input:string) -> (output:string) {}",
+     .rows = TD_ROWS_MAP,
      .infer = td_infer_same,
      .kernels = TD_KERNEL("string_base64.cpu", decode_run, {0})},
     {.name = NULL},

@@ -246,10 +246,12 @@ const struct td_op td_ops_string_number[] = {
      .sig = "(input:T) -> (output:string) {T:type; precision:int=-1; scientific:bool=false; "
             "shortest:bool=false; "
             "width:int=-1; fill:string=''}",
+     .rows = TD_ROWS_MAP,
      .infer = as_string_infer,
      .kernels = TD_KERNEL("string_number.cpu", as_string_run, {"T", AS_STRING_TYPES})},
     {.name = "StringToNumber",
      .sig = "(string_tensor:string) -> (output:out_type) {out_type:type=float}",
+     .rows = TD_ROWS_MAP,
      .infer = td_infer_same,
      .kernels = TD_KERNEL("string_number.cpu", to_number_run, {"out_type", NUMBER_TYPES})},
     {.name = "StringFormat",

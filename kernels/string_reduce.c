@@ -213,6 +213,7 @@ const struct td_op td_ops_string_reduce[] = {
     {.name = "ReduceJoin",
      .sig = "(inputs:string, reduction_indices:int32) -> (output:string) {keep_dims:bool=false; "
             "separator:string=''}",
+     .rows = TD_ROWS_REDUCE,
      .host_in = 2,
      .infer = reduce_join_infer,
      .kernels = TD_KERNEL("string_reduce.cpu", reduce_join_run, {0})},
