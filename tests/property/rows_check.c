@@ -14,7 +14,7 @@
 #include "core/mem.h"
 #include "core/rows.h"
 #include "kernels/ops.h"
-#include "server/servable.h"
+#include "server/servable_run.h"
 
 enum { UNKNOWN_DIM = 8, MAX_IO = 64, DRAWS = 3, FIRST = 3, ROWS = 7 };
 
