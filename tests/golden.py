@@ -48,7 +48,8 @@ class Bytes(ctypes.Structure):
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("tags", ctypes.c_char_p), ("kernels", ctypes.c_char_p), ("passes_off", ctypes.c_char_p), ("scratch_dir", ctypes.c_char_p)]
+    _fields_ = [("tags", ctypes.c_char_p), ("kernels", ctypes.c_char_p), ("passes_off", ctypes.c_char_p), ("scratch_dir", ctypes.c_char_p),
+                ("op_library", ctypes.c_char_p)]
 
 
 class Error(ctypes.Structure):
