@@ -8,6 +8,7 @@
 #ifndef TD_SERVER_GRPC_H
 #define TD_SERVER_GRPC_H
 
+#include "server/access.h"
 #include "server/registry.h"
 
 struct td_grpc;
@@ -18,6 +19,7 @@ struct td_grpc_opts {
     int threads;              /* inference handlers at once; 0: number of cores */
     size_t max_request_bytes; /* 0: what gRPC can, 2 GiB - 1 */
     bool health;              /* answer grpc.health.v1.Health */
+    struct td_access *access; /* borrowed; NULL: no tokens are asked for */
     bool open_management;     /* calls that manage models are answered to other hosts too */
     bool debug_api;           /* answer tensord.v1.Debug */
     bool content_outputs;     /* Predict answers with tensor_content instead of typed fields */

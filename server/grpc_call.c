@@ -128,9 +128,8 @@ static void handle(struct td_grpc_call *c)
     struct td_err err = {0};
     c->rpc.deadline_ns = td_grpc_deadline_ns(c->deadline);
     enum td_code rc = td_payload_open(&c->payload, &c->rpc.in, &err);
-    if (rc == TD_OK) {
-        rc = td_rpc_methods[c->method].fn(&c->rpc, &err);
-    }
+    rc = rc ? rc : td_grpc_admit_message(c->g, c->method, &c->metadata, c->rpc.in, &err);
+    rc = rc ? rc : td_rpc_methods[c->method].fn(&c->rpc, &err);
     err.code = rc;
     td_payload_close(&c->payload);
     answer(c, &err);
@@ -207,7 +206,7 @@ static void manage(struct td_grpc_call *c)
 {
     struct td_grpc *g = c->g;
     struct td_err err = {0};
-    if (!g->opts.open_management && !is_local(c->call)) {
+    if (g->opts.access == NULL && !g->opts.open_management && !is_local(c->call)) {
         (void)td_fail(
             &err, TD_PERMISSION_DENIED,
             "%s: management requests are answered on this host only (--open_management changes that)",
@@ -254,7 +253,10 @@ static void step_arrived(void *owner, bool ok)
             event_done(c);
         }
     }
-    if (kind == TD_RPC_INFER) {
+    struct td_err refused = {0};
+    if (td_grpc_admit(c->g, c->method, &c->metadata, &refused)) {
+        answer(c, &refused);
+    } else if (kind == TD_RPC_INFER) {
         infer(c);
     } else if (kind == TD_RPC_MANAGE) {
         manage(c);

@@ -86,6 +86,12 @@ void td_payload_close(struct td_payload *p);
 TD_MUST bool td_grpc_opened(struct td_grpc *g);
 void td_grpc_closed(struct td_grpc *g);
 
+/* grpc_access.c: whether the token in a call's metadata allows its method, and then the models that a message names. */
+TD_MUST enum td_code td_grpc_admit(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+                                   struct td_err *err);
+TD_MUST enum td_code td_grpc_admit_message(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+                                           struct td_wire message, struct td_err *err);
+
 /* Takes the sink's bytes. */
 grpc_byte_buffer *td_grpc_message(struct td_sink *takes);
 grpc_slice td_grpc_status_text(const struct td_err *err);

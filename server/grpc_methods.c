@@ -3,12 +3,13 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/grpc_rpc.h"
 
-#define RPC(service, method, kind, name) td_rpc_fn td_rpc_##name;
+#define RPC(service, method, kind, name, ...) td_rpc_fn td_rpc_##name;
 #include "server/methods.def"
 #undef RPC
 
 const struct td_rpc_method td_rpc_methods[] = {
-#define RPC(service, method, kind, name) {"/" service "/" method, TD_RPC_##kind, td_rpc_##name},
+#define RPC(service, method, kind, name, ...)                                                                \
+    {"/" service "/" method, TD_RPC_##kind, td_rpc_##name, {__VA_ARGS__}},
 #include "server/methods.def"
 #undef RPC
 };

@@ -47,6 +47,10 @@ struct td_rpc_method {
     const char *path;
     enum td_rpc_kind kind;
     td_rpc_fn *fn;
+    struct {
+        enum td_scope scope;
+        const char *model; /* NULL: none is named */
+    } access;
 };
 extern const struct td_rpc_method td_rpc_methods[];
 extern const int td_rpc_n_methods;

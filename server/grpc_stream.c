@@ -176,6 +176,9 @@ static void message(struct td_grpc_stream *s)
     if (td_payload_open(&p, &s->rpc.in, &err)) {
         end(s, &err);
         busy = true;
+    } else if (td_grpc_admit_message(s->g, s->method, &s->metadata, s->rpc.in, &err)) {
+        end(s, &err);
+        busy = true;
     } else {
         busy = tell(s, TD_RPC_MESSAGE);
     }
@@ -262,6 +265,10 @@ static void step_arrived(void *owner, bool ok)
     grpc_op open[2] = {{.op = GRPC_OP_SEND_INITIAL_METADATA},
                        {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &s->message}};
     start_op(s, open, 2, &s->received);
+    struct td_err refused = {0};
+    if (td_grpc_admit(s->g, s->method, &s->metadata, &refused)) {
+        end(s, &refused);
+    }
     leave(s);
 }
 

@@ -31,6 +31,7 @@
 #include "server/gzip.h"
 #include "server/listen.h"
 #include "server/pace.h"
+#include "server/tls.h"
 
 #define SHORT_NS 300000 /* what may run on a poll thread: less than a worker's wake-up costs others */
 #define GUARD_MS 50 /* how often clients of running requests are looked at */
@@ -166,10 +167,14 @@ static enum MHD_Result send_answer(struct exchange *e)
         (void)snprintf(text, sizeof text, "%zu", e->x.n_json);
         (void)MHD_add_response_header(r, "Inference-Header-Content-Length", text);
     }
+    if (e->x.status == MHD_HTTP_UNAUTHORIZED) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tensord\"");
+    }
     if (e->h->opts.cors) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, "*");
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, "POST, GET");
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS, "Content-Type");
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS,
+                                      e->h->opts.cors_headers);
     }
     if (atomic_load_explicit(&e->h->draining, memory_order_relaxed)) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
@@ -267,10 +272,14 @@ struct line {
 static void on_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode what)
 {
-    (void)cls;
-    (void)connection;
+    const struct td_http *h = cls;
     struct line *line = *socket_context;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *tls =
+            h->opts.tls_ca != NULL ? MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION) : NULL;
+        if (tls != NULL) { /* libmicrohttpd itself would ask for a certificate and take none for an answer */
+            td_tls_demand_client(tls->tls_session);
+        }
         *socket_context = td_calloc(1, sizeof *line);
     } else if (line != NULL) {
         *socket_context = NULL;

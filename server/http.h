@@ -41,6 +41,7 @@ struct td_http_opts {
     size_t max_request_bytes;  /* of a body, also once inflated */
     int64_t timeout_ms;        /* deadline of a request; 0 none */
     bool cors;                 /* add CORS headers to every answer */
+    const char *cors_headers;  /* request headers that scripts of other origins may send */
     const char *tls_key, *tls_cert, *tls_ca; /* PEM texts; tls_key NULL: plain HTTP; tls_ca: demand client certificates */
     void (*handle)(void *app, struct td_exchange *x);
     bool (*may_block)(void *app, const struct td_exchange *x); /* true: always on a worker */

@@ -27,6 +27,7 @@
 #include "server/op_library.h"
 #include "server/options.h"
 #include "server/rest.h"
+#include "server/tls.h"
 #include "server/trim.h"
 #include "server/warmup.h"
 
@@ -36,6 +37,7 @@ enum { SETTLE_MS = 500 }; /* the first requests come before what only later ones
 struct server {
     struct td_options options;
     struct td_tls_config tls;
+    struct td_access *access; /* NULL: no tokens file */
     struct td_monitoring monitoring;
     struct td_op_table *ops;
     struct td_op_libraries *op_libraries;
@@ -156,7 +158,13 @@ static enum td_code check_files(struct server *s, struct td_err *err)
     if (o->monitoring_config_file[0] != '\0') {
         TD_TRY(td_config_file_monitoring(o->monitoring_config_file, &s->monitoring, err));
     }
-    return o->ssl_config_file[0] != '\0' ? td_config_file_tls(o->ssl_config_file, &s->tls, err) : TD_OK;
+    if (o->ssl_config_file[0] != '\0') {
+        TD_TRY(td_config_file_tls(o->ssl_config_file, &s->tls, err));
+        if (td_tls_check(s->tls.key, s->tls.cert, s->tls.ca, err)) {
+            return td_err_wrap(err, "SSLConfig %s", o->ssl_config_file);
+        }
+    }
+    return o->tokens_file[0] != '\0' ? td_access_open(o->tokens_file, &s->access, err) : TD_OK;
 }
 
 static enum td_code start_registry(struct server *s, struct td_err *err)
@@ -205,6 +213,7 @@ static enum td_code start_grpc(struct server *s, struct td_err *err)
         .max_request_bytes = (size_t)o->max_request_bytes,
         .health = true,
         .open_management = o->open_management,
+        .access = s->access,
         .debug_api = o->enable_debug_api,
         .content_outputs = o->enable_serialization_as_tensor_content,
         .channel_arguments = o->grpc_channel_arguments,
@@ -229,6 +238,7 @@ static enum td_code start_http(struct server *s, struct td_err *err)
         .max_request_bytes = (size_t)o->max_request_bytes,
         .timeout_ms = o->rest_api_timeout_in_ms,
         .cors = o->rest_api_enable_cors_support,
+        .cors_headers = s->access != NULL ? "Content-Type, Authorization" : "Content-Type",
         .tls_key = s->tls.key,
         .tls_cert = s->tls.cert,
         .tls_ca = s->tls.client_verify ? s->tls.ca : NULL,
@@ -246,6 +256,7 @@ static enum td_code start_http(struct server *s, struct td_err *err)
         return TD_OK;
     }
     s->rest.registry = s->registry;
+    s->rest.access = s->access;
     s->rest.open_management = o->open_management;
     s->rest.debug_api = o->enable_debug_api;
     s->rest.monitoring_path = s->monitoring.enable ? s->monitoring.path : NULL;
@@ -306,6 +317,19 @@ static void reread_config(struct server *s)
     }
 }
 
+static void reread_tokens(struct server *s)
+{
+    struct td_err err = {0};
+    if (s->access == NULL) {
+        return;
+    }
+    if (td_access_reread(s->access, &err)) {
+        td_log(TD_LOG_ERROR, NULL, "rereading tokens: %s; they stay as they are", err.msg);
+    } else {
+        td_log(TD_LOG_INFO, NULL, "tokens file %s is read again", s->options.tokens_file);
+    }
+}
+
 static void serve(struct server *s)
 {
     const int64_t period_s =
@@ -318,6 +342,9 @@ static void serve(struct server *s)
     }
     while (why != TD_WAKE_STOP) {
         reread_config(s);
+        if (why == TD_WAKE_RELOAD) {
+            reread_tokens(s);
+        }
         why = td_drain_wait(period_s > 0 ? (int)period_s * 1000 : -1);
     }
 }
@@ -349,6 +376,7 @@ static void free_all(struct server *s)
     td_op_table_free(s->ops);
     td_op_libraries_close(s->op_libraries);
     td_tls_config_fini(&s->tls);
+    td_access_close(s->access);
 }
 
 int main(int argc, char **argv)

@@ -12,7 +12,16 @@
 #include "server/json_write.h"
 #include "server/rest_json.h"
 
-enum trait { PLAIN = 0, EXACT = 1, BLOCKS = 2, MANAGES = 4, COUNTED = 8, API_SHIFT = 4 };
+enum trait {
+    PLAIN = 0,
+    EXACT = 1,
+    BLOCKS = 2,
+    MANAGES = 4,
+    COUNTED = 8,
+    API_SHIFT = 4,
+    OPEN = 128,
+    DEBUGS = 256
+};
 #define API(kind) (COUNTED | TD_API_##kind << API_SHIFT)
 
 static const struct route {
@@ -224,9 +233,24 @@ static enum td_code preflight(const struct td_exchange *x, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code no_route(const struct td_rest *rest, const struct td_exchange *x, struct td_err *err)
+/* model: "" when none is named. */
+static enum td_code admit(struct td_rest *rest, const struct td_exchange *x, enum td_scope scope,
+                          const char *model, struct td_err *err)
+{
+    if (rest->access == NULL) {
+        return TD_OK;
+    }
+    const char *sent = td_exchange_header(x, "Authorization");
+    return td_access_check(rest->access, sent, sent != NULL ? strlen(sent) : 0, scope,
+                           *model != '\0' ? model : NULL, err);
+}
+
+static enum td_code no_route(struct td_rest *rest, const struct td_exchange *x, struct td_err *err)
 {
     const char *path = rest->monitoring_path;
+    if (strcmp(x->method, "OPTIONS") != 0) { /* browsers send a preflight without a token */
+        TD_TRY(admit(rest, x, TD_SCOPE_ANY, "", err));
+    }
     TD_FAIL_IF(path != NULL && strncmp(x->target, path, strlen(path)) == 0, err, INVALID_ARGUMENT,
                "Unexpected path: %s", x->target);
     if (strncasecmp(x->target, "/v1/", 4) == 0) {
@@ -238,10 +262,20 @@ static enum td_code no_route(const struct td_rest *rest, const struct td_exchang
     TD_FAIL(err, NOT_FOUND, "Not Found: %s %s", x->method, x->target);
 }
 
+static enum td_scope scope_of(const struct route *r)
+{
+    return r->traits & OPEN                               ? TD_SCOPE_OPEN
+           : r->traits & DEBUGS                           ? TD_SCOPE_DEBUG
+           : r->traits & MANAGES                          ? TD_SCOPE_MANAGE
+           : (r->traits >> API_SHIFT & 7) != TD_API_OTHER ? TD_SCOPE_INFER
+                                                          : TD_SCOPE_ANY;
+}
+
 static enum td_code answer(struct td_rest *rest, struct td_exchange *x, const struct route *route,
                            const struct match *m, struct td_err *err)
 {
-    TD_FAIL_IF((route->traits & MANAGES) && !x->local && !rest->open_management, err, PERMISSION_DENIED,
+    const bool closed = rest->access == NULL && !x->local && !rest->open_management;
+    TD_FAIL_IF((route->traits & MANAGES) && closed, err, PERMISSION_DENIED,
                "%s %s: management requests are answered on this host only (--open_management changes that)",
                x->method, x->target);
     const int64_t from_ns = td_clock_ns();
@@ -249,11 +283,13 @@ static enum td_code answer(struct td_rest *rest, struct td_exchange *x, const st
     if (args.arena == NULL) {
         return td_no_memory(err, ARENA_LIMIT, "a request");
     }
-    args.api = (enum td_api)(route->traits >> API_SHIFT);
+    args.api = (enum td_api)(route->traits >> API_SHIFT & 7);
     enum td_code rc = read_args(x, m, &args, err);
+    rc = rc ? rc : admit(rest, x, scope_of(route), args.model, err);
     rc = rc ? rc : route->handler(rest, x, &args, err);
     if (route->traits & COUNTED) {
-        td_metrics_request(td_metrics_model(args.model), args.api, TD_ENTRY_REST, rc, td_clock_us_since(from_ns));
+        td_metrics_request(td_metrics_model(args.model), args.api, TD_ENTRY_REST, rc,
+                           td_clock_us_since(from_ns));
     }
     td_arena_free(args.arena);
     return rc;

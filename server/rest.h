@@ -8,12 +8,14 @@
 #ifndef TD_SERVER_REST_H
 #define TD_SERVER_REST_H
 
+#include "server/access.h"
 #include "server/http.h"
 #include "server/json_tensor.h"
 #include "server/request.h"
 
 struct td_rest {
     struct td_registry *registry;  /* borrowed */
+    struct td_access *access;      /* borrowed; NULL: no tokens are asked for */
     bool open_management;          /* management answers other hosts than this one */
     bool debug_api;                /* :debug is answered */
     atomic_bool draining;          /* readyz says no */
