@@ -34,6 +34,7 @@ struct instance {            /* one graph or body being copied */
     struct td_value *args;           /* of a body: what its arguments are */
     struct image *images;            /* by node id */
     const char *path;                /* prefix of copied names: "call/" */
+    const char *device;              /* of the call: for nodes that name none; "" */
     struct td_node *before;          /* join node that stateful nodes wait for; NULL */
     int depth;
 };
@@ -286,6 +287,7 @@ static enum td_code copy_node(struct builder *b, struct instance *in, const stru
     }
     TD_TRY(td_ir_add(b->ir, n, name, &copy, b->err));
     copy->path = in->path;
+    copy->device = n->device == NULL || n->device[0] == 0 ? in->device : n->device;
     copy->in = td_arena_alloc(b->ir->arena, (size_t)n->n_in + 1, sizeof copy->in[0]);
     if (copy->in == NULL) {
         return short_of_memory(b->err);
@@ -394,8 +396,9 @@ static enum td_code inline_call(struct builder *b, struct instance *in, const st
     memcpy(path, name, strlen(name));
     path[strlen(name)] = '/';
     TD_TRY(bind_args(b, in, n, f, args));
-    struct instance body = {.graph = &f->body, .function = f, .args = args, .path = path, .before = in->before,
-                            .depth = in->depth + 1};
+    struct instance body = {.graph = &f->body, .function = f, .args = args, .path = path,
+                            .device = n->device == NULL || n->device[0] == 0 ? in->device : n->device,
+                            .before = in->before, .depth = in->depth + 1};
     if (n->n_control > 0) {
         TD_TRY(add_join(b, name, &body.before));
         TD_TRY(map_controls(b, in, n, body.before, true));
@@ -536,7 +539,7 @@ enum td_code td_ir_build(struct td_ir *ir, struct td_arena *arena, const struct 
     struct builder b = {.ir = ir, .lib = lib, .opts = opts, .inline_calls = inline_calls, .err = err};
     TD_TRY(index_feeds(&b, graph));
     TD_TRY(add_feeds(&b));
-    struct instance in = {.graph = graph, .path = ""};
+    struct instance in = {.graph = graph, .path = "", .device = ""};
     TD_TRY(instantiate(&b, &in, opts->fetches, opts->n_fetches, opts->targets, opts->n_targets));
     ir->n_fetches = opts->n_fetches;
     ir->fetches = td_arena_alloc(arena, (size_t)opts->n_fetches + 1, sizeof ir->fetches[0]);

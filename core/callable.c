@@ -120,6 +120,7 @@ static enum td_code need_plan(struct td_callable *f, bool eager, struct td_plan 
     if (*plan == NULL) {
         struct td_callable_opts opts = opts_of(f);
         struct td_plan_opts how = {.inline_calls = true,
+                                   .log_placement = !eager && td_model_opts_of(f->model)->log_placement,
                                    .passes_off = eager ? "all" : td_model_opts_of(f->model)->passes_off};
         TD_TRY(td_plan_compile(f->model, f->graph, &opts, &how, plan, err));
     }
@@ -416,7 +417,9 @@ static void count_kernels(const struct td_plan *p, struct td_concrete_stat *s)
 {
     int most = (int)(sizeof s->kernels / sizeof s->kernels[0]);
     for (int k = 0; k < p->n_steps; k++) {
-        const char *name = p->steps[k].kernel->name;
+        const struct td_kernel *far = p->steps[k].far_kernel;
+        const char *name = far != NULL ? far->name : p->steps[k].kernel->name;
+        s->far_steps += far != NULL;
         int at = 0;
         while (at < s->n_kernels && strcmp(s->kernels[at].kernel, name) != 0) {
             at++;
@@ -444,6 +447,8 @@ void td_callable_each(struct td_callable *f, void (*fn)(void *ctx, const struct 
         for (int k = 0; k < c->n_layouts; k++) {
             s.bytes += c->layouts[k]->bytes + c->layouts[k]->block_bytes;
         }
+        const struct td_device *device = td_model_opts_of(f->model)->device;
+        s.far_device = device == NULL ? NULL : device->name;
         count_kernels(f->plan, &s);
         fn(ctx, &s);
     }

@@ -34,6 +34,7 @@ struct exec {
     const struct td_shape *shapes; /* of the outputs, when inferred now */
     struct td_buffer *scratch[MAX_SCRATCH];
     int n_scratch;
+    bool queued;                   /* the last step went to the model's device */
 };
 
 int64_t td_now_ns(void)
@@ -310,11 +311,8 @@ static enum td_code infer_now(struct exec *x, struct td_err *err)
         out[i] = td_shape_unknown();
     }
     x->shapes = out;
-    if (s->node->op == NULL || s->node->op->infer == NULL) {
-        return TD_OK;
-    }
     struct td_infer c = {s->node, s->n_in, s->n_out, in, x->frame->in, out};
-    return s->node->op->infer(&c, err);
+    return s->node->op == NULL || s->node->op->infer == NULL ? TD_OK : s->node->op->infer(&c, err);
 }
 
 static enum td_code check_outputs(struct exec *x, struct td_err *err)
@@ -369,14 +367,11 @@ static void set_constant(struct exec *x)
     }
 }
 
-/* The step is queued; its outputs have no bytes here until something on the host asks for them. */
+/* When the step is queued, its outputs have no bytes here until something on the host asks for them. */
 static enum td_code run_far(struct exec *x, struct td_err *err)
 {
-    if (x->layout->mode[x->step_index] == TD_STEP_FAR_CHECK) {
-        TD_TRY(td_far_check(x->frame, x->layout, x->step, err));
-    }
-    TD_TRY(td_far_launch(x->frame, x->layout, x->step, err));
-    for (int i = 0; x->run->opts->observe != NULL && i < x->step->n_out; i++) {
+    TD_TRY(td_far_run(x->frame, x->layout, x->step_index, &x->queued, err));
+    for (int i = 0; x->queued && x->run->opts->observe != NULL && i < x->step->n_out; i++) {
         TD_TRY(td_far_bring(x->frame, &(int){x->step->out0 + i}, 1, err));
     }
     return TD_OK;
@@ -384,10 +379,12 @@ static enum td_code run_far(struct exec *x, struct td_err *err)
 
 static enum td_code run_kernel(struct exec *x, struct td_err *err)
 {
-    if (x->layout != NULL && td_step_is_far(x->layout->mode[x->step_index])) {
-        return run_far(x, err);
+    x->queued = false;
+    enum td_code rc = x->layout != NULL && td_step_is_far(x->layout->mode[x->step_index]) ? run_far(x, err) : TD_OK;
+    if (rc || x->queued) {
+        return rc;
     }
-    enum td_code rc = call_kernel(x, err);
+    rc = call_kernel(x, err);
     if (rc == TD_OK && x->step->kernel->run == NULL) {
         set_constant(x);
     }
@@ -445,7 +442,9 @@ static enum td_code run_step(struct exec *x, struct td_err *err)
     TD_TRY(run_kernel(x, err));
     int64_t ns = td_now_ns() - start;
     show_dead(x, true);
-    o->observe(o->ctx, s->node, &x->frame->slots[s->out0], s->n_out, ns, s->kernel->name);
+    const char *kernel = x->queued ? s->far_kernel->name : s->kernel->name;
+    const char *device = x->queued ? td_model_opts_of(x->run->model)->device->name : "cpu";
+    o->observe(o->ctx, &(struct td_observed){s->node, &x->frame->slots[s->out0], s->n_out, ns, kernel, device});
     show_dead(x, false);
     return TD_OK;
 }

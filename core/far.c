@@ -1,4 +1,4 @@
-/* core/far.c - the placement rule, and a run's side on a device.
+/* core/far.c - which steps may run on a device, and a run's side there.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/far.h"
@@ -7,7 +7,7 @@
 
 #include "core/mem.h"
 #include "core/model_impl.h"
-#include "core/select.h"
+#include "core/placer.h"
 
 struct td_far {
     const struct td_device *device;
@@ -22,26 +22,7 @@ struct td_far {
     bool queued; /* work was queued since the last wait */
 };
 
-/* ------------------------------------------------------------------ placement */
-
-static bool may_go(const struct td_node *n, uint32_t flags)
-{
-    const uint32_t never = TD_OP_STATEFUL | TD_OP_KEEPS | TD_OP_HANDLE | TD_OP_NO_FOLD | TD_OP_CALL |
-                           TD_OP_CONST | TD_OP_ARG | TD_OP_REFUSED | TD_OP_DEAD_OK | TD_OP_SWITCH |
-                           TD_OP_ENTER | TD_OP_EXIT | TD_OP_NEXT | TD_OP_LOOP_COND | TD_OP_SHAPE_ONLY;
-    bool ok =
-        n->op != NULL && n->op->infer != NULL && n->op->host_out == 0 && n->n_out > 0 && (flags & never) == 0;
-    for (int i = 0; ok && i < n->n_in; i++) {
-        ok = !n->in_ref[i] && !td_dtype_is_object(n->in[i].node->out_type[n->in[i].port]);
-    }
-    for (int i = 0; ok && i < n->n_out; i++) {
-        ok = !n->out_ref[i] && !td_dtype_is_object(n->out_type[i]);
-    }
-    for (int i = 0; ok && i < n->n_attrs; i++) {
-        ok = n->attrs[i].kind != TD_ATTR_FUNC;
-    }
-    return ok;
-}
+/* ------------------------------------------------------------------ compiling */
 
 static int arg_length(const struct td_node *n, const struct td_arg_def *a)
 {
@@ -55,10 +36,8 @@ enum td_code td_far_choose(struct td_plan *p, struct td_step *s, struct td_err *
 {
     const struct td_model_opts *o = td_model_opts_of(p->model);
     const struct td_node *n = s->node;
-    const struct td_kernel *kernel;
-    struct td_err ignored = {0};
-    if (o->device == NULL || !may_go(n, s->flags) ||
-        td_select_kernel(n, o->device->kernels, o->kernels, &kernel, NULL, 0, &ignored)) {
+    const struct td_kernel *kernel = s->deref != NULL ? NULL : td_placer_far_kernel(o, n);
+    if (kernel == NULL) {
         return TD_OK;
     }
     bool *near = td_arena_alloc(p->arena, (size_t)n->n_in + 1, sizeof *near);
@@ -169,16 +148,16 @@ static enum td_code wait(struct td_far *far, struct td_err *err)
 
 /* ------------------------------------------------------------------ to the device */
 
-/* Brings what shape functions judge by value, integer scalars and vectors, and leaves out what lies over
- * there. */
-enum td_code td_far_check(struct td_frame *f, const struct td_layout *l, const struct td_step *s,
-                          struct td_err *err)
+/* Infers s's output shapes from the input shapes of this run. Brings what shape functions judge by value, integer
+ * scalars and vectors, and leaves out what lies over there. *known: every output's shape is. */
+static enum td_code infer_now(struct td_frame *f, const struct td_plan *p, const struct td_step *s, bool *known,
+                              struct td_err *err)
 {
     struct td_shape *in = f->shapes, *out = in + s->n_in;
     for (int i = 0; i < s->n_in; i++) {
         int v = s->in[i];
-        in[i] = l->shape[v];
-        if (in[i].rank <= 1 && td_dtype_in(l->plan->dtype[v], TD_SET_INTS)) {
+        in[i] = f->far->only_there[v] ? f->far->at[v].shape : f->slots[v].shape;
+        if (in[i].rank <= 1 && td_dtype_in(p->dtype[v], TD_SET_INTS)) {
             TD_TRY(td_far_bring(f, &v, 1, err));
         }
         f->in[i] = f->far->only_there[v] ? NULL : &f->slots[v];
@@ -187,7 +166,12 @@ enum td_code td_far_check(struct td_frame *f, const struct td_layout *l, const s
         out[i] = td_shape_unknown();
     }
     struct td_infer c = {s->node, s->n_in, s->n_out, in, f->in, out};
-    return s->node->op->infer(&c, err);
+    TD_TRY(s->node->op->infer(&c, err));
+    *known = true;
+    for (int i = 0; i < s->n_out; i++) {
+        *known &= td_shape_known(&out[i]);
+    }
+    return TD_OK;
 }
 
 static enum td_code send(struct td_far *far, const struct td_tensor *here, struct td_tensor *there,
@@ -229,8 +213,9 @@ static enum td_code place_input(struct td_frame *f, const struct td_step *s, int
     return TD_OK;
 }
 
-enum td_code td_far_launch(struct td_frame *f, const struct td_layout *l, const struct td_step *s,
-                           struct td_err *err)
+/* Queues s, whose outputs have these shapes. */
+static enum td_code launch_step(struct td_frame *f, const struct td_plan *p, const struct td_step *s,
+                                const struct td_shape *shapes, struct td_err *err)
 {
     struct td_far *far = f->far;
     enum td_code rc = TD_OK;
@@ -240,8 +225,8 @@ enum td_code td_far_launch(struct td_frame *f, const struct td_layout *l, const 
         placed += rc == TD_OK;
     }
     while (rc == TD_OK && made < s->n_out) {
-        int v = s->out0 + made++;
-        rc = make_at(far, l->plan->dtype[v], &l->shape[v], &far->at[v], err);
+        int v = s->out0 + made;
+        rc = make_at(far, p->dtype[v], &shapes[made++], &far->at[v], err);
         far->only_there[v] = rc == TD_OK;
     }
     if (rc == TD_OK) {
@@ -259,6 +244,20 @@ enum td_code td_far_launch(struct td_frame *f, const struct td_layout *l, const 
         td_tensor_clear(&far->args[i]);
     }
     return rc;
+}
+
+enum td_code td_far_run(struct td_frame *f, const struct td_layout *l, int step, bool *queued, struct td_err *err)
+{
+    const struct td_step *s = &l->plan->steps[step];
+    int mode = l->mode[step];
+    *queued = true;
+    if (mode != TD_STEP_FAR) {
+        TD_TRY(infer_now(f, l->plan, s, queued, err));
+    }
+    if (!*queued) {
+        return TD_OK;
+    }
+    return launch_step(f, l->plan, s, mode == TD_STEP_FAR_INFER ? f->shapes + s->n_in : &l->shape[s->out0], err);
 }
 
 /* ------------------------------------------------------------------ and back */

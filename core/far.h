@@ -2,8 +2,8 @@
  * memories.
  *
  * A step goes to the model's device when that has a kernel for its node, the op is pure and its values are
- * numbers, and the layout knows every output shape (modes FAR, FAR_CHECK). All other steps run on the host;
- * variables and constants live there.
+ * numbers (core/placer.h), and the layout knows every output shape (modes FAR, FAR_CHECK) or the shape function tells
+ * them from the run's own input shapes (FAR_INFER). All other steps run on the host; variables and constants live there.
  *
  * Each value of a run may have bytes on the host (its slot), on the device (td_far.at), or on both. The
  * executor queues a far step on the run's one stream and goes on; td_far_launch copies its inputs over that
@@ -38,13 +38,9 @@ TD_MUST enum td_code td_far_choose(struct td_plan *p, struct td_step *s, struct 
 /* A frame's side on the device of p's model. */
 TD_MUST enum td_code td_far_open(const struct td_plan *p, struct td_far **out, struct td_err *err);
 void td_far_close(struct td_far *far); /* accepts NULL */
-/* Calls s's shape function again, with those values that it may judge: for steps of mode FAR_CHECK, before
- * launch. */
-TD_MUST enum td_code td_far_check(struct td_frame *f, const struct td_layout *l, const struct td_step *s,
-                                  struct td_err *err);
-/* Queues step s. */
-TD_MUST enum td_code td_far_launch(struct td_frame *f, const struct td_layout *l, const struct td_step *s,
-                                   struct td_err *err);
+/* Queues a step of mode FAR, FAR_CHECK or FAR_INFER; unless *queued, the host is to run it. */
+TD_MUST enum td_code td_far_run(struct td_frame *f, const struct td_layout *l, int step, bool *queued,
+                                struct td_err *err);
 /* Gives these values host bytes where they only have device bytes. */
 TD_MUST enum td_code td_far_bring(struct td_frame *f, const int *values, int n, struct td_err *err);
 /* Frees value v's bytes on the device. */

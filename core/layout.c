@@ -160,8 +160,10 @@ static void propagate(struct prop *x)
                                                    : TD_STEP_READY;
         if (evaluable(x, s, shapes_known, values_known, all_out) && evaluate(x, s)) {
             x->l->mode[k] = x->p->dead_values ? TD_STEP_READY : TD_STEP_SKIP;
-        } else if (x->l->mode[k] != TD_STEP_INFER && s->far_kernel != NULL) {
-            x->l->mode[k] = x->l->mode[k] == TD_STEP_CHECK ? TD_STEP_FAR_CHECK : TD_STEP_FAR;
+        } else if (s->far_kernel != NULL) {
+            x->l->mode[k] = x->l->mode[k] == TD_STEP_INFER   ? TD_STEP_FAR_INFER
+                            : x->l->mode[k] == TD_STEP_CHECK ? TD_STEP_FAR_CHECK
+                                                             : TD_STEP_FAR;
             x->l->has_far = true;
         }
         if (x->l->mode[k] == TD_STEP_READY || x->l->mode[k] == TD_STEP_CHECK) {

@@ -7,6 +7,7 @@
  *                       it is called again, with that value, before the kernel
  *                INFER  shapes are found when the step runs
  *                FAR, FAR_CHECK  as READY and CHECK, but the kernel runs on the model's device (core/far.h)
+ *                FAR_INFER  as INFER, and there too once all its output shapes are found
  *   offset[v]    byte offset in the block, or -1: the value gets a buffer when it is made
  *
  * A frame is one run's storage: the block and a tensor slot a value; frames are pooled. A layout is immutable but for its pool.
@@ -21,7 +22,7 @@
 
 #include "core/plan.h"
 
-enum td_step_mode { TD_STEP_SKIP, TD_STEP_READY, TD_STEP_CHECK, TD_STEP_INFER, TD_STEP_FAR, TD_STEP_FAR_CHECK };
+enum td_step_mode { TD_STEP_SKIP, TD_STEP_READY, TD_STEP_CHECK, TD_STEP_INFER, TD_STEP_FAR, TD_STEP_FAR_CHECK, TD_STEP_FAR_INFER };
 enum td_slot_state { TD_SLOT_UNSET, TD_SLOT_SET, TD_SLOT_OWNED };
 
 struct td_frame {
@@ -36,7 +37,7 @@ struct td_frame {
     struct td_far *far;               /* the run's side on the device; NULL: nothing runs there */
 };
 
-static inline bool td_step_is_far(enum td_step_mode mode) { return mode == TD_STEP_FAR || mode == TD_STEP_FAR_CHECK; }
+static inline bool td_step_is_far(enum td_step_mode mode) { return mode >= TD_STEP_FAR; }
 
 struct td_layout {
     const struct td_plan *plan;
@@ -46,7 +47,7 @@ struct td_layout {
     int64_t *offset;                  /* n_values */
     unsigned char *mode;              /* n_steps */
     void **state;                     /* n_steps: prepared kernels */
-    bool has_far;                     /* some step's mode is FAR or FAR_CHECK */
+    bool has_far;                     /* some step's mode is a far one */
     size_t block_bytes, bytes;        /* of a run's block; of the layout itself */
     atomic_int refs;
     uint64_t last_used;               /* guarded by the callable's lock */

@@ -27,6 +27,8 @@ struct td_model_opts {
     const char *dir;                    /* the model's directory: files in it may be read by its ops */
     const char *scratch_dir;            /* "" or NULL: no scratch files */
     const struct td_device *device;     /* where kernels run when they can; NULL: the host */
+    bool no_soft_placement;             /* refuse a node that asks for a device that is not here or has no kernel for it */
+    bool log_placement;                 /* a line for each node of a callable when it is compiled */
     size_t cache_bytes;                 /* plans of all callables; 0: 64 MiB */
     int retrace_warn;                   /* log a callable that traced more often; 0: 8 */
 };
@@ -57,13 +59,21 @@ void td_callable_drop(struct td_callable *f); /* frees a callable made with once
 /* The stop word of a run: 0 run on; else the td_code the run shall end with (CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE). */
 typedef atomic_int td_stop;
 
+/* One step that has run. */
+struct td_observed {
+    const struct td_node *node;
+    const struct td_tensor *out;        /* on the host */
+    int n_out;
+    int64_t ns;
+    const char *kernel, *device;        /* device: "cpu", or the name of the model's */
+};
+
 struct td_run_opts {
     td_stop *stop;                      /* may be NULL */
     int64_t deadline_ns;                /* CLOCK_MONOTONIC; 0 none */
     bool eager;                         /* unoptimised, node by node */
     /* After each step: outputs borrowed for the call, dtype NONE where a branch not taken left no value. */
-    void (*observe)(void *ctx, const struct td_node *node, const struct td_tensor *out, int n_out, int64_t ns,
-                    const char *kernel);
+    void (*observe)(void *ctx, const struct td_observed *what);
     void (*print)(void *ctx, const char *text, size_t len);
     void *ctx;
 };
@@ -86,6 +96,8 @@ struct td_concrete_stat {
     double trace_ms;
     size_t bytes;
     int graph_nodes, plan_steps;
+    int far_steps;                      /* of plan_steps: those that may run on the model's device */
+    const char *far_device;             /* its name; NULL: there is none */
     struct { const char *kernel; int count; } kernels[32];
     int n_kernels;
 };

@@ -12,6 +12,7 @@
 
 #include "core/mem.h"
 #include "core/model_impl.h"
+#include "core/placer.h"
 #include "core/select.h"
 
 enum { PLACE_ARENA_BYTES = 512 << 20, WHY_BYTES = 512 };
@@ -90,16 +91,28 @@ static void place_node(struct places *p, const struct td_node *n, const struct t
 {
     char why[WHY_BYTES] = "";
     struct td_err err = {0};
-    struct td_placed row = {
-        .node = n, .why = why, .fate = compiled && step == NULL ? TD_FATE_REMOVED : TD_FATE_STEP};
+    const struct td_model_opts *o = td_model_opts_of(p->model);
+    struct td_placed row = {.node = n,
+                            .device = "cpu",
+                            .why = why,
+                            .fate = compiled && step == NULL ? TD_FATE_REMOVED : TD_FATE_STEP};
+    td_placer_note(o, n, why, sizeof why);
+    size_t used = strlen(why);
     if (n->op == &td_op_feed || (td_ir_flags(n) & TD_OP_ARG)) {
         row.fate = TD_FATE_FED;
     } else if (td_ir_const(n) != NULL) {
         row.fate = TD_FATE_CONSTANT;
-    } else if (td_select_kernel(n, TD_CPU, td_model_opts_of(p->model)->kernels, &row.kernel, why, sizeof why,
-                                &err)) {
-        row.kernel = NULL;
-        row.why = err.msg;
+    } else if ((row.kernel = td_placer_far_kernel(o, n)) != NULL) {
+        row.device = o->device->name;
+    } else {
+        if (used > 0 && used + 2 < sizeof why) {
+            memcpy(why + used, "; ", 3);
+            used += 2;
+        }
+        if (td_select_kernel(n, TD_CPU, o->kernels, &row.kernel, why + used, sizeof why - used, &err)) {
+            row.kernel = NULL;
+            row.why = err.msg;
+        }
     }
     p->fn(p->ctx, &row);
 }

@@ -9,6 +9,7 @@
 #include "core/loops.h"
 #include "core/mem.h"
 #include "core/model_impl.h"
+#include "core/placer.h"
 #include "core/rewrite.h"
 #include "core/select.h"
 
@@ -249,6 +250,7 @@ enum td_code td_plan_compile(struct td_model *m, const struct td_graph *graph, c
     struct td_ir ir;
     enum td_code rc = td_ir_build(&ir, arena, graph, td_model_library(m), f, opts->inline_calls, err);
     rc = rc ? rc : td_ir_check_types(&ir, err);
+    rc = rc ? rc : td_placer_run(td_model_opts_of(m), &ir, opts->log_placement, err);
     rc = rc ? rc : td_loops_lift(&ir, m, err);
     rc = rc ? rc : td_rewrite_run(&ir, m, opts->passes_off, err);
     rc = rc ? rc : make(p, &ir, err);

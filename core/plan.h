@@ -43,7 +43,7 @@ struct td_plan {
     int graph_nodes;          /* of the IR before it became steps */
 };
 
-struct td_plan_opts { bool inline_calls; const char *passes_off; };
+struct td_plan_opts { bool inline_calls, log_placement; const char *passes_off; };
 
 /* Builds IR, runs the passes, chooses kernels. Returns new. UNIMPLEMENTED / PERMISSION_DENIED name node, op and function. */
 TD_MUST enum td_code td_plan_compile(struct td_model *m, const struct td_graph *graph, const struct td_callable_opts *f,

@@ -222,14 +222,13 @@ static enum td_code put_place(struct td_trace *t, const struct td_placed *p, str
                                         [TD_FATE_CONSTANT] = "constant",
                                         [TD_FATE_FED] = "fed",
                                         [TD_FATE_REMOVED] = "compiled away"};
-    static const char *const devices[] = {[TD_CPU] = "cpu", [TD_CUDA] = "cuda", [TD_TEST_DEVICE] = "test"};
     struct td_sink *s = &t->nodes;
     TD_TRY(td_debug_put(s, err, "%s\n  {", t->n_listed > 0 ? "," : ""));
     TD_TRY(td_trace_put_node(s, p->node, err));
     TD_TRY(td_debug_put(s, err, ", \"placed\": \"%s\", \"device\": ", fates[p->fate]));
     if (p->kernel != NULL) {
         TD_TRY(
-            td_debug_put(s, err, "\"%s\", \"kernel\": \"%s\"", devices[p->kernel->device], p->kernel->name));
+            td_debug_put(s, err, "\"%s\", \"kernel\": \"%s\"", p->device, p->kernel->name));
     } else {
         TD_TRY(td_debug_put(s, err, "null, \"kernel\": null"));
     }

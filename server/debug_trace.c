@@ -101,7 +101,7 @@ struct seen {
     const struct td_tensor *out;
     int n_out;
     int64_t ns;
-    const char *kernel;
+    const char *kernel, *device;
     double max_abs; /* from the other run; -1 not compared */
 };
 
@@ -120,8 +120,7 @@ static enum td_code list(struct td_trace *t, const struct seen *n, struct td_err
     struct td_sink *s = &t->nodes;
     TD_TRY(td_debug_put(s, err, "%s\n  {", t->n_listed > 0 ? "," : ""));
     TD_TRY(td_trace_put_node(s, n->node, err));
-    TD_TRY(td_debug_put(s, err, ", \"device\": \"%s\", \"kernel\": ",
-                        n->n_out > 0 && n->out[0].device != NULL ? n->out[0].device->name : "cpu"));
+    TD_TRY(td_debug_put(s, err, ", \"device\": \"%s\", \"kernel\": ", n->device));
     TD_TRY(td_debug_put_text(s, n->kernel, strlen(n->kernel), err));
     TD_TRY(td_debug_put(s, err, ", \"us\": %.3f", (double)n->ns / 1000.0));
     if (t->against != NULL) {
@@ -150,22 +149,21 @@ static void stop_at_nonfinite(struct td_trace *t, const struct seen *n)
     }
 }
 
-static void on_node(void *ctx, const struct td_node *node, const struct td_tensor *out, int n_out, int64_t ns,
-                    const char *kernel)
+static void on_node(void *ctx, const struct td_observed *o)
 {
     struct td_trace *t = ctx;
-    struct seen n = {node, out, n_out, ns, kernel, -1};
+    struct seen n = {o->node, o->out, o->n_out, o->ns, o->kernel, o->device, -1};
     struct td_err ignored = {0};
     t->n_run++;
     if (t->record != NULL) {
-        td_store_keep(t->record, node, out, n_out, kernel);
+        td_store_keep(t->record, o->node, o->out, o->n_out, o->kernel);
         return;
     }
     if (t->against != NULL) {
-        td_store_compare(t->against, node, out, n_out, kernel, &n.max_abs);
+        td_store_compare(t->against, o->node, o->out, o->n_out, o->kernel, &n.max_abs);
     }
     const size_t mark = t->nodes.n;
-    const bool wanted = td_trace_watched(t->opts, node);
+    const bool wanted = td_trace_watched(t->opts, o->node);
     if (wanted && t->n_listed < t->opts->max_nodes && list(t, &n, &ignored) == TD_OK) {
         t->n_listed++;
     } else if (wanted) {

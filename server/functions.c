@@ -52,6 +52,7 @@ static void add_concrete(void *ctx, const struct td_concrete_stat *c)
 {
     const struct concrete_ctx *to = ctx;
     json_t *inputs = json_object(), *kernels = json_object();
+    json_t *devices = json_pack("{s:i}", "cpu", c->plan_steps - c->far_steps);
     for (int i = 0; i < c->n_in && i < to->sig->n_in; i++) {
         json_t *dims = json_array();
         for (int k = 0; k < c->shape[i].rank; k++) {
@@ -64,11 +65,14 @@ static void add_concrete(void *ctx, const struct td_concrete_stat *c)
     for (int i = 0; i < c->n_kernels; i++) {
         (void)json_object_set_new(kernels, c->kernels[i].kernel, json_integer(c->kernels[i].count));
     }
+    if (c->far_device != NULL) {
+        (void)json_object_set_new(devices, c->far_device, json_integer(c->far_steps));
+    }
     (void)json_array_append_new(
-        to->list, json_pack("{s:o, s:o, s:f, s:I, s:i, s:i, s:{s:i}, s:o}", "inputs", inputs, "calls",
+        to->list, json_pack("{s:o, s:o, s:f, s:I, s:i, s:i, s:o, s:o}", "inputs", inputs, "calls",
                             td_rest_json_int64((int64_t)c->calls), "trace_ms", c->trace_ms, "bytes",
                             (json_int_t)c->bytes, "graph_nodes", c->graph_nodes, "plan_steps", c->plan_steps,
-                            "devices", "cpu", c->plan_steps, "kernels", kernels));
+                            "devices", devices, "kernels", kernels));
 }
 
 static json_t *missing_json(struct td_callable *f)

@@ -180,7 +180,9 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
                      .kernels = strcmp(o->kernels, "reference") == 0  ? TD_KERNELS_REFERENCE
                                 : strcmp(o->kernels, "openblas") == 0 ? TD_KERNELS_OPENBLAS
                                                                       : TD_KERNELS_FAST,
-                     .passes_off = o->passes_off[0] != '\0' ? o->passes_off : NULL},
+                     .passes_off = o->passes_off[0] != '\0' ? o->passes_off : NULL,
+                     .no_soft_placement = o->no_soft_placement,
+                     .log_placement = o->log_device_placement},
         .poll_wait_s = (double)o->file_system_poll_wait_seconds,
         .max_load_retries = (int)o->max_num_load_retries,
         .retry_wait_us = o->load_retry_interval_micros,

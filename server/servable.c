@@ -254,7 +254,8 @@ static enum td_code load(struct td_servable *s, const struct td_servable_opts *o
     TD_TRY(td_saved_model_read(s->dir, o->tags, o->ops, &s->model, err));
     char *scratch = o->state_dir == NULL ? NULL : scratch_path(o->state_dir, s->name, s->version);
     struct td_model_opts opts = {.ops = o->ops, .kernels = o->kernels, .passes_off = o->passes_off, .dir = s->dir,
-                                 .scratch_dir = scratch, .device = o->device};
+                                 .scratch_dir = scratch, .device = o->device,
+                                 .no_soft_placement = o->no_soft_placement, .log_placement = o->log_placement};
     enum td_code rc = td_model_new(&opts, s->model->arena, s->model->graph, s->model->lib, &s->engine, err);
     td_free(scratch);
     rc = rc ? rc : restore_and_init(s, err);
@@ -276,7 +277,8 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
     s->passes_off = opts->passes_off == NULL ? NULL : td_strdup(opts->passes_off);
     s->version = version;
     s->opts = (struct td_servable_opts){.ops = opts->ops, .tags = s->tags, .kernels = opts->kernels,
-                                        .passes_off = s->passes_off, .device = opts->device};
+                                        .passes_off = s->passes_off, .device = opts->device,
+                                        .no_soft_placement = opts->no_soft_placement};
     enum td_code rc = s->name && s->dir ? load(s, opts, err) : td_no_memory(err, 1, "servable");
     if (rc) {
         destroy(s);

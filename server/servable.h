@@ -22,6 +22,7 @@ struct td_servable_opts {
     enum td_kernel_choice kernels;
     const char *passes_off;
     const struct td_device *device;
+    bool no_soft_placement, log_placement; /* as in core/model.h */
 };
 
 /* Returns new. On failure nothing stays allocated or mapped. dir is the version directory. */

@@ -68,7 +68,7 @@ class Model:
     def __init__(self, lib, folder, kernels=None, passes_off=None, scratch=None):
         self.lib, self.handle, e = lib, ctypes.c_void_p(), Error()
         enc = lambda s: s.encode() if s else None
-        opts = Options(None, enc(kernels), enc(passes_off), enc(scratch))
+        opts = Options(None, enc(kernels), enc(passes_off), enc(scratch), None)
         if lib.tensord_load(folder.encode(), ctypes.byref(opts), ctypes.byref(self.handle), ctypes.byref(e)):
             raise Failure(e)
 

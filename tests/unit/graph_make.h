@@ -19,6 +19,16 @@ static inline enum td_code make_negate(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+static inline enum td_code make_late_negate(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, &c->in[0]->shape, &y, err));
+    for (int64_t i = 0; i < td_tensor_count(y); i++) {
+        TD_DATA(y, float)[i] = -TD_DATA(c->in[0], float)[i];
+    }
+    return TD_OK;
+}
+
 static inline enum td_code make_add(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
@@ -73,6 +83,8 @@ static const struct td_op make_ops[] = {
      .sig = "(x:string) -> (y:string)",
      .infer = td_infer_same,
      .kernels = TD_KERNEL("text", make_view)},
+    {.name = "Word", .sig = "() -> (y:string)", .flags = TD_OP_ARG},
+    {.name = "LateNeg", .sig = "(x:float) -> (y:float)", .kernels = TD_KERNEL("late", make_late_negate)}, /* no shape function */
     {.name = "Wide", .sig = "() -> (y:N*float) {N:int}", .kernels = TD_KERNEL("wide", make_one)},
     {.name = "True", .sig = "() -> (y:bool)", .flags = TD_OP_ARG},
     {.name = "Positive", .sig = "(x:float) -> (y:bool)"},

@@ -10,7 +10,7 @@ static enum td_code compile(struct made *m, struct td_model *model, const char *
 {
     struct td_value at = made_value(m, "x"), want = made_value(m, fetch);
     struct td_callable_opts f = {.feeds = &at, .n_feeds = 1, .fetches = &want, .n_fetches = 1};
-    return td_plan_compile(model, &m->graph, &f, &(struct td_plan_opts){true, "all"}, out, &m->err);
+    return td_plan_compile(model, &m->graph, &f, &(struct td_plan_opts){.inline_calls = true, .passes_off = "all"}, out, &m->err);
 }
 
 TEST(nodes_of_very_many_outputs_are_bounded_together)
