@@ -145,8 +145,8 @@ static void judge(struct td_rows_trace *t, struct td_rows_step *s)
                "it has an effect or a state of its own, which requests in one batch would share");
     }
     if ((rule == NULL || !rule->any_input) && sum.kind != TD_ROWS_ROW) {
-        if (sum.kind == TD_ROWS_MIX && has_effect(s->step)) {
-            refuse(t->work, s->node, sum.why);
+        if (sum.kind == TD_ROWS_MIX && has_effect(s->step) && t->work->refused == NULL) {
+            t->work->refused = sum.why;
         }
         fill_outputs(t, s->step, sum);
         return;

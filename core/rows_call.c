@@ -312,11 +312,10 @@ static bool ends_alike(struct td_rows_step *s, const struct td_loop_parts *l,
 {
     struct td_rows_face cond = {0};
     bool ok = walk_picked(s, l->cond, values, l->cond_from, l->n_cond_feeds, &cond, 1);
-    enum td_rows_kind kind = cond.place.kind;
+    ok = ok && (cond.place.kind == TD_ROWS_CONST ||
+                td_rows_no(s, "how often it runs follows from the rows or their number"));
     td_rows_face_clear(&cond, 1);
-    return ok && (kind == TD_ROWS_CONST ||
-                  td_rows_no(s, kind == TD_ROWS_SIZE ? "how often it runs follows from the number of rows"
-                                                     : "the rows decide how often it runs"));
+    return ok;
 }
 
 static bool loop(struct td_rows_step *s, const struct td_loop_parts *l)

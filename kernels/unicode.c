@@ -432,7 +432,6 @@ const struct td_op td_ops_unicode[] = {
      .sig = "(input:string) -> (output:string) {input_encoding:string; output_encoding:string in "
             "['UTF-8','UTF-16-BE','UTF-32-BE']; errors:string='replace' in ['strict','replace','ignore']; "
             "replacement_char:int=65533; replace_control_characters:bool=false}",
-     .rows = TD_ROWS_MAP,
      .infer = transcode_infer,
      .kernels = TD_KERNEL("unicode.cpu", transcode_run, {0})},
     {.name = "UnicodeScript",

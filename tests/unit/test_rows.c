@@ -1,0 +1,209 @@
+/* tests/unit/test_rows.c - which graphs may be batched (core/rows.h): for each rule graphs that may and
+ * graphs that may not.
+ *
+ * A row is a claim, a graph (notation: tests/fuzz/op_graph.h) whose Placeholders are fed and whose last node
+ * is fetched, and words of the reason when the answer is no. What is called row-wise is also run, on rows
+ * together and apart.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/rows.h"
+
+#include <math.h>
+
+#include "core/mem.h"
+#include "kernels/ops.h"
+#include "tests/fuzz/op_graph.h"
+#include "tests/test.h"
+
+struct claim {
+    const char *what, *graph, *why;
+}; /* why NULL: row-wise */
+
+static const struct claim claims[] = {
+#include "tests/unit/rows_claims.inc"
+};
+
+enum { ROWS = 7, FIRST = 3, MOST = 8 };
+
+struct subject {
+    struct op_graph g;
+    struct td_model *model;
+    struct td_callable *f;
+    struct td_shape shape[MOST];
+    enum td_dtype dtype[MOST];
+    int n_in, n_out;
+};
+
+static void subject_open(struct subject *s, const struct td_op_table *ops, const struct claim *c)
+{
+    struct td_err err = {0};
+    struct td_value feeds[MOST], fetches[MOST];
+    struct td_model_opts opts = {.ops = ops};
+    s->n_in = s->n_out = 0;
+    CHECK(op_graph_open(&s->g));
+    CHECK_OK(op_graph_read(&s->g, c->graph, true, &err));
+    CHECK_OK(td_graph_resolve(&s->g.graph, &s->g.lib, ops, &err));
+    const struct td_graph *g = &s->g.graph;
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (strcmp(g->nodes[i]->op_name, "Placeholder") == 0) {
+            s->shape[s->n_in] = *td_attr_shape(g->nodes[i], "shape");
+            s->dtype[s->n_in] = g->nodes[i]->out_type[0];
+            feeds[s->n_in++] = (struct td_value){g->nodes[i], 0};
+        }
+    }
+    struct td_node *last = g->nodes[g->n_nodes - 1];
+    for (int i = 0; i < last->n_out && i < MOST; i++) {
+        fetches[s->n_out++] = (struct td_value){last, i};
+    }
+    CHECK_OK(td_model_new(&opts, s->g.arena, &s->g.graph, &s->g.lib, &s->model, &err));
+    s->g.arena = NULL;
+    struct td_callable_opts how = {
+        .name = "f", .feeds = feeds, .n_feeds = s->n_in, .fetches = fetches, .n_fetches = s->n_out};
+    CHECK_OK(td_callable_new(s->model, &how, &s->f, &err));
+}
+
+static void subject_close(struct subject *s)
+{
+    td_model_unref(s->model);
+    op_graph_close(&s->g);
+}
+
+/* ------------------------------------------------------------------ together and apart */
+
+static void draw(struct td_tensor *t, unsigned seed)
+{
+    static const char *const words[] = {"ab", "7", "A b"};
+    struct td_err err = {0};
+    for (int64_t i = 0; i < td_tensor_count(t); i++) {
+        unsigned v = (unsigned)i * 2654435761u + seed * 40503u;
+        v ^= v >> 15;
+        if (t->dtype == TD_FLOAT) {
+            TD_DATA(t, float)[i] = (float)(v % 200) / 50 - 2;
+        } else if (t->dtype == TD_STRING) {
+            CHECK_OK(td_tensor_set_str(t, i, words[v % 3], strlen(words[v % 3]), &err));
+        } else {
+            memset((char *)t->data + (size_t)i * td_dtype_size(t->dtype), 0, td_dtype_size(t->dtype));
+            *((unsigned char *)t->data + (size_t)i * td_dtype_size(t->dtype)) = (unsigned char)(v % 2);
+        }
+    }
+}
+
+static void run(struct subject *s, const struct td_tensor *all, int from, int to, struct td_tensor *out)
+{
+    struct td_tensor part[MOST] = {{0}};
+    struct td_err err = {0};
+    for (int i = 0; i < s->n_in; i++) {
+        td_tensor_rows(&part[i], &all[i], from, to);
+    }
+    CHECK_OK(td_callable_run(s->f, part, out, NULL, &err));
+    for (int i = 0; i < s->n_in; i++) {
+        td_tensor_clear(&part[i]);
+    }
+}
+
+static bool same_rows(const struct td_tensor *whole, const struct td_tensor *part, int from)
+{
+    struct td_tensor rows;
+    size_t la, lb;
+    td_tensor_rows(&rows, whole, from, from == 0 ? FIRST : ROWS);
+    bool same = td_shape_equal(&rows.shape, &part->shape);
+    for (int64_t i = 0; same && i < td_tensor_count(part); i++) {
+        size_t at = (size_t)i * td_dtype_size(part->dtype);
+        if (part->dtype == TD_FLOAT) {
+            float x = TD_DATA(&rows, float)[i], y = TD_DATA(part, float)[i];
+            same = x == y || (isnan(x) && isnan(y)) || fabsf(x - y) <= 1e-4f * (1 + fabsf(y));
+        } else if (part->dtype == TD_STRING) {
+            same = strcmp(td_tensor_str(&rows, i, &la), td_tensor_str(part, i, &lb)) == 0;
+        } else {
+            same = memcmp((char *)rows.data + at, (char *)part->data + at, td_dtype_size(part->dtype)) == 0;
+        }
+    }
+    td_tensor_clear(&rows);
+    return same;
+}
+
+static bool batches_right(struct subject *s)
+{
+    struct td_tensor all[MOST] = {{0}}, out[3][MOST] = {{{0}}};
+    struct td_err err = {0};
+    bool same = true;
+    for (int i = 0; i < s->n_in; i++) {
+        s->shape[i].dim[0] = ROWS;
+        CHECK_OK(td_tensor_new(&all[i], s->dtype[i], &s->shape[i], &err));
+        draw(&all[i], (unsigned)i + 1);
+    }
+    run(s, all, 0, ROWS, out[0]);
+    run(s, all, 0, FIRST, out[1]);
+    run(s, all, FIRST, ROWS, out[2]);
+    for (int i = 0; i < s->n_out; i++) {
+        same &= same_rows(&out[0][i], &out[1][i], 0) && same_rows(&out[0][i], &out[2][i], FIRST);
+        for (int k = 0; k < 3; k++) {
+            td_tensor_clear(&out[k][i]);
+        }
+    }
+    for (int i = 0; i < s->n_in; i++) {
+        td_tensor_clear(&all[i]);
+    }
+    return same;
+}
+
+/* ------------------------------------------------------------------ claims */
+
+static int check_claim(const struct td_op_table *ops, const struct claim *c)
+{
+    static struct subject s;
+    struct td_rows rows;
+    struct td_err err = {0};
+    subject_open(&s, ops, c);
+    CHECK_OK(td_callable_rows(s.f, s.shape, s.n_in, &rows, &err));
+    bool right = rows.rowwise == (c->why == NULL) && (c->why == NULL || strstr(rows.why, c->why) != NULL);
+    if (!right) {
+        fprintf(stderr, "%s: %s, want %s\n", c->what, rows.rowwise ? "row-wise" : rows.why,
+                c->why ? c->why : "row-wise");
+    } else if (rows.rowwise && !batches_right(&s)) {
+        fprintf(stderr, "%s: called row-wise, but rows together and apart differ\n", c->what);
+        right = false;
+    }
+    subject_close(&s);
+    return !right;
+}
+
+TEST(row_wise_graphs_are_told_from_others)
+{
+    struct td_op_table *ops = NULL;
+    struct td_err err = {0};
+    int wrong = 0;
+    CHECK_OK(td_op_table_new(td_op_families, &ops, &err));
+    for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
+        wrong += check_claim(ops, &claims[i]);
+    }
+    td_op_table_free(ops);
+    CHECK_INT(wrong, 0);
+}
+
+/* Memory that runs out while a graph with a loop is judged is an error or a "no", never a "yes" or a leak. */
+TEST(lack_of_memory_is_survived)
+{
+    struct td_op_table *ops = NULL;
+    struct td_err err = {0};
+    static struct subject s;
+    struct td_rows rows;
+    CHECK_OK(td_op_table_new(td_op_families, &ops, &err));
+    subject_open(&s, ops, &claims[0]);
+    CHECK_OK(td_callable_rows(s.f, s.shape, s.n_in, &rows, &err)); /* compiled now */
+    for (long n = 1; n < 4000; n++) {
+        struct td_err failed = {0};
+        td_mem_fail_at(n);
+        enum td_code rc = td_callable_rows(s.f, s.shape, s.n_in, &rows, &failed);
+        td_mem_fail_at(0);
+        if (rc == TD_OK && rows.rowwise) {
+            break;
+        }
+        CHECK(rc == TD_OK || failed.msg[0] != 0);
+        CHECK(n < 3999);
+    }
+    subject_close(&s);
+    td_op_table_free(ops);
+}
+
+TEST_MAIN(RUN(row_wise_graphs_are_told_from_others) RUN(lack_of_memory_is_survived))
