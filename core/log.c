@@ -7,19 +7,30 @@
 #include "core/log.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-static enum td_log_level least_level = TD_LOG_INFO;
+static atomic_uint levels = 1 << TD_LOG_INFO | 1 << TD_LOG_WARNING | 1 << TD_LOG_ERROR;
 static bool as_json;
 static const char *const names[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
 
 void td_log_setup(enum td_log_level least, bool json)
 {
-    least_level = least;
+    atomic_store(&levels, (1u << (TD_LOG_ERROR + 1)) - (1u << least));
     as_json = json;
+}
+
+unsigned td_log_levels(void)
+{
+    return atomic_load_explicit(&levels, memory_order_relaxed);
+}
+
+void td_log_choose(unsigned chosen)
+{
+    atomic_store(&levels, chosen);
 }
 
 struct line {
@@ -93,7 +104,7 @@ static void put_about(struct line *l, const struct td_log_about *about)
 
 void td_log(enum td_log_level level, const struct td_log_about *about, const char *fmt, ...)
 {
-    if (level < least_level) {
+    if (!(td_log_levels() & 1u << level)) {
         return;
     }
     char message[2048];

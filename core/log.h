@@ -15,6 +15,9 @@ enum td_log_level { TD_LOG_DEBUG, TD_LOG_INFO, TD_LOG_WARNING, TD_LOG_ERROR };
 struct td_log_about { const char *model; int64_t version; const char *request_id; };
 
 void td_log_setup(enum td_log_level least, bool json);
+/* The levels that are written: bit 1 << level of each. May change at any time, on any thread. */
+unsigned td_log_levels(void);
+void td_log_choose(unsigned levels);
 /* One line, written with a single write(2); about may be NULL. */
 void td_log(enum td_log_level level, const struct td_log_about *about, const char *fmt, ...) TD_PRINTF(3, 4);
 

@@ -56,26 +56,6 @@ static uint32_t contents_field(enum td_dtype t)
 
 /* ---- reading the request ---- */
 
-/* parameters { "signature_name": { string_param = 3 } } */
-static enum td_code read_parameter(struct td_wire entry, struct td_arena *a, struct td_infer_pb *out,
-                                   struct td_err *err)
-{
-    const char *key;
-    struct td_wire value;
-    struct td_field f;
-    TD_TRY(td_map_entry_read(entry, a, &key, &value, err));
-    if (strcmp(key, "signature_name") != 0) {
-        return TD_OK;
-    }
-    do {
-        TD_TRY(td_wire_next(&value, &f, err));
-        if (f.number == 3 && f.type == TD_WIRE_BYTES) {
-            TD_TRY(td_wire_text(f.sub, a, &out->signature, err));
-        }
-    } while (f.number != 0);
-    return TD_OK;
-}
-
 static enum td_code add_dim(struct td_infer_in *in, uint64_t dim, struct td_err *err)
 {
     TD_FAIL_IF(in->shape.rank == TD_MAX_RANK || (int64_t)dim < 0, err, INVALID_ARGUMENT,
@@ -98,6 +78,14 @@ static enum td_code read_shape(struct td_field *f, struct td_infer_in *in, struc
     return TD_OK;
 }
 
+static enum td_code read_place(struct td_wire entry, struct td_arena *a, const char *name,
+                               struct td_infer_place *place, struct td_err *err)
+{
+    struct td_infer_param p;
+    TD_TRY(td_infer_param_read(entry, a, &p, err));
+    return td_infer_place_set(place, name, &p, err);
+}
+
 static enum td_code read_input(struct td_wire w, struct td_arena *a, struct td_infer_in *in,
                                struct td_err *err)
 {
@@ -106,7 +94,7 @@ static enum td_code read_input(struct td_wire w, struct td_arena *a, struct td_i
     for (;;) {
         TD_TRY(td_wire_next(&w, &f, err));
         if (f.number == 0) {
-            return TD_OK;
+            return td_infer_place_check(&in->place, in->name, err);
         }
         if (f.number == 3) {
             TD_TRY(read_shape(&f, in, err));
@@ -114,6 +102,8 @@ static enum td_code read_input(struct td_wire w, struct td_arena *a, struct td_i
             TD_TRY(td_wire_text(f.sub, a, &in->name, err));
         } else if (f.type == TD_WIRE_BYTES && f.number == 2) {
             TD_TRY(td_wire_text(f.sub, a, &in->datatype, err));
+        } else if (f.type == TD_WIRE_BYTES && f.number == 4) {
+            TD_TRY(read_place(f.sub, a, in->name, &in->place, err));
         } else if (f.type == TD_WIRE_BYTES && f.number == 5) {
             in->typed = true;
             in->data = f.sub;
@@ -121,17 +111,28 @@ static enum td_code read_input(struct td_wire w, struct td_arena *a, struct td_i
     }
 }
 
-static enum td_code read_output(struct td_wire w, struct td_arena *a, const char **name, struct td_err *err)
+static enum td_code read_output(struct td_wire w, struct td_arena *a, struct td_infer_out *out,
+                                struct td_err *err)
 {
     struct td_field f;
-    *name = "";
+    *out = (struct td_infer_out){.name = ""};
     do {
         TD_TRY(td_wire_next(&w, &f, err));
         if (f.number == 1 && f.type == TD_WIRE_BYTES) {
-            TD_TRY(td_wire_text(f.sub, a, name, err));
+            TD_TRY(td_wire_text(f.sub, a, &out->name, err));
+        } else if (f.number == 2 && f.type == TD_WIRE_BYTES) {
+            TD_TRY(read_place(f.sub, a, out->name, &out->place, err));
         }
     } while (f.number != 0);
-    return TD_OK;
+    return td_infer_place_check(&out->place, out->name, err);
+}
+
+static enum td_code read_option(struct td_wire entry, struct td_arena *a, struct td_infer_options *out,
+                                struct td_err *err)
+{
+    struct td_infer_param p;
+    TD_TRY(td_infer_param_read(entry, a, &p, err));
+    return td_infer_option_set(out, &p, err);
 }
 
 struct counts {
@@ -164,33 +165,50 @@ static enum td_code read_part(struct td_field *f, struct td_arena *a, struct td_
     case 3:
         return td_wire_text(f->sub, a, &out->id, err);
     case 4:
-        return read_parameter(f->sub, a, out, err);
+        return read_option(f->sub, a, &out->opts, err);
     case 5:
         return read_input(f->sub, a, &out->in[out->n_in++], err);
     case 6:
-        return read_output(f->sub, a, &out->filter[out->n_filter++], err);
+        return read_output(f->sub, a, &out->out[out->n_out++], err);
     default:
         return TD_OK;
     }
 }
 
-/* Raw contents belong to the inputs in their order; with them no input has contents of its own. */
+/* Raw contents belong to the inputs in their order, without those in shared memory; with them no input has
+ * contents of its own. */
 static enum td_code give_raw(struct td_wire w, struct td_infer_pb *out, int n_raw, struct td_err *err)
 {
-    TD_FAIL_IF(n_raw != out->n_in, err, INVALID_ARGUMENT, "raw_input_contents has %d entries for %d inputs",
-               n_raw, out->n_in);
+    int n = 0, i = 0;
+    for (int k = 0; k < out->n_in; k++) {
+        n += out->in[k].place.region == NULL;
+        TD_FAIL_IF(
+            out->in[k].typed, err, INVALID_ARGUMENT,
+            "contents field must not be specified when using raw_input_contents for '%s' for model '%s'",
+            out->in[k].name, out->model);
+    }
+    TD_FAIL_IF(n_raw != n, err, INVALID_ARGUMENT, "raw_input_contents has %d entries for %d inputs", n_raw,
+               n);
     struct td_field f;
-    int i = 0;
     do {
         TD_TRY(td_wire_next(&w, &f, err));
         if (f.number == 7 && f.type == TD_WIRE_BYTES) {
-            TD_FAIL_IF(
-                out->in[i].typed, err, INVALID_ARGUMENT,
-                "contents field must not be specified when using raw_input_contents for '%s' for model '%s'",
-                out->in[i].name, out->model);
+            while (out->in[i].place.region != NULL) {
+                i++;
+            }
             out->in[i++].data = f.sub;
         }
     } while (f.number != 0);
+    return TD_OK;
+}
+
+static enum td_code check_typed(struct td_infer_pb *out, struct td_err *err)
+{
+    for (int i = 0; i < out->n_in; i++) {
+        TD_FAIL_IF(out->in[i].typed && out->in[i].place.region != NULL, err, INVALID_ARGUMENT,
+                   "input '%s': contents and 'shared_memory_region' exclude each other", out->in[i].name);
+        out->in[i].typed = true; /* no contents at all: an input without elements */
+    }
     return TD_OK;
 }
 
@@ -198,10 +216,10 @@ enum td_code td_infer_read(struct td_wire w, struct td_arena *a, struct td_infer
 {
     struct counts c;
     TD_TRY(count(w, &c, err));
-    *out = (struct td_infer_pb){.model = "", .version = "", .id = "", .signature = ""};
+    *out = (struct td_infer_pb){.model = "", .version = "", .id = "", .opts.signature = ""};
     out->in = td_arena_alloc(a, (size_t)c.in + 1, sizeof *out->in);
-    out->filter = td_arena_alloc(a, (size_t)c.out + 1, sizeof *out->filter);
-    if (out->in == NULL || out->filter == NULL) {
+    out->out = td_arena_alloc(a, (size_t)c.out + 1, sizeof *out->out);
+    if (out->in == NULL || out->out == NULL) {
         return td_no_memory(err, (size_t)c.in * sizeof *out->in, "a ModelInferRequest");
     }
     struct td_wire again = w;
@@ -210,10 +228,7 @@ enum td_code td_infer_read(struct td_wire w, struct td_arena *a, struct td_infer
         TD_TRY(td_wire_next(&w, &f, err));
         TD_TRY(read_part(&f, a, out, err));
     } while (f.number != 0);
-    for (int i = 0; c.raw == 0 && i < out->n_in; i++) { /* no contents at all: an input without elements */
-        out->in[i].typed = true;
-    }
-    return c.raw > 0 ? give_raw(again, out, c.raw, err) : TD_OK;
+    return c.raw > 0 ? give_raw(again, out, c.raw, err) : check_typed(out, err);
 }
 
 /* ---- tensors ---- */
@@ -398,8 +413,21 @@ enum td_code td_v2_raw_write(const struct td_tensor *t, struct td_sink *s, struc
     return TD_OK;
 }
 
-/* InferOutputTensor { name = 1, datatype = 2, shape = 3 packed } */
-static enum td_code write_output(struct td_sink *s, const struct td_named *o, struct td_err *err)
+/* A map entry { key = 1, value = 2 { field: v } } of InferParameter; text NULL: an integer or flag. */
+static enum td_code put_param(struct td_sink *s, uint32_t map, const char *key, uint32_t field, int64_t v,
+                              const char *text, struct td_err *err)
+{
+    const size_t entry = td_put_mark(s);
+    TD_TRY(td_put_text(s, 1, key, err));
+    const size_t value = td_put_mark(s);
+    TD_TRY(text != NULL ? td_put_text(s, field, text, err) : td_put_int(s, field, v, err));
+    TD_TRY(td_put_end(s, 2, value, err));
+    return td_put_end(s, map, entry, err);
+}
+
+/* InferOutputTensor { name = 1, datatype = 2, shape = 3 packed, parameters = 4 } */
+static enum td_code write_output(struct td_sink *s, const struct td_named *o,
+                                 const struct td_infer_place *place, struct td_err *err)
 {
     const char *type = td_v2_name(o->t.dtype);
     TD_FAIL_IF(type == NULL, err, UNIMPLEMENTED, "output '%s': %s has no form in this protocol", o->name,
@@ -414,7 +442,34 @@ static enum td_code write_output(struct td_sink *s, const struct td_named *o, st
     if (o->t.shape.rank > 0) {
         TD_TRY(td_put_end(s, 3, shape, err));
     }
+    if (place != NULL) {
+        const int64_t bytes = (int64_t)td_v2_raw_size(&o->t);
+        TD_TRY(put_param(s, 4, "shared_memory_region", 3, 0, place->region, err));
+        TD_TRY(put_param(s, 4, "shared_memory_offset", 2, (int64_t)place->offset, NULL, err));
+        TD_TRY(put_param(s, 4, "shared_memory_byte_size", 2, bytes, NULL, err));
+    }
     return td_put_end(s, 5, at, err);
+}
+
+/* Where output i went; NULL: it goes into the answer. */
+static const struct td_infer_place *shared(const struct td_infer_answer *p, int i)
+{
+    return p->asked != NULL && p->asked[i].place.region != NULL ? &p->asked[i].place : NULL;
+}
+
+static enum td_code write_raw(const struct td_infer_answer *p, struct td_sink *s, size_t total,
+                              struct td_err *err)
+{
+    char *room; /* grown once: the raw bytes are the bulk of the answer */
+    const size_t now = s->n;
+    TD_TRY(td_sink_grow(s, total, &room, err));
+    s->n = now;
+    for (int i = 0; i < p->n_out; i++) {
+        const bool here = shared(p, i) == NULL;
+        TD_TRY(td_put_head(s, 6, here ? td_v2_raw_size(&p->out[i].t) : 0, err));
+        TD_TRY(here ? td_v2_raw_write(&p->out[i].t, s, err) : TD_OK);
+    }
+    return TD_OK;
 }
 
 enum td_code td_infer_write(const struct td_infer_answer *p, struct td_sink *s, struct td_err *err)
@@ -427,18 +482,14 @@ enum td_code td_infer_write(const struct td_infer_answer *p, struct td_sink *s, 
     if (*p->id) {
         TD_TRY(td_put_text(s, 3, p->id, err));
     }
+    if (p->final) {
+        TD_TRY(put_param(s, 4, "triton_final_response", 1, 1, NULL, err));
+    }
     size_t total = 0;
     for (int i = 0; i < p->n_out; i++) {
-        TD_TRY(write_output(s, &p->out[i], err));
-        total += td_v2_raw_size(&p->out[i].t) + 8;
+        const struct td_infer_place *place = shared(p, i);
+        TD_TRY(write_output(s, &p->out[i], place, err));
+        total += (place == NULL ? td_v2_raw_size(&p->out[i].t) : 0) + 8;
     }
-    char *room; /* grown once: the raw bytes are the bulk of the answer */
-    const size_t now = s->n;
-    TD_TRY(td_sink_grow(s, total, &room, err));
-    s->n = now;
-    for (int i = 0; i < p->n_out; i++) {
-        TD_TRY(td_put_head(s, 6, td_v2_raw_size(&p->out[i].t), err));
-        TD_TRY(td_v2_raw_write(&p->out[i].t, s, err));
-    }
-    return TD_OK;
+    return write_raw(p, s, total, err);
 }

@@ -33,6 +33,7 @@ static enum td_code read_policy(const policy_pb *p, struct td_model_config *out,
 {
     out->policy = TD_POLICY_LATEST;
     out->n_latest = 1;
+    out->policy_of_model = p == NULL; /* one that is there, though empty, is TF Serving's default */
     if (p == NULL) {
         return TD_OK;
     }

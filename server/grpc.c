@@ -225,7 +225,7 @@ static enum td_code register_methods(struct td_grpc *g, struct td_err *err)
         const struct td_rpc_method *m = &td_rpc_methods[i];
         g->registered[i] = grpc_server_register_method(
             g->server, m->path, NULL,
-            m->kind == TD_RPC_STREAM ? GRPC_SRM_PAYLOAD_NONE : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
+            td_rpc_kind_streams(m->kind) ? GRPC_SRM_PAYLOAD_NONE : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
         TD_FAIL_IF(g->registered[i] == NULL, err, INTERNAL, "starting gRPC: method %s is registered twice",
                    m->path);
     }
@@ -237,7 +237,7 @@ static void listen_all(struct td_grpc *g)
     for (int i = 0; i < td_rpc_n_methods; i++) {
         int n = td_rpc_methods[i].kind == TD_RPC_INFER ? LISTENING_INFER : LISTENING_OTHER;
         for (int k = 0; k < n; k++) {
-            if (td_rpc_methods[i].kind == TD_RPC_STREAM) {
+            if (td_rpc_kind_streams(td_rpc_methods[i].kind)) {
                 td_stream_listen(g, i);
             } else {
                 td_call_listen(g, i);

@@ -22,6 +22,7 @@ struct td_grpc_opts {
     struct td_access *access; /* borrowed; NULL: no tokens are asked for */
     bool open_management;     /* calls that manage models are answered to other hosts too */
     bool debug_api;           /* answer tensord.v1.Debug */
+    struct td_shm *shm;       /* tensors in shared memory; borrowed. NULL: none */
     bool content_outputs;     /* Predict answers with tensor_content instead of typed fields */
     const char
         *channel_arguments; /* "k=v,k=v" for gRPC itself; integers are passed as such. NULL or "": none */

@@ -18,7 +18,7 @@
 #include "server/grpc_impl.h"
 
 #define MAX_SLOW 16      /* threads of managing calls */
-#define MAX_QUEUED 16384 /* inference calls that wait: far beyond what a client would wait for */
+#define MAX_QUEUED 16384 /* turns that wait: far beyond what a client would wait for */
 
 struct td_grpc_call {
     struct td_rpc rpc; /* first: a handler's td_rpc is the call */
@@ -29,10 +29,10 @@ struct td_grpc_call {
     gpr_timespec deadline;
     grpc_metadata_array metadata;
     struct td_payload payload;
-    int cancelled;             /* written by gRPC when the call closes */
-    atomic_int pending;        /* events still to come */
-    struct td_grpc_call *next; /* in the queue */
-    pthread_mutex_t mu;        /* guards gone and stop */
+    int cancelled;      /* written by gRPC when the call closes */
+    atomic_int pending; /* events still to come */
+    struct td_turn turn;
+    pthread_mutex_t mu; /* guards gone and stop */
     bool gone;
     bool opened; /* counted in g->open */
     td_stop *stop;
@@ -83,6 +83,10 @@ static void step_closed(void *owner, bool ok)
 
 void td_rpc_watch(struct td_rpc *r, td_stop *stop)
 {
+    if (r->streams) {
+        td_stream_watch(r, stop);
+        return;
+    }
     struct td_grpc_call *c = (struct td_grpc_call *)r;
     pthread_mutex_lock(&c->mu);
     c->stop = stop;
@@ -92,8 +96,17 @@ void td_rpc_watch(struct td_rpc *r, td_stop *stop)
     pthread_mutex_unlock(&c->mu);
 }
 
+bool td_rpc_local(struct td_rpc *r)
+{
+    return r->streams ? td_stream_local(r) : td_grpc_is_local(((struct td_grpc_call *)r)->call);
+}
+
 void td_rpc_drop_input(struct td_rpc *r)
 {
+    if (r->streams) {
+        td_stream_drop_input(r);
+        return;
+    }
     r->in = (struct td_wire){0};
     td_payload_close(&((struct td_grpc_call *)r)->payload);
 }
@@ -135,39 +148,51 @@ static void handle(struct td_grpc_call *c)
     answer(c, &err);
 }
 
-/* Runs c, and then whatever waits in the queue: the slot passes from call to call. */
-static void infer(struct td_grpc_call *c)
+/* The slot passes from turn to turn. */
+enum td_code td_grpc_take_turn(struct td_grpc *g, struct td_turn *t, struct td_err *err)
 {
-    struct td_grpc *g = c->g;
-    struct td_err full = {0};
+    enum td_code rc = TD_OK;
     pthread_mutex_lock(&g->mu);
     bool run = g->running < g->max_running;
     if (run) {
         g->running++;
     } else if (g->queued < MAX_QUEUED) {
         g->queued++;
-        *g->queue_end = c;
-        g->queue_end = &c->next;
+        *g->queue_end = t;
+        g->queue_end = &t->next;
     } else {
-        (void)td_fail(&full, TD_RESOURCE_EXHAUSTED, "the request queue is full: %d requests wait", g->queued);
+        rc = td_fail(err, TD_RESOURCE_EXHAUSTED, "the request queue is full: %d requests wait", g->queued);
     }
     pthread_mutex_unlock(&g->mu);
-    if (full.code) {
-        answer(c, &full);
-    }
     while (run) {
-        handle(c);
+        t->run(t->owner);
         pthread_mutex_lock(&g->mu);
-        c = g->queue;
-        run = c != NULL;
+        t = g->queue;
+        run = t != NULL;
         if (run) {
             g->queued--;
-            g->queue = c->next;
+            g->queue = t->next;
             g->queue_end = g->queue != NULL ? g->queue_end : &g->queue;
+            t->next = NULL;
         } else {
             g->running--;
         }
         pthread_mutex_unlock(&g->mu);
+    }
+    return rc;
+}
+
+static void take_turn(void *call)
+{
+    handle(call);
+}
+
+static void infer(struct td_grpc_call *c)
+{
+    struct td_err full = {0};
+    c->turn = (struct td_turn){take_turn, c, NULL};
+    if (td_grpc_take_turn(c->g, &c->turn, &full)) {
+        answer(c, &full);
     }
 }
 
@@ -189,7 +214,7 @@ static void *slow_main(void *arg)
 }
 
 /* Whether the client is on this host: gRPC names peers as URIs, with the brackets of IPv6 percent-encoded. */
-static bool is_local(grpc_call *call)
+bool td_grpc_is_local(grpc_call *call)
 {
     static const char *const local[] = {"unix:",      "ipv4:127.",           "ipv6:%5B::1%5D",
                                         "ipv6:[::1]", "ipv6:%5B::ffff:127.", "ipv6:[::ffff:127."};
@@ -206,7 +231,7 @@ static void manage(struct td_grpc_call *c)
 {
     struct td_grpc *g = c->g;
     struct td_err err = {0};
-    if (g->opts.access == NULL && !g->opts.open_management && !is_local(c->call)) {
+    if (g->opts.access == NULL && !g->opts.open_management && !td_grpc_is_local(c->call)) {
         (void)td_fail(
             &err, TD_PERMISSION_DENIED,
             "%s: management requests are answered on this host only (--open_management changes that)",

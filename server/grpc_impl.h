@@ -41,6 +41,12 @@ static inline void td_event_run(void *tag, bool ok)
     td_race_take(ev);
     ev->step(ev->owner, ok);
 }
+/* A turn to compute: opts.threads run at once, further ones wait, oldest first. */
+struct td_turn {
+    void (*run)(void *owner);
+    void *owner;
+    struct td_turn *next;
+};
 
 struct td_grpc_call;
 struct td_grpc_stream;
@@ -63,11 +69,11 @@ struct td_grpc {
     pthread_mutex_t mu;       /* guards what follows; never held while a handler runs */
     pthread_cond_t changed;   /* is_down, slow or streams changed, stopping was set, or open fell to 0 */
     bool is_down, closed;     /* closed: nothing may be started any more */
-    int running, max_running; /* handlers of inference calls */
+    int running, max_running; /* turns */
     int slow;                 /* threads of managing calls */
     int queued;
-    struct td_grpc_call *queue, **queue_end; /* inference calls that wait, oldest first */
-    struct td_grpc_stream *streams;          /* open ones, doubly linked */
+    struct td_turn *queue, **queue_end; /* turns that wait, oldest first */
+    struct td_grpc_stream *streams;     /* open ones, doubly linked */
 };
 
 /* A message as it came, and the blocks of it that a handler reads. */
@@ -91,6 +97,18 @@ TD_MUST enum td_code td_grpc_admit(const struct td_grpc *g, int method, const gr
                                    struct td_err *err);
 TD_MUST enum td_code td_grpc_admit_message(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
                                            struct td_wire message, struct td_err *err);
+
+/* Runs t on this thread, and then whatever waits; or leaves it waiting. RESOURCE_EXHAUSTED when too many
+ * wait. */
+TD_MUST enum td_code td_grpc_take_turn(struct td_grpc *g, struct td_turn *t, struct td_err *err);
+
+/* Whether the call's client is on this host. */
+bool td_grpc_is_local(grpc_call *call);
+
+/* What td_rpc_watch and the rest are for a stream. */
+void td_stream_watch(struct td_rpc *r, td_stop *stop);
+void td_stream_drop_input(struct td_rpc *r);
+bool td_stream_local(struct td_rpc *r);
 
 /* Takes the sink's bytes. */
 grpc_byte_buffer *td_grpc_message(struct td_sink *takes);

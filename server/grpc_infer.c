@@ -1,212 +1,120 @@
-/* server/grpc_infer.c - GRPCInferenceService, the Open Inference Protocol (KServe v2): liveness, readiness,
- * metadata and ModelInfer.
+/* server/grpc_infer.c - GRPCInferenceService: ModelInfer and ModelStreamInfer.
  *
- * The request parameter "signature_name" chooses another signature than the default one.
+ * The request parameter "signature_name" chooses another signature than the default one. A stream is answered
+ * in the order of its requests, one answer each; one that fails is answered with its error, and the stream
+ * goes on.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-#include <string.h>
-
-#include "core/mem.h"
-#include "proto/infer_pb.h"
-#include "server/grpc_rpc.h"
+#include "server/grpc_v2.h"
 #include "server/infer.h"
 
-td_rpc_fn td_rpc_v2_live, td_rpc_v2_ready, td_rpc_v2_model_ready, td_rpc_v2_server, td_rpc_v2_model,
-    td_rpc_v2_infer;
+td_rpc_fn td_rpc_v2_infer, td_rpc_v2_stream;
 
-#define ARENA_BYTES ((size_t)1 << 20)
-
-enum td_code td_rpc_v2_live(struct td_rpc *r, struct td_err *err)
-{
-    return td_put_int(&r->reply, 1, 1, err);
-}
-
-enum td_code td_rpc_v2_ready(struct td_rpc *r, struct td_err *err)
-{
-    char *missing = NULL;
-    const bool ready = td_registry_ready(r->registry, &missing);
-    td_free(missing);
-    return ready ? td_put_int(&r->reply, 1, 1, err) : TD_OK;
-}
-
-enum td_code td_rpc_v2_server(struct td_rpc *r, struct td_err *err)
-{
-    TD_TRY(td_put_text(&r->reply, 1, "tensord", err));
-    TD_TRY(td_put_text(&r->reply, 2, TENSORD_VERSION, err));
-    return td_put_text(&r->reply, 3, "binary_tensor_data", err);
-}
-
-/* ---- which model ---- */
-
-static enum td_code find(struct td_registry *reg, const char *model, const char *version, const char *asked,
-                         struct td_servable **out, const char **signature, struct td_err *err)
-{
-    struct td_infer_ref ref = {.name = model, .signature = asked};
-    TD_TRY(td_infer_version(version, &ref, err));
-    return td_infer_find(reg, &ref, out, signature, err);
-}
-
-/* { name = 1, version = 2 } of ModelReadyRequest and ModelMetadataRequest */
-struct named_model {
-    const char *name, *version;
+/* One request on its way. */
+struct infer {
+    struct td_rpc *rpc;
+    struct td_request *q;
+    struct td_infer_pb p;
+    struct td_infer_shared shared;
+    bool own_limit; /* q's deadline is the one of its parameter "timeout" */
+    bool final;     /* say so in the answer */
 };
 
-static enum td_code read_model(struct td_wire w, struct td_arena *a, struct named_model *out,
-                               struct td_err *err)
+static bool uses_shared(const struct td_infer_pb *p)
 {
-    struct td_field f;
-    *out = (struct named_model){"", ""};
-    do {
-        TD_TRY(td_wire_next(&w, &f, err));
-        if (f.number == 1 && f.type == TD_WIRE_BYTES) {
-            TD_TRY(td_wire_text(f.sub, a, &out->name, err));
-        } else if (f.number == 2 && f.type == TD_WIRE_BYTES) {
-            TD_TRY(td_wire_text(f.sub, a, &out->version, err));
-        }
-    } while (f.number != 0);
-    return TD_OK;
-}
-
-typedef enum td_code model_fn(struct td_rpc *r, const struct named_model *m, struct td_err *err);
-
-static enum td_code with_model(struct td_rpc *r, model_fn *body, struct td_err *err)
-{
-    struct td_arena *a = td_arena_new(ARENA_BYTES);
-    if (a == NULL) {
-        return td_no_memory(err, ARENA_BYTES, "a request");
-    }
-    struct named_model m;
-    enum td_code rc = read_model(r->in, a, &m, err);
-    rc = rc ? rc : body(r, &m, err);
-    td_arena_free(a);
-    return rc;
-}
-
-/* A model that is unknown or does not serve is not ready; only a malformed version is an error. */
-static enum td_code model_ready(struct td_rpc *r, const struct named_model *m, struct td_err *err)
-{
-    struct td_servable *s;
-    struct td_err why = {0};
-    const char *signature;
-    const enum td_code rc = find(r->registry, m->name, m->version, "", &s, &signature, &why);
-    if (rc) {
-        return rc == TD_INVALID_ARGUMENT ? td_fail(err, rc, "%s", why.msg) : TD_OK;
-    }
-    td_servable_unref(s);
-    return td_put_int(&r->reply, 1, 1, err);
-}
-
-enum td_code td_rpc_v2_model_ready(struct td_rpc *r, struct td_err *err)
-{
-    return with_model(r, model_ready, err);
-}
-
-/* ---- metadata ---- */
-
-/* TensorMetadata { name = 1, datatype = 2, shape = 3 packed }; an unknown rank has the shape [-1]. */
-static enum td_code write_infos(struct td_sink *s, uint32_t field, const struct td_tensor_info *list, int n,
-                                struct td_err *err)
-{
-    for (int i = 0; i < n; i++) {
-        const char *type = td_v2_name(list[i].dtype);
-        const size_t at = td_put_mark(s);
-        TD_TRY(td_put_text(s, 1, list[i].key, err));
-        TD_TRY(td_put_text(s, 2, type != NULL ? type : "", err));
-        const size_t shape = td_put_mark(s);
-        const int rank = list[i].shape.rank < 0 ? 1 : list[i].shape.rank;
-        for (int k = 0; k < rank; k++) {
-            TD_TRY(td_put_varint(s, (uint64_t)(list[i].shape.rank < 0 ? -1 : list[i].shape.dim[k]), err));
-        }
-        TD_TRY(td_put_end(s, 3, shape, err));
-        TD_TRY(td_put_end(s, field, at, err));
-    }
-    return TD_OK;
-}
-
-static enum td_code write_versions(struct td_rpc *r, const char *model, struct td_err *err)
-{
-    struct td_version_status *rows;
-    int n;
-    TD_TRY(td_registry_status(r->registry, model, 0, &rows, &n, err));
-    enum td_code rc = TD_OK;
-    for (int i = n - 1; i >= 0 && rc == TD_OK; i--) { /* lowest first */
-        char text[24];
-        snprintf(text, sizeof text, "%lld", (long long)rows[i].version);
-        rc = rows[i].state == TD_STATE_AVAILABLE ? td_put_text(&r->reply, 2, text, err) : TD_OK;
-    }
-    td_free(rows);
-    return rc;
-}
-
-static enum td_code write_model(struct td_rpc *r, const char *name, struct td_servable *s,
-                                const char *signature, struct td_err *err)
-{
-    const struct td_signature *sig;
-    TD_TRY(td_infer_view(s, signature, &sig, err));
-    TD_TRY(td_put_text(&r->reply, 1, name, err));
-    TD_TRY(write_versions(r, td_servable_name(s), err));
-    TD_TRY(td_put_text(&r->reply, 3, TD_INFER_PLATFORM, err));
-    if (sig == NULL) {
-        return TD_OK;
-    }
-    TD_TRY(write_infos(&r->reply, 4, sig->in, sig->n_in, err));
-    return write_infos(&r->reply, 5, sig->out, sig->n_out, err);
-}
-
-static enum td_code model_metadata(struct td_rpc *r, const struct named_model *m, struct td_err *err)
-{
-    struct td_servable *s;
-    const char *signature;
-    TD_TRY(find(r->registry, m->name, m->version, "", &s, &signature, err));
-    const enum td_code rc = write_model(r, m->name, s, signature, err);
-    td_servable_unref(s);
-    return rc;
-}
-
-enum td_code td_rpc_v2_model(struct td_rpc *r, struct td_err *err)
-{
-    return with_model(r, model_metadata, err);
-}
-
-/* ---- ModelInfer ---- */
-
-static enum td_code read_inputs(struct td_rpc *r, struct td_request *q, const struct td_infer_pb *p,
-                                struct td_err *err)
-{
-    TD_TRY(td_infer_room(q, p->n_in, err));
+    bool any = false;
     for (int i = 0; i < p->n_in; i++) {
+        any = any || p->in[i].place.region != NULL;
+    }
+    for (int i = 0; i < p->n_out; i++) {
+        any = any || p->out[i].place.region != NULL;
+    }
+    return any;
+}
+
+static enum td_code read_inputs(struct infer *f, struct td_err *err)
+{
+    struct td_rpc *r = f->rpc;
+    f->shared.shm = r->opts->shm;
+    f->shared.local = uses_shared(&f->p) && (r->opts->open_management || td_rpc_local(r));
+    TD_TRY(td_infer_room(f->q, f->p.n_in, err));
+    for (int i = 0; i < f->p.n_in; i++) {
         struct td_tensor t;
-        TD_TRY(td_infer_tensor(&p->in[i], r->opts->max_request_bytes, &t, err));
-        TD_TRY(td_infer_add(q, p->in[i].name, &t, err));
+        TD_TRY(td_infer_fetch(&f->shared, &f->p.in[i], r->opts->max_request_bytes, &t, err));
+        TD_TRY(td_infer_add(f->q, f->p.in[i].name, &t, err));
     }
     td_rpc_drop_input(r);
     return TD_OK;
 }
 
-static enum td_code infer(struct td_rpc *r, struct td_request *q, struct td_err *err)
+static enum td_code infer(struct infer *f, struct td_err *err)
 {
-    struct td_infer_pb p;
-    TD_TRY(td_infer_read(r->in, q->arena, &p, err));
-    q->model = p.model;
+    struct td_rpc *r = f->rpc;
+    struct td_request *q = f->q;
+    f->p.id = "";
+    TD_TRY(td_infer_read(r->in, q->arena, &f->p, err));
+    q->model = f->p.model;
     q->api = TD_API_INFER;
-    TD_TRY(find(r->registry, p.model, p.version, p.signature, &q->servable, &q->signature, err));
+    q->id = f->p.id;
+    td_infer_limits(q, &f->p.opts, &f->own_limit);
+    TD_TRY(td_grpc_v2_find(r->registry, f->p.model, f->p.version, f->p.opts.signature, &q->servable,
+                           &q->signature, err));
     TD_TRY(td_request_resolve(q, r->registry, err));
-    TD_TRY(read_inputs(r, q, &p, err));
-    q->filter = p.filter;
-    q->n_filter = p.n_filter;
-    TD_TRY(td_request_run(q, r->registry, err));
+    TD_TRY(read_inputs(f, err));
+    TD_TRY(td_infer_filter(q, f->p.out, f->p.n_out, err));
+    TD_TRY(td_infer_run(q, r->registry, f->own_limit, err));
+    TD_TRY(td_infer_deliver(&f->shared, q, f->p.out, f->p.n_out, err));
     const struct td_infer_answer answer = {
-        .model = p.model,
-        .id = p.id,
+        .model = f->p.model,
+        .id = f->p.id,
         .version = td_servable_version(q->servable),
         .out = q->out,
         .n_out = q->n_out,
+        .asked = f->p.n_out > 0 ? f->p.out : NULL,
+        .final = f->final,
     };
     return td_infer_write(&answer, &r->reply, err);
 }
 
+static enum td_code unary(struct td_rpc *r, struct td_request *q, struct td_err *err)
+{
+    struct infer f = {.rpc = r, .q = q};
+    return infer(&f, err);
+}
+
 enum td_code td_rpc_v2_infer(struct td_rpc *r, struct td_err *err)
 {
-    return td_rpc_request(r, infer, err);
+    return td_rpc_request(r, unary, err);
+}
+
+/* ModelStreamInferResponse { error_message = 1, infer_response = 2 { id = 3 } } */
+static enum td_code write_error(struct td_sink *s, const char *text, const char *id, struct td_err *err)
+{
+    s->n = 0;
+    TD_TRY(td_put_text(s, 1, *text ? text : "the request failed", err));
+    const size_t at = td_put_mark(s);
+    TD_TRY(td_put_text(s, 3, id, err));
+    return td_put_end(s, 2, at, err);
+}
+
+/* Fails as the request does, having written that as an answer. */
+static enum td_code of_stream(struct td_rpc *r, struct td_request *q, struct td_err *err)
+{
+    struct infer f = {.rpc = r, .q = q, .final = true};
+    const size_t at = td_put_mark(&r->reply);
+    enum td_code rc = infer(&f, err);
+    rc = rc ? rc : td_put_end(&r->reply, 2, at, err);
+    struct td_err unwritten = {0};
+    r->has_reply = rc == TD_OK || write_error(&r->reply, err->msg, f.p.id, &unwritten) == TD_OK;
+    return rc;
+}
+
+enum td_code td_rpc_v2_stream(struct td_rpc *r, struct td_err *err)
+{
+    struct td_err why = {0};
+    if (r->event != TD_RPC_MESSAGE) {
+        return TD_OK;
+    }
+    const enum td_code rc = td_rpc_request(r, of_stream, &why);
+    return rc == TD_OK || r->has_reply ? TD_OK : td_fail(err, rc, "%s", why.msg);
 }

@@ -28,6 +28,7 @@ struct td_rpc {
     struct td_sink reply; /* taken by the transport */
     int64_t deadline_ns;  /* CLOCK_MONOTONIC; 0 none */
     /* of streams: */
+    bool streams; /* it is one */
     bool has_reply;
     bool ticks; /* call with TD_RPC_TICK from time to time, and keep the stream open */
     bool done;  /* end the stream with OK after this answer */
@@ -42,7 +43,12 @@ enum td_rpc_kind {
     TD_RPC_QUERY,  /* answers at once from memory */
     TD_RPC_MANAGE, /* may wait for files and loads */
     TD_RPC_STREAM, /* streams in one or both directions; each event answers at once */
+    TD_RPC_INFER_STREAM, /* streams, and computes in its messages, one after the other, like INFER */
 };
+static inline bool td_rpc_kind_streams(enum td_rpc_kind kind)
+{
+    return kind == TD_RPC_STREAM || kind == TD_RPC_INFER_STREAM;
+}
 struct td_rpc_method {
     const char *path;
     enum td_rpc_kind kind;
@@ -63,9 +69,11 @@ TD_MUST enum td_code td_rpc_ask_for(struct td_request *q, const struct td_model_
 TD_MUST enum td_code td_rpc_inputs(struct td_rpc *r, struct td_request *q, const struct td_predict_pb *p,
                                    struct td_err *err);
 
-/* Of unary calls. The transport sets *stop when the client goes away or the server stops, until told NULL. */
+/* Of kinds that compute. The transport sets *stop when the client goes away or the server stops, until told NULL. */
 void td_rpc_watch(struct td_rpc *r, td_stop *stop);
 /* Frees the bytes behind r->in, which the handler has decoded, before it computes. */
 void td_rpc_drop_input(struct td_rpc *r);
+/* Whether the client is on this host. */
+bool td_rpc_local(struct td_rpc *r);
 
 #endif

@@ -1,15 +1,16 @@
 /* server/grpc_stream.c - streaming calls, the ticker that lets them speak unasked, and calls of unknown
  * methods.
  *
- *   step_arrived    the stream is entered in the server's list; metadata leaves, the first message is asked
- * for step_received   a message, or none when the client has sent all: the handler runs; its answer leaves
+ *   step_arrived    the stream is entered in the server's list; metadata leaves, a message is asked for
+ *   step_received   a message, or none when the client has sent all: the handler runs; its answer leaves
  *   step_sent       the answer has left: the next message is asked for, or the stream ends
  *   step_ended      the status has left
  *   step_closed     the call is over on both sides or was cancelled
  * refs counts the events still to come, the running step and the ticker; with the last one gone the stream is
  * taken off the list, told TD_RPC_GONE and freed. A stream on the list with refs == 0 is leaving it.
  *
- * Threads: mu serialises steps and ticks.
+ * Threads: mu serialises steps and ticks. A handler that computes does so in a turn, without mu, as part of
+ * the step that received its message: the stream sees its end, and ticks, meanwhile.
  * Invariant: one write is under way at most (`writing`). Ticks begin when the client has sent all, so an
  * answer to a message and one to a tick never meet.
  *
@@ -24,7 +25,7 @@
 #define TICK_MS 100 /* how late an unasked answer may be */
 
 struct td_grpc_stream {
-    struct td_rpc rpc;
+    struct td_rpc rpc; /* first: a handler's td_rpc is the stream */
     struct td_grpc *g;
     int method; /* row of td_rpc_methods; -1 a method that does not exist */
     struct td_event arrived, received, sent, ended, closed;
@@ -33,10 +34,14 @@ struct td_grpc_stream {
     grpc_metadata_array metadata;
     grpc_call_details details; /* of unknown methods */
     grpc_byte_buffer *message; /* the one just received */
+    struct td_payload payload; /* the one the handler reads */
+    struct td_turn turn;       /* of a handler that computes */
+    td_stop *stop;             /* set when the client goes away; NULL none */
     int cancelled;
     pthread_mutex_t mu;
     atomic_int refs;
-    bool opened; /* counted in g->open */
+    bool opened;  /* counted in g->open */
+    bool working; /* the handler computes, without mu */
     bool writing, ending, reading_over, gone;
     struct td_grpc_stream *prev, *next;
 };
@@ -80,6 +85,7 @@ static void free_stream(struct td_grpc_stream *s)
     grpc_metadata_array_destroy(&s->metadata);
     grpc_call_details_destroy(&s->details);
     grpc_byte_buffer_destroy(s->message);
+    td_payload_close(&s->payload);
     pthread_mutex_destroy(&s->mu);
     td_free(s->rpc.reply.p);
     td_free(s);
@@ -144,16 +150,12 @@ static void go_on(struct td_grpc_stream *s)
     }
 }
 
-/* Lets the handler see an event and sends what it answers. Returns whether a write is under way or the stream
- * ends. */
-static bool tell(struct td_grpc_stream *s, enum td_rpc_event event)
+/* Sends what the handler has answered to an event. Returns whether a write is under way or the stream ends.
+ */
+static bool told(struct td_grpc_stream *s, const struct td_err *err)
 {
-    struct td_err err = {0};
-    s->rpc.event = event;
-    s->rpc.has_reply = false;
-    err.code = td_rpc_methods[s->method].fn(&s->rpc, &err);
-    if (err.code) {
-        end(s, &err);
+    if (err->code) {
+        end(s, err);
         return true;
     }
     if (!s->rpc.has_reply) {
@@ -167,26 +169,82 @@ static bool tell(struct td_grpc_stream *s, enum td_rpc_event event)
     return true;
 }
 
-static void message(struct td_grpc_stream *s)
+static void call_handler(struct td_grpc_stream *s, enum td_rpc_event event, struct td_err *err)
 {
-    struct td_payload p = {.buffer = s->message};
+    s->rpc.event = event;
+    s->rpc.has_reply = false;
+    err->code = td_rpc_methods[s->method].fn(&s->rpc, err);
+}
+
+static bool tell(struct td_grpc_stream *s, enum td_rpc_event event)
+{
     struct td_err err = {0};
-    s->message = NULL;
-    bool busy;
-    if (td_payload_open(&p, &s->rpc.in, &err)) {
-        end(s, &err);
-        busy = true;
-    } else if (td_grpc_admit_message(s->g, s->method, &s->metadata, s->rpc.in, &err)) {
-        end(s, &err);
-        busy = true;
-    } else {
-        busy = tell(s, TD_RPC_MESSAGE);
+    call_handler(s, event, &err);
+    return told(s, &err);
+}
+
+/* The handler sees the message in s->payload. */
+static void handle(struct td_grpc_stream *s, struct td_err *err)
+{
+    err->code = td_payload_open(&s->payload, &s->rpc.in, err);
+    if (err->code == TD_OK &&
+        td_grpc_admit_message(s->g, s->method, &s->metadata, s->rpc.in, err) == TD_OK) {
+        call_handler(s, TD_RPC_MESSAGE, err);
     }
-    td_payload_close(&p);
+    td_payload_close(&s->payload);
     s->rpc.in = (struct td_wire){0};
-    if (!busy) {
+}
+
+/* A turn: with the reference of the step that received the message. Meanwhile the stream may end. */
+static void compute(void *owner)
+{
+    struct td_grpc_stream *s = owner;
+    struct td_err err = {0};
+    handle(s, &err);
+    pthread_mutex_lock(&s->mu);
+    s->working = false;
+    if (!s->ending && !told(s, &err)) {
         go_on(s);
     }
+    leave(s);
+}
+
+/* Leaves mu. */
+static void begin_turn(struct td_grpc_stream *s)
+{
+    struct td_err full = {0};
+    s->working = true;
+    s->turn = (struct td_turn){compute, s, NULL};
+    pthread_mutex_unlock(&s->mu);
+    if (td_grpc_take_turn(s->g, &s->turn, &full)) {
+        pthread_mutex_lock(&s->mu);
+        s->working = false;
+        td_payload_close(&s->payload);
+        end(s, &full);
+        leave(s);
+    }
+}
+
+void td_stream_watch(struct td_rpc *r, td_stop *stop)
+{
+    struct td_grpc_stream *s = (struct td_grpc_stream *)r;
+    pthread_mutex_lock(&s->mu);
+    s->stop = stop;
+    if (stop != NULL && s->gone) {
+        atomic_store(stop, TD_CANCELLED);
+    }
+    pthread_mutex_unlock(&s->mu);
+}
+
+void td_stream_drop_input(struct td_rpc *r)
+{
+    r->in = (struct td_wire){0};
+    td_payload_close(&((struct td_grpc_stream *)r)->payload);
+}
+
+bool td_stream_local(struct td_rpc *r)
+{
+    return td_grpc_is_local(((struct td_grpc_stream *)r)->call);
 }
 
 static void step_received(void *owner, bool ok)
@@ -194,7 +252,17 @@ static void step_received(void *owner, bool ok)
     struct td_grpc_stream *s = owner;
     pthread_mutex_lock(&s->mu);
     if (!s->ending && ok && s->message != NULL) {
-        message(s);
+        s->payload = (struct td_payload){.buffer = s->message};
+        s->message = NULL;
+        if (td_rpc_methods[s->method].kind == TD_RPC_INFER_STREAM) {
+            begin_turn(s);
+            return;
+        }
+        struct td_err err = {0};
+        handle(s, &err);
+        if (!told(s, &err)) {
+            go_on(s);
+        }
     } else if (!s->ending && !s->gone) {
         s->reading_over = true;
         if (!tell(s, TD_RPC_END)) {
@@ -229,6 +297,9 @@ static void step_closed(void *owner, bool ok)
     (void)ok;
     pthread_mutex_lock(&s->mu);
     s->gone = true;
+    if (s->stop != NULL) {
+        atomic_store(s->stop, TD_CANCELLED);
+    }
     if (!s->ending) { /* the client went away: a status completes our side */
         end(s, &(struct td_err){.code = TD_CANCELLED, .msg = "the client has gone"});
     }
@@ -280,6 +351,7 @@ static struct td_grpc_stream *new_stream(struct td_grpc *g, int method)
     }
     s->rpc.registry = g->registry;
     s->rpc.opts = &g->opts;
+    s->rpc.streams = true;
     s->g = g;
     s->method = method;
     s->refs = 1; /* the arrival */
@@ -353,7 +425,7 @@ static void tick(struct td_grpc_stream *s, bool stopping)
     if (s->ending || s->gone) {
         return;
     }
-    if (stopping) {
+    if (stopping && !s->working) { /* what is being computed is still answered */
         end(s, &(struct td_err){.code = TD_UNAVAILABLE, .msg = "the server is shutting down"});
     } else if (s->rpc.ticks && s->reading_over && !s->writing) {
         if (!tell(s, TD_RPC_TICK) && s->rpc.done) {

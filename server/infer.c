@@ -8,6 +8,21 @@
 #include "core/arena.h"
 #include "core/mem.h"
 
+const char *const td_infer_extensions[] = {
+    "classification",
+    "model_repository",
+    "model_repository(unload_dependents)",
+    "schedule_policy",
+    "model_configuration",
+    "system_shared_memory",
+    "binary_tensor_data",
+    "parameters",
+    "statistics",
+    "trace",
+    "logging",
+    NULL,
+};
+
 enum td_code td_infer_version(const char *text, struct td_infer_ref *ref, struct td_err *err)
 {
     int64_t v = 0;

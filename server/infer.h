@@ -8,9 +8,12 @@
 #ifndef TD_SERVER_INFER_H
 #define TD_SERVER_INFER_H
 
+#include "proto/infer_pb.h"
 #include "server/request.h"
+#include "server/shm.h"
 
-#define TD_INFER_PLATFORM "tensorflow_savedmodel"
+/* What of the protocol's extensions is served; NULL ends the list. */
+extern const char *const td_infer_extensions[];
 
 /* What a request names. Texts are borrowed. */
 struct td_infer_ref {
@@ -39,9 +42,34 @@ TD_MUST enum td_code td_infer_room(struct td_request *q, int n, struct td_err *e
 TD_MUST enum td_code td_infer_add(struct td_request *q, const char *name, struct td_tensor *takes,
                                   struct td_err *err);
 
-/* The k largest values of t, as texts "VALUE:INDEX": of every row of axis 0 when rows, into shape [rows, k],
- * else of the whole tensor, into [k]. INVALID_ARGUMENT for a dtype that has no order. */
-TD_MUST enum td_code td_infer_top(const struct td_tensor *t, bool rows, int64_t k, struct td_tensor *out,
+/* Where tensors outside the message are: NULL shm: nowhere. local: the client is on this host. */
+struct td_infer_shared {
+    struct td_shm *shm;
+    bool local;
+};
+
+/* Puts priority and time limit into q. *own is set when the time limit is the nearest deadline of q. */
+void td_infer_limits(struct td_request *q, const struct td_infer_options *o, bool *own);
+/* The tensor of an input, from shared memory or from the message. */
+TD_MUST enum td_code td_infer_fetch(const struct td_infer_shared *from, const struct td_infer_in *in,
+                                    uint64_t max_bytes, struct td_tensor *out, struct td_err *err);
+/* Only the outputs of the list shall be made; none: all. */
+TD_MUST enum td_code td_infer_filter(struct td_request *q, const struct td_infer_out *out, int n,
+                                     struct td_err *err);
+/* Runs a resolved request. INVALID_ARGUMENT for more rows than its configuration allows; UNAVAILABLE when its
+ * own time limit (see td_infer_limits) is over. */
+TD_MUST enum td_code td_infer_run(struct td_request *q, struct td_registry *reg, bool own,
+                                  struct td_err *err);
+/* Classes of outputs whose classes are wanted take their place; outputs that are to go to shared memory are
+ * written there. asked: those of td_infer_filter. */
+TD_MUST enum td_code td_infer_deliver(const struct td_infer_shared *to, struct td_request *q,
+                                      const struct td_infer_out *asked, int n, struct td_err *err);
+
+/* The k largest values of t, as texts "VALUE:INDEX" or "VALUE:INDEX:LABEL" where the class has one: of every
+ * row of axis 0 when rows, into shape [rows, k], else of the whole tensor, into [k]. labels: NULL none.
+ * INVALID_ARGUMENT for a dtype that has no order. */
+TD_MUST enum td_code td_infer_top(const struct td_tensor *t, bool rows, int64_t k,
+                                  const struct td_label_list *labels, struct td_tensor *out,
                                   struct td_err *err);
 
 #endif

@@ -20,8 +20,8 @@ struct walk {
     struct td_json j;
     struct td_arena *arena;
     struct td_infer_json *to;
-    struct td_infer_json_in *in;   /* the input being read */
-    struct td_infer_json_out *out; /* the output being read */
+    struct td_infer_json_in *in; /* the input being read */
+    struct td_infer_out *out;    /* the output being read */
     size_t cap_in, cap_out;
 };
 
@@ -89,11 +89,37 @@ static enum td_code read_count(struct walk *w, const char *what, int64_t *out, s
     return TD_OK;
 }
 
-static enum td_code read_flag(struct walk *w, const char *what, bool *out, struct td_err *err)
+/* A parameter's value; what is no flag, whole number or text is skipped. */
+static enum td_code read_param(struct walk *w, const struct td_json_str *key, struct td_infer_param *out,
+                               struct td_err *err)
 {
-    const char c = td_json_literal(&w->j);
-    TD_FAIL_IF(c != 't' && c != 'f', err, INVALID_ARGUMENT, "%s must be true or false", what);
-    *out = c == 't';
+    size_t n = 0;
+    char *name = td_arena_alloc(w->arena, key->len + 1, 1);
+    if (name == NULL) {
+        return td_no_memory(err, key->len, "a request's parameter");
+    }
+    TD_TRY(td_json_unescape(&w->j, key, name, &n, err));
+    *out = (struct td_infer_param){.key = name, .text = "", .json = true};
+    if (td_json_peek(&w->j) == '"') {
+        out->kind = TD_PARAM_TEXT;
+        return read_text(w, name, &out->text, err);
+    }
+    const char word = td_json_literal(&w->j);
+    if (word != '\0') {
+        out->kind = word == 'n' ? TD_PARAM_OTHER : TD_PARAM_FLAG;
+        out->flag = word == 't';
+        return TD_OK;
+    }
+    if (!td_json_at_number(&w->j)) {
+        return td_json_skip(&w->j, err);
+    }
+    struct td_json_num num;
+    TD_TRY(td_json_number(&w->j, &num, err));
+    out->kind = num.kind == TD_JSON_REAL  ? TD_PARAM_OTHER
+                : num.kind == TD_JSON_INT ? TD_PARAM_INT
+                                          : TD_PARAM_UINT;
+    out->i = num.kind == TD_JSON_INT ? num.i : 0;
+    out->u = num.kind == TD_JSON_UINT ? num.u : 0;
     return TD_OK;
 }
 
@@ -124,16 +150,9 @@ static enum td_code read_dim(struct walk *w, struct td_err *err)
 
 static enum td_code input_parameter(struct walk *w, const struct td_json_str *key, struct td_err *err)
 {
-    if (td_json_str_is(key, "binary_data_size")) {
-        int64_t n = 0;
-        TD_TRY(read_count(w, "'binary_data_size'", &n, err));
-        w->in->binary = true;
-        w->in->n_bytes = (uint64_t)n;
-        return TD_OK;
-    }
-    TD_FAIL_IF(td_json_str_is(key, "shared_memory_region"), err, UNIMPLEMENTED,
-               "input '%s': tensors in shared memory are not supported", w->in->raw.name);
-    return td_json_skip(&w->j, err);
+    struct td_infer_param p;
+    TD_TRY(read_param(w, key, &p, err));
+    return td_infer_place_set(&w->in->raw.place, w->in->raw.name, &p, err);
 }
 
 static enum td_code input_member(struct walk *w, const struct td_json_str *key, struct td_err *err)
@@ -174,27 +193,23 @@ static enum td_code read_input(struct walk *w, struct td_err *err)
     TD_TRY(each_member(w, "each of 'inputs'", input_member, err));
     TD_FAIL_IF(w->in->raw.shape.rank < 0, err, INVALID_ARGUMENT, "input '%s' has no 'shape'",
                w->in->raw.name);
-    TD_FAIL_IF(w->in->binary && w->in->data.at != NULL, err, INVALID_ARGUMENT,
+    const struct td_infer_place *place = &w->in->raw.place;
+    TD_FAIL_IF(place->in_body && w->in->data.at != NULL, err, INVALID_ARGUMENT,
                "input '%s': 'data' and 'binary_data_size' exclude each other", w->in->raw.name);
-    TD_FAIL_IF(!w->in->binary && w->in->data.at == NULL, err, INVALID_ARGUMENT,
+    TD_FAIL_IF(place->region != NULL && w->in->data.at != NULL, err, INVALID_ARGUMENT,
+               "input '%s': 'data' and 'shared_memory_region' exclude each other", w->in->raw.name);
+    TD_FAIL_IF(!place->in_body && place->region == NULL && w->in->data.at == NULL, err, INVALID_ARGUMENT,
                "input '%s' has neither 'data' nor the parameter 'binary_data_size'", w->in->raw.name);
-    return TD_OK;
+    return td_infer_place_check(place, w->in->raw.name, err);
 }
 
 /* ------------------------------------------------------------------ outputs */
 
 static enum td_code output_parameter(struct walk *w, const struct td_json_str *key, struct td_err *err)
 {
-    if (td_json_str_is(key, "binary_data")) {
-        w->out->told = true;
-        return read_flag(w, "'binary_data'", &w->out->binary, err);
-    }
-    if (td_json_str_is(key, "classification")) {
-        return read_count(w, "'classification'", &w->out->classes, err);
-    }
-    TD_FAIL_IF(td_json_str_is(key, "shared_memory_region"), err, UNIMPLEMENTED,
-               "output '%s': tensors in shared memory are not supported", w->out->name);
-    return td_json_skip(&w->j, err);
+    struct td_infer_param p;
+    TD_TRY(read_param(w, key, &p, err));
+    return td_infer_place_set(&w->out->place, w->out->name, &p, err);
 }
 
 static enum td_code output_member(struct walk *w, const struct td_json_str *key, struct td_err *err)
@@ -218,21 +233,18 @@ static enum td_code read_output(struct walk *w, struct td_err *err)
         return td_no_memory(err, sizeof *to->out, "a request's outputs");
     }
     w->out = &to->out[to->n_out++];
-    *w->out = (struct td_infer_json_out){.name = ""};
-    return each_member(w, "each of 'outputs'", output_member, err);
+    *w->out = (struct td_infer_out){.name = ""};
+    TD_TRY(each_member(w, "each of 'outputs'", output_member, err));
+    return td_infer_place_check(&w->out->place, w->out->name, err);
 }
 
 /* ------------------------------------------------------------------ the request */
 
 static enum td_code request_parameter(struct walk *w, const struct td_json_str *key, struct td_err *err)
 {
-    if (td_json_str_is(key, "signature_name")) {
-        return read_text(w, "'signature_name'", &w->to->signature, err);
-    }
-    if (td_json_str_is(key, "binary_data_output")) {
-        return read_flag(w, "'binary_data_output'", &w->to->binary_output, err);
-    }
-    return td_json_skip(&w->j, err);
+    struct td_infer_param p;
+    TD_TRY(read_param(w, key, &p, err));
+    return td_infer_option_set(&w->to->opts, &p, err);
 }
 
 static enum td_code request_member(struct walk *w, const struct td_json_str *key, struct td_err *err)
@@ -257,13 +269,14 @@ static enum td_code give_bytes(struct td_infer_json *to, const char *bytes, size
 {
     for (int i = 0; i < to->n_in; i++) {
         struct td_infer_json_in *in = &to->in[i];
-        TD_FAIL_IF(in->n_bytes > n, err, INVALID_ARGUMENT,
+        const uint64_t size = in->raw.place.body_bytes;
+        TD_FAIL_IF(size > n, err, INVALID_ARGUMENT,
                    "unexpected size for input '%s', expecting %llu additional bytes", in->raw.name,
-                   (unsigned long long)(in->n_bytes - n));
-        in->seg = (struct td_seg){(const uint8_t *)bytes, (size_t)in->n_bytes};
+                   (unsigned long long)(size - n));
+        in->seg = (struct td_seg){(const uint8_t *)bytes, (size_t)size};
         td_wire_init(&in->raw.data, &in->seg, 1);
-        bytes += in->n_bytes;
-        n -= in->n_bytes;
+        bytes += size;
+        n -= (size_t)size;
     }
     TD_FAIL_IF(n > 0, err, INVALID_ARGUMENT,
                "unexpected additional input data for model: %zu bytes behind the last binary tensor", n);
@@ -278,7 +291,7 @@ enum td_code td_infer_json_read(const char *body, size_t n, size_t n_json, struc
         end--;
     }
     struct walk w = {.j = td_json_make(body, end), .arena = a, .to = out};
-    *out = (struct td_infer_json){.id = "", .signature = ""};
+    *out = (struct td_infer_json){.id = "", .opts.signature = ""};
     if (end == 0 || body[end - 1] != '}') { /* so that nothing read here runs into the bytes behind it */
         w.j.at += end;
         return td_json_fail(&w.j, err, end == 0 ? "The document is empty." : "Invalid value.");
@@ -288,7 +301,8 @@ enum td_code td_infer_json_read(const char *body, size_t n, size_t n_json, struc
         return td_json_fail(&w.j, err, "The document root must not be followed by other values.");
     }
     for (int i = 0; i < out->n_out; i++) {
-        out->out[i].binary = out->out[i].told ? out->out[i].binary : out->binary_output;
+        struct td_infer_place *place = &out->out[i].place;
+        place->binary = place->told ? place->binary : out->opts.binary_output;
     }
     return give_bytes(out, body + n_json, n - n_json, err);
 }
@@ -313,7 +327,7 @@ static enum td_code gather(const struct td_infer_json_in *in, struct td_gather *
 enum td_code td_infer_json_tensor(const struct td_infer_json_in *in, uint64_t max_bytes,
                                   struct td_tensor *out, struct td_err *err)
 {
-    if (in->binary) {
+    if (in->raw.place.in_body) {
         return td_infer_tensor(&in->raw, max_bytes, out, err);
     }
     const enum td_dtype dtype = td_v2_dtype(in->raw.datatype);
@@ -345,8 +359,20 @@ static enum td_code put_member(struct td_sink *s, const char *key, const char *t
     return td_json_put_string(s, text, strlen(text), err);
 }
 
-/* {"name": "y", "datatype": "FP32", "shape": [2], and its data or how many bytes that is */
-static enum td_code put_output(struct td_sink *s, const struct td_named *o, bool binary, struct td_err *err)
+/* Where the tensor went: "parameters" of an output in shared memory, all but the closing braces. */
+static enum td_code put_place(struct td_sink *s, const struct td_infer_place *place, size_t bytes,
+                              struct td_err *err)
+{
+    TD_TRY(put_member(s, "],\"parameters\":{\"shared_memory_region\":", place->region, err));
+    TD_TRY(put(s, ",\"shared_memory_offset\":", err));
+    TD_TRY(put_number(s, place->offset, err));
+    TD_TRY(put(s, ",\"shared_memory_byte_size\":", err));
+    return put_number(s, bytes, err);
+}
+
+/* {"name": "y", "datatype": "FP32", "shape": [2], and its data or where, or how many bytes, that is */
+static enum td_code put_output(struct td_sink *s, const struct td_named *o,
+                               const struct td_infer_place *place, bool binary, struct td_err *err)
 {
     const char *type = td_v2_name(o->t.dtype);
     TD_FAIL_IF(type == NULL, err, UNIMPLEMENTED, "output '%s': %s has no form in this protocol", o->name,
@@ -357,6 +383,10 @@ static enum td_code put_output(struct td_sink *s, const struct td_named *o, bool
     for (int i = 0; i < o->t.shape.rank; i++) {
         TD_TRY(i > 0 ? put(s, ",", err) : TD_OK);
         TD_TRY(put_number(s, (uint64_t)o->t.shape.dim[i], err));
+    }
+    if (place != NULL) {
+        TD_TRY(put_place(s, place, td_v2_raw_size(&o->t), err));
+        return put(s, "}}", err);
     }
     if (binary) {
         TD_TRY(put(s, "],\"parameters\":{\"binary_data_size\":", err));
@@ -377,6 +407,12 @@ static enum td_code put_head(const struct td_infer_json_answer *p, struct td_sin
     return *p->id != '\0' ? put_member(s, ",\"id\":", p->id, err) : TD_OK;
 }
 
+/* Where output i went; NULL: it goes into the answer. */
+static const struct td_infer_place *shared(const struct td_infer_json_answer *p, int i)
+{
+    return p->asked != NULL && p->asked[i].place.region != NULL ? &p->asked[i].place : NULL;
+}
+
 enum td_code td_infer_json_write(const struct td_infer_json_answer *p, struct td_sink *s, size_t *n_json,
                                  struct td_err *err)
 {
@@ -386,13 +422,14 @@ enum td_code td_infer_json_write(const struct td_infer_json_answer *p, struct td
     TD_TRY(put(s, ",\"outputs\":[", err));
     for (int i = 0; i < p->n_out; i++) {
         TD_TRY(i > 0 ? put(s, ",", err) : TD_OK);
-        TD_TRY(put_output(s, &p->out[i], p->binary[i], err));
-        any = any || p->binary[i];
+        const struct td_infer_place *place = shared(p, i);
+        TD_TRY(put_output(s, &p->out[i], place, p->binary[i], err));
+        any = any || (p->binary[i] && place == NULL);
     }
     TD_TRY(put(s, "]}", err));
     *n_json = any ? s->n - from : 0;
     for (int i = 0; i < p->n_out; i++) {
-        TD_TRY(p->binary[i] ? td_v2_raw_write(&p->out[i].t, s, err) : TD_OK);
+        TD_TRY(p->binary[i] && shared(p, i) == NULL ? td_v2_raw_write(&p->out[i].t, s, err) : TD_OK);
     }
     return TD_OK;
 }

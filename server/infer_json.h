@@ -18,32 +18,23 @@
 #include "server/json_read.h"
 
 struct td_infer_json_in {
-    struct td_infer_in raw; /* name, datatype, shape, and its bytes when binary */
+    struct td_infer_in raw; /* name, datatype, shape, place, and its bytes when they are in the body */
     struct td_json data;    /* its value in JSON; at NULL: none */
-    bool binary;
-    uint64_t n_bytes;
-    struct td_seg seg; /* what raw.data reads */
-};
-struct td_infer_json_out {
-    const char *name;
-    bool told, binary; /* told: it says itself whether it is binary */
-    int64_t classes;   /* the largest so many, as texts; 0: the tensor itself */
+    struct td_seg seg;      /* what raw.data reads */
 };
 struct td_infer_json {
     const char *id;
-    const char *signature; /* "" none */
-    bool binary_output;    /* of outputs that do not say */
+    struct td_infer_options opts;
     struct td_infer_json_in *in;
     int n_in;
-    struct td_infer_json_out *out; /* outputs wanted; none: all */
+    struct td_infer_out *out; /* outputs wanted, each told whether to be binary; none: all */
     int n_out;
 };
 
-/* Reads body[0..n), whose first n_json bytes are the object; body[n] must be NUL. INVALID_ARGUMENT;
- * UNIMPLEMENTED for tensors in shared memory. */
+/* Reads body[0..n), whose first n_json bytes are the object; body[n] must be NUL. INVALID_ARGUMENT. */
 TD_MUST enum td_code td_infer_json_read(const char *body, size_t n, size_t n_json, struct td_arena *a,
                                         struct td_infer_json *out, struct td_err *err);
-/* The tensor of one input; *out is the caller's. */
+/* The tensor of one input that is not in shared memory; *out is the caller's. */
 TD_MUST enum td_code td_infer_json_tensor(const struct td_infer_json_in *in, uint64_t max_bytes,
                                           struct td_tensor *out, struct td_err *err);
 
@@ -53,6 +44,7 @@ struct td_infer_json_answer {
     const struct td_named *out;
     const bool *binary; /* of each output */
     int n_out;
+    const struct td_infer_out *asked; /* what was wanted of each; NULL: nothing special */
 };
 /* *n_json: the bytes of the JSON object when binary tensors follow it, else 0. */
 TD_MUST enum td_code td_infer_json_write(const struct td_infer_json_answer *p, struct td_sink *s,

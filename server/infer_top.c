@@ -1,4 +1,4 @@
-/* server/infer_top.c - the classification extension: the largest values of an output as "VALUE:INDEX" texts.
+/* server/infer_top.c - the classification extension: the largest values of an output as texts.
  *
  * Values are compared as long double, which holds every element type exactly. NaN is smaller than any number;
  * of equal values the lower index comes first.
@@ -48,18 +48,27 @@ static int larger_first(const void *a, const void *b)
     return x->i < y->i ? -1 : 1;
 }
 
-static enum td_code put_class(const struct td_tensor *t, const struct ranked *r, struct td_tensor *out,
-                              int64_t at, struct td_err *err)
+/* The largest double has 309 digits before the point. */
+static enum td_code put_class(const struct td_tensor *t, const struct ranked *r, const char *label,
+                              struct td_tensor *out, int64_t at, struct td_err *err)
 {
-    char text[400]; /* the largest double has 309 digits before the point */
+    char text[400 + TD_LABEL_BYTES];
     const bool real = td_dtype_in(t->dtype, TD_SET_FLOATS);
-    const int n = real ? snprintf(text, sizeof text, "%f:%lld", (double)r->v, (long long)r->i)
-                       : snprintf(text, sizeof text, "%.0Lf:%lld", r->v, (long long)r->i);
+    const char *colon = label != NULL ? ":" : "";
+    label = label != NULL ? label : "";
+    const int n =
+        real ? snprintf(text, sizeof text, "%f:%lld%s%s", (double)r->v, (long long)r->i, colon, label)
+             : snprintf(text, sizeof text, "%.0Lf:%lld%s%s", r->v, (long long)r->i, colon, label);
     return td_tensor_set_str(out, at, text, (size_t)n, err);
 }
 
+static const char *label_of(const struct td_label_list *labels, int64_t i)
+{
+    return labels != NULL && i < labels->n ? labels->text[i] : NULL;
+}
+
 static enum td_code fill(const struct td_tensor *t, struct ranked *r, int64_t n, int64_t k,
-                         struct td_tensor *out, struct td_err *err)
+                         const struct td_label_list *labels, struct td_tensor *out, struct td_err *err)
 {
     const int64_t rows = k > 0 ? td_tensor_count(out) / k : 0;
     for (int64_t row = 0; row < rows; row++) {
@@ -68,14 +77,14 @@ static enum td_code fill(const struct td_tensor *t, struct ranked *r, int64_t n,
         }
         qsort(r, (size_t)n, sizeof *r, larger_first);
         for (int64_t i = 0; i < k; i++) {
-            TD_TRY(put_class(t, &r[i], out, row * k + i, err));
+            TD_TRY(put_class(t, &r[i], label_of(labels, r[i].i), out, row * k + i, err));
         }
     }
     return TD_OK;
 }
 
-enum td_code td_infer_top(const struct td_tensor *t, bool rows, int64_t k, struct td_tensor *out,
-                          struct td_err *err)
+enum td_code td_infer_top(const struct td_tensor *t, bool rows, int64_t k, const struct td_label_list *labels,
+                          struct td_tensor *out, struct td_err *err)
 {
     const char *type = td_v2_name(t->dtype);
     TD_FAIL_IF(!td_dtype_in(t->dtype, TD_SET_REALS), err, INVALID_ARGUMENT,
@@ -92,7 +101,7 @@ enum td_code td_infer_top(const struct td_tensor *t, bool rows, int64_t k, struc
     }
     enum td_code rc = td_tensor_new(&made, TD_STRING, &shape, err);
     if (rc == TD_OK) {
-        rc = fill(t, r, n, k, &made, err);
+        rc = fill(t, r, n, k, labels, &made, err);
         if (rc) {
             td_tensor_clear(&made);
         } else {

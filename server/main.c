@@ -27,6 +27,7 @@
 #include "server/op_library.h"
 #include "server/options.h"
 #include "server/rest.h"
+#include "server/shm.h"
 #include "server/tls.h"
 #include "server/trim.h"
 #include "server/warmup.h"
@@ -42,6 +43,7 @@ struct server {
     struct td_op_table *ops;
     struct td_op_libraries *op_libraries;
     struct td_registry *registry;
+    struct td_shm *shm;
     struct td_rest rest;
     struct td_http *http;
     struct td_grpc *grpc;
@@ -119,6 +121,7 @@ static enum td_code model_of_flags(const struct td_options *o, struct td_model_c
     if (c != NULL) {
         *c = (struct td_model_config){.name = td_strdup(o->model_name),
                                       .base_path = td_strdup(absolute != NULL ? absolute : path),
+                                      .policy_of_model = true,
                                       .n_latest = 1};
     }
     free(absolute);
@@ -217,6 +220,7 @@ static enum td_code start_grpc(struct server *s, struct td_err *err)
         .open_management = o->open_management,
         .access = s->access,
         .debug_api = o->enable_debug_api,
+        .shm = s->shm,
         .content_outputs = o->enable_serialization_as_tensor_content,
         .channel_arguments = o->grpc_channel_arguments,
         .tls_key = s->tls.key,
@@ -263,6 +267,7 @@ static enum td_code start_http(struct server *s, struct td_err *err)
     s->rest.debug_api = o->enable_debug_api;
     s->rest.monitoring_path = s->monitoring.enable ? s->monitoring.path : NULL;
     s->rest.started_at = (int64_t)time(NULL);
+    s->rest.shm = s->shm;
     return td_http_start(&opts, &s->http, &s->rest_port, err);
 }
 
@@ -274,6 +279,7 @@ static enum td_code start(struct server *s, struct td_err *err)
                "neither --port, --grpc_socket_path nor --rest_api_port is set: nothing to listen on");
     TD_TRY(check_files(s, err));
     choose_state_dir(s);
+    TD_TRY(td_shm_new((uint64_t)s->options.max_request_bytes, &s->shm, err));
     TD_TRY(start_registry(s, err));
     TD_TRY(configure(s, err));
     TD_TRY(start_grpc(s, err));
@@ -375,6 +381,7 @@ static bool drain(struct server *s)
 static void free_all(struct server *s)
 {
     td_registry_stop(s->registry);
+    td_shm_free(s->shm);
     td_op_table_free(s->ops);
     td_op_libraries_close(s->op_libraries);
     td_tls_config_fini(&s->tls);

@@ -15,6 +15,7 @@
 
 #define FILE_NAME "config.pbtxt"
 #define MAX_FILE ((size_t)1 << 20)
+#define MAX_LABELS ((size_t)16 << 20)
 #define MAX_INSTANCES 4096
 
 /* ------------------------------------------------------------------ finding the file */
@@ -149,6 +150,75 @@ static enum td_code check_kind(const Inference__ModelConfig *pb, struct td_err *
     return TD_OK;
 }
 
+/* Cuts a file into its lines, in place. */
+static enum td_code split_lines(char *text, size_t n, struct td_label_list *out, struct td_err *err)
+{
+    size_t lines = 1;
+    for (size_t i = 0; i < n; i++) {
+        lines += text[i] == '\n';
+    }
+    out->text = td_calloc(lines + 1, sizeof *out->text);
+    if (out->text == NULL) {
+        return td_no_memory(err, lines * sizeof *out->text, "labels");
+    }
+    for (char *line = text, *end; line < text + n; line = end + 1) {
+        end = memchr(line, '\n', (size_t)(text + n - line));
+        end = end != NULL ? end : text + n;
+        *end = '\0'; /* td_file_read leaves room for one behind the last */
+        char *label =
+            td_strndup(line, strcspn(line, "\r") < TD_LABEL_BYTES ? strcspn(line, "\r") : TD_LABEL_BYTES);
+        if (label == NULL) {
+            return td_no_memory(err, TD_LABEL_BYTES, "a label");
+        }
+        out->text[out->n++] = label;
+    }
+    return TD_OK;
+}
+
+static enum td_code read_labels(const Inference__ModelOutput *o, const char *dir, struct td_label_list *out,
+                                struct td_err *err)
+{
+    char path[TD_FILE_PATH];
+    char *text = NULL;
+    size_t n = 0;
+    TD_FAIL_IF(strstr(o->label_filename, "..") != NULL || o->label_filename[0] == '/', err, INVALID_ARGUMENT,
+               "output '%s': label_filename '%s' must lie beside the configuration", o->name,
+               o->label_filename);
+    const int len = snprintf(path, sizeof path, "%s/%s", dir, o->label_filename);
+    TD_FAIL_IF(len < 0 || (size_t)len >= sizeof path, err, INVALID_ARGUMENT,
+               "output '%s': the path of label_filename '%.100s' is too long", o->name, o->label_filename);
+    TD_TRY(td_file_read(path, MAX_LABELS, &text, &n, err));
+    out->output = o->name;
+    const enum td_code rc = split_lines(text, n, out, err);
+    td_free(text);
+    return rc;
+}
+
+static enum td_code read_all_labels(const Inference__ModelConfig *pb, struct td_model_settings *out,
+                                    struct td_err *err)
+{
+    out->labels = td_calloc(pb->n_output + 1, sizeof *out->labels);
+    if (out->labels == NULL) {
+        return td_no_memory(err, pb->n_output * sizeof *out->labels, "labels");
+    }
+    for (size_t i = 0; i < pb->n_output; i++) {
+        if (*pb->output[i]->label_filename != '\0') {
+            TD_TRY(read_labels(pb->output[i], out->dir, &out->labels[out->n_labels++], err));
+        }
+    }
+    return TD_OK;
+}
+
+const struct td_label_list *td_model_config_labels(const struct td_model_settings *m, const char *output)
+{
+    for (int i = 0; i < m->n_labels; i++) {
+        if (strcmp(m->labels[i].output, output) == 0) {
+            return &m->labels[i];
+        }
+    }
+    return NULL;
+}
+
 static enum td_code read_settings(const char *text, size_t n, struct td_model_settings *out,
                                   struct td_err *err)
 {
@@ -161,6 +231,7 @@ static enum td_code read_settings(const char *text, size_t n, struct td_model_se
     TD_TRY(check_kind(pb, err));
     TD_TRY(check_reshape(pb, err));
     TD_TRY(read_instances(pb, out, err));
+    TD_TRY(read_all_labels(pb, out, err));
     return pb->dynamic_batching != NULL ? read_batching(pb->dynamic_batching, out, err) : TD_OK;
 }
 
@@ -186,6 +257,13 @@ enum td_code td_model_config_read(const char *version_dir, struct td_model_setti
 void td_model_settings_fini(struct td_model_settings *m)
 {
     td_guard_free((ProtobufCMessage *)m->pb);
+    for (int i = 0; i < m->n_labels; i++) {
+        for (int64_t k = 0; k < m->labels[i].n; k++) {
+            td_free(m->labels[i].text[k]);
+        }
+        td_free(m->labels[i].text);
+    }
+    td_free(m->labels);
     td_free(m->priority_policies);
     td_free(m->dir);
     memset(m, 0, sizeof *m);
@@ -270,4 +348,45 @@ enum td_code td_model_config_check(const struct td_model_settings *m, const stru
         TD_TRY(check_one(&l, sig->out, sig->n_out, rows, "output", err));
     }
     return TD_OK;
+}
+
+/* ------------------------------------------------------------------ versions */
+
+static struct td_version_policy policy_of_file(const Inference__ModelVersionPolicy *p)
+{
+    struct td_version_policy out = {.n_latest = 1};
+    if (p == NULL) {
+        return out;
+    }
+    if (p->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_ALL) {
+        out.kind = TD_POLICY_ALL;
+    } else if (p->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_LATEST) {
+        const uint32_t n = p->latest->num_versions;
+        out.n_latest = n == 0 ? 1 : n > INT32_MAX ? INT32_MAX : (int)n;
+    } else if (p->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_SPECIFIC) {
+        int64_t *versions = td_calloc(p->specific->n_versions + 1, sizeof *versions);
+        for (size_t i = 0; versions != NULL && i < p->specific->n_versions; i++) {
+            versions[i] = p->specific->versions[i];
+        }
+        out.kind = TD_POLICY_SPECIFIC;
+        out.versions = versions;
+        out.n_versions = versions != NULL ? (int)p->specific->n_versions : 0;
+    }
+    return out;
+}
+
+struct td_version_policy td_model_config_policy(const char *base_path)
+{
+    struct td_version_policy out = {.n_latest = 1};
+    struct td_err ignored = {0};
+    ProtobufCMessage *m = NULL;
+    char *text = NULL;
+    size_t n = 0;
+    if (read_text(base_path, &text, &n, &ignored) == TD_OK && text != NULL &&
+        td_textpb_parse(&inference__model_config__descriptor, text, n, true, &m, &ignored) == TD_OK) {
+        out = policy_of_file(((const Inference__ModelConfig *)m)->version_policy);
+        td_guard_free(m);
+    }
+    td_free(text);
+    return out;
 }

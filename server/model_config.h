@@ -28,6 +28,15 @@ struct td_priority_policy {
     struct td_queue_policy policy;
 };
 
+#define TD_LABEL_BYTES 1024 /* of a class's label; longer ones are cut */
+
+/* The classes of an output: line i of the file that its label_filename names. */
+struct td_label_list {
+    const char *output;
+    char **text;
+    int64_t n;
+};
+
 struct td_model_settings {
     bool given;             /* there is a config.pbtxt; else all is 0 below */
     int32_t max_batch_size; /* rows that a request, and a batch, may have; 0 none is said */
@@ -41,7 +50,9 @@ struct td_model_settings {
     struct td_queue_policy queue_policy;
     struct td_priority_policy *priority_policies;
     int n_priority_policies;
-    int instances;                           /* sum of the counts of its instance groups; 0 none is said */
+    int instances; /* sum of the counts of its instance groups; 0 none is said */
+    struct td_label_list *labels;
+    int n_labels;
     char *dir;                               /* where the file lies; labels and warm-up data are beside it */
     const struct Inference__ModelConfig *pb; /* the file; NULL without */
 };
@@ -55,6 +66,20 @@ TD_MUST enum td_code td_model_config_read(const char *version_dir, struct td_mod
 TD_MUST enum td_code td_model_config_check(const struct td_model_settings *m, const struct td_signature *sig,
                                            struct td_err *err);
 void td_model_settings_fini(struct td_model_settings *m);
+
+enum td_policy_kind { TD_POLICY_LATEST, TD_POLICY_ALL, TD_POLICY_SPECIFIC };
+struct td_version_policy {
+    enum td_policy_kind kind;
+    int n_latest;      /* of TD_POLICY_LATEST, >= 1 */
+    int64_t *versions; /* of TD_POLICY_SPECIFIC: td_free them */
+    int n_versions;
+};
+/* The version_policy of the file in a model's folder; the latest one version where none is said, or the file
+ * cannot be read (what is wrong with it is told by the version that is loaded). */
+struct td_version_policy td_model_config_policy(const char *base_path);
+
+/* NULL: none. */
+const struct td_label_list *td_model_config_labels(const struct td_model_settings *m, const char *output);
 
 /* Whether every input and output has a first size that is open: rows of a batch. NULL has none. */
 bool td_model_config_has_rows(const struct td_signature *sig);

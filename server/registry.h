@@ -16,10 +16,10 @@ struct td_registry;
 /* States have the numbers of ModelVersionStatus.State. */
 enum td_state { TD_STATE_UNKNOWN = 0, TD_STATE_START = 10, TD_STATE_LOADING = 20, TD_STATE_AVAILABLE = 30, TD_STATE_UNLOADING = 40, TD_STATE_END = 50 };
 
-enum td_policy_kind { TD_POLICY_LATEST, TD_POLICY_ALL, TD_POLICY_SPECIFIC };
 struct td_label { char *name; int64_t version; };
 struct td_model_config {
     char *name, *base_path;
+    bool policy_of_model;         /* the config.pbtxt in base_path, or the default, sets what follows */
     enum td_policy_kind policy;
     int n_latest;                 /* of TD_POLICY_LATEST, >= 1 */
     int64_t *versions;            /* of TD_POLICY_SPECIFIC */

@@ -62,16 +62,33 @@ static void note_list_error(struct td_registry *r, struct td_entry *e, const str
     }
 }
 
+/* What the model's own file says of versions, where its configuration says nothing. Takes the list of it.
+ * Caller holds mu. */
+static void use_policy(struct td_entry *e, struct td_version_policy *takes)
+{
+    struct td_model_config *c = &e->config;
+    if (c->policy_of_model) {
+        td_free(c->versions);
+        c->policy = takes->kind;
+        c->n_latest = takes->n_latest;
+        c->versions = takes->versions;
+        c->n_versions = takes->n_versions;
+        takes->versions = NULL;
+    }
+}
+
 static void list_one(struct td_registry *r, const struct place *p, bool again)
 {
     struct td_version_dir *dirs = NULL;
     struct td_err err = {0};
     int n = 0;
     enum td_code rc = td_watch_list(p->base_path, &dirs, &n, &err);
+    struct td_version_policy policy = td_model_config_policy(p->base_path);
     pthread_mutex_lock(&r->mu);
     struct td_entry *e = td_registry_entry(r, p->name);
     if (e != NULL && !e->held && strcmp(e->config.base_path, p->base_path) == 0) {
         const bool warn = n == 0 && !e->listed;
+        use_policy(e, &policy);
         rc = rc ? rc : td_registry_aspire(r, e, dirs, n, again, &err);
         if (rc) {
             note_list_error(r, e, &err);
@@ -81,6 +98,7 @@ static void list_one(struct td_registry *r, const struct place *p, bool again)
         }
     }
     pthread_mutex_unlock(&r->mu);
+    td_free(policy.versions);
     td_watch_free(dirs, n);
 }
 

@@ -18,6 +18,7 @@ struct td_rest {
     struct td_access *access;      /* borrowed; NULL: no tokens are asked for */
     bool open_management;          /* management answers other hosts than this one */
     bool debug_api;                /* :debug is answered */
+    struct td_shm *shm;            /* borrowed; NULL: no tensors in shared memory */
     atomic_bool draining;          /* readyz says no */
     const char *monitoring_path;   /* where TF Serving's monitoring configuration wants the metrics; NULL nowhere else */
     int64_t started_at;            /* seconds since the epoch */

@@ -19,6 +19,8 @@ struct infer {
     const struct td_route_args *args;
     struct td_request *r;
     struct td_infer_json p;
+    struct td_infer_shared shared;
+    bool own_limit; /* r's deadline is the one of its parameter "timeout" */
 };
 
 /* The bytes of JSON in the body: all of them unless a header says how many. */
@@ -45,7 +47,7 @@ static enum td_code resolve(struct infer *f, struct td_err *err)
                                      .has_version = f->args->has_version,
                                      .version = f->args->version,
                                      .label = f->args->label,
-                                     .signature = f->p.signature};
+                                     .signature = f->p.opts.signature};
     TD_TRY(td_infer_find(f->rest->registry, &ref, &f->r->servable, &f->r->signature, err));
     return td_request_resolve(f->r, f->rest->registry, err);
 }
@@ -123,23 +125,11 @@ static enum td_code read_inputs(struct infer *f, struct td_err *err)
     TD_TRY(td_infer_room(f->r, f->p.n_in, err));
     for (int i = 0; i < f->p.n_in; i++) {
         struct td_tensor t;
-        TD_TRY(td_infer_json_tensor(&f->p.in[i], max_bytes, &t, err));
+        const struct td_infer_in *in = &f->p.in[i].raw;
+        TD_TRY(in->place.region != NULL ? td_infer_fetch(&f->shared, in, max_bytes, &t, err)
+                                        : td_infer_json_tensor(&f->p.in[i], max_bytes, &t, err));
         TD_TRY(td_infer_add(f->r, f->p.in[i].raw.name, &t, err));
     }
-    return TD_OK;
-}
-
-static enum td_code read_filter(struct infer *f, struct td_err *err)
-{
-    const char **names = td_arena_alloc(f->r->arena, (size_t)f->p.n_out + 1, sizeof *names);
-    if (names == NULL) {
-        return td_no_memory(err, (size_t)f->p.n_out * sizeof *names, "a request's outputs");
-    }
-    for (int i = 0; i < f->p.n_out; i++) {
-        names[i] = f->p.out[i].name;
-    }
-    f->r->filter = names;
-    f->r->n_filter = f->p.n_out;
     return TD_OK;
 }
 
@@ -148,52 +138,31 @@ static enum td_code read_request(struct infer *f, struct td_err *err)
     size_t n_json = 0;
     TD_TRY(json_length(f->x, &n_json, err));
     if (n_json == 0 && td_exchange_header(f->x, LENGTH_HEADER) != NULL) {
-        f->p = (struct td_infer_json){.id = "", .signature = "", .binary_output = true};
+        f->p = (struct td_infer_json){.id = "", .opts = {.signature = "", .binary_output = true}};
         TD_TRY(resolve(f, err));
         return raw_input(f, err);
     }
     TD_TRY(td_infer_json_read(f->x->body, f->x->body_len, n_json, f->r->arena, &f->p, err));
+    td_infer_limits(f->r, &f->p.opts, &f->own_limit);
     TD_TRY(resolve(f, err));
     TD_TRY(read_inputs(f, err));
-    return read_filter(f, err);
+    return td_infer_filter(f->r, f->p.out, f->p.n_out, err);
 }
 
 /* ------------------------------------------------------------------ the answer */
 
-/* Outputs whose classes are wanted become texts. Those whose declared first size is unknown have rows. */
-static enum td_code classify(struct infer *f, struct td_err *err)
-{
-    for (int i = 0; i < f->p.n_out; i++) {
-        struct td_named *o = &f->r->out[i];
-        struct td_tensor top;
-        bool rows = false;
-        if (f->p.out[i].classes == 0) {
-            continue;
-        }
-        for (int k = 0; k < f->r->sig->n_out; k++) {
-            const struct td_tensor_info *info = &f->r->sig->out[k];
-            if (info->key == o->name) {
-                rows = info->shape.rank < 0 || (info->shape.rank > 0 && info->shape.dim[0] < 0);
-            }
-        }
-        TD_TRY(td_infer_top(&o->t, rows, f->p.out[i].classes, &top, err));
-        td_tensor_clear(&o->t);
-        o->t = top;
-    }
-    return TD_OK;
-}
-
 static enum td_code infer(struct infer *f, struct td_err *err)
 {
     TD_TRY(read_request(f, err));
-    TD_TRY(td_request_run(f->r, f->rest->registry, err));
-    TD_TRY(classify(f, err));
+    f->r->id = f->p.id;
+    TD_TRY(td_infer_run(f->r, f->rest->registry, f->own_limit, err));
+    TD_TRY(td_infer_deliver(&f->shared, f->r, f->p.out, f->p.n_out, err));
     bool *binary = td_arena_alloc(f->r->arena, (size_t)f->r->n_out + 1, sizeof *binary);
     if (binary == NULL) {
         return td_no_memory(err, (size_t)f->r->n_out, "an answer");
     }
     for (int i = 0; i < f->r->n_out; i++) {
-        binary[i] = i < f->p.n_out ? f->p.out[i].binary : f->p.binary_output;
+        binary[i] = i < f->p.n_out ? f->p.out[i].place.binary : f->p.opts.binary_output;
     }
     const struct td_infer_json_answer answer = {
         .model = f->args->model,
@@ -202,6 +171,7 @@ static enum td_code infer(struct infer *f, struct td_err *err)
         .out = f->r->out,
         .binary = binary,
         .n_out = f->r->n_out,
+        .asked = f->p.n_out > 0 ? f->p.out : NULL,
     };
     TD_TRY(td_infer_json_write(&answer, &f->x->out, &f->x->n_json, err));
     f->x->content_type = f->x->n_json > 0 ? "application/octet-stream" : NULL;
@@ -213,7 +183,11 @@ enum td_code td_rest_v2_infer(struct td_rest *rest, struct td_exchange *x, const
 {
     struct td_request r;
     TD_TRY(td_rest_request(x, args, &r, err));
-    struct infer f = {.rest = rest, .x = x, .args = args, .r = &r};
+    struct infer f = {.rest = rest,
+                      .x = x,
+                      .args = args,
+                      .r = &r,
+                      .shared = {rest->shm, x->local || rest->open_management}};
     const enum td_code rc = infer(&f, err);
     td_request_fini(&r);
     return rc;

@@ -10,6 +10,8 @@
 #include "core/mem.h"
 #include "server/json_write.h"
 
+#define MAX_DOCUMENT (1 << 20)
+
 struct dump {
     struct td_sink *sink;
     struct td_err *err;
@@ -62,4 +64,21 @@ json_t *td_rest_json_shape(const struct td_shape *shape)
             dims, json_pack("{s:o, s:s}", "size", td_rest_json_int64(shape->dim[i]), "name", ""));
     }
     return json_pack("{s:o, s:b}", "dim", dims, "unknown_rank", shape->rank < 0);
+}
+
+enum td_code td_rest_get_json(const char *body, size_t n, json_t **out, struct td_err *err)
+{
+    json_error_t why;
+    TD_FAIL_IF(n > MAX_DOCUMENT, err, INVALID_ARGUMENT, "a document of %zu bytes, at most %d are read", n,
+               MAX_DOCUMENT);
+    json_t *doc = n == 0 ? json_object() : json_loadb(body, n, 0, &why);
+    TD_FAIL_IF(doc == NULL && n == 0, err, RESOURCE_EXHAUSTED, "reading a document: out of memory");
+    TD_FAIL_IF(doc == NULL, err, INVALID_ARGUMENT, "JSON Parse error: %s at offset: %d", why.text,
+               why.position);
+    if (!json_is_object(doc)) {
+        json_decref(doc);
+        TD_FAIL(err, INVALID_ARGUMENT, "the body must be a JSON object");
+    }
+    *out = doc;
+    return TD_OK;
 }

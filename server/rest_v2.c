@@ -1,11 +1,9 @@
 /* server/rest_v2.c - what the server and its models are, as the Open Inference Protocol tells it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-#include <string.h>
-
 #include "core/mem.h"
 #include "proto/infer_pb.h"
+#include "server/config_view.h"
 #include "server/infer.h"
 #include "server/rest.h"
 #include "server/rest_json.h"
@@ -15,11 +13,14 @@ enum td_code td_rest_v2_server(struct td_rest *rest, struct td_exchange *x, cons
 {
     (void)rest;
     (void)args;
-    return td_rest_put_json(&x->out,
-                            json_pack("{s:s, s:s, s:[s, s, s, s, s, s]}", "name", "tensord", "version",
-                                      TENSORD_VERSION, "extensions", "binary_tensor_data", "classification",
-                                      "model_configuration", "model_repository", "parameters", "statistics"),
-                            err);
+    json_t *extensions = json_array();
+    for (const char *const *e = td_infer_extensions; *e != NULL; e++) {
+        (void)json_array_append_new(extensions, json_string(*e));
+    }
+    return td_rest_put_json(
+        &x->out,
+        json_pack("{s:s, s:s, s:o}", "name", "tensord", "version", TENSORD_VERSION, "extensions", extensions),
+        err);
 }
 
 enum td_code td_rest_v2_live(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
@@ -135,39 +136,9 @@ static json_t *metadata_json(struct td_rest *rest, const char *name, const struc
                              const struct td_signature *sig)
 {
     return json_pack("{s:o, s:o, s:s, s:o, s:o}", "name", td_rest_json_text(name), "versions",
-                     versions_json(rest, td_servable_name(s)), "platform", TD_INFER_PLATFORM, "inputs",
+                     versions_json(rest, td_servable_name(s)), "platform", TD_CONFIG_PLATFORM, "inputs",
                      infos_json(sig != NULL ? sig->in : NULL, sig != NULL ? sig->n_in : 0), "outputs",
                      infos_json(sig != NULL ? sig->out : NULL, sig != NULL ? sig->n_out : 0));
-}
-
-/* Tensors of a model's configuration: names of types differ, as do names of fields. */
-static json_t *config_tensors(const struct td_tensor_info *t, int n, bool inputs)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++) {
-        const char *type = t[i].dtype == TD_STRING ? "STRING" : td_v2_name(t[i].dtype);
-        char text[32];
-        (void)snprintf(text, sizeof text, "TYPE_%s", type != NULL ? type : "INVALID");
-        json_t *o = json_pack("{s:o, s:s, s:o}", "name", td_rest_json_text(t[i].key), "data_type", text,
-                              "dims", shape_json(&t[i].shape));
-        if (inputs) {
-            (void)json_object_set_new(o, "optional", json_false());
-            (void)json_object_set_new(o, "is_shape_tensor", json_false());
-        }
-        (void)json_array_append_new(list, o);
-    }
-    return list;
-}
-
-/* max_batch_size 0: shapes are whole, their first size is not set apart. */
-static json_t *config_json(const char *name, const struct td_signature *sig)
-{
-    return json_pack("{s:o, s:s, s:s, s:i, s:o, s:o, s:{s:b}}", "name", td_rest_json_text(name), "platform",
-                     TD_INFER_PLATFORM, "backend", "tensorflow", "max_batch_size", 0, "input",
-                     config_tensors(sig != NULL ? sig->in : NULL, sig != NULL ? sig->n_in : 0, true),
-                     "output",
-                     config_tensors(sig != NULL ? sig->out : NULL, sig != NULL ? sig->n_out : 0, false),
-                     "model_transaction_policy", "decoupled", 0);
 }
 
 static enum td_code describe(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
@@ -179,8 +150,8 @@ static enum td_code describe(struct td_rest *rest, struct td_exchange *x, const 
     TD_TRY(find(rest, args, &s, &signature, err));
     enum td_code rc = td_infer_view(s, signature, &sig, err);
     if (rc == TD_OK) {
-        json_t *doc = config ? config_json(args->model, sig) : metadata_json(rest, args->model, s, sig);
-        rc = td_rest_put_json(&x->out, doc, err);
+        rc = config ? td_config_view_json(s, args->model, sig, &x->out, err)
+                    : td_rest_put_json(&x->out, metadata_json(rest, args->model, s, sig), err);
     }
     td_servable_unref(s);
     return rc;

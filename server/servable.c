@@ -243,10 +243,10 @@ static void destroy(struct td_servable *s)
 static enum td_code configure(struct td_servable *s, struct td_err *err)
 {
     TD_TRY(td_model_config_read(s->dir, &s->settings, err));
-    if (td_model_config_check(&s->settings, td_servable_signature(s, ""), err)) {
+    if (td_model_config_check(&s->settings, td_servable_signature(s, ""), err) || td_model_warmup_run(s, err)) {
         return td_err_wrap(err, "%s/config.pbtxt", s->settings.dir);
     }
-    return td_model_warmup_run(s, err);
+    return TD_OK;
 }
 
 static enum td_code load(struct td_servable *s, const struct td_servable_opts *o, struct td_err *err)

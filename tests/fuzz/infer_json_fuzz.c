@@ -22,7 +22,7 @@ static void write_both(const struct td_named *t, int n, const char *id)
         for (int i = 0; i < n; i++) {
             which[i] = binary || i % 2;
         }
-        const struct td_infer_json_answer answer = {"m", id, 1, t, which, n};
+        const struct td_infer_json_answer answer = {"m", id, 1, t, which, n, NULL};
         TD_CHECK(td_infer_json_write(&answer, &s, &n_json, &err) == TD_OK);
         TD_CHECK(td_sink_put(&s, "", 1, &err) == TD_OK);
         struct td_json j = td_json_make(s.p, n_json > 0 ? n_json : s.n - 1);

@@ -51,7 +51,7 @@ static long long infer(struct td_wire w)
     struct td_infer_pb p;
     long long sum = -1;
     if (td_infer_read(w, a, &p, &err) == TD_OK) {
-        sum = (long long)(strlen(p.id) + strlen(p.signature)) + p.n_filter;
+        sum = (long long)(strlen(p.id) + strlen(p.opts.signature)) + p.n_out;
         for (int i = 0; i < p.n_in; i++) {
             struct td_tensor t = {0};
             struct td_err bad = {0};

@@ -51,12 +51,29 @@ TEST(parts_may_stand_in_any_order)
         "\"other\":[{}],\"signature_name\":\"s\\u00e9\"}, \"id\":\"7\"}",
         "", 0));
     CHECK_STR(p.id, "7");
-    CHECK_STR(p.signature, "s\xc3\xa9");
+    CHECK_STR(p.opts.signature, "s\xc3\xa9");
     CHECK_INT(p.n_in, 0);
     CHECK_INT(p.n_out, 2);
-    CHECK(p.out[0].binary && !p.out[1].binary);
-    CHECK_INT(p.out[1].classes, 3);
+    CHECK(p.out[0].place.binary && !p.out[1].place.binary);
+    CHECK_INT(p.out[1].place.classes, 3);
     CHECK_STR(p.out[1].name, "b");
+}
+
+TEST(parameters_have_types)
+{
+    CHECK_OK(read_body("{\"parameters\":{\"priority\":3,\"timeout\":18446744073709551615,\"sequence_id\":\"a\","
+                       "\"sequence_start\":true,\"x\":null,\"y\":1.5,\"z\":false}}",
+                       "", 0));
+    CHECK_INT(p.opts.priority, 3);
+    CHECK(p.opts.timeout_us == UINT64_MAX);
+    static const char *const wrong[] = {"\"priority\":-1", "\"priority\":1.5",        "\"timeout\":\"1\"",
+                                        "\"timeout\":null", "\"sequence_id\":false", "\"sequence_end\":1",
+                                        "\"triton_x\":1",  "\"signature_name\":1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char json[200];
+        (void)snprintf(json, sizeof json, "{\"parameters\":{%s}}", wrong[i]);
+        refuses(read_body(json, "", 0), TD_INVALID_ARGUMENT, i == 6 ? "reserved" : "must be");
+    }
 }
 
 TEST(data_is_nested_or_flat)
@@ -108,8 +125,14 @@ TEST(wrong_inputs_are_refused)
     refuses(
         tensor("\"shape\":[4611686018427387904,4611686018427387904],\"datatype\":\"INT8\",\"data\":[]", &t),
         TD_INVALID_ARGUMENT, "input 'x'");
-    refuses(tensor("\"parameters\":{\"shared_memory_region\":\"r\"},\"shape\":[1]", &t), TD_UNIMPLEMENTED,
-            "shared memory");
+    refuses(tensor("\"parameters\":{\"shared_memory_region\":\"r\"},\"shape\":[1]", &t), TD_INVALID_ARGUMENT,
+            "tensor 'x': 'shared_memory_region' needs 'shared_memory_byte_size'");
+    refuses(tensor("\"parameters\":{\"shared_memory_region\":\"r\",\"shared_memory_byte_size\":4},\"shape\":[1],"
+                   "\"data\":[1]",
+                   &t),
+            TD_INVALID_ARGUMENT, "input 'x': 'data' and 'shared_memory_region' exclude each other");
+    refuses(tensor("\"parameters\":{\"shared_memory_byte_size\":4},\"shape\":[1],\"data\":[1]", &t),
+            TD_INVALID_ARGUMENT, "need 'shared_memory_region'");
     refuses(read_body("", "", 0), TD_INVALID_ARGUMENT, "The document is empty.");
     refuses(read_body("{\"id\":\"1\"", "}", 1), TD_INVALID_ARGUMENT, "JSON Parse error");
     refuses(read_body("{}{}", "", 0), TD_INVALID_ARGUMENT, "must not be followed");
@@ -155,7 +178,7 @@ TEST(answers_are_json_or_binary)
                              {"z\"", floats((const float[]){2}, 1, 1)}};
     struct td_sink s = {0};
     size_t n_json = 1;
-    struct td_infer_json_answer a = {"m", "i\"d", 3, out, (const bool[]){false, false}, 2};
+    struct td_infer_json_answer a = {"m", "i\"d", 3, out, (const bool[]){false, false}, 2, NULL};
     CHECK_OK(td_infer_json_write(&a, &s, &n_json, &err));
     CHECK_OK(td_sink_put(&s, "", 1, &err));
     CHECK_INT(n_json, 0);
@@ -164,7 +187,7 @@ TEST(answers_are_json_or_binary)
               "\"datatype\":\"FP32\",\"shape\":[2],\"data\":[1.0, 0.1]},{\"name\":\"z\\\"\",\"datatype\":"
               "\"FP32\",\"shape\":[1,1],\"data\":[2.0]}]}");
     td_sink_fini(&s);
-    a = (struct td_infer_json_answer){"m", "", 3, out, (const bool[]){false, true}, 2};
+    a = (struct td_infer_json_answer){"m", "", 3, out, (const bool[]){false, true}, 2, NULL};
     CHECK_OK(td_infer_json_write(&a, &s, &n_json, &err));
     CHECK_INT(s.n, n_json + 4);
     CHECK(strstr(s.p, "\"id\"") == NULL);
@@ -179,7 +202,7 @@ static void top_is(const struct td_tensor *t, bool rows, int64_t k, int64_t i, c
 {
     struct td_tensor out;
     size_t len = 0;
-    CHECK_OK(td_infer_top(t, rows, k, &out, &err));
+    CHECK_OK(td_infer_top(t, rows, k, NULL, &out, &err));
     CHECK_STR(td_tensor_str(&out, i, &len), want);
     td_tensor_clear(&out);
 }
@@ -201,12 +224,12 @@ TEST(classification_ranks_values)
     top_is(&big, true, 1, 0, "18446744073709551615:1");
     big.dtype = TD_COMPLEX64;
     struct td_tensor none;
-    refuses(td_infer_top(&big, true, 1, &none, &err), TD_INVALID_ARGUMENT, "unsupported type 'complex64'");
+    refuses(td_infer_top(&big, true, 1, NULL, &none, &err), TD_INVALID_ARGUMENT, "unsupported type 'complex64'");
     td_tensor_clear(&big);
     td_tensor_clear(&t);
 }
 
-TEST_MAIN(RUN(parts_may_stand_in_any_order) RUN(data_is_nested_or_flat)
+TEST_MAIN(RUN(parts_may_stand_in_any_order) RUN(parameters_have_types) RUN(data_is_nested_or_flat)
               RUN(tensors_without_elements_and_scalars) RUN(wrong_inputs_are_refused)
                   RUN(binary_tensors_follow_in_order) RUN(answers_are_json_or_binary)
                       RUN(classification_ranks_values))

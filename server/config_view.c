@@ -1,0 +1,114 @@
+/* server/config_view.c - see config_view.h.
+ *
+ * The answer is the file's message with fields appended: protobuf's rule that the last of a single field
+ * counts makes that a merge.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/config_view.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "proto/guard.h"
+#include "proto/infer_pb.h"
+#include "proto/model_config.pb-c.h"
+#include "proto/wire.h"
+#include "server/pb_json.h"
+
+#define MAX_BYTES ((uint64_t)64 << 20) /* of an unpacked configuration */
+
+static int data_type(enum td_dtype t)
+{
+    const char *v2 = t == TD_STRING ? "STRING" : td_v2_name(t);
+    char name[32];
+    (void)snprintf(name, sizeof name, "TYPE_%s", v2 != NULL ? v2 : "INVALID");
+    const ProtobufCEnumValue *v =
+        protobuf_c_enum_descriptor_get_value_by_name(&inference__data_type__descriptor, name);
+    return v != NULL ? v->value : 0;
+}
+
+/* ModelInput { name = 1, data_type = 2, dims = 4 } and ModelOutput { .., dims = 3 }; rows: the first size is
+ * the batch's. */
+static enum td_code put_tensors(struct td_sink *s, uint32_t field, uint32_t dims_field,
+                                const struct td_tensor_info *list, int n, bool rows, struct td_err *err)
+{
+    for (int i = 0; i < n; i++) {
+        const struct td_shape *shape = &list[i].shape;
+        const size_t at = td_put_mark(s);
+        TD_TRY(td_put_text(s, 1, list[i].key, err));
+        TD_TRY(td_put_int(s, 2, data_type(list[i].dtype), err));
+        const size_t dims = td_put_mark(s);
+        for (int k = rows; k < shape->rank; k++) {
+            TD_TRY(td_put_varint(s, (uint64_t)shape->dim[k], err));
+        }
+        TD_TRY(shape->rank < 0 ? td_put_varint(s, (uint64_t)-1, err) : TD_OK);
+        TD_TRY(td_put_end(s, dims_field, dims, err));
+        TD_TRY(td_put_end(s, field, at, err));
+    }
+    return TD_OK;
+}
+
+static enum td_code put_file(const Inference__ModelConfig *pb, struct td_sink *out, struct td_err *err)
+{
+    const size_t n = protobuf_c_message_get_packed_size(&pb->base);
+    char *room;
+    TD_TRY(td_sink_grow(out, n, &room, err));
+    (void)protobuf_c_message_pack(&pb->base, (uint8_t *)room);
+    return TD_OK;
+}
+
+/* version_policy { latest { num_versions: 1 } } */
+static enum td_code put_policy(struct td_sink *out, struct td_err *err)
+{
+    const size_t policy = td_put_mark(out);
+    const size_t latest = td_put_mark(out);
+    TD_TRY(td_put_int(out, 1, 1, err));
+    TD_TRY(td_put_end(out, 1, latest, err));
+    return td_put_end(out, 3, policy, err);
+}
+
+static enum td_code put_instances(const char *name, struct td_sink *out, struct td_err *err)
+{
+    const size_t group = td_put_mark(out);
+    TD_TRY(td_put_text(out, 1, name, err));
+    TD_TRY(td_put_int(out, 2, 1, err));
+    TD_TRY(td_put_int(out, 4, INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_CPU, err));
+    return td_put_end(out, 7, group, err);
+}
+
+enum td_code td_config_view_write(const struct td_servable *s, const char *name,
+                                  const struct td_signature *sig, struct td_sink *out, struct td_err *err)
+{
+    const struct td_model_settings *m = td_servable_settings(s);
+    const Inference__ModelConfig *pb = m->pb;
+    const bool rows = pb != NULL ? pb->max_batch_size > 0 : td_model_config_has_rows(sig);
+    TD_TRY(pb != NULL ? put_file(pb, out, err) : TD_OK);
+    TD_TRY(td_put_text(out, 1, name, err));
+    TD_TRY(pb == NULL || !*pb->platform ? td_put_text(out, 2, TD_CONFIG_PLATFORM, err) : TD_OK);
+    TD_TRY(pb == NULL || !*pb->backend ? td_put_text(out, 17, "tensorflow", err) : TD_OK);
+    TD_TRY(pb == NULL || pb->version_policy == NULL ? put_policy(out, err) : TD_OK);
+    TD_TRY(pb == NULL && rows ? td_put_int(out, 4, TD_CONFIG_VIEW_ROWS, err) : TD_OK);
+    TD_TRY(pb == NULL || pb->n_instance_group == 0 ? put_instances(name, out, err) : TD_OK);
+    if (sig != NULL && (pb == NULL || pb->n_input == 0)) {
+        TD_TRY(put_tensors(out, 5, 4, sig->in, sig->n_in, rows, err));
+    }
+    if (sig != NULL && (pb == NULL || pb->n_output == 0)) {
+        TD_TRY(put_tensors(out, 6, 3, sig->out, sig->n_out, rows, err));
+    }
+    return td_put_bytes(out, 19, "", 0, err); /* model_transaction_policy: all of it default */
+}
+
+enum td_code td_config_view_json(const struct td_servable *s, const char *name,
+                                 const struct td_signature *sig, struct td_sink *out, struct td_err *err)
+{
+    struct td_sink bytes = {0};
+    ProtobufCMessage *m = NULL;
+    enum td_code rc = td_config_view_write(s, name, sig, &bytes, err);
+    rc =
+        rc ? rc : td_guard_unpack(&inference__model_config__descriptor, bytes.p, bytes.n, MAX_BYTES, &m, err);
+    rc = rc ? rc : td_pb_json_write(m, out, err);
+    td_guard_free(m);
+    td_sink_fini(&bytes);
+    return rc;
+}

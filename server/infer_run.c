@@ -1,0 +1,213 @@
+/* server/infer_run.c - an inference request of the Open Inference Protocol from its parts to its outputs:
+ * limits, tensors from and to shared memory, batch size, classes. See infer.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include <time.h>
+
+#include "core/arena.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "server/infer.h"
+#include "server/trace.h"
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void td_infer_limits(struct td_request *q, const struct td_infer_options *o, bool *own)
+{
+    int64_t ns, at;
+    q->priority = o->priority;
+    *own = false;
+    if (o->timeout_us == 0 || o->timeout_us > INT64_MAX || !td_i64_mul((int64_t)o->timeout_us, 1000, &ns) ||
+        !td_i64_add(now_ns(), ns, &at)) {
+        return; /* none, or one beyond all clocks */
+    }
+    if (q->deadline_ns == 0 || at < q->deadline_ns) {
+        q->deadline_ns = at;
+        *own = true;
+    }
+}
+
+/* ------------------------------------------------------------------ shared memory */
+
+static enum td_code check_shared(const struct td_infer_shared *s, const char *name, struct td_err *err)
+{
+    TD_FAIL_IF(s->shm == NULL, err, UNIMPLEMENTED, "tensor '%s': shared memory is not served here", name);
+    TD_FAIL_IF(!s->local, err, PERMISSION_DENIED,
+               "tensor '%s': shared memory is for clients on this host only (--open_management changes that)",
+               name);
+    return TD_OK;
+}
+
+/* Strings are parsed from a copy of their bytes. */
+static enum td_code fetch_strings(struct td_shm *shm, const struct td_infer_in *in, uint64_t max_bytes,
+                                  struct td_tensor *out, struct td_err *err)
+{
+    const struct td_infer_place *p = &in->place;
+    char *bytes = td_calloc((size_t)p->bytes + 1, 1);
+    if (bytes == NULL) {
+        return td_no_memory(err, (size_t)p->bytes, in->name);
+    }
+    enum td_code rc = td_shm_read(shm, p->region, p->offset, bytes, p->bytes, err);
+    if (rc == TD_OK) {
+        struct td_infer_in raw = *in;
+        const struct td_seg seg = {(const uint8_t *)bytes, (size_t)p->bytes};
+        raw.typed = false;
+        td_wire_init(&raw.data, &seg, 1);
+        rc = td_infer_tensor(&raw, max_bytes, out, err);
+    }
+    td_free(bytes);
+    return rc;
+}
+
+static enum td_code fetch_numbers(struct td_shm *shm, const struct td_infer_in *in, enum td_dtype dtype,
+                                  struct td_tensor *out, struct td_err *err)
+{
+    const struct td_infer_place *p = &in->place;
+    const int64_t n = td_shape_count(&in->shape);
+    size_t bytes = 0;
+    struct td_tensor t;
+    TD_FAIL_IF(n < 0 || !td_size_mul((size_t)n, td_dtype_size(dtype), &bytes) || bytes != p->bytes, err,
+               INVALID_ARGUMENT,
+               "input byte size mismatch for input '%s': expected %zu bytes for shape %s of %s, got %llu",
+               in->name, bytes, TD_SHAPE_STR(&in->shape), in->datatype, (unsigned long long)p->bytes);
+    TD_TRY(td_tensor_new(&t, dtype, &in->shape, err));
+    if (td_shm_read(shm, p->region, p->offset, t.data, bytes, err)) {
+        td_tensor_clear(&t);
+        return err->code;
+    }
+    for (size_t i = 0; dtype == TD_BOOL && i < bytes; i++) {
+        TD_DATA(&t, td_bool)[i] = TD_DATA(&t, td_bool)[i] != 0;
+    }
+    *out = t;
+    return TD_OK;
+}
+
+enum td_code td_infer_fetch(const struct td_infer_shared *from, const struct td_infer_in *in,
+                            uint64_t max_bytes, struct td_tensor *out, struct td_err *err)
+{
+    const struct td_infer_place *p = &in->place;
+    if (p->region == NULL) {
+        return td_infer_tensor(in, max_bytes, out, err);
+    }
+    const enum td_dtype dtype = td_v2_dtype(in->datatype);
+    TD_FAIL_IF(dtype == TD_DTYPE_NONE, err, INVALID_ARGUMENT, "input '%s': datatype '%s' is unknown",
+               in->name, in->datatype);
+    TD_TRY(check_shared(from, in->name, err));
+    TD_TRY(td_shm_check(from->shm, p->region, p->offset, p->bytes, err));
+    return dtype == TD_STRING ? fetch_strings(from->shm, in, max_bytes, out, err)
+                              : fetch_numbers(from->shm, in, dtype, out, err);
+}
+
+static enum td_code store(const struct td_infer_shared *to, const struct td_named *o,
+                          const struct td_infer_place *p, struct td_err *err)
+{
+    const size_t n = td_v2_raw_size(&o->t);
+    TD_TRY(check_shared(to, o->name, err));
+    TD_FAIL_IF(
+        n > p->bytes, err, INVALID_ARGUMENT,
+        "shared memory size specified with the request for output '%s' (%llu bytes) should be at least %zu "
+        "bytes to hold the results",
+        o->name, (unsigned long long)p->bytes, n);
+    if (o->t.dtype != TD_STRING) {
+        return td_shm_write(to->shm, p->region, p->offset, o->t.data, n, err);
+    }
+    struct td_sink s = {0};
+    enum td_code rc = td_v2_raw_write(&o->t, &s, err);
+    rc = rc ? rc : td_shm_write(to->shm, p->region, p->offset, s.p, s.n, err);
+    td_sink_fini(&s);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ running */
+
+enum td_code td_infer_filter(struct td_request *q, const struct td_infer_out *out, int n, struct td_err *err)
+{
+    const char **names = td_arena_alloc(q->arena, (size_t)n + 1, sizeof *names);
+    if (names == NULL) {
+        return td_no_memory(err, (size_t)n * sizeof *names, "a request's outputs");
+    }
+    for (int i = 0; i < n; i++) {
+        names[i] = out[i].name;
+    }
+    q->filter = names;
+    q->n_filter = n;
+    return TD_OK;
+}
+
+static enum td_code check_rows(const struct td_request *q, struct td_err *err)
+{
+    const int64_t most = td_servable_settings(q->servable)->max_batch_size;
+    if (most == 0 || !td_model_config_has_rows(q->sig)) {
+        return TD_OK;
+    }
+    for (int i = 0; i < q->n_in; i++) {
+        TD_FAIL_IF(q->in[i].t.shape.rank > 0 && q->in[i].t.shape.dim[0] > most, err, INVALID_ARGUMENT,
+                   "inference request batch-size must be <= %lld for '%s'; input '%s' has %lld rows",
+                   (long long)most, q->model, q->in[i].name, (long long)q->in[i].t.shape.dim[0]);
+    }
+    return TD_OK;
+}
+
+static void log_trace(const struct td_request *q, enum td_code rc, int64_t ns)
+{
+    const struct td_log_about about = {.model = td_servable_name(q->servable),
+                                       .version = td_servable_version(q->servable),
+                                       .request_id = q->id};
+    td_log(TD_LOG_INFO, &about, "trace: signature %s, %d inputs, %s after %.1f us", q->sig->key, q->n_in,
+           td_code_name(rc), (double)ns * 1e-3);
+}
+
+enum td_code td_infer_run(struct td_request *q, struct td_registry *reg, bool own, struct td_err *err)
+{
+    struct td_err why = {0};
+    TD_TRY(check_rows(q, err));
+    TD_FAIL_IF(own && now_ns() >= q->deadline_ns, err, UNAVAILABLE, "Request timeout expired");
+    const bool traced = td_trace_due(td_servable_name(q->servable));
+    const int64_t from_ns = traced ? now_ns() : 0;
+    const enum td_code rc = td_request_run(q, reg, &why);
+    if (traced) {
+        log_trace(q, rc, now_ns() - from_ns);
+    }
+    TD_FAIL_IF(own && rc == TD_DEADLINE_EXCEEDED, err, UNAVAILABLE, "Request timeout expired");
+    return rc ? td_fail(err, rc, "%s", why.msg) : TD_OK;
+}
+
+/* Has the output rows, each with classes of its own: where its declared first size is open. */
+static bool has_rows(const struct td_request *q, const char *output)
+{
+    bool rows = false;
+    for (int i = 0; i < q->sig->n_out; i++) {
+        const struct td_tensor_info *info = &q->sig->out[i];
+        if (info->key == output) {
+            rows = info->shape.rank < 0 || (info->shape.rank > 0 && info->shape.dim[0] < 0);
+        }
+    }
+    return rows;
+}
+
+static enum td_code classify(struct td_request *q, struct td_named *o, int64_t k, struct td_err *err)
+{
+    struct td_tensor top;
+    const struct td_label_list *labels = td_model_config_labels(td_servable_settings(q->servable), o->name);
+    TD_TRY(td_infer_top(&o->t, has_rows(q, o->name), k, labels, &top, err));
+    td_tensor_clear(&o->t);
+    o->t = top;
+    return TD_OK;
+}
+
+enum td_code td_infer_deliver(const struct td_infer_shared *to, struct td_request *q,
+                              const struct td_infer_out *asked, int n, struct td_err *err)
+{
+    for (int i = 0; i < n; i++) {
+        const struct td_infer_place *p = &asked[i].place;
+        TD_TRY(p->classes > 0 ? classify(q, &q->out[i], p->classes, err) : TD_OK);
+        TD_TRY(p->region != NULL ? store(to, &q->out[i], p, err) : TD_OK);
+    }
+    return TD_OK;
+}

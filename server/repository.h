@@ -1,0 +1,32 @@
+/* server/repository.h - the registry as the model repository of the Open Inference Protocol: an index of
+ * versions, loading and unloading by name, and walks over what serves. Both wires tell it in their own form.
+ *
+ * Loading is looking for versions now; a model that was unloaded stays so until it is loaded by name.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_REPOSITORY_H
+#define TD_SERVER_REPOSITORY_H
+
+#include "server/infer.h"
+
+struct td_repository_row {
+    const char *name;
+    int64_t version; /* 0: the model has none */
+    const char *state, *reason;
+};
+typedef enum td_code td_repository_row_fn(void *ctx, const struct td_repository_row *row, struct td_err *err);
+/* Every version of every model, whatever its state (ready_only: those that serve). */
+TD_MUST enum td_code td_repository_index(struct td_registry *reg, bool ready_only, td_repository_row_fn *fn,
+                                         void *ctx, struct td_err *err);
+
+/* Both return when it is done. NOT_FOUND for unknown names; what a load failed of. */
+TD_MUST enum td_code td_repository_load(struct td_registry *reg, const char *name, struct td_err *err);
+TD_MUST enum td_code td_repository_unload(struct td_registry *reg, const char *name, struct td_err *err);
+
+typedef enum td_code td_repository_serving_fn(void *ctx, struct td_servable *s, struct td_err *err);
+/* The versions that serve, lowest first: of all models when ref has no name, of one otherwise, or just the
+ * one that ref names. A model that is named must serve. */
+TD_MUST enum td_code td_repository_serving(struct td_registry *reg, const struct td_infer_ref *ref,
+                                           td_repository_serving_fn *fn, void *ctx, struct td_err *err);
+
+#endif

@@ -1,0 +1,109 @@
+/* server/rest_shm.c - shared memory regions over HTTP: system ones, and the refusal of CUDA ones.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/mem.h"
+#include "server/rest.h"
+#include "server/rest_json.h"
+#include "server/shm.h"
+
+static enum td_code shm_of(const struct td_rest *rest, struct td_shm **out, struct td_err *err)
+{
+    TD_FAIL_IF(rest->shm == NULL, err, UNIMPLEMENTED, "shared memory is not served here");
+    *out = rest->shm;
+    return TD_OK;
+}
+
+static enum td_code add_row(void *list, const struct td_shm_row *row, struct td_err *err)
+{
+    (void)err;
+    (void)json_array_append_new(list,
+                                json_pack("{s:o, s:o, s:I, s:I}", "name", td_rest_json_text(row->name), "key",
+                                          td_rest_json_text(row->key), "offset", (json_int_t)row->offset,
+                                          "byte_size", (json_int_t)row->byte_size));
+    return TD_OK;
+}
+
+enum td_code td_rest_shm_status(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                                struct td_err *err)
+{
+    struct td_shm *shm;
+    TD_TRY(shm_of(rest, &shm, err));
+    json_t *list = json_array();
+    if (td_shm_each(shm, args->model, add_row, list, err)) {
+        json_decref(list);
+        return err->code;
+    }
+    return td_rest_put_json(&x->out, list, err);
+}
+
+/* A whole number of the body; absent: what *out holds. */
+static enum td_code get_size(const json_t *doc, const char *key, bool must, uint64_t *out, struct td_err *err)
+{
+    const json_t *v = json_object_get(doc, key);
+    TD_FAIL_IF((v == NULL && must) || (v != NULL && (!json_is_integer(v) || json_integer_value(v) < 0)), err,
+               INVALID_ARGUMENT, "'%s' must be a whole number, 0 or more", key);
+    *out = v != NULL ? (uint64_t)json_integer_value(v) : *out;
+    return TD_OK;
+}
+
+static enum td_code add_region(struct td_shm *shm, const char *name, const json_t *doc, struct td_err *err)
+{
+    const json_t *key = json_object_get(doc, "key");
+    uint64_t offset = 0, byte_size = 0;
+    TD_FAIL_IF(!json_is_string(key), err, INVALID_ARGUMENT, "'key' must be a JSON string");
+    TD_TRY(get_size(doc, "offset", false, &offset, err));
+    TD_TRY(get_size(doc, "byte_size", true, &byte_size, err));
+    return td_shm_register(shm, name, json_string_value(key), offset, byte_size, err);
+}
+
+enum td_code td_rest_shm_register(struct td_rest *rest, struct td_exchange *x,
+                                  const struct td_route_args *args, struct td_err *err)
+{
+    struct td_shm *shm;
+    json_t *doc = NULL;
+    TD_TRY(shm_of(rest, &shm, err));
+    TD_TRY(td_rest_get_json(x->body, x->body_len, &doc, err));
+    const enum td_code rc = add_region(shm, args->model, doc, err);
+    json_decref(doc);
+    return rc;
+}
+
+enum td_code td_rest_shm_unregister(struct td_rest *rest, struct td_exchange *x,
+                                    const struct td_route_args *args, struct td_err *err)
+{
+    struct td_shm *shm;
+    (void)x;
+    TD_TRY(shm_of(rest, &shm, err));
+    td_shm_unregister(shm, args->model);
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ CUDA: there are never any */
+
+enum td_code td_rest_cuda_status(struct td_rest *rest, struct td_exchange *x,
+                                 const struct td_route_args *args, struct td_err *err)
+{
+    (void)rest;
+    TD_FAIL_IF(*args->model != '\0', err, NOT_FOUND, "Unable to find cuda shared memory region: '%s'",
+               args->model);
+    return td_rest_put_json(&x->out, json_array(), err);
+}
+
+enum td_code td_rest_cuda_register(struct td_rest *rest, struct td_exchange *x,
+                                   const struct td_route_args *args, struct td_err *err)
+{
+    (void)rest;
+    (void)x;
+    TD_FAIL(err, UNIMPLEMENTED, "failed to register CUDA shared memory region: '%s', GPUs not supported",
+            args->model);
+}
+
+enum td_code td_rest_cuda_unregister(struct td_rest *rest, struct td_exchange *x,
+                                     const struct td_route_args *args, struct td_err *err)
+{
+    (void)rest;
+    (void)x;
+    (void)args;
+    (void)err;
+    return TD_OK;
+}
