@@ -21,6 +21,7 @@ enum { MIN_SHIFT = 6, N_CLASSES = 36, HEADER = 64, CACHE_BYTES = 32 << 20 };
 _Static_assert(sizeof(struct td_buffer) <= HEADER, "a buffer's header fits before its aligned data");
 
 static atomic_uint_fast64_t live, live_limit;
+static __thread uint64_t allowance = UINT64_MAX;
 
 struct cache {
     struct td_buffer *free[N_CLASSES]; /* linked through ->data */
@@ -117,6 +118,10 @@ static struct td_buffer *block_new(size_t bytes, int c)
 
 enum td_code td_buffer_new(size_t bytes, bool objects, struct td_buffer **out, struct td_err *err)
 {
+    TD_FAIL_IF(bytes > allowance, err, RESOURCE_EXHAUSTED,
+               "OOM when allocating a tensor of %zu bytes: evaluating a constant may take %llu more", bytes,
+               (unsigned long long)allowance);
+    allowance -= allowance != UINT64_MAX ? bytes : 0;
     uint64_t limit = atomic_load_explicit(&live_limit, memory_order_relaxed);
     uint64_t now = atomic_fetch_add_explicit(&live, bytes, memory_order_relaxed) + bytes;
     if (limit != 0 && now > limit) {
@@ -230,4 +235,11 @@ uint64_t td_buffer_live_bytes(void)
 void td_buffer_set_limit(uint64_t bytes)
 {
     atomic_store(&live_limit, bytes);
+}
+
+uint64_t td_buffer_allow(uint64_t bytes)
+{
+    const uint64_t had = allowance;
+    allowance = bytes;
+    return had;
 }

@@ -47,6 +47,9 @@ bool td_buffer_unique(const struct td_buffer *b);     /* one reference and writa
 
 uint64_t td_buffer_live_bytes(void);
 void td_buffer_set_limit(uint64_t bytes);             /* 0: no limit */
+/* The calling thread may allocate so many bytes more (UINT64_MAX: any), then RESOURCE_EXHAUSTED. Returns what it had
+ * left. For work that nobody asked for, like evaluating constants ahead of a run. */
+uint64_t td_buffer_allow(uint64_t bytes);
 /* Gives the calling thread's cached blocks back to the C library (a lane calls it when it has been idle). */
 void td_buffer_trim(void);
 

@@ -22,7 +22,7 @@
 #include "core/select.h"
 #include "core/variable.h"
 
-enum { MAX_SCRATCH = 16, CLOCK_EVERY = 8, MAX_DEPTH = 48 };
+enum { MAX_SCRATCH = 16, CLOCK_EVERY = 8, MAX_DEPTH = 48, LONE_BYTES = 64 << 20 };
 
 struct exec {
     struct td_run *run;
@@ -569,15 +569,19 @@ enum td_code td_exec_kernel(struct td_model *m, const struct td_node *n, const s
                          .in = td_calloc(total, sizeof(void *)), .snapshots = td_calloc(total, sizeof(struct td_tensor)),
                          .shapes = td_calloc(total, sizeof(struct td_shape))};
     int *ids = td_calloc(total, sizeof *ids);
+    uint64_t bytes = LONE_BYTES;
     enum td_code rc;
     if (f.slots && f.state && f.in && f.snapshots && f.shapes && ids) {
         for (int i = 0; i < n->n_in; i++) {
             ids[i] = i;
+            bytes += 2 * td_tensor_bytes(in[i]);
         }
         struct td_step s = {.node = n, .kernel = k, .in = ids, .n_in = n->n_in, .n_out = n->n_out, .out0 = n->n_in,
                             .flags = td_ir_flags(n)};
         struct exec x = {.run = &run, .frame = &f, .step = &s};
+        const uint64_t had = td_buffer_allow(bytes); /* a Fill of many GiB is judged before it is made */
         rc = run_lone(&x, in, out, err);
+        td_buffer_allow(had);
     } else {
         rc = td_no_memory(err, total, "running a node");
     }

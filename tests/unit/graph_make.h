@@ -52,7 +52,19 @@ static inline enum td_code make_one(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* How making 1 GiB ended. */
+static enum td_code made_big;
+
+static inline enum td_code make_big(struct td_call *c, struct td_err *err)
+{
+    const struct td_shape shape = td_shape_vector(1 << 28);
+    struct td_tensor *y;
+    made_big = td_out(c, 0, &shape, &y, err);
+    return made_big;
+}
+
 static const struct td_op make_ops[] = {
+    {.name = "Big", .sig = "() -> (y:float)", .kernels = TD_KERNEL("big", make_big)},
     {.name = "X", .sig = "() -> (y:float)", .flags = TD_OP_ARG},
     {.name = "_Arg", .sig = "() -> (y:float)", .flags = TD_OP_ARG},
     {.name = "One",

@@ -48,6 +48,26 @@ TEST(identities_go)
     made_end(&m);
 }
 
+TEST(a_huge_constant_is_not_made)
+{
+    struct made m;
+    struct td_ir ir;
+    made_start(&m);
+    made_add(&m.graph, "big", "Big", "");
+    made_add(&m.graph, "out", "Neg", "big");
+    CHECK_INT(made_resolve(&m), TD_OK);
+    CHECK_INT(made_ir(&m, "", "out", &ir), TD_OK);
+    struct td_model *model;
+    struct td_model_opts opts = {.ops = m.ops};
+    CHECK_INT(td_model_new(&opts, NULL, &m.graph, &m.lib, &model, &m.err), TD_OK);
+    made_big = TD_OK;
+    CHECK_INT(td_rewrite_run(&ir, model, "", &m.err), TD_OK);
+    CHECK_INT(made_big, TD_RESOURCE_EXHAUSTED);
+    CHECK_INT(made_count(&ir, "Big"), 1);
+    td_model_unref(model);
+    made_end(&m);
+}
+
 TEST(constant_chains_fold_into_one_value)
 {
     struct made m;
@@ -91,5 +111,6 @@ TEST(a_chain_of_many_identities_goes_in_linear_time)
     made_end(&m);
 }
 
-TEST_MAIN(RUN(without_passes_the_graph_stays) RUN(identities_go) RUN(constant_chains_fold_into_one_value)
-              RUN(equal_nodes_merge) RUN(a_chain_of_many_identities_goes_in_linear_time))
+TEST_MAIN(RUN(without_passes_the_graph_stays) RUN(identities_go) RUN(a_huge_constant_is_not_made)
+              RUN(constant_chains_fold_into_one_value) RUN(equal_nodes_merge)
+                  RUN(a_chain_of_many_identities_goes_in_linear_time))
