@@ -8,11 +8,10 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/rows.h"
 
-#include <math.h>
-
 #include "core/mem.h"
 #include "kernels/ops.h"
 #include "tests/fuzz/op_graph.h"
+#include "tests/rows_apart.h"
 #include "tests/test.h"
 
 struct claim {
@@ -23,7 +22,7 @@ static const struct claim claims[] = {
 #include "tests/unit/rows_claims.inc"
 };
 
-enum { ROWS = 7, FIRST = 3, MOST = 8 };
+enum { MOST = 8 };
 
 struct subject {
     struct op_graph g;
@@ -88,63 +87,21 @@ static void draw(struct td_tensor *t, unsigned seed)
     }
 }
 
-static void run(struct subject *s, const struct td_tensor *all, int from, int to, struct td_tensor *out)
-{
-    struct td_tensor part[MOST] = {{0}};
-    struct td_err err = {0};
-    for (int i = 0; i < s->n_in; i++) {
-        td_tensor_rows(&part[i], &all[i], from, to);
-    }
-    CHECK_OK(td_callable_run(s->f, part, out, NULL, &err));
-    for (int i = 0; i < s->n_in; i++) {
-        td_tensor_clear(&part[i]);
-    }
-}
-
-static bool same_rows(const struct td_tensor *whole, const struct td_tensor *part, int from)
-{
-    struct td_tensor rows;
-    size_t la, lb;
-    td_tensor_rows(&rows, whole, from, from == 0 ? FIRST : ROWS);
-    bool same = td_shape_equal(&rows.shape, &part->shape);
-    for (int64_t i = 0; same && i < td_tensor_count(part); i++) {
-        size_t at = (size_t)i * td_dtype_size(part->dtype);
-        if (part->dtype == TD_FLOAT) {
-            float x = TD_DATA(&rows, float)[i], y = TD_DATA(part, float)[i];
-            same = x == y || (isnan(x) && isnan(y)) || fabsf(x - y) <= 1e-4f * (1 + fabsf(y));
-        } else if (part->dtype == TD_STRING) {
-            same = strcmp(td_tensor_str(&rows, i, &la), td_tensor_str(part, i, &lb)) == 0;
-        } else {
-            same = memcmp((char *)rows.data + at, (char *)part->data + at, td_dtype_size(part->dtype)) == 0;
-        }
-    }
-    td_tensor_clear(&rows);
-    return same;
-}
-
 static bool batches_right(struct subject *s)
 {
-    struct td_tensor all[MOST] = {{0}}, out[3][MOST] = {{{0}}};
+    struct td_tensor all[MOST] = {{0}};
     struct td_err err = {0};
-    bool same = true;
     for (int i = 0; i < s->n_in; i++) {
-        s->shape[i].dim[0] = ROWS;
+        s->shape[i].dim[0] = APART_ROWS;
         CHECK_OK(td_tensor_new(&all[i], s->dtype[i], &s->shape[i], &err));
         draw(&all[i], (unsigned)i + 1);
     }
-    run(s, all, 0, ROWS, out[0]);
-    run(s, all, 0, FIRST, out[1]);
-    run(s, all, FIRST, ROWS, out[2]);
-    for (int i = 0; i < s->n_out; i++) {
-        same &= same_rows(&out[0][i], &out[1][i], 0) && same_rows(&out[0][i], &out[2][i], FIRST);
-        for (int k = 0; k < 3; k++) {
-            td_tensor_clear(&out[k][i]);
-        }
-    }
+    int verdict = apart_verdict(s->f, all, s->n_in, s->n_out, &err);
+    CHECK_STR(err.msg, "");
     for (int i = 0; i < s->n_in; i++) {
         td_tensor_clear(&all[i]);
     }
-    return same;
+    return verdict == 1;
 }
 
 /* ------------------------------------------------------------------ claims */
