@@ -105,3 +105,13 @@ enum td_code td_in_variable(const struct td_call *c, int i, struct td_variable *
     *out = (struct td_variable *)o;
     return TD_OK;
 }
+
+enum td_code td_in_made_variable(const struct td_call *c, int i, struct td_variable **out, struct td_err *err)
+{
+    const struct td_op_def *def = c->node->def;
+    TD_TRY(td_in_variable(c, i, out, err));
+    bool reference = def && i < def->n_in && def->in[i].is_ref;
+    TD_FAIL_IF(!reference && !td_variable_initialized(*out), err, NOT_FOUND,
+               "%s: Could not find resource: variable '%s' has no value", TD_NODE_STR(c->node), (*out)->name);
+    return TD_OK;
+}

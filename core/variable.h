@@ -37,4 +37,8 @@ bool td_variable_initialized(struct td_variable *v);
 /* Variable behind input i: a resource handle or a reference edge. Borrowed. */
 TD_MUST enum td_code td_in_variable(const struct td_call *c, int i, struct td_variable **out, struct td_err *err);
 
+/* The same, of an op that changes or inspects a value: NOT_FOUND, as TensorFlow has it, when a resource variable was
+ * never assigned. (A reference variable exists all the same: td_variable_edit refuses it.) */
+TD_MUST enum td_code td_in_made_variable(const struct td_call *c, int i, struct td_variable **out, struct td_err *err);
+
 #endif

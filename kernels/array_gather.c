@@ -204,7 +204,7 @@ static enum td_code gather_v2_run(struct td_call *c, struct td_err *err)
 static enum td_code read_params(struct td_call *c, struct td_tensor *params, struct td_err *err)
 {
     struct td_variable *v;
-    TD_TRY(td_in_variable(c, 0, &v, err));
+    TD_TRY(td_in_made_variable(c, 0, &v, err));
     TD_TRY(td_variable_read(v, params, err));
     const enum td_dtype want = td_attr_type(c->node, "dtype");
     if (params->dtype != want) {

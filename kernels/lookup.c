@@ -53,8 +53,9 @@ static enum td_code check_dense_attrs(const struct td_node *n, struct td_err *er
 {
     int64_t buckets = td_attr_int(n, "initial_num_buckets");
     double load = td_attr_float(n, "max_load_factor");
-    TD_FAIL_IF(buckets < 1 || (buckets & (buckets - 1)) != 0, err, INVALID_ARGUMENT,
-               "%s: initial_num_buckets must be a power of 2, got: %lld", TD_NODE_STR(n), (long long)buckets);
+    TD_FAIL_IF(buckets < 4 || (buckets & (buckets - 1)) != 0, err, INVALID_ARGUMENT,
+               "%s: Number of buckets must be at least 4 and a power of 2, got: %lld", TD_NODE_STR(n),
+               (long long)buckets);
     TD_FAIL_IF(!(load > 0 && load < 1), err, INVALID_ARGUMENT,
                "%s: max_load_factor must be between 0 and 1, got: %g", TD_NODE_STR(n), load);
     return TD_OK;
@@ -167,6 +168,9 @@ static enum td_code check_keys(const struct td_call *c, const struct td_table *t
     TD_FAIL_IF(lead < 0 || (t->key_shape.rank == 1 && keys->shape.dim[lead] != t->key_shape.dim[0]), err,
                INVALID_ARGUMENT, "%s: Input key shape %s must end with the table's key shape %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&keys->shape), TD_SHAPE_STR(&t->key_shape));
+    TD_FAIL_IF(t->kind == TD_TABLE_DENSE && lead != 1, err, INVALID_ARGUMENT,
+               "%s: Expected key shape [n] and then the table's %s, got %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&t->key_shape), TD_SHAPE_STR(&keys->shape));
     *values = keys->shape;
     values->rank = lead;
     *n = td_shape_count(values);

@@ -42,7 +42,7 @@ static enum td_code check_state(const struct td_call *c, const struct td_tensor 
 static enum td_code reserve(struct td_call *c, uint64_t steps, struct td_philox *g, struct td_err *err)
 {
     struct td_variable *v;
-    TD_TRY(td_in_variable(c, 0, &v, err));
+    TD_TRY(td_in_made_variable(c, 0, &v, err));
     TD_TRY(td_variable_edit(v, err));
     enum td_code rc = check_state(c, &v->value, err);
     if (!rc) {

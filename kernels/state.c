@@ -110,8 +110,8 @@ static const struct td_variable *known_variable(const struct td_infer *c, int i)
 
 static enum td_code read_infer(struct td_infer *c, struct td_err *err)
 {
-    TD_FAIL_IF(c->n_in != c->n_out, err, INVALID_ARGUMENT, "%s reads %d variables into %d outputs", TD_NODE_STR(c->node),
-               c->n_in, c->n_out);
+    TD_FAIL_IF(c->n_in != c->n_out, err, INVALID_ARGUMENT, "%s reads %d variables into %d outputs",
+               TD_NODE_STR(c->node), c->n_in, c->n_out);
     for (int i = 0; i < c->n_out; i++) {
         const struct td_variable *v = known_variable(c, i);
         if (v) {
@@ -168,7 +168,7 @@ static enum td_code variable_shape_run(struct td_call *c, struct td_err *err)
 {
     struct td_variable *v;
     struct td_tensor value, *out;
-    TD_TRY(td_in_variable(c, 0, &v, err));
+    TD_TRY(td_in_made_variable(c, 0, &v, err));
     TD_TRY(td_variable_read(v, &value, err));
     struct td_shape s = value.shape, vector = td_shape_vector(s.rank);
     td_tensor_clear(&value);
@@ -266,7 +266,7 @@ static enum td_code update_variable(struct td_call *c, bool sub, struct td_varia
 {
     struct td_variable *v;
     const struct td_tensor *x = c->in[1];
-    TD_TRY(td_in_variable(c, 0, &v, err));
+    TD_TRY(td_in_made_variable(c, 0, &v, err));
     TD_TRY(check_dtype(c, v, x->dtype, "update", err));
     TD_TRY(td_variable_edit(v, err));
     bool same = td_shape_equal(&v->value.shape, &x->shape);
@@ -315,7 +315,7 @@ static enum td_code count_up_to_run(struct td_call *c, struct td_err *err)
     struct td_tensor *out;
     struct td_shape scalar = td_shape_scalar();
     int64_t limit = td_attr_int(c->node, "limit");
-    TD_TRY(td_in_variable(c, 0, &v, err));
+    TD_TRY(td_in_made_variable(c, 0, &v, err));
     TD_TRY(check_dtype(c, v, c->node->out_type[0], "count", err));
     TD_TRY(td_out(c, 0, &scalar, &out, err));
     TD_TRY(td_variable_edit(v, err));

@@ -24,7 +24,7 @@ static enum td_code edit_variable(struct td_call *c, enum td_combine_op op, int 
                                   struct td_err *err)
 {
     struct td_variable *v;
-    TD_TRY(td_in_variable(c, 0, &v, err));
+    TD_TRY(td_in_made_variable(c, 0, &v, err));
     TD_TRY(td_variable_edit(v, err));
     const enum td_dtype have = v->value.dtype, want = c->in[update]->dtype;
     enum td_code rc;
@@ -89,9 +89,6 @@ static enum td_code scatter_rows(struct td_call *c, enum td_combine_op op, struc
 {
     const struct td_tensor *indices = c->in[1], *updates = c->in[2];
     const int64_t n = td_tensor_count(indices);
-    if (n == 0) {
-        return TD_OK;
-    }
     TD_TRY(check_updates(c, &value->shape, err));
     TD_TRY(check_indices(c, value->shape.dim[0], err));
     TD_FAIL_IF(op == TD_COMBINE_DIV &&

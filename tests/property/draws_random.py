@@ -1,0 +1,179 @@
+"""Draws of random ops: stateless ones, stateful ones of fixed seeds, those whose state is a variable, and candidate samplers.
+
+All are compared value by value: the same seeds give the same numbers. A stateful op keeps its own generator, so a draw runs it once.
+"""
+import numpy as np
+
+from draw_source import ANY, F, FLOATS, I, program
+from draws_variable import key_of, read, resource
+
+LAW = ["int32", "int64"]
+
+
+def shape_of(s):
+    """A shape as an argument."""
+    shape = np.array(s.shape(0, 3), s.one(I))
+    if s.chance(0.01) and len(shape):
+        shape[0] = -1
+    return shape
+
+
+def seed_of(s):
+    seed = s.r.integers(-2**31, 2**31 - 1, 2) if s.chance(0.7) else s.r.integers(-3, 4, 2)
+    return seed.astype(s.one(I)) if s.chance(0.99) else np.zeros(3, "int64")
+
+
+def limits(s, dtype):
+    lo = s.int(-9, 9) if s.chance(0.8) else int(np.iinfo(dtype).min)
+    hi = lo + s.int(1, 20) if s.chance(0.8) else int(np.iinfo(dtype).max)
+    hi = lo - s.int(0, 1) if s.chance(0.02) else hi
+    return {"minval": np.array(lo, dtype), "maxval": np.array(hi, dtype)}
+
+
+def stateless(dtypes, of_limits=False):
+    def draw(s):
+        d = s.one(dtypes)
+        return {"shape": shape_of(s), "seed": seed_of(s), **(limits(s, d) if of_limits else {})}, {} if of_limits else {"dtype": d}
+    return draw
+
+
+def key_counter(s):
+    """Key, counter and algorithm of the second kind of stateless ops."""
+    alg = s.one([1, 1, 1, 2, 3]) if s.chance(0.98) else s.one([0, 4])
+    n = 2 if alg != 2 else s.one([1, 2])
+    return {"key": s.r.integers(0, 2**63, 1).astype("uint64"), "counter": s.r.integers(0, 2**63 if s.chance(0.5) else 5, n).astype("uint64"), "alg": np.int32(alg)}
+
+
+def stateless2(dtypes, of_limits=False):
+    def draw(s):
+        d = s.one(dtypes)
+        return {"shape": shape_of(s), **key_counter(s), **(limits(s, d) if of_limits else {})}, {} if of_limits else {"dtype": d}
+    return draw
+
+
+def gamma(s):
+    d, alpha = s.one(["float32", "float64", "float16"]), s.shape(0, 2)
+    lead = s.shape(0, 2)
+    return {"shape": np.array(lead + alpha, s.one(I)), "seed": seed_of(s), "alpha": s.array(d, alpha, 0.1, 5)}, {}
+
+
+def gamma3(s):
+    inputs, _ = gamma(s)
+    inputs.pop("seed")
+    return {**inputs, **key_counter(s)}, {}
+
+
+def poisson(s):
+    r, lam = s.one(F + I), s.shape(0, 2)
+    return {"shape": np.array(s.shape(0, 2) + lam, s.one(I)), "seed": seed_of(s), "lam": s.array(r, lam, 0 if r in I else 0.1, 30 if s.chance(0.5) else 5)}, {"dtype": s.one(F + I)}
+
+
+def logits(s):
+    return s.array(s.one(FLOATS), (s.int(0, 4), s.int(1, 6)), -3, 3)
+
+
+def multinomial(s):
+    return {"logits": logits(s), "num_samples": np.int32(s.int(0, 6)), "seed": seed_of(s)}, {"output_dtype": s.one(I)}
+
+
+def seeds(s):
+    """Seeds that fix a stateful op."""
+    return {"seed": s.int(1, 99999), "seed2": s.int(0, 99)}
+
+
+def stateful(dtypes):
+    return lambda s: ({"shape": shape_of(s)}, {"dtype": s.one(dtypes), **seeds(s)})
+
+
+def uniform_int(s):
+    d = s.one(I)
+    return {"shape": shape_of(s), **limits(s, d)}, seeds(s)
+
+
+def random_gamma(s):
+    return {"shape": shape_of(s), "alpha": s.array(s.one(F + ["float16"]), s.shape(0, 2), 0.1, 5)}, seeds(s)
+
+
+def random_poisson(s):
+    return {"shape": shape_of(s), "rate": s.array(s.one(F + I), s.shape(0, 2), 0, 30 if s.chance(0.5) else 5)}, {"dtype": s.one(F + I), **seeds(s)}
+
+
+def shuffle(s):
+    return {"value": s.array(s.one(ANY), s.shape(0, 3))}, seeds(s)
+
+
+def stateless_shuffle(s):
+    return {"value": s.array(s.one(ANY), s.shape(0, 3)), **key_counter(s)}, {}
+
+
+def generator(s):
+    """(state of a generator, its algorithm)"""
+    state = s.r.integers(-2**62, 2**62, s.one([3, 3, 4]) if s.chance(0.97) else 1)
+    return state, np.array(1 if s.chance(0.97) else 7, "int64")   # ThreeFry (2) overruns TensorFlow's heap
+
+
+def of_variable(op, dtypes, of_limits=False):
+    def make(s):
+        state, alg = generator(s)
+        d, key = s.one(dtypes), key_of(s)
+        inputs = {"state": state, "algorithm": alg, "shape": shape_of(s), **(limits(s, d) if of_limits else {})}
+
+        def call(raw, state, **t):
+            handle = resource(raw, state, key)
+            y = getattr(raw, op)(resource=handle, **t, **({} if of_limits else {"dtype": d}))
+            return [y, read(raw, handle, state)]
+        return inputs, program(call)
+    return make
+
+
+def skip(op):
+    def make(s):
+        state, alg = generator(s)
+        key, delta = key_of(s), s.int(0, 1 << 40)
+        if op == "RngSkip":
+            inputs = {"algorithm": alg, "delta": np.int64(delta)}
+        else:
+            inputs = {"alg": alg.astype("int32"), "delta": np.uint64(delta)}
+
+        def call(raw, state, **t):
+            handle = resource(raw, state, key)
+            y = getattr(raw, op)(resource=handle, **t)
+            return [read(raw, handle, state)] + ([y] if op != "RngSkip" else [])
+        return {"state": state, **inputs}, program(call)
+    return make
+
+
+def sampler(all_of=False):
+    def draw(s):
+        n, top, unique = s.int(1, 3), s.int(5, 40), s.chance(0.6)
+        sampled = s.int(1, 5) if unique else s.int(1, 12)
+        attrs = {"num_true": n, "num_sampled": sampled, "unique": unique, **seeds(s)}
+        if not all_of:
+            attrs["range_max"] = top if s.chance(0.97) else 2
+        return {"true_classes": s.array("int64", (s.int(1, 4), n if s.chance(0.97) else n + 1), 0, (sampled if all_of else min(top, attrs["range_max"])) - 1)}, attrs
+    return draw
+
+
+def accidental(s):
+    n = s.int(1, 3)
+    return {"true_classes": s.array("int64", (s.int(0, 4), n if s.chance(0.97) else n + 1), 0, 6), "sampled_candidates": s.array("int64", (s.int(0, 6),), 0, 6)}, {"num_true": n, **seeds(s)}
+
+
+FULL = ["int32", "int64", "uint32", "uint64"]
+DRAWS = {
+    "StatelessRandomUniform": stateless(FLOATS), "StatelessRandomNormal": stateless(FLOATS), "StatelessTruncatedNormal": stateless(FLOATS),
+    "StatelessRandomUniformFullInt": stateless(FULL), "StatelessRandomUniformInt": stateless(I, True), "StatelessRandomUniformV2": stateless2(FLOATS),
+    "StatelessRandomNormalV2": stateless2(FLOATS), "StatelessTruncatedNormalV2": stateless2(FLOATS), "StatelessRandomUniformFullIntV2": stateless2(FULL),
+    "StatelessRandomUniformIntV2": stateless2(I, True), "StatelessRandomGammaV2": gamma, "StatelessRandomGammaV3": gamma3, "StatelessRandomPoisson": poisson,
+    "StatelessMultinomial": multinomial, "StatelessShuffle": stateless_shuffle, "StatelessRandomGetAlg": lambda s: ({}, {}),
+    "StatelessRandomGetKeyCounter": lambda s: ({"seed": seed_of(s)}, {}), "StatelessRandomGetKeyCounterAlg": lambda s: ({"seed": seed_of(s)}, {}),
+    "RandomUniform": stateful(FLOATS), "RandomStandardNormal": stateful(FLOATS), "TruncatedNormal": stateful(FLOATS), "RandomUniformInt": uniform_int,
+    "RandomGamma": random_gamma, "RandomPoissonV2": random_poisson, "RandomShuffle": shuffle,
+    "Multinomial": lambda s: ({"logits": logits(s), "num_samples": np.int32(s.int(0, 6))}, {"output_dtype": s.one(I), **seeds(s)}),
+    "NonDeterministicInts": lambda s: ({"shape": shape_of(s)}, {"dtype": s.one(FULL)}, {"shape_only": ["y0"]}),
+    "StatefulStandardNormalV2": of_variable("StatefulStandardNormalV2", FLOATS), "StatefulTruncatedNormal": of_variable("StatefulTruncatedNormal", FLOATS),
+    "StatefulUniform": of_variable("StatefulUniform", FLOATS), "StatefulUniformFullInt": of_variable("StatefulUniformFullInt", FULL),
+    "StatefulUniformInt": of_variable("StatefulUniformInt", I, True), "RngReadAndSkip": skip("RngReadAndSkip"), "RngSkip": skip("RngSkip"),
+    "UniformCandidateSampler": sampler(), "LogUniformCandidateSampler": sampler(), "AllCandidateSampler": sampler(True), "ComputeAccidentalHits": accidental,
+}
+EXEMPT = {"RandomPoisson": "TensorFlow runs it in graphs of before 2017 alone (its definition was removed); RandomPoissonV2 is the same of dtype = R"}
