@@ -29,7 +29,7 @@ static enum health model_health(struct td_registry *reg, const char *name)
     struct td_err ignored = {0};
     int n;
     if (td_registry_status(reg, name, 0, &rows, &n, &ignored)) {
-        return SERVICE_UNKNOWN;
+        return td_registry_has(reg, name) ? NOT_SERVING : SERVICE_UNKNOWN;
     }
     enum health h = NOT_SERVING;
     for (int i = 0; i < n; i++) {

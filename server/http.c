@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -23,11 +22,11 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/log.h"
 #include "core/mem.h"
+#include "server/clock.h"
 #include "server/gzip.h"
 #include "server/listen.h"
 #include "server/pace.h"
@@ -54,6 +53,7 @@ struct exchange {
     bool too_large;
     const char *target; /* the connection's */
     struct td_sink body;
+    const char *encoding; /* of the answer; NULL: as it is */
     uint64_t kind;
     struct exchange *next, *prev; /* of queue (next) or running */
 };
@@ -77,13 +77,6 @@ struct td_http {
     bool has_guard;
 };
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static uint64_t kind_of(const struct exchange *e)
 {
     return td_pace_kind(e->x.method, e->target, e->body.n);
@@ -97,29 +90,16 @@ const char *td_exchange_header(const struct td_exchange *x, const char *name)
     return MHD_lookup_connection_value(e->connection, MHD_HEADER_KIND, name);
 }
 
-static enum td_code inflate_body(struct exchange *e, struct td_err *err)
-{
-    const char *encoding = td_exchange_header(&e->x, MHD_HTTP_HEADER_CONTENT_ENCODING);
-    const bool packed = encoding != NULL && (strcasestr(encoding, "gzip") || strcasestr(encoding, "deflate"));
-    if (!packed || e->body.n == 0) {
-        return TD_OK;
-    }
-    struct td_sink plain = {.limit = e->h->opts.max_request_bytes + 1};
-    const enum td_code rc = td_gzip_inflate(e->body.p, e->body.n, &plain, err);
-    td_sink_fini(&e->body);
-    e->body = plain;
-    e->too_large = rc == TD_RESOURCE_EXHAUSTED || plain.n > e->h->opts.max_request_bytes;
-    TD_FAIL_IF(rc == TD_OK && e->too_large, err, RESOURCE_EXHAUSTED,
-               "inflating the body: more than %zu bytes", e->h->opts.max_request_bytes);
-    return rc;
-}
-
 /* The body as the handler sees it. */
 static enum td_code finish_body(struct exchange *e, struct td_err *err)
 {
     TD_FAIL_IF(e->too_large, err, RESOURCE_EXHAUSTED,
                "request body is larger than max_request_bytes (%zu bytes)", e->h->opts.max_request_bytes);
-    TD_TRY(inflate_body(e, err));
+    const char *encoding = td_exchange_header(&e->x, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    if (td_gzip_unpack(encoding, e->h->opts.max_request_bytes, &e->body, err)) {
+        e->too_large = err->code == TD_RESOURCE_EXHAUSTED;
+        return err->code;
+    }
     e->x.body_len = e->body.n;
     e->body.limit = e->body.n + 1;
     TD_TRY(td_sink_put(&e->body, "", 1, err));
@@ -139,7 +119,7 @@ static void run(struct exchange *e)
 {
     struct td_http *h = e->h;
     struct td_err err = {0};
-    const int64_t from_ns = now_ns();
+    const int64_t from_ns = td_clock_ns();
     e->x.deadline_ns = h->opts.timeout_ms > 0 ? from_ns + h->opts.timeout_ms * 1000000 : 0;
     if (finish_body(e, &err)) {
         h->opts.fail(h->opts.app, &e->x, &err);
@@ -147,8 +127,11 @@ static void run(struct exchange *e)
     } else {
         h->opts.handle(h->opts.app, &e->x);
     }
+    if (h->opts.pack_bytes > 0 && e->x.out.n >= h->opts.pack_bytes) {
+        e->encoding = td_gzip_pack(td_exchange_header(&e->x, MHD_HTTP_HEADER_ACCEPT_ENCODING), &e->x.out);
+    }
     td_sink_fini(&e->body); /* large bodies do not wait for slow readers */
-    td_pace_remember(&h->pace, e->kind, now_ns() - from_ns);
+    td_pace_remember(&h->pace, e->kind, td_clock_ns() - from_ns);
 }
 
 static enum MHD_Result send_answer(struct exchange *e)
@@ -166,6 +149,10 @@ static enum MHD_Result send_answer(struct exchange *e)
         char text[24];
         (void)snprintf(text, sizeof text, "%zu", e->x.n_json);
         (void)MHD_add_response_header(r, "Inference-Header-Content-Length", text);
+    }
+    if (e->encoding != NULL) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_ENCODING, e->encoding);
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT_ENCODING);
     }
     if (e->x.status == MHD_HTTP_UNAUTHORIZED) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tensord\"");
@@ -243,7 +230,7 @@ static void *guard_main(void *arg)
             pthread_cond_wait(&h->guard_wake, &h->mu);
             continue;
         }
-        const int64_t due_ns = now_ns() + GUARD_MS * 1000000;
+        const int64_t due_ns = td_clock_ns() + GUARD_MS * 1000000;
         const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
         (void)pthread_cond_timedwait(&h->guard_wake, &h->mu, &at);
         for (struct exchange *e = h->running; e != NULL; e = e->next) {
@@ -360,15 +347,7 @@ static bool is_local(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    if (info == NULL || info->client_addr == NULL) {
-        return false;
-    }
-    if (info->client_addr->sa_family == AF_INET) {
-        const struct sockaddr_in *a = (const struct sockaddr_in *)info->client_addr;
-        return ntohl(a->sin_addr.s_addr) >> 24 == 127;
-    }
-    const struct in6_addr *a = &((const struct sockaddr_in6 *)info->client_addr)->sin6_addr;
-    return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
+    return info != NULL && info->client_addr != NULL && td_listen_is_local(info->client_addr);
 }
 
 /* The head is read. A body that says it is too large is refused before it is sent. */
@@ -564,9 +543,9 @@ enum td_code td_http_start(const struct td_http_opts *opts, struct td_http **out
  * is over first. Caller holds mu. */
 static bool wait_idle(struct td_http *h, int64_t ms)
 {
-    const int64_t from_ns = now_ns();
+    const int64_t from_ns = td_clock_ns();
     for (;;) {
-        const int64_t left_ms = ms - (now_ns() - from_ns) / 1000000, reading_ms = left_ms - (ms - READING_MS);
+        const int64_t left_ms = ms - (td_clock_ns() - from_ns) / 1000000, reading_ms = left_ms - (ms - READING_MS);
         const bool owed = atomic_load(&h->n_answering) > 0;
         if (!owed && (atomic_load(&h->n_reading) == 0 || reading_ms <= 0)) {
             return true;
@@ -574,7 +553,7 @@ static bool wait_idle(struct td_http *h, int64_t ms)
         if (left_ms <= 0) {
             return false;
         }
-        const int64_t due_ns = now_ns() + 20000000; /* a request may become whole without a signal */
+        const int64_t due_ns = td_clock_ns() + 20000000; /* a request may become whole without a signal */
         const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
         (void)pthread_cond_timedwait(&h->idle, &h->mu, &at);
     }

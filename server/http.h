@@ -39,6 +39,7 @@ struct td_http_opts {
     int port;                  /* 0: any free one */
     int threads;               /* workers; 0: 4 per core */
     size_t max_request_bytes;  /* of a body, also once inflated */
+    size_t pack_bytes;         /* answers of at least so many are compressed for clients that accept it; 0: none */
     int64_t timeout_ms;        /* deadline of a request; 0 none */
     bool cors;                 /* add CORS headers to every answer */
     const char *cors_headers;  /* request headers that scripts of other origins may send */

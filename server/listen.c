@@ -64,3 +64,13 @@ enum td_code td_listen_tcp(const char *host, int port, int *fd, int *bound, stru
                                             : ((struct sockaddr_in *)&at)->sin_port);
     return TD_OK;
 }
+
+bool td_listen_is_local(const struct sockaddr *peer)
+{
+    if (peer->sa_family == AF_INET) {
+        const struct sockaddr_in *a = (const struct sockaddr_in *)peer;
+        return ntohl(a->sin_addr.s_addr) >> 24 == 127;
+    }
+    const struct in6_addr *a = &((const struct sockaddr_in6 *)peer)->sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
+}

@@ -242,6 +242,7 @@ static enum td_code start_http(struct server *s, struct td_err *err)
         .port = o->rest_api_port == TD_PORT_AUTO ? 0 : o->rest_api_port,
         .threads = (int)o->rest_api_num_threads,
         .max_request_bytes = (size_t)o->max_request_bytes,
+        .pack_bytes = (size_t)o->rest_api_compress_bytes,
         .timeout_ms = o->rest_api_timeout_in_ms,
         .cors = o->rest_api_enable_cors_support,
         .cors_headers = s->access != NULL ? "Content-Type, Authorization" : "Content-Type",

@@ -434,6 +434,14 @@ enum td_code td_registry_status(struct td_registry *r, const char *model, int64_
     return rc;
 }
 
+bool td_registry_has(struct td_registry *r, const char *model)
+{
+    pthread_mutex_lock(&r->mu);
+    const bool has = td_registry_entry(r, model) != NULL;
+    pthread_mutex_unlock(&r->mu);
+    return has;
+}
+
 enum td_code td_registry_models(struct td_registry *r, struct td_model_config **out, int *n,
                                 struct td_err *err)
 {

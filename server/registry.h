@@ -76,6 +76,8 @@ struct td_version_status {
  * NOT_FOUND "Could not find any versions of model NAME" / "Could not find version V of model NAME". */
 TD_MUST enum td_code td_registry_status(struct td_registry *r, const char *model, int64_t version,
                                         struct td_version_status **rows, int *n, struct td_err *err);
+/* Whether a model of that name is configured, with versions or without. */
+bool td_registry_has(struct td_registry *r, const char *model);
 /* Copies of all configured models (free with td_model_configs_free). */
 TD_MUST enum td_code td_registry_models(struct td_registry *r, struct td_model_config **out, int *n, struct td_err *err);
 void td_model_configs_free(struct td_model_config *models, int n);

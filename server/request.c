@@ -88,6 +88,7 @@ static void count(const struct td_request *r, bool ok, int64_t ns)
 enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struct td_err *err)
 {
     TD_TRY(td_request_resolve(r, reg, err));
+    r->sig = td_servable_narrow(r->servable, r->sig, r->filter, r->n_filter);
     const int room = r->sig->n_out > r->n_filter ? r->sig->n_out : r->n_filter;
     struct td_named *out = td_arena_alloc(r->arena, (size_t)room + 1, sizeof *out);
     if (out == NULL) {

@@ -9,6 +9,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/servable.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,12 +20,22 @@
 #include "proto/mapping.h"
 #include "server/model_warmup.h"
 
+#define MAX_NARROW 32 /* sets of outputs of a signature that are compiled for themselves */
+
 struct door {                       /* what is behind a signature */
     struct td_callable *callable;   /* NULL: see error */
     enum td_dtype *fed;             /* dtype of each fed edge, in signature order */
     struct td_err *error;
     void *slot;                     /* the scheduler's */
     void (*free_slot)(void *slot);
+    struct narrow *narrow;          /* signatures made of this one for fewer outputs; under the servable's narrowing */
+    int n_narrow;
+};
+
+struct narrow {
+    struct td_signature sig;        /* first: its address is the narrow signature's */
+    struct door door;
+    struct narrow *next;
 };
 
 struct td_servable {
@@ -37,6 +48,7 @@ struct td_servable {
     struct door *doors;             /* one a signature */
     struct td_model_settings settings;
     struct td_stats stats;
+    pthread_mutex_t narrowing;
 };
 
 /* ------------------------------------------------------------------ paths */
@@ -216,15 +228,28 @@ static enum td_code open_doors(struct td_servable *s, struct td_err *err)
 
 /* ------------------------------------------------------------------ loading and freeing */
 
+static void close_door(struct door *d)
+{
+    while (d->narrow != NULL) {
+        struct narrow *n = d->narrow;
+        d->narrow = n->next;
+        close_door(&n->door); /* has no narrower ones itself */
+        td_free(n->sig.out);
+        td_free(n);
+    }
+    if (d->slot != NULL) {
+        d->free_slot(d->slot);
+    }
+    td_free(d->fed);
+    td_free(d->error);
+}
+
 static void destroy(struct td_servable *s)
 {
     for (int i = 0; s->doors != NULL && i < s->model->n_signatures; i++) {
-        if (s->doors[i].slot != NULL) {
-            s->doors[i].free_slot(s->doors[i].slot);
-        }
-        td_free(s->doors[i].fed);
-        td_free(s->doors[i].error);
+        close_door(&s->doors[i]);
     }
+    pthread_mutex_destroy(&s->narrowing);
     td_free(s->doors);
     td_model_settings_fini(&s->settings);
     if (s->engine != NULL) {
@@ -271,6 +296,7 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
         return td_no_memory(err, sizeof *s, "servable");
     }
     atomic_init(&s->refs, 1);
+    pthread_mutex_init(&s->narrowing, NULL);
     s->name = td_strdup(name);
     s->dir = td_strdup(dir);
     s->tags = opts->tags == NULL ? NULL : td_strdup(opts->tags);
@@ -384,9 +410,14 @@ const struct td_signature *td_servable_signature(const struct td_servable *s, co
     return any && n_public == 1 ? only : NULL;
 }
 
+static bool is_whole(const struct td_servable *s, const struct td_signature *sig)
+{
+    return sig >= s->model->signatures && sig < s->model->signatures + s->model->n_signatures;
+}
+
 static struct door *door_of(struct td_servable *s, const struct td_signature *sig)
 {
-    return &s->doors[sig - s->model->signatures];
+    return is_whole(s, sig) ? &s->doors[sig - s->model->signatures] : &((struct narrow *)(uintptr_t)sig)->door;
 }
 
 struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig)
@@ -402,6 +433,80 @@ enum td_code td_servable_closed(struct td_servable *s, const struct td_signature
     }
     return d->error != NULL ? td_fail(err, d->error->code, "%s", d->error->msg)
                             : td_fail(err, TD_INVALID_ARGUMENT, "signature '%s' runs at load only", sig->key);
+}
+
+/* ------------------------------------------------------------------ fewer outputs */
+
+static bool is_named(const char *key, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i], key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How many outputs of sig the names name. */
+static int count_named(const struct td_signature *sig, const char *const *names, int n)
+{
+    int found = 0;
+    for (int i = 0; i < sig->n_out; i++) {
+        found += is_named(sig->out[i].key, names, n);
+    }
+    return found;
+}
+
+/* Caller holds narrowing. NULL when it cannot be made. */
+static struct narrow *make_narrow(struct td_servable *s, const struct td_signature *sig, const char *const *names, int n)
+{
+    struct td_err ignored = {0};
+    struct narrow *one = td_calloc(1, sizeof *one);
+    struct td_tensor_info *out = td_calloc((size_t)n, sizeof *out);
+    if (one == NULL || out == NULL) {
+        td_free(one);
+        td_free(out);
+        return NULL;
+    }
+    one->sig = *sig;
+    one->sig.out = out;
+    one->sig.n_out = 0;
+    for (int i = 0; i < sig->n_out; i++) {
+        if (is_named(sig->out[i].key, names, n)) {
+            out[one->sig.n_out++] = sig->out[i];
+        }
+    }
+    if (open_door(s, &one->sig, &one->door, &ignored)) {
+        close_door(&one->door);
+        td_free(out);
+        td_free(one);
+        return NULL;
+    }
+    return one;
+}
+
+const struct td_signature *td_servable_narrow(struct td_servable *s, const struct td_signature *sig,
+                                              const char *const *names, int n)
+{
+    if (n <= 0 || n >= sig->n_out || !is_whole(s, sig) || is_init(sig) || count_named(sig, names, n) != n) {
+        return sig;
+    }
+    struct door *d = door_of(s, sig);
+    pthread_mutex_lock(&s->narrowing);
+    struct narrow *one = d->narrow;
+    while (one != NULL && (one->sig.n_out != n || count_named(&one->sig, names, n) != n)) {
+        one = one->next;
+    }
+    if (one == NULL && d->n_narrow < MAX_NARROW) {
+        one = make_narrow(s, sig, names, n);
+        if (one != NULL) {
+            one->next = d->narrow;
+            d->narrow = one;
+            d->n_narrow++;
+        }
+    }
+    pthread_mutex_unlock(&s->narrowing);
+    return one != NULL ? &one->sig : sig;
 }
 
 void td_servable_set_slot(struct td_servable *s, const struct td_signature *sig, void *slot, void (*free_slot)(void *slot))

@@ -42,6 +42,11 @@ const struct td_saved_model *td_servable_model(const struct td_servable *s); /* 
 struct td_model *td_servable_engine(struct td_servable *s);
 /* NULL when there is no such signature. "" and NULL mean serving_default, or the only public signature there is. */
 const struct td_signature *td_servable_signature(const struct td_servable *s, const char *key);
+/* The signature for the named outputs only: what nothing of them needs does not run, as TensorFlow has it, so an output
+ * that is not asked for has no effects. sig itself when the names are not some of its outputs, each once (or are all of
+ * them), and beyond 32 such sets. Borrowed. */
+const struct td_signature *td_servable_narrow(struct td_servable *s, const struct td_signature *sig,
+                                              const char *const *names, int n);
 /* The callable behind a signature (made at load); NULL: td_servable_closed says why. */
 struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig);
 /* Fails when the signature cannot be called: its tensors do not exist, or it runs at load only. */

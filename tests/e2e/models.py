@@ -14,6 +14,7 @@ types: every element type of KServe v2 comes back.
 tf1: y = x / 2 + 2, a TF1 graph that parses tf_example; its predict inputs are tensors in the middle of it.
     serving_default(x float[?,1]) -> y       regress(inputs string) -> outputs      classify(inputs string) -> scores
     defaulted(x float[?,1], x = 4 when absent) -> y                                 odd: serving_default with a made-up method name
+    partial(x float[?,1]) -> y, now (a counter), next (the counter counted up), row9 (x[9]: fails for fewer rows)
 """
 import os
 import sys
@@ -75,6 +76,7 @@ def tf1(tf, where):
     v1, info = tf.compat.v1, tf.compat.v1.saved_model.build_tensor_info
     with tf.Graph().as_default(), v1.Session() as session:
         scale = v1.get_variable("scale", initializer=0.5)
+        count = v1.get_variable("count", initializer=0.0, use_resource=True)
         for i in range(30):   # enough names for an index block that shrinks when it is compressed
             v1.get_variable(f"a_long_prefix_that_repeats/variable_{i:04d}", initializer=float(i))
         examples = v1.placeholder(tf.string, name="tf_example")
@@ -82,6 +84,8 @@ def tf1(tf, where):
         x = tf.identity(parsed["x"], name="x")
         x.set_shape([None, 1])
         y = tf.add(tf.multiply(scale, x), 2.0, name="y")
+        with tf.control_dependencies([v1.assign_add(count, 1.0)]):
+            counted = count.read_value()
         session.run(v1.global_variables_initializer())
 
         def signature(inputs, outputs, method):
@@ -91,7 +95,9 @@ def tf1(tf, where):
                       "regress": signature({"inputs": examples}, {"outputs": y}, "regress"),
                       "classify": signature({"inputs": examples}, {"scores": y}, "classify"),
                       "defaulted": signature({"x": x}, {"y": y}, "predict"),
-                      "odd": signature({"x": x}, {"y": y}, "made_up")}
+                      "odd": signature({"x": x}, {"y": y}, "made_up"),
+                      "partial": signature({"x": x}, {"y": y, "now": count.read_value(), "next": counted,
+                                                      "row9": tf.gather(x, 9)}, "predict")}
         signatures["defaulted"].defaults["x"].CopyFrom(tf.make_tensor_proto([[4.0]]))
         builder = v1.saved_model.Builder(where)
         builder.add_meta_graph_and_variables(session, ["serve"], signatures)

@@ -93,6 +93,13 @@ enum td_code td_registry_find(struct td_registry *r, const char *model, int64_t 
     TD_FAIL(err, NOT_FOUND, "Servable not found for request: Latest(%s)", model);
 }
 
+bool td_registry_has(struct td_registry *r, const char *model)
+{
+    (void)r;
+    (void)model;
+    return false;
+}
+
 enum td_code td_registry_status(struct td_registry *r, const char *model, int64_t version,
                                 struct td_version_status **rows, int *n, struct td_err *err)
 {
