@@ -77,12 +77,23 @@ static enum td_code put_instances(const char *name, struct td_sink *out, struct 
     return td_put_end(out, 7, group, err);
 }
 
+/* Whether a model without a file is said to have rows: where each of them is more than one number. Clients that
+ * take the rows off the shape of a vector are left with no shape at all. */
+static bool says_rows(const struct td_signature *sig)
+{
+    bool rows = td_model_config_has_rows(sig);
+    for (int i = 0; rows && i < sig->n_in; i++) {
+        rows = sig->in[i].shape.rank > 1;
+    }
+    return rows;
+}
+
 enum td_code td_config_view_write(const struct td_servable *s, const char *name,
                                   const struct td_signature *sig, struct td_sink *out, struct td_err *err)
 {
     const struct td_model_settings *m = td_servable_settings(s);
     const Inference__ModelConfig *pb = m->pb;
-    const bool rows = pb != NULL ? pb->max_batch_size > 0 : td_model_config_has_rows(sig);
+    const bool rows = pb != NULL ? pb->max_batch_size > 0 : says_rows(sig);
     TD_TRY(pb != NULL ? put_file(pb, out, err) : TD_OK);
     TD_TRY(td_put_text(out, 1, name, err));
     TD_TRY(pb == NULL || !*pb->platform ? td_put_text(out, 2, TD_CONFIG_PLATFORM, err) : TD_OK);

@@ -154,14 +154,14 @@ static enum td_code put_memory(struct td_sink *s, struct td_servable *v, struct 
 
 /* ModelStatisticsResponse { model_stats = 1 { name = 1, version = 2, last_inference = 3, inference_count = 4,
  * execution_count = 5, inference_stats = 6, batch_stats = 7, memory_usage = 8 } } */
-static enum td_code write_stats(void *rpc, struct td_servable *v, struct td_err *err)
+static enum td_code write_stats(void *rpc, const char *name, struct td_servable *v, struct td_err *err)
 {
     struct td_sink *s = &((struct td_rpc *)rpc)->reply;
     const struct td_stats *c = td_servable_stats(v);
     char version[24];
     (void)snprintf(version, sizeof version, "%lld", (long long)td_servable_version(v));
     const size_t at = td_put_mark(s);
-    TD_TRY(td_put_text(s, 1, td_servable_name(v), err));
+    TD_TRY(td_put_text(s, 1, name, err));
     TD_TRY(td_put_text(s, 2, version, err));
     TD_TRY(td_put_int(s, 3, atomic_load(&c->last_ms), err));
     TD_TRY(td_put_int(s, 4, (int64_t)atomic_load(&c->inferences), err));

@@ -359,20 +359,10 @@ static enum td_code put_member(struct td_sink *s, const char *key, const char *t
     return td_json_put_string(s, text, strlen(text), err);
 }
 
-/* Where the tensor went: "parameters" of an output in shared memory, all but the closing braces. */
-static enum td_code put_place(struct td_sink *s, const struct td_infer_place *place, size_t bytes,
-                              struct td_err *err)
-{
-    TD_TRY(put_member(s, "],\"parameters\":{\"shared_memory_region\":", place->region, err));
-    TD_TRY(put(s, ",\"shared_memory_offset\":", err));
-    TD_TRY(put_number(s, place->offset, err));
-    TD_TRY(put(s, ",\"shared_memory_byte_size\":", err));
-    return put_number(s, bytes, err);
-}
-
-/* {"name": "y", "datatype": "FP32", "shape": [2], and its data or where, or how many bytes, that is */
-static enum td_code put_output(struct td_sink *s, const struct td_named *o,
-                               const struct td_infer_place *place, bool binary, struct td_err *err)
+/* {"name": "y", "datatype": "FP32", "shape": [2], and its data or how many bytes that is. Nothing more of one
+ * that is in shared memory: Triton's C++ client takes any parameters as those of binary data. */
+static enum td_code put_output(struct td_sink *s, const struct td_named *o, bool shared, bool binary,
+                               struct td_err *err)
 {
     const char *type = td_v2_name(o->t.dtype);
     TD_FAIL_IF(type == NULL, err, UNIMPLEMENTED, "output '%s': %s has no form in this protocol", o->name,
@@ -384,9 +374,8 @@ static enum td_code put_output(struct td_sink *s, const struct td_named *o,
         TD_TRY(i > 0 ? put(s, ",", err) : TD_OK);
         TD_TRY(put_number(s, (uint64_t)o->t.shape.dim[i], err));
     }
-    if (place != NULL) {
-        TD_TRY(put_place(s, place, td_v2_raw_size(&o->t), err));
-        return put(s, "}}", err);
+    if (shared) {
+        return put(s, "]}", err);
     }
     if (binary) {
         TD_TRY(put(s, "],\"parameters\":{\"binary_data_size\":", err));
@@ -407,10 +396,10 @@ static enum td_code put_head(const struct td_infer_json_answer *p, struct td_sin
     return *p->id != '\0' ? put_member(s, ",\"id\":", p->id, err) : TD_OK;
 }
 
-/* Where output i went; NULL: it goes into the answer. */
-static const struct td_infer_place *shared(const struct td_infer_json_answer *p, int i)
+/* Whether output i is in shared memory. */
+static bool is_shared(const struct td_infer_json_answer *p, int i)
 {
-    return p->asked != NULL && p->asked[i].place.region != NULL ? &p->asked[i].place : NULL;
+    return p->asked != NULL && p->asked[i].place.region != NULL;
 }
 
 enum td_code td_infer_json_write(const struct td_infer_json_answer *p, struct td_sink *s, size_t *n_json,
@@ -422,14 +411,13 @@ enum td_code td_infer_json_write(const struct td_infer_json_answer *p, struct td
     TD_TRY(put(s, ",\"outputs\":[", err));
     for (int i = 0; i < p->n_out; i++) {
         TD_TRY(i > 0 ? put(s, ",", err) : TD_OK);
-        const struct td_infer_place *place = shared(p, i);
-        TD_TRY(put_output(s, &p->out[i], place, p->binary[i], err));
-        any = any || (p->binary[i] && place == NULL);
+        TD_TRY(put_output(s, &p->out[i], is_shared(p, i), p->binary[i], err));
+        any = any || (p->binary[i] && !is_shared(p, i));
     }
     TD_TRY(put(s, "]}", err));
     *n_json = any ? s->n - from : 0;
     for (int i = 0; i < p->n_out; i++) {
-        TD_TRY(p->binary[i] && shared(p, i) == NULL ? td_v2_raw_write(&p->out[i].t, s, err) : TD_OK);
+        TD_TRY(p->binary[i] && !is_shared(p, i) ? td_v2_raw_write(&p->out[i].t, s, err) : TD_OK);
     }
     return TD_OK;
 }

@@ -74,9 +74,9 @@ enum td_code td_repository_unload(struct td_registry *reg, const char *name, str
     return rc ? td_err_wrap(err, "failed to unload '%s'", name) : TD_OK;
 }
 
-/* A version that goes away during the walk is left out. */
-static enum td_code walk_model(struct td_registry *reg, const char *name, td_repository_serving_fn *fn,
-                               void *ctx, struct td_err *err)
+/* as: what fn is told. A version that goes away during the walk is left out. */
+static enum td_code walk_model(struct td_registry *reg, const char *name, const char *as,
+                               td_repository_serving_fn *fn, void *ctx, struct td_err *err)
 {
     struct td_version_status *rows = NULL;
     struct td_err ignored = {0};
@@ -90,7 +90,7 @@ static enum td_code walk_model(struct td_registry *reg, const char *name, td_rep
         struct td_err gone = {0};
         if (rows[i].state == TD_STATE_AVAILABLE && rows[i].version > 0 &&
             td_registry_find(reg, name, rows[i].version, NULL, &s, &gone) == TD_OK) {
-            rc = fn(ctx, s, err);
+            rc = fn(ctx, as, s, err);
             td_servable_unref(s);
         }
     }
@@ -106,7 +106,7 @@ static enum td_code walk_all(struct td_registry *reg, td_repository_serving_fn *
     TD_TRY(td_registry_models(reg, &configs, &n, err));
     enum td_code rc = TD_OK;
     for (int i = 0; i < n && rc == TD_OK; i++) {
-        rc = walk_model(reg, configs[i].name, fn, ctx, err);
+        rc = walk_model(reg, configs[i].name, configs[i].name, fn, ctx, err);
     }
     td_model_configs_free(configs, n);
     return rc;
@@ -122,8 +122,8 @@ enum td_code td_repository_serving(struct td_registry *reg, const struct td_infe
     }
     TD_TRY(td_infer_find(reg, ref, &s, &signature, err));
     const enum td_code rc = ref->has_version || ref->label != NULL
-                                ? fn(ctx, s, err)
-                                : walk_model(reg, td_servable_name(s), fn, ctx, err);
+                                ? fn(ctx, ref->name, s, err)
+                                : walk_model(reg, td_servable_name(s), ref->name, fn, ctx, err);
     td_servable_unref(s);
     return rc;
 }

@@ -23,7 +23,8 @@ TD_MUST enum td_code td_repository_index(struct td_registry *reg, bool ready_onl
 TD_MUST enum td_code td_repository_load(struct td_registry *reg, const char *name, struct td_err *err);
 TD_MUST enum td_code td_repository_unload(struct td_registry *reg, const char *name, struct td_err *err);
 
-typedef enum td_code td_repository_serving_fn(void *ctx, struct td_servable *s, struct td_err *err);
+typedef enum td_code td_repository_serving_fn(void *ctx, const char *name, struct td_servable *s,
+                                              struct td_err *err);
 /* The versions that serve, lowest first: of all models when ref has no name, of one otherwise, or just the
  * one that ref names. A model that is named must serve. */
 TD_MUST enum td_code td_repository_serving(struct td_registry *reg, const struct td_infer_ref *ref,

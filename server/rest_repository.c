@@ -87,7 +87,7 @@ static json_t *batch_json(const struct td_stats_size *b)
                      duration(n, atomic_load(&b->output_ns)));
 }
 
-static json_t *stats_json(struct td_servable *s)
+static json_t *stats_json(const char *name, struct td_servable *s)
 {
     const struct td_stats *c = td_servable_stats(s);
     const uint64_t ok = atomic_load(&c->ok);
@@ -103,18 +103,17 @@ static json_t *stats_json(struct td_servable *s)
     }
     const size_t weights = td_model_weight_bytes(td_servable_engine(s));
     return json_pack(
-        "{s:o, s:o, s:I, s:I, s:I, s:o, s:{}, s:o, s:[{s:s, s:i, s:I}]}", "name",
-        td_rest_json_text(td_servable_name(s)), "version", td_rest_json_int64(td_servable_version(s)),
-        "last_inference", (json_int_t)atomic_load(&c->last_ms), "inference_count",
-        (json_int_t)atomic_load(&c->inferences), "execution_count", (json_int_t)atomic_load(&c->executions),
-        "inference_stats", run, "response_stats", "batch_stats", batches, "memory_usage", "type", "CPU", "id",
-        0, "byte_size", (json_int_t)weights);
+        "{s:o, s:o, s:I, s:I, s:I, s:o, s:{}, s:o, s:[{s:s, s:i, s:I}]}", "name", td_rest_json_text(name),
+        "version", td_rest_json_int64(td_servable_version(s)), "last_inference",
+        (json_int_t)atomic_load(&c->last_ms), "inference_count", (json_int_t)atomic_load(&c->inferences),
+        "execution_count", (json_int_t)atomic_load(&c->executions), "inference_stats", run, "response_stats",
+        "batch_stats", batches, "memory_usage", "type", "CPU", "id", 0, "byte_size", (json_int_t)weights);
 }
 
-static enum td_code add_stats(void *list, struct td_servable *s, struct td_err *err)
+static enum td_code add_stats(void *list, const char *name, struct td_servable *s, struct td_err *err)
 {
     (void)err;
-    (void)json_array_append_new(list, stats_json(s));
+    (void)json_array_append_new(list, stats_json(name, s));
     return TD_OK;
 }
 

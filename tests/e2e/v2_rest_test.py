@@ -162,7 +162,7 @@ class Server(Case):
         types = {t["name"]: t["datatype"] for t in self.c.get_model_metadata("types")["inputs"]}
         self.assertEqual(types, {name: v2 for name, v2, _ in TYPES})
         config = self.c.get_model_config("half")
-        self.assertEqual((config["name"], config["max_batch_size"], config["input"][0]["data_type"]), ("half", 1000, "TYPE_FP32"))
+        self.assertEqual((config["name"], config["max_batch_size"], config["input"][0]["data_type"]), ("half", 0, "TYPE_FP32"))
         with self.fails(404, "Request for unknown model: 'none' is not found"):
             self.c.get_model_metadata("none")
         with self.fails(400, "none"):
