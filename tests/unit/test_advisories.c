@@ -2,8 +2,7 @@
  *
  * A row names the class (and the CVE where there is one), the graph (notation: tests/fuzz/op_graph.h) whose
  * last node is the op, and the codes that may come back. Each row runs four times: its values fed and
- * constant, optimised and node by node. Advisories on files are test_saved_model's, test_bundle's and
- * test_tensor_pb's.
+ * constant, optimised and node by node. Advisories on files are in test_advisory_files.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/log.h"
