@@ -1,30 +1,67 @@
-/* tests/unit/test_grpc.c - the gRPC front end against a fake engine, over a real socket, with our own C
- * client.
+/* tests/unit/test_grpc.c - the gRPC front end over a real socket, with our own C client, on the model of
+ * tests/models/tiny.py.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/test.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "clients/tensord_client.h"
+#include "core/arena.h"
+#include "kernels/ops.h"
 #include "proto/wire.h"
 #include "server/grpc.h"
-#include "tests/unit/fake_server.h"
+#include "server/request.h"
+#include "tests/unit/temp_dir.h"
 
 #define PREDICT "/tensorflow.serving.PredictionService/Predict"
 
+static struct td_op_table *ops;
+static struct td_registry *registry;
 static struct td_grpc *server;
 static struct tdc_client *client;
 static char target[64];
+
+static void pause_ms(int ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
+
+/* The tiny model as "echo" and as "scores"; and, unless it is NULL, whatever is at broken_path as "broken".
+ */
+static void start_models(const char *broken_path)
+{
+    struct td_err err = {0};
+    CHECK_OK(td_op_table_new(td_op_families, &ops, &err));
+    const struct td_registry_opts opts = {.servable = {.ops = ops}, .load_threads = 1};
+    CHECK_OK(td_registry_start(&opts, &registry, &err));
+    struct td_label label = {.name = (char *)"stable", .version = 7};
+    const struct td_model_config models[] = {
+        {.name = (char *)"echo",
+         .base_path = (char *)TINY_DIR,
+         .n_latest = 1,
+         .labels = &label,
+         .n_labels = 1},
+        {.name = (char *)"scores", .base_path = (char *)TINY_DIR, .n_latest = 1},
+        {.name = (char *)"broken", .base_path = (char *)broken_path, .n_latest = 1}};
+    CHECK_OK(td_registry_configure(registry, models, broken_path != NULL ? 3 : 2, false, &err));
+    while (!td_registry_all_settled(registry)) {
+        pause_ms(5);
+    }
+}
 
 static void start_with(struct td_grpc_opts opts)
 {
     struct td_err err = {0};
     int port = 0;
+    if (registry == NULL) {
+        start_models(NULL);
+    }
     opts.address = "127.0.0.1:0";
     opts.health = true;
-    CHECK_OK(td_grpc_start(&opts, NULL, &server, &port, &err));
+    CHECK_OK(td_grpc_start(&opts, registry, &server, &port, &err));
     CHECK(port > 0);
     snprintf(target, sizeof target, "127.0.0.1:%d", port);
     struct tdc_error e;
@@ -38,15 +75,18 @@ static void start(void)
     start_with((struct td_grpc_opts){.threads = 2});
 }
 
+static void stop_models(void)
+{
+    td_registry_stop(registry);
+    td_op_table_free(ops);
+    registry = NULL;
+}
+
 static void stop(void)
 {
     tdc_close(client);
     td_grpc_stop(server, 5000);
-}
-
-static void pause_ms(int ms)
-{
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+    stop_models();
 }
 
 /* Calls Predict with one float input of n elements. */
@@ -120,16 +160,47 @@ TEST(a_request_above_the_limit_is_refused)
 static void *slow_call(void *arg)
 {
     struct tdc_error e;
-    *(int *)arg = predict("slow", NULL, 1, &e);
+    *(int *)arg = predict("echo", "slow", 1, &e);
     return NULL;
 }
 
-static void wait_running(int n)
+struct seen {
+    int32_t started, turns;
+};
+
+/* What the model has counted of its loops, without the wire. */
+static struct seen watch(void)
 {
-    for (int i = 0; i < 1000 && atomic_load(&fake_running) != n; i++) {
+    struct td_err err = {0};
+    struct td_request r;
+    CHECK_OK(td_request_init(&r, &err));
+    r.model = "echo";
+    r.signature = "watch";
+    CHECK_OK(td_request_run(&r, registry, &err));
+    const struct seen seen = {TD_DATA(&r.out[0].t, int32_t)[0], TD_DATA(&r.out[1].t, int32_t)[0]};
+    td_request_fini(&r);
+    return seen;
+}
+
+static void wait_started(int n)
+{
+    for (int i = 0; i < 1000 && watch().started != n; i++) {
         pause_ms(5);
     }
-    CHECK_INT(atomic_load(&fake_running), n);
+    CHECK_INT(watch().started, n);
+}
+
+/* No loop turns any more. */
+static void wait_idle(void)
+{
+    for (int i = 0; i < 1000; i++) {
+        const int before = watch().turns;
+        pause_ms(20);
+        if (watch().turns == before) {
+            return;
+        }
+    }
+    CHECK(!"a loop still turns");
 }
 
 TEST(a_client_that_goes_away_stops_its_request)
@@ -137,9 +208,9 @@ TEST(a_client_that_goes_away_stops_its_request)
     struct tdc_error e;
     start();
     tdc_set_timeout(client, 0.2);
-    CHECK_INT(predict("slow", NULL, 1, &e), TD_DEADLINE_EXCEEDED);
-    wait_running(0);
-    CHECK_INT(atomic_load(&fake_stopped), 1);
+    CHECK_INT(predict("echo", "slow", 1, &e), TD_DEADLINE_EXCEEDED);
+    CHECK_INT(watch().started, 1);
+    wait_idle();
     stop();
 }
 
@@ -154,7 +225,9 @@ TEST(status_is_answered_while_all_handlers_compute)
     for (int i = 0; i < 4; i++) {
         pthread_create(&t[i], NULL, slow_call, &rc[i]);
     }
-    wait_running(2);
+    wait_started(2);
+    pause_ms(50);
+    CHECK_INT(watch().started, 2);
     struct tdc_status *rows;
     int n;
     CHECK_INT(tdc_model_status(client, "echo", &rows, &n, &e), 0);
@@ -166,7 +239,7 @@ TEST(status_is_answered_while_all_handlers_compute)
         pthread_join(t[i], NULL);
         CHECK_INT(rc[i], TD_DEADLINE_EXCEEDED);
     }
-    wait_running(0);
+    wait_idle();
     tdc_set_timeout(client, 20);
     CHECK_INT(predict("echo", NULL, 1, &e), 0);
     stop();
@@ -178,12 +251,13 @@ TEST(stopping_cancels_what_does_not_drain)
     int rc;
     start();
     pthread_create(&t, NULL, slow_call, &rc);
-    wait_running(1);
+    wait_started(1);
     td_grpc_stop(server, 100);
     pthread_join(t, NULL);
     CHECK(rc != 0);
-    CHECK_INT(atomic_load(&fake_stopped), 1);
+    wait_idle();
     tdc_close(client);
+    stop_models();
 }
 
 static int health(const char *name, struct tdc_error *e)
@@ -202,26 +276,41 @@ static int health(const char *name, struct tdc_error *e)
     return status;
 }
 
+/* A model whose only version is no model; returns new. */
+static struct temp_dir broken_model(void)
+{
+    struct temp_dir d = temp_dir_make();
+    CHECK(mkdir(temp_dir_file(&d, "7").s, 0700) == 0);
+    temp_dir_write(&d, "7/saved_model.pb", "\x12\xff", 2);
+    return d;
+}
+
 TEST(health_follows_the_models)
 {
     struct tdc_error e;
+    struct temp_dir d = broken_model();
+    start_models(d.path);
     start();
     CHECK_INT(health("echo", &e), 1);
     CHECK_INT(health("broken", &e), 2);
     CHECK_INT(health("", &e), 2);
     CHECK_INT(health("none", &e), -TD_NOT_FOUND);
-    atomic_store(&fake_broken_state, TD_STATE_AVAILABLE);
+    CHECK(symlink(TINY_DIR "/7", temp_dir_file(&d, "8").s) == 0);
+    CHECK_INT(tdc_reload(client, "broken", &e), 0);
+    CHECK_INT(health("broken", &e), 1);
     CHECK_INT(health("", &e), 1);
     CHECK_INT(health("PredictionService", &e), 1);
     CHECK_INT(health("tensorflow.serving.ModelService", &e), 1);
     char **names;
     CHECK_INT(tdc_models(client, &names, &e), 0);
-    CHECK_STR(names[0], "echo");
-    CHECK(names[1] == NULL);
+    CHECK_STR(names[0], "broken");
+    CHECK_STR(names[1], "echo");
+    CHECK_STR(names[2], "scores");
+    CHECK(names[3] == NULL);
     tdc_free(names);
-    CHECK_INT(tdc_reload(client, "echo", &e), 0);
     CHECK_INT(tdc_reload(client, "none", &e), TD_NOT_FOUND);
     stop();
+    temp_dir_remove(&d);
 }
 
 TEST(status_and_metadata_of_models)
@@ -230,11 +319,14 @@ TEST(status_and_metadata_of_models)
     struct tdc_status *rows;
     struct tdc_tensor *t;
     int n;
+    struct temp_dir d = broken_model();
+    start_models(d.path);
     start();
     CHECK_INT(tdc_model_status(client, "broken", &rows, &n, &e), 0);
+    CHECK_INT(n, 1);
     CHECK_INT(rows[0].state, TD_STATE_END);
     CHECK_INT(rows[0].code, TD_DATA_LOSS);
-    CHECK_STR(rows[0].text, "cannot be read");
+    CHECK(strstr(rows[0].text, "cut or malformed bytes") != NULL);
     tdc_free(rows);
     CHECK_INT(tdc_model_status(client, "none", &rows, &n, &e), TD_NOT_FOUND);
     CHECK_INT(tdc_signature(client, "scores", "classify", true, &t, &n, &e), 0);
@@ -249,6 +341,7 @@ TEST(status_and_metadata_of_models)
     CHECK_INT(t[0].rank, -1);
     tdc_free(t);
     stop();
+    temp_dir_remove(&d);
 }
 
 /* Runs a method on hand-made bytes and compares the bytes of the answer. */
@@ -311,7 +404,7 @@ TEST(a_taken_port_is_an_error)
     int port;
     start();
     const struct td_grpc_opts opts = {.address = target};
-    CHECK_INT(td_grpc_start(&opts, NULL, &second, &port, &err), TD_UNAVAILABLE);
+    CHECK_INT(td_grpc_start(&opts, registry, &second, &port, &err), TD_UNAVAILABLE);
     CHECK(strstr(err.msg, target) != NULL);
     stop();
 }
@@ -325,13 +418,14 @@ TEST(a_socket_file_is_replaced)
     snprintf(uri, sizeof uri, "unix:%s", path);
     const struct td_grpc_opts opts = {.unix_socket = path, .threads = 1};
     int port;
-    CHECK_OK(td_grpc_start(&opts, NULL, &server, &port, &err));
+    start_models(NULL);
+    CHECK_OK(td_grpc_start(&opts, registry, &server, &port, &err));
     struct td_grpc *second;
-    CHECK_OK(td_grpc_start(&opts, NULL, &second, &port, &err)); /* the latest has the name */
+    CHECK_OK(td_grpc_start(&opts, registry, &second, &port, &err)); /* the latest has the name */
     client = tdc_open(uri, NULL, &e);
     CHECK_INT(predict("echo", NULL, 2, &e), 0);
-    stop();
     td_grpc_stop(second, 1000);
+    stop();
     unlink(path);
 }
 
@@ -342,12 +436,19 @@ TEST(a_reload_replaces_the_models)
     size_t n;
     const char *path = "/tensorflow.serving.ModelService/HandleReloadConfigRequest";
     start();
-    /* config { model_config_list { config { name: "m" base_path: "/m" model_platform: "tensorflow" } } } */
-    CHECK_INT(tdc_call(client, path, BYTES("\x0a\x17\x0a\x15\x0a\x13\x0a\x01m\x12\x02/m\x22\x0atensorflow"),
-                       &reply, &n, &e),
-              0);
-    CHECK_INT(atomic_load(&fake_configured), 1);
+    struct td_sink config = {.limit = 0};
+    struct td_err err = {0};
+    CHECK_OK(td_put_text(&config, 1, "m", &err));
+    CHECK_OK(td_put_text(&config, 2, TINY_DIR, &err));
+    CHECK_OK(td_put_text(&config, 4, "tensorflow", &err));
+    for (int i = 0; i < 3; i++) { /* config { model_config_list { config { ... } } } */
+        CHECK_OK(td_put_end(&config, 1, 0, &err));
+    }
+    CHECK_INT(tdc_call(client, path, config.p, config.n, &reply, &n, &e), 0);
     tdc_free(reply);
+    td_sink_fini(&config);
+    CHECK_INT(predict("m", NULL, 1, &e), 0);
+    CHECK_INT(predict("echo", NULL, 1, &e), TD_NOT_FOUND);
     CHECK_INT(tdc_call(client, path, BYTES("\x0a\x0b\x0a\x09\x0a\x07\x0a\x01m\x12\x02/m"), &reply, &n, &e),
               TD_INVALID_ARGUMENT);
     CHECK(strstr(e.text, "neither model_type nor model_platform") != NULL);
