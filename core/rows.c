@@ -311,12 +311,12 @@ static void judge_fetch(const struct td_rows_face *f, int i, struct td_rows *out
         out->rowwise = f->place.axis == 0 && f->place.pre == 1 && f->shape[0].dim[0] == td_rows_probe[0];
         if (!out->rowwise) {
             snprintf(out->why, sizeof out->why,
-                     "output %d has shape %s for %lld rows, not one leading entry a row", i,
+                     "output %d has shape %.150s for %lld rows, not one leading entry a row", i,
                      TD_SHAPE_STR(&f->shape[0]), (long long)td_rows_probe[0]);
         }
         break;
     default:
-        snprintf(out->why, sizeof out->why, "output %d of shape %s does not have the rows of the inputs", i,
+        snprintf(out->why, sizeof out->why, "output %d of shape %.150s does not have the rows of the inputs", i,
                  TD_SHAPE_STR(&f->shape[0]));
     }
 }
