@@ -235,23 +235,41 @@ static enum td_code read_settings(const char *text, size_t n, struct td_model_se
     return pb->dynamic_batching != NULL ? read_batching(pb->dynamic_batching, out, err) : TD_OK;
 }
 
+/* Takes dir. */
+static enum td_code parse(char *dir, const char *text, size_t n, struct td_model_settings *out,
+                          struct td_err *err)
+{
+    memset(out, 0, sizeof *out);
+    out->dir = dir;
+    if (read_settings(text, n, out, err)) {
+        (void)td_err_wrap(err, "%s/" FILE_NAME, out->dir);
+        const enum td_code rc = err->code;
+        td_model_settings_fini(out);
+        return rc;
+    }
+    return TD_OK;
+}
+
+enum td_code td_model_config_parse(const char *dir, const char *text, size_t n, struct td_model_settings *out,
+                                   struct td_err *err)
+{
+    char *copy = td_strdup(dir);
+    return copy != NULL ? parse(copy, text, n, out, err) : td_no_memory(err, strlen(dir), "a path");
+}
+
 enum td_code td_model_config_read(const char *version_dir, struct td_model_settings *out, struct td_err *err)
 {
-    char *text = NULL;
+    char *text = NULL, *dir = NULL;
     size_t n = 0;
     memset(out, 0, sizeof *out);
-    enum td_code rc = find_file(version_dir, &out->dir, &text, &n, err);
-    if (rc == TD_OK && text != NULL) {
-        rc = read_settings(text, n, out, err);
-        if (rc) {
-            (void)td_err_wrap(err, "%s/" FILE_NAME, out->dir);
-        }
+    const enum td_code rc = find_file(version_dir, &dir, &text, &n, err);
+    if (rc || text == NULL) {
+        td_free(dir);
+        return rc;
     }
+    const enum td_code parsed = parse(dir, text, n, out, err);
     td_free(text);
-    if (rc) {
-        td_model_settings_fini(out);
-    }
-    return rc;
+    return parsed;
 }
 
 void td_model_settings_fini(struct td_model_settings *m)

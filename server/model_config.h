@@ -62,6 +62,9 @@ struct td_model_settings {
  * ensembles, sequence batching, decoupled answers). */
 TD_MUST enum td_code td_model_config_read(const char *version_dir, struct td_model_settings *out,
                                           struct td_err *err);
+/* The same from the n bytes of a file's text; files that it names lie in dir. */
+TD_MUST enum td_code td_model_config_parse(const char *dir, const char *text, size_t n,
+                                           struct td_model_settings *out, struct td_err *err);
 /* INVALID_ARGUMENT when inputs or outputs that it lists are not those of the signature. */
 TD_MUST enum td_code td_model_config_check(const struct td_model_settings *m, const struct td_signature *sig,
                                            struct td_err *err);
