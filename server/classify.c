@@ -132,19 +132,17 @@ static enum td_code read_values(const struct td_request *r, struct td_scores *ou
     return TD_OK;
 }
 
-enum td_code td_classify_run(struct td_request *r, struct td_registry *reg, enum td_task task,
-                             struct td_tensor *takes_examples, struct td_scores *out, struct td_err *err)
+enum td_code td_classify_bind(struct td_request *r, enum td_task task, struct td_tensor *takes_examples,
+                              struct td_err *err)
 {
     static const char *const class_outputs[] = {CLASSES, SCORES};
     static const char *const regress_outputs[] = {OUTPUTS};
     struct td_tensor examples = *takes_examples;
     *takes_examples = (struct td_tensor){0};
-    *out = (struct td_scores){.n = examples.shape.dim[0]};
-    enum td_code rc = td_classify_resolve(r, reg, task, err);
-    struct td_named *in = rc ? NULL : td_arena_alloc(r->arena, 1, sizeof *in);
+    struct td_named *in = td_arena_alloc(r->arena, 1, sizeof *in);
     if (in == NULL) {
         td_tensor_clear(&examples);
-        return rc ? rc : td_no_memory(err, sizeof *in, "a request");
+        return td_no_memory(err, sizeof *in, "a request");
     }
     *in = (struct td_named){.name = INPUTS, .t = examples};
     r->in = in;
@@ -158,8 +156,25 @@ enum td_code td_classify_run(struct td_request *r, struct td_registry *reg, enum
         r->filter = classes ? class_outputs : class_outputs + 1;
         r->n_filter = classes + scores;
     }
-    TD_TRY(td_request_run(r, reg, err));
+    return TD_OK;
+}
+
+enum td_code td_classify_scores(const struct td_request *r, enum td_task task, struct td_scores *out, struct td_err *err)
+{
+    *out = (struct td_scores){.n = r->in[0].t.shape.dim[0]};
     return task == TD_TASK_REGRESS ? read_values(r, out, err) : read_classes(r, out, err);
+}
+
+enum td_code td_classify_run(struct td_request *r, struct td_registry *reg, enum td_task task,
+                             struct td_tensor *takes_examples, struct td_scores *out, struct td_err *err)
+{
+    if (td_classify_resolve(r, reg, task, err)) {
+        td_tensor_clear(takes_examples);
+        return err->code;
+    }
+    TD_TRY(td_classify_bind(r, task, takes_examples, err));
+    TD_TRY(td_request_run(r, reg, err));
+    return td_classify_scores(r, task, out, err);
 }
 
 /* ------------------------------------------------------------------ several tasks */

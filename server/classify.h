@@ -17,7 +17,13 @@ enum td_task { TD_TASK_CLASSIFY, TD_TASK_REGRESS };
  */
 TD_MUST enum td_code td_classify_resolve(struct td_request *r, struct td_registry *reg, enum td_task task,
                                          struct td_err *err);
-/* Runs the task on a 1-D string tensor of serialized Examples (taken, on failure too). *out borrows from
+/* Between resolving and reading scores the request runs, here or elsewhere: bind makes its inputs and filter of a 1-D
+ * string tensor of serialized Examples (taken, on failure too); scores reads its outputs (*out borrows from them). */
+TD_MUST enum td_code td_classify_bind(struct td_request *r, enum td_task task, struct td_tensor *takes_examples,
+                                      struct td_err *err);
+TD_MUST enum td_code td_classify_scores(const struct td_request *r, enum td_task task, struct td_scores *out,
+                                        struct td_err *err);
+/* All of it. Runs the task on a 1-D string tensor of serialized Examples (taken, on failure too). *out borrows from
  * r->out. */
 TD_MUST enum td_code td_classify_run(struct td_request *r, struct td_registry *reg, enum td_task task,
                                      struct td_tensor *takes_examples, struct td_scores *out,

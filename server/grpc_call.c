@@ -4,7 +4,8 @@
  *                    QUERY    handle
  *                    INFER    handle, or into the queue while all handlers are busy
  *                    MANAGE   handle on a new thread
- *   handle         the handler runs; answer starts the last operations
+ *   handle         the handler runs; answer starts the last operations, unless the handler holds the call:
+ *                  then td_rpc_finish does, later and on another thread
  *   step_closed    the call is over, or the client has gone: then the handler's stop word is set
  *   step_answered  the answer has left
  * A call is freed with the later one of its last two events. A QUERY cannot be cancelled, so both are one.
@@ -35,6 +36,7 @@ struct td_grpc_call {
     pthread_mutex_t mu; /* guards gone and stop */
     bool gone;
     bool opened; /* counted in g->open */
+    bool *held;  /* of the handler under way: set when it holds the call */
     td_stop *stop;
 };
 
@@ -136,13 +138,31 @@ static void answer(struct td_grpc_call *c, const struct td_err *err)
     }
 }
 
+void td_rpc_hold(struct td_rpc *r)
+{
+    struct td_grpc_call *c = (struct td_grpc_call *)r;
+    *c->held = true;
+    td_rpc_drop_input(r);
+}
+
+void td_rpc_finish(struct td_rpc *r, const struct td_err *err)
+{
+    answer((struct td_grpc_call *)r, err);
+}
+
+/* A call that its handler holds may be gone when this returns. */
 static void handle(struct td_grpc_call *c)
 {
     struct td_err err = {0};
+    bool held = false;
+    c->held = &held;
     c->rpc.deadline_ns = td_grpc_deadline_ns(c->deadline);
     enum td_code rc = td_payload_open(&c->payload, &c->rpc.in, &err);
     rc = rc ? rc : td_grpc_admit_message(c->g, c->method, &c->metadata, c->rpc.in, &err);
     rc = rc ? rc : td_rpc_methods[c->method].fn(&c->rpc, &err);
+    if (held) {
+        return;
+    }
     err.code = rc;
     td_payload_close(&c->payload);
     answer(c, &err);

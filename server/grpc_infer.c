@@ -5,18 +5,19 @@
  * goes on.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/arena.h"
+#include "core/mem.h"
 #include "server/grpc_v2.h"
 #include "server/infer.h"
 
 td_rpc_fn td_rpc_v2_infer, td_rpc_v2_stream;
 
-/* One request on its way. */
+/* One request on its way, in its arena or on the stack of a stream's handler. */
 struct infer {
     struct td_rpc *rpc;
     struct td_request *q;
     struct td_infer_pb p;
     struct td_infer_shared shared;
-    bool own_limit; /* q's deadline is the one of its parameter "timeout" */
     bool final;     /* say so in the answer */
 };
 
@@ -47,7 +48,7 @@ static enum td_code read_inputs(struct infer *f, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code infer(struct infer *f, struct td_err *err)
+static enum td_code decode_into(struct infer *f, struct td_err *err)
 {
     struct td_rpc *r = f->rpc;
     struct td_request *q = f->q;
@@ -56,13 +57,19 @@ static enum td_code infer(struct infer *f, struct td_err *err)
     q->model = f->p.model;
     q->api = TD_API_INFER;
     q->id = f->p.id;
-    td_infer_limits(q, &f->p.opts, &f->own_limit);
+    td_infer_limits(q, &f->p.opts);
     TD_TRY(td_grpc_v2_find(r->registry, f->p.model, f->p.version, f->p.opts.signature, &q->servable,
                            &q->signature, err));
     TD_TRY(td_request_resolve(q, r->registry, err));
     TD_TRY(read_inputs(f, err));
     TD_TRY(td_infer_filter(q, f->p.out, f->p.n_out, err));
-    TD_TRY(td_infer_run(q, r->registry, f->own_limit, err));
+    return td_infer_prepare(q, err);
+}
+
+static enum td_code encode_from(struct infer *f, struct td_err *err)
+{
+    struct td_rpc *r = f->rpc;
+    struct td_request *q = f->q;
     TD_TRY(td_infer_deliver(&f->shared, q, f->p.out, f->p.n_out, err));
     const struct td_infer_answer answer = {
         .model = f->p.model,
@@ -76,15 +83,26 @@ static enum td_code infer(struct infer *f, struct td_err *err)
     return td_infer_write(&answer, &r->reply, err);
 }
 
-static enum td_code unary(struct td_rpc *r, struct td_request *q, struct td_err *err)
+static enum td_code decode(struct td_rpc *r, struct td_request *q, struct td_err *err)
 {
-    struct infer f = {.rpc = r, .q = q};
-    return infer(&f, err);
+    struct infer *f = td_arena_alloc(q->arena, 1, sizeof *f);
+    if (f == NULL) {
+        return td_no_memory(err, sizeof *f, "a request");
+    }
+    *f = (struct infer){.rpc = r, .q = q};
+    q->detail = f;
+    return decode_into(f, err);
+}
+
+static enum td_code encode(struct td_rpc *r, struct td_request *q, struct td_err *err)
+{
+    (void)r;
+    return encode_from(q->detail, err);
 }
 
 enum td_code td_rpc_v2_infer(struct td_rpc *r, struct td_err *err)
 {
-    return td_rpc_request(r, unary, err);
+    return td_rpc_infer(r, decode, encode, err);
 }
 
 /* ModelStreamInferResponse { error_message = 1, infer_response = 2 { id = 3 } } */
@@ -102,7 +120,9 @@ static enum td_code of_stream(struct td_rpc *r, struct td_request *q, struct td_
 {
     struct infer f = {.rpc = r, .q = q, .final = true};
     const size_t at = td_put_mark(&r->reply);
-    enum td_code rc = infer(&f, err);
+    enum td_code rc = decode_into(&f, err);
+    rc = rc ? rc : td_request_run(q, r->registry, err);
+    rc = rc ? rc : encode_from(&f, err);
     rc = rc ? rc : td_put_end(&r->reply, 2, at, err);
     struct td_err unwritten = {0};
     r->has_reply = rc == TD_OK || write_error(&r->reply, err->msg, f.p.id, &unwritten) == TD_OK;

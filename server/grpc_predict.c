@@ -7,26 +7,10 @@
 
 #include "core/mem.h"
 #include "server/classify.h"
-#include "server/clock.h"
 #include "server/grpc_rpc.h"
 #include "server/predict.h"
 
 td_rpc_fn td_rpc_predict, td_rpc_classify, td_rpc_regress, td_rpc_multi_inference;
-
-enum td_code td_rpc_request(struct td_rpc *r, td_rpc_request_fn *body, struct td_err *err)
-{
-    struct td_request q;
-    TD_TRY(td_request_init(&q, err));
-    q.deadline_ns = r->deadline_ns;
-    td_rpc_watch(r, &q.stop);
-    const int64_t from_ns = td_clock_ns();
-    enum td_code rc = body(r, &q, err);
-    td_rpc_watch(r, NULL);
-    const char *name = q.servable != NULL ? td_servable_name(q.servable) : q.model;
-    td_metrics_request(td_metrics_model(name), q.api, TD_ENTRY_GRPC, rc, td_clock_us_since(from_ns));
-    td_request_fini(&q);
-    return rc;
-}
 
 enum td_code td_rpc_ask_for(struct td_request *q, const struct td_model_spec *spec, struct td_err *err)
 {
@@ -48,15 +32,18 @@ enum td_code td_rpc_inputs(struct td_rpc *r, struct td_request *q, const struct 
     return TD_OK;
 }
 
-static enum td_code predict(struct td_rpc *r, struct td_request *q, struct td_err *err)
+static enum td_code decode_predict(struct td_rpc *r, struct td_request *q, struct td_err *err)
 {
     struct td_predict_pb p;
     q->api = TD_API_PREDICT;
     TD_TRY(td_predict_read(r->in, q->arena, &p, err));
     TD_TRY(td_rpc_ask_for(q, &p.spec, err));
     TD_TRY(td_request_resolve(q, r->registry, err));
-    TD_TRY(td_rpc_inputs(r, q, &p, err));
-    TD_TRY(td_request_run(q, r->registry, err));
+    return td_rpc_inputs(r, q, &p, err);
+}
+
+static enum td_code encode_predict(struct td_rpc *r, struct td_request *q, struct td_err *err)
+{
     const struct td_predict_answer answer = {
         .out = q->out,
         .n_out = q->n_out,
@@ -70,10 +57,10 @@ static enum td_code predict(struct td_rpc *r, struct td_request *q, struct td_er
 
 enum td_code td_rpc_predict(struct td_rpc *r, struct td_err *err)
 {
-    return td_rpc_request(r, predict, err);
+    return td_rpc_infer(r, decode_predict, encode_predict, err);
 }
 
-static enum td_code score(struct td_rpc *r, struct td_request *q, enum td_task task, struct td_err *err)
+static enum td_code decode_examples(struct td_rpc *r, struct td_request *q, enum td_task task, struct td_err *err)
 {
     struct td_examples_pb p;
     q->api = task == TD_TASK_CLASSIFY ? TD_API_CLASSIFY : TD_API_REGRESS;
@@ -84,31 +71,46 @@ static enum td_code score(struct td_rpc *r, struct td_request *q, enum td_task t
     TD_TRY(td_input_read(p.input, r->opts->max_request_bytes, &examples, err));
     td_rpc_drop_input(r);
     td_metrics_examples(td_metrics_model(q->model), examples.shape.dim[0]);
+    return td_classify_bind(q, task, &examples, err);
+}
+
+static enum td_code encode_scores(struct td_rpc *r, struct td_request *q, enum td_task task, struct td_err *err)
+{
     struct td_scores scores;
-    TD_TRY(td_classify_run(q, r->registry, task, &examples, &scores, err));
+    TD_TRY(td_classify_scores(q, task, &scores, err));
     r->reply.limit = INT32_MAX;
     TD_TRY(td_scores_write(&r->reply, 1, &scores, err));
     return td_model_spec_write(&r->reply, 2, q->model, q->sig->key, td_servable_version(q->servable), err);
 }
 
-static enum td_code classify(struct td_rpc *r, struct td_request *q, struct td_err *err)
+static enum td_code decode_classify(struct td_rpc *r, struct td_request *q, struct td_err *err)
 {
-    return score(r, q, TD_TASK_CLASSIFY, err);
+    return decode_examples(r, q, TD_TASK_CLASSIFY, err);
+}
+
+static enum td_code encode_classes(struct td_rpc *r, struct td_request *q, struct td_err *err)
+{
+    return encode_scores(r, q, TD_TASK_CLASSIFY, err);
 }
 
 enum td_code td_rpc_classify(struct td_rpc *r, struct td_err *err)
 {
-    return td_rpc_request(r, classify, err);
+    return td_rpc_infer(r, decode_classify, encode_classes, err);
 }
 
-static enum td_code regress(struct td_rpc *r, struct td_request *q, struct td_err *err)
+static enum td_code decode_regress(struct td_rpc *r, struct td_request *q, struct td_err *err)
 {
-    return score(r, q, TD_TASK_REGRESS, err);
+    return decode_examples(r, q, TD_TASK_REGRESS, err);
+}
+
+static enum td_code encode_values(struct td_rpc *r, struct td_request *q, struct td_err *err)
+{
+    return encode_scores(r, q, TD_TASK_REGRESS, err);
 }
 
 enum td_code td_rpc_regress(struct td_rpc *r, struct td_err *err)
 {
-    return td_rpc_request(r, regress, err);
+    return td_rpc_infer(r, decode_regress, encode_values, err);
 }
 
 /* ---- MultiInference: several signatures of one model on the same examples ---- */

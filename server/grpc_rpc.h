@@ -65,12 +65,20 @@ extern const int td_rpc_n_methods;
  * stop word; ask_for puts a ModelSpec's names into it, inputs its tensors. */
 typedef enum td_code td_rpc_request_fn(struct td_rpc *r, struct td_request *q, struct td_err *err);
 TD_MUST enum td_code td_rpc_request(struct td_rpc *r, td_rpc_request_fn *body, struct td_err *err);
+/* The same in two parts, with the run between them: decode fills the request in (q->owner is its own), encode writes the
+ * answer of its outputs to r->reply. The request may have to wait for a lane; then this returns at once, and encode runs on
+ * the lane's thread. Of unary calls. */
+TD_MUST enum td_code td_rpc_infer(struct td_rpc *r, td_rpc_request_fn *decode, td_rpc_request_fn *encode, struct td_err *err);
 TD_MUST enum td_code td_rpc_ask_for(struct td_request *q, const struct td_model_spec *spec, struct td_err *err);
 TD_MUST enum td_code td_rpc_inputs(struct td_rpc *r, struct td_request *q, const struct td_predict_pb *p,
                                    struct td_err *err);
 
 /* Of kinds that compute. The transport sets *stop when the client goes away or the server stops, until told NULL. */
 void td_rpc_watch(struct td_rpc *r, td_stop *stop);
+/* Called by a handler of a unary call, on its thread: the answer will come from td_rpc_finish, which may be called, on any
+ * thread, from now on. What the handler returns no longer counts, and r->in is gone. */
+void td_rpc_hold(struct td_rpc *r);
+void td_rpc_finish(struct td_rpc *r, const struct td_err *err);
 /* Frees the bytes behind r->in, which the handler has decoded, before it computes. */
 void td_rpc_drop_input(struct td_rpc *r);
 /* Whether the client is on this host. */

@@ -2,13 +2,15 @@
  *
  *   poll thread:  head read -> body gathered -> short? handle : suspend, queue
  *   worker:       take -> handle -> resume
+ *   either:       the handler holds the exchange -> (suspended) ... td_exchange_finish -> resume
  *   poll thread:  (called again) queue the answer -> sent -> exchange freed
  *
- * How long requests take is remembered by kind: a hash of method, target and size of the body picks a slot
- * that holds a slowly falling maximum of the times measured. A kind never seen counts as long.
+ * How long requests keep their thread is remembered by kind: a hash of method, target and size of the body
+ * picks a slot that holds a slowly falling maximum of the times measured. A kind never seen counts as long.
  *
- * Invariant: a suspended connection's exchange is on exactly one of queue and running, or its worker is
- * resuming it. Locks: h->mu guards queue, running and stop; never held while a handler runs.
+ * Invariant: a suspended connection's exchange is on exactly one of queue and running, or is being resumed;
+ * one that is held may be gone at any time for the thread that held it. Locks: h->mu guards queue, running
+ * and stop; never held while a handler runs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/http.h"
@@ -33,15 +35,16 @@
 #include "server/tls.h"
 
 #define SHORT_NS 300000 /* what may run on a poll thread: less than a worker's wake-up costs others */
-#define GUARD_MS 50 /* how often clients of running requests are looked at */
-#define IDLE_S 600  /* keep-alive */
+#define GUARD_MS 50     /* how often clients of running requests are looked at */
+#define IDLE_S 600      /* keep-alive */
 #define CONNECTION_BYTES                                                                                     \
-    ((size_t)16 << 10) /* heads must fit; libmicrohttpd zeroes it after every request                        \
-                        */
+    ((size_t)16 << 10)    /* heads must fit; libmicrohttpd zeroes it after every request                     \
+                           */
+#define RETRY_AFTER_S "1" /* a full queue empties within about a second or not at all */
 #define MAX_CONNECTIONS 16384
 #define MAX_POLL_THREADS 16
 #define STOP_GRACE_MS 5000 /* for handlers to notice their stop word */
-#define READING_MS 1000 /* for requests to become whole once we are stopping */
+#define READING_MS 1000    /* for requests to become whole once we are stopping */
 
 enum phase { PHASE_BODY, PHASE_WORK, PHASE_DONE, PHASE_SENT };
 
@@ -55,6 +58,9 @@ struct exchange {
     struct td_sink body;
     const char *encoding; /* of the answer; NULL: as it is */
     uint64_t kind;
+    int64_t from_ns;
+    bool suspended;
+    bool *held;                   /* of the run under way: set when the exchange is held */
     struct exchange *next, *prev; /* of queue (next) or running */
 };
 
@@ -115,23 +121,87 @@ static void received(struct exchange *e)
     atomic_fetch_sub(&e->h->n_reading, 1);
 }
 
-static void run(struct exchange *e)
+/* Caller holds h->mu. */
+static void list_running(struct td_http *h, struct exchange *e)
+{
+    e->prev = NULL;
+    e->next = h->running;
+    if (h->running != NULL) {
+        h->running->prev = e;
+    } else {
+        pthread_cond_signal(&h->guard_wake);
+    }
+    h->running = e;
+}
+
+void td_exchange_hold(struct td_exchange *x)
+{
+    struct exchange *e = (struct exchange *)x;
+    struct td_http *h = e->h;
+    *e->held = true;
+    td_pace_remember(&h->pace, e->kind, td_clock_ns() - e->from_ns);
+    if (!e->suspended) {
+        e->suspended = true;
+        MHD_suspend_connection(e->connection);
+        pthread_mutex_lock(&h->mu);
+        list_running(h, e);
+        pthread_mutex_unlock(&h->mu);
+    }
+}
+
+static void resume(struct exchange *e)
+{
+    struct td_http *h = e->h;
+    pthread_mutex_lock(&h->mu);
+    *(e->prev != NULL ? &e->prev->next : &h->running) = e->next;
+    if (e->next != NULL) {
+        e->next->prev = e->prev;
+    }
+    e->phase = PHASE_DONE;
+    e->suspended = false;
+    MHD_resume_connection(e->connection);
+    pthread_mutex_unlock(&h->mu);
+}
+
+/* The answer is made: it is packed for those who want it so, and large bodies do not wait for slow readers.
+ */
+static void settle(struct exchange *e)
+{
+    const struct td_http_opts *o = &e->h->opts;
+    if (o->pack_bytes > 0 && e->x.out.n >= o->pack_bytes) {
+        e->encoding = td_gzip_pack(td_exchange_header(&e->x, MHD_HTTP_HEADER_ACCEPT_ENCODING), &e->x.out);
+    }
+    td_sink_fini(&e->body);
+}
+
+void td_exchange_finish(struct td_exchange *x)
+{
+    struct exchange *e = (struct exchange *)x;
+    settle(e);
+    resume(e);
+}
+
+/* False when the exchange is held: then it may be gone already. */
+static bool run(struct exchange *e)
 {
     struct td_http *h = e->h;
     struct td_err err = {0};
-    const int64_t from_ns = td_clock_ns();
-    e->x.deadline_ns = h->opts.timeout_ms > 0 ? from_ns + h->opts.timeout_ms * 1000000 : 0;
+    bool held = false;
+    e->held = &held;
+    e->from_ns = td_clock_ns();
+    e->x.deadline_ns = h->opts.timeout_ms > 0 ? e->from_ns + h->opts.timeout_ms * 1000000 : 0;
     if (finish_body(e, &err)) {
         h->opts.fail(h->opts.app, &e->x, &err);
         e->x.status = e->too_large ? MHD_HTTP_CONTENT_TOO_LARGE : e->x.status;
     } else {
         h->opts.handle(h->opts.app, &e->x);
     }
-    if (h->opts.pack_bytes > 0 && e->x.out.n >= h->opts.pack_bytes) {
-        e->encoding = td_gzip_pack(td_exchange_header(&e->x, MHD_HTTP_HEADER_ACCEPT_ENCODING), &e->x.out);
+    if (held) {
+        return false;
     }
-    td_sink_fini(&e->body); /* large bodies do not wait for slow readers */
-    td_pace_remember(&h->pace, e->kind, td_clock_ns() - from_ns);
+    settle(e);
+    td_pace_remember(&h->pace, e->kind, td_clock_ns() - e->from_ns);
+    return true;
 }
 
 static enum MHD_Result send_answer(struct exchange *e)
@@ -163,6 +233,9 @@ static enum MHD_Result send_answer(struct exchange *e)
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS,
                                       e->h->opts.cors_headers);
     }
+    if (e->x.status == MHD_HTTP_TOO_MANY_REQUESTS) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_RETRY_AFTER, RETRY_AFTER_S);
+    }
     if (atomic_load_explicit(&e->h->draining, memory_order_relaxed)) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
     }
@@ -186,23 +259,12 @@ static void *worker_main(void *arg)
         }
         h->head = e->next;
         h->tail = h->head == NULL ? NULL : h->tail;
-        e->prev = NULL;
-        e->next = h->running;
-        if (h->running != NULL) {
-            h->running->prev = e;
-        } else {
-            pthread_cond_signal(&h->guard_wake);
-        }
-        h->running = e;
+        list_running(h, e);
         pthread_mutex_unlock(&h->mu);
-        run(e);
-        pthread_mutex_lock(&h->mu);
-        *(e->prev != NULL ? &e->prev->next : &h->running) = e->next;
-        if (e->next != NULL) {
-            e->next->prev = e->prev;
+        if (run(e)) {
+            resume(e);
         }
-        e->phase = PHASE_DONE;
-        MHD_resume_connection(e->connection);
+        pthread_mutex_lock(&h->mu);
     }
     pthread_mutex_unlock(&h->mu);
     return NULL;
@@ -211,6 +273,7 @@ static void *worker_main(void *arg)
 static void hand_over(struct exchange *e)
 {
     struct td_http *h = e->h;
+    e->suspended = true;
     MHD_suspend_connection(e->connection);
     pthread_mutex_lock(&h->mu);
     e->next = NULL;
@@ -263,7 +326,8 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
     struct line *line = *socket_context;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *tls =
-            h->opts.tls_ca != NULL ? MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION) : NULL;
+            h->opts.tls_ca != NULL ? MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)
+                                   : NULL;
         if (tls != NULL) { /* libmicrohttpd itself would ask for a certificate and take none for an answer */
             td_tls_demand_client(tls->tls_session);
         }
@@ -362,8 +426,7 @@ static enum MHD_Result begin(struct exchange *e, const char *method)
     if (n > e->h->opts.max_request_bytes) {
         e->too_large = true;
         received(e);
-        run(e);
-        return send_answer(e);
+        return run(e) ? send_answer(e) : MHD_YES;
     }
     return MHD_YES;
 }
@@ -411,8 +474,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
             hand_over(e);
             return MHD_YES;
         }
-        run(e);
-        return send_answer(e);
+        return run(e) ? send_answer(e) : MHD_YES;
     }
     return e->phase == PHASE_DONE ? send_answer(e) : MHD_YES;
 }
@@ -545,7 +607,8 @@ static bool wait_idle(struct td_http *h, int64_t ms)
 {
     const int64_t from_ns = td_clock_ns();
     for (;;) {
-        const int64_t left_ms = ms - (td_clock_ns() - from_ns) / 1000000, reading_ms = left_ms - (ms - READING_MS);
+        const int64_t left_ms = ms - (td_clock_ns() - from_ns) / 1000000,
+                      reading_ms = left_ms - (ms - READING_MS);
         const bool owed = atomic_load(&h->n_answering) > 0;
         if (!owed && (atomic_load(&h->n_reading) == 0 || reading_ms <= 0)) {
             return true;

@@ -3,8 +3,9 @@
  * The only file that knows libmicrohttpd is http.c. A handler sees the request target as it was sent (nothing is
  * unescaped), the body inflated and NUL-terminated, and fills in status, content type and bytes of the answer.
  *
- * Threads: a request whose kind has lately been answered within a fraction of a millisecond runs on the thread that
- * read it; any other runs on a worker, so that a long one never keeps the reading threads from serving the rest.
+ * Threads: a request whose kind has lately kept its thread for a fraction of a millisecond only runs on the thread that
+ * read it; any other runs on a worker, so that a long one never keeps the reading threads from serving the rest. A
+ * handler that has to wait holds the exchange and returns; td_exchange_finish, on any thread, sends the answer.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_HTTP_H
@@ -15,7 +16,7 @@
 
 struct td_http;
 
-/* One request and its answer. Everything is borrowed until the handler returns. */
+/* One request and its answer. Everything is borrowed until the handler returns or the held exchange is finished. */
 struct td_exchange {
     const char *method;        /* "GET" */
     const char *target;        /* path and query, as sent */
@@ -31,6 +32,10 @@ struct td_exchange {
     size_t n_json;             /* > 0: an Inference-Header-Content-Length header */
     struct td_sink out;
 };
+/* Called by a handler, on its thread: the answer will come from td_exchange_finish, which may be called, on any thread,
+ * from now on. What the handler returns no longer counts. */
+void td_exchange_hold(struct td_exchange *x);
+void td_exchange_finish(struct td_exchange *x);
 /* A header of the request, or NULL: borrowed. */
 const char *td_exchange_header(const struct td_exchange *x, const char *name);
 

@@ -48,18 +48,17 @@ struct td_infer_shared {
     bool local;
 };
 
-/* Puts priority and time limit into q. *own is set when the time limit is the nearest deadline of q. */
-void td_infer_limits(struct td_request *q, const struct td_infer_options *o, bool *own);
+/* Puts priority and time limit into q; own_limit is set when the time limit is the nearest deadline of q. */
+void td_infer_limits(struct td_request *q, const struct td_infer_options *o);
 /* The tensor of an input, from shared memory or from the message. */
 TD_MUST enum td_code td_infer_fetch(const struct td_infer_shared *from, const struct td_infer_in *in,
                                     uint64_t max_bytes, struct td_tensor *out, struct td_err *err);
 /* Only the outputs of the list shall be made; none: all. */
 TD_MUST enum td_code td_infer_filter(struct td_request *q, const struct td_infer_out *out, int n,
                                      struct td_err *err);
-/* Runs a resolved request. INVALID_ARGUMENT for more rows than its configuration allows; UNAVAILABLE when its
- * own time limit (see td_infer_limits) is over. */
-TD_MUST enum td_code td_infer_run(struct td_request *q, struct td_registry *reg, bool own,
-                                  struct td_err *err);
+/* A decoded request is about to run. INVALID_ARGUMENT for more rows than its configuration allows; UNAVAILABLE, now and
+ * after the run, when its own time limit is over. */
+TD_MUST enum td_code td_infer_prepare(struct td_request *q, struct td_err *err);
 /* Classes of outputs whose classes are wanted take their place; outputs that are to go to shared memory are
  * written there. asked: those of td_infer_filter. */
 TD_MUST enum td_code td_infer_deliver(const struct td_infer_shared *to, struct td_request *q,

@@ -3,33 +3,25 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
-#include <time.h>
 
 #include "core/arena.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "server/clock.h"
 #include "server/infer.h"
 #include "server/trace.h"
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-void td_infer_limits(struct td_request *q, const struct td_infer_options *o, bool *own)
+void td_infer_limits(struct td_request *q, const struct td_infer_options *o)
 {
     int64_t ns, at;
     q->priority = o->priority;
-    *own = false;
     if (o->timeout_us == 0 || o->timeout_us > INT64_MAX || !td_i64_mul((int64_t)o->timeout_us, 1000, &ns) ||
-        !td_i64_add(now_ns(), ns, &at)) {
+        !td_i64_add(td_clock_ns(), ns, &at)) {
         return; /* none, or one beyond all clocks */
     }
     if (q->deadline_ns == 0 || at < q->deadline_ns) {
         q->deadline_ns = at;
-        *own = true;
+        q->own_limit = true;
     }
 }
 
@@ -154,28 +146,29 @@ static enum td_code check_rows(const struct td_request *q, struct td_err *err)
     return TD_OK;
 }
 
-static void log_trace(const struct td_request *q, enum td_code rc, int64_t ns)
+/* What a client of this protocol is told, and the trace. */
+static void ended(struct td_request *q, struct td_err *err)
 {
-    const struct td_log_about about = {.model = td_servable_name(q->servable),
-                                       .version = td_servable_version(q->servable),
-                                       .request_id = q->id};
-    td_log(TD_LOG_INFO, &about, "trace: signature %s, %d inputs, %s after %.1f us", q->sig->key, q->n_in,
-           td_code_name(rc), (double)ns * 1e-3);
+    if (q->traced) {
+        const struct td_log_about about = {.model = td_servable_name(q->servable),
+                                           .version = td_servable_version(q->servable),
+                                           .request_id = q->id};
+        td_log(TD_LOG_INFO, &about, "trace: signature %s, %d inputs, %s after %.1f us", q->sig->key, q->n_in,
+               td_code_name(err->code), (double)td_clock_us_since(q->since_ns));
+    }
+    if (q->own_limit && err->code == TD_DEADLINE_EXCEEDED) {
+        *err = (struct td_err){0}; /* the first failure is kept otherwise */
+        (void)td_fail(err, TD_UNAVAILABLE, "Request timeout expired");
+    }
 }
 
-enum td_code td_infer_run(struct td_request *q, struct td_registry *reg, bool own, struct td_err *err)
+enum td_code td_infer_prepare(struct td_request *q, struct td_err *err)
 {
-    struct td_err why = {0};
     TD_TRY(check_rows(q, err));
-    TD_FAIL_IF(own && now_ns() >= q->deadline_ns, err, UNAVAILABLE, "Request timeout expired");
-    const bool traced = td_trace_due(td_servable_name(q->servable));
-    const int64_t from_ns = traced ? now_ns() : 0;
-    const enum td_code rc = td_request_run(q, reg, &why);
-    if (traced) {
-        log_trace(q, rc, now_ns() - from_ns);
-    }
-    TD_FAIL_IF(own && rc == TD_DEADLINE_EXCEEDED, err, UNAVAILABLE, "Request timeout expired");
-    return rc ? td_fail(err, rc, "%s", why.msg) : TD_OK;
+    TD_FAIL_IF(q->own_limit && td_clock_ns() >= q->deadline_ns, err, UNAVAILABLE, "Request timeout expired");
+    q->traced = td_trace_due(td_servable_name(q->servable));
+    q->ended = ended;
+    return TD_OK;
 }
 
 /* Has the output rows, each with classes of its own: where its declared first size is open. */

@@ -21,9 +21,11 @@
 #include "kernels/ops.h"
 #include "proto/mapping.h"
 #include "server/config_file.h"
+#include "server/cores.h"
 #include "server/drain.h"
 #include "server/grpc.h"
 #include "server/http.h"
+#include "server/lanes.h"
 #include "server/op_library.h"
 #include "server/options.h"
 #include "server/rest.h"
@@ -40,8 +42,10 @@ struct server {
     struct td_tls_config tls;
     struct td_access *access; /* NULL: no tokens file */
     struct td_monitoring monitoring;
+    struct td_batching batching;  /* of batching_parameters_file */
     struct td_op_table *ops;
     struct td_op_libraries *op_libraries;
+    struct td_lanes *lanes;
     struct td_registry *registry;
     struct td_shm *shm;
     struct td_rest rest;
@@ -150,13 +154,11 @@ static enum td_code configure(struct server *s, struct td_err *err)
     return rc;
 }
 
-/* Files that are only looked at so far must be right all the same. */
-static enum td_code check_files(struct server *s, struct td_err *err)
+static enum td_code read_files(struct server *s, struct td_err *err)
 {
-    struct td_batching batching;
     const struct td_options *o = &s->options;
     if (o->batching_parameters_file[0] != '\0') {
-        TD_TRY(td_config_file_batching(o->batching_parameters_file, &batching, err));
+        TD_TRY(td_config_file_batching(o->batching_parameters_file, &s->batching, err));
     }
     if (o->monitoring_config_file[0] != '\0') {
         TD_TRY(td_config_file_monitoring(o->monitoring_config_file, &s->monitoring, err));
@@ -170,10 +172,22 @@ static enum td_code check_files(struct server *s, struct td_err *err)
     return o->tokens_file[0] != '\0' ? td_access_open(o->tokens_file, &s->access, err) : TD_OK;
 }
 
+static enum td_code start_lanes(struct server *s, struct td_err *err)
+{
+    const struct td_options *o = &s->options;
+    const struct td_lanes_opts opts = {
+        .lanes = (int)o->lanes,
+        .batching = o->batching,
+        .params = o->batching_parameters_file[0] != '\0' ? &s->batching : NULL,
+        .per_model = o->enable_per_model_batching_parameters,
+    };
+    return td_lanes_start(&opts, &s->lanes, err);
+}
+
 static enum td_code start_registry(struct server *s, struct td_err *err)
 {
     const struct td_options *o = &s->options;
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const int cores = td_cores_usable("");
     TD_TRY(td_op_table_new(td_op_families, &s->ops, err));
     TD_TRY(td_op_libraries_open(o->op_library, s->ops, &s->op_libraries, err));
     const struct td_registry_opts opts = {
@@ -191,9 +205,11 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
         .retry_wait_us = o->load_retry_interval_micros,
         .load_threads = o->num_load_threads > 0 ? (int)o->num_load_threads
                         : cores > 4             ? 4
-                                                : (int)cores,
+                                                : cores,
         .labels_for_unavailable = o->allow_version_labels_for_unavailable_models,
         .strict_shapes = o->strict_shapes,
+        .lanes = s->lanes,
+        .admit = td_lanes_admit,
         .warm_up = o->enable_model_warmup ? td_warmup_run : NULL,
         .warmup_iterations = (int)o->num_request_iterations_for_warmup,
         .check_methods = o->enable_signature_method_name_check,
@@ -278,8 +294,9 @@ static enum td_code start(struct server *s, struct td_err *err)
                    s->options.rest_api_port == 0,
                err, INVALID_ARGUMENT,
                "neither --port, --grpc_socket_path nor --rest_api_port is set: nothing to listen on");
-    TD_TRY(check_files(s, err));
+    TD_TRY(read_files(s, err));
     choose_state_dir(s);
+    TD_TRY(start_lanes(s, err));
     TD_TRY(td_shm_new((uint64_t)s->options.max_request_bytes, &s->shm, err));
     TD_TRY(start_registry(s, err));
     TD_TRY(configure(s, err));
@@ -382,6 +399,7 @@ static bool drain(struct server *s)
 static void free_all(struct server *s)
 {
     td_registry_stop(s->registry);
+    td_lanes_stop(s->lanes);
     td_shm_free(s->shm);
     td_op_table_free(s->ops);
     td_op_libraries_close(s->op_libraries);

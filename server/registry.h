@@ -12,6 +12,7 @@
 #include "server/servable.h"
 
 struct td_registry;
+struct td_lanes;
 
 /* States have the numbers of ModelVersionStatus.State. */
 enum td_state { TD_STATE_UNKNOWN = 0, TD_STATE_START = 10, TD_STATE_LOADING = 20, TD_STATE_AVAILABLE = 30, TD_STATE_UNLOADING = 40, TD_STATE_END = 50 };
@@ -35,6 +36,9 @@ struct td_registry_opts {
     int64_t retry_wait_us;
     int load_threads;             /* >= 1 */
     bool labels_for_unavailable;
+    struct td_lanes *lanes;       /* where requests run; borrowed. NULL: on the thread that brings them, alone */
+    /* Makes a version that has loaded known to the lanes (td_lanes_admit); set with them. */
+    enum td_code (*admit)(struct td_lanes *l, struct td_servable *s, struct td_err *err);
     bool strict_shapes;           /* handed to every run */
     /* What a loaded version goes through before it is published (td_warmup_run); its failure fails the load. NULL: nothing */
     enum td_code (*warm_up)(struct td_registry *r, struct td_servable *s, td_stop *stop, struct td_err *err);

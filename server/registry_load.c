@@ -284,12 +284,14 @@ static enum td_code make_ready(struct td_registry *r, const struct td_entry *e, 
 {
     struct td_servable *s = NULL;
     const int64_t from_ns = td_registry_now_ns();
-    const enum td_code rc = td_servable_load(e->name, v->number, v->dir, &r->opts.servable, &s, err);
+    enum td_code rc = td_servable_load(e->name, v->number, v->dir, &r->opts.servable, &s, err);
     td_metrics_loaded(v->dir, rc == TD_OK, (td_registry_now_ns() - from_ns) / 1000);
     TD_TRY(rc);
-    if (r->opts.warm_up != NULL && r->opts.warm_up(r, s, &r->warmup_stop, err)) {
+    rc = r->opts.lanes != NULL ? r->opts.admit(r->opts.lanes, s, err) : TD_OK;
+    rc = rc == TD_OK && r->opts.warm_up != NULL ? r->opts.warm_up(r, s, &r->warmup_stop, err) : rc;
+    if (rc) {
         td_servable_unref(s);
-        return err->code;
+        return rc;
     }
     *out = s;
     return TD_OK;

@@ -1,13 +1,14 @@
-/* server/request.c - see request.h. Runs on the caller's thread.
+/* server/request.c - see request.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/request.h"
 
+#include <stddef.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/arena.h"
 #include "core/mem.h"
+#include "server/clock.h"
 #include "server/servable_run.h"
 
 #define ARENA_LIMIT ((size_t)256 << 20) /* names and filters; tensors have their own limit */
@@ -56,13 +57,6 @@ enum td_code td_request_resolve(struct td_request *r, struct td_registry *reg, s
     return TD_OK;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* The request's batch size: 1 where the signature has none. */
 static int64_t rows_of(const struct td_request *r)
 {
@@ -71,48 +65,115 @@ static int64_t rows_of(const struct td_request *r)
                : 1;
 }
 
-/* A run of this request alone. */
-static void count(const struct td_request *r, bool ok, int64_t ns)
+static struct td_servable_call call_of(const struct td_request *r, struct td_registry *reg)
 {
-    struct td_stats *s = td_servable_stats(r->servable);
-    const struct td_times t = {.infer_ns = ns};
-    const int64_t rows = rows_of(r);
-    td_stats_request(s, ok, rows, ns, &t);
-    if (ok) {
-        td_metrics_runtime(td_metrics_model(td_servable_name(r->servable)), r->api, ns / 1000);
-        td_metrics_graph_run(ns / 1000);
-        td_stats_batch(s, rows, &t);
-    }
-}
-
-enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struct td_err *err)
-{
-    TD_TRY(td_request_resolve(r, reg, err));
-    r->sig = td_servable_narrow(r->servable, r->sig, r->filter, r->n_filter);
-    const int room = r->sig->n_out > r->n_filter ? r->sig->n_out : r->n_filter;
-    struct td_named *out = td_arena_alloc(r->arena, (size_t)room + 1, sizeof *out);
-    if (out == NULL) {
-        return td_no_memory(err, (size_t)room * sizeof *out, "the outputs of a request");
-    }
-    const struct td_servable_call call = {
+    return (struct td_servable_call){
         .sig = r->sig,
         .in = r->in,
         .n_in = r->n_in,
         .filter = r->filter,
         .n_filter = r->n_filter,
-        .strict_shapes = td_registry_options(reg)->strict_shapes,
-        .check_method = td_registry_options(reg)->check_methods,
-        .run = {.stop = r->client != NULL ? r->client : &r->stop, .deadline_ns = r->deadline_ns},
+        .strict_shapes = reg != NULL && td_registry_options(reg)->strict_shapes,
+        .check_method = reg != NULL && td_registry_options(reg)->check_methods,
     };
-    int n_out = 0;
-    const int64_t from_ns = now_ns();
-    const enum td_code rc = td_servable_run(r->servable, &call, out, &n_out, err);
-    count(r, rc == TD_OK, now_ns() - from_ns);
-    if (rc) {
-        return rc;
+}
+
+/* The job is over: its outputs become the request's. */
+static enum td_code settle(struct td_request *r, enum td_code rc, struct td_err *err)
+{
+    const struct td_job *j = &r->job;
+    err->code = rc;
+    td_stats_request(td_servable_stats(r->servable), rc == TD_OK, rows_of(r), td_clock_ns() - r->since_ns, &j->times);
+    if (rc == TD_OK) {
+        const struct td_servable_call call = call_of(r, NULL);
+        td_metrics_runtime(td_metrics_model(td_servable_name(r->servable)), r->api, j->times.infer_ns / 1000);
+        td_servable_deliver(&call, j->made, r->out, &r->n_out);
     }
+    if (r->ended != NULL) {
+        r->ended(r, err);
+    }
+    return err->code;
+}
+
+static struct td_request *request_of(struct td_job *j)
+{
+    return (struct td_request *)((char *)j - offsetof(struct td_request, job));
+}
+
+static void on_done(struct td_job *j, struct td_err *err)
+{
+    struct td_request *r = request_of(j);
+    (void)settle(r, err->code, err);
+    r->done(r, err);
+}
+
+static void on_queued(struct td_job *j)
+{
+    struct td_request *r = request_of(j);
+    r->queued(r);
+}
+
+/* Room for inputs in order, outputs as made and outputs as named. */
+static enum td_code make_job(struct td_request *r, struct td_registry *reg, struct td_err *err)
+{
+    const size_t n_in = (size_t)r->sig->n_in, n_out = (size_t)r->sig->n_out;
+    const size_t room = (n_out > (size_t)r->n_filter ? n_out : (size_t)r->n_filter) + 1;
+    struct td_tensor *t = td_arena_alloc(r->arena, n_in + n_out + 1, sizeof *t);
+    struct td_named *out = td_arena_alloc(r->arena, room, sizeof *out);
+    if (t == NULL || out == NULL) {
+        return td_no_memory(err, (n_in + n_out) * sizeof *t + room * sizeof *out, "the outputs of a request");
+    }
+    const struct td_servable_call call = call_of(r, reg);
+    TD_TRY(td_servable_bind(r->servable, &call, t, err));
+    memset(t + n_in, 0, (n_out + 1) * sizeof *t);
     clear_all(r->out, r->n_out);
     r->out = out;
-    r->n_out = n_out;
+    r->n_out = 0;
+    r->job = (struct td_job){
+        .servable = r->servable,
+        .sig = r->sig,
+        .in = t,
+        .made = t + n_in,
+        .run = {.stop = r->client != NULL ? r->client : &r->stop, .deadline_ns = r->deadline_ns},
+        .arena = r->arena,
+        .level = r->priority == 1 ? TD_LEVEL_HIGH : TD_LEVEL_NORMAL,
+        .by_default = r->priority == 0,
+        .lent = r->lent,
+        .queued = r->queued != NULL ? on_queued : NULL,
+        .done = r->done != NULL ? on_done : NULL,
+    };
     return TD_OK;
+}
+
+/* Without lanes: on this thread, alone. */
+static enum td_code run_directly(struct td_request *r, struct td_err *err)
+{
+    const int64_t from_ns = td_clock_ns();
+    TD_TRY(td_servable_compute(r->servable, r->sig, r->job.in, &r->job.run, r->job.made, err));
+    r->job.times = (struct td_times){.infer_ns = td_clock_ns() - from_ns};
+    td_stats_batch(td_servable_stats(r->servable), rows_of(r), &r->job.times);
+    td_metrics_graph_run(r->job.times.infer_ns / 1000);
+    return TD_OK;
+}
+
+enum td_code td_request_start(struct td_request *r, struct td_registry *reg, bool *later, struct td_err *err)
+{
+    struct td_lanes *lanes = td_registry_options(reg)->lanes;
+    *later = false;
+    TD_TRY(td_request_resolve(r, reg, err));
+    r->sig = td_servable_narrow(r->servable, r->sig, r->filter, r->n_filter);
+    r->since_ns = td_clock_ns();
+    if (make_job(r, reg, err)) {
+        td_stats_request(td_servable_stats(r->servable), false, 0, 0, &r->job.times);
+        return err->code;
+    }
+    const enum td_code rc = lanes != NULL ? td_lanes_run(lanes, &r->job, later, err) : run_directly(r, err);
+    return *later ? TD_OK : settle(r, rc, err);
+}
+
+enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struct td_err *err)
+{
+    bool later;
+    r->done = NULL;
+    return td_request_start(r, reg, &later, err);
 }

@@ -1,12 +1,14 @@
 /* server/request.h - one inference request, whatever wire it came over, and the one path that answers it.
  *
- * A front end fills in who is asked and the named inputs, calls td_request_run on its own thread, and encodes
- * the outputs. Everything a request holds is dropped by td_request_fini.
+ * A front end fills in who is asked and the named inputs, calls td_request_run or td_request_start on its own
+ * thread, and encodes the outputs there or in done. The lanes (server/lanes.h) decide where it runs, and with whom.
+ * Everything a request holds is dropped by td_request_fini.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_REQUEST_H
 #define TD_SERVER_REQUEST_H
 
+#include "server/lanes.h"
 #include "server/metrics.h"
 #include "server/registry.h"
 
@@ -31,6 +33,16 @@ struct td_request {
     const struct td_signature *sig;
     struct td_named *out;          /* tensors owned by the request */
     int n_out;
+    /* of td_request_start: */
+    void *detail;                  /* the front end's: what the answer needs of the message; in the arena */
+    bool own_limit;                /* the deadline is one that the message itself names */
+    bool traced;                   /* to be logged when it ends */
+    void (*ended)(struct td_request *r, struct td_err *err); /* may reword the outcome (err->code); may be NULL */
+    bool lent;                     /* the calling thread serves others too: nothing long may run on it */
+    void (*queued)(struct td_request *r); /* called on this thread before the request waits for a lane; may be NULL */
+    void (*done)(struct td_request *r, struct td_err *err); /* called once, on another thread, when it had to wait */
+    struct td_job job;             /* with lanes.c while it runs */
+    int64_t since_ns;
 };
 
 TD_MUST enum td_code td_request_init(struct td_request *r, struct td_err *err);
@@ -40,5 +52,8 @@ void td_request_fini(struct td_request *r);
 TD_MUST enum td_code td_request_resolve(struct td_request *r, struct td_registry *reg, struct td_err *err);
 /* Resolves if need be, checks, runs; on success out holds the outputs. */
 TD_MUST enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struct td_err *err);
+/* As td_request_run, but does not wait: when *later is set, r->done tells the outcome (err->code), and r is not the
+ * caller's until then. */
+TD_MUST enum td_code td_request_start(struct td_request *r, struct td_registry *reg, bool *later, struct td_err *err);
 
 #endif

@@ -283,11 +283,13 @@ static enum td_code answer(struct td_rest *rest, struct td_exchange *x, const st
     if (args.arena == NULL) {
         return td_no_memory(err, ARENA_LIMIT, "a request");
     }
+    bool held = false;
+    args.held = &held;
     args.api = (enum td_api)(route->traits >> API_SHIFT & 7);
     enum td_code rc = read_args(x, m, &args, err);
     rc = rc ? rc : admit(rest, x, scope_of(route), args.model, err);
     rc = rc ? rc : route->handler(rest, x, &args, err);
-    if (route->traits & COUNTED) {
+    if (!held && (route->traits & COUNTED)) {
         td_metrics_request(td_metrics_model(args.model), args.api, TD_ENTRY_REST, rc,
                            td_clock_us_since(from_ns));
     }

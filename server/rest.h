@@ -33,6 +33,7 @@ struct td_route_args {
     const char *label;             /* NULL none */
     const char *id;                /* "" none */
     enum td_api api;               /* what is asked for */
+    bool *held;                    /* set by a handler that will answer later */
     const char *query;             /* behind the '?', undecoded; "" none */
 };
 

@@ -19,7 +19,7 @@
 #include "server/json_tensor.h"
 #include "server/json_value.h"
 #include "server/json_write.h"
-#include "server/rest.h"
+#include "server/rest_call.h"
 
 #define MAX_EXAMPLES_BYTES                                                                                   \
     ((size_t)1 << 30) /* contexts repeat in each example: bounds what that multiplies to */
@@ -245,33 +245,48 @@ static enum td_code put_scores(struct td_sink *s, const struct td_scores *r, str
     return td_sink_put(s, "]\n}", 3, err);
 }
 
-static enum td_code score(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                          enum td_task task, struct td_request *r, struct td_err *err)
+static enum td_code encode(struct td_rest_call *c, struct td_err *err)
 {
+    const enum td_task *task = c->r.detail;
+    struct td_scores scores;
+    TD_TRY(td_classify_scores(&c->r, *task, &scores, err));
+    return put_scores(&c->x->out, &scores, err);
+}
+
+static enum td_code decode(struct td_rest_call *c, const struct td_route_args *args, enum td_task task, struct td_err *err)
+{
+    struct td_request *r = &c->r;
     struct td_json_body body;
     struct td_tensor examples = {0};
-    struct td_scores scores;
-    TD_TRY(td_json_body(x->body, x->body_len, r->arena, &body, err));
+    enum td_task *kept = td_arena_alloc(r->arena, 1, sizeof *kept);
+    if (kept == NULL) {
+        return td_no_memory(err, sizeof *kept, "a request");
+    }
+    *kept = task;
+    c->r.detail = kept;
+    TD_TRY(td_json_body(c->x->body, c->x->body_len, r->arena, &body, err));
     r->signature = body.signature;
-    TD_TRY(td_rest_find(rest, args, &r->servable, err));
-    TD_TRY(td_classify_resolve(r, rest->registry, task, err));
+    TD_TRY(td_rest_find(c->rest, args, &r->servable, err));
+    TD_TRY(td_classify_resolve(r, c->rest->registry, task, err));
     if (read_examples(&body, r->arena, &examples, err)) {
         td_tensor_clear(&examples);
         return err->code;
     }
     td_metrics_examples(td_metrics_model(args->model), examples.shape.dim[0]);
-    TD_TRY(td_classify_run(r, rest->registry, task, &examples, &scores, err));
-    return put_scores(&x->out, &scores, err);
+    return td_classify_bind(r, task, &examples, err);
 }
 
 static enum td_code run_task(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
                              enum td_task task, struct td_err *err)
 {
-    struct td_request r;
-    TD_TRY(td_rest_request(x, args, &r, err));
-    const enum td_code rc = score(rest, x, args, task, &r, err);
-    td_request_fini(&r);
-    return rc;
+    struct td_rest_call *c;
+    TD_TRY(td_rest_call_new(rest, x, args, &c, err));
+    c->encode = encode;
+    if (decode(c, args, task, err)) {
+        td_rest_call_free(c);
+        return err->code;
+    }
+    return td_rest_call_run(c, err);
 }
 
 enum td_code td_rest_classify(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,

@@ -8,11 +8,11 @@
 #include "core/mem.h"
 #include "server/infer.h"
 #include "server/infer_json.h"
-#include "server/rest.h"
+#include "server/rest_call.h"
 
 #define LENGTH_HEADER "Inference-Header-Content-Length"
 
-/* One request on its way. */
+/* One request on its way, in its arena; args are there while it is decoded only. */
 struct infer {
     struct td_rest *rest;
     struct td_exchange *x;
@@ -20,7 +20,6 @@ struct infer {
     struct td_request *r;
     struct td_infer_json p;
     struct td_infer_shared shared;
-    bool own_limit; /* r's deadline is the one of its parameter "timeout" */
 };
 
 /* The bytes of JSON in the body: all of them unless a header says how many. */
@@ -143,7 +142,7 @@ static enum td_code read_request(struct infer *f, struct td_err *err)
         return raw_input(f, err);
     }
     TD_TRY(td_infer_json_read(f->x->body, f->x->body_len, n_json, f->r->arena, &f->p, err));
-    td_infer_limits(f->r, &f->p.opts, &f->own_limit);
+    td_infer_limits(f->r, &f->p.opts);
     TD_TRY(resolve(f, err));
     TD_TRY(read_inputs(f, err));
     return td_infer_filter(f->r, f->p.out, f->p.n_out, err);
@@ -151,11 +150,9 @@ static enum td_code read_request(struct infer *f, struct td_err *err)
 
 /* ------------------------------------------------------------------ the answer */
 
-static enum td_code infer(struct infer *f, struct td_err *err)
+static enum td_code encode(struct td_rest_call *c, struct td_err *err)
 {
-    TD_TRY(read_request(f, err));
-    f->r->id = f->p.id;
-    TD_TRY(td_infer_run(f->r, f->rest->registry, f->own_limit, err));
+    struct infer *f = c->r.detail;
     TD_TRY(td_infer_deliver(&f->shared, f->r, f->p.out, f->p.n_out, err));
     bool *binary = td_arena_alloc(f->r->arena, (size_t)f->r->n_out + 1, sizeof *binary);
     if (binary == NULL) {
@@ -165,7 +162,7 @@ static enum td_code infer(struct infer *f, struct td_err *err)
         binary[i] = i < f->p.n_out ? f->p.out[i].place.binary : f->p.opts.binary_output;
     }
     const struct td_infer_json_answer answer = {
-        .model = f->args->model,
+        .model = f->r->model,
         .id = f->p.id,
         .version = td_servable_version(f->r->servable),
         .out = f->r->out,
@@ -178,17 +175,33 @@ static enum td_code infer(struct infer *f, struct td_err *err)
     return TD_OK;
 }
 
+static enum td_code decode(struct td_rest_call *c, const struct td_route_args *args, struct td_err *err)
+{
+    struct infer *f = td_arena_alloc(c->r.arena, 1, sizeof *f);
+    if (f == NULL) {
+        return td_no_memory(err, sizeof *f, "a request");
+    }
+    *f = (struct infer){.rest = c->rest,
+                        .x = c->x,
+                        .args = args,
+                        .r = &c->r,
+                        .shared = {c->rest->shm, c->x->local || c->rest->open_management}};
+    c->r.detail = f;
+    TD_TRY(read_request(f, err));
+    f->args = NULL;
+    f->r->id = f->p.id;
+    return td_infer_prepare(f->r, err);
+}
+
 enum td_code td_rest_v2_infer(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
                               struct td_err *err)
 {
-    struct td_request r;
-    TD_TRY(td_rest_request(x, args, &r, err));
-    struct infer f = {.rest = rest,
-                      .x = x,
-                      .args = args,
-                      .r = &r,
-                      .shared = {rest->shm, x->local || rest->open_management}};
-    const enum td_code rc = infer(&f, err);
-    td_request_fini(&r);
-    return rc;
+    struct td_rest_call *c;
+    TD_TRY(td_rest_call_new(rest, x, args, &c, err));
+    c->encode = encode;
+    if (decode(c, args, err)) {
+        td_rest_call_free(c);
+        return err->code;
+    }
+    return td_rest_call_run(c, err);
 }

@@ -4,7 +4,7 @@
 #include "core/arena.h"
 #include "core/mem.h"
 #include "server/json_tensor.h"
-#include "server/rest.h"
+#include "server/rest_call.h"
 
 /* Model and signature; an unknown signature has words of its own on this API. */
 enum td_code td_rest_resolve(struct td_rest *rest, struct td_request *r, const struct td_route_args *args,
@@ -38,24 +38,36 @@ enum td_code td_rest_inputs(struct td_request *r, const struct td_json_body *bod
     return TD_OK;
 }
 
-static enum td_code predict(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                            struct td_request *r, struct td_err *err)
+static enum td_code encode(struct td_rest_call *c, struct td_err *err)
+{
+    const enum td_json_form *form = c->r.detail;
+    return td_json_outputs(&c->x->out, c->r.out, c->r.n_out, *form, err);
+}
+
+static enum td_code decode(struct td_rest_call *c, const struct td_route_args *args, struct td_err *err)
 {
     struct td_json_body body;
-    TD_TRY(td_json_body(x->body, x->body_len, r->arena, &body, err));
-    r->signature = body.signature;
-    TD_TRY(td_rest_resolve(rest, r, args, err));
-    TD_TRY(td_rest_inputs(r, &body, err));
-    TD_TRY(td_request_run(r, rest->registry, err));
-    return td_json_outputs(&x->out, r->out, r->n_out, body.form, err);
+    enum td_json_form *form = td_arena_alloc(c->r.arena, 1, sizeof *form);
+    if (form == NULL) {
+        return td_no_memory(err, sizeof *form, "a request");
+    }
+    TD_TRY(td_json_body(c->x->body, c->x->body_len, c->r.arena, &body, err));
+    c->r.signature = body.signature;
+    *form = body.form;
+    c->r.detail = form;
+    TD_TRY(td_rest_resolve(c->rest, &c->r, args, err));
+    return td_rest_inputs(&c->r, &body, err);
 }
 
 enum td_code td_rest_predict(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
                              struct td_err *err)
 {
-    struct td_request r;
-    TD_TRY(td_rest_request(x, args, &r, err));
-    const enum td_code rc = predict(rest, x, args, &r, err);
-    td_request_fini(&r);
-    return rc;
+    struct td_rest_call *c;
+    TD_TRY(td_rest_call_new(rest, x, args, &c, err));
+    c->encode = encode;
+    if (decode(c, args, err)) {
+        td_rest_call_free(c);
+        return err->code;
+    }
+    return td_rest_call_run(c, err);
 }

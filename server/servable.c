@@ -26,7 +26,7 @@ struct door {                       /* what is behind a signature */
     struct td_callable *callable;   /* NULL: see error */
     enum td_dtype *fed;             /* dtype of each fed edge, in signature order */
     struct td_err *error;
-    void *slot;                     /* the scheduler's */
+    _Atomic(void *) slot;           /* the scheduler's */
     void (*free_slot)(void *slot);
     struct narrow *narrow;          /* signatures made of this one for fewer outputs; under the servable's narrowing */
     int n_narrow;

@@ -52,7 +52,7 @@ struct td_callable *td_servable_callable(struct td_servable *s, const struct td_
 /* Fails when the signature cannot be called: its tensors do not exist, or it runs at load only. */
 TD_MUST enum td_code td_servable_closed(struct td_servable *s, const struct td_signature *sig, struct td_err *err);
 
-/* What the scheduler keeps with a signature, NULL at first. Set before the servable is shared; freed with it. */
+/* What the scheduler keeps with a signature, NULL at first. Set once; freed with the servable. */
 void td_servable_set_slot(struct td_servable *s, const struct td_signature *sig, void *slot, void (*free_slot)(void *slot));
 void *td_servable_slot(struct td_servable *s, const struct td_signature *sig);
 

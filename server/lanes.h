@@ -1,0 +1,80 @@
+/* server/lanes.h - the lanes that compute, and the one entrance to them.
+ *
+ * A lane is the right to compute: there are as many as processors. A job that finds a lane idle runs at once
+ * on the caller's thread, with no hand-over; one that finds them busy waits, and the lane's own thread runs
+ * it, together with others that are like it (server/sched.h decides, server/batch.h joins rows).
+ *
+ *   caller     td_lanes_run: lane idle -> run, answer                        (the fast path: one lock, no
+ * wake-up) else      -> queued() -> wait for done(), or on this thread when there is no done() lane next
+ * batch -> join inputs -> run -> split outputs -> done() of each job reaper     drops jobs that are too late
+ * or whose client left; stops a batch all of whose members have
+ *
+ * Only signatures proven row-wise for the inputs' inner shapes share batches (core/rows.h); the proof is made
+ * by the first run of a shape. When a batch fails its members run again one by one, so that no request fails
+ * for another's values. A job of more rows than a batch may have, or one long enough to be worth it while
+ * lanes idle, runs in pieces.
+ *
+ * Threads: any may call; done() is called on a lane's thread or the reaper's, with no lock held.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_LANES_H
+#define TD_SERVER_LANES_H
+
+#include "server/config_file.h"
+#include "server/sched.h"
+#include "server/servable.h"
+
+struct td_lanes;
+struct td_piece;
+
+struct td_lanes_opts {
+    int lanes;                        /* 0: usable cores */
+    bool batching;                    /* false: every job runs alone */
+    const struct td_batching *params; /* TF Serving's rule for all models; NULL: adaptive */
+    bool per_model; /* that rule from batching_params.pbtxt in a version's directory; none: runs alone */
+};
+TD_MUST enum td_code td_lanes_start(const struct td_lanes_opts *opts, struct td_lanes **out,
+                                    struct td_err *err);
+/* Joins the threads and frees. No job may wait or run, and every servable admitted must be gone. Accepts
+ * NULL. */
+void td_lanes_stop(struct td_lanes *l);
+
+/* Gives each signature of a servable, not shared yet, its queue. INVALID_ARGUMENT for a bad
+ * batching_params.pbtxt. */
+TD_MUST enum td_code td_lanes_admit(struct td_lanes *l, struct td_servable *s, struct td_err *err);
+
+struct td_job {
+    struct td_servable *servable;
+    const struct td_signature *sig;
+    const struct td_tensor *in; /* bound: sig->n_in, borrowed until done */
+    struct td_tensor *made;     /* sig->n_out, zeroed; outputs owned by the caller, nothing on failure */
+    struct td_run_opts run;
+    struct td_arena *arena; /* of the request: what the job needs while it waits */
+    enum td_level level;
+    bool by_default; /* the level is not the request's own wish */
+    bool lent;       /* this thread serves others: only a short job may run on it */
+    void (*queued)(
+        struct td_job *j); /* the job will wait: called on this thread, before done can be; may be NULL */
+    void (*done)(struct td_job *j,
+                 struct td_err *err); /* NULL: td_lanes_run waits. err->code is the outcome */
+    /* while it runs: */
+    struct td_times times; /* of its last piece */
+    struct td_piece *pieces;
+    int n_pieces;
+    atomic_int left;    /* pieces that have not ended */
+    atomic_flag failed; /* set by the piece that wrote err */
+    struct td_err err;
+};
+
+/* Runs the job: the code is its outcome, unless *later, when done is called instead. RESOURCE_EXHAUSTED at
+ * once when the queue is full; DEADLINE_EXCEEDED or the stop word's code when it waited too long. */
+TD_MUST enum td_code td_lanes_run(struct td_lanes *l, struct td_job *j, bool *later, struct td_err *err);
+
+struct td_lanes_counts {
+    int lanes, running;             /* batches */
+    int64_t waiting;                /* jobs' pieces */
+    uint64_t batches, rows, merged; /* since the start: runs, their rows, runs of more than one piece */
+};
+void td_lanes_count(struct td_lanes *l, struct td_lanes_counts *out);
+
+#endif

@@ -1,0 +1,83 @@
+/* server/lanes_impl.h - what lanes.c (who runs, and when) and lane_run.c (how a batch runs) share.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_LANES_IMPL_H
+#define TD_SERVER_LANES_IMPL_H
+
+#include <pthread.h>
+
+#include "server/lanes.h"
+
+enum { TD_SHAPES_KNOWN = 64 };
+
+enum td_proof { TD_PROOF_NONE, TD_PROOF_ROWS, TD_PROOF_NOT_ROWS };
+
+/* A signature's queue. */
+struct td_lane_flow {
+    struct td_flow flow; /* first; guarded by lanes->mu, as what follows up to n_known */
+    struct {
+        uint64_t like;
+        enum td_proof proof;
+    } known[TD_SHAPES_KNOWN]; /* a ring */
+    unsigned n_known;
+    struct td_lanes *lanes;
+    const struct td_signature *sig;
+    bool batches;              /* its jobs may share batches */
+    struct td_batching params; /* when ruled */
+    bool ruled;                /* by batching parameters or a config.pbtxt; else adaptive */
+    int64_t max_wait_ns;       /* of a job; 0 no limit but its own */
+    bool high_by_default;
+};
+
+/* Rows [from, to) of a job. */
+struct td_piece {
+    struct td_sched_task task; /* first */
+    struct td_job *job;
+    int64_t from, to;
+    struct td_tensor *made; /* the job's own when there is one piece */
+    uint64_t like;          /* the inputs' likeness; the task's own is unlike all others unless rows */
+    enum td_proof proof;
+};
+
+/* A batch that runs. */
+struct td_lane_run {
+    struct td_batch batch;
+    struct td_times times;
+    int64_t padding;                   /* rows added */
+    td_stop stop;                    /* of several pieces */
+    struct td_lane_run *next, *prev; /* of lanes->runs */
+};
+
+struct td_lanes {
+    struct td_lanes_opts opts;
+    struct td_batching params;
+    pthread_mutex_t mu;         /* guards what follows up to stop */
+    pthread_cond_t work, watch; /* something is ready; something waits or runs */
+    struct td_sched sched;
+    struct td_lane_run *runs; /* of more than one piece */
+    struct td_lanes_counts counts;
+    bool stop;
+    pthread_t *threads, reaper;
+    int n_threads;
+    bool has_reaper;
+};
+
+static inline struct td_piece *td_piece_of(struct td_sched_task *t)
+{
+    return (struct td_piece *)t;
+}
+static inline struct td_lane_flow *td_lane_flow_of(struct td_flow *f)
+{
+    return (struct td_lane_flow *)f;
+}
+
+/* One piece that is its whole job, on this thread: the outcome, nothing is told to anybody. */
+TD_MUST enum td_code td_lane_alone(struct td_job *j, struct td_err *err);
+/* Runs the batch's pieces; a piece's failure is noted in its job. True when all went well. */
+TD_MUST bool td_lane_batch(struct td_lane_flow *f, struct td_lane_run *run);
+/* The first failure of a job is its outcome. */
+void td_piece_fail(struct td_piece *p, const struct td_err *err);
+/* A piece has ended; with the last one its job ends. The piece is gone then, and the flow may be. */
+void td_piece_end(struct td_piece *p);
+
+#endif

@@ -1,0 +1,422 @@
+/* server/sched.c - see sched.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/sched.h"
+
+#include <string.h>
+
+#include "core/mem.h"
+
+void td_sched_init(struct td_sched *s, int lanes)
+{
+    *s = (struct td_sched){.lanes = lanes > 0 ? lanes : 1};
+}
+
+void td_sched_fini(struct td_sched *s)
+{
+    while (s->shares != NULL) {
+        struct td_share *next = s->shares->next;
+        td_free(s->shares->name);
+        td_free(s->shares);
+        s->shares = next;
+    }
+}
+
+/* ------------------------------------------------------------------ shares and flows */
+
+enum td_code td_sched_join(struct td_sched *s, struct td_flow *flow, const char *model, struct td_err *err)
+{
+    struct td_share *h = s->shares;
+    while (h != NULL && strcmp(h->name, model) != 0) {
+        h = h->next;
+    }
+    if (h == NULL) {
+        h = td_calloc(1, sizeof *h);
+        char *name = td_strdup(model);
+        if (h == NULL || name == NULL) {
+            td_free(h);
+            td_free(name);
+            return td_no_memory(err, sizeof *h, "a model's share");
+        }
+        h->name = name;
+        h->used_ns = s->now_used;
+        h->next = s->shares;
+        s->shares = h;
+    }
+    h->n_flows++;
+    flow->share = h;
+    return TD_OK;
+}
+
+void td_sched_leave(struct td_sched *s, struct td_flow *flow)
+{
+    struct td_share *h = flow->share;
+    flow->share = NULL;
+    if (h == NULL || --h->n_flows > 0) {
+        return;
+    }
+    struct td_share **at = &s->shares;
+    while (*at != h) {
+        at = &(*at)->next;
+    }
+    *at = h->next;
+    td_free(h->name);
+    td_free(h);
+}
+
+/* A share that was idle has saved nothing up. */
+static void share_enter(struct td_sched *s, struct td_share *h)
+{
+    if (h->busy++ == 0 && h->used_ns < s->now_used) {
+        h->used_ns = s->now_used;
+    }
+}
+
+/* ------------------------------------------------------------------ lists */
+
+static void list_put(struct td_sched_list *l, struct td_sched_task *t)
+{
+    t->next = NULL;
+    t->prev = l->last;
+    *(l->last != NULL ? &l->last->next : &l->first) = t;
+    l->last = t;
+}
+
+static void list_take(struct td_sched_list *l, struct td_sched_task *t)
+{
+    *(t->prev != NULL ? &t->prev->next : &l->first) = t->next;
+    *(t->next != NULL ? &t->next->prev : &l->last) = t->prev;
+    t->next = t->prev = NULL;
+}
+
+static void activate(struct td_sched *s, struct td_flow *f)
+{
+    f->active = true;
+    f->prev = NULL;
+    f->next = s->active;
+    if (s->active != NULL) {
+        s->active->prev = f;
+    }
+    s->active = f;
+}
+
+static void deactivate(struct td_sched *s, struct td_flow *f)
+{
+    *(f->prev != NULL ? &f->prev->next : &s->active) = f->next;
+    if (f->next != NULL) {
+        f->next->prev = f->prev;
+    }
+    f->active = false;
+}
+
+/* Takes t out of its flow's queue; the flow stays active until its last task has gone. */
+static void unqueue(struct td_sched *s, struct td_sched_task *t)
+{
+    struct td_flow *f = t->flow;
+    list_take(&f->waiting[t->level], t);
+    f->n_rows -= t->rows;
+    s->n_tasks--;
+    f->share->busy--;
+    if (--f->n_tasks == 0) {
+        deactivate(s, f);
+    }
+}
+
+bool td_sched_alive(const struct td_sched_task *t, int64_t now_ns)
+{
+    return (t->deadline_ns == 0 || t->deadline_ns > now_ns) &&
+           (t->stop == NULL || atomic_load_explicit(t->stop, memory_order_relaxed) == 0);
+}
+
+/* ------------------------------------------------------------------ what is ready */
+
+static const struct td_sched_task *head_of(const struct td_flow *f)
+{
+    return f->waiting[TD_LEVEL_HIGH].first != NULL ? f->waiting[TD_LEVEL_HIGH].first
+                                                   : f->waiting[TD_LEVEL_NORMAL].first;
+}
+
+static int64_t oldest_ns(const struct td_flow *f)
+{
+    int64_t oldest = INT64_MAX;
+    for (int level = 0; level < TD_LEVELS; level++) {
+        const struct td_sched_task *t = f->waiting[level].first;
+        oldest = t != NULL && t->since_ns < oldest ? t->since_ns : oldest;
+    }
+    return oldest;
+}
+
+static bool may_run(const struct td_flow *f)
+{
+    return f->rule.max_running == 0 || f->running < f->rule.max_running;
+}
+
+static bool is_full(const struct td_flow *f)
+{
+    const int64_t enough = f->rule.ready_rows > 0 ? f->rule.ready_rows : f->rule.max_rows;
+    return enough > 0 && f->n_rows >= enough;
+}
+
+/* When the batch that is open need not wait any longer. */
+static int64_t ready_at(const struct td_flow *f)
+{
+    return f->rule.timeout_ns == 0 || is_full(f) ? 0 : oldest_ns(f) + f->rule.timeout_ns;
+}
+
+int64_t td_sched_ready_at(const struct td_sched *s)
+{
+    int64_t at = INT64_MAX;
+    for (const struct td_flow *f = s->active; f != NULL; f = f->next) {
+        const int64_t t = may_run(f) ? ready_at(f) : INT64_MAX;
+        at = t < at ? t : at;
+    }
+    return at;
+}
+
+static bool goes_before(const struct td_flow *a, const struct td_flow *b)
+{
+    const struct td_sched_task *x = head_of(a), *y = head_of(b);
+    if (x->level != y->level) {
+        return x->level < y->level;
+    }
+    if (a->share->used_ns < b->share->used_ns || a->share->used_ns > b->share->used_ns) {
+        return a->share->used_ns < b->share->used_ns;
+    }
+    return x->since_ns < y->since_ns;
+}
+
+static struct td_flow *choose(struct td_sched *s, int64_t now_ns)
+{
+    struct td_flow *best = NULL;
+    for (struct td_flow *f = s->active; f != NULL; f = f->next) {
+        if (may_run(f) && ready_at(f) <= now_ns && (best == NULL || goes_before(f, best))) {
+            best = f;
+        }
+    }
+    return best;
+}
+
+/* ------------------------------------------------------------------ forming a batch */
+
+/* 1, 2, 3, 4, 6, 8, 12, 16, ... */
+static bool is_round(int64_t n)
+{
+    while (n > 3 && n % 2 == 0) {
+        n /= 2;
+    }
+    return n <= 3;
+}
+
+static int64_t rows_wanted(const struct td_sched *s, const struct td_flow *f)
+{
+    if (!f->rule.merges) {
+        return 1;
+    }
+    if (f->rule.max_rows > 0) {
+        return f->rule.max_rows;
+    }
+    const int64_t worth = td_cost_worth(&f->cost), idle = s->lanes - s->running;
+    const int64_t part = idle > 1 ? (f->n_rows + idle - 1) / idle : f->n_rows;
+    return part < worth ? part : worth;
+}
+
+/* Moves tasks like the first one from the flow into the batch, in their order, while they fit. */
+static void gather(struct td_sched *s, struct td_batch *b, int64_t wanted, int64_t now_ns,
+                   struct td_sched_list *dropped)
+{
+    struct td_sched_list taken = {NULL, NULL};
+    uint64_t like = 0;
+    bool full = false;
+    for (int level = 0; level < TD_LEVELS && !full; level++) {
+        struct td_sched_task *next;
+        for (struct td_sched_task *t = b->flow->waiting[level].first; t != NULL && !full; t = next) {
+            next = t->next;
+            if (!td_sched_alive(t, now_ns)) {
+                unqueue(s, t);
+                list_put(dropped, t);
+            } else if (b->n_tasks == 0 || (t->like == like && b->rows + t->rows <= wanted)) {
+                like = t->like;
+                unqueue(s, t);
+                list_put(&taken, t);
+                b->n_tasks++;
+                b->rows += t->rows;
+            } else {
+                full = t->like == like;
+            }
+            full = full || (b->n_tasks > 0 && b->rows >= wanted);
+        }
+    }
+    b->tasks = taken.first;
+}
+
+static void put_back(struct td_sched *s, struct td_sched_task *t)
+{
+    struct td_flow *f = t->flow;
+    struct td_sched_list *l = &f->waiting[t->level];
+    t->prev = NULL;
+    t->next = l->first;
+    *(l->first != NULL ? &l->first->prev : &l->last) = t;
+    l->first = t;
+    f->n_rows += t->rows;
+    f->share->busy++;
+    s->n_tasks++;
+    if (f->n_tasks++ == 0) {
+        activate(s, f);
+    }
+}
+
+/* Gives the last tasks back when the rows before them are of a round number. */
+static void make_round(struct td_sched *s, struct td_batch *b)
+{
+    int64_t rows = 0;
+    struct td_sched_task *keep_to = NULL;
+    int n = 0, keep_n = 0;
+    for (struct td_sched_task *t = b->tasks; t != NULL; t = t->next) {
+        rows += t->rows;
+        n++;
+        if (is_round(rows)) {
+            keep_to = t;
+            keep_n = n;
+        }
+    }
+    if (keep_to == NULL || keep_n == b->n_tasks) {
+        return;
+    }
+    struct td_sched_task *last = keep_to;
+    while (last->next != NULL) {
+        last = last->next;
+    }
+    while (last != keep_to) {
+        struct td_sched_task *before = last->prev;
+        b->rows -= last->rows;
+        b->n_tasks--;
+        before->next = NULL;
+        put_back(s, last);
+        last = before;
+    }
+}
+
+/* Its share counts the batch as busy already. */
+static void start(struct td_sched *s, struct td_batch *b)
+{
+    struct td_flow *f = b->flow;
+    s->running++;
+    f->running++;
+    s->now_used = f->share->used_ns > s->now_used ? f->share->used_ns : s->now_used;
+    b->charged_ns = td_cost_of(&f->cost, b->rows);
+    f->share->used_ns += (double)b->charged_ns;
+}
+
+/* A flow must not be chosen for a task that may not start any more. */
+static bool drop_dead_heads(struct td_sched *s, struct td_flow *f, int64_t now_ns,
+                            struct td_sched_list *dropped)
+{
+    bool any = false;
+    for (int level = 0; level < TD_LEVELS; level++) {
+        struct td_sched_task *t;
+        while ((t = f->waiting[level].first) != NULL && !td_sched_alive(t, now_ns)) {
+            unqueue(s, t);
+            list_put(dropped, t);
+            any = true;
+        }
+    }
+    return any;
+}
+
+bool td_sched_next(struct td_sched *s, int64_t now_ns, struct td_batch *b, struct td_sched_list *dropped)
+{
+    while (s->running < s->lanes) {
+        struct td_flow *f = choose(s, now_ns);
+        if (f == NULL) {
+            return false;
+        }
+        if (drop_dead_heads(s, f, now_ns, dropped)) {
+            continue;
+        }
+        *b = (struct td_batch){.flow = f};
+        f->share->busy++; /* before its tasks leave, or the share would seem to have been idle */
+        gather(s, b, rows_wanted(s, f), now_ns, dropped);
+        if (f->rule.merges && f->rule.max_rows == 0) {
+            make_round(s, b);
+        }
+        start(s, b);
+        return true;
+    }
+    return false;
+}
+
+/* ------------------------------------------------------------------ entering and leaving */
+
+bool td_sched_try(struct td_sched *s, struct td_flow *flow, int64_t rows, int64_t now_ns, struct td_batch *b)
+{
+    if (s->running >= s->lanes || flow->rule.timeout_ns > 0 || !may_run(flow) ||
+        (s->n_tasks > 0 && choose(s, now_ns) != NULL)) {
+        return false;
+    }
+    *b = (struct td_batch){.flow = flow, .rows = rows};
+    share_enter(s, flow->share);
+    start(s, b);
+    return true;
+}
+
+static enum td_code check_room(const struct td_flow *f, const struct td_sched_task *t, struct td_err *err)
+{
+    const struct td_rule *r = &f->rule;
+    if (r->max_batches > 0 && r->max_rows > 0) {
+        const int64_t batches = (f->n_rows + r->max_rows - 1) / r->max_rows;
+        TD_FAIL_IF(
+            (f->n_rows + t->rows + r->max_rows - 1) / r->max_rows > r->max_batches, err, RESOURCE_EXHAUSTED,
+            "The batch scheduling queue to which this task was submitted is full; currently %lld batches "
+            "enqueued and max_enqueued_batches is %lld",
+            (long long)batches, (long long)r->max_batches);
+    }
+    TD_FAIL_IF(r->max_tasks > 0 && f->n_tasks >= r->max_tasks, err, RESOURCE_EXHAUSTED,
+               "model '%s': Exceeds maximum queue size: %lld requests wait and the limit is %lld",
+               f->share->name, (long long)f->n_tasks, (long long)r->max_tasks);
+    return TD_OK;
+}
+
+enum td_code td_sched_add(struct td_sched *s, struct td_sched_task *t, int64_t now_ns, struct td_err *err)
+{
+    struct td_flow *f = t->flow;
+    TD_TRY(check_room(f, t, err));
+    t->since_ns = now_ns;
+    list_put(&f->waiting[t->level], t);
+    f->n_rows += t->rows;
+    s->n_tasks++;
+    share_enter(s, f->share);
+    if (f->n_tasks++ == 0) {
+        activate(s, f);
+    }
+    return TD_OK;
+}
+
+void td_sched_done(struct td_sched *s, const struct td_batch *b, int64_t ran_ns, bool ok)
+{
+    struct td_flow *f = b->flow;
+    s->running--;
+    f->running--;
+    f->share->busy--;
+    f->share->used_ns += (double)(ran_ns - b->charged_ns);
+    if (ok) {
+        td_cost_learn(&f->cost, b->rows, ran_ns);
+    }
+}
+
+void td_sched_reap(struct td_sched *s, int64_t now_ns, struct td_sched_list *dropped)
+{
+    struct td_flow *next_flow;
+    for (struct td_flow *f = s->active; f != NULL; f = next_flow) {
+        next_flow = f->next;
+        for (int level = 0; level < TD_LEVELS; level++) {
+            struct td_sched_task *next;
+            for (struct td_sched_task *t = f->waiting[level].first; t != NULL; t = next) {
+                next = t->next;
+                if (!td_sched_alive(t, now_ns)) {
+                    unqueue(s, t);
+                    list_put(dropped, t);
+                }
+            }
+        }
+    }
+}
