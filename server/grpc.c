@@ -91,6 +91,7 @@ static void copy_opts(struct td_grpc_opts *to, const struct td_grpc_opts *from)
 {
     *to = *from;
     to->address = copy(from->address);
+    to->second_address = copy(from->second_address);
     to->unix_socket = copy(from->unix_socket);
     to->channel_arguments = copy(from->channel_arguments);
     to->tls_key = copy(from->tls_key);
@@ -166,8 +167,8 @@ static grpc_server_credentials *make_credentials(const struct td_grpc_opts *o)
         NULL);
 }
 
-/* Removes the socket file of a server before us, dead or alive: TensorFlow Serving's test servers all bind one name, and
- * the latest has it. */
+/* Removes the socket file of a server before us, dead or alive: TensorFlow Serving's test servers all bind
+ * one name, and the latest has it. */
 static enum td_code clear_stale_socket(const char *path, struct td_err *err)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -186,7 +187,8 @@ static enum td_code clear_stale_socket(const char *path, struct td_err *err)
         close(fd);
     }
     if (alive) {
-        td_log(TD_LOG_WARNING, NULL, "socket '%s': another process was listening; the name is ours now", path);
+        td_log(TD_LOG_WARNING, NULL, "socket '%s': another process was listening; the name is ours now",
+               path);
     }
     TD_FAIL_IF(unlink(path) != 0 && errno != ENOENT, err, UNAVAILABLE,
                "listening for gRPC on socket '%s': cannot remove the stale socket: %s", path,
@@ -194,15 +196,26 @@ static enum td_code clear_stale_socket(const char *path, struct td_err *err)
     return TD_OK;
 }
 
+/* *port is 0 without an address. */
+static enum td_code bind_address(struct td_grpc *g, const char *address, grpc_server_credentials *creds,
+                                 int *port, struct td_err *err)
+{
+    *port = address != NULL ? grpc_server_add_http2_port(g->server, address, creds) : 0;
+    TD_FAIL_IF(address != NULL && *port <= 0, err, UNAVAILABLE,
+               "listening for gRPC on %s: the address cannot be bound (in use, or not of this machine)",
+               address);
+    return TD_OK;
+}
+
+int td_grpc_second_port(const struct td_grpc *g)
+{
+    return g->second_port;
+}
+
 static enum td_code bind_all(struct td_grpc *g, grpc_server_credentials *creds, int *port, struct td_err *err)
 {
-    *port = 0;
-    if (g->opts.address != NULL) {
-        *port = grpc_server_add_http2_port(g->server, g->opts.address, creds);
-        TD_FAIL_IF(*port <= 0, err, UNAVAILABLE,
-                   "listening for gRPC on %s: the address cannot be bound (in use, or not of this machine)",
-                   g->opts.address);
-    }
+    TD_TRY(bind_address(g, g->opts.address, creds, port, err));
+    TD_TRY(bind_address(g, g->opts.second_address, creds, &g->second_port, err));
     if (g->opts.unix_socket != NULL) {
         TD_TRY(clear_stale_socket(g->opts.unix_socket, err));
         char uri[sizeof(struct sockaddr_un) + 8];
@@ -210,8 +223,8 @@ static enum td_code bind_all(struct td_grpc *g, grpc_server_credentials *creds, 
         TD_FAIL_IF(grpc_server_add_http2_port(g->server, uri, creds) <= 0, err, UNAVAILABLE,
                    "listening for gRPC on socket '%s': it cannot be bound", g->opts.unix_socket);
     }
-    TD_FAIL_IF(g->opts.address == NULL && g->opts.unix_socket == NULL, err, INVALID_ARGUMENT,
-               "listening for gRPC: neither an address nor a socket path is given");
+    TD_FAIL_IF(g->opts.address == NULL && g->opts.second_address == NULL && g->opts.unix_socket == NULL, err,
+               INVALID_ARGUMENT, "listening for gRPC: neither an address nor a socket path is given");
     return TD_OK;
 }
 
@@ -225,7 +238,8 @@ static enum td_code register_methods(struct td_grpc *g, struct td_err *err)
         const struct td_rpc_method *m = &td_rpc_methods[i];
         g->registered[i] = grpc_server_register_method(
             g->server, m->path, NULL,
-            td_rpc_kind_streams(m->kind) ? GRPC_SRM_PAYLOAD_NONE : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
+            td_rpc_kind_streams(m->kind) ? GRPC_SRM_PAYLOAD_NONE : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER,
+            0);
         TD_FAIL_IF(g->registered[i] == NULL, err, INTERNAL, "starting gRPC: method %s is registered twice",
                    m->path);
     }
@@ -377,6 +391,7 @@ void td_grpc_stop(struct td_grpc *g, int64_t drain_ms)
     grpc_completion_queue_destroy(g->cq);
     grpc_shutdown();
     td_free((char *)g->opts.address);
+    td_free((char *)g->opts.second_address);
     td_free((char *)g->opts.unix_socket);
     td_free((char *)g->opts.channel_arguments);
     td_free((char *)g->opts.tls_key);

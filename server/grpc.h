@@ -15,6 +15,7 @@ struct td_grpc;
 
 struct td_grpc_opts {
     const char *address;      /* "127.0.0.1:8500", "[::]:0" (port 0: any free one); NULL: no TCP */
+    const char *second_address; /* served too; NULL: none */
     const char *unix_socket;  /* path; NULL or "": none. A stale socket file is replaced */
     int threads;              /* inference handlers at once; 0: number of cores */
     size_t max_request_bytes; /* 0: what gRPC can, 2 GiB - 1 */
@@ -34,6 +35,8 @@ struct td_grpc_opts {
  * an address cannot be bound (SO_REUSEPORT is off: a taken port fails). */
 TD_MUST enum td_code td_grpc_start(const struct td_grpc_opts *opts, struct td_registry *registry,
                                    struct td_grpc **out, int *port, struct td_err *err);
+/* The bound port of second_address; 0 without. */
+int td_grpc_second_port(const struct td_grpc *g);
 /* Takes no new calls, lets running ones finish for up to drain_ms, then cancels them; joins all threads and
  * frees. Accepts NULL. */
 void td_grpc_stop(struct td_grpc *g, int64_t drain_ms);

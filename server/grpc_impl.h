@@ -55,6 +55,7 @@ struct td_grpc {
     struct td_grpc_opts opts; /* strings copied */
     struct td_registry *registry;
     grpc_server *server;
+    int second_port;
     grpc_completion_queue *cq;
     void **registered; /* a handle for each row of td_rpc_methods */
     pthread_t *pollers;

@@ -35,6 +35,7 @@
 #include "server/warmup.h"
 
 enum { EXIT_DRAINED = 0, EXIT_OTHER = 1, EXIT_BAD_SETUP = 2 };
+enum { N_HTTP = 2 };      /* TF Serving's port, and KServe's own */
 enum { SETTLE_MS = 500 }; /* the first requests come before what only later ones gain by */
 
 struct server {
@@ -49,9 +50,9 @@ struct server {
     struct td_registry *registry;
     struct td_shm *shm;
     struct td_rest rest;
-    struct td_http *http;
+    struct td_http *http[N_HTTP];
     struct td_grpc *grpc;
-    int grpc_port, rest_port;
+    int grpc_port, rest_port[N_HTTP];
     char state_dir[PATH_MAX];
 };
 
@@ -219,16 +220,22 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
 
 /* ------------------------------------------------------------------ listeners */
 
+/* "HOST:PORT" of a gRPC listener in buf, or NULL when it is switched off. */
+static const char *address_of(const struct td_options *o, int port, char *buf, size_t room)
+{
+    const char *host = o->bind_address[0] != '\0' ? o->bind_address : "::";
+    const bool six = strchr(host, ':') != NULL;
+    (void)snprintf(buf, room, six ? "[%s]:%d" : "%s:%d", host, port == TD_PORT_AUTO ? 0 : port);
+    return port != 0 ? buf : NULL;
+}
+
 static enum td_code start_grpc(struct server *s, struct td_err *err)
 {
     const struct td_options *o = &s->options;
-    const char *host = o->bind_address[0] != '\0' ? o->bind_address : "::";
-    const bool six = strchr(host, ':') != NULL;
-    char address[300];
-    (void)snprintf(address, sizeof address, six ? "[%s]:%d" : "%s:%d", host,
-                   o->port == TD_PORT_AUTO ? 0 : o->port);
+    char address[300], second[300];
     const struct td_grpc_opts opts = {
-        .address = o->port != 0 ? address : NULL,
+        .address = address_of(o, o->port, address, sizeof address),
+        .second_address = address_of(o, o->kserve_grpc_port, second, sizeof second),
         .unix_socket = o->grpc_socket_path,
         .threads = (int)o->grpc_max_threads,
         .max_request_bytes = (size_t)o->max_request_bytes,
@@ -244,18 +251,18 @@ static enum td_code start_grpc(struct server *s, struct td_err *err)
         .tls_ca = s->tls.ca,
         .tls_client_verify = s->tls.client_verify,
     };
-    if (o->port == 0 && o->grpc_socket_path[0] == '\0') {
+    if (opts.address == NULL && opts.second_address == NULL && o->grpc_socket_path[0] == '\0') {
         return TD_OK;
     }
     return td_grpc_start(&opts, s->registry, &s->grpc, &s->grpc_port, err);
 }
 
-static enum td_code start_http(struct server *s, struct td_err *err)
+static enum td_code start_listener(struct server *s, int i, int port, struct td_err *err)
 {
     const struct td_options *o = &s->options;
     const struct td_http_opts opts = {
         .bind_address = o->bind_address,
-        .port = o->rest_api_port == TD_PORT_AUTO ? 0 : o->rest_api_port,
+        .port = port == TD_PORT_AUTO ? 0 : port,
         .threads = (int)o->rest_api_num_threads,
         .max_request_bytes = (size_t)o->max_request_bytes,
         .pack_bytes = (size_t)o->rest_api_compress_bytes,
@@ -270,13 +277,16 @@ static enum td_code start_http(struct server *s, struct td_err *err)
         .fail = td_rest_fail,
         .app = &s->rest,
     };
-    if (o->rest_api_port == 0) {
-        return TD_OK;
-    }
-    if (o->rest_api_port == o->port && o->port != TD_PORT_AUTO) {
+    return port != 0 ? td_http_start(&opts, &s->http[i], &s->rest_port[i], err) : TD_OK;
+}
+
+static enum td_code start_http(struct server *s, struct td_err *err)
+{
+    const struct td_options *o = &s->options;
+    const bool taken = o->rest_api_port == o->port && o->port != TD_PORT_AUTO && o->port != 0;
+    if (taken) {
         td_log(TD_LOG_ERROR, NULL, "rest_api_port %d is the gRPC port too: the HTTP API is not started",
                o->port);
-        return TD_OK;
     }
     s->rest.registry = s->registry;
     s->rest.access = s->access;
@@ -285,13 +295,15 @@ static enum td_code start_http(struct server *s, struct td_err *err)
     s->rest.monitoring_path = s->monitoring.enable ? s->monitoring.path : NULL;
     s->rest.started_at = (int64_t)time(NULL);
     s->rest.shm = s->shm;
-    return td_http_start(&opts, &s->http, &s->rest_port, err);
+    TD_TRY(taken ? TD_OK : start_listener(s, 0, o->rest_api_port, err));
+    return start_listener(s, 1, o->kserve_rest_port, err);
 }
 
 static enum td_code start(struct server *s, struct td_err *err)
 {
-    TD_FAIL_IF(s->options.port == 0 && s->options.grpc_socket_path[0] == '\0' &&
-                   s->options.rest_api_port == 0,
+    const struct td_options *o = &s->options;
+    TD_FAIL_IF(o->port == 0 && o->grpc_socket_path[0] == '\0' && o->rest_api_port == 0 &&
+                   o->kserve_rest_port == 0 && o->kserve_grpc_port == 0,
                err, INVALID_ARGUMENT,
                "neither --port, --grpc_socket_path nor --rest_api_port is set: nothing to listen on");
     TD_TRY(read_files(s, err));
@@ -325,12 +337,18 @@ static void say_ready(const struct server *s)
     if (s->grpc != NULL) {
         td_log(TD_LOG_INFO, NULL, "Running gRPC ModelServer at %s:%d ...", host, s->grpc_port);
     }
-    if (s->http != NULL) {
-        td_log(TD_LOG_INFO, NULL, "Exporting HTTP/REST API at:localhost:%d ...", s->rest_port);
+    if (s->http[0] != NULL) {
+        td_log(TD_LOG_INFO, NULL, "Exporting HTTP/REST API at:localhost:%d ...", s->rest_port[0]);
         td_log(TD_LOG_INFO, NULL, "Entering the event loop ...");
     }
-    td_log(all ? TD_LOG_INFO : TD_LOG_WARNING, NULL, "ready: port=%d rest_api_port=%d%s%s", s->grpc_port,
-           s->rest_port, all ? "" : " without=", missing != NULL ? missing : "");
+    char further[80] = "";
+    const int second = s->grpc != NULL ? td_grpc_second_port(s->grpc) : 0;
+    if (second != 0 || s->http[1] != NULL) {
+        (void)snprintf(further, sizeof further, " kserve_grpc_port=%d kserve_rest_port=%d", second,
+                       s->rest_port[1]);
+    }
+    td_log(all ? TD_LOG_INFO : TD_LOG_WARNING, NULL, "ready: port=%d rest_api_port=%d%s%s%s", s->grpc_port,
+           s->rest_port[0], further, all ? "" : " without=", missing != NULL ? missing : "");
     td_free(missing);
 }
 
@@ -380,20 +398,25 @@ static void *stop_http(void *arg)
     return td_http_stop(arg, TD_DRAIN_MS) ? NULL : arg;
 }
 
-/* Both listeners drain at once. False when a request would not end. */
+/* All listeners drain at once. False when a request would not end. */
 static bool drain(struct server *s)
 {
-    pthread_t thread;
-    void *stuck = NULL;
+    pthread_t thread[N_HTTP];
+    bool apart[N_HTTP];
+    void *stuck[N_HTTP] = {NULL};
     atomic_store(&s->rest.draining, true);
-    const bool apart = s->http != NULL && pthread_create(&thread, NULL, stop_http, s->http) == 0;
-    td_grpc_stop(s->grpc, TD_DRAIN_MS);
-    if (apart) {
-        pthread_join(thread, &stuck);
-    } else {
-        stuck = stop_http(s->http);
+    for (int i = 0; i < N_HTTP; i++) {
+        apart[i] = s->http[i] != NULL && pthread_create(&thread[i], NULL, stop_http, s->http[i]) == 0;
     }
-    return stuck == NULL;
+    td_grpc_stop(s->grpc, TD_DRAIN_MS);
+    for (int i = 0; i < N_HTTP; i++) {
+        if (apart[i]) {
+            pthread_join(thread[i], &stuck[i]);
+        } else {
+            stuck[i] = stop_http(s->http[i]);
+        }
+    }
+    return stuck[0] == NULL && stuck[1] == NULL;
 }
 
 static void free_all(struct server *s)

@@ -517,6 +517,21 @@ class Repository(unittest.TestCase):
             self.assertEqual(d.stop(), 0)
 
 
+class Ports(unittest.TestCase):
+    def test_kserves_own_ports_serve_the_same(self):
+        d = Daemon("--kserve_rest_port=auto", "--kserve_grpc_port=auto")
+        try:
+            grpc, rest = (int(n) for n in re.search(r"kserve_grpc_port=(\d+) kserve_rest_port=(\d+)", d.log[-1]).groups())
+            self.assertEqual(len({grpc, rest, d.port, d.grpc_port}), 4)
+            for lib, port in ((th, rest), (tg, grpc)):
+                with contextlib.closing(lib.InferenceServerClient(f"127.0.0.1:{port}")) as c:
+                    self.assertEqual(c.infer("half", [value(lib, "x", [1])]).as_numpy("y").tolist(), [3.5])
+            for c in (d.http, d.grpc):
+                self.assertTrue(c.is_server_live())
+        finally:
+            self.assertEqual(d.stop(), 0)
+
+
 class Configured(unittest.TestCase):
     """A model with a config.pbtxt, changed and loaded again."""
     fails = Case.fails
