@@ -22,7 +22,7 @@
 #include "core/select.h"
 #include "core/variable.h"
 
-enum { MAX_SCRATCH = 16, CLOCK_EVERY = 8, MAX_DEPTH = 48, LONE_BYTES = 64 << 20 };
+enum { MAX_SCRATCH = 16, CLOCK_EVERY = 8, LONE_BYTES = 64 << 20 };
 
 struct exec {
     struct td_run *run;
@@ -74,6 +74,11 @@ static struct exec *exec_of(const struct td_call *c)
     return c->step;
 }
 
+struct td_tensor *td_out_made(struct td_call *c, int i)
+{
+    return &exec_of(c)->frame->slots[exec_of(c)->step->out0 + i];
+}
+
 static enum td_code wrong_shape(const struct exec *x, const struct td_shape *got, const struct td_shape *want,
                                 struct td_err *err)
 {
@@ -102,7 +107,8 @@ static bool take_input(struct exec *x, int v, enum td_dtype dtype, const struct 
     return false;
 }
 
-enum td_code td_out(struct td_call *c, int i, const struct td_shape *shape, struct td_tensor **out, struct td_err *err)
+static enum td_code make_out(struct td_call *c, int i, const struct td_shape *shape, struct td_tensor **out,
+                             struct td_err *err)
 {
     struct exec *x = exec_of(c);
     int v = x->step->out0 + i;
@@ -126,6 +132,15 @@ enum td_code td_out(struct td_call *c, int i, const struct td_shape *shape, stru
     struct td_tensor t;
     TD_TRY(td_tensor_new(&t, dtype, shape, err));
     slot_own(x, v, &t);
+    return TD_OK;
+}
+
+enum td_code td_out(struct td_call *c, int i, const struct td_shape *shape, struct td_tensor **out, struct td_err *err)
+{
+    TD_TRY(make_out(c, i, shape, out, err));
+    if (c->seen_as != NULL) {
+        (*out)->shape = *c->seen_as;
+    }
     return TD_OK;
 }
 
@@ -160,15 +175,6 @@ enum td_code td_out_view(struct td_call *c, int i, int j, const struct td_shape 
     return TD_OK;
 }
 
-enum td_code td_keep(struct td_call *c, int i, struct td_tensor *out, struct td_err *err)
-{
-    if (c->in[i]->buf == NULL) {
-        return td_tensor_copy(out, c->in[i], err);
-    }
-    td_tensor_ref(out, c->in[i]);
-    return TD_OK;
-}
-
 enum td_code td_take(struct td_call *c, int i, struct td_tensor *out, struct td_err *err)
 {
     struct exec *x = exec_of(c);
@@ -194,77 +200,6 @@ enum td_code td_scratch(struct td_call *c, size_t bytes, void **out, struct td_e
     TD_TRY(td_buffer_new(bytes, false, &x->scratch[x->n_scratch], err));
     *out = x->scratch[x->n_scratch++]->data;
     return TD_OK;
-}
-
-static enum td_code stop_reason(const struct td_run *run)
-{
-    int word = run->stop == NULL ? 0 : atomic_load_explicit(run->stop, memory_order_relaxed);
-    if (word != 0) {
-        return (enum td_code)word;
-    }
-    return run->deadline_ns != 0 && td_now_ns() > run->deadline_ns ? TD_DEADLINE_EXCEEDED : TD_OK;
-}
-
-bool td_stopped(const struct td_call *c)
-{
-    return stop_reason(c->run) != TD_OK;
-}
-
-static enum td_code stop_error(const struct td_run *run, struct td_err *err)
-{
-    enum td_code why = stop_reason(run);
-    return td_fail(err, why == TD_OK ? TD_CANCELLED : why, "the run was stopped: %s",
-                   why == TD_DEADLINE_EXCEEDED ? "its deadline has passed"
-                   : why == TD_UNAVAILABLE     ? "the server is shutting down"
-                                               : "the request was cancelled");
-}
-
-enum td_code td_stop_error(const struct td_call *c, struct td_err *err)
-{
-    return stop_error(c->run, err);
-}
-
-enum td_code td_call_function(struct td_call *c, const char *attr, int i, const struct td_tensor *const *in, int n_in,
-                              struct td_tensor *out, int n_out, struct td_err *err)
-{
-    const struct td_func_ref *f = td_attr_func(c->node, attr, i);
-    TD_FAIL_IF(f == NULL, err, INVALID_ARGUMENT, "%s: attribute '%s' names no function", TD_NODE_STR(c->node), attr);
-    TD_FAIL_IF(c->run->depth >= MAX_DEPTH, err, INVALID_ARGUMENT,
-               "%s: functions nest deeper than %d levels: recursion is not supported", TD_NODE_STR(c->node), MAX_DEPTH);
-    struct td_callable *fn;
-    TD_TRY(td_model_function(c->run->model, f->name, n_in, n_out, &fn, err));
-    struct td_run inner = *c->run;
-    inner.depth++;
-    return td_callable_run_inner(fn, in, out, &inner, err);
-}
-
-enum td_code td_in_resource(const struct td_call *c, int i, const struct td_obj_type *type, struct td_obj **out,
-                            struct td_err *err)
-{
-    const struct td_tensor *t = c->in[i];
-    TD_FAIL_IF(!td_dtype_is_object(t->dtype) || td_tensor_count(t) != 1, err, INVALID_ARGUMENT,
-               "%s: input %d must be a scalar resource handle, but is %s of shape %s", TD_NODE_STR(c->node), i,
-               td_dtype_name(t->dtype), TD_SHAPE_STR(&t->shape));
-    struct td_obj *o = td_tensor_obj(t, 0);
-    TD_FAIL_IF(o == NULL || o->type != type, err, INVALID_ARGUMENT,
-               "%s: Trying to access resource using the wrong type. Expected %s got %s", TD_NODE_STR(c->node), type->name,
-               o == NULL ? "an empty handle" : o->type->name);
-    *out = o;
-    return TD_OK;
-}
-
-void td_print(struct td_call *c, const char *stream, const char *text, size_t len)
-{
-    const struct td_run_opts *o = c->run->opts;
-    if (o->print != NULL) {
-        o->print(o->ctx, text, len);
-    }
-    enum td_log_level level = strstr(stream, "error") != NULL     ? TD_LOG_ERROR
-                              : strstr(stream, "warning") != NULL ? TD_LOG_WARNING
-                                                                  : TD_LOG_INFO;
-    if (td_model_may_print(c->run->model)) {
-        td_log(level, NULL, "%.*s", (int)(len > 1500 ? 1500 : len), text);
-    }
 }
 
 /* ------------------------------------------------------------------ one step */
@@ -459,8 +394,8 @@ static enum td_code run_steps(struct exec *x, struct td_err *err)
             continue;
         }
         bool look = x->run->deadline_ns == 0 || k % CLOCK_EVERY == 0;
-        if (look && stop_reason(x->run) != TD_OK) {
-            return stop_error(x->run, err);
+        if (look && td_call_stop_reason(x->run) != TD_OK) {
+            return td_call_stop_error(x->run, err);
         }
         x->step = &p->steps[k];
         x->step_index = k;
@@ -559,8 +494,8 @@ static enum td_code run_lone(struct exec *x, const struct td_tensor *const *in, 
     return rc;
 }
 
-enum td_code td_exec_kernel(struct td_model *m, const struct td_node *n, const struct td_kernel *k,
-                            const struct td_tensor *const *in, struct td_tensor *out, struct td_err *err)
+enum td_code td_exec_lone(struct td_model *m, const struct td_node *n, const struct td_kernel *k, bool ahead,
+                          const struct td_tensor *const *in, struct td_tensor *out, struct td_err *err)
 {
     static const struct td_run_opts plain = {0};
     size_t total = (size_t)(n->n_in + n->n_out) + 1;
@@ -579,9 +514,11 @@ enum td_code td_exec_kernel(struct td_model *m, const struct td_node *n, const s
         struct td_step s = {.node = n, .kernel = k, .in = ids, .n_in = n->n_in, .n_out = n->n_out, .out0 = n->n_in,
                             .flags = td_ir_flags(n)};
         struct exec x = {.run = &run, .frame = &f, .step = &s};
-        const uint64_t had = td_buffer_allow(bytes); /* a Fill of many GiB is judged before it is made */
+        const uint64_t had = ahead ? td_buffer_allow(bytes) : 0; /* a Fill of many GiB is judged before it is made */
         rc = run_lone(&x, in, out, err);
-        td_buffer_allow(had);
+        if (ahead) {
+            td_buffer_allow(had);
+        }
     } else {
         rc = td_no_memory(err, total, "running a node");
     }
@@ -592,6 +529,12 @@ enum td_code td_exec_kernel(struct td_model *m, const struct td_node *n, const s
     td_free(f.shapes);
     td_free(ids);
     return rc;
+}
+
+enum td_code td_exec_kernel(struct td_model *m, const struct td_node *n, const struct td_kernel *k,
+                            const struct td_tensor *const *in, struct td_tensor *out, struct td_err *err)
+{
+    return td_exec_lone(m, n, k, true, in, out, err);
 }
 
 enum td_code td_exec_node(struct td_model *m, const struct td_node *n, const struct td_tensor *const *in,

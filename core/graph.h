@@ -13,6 +13,7 @@
 #include "core/op.h"
 
 struct td_loop;
+struct td_fused;
 struct td_value { struct td_node *node; int port; };
 
 struct td_node {
@@ -39,6 +40,7 @@ struct td_node {
     int n_inputs;
     const char *path;              /* compiler's copies: which inlined call it came with; NULL otherwise */
     struct td_loop *loop;          /* a lifted TF1 loop (core/loops.c); NULL otherwise */
+    const struct td_fused *fused;  /* the nodes that this one stands for (core/fused.h); NULL otherwise */
 };
 
 struct td_graph {

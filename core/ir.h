@@ -25,6 +25,7 @@ struct td_ir {
     int n_fetches;
     struct td_node **roots;        /* targets and side effects of inlined calls: always run */
     int n_roots, cap_roots;
+    int changes;                   /* made by passes so far */
 };
 
 /* Copies what the callable needs out of the model's graph. Errors name node and function. */
@@ -44,5 +45,7 @@ const struct td_tensor *td_ir_const(const struct td_node *n);
 static inline uint32_t td_ir_flags(const struct td_node *n) { return n->op == NULL ? TD_OP_STATEFUL : n->op->flags; }
 /* Reorders nodes so that every edge points forward and drops what no fetch or root needs. INVALID_ARGUMENT on a cycle. */
 TD_MUST enum td_code td_ir_sort(struct td_ir *ir, struct td_err *err);
+/* Whether control flow of TF1 (Switch, Merge) is in the graph, so that values may be dead. */
+bool td_ir_has_switch(const struct td_ir *ir);
 
 #endif

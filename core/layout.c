@@ -141,7 +141,8 @@ static void prepare(struct prop *x, int step)
     if (s->kernel->prepare == NULL) {
         return;
     }
-    struct td_prepare p = {s->node, s->n_in, s->n_out, x->in, x->out, x->value};
+    struct td_prepare p = {.node = s->node, .n_in = s->n_in, .n_out = s->n_out, .in = x->in, .out = x->out,
+                           .value = x->value};
     struct td_err ignored = {0};
     if (s->kernel->prepare(&p, &x->l->state[step], &ignored)) {
         x->l->state[step] = NULL;

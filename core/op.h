@@ -62,11 +62,28 @@ TD_MUST enum td_code td_infer_int_value(const struct td_infer *c, int i, bool *k
 
 /* ------------------------------------------------------------------ a kernel call */
 
+/* What a float kernel may be asked to do to each element y of its output by itself (an epilogue): y = kind(y), or y kind
+ * operand. A kernel that can takes the first so many; whoever asked does the rest. AFFINE only comes first. */
+enum td_post_kind {
+    TD_POST_RELU, TD_POST_RELU6, TD_POST_LEAKY, TD_POST_ELU, TD_POST_SIGMOID, TD_POST_TANH, TD_POST_SWISH, TD_POST_GELU_ERF,
+    TD_POST_ADD, TD_POST_SUB, TD_POST_MUL, /* operand from here on */
+    TD_POST_BIAS,   /* y + shift: one float a channel */
+    TD_POST_AFFINE, /* y * scale + shift: a float a channel of each, one after the other */
+};
+enum td_post_operand { TD_POST_SCALAR, TD_POST_CHANNEL, TD_POST_ELEMENT }; /* channel: one float an element of the last axis */
+struct td_post {
+    enum td_post_kind kind;
+    enum td_post_operand operand;
+    float alpha; /* slope of LEAKY */
+};
+
 struct td_call {
     const struct td_node *node;
     int n_in, n_out;
     const struct td_tensor *const *in; /* borrowed for the call */
     const void *state;                 /* what prepare made; NULL when it did not run */
+    const float *const *post_in;       /* operands of the posts that prepare took, by post; NULL: none */
+    const struct td_shape *seen_as;    /* td_out shows output 0 under this shape (same count); NULL: its own */
     struct td_run *run;                /* opaque: stop word, resources, functions, printing (below) */
     void *step;                        /* the executor's */
 };
@@ -75,6 +92,8 @@ struct td_call {
  * (uninitialised; objects NULL). Call once an output. */
 TD_MUST enum td_code td_out(struct td_call *c, int i, const struct td_shape *shape, struct td_tensor **out,
                             struct td_err *err);
+/* Output i as the kernel left it: for kernels that run another one first. Borrowed. */
+struct td_tensor *td_out_made(struct td_call *c, int i);
 /* Output i takes over *t (its reference), which is zeroed. */
 void td_out_move(struct td_call *c, int i, struct td_tensor *t);
 /* Output i is input j's bytes under `shape` (NULL: its own) and its own dtype. Same element count. Of an op flagged
@@ -127,6 +146,8 @@ struct td_prepare {            /* what prepare sees: every input shape is known 
     int n_in, n_out;
     const struct td_shape *in, *out;
     const struct td_tensor *const *value; /* constants; NULL where not constant */
+    const struct td_post *post;    /* n_post of them */
+    int n_post, *n_taken;          /* prepare sets how many of the first its state will do; 0 before */
 };
 
 /* Which dtypes an attribute of kind type (or each of a list(type)) may have for a kernel row. */
@@ -216,6 +237,7 @@ enum td_rows_rule {
     TD_ROWS_CASE,
     TD_ROWS_WHILE,
     TD_ROWS_LOOP,
+    TD_ROWS_FUSED,       /* that of each part: core/rows_fused.c */
     TD_ROWS_LIST_NEW,    /* TensorLists: core/rows_list.c */
     TD_ROWS_LIST_EMPTY,
     TD_ROWS_LIST_FROM,

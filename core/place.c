@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fused.h"
 #include "core/mem.h"
 #include "core/model_impl.h"
 #include "core/placer.h"
@@ -25,37 +26,51 @@ struct places {
     int n_seen, cap_seen;
 };
 
-static int by_step(const void *a, const void *b)
+static int by_name(const void *a, const void *b)
 {
-    return strcmp((*(const struct td_step *const *)a)->node->name,
-                  (*(const struct td_step *const *)b)->node->name);
+    return strcmp((*(const struct td_node *const *)a)->name, (*(const struct td_node *const *)b)->name);
 }
 
-/* The steps of f's plan in the order of their nodes' names; none when f cannot be compiled. */
-static const struct td_step **sorted_steps(struct td_callable *f, int *n)
+/* A node that runs: by itself, or as a part of a fused one. */
+static const struct td_node *running(const struct td_step *s, int part)
+{
+    return s->node->fused == NULL ? s->node : s->node->fused->parts[part].node;
+}
+
+static int parts_of(const struct td_step *s)
+{
+    return s->node->fused == NULL ? 1 : s->node->fused->n_parts;
+}
+
+/* The nodes that f's plan runs, in the order of their names; none when f cannot be compiled. */
+static const struct td_node **sorted_nodes(struct td_callable *f, int *n)
 {
     const struct td_plan *plan;
     struct td_err ignored = {0};
+    size_t all = 1;
     *n = 0;
     if (td_callable_plan(f, &plan, &ignored)) {
         return NULL;
     }
-    const struct td_step **steps = td_calloc((size_t)plan->n_steps + 1, sizeof *steps);
-    for (int i = 0; steps != NULL && i < plan->n_steps; i++) {
-        steps[i] = &plan->steps[i];
+    for (int i = 0; i < plan->n_steps; i++) {
+        all += (size_t)parts_of(&plan->steps[i]);
     }
-    if (steps != NULL) {
-        *n = plan->n_steps;
-        qsort(steps, (size_t)*n, sizeof *steps, by_step);
+    const struct td_node **nodes = td_calloc(all, sizeof *nodes);
+    for (int i = 0; nodes != NULL && i < plan->n_steps; i++) {
+        for (int k = 0; k < parts_of(&plan->steps[i]); k++) {
+            nodes[(*n)++] = running(&plan->steps[i], k);
+        }
     }
-    return steps;
+    if (nodes != NULL) {
+        qsort(nodes, (size_t)*n, sizeof *nodes, by_name);
+    }
+    return nodes;
 }
 
-static const struct td_step *step_of(const struct td_step **steps, int n, const struct td_node *node)
+static bool runs(const struct td_node **nodes, int n, const struct td_node *node)
 {
-    const struct td_step like = {.node = node}, *key = &like;
-    const struct td_step **at = n > 0 ? bsearch(&key, steps, (size_t)n, sizeof *steps, by_step) : NULL;
-    return at != NULL && (*at)->node->op == node->op ? *at : NULL;
+    const struct td_node **at = n > 0 ? bsearch(&node, nodes, (size_t)n, sizeof *nodes, by_name) : NULL;
+    return at != NULL && (*at)->op == node->op;
 }
 
 static enum td_code note_functions(struct places *p, const struct td_node *n, struct td_err *err)
@@ -87,7 +102,7 @@ static enum td_code note_functions(struct places *p, const struct td_node *n, st
     return TD_OK;
 }
 
-static void place_node(struct places *p, const struct td_node *n, const struct td_step *step, bool compiled)
+static void place_node(struct places *p, const struct td_node *n, bool running_now, bool compiled)
 {
     char why[WHY_BYTES] = "";
     struct td_err err = {0};
@@ -95,7 +110,7 @@ static void place_node(struct places *p, const struct td_node *n, const struct t
     struct td_placed row = {.node = n,
                             .device = "cpu",
                             .why = why,
-                            .fate = compiled && step == NULL ? TD_FATE_REMOVED : TD_FATE_STEP};
+                            .fate = compiled && !running_now ? TD_FATE_REMOVED : TD_FATE_STEP};
     td_placer_note(o, n, why, sizeof why);
     size_t used = strlen(why);
     if (n->op == &td_op_feed || (td_ir_flags(n) & TD_OP_ARG)) {
@@ -127,16 +142,16 @@ static enum td_code place_callable(struct places *p, struct td_callable *f, stru
     const struct td_graph *graph = td_callable_graph(f, &opts);
     struct td_ir ir;
     enum td_code rc = td_ir_build(&ir, arena, graph, td_model_library(p->model), &opts, true, err);
-    int n_steps;
-    const struct td_step **steps = sorted_steps(f, &n_steps);
+    int n_running;
+    const struct td_node **nodes = sorted_nodes(f, &n_running);
     for (int i = 0; rc == TD_OK && i < ir.n_nodes; i++) {
         const struct td_node *n = ir.nodes[i];
         if (n->op != &td_op_join) {
-            place_node(p, n, step_of(steps, n_steps, n), steps != NULL);
+            place_node(p, n, runs(nodes, n_running, n), nodes != NULL);
             rc = note_functions(p, n, err);
         }
     }
-    td_free(steps);
+    td_free(nodes);
     td_arena_free(arena);
     return rc;
 }

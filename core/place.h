@@ -7,7 +7,7 @@
 #include "core/model.h"
 
 enum td_fate {
-    TD_FATE_STEP,     /* runs in every call */
+    TD_FATE_STEP,     /* runs in every call, maybe as a part of a fused step */
     TD_FATE_CONSTANT, /* a value of the graph */
     TD_FATE_FED,      /* comes with the call */
     TD_FATE_REMOVED,  /* the compiler folded it, merged it with an equal node, or passed its input on */

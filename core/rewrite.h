@@ -1,9 +1,5 @@
-/* core/rewrite.h - the compiler's passes over an IR. Each keeps "Invariant: same outputs, same effects".
- *
- *   identity   values pass through Identity and its like
- *   handles    resource handles (variables, tables) become constants of the model version
- *   fold       pure nodes of constant inputs become constants
- *   cse        equal pure nodes of equal inputs become one
+/* core/rewrite.h - runs the compiler's passes (core/passes.def). Each keeps "Invariant: same outputs, same
+ * effects".
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_REWRITE_H
@@ -11,11 +7,17 @@
 
 #include "core/ir.h"
 
-/* Runs the passes that passes_off does not name, in order, and sorts. Handles always run: kernels rely on them. */
-TD_MUST enum td_code td_rewrite_run(struct td_ir *ir, struct td_model *m, const char *passes_off, struct td_err *err);
-/* The names of all passes, NULL-terminated. */
-const char *const *td_rewrite_names(void);
-/* Whether control flow of TF1 (Switch, Merge) is in the graph, so that values may be dead. */
-bool td_ir_has_switch(const struct td_ir *ir);
+/* Runs the passes that passes_off does not name, in rounds, and sorts. Handles always run: kernels rely on
+ * them. */
+TD_MUST enum td_code td_rewrite_run(struct td_ir *ir, struct td_model *m, const char *passes_off,
+                                    struct td_err *err);
+/* Whether the comma-separated list names the pass, or all of them. */
+bool td_rewrite_is_off(const char *passes_off, const char *name);
+
+struct td_pass_info {
+    const char *name, *what;
+};
+/* All passes in order; ends with a row whose name is NULL. */
+const struct td_pass_info *td_rewrite_passes(void);
 
 #endif

@@ -7,6 +7,7 @@
 #include "core/graph.h"
 #include "core/rows_axes.h"
 #include "core/rows_call.h"
+#include "core/rows_fused.h"
 #include "core/rows_list.h"
 
 /* ------------------------------------------------------------------ what rules share */
@@ -450,6 +451,7 @@ const struct td_rows_rule_row *td_rows_rule(const struct td_op *op)
         [TD_ROWS_CASE] = {td_rows_case, true},
         [TD_ROWS_WHILE] = {td_rows_while, true},
         [TD_ROWS_LOOP] = {td_rows_loop, true},
+        [TD_ROWS_FUSED] = {td_rows_fused, false},
         [TD_ROWS_LIST_NEW] = {td_rows_list_new, true},
         [TD_ROWS_LIST_EMPTY] = {td_rows_list_empty, true},
         [TD_ROWS_LIST_POP] = {td_rows_list_pop, true},

@@ -253,7 +253,7 @@ static enum td_code prepare_forward(const struct td_prepare *p, void **state, st
     struct td_dnnl *d = NULL;
     TD_TRY(td_conv_spec(p->node, &p->in[0], &p->in[1], &g, err));
     if (!td_conv_empty(&g)) {
-        TD_TRY(td_dnnl_conv_new(&g, p->value[1], &d, err));
+        TD_TRY(td_dnnl_conv_new(&g, p, !td_conv_layout(p->node).channels_first, &d, err));
     }
     *state = d;
     return TD_OK;
@@ -308,7 +308,7 @@ static enum td_code prepare_input_grad(const struct td_prepare *p, void **state,
     }
     TD_TRY(td_conv_spec(p->node, &p->out[0], &p->in[1], &g, err));
     if (!td_conv_empty(&g)) {
-        TD_TRY(td_dnnl_deconv_new(&g, p->value[1], &d, err));
+        TD_TRY(td_dnnl_deconv_new(&g, p, &d, err));
     }
     *state = d;
     return TD_OK;

@@ -15,18 +15,19 @@
 
 struct td_dnnl;
 
-/* y [m,n] = x [m,k] * w, w [k,n], or [n,k] when transposed. `weights` (may be NULL) are packed at once.
- * *out stays NULL when oneDNN has no fast implementation. Returns new. */
+/* y [m,n] = x [m,k] * w, w [k,n], or [n,k] when transposed. Known weights (p->value[1]) are packed at once;
+ * as many of p's posts as oneDNN can do become the primitive's (p->n_taken). *out stays NULL when oneDNN has
+ * no fast implementation. Returns new. */
 TD_MUST enum td_code td_dnnl_matmul_new(int64_t m, int64_t k, int64_t n, bool transposed,
-                                        const struct td_tensor *weights, struct td_dnnl **out,
-                                        struct td_err *err);
-/* y = conv(x, w) as td_conv has it. */
-TD_MUST enum td_code td_dnnl_conv_new(const struct td_conv *g, const struct td_tensor *weights,
+                                        const struct td_prepare *p, struct td_dnnl **out, struct td_err *err);
+/* y = conv(x, w) as td_conv has it; weights and posts as above, posts not of channels-first tensors. */
+TD_MUST enum td_code td_dnnl_conv_new(const struct td_conv *g, const struct td_prepare *p, bool posts,
                                       struct td_dnnl **out, struct td_err *err);
 /* dx = gradient of conv towards its input: x of the run is dy, y of the run is dx. */
-TD_MUST enum td_code td_dnnl_deconv_new(const struct td_conv *g, const struct td_tensor *weights,
+TD_MUST enum td_code td_dnnl_deconv_new(const struct td_conv *g, const struct td_prepare *p,
                                         struct td_dnnl **out, struct td_err *err);
 
+/* Operands of posts are c->post_in. */
 TD_MUST enum td_code td_dnnl_run(const struct td_dnnl *d, struct td_call *c, const float *x,
                                  const struct td_tensor *w, float *y, struct td_err *err);
 /* dnnl_sgemm on operands as they are; false when oneDNN does not serve (nothing is written then). */

@@ -588,7 +588,10 @@ static enum td_code prepare_dnnl(const struct td_prepare *pr, void **state, stru
         return TD_OK;
     }
     struct td_dnnl *d;
-    TD_TRY(td_dnnl_matmul_new(g.m, g.k, g.n, false, pr->value[1], &d, err));
+    struct td_prepare bare = *pr; /* the product may still be turned: it takes no posts */
+    bare.n_post = 0;
+    bare.n_taken = NULL;
+    TD_TRY(td_dnnl_matmul_new(g.m, g.k, g.n, false, &bare, &d, err));
     *state = d;
     return TD_OK;
 }

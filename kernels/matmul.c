@@ -5,7 +5,7 @@
  * and x is stored as it is used, the list is a single product of more rows, and with oneDNN y is packed once.
  *
  * half and bfloat16 are multiplied in float and rounded once; BatchMatMulV3's 8-bit operands in int32.
- * Integers wrap. Does not fuse bias or activation.
+ * Integers wrap. Bias and activation of a fused node (kernels/fused.c) are done by oneDNN where it packs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -76,6 +76,11 @@ static enum td_code matmul_infer(struct td_infer *c, struct td_err *err)
     TD_TRY(check_ranks(c, &f, err));
     if (x->rank < 0 || y->rank < 0) {
         c->out[0] = f.matrices_only ? td_shape_of_rank(2) : td_shape_unknown();
+        if (f.matrices_only && x->rank == 2) {
+            c->out[0].dim[0] = x->dim[f.tx];
+        } else if (f.matrices_only && y->rank == 2) {
+            c->out[0].dim[1] = y->dim[!f.ty];
+        }
         return TD_OK;
     }
     int64_t m = x->dim[x->rank - (f.tx ? 1 : 2)], k = x->dim[x->rank - (f.tx ? 2 : 1)];
@@ -271,7 +276,7 @@ static enum td_code prepare_dnnl(const struct td_prepare *p, void **state, struc
         return TD_OK;
     }
     struct td_dnnl *d;
-    TD_TRY(td_dnnl_matmul_new(g->m, g->k, g->n, g->tb != TD_PLAIN, p->value[1], &d, err));
+    TD_TRY(td_dnnl_matmul_new(g->m, g->k, g->n, g->tb != TD_PLAIN, p, &d, err));
     *state = d;
     return TD_OK;
 }

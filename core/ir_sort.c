@@ -1,0 +1,96 @@
+/* core/ir_sort.c - the order of an IR's nodes, and what may be dropped.
+ *
+ * A depth-first walk from feeds, roots and fetches with an explicit stack: a graph may be as deep as it is
+ * long.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/ir.h"
+#include "core/mem.h"
+
+struct sorter {
+    struct td_ir *ir;
+    unsigned char *mark;
+    int *next;
+    struct td_node **stack, **order;
+    int depth, n_order;
+    struct td_err *err;
+};
+
+static struct td_node *edge_of(const struct td_node *n, int e)
+{
+    return e < n->n_in ? n->in[e].node : n->control[e - n->n_in];
+}
+
+static enum td_code visit(struct sorter *s, struct td_node *root)
+{
+    if (s->mark[root->id] != 0) {
+        return TD_OK;
+    }
+    s->stack[s->depth++] = root;
+    s->mark[root->id] = 1;
+    while (s->depth > 0) {
+        struct td_node *n = s->stack[s->depth - 1];
+        int e = s->next[n->id]++;
+        if (e == n->n_in + n->n_control) {
+            s->depth--;
+            s->mark[n->id] = 2;
+            s->order[s->n_order++] = n;
+            continue;
+        }
+        struct td_node *from = edge_of(n, e);
+        TD_FAIL_IF(s->mark[from->id] == 1, s->err, INVALID_ARGUMENT,
+                   "the graph has a cycle through %s that is no loop of While or Enter and NextIteration",
+                   TD_NODE_STR(from));
+        if (s->mark[from->id] == 0) {
+            s->stack[s->depth++] = from;
+            s->mark[from->id] = 1;
+        }
+    }
+    return TD_OK;
+}
+
+enum td_code td_ir_sort(struct td_ir *ir, struct td_err *err)
+{
+    size_t n = (size_t)ir->n_nodes + 1;
+    struct sorter s = {.ir = ir,
+                       .mark = td_calloc(n, 1),
+                       .next = td_calloc(n, sizeof(int)),
+                       .stack = td_calloc(n, sizeof(void *)),
+                       .order = td_arena_alloc(ir->arena, n, sizeof(void *)),
+                       .err = err};
+    enum td_code rc = TD_OK;
+    if (s.mark == NULL || s.next == NULL || s.stack == NULL || s.order == NULL) {
+        rc = td_no_memory(err, n, "sorting a graph");
+    }
+    for (int i = 0; rc == TD_OK && i < ir->n_feeds; i++) {
+        rc = visit(&s, ir->feeds[i]);
+    }
+    for (int i = 0; rc == TD_OK && i < ir->n_roots; i++) {
+        rc = visit(&s, ir->roots[i]);
+    }
+    for (int i = 0; rc == TD_OK && i < ir->n_fetches; i++) {
+        rc = visit(&s, ir->fetches[i].node);
+    }
+    if (rc == TD_OK) {
+        ir->nodes = s.order;
+        ir->n_nodes = s.n_order;
+        ir->cap_nodes = (int)n;
+        for (int i = 0; i < s.n_order; i++) {
+            s.order[i]->id = i;
+        }
+    }
+    td_free(s.mark);
+    td_free(s.next);
+    td_free(s.stack);
+    return rc;
+}
+
+bool td_ir_has_switch(const struct td_ir *ir)
+{
+    for (int i = 0; i < ir->n_nodes; i++) {
+        if (td_ir_flags(ir->nodes[i]) & (TD_OP_SWITCH | TD_OP_DEAD_OK)) {
+            return true;
+        }
+    }
+    return false;
+}

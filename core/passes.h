@@ -1,0 +1,23 @@
+/* core/passes.h - the compiler's passes: one function each, over an IR whose nodes are in topological order.
+ *
+ * A pass may leave nodes unreachable and out of order; the driver (core/rewrite.c) sorts after each. It
+ * counts what it changed in ir->changes. m may be NULL (tests): rules that need the model's ops or variables
+ * do not fire then.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_PASSES_H
+#define TD_CORE_PASSES_H
+
+#include "core/ir.h"
+
+typedef enum td_code td_pass_fn(struct td_ir *ir, struct td_model *m, struct td_err *err);
+
+#define PASS(name, when, what) td_pass_fn td_pass_##name;
+#include "core/passes.def"
+#undef PASS
+
+/* Folds nodes of constant inputs: those that make resource handles, or all others. */
+TD_MUST enum td_code td_pass_fold_nodes(struct td_ir *ir, struct td_model *m, bool handles,
+                                        struct td_err *err);
+
+#endif
