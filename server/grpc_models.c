@@ -128,6 +128,37 @@ static enum td_code configure(struct td_rpc *r, const struct Tensorflow__Serving
     return rc;
 }
 
+/* ReloadConfigResponse { status = 1 {}, metric = 2 { name = 1, int64_value_increase = 2 } }: OK, and by how
+ * much the counters that were named have grown. */
+static enum td_code write_reloaded(struct td_rpc *r, const struct Tensorflow__Serving__ReloadConfigRequest *m,
+                                   const int64_t *before, struct td_err *err)
+{
+    TD_TRY(td_put_head(&r->reply, 1, 0, err));
+    for (size_t i = 0; i < m->n_metric_names; i++) {
+        const size_t at = td_put_mark(&r->reply);
+        TD_TRY(td_put_text(&r->reply, 1, m->metric_names[i], err));
+        TD_TRY(td_put_int(&r->reply, 2, td_metrics_counter(m->metric_names[i]) - before[i], err));
+        TD_TRY(td_put_end(&r->reply, 2, at, err));
+    }
+    return TD_OK;
+}
+
+static enum td_code reload(struct td_rpc *r, const struct Tensorflow__Serving__ReloadConfigRequest *m,
+                           struct td_err *err)
+{
+    int64_t *before = td_calloc(m->n_metric_names + 1, sizeof *before);
+    if (before == NULL) {
+        return td_no_memory(err, m->n_metric_names * sizeof *before, "a reload");
+    }
+    for (size_t i = 0; i < m->n_metric_names; i++) {
+        before[i] = td_metrics_counter(m->metric_names[i]);
+    }
+    enum td_code rc = configure(r, m, err);
+    rc = rc ? rc : write_reloaded(r, m, before, err);
+    td_free(before);
+    return rc;
+}
+
 enum td_code td_rpc_reload_config(struct td_rpc *r, struct td_err *err)
 {
     const void *bytes;
@@ -139,12 +170,11 @@ enum td_code td_rpc_reload_config(struct td_rpc *r, struct td_err *err)
                                       MAX_UNPACKED, &m, err);
     td_free(owned);
     if (rc == TD_OK) {
-        rc = configure(r, (struct Tensorflow__Serving__ReloadConfigRequest *)m, err);
+        rc = reload(r, (struct Tensorflow__Serving__ReloadConfigRequest *)m, err);
         td_guard_free(m);
     }
     if (rc) {
         td_log(TD_LOG_ERROR, NULL, "reloading the configuration over gRPC: %s", err->msg);
-        return rc;
     }
-    return td_put_head(&r->reply, 1, 0, err); /* ReloadConfigResponse { status = 1 {} }: OK */
+    return rc;
 }

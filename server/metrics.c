@@ -337,6 +337,30 @@ void td_metrics_warmed(const char *path, enum td_code code, int64_t us, int64_t 
     add(cell_of_path(WARMUP_RECORDS, path, td_code_name(code)), n_records);
 }
 
+/* Whether text is name with ':' for '/'. */
+static bool is_named(const char *text, const char *name)
+{
+    while (*text != '\0' && *text == (*name == '/' ? ':' : *name)) {
+        text++;
+        name++;
+    }
+    return *text == '\0' && *name == '\0';
+}
+
+int64_t td_metrics_counter(const char *name)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < N_METRICS; i++) {
+        struct family *f = &FAMILIES[i];
+        if (f->kind == COUNTER && is_named(f->name, name)) {
+            for (struct cell *c = atomic_load(&f->cells); c != NULL; c = c->next) {
+                sum += atomic_load_explicit(&c->value, memory_order_relaxed);
+            }
+        }
+    }
+    return (int64_t)sum;
+}
+
 /* ------------------------------------------------------------------ writing */
 
 static enum td_code put_line(struct td_sink *out, const char *name, const char *suffix, const char *labels,

@@ -53,6 +53,10 @@ void td_metrics_refused(struct td_metrics_model *m, enum td_code code);
 void td_metrics_loaded(const char *path, bool ok, int64_t us);
 void td_metrics_warmed(const char *path, enum td_code code, int64_t us, int64_t n_records);
 
+/* A counter by TensorFlow's name for it ("/tensorflow/serving/request_count"), over all labels; 0 for one that is not
+ * there. */
+int64_t td_metrics_counter(const char *name);
+
 /* All of it, in Prometheus' text format. */
 TD_MUST enum td_code td_metrics_write(struct td_sink *out, struct td_err *err);
 

@@ -13,6 +13,9 @@
  *   registry.configuring   one change of the model list at a time; held while folders are listed
  *   registry.mu            models, versions, their states; never held while listing, loading, running or freeing
  *   http.mu                the queue of requests and the list of running ones
+ *   grpc.mu                the queue of calls and the list of streams (after the lock of a call or a stream)
+ *   servable.narrowing     making signatures of fewer outputs
+ *   metrics' making, access.lock: new cells; tokens. Nothing is taken under them
  *   locks inside core (a callable's, a resource's), each held alone
  *
  * SPDX-License-Identifier: Apache-2.0 */

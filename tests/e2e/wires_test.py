@@ -292,6 +292,11 @@ class Labels(Case):
             self.assertEqual(self.reload(d, "tf1").status.error_code, 0)
             self.assertEqual(d.post("/v1/models/tf1:predict", {"instances": [0]}).json(), {"predictions": [2.0]})
             self.answers(d.post(PREDICT, {"instances": [1]}), 404, "Servable not found for request: Latest(half)")
+            q = model_management_pb2.ReloadConfigRequest(metric_names=["/tensorflow/cc/saved_model/load_attempt_count", "/none"])
+            for name in ("half", "tf1"):
+                q.config.model_config_list.config.add(name=name, base_path=d.base(name), model_platform="tensorflow")
+            r = model_service_pb2_grpc.ModelServiceStub(d.channel).HandleReloadConfigRequest(q, 30)
+            self.assertEqual([(m.name, m.int64_value_increase) for m in r.metric], [(q.metric_names[0], 1), ("/none", 0)])
             os.mkdir(d.base("empty"))
             with self.fails(CODE.UNAVAILABLE, "1 servable(s) did not become available", "empty"):
                 self.reload(d, "tf1", "empty")
