@@ -140,6 +140,10 @@ static void answer(struct td_grpc_call *c, const struct td_err *err)
 
 void td_rpc_hold(struct td_rpc *r)
 {
+    if (r->streams) {
+        td_stream_hold(r);
+        return;
+    }
     struct td_grpc_call *c = (struct td_grpc_call *)r;
     *c->held = true;
     td_rpc_drop_input(r);
@@ -147,7 +151,11 @@ void td_rpc_hold(struct td_rpc *r)
 
 void td_rpc_finish(struct td_rpc *r, const struct td_err *err)
 {
-    answer((struct td_grpc_call *)r, err);
+    if (r->streams) {
+        td_stream_finish(r, err);
+    } else {
+        answer((struct td_grpc_call *)r, err);
+    }
 }
 
 /* A call that its handler holds may be gone when this returns. */

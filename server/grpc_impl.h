@@ -110,6 +110,8 @@ bool td_grpc_is_local(grpc_call *call);
 void td_stream_watch(struct td_rpc *r, td_stop *stop);
 void td_stream_drop_input(struct td_rpc *r);
 bool td_stream_local(struct td_rpc *r);
+void td_stream_hold(struct td_rpc *r);
+void td_stream_finish(struct td_rpc *r, const struct td_err *err);
 
 /* Takes the sink's bytes. */
 grpc_byte_buffer *td_grpc_message(struct td_sink *takes);

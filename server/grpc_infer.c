@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/arena.h"
 #include "core/mem.h"
+#include "core/mem.h"
 #include "server/grpc_v2.h"
 #include "server/infer.h"
 
@@ -18,7 +19,7 @@ struct infer {
     struct td_request *q;
     struct td_infer_pb p;
     struct td_infer_shared shared;
-    bool final;     /* say so in the answer */
+    bool final; /* say so in the answer */
 };
 
 static bool uses_shared(const struct td_infer_pb *p)
@@ -105,36 +106,57 @@ enum td_code td_rpc_v2_infer(struct td_rpc *r, struct td_err *err)
     return td_rpc_infer(r, decode, encode, err);
 }
 
-/* ModelStreamInferResponse { error_message = 1, infer_response = 2 { id = 3 } } */
-static enum td_code write_error(struct td_sink *s, const char *text, const char *id, struct td_err *err)
+/* ---- streams ---- */
+
+/* ModelStreamInferResponse { error_message = 1, infer_response = 2 { id = 3 } }. The id of the request under
+ * way is the stream's state. */
+static enum td_code answer_failure(struct td_rpc *r, struct td_err *err)
 {
+    struct td_sink *s = &r->reply;
+    struct td_err full = {0};
     s->n = 0;
-    TD_TRY(td_put_text(s, 1, *text ? text : "the request failed", err));
+    TD_TRY(td_put_text(s, 1, *err->msg ? err->msg : td_code_name(err->code), &full));
     const size_t at = td_put_mark(s);
-    TD_TRY(td_put_text(s, 3, id, err));
-    return td_put_end(s, 2, at, err);
+    TD_TRY(td_put_text(s, 3, r->state != NULL ? r->state : "", &full));
+    TD_TRY(td_put_end(s, 2, at, &full));
+    r->has_reply = true;
+    return TD_OK;
 }
 
-/* Fails as the request does, having written that as an answer. */
-static enum td_code of_stream(struct td_rpc *r, struct td_request *q, struct td_err *err)
+static enum td_code decode_streamed(struct td_rpc *r, struct td_request *q, struct td_err *err)
 {
-    struct infer f = {.rpc = r, .q = q, .final = true};
-    const size_t at = td_put_mark(&r->reply);
-    enum td_code rc = decode_into(&f, err);
-    rc = rc ? rc : td_request_run(q, r->registry, err);
-    rc = rc ? rc : encode_from(&f, err);
-    rc = rc ? rc : td_put_end(&r->reply, 2, at, err);
-    struct td_err unwritten = {0};
-    r->has_reply = rc == TD_OK || write_error(&r->reply, err->msg, f.p.id, &unwritten) == TD_OK;
+    const enum td_code rc = decode(r, q, err);
+    struct infer *f = q->detail;
+    r->state = f != NULL ? td_strdup(f->p.id) : NULL;
+    if (f != NULL) {
+        f->final = true;
+    }
     return rc;
+}
+
+static enum td_code encode_streamed(struct td_rpc *r, struct td_request *q, struct td_err *err)
+{
+    const size_t at = td_put_mark(&r->reply);
+    TD_TRY(encode_from(q->detail, err));
+    r->has_reply = true;
+    return td_put_end(&r->reply, 2, at, err);
 }
 
 enum td_code td_rpc_v2_stream(struct td_rpc *r, struct td_err *err)
 {
     struct td_err why = {0};
+    if (r->event == TD_RPC_GONE) {
+        td_free(r->state);
+    }
     if (r->event != TD_RPC_MESSAGE) {
         return TD_OK;
     }
-    const enum td_code rc = td_rpc_request(r, of_stream, &why);
-    return rc == TD_OK || r->has_reply ? TD_OK : td_fail(err, rc, "%s", why.msg);
+    td_free(r->state);
+    r->state = NULL;
+    r->fail = answer_failure;
+    const enum td_code rc = td_rpc_infer(r, decode_streamed, encode_streamed, &why);
+    if (rc && answer_failure(r, &why)) {
+        return td_fail(err, rc, "%s", why.msg);
+    }
+    return TD_OK;
 }

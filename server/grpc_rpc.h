@@ -20,6 +20,10 @@ enum td_rpc_event {
     TD_RPC_GONE, /* the stream is over: free r->state */
 };
 
+/* Of streams: makes an answer of the failure of a request that was held, or fails too and ends the stream. */
+struct td_rpc;
+typedef enum td_code td_rpc_fail_fn(struct td_rpc *r, struct td_err *err);
+
 struct td_rpc {
     struct td_registry *registry;
     const struct td_grpc_opts *opts;
@@ -33,6 +37,7 @@ struct td_rpc {
     bool ticks; /* call with TD_RPC_TICK from time to time, and keep the stream open */
     bool done;  /* end the stream with OK after this answer */
     void *state;
+    td_rpc_fail_fn *fail; /* NULL: none */
 };
 
 /* Failure ends the call with the code and text in err. */
@@ -67,7 +72,7 @@ typedef enum td_code td_rpc_request_fn(struct td_rpc *r, struct td_request *q, s
 TD_MUST enum td_code td_rpc_request(struct td_rpc *r, td_rpc_request_fn *body, struct td_err *err);
 /* The same in two parts, with the run between them: decode fills the request in (q->owner is its own), encode writes the
  * answer of its outputs to r->reply. The request may have to wait for a lane; then this returns at once, and encode runs on
- * the lane's thread. Of unary calls. */
+ * the lane's thread. */
 TD_MUST enum td_code td_rpc_infer(struct td_rpc *r, td_rpc_request_fn *decode, td_rpc_request_fn *encode, struct td_err *err);
 TD_MUST enum td_code td_rpc_ask_for(struct td_request *q, const struct td_model_spec *spec, struct td_err *err);
 TD_MUST enum td_code td_rpc_inputs(struct td_rpc *r, struct td_request *q, const struct td_predict_pb *p,
@@ -75,7 +80,7 @@ TD_MUST enum td_code td_rpc_inputs(struct td_rpc *r, struct td_request *q, const
 
 /* Of kinds that compute. The transport sets *stop when the client goes away or the server stops, until told NULL. */
 void td_rpc_watch(struct td_rpc *r, td_stop *stop);
-/* Called by a handler of a unary call, on its thread: the answer will come from td_rpc_finish, which may be called, on any
+/* Called by a handler that computes, on its thread: the answer will come from td_rpc_finish, which may be called, on any
  * thread, from now on. What the handler returns no longer counts, and r->in is gone. */
 void td_rpc_hold(struct td_rpc *r);
 void td_rpc_finish(struct td_rpc *r, const struct td_err *err);

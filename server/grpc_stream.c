@@ -10,7 +10,8 @@
  * taken off the list, told TD_RPC_GONE and freed. A stream on the list with refs == 0 is leaving it.
  *
  * Threads: mu serialises steps and ticks. A handler that computes does so in a turn, without mu, as part of
- * the step that received its message: the stream sees its end, and ticks, meanwhile.
+ * the step that received its message, or holds the stream and is finished by another thread: the stream sees
+ * its end, and ticks, meanwhile.
  * Invariant: one write is under way at most (`writing`). Ticks begin when the client has sent all, so an
  * answer to a message and one to a tick never meet.
  *
@@ -36,6 +37,7 @@ struct td_grpc_stream {
     grpc_byte_buffer *message; /* the one just received */
     struct td_payload payload; /* the one the handler reads */
     struct td_turn turn;       /* of a handler that computes */
+    bool *held;                /* of the handler under way: set when it holds the stream */
     td_stop *stop;             /* set when the client goes away; NULL none */
     int cancelled;
     pthread_mutex_t mu;
@@ -183,30 +185,56 @@ static bool tell(struct td_grpc_stream *s, enum td_rpc_event event)
     return told(s, &err);
 }
 
-/* The handler sees the message in s->payload. */
-static void handle(struct td_grpc_stream *s, struct td_err *err)
+/* The handler sees the message in s->payload. True when it holds the stream: that may be gone by now. */
+static bool handle(struct td_grpc_stream *s, struct td_err *err)
 {
+    bool held = false;
+    s->held = &held;
     err->code = td_payload_open(&s->payload, &s->rpc.in, err);
-    if (err->code == TD_OK &&
-        td_grpc_admit_message(s->g, s->method, &s->metadata, s->rpc.in, err) == TD_OK) {
+    if (err->code == TD_OK && td_grpc_admit_message(s->g, s->method, &s->metadata, s->rpc.in, err) == TD_OK) {
         call_handler(s, TD_RPC_MESSAGE, err);
     }
-    td_payload_close(&s->payload);
-    s->rpc.in = (struct td_wire){0};
+    if (!held) {
+        td_payload_close(&s->payload);
+        s->rpc.in = (struct td_wire){0};
+    }
+    return held;
 }
 
-/* A turn: with the reference of the step that received the message. Meanwhile the stream may end. */
+/* The end of a turn. Meanwhile the stream may have ended. */
+static void computed(struct td_grpc_stream *s, const struct td_err *err)
+{
+    pthread_mutex_lock(&s->mu);
+    s->working = false;
+    if (!s->ending && !told(s, err)) {
+        go_on(s);
+    }
+    leave(s);
+}
+
+/* A turn: with the reference of the step that received the message. */
 static void compute(void *owner)
 {
     struct td_grpc_stream *s = owner;
     struct td_err err = {0};
-    handle(s, &err);
-    pthread_mutex_lock(&s->mu);
-    s->working = false;
-    if (!s->ending && !told(s, &err)) {
-        go_on(s);
+    if (!handle(s, &err)) {
+        computed(s, &err);
     }
-    leave(s);
+}
+
+void td_stream_hold(struct td_rpc *r)
+{
+    *((struct td_grpc_stream *)r)->held = true;
+    td_stream_drop_input(r);
+}
+
+void td_stream_finish(struct td_rpc *r, const struct td_err *err)
+{
+    struct td_err outcome = *err;
+    if (outcome.code && r->fail != NULL) {
+        outcome.code = r->fail(r, &outcome);
+    }
+    computed((struct td_grpc_stream *)r, &outcome);
 }
 
 /* Leaves mu. */
@@ -259,7 +287,7 @@ static void step_received(void *owner, bool ok)
             return;
         }
         struct td_err err = {0};
-        handle(s, &err);
+        (void)handle(s, &err); /* only handlers that compute hold */
         if (!told(s, &err)) {
             go_on(s);
         }

@@ -46,12 +46,13 @@ TD_MUST enum td_code td_infer_add(struct td_request *q, const char *name, struct
 struct td_infer_shared {
     struct td_shm *shm;
     bool local;
+    uint64_t taken; /* bytes that were fetched so far for this request */
 };
 
 /* Puts priority and time limit into q; own_limit is set when the time limit is the nearest deadline of q. */
 void td_infer_limits(struct td_request *q, const struct td_infer_options *o);
 /* The tensor of an input, from shared memory or from the message. */
-TD_MUST enum td_code td_infer_fetch(const struct td_infer_shared *from, const struct td_infer_in *in,
+TD_MUST enum td_code td_infer_fetch(struct td_infer_shared *from, const struct td_infer_in *in,
                                     uint64_t max_bytes, struct td_tensor *out, struct td_err *err);
 /* Only the outputs of the list shall be made; none: all. */
 TD_MUST enum td_code td_infer_filter(struct td_request *q, const struct td_infer_out *out, int n,

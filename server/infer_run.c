@@ -80,8 +80,8 @@ static enum td_code fetch_numbers(struct td_shm *shm, const struct td_infer_in *
     return TD_OK;
 }
 
-enum td_code td_infer_fetch(const struct td_infer_shared *from, const struct td_infer_in *in,
-                            uint64_t max_bytes, struct td_tensor *out, struct td_err *err)
+enum td_code td_infer_fetch(struct td_infer_shared *from, const struct td_infer_in *in, uint64_t max_bytes,
+                            struct td_tensor *out, struct td_err *err)
 {
     const struct td_infer_place *p = &in->place;
     if (p->region == NULL) {
@@ -92,6 +92,10 @@ enum td_code td_infer_fetch(const struct td_infer_shared *from, const struct td_
                in->name, in->datatype);
     TD_TRY(check_shared(from, in->name, err));
     TD_TRY(td_shm_check(from->shm, p->region, p->offset, p->bytes, err));
+    from->taken += p->bytes; /* each is within the limit, and this is looked at each time: no overflow */
+    TD_FAIL_IF(from->taken > td_shm_limit(from->shm), err, INVALID_ARGUMENT,
+               "input '%s': the inputs in shared memory are larger than max_request_bytes (%llu)", in->name,
+               (unsigned long long)td_shm_limit(from->shm));
     return dtype == TD_STRING ? fetch_strings(from->shm, in, max_bytes, out, err)
                               : fetch_numbers(from->shm, in, dtype, out, err);
 }

@@ -16,6 +16,7 @@
 #define FILE_NAME "config.pbtxt"
 #define MAX_FILE ((size_t)1 << 20)
 #define MAX_LABELS ((size_t)16 << 20)
+#define MAX_CLASSES (1 << 20)
 #define MAX_INSTANCES 4096
 
 /* ------------------------------------------------------------------ finding the file */
@@ -157,6 +158,8 @@ static enum td_code split_lines(char *text, size_t n, struct td_label_list *out,
     for (size_t i = 0; i < n; i++) {
         lines += text[i] == '\n';
     }
+    TD_FAIL_IF(lines > MAX_CLASSES, err, INVALID_ARGUMENT,
+               "output '%s': label_filename has more than %d lines", out->output, MAX_CLASSES);
     out->text = td_calloc(lines + 1, sizeof *out->text);
     if (out->text == NULL) {
         return td_no_memory(err, lines * sizeof *out->text, "labels");

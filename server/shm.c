@@ -61,6 +61,11 @@ enum td_code td_shm_new(uint64_t max_bytes, struct td_shm **out, struct td_err *
     return TD_OK;
 }
 
+uint64_t td_shm_limit(const struct td_shm *s)
+{
+    return s->max_bytes;
+}
+
 void td_shm_free(struct td_shm *s)
 {
     if (s != NULL) {

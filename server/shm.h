@@ -18,9 +18,10 @@ struct td_shm;
 
 #define TD_SHM_MAX_REGIONS 4096
 
-/* Returns new. max_bytes bounds what one call reads. */
+/* Returns new. max_bytes bounds what a tensor, and what the inputs of a request may have. */
 TD_MUST enum td_code td_shm_new(uint64_t max_bytes, struct td_shm **out, struct td_err *err);
-void td_shm_free(struct td_shm *s); /* accepts NULL */
+void td_shm_free(struct td_shm *s);            /* accepts NULL */
+uint64_t td_shm_limit(const struct td_shm *s); /* max_bytes */
 
 /* ALREADY_EXISTS for a name in use; INVALID_ARGUMENT for a key that cannot be opened, or sizes beyond the
  * object's; RESOURCE_EXHAUSTED. */

@@ -249,6 +249,24 @@ class Streams(Case):
                 self.assertEqual((result.get_response().id, result.as_numpy("y").tolist()), (str(i), [i / 2 + 3]))
                 self.assertTrue(result.get_response().parameters["triton_final_response"].bool_param)
 
+    def test_many_streams_at_once(self):
+        stub = self.d.grpc._client_stub
+
+        def one(k, failures):
+            q = [service_pb2.ModelInferRequest(model_name="half", id=str(i)) for i in range(60)]
+            for i, r in enumerate(q):
+                r.inputs.add(name="x", datatype="FP32", shape=[1]).contents.fp32_contents.append(k * 100 + i)
+            got = [(a.infer_response.id, np.frombuffer(a.infer_response.raw_output_contents[0], np.float32)[0]) for a in stub.ModelStreamInfer(iter(q))]
+            if got != [(str(i), (k * 100 + i) / 2 + 3) for i in range(60)]:
+                failures.append((k, got))
+        failures = []
+        threads = [threading.Thread(target=one, args=(k, failures)) for k in range(24)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(60)
+        self.assertEqual(failures, [])
+
     def test_an_error_is_one_answer_of_many(self):
         with self.stream() as (c, take):
             c.async_stream_infer("half", [value(tg, "x", [1])], request_id="a")
@@ -443,6 +461,15 @@ class SharedMemory(Case):
                     infer(x(name, 4), self.wanted(lib, "y", name, 3))
                 with self.fails(404, "Unable to find shared memory region: 'none'"):
                     infer(x(name, 4), self.wanted(lib, "y", "none", 4))
+
+    def test_a_request_takes_no_more_than_it_may(self):
+        size = 60 << 20   # of 100 MiB, twice
+        for lib, c in self.wires:
+            with self.region(size) as (name, key, handle):
+                c.register_system_shared_memory(name, key, size)
+                inputs = [self.shared(lib, n, [size // 4], "FP32", name, size) for n in ("x", "z")]
+                with self.fails(400, "input 'z': the inputs in shared memory are larger than max_request_bytes"):
+                    c.infer("half", inputs)
 
     def test_a_region_that_shrinks_is_an_error(self):
         for lib, c in self.wires:
