@@ -24,6 +24,7 @@ struct slot {
     atomic_uintptr_t base; /* 0: free; 1: being taken */
     atomic_size_t size;
     atomic_bool damaged;
+    atomic_uint_fast64_t below[2]; /* hashes of the directory that the file lies in, and of the one above */
 };
 
 struct td_mapping {
@@ -37,6 +38,27 @@ static struct slot slots[N_SLOTS];
 static atomic_int n_used; /* slots [0, n_used) have been used at some time */
 static atomic_ulong damages;
 static struct sigaction before;
+
+static uint64_t hash(const char *text, size_t n)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++) {
+        h = (h ^ (unsigned char)text[i]) * 0x100000001b3u;
+    }
+    return h;
+}
+
+/* The length of path without its last component and the slashes before it. */
+static size_t without_last(const char *path, size_t n)
+{
+    while (n > 0 && path[n - 1] != '/') {
+        n--;
+    }
+    while (n > 0 && path[n - 1] == '/') {
+        n--;
+    }
+    return n;
+}
 
 static struct slot *take_slot(void)
 {
@@ -84,6 +106,9 @@ static enum td_code map_open(int fd, const char *path, struct td_mapping *m, str
     m->base = base;
     atomic_store(&m->slot->size, m->size);
     atomic_store(&m->slot->damaged, false);
+    const size_t dir = without_last(path, strlen(path));
+    atomic_store(&m->slot->below[0], hash(path, dir));
+    atomic_store(&m->slot->below[1], hash(path, without_last(path, dir)));
     atomic_store(&m->slot->base, (uintptr_t)base);
     return TD_OK;
 }
@@ -135,6 +160,23 @@ bool td_mapping_damaged(const void *address)
 {
     struct slot *s = td_mapping_damages() == 0 ? NULL : slot_of((uintptr_t)address);
     return s != NULL && atomic_load(&s->damaged);
+}
+
+bool td_mapping_damaged_below(const char *dir)
+{
+    const int n = td_mapping_damages() == 0 ? 0 : atomic_load(&n_used);
+    size_t len = strlen(dir);
+    while (len > 0 && dir[len - 1] == '/') {
+        len--;
+    }
+    const uint64_t want = hash(dir, n == 0 ? 0 : len);
+    for (int i = 0; i < n; i++) {
+        if (atomic_load(&slots[i].base) > 1 && atomic_load(&slots[i].damaged) &&
+            (atomic_load(&slots[i].below[0]) == want || atomic_load(&slots[i].below[1]) == want)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 unsigned long td_mapping_damages(void)

@@ -152,7 +152,7 @@ enum td_code td_servable_bind(struct td_servable *s, const struct td_servable_ca
     return check_inputs(s, call, in, err);
 }
 
-/* A mapped weight file was cut short while the run read it: zeros stood in for what is gone. */
+/* A mapped weight file was cut short: zeros stand in for what is gone, in this run and all later ones. */
 static enum td_code lost_data(struct td_servable *s, struct td_tensor *made, int n, struct td_err *err)
 {
     for (int i = 0; i < n; i++) {
@@ -165,9 +165,8 @@ static enum td_code lost_data(struct td_servable *s, struct td_tensor *made, int
 enum td_code td_servable_compute(struct td_servable *s, const struct td_signature *sig, const struct td_tensor *in,
                                  const struct td_run_opts *opts, struct td_tensor *made, struct td_err *err)
 {
-    const uint64_t damages = td_mapping_damages();
     TD_TRY(td_callable_run(td_servable_callable(s, sig), in, made, opts, err));
-    return damages == td_mapping_damages() ? TD_OK : lost_data(s, made, sig->n_out, err);
+    return td_mapping_damaged_below(td_servable_dir(s)) ? lost_data(s, made, sig->n_out, err) : TD_OK;
 }
 
 void td_servable_deliver(const struct td_servable_call *c, struct td_tensor *made, struct td_named *out, int *n_out)

@@ -49,7 +49,12 @@ TEST(a_shrunk_file_reads_as_zeros_and_is_marked)
     CHECK_INT(*(const volatile unsigned char *)(p + SIZE - 1), 0);
     CHECK(td_mapping_damaged(p) && td_mapping_damages() == 1);
     CHECK(q[SIZE - 1] == 7 && !td_mapping_damaged(q));
+    struct temp_dir above = d;
+    *strrchr(above.path, '/') = '\0';
+    CHECK(td_mapping_damaged_below(d.path) && td_mapping_damaged_below(above.path));
+    CHECK(!td_mapping_damaged_below("/") && !td_mapping_damaged_below(temp_dir_file(&d, "f").s));
     td_mapping_unref(m);
+    CHECK(!td_mapping_damaged_below(d.path));
     td_mapping_unref(other);
     temp_dir_remove(&d);
 }
