@@ -306,10 +306,10 @@ static const struct td_function *callee(const struct builder *b, const struct td
     if (!b->inline_calls) {
         return NULL;
     }
-    if (n->op == NULL && n->def != NULL) {
+    if (n->op == NULL) {
         return td_library_find(b->lib, n->op_name);
     }
-    if (n->op == NULL || !(n->op->flags & TD_OP_CALL)) {
+    if (!(n->op->flags & TD_OP_CALL)) {
         return NULL;
     }
     const struct td_func_ref *f = td_attr_func(n, "f", 0);
@@ -376,6 +376,8 @@ static enum td_code check_call(const struct builder *b, const struct instance *i
     TD_FAIL_IF(in->depth >= MAX_CALL_DEPTH, b->err, INVALID_ARGUMENT,
                "%s: calls nest deeper than %d levels (function '%s'): recursion is not supported", TD_NODE_STR(n),
                MAX_CALL_DEPTH, f->name);
+    TD_FAIL_IF(f->is_template, b->err, INVALID_ARGUMENT,
+               "%s calls function '%s' without values for all of its %d attributes", TD_NODE_STR(n), f->name, f->def.n_attrs);
     TD_FAIL_IF(f->n_args != n->n_in || f->n_rets < n->n_out, b->err, INVALID_ARGUMENT,
                "%s calls function '%s' with %d inputs and %d outputs; it has %d and %d", TD_NODE_STR(n), f->name, n->n_in,
                n->n_out, f->n_args, f->n_rets);

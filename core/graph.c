@@ -83,6 +83,29 @@ enum td_code td_library_add(struct td_library *lib, const char *name, struct td_
     return TD_OK;
 }
 
+enum td_code td_function_set_arg(struct td_arena *a, const struct td_arg_def *arg, int index, struct td_node *n,
+                                 struct td_err *err)
+{
+    struct td_attr *attrs = td_arena_alloc(a, 2, sizeof *attrs);
+    int64_t *i = td_arena_alloc(a, 1, sizeof *i);
+    enum td_dtype *t = td_arena_alloc(a, 1, sizeof *t);
+    struct td_bytes *s = td_arena_alloc(a, 1, sizeof *s);
+    if (attrs == NULL || i == NULL || t == NULL || s == NULL) {
+        return td_no_memory(err, sizeof *attrs, "function argument");
+    }
+    *i = index;
+    *t = arg->type;
+    attrs[0] = (struct td_attr){.name = "T", .kind = TD_ATTR_TYPE, .n = 1, .type = t};
+    if (arg->type_attr != NULL) {
+        *s = (struct td_bytes){arg->type_attr, strlen(arg->type_attr)};
+        attrs[0] = (struct td_attr){.name = "T", .kind = TD_ATTR_PLACEHOLDER, .n = 1, .str = s};
+    }
+    attrs[1] = (struct td_attr){.name = "index", .kind = TD_ATTR_INT, .n = 1, .i = i};
+    n->attrs = attrs;
+    n->n_attrs = 2;
+    return TD_OK;
+}
+
 static int compare_function(const void *key, const void *row)
 {
     return strcmp(key, (*(struct td_function *const *)row)->name);

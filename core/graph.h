@@ -64,6 +64,7 @@ struct td_function {
     const char **control_texts;
     int n_control_rets;
     struct td_op_def def;          /* its signature */
+    bool is_template;              /* it has attributes: only its instances run (core/instantiate.h); no args, rets */
     bool resolved;
 };
 
@@ -83,6 +84,9 @@ TD_MUST enum td_code td_graph_add(struct td_graph *g, const char *name, const ch
 /* Adds an empty function called name with an initialised body; the loader fills it in. */
 TD_MUST enum td_code td_library_add(struct td_library *lib, const char *name, struct td_function **out,
                                     struct td_err *err);
+/* The attributes of n, argument `index` of a function, of a type, or of the placeholder of a type attribute. */
+TD_MUST enum td_code td_function_set_arg(struct td_arena *a, const struct td_arg_def *arg, int index, struct td_node *n,
+                                         struct td_err *err);
 struct td_function *td_library_find(const struct td_library *lib, const char *name);
 
 /* Links everything: g and every function of lib. INVALID_ARGUMENT names node, input and rule (unknown input, arity,

@@ -223,6 +223,9 @@ enum td_code td_model_function(struct td_model *m, const char *name, int n_in, i
         e = td_calloc(1, sizeof *e);
         if (f == NULL) {
             rc = td_fail(err, TD_NOT_FOUND, "function '%s' is not in the model's library", name);
+        } else if (f->is_template) {
+            rc = td_fail(err, TD_INVALID_ARGUMENT, "function '%s' is called without values for all of its %d attributes", name,
+                         f->def.n_attrs);
         } else {
             rc = e == NULL ? td_no_memory(err, sizeof *e, "function") : make_function(m, f, &e->callable, err);
         }

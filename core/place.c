@@ -80,7 +80,7 @@ static enum td_code note_functions(struct places *p, const struct td_node *n, st
             const struct td_func_ref *ref = td_attr_func(n, n->attrs[a].name, i);
             const struct td_function *f =
                 ref == NULL ? NULL : td_library_find(td_model_library(p->model), ref->name);
-            bool known = f == NULL;
+            bool known = f == NULL || f->is_template;
             for (int k = 0; !known && k < p->n_seen; k++) {
                 known = p->seen[k] == f;
             }

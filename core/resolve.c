@@ -1,6 +1,6 @@
 /* core/resolve.c - links a loaded graph and its functions: definitions, attributes, outputs, then edges.
  *
- * Order: (1) functions are sorted and indexed; (2) every node gets its definition (a function of the library wins over a builtin op,
+ * Order: (1) functions are sorted and indexed, and polymorphic ones instantiated (core/instantiate.c); (2) every node gets its definition (a function of the library wins over a builtin op,
  * an op only the file describes comes last), defaults for absent attributes, and its output dtypes; (3) input texts become
  * edges and dtypes are compared along each. A node without any definition stays: it is reported by whoever reaches
  * it, and must not stop the rest of the model.
@@ -11,6 +11,7 @@
 
 #include "core/graph.h"
 #include "core/hash.h"
+#include "core/instantiate.h"
 #include "core/mem.h"
 
 enum { MAX_PORTS = 1 << 16 };
@@ -71,6 +72,9 @@ static enum td_code index_functions(struct td_library *lib, struct td_err *err)
 static void find_definition(const struct linker *l, struct td_node *n)
 {
     struct td_function *f = td_library_find(l->lib, n->op_name);
+    if (f != NULL && f->is_template) {
+        return; /* called without values for its attributes */
+    }
     if (f != NULL) {
         n->def = &f->def;
         return;
@@ -393,13 +397,20 @@ static enum td_code link_returns(const struct linker *l, struct td_function *f)
 enum td_code td_graph_resolve(struct td_graph *g, struct td_library *lib, const struct td_op_table *ops,
                               struct td_err *err)
 {
+    bool more;
     TD_TRY(index_functions(lib, err));
+    TD_TRY(td_functions_instantiate(g, lib, &more, err));
+    TD_TRY(more ? index_functions(lib, err) : TD_OK);
     TD_TRY(define_nodes(&(struct linker){lib, ops, g, err}));
     for (int i = 0; i < lib->n_functions; i++) {
-        TD_TRY(define_nodes(&(struct linker){lib, ops, &lib->functions[i]->body, err}));
+        struct linker l = {lib, ops, &lib->functions[i]->body, err};
+        TD_TRY(lib->functions[i]->is_template ? TD_OK : define_nodes(&l));
     }
     TD_TRY(link_nodes(&(struct linker){lib, ops, g, err}));
     for (int i = 0; i < lib->n_functions; i++) {
+        if (lib->functions[i]->is_template) {
+            continue;
+        }
         struct linker l = {lib, ops, &lib->functions[i]->body, err};
         TD_TRY(link_nodes(&l));
         TD_TRY(link_returns(&l, lib->functions[i]));

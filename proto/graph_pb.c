@@ -69,7 +69,8 @@ static enum td_code check_const(const node_def *p, struct td_err *err)
         p->name, p->op, n);
     bool same = dtype != NULL && dtype->value_case == TENSORFLOW__ATTR_VALUE__VALUE_TYPE &&
                 dtype->type == value->tensor->dtype;
-    TD_FAIL_IF(!same, err, INVALID_ARGUMENT, "node '%s' (Const): attribute dtype is not its value's %s",
+    bool later = dtype != NULL && dtype->value_case == TENSORFLOW__ATTR_VALUE__VALUE_PLACEHOLDER;
+    TD_FAIL_IF(!same && !later, err, INVALID_ARGUMENT, "node '%s' (Const): attribute dtype is not its value's %s",
                p->name, td_dtype_tf_name((enum td_dtype)value->tensor->dtype));
     return TD_OK;
 }
@@ -102,30 +103,6 @@ static enum td_code add_nodes(node_def *const *nodes, size_t n, struct td_attr_r
 
 /* ---- functions */
 
-/* Attributes T and index of an _Arg. A polymorphic argument's T is the placeholder of its type attribute. */
-static enum td_code set_arg_attrs(struct td_arena *a, const struct td_arg_def *arg, int index,
-                                  struct td_node *n, struct td_err *err)
-{
-    struct td_attr *attrs = td_arena_alloc(a, 2, sizeof *attrs);
-    int64_t *i = td_arena_alloc(a, 1, sizeof *i);
-    enum td_dtype *t = td_arena_alloc(a, 1, sizeof *t);
-    struct td_bytes *s = td_arena_alloc(a, 1, sizeof *s);
-    if (attrs == NULL || i == NULL || t == NULL || s == NULL) {
-        return td_no_memory(err, sizeof *attrs, "function argument");
-    }
-    *i = index;
-    *t = arg->type;
-    attrs[0] = (struct td_attr){.name = "T", .kind = TD_ATTR_TYPE, .n = 1, .type = t};
-    if (arg->type_attr != NULL) {
-        *s = (struct td_bytes){arg->type_attr, strlen(arg->type_attr)};
-        attrs[0] = (struct td_attr){.name = "T", .kind = TD_ATTR_PLACEHOLDER, .n = 1, .str = s};
-    }
-    attrs[1] = (struct td_attr){.name = "index", .kind = TD_ATTR_INT, .n = 1, .i = i};
-    n->attrs = attrs;
-    n->n_attrs = 2;
-    return TD_OK;
-}
-
 static enum td_code add_args(struct td_function *f, struct td_arena *a, struct td_err *err)
 {
     f->n_args = f->def.n_in;
@@ -135,7 +112,7 @@ static enum td_code add_args(struct td_function *f, struct td_arena *a, struct t
     }
     for (int i = 0; i < f->n_args; i++) {
         TD_TRY(td_graph_add(&f->body, f->def.in[i].name, "_Arg", "", &f->args[i], err));
-        TD_TRY(set_arg_attrs(a, &f->def.in[i], i, f->args[i], err));
+        TD_TRY(td_function_set_arg(a, &f->def.in[i], i, f->args[i], err));
     }
     return TD_OK;
 }
@@ -180,18 +157,6 @@ static enum td_code add_control_results(const function_def *p, struct td_functio
     return TD_OK;
 }
 
-static bool has_list_args(const Tensorflow__OpDef *d)
-{
-    bool any = false;
-    for (size_t i = 0; i < d->n_input_arg; i++) {
-        any |= d->input_arg[i]->number_attr[0] != 0 || d->input_arg[i]->type_list_attr[0] != 0;
-    }
-    for (size_t i = 0; i < d->n_output_arg; i++) {
-        any |= d->output_arg[i]->number_attr[0] != 0 || d->output_arg[i]->type_list_attr[0] != 0;
-    }
-    return any;
-}
-
 static enum td_code add_function(const function_def *p, struct td_attr_reader *r, struct td_library *lib,
                                  struct td_err *err)
 {
@@ -202,13 +167,11 @@ static enum td_code add_function(const function_def *p, struct td_attr_reader *r
                INVALID_ARGUMENT, "function '%s': more than %d arguments or results", d->name, MAX_ARGS);
     TD_FAIL_IF(p->n_ret > d->n_output_arg, err, INVALID_ARGUMENT, "function '%s': %zu values for %zu results",
                d->name, p->n_ret, d->n_output_arg);
-    if (has_list_args(d)) {
-        return TD_OK;
-    }
     TD_TRY(td_library_add(lib, d->name, &f, err));
     TD_TRY(td_opdef_from_proto(d, lib->arena, &f->def, err));
     f->def.name = f->name;
-    TD_TRY(add_args(f, lib->arena, err));
+    f->is_template = d->n_attr > 0;
+    TD_TRY(f->is_template ? TD_OK : add_args(f, lib->arena, err));
     if (add_nodes(p->node_def, p->n_node_def, r, &f->body, err)) {
         return td_err_wrap(err, "function '%s'", f->name);
     }
