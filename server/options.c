@@ -33,6 +33,7 @@ static const struct row ROWS[] = {
 #define TEXT(name, def, help) {#name, KIND_TEXT, AT(name), 0, 0, def, help},
 #define PORT(name, def, help) {#name, KIND_PORT, AT(name), 0, 65535, #def, help},
 #define NONE(name, def, help) {#name, KIND_NONE, 0, 0, 0, def, help},
+#define IDLE(name, why)
 #include "server/options.def"
 #undef BOOL
 #undef INT
@@ -40,8 +41,42 @@ static const struct row ROWS[] = {
 #undef TEXT
 #undef PORT
 #undef NONE
+#undef IDLE
 };
 #define N_ROWS (sizeof ROWS / sizeof ROWS[0])
+
+/* Flags whose value is checked and then changes nothing. */
+static const struct {
+    const char *name, *why;
+} IDLE_FLAGS[] = {
+#define BOOL(...)
+#define INT(...)
+#define REAL(...)
+#define TEXT(...)
+#define PORT(...)
+#define NONE(...)
+#define IDLE(name, why) {#name, why},
+#include "server/options.def"
+#undef BOOL
+#undef INT
+#undef REAL
+#undef TEXT
+#undef PORT
+#undef NONE
+#undef IDLE
+};
+#define N_IDLE (sizeof IDLE_FLAGS / sizeof IDLE_FLAGS[0])
+
+/* Why a flag has no effect; NULL when it has one. */
+static const char *idle_reason(const struct row *row)
+{
+    for (size_t i = 0; i < N_IDLE; i++) {
+        if (strcmp(IDLE_FLAGS[i].name, row->name) == 0) {
+            return IDLE_FLAGS[i].why;
+        }
+    }
+    return row->kind == KIND_NONE ? row->help : NULL;
+}
 
 static const struct row *find_row(const char *name, size_t len)
 {
@@ -156,7 +191,8 @@ void td_options_usage(int fd)
         const struct row *row = &ROWS[i];
         const char *quote = row->kind == KIND_TEXT ? "\"" : "";
         dprintf(fd, "  --%s=%s%s%s\t%s\t%s%s\n", row->name, quote, row->fallback, quote, kind_word(row->kind),
-                row->kind == KIND_NONE ? "no effect: " : "", row->help);
+                idle_reason(row) != NULL ? "no effect: " : "",
+                idle_reason(row) != NULL ? idle_reason(row) : row->help);
     }
 }
 
@@ -178,8 +214,10 @@ static enum td_code parse_flag(struct td_options *o, const char *arg, struct td_
         warn_unknown(o, arg);
         return TD_OK;
     }
+    if (idle_reason(row) != NULL) {
+        td_log(TD_LOG_WARNING, NULL, "flag --%s has no effect: %s", row->name, idle_reason(row));
+    }
     if (row->kind == KIND_NONE) {
-        td_log(TD_LOG_WARNING, NULL, "flag --%s has no effect: %s", row->name, row->help);
         return TD_OK;
     }
     TD_FAIL_IF(equals == NULL && row->kind != KIND_BOOL, err, INVALID_ARGUMENT,
@@ -242,6 +280,7 @@ enum td_code td_options_parse(struct td_options *o, int argc, char *const *argv,
 #define TEXT(name, def, ...) .name = (def),
 #define PORT(name, def, ...) .name = (def),
 #define NONE(name, def, ...)
+#define IDLE(name, why)
 #include "server/options.def"
 #undef BOOL
 #undef INT
@@ -249,6 +288,7 @@ enum td_code td_options_parse(struct td_options *o, int argc, char *const *argv,
 #undef TEXT
 #undef PORT
 #undef NONE
+#undef IDLE
     };
     TD_TRY(parse_args(o, argc, argv, err));
     return check_together(o, err);

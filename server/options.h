@@ -19,6 +19,7 @@ struct td_options {
 #define TEXT(name, ...) const char *name;
 #define PORT(name, ...) int name; /* 0 off, TD_PORT_AUTO a free one */
 #define NONE(name, ...)
+#define IDLE(name, ...)
 #include "server/options.def"
 #undef BOOL
 #undef INT
@@ -26,6 +27,7 @@ struct td_options {
 #undef TEXT
 #undef PORT
 #undef NONE
+#undef IDLE
     const char *dir;      /* the positional argument: a model directory; NULL none */
     int n_unknown;        /* arguments that are no flag; each has been named on stderr */
 };

@@ -72,6 +72,52 @@ TEST(malformed_values_are_refused_by_name)
     CHECK_INT((err = (struct td_err){0}, PARSE("--batching_parameters_file=x")), TD_INVALID_ARGUMENT);
 }
 
+/* What parsing writes to stderr. */
+static const char *warned(char *const *argv, enum td_code *rc)
+{
+    static char text[2000];
+    struct td_options o;
+    struct td_err err = {0};
+    FILE *f = tmpfile();
+    int before = dup(STDERR_FILENO);
+    CHECK(f != NULL && dup2(fileno(f), STDERR_FILENO) == STDERR_FILENO);
+    *rc = parse(&o, &err, argv);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    ssize_t n = pread(fileno(f), text, sizeof text - 1, 0);
+    text[n < 0 ? 0 : n] = 0;
+    fclose(f);
+    return text;
+}
+
+static int lines(const char *text)
+{
+    int n = 0;
+    for (; *text != 0; text++) {
+        n += *text == '\n';
+    }
+    return n;
+}
+
+TEST(a_flag_without_effect_costs_one_line_that_says_so)
+{
+    static const char *const flags[] = {"enable_grpc_healthcheck_service", "tensorflow_session_parallelism=2",
+                                        "tensorflow_intra_op_parallelism=2", "tensorflow_inter_op_parallelism=2",
+                                        "num_unload_threads=3", "mixed_precision=x"};
+    enum td_code rc;
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        char arg[100], want[100];
+        snprintf(arg, sizeof arg, "--%s", flags[i]);
+        snprintf(want, sizeof want, "flag --%.*s has no effect: ", (int)strcspn(flags[i], "="), flags[i]);
+        const char *text = warned((char *[]){"tensord", arg, NULL}, &rc);
+        CHECK(rc == TD_OK && lines(text) == 1 && strstr(text, want) != NULL);
+    }
+    const char *text = warned((char *[]){"tensord", "--tensorflow_inter_op_parallelism=two", NULL}, &rc);
+    CHECK(rc == TD_INVALID_ARGUMENT && strstr(text, "no effect") != NULL);
+    text = warned((char *[]){"tensord", "--port=1", "--op_library=x", "--no_soft_placement", NULL}, &rc);
+    CHECK(rc == TD_OK && text[0] == 0);
+}
+
 TEST_MAIN(RUN(defaults_are_tf_servings) RUN(values_of_every_kind_are_read)
               RUN(a_directory_is_served_on_both_default_ports) RUN(unknown_arguments_are_skipped_and_counted)
-                  RUN(malformed_values_are_refused_by_name))
+                  RUN(malformed_values_are_refused_by_name) RUN(a_flag_without_effect_costs_one_line_that_says_so))
