@@ -26,7 +26,7 @@ static enum td_code add_row(void *list, const struct td_shm_row *row, struct td_
 enum td_code td_rest_shm_status(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
                                 struct td_err *err)
 {
-    struct td_shm *shm;
+    struct td_shm *shm = NULL;
     TD_TRY(shm_of(rest, &shm, err));
     json_t *list = json_array();
     if (td_shm_each(shm, args->model, add_row, list, err)) {
@@ -59,7 +59,7 @@ static enum td_code add_region(struct td_shm *shm, const char *name, const json_
 enum td_code td_rest_shm_register(struct td_rest *rest, struct td_exchange *x,
                                   const struct td_route_args *args, struct td_err *err)
 {
-    struct td_shm *shm;
+    struct td_shm *shm = NULL;
     json_t *doc = NULL;
     TD_TRY(shm_of(rest, &shm, err));
     TD_TRY(td_rest_get_json(x->body, x->body_len, &doc, err));
@@ -71,7 +71,7 @@ enum td_code td_rest_shm_register(struct td_rest *rest, struct td_exchange *x,
 enum td_code td_rest_shm_unregister(struct td_rest *rest, struct td_exchange *x,
                                     const struct td_route_args *args, struct td_err *err)
 {
-    struct td_shm *shm;
+    struct td_shm *shm = NULL;
     (void)x;
     TD_TRY(shm_of(rest, &shm, err));
     td_shm_unregister(shm, args->model);

@@ -132,7 +132,7 @@ static enum td_code make_region(const char *name, const char *key, uint64_t offs
 enum td_code td_shm_register(struct td_shm *s, const char *name, const char *key, uint64_t offset,
                              uint64_t byte_size, struct td_err *err)
 {
-    struct region *r;
+    struct region *r = NULL;
     TD_FAIL_IF(*name == '\0', err, INVALID_ARGUMENT, "a shared memory region needs a name");
     TD_TRY(make_region(name, key, offset, byte_size, &r, err));
     pthread_mutex_lock(&s->mu);
@@ -243,7 +243,7 @@ static bool copy(const struct region *r, uint64_t at, char *to, const char *from
 static enum td_code transfer(struct td_shm *s, const char *name, uint64_t offset, void *to, const void *from,
                              uint64_t n, struct td_err *err)
 {
-    struct region *r;
+    struct region *r = NULL;
     TD_TRY(take(s, name, offset, n, &r, err));
     const bool whole = copy(r, offset, to, from, n);
     give_back(s, r);
@@ -266,7 +266,7 @@ enum td_code td_shm_write(struct td_shm *s, const char *name, uint64_t offset, c
 
 enum td_code td_shm_check(struct td_shm *s, const char *name, uint64_t offset, uint64_t n, struct td_err *err)
 {
-    struct region *r;
+    struct region *r = NULL;
     TD_FAIL_IF(n > s->max_bytes, err, INVALID_ARGUMENT,
                "shared memory region '%s': a tensor of %llu bytes is larger than max_request_bytes (%llu)",
                name, (unsigned long long)n, (unsigned long long)s->max_bytes);

@@ -121,7 +121,7 @@ enum td_code td_trace_set(const char *model, const struct td_trace_change *chang
     struct row to = {0};
     bool changes[N_KEYS] = {false}, times = false;
     for (int i = 0; i < n; i++) {
-        int key;
+        int key = 0;
         int64_t v = 0;
         TD_TRY(parse(&change[i], &key, &v, err));
         changes[key] = true;
