@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "core/far.h"
+#include "core/float_mode.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/model_impl.h"
@@ -452,7 +453,9 @@ enum td_code td_exec_run(const struct td_plan *p, struct td_layout *l, struct td
         f->slots[i] = *in[i];
         f->state[i] = TD_SLOT_SET;
     }
+    unsigned long mode = td_float_mode_enter();
     enum td_code rc = run_steps(&x, err);
+    td_float_mode_leave(mode);
     if (f->far != NULL) {
         rc = td_far_finish(f, p, rc, err);
     }
@@ -515,7 +518,9 @@ enum td_code td_exec_lone(struct td_model *m, const struct td_node *n, const str
                             .flags = td_ir_flags(n)};
         struct exec x = {.run = &run, .frame = &f, .step = &s};
         const uint64_t had = ahead ? td_buffer_allow(bytes) : 0; /* a Fill of many GiB is judged before it is made */
+        unsigned long mode = td_float_mode_enter();
         rc = run_lone(&x, in, out, err);
+        td_float_mode_leave(mode);
         if (ahead) {
             td_buffer_allow(had);
         }
