@@ -1,7 +1,8 @@
 /* core/float_mode.h - how the processor treats denormal numbers while kernels run.
  *
- * TensorFlow runs every kernel with denormal operands read as zero and denormal results written as zero, so that 1e-40f
- * has the logarithm of 0 and layers that fade out do not become a hundred times slower. A run does the same:
+ * TensorFlow runs every kernel with denormal operands read as zero and denormal results written as zero, so
+ * that 1e-40f has the logarithm of 0 and layers that fade out do not become a hundred times slower. A run
+ * does the same:
  *
  *     unsigned long before = td_float_mode_enter();
  *     ... kernels ...

@@ -63,11 +63,11 @@ X(u64, uint64_t, )
     }                                                                                                        \
     TD_INLINE T rsqrt_grad_of_##tag(T y, T dy)                                                               \
     {                                                                                                        \
-        return dy * (T)-0.5 * y * y * y;                                                                     \
+        return (T)-0.5 * (dy * y) * (y * y);                                                                 \
     }                                                                                                        \
     TD_INLINE T inv_grad_of_##tag(T y, T dy)                                                                 \
     {                                                                                                        \
-        return -dy * y * y;                                                                                  \
+        return -y * (dy * y);                                                                                \
     }
 X(f32, float, f)
 X(f64, double, )
@@ -87,11 +87,11 @@ X(f64, double, )
     }                                                                                                        \
     static T rsqrt_grad_of_##tag(T y, T dy)                                                                  \
     {                                                                                                        \
-        return dy * (R)-0.5 * conj##s(y) * conj##s(y) * conj##s(y);                                          \
+        return (R)-0.5 * (dy * conj##s(y)) * (conj##s(y) * conj##s(y));                                      \
     }                                                                                                        \
     static T inv_grad_of_##tag(T y, T dy)                                                                    \
     {                                                                                                        \
-        return -dy * conj##s(y) * conj##s(y);                                                                \
+        return -conj##s(y) * (dy * conj##s(y));                                                              \
     }
 TD_COMPLEX_TYPES(X)
 #undef X

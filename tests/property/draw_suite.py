@@ -173,7 +173,7 @@ def write_model(out, name, rows, families, say):
     os.makedirs(folder, exist_ok=True)
     for k, (op, seed) in enumerate(rows):
         say(op, seed)
-        draw, key = Draw(tf, op, seed, Source(seed), families.draws[op]), f"{op}_{k}"
+        draw, key = Draw(tf, op, seed, Source(seed, op), families.draws[op]), f"{op}_{k}"
         known = families.known.get(op)
         if (known and known[0](draw.inputs, draw.attrs)) or not draw.answer():
             continue

@@ -1,7 +1,7 @@
 """Draws of the commonest ops."""
 import numpy as np
 
-from draw_source import ANY, C, F, FLOATS, H, I, S, axes_of, binary, unary
+from draw_source import ANY, C, F, H, I, axes_of
 
 
 def reduction(dtypes):
@@ -169,11 +169,6 @@ def unsorted_segment(s):
     return {"data": x, "segment_ids": s.array(s.one(I), x.shape[:s.int(1, x.ndim)], -1, 4), "num_segments": np.int32(5)}, {}
 
 
-def cast(s):
-    numbers = F + H + I + ["int8", "uint8", "int16", "uint16", "bool"] + C
-    return {"x": s.array(s.one(numbers), s.shape(), 0, 9)}, {"DstT": s.one(numbers)}
-
-
 def axis_vector(name, other, dtypes):
     def draw(s):
         x = s.array(s.one(dtypes), s.shape())
@@ -187,26 +182,13 @@ def softmax_loss(s):
 
 
 DRAWS = {
-    **{op: unary(FLOATS) for op in "Exp Expm1 Sin Cos Sinh Cosh Tanh Atan Asinh Sigmoid Floor Ceil Erf Erfc IsNan IsInf IsFinite".split()},
-    **{op: unary(FLOATS, 0.1, 4) for op in "Sqrt Rsqrt Log Log1p Reciprocal Acosh Digamma".split() if op != "Acosh"},
-    **{op: unary(FLOATS, -0.9, 0.9) for op in "Asin Acos Atanh Erfinv".split() if op != "Erfinv"},
-    **{op: unary(F + H + I) for op in "Abs Neg Sign Square".split()},
-    **{op: unary(FLOATS, name="features") for op in "Elu Selu Softplus Softsign Relu Relu6 LeakyRelu".split()},
-    **{op: binary(F + H + I + S) for op in "Maximum Minimum".split()},
-    **{op: binary(F + H + I + ["int8", "int16", "uint8", "uint16"]) for op in "Less LessEqual Greater GreaterEqual Equal NotEqual".split()},
-    **{op: binary(F + H + I + C + ["int8", "uint8", "int16"]) for op in "AddV2 Sub Mul".split()},
-    **{op: binary(F + I, 1, 9) for op in "FloorDiv FloorMod Div Pow".split() if op != "Pow"},
-    "Pow": binary(F, 0.2, 3), "RealDiv": binary(F, 1, 4), "SquaredDifference": binary(F + I), "Atan2": binary(F, 0.1, 4, ("y", "x")),
-    **{op: binary(F) for op in "DivNoNan Xlogy MulNoNan".split()},
-    **{op: binary(["bool"]) for op in "LogicalAnd LogicalOr".split()}, "LogicalNot": unary(["bool"]),
-    **{op: binary(I + ["int8", "uint8", "int16", "uint16"]) for op in "BitwiseAnd BitwiseOr BitwiseXor".split()},
     **{op: reduction(F + I + C) for op in "Sum Prod".split()}, "Mean": reduction(F), "Max": reduction(F + I), "Min": reduction(F + I),
     "All": reduction(["bool"]), "Any": reduction(["bool"]), "ArgMax": arg, "ArgMin": arg, "Cumsum": scan, "Cumprod": scan,
     "Reshape": reshape, "Transpose": transpose, "ConcatV2": concat, "Pack": pack, "Split": split, "Slice": slice_, "StridedSlice": strided_slice,
     "GatherV2": gather, "GatherNd": gather_nd, "Tile": tile, "Pad": pad, "MirrorPad": mirror_pad, "SelectV2": select, "TopKV2": top_k, "OneHot": one_hot,
     "ReverseV2": axis_vector("tensor", "axis", F + I + ["bool", "string"]),
     "MatMul": matmul, "BatchMatMulV2": batch_matmul, "Conv2D": conv2d, "DepthwiseConv2dNative": depthwise, "MaxPool": pool("input"), "AvgPool": pool("value"),
-    "ResizeBilinear": resize, "ResizeNearestNeighbor": resize, "Cast": cast,
+    "ResizeBilinear": resize, "ResizeNearestNeighbor": resize, 
     **{op: segment for op in "SegmentSum SegmentMax SegmentMin SegmentProd".split()},
     **{op: unsorted_segment for op in "UnsortedSegmentSum UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd".split()},
     "Softmax": lambda s: ({"logits": s.array(s.one(F), s.shape(1, 3))}, {}), "LogSoftmax": lambda s: ({"logits": s.array(s.one(F), s.shape(1, 3))}, {}),

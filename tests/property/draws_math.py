@@ -1,0 +1,154 @@
+"""Draws of element-wise arithmetic: functions of one, two and three tensors, gradients of functions, comparisons, bits, casts, complex numbers, and sums of lists."""
+import numpy as np
+
+from draw_source import ANY, C, F, H, I, NUMBERS, S, binary, same, unary
+
+BOTH = [False, True]
+
+
+def grads(s):
+    """y is a function's value, dy any gradient of the same shape."""
+    d, shape = s.dtype(), s.shape()
+    return {"y": s.wild(d, shape, -1, 1), "dy": s.wild(d, shape)}, {}
+
+
+def addn(s):
+    d, shape = s.dtype(among=NUMBERS), s.shape()
+    return {"inputs": [s.wild(d, shape if s.chance(0.98) else s.shape()) for _ in range(s.int(1, 10))]}, {}
+
+
+def accumulate(s):
+    d, shape = s.one(NUMBERS), s.shape()
+    return {"inputs": [s.wild(d, shape) for _ in range(s.int(1, 5))]}, {"shape": shape}
+
+
+def logical(s):
+    shape = s.shape()
+    return {"x": s.array("bool", shape), "y": s.array("bool", s.alike(shape))}, {}
+
+
+def division(s):
+    """Integers: also by zero, and the least number by -1."""
+    d, shape = s.dtype(), s.shape()
+    x, y = s.wild(d, shape, -20, 20), s.array(d, s.alike(shape), -5, 5)
+    if d in C or d in I + S and s.chance(0.9):
+        y[y == 0] = 1
+    return ({"x": x, "y": y} if s.chance(0.7) else {"x": y, "y": np.array(3, y.dtype)}), {}
+
+
+def power(s):
+    d, shape = s.dtype(), s.shape()
+    if d in I + S:
+        return {"x": s.array(d, shape, -3, 3), "y": s.array(d, s.alike(shape), -1 if s.chance(0.1) else 0, 5)}, {}
+    return {"x": s.wild(d, shape, -3, 3), "y": s.wild(d, s.alike(shape)) if s.chance(0.5) else np.rint(s.array(d, s.alike(shape)).real).astype(d)}, {}
+
+
+def shift(s):
+    """The amounts stay inside of the width mostly: TensorFlow clamps the others."""
+    d, shape = s.dtype(), s.shape()
+    return {"x": s.wild(d, shape, -100, 100), "y": s.array(d, s.alike(shape), 0, 40 if s.chance(0.2) else 7)}, {}
+
+
+def cast(s):
+    source, wide = s.one(NUMBERS + ["bool"]), s.chance(0.3)
+    x = s.array(source, s.shape(), -300 if wide else 0, 300 if wide else 9)
+    return {"x": x}, {"DstT": s.one(NUMBERS + ["bool"]), "Truncate": s.chance(0.15)}
+
+
+def bitcast(s):
+    sizes = {d: np.dtype(d).itemsize if d not in ("bfloat16", "string") else 2 for d in ANY}
+    d, to = s.one(NUMBERS), s.one(NUMBERS)
+    shape = s.shape()
+    if sizes[to] > sizes[d] and s.chance(0.9):
+        shape = shape + (sizes[to] // sizes[d],)
+    return {"input": s.wild(d, shape)}, {"type": to}
+
+
+def clip(s):
+    d, shape = s.dtype(among=NUMBERS), s.shape()
+    bound = lambda lo, hi: s.array(d, () if s.chance(0.7) else shape, lo, hi)
+    return {"t": s.wild(d, shape), "clip_value_min": bound(-3, -1), "clip_value_max": bound(0, 3)}, {}
+
+
+def parts(name, to):
+    """Ops from a complex number to a real one."""
+    def draw(s):
+        d = s.one(C)
+        return {name: s.wild(d, s.shape())}, {"Tout": "float32" if d == "complex64" else "float64"}
+    return draw
+
+
+def complex_(s):
+    d, shape = s.one(F), s.shape()
+    return {"real": s.wild(d, shape), "imag": s.wild(d, s.alike(shape))}, {"Tout": "complex64" if d == "float32" else "complex128"}
+
+
+def threes(names, lo, hi):
+    """Functions of three tensors of one shape, scalars among them."""
+    def draw(s):
+        d, shape = s.dtype(), s.shape()
+        return {n: s.array(d, shape if s.chance(0.8) else (), *span) for n, span in zip(names, zip(lo, hi))}, {}
+    return draw
+
+
+def gradient(wild=0.3, names=("gradients", "features"), **attrs):
+    return same(names, wild=wild, **attrs)
+
+
+def polygamma(s):
+    d, shape = s.dtype(), s.shape()
+    return {"a": np.rint(s.array(d, s.alike(shape), 0, 5)), "x": s.array(d, shape, 0.2, 8)}, {}
+
+
+def cross(s):
+    d, shape = s.dtype(), s.shape(0, 3) + ((3,) if s.chance(0.95) else (2,))
+    return {"a": s.wild(d, shape), "b": s.wild(d, shape)}, {}
+
+
+def approximate(s):
+    d, shape = s.dtype(), s.shape()
+    x = s.wild(d, shape)
+    return {"x": x, "y": x + s.array(d, shape, -1, 1).astype(d) * s.one([1e-6, 1e-3])}, {"tolerance": s.one([1e-5, 1e-3])}
+
+
+def quotients(s):
+    """A quotient that is nothing where the divisor or factor is."""
+    d, shape = s.dtype(), s.shape()
+    zeroes = lambda a: np.where(s.r.random(a.shape) < 0.3, 0, a).astype(a.dtype)
+    return {"x": zeroes(s.wild(d, shape)), "y": zeroes(s.wild(d, s.alike(shape))) if d not in C else s.array(d, s.alike(shape))}, {}
+
+
+UNARY = "Exp Expm1 Sin Cos Tan Sinh Cosh Tanh Atan Asinh Sigmoid Floor Ceil Rint Round Erf Erfc IsNan IsInf IsFinite Abs Neg Sign Square Inv Reciprocal Sqrt Rsqrt " \
+    "Log Log1p Acosh Asin Acos Atanh Invert PopulationCount Lgamma Digamma"
+DRAWS = {
+    **{op: unary() for op in UNARY.split()},
+    **{op: unary(-9, 9, wild=0) for op in "BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1".split()},
+    **{op: unary(0.1, 20, wild=0) for op in "BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1".split()},
+    **{op: unary(-6, 6, wild=0) for op in "Dawsn FresnelCos FresnelSin".split()},
+    "Expint": unary(-6, 6, wild=0), "Spence": unary(0, 9, wild=0), "Erfinv": unary(-1, 1), "Ndtri": unary(0, 1),
+    **{op: unary(name="features") for op in "Elu Selu Softplus Softsign Relu Relu6".split()},
+    "LeakyRelu": unary(name="features", alpha=[0.2, 0.0, -0.5, 1.5]),
+    "LeakyReluGrad": gradient(alpha=[0.2, 0.0, -0.5, 1.5]),
+    **{op: gradient() for op in "ReluGrad Relu6Grad SoftplusGrad SoftsignGrad".split()},
+    **{op: gradient(names=("gradients", "outputs")) for op in "EluGrad SeluGrad".split()},
+    **{op: grads for op in "InvGrad ReciprocalGrad RsqrtGrad SqrtGrad SigmoidGrad TanhGrad".split()},
+    **{op: binary() for op in "Maximum Minimum Less LessEqual Greater GreaterEqual AddV2 Add Sub Mul SquaredDifference".split()},
+    **{op: binary(incompatible_shape_error=[True, True, False]) for op in "Equal NotEqual".split()},
+    "Atan2": binary(names=("y", "x")), "NextAfter": binary(names=("x1", "x2")),
+    **{op: binary() for op in "BitwiseAnd BitwiseOr BitwiseXor".split()}, "LeftShift": shift, "RightShift": shift,
+    **{op: logical for op in "LogicalAnd LogicalOr".split()}, "LogicalNot": lambda s: ({"x": s.array("bool", s.shape())}, {}),
+    **{op: division for op in "FloorDiv FloorMod Div Mod TruncateDiv TruncateMod RealDiv".split()}, "Pow": power,
+    **{op: quotients for op in "DivNoNan Xlogy Xlog1py Xdivy MulNoNan".split()},
+    "Igamma": binary(0.1, 5, ("a", "x"), wild=0), "Igammac": binary(0.1, 5, ("a", "x"), wild=0), "IgammaGradA": binary(0.2, 5, ("a", "x"), wild=0),
+    "RandomGammaGrad": binary(0.2, 5, ("alpha", "sample"), wild=0), "Zeta": binary(1.1, 6, ("x", "q"), wild=0), "Polygamma": polygamma,
+    "Betainc": threes(("a", "b", "x"), (0.1, 0.1, 0), (5, 5, 1)), "ClipByValue": clip, "AddN": addn, "AccumulateNV2": accumulate,
+    "Cast": cast, "Bitcast": bitcast, "Cross": cross, "ApproximateEqual": approximate, "Complex": complex_,
+    "Real": parts("input", 1), "Imag": parts("input", 1), "Angle": parts("input", 1), "ComplexAbs": parts("x", 1), "Conj": unary(name="input", among=C),
+}
+
+KNOWN = {
+    "Round": (lambda inputs, attrs: inputs["x"].dtype.kind == "i", "TensorFlow 2.21 rounds every integer to 0; tf.round does not call it for integers"),
+    **{op: (lambda inputs, attrs: any(a.dtype.kind == "c" and np.any(a == 0) for a in inputs.values()),
+            "complex division by zero: TensorFlow's answer depends on the lane (NaN in vectors, infinity in remainders)")
+       for op in "Inv Reciprocal Rsqrt InvGrad ReciprocalGrad RsqrtGrad SqrtGrad Log".split()},
+}
