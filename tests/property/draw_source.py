@@ -55,9 +55,10 @@ class Source:
             return np.array([self.one(WORDS) for _ in range(int(np.prod(shape)))], object).reshape(shape)
         kind = tf.as_dtype(dtype)
         if kind.is_complex:
-            return (self.r.uniform(lo, hi, shape) + 1j * self.r.uniform(lo, hi, shape)).astype(dtype)
+            return np.asarray(self.r.uniform(lo, hi, shape) + 1j * self.r.uniform(lo, hi, shape)).astype(dtype)
         if kind.is_integer:
-            return self.r.integers(max(lo, 0) if dtype.startswith("u") else lo, hi + 1, shape).astype(dtype)
+            low = max(lo, 0) if dtype.startswith("u") else lo
+            return np.asarray(self.r.integers(low, max(hi, low) + 1, shape)).astype(dtype)
         return np.asarray(self.r.uniform(lo, hi, shape)).astype(kind.as_numpy_dtype)
 
     def wild(self, dtype, shape, lo=-4, hi=4, p=0.3):
