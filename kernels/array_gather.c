@@ -154,11 +154,11 @@ static enum td_code gather_slices(struct td_call *c, const struct td_tensor *par
 {
     const struct td_shape *p = &params->shape;
     const int axis = (int)g->axis, batch = (int)g->batch_dims;
+    if (td_tensor_count(y) == 0) {
+        return TD_OK; /* as in TensorFlow, indices of nothing may be anything */
+    }
     const int64_t *at;
     TD_TRY(checked_indices(c, indices, p->dim[axis], &at, err));
-    if (td_tensor_count(y) == 0) {
-        return TD_OK;
-    }
     const int64_t batches = td_shape_range(p, 0, batch), outer = td_shape_range(p, batch, axis);
     const int64_t inner = td_shape_range(p, axis + 1, p->rank);
     const int64_t n = td_shape_range(&indices->shape, batch, indices->shape.rank);

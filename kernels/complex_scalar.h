@@ -51,7 +51,7 @@ TD_COMPLEX_TYPES(X)
     static inline T td_log1p_##tag(T a)                                                                      \
     {                                                                                                        \
         R x = creal##s(a), y = cimag##s(a);                                                                  \
-        if (fabs##s(x) > (R)0.5 || fabs##s(y) > (R)0.5) {                                                              \
+        if (fabs##s(x) > (R)0.5 || fabs##s(y) > (R)0.5) {                                                    \
             return clog##s((R)1 + a);                                                                        \
         }                                                                                                    \
         return td_make_##tag(log1p##s(x * (2 + x) + y * y) / 2, atan2##s(y, 1 + x));                         \
