@@ -2,7 +2,7 @@
 
 The SavedModel is of the first kind (a graph with placeholders, no object graph): building it costs a millisecond a draw, tracing a function ten times that. A draw's
 placeholders mostly have unknown shapes; at times the shapes are known, or an argument is a constant of the graph, which is what plans and constant folding see. The answer is always
-of the op run eagerly; of a program, of its traced function.
+of the op run eagerly; of a program, of its traced function; of an op that newer graphs may not hold, of a session on a graph of an old enough version.
 """
 import json
 import os
@@ -12,7 +12,8 @@ import numpy as np
 CODES = {1: "CANCELLED", 2: "UNKNOWN", 3: "INVALID_ARGUMENT", 5: "NOT_FOUND", 6: "ALREADY_EXISTS", 7: "PERMISSION_DENIED", 8: "RESOURCE_EXHAUSTED", 9: "FAILED_PRECONDITION",
          10: "ABORTED", 11: "OUT_OF_RANGE", 12: "UNIMPLEMENTED", 13: "INTERNAL", 15: "DATA_LOSS"}
 VAGUE = ("UNKNOWN", "INTERNAL")   # TensorFlow's codes for what it did not foresee: INVALID_ARGUMENT does as well
-NO_KERNEL = ("Could not find device for node", "No OpKernel was registered", "Could not find valid device for node", "No unary variant")
+CANNOT = ("Could not find device for node", "No OpKernel was registered", "Could not find valid device for node", "No unary variant",
+          "Only ranks up to", "rank not in [", "Unhandled dimensions")   # TensorFlow has no kernel for the draw: ours may do better
 LOOSE = {"bfloat16": (3e-2, 3e-2), "float16": (4e-3, 4e-3), "complex64": (1e-4, 2e-5), "float32": (1e-4, 2e-5), "float64": (1e-8, 1e-10), "complex128": (1e-8, 1e-10)}
 
 
@@ -61,14 +62,28 @@ def parts_of(result):
     return flat
 
 
+def graph_of(tf, version):
+    """An empty graph; of an older version of GraphDef, if one is given."""
+    graph = tf.Graph()
+    if version:
+        old = tf.compat.v1.GraphDef()
+        old.versions.producer = version
+        with graph.as_default():
+            tf.graph_util.import_graph_def(old)
+    return graph
+
+
 class Draw:
     """One draw: its arguments, how it is called, and TensorFlow's answer."""
 
     def __init__(self, tf, op, seed, source, draw):
+        from tensorflow.python.framework import op_def_registry
         self.tf, self.op, self.seed, self.source = tf, op, seed, source
         self.inputs, self.attrs, *rest = draw(source)
         self.options, self.flat, self.outputs, self.code = rest[0] if rest else {}, flatten(self.inputs), None, None
         self.program = callable(self.attrs)
+        gone = op_def_registry.get(op).deprecation.version if op_def_registry.get(op) else 0
+        self.version = 0 if self.program or not gone else gone - 1   # of the last graphs that may hold it
 
     def call(self, flat):
         args = gathered(self.inputs, flat)
@@ -86,21 +101,33 @@ class Draw:
             if self.program:
                 self.function = self.traced(self.source.chance(0.3))
             given = {n: tf.constant(v) for n, v in self.flat.items()}
-            result = self.function(**given) if self.program else self.call(given)
-            self.outputs = [array_of(p) for p in parts_of(result)]
+            if self.version:
+                self.outputs = self.session_answer()
+            else:
+                result = self.function(**given) if self.program else self.call(given)
+                self.outputs = [array_of(p) for p in parts_of(result)]
         except tf.errors.OpError as e:
-            self.code = CODES.get(e.error_code, "UNKNOWN")
-            return self.code != "UNIMPLEMENTED" and not any(text in e.message for text in NO_KERNEL)
+            self.code, self.says = CODES.get(e.error_code, "UNKNOWN"), e.message
+            return self.code != "UNIMPLEMENTED" and not any(text in e.message for text in CANNOT)
         except UnicodeDecodeError:
-            self.code = "INVALID_ARGUMENT"   # the error's text holds bytes that are no UTF-8: Python loses the error over it
+            self.code, self.says = "INVALID_ARGUMENT", ""   # the error's text holds bytes that are no UTF-8: Python loses the error over it
         except (ValueError, TypeError, NotImplementedError):
             if not self.program and not self.outputs:
                 raise
             return False
         return True
 
-    def place(self, graph, name):
+    def session_answer(self):
+        graph = graph_of(self.tf, self.version)
+        asked, tensors = self.build(graph, "x", "open")
+        with self.tf.compat.v1.Session(graph=graph) as session:
+            return [np.asarray(v) for v in session.run(list(tensors.values()), {t: self.flat[n] for n, t in asked.items()})]
+
+    def place(self, graphs, name):
         """Puts the draw into the graph; (placeholders, results) by name, or None when TensorFlow refuses to build it."""
+        if self.version not in graphs:
+            graphs[self.version] = graph_of(self.tf, self.version)
+        graph = graphs[self.version]
         kinds = [self.source.one(["open", "open", "known", "constant"]), "open"]
         for k, kind in enumerate(kinds):
             try:
@@ -135,7 +162,7 @@ class Draw:
         case.update({k: v for k, v in self.options.items() if k != "errors"})
         if self.code:
             more = ["INVALID_ARGUMENT"] if self.code in VAGUE else []
-            case["error"] = {"code": [self.code] + more + self.options.get("errors", []), "contains": []}
+            case["error"] = {"code": [self.code] + more + self.options.get("errors", []), "contains": [], "tensorflow": self.says[:300]}
         arrays = {}
         for n in self.asked:
             put(arrays, "in/" + n, self.flat[n])
@@ -145,13 +172,15 @@ class Draw:
         return case
 
 
-def write_graph(tf, graph, signatures, folder):
+def write_graphs(tf, graphs, signatures, folder):
+    """One SavedModel of the nodes of all graphs."""
     from tensorflow.core.protobuf import saved_model_pb2
     model = saved_model_pb2.SavedModel(saved_model_schema_version=1)
     meta = model.meta_graphs.add()
     meta.meta_info_def.tags.append("serve")
     meta.meta_info_def.tensorflow_version = tf.__version__
-    meta.graph_def.CopyFrom(graph.as_graph_def())
+    for graph in graphs.values():
+        meta.graph_def.MergeFrom(graph.as_graph_def())
     for key, sides in signatures.items():
         signature = meta.signature_def[key]
         signature.method_name = "tensorflow/serving/predict"
@@ -168,7 +197,7 @@ def write_model(out, name, rows, families, say):
     """One SavedModel with a signature for each (op, seed), and its cases. Returns the number of cases."""
     import tensorflow as tf
     from draw_source import Source
-    graph, signatures, cases = tf.Graph(), {}, []
+    graphs, signatures, cases = {}, {}, []
     folder = os.path.join(out, "goldens", name)
     os.makedirs(folder, exist_ok=True)
     for k, (op, seed) in enumerate(rows):
@@ -177,12 +206,12 @@ def write_model(out, name, rows, families, say):
         known = families.known.get(op)
         if (known and known[0](draw.inputs, draw.attrs)) or not draw.answer():
             continue
-        signature = draw.place(graph, key.lstrip("_"))
+        signature = draw.place(graphs, key.lstrip("_"))
         if signature is None:
             continue   # no model can hold it
         signatures[key] = signature
         cases.append(draw.case(key, folder))
-    write_graph(tf, graph, signatures, os.path.join(out, "models", name))
+    write_graphs(tf, graphs, signatures, os.path.join(out, "models", name))
     with open(os.path.join(folder, "cases.json"), "w") as f:
         json.dump(cases, f, indent=1)
     return len(cases)

@@ -1,7 +1,7 @@
 """Draws of element-wise arithmetic: functions of one, two and three tensors, gradients of functions, comparisons, bits, casts, complex numbers, and sums of lists."""
 import numpy as np
 
-from draw_source import ANY, C, F, H, I, NUMBERS, S, binary, same, unary
+from draw_source import ANY, C, F, I, NUMBERS, S, binary, same, unary
 
 BOTH = [False, True]
 

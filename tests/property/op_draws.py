@@ -141,7 +141,7 @@ def main():
     for child in children:
         child.finish()
     ended = [e for c in children for e in c.ended]
-    print(f"{sum(c.cases for c in children)} cases of {len(draws)} ops in {args.out}"
+    print(f"{sum(c.cases for c in children)} cases of {len({op for _, rows in plan(args, draws) for op, _ in rows})} ops in {args.out}"
           + (f"; TensorFlow's own process ended in {len(ended)} draws: {' '.join(ended)}" if ended else ""))
     return 0
 

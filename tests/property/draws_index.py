@@ -1,0 +1,117 @@
+"""Draws of ops that read or write parts of tensors by index: slice, strided slice, gather, scatter, and their kin."""
+import numpy as np
+
+from draw_source import I, axis_of
+
+
+def slice_(s):
+    x, d = s.array(s.dtype(), s.shape(0, 4)), s.one(I)
+    begin = [s.int(-1 if s.chance(0.01) else 0, n) for n in x.shape]
+    size = [-1 if s.chance(0.3) else s.int(0, max(n - b, 0)) + s.chance(0.01) for n, b in zip(x.shape, begin)]
+    return {"input": x, "begin": np.array(begin, d), "size": np.array(size, d)}, {}
+
+
+def strided(s, rank):
+    """Begin, end, strides and masks of a slice of at most that many axes, with new axes and an ellipsis."""
+    d, n = s.one(I), s.int(0, rank)
+    mask = lambda p: sum(1 << i for i in range(n) if s.chance(p))
+    at = lambda: np.array([s.int(-6, 6) for _ in range(n)], d)
+    step = np.array([s.one([1, 1, 2, -1, -2, 3]) if s.chance(0.99) else 0 for _ in range(n)], d)
+    ellipsis = 1 << s.int(0, n - 1) if n and s.chance(0.2) else 0
+    return {"begin": at(), "end": at(), "strides": step}, \
+        {"begin_mask": mask(0.3), "end_mask": mask(0.3), "ellipsis_mask": ellipsis, "new_axis_mask": mask(0.1), "shrink_axis_mask": mask(0.1)}
+
+
+def strided_slice(s):
+    x = s.array(s.dtype(), s.shape(0, 5))
+    given, attrs = strided(s, x.ndim + 1)
+    return {"input": x, **given}, attrs
+
+
+def sliced(x, given, attrs):
+    """The result of a strided slice in numpy, or None where the slice is not legal."""
+    key, at = [], lambda m, i: attrs[m + "_mask"] >> i & 1
+    for i in range(len(given["begin"])):
+        b, e, st = (int(given[k][i]) for k in ("begin", "end", "strides"))
+        key.append(Ellipsis if at("ellipsis", i) else np.newaxis if at("new_axis", i) else b if at("shrink_axis", i)
+                   else slice(None if at("begin", i) else b, None if at("end", i) else e, st))
+    try:
+        return x[tuple(key)]
+    except (IndexError, ValueError):
+        return None
+
+
+def strided_slice_grad(s):
+    """dy of the shape that the slice of the given shape has."""
+    shape = tuple(s.int(1, 5) for _ in range(s.int(1, 4)))
+    given, attrs = strided(s, len(shape))
+    y = sliced(np.zeros(shape), given, attrs)
+    dy = s.array(s.dtype(), (y.shape if y is not None else ()) + ((1,) if s.chance(0.02) else ()))
+    return {"shape": np.array(shape, given["begin"].dtype), **given, "dy": dy}, attrs
+
+
+def strided_slice_update(s):
+    x = s.array(s.dtype(), tuple(s.int(1, 5) for _ in range(s.int(1, 4))))
+    given, attrs = strided(s, x.ndim)
+    y = sliced(np.zeros(x.shape), given, attrs)
+    name = x.dtype.name if x.dtype != object else "string"
+    return {"input": x, **given, "value": s.array(name, y.shape if y is not None and s.chance(0.97) else ())}, attrs
+
+
+def indices_of(s, n, shape, wrong=0.05):
+    return s.array(s.one(I), shape, -1 if s.chance(wrong / 2) else 0, max(n - 1 + s.chance(wrong), 0))
+
+
+def gather(s):
+    x = s.array(s.dtype("Tparams"), s.shape(0 if s.chance(0.02) else 1, 4))
+    if s.op == "Gather":
+        return {"params": x, "indices": indices_of(s, x.shape[0] if x.ndim else 1, s.shape(0, 3))}, {}
+    batch = s.int(0, x.ndim - 1) if x.ndim and s.chance(0.4) else 0
+    axis = s.int(batch, x.ndim - 1) if x.ndim else 0
+    i = indices_of(s, x.shape[axis] if x.ndim else 1, x.shape[:batch] + s.shape(0, 2))
+    return {"params": x, "indices": i, "axis": np.array(axis - (x.ndim if s.chance(0.3) else 0) + (7 if s.chance(0.02) else 0), s.one(I + ["int16"]))}, \
+        {"batch_dims": batch - (i.ndim if s.chance(0.1) and batch < i.ndim else 0)}
+
+
+def places(s, shape, outer, depth, wrong=0.05):
+    """Indices into the first `depth` axes of a shape."""
+    at = np.zeros(outer + (depth,), np.int64)
+    for k in range(depth):
+        at[..., k] = s.r.integers(0, max(shape[k], 1) + s.chance(wrong / 2), outer) - s.chance(wrong / 2)
+    return at.astype(s.one(I))
+
+
+def gather_nd(s):
+    x = s.array(s.dtype("Tparams"), tuple(s.int(0 if s.chance(0.03) else 1, 4) for _ in range(s.int(1, 5))))
+    depth = s.int(0, x.ndim) + s.chance(0.02)
+    return {"params": x, "indices": places(s, x.shape + (1,), s.shape(0, 3), depth)}, {"bad_indices_policy": s.one(["", "", "ERROR", "IGNORE"])}
+
+
+def scatter_nd(s):
+    """Into zeros of a shape, or a tensor; the same place twice only where order does not matter."""
+    d = s.dtype()
+    shape = tuple(s.int(1, 4) for _ in range(s.int(1, 4)))
+    depth, outer = s.int(1, len(shape)), s.shape(0, 2)
+    at = places(s, shape, outer, depth)
+    if s.op.endswith("Update"):
+        flat = at.reshape(-1, depth)
+        at = flat[np.sort(np.unique(flat, axis=0, return_index=True)[1])]
+        outer = at.shape[:-1]
+    updates = s.array(d, outer + shape[depth:] + ((2,) if s.chance(0.02) else ()))
+    loose = {"rtol": 2e-2, "atol": 2e-2} if d in ("float16", "bfloat16") else {}
+    if s.op == "ScatterNd":
+        return {"indices": at, "updates": updates, "shape": np.array(shape, at.dtype)}, {"bad_indices_policy": s.one(["", "", "ERROR", "IGNORE"])}, loose
+    name = "input" if s.op == "ScatterNdNonAliasingAdd" else "tensor"
+    return {name: s.array(d, shape), "indices": at, "updates": updates}, {"bad_indices_policy": s.one(["", "", "ERROR", "IGNORE"])}, loose
+
+
+def unravel(s):
+    dims = s.array(s.dtype("Tidx"), (s.int(1, 4),), 1, 4)
+    return {"indices": s.array(dims.dtype.name, s.shape(0, 1), 0, int(np.prod(dims)) - 1 + s.chance(0.1)), "dims": dims}, {}
+
+
+DRAWS = {
+    "Slice": slice_, "StridedSlice": strided_slice, "StridedSliceGrad": strided_slice_grad, "TensorStridedSliceUpdate": strided_slice_update, "Gather": gather, "GatherV2": gather,
+    "GatherNd": gather_nd, "UnravelIndex": unravel,
+    **{op: scatter_nd for op in "ScatterNd ScatterNdNonAliasingAdd TensorScatterAdd TensorScatterSub TensorScatterMax TensorScatterMin TensorScatterUpdate".split()},
+}
