@@ -212,8 +212,7 @@ static enum td_code real_infer(struct td_infer *c, struct td_err *err)
                    TD_NODE_STR(c->node), i, (long long)n);
         bool halved = i == k.axes - 1;
         int64_t need = k.inverse && halved ? half_of(n) : n;
-        bool empty = td_shape_count(&c->in[0]) == 0; /* an empty input is transformed into nothing */
-        TD_FAIL_IF(have >= 0 && have < need && !empty, err, INVALID_ARGUMENT,
+        TD_FAIL_IF(have > 0 && have < need, err, INVALID_ARGUMENT,
                    "%s: Input dimension %d must have length of at least %lld but got: %lld",
                    TD_NODE_STR(c->node), axis, (long long)need, (long long)have);
         c->out[0].dim[axis] = !k.inverse && halved ? half_of(n) : n;

@@ -511,10 +511,28 @@ static enum td_code global_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
+static void global_f64(struct td_call *c, struct td_tensor *y)
+{
+    const double *t = TD_DATA(c->in[0], double), *m = TD_DATA(c->in[1], double),
+                 *v = TD_DATA(c->in[2], double);
+    const double *beta = TD_DATA(c->in[3], double), *gamma = TD_DATA(c->in[4], double);
+    bool scaled = td_attr_bool(c->node, "scale_after_normalization");
+    float eps = (float)td_attr_float(c->node, "variance_epsilon");
+    for (int64_t i = 0, n = y->shape.dim[3]; i < td_tensor_count(y); i++) {
+        int64_t j = i % n;
+        double a = 1 / sqrt(v[j] + eps) * (scaled ? gamma[j] : 1);
+        TD_DATA(y, double)[i] = (t[i] - m[j]) * a + beta[j];
+    }
+}
+
 static enum td_code global_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
+    if (y->dtype == TD_DOUBLE) {
+        global_f64(c, y);
+        return TD_OK;
+    }
     const float *in[5];
     float *to;
     for (int i = 0; i < 5; i++) {
@@ -532,12 +550,8 @@ static enum td_code global_run(struct td_call *c, struct td_err *err)
     }
     struct batch_norm s = {.outer = td_shape_range(&y->shape, 0, 3), .channels = n, .inner = 1};
     affine(&s, in[0], a, b, to);
-    for (int64_t i = 0; i < td_tensor_count(y) && (y->dtype == TD_FLOAT || y->dtype == TD_DOUBLE); i++) {
-        if (y->dtype == TD_FLOAT) {
-            TD_DATA(y, float)[i] = to[i];
-        } else {
-            TD_DATA(y, double)[i] = to[i];
-        }
+    if (y->dtype == TD_FLOAT && td_tensor_count(y) > 0) {
+        memcpy(y->data, to, (size_t)td_tensor_count(y) * sizeof *to);
     }
     td_narrow(y, to);
     return TD_OK;

@@ -571,6 +571,39 @@ static enum td_code max_grad_run(struct td_call *c, struct td_err *err)
     return scatter_to(c, &p, c->in[2], at, err);
 }
 
+/* dx[i] += dy wherever x[i] is the maximum: in 3-D every one of equal maxima gets the whole gradient. */
+static void max_grad_all(const struct pool *p, const float *x, const float *y, const float *dy, float *dx)
+{
+    struct cell_walk w;
+    int64_t cells = p->batch * out_cells(p), n = p->channels;
+    for (int64_t cell = 0; cell < cells; cell++, y += n, dy += n) {
+        for (bool more = cell_start(&w, p, cell); more; more = cell_next(&w, p)) {
+            for (int64_t c = 0; c < n; c++) {
+                dx[w.in_cell * n + c] += x[w.in_cell * n + c] == y[c] ? dy[c] : 0;
+            }
+        }
+    }
+}
+
+static enum td_code max_grad_3d_run(struct td_call *c, struct td_err *err)
+{
+    struct pool p;
+    struct td_tensor *dx;
+    const void *x, *y, *dy;
+    void *to;
+    TD_TRY(pool_attrs(c->node, &c->in[0]->shape, &p, err));
+    TD_TRY(td_out(c, 0, NULL, &dx, err));
+    TD_TRY(bring(c, &p, c->in[0], in_cells(&p), &x, err));
+    TD_TRY(bring(c, &p, c->in[1], out_cells(&p), &y, err));
+    TD_TRY(bring(c, &p, c->in[2], out_cells(&p), &dy, err));
+    TD_TRY(room(c, &p, dx, &to, err));
+    if (td_tensor_count(dx) > 0) {
+        memset(to, 0, (size_t)td_tensor_count(dx) * sizeof(float));
+        max_grad_all(&p, x, y, dy, to);
+    }
+    return deliver(c, &p, dx, in_cells(&p), to, err);
+}
+
 static enum td_code argmax_grad_run(struct td_call *c, struct td_err *err)
 {
     struct pool p;
@@ -756,7 +789,7 @@ const struct td_op td_ops_pool[] = {
      .sig = "(orig_input:TInput, orig_output:TInput, grad:T) -> (output:T) {" WINDOW NDHWC
             "T:type=float; TInput:type=float}",
      .infer = max_grad_infer,
-     .kernels = TD_KERNEL("max_pool_grad.cpu", max_grad_run, {"T", SET_3D}, {"TInput", SET_3D})},
+     .kernels = TD_KERNEL("max_pool_grad.cpu", max_grad_3d_run, {"T", SET_3D}, {"TInput", SET_3D})},
     {.name = "MaxPoolGradGrad",
      .sig = "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" WINDOW NHWC "T:type}",
      .infer = max_grad_infer,
