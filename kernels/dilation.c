@@ -89,7 +89,15 @@ struct arrays {
     double *x, *f, *dy, *out;
 };
 
-/* Maximum of one output cell and where it came from: indices into x and filter, -1 when no tap is inside. */
+/* The window's first row or column that lies inside. */
+static int64_t first_inside(const struct td_window *w, int64_t out)
+{
+    int64_t at = out * w->stride - w->before;
+    return at < 0 ? 0 : at < w->in ? at : w->in - 1;
+}
+
+/* Maximum of one output cell and where it came from: indices into x and filter. When no tap is inside these
+ * are, as in TensorFlow, the window's first place inside and the first tap. */
 static double best(const struct dilation *d, const struct arrays *a, int64_t cell, int64_t k, int64_t *at_x,
                    int64_t *at_f)
 {
@@ -98,14 +106,18 @@ static double best(const struct dilation *d, const struct arrays *a, int64_t cel
     td_window_taps(&d->row, i, &from[0], &to[0]);
     td_window_taps(&d->col, j, &from[1], &to[1]);
     double top = -DBL_MAX;
-    *at_x = *at_f = -1;
+    bool found = false;
+    *at_x =
+        ((b * d->row.in + first_inside(&d->row, i)) * d->col.in + first_inside(&d->col, j)) * d->channels + k;
+    *at_f = k;
     for (int64_t r = from[0]; r < to[0]; r++) {
         for (int64_t s = from[1]; s < to[1]; s++) {
             int64_t y = i * d->row.stride - d->row.before + r * d->row.dilation;
             int64_t z = j * d->col.stride - d->col.before + s * d->col.dilation;
             int64_t x = ((b * d->row.in + y) * d->col.in + z) * d->channels + k;
             int64_t f = (r * d->col.k + s) * d->channels + k;
-            if (*at_x < 0 || a->x[x] + a->f[f] > top) {
+            if (!found || a->x[x] + a->f[f] > top) {
+                found = true;
                 top = a->x[x] + a->f[f];
                 *at_x = x;
                 *at_f = f;
@@ -145,7 +157,7 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     }
     a.out = room;
     memset(room, 0, (size_t)n * sizeof(double));
-    int64_t cells = d.batch * d.row.out * d.col.out;
+    int64_t cells = td_tensor_count(c->in[0]) == 0 ? 0 : d.batch * d.row.out * d.col.out;
     for (int64_t i = 0; i < cells * d.channels; i++) {
         int64_t at_x, at_f;
         if (i % 65536 == 0 && td_stopped(c)) {
@@ -154,7 +166,7 @@ static enum td_code run(struct td_call *c, struct td_err *err)
         double top = best(&d, &a, i / d.channels, i % d.channels, &at_x, &at_f);
         if (!grad) {
             a.out[i] = top;
-        } else if (at_x >= 0) {
+        } else {
             a.out[to_input ? at_x : at_f] += a.dy[i];
         }
     }
