@@ -252,7 +252,9 @@ static enum td_code prepare_forward(const struct td_prepare *p, void **state, st
     struct td_conv g;
     struct td_dnnl *d = NULL;
     TD_TRY(td_conv_spec(p->node, &p->in[0], &p->in[1], &g, err));
-    if (!td_conv_empty(&g)) {
+    bool skips =
+        g.axis[0].before < 0 || g.axis[1].before < 0 || g.axis[2].before < 0; /* not oneDNN's to do */
+    if (!td_conv_empty(&g) && !skips) {
         TD_TRY(td_dnnl_conv_new(&g, p, !td_conv_layout(p->node).channels_first, &d, err));
     }
     *state = d;
