@@ -92,7 +92,7 @@ def dtypes_of(op, attr):
     for k in rows:
         limits = [c.allowed_values.list.type for c in k.constraint if c.name == attr]
         found |= named(limits[0]) if limits else legal
-    return sorted((found or legal) & set(ANY))
+    return sorted((found or legal) & legal & set(ANY))
 
 
 def edges_of(dtype):
