@@ -368,7 +368,7 @@ static int64_t positions(const struct td_node *node, const struct windows *w, in
     if (strcmp(td_attr_str(node, "padding"), "SAME") == 0) {
         const int64_t out = in / w->stride[i] + (in % w->stride[i] != 0);
         const int64_t pad = (out - 1) * w->stride[i] + span - in;
-        *before = pad > 0 ? pad / 2 : 0;
+        *before = pad > 0 || w->n == 3 ? pad / 2 : 0; /* negative in 3-D: td_window_skip */
         return out;
     }
     return (in - span + w->stride[i]) / w->stride[i];

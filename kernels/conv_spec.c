@@ -177,19 +177,6 @@ static enum td_code group(const struct td_node *n, struct td_conv *g, int64_t de
     return TD_OK;
 }
 
-/* TensorFlow's 3-D convolution splits the padding of SAME also where it is negative (the stride skips cells
- * at the end): then the windows begin inside of the input. */
-static void skip_cells(struct td_window *w)
-{
-    if (w->in > 0 && w->k > 0 && w->out > 0) {
-        int64_t need = (w->out - 1) * w->stride + (w->k - 1) * w->dilation + 1 - w->in;
-        if (need < 0) {
-            w->before = need / 2;
-            w->after = need - need / 2;
-        }
-    }
-}
-
 enum td_code td_conv_spec(const struct td_node *n, const struct td_shape *input,
                           const struct td_shape *filter, struct td_conv *g, struct td_err *err)
 {
@@ -214,7 +201,7 @@ enum td_code td_conv_spec(const struct td_node *n, const struct td_shape *input,
     for (int i = 3 - axes; i < 3; i++) {
         TD_TRY(td_window_make(&g->axis[i], td_window_padding(n), n, err));
         if (axes == 3 && td_window_padding(n) == TD_PAD_SAME && strstr(n->op_name, "Backprop") == NULL) {
-            skip_cells(&g->axis[i]);
+            td_window_skip(&g->axis[i]);
         }
     }
     for (int i = 0; i < 3 - axes; i++) {

@@ -121,6 +121,9 @@ static enum td_code pool_spec(const struct td_node *n, const struct td_shape *x,
         struct td_window *w = &p->axis[3 - p->layout.n_spatial + i];
         w->in = x->dim[p->layout.spatial + i];
         TD_TRY(td_window_make(w, td_window_padding(n), n, err));
+        if (is_3d(n) && td_window_padding(n) == TD_PAD_SAME && strstr(n->op_name, "Grad") == NULL) {
+            td_window_skip(w);
+        }
     }
     return TD_OK;
 }

@@ -66,7 +66,8 @@ enum td_code td_window_make(struct td_window *w, enum td_padding padding, const 
     }
     int64_t span = (w->k - 1) * w->dilation + 1;
     TD_FAIL_IF(w->in > 0 && w->in + w->before + w->after < span, err, INVALID_ARGUMENT,
-               "%s: Negative dimension size caused by subtracting %lld from %lld: the window does not fit into its input",
+               "%s: Negative dimension size caused by subtracting %lld from %lld: the window does not fit "
+               "into its input",
                TD_NODE_STR(n), (long long)span, (long long)w->in);
     w->out = (w->in + w->before + w->after - span + w->stride) /
              w->stride; /* towards zero, as TensorFlow has it */
@@ -76,6 +77,17 @@ enum td_code td_window_make(struct td_window *w, enum td_padding padding, const 
         "stride: %lld]",
         TD_NODE_STR(n), (long long)w->out, (long long)w->in, (long long)span, (long long)w->stride);
     return TD_OK;
+}
+
+void td_window_skip(struct td_window *w)
+{
+    if (w->in > 0 && w->k > 0 && w->out > 0) {
+        int64_t need = (w->out - 1) * w->stride + (w->k - 1) * w->dilation + 1 - w->in;
+        if (need < 0) {
+            w->before = need / 2;
+            w->after = need - need / 2;
+        }
+    }
 }
 
 void td_window_taps(const struct td_window *w, int64_t o, int64_t *from, int64_t *to)

@@ -25,6 +25,11 @@ enum td_padding td_window_padding(const struct td_node *n);
 TD_MUST enum td_code td_window_make(struct td_window *w, enum td_padding padding, const struct td_node *n,
                                     struct td_err *err);
 
+/* For the 3-D ops of TensorFlow that look at patches (forward convolution and pools): they split the padding
+ * of SAME also where it is negative, because the stride skips cells at the end. Then the windows begin inside
+ * of the input. */
+void td_window_skip(struct td_window *w);
+
 /* The taps [from, to) of window o that lie inside the input. */
 void td_window_taps(const struct td_window *w, int64_t o, int64_t *from, int64_t *to);
 
