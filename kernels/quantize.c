@@ -86,7 +86,7 @@ static float clamp(float v, float low, float high)
 
 /* ------------------------------------------------------------------ what both ops check */
 
-/* Shape of a bound: a scalar, or one value a slice of input 0 along axis. */
+/* Shape of a bound: one value a slice of input 0 along axis, a scalar where there is one slice. */
 static enum td_code bound_shape(const struct td_infer *c, struct td_shape *bound, struct td_err *err)
 {
     int64_t axis = td_attr_int(c->node, "axis");
@@ -96,9 +96,9 @@ static enum td_code bound_shape(const struct td_infer *c, struct td_shape *bound
     TD_FAIL_IF(x->rank >= 0 && axis >= x->rank, err, INVALID_ARGUMENT,
                "%s: axis must be less than input dimension(%d), is %lld", TD_NODE_STR(c->node), x->rank,
                (long long)axis);
-    TD_FAIL_IF(axis >= 0 && mode_of(c->node) == MIN_FIRST, err, UNIMPLEMENTED,
-               "%s: MIN_FIRST mode is not implemented with axis != -1", TD_NODE_STR(c->node));
     int64_t want = axis < 0 ? 1 : x->rank >= 0 ? x->dim[axis] : -1;
+    TD_FAIL_IF(want >= 0 && want != 1 && mode_of(c->node) == MIN_FIRST, err, UNIMPLEMENTED,
+               "%s: MIN_FIRST mode is not implemented with axis != -1", TD_NODE_STR(c->node));
     for (int i = 1; i < 3; i++) {
         int64_t n = td_shape_count(&c->in[i]);
         TD_FAIL_IF(want >= 0 && td_shape_known(&c->in[i]) && n != want, err, INVALID_ARGUMENT,
@@ -106,7 +106,7 @@ static enum td_code bound_shape(const struct td_infer *c, struct td_shape *bound
                    TD_NODE_STR(c->node), i == 1 ? "min_range" : "max_range", (long long)axis, (long long)n,
                    (long long)want);
     }
-    *bound = axis < 0 ? td_shape_scalar() : td_shape_vector(want);
+    *bound = want == 1 ? td_shape_scalar() : want < 0 ? td_shape_unknown() : td_shape_vector(want);
     return TD_OK;
 }
 
