@@ -115,3 +115,8 @@ DRAWS = {
        "FakeQuantWithMinMaxVarsPerChannel FakeQuantWithMinMaxVarsPerChannelGradient".split()},
     **{op: quantize_dequantize for op in "QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4".split()},
 }
+KNOWN = {
+    **{op: (lambda inputs, attrs: attrs["axis"] >= 0 and attrs["range_given"], "with an axis TensorFlow 2.21 asks for scalars and for vectors: no given range passes")
+       for op in "QuantizeAndDequantizeV2 QuantizeAndDequantizeV4".split()},
+    "QuantizeAndDequantizeV3": (lambda inputs, attrs: inputs["input"].ndim == 0 or attrs["axis"] >= 0 and attrs["range_given"], "as V2; and it refuses scalars for their axis -1"),
+}
