@@ -3,6 +3,7 @@
     build/venv/bin/python tests/e2e/access_test.py [-v] [Tokens.test_...]      certificates are made with openssl
 """
 import os
+import re
 import shutil
 import signal
 import socket
@@ -25,6 +26,13 @@ from tensorflow_serving.apis import get_model_status_pb2, inference_pb2, model_m
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc  # noqa: E402
 
 HALF = {"instances": [0]}
+
+
+LIVE = "/inference.GRPCInferenceService/ServerLive"
+
+
+def further_ports(d):
+    return re.search(r"kserve_grpc_port=(\d+) kserve_rest_port=(\d+)", "".join(d.log)).groups()
 
 
 def request(name="half"):
@@ -129,6 +137,17 @@ class MutualTls(Tls):
 
     def test_a_client_of_another_authority_is_refused(self):
         self.refused(client="stranger")
+
+    def test_further_ports_are_no_way_round(self):
+        with serving(*self.FLAGS, "--kserve_rest_port=auto", "--kserve_grpc_port=auto", **self.OPTIONS) as d:
+            grpc_port, rest_port = further_ports(d)
+            get = lambda **kw: requests.get(f"https://127.0.0.1:{rest_port}/v2", verify=self.c.path("ca.pem"), timeout=20, **kw)
+            with self.assertRaises(requests.exceptions.ConnectionError):
+                get()
+            self.assertEqual(get(cert=(self.c.path("client.pem"), self.c.path("client.key"))).status_code, 200)
+            creds = grpc.ssl_channel_credentials(self.c.text("ca.pem").encode())
+            with grpc.secure_channel(f"127.0.0.1:{grpc_port}", creds) as c, self.fails(CODE.UNAVAILABLE):
+                c.unary_unary(LIVE)(b"", timeout=10)
 
 
 class TlsConfiguration(Case):
@@ -241,6 +260,15 @@ class Tokens(Case):
         with self.fails(CODE.PERMISSION_DENIED, "not for model '*'"):
             reload("half-1")
         self.assertEqual(reload("admin-1").status.error_code, 0)
+
+    def test_further_ports_are_no_way_round(self):
+        with serving("--tokens_file={dir}/t", "--kserve_rest_port=auto", "--kserve_grpc_port=auto", files={"t": "a infer\n"}) as d:
+            grpc_port, rest_port = further_ports(d)
+            self.answers(requests.get(f"http://127.0.0.1:{rest_port}/v2", timeout=20), 401, "a bearer token is required")
+            with grpc.insecure_channel(f"127.0.0.1:{grpc_port}") as c:
+                with self.fails(CODE.UNAUTHENTICATED, "a bearer token is required"):
+                    c.unary_unary(LIVE)(b"", timeout=10)
+                self.assertEqual(c.unary_unary(LIVE)(b"", timeout=10, metadata=[("authorization", "Bearer a")]), b"\x08\x01")
 
     def test_streams(self):
         stub = reflection_pb2_grpc.ServerReflectionStub(self.d.channel)
