@@ -247,6 +247,12 @@ enum td_rows_rule {
     TD_ROWS_LIST_PUSH,
     TD_ROWS_LIST_STACK,
     TD_ROWS_LIST_LENGTH,
+    TD_ROWS_ARRAY_NEW,   /* TensorArrays */
+    TD_ROWS_ARRAY_WRITE,
+    TD_ROWS_ARRAY_SCATTER,
+    TD_ROWS_ARRAY_READ,
+    TD_ROWS_ARRAY_GATHER,
+    TD_ROWS_ARRAY_SIZE,
     TD_ROWS_RULES        /* how many there are */
 };
 

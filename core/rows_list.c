@@ -72,14 +72,11 @@ bool td_rows_list_empty(struct td_rows_step *s)
     return settled(s) || (td_rows_list_new(s) && (s->out[0].length = 0, true));
 }
 
-bool td_rows_list_from(struct td_rows_step *s)
+/* Output 0 is a list of the slices of input i along axis 0. */
+static bool slices(struct td_rows_step *s, int i)
 {
-    if (settled(s)) {
-        return true;
-    }
-    const struct td_rows_place *x = &s->in[0];
-    if (!parameter(s, 1) || (x->kind != TD_ROWS_CONST && x->kind != TD_ROWS_ROW) ||
-        s->in_shape[0][0].rank < 1) {
+    const struct td_rows_place *x = &s->in[i];
+    if ((x->kind != TD_ROWS_CONST && x->kind != TD_ROWS_ROW) || s->in_shape[0][i].rank < 1) {
         return td_rows_no(s, "its elements follow from the number of rows, or have no known shape");
     }
     if (x->kind == TD_ROWS_ROW && x->axis == 0) {
@@ -89,9 +86,14 @@ bool td_rows_list_from(struct td_rows_step *s)
                                        .item = x->kind,
                                        .axis = x->axis - 1,
                                        .pre = x->pre,
-                                       .length = s->in_shape[0][0].dim[0],
-                                       .item_shape = element_shape(s, 0, 1)};
+                                       .length = s->in_shape[0][i].dim[0],
+                                       .item_shape = element_shape(s, i, 1)};
     return s->out[0].item_shape != NULL || td_rows_no(s, "no memory");
+}
+
+bool td_rows_list_from(struct td_rows_step *s)
+{
+    return settled(s) || (parameter(s, 1) && slices(s, 0));
 }
 
 /* Output o is an element of list l, below `length` as a leading dimension unless that is -2. */
@@ -134,9 +136,10 @@ bool td_rows_list_pop(struct td_rows_step *s)
     return parameter(s, 1) && put_element(s, 1, &s->in[0], -2);
 }
 
-static bool add_item(struct td_rows_step *s, int i, int64_t length)
+/* Output 0 is list `list`, now `length` long, with input i among its elements. */
+static bool add_item(struct td_rows_step *s, int list, int i, int64_t length)
 {
-    const struct td_rows_place *l = &s->in[0], *x = &s->in[i];
+    const struct td_rows_place *l = &s->in[list], *x = &s->in[i];
     if (l->kind != TD_ROWS_LIST || (x->kind != TD_ROWS_CONST && x->kind != TD_ROWS_ROW)) {
         return td_rows_no(s, "its input %d is neither the same for all rows nor has their axis", i);
     }
@@ -160,7 +163,7 @@ bool td_rows_list_set(struct td_rows_step *s)
         return true;
     }
     bool grows = td_attr_bool(s->node, "resize_if_index_out_of_bounds");
-    return settled(s) || (steady_parameter(s, 1) && add_item(s, 2, grows ? -1 : s->in[0].length));
+    return settled(s) || (steady_parameter(s, 1) && add_item(s, 0, 2, grows ? -1 : s->in[0].length));
 }
 
 bool td_rows_list_push(struct td_rows_step *s)
@@ -169,7 +172,7 @@ bool td_rows_list_push(struct td_rows_step *s)
         s->out[0] = s->in[0];
         return true;
     }
-    return settled(s) || add_item(s, 1, s->in[0].length < 0 ? -1 : s->in[0].length + 1);
+    return settled(s) || add_item(s, 0, 1, s->in[0].length < 0 ? -1 : s->in[0].length + 1);
 }
 
 bool td_rows_list_stack(struct td_rows_step *s)
@@ -183,6 +186,67 @@ bool td_rows_list_length(struct td_rows_step *s)
 {
     s->out[0].kind = TD_ROWS_CONST;
     return settled(s) || s->in[0].kind == TD_ROWS_LIST || s->in[0].kind == TD_ROWS_CONST;
+}
+
+/* ------------------------------------------------------------------ TensorArrays: handle, .., flow */
+
+bool td_rows_array_new(struct td_rows_step *s)
+{
+    if (settled(s)) {
+        return true;
+    }
+    s->out[0].kind = TD_ROWS_CONST;
+    s->out[1] = (struct td_rows_place){.kind = TD_ROWS_LIST, .length = -1};
+    if (!steady_parameter(s, 0)) {
+        return false;
+    }
+    if (!td_attr_bool(s->node, "dynamic_size")) {
+        (void)td_rows_int(s, 0, 0, &s->out[1].length);
+    }
+    return true;
+}
+
+bool td_rows_array_write(struct td_rows_step *s)
+{
+    if (s->in[2].kind == TD_ROWS_UNSET) {
+        s->out[0] = s->in[3];
+        return true;
+    }
+    return settled(s) ||
+           (steady_parameter(s, 0) && steady_parameter(s, 1) && add_item(s, 3, 2, s->in[3].length));
+}
+
+bool td_rows_array_scatter(struct td_rows_step *s)
+{
+    if (settled(s)) {
+        return true;
+    }
+    if (!steady_parameter(s, 0) || !steady_parameter(s, 1) || !slices(s, 2) ||
+        s->in[3].kind != TD_ROWS_LIST) {
+        return false;
+    }
+    s->out[0].length = s->in[3].length;
+    return td_rows_join_items(&s->out[0], &s->in[3]) ||
+           td_rows_no(s, "not all of its elements have the rows at the same axis");
+}
+
+bool td_rows_array_read(struct td_rows_step *s)
+{
+    return settled(s) ||
+           (steady_parameter(s, 0) && steady_parameter(s, 1) && put_element(s, 0, &s->in[2], -2));
+}
+
+bool td_rows_array_gather(struct td_rows_step *s)
+{
+    const struct td_shape *picked = &s->in_shape[0][1];
+    return settled(s) || (steady_parameter(s, 0) && steady_parameter(s, 1) &&
+                          put_element(s, 0, &s->in[2], picked->rank == 1 ? picked->dim[0] : -1));
+}
+
+bool td_rows_array_size(struct td_rows_step *s)
+{
+    s->out[0].kind = TD_ROWS_CONST;
+    return settled(s) || (steady_parameter(s, 0) && s->in[1].kind == TD_ROWS_LIST);
 }
 
 /* ------------------------------------------------------------------ two lists that may come out at one place

@@ -1,4 +1,4 @@
-/* core/rows_list.h - rules (core/rows_rules.h) of TensorLists: a list whose elements all have the rows at one axis.
+/* core/rows_list.h - rules (core/rows_rules.h) of TensorLists and TensorArrays: a list whose elements all have the rows at one axis.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_ROWS_LIST_H
@@ -7,7 +7,8 @@
 #include "core/rows_rules.h"
 
 td_rows_fn td_rows_list_new, td_rows_list_empty, td_rows_list_from, td_rows_list_get, td_rows_list_pop, td_rows_list_set,
-    td_rows_list_push, td_rows_list_stack, td_rows_list_length;
+    td_rows_list_push, td_rows_list_stack, td_rows_list_length, td_rows_array_new, td_rows_array_write, td_rows_array_scatter,
+    td_rows_array_read, td_rows_array_gather, td_rows_array_size;
 
 /* Elements of list a become what covers those of b too; false when they differ in place or shape. Lengths are left. */
 bool td_rows_join_items(struct td_rows_place *a, const struct td_rows_place *b);

@@ -461,6 +461,12 @@ const struct td_rows_rule_row *td_rows_rule(const struct td_op *op)
         [TD_ROWS_LIST_PUSH] = {td_rows_list_push, true},
         [TD_ROWS_LIST_STACK] = {td_rows_list_stack, true},
         [TD_ROWS_LIST_LENGTH] = {td_rows_list_length, true},
+        [TD_ROWS_ARRAY_NEW] = {td_rows_array_new, true},
+        [TD_ROWS_ARRAY_WRITE] = {td_rows_array_write, true},
+        [TD_ROWS_ARRAY_SCATTER] = {td_rows_array_scatter, true},
+        [TD_ROWS_ARRAY_READ] = {td_rows_array_read, true},
+        [TD_ROWS_ARRAY_GATHER] = {td_rows_array_gather, true},
+        [TD_ROWS_ARRAY_SIZE] = {td_rows_array_size, true},
     };
     enum td_rows_rule rule = op->rows != TD_ROWS_NONE          ? op->rows
                              : (op->flags & TD_OP_ELEMENTWISE) ? TD_ROWS_BROADCAST

@@ -722,9 +722,9 @@ static enum td_code concat_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ the table */
 
-#define ROW(opname, signature, more, shapes, fn)                                                             \
+#define ROW(opname, signature, more, axes, shapes, fn)                                                       \
     {                                                                                                        \
-        .name = opname, .sig = signature, .flags = TD_OP_STATEFUL | (more), .infer = shapes,                 \
+        .name = opname, .sig = signature, .flags = TD_OP_STATEFUL | (more), .rows = axes, .infer = shapes,   \
         .kernels = TD_KERNEL("tensor_array.cpu", fn)                                                         \
     }
 
@@ -733,35 +733,35 @@ const struct td_op td_ops_tensor_array[] = {
         "(size:int32) -> (handle:resource, flow:float) {dtype:type; element_shape:shape=?; "
         "dynamic_size:bool=false; "
         "clear_after_read:bool=true; identical_element_shapes:bool=false; tensor_array_name:string=''}",
-        0, pair_infer, new_run),
+        0, TD_ROWS_ARRAY_NEW, pair_infer, new_run),
     ROW("TensorArrayGradV3",
         "(handle:resource, flow_in:float) -> (grad_handle:resource, flow_out:float) {source:string}", 0,
-        pair_infer, grad_run),
+        TD_ROWS_NONE, pair_infer, grad_run),
     ROW("TensorArrayGradWithShape",
         "(handle:resource, flow_in:float, shape_to_prepend:int32) -> (grad_handle:resource, flow_out:float) "
         "{source:string}",
-        0, pair_infer, grad_with_shape_run),
+        0, TD_ROWS_NONE, pair_infer, grad_with_shape_run),
     ROW("TensorArrayWriteV3",
         "(handle:resource, index:int32, value:T, flow_in:float) -> (flow_out:float) {T:type}", TD_OP_KEEPS,
-        td_infer_scalar, write_run),
+        TD_ROWS_ARRAY_WRITE, td_infer_scalar, write_run),
     ROW("TensorArrayReadV3", "(handle:resource, index:int32, flow_in:float) -> (value:dtype) {dtype:type}", 0,
-        NULL, read_run),
+        TD_ROWS_ARRAY_READ, NULL, read_run),
     ROW("TensorArrayGatherV3",
         "(handle:resource, indices:int32, flow_in:float) -> (value:dtype) {dtype:type; "
         "element_shape:shape=?}",
-        0, NULL, gather_run),
+        0, TD_ROWS_ARRAY_GATHER, NULL, gather_run),
     ROW("TensorArrayScatterV3",
         "(handle:resource, indices:int32, value:T, flow_in:float) -> (flow_out:float) {T:type}", TD_OP_KEEPS,
-        td_infer_scalar, scatter_run),
+        TD_ROWS_ARRAY_SCATTER, td_infer_scalar, scatter_run),
     ROW("TensorArrayConcatV3",
         "(handle:resource, flow_in:float) -> (value:dtype, lengths:int64) {dtype:type; "
         "element_shape_except0:shape=?}",
-        0, NULL, concat_run),
+        0, TD_ROWS_NONE, NULL, concat_run),
     ROW("TensorArraySplitV3",
         "(handle:resource, value:T, lengths:int64, flow_in:float) -> (flow_out:float) {T:type}", TD_OP_KEEPS,
-        td_infer_scalar, split_run),
-    ROW("TensorArraySizeV3", "(handle:resource, flow_in:float) -> (size:int32) {}", 0, td_infer_scalar,
-        size_run),
-    ROW("TensorArrayCloseV3", "(handle:resource) -> () {}", 0, NULL, close_run),
+        TD_ROWS_NONE, td_infer_scalar, split_run),
+    ROW("TensorArraySizeV3", "(handle:resource, flow_in:float) -> (size:int32) {}", 0, TD_ROWS_ARRAY_SIZE,
+        td_infer_scalar, size_run),
+    ROW("TensorArrayCloseV3", "(handle:resource) -> () {}", 0, TD_ROWS_READ, NULL, close_run),
     {.name = NULL},
 };
