@@ -311,16 +311,23 @@ static void end_pieces(struct td_sched_task *first)
     }
 }
 
-/* The times of a batch, to its jobs, the statistics and the metrics. */
+/* Caller holds mu: pieces of one job may end in several lanes at once, and the last writes its times. */
+static void time_jobs(const struct td_lane_run *run, int64_t from_ns)
+{
+    for (struct td_sched_task *t = run->batch.tasks; t != NULL; t = t->next) {
+        struct td_times *times = &td_piece_of(t)->job->times;
+        *times = run->times;
+        times->queue_ns = from_ns - t->since_ns;
+    }
+}
+
+/* The times of a batch, to the statistics and the metrics. */
 static void tell(const struct td_lane_run *run, int64_t from_ns, bool ok)
 {
     const struct td_batch *b = &run->batch;
     struct td_metrics_model *m = metrics_of(td_piece_of(b->tasks)->job);
     for (struct td_sched_task *t = b->tasks; t != NULL; t = t->next) {
-        struct td_job *j = td_piece_of(t)->job;
-        j->times = run->times;
-        j->times.queue_ns = from_ns - t->since_ns;
-        td_metrics_batched(m, t->rows, j->times.queue_ns / 1000);
+        td_metrics_batched(m, t->rows, (from_ns - t->since_ns) / 1000);
     }
     if (ok) {
         td_stats_batch(td_servable_stats(td_piece_of(b->tasks)->job->servable), b->rows, &run->times);
@@ -345,6 +352,7 @@ static void run_batch(struct td_lanes *l, struct td_lane_run *run)
     const int64_t ran_ns = td_clock_ns() - from_ns;
     tell(run, from_ns, ok);
     pthread_mutex_lock(&l->mu);
+    time_jobs(run, from_ns);
     if (run->batch.n_tasks > 1) {
         remove_run(l, run);
     }
