@@ -1,6 +1,6 @@
 """Makes the SavedModels that the end-to-end tests serve, with TensorFlow, once.
 
-    python tests/e2e/models.py DIR      leaves DIR/half/{1,2}, DIR/types/1 and DIR/tf1/1
+    python tests/e2e/models.py DIR      leaves DIR/half/{1,2}, DIR/types/1, DIR/tf1/1 and DIR/batching/1
 
 half: y = x / 2 + 1 + version.
     serving_default(x float[?]) -> y         two(a float[?], b int64[?]) -> sum, text, kept
@@ -18,6 +18,57 @@ tf1: y = x / 2 + 2, a TF1 graph that parses tf_example; its predict inputs are t
 """
 import os
 import sys
+
+BATCHING = """batching: what may share a batch and what may not; the layers make a run take milliseconds.
+    serving_default(x float[?,256]) -> y float[?,256]               rows alone
+    sizes(x float[?,?]) -> y float[?]                               rows alone, of any width: their sums
+    pick(i int32[?]) -> y float[?]                                  y[i] of 16; any other i is an error
+    centred(x float[?,256]) -> y                                    x minus the mean over all rows
+    total(x float[?,256]) -> y float[]                              one number
+    count(x float[?]) -> n float[?]                                 a counter: 1, 2, 3 ... by call
+"""
+
+
+def make_batching(tf, where):
+    if os.path.exists(os.path.join(where, "saved_model.pb")):
+        return
+
+    class Batching(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.weights = tf.Variable(tf.random.stateless_normal([256, 256], [1, 2]) / 16)
+            self.table = tf.Variable(tf.range(16.0))
+            self.calls = tf.Variable(0.0)
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 256], tf.float32, name="x")])
+        def default(self, x):
+            for _ in range(40):
+                x = tf.nn.tanh(tf.matmul(x, self.weights))
+            return {"y": x}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.float32, name="x")])
+        def sizes(self, x):
+            return {"y": tf.reduce_sum(x, 1)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, name="i")])
+        def pick(self, i):
+            return {"y": tf.gather(self.table, i)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 256], tf.float32, name="x")])
+        def centred(self, x):
+            return {"y": x - tf.reduce_mean(x, 0)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 256], tf.float32, name="x")])
+        def total(self, x):
+            return {"y": tf.reduce_sum(x)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+        def count(self, x):
+            return {"n": self.calls.assign_add(1.0) + 0.0 * x}
+
+    m = Batching()
+    tf.saved_model.save(m, where, signatures={"serving_default": m.default, "sizes": m.sizes, "pick": m.pick, "centred": m.centred,
+                                              "total": m.total, "count": m.count})
 
 
 def make(root):
@@ -64,6 +115,7 @@ def make(root):
             tf.saved_model.save(m, where, signatures={"serving_default": m.default, "two": m.two, "classify": m.classify,
                                                       "regress": m.regress, "slow": m.slow})
     tf1(tf, os.path.join(root, "tf1", "1"))
+    make_batching(tf, os.path.join(root, "batching", "1"))
     where = os.path.join(root, "types", "1")
     if not os.path.exists(os.path.join(where, "saved_model.pb")):
         t = types(tf)

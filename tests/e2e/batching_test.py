@@ -1,0 +1,262 @@
+"""Batching and scheduling over the wires, with unmodified clients: rows come back to the request they came from, what is not
+row-wise is never batched, one bad request harms no other, deadlines, cancelled and refused requests, TF Serving's parameters.
+
+    build/venv/bin/python tests/e2e/batching_test.py [-v] [TestCase.test]      $TENSORD: the daemon (default build/tensord)
+"""
+import concurrent.futures
+import os
+import re
+import sys
+import time
+import unittest
+
+import grpc
+import numpy as np
+import requests
+import tritonclient.grpc as tg
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import server  # noqa: E402
+from server import CODE, Case  # noqa: E402
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+CLIENTS = 24
+ONE_LANE = "--lanes=1"
+
+
+def rows(seed, n, width=256):
+    return np.random.default_rng(seed).standard_normal((n, width)).astype(np.float32)
+
+
+class Batching(Case):
+    OPTIONS = {"versions": {"batching": (1,)}}
+
+    def setUp(self):
+        self.predict_stub = prediction_service_pb2_grpc.PredictionServiceStub(self.d.channel)
+
+    def predict(self, signature, timeout=30, **inputs):
+        q = predict_pb2.PredictRequest()
+        q.model_spec.name, q.model_spec.signature_name = "batching", signature
+        for name, value in inputs.items():
+            q.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+        return {k: tf.make_ndarray(v) for k, v in self.predict_stub.Predict(q, timeout).outputs.items()}
+
+    def many(self, ask, n=200):
+        """ask(i) from many clients at once; the results in order, exceptions among them."""
+        def one(i):
+            try:
+                return ask(i)
+            except (grpc.RpcError, requests.RequestException) as e:
+                return e
+        with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+            return list(pool.map(one, range(n)))
+
+    def batches(self):
+        """Runs by rows, from the statistics."""
+        stats = self.d.get("/v2/models/batching/stats").json()["model_stats"][0]
+        return {int(b["batch_size"]): int(b["compute_infer"]["count"]) for b in stats["batch_stats"]}
+
+
+class Adaptive(Batching):
+    FLAGS = (ONE_LANE,)
+
+    def test_rows_come_back_to_their_request(self):
+        asked = [rows(i, 1 + i % 3) for i in range(200)]
+        want = self.predict("serving_default", x=np.concatenate(asked))["y"]
+        before = self.batches()
+        got = self.many(lambda i: self.predict("serving_default", x=asked[i])["y"])
+        np.testing.assert_allclose(np.concatenate(got), want, rtol=1e-4, atol=1e-5)
+        self.assertGreater(max(set(self.batches()) - set(before), default=0), 3, "no requests ran together")
+
+    def test_rows_over_rest_and_grpc_run_together(self):
+        asked = [rows(i, 1) for i in range(120)]
+        def ask(i):
+            if i % 2:
+                return self.predict("serving_default", x=asked[i])["y"]
+            r = requests.post(f"http://127.0.0.1:{self.d.rest_port}/v1/models/batching:predict", json={"inputs": asked[i].tolist()}, timeout=30)
+            return np.array(r.json()["outputs"], np.float32)
+        got = self.many(ask, len(asked))
+        want = self.predict("serving_default", x=np.concatenate(asked))["y"]
+        np.testing.assert_allclose(np.concatenate(got), want, rtol=1e-4, atol=1e-5)
+
+    def test_inner_shapes_that_differ_are_kept_apart(self):
+        asked = [rows(i, 1, 1 + i % 4) for i in range(200)]
+        for x, y in zip(asked, self.many(lambda i: self.predict("sizes", x=asked[i])["y"])):
+            np.testing.assert_allclose(y, x.sum(1), rtol=1e-4, atol=1e-5)
+
+    def test_a_bad_request_harms_no_other(self):
+        self.predict("pick", i=np.array([1], np.int32))
+        got = self.many(lambda i: self.predict("pick", i=np.array([i % 20], np.int32))["y"])
+        for i, y in enumerate(got):
+            if i % 20 < 16:
+                self.assertEqual(y.tolist(), [float(i % 20)])
+            else:
+                self.assertEqual(y.code(), CODE.INVALID_ARGUMENT, y)
+                self.assertIn("is not in [0, 16)", y.details())
+
+    def test_what_is_not_row_wise_is_never_batched(self):
+        asked = [rows(i, 2) for i in range(60)]
+        for x, y in zip(asked, self.many(lambda i: self.predict("centred", x=asked[i])["y"], 60)):
+            np.testing.assert_allclose(y, x - x.mean(0), rtol=1e-4, atol=1e-5)
+        for x, y in zip(asked, self.many(lambda i: self.predict("total", x=asked[i])["y"], 60)):
+            np.testing.assert_allclose(y, x.sum(), rtol=1e-3, atol=1e-3)
+        counted = self.many(lambda i: self.predict("count", x=np.zeros(1, np.float32))["n"], 60)
+        self.assertEqual(sorted(float(n[0]) for n in counted), [float(i + 1) for i in range(60)])
+        log = "".join(self.d.log)
+        for signature in ("centred", "total", "count"):
+            self.assertRegex(log, f"signature '{signature}' is not row-wise, so its requests are not batched: .+")
+
+    def test_a_request_is_not_run_after_its_deadline(self):
+        self.predict("serving_default", x=rows(0, 1))
+        results = self.many(lambda i: self.predict("serving_default", timeout=0.005 if i % 2 else 30, x=rows(i, 64)), 100)
+        late = [r for r in results if isinstance(r, grpc.RpcError)]
+        self.assertEqual({r.code() for r in late}, {CODE.DEADLINE_EXCEEDED})
+        self.assertGreaterEqual(sum(isinstance(r, dict) for r in results), 50)
+
+    def test_a_rest_request_names_its_timeout(self):
+        url = f"http://127.0.0.1:{self.d.rest_port}/v1/models/batching:predict"
+        body = {"inputs": rows(0, 64).tolist()}
+        self.answers(requests.post(url, json=body, headers={"X-Request-Timeout": "20s"}, timeout=30), 200)
+        self.answers(requests.post(url, json=body, headers={"X-Request-Timeout": "0.01ms"}, timeout=30), 504, "waited")
+        self.answers(requests.post(url, json=body, headers={"X-Request-Timeout": "soon"}, timeout=30), 400, "X-Request-Timeout is 'soon', want")
+
+    def test_priorities_over_v2(self):
+        """Of requests that wait, those of priority 1 are answered first."""
+        x = tg.InferInput("x", [8, 256], "FP32")
+        x.set_data_from_numpy(rows(0, 8))
+        waits = {0: [], 1: []}
+        def ask(i):
+            with tg.InferenceServerClient(f"127.0.0.1:{self.d.port}") as c:
+                began = time.monotonic()
+                c.infer("batching", [x], priority=i % 2)
+                waits[i % 2].append(time.monotonic() - began)
+        self.many(ask, 160)
+        self.assertLess(np.median(waits[1]), np.median(waits[0]))
+
+    def test_cancelled_requests_leave_the_queue(self):
+        q = predict_pb2.PredictRequest()
+        q.model_spec.name = "batching"
+        q.inputs["x"].CopyFrom(tf.make_tensor_proto(rows(0, 2000)))
+        calls = [self.predict_stub.Predict.future(q, 30) for _ in range(30)]
+        time.sleep(0.02)
+        for c in calls:
+            c.cancel()
+        began = time.monotonic()
+        self.predict("serving_default", x=rows(0, 1))
+        self.assertLess(time.monotonic() - began, 5)
+
+
+class Parameters(Batching):
+    """TF Serving's --batching_parameters_file."""
+
+    FLAGS = ("--enable_batching", "--batching_parameters_file={dir}/batching.config")
+    TEXT = """max_batch_size { value: 8 } batch_timeout_micros { value: 20000 } max_enqueued_batches { value: 2 }
+              num_batch_threads { value: 1 } allowed_batch_sizes: 4 allowed_batch_sizes: 8 pad_variable_length_inputs: true"""
+    OPTIONS = {"versions": {"batching": (1,)}, "files": {"batching.config": TEXT}}
+
+    def test_a_task_larger_than_the_batch(self):
+        with self.fails(CODE.INVALID_ARGUMENT, "Task size 9 is larger than maximum input batch size 8"):
+            self.predict("serving_default", x=rows(0, 9))
+
+    def test_batches_have_allowed_sizes(self):
+        self.predict("serving_default", x=rows(0, 1))
+        asked = [rows(i, 3) for i in range(40)]
+        def ask(i):
+            while True:
+                try:
+                    return self.predict("serving_default", x=asked[i])["y"]
+                except grpc.RpcError as e:
+                    self.assertEqual(e.code(), CODE.RESOURCE_EXHAUSTED)
+                    time.sleep(0.01)
+        for x, y in zip(asked, self.many(ask, 40)):
+            self.assertEqual(y.shape, x.shape)
+        ran = self.d.get("/metrics").text
+        self.assertRegex(ran, r":tensorflow:serving:batching_session:padding_size_sum\{[^}]*\} [1-9]")
+
+    def test_widths_that_differ_are_padded(self):
+        self.predict("sizes", x=rows(0, 1, 3))
+        asked = [rows(i, 2, 1 + i % 5) for i in range(8)]
+        def ask(i):
+            while True:
+                try:
+                    return self.predict("sizes", x=asked[i])["y"]
+                except grpc.RpcError as e:
+                    self.assertEqual(e.code(), CODE.RESOURCE_EXHAUSTED)
+                    time.sleep(0.01)
+        for x, y in zip(asked, self.many(ask, 8)):
+            np.testing.assert_allclose(y, x.sum(1), rtol=1e-4, atol=1e-5)
+
+    def test_a_full_queue_answers_at_once(self):
+        self.predict("serving_default", x=rows(0, 1))
+        url = f"http://127.0.0.1:{self.d.rest_port}/v1/models/batching:predict"
+        body = {"inputs": rows(0, 8).tolist()}
+        def ask(i):
+            began = time.monotonic()
+            r = requests.post(url, json=body, timeout=30)
+            return r, time.monotonic() - began
+        refused = [(r, s) for r, s in self.many(ask, 300) if r.status_code != 200]
+        self.assertTrue(refused)
+        for r, s in refused:
+            self.answers(r, 429, "The batch scheduling queue to which this task was submitted is full", "max_enqueued_batches is 2")
+            self.assertRegex(r.headers["Retry-After"], "^[0-9]+$")
+
+
+class WrongParameters(unittest.TestCase):
+    def fails_to_start(self, text, *words, flags=("--enable_batching", "--batching_parameters_file={dir}/b.config")):
+        server.models()
+        code, _, err = server.Server(*flags, files={"b.config": text}, wait=False).exits()
+        self.assertEqual(code, 2, err)
+        for w in words:
+            self.assertIn(w, err)
+
+    def test_wrong_parameters(self):
+        self.fails_to_start("max_batch_size { value: 0 }", "max_batch_size is 0, want at least 1")
+        self.fails_to_start("max_batch_size { value: 8 } allowed_batch_sizes: 4", "Last entry in allowed_batch_sizes must match max_batch_size")
+        self.fails_to_start("max_batch_size 8", "Error parsing text-format tensorflow.serving.BatchingParameters")
+        self.fails_to_start("", "without --enable_batching", flags=("--batching_parameters_file={dir}/b.config",))
+
+    def test_parameters_of_one_version(self):
+        """batching_params.pbtxt in the version's folder; a model without one is not batched."""
+        server.models()
+        with server.folder() as where:
+            version = os.path.join(where, "1")
+            os.mkdir(version)
+            for name in ("saved_model.pb", "variables"):
+                os.symlink(os.path.join(server.MODELS, "batching", "1", name), os.path.join(version, name))
+            with open(os.path.join(version, "batching_params.pbtxt"), "w") as f:
+                f.write("max_batch_size { value: 4 }")
+            files = {"models.config": server.config(("m", where))}
+            with server.serving("--enable_per_model_batching_parameters", versions={}, files=files) as d:
+                r = d.post("/v1/models/m:predict", {"inputs": rows(0, 5).tolist()})
+                self.assertEqual(r.status_code, 400)
+                self.assertTrue(re.search("Task size 5 is larger than maximum input batch size 4", r.text), r.text)
+
+
+class Fairness(Batching):
+    FLAGS = (ONE_LANE,)
+    OPTIONS = {"versions": {"batching": (1,), "half": (1,)}}
+
+    def test_a_flooded_model_leaves_the_other_its_share(self):
+        big = rows(0, 32)
+        self.predict("serving_default", x=big)
+        ask_half = lambda: self.d.post("/v1/models/half:predict", {"instances": [1.0]})  # noqa: E731
+        ask_half()
+        alone = []
+        for _ in range(20):
+            began = time.monotonic()
+            self.predict("serving_default", x=big)
+            alone.append(time.monotonic() - began)
+        with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+            flood = [pool.submit(self.predict, "serving_default", x=big) for _ in range(400)]
+            waits = []
+            while not all(f.done() for f in flood[:300]):
+                began = time.monotonic()
+                self.assertEqual(ask_half().status_code, 200)
+                waits.append(time.monotonic() - began)
+        # one batch of the other model, which may take four times as long as a lone run, and the clients' own processor time
+        self.assertLess(np.median(waits), 8 * np.median(alone) + 0.05, (np.median(waits), np.median(alone), len(waits)))
+
+
+if __name__ == "__main__":
+    unittest.main()
