@@ -2,7 +2,7 @@
  *
  * Each graph or function body is instantiated once a call: an iterative walk orders the nodes it needs, then each is
  * copied with its inputs mapped. A call node has no copy: its outputs map to the body's results. Ordering through
- * a call: control edges into it become edges from one join node to the body's stateful nodes; control edges out of it come from
+ * a call (core/pass_inline.c): control edges into it become edges from one join node to the body's stateful nodes; control edges out of it come from
  * a second join node behind the body's control results. Those results are roots: they run whether or not any output is used.
  *
  * Invariant: recursion here is as deep as calls nest (at most MAX_CALL_DEPTH), never as deep as a graph is long.
@@ -11,45 +11,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/ir.h"
+#include "core/build_impl.h"
 #include "core/mem.h"
 
-enum { MAX_CALL_DEPTH = 64, MAX_IR_NODES = 2000000, MAX_WORK = 1 << 26 };
+enum { MAX_IR_NODES = 2000000, MAX_WORK = 1 << 26 };
 
 const struct td_op td_op_feed = {.name = "_Feed", .flags = TD_OP_ARG};
 const struct td_op td_op_literal = {.name = "_Literal", .flags = TD_OP_CONST};
 const struct td_op td_op_join = {.name = "_Join"};
 
-/* What a node of the source graph became. */
-struct image {
-    struct td_node *node;    /* its copy; NULL for an inlined call */
-    struct td_value *outs;   /* results of an inlined call */
-    struct td_node *after;   /* what a control edge from it means; NULL: nothing to wait for */
-    bool done;               /* an argument: bound before the walk */
-};
-
-struct instance {            /* one graph or body being copied */
-    const struct td_graph *graph;
-    const struct td_function *function;
-    struct td_value *args;           /* of a body: what its arguments are */
-    struct image *images;            /* by node id */
-    const char *path;                /* prefix of copied names: "call/" */
-    const char *device;              /* of the call: for nodes that name none; "" */
-    struct td_node *before;          /* join node that stateful nodes wait for; NULL */
-    int depth;
-};
-
-struct builder {
-    struct td_ir *ir;
-    const struct td_library *lib;
-    const struct td_callable_opts *opts;
-    bool inline_calls;
-    int *feed_at, *feed_next; /* by node id and by feed: 1 + the first / next feed of that node; 0 none */
-    size_t work;              /* nodes of all instances, needed or not: bounds the time that nested calls take */
-    struct td_err *err;
-};
-
-static enum td_code short_of_memory(struct td_err *err)
+enum td_code td_build_no_memory(struct td_err *err)
 {
     return td_no_memory(err, 0, "compiling a function (its graph may be too large)");
 }
@@ -81,7 +52,7 @@ enum td_code td_ir_add(struct td_ir *ir, const struct td_node *like, const char 
     TD_FAIL_IF(ir->n_nodes >= MAX_IR_NODES, err, RESOURCE_EXHAUSTED, "function has more than %d nodes after inlining",
                MAX_IR_NODES);
     if (n == NULL || !append(ir->arena, &ir->nodes, &ir->n_nodes, &ir->cap_nodes, n)) {
-        return short_of_memory(err);
+        return td_build_no_memory(err);
     }
     if (like != NULL) {
         *n = *like;
@@ -94,7 +65,7 @@ enum td_code td_ir_add(struct td_ir *ir, const struct td_node *like, const char 
 
 enum td_code td_ir_add_root(struct td_ir *ir, struct td_node *n, struct td_err *err)
 {
-    return append(ir->arena, &ir->roots, &ir->n_roots, &ir->cap_roots, n) ? TD_OK : short_of_memory(err);
+    return append(ir->arena, &ir->roots, &ir->n_roots, &ir->cap_roots, n) ? TD_OK : td_build_no_memory(err);
 }
 
 static void drop_tensor(void *t)
@@ -107,7 +78,7 @@ enum td_code td_ir_make_literal(struct td_ir *ir, struct td_node *n, const struc
     struct td_attr *a = td_arena_alloc(ir->arena, 1, sizeof *a);
     struct td_tensor *held = td_arena_alloc(ir->arena, 1, sizeof *held);
     if (a == NULL || held == NULL || td_arena_defer(ir->arena, drop_tensor, held)) {
-        return short_of_memory(err);
+        return td_build_no_memory(err);
     }
     td_tensor_ref(held, t);
     *a = (struct td_attr){.name = "value", .kind = TD_ATTR_TENSOR, .n = 1, .tensor = held};
@@ -127,7 +98,7 @@ const struct td_tensor *td_ir_const(const struct td_node *n)
 /* ------------------------------------------------------------------ what a graph needs, in order */
 
 /* Position of (n, port) among the feeds; -1 when it is computed. Only the main graph or called function has feeds. */
-static int feed_of(const struct builder *b, const struct instance *in, const struct td_node *n, int port)
+static int feed_of(const struct td_builder *b, const struct td_instance *in, const struct td_node *n, int port)
 {
     if (in->depth > 0) {
         return -1;
@@ -174,7 +145,7 @@ static bool is_back_edge(const struct td_node *from, const struct td_node *to)
 }
 
 /* Next node that n waits for, from edge `next` on; NULL when all are visited. */
-static const struct td_node *next_edge(const struct builder *b, const struct instance *in, struct walk *w,
+static const struct td_node *next_edge(const struct td_builder *b, const struct td_instance *in, struct walk *w,
                                        const struct td_node *n, int *next)
 {
     while (*next < n->n_in + n->n_control) {
@@ -193,7 +164,7 @@ static const struct td_node *next_edge(const struct builder *b, const struct ins
     return NULL;
 }
 
-static enum td_code walk_from(const struct builder *b, const struct instance *in, struct walk *w,
+static enum td_code walk_from(const struct td_builder *b, const struct td_instance *in, struct walk *w,
                               const struct td_node *root)
 {
     if (w->mark[root->id] != 0) {
@@ -215,27 +186,24 @@ static enum td_code walk_from(const struct builder *b, const struct instance *in
             w->order[w->n_order++] = n;
         }
     }
-    return ok ? TD_OK : short_of_memory(b->err);
+    return ok ? TD_OK : td_build_no_memory(b->err);
 }
 
 /* ------------------------------------------------------------------ copying */
 
-static enum td_code instantiate(struct builder *b, struct instance *in, const struct td_value *results, int n_results,
-                                struct td_node *const *targets, int n_targets);
-
 /* The IR value that (n, port) of this instance became. Sources are always copied before their consumers, but for
  * the back edges of loops, which close_loops mends. */
-static struct td_value mapped(const struct builder *b, const struct instance *in, struct td_value v)
+struct td_value td_build_mapped(const struct td_builder *b, const struct td_instance *in, struct td_value v)
 {
     int feed = feed_of(b, in, v.node, v.port);
     if (feed >= 0) {
         return (struct td_value){b->ir->feeds[feed], 0};
     }
-    const struct image *im = &in->images[v.node->id];
+    const struct td_image *im = &in->images[v.node->id];
     return im->outs != NULL ? im->outs[v.port] : (struct td_value){im->node, v.port};
 }
 
-static const char *join_path(struct builder *b, const struct instance *in, const char *name)
+const char *td_build_path(struct td_builder *b, const struct td_instance *in, const char *name)
 {
     if (in->path[0] == 0) {
         return name;
@@ -248,7 +216,7 @@ static const char *join_path(struct builder *b, const struct instance *in, const
     return s;
 }
 
-static enum td_code add_join(struct builder *b, const char *name, struct td_node **out)
+enum td_code td_build_join(struct td_builder *b, const char *name, struct td_node **out)
 {
     TD_TRY(td_ir_add(b->ir, NULL, name, out, b->err));
     (*out)->op = &td_op_join;
@@ -258,13 +226,13 @@ static enum td_code add_join(struct builder *b, const char *name, struct td_node
 }
 
 /* Control inputs of n, mapped, plus the instance's join when n has effects. */
-static enum td_code map_controls(struct builder *b, const struct instance *in, const struct td_node *n,
+enum td_code td_build_controls(struct td_builder *b, const struct td_instance *in, const struct td_node *n,
                                  struct td_node *copy, bool effects)
 {
     copy->n_control = 0;
     copy->control = td_arena_alloc(b->ir->arena, (size_t)n->n_control + 1, sizeof copy->control[0]);
     if (copy->control == NULL) {
-        return short_of_memory(b->err);
+        return td_build_no_memory(b->err);
     }
     for (int i = 0; i < n->n_control; i++) {
         struct td_node *after = in->images[n->control[i]->id].after;
@@ -278,181 +246,64 @@ static enum td_code map_controls(struct builder *b, const struct instance *in, c
     return TD_OK;
 }
 
-static enum td_code copy_node(struct builder *b, struct instance *in, const struct td_node *n)
+static enum td_code copy_node(struct td_builder *b, struct td_instance *in, const struct td_node *n)
 {
     struct td_node *copy;
-    const char *name = join_path(b, in, n->name);
+    const char *name = td_build_path(b, in, n->name);
     if (name == NULL) {
-        return short_of_memory(b->err);
+        return td_build_no_memory(b->err);
     }
     TD_TRY(td_ir_add(b->ir, n, name, &copy, b->err));
     copy->path = in->path;
     copy->device = n->device == NULL || n->device[0] == 0 ? in->device : n->device;
     copy->in = td_arena_alloc(b->ir->arena, (size_t)n->n_in + 1, sizeof copy->in[0]);
     if (copy->in == NULL) {
-        return short_of_memory(b->err);
+        return td_build_no_memory(b->err);
     }
     for (int i = 0; i < n->n_in; i++) {
-        copy->in[i] = mapped(b, in, n->in[i]);
+        copy->in[i] = td_build_mapped(b, in, n->in[i]);
     }
-    TD_TRY(map_controls(b, in, n, copy, (td_ir_flags(n) & TD_OP_STATEFUL) != 0));
-    in->images[n->id] = (struct image){.node = copy, .after = copy};
+    TD_TRY(td_build_controls(b, in, n, copy, (td_ir_flags(n) & TD_OP_STATEFUL) != 0));
+    in->images[n->id] = (struct td_image){.node = copy, .after = copy};
     return TD_OK;
 }
 
-/* The function that n calls with all its inputs, when it is a call at all. */
-static const struct td_function *callee(const struct builder *b, const struct td_node *n)
-{
-    if (!b->inline_calls) {
-        return NULL;
-    }
-    if (n->op == NULL) {
-        return td_library_find(b->lib, n->op_name);
-    }
-    if (!(n->op->flags & TD_OP_CALL)) {
-        return NULL;
-    }
-    const struct td_func_ref *f = td_attr_func(n, "f", 0);
-    return f == NULL ? NULL : td_library_find(b->lib, f->name);
-}
-
-/* What the arguments of f are at the call n; checks what the file's edges cannot tell: the types across the call. */
-static enum td_code bind_args(struct builder *b, const struct instance *in, const struct td_node *n,
-                              const struct td_function *f, struct td_value *args)
-{
-    for (int i = 0; i < n->n_in; i++) {
-        args[i] = mapped(b, in, n->in[i]);
-        TD_FAIL_IF(args[i].node == NULL, b->err, INVALID_ARGUMENT,
-                   "the graph has a cycle through %s that is no loop of While or Enter and NextIteration", TD_NODE_STR(n));
-        enum td_dtype want = f->args[i]->out_type[0], have = args[i].node->out_type[args[i].port];
-        TD_FAIL_IF(want != have && want != TD_DTYPE_NONE && have != TD_DTYPE_NONE, b->err, INVALID_ARGUMENT,
-                   "%s: argument %d of function '%s' is %s, was passed %s", TD_NODE_STR(n), i, f->name,
-                   td_dtype_name(want), td_dtype_name(have));
-    }
-    return TD_OK;
-}
-
-static enum td_code bind_results(struct builder *b, const struct instance *body, const struct td_node *n,
-                                 const struct td_function *f, struct td_value *outs)
-{
-    for (int i = 0; i < f->n_rets; i++) {
-        outs[i] = mapped(b, body, f->rets[i]);
-        TD_FAIL_IF(outs[i].node == NULL, b->err, INVALID_ARGUMENT, "%s: result %d of function '%s' lies on a cycle",
-                   TD_NODE_STR(n), i, f->name);
-        enum td_dtype have = outs[i].node->out_type[outs[i].port];
-        TD_FAIL_IF(i < n->n_out && have != n->out_type[i] && have != TD_DTYPE_NONE, b->err, INVALID_ARGUMENT,
-                   "%s: result %d of function '%s' is %s, the call says %s", TD_NODE_STR(n), i, f->name,
-                   td_dtype_name(have), td_dtype_name(n->out_type[i]));
-    }
-    return TD_OK;
-}
-
-/* The join node behind a call: what a control edge from the call means. */
-static enum td_code add_after(struct builder *b, const struct instance *body, const char *name, struct td_node **out)
-{
-    const struct td_function *f = body->function;
-    struct td_node *after;
-    TD_TRY(add_join(b, name, &after));
-    after->control = td_arena_alloc(b->ir->arena, (size_t)f->n_control_rets + 2, sizeof after->control[0]);
-    if (after->control == NULL) {
-        return short_of_memory(b->err);
-    }
-    for (int i = 0; i < f->n_control_rets; i++) {
-        struct td_node *last = body->images[f->control_rets[i]->id].after;
-        if (last != NULL) {
-            after->control[after->n_control++] = last;
-        }
-    }
-    if (body->before != NULL) {
-        after->control[after->n_control++] = body->before;
-    }
-    *out = after->n_control > 0 ? after : NULL;
-    return *out == NULL ? TD_OK : td_ir_add_root(b->ir, *out, b->err);
-}
-
-static enum td_code check_call(const struct builder *b, const struct instance *in, const struct td_node *n,
-                               const struct td_function *f)
-{
-    TD_FAIL_IF(in->depth >= MAX_CALL_DEPTH, b->err, INVALID_ARGUMENT,
-               "%s: calls nest deeper than %d levels (function '%s'): recursion is not supported", TD_NODE_STR(n),
-               MAX_CALL_DEPTH, f->name);
-    TD_FAIL_IF(f->is_template, b->err, INVALID_ARGUMENT,
-               "%s calls function '%s' without values for all of its %d attributes", TD_NODE_STR(n), f->name, f->def.n_attrs);
-    TD_FAIL_IF(f->n_args != n->n_in || f->n_rets < n->n_out, b->err, INVALID_ARGUMENT,
-               "%s calls function '%s' with %d inputs and %d outputs; it has %d and %d", TD_NODE_STR(n), f->name, n->n_in,
-               n->n_out, f->n_args, f->n_rets);
-    return TD_OK;
-}
-
-static enum td_code inline_call(struct builder *b, struct instance *in, const struct td_node *n,
-                                const struct td_function *f)
-{
-    TD_TRY(check_call(b, in, n, f));
-    struct td_value *args = td_arena_alloc(b->ir->arena, (size_t)n->n_in + 1, sizeof *args);
-    struct td_value *outs = td_arena_alloc(b->ir->arena, (size_t)f->n_rets + 1, sizeof *outs);
-    const char *name = join_path(b, in, n->name);
-    char *path = name == NULL ? NULL : td_arena_alloc(b->ir->arena, strlen(name) + 2, 1);
-    if (args == NULL || outs == NULL || path == NULL) {
-        return short_of_memory(b->err);
-    }
-    memcpy(path, name, strlen(name));
-    path[strlen(name)] = '/';
-    TD_TRY(bind_args(b, in, n, f, args));
-    struct instance body = {.graph = &f->body, .function = f, .args = args, .path = path,
-                            .device = n->device == NULL || n->device[0] == 0 ? in->device : n->device,
-                            .before = in->before, .depth = in->depth + 1};
-    if (n->n_control > 0) {
-        TD_TRY(add_join(b, name, &body.before));
-        TD_TRY(map_controls(b, in, n, body.before, true));
-        if (body.before->n_control == 0) {
-            body.before = NULL;
-        }
-    }
-    TD_TRY(instantiate(b, &body, f->rets, f->n_rets, f->control_rets, f->n_control_rets));
-    struct td_node *after = NULL;
-    enum td_code rc = bind_results(b, &body, n, f, outs);
-    rc = rc ? rc : add_after(b, &body, name, &after);
-    td_free(body.images);
-    in->images[n->id] = (struct image){.outs = outs, .after = after};
-    return rc;
-}
-
-static enum td_code copy_or_inline(struct builder *b, struct instance *in, const struct td_node *n)
+static enum td_code copy_or_inline(struct td_builder *b, struct td_instance *in, const struct td_node *n)
 {
     if (in->images[n->id].done) {
         return TD_OK;
     }
-    const struct td_function *f = callee(b, n);
-    return f != NULL ? inline_call(b, in, n, f) : copy_node(b, in, n);
+    const struct td_function *f = td_inline_callee(b, n);
+    return f != NULL ? td_inline_call(b, in, n, f) : copy_node(b, in, n);
 }
 
 /* Back edges of TF1 loops (data, and control edges among their nodes) pointed at nodes not yet copied: map them now. */
-static enum td_code close_loops(struct builder *b, const struct instance *in, const struct walk *w)
+static enum td_code close_loops(struct td_builder *b, const struct td_instance *in, const struct walk *w)
 {
     for (int k = 0; k < w->n_order; k++) {
         const struct td_node *n = w->order[k];
         struct td_node *copy = in->images[n->id].node;
         for (int i = 0; copy != NULL && i < n->n_in; i++) {
             if (copy->in[i].node == NULL) {
-                copy->in[i] = mapped(b, in, n->in[i]);
+                copy->in[i] = td_build_mapped(b, in, n->in[i]);
             }
         }
         if (copy != NULL && copy->n_control < n->n_control) {
-            TD_TRY(map_controls(b, in, n, copy, (td_ir_flags(n) & TD_OP_STATEFUL) != 0));
+            TD_TRY(td_build_controls(b, in, n, copy, (td_ir_flags(n) & TD_OP_STATEFUL) != 0));
         }
     }
     return TD_OK;
 }
 
-static void start_images(struct instance *in)
+static void start_images(struct td_instance *in)
 {
     for (int i = 0; in->args != NULL && i < in->function->n_args; i++) {
         in->images[in->function->args[i]->id] =
-            (struct image){.outs = &in->args[i], .after = in->args[i].node, .done = true};
+            (struct td_image){.outs = &in->args[i], .after = in->args[i].node, .done = true};
     }
 }
 
-static enum td_code instantiate(struct builder *b, struct instance *in, const struct td_value *results, int n_results,
+enum td_code td_build_instantiate(struct td_builder *b, struct td_instance *in, const struct td_value *results, int n_results,
                                 struct td_node *const *targets, int n_targets)
 {
     size_t n = (size_t)in->graph->n_nodes + 1;
@@ -462,7 +313,7 @@ static enum td_code instantiate(struct builder *b, struct instance *in, const st
     struct walk w = {.order = td_calloc(n, sizeof *w.order), .later = td_calloc(n, sizeof *w.later),
                      .mark = td_calloc(n, 1)};
     in->images = td_calloc(n, sizeof *in->images);
-    enum td_code rc = w.order && w.later && w.mark && in->images ? TD_OK : short_of_memory(b->err);
+    enum td_code rc = w.order && w.later && w.mark && in->images ? TD_OK : td_build_no_memory(b->err);
     if (rc == TD_OK) {
         start_images(in);
     }
@@ -489,13 +340,13 @@ static enum td_code instantiate(struct builder *b, struct instance *in, const st
     return rc;
 }
 
-static enum td_code add_feeds(struct builder *b)
+static enum td_code add_feeds(struct td_builder *b)
 {
     struct td_ir *ir = b->ir;
     ir->n_feeds = b->opts->n_feeds;
     ir->feeds = td_arena_alloc(ir->arena, (size_t)ir->n_feeds + 1, sizeof ir->feeds[0]);
     if (ir->feeds == NULL) {
-        return short_of_memory(b->err);
+        return td_build_no_memory(b->err);
     }
     for (int i = 0; i < ir->n_feeds; i++) {
         struct td_value v = b->opts->feeds[i];
@@ -509,7 +360,7 @@ static enum td_code add_feeds(struct builder *b)
         n->out_type = td_arena_alloc(ir->arena, 1, sizeof n->out_type[0]);
         n->out_ref = td_arena_alloc(ir->arena, 1, sizeof n->out_ref[0]);
         if (n->out_type == NULL || n->out_ref == NULL) {
-            return short_of_memory(b->err);
+            return td_build_no_memory(b->err);
         }
         n->out_type[0] = v.node->out_type[v.port];
         ir->feeds[i] = n;
@@ -518,12 +369,12 @@ static enum td_code add_feeds(struct builder *b)
 }
 
 /* Lists of feeds by node; of a value fed twice the first feed counts. */
-static enum td_code index_feeds(struct builder *b, const struct td_graph *graph)
+static enum td_code index_feeds(struct td_builder *b, const struct td_graph *graph)
 {
     b->feed_at = td_arena_alloc(b->ir->arena, (size_t)graph->n_nodes + 1, sizeof b->feed_at[0]);
     b->feed_next = td_arena_alloc(b->ir->arena, (size_t)b->opts->n_feeds + 1, sizeof b->feed_next[0]);
     if (b->feed_at == NULL || b->feed_next == NULL) {
-        return short_of_memory(b->err);
+        return td_build_no_memory(b->err);
     }
     for (int i = b->opts->n_feeds; i > 0; i--) {
         int *first = &b->feed_at[b->opts->feeds[i - 1].node->id];
@@ -538,16 +389,16 @@ enum td_code td_ir_build(struct td_ir *ir, struct td_arena *arena, const struct 
                          struct td_err *err)
 {
     *ir = (struct td_ir){.arena = arena};
-    struct builder b = {.ir = ir, .lib = lib, .opts = opts, .inline_calls = inline_calls, .err = err};
+    struct td_builder b = {.ir = ir, .lib = lib, .opts = opts, .inline_calls = inline_calls, .err = err};
     TD_TRY(index_feeds(&b, graph));
     TD_TRY(add_feeds(&b));
-    struct instance in = {.graph = graph, .path = "", .device = ""};
-    TD_TRY(instantiate(&b, &in, opts->fetches, opts->n_fetches, opts->targets, opts->n_targets));
+    struct td_instance in = {.graph = graph, .path = "", .device = ""};
+    TD_TRY(td_build_instantiate(&b, &in, opts->fetches, opts->n_fetches, opts->targets, opts->n_targets));
     ir->n_fetches = opts->n_fetches;
     ir->fetches = td_arena_alloc(arena, (size_t)opts->n_fetches + 1, sizeof ir->fetches[0]);
-    enum td_code rc = ir->fetches == NULL ? short_of_memory(err) : TD_OK;
+    enum td_code rc = ir->fetches == NULL ? td_build_no_memory(err) : TD_OK;
     for (int i = 0; rc == TD_OK && i < opts->n_fetches; i++) {
-        ir->fetches[i] = mapped(&b, &in, opts->fetches[i]);
+        ir->fetches[i] = td_build_mapped(&b, &in, opts->fetches[i]);
     }
     for (int i = 0; rc == TD_OK && i < opts->n_targets; i++) {
         struct td_node *after = in.images[opts->targets[i]->id].after;

@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/model_impl.h"
+#include "core/rewrite.h"
 #include "core/select.h"
 
 enum { MAX_CONCRETE = 64, MAX_LAYOUTS = 16, WARM_LAYOUTS = 4 };
@@ -119,9 +120,10 @@ static enum td_code need_plan(struct td_callable *f, bool eager, struct td_plan 
     struct td_plan **plan = eager ? &f->eager_plan : &f->plan;
     if (*plan == NULL) {
         struct td_callable_opts opts = opts_of(f);
-        struct td_plan_opts how = {.inline_calls = true,
-                                   .log_placement = !eager && td_model_opts_of(f->model)->log_placement,
-                                   .passes_off = eager ? "all" : td_model_opts_of(f->model)->passes_off};
+        const struct td_model_opts *o = td_model_opts_of(f->model);
+        struct td_plan_opts how = {.inline_calls = eager || !td_rewrite_is_off(o->passes_off, "inline"),
+                                   .log_placement = !eager && o->log_placement,
+                                   .passes_off = eager ? "all" : o->passes_off};
         TD_TRY(td_plan_compile(f->model, f->graph, &opts, &how, plan, err));
     }
     *out = *plan;

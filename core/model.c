@@ -14,6 +14,7 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/model_impl.h"
+#include "core/rewrite.h"
 #include "core/variable.h"
 
 enum { PRINTS_A_SECOND = 20, MAX_ENTRIES = 1 << 20 };
@@ -60,6 +61,7 @@ static char *copy_or_empty(const char *s)
 enum td_code td_model_new(const struct td_model_opts *opts, struct td_arena *takes, struct td_graph *graph,
                           struct td_library *lib, struct td_model **out, struct td_err *err)
 {
+    TD_TRY(td_rewrite_check(opts->passes_off, err));
     struct td_model *m = td_calloc(1, sizeof *m);
     if (m == NULL) {
         return td_no_memory(err, sizeof *m, "model");
@@ -399,10 +401,15 @@ enum td_code td_node_state(struct td_call *c, size_t bytes, void **state, void *
 {
     struct td_model *m = c->run->model;
     enum td_code rc = TD_OK;
+    /* two functions may have nodes of one name */
+    char *key = resource_key(c->node->function == NULL ? "" : c->node->function, c->node->name);
+    if (key == NULL) {
+        return td_no_memory(err, bytes, "state of a node");
+    }
     pthread_mutex_lock(&m->mu);
-    struct entry **at = find_entry(m, NULL, c->node->name), *e = *at;
+    struct entry **at = find_entry(m, NULL, key), *e = *at;
     if (e == NULL) {
-        rc = add_entry(m, at, NULL, c->node->name, &e, err);
+        rc = add_entry(m, at, NULL, key, &e, err);
         if (rc == TD_OK) {
             e->state = td_calloc(1, bytes);
             if (e->state == NULL) {
@@ -416,6 +423,7 @@ enum td_code td_node_state(struct td_call *c, size_t bytes, void **state, void *
         *lock = &e->state_mu;
     }
     pthread_mutex_unlock(&m->mu);
+    td_free(key);
     return rc;
 }
 

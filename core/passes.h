@@ -12,12 +12,16 @@
 
 typedef enum td_code td_pass_fn(struct td_ir *ir, struct td_model *m, struct td_err *err);
 
+#define PASS_AT_BUILD(name, what)
 #define PASS(name, when, what) td_pass_fn td_pass_##name;
 #include "core/passes.def"
 #undef PASS
+#undef PASS_AT_BUILD
 
 /* Folds nodes of constant inputs: those that make resource handles, or all others. */
 TD_MUST enum td_code td_pass_fold_nodes(struct td_ir *ir, struct td_model *m, bool handles,
                                         struct td_err *err);
+/* The part of dead_branch that deals with TF1's Switch and Merge. */
+td_pass_fn td_pass_dead_switch;
 
 #endif

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/rewrite.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/passes.h"
@@ -15,21 +16,25 @@
 enum { MAX_ROUNDS = 3 };
 
 static const struct td_pass_info infos[] = {
+#define PASS_AT_BUILD(name, what) {#name, what},
 #define PASS(name, when, what) {#name, what},
 #include "core/passes.def"
 #undef PASS
+#undef PASS_AT_BUILD
     {NULL, NULL},
 };
 
-enum when { FIRST, ROUND, LAST };
+enum when { AT_BUILD, ROUND, LAST };
 
 static const struct {
     td_pass_fn *run;
     enum when when;
 } passes[] = {
+#define PASS_AT_BUILD(name, what) {NULL, AT_BUILD},
 #define PASS(name, when, what) {td_pass_##name, when},
 #include "core/passes.def"
 #undef PASS
+#undef PASS_AT_BUILD
 };
 
 bool td_rewrite_is_off(const char *passes_off, const char *name)
@@ -43,6 +48,29 @@ bool td_rewrite_is_off(const char *passes_off, const char *name)
         p += len + (p[len] == ',');
     }
     return false;
+}
+
+enum td_code td_rewrite_check(const char *passes_off, struct td_err *err)
+{
+    char names[200] = "all";
+    for (const struct td_pass_info *p = infos; p->name != NULL; p++) {
+        if (strcmp(p->name, "handles") != 0) {
+            snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", p->name);
+        }
+    }
+    for (const char *p = passes_off; p != NULL && *p != 0;) {
+        size_t len = strcspn(p, ",");
+        bool known = len == 0 || (len == 3 && strncmp(p, "all", 3) == 0);
+        for (const struct td_pass_info *i = infos; !known && i->name != NULL; i++) {
+            known =
+                strlen(i->name) == len && strncmp(p, i->name, len) == 0 && strcmp(i->name, "handles") != 0;
+        }
+        TD_FAIL_IF(!known, err, INVALID_ARGUMENT,
+                   "passes_off: no compiler pass that can be switched off is called '%.*s'; there are %s",
+                   (int)(len > 40 ? 40 : len), p, names);
+        p += len + (p[len] == ',');
+    }
+    return TD_OK;
 }
 
 /* Runs the passes of one kind that are not switched off. */
@@ -62,7 +90,6 @@ static enum td_code run_passes(struct td_ir *ir, struct td_model *m, enum when w
 enum td_code td_rewrite_run(struct td_ir *ir, struct td_model *m, const char *passes_off, struct td_err *err)
 {
     TD_TRY(td_ir_sort(ir, err));
-    TD_TRY(run_passes(ir, m, FIRST, passes_off, err));
     for (int round = 0, before = -1; round < MAX_ROUNDS && ir->changes != before; round++) {
         before = ir->changes;
         TD_TRY(run_passes(ir, m, ROUND, passes_off, err));

@@ -13,6 +13,8 @@ TD_MUST enum td_code td_rewrite_run(struct td_ir *ir, struct td_model *m, const 
                                     struct td_err *err);
 /* Whether the comma-separated list names the pass, or all of them. */
 bool td_rewrite_is_off(const char *passes_off, const char *name);
+/* INVALID_ARGUMENT names an entry of the list that is no pass, and those that are. */
+TD_MUST enum td_code td_rewrite_check(const char *passes_off, struct td_err *err);
 
 struct td_pass_info {
     const char *name, *what;

@@ -166,16 +166,16 @@ static enum td_code pack_make(const struct td_dnnl_weights *w, const struct td_t
     return TD_OK;
 }
 
-/* The shared packed copy of t, counted for the caller. */
+/* The shared packed copy of t, counted for the caller; made when there is none, or left NULL. */
 static enum td_code pack_get(const struct td_dnnl_weights *w, const struct td_tensor *t, const float *scale,
-                             struct td_dnnl_pack **out, struct td_err *err)
+                             bool make, struct td_dnnl_pack **out, struct td_err *err)
 {
     enum td_code rc = TD_OK;
     (void)pthread_mutex_lock(&packs_mu);
     struct td_dnnl_pack *p = pack_find(w, t, scale);
     if (p != NULL) {
         atomic_fetch_add(&p->users, 1);
-    } else {
+    } else if (make) {
         rc = pack_make(w, t, scale, &p, err);
         if (rc == TD_OK) {
             p->next = packs;
@@ -223,7 +223,7 @@ enum td_code td_dnnl_weights_known(struct td_dnnl_weights *w, const struct td_te
         return TD_OK;
     }
     w->seen = td_buffer_ref(t->buf);
-    return pack_get(w, t, NULL, &w->pack, err);
+    return pack_get(w, t, NULL, true, &w->pack, err);
 }
 
 enum td_code td_dnnl_weights_meet(struct td_dnnl_weights *w, const struct td_tensor *t, const float *scale,
@@ -242,9 +242,9 @@ enum td_code td_dnnl_weights_meet(struct td_dnnl_weights *w, const struct td_ten
             memcpy(w->seen_scale, scale, (size_t)w->columns * sizeof *scale);
         }
         td_dnnl_pack_drop(w->pack);
-        w->pack = NULL;
+        rc = pack_get(w, t, scale, false, &w->pack, err); /* another primitive may have packed them */
     } else if (w->pack == NULL) {
-        rc = pack_get(w, t, scale, &w->pack, err);
+        rc = pack_get(w, t, scale, true, &w->pack, err);
     }
     if (w->pack != NULL && w->pack->source_data == t->data) {
         atomic_fetch_add(&w->pack->users, 1);

@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/fused_program.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "core/mem.h"
@@ -22,6 +23,7 @@
 struct state {
     const struct td_kernel *head; /* NULL: no head */
     void *head_state;
+    struct td_shape *in; /* of the node's inputs */
     struct td_program program;
 };
 
@@ -68,25 +70,38 @@ static void release(void *state)
         if (s->head_state != NULL && s->head->release != NULL) {
             s->head->release(s->head_state);
         }
+        td_free(s->in);
         td_free(s);
     }
+}
+
+static enum td_code fill(const struct td_prepare *p, enum td_kernel_choice choice, struct state *s,
+                         struct td_err *err)
+{
+    TD_TRY(td_program_make(p->node, p->in, p->value, &s->program, err));
+    TD_TRY(choose_head(p->node, choice, &s->head, err));
+    return s->head != NULL ? prepare_head(p, s, err) : TD_OK;
 }
 
 static enum td_code prepare_any(const struct td_prepare *p, enum td_kernel_choice choice, void **state,
                                 struct td_err *err)
 {
+    struct state full = {0};
     *state = NULL;
-    struct state *s = td_calloc(1, sizeof *s);
-    if (s == NULL) {
-        return td_no_memory(err, sizeof *s, "a fused node");
+    enum td_code rc = fill(p, choice, &full, err);
+    size_t bytes =
+        offsetof(struct state, program.instr) + (size_t)full.program.n_instr * sizeof(struct td_instr);
+    struct state *s = rc ? NULL : td_calloc(1, bytes);
+    full.in = s == NULL ? NULL : td_calloc((size_t)p->n_in + 1, sizeof *full.in);
+    if (full.in == NULL) {
+        if (full.head_state != NULL && full.head->release != NULL) {
+            full.head->release(full.head_state);
+        }
+        td_free(s);
+        return rc ? rc : td_no_memory(err, bytes, "a fused node");
     }
-    enum td_code rc = td_program_make(p->node, p->in, p->value, &s->program, err);
-    rc = rc ? rc : choose_head(p->node, choice, &s->head, err);
-    rc = rc || s->head == NULL ? rc : prepare_head(p, s, err);
-    if (rc) {
-        release(s);
-        return rc;
-    }
+    memcpy(full.in, p->in, (size_t)p->n_in * sizeof *full.in);
+    memcpy(s, &full, bytes);
     *state = s;
     return TD_OK;
 }
@@ -115,7 +130,7 @@ static enum td_code post_operands(struct td_call *c, const struct td_program *p,
 static enum td_code run_head(struct td_call *c, const struct state *s, const struct td_shape *in,
                              const float *const *reg, struct td_tensor **y, struct td_err *err)
 {
-    const float *operands[TD_PROGRAM_INSTRS];
+    const float *operands[TD_PROGRAM_POSTS];
     struct td_call inner = *c;
     inner.node = c->node->fused->parts[0].node;
     inner.n_in = inner.node->n_in;
@@ -135,8 +150,9 @@ static enum td_code run_program(struct td_call *c, const struct state *s, const 
                                 struct td_err *err)
 {
     const struct td_program *p = &s->program;
-    const float *reg[TD_PROGRAM_REGS] = {NULL};
+    const float *reg[TD_PROGRAM_REGS];
     struct td_tensor *y, apart = {0};
+    memset(reg, 0, (size_t)(p->head + 1 + p->n_instr) * sizeof reg[0]);
     for (int i = 0; i < c->n_in; i++) {
         reg[i] = c->in[i]->dtype == TD_FLOAT ? c->in[i]->data : NULL;
     }
@@ -159,11 +175,12 @@ static enum td_code run_program(struct td_call *c, const struct state *s, const 
 static enum td_code run_any(struct td_call *c, enum td_kernel_choice choice, struct td_err *err)
 {
     struct td_shape in[TD_FUSED_INPUTS];
+    const struct state *made = c->state;
+    if (made != NULL) {
+        return run_program(c, made, made->in, err);
+    }
     for (int i = 0; i < c->n_in; i++) {
         in[i] = c->in[i]->shape;
-    }
-    if (c->state != NULL) {
-        return run_program(c, c->state, in, err);
     }
     struct state now = {0};
     TD_TRY(td_program_make(c->node, in, c->in, &now.program, err));

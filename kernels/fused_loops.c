@@ -12,14 +12,12 @@
  * element i is written after the last read of element i.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "kernels/elementwise.h"
 #include "kernels/fused_program.h"
 #include "kernels/scalar.h"
 #include "kernels/vecmath.h"
 
-enum { TILE = 2048, LONGEST_ROW = 8192, LOOK_EVERY = 128 };
+enum { TILE = 2048, LONGEST_ROW = 8192, LOOK_EVERY = 128, FEW = 512 /* floats on the stack */ };
 
 /* ------------------------------------------------------------------ loops */
 
@@ -135,7 +133,9 @@ static int64_t set_strides(struct operand *o, const struct td_shape *s, const st
 static void set_operand(struct operand *o, const float *base, const struct td_shape *s,
                         const struct td_shape *domain)
 {
-    *o = (struct operand){.base = base, .tile = -1};
+    o->base = base;
+    o->tile = -1;
+    o->rank = 0;
     int64_t n = set_strides(o, s, domain);
     bool row = o->rank == 2 && o->stride[0] == 1 && o->stride[1] == 0 && o->dim[0] <= LONGEST_ROW;
     o->access = n == td_shape_count(domain) ? WHOLE : n == 1 ? ONE : row ? ROWS : SPREAD;
@@ -225,7 +225,8 @@ static void set_results(struct loop *l)
         }
         l->n_tiles = t == l->n_tiles ? t + 1 : l->n_tiles;
         owner[t] = l->p->head + 1 + l->at[k];
-        l->operand[owner[t]] = (struct operand){.access = WHOLE, .tile = t};
+        l->operand[owner[t]].access = WHOLE;
+        l->operand[owner[t]].tile = t;
     }
 }
 
@@ -283,16 +284,19 @@ static enum td_code run_list(struct loop *l, struct td_call *c, const struct td_
                              struct td_err *err)
 {
     struct operand operand[TD_PROGRAM_REGS];
-    void *room = NULL;
+    float few[FEW];
+    void *room = few;
     l->count = td_shape_count(domain);
     if (l->count == 0 || l->n == 0) {
         return TD_OK;
     }
-    memset(operand, 0, (size_t)(l->p->head + 1 + l->p->n_instr) * sizeof operand[0]);
+    for (int r = 0; r < l->p->head + 1 + l->p->n_instr; r++) {
+        operand[r].base = NULL;
+    }
     l->operand = operand;
     set_inputs(l, in, reg, domain);
     set_results(l);
-    if (l->n_tiles > 0) {
+    if (l->n_tiles * l->tile > FEW) {
         TD_TRY(td_scratch(c, (size_t)(l->n_tiles * l->tile) * sizeof(float), &room, err));
     }
     l->room = room;
@@ -326,7 +330,9 @@ enum td_code td_program_run_small(const struct td_program *p, struct td_call *c,
 enum td_code td_program_run_loop(const struct td_program *p, struct td_call *c, const struct td_shape *in,
                                  const float **reg, float *y, struct td_err *err)
 {
-    struct loop l = {.p = p};
+    struct loop l;
+    l.p = p;
+    l.n = l.n_tiles = 0;
     for (int i = p->start; i < p->n_instr; i++) {
         if (!p->instr[i].small) {
             l.at[l.n++] = i;

@@ -348,7 +348,7 @@ void td_program_find_posts(struct td_program *p, const struct td_shape *in,
         return;
     }
     int i = push_affine(&f), cur = p->post_from[p->n_post];
-    while (i < p->n_instr) {
+    while (i < p->n_instr && p->n_post < TD_PROGRAM_POSTS) {
         if (p->instr[i].small) {
             i++;
             continue;

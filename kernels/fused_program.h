@@ -14,7 +14,11 @@
 
 #include "core/fused.h"
 
-enum { TD_PROGRAM_INSTRS = TD_FUSED_PARTS + 16, TD_PROGRAM_REGS = TD_FUSED_INPUTS + 1 + TD_PROGRAM_INSTRS };
+enum {
+    TD_PROGRAM_POSTS = 16,
+    TD_PROGRAM_INSTRS = TD_FUSED_PARTS + 16,
+    TD_PROGRAM_REGS = TD_FUSED_INPUTS + 1 + TD_PROGRAM_INSTRS
+};
 
 struct td_instr {
     enum td_stage stage; /* NORM: a / sqrt(b + alpha) */
@@ -24,18 +28,19 @@ struct td_instr {
     struct td_shape shape;
 };
 
+/* instr[] comes last: a program that is kept takes no more memory than its n_instr need. */
 struct td_program {
     int n_in, head, n_instr, result; /* head: its register; result: that of the node's output */
     int start, from; /* the loop begins at instruction `start`; register `from` is what the head leaves in the
                         output */
     bool head_apart; /* the head's result is smaller than the output */
     struct td_shape bare, head_shape, out; /* of the head, of the head behind its Reshape, of the node */
-    struct td_instr instr[TD_PROGRAM_INSTRS];
-    struct td_post post[TD_PROGRAM_INSTRS];
-    int post_reg[TD_PROGRAM_INSTRS]; /* operand of each post; -1: none, or made of several (AFFINE, BIAS) */
     int n_post;
-    int post_end[TD_PROGRAM_INSTRS + 1],
-        post_from[TD_PROGRAM_INSTRS + 1]; /* start and from when so many posts are taken */
+    struct td_post post[TD_PROGRAM_POSTS];
+    int post_reg[TD_PROGRAM_POSTS]; /* operand of each post; -1: none, or made of several (AFFINE, BIAS) */
+    int post_end[TD_PROGRAM_POSTS + 1],
+        post_from[TD_PROGRAM_POSTS + 1]; /* start and from when so many posts are taken */
+    struct td_instr instr[TD_PROGRAM_INSTRS];
 };
 
 /* The program of n for these input shapes (all known; values of integer inputs too). */

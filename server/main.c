@@ -18,6 +18,7 @@
 
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/rewrite.h"
 #include "kernels/ops.h"
 #include "proto/mapping.h"
 #include "server/config_file.h"
@@ -306,6 +307,7 @@ static enum td_code start(struct server *s, struct td_err *err)
                    o->kserve_rest_port == 0 && o->kserve_grpc_port == 0,
                err, INVALID_ARGUMENT,
                "neither --port, --grpc_socket_path nor --rest_api_port is set: nothing to listen on");
+    TD_TRY(td_rewrite_check(s->options.passes_off, err));
     TD_TRY(read_files(s, err));
     choose_state_dir(s);
     TD_TRY(start_lanes(s, err));

@@ -111,6 +111,17 @@ TEST(a_chain_of_many_identities_goes_in_linear_time)
     made_end(&m);
 }
 
+TEST(names_of_no_pass_are_refused)
+{
+    struct td_err err = {0};
+    CHECK_OK(td_rewrite_check(NULL, &err));
+    CHECK_OK(td_rewrite_check("all", &err));
+    CHECK_OK(td_rewrite_check("fuse,inline", &err));
+    CHECK_INT(td_rewrite_check("fuse,layouts", &err), TD_INVALID_ARGUMENT);
+    CHECK(strstr(err.msg, "'layouts'") != NULL && strstr(err.msg, "dead_branch") != NULL);
+    CHECK_INT(td_rewrite_check("handles", &err), TD_INVALID_ARGUMENT);
+}
+
 TEST_MAIN(RUN(without_passes_the_graph_stays) RUN(identities_go) RUN(a_huge_constant_is_not_made)
-              RUN(constant_chains_fold_into_one_value) RUN(equal_nodes_merge)
+              RUN(constant_chains_fold_into_one_value) RUN(equal_nodes_merge) RUN(names_of_no_pass_are_refused)
                   RUN(a_chain_of_many_identities_goes_in_linear_time))
