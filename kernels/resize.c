@@ -401,6 +401,9 @@ static enum td_code area_run(struct td_call *c, struct td_err *err)
     float scale[2], *to = y->data;
     for (int a = 0; a < 2; a++) {
         scale[a] = map_of(c->node, in->dim[1 + a], out->dim[1 + a]).scale;
+        if (scale[a] == 0) { /* align_corners of one cell */
+            scale[a] = 1 / (float)out->dim[1 + a];
+        }
     }
     for (int64_t b = 0; b < out->dim[0]; b++, x += s.h * s.w * s.channels) {
         for (int64_t i = 0; i < out->dim[1]; i++) {
