@@ -148,14 +148,17 @@ DRAWS = {
 
 
 def denormal(a):
-    return a.dtype.name == "float32" and bool(np.any((a != 0) & (np.abs(a.astype(np.float64)) < 1.2e-38)))
+    return a.dtype.name in ("float32", "bfloat16") and bool(np.any((a != 0) & (np.abs(a.astype(np.float64)) < 1.2e-38)))
 
 
+def complex_zero(inputs, attrs):
+    return any(a.dtype.kind == "c" and np.any(a == 0) for a in inputs.values())
+
+
+LANE = "complex division by zero: TensorFlow's answer depends on the lane (NaN in vectors, infinity in remainders)"
+NOISE = "of a denormal number the C library's single precision logarithm makes noise when denormals are flushed"
 KNOWN = {
-    **{op: (lambda inputs, attrs: any(denormal(x) for x in inputs.values()), "of a denormal number the C library's single precision logarithm makes noise when denormals are flushed")
-       for op in "Lgamma Log Xlogy".split()},
     "Round": (lambda inputs, attrs: inputs["x"].dtype.kind == "i", "TensorFlow 2.21 rounds every integer to 0; tf.round does not call it for integers"),
-    **{op: (lambda inputs, attrs: any(a.dtype.kind == "c" and np.any(a == 0) for a in inputs.values()),
-            "complex division by zero: TensorFlow's answer depends on the lane (NaN in vectors, infinity in remainders)")
-       for op in "Inv Reciprocal Rsqrt InvGrad ReciprocalGrad RsqrtGrad SqrtGrad Log".split()},
+    **{op: (complex_zero, LANE) for op in "Inv Reciprocal Rsqrt InvGrad ReciprocalGrad RsqrtGrad SqrtGrad".split()},
+    **{op: (lambda inputs, attrs: complex_zero(inputs, attrs) or any(denormal(x) for x in inputs.values()), NOISE) for op in "Lgamma Log Xlogy Xlog1py".split()},
 }
