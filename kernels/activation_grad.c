@@ -59,15 +59,15 @@ X(u64, uint64_t, )
     }                                                                                                        \
     TD_INLINE T sqrt_grad_of_##tag(T y, T dy)                                                                \
     {                                                                                                        \
-        return dy * (T)0.5 / y;                                                                              \
+        return dy == 0 ? 0 : dy * (T)0.5 / y;                                                                \
     }                                                                                                        \
     TD_INLINE T rsqrt_grad_of_##tag(T y, T dy)                                                               \
     {                                                                                                        \
-        return (T)-0.5 * (dy * y) * (y * y);                                                                 \
+        return dy == 0 ? 0 : (T)-0.5 * (dy * y) * (y * y);                                                   \
     }                                                                                                        \
     TD_INLINE T inv_grad_of_##tag(T y, T dy)                                                                 \
     {                                                                                                        \
-        return -y * (dy * y);                                                                                \
+        return dy == 0 ? 0 : -y * (dy * y);                                                                  \
     }
 X(f32, float, f)
 X(f64, double, )
@@ -83,15 +83,15 @@ X(f64, double, )
     }                                                                                                        \
     static T sqrt_grad_of_##tag(T y, T dy)                                                                   \
     {                                                                                                        \
-        return dy * (R)0.5 / conj##s(y);                                                                     \
+        return dy == 0 ? 0 : dy * (R)0.5 / conj##s(y);                                                       \
     }                                                                                                        \
     static T rsqrt_grad_of_##tag(T y, T dy)                                                                  \
     {                                                                                                        \
-        return (R)-0.5 * (dy * conj##s(y)) * (conj##s(y) * conj##s(y));                                      \
+        return dy == 0 ? 0 : (R)-0.5 * (dy * conj##s(y)) * (conj##s(y) * conj##s(y));                        \
     }                                                                                                        \
     static T inv_grad_of_##tag(T y, T dy)                                                                    \
     {                                                                                                        \
-        return -conj##s(y) * (dy * conj##s(y));                                                              \
+        return dy == 0 ? 0 : -conj##s(y) * (dy * conj##s(y));                                                \
     }
 TD_COMPLEX_TYPES(X)
 #undef X
