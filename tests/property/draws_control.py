@@ -107,7 +107,7 @@ def switch(s):
 
     def program(x, p):
         off, on = raw().Switch(data=x, pred=p)
-        y, at = raw().Merge(inputs=[no(off), yes(on)])
+        y, at = raw().Merge(inputs=[no(raw().Identity(input=off)), yes(raw().Identity(input=on))])   # bare, TensorFlow's optimizer loses them
         return [y, at] if where else [y]
     return {"x": x, "p": s.array("bool", ())}, program
 
@@ -148,6 +148,8 @@ DRAWS = {
     "ControlTrigger": nothing("ControlTrigger"),
 }
 EXEMPT = {
+    "SymbolicGradient": "differentiates a function by TensorFlow's own C++ rules, which need its runtime: refused by name",
+    "_Fused": "tensord's own: what its compiler makes of other ops", "_FusedElementwise": "tensord's own: what its compiler makes of other ops",
     "RemoteCall": "runs a function on a device that is named at run time: TensorFlow's eager call of it asks for a cluster",
     **{op: "passes references to variables through the control flow of TensorFlow 1: no program has made one since 2016" for op in "RefEnter RefExit RefMerge RefNextIteration RefSwitch".split()},
     "RefIdentity": "the reference to a variable itself: Variable and its kin are drawn",

@@ -148,11 +148,12 @@ DRAWS = {
 
 
 def denormal(a):
-    return a.dtype.name in ("float32", "bfloat16") and bool(np.any((a != 0) & (np.abs(a.astype(np.float64)) < 1.2e-38)))
+    least = {"float32": 1.2e-38, "bfloat16": 1.2e-38, "float64": 2.3e-308}.get(a.dtype.name, 0)
+    return least > 0 and bool(np.any((a != 0) & (np.abs(a.astype(np.float64)) < least)))
 
 
-def complex_zero(inputs, attrs):
-    return any(a.dtype.kind == "c" and np.any(a == 0) for a in inputs.values())
+def complex_zero(inputs, attrs, pole=0):
+    return any(a.dtype.kind == "c" and np.any(a == pole) for a in inputs.values())
 
 
 LANE = "complex division by zero: TensorFlow's answer depends on the lane (NaN in vectors, infinity in remainders)"
@@ -160,5 +161,7 @@ NOISE = "of a denormal number the C library's single precision logarithm makes n
 KNOWN = {
     "Round": (lambda inputs, attrs: inputs["x"].dtype.kind == "i", "TensorFlow 2.21 rounds every integer to 0; tf.round does not call it for integers"),
     **{op: (complex_zero, LANE) for op in "Inv Reciprocal Rsqrt InvGrad ReciprocalGrad RsqrtGrad SqrtGrad".split()},
-    **{op: (lambda inputs, attrs: complex_zero(inputs, attrs) or any(denormal(x) for x in inputs.values()), NOISE) for op in "Lgamma Log Xlogy Xlog1py".split()},
+    **{op: (lambda inputs, attrs: complex_zero(inputs, attrs) or any(denormal(x) for x in inputs.values()), NOISE) for op in "Lgamma Log Xlogy".split()},
+    **{op: (lambda inputs, attrs: complex_zero(inputs, attrs, -1) or any(denormal(x) for x in inputs.values()), NOISE + "; at the pole the phase is lost in inf / inf")
+       for op in "Log1p Xlog1py".split()},
 }
