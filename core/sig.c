@@ -121,7 +121,7 @@ static enum td_code quoted(struct parser *s, struct td_bytes *out)
     size_t n = 0;
     for (; buf != NULL && *s->p != 0 && *s->p != '\''; s->p++) {
         char c = *s->p;
-        if (c == '\\') {
+        if (c == '\\' && s->p[1] != 0) {
             s->p++;
             c = *s->p == 'n' ? '\n' : *s->p == 't' ? '\t' : *s->p;
         }

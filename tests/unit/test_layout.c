@@ -103,7 +103,7 @@ TEST(values_that_live_at_once_never_share_bytes)
 {
     uint32_t seed = 1;
     for (int draw = 0; draw < 200; draw++) {
-        char name[12] = "", a[12], b[12], inputs[30];
+        char name[20] = "", a[20], b[20], inputs[50];
         int nodes = 3 + draw % 40;
         made_start(&m);
         made_add(&m.graph, "x", "X", "");
@@ -124,7 +124,7 @@ TEST(values_that_live_at_once_never_share_bytes)
 
 TEST(a_chain_needs_one_place)
 {
-    char name[12], before[12] = "x";
+    char name[20], before[20] = "x";
     made_start(&m);
     made_add(&m.graph, "x", "X", "");
     for (int i = 0; i < 50; i++) {
