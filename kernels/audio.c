@@ -56,8 +56,9 @@ static enum td_code read_wav(const uint8_t *p, size_t n, struct wav *w, struct t
 {
     TD_FAIL_IF(n < 12 || memcmp(p, "RIFF", 4) != 0 || memcmp(p + 8, "WAVE", 4) != 0, err, INVALID_ARGUMENT,
                "Header mismatch: Expected RIFF .. WAVE in %zu bytes", n);
-    bool format = false;
-    for (size_t at = 12; at + 8 <= n;) {
+    bool format = false, data = false;
+    size_t at = 12;
+    while (at + 8 <= n) {
         size_t size = u32(p + at + 4), left = n - at - 8;
         const uint8_t *body = p + at + 8;
         if (memcmp(p + at, "fmt ", 4) == 0) {
@@ -73,14 +74,15 @@ static enum td_code read_wav(const uint8_t *p, size_t n, struct wav *w, struct t
                 size, left);
             w->data = body;
             w->samples = (int64_t)(size / (2 * (size_t)w->channels));
-            return TD_OK;
+            data = true;
         }
-        if (size > left) {
-            break;
-        }
+        TD_FAIL_IF(size > left, err, INVALID_ARGUMENT, "WAV chunk of %zu bytes in the last %zu", size, left);
         at += 8 + size + (size & 1);
     }
-    TD_FAIL(err, INVALID_ARGUMENT, "WAV of %zu bytes: no %s chunk", n, format ? "data" : "format");
+    TD_FAIL_IF(!data, err, INVALID_ARGUMENT, "WAV of %zu bytes: no %s chunk", n, format ? "data" : "format");
+    TD_FAIL_IF(at < n, err, INVALID_ARGUMENT,
+               "Data too short when trying to read string: a WAV chunk in the last %zu bytes", n - at);
+    return TD_OK;
 }
 
 static enum td_code decode_wav_infer(struct td_infer *c, struct td_err *err)
@@ -174,7 +176,7 @@ static enum td_code encode_wav_run(struct td_call *c, struct td_err *err)
     memcpy(p + 36, "data", 4);
     put32(p + 40, 2 * (uint32_t)n);
     for (int64_t i = 0; i < n; i++) {
-        float v = TD_DATA(c->in[0], float)[i] * 32767.0f;
+        float v = TD_DATA(c->in[0], float)[i] * 32768.0f;
         int32_t s = isnan(v) ? 0 : (int32_t)roundf(fminf(fmaxf(v, -32768), 32767));
         p[44 + 2 * i] = (uint8_t)s;
         p[45 + 2 * i] = (uint8_t)(s >> 8);

@@ -321,7 +321,7 @@ static enum td_code concat_pair(struct td_call *c, struct td_tensor *out, int64_
     TD_FAIL_IF(!a || !b || a->dtype != dtype || b->dtype != dtype, err, INVALID_ARGUMENT,
                "%s: inputs at index %lld are not two lists of %s", TD_NODE_STR(c->node), (long long)k,
                td_dtype_name(dtype));
-    TD_FAIL_IF(!td_shape_compatible(&a->shape, &b->shape), err, INVALID_ARGUMENT,
+    TD_FAIL_IF(!td_shape_equal(&a->shape, &b->shape), err, INVALID_ARGUMENT,
                "%s: input_a and input_b TensorList element shapes are not identical at index %lld: %s, %s",
                TD_NODE_STR(c->node), (long long)k, TD_SHAPE_STR(&a->shape), TD_SHAPE_STR(&b->shape));
     TD_TRY(td_tensor_list_copy(a, &l, err));

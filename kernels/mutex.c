@@ -1,7 +1,9 @@
 /* kernels/mutex.c - MutexV2, MutexLock, ConsumeMutexLock: a lock that one run holds while it has the lock's
  * variant.
  *
- * The lock ends when it is consumed or its variant is dropped. Waiting polls the stop word.
+ * The lock ends when it is consumed or its variant is dropped. Waiting polls the stop word. A run that asks
+ * again for what it holds gets it at once: nothing orders the second MutexLock behind the first lock's end,
+ * and a run that waits for itself would wait for ever.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"
@@ -12,7 +14,8 @@
 
 struct mutex {
     struct td_obj obj;
-    atomic_bool held;
+    _Atomic(struct td_run *) owner; /* NULL: free */
+    atomic_int depth;               /* locks that the owner has */
 };
 struct mutex_lock {
     struct td_obj obj;
@@ -29,7 +32,9 @@ static const struct td_obj_type mutex_type = {"Mutex", mutex_destroy};
 static void lock_release(struct mutex_lock *l)
 {
     if (!atomic_exchange(&l->consumed, true)) {
-        atomic_store(&l->mutex->held, false);
+        if (atomic_fetch_sub(&l->mutex->depth, 1) == 1) {
+            atomic_store(&l->mutex->owner, NULL);
+        }
     }
 }
 
@@ -66,6 +71,16 @@ static enum td_code mutex_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+static bool take(struct mutex *m, struct td_run *run)
+{
+    struct td_run *owner = NULL;
+    bool mine = atomic_compare_exchange_strong(&m->owner, &owner, run) || owner == run;
+    if (mine) {
+        atomic_fetch_add(&m->depth, 1);
+    }
+    return mine;
+}
+
 /* Waits by polling, so that a run which is to end does end. */
 static enum td_code mutex_lock_run(struct td_call *c, struct td_err *err)
 {
@@ -80,7 +95,7 @@ static enum td_code mutex_lock_run(struct td_call *c, struct td_err *err)
     }
     struct mutex *m = (struct mutex *)o;
     const struct timespec pause = {0, 200000};
-    while (atomic_exchange(&m->held, true)) {
+    while (!take(m, c->run)) {
         if (td_stopped(c)) {
             td_free(l);
             return td_stop_error(c, err);
