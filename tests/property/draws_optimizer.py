@@ -55,7 +55,7 @@ def inputs_of(s, step, sparse):
     kind = tf.as_dtype(dtype).as_numpy_dtype
     inputs = {"var": s.array(dtype, shape, -2, 2)}
     for name in STEPS[step][0].split():
-        inputs[name] = slot(s, name, dtype, shape if s.chance(0.98) or name == "accum_update" else s.shape(0, 2))   # whose shape TensorFlow does not look at
+        inputs[name] = slot(s, name, dtype, shape if s.chance(0.98) or name in ("accum_update", "vhat") else s.shape(0, 2))   # whose shape TensorFlow does not look at
     for name in STEPS[step][1].split():
         v = scalar(s, name, dtype)
         v = v if name == "global_step" else v.astype(kind)

@@ -133,16 +133,6 @@ def matmul(s):
     return {"a_indices": i.astype(s.one(I)), "a_values": v, "a_shape": shape, "b": b}, {"adjoint_a": ta, "adjoint_b": tb}
 
 
-def dense_matmul(s):
-    ta, tb, m, k, n = s.chance(0.4), s.chance(0.4), s.int(0, 5), s.int(0, 5), s.int(0, 5)
-    a = s.array(s.one(["float32", "bfloat16"]), (k, m) if ta else (m, k if s.chance(0.97) else k + 1))
-    b = s.array(s.one(["float32", "bfloat16"]), (n, k) if tb else (k, n))
-    if a.dtype.name == b.dtype.name == "float32":
-        b = b.astype(s.array("bfloat16", ()).dtype)
-    a[s.r.random(a.shape) < 0.5] = 0
-    return {"a": a, "b": b}, {"transpose_a": ta, "transpose_b": tb, "a_is_sparse": s.chance(0.5), "b_is_sparse": s.chance(0.5)}
-
-
 def to_dense(s):
     d, index = s.one(ANY), s.one(I)
     i, v, shape = coo(s, d, index=index, sort=s.chance(0.97), bad=0.02)
@@ -272,7 +262,7 @@ DRAWS = {
     "SparseAdd": add, "SparseAddGrad": add_grad, "SparseReduceSum": reduce(NUMBERS), "SparseReduceSumSparse": reduce(NUMBERS), "SparseReduceMax": reduce(REAL),
     "SparseReduceMaxSparse": reduce(REAL), "SparseSparseMaximum": pairwise, "SparseSparseMinimum": pairwise, "SparseSoftmax": softmax, "SparseConcat": concat, "SparseReorder": reorder,
     "SparseReshape": reshape, "SparseSlice": slice_, "SparseSliceGrad": slice_grad, "SparseSplit": split, "SparseDenseCwiseAdd": cwise, "SparseDenseCwiseMul": cwise,
-    "SparseDenseCwiseDiv": cwise, "SparseTensorDenseAdd": dense_add, "SparseTensorDenseMatMul": matmul, "SparseMatMul": dense_matmul, "SparseToDense": to_dense,
+    "SparseDenseCwiseDiv": cwise, "SparseTensorDenseAdd": dense_add, "SparseTensorDenseMatMul": matmul, "SparseToDense": to_dense,
     "SparseFillEmptyRows": fill_rows, "SparseFillEmptyRowsGrad": fill_rows_grad, "DenseCountSparseOutput": dense_count, "SparseCountSparseOutput": sparse_count,
     "RaggedCountSparseOutput": ragged_count, "DenseToDenseSetOperation": set_operation(True, True), "DenseToSparseSetOperation": set_operation(True, False),
     "SparseToSparseSetOperation": set_operation(False, False), "SetSize": set_size, "SparseCross": cross, "SparseCrossV2": cross2,
