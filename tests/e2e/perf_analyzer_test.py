@@ -59,8 +59,12 @@ class PerfAnalyzer(unittest.TestCase):
     def run_it(self, *args, model="types:rows", wire="http"):
         port = self.d.port if wire == "http" else self.d.grpc_port
         env = {**os.environ, "LD_LIBRARY_PATH": PLACE + ":" + os.environ.get("LD_LIBRARY_PATH", "")}
-        p = subprocess.run([PROGRAM, "-m", model, "-i", wire, "-u", f"127.0.0.1:{port}", "--request-count", "50", *args],
-                           capture_output=True, text=True, timeout=60, env=env)
+        command = [PROGRAM, "-m", model, "-i", wire, "-u", f"127.0.0.1:{port}", "--request-count", "50", *args]
+        try:
+            p = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
+        except subprocess.TimeoutExpired as e:   # whose fault: what has the server answered, and does it still?
+            stats = self.d.http.get_inference_statistics(model)["model_stats"][0]["inference_stats"]
+            self.fail(f"{command} hangs; answered: {stats['success']}, failed: {stats['fail']}; it said: {e.stdout}")
         return p.returncode, p.stdout + p.stderr
 
     def measures(self, *args, batch=1, **kw):
