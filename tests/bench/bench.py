@@ -304,8 +304,8 @@ def wrk(url, body, connections, seconds):
     return [float(x) for x in found.groups()] if found else None
 
 
-def grpc_load(build, port, connections, seconds):
-    out = subprocess.run([os.path.join(build, "tests", "grpc_load"), f"127.0.0.1:{port}", str(connections), str(seconds), "m", "3"],
+def grpc_load(build, port, connections, seconds, shape="3"):
+    out = subprocess.run([os.path.join(build, "tests", "grpc_load"), f"127.0.0.1:{port}", str(connections), str(seconds), "m", shape],
                          capture_output=True, text=True)
     found = re.search(r": (\d+) calls/s, p50 (\d+) us, p99 (\d+) us, (\d+) failed", out.stdout)
     return [float(x) for x in found.groups()] if found else None
@@ -393,6 +393,78 @@ def section_rates(build, models, quick):
     table(head, rows)
 
 
+# ---------------------------------------------------------------- batching, and a large request
+
+BATCHING = """max_batch_size { value: 32 } batch_timeout_micros { value: 2000 } max_enqueued_batches { value: 100 } num_batch_threads { value: %d }"""
+
+
+@contextlib.contextmanager
+def tensorflow_server(base):
+    """TensorFlow behind a Python gRPC server; yields its port, None where there is no TensorFlow."""
+    python, port = os.path.join(ROOT, "build", "venv", "bin", "python"), free_port()
+    if not os.path.exists(python):
+        yield None
+        return
+    p = subprocess.Popen([python, os.path.join(ROOT, "tests", "bench", "tf_server.py"), os.path.join(base, "1"), str(port)],
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    p.stdout.readline()
+    try:
+        yield port
+    finally:
+        p.kill()
+        p.wait()
+        p.stdout.close()
+
+
+def section_batching(build, models, quick):
+    base, seconds, rounds = os.path.join(models, "large"), 2 if quick else 5, 1 if quick else 3
+    if not os.path.isdir(base):
+        say("batching: no large model (models.py needs TensorFlow)\n")
+        return
+    say("**Saturation** (the 103 MB perceptron over gRPC, one row a request; requests a second, p50 / p99 in milliseconds;"
+        f" best of {rounds}, the servers in turn)\n")
+    with contextlib.ExitStack() as stack:
+        params = stack.enter_context(tempfile.NamedTemporaryFile("w"))
+        params.write(BATCHING % os.cpu_count())
+        params.flush()
+        flags = {"tensord": [], "tensord, --batching=false": ["--batching=false"],
+                 "tensord, batching_parameters_file": ["--enable_batching", f"--batching_parameters_file={params.name}"]}
+        ports = {}
+        for name, f in flags.items():
+            server = stack.enter_context(Server(build, base, *f))
+            server.wait()
+            ports[name] = server.grpc
+        ports["TensorFlow in a Python gRPC server"] = stack.enter_context(tensorflow_server(base))
+        rows = []
+        for connections in (1, 16, 64):
+            best = {}
+            for _ in range(rounds):
+                for name, port in ports.items():
+                    r = grpc_load(build, port, connections, seconds, "1x64") if port is not None else None
+                    if r is not None and (name not in best or r[0] > best[name][0]):
+                        best[name] = r
+            for name in ports:
+                r = best.get(name)
+                first = best.get("tensord")
+                rows.append([name, connections] + ([f"{r[0]:.0f}", f"{r[1] / 1e3:.1f} / {r[2] / 1e3:.1f}" + (f", {r[3]:.0f} failed" if r[3] else ""),
+                                                    f"{r[0] / first[0]:.2f}" if first else ""] if r else ["not measured", "", ""]))
+    table(["server", "connections", "requests/s", "p50 / p99", "of tensord's"], rows)
+
+
+def section_image(build, models, quick):
+    base, python = os.path.join(models, "image"), os.path.join(ROOT, "build", "venv", "bin", "python")
+    if not os.path.isdir(base) or not os.path.exists(python):
+        say("image: no model or no build/venv (models.py needs TensorFlow)\n")
+        return
+    say("**One 1x224x224x3 float image** (602 KB of floats, to a model that answers its mean; the Python client's time is in it; milliseconds, median / least)\n")
+    with Server(build, base) as s:
+        s.wait()
+        out = subprocess.run([python, os.path.join(ROOT, "tests", "bench", "image.py"), str(s.rest), str(s.grpc), "1" if quick else "4"],
+                             capture_output=True, text=True).stdout
+    rows = [line.split("\t") for line in out.splitlines()]
+    table(["wire", "ms", "request, KB"], [[r[0], f"{r[1]} / {r[2]}", f"{int(r[3]) / 1e3:.0f}"] for r in rows])
+
+
 # ---------------------------------------------------------------- all
 
 def machine():
@@ -404,7 +476,8 @@ def machine():
 
 
 def main():
-    sections = {"start": section_start, "memory": section_memory, "calls": section_calls, "rates": section_rates, "graph": section_graph}
+    sections = {"start": section_start, "memory": section_memory, "calls": section_calls, "rates": section_rates, "batching": section_batching,
+                "image": section_image, "graph": section_graph}
     a = argparse.ArgumentParser()
     a.add_argument("build")
     a.add_argument("models")

@@ -1,8 +1,8 @@
 /* tests/bench/grpc_load.c - how many small unary calls a second a gRPC server answers, and how fast.
  *
- *   grpc_load TARGET [CONNECTIONS [SECONDS [MODEL [ELEMENTS]]]]
+ *   grpc_load TARGET [CONNECTIONS [SECONDS [MODEL [SHAPE]]]]       SHAPE: 3, 1x64, ...
  *
- * Every connection has one Predict of a float vector under way at any time; one thread drives them all. The
+ * Every connection has one Predict of a float tensor under way at any time; one thread drives them all. The
  * bare echo of grpc_echo.c answers the same calls without looking at them: the difference is what our server
  * adds.
  *
@@ -98,19 +98,38 @@ static size_t varint(char *to, size_t v)
     return n;
 }
 
-/* PredictRequest { model_spec { name }, inputs { "x": float[elements] as tensor_content } } */
-static void make_request(const char *model, size_t elements)
+/* TensorShapeProto's dims of "1x64" into to; *elements is their product. */
+static size_t put_shape(char *to, const char *shape, size_t *elements)
 {
+    size_t n = 0;
+    *elements = 1;
+    for (char *end = (char *)shape; *end != '\0'; shape = end + (*end == 'x')) {
+        const size_t size = strtoul(shape, &end, 10);
+        char dim[16] = "\x08";
+        const size_t d = 1 + varint(dim + 1, size);
+        n += put(to + n, "\x12", 1);
+        n += varint(to + n, d);
+        n += put(to + n, dim, d);
+        *elements *= size;
+        if (end == shape) {
+            break;
+        }
+    }
+    return n;
+}
+
+/* PredictRequest { model_spec { name }, inputs { "x": float[shape] as tensor_content } } */
+static void make_request(const char *model, const char *shape)
+{
+    char dims[256];
+    size_t elements;
+    const size_t n_dims = put_shape(dims, shape, &elements);
     const size_t data = elements * 4, name = strlen(model);
-    char *buffer = calloc(1, data + name + 200), *tensor = calloc(1, data + 100);
+    char *buffer = calloc(1, data + name + 600), *tensor = calloc(1, data + 400);
     size_t t = put(tensor, "\x08\x01", 2), n = 0;
-    char dim[16] = "\x08";
-    const size_t d = 1 + varint(dim + 1, elements);
     t += put(tensor + t, "\x12", 1);
-    t += varint(tensor + t, d + 2);
-    t += put(tensor + t, "\x12", 1);
-    t += varint(tensor + t, d);
-    t += put(tensor + t, dim, d);
+    t += varint(tensor + t, n_dims);
+    t += put(tensor + t, dims, n_dims);
     t += put(tensor + t, "\x22", 1);
     t += varint(tensor + t, data) + data;
     char length[16];
@@ -145,7 +164,7 @@ int main(int argc, char **argv)
     const double seconds = argc > 3 ? strtod(argv[3], NULL) : 5;
     grpc_init();
     cq = grpc_completion_queue_create_for_next(NULL);
-    make_request(argc > 4 ? argv[4] : "half_plus_two", argc > 5 ? strtoul(argv[5], NULL, 10) : 3);
+    make_request(argc > 4 ? argv[4] : "half_plus_two", argc > 5 ? argv[5] : "3");
     struct slot *slots = calloc((size_t)n, sizeof *slots);
     grpc_channel_credentials *creds = grpc_insecure_credentials_create();
     for (int i = 0; i < n; i++) { /* an argument of its own keeps every channel on a connection of its own */

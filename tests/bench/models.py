@@ -1,9 +1,10 @@
-"""Makes what the benchmarks run: three SavedModels and the calls to time, with TensorFlow, once.
+"""Makes what the benchmarks run: four SavedModels and the calls to time, with TensorFlow, once.
 
     python tests/bench/models.py OUT [SUITES]
 
 OUT/trivial/1    y = x / 2 + 2 on a vector of floats
 OUT/large/1      a perceptron 64-3584-3584-3584-10, 103 MB of weights
+OUT/image/1      the mean of a 224x224x3 image
 OUT/functions/1  700 functions that call one another, 3 MB of graph
 OUT/cases.txt    label, model directory, case file of every call: those of these models and, of each model in SUITES/zoo,
                  its first answered golden case and the one of its largest batch (call.h describes the file)
@@ -41,6 +42,12 @@ class Perceptron(tf.Module):
             x = tf.nn.relu(tf.matmul(x, w) + b)
         w, b = self.layers[-1]
         return {"y": tf.nn.softmax(tf.matmul(x, w) + b)}
+
+
+class Image(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec([None, 224, 224, 3], tf.float32, name="x")])
+    def serve(self, x):
+        return {"y": tf.reduce_mean(x, [1, 2, 3])}
 
 
 class Functions(tf.Module):
@@ -140,6 +147,7 @@ def main(out, suites):
     os.makedirs(os.path.join(out, "cases"), exist_ok=True)
     save(Trivial(), os.path.join(out, "trivial", "1"))
     save(Perceptron([64, 3584, 3584, 3584, 10]), os.path.join(out, "large", "1"))
+    save(Image(), os.path.join(out, "image", "1"))
     save(Functions(), os.path.join(out, "functions", "1"))
     default = "serving_default"
     rows = [("trivial", "x3", os.path.join(out, "trivial", "1"), default, {"x": np.arange(3, dtype=np.float32)}),
