@@ -1,20 +1,24 @@
 /* server/lanes.h - the lanes that compute, and the one entrance to them.
  *
- * A lane is the right to compute: there are as many as processors. A job that finds a lane idle runs at once
- * on the caller's thread, with no hand-over; one that finds them busy waits, and the lane's own thread runs
- * it, together with others that are like it (server/sched.h decides, server/batch.h joins rows).
+ * A lane is the right to compute: there are as many as processors. A job that finds a lane idle, and is short or
+ * brings a thread of its own, runs at once on the caller's thread, with no hand-over; any other waits, and a
+ * lane's own thread runs it, together with others that are like it (server/sched.h decides, server/batch.h joins
+ * rows).
  *
- *   caller     td_lanes_run: lane idle -> run, answer                        (the fast path: one lock, no
- * wake-up) else      -> queued() -> wait for done(), or on this thread when there is no done() lane next
- * batch -> join inputs -> run -> split outputs -> done() of each job reaper     drops jobs that are too late
- * or whose client left; stops a batch all of whose members have
+ *   caller  td_lanes_run: run and answer (one lock, no wake-up),
+ *                         or queued() and then done() from elsewhere,
+ *                         or, when there is no done(), wait
+ *
+ *   lane    next batch -> join inputs -> run -> split outputs -> done() of each job
+ *
+ *   reaper  drops jobs that are too late or whose client left; stops a batch all of whose members have
  *
  * Only signatures proven row-wise for the inputs' inner shapes share batches (core/rows.h); the proof is made
- * by the first run of a shape. When a batch fails its members run again one by one, so that no request fails
- * for another's values. A job of more rows than a batch may have, or one long enough to be worth it while
- * lanes idle, runs in pieces.
+ * after the first run of a shape. When a batch fails its members run again one by one, so that no request fails
+ * for another's values. A job of more rows than a batch may have, or one long enough to be worth it while lanes
+ * idle, runs in pieces.
  *
- * Threads: any may call; done() is called on a lane's thread or the reaper's, with no lock held.
+ * Threads: any may call; done() is called on a lane's thread, the reaper's or the caller's, with no lock held.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_LANES_H

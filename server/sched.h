@@ -1,22 +1,27 @@
-/* server/sched.h - who runs next: the policy of batching and scheduling, with no threads and no clock of its
- * own.
+/* server/sched.h - who runs next: the policy of batching, with no threads and no clock of its own.
  *
- *   share   a model: the lane time it has used. Of the models that wait, the one that has used least goes
- * first, so a flooded model takes no more than its part while another has work. flow    one signature of one
- * version: the tasks that wait for it, at two levels, oldest first task    some rows of one request batch
- * tasks of one flow and of like inner shapes that run together
+ *   share  a model: the lane time it has used. Of the models that wait, the one that has used least goes first,
+ *          so a flooded model takes no more than its part while another has work
  *
- *   add:    idle lane? the caller runs the task itself (td_sched_try) : it waits (td_sched_add, or is
- * refused) next:   high level before normal; then the share with the least lane time; then the oldest task.
- * The batch takes the flow's oldest task and further ones of like shapes, up to the rule's rows.
+ *   flow   one signature of one version: the tasks that wait for it, at two levels, oldest first
+ *
+ *   task   some rows of one request
+ *
+ *   batch  tasks of one flow and of like inner shapes that run together
+ *
+ * A task for which td_sched_try finds an idle lane runs at once; any other is entered with td_sched_add, which
+ * refuses when the queue is full. td_sched_next picks: the high level before the normal one, then the share with
+ * the least lane time, then the oldest task. The batch takes the flow's oldest task and further ones of like
+ * shapes, up to the rule's rows.
  *
  * Rows of a batch: with a rule that has sizes of its own, up to max_rows. Else (adaptive) as many as
- * td_cost_worth says, spread over the idle lanes, and of a round number (1 2 3 4 6 8 12 ...): a plan is laid
- * out anew for each number.
+ * td_cost_worth says, spread over the idle lanes, and of a round number (1 2 3 4 6 8 12 ...): a plan is laid out
+ * anew for each number.
  *
- * Invariants: no task waits while a lane idles, unless its flow's rule makes it wait; tasks of one flow,
- * level and shape start in their order; a task whose deadline has passed or whose stop word is set never
- * starts. Threads: the caller's lock guards everything; all times are CLOCK_MONOTONIC ns given by the caller.
+ * Invariants: no task waits while a lane idles, unless its flow's rule makes it wait; tasks of one flow, level
+ * and shape start in their order; a task whose deadline has passed or whose stop word is set never starts.
+ *
+ * Threads: the caller's lock guards everything; all times are CLOCK_MONOTONIC ns given by the caller.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_SCHED_H
