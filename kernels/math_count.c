@@ -227,6 +227,9 @@ static enum td_code sparse_run(struct td_call *c, struct td_err *err)
     const struct td_tensor *at = c->in[0], *x = c->in[1], *dims = c->in[2];
     TD_TRY(bins_make(c, 4, td_attr_bool(c->node, "binary_output"), &b, err));
     int64_t n = td_tensor_count(x), rank = td_tensor_count(dims);
+    if (rank == 1) { /* in rows, TensorFlow skips them */
+        TD_TRY(refuse_negative(c->node, x, "Input arr must be non-negative!", err));
+    }
     for (int64_t i = 0; i < n; i++) {
         for (int64_t d = 0; d < rank; d++) {
             int64_t coord = td_tensor_int(at, i * rank + d);
