@@ -14,7 +14,7 @@ CODES = {1: "CANCELLED", 2: "UNKNOWN", 3: "INVALID_ARGUMENT", 5: "NOT_FOUND", 6:
 VAGUE = ("UNKNOWN", "INTERNAL")   # TensorFlow's codes for what it did not foresee: INVALID_ARGUMENT does as well
 CANNOT = ("Could not find device for node", "No OpKernel was registered", "Could not find valid device for node", "No unary variant",
           "Only ranks up to", "rank not in [", "Unhandled dimensions",
-          "only supports NHWC", "only support NHWC", "do not yet support dilation rates", "only supports dilated rates of 1", "filter_size does not have enough elements")   # TensorFlow has no kernel for the draw: ours may do better
+          "only supports NHWC", "only support NHWC", "do not yet support dilation rates", "only supports dilated rates of 1", "filter_size does not have enough elements", "Gradients for grouped convolutions are not supported")   # TensorFlow has no kernel for the draw: ours may do better
 LOOSE = {"bfloat16": (3e-2, 3e-2), "float16": (6e-3, 6e-3), "complex64": (1e-4, 2e-5), "float32": (1e-4, 2e-5), "float64": (1e-8, 1e-10), "complex128": (1e-8, 1e-10)}
 
 
