@@ -185,7 +185,7 @@ static enum td_code decode(struct td_rest_call *c, const struct td_route_args *a
                         .x = c->x,
                         .args = args,
                         .r = &c->r,
-                        .shared = {c->rest->shm, c->x->local || c->rest->open_management}};
+                        .shared = {.shm = c->rest->shm, .local = c->x->local || c->rest->open_management}};
     c->r.detail = f;
     TD_TRY(read_request(f, err));
     f->args = NULL;
