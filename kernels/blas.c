@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/blas.h"
+#include "kernels/threads.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -30,7 +31,7 @@ static void load(void)
         find(library, "zgeqrf_", &table.zgeqrf) && find(library, "zungqr_", &table.zungqr) &&
         find(library, "zgesdd_", &table.zgesdd) && find(library, "zheevd_", &table.zheevd) &&
         find(library, "zgeev_", &table.zgeev)) {
-        set_num_threads(1);
+        set_num_threads(td_threads());
         loaded = &table;
     }
 }

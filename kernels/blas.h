@@ -3,7 +3,8 @@
  * Most models never do: linked in the ordinary way it would take half of the time a process needs to start
  * (its relocations), 60 KB of every thread (its thread-local storage) and a thread of its own.
  *
- * Threads: any; the library is loaded once. It computes in the caller's thread only.
+ * Threads: any; the library is loaded once. It computes in as many threads as td_threads says: the
+ * caller's alone unless told otherwise.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_BLAS_H

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dnnl_base.h"
+#include "kernels/threads.h"
 
 #include <omp.h>
 #include <pthread.h>
@@ -33,7 +34,7 @@ dnnl_stream_t td_dnnl_base_stream(void)
     }
     dnnl_stream_t s = pthread_getspecific(stream_key);
     if (s == NULL && dnnl_stream_create(&s, engine, dnnl_stream_default_flags) == dnnl_success) {
-        omp_set_num_threads(1);
+        omp_set_num_threads(td_threads());
         if (pthread_setspecific(stream_key, s) != 0) {
             (void)dnnl_stream_destroy(s);
             s = NULL;

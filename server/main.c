@@ -20,6 +20,7 @@
 #include "core/mem.h"
 #include "core/rewrite.h"
 #include "kernels/ops.h"
+#include "kernels/threads.h"
 #include "proto/mapping.h"
 #include "server/config_file.h"
 #include "server/cores.h"
@@ -177,8 +178,13 @@ static enum td_code read_files(struct server *s, struct td_err *err)
 static enum td_code start_lanes(struct server *s, struct td_err *err)
 {
     const struct td_options *o = &s->options;
+    const int64_t threads = o->intra_op_threads > 0                  ? o->intra_op_threads
+                            : o->tensorflow_intra_op_parallelism > 0 ? o->tensorflow_intra_op_parallelism
+                                                                     : 1;
+    const int lanes = td_cores_usable("") / (int)threads;
+    td_threads_set((int)threads);
     const struct td_lanes_opts opts = {
-        .lanes = (int)o->lanes,
+        .lanes = o->lanes > 0 ? (int)o->lanes : threads == 1 ? 0 : lanes > 0 ? lanes : 1,
         .batching = o->batching,
         .params = o->batching_parameters_file[0] != '\0' ? &s->batching : NULL,
         .per_model = o->enable_per_model_batching_parameters,

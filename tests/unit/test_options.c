@@ -102,7 +102,7 @@ static int lines(const char *text)
 TEST(a_flag_without_effect_costs_one_line_that_says_so)
 {
     static const char *const flags[] = {"enable_grpc_healthcheck_service", "tensorflow_session_parallelism=2",
-                                        "tensorflow_intra_op_parallelism=2", "tensorflow_inter_op_parallelism=2",
+                                        "tensorflow_inter_op_parallelism=2",
                                         "num_unload_threads=3", "mixed_precision=x"};
     enum td_code rc;
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
