@@ -168,12 +168,13 @@ static enum td_code check_keys(const struct td_call *c, const struct td_table *t
     TD_FAIL_IF(lead < 0 || (t->key_shape.rank == 1 && keys->shape.dim[lead] != t->key_shape.dim[0]), err,
                INVALID_ARGUMENT, "%s: Input key shape %s must end with the table's key shape %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&keys->shape), TD_SHAPE_STR(&t->key_shape));
-    TD_FAIL_IF(t->kind == TD_TABLE_DENSE && lead != 1, err, INVALID_ARGUMENT,
-               "%s: Expected key shape [n] and then the table's %s, got %s", TD_NODE_STR(c->node),
-               TD_SHAPE_STR(&t->key_shape), TD_SHAPE_STR(&keys->shape));
     *values = keys->shape;
     values->rank = lead;
     *n = td_shape_count(values);
+    /* more axes do no harm where the first one counts the keys */
+    TD_FAIL_IF(t->kind == TD_TABLE_DENSE && (keys->shape.rank < 1 || *n != keys->shape.dim[0]), err,
+               INVALID_ARGUMENT, "%s: Expected key shape [n] and then the table's %s, got %s",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(&t->key_shape), TD_SHAPE_STR(&keys->shape));
     return td_shape_concat(values, &t->value_shape, values, err);
 }
 
@@ -189,24 +190,31 @@ static enum td_code check_values(const struct td_call *c, const struct td_table 
     return TD_OK;
 }
 
-/* Dense tables reserve two keys. */
+/* Key i of a dense table is its empty key (0) or its deleted key (1), which stand for no entry; else -1. */
+static int reserved_key(const struct td_table *t, const struct td_tensor *keys, int64_t i)
+{
+    size_t bytes = (size_t)t->key_width * td_dtype_size(t->key_dtype);
+    for (int r = 0; r < 2; r++) {
+        const struct td_tensor *reserved = r ? &t->deleted_key : &t->empty_key;
+        if (reserved->dtype != TD_DTYPE_NONE &&
+            td_table_rows_equal(t->key_dtype, (const char *)keys->data + (size_t)i * bytes, reserved->data,
+                                t->key_width)) {
+            return r;
+        }
+    }
+    return -1;
+}
+
 static enum td_code check_reserved(const struct td_call *c, const struct td_table *t, int64_t n,
                                    struct td_err *err)
 {
     if (t->kind != TD_TABLE_DENSE) {
         return TD_OK;
     }
-    const struct td_tensor *keys = c->in[1];
-    size_t bytes = (size_t)t->key_width * td_dtype_size(t->key_dtype);
     for (int64_t i = 0; i < n; i++) {
-        for (int r = 0; r < 2; r++) {
-            const struct td_tensor *reserved = r ? &t->deleted_key : &t->empty_key;
-            bool same = reserved->dtype != TD_DTYPE_NONE &&
-                        td_table_rows_equal(t->key_dtype, (const char *)keys->data + (size_t)i * bytes,
-                                            reserved->data, t->key_width);
-            TD_FAIL_IF(same, err, INVALID_ARGUMENT, "%s: Using the %s_key as a table key is not allowed",
-                       TD_NODE_STR(c->node), r ? "deleted" : "empty");
-        }
+        int r = reserved_key(t, c->in[1], i);
+        TD_FAIL_IF(r >= 0, err, INVALID_ARGUMENT, "%s: Using the %s_key as a table key is not allowed",
+                   TD_NODE_STR(c->node), r ? "deleted" : "empty");
     }
     return TD_OK;
 }
@@ -293,10 +301,26 @@ static enum td_code put_all(struct td_call *c, struct td_table *t, int64_t n, bo
         td_table_clear(t);
     }
     for (int64_t i = 0; i < n && !rc; i++) {
-        rc = td_table_put(t, c->in[1], c->in[2], i, err);
+        bool none = t->kind == TD_TABLE_DENSE && reserved_key(t, c->in[1], i) >= 0;
+        rc = none ? TD_OK : td_table_put(t, c->in[1], c->in[2], i, err);
     }
     pthread_rwlock_unlock(&t->lock);
     return rc;
+}
+
+/* A dense table's buckets, as an export gives them: keys and values are matrices even where one of them is a
+ * scalar, and a bucket without an entry holds a reserved key. */
+static enum td_code import_dense(struct td_call *c, struct td_table *t, struct td_err *err)
+{
+    const struct td_tensor *keys = c->in[1];
+    TD_FAIL_IF(keys->dtype != t->key_dtype, err, INVALID_ARGUMENT, "%s: Key must be type %s but got %s",
+               TD_NODE_STR(c->node), td_dtype_name(t->key_dtype), td_dtype_name(keys->dtype));
+    TD_FAIL_IF(keys->shape.rank != 2 || keys->shape.dim[1] != t->key_width, err, INVALID_ARGUMENT,
+               "%s: Expected shape [n,%lld] for the keys of a dense table's buckets, got %s",
+               TD_NODE_STR(c->node), (long long)t->key_width, TD_SHAPE_STR(&keys->shape));
+    struct td_shape want = td_shape_matrix(keys->shape.dim[0], t->value_width);
+    TD_TRY(check_values(c, t, &want, err));
+    return put_all(c, t, keys->shape.dim[0], true, err);
 }
 
 static enum td_code insert(struct td_call *c, bool clear, struct td_err *err)
@@ -305,6 +329,9 @@ static enum td_code insert(struct td_call *c, bool clear, struct td_err *err)
     struct td_shape shape;
     int64_t n;
     TD_TRY(table_in(c, &t, err));
+    if (clear && t->kind == TD_TABLE_DENSE) {
+        return import_dense(c, t, err);
+    }
     TD_TRY(check_keys(c, t, &n, &shape, err));
     TD_TRY(check_values(c, t, &shape, err));
     if (t->kind == TD_TABLE_STATIC) {
@@ -358,9 +385,12 @@ static enum td_code export_locked(struct td_call *c, const struct td_table *t, s
                TD_NODE_STR(node), td_dtype_name(td_attr_type(node, "Tkeys")),
                td_dtype_name(td_attr_type(node, "Tvalues")), td_dtype_name(t->key_dtype),
                td_dtype_name(t->value_dtype));
-    TD_TRY(td_shape_concat(&n, &t->key_shape, &shape, err));
+    bool dense = t->kind == TD_TABLE_DENSE; /* matrices, as an import takes them */
+    struct td_shape key = dense ? td_shape_vector(t->key_width) : t->key_shape;
+    struct td_shape value = dense ? td_shape_vector(t->value_width) : t->value_shape;
+    TD_TRY(td_shape_concat(&n, &key, &shape, err));
     TD_TRY(td_out(c, 0, &shape, &keys, err));
-    TD_TRY(td_shape_concat(&n, &t->value_shape, &shape, err));
+    TD_TRY(td_shape_concat(&n, &value, &shape, err));
     TD_TRY(td_out(c, 1, &shape, &values, err));
     if (t->n > 0) {
         td_elems_copy(t->key_dtype, keys->data, t->keys, t->n * t->key_width);

@@ -106,8 +106,9 @@ def mutable(op, version, dense=False, tensors=False):
             v = "float32"
         key, inner = key_of(s), (s.int(1, 3),) if tensors or (dense and s.chance(0.5)) else ()
         rows = [r for r in steps(s, k, v, inner) if version == "2" or r[0] != "remove"]
-        if dense:   # of no keys TensorFlow complains about their shape; of a scalar key it dies
+        if dense:   # of no keys TensorFlow complains about their shape; of a scalar key it dies. It imports nothing but buckets, which its export gives
             rows = [r for r in rows if r[1].ndim and r[1].size]
+            rows = [("buckets",) + r[1:] if r[0] == "imports" and s.chance(0.95) else r for r in rows]
         inputs = {"asked": ask(s, k, rows[0][1].reshape(-1) if rows else [], (s.int(1, 4),) if dense else s.shape(0, 2)), "default": s.array(v, inner if s.chance(0.97) else (5,))}
         for i, (_, keys, values) in enumerate(rows):
             inputs[f"k{i}"] = keys
@@ -125,7 +126,10 @@ def mutable(op, version, dense=False, tensors=False):
             table = made(op)(raw, k, v, key, **more, **{n: t[n] for n in ends})
             done = []
             for i, verb in enumerate(verbs):
-                if verb == "remove":
+                if verb == "buckets":
+                    inside = after(done, lambda: getattr(raw, o["export"])(table_handle=table, Tkeys=k, Tvalues=v))
+                    done = [getattr(raw, o["imports"])(table_handle=table, keys=inside[0], values=inside[1])]
+                elif verb == "remove":
                     done = [after(done, lambda: raw.LookupTableRemoveV2(table_handle=table, keys=t[f"k{i}"]))]
                 else:
                     done = [after(done, lambda: getattr(raw, o[verb])(table_handle=table, keys=t[f"k{i}"], values=t[f"v{i}"]))]
@@ -142,7 +146,7 @@ DRAWS = {
     "MutableHashTableV2": mutable("MutableHashTableV2", "2"), "AnonymousMutableHashTable": mutable("AnonymousMutableHashTable", "2"), "MutableHashTable": mutable("MutableHashTable", "1"),
     "MutableHashTableOfTensorsV2": mutable("MutableHashTableOfTensorsV2", "2", tensors=True), "MutableHashTableOfTensors": mutable("MutableHashTableOfTensors", "1", tensors=True),
     "AnonymousMutableHashTableOfTensors": mutable("AnonymousMutableHashTableOfTensors", "2", tensors=True),
-    "MutableDenseHashTableV2": mutable("MutableDenseHashTableV2", "2", dense=True), 
+    "MutableDenseHashTableV2": mutable("MutableDenseHashTableV2", "2", dense=True),
     "AnonymousMutableDenseHashTable": mutable("AnonymousMutableDenseHashTable", "2", dense=True),
     **{o: hash_table("HashTable" + "V2" * int(n == "2"), n) for n in "12" for o in (SHARED[n]["find"], SHARED[n]["size"], SHARED[n]["init"])},
     **{o: mutable("MutableHashTable" + "V2" * int(n == "2"), n) for n in "12" for o in (SHARED[n]["insert"], SHARED[n]["imports"], SHARED[n]["export"])},
