@@ -46,8 +46,8 @@ static int64_t row_len(const struct column *k, int64_t row)
 
 static uint64_t feature_hash(const struct cross *x, const struct column *k, int64_t i)
 {
-    bool text = k->values->dtype == TD_STRING;
-    if (!text && x->chain) {
+    bool text = k->values->dtype == TD_STRING, dense = !k->splits && !k->start;
+    if (!text && (x->chain || (dense && !x->strong))) { /* a weak hash of a dense number is the number */
         return (uint64_t)td_tensor_int(k->values, i);
     }
     size_t n = 4; /* SparseCrossHashed hashes the low four bytes of a number */

@@ -2,7 +2,8 @@
  * SparseSparseMaximum/Minimum, SparseReduce{Sum,Max}{,Sparse}, SparseSoftmax.
  *
  * The binary ops merge two index lists that are in row-major order. The reductions sort their entries by the
- * axes kept and combine each run of equal ones.
+ * axes kept and combine each run of equal ones; they take indices out of their axes, as TensorFlow does,
+ * where the result has a place for them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/mem.h"
@@ -131,14 +132,24 @@ static enum td_code add_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* Unlike a sum, these look at every index. */
+static enum td_code extreme_run(struct td_call *c, enum td_elem_op op, struct td_err *err)
+{
+    struct merge m;
+    TD_TRY(pair_view(c, &m, err));
+    TD_TRY(td_coo_check_bounds(c, &m.a, err));
+    TD_TRY(td_coo_check_bounds(c, &m.b, err));
+    return pair_run(c, op, -1, err);
+}
+
 static enum td_code maximum_run(struct td_call *c, struct td_err *err)
 {
-    return pair_run(c, TD_ELEM_MAX, -1, err);
+    return extreme_run(c, TD_ELEM_MAX, err);
 }
 
 static enum td_code minimum_run(struct td_call *c, struct td_err *err)
 {
-    return pair_run(c, TD_ELEM_MIN, -1, err);
+    return extreme_run(c, TD_ELEM_MIN, err);
 }
 
 /* ------------------------------------------------------------------ SparseAddGrad
@@ -252,67 +263,103 @@ static enum td_code reduce_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-/* Flat position of row i among the kept axes. */
-static int64_t kept_position(const struct reduce *r, int64_t i)
-{
-    int64_t at = 0;
-    for (int k = 0; k < r->n_kept; k++) {
-        at = at * r->x.dim[r->kept[k]] + r->x.ix[i * r->x.rank + r->kept[k]];
-    }
-    return at;
-}
-
 static enum td_code reduce_view(const struct td_call *c, struct reduce *r, struct td_err *err)
 {
     *r = (struct reduce){0};
     TD_TRY(td_coo_view(c, 0, 2, &r->x, err));
-    TD_TRY(td_coo_check_bounds(c, &r->x, err));
     return read_axes(c->node, c->in[3], r->x.rank, r, err);
 }
 
+/* Order of rows i and j by the axes kept. */
+static int kept_compare(const struct reduce *r, int64_t i, int64_t j)
+{
+    for (int k = 0; k < r->n_kept; k++) {
+        int64_t a = r->x.ix[i * r->x.rank + r->kept[k]], b = r->x.ix[j * r->x.rank + r->kept[k]];
+        if (a != b) {
+            return a < b ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+static int order_kept(const void *a, const void *b, void *ctx)
+{
+    int64_t i = *(const int64_t *)a, j = *(const int64_t *)b;
+    int o = kept_compare(ctx, i, j);
+    return o ? o : (i > j) - (i < j);
+}
+
+/* order: the rows' numbers, sorted by the axes kept, as they were otherwise. */
+static enum td_code reduce_order(struct td_call *c, struct reduce *r, int64_t **order, struct td_err *err)
+{
+    void *scratch;
+    bool sorted = true;
+    TD_TRY(td_scratch(c, (size_t)r->x.n * sizeof(int64_t) + 1, &scratch, err));
+    *order = scratch;
+    for (int64_t i = 0; i < r->x.n; i++) {
+        (*order)[i] = i;
+        sorted = sorted && (i == 0 || kept_compare(r, i - 1, i) <= 0);
+    }
+    if (!sorted) {
+        qsort_r(*order, (size_t)r->x.n, sizeof(int64_t), order_kept, r);
+    }
+    return TD_OK;
+}
+
+static bool starts_group(const struct reduce *r, const int64_t *order, int64_t i)
+{
+    return i == 0 || kept_compare(r, order[i - 1], order[i]) != 0;
+}
+
+/* Flat position of row i in the result. TensorFlow looks at this alone: an index out of its axis that still
+ * lands inside is taken. */
+static enum td_code kept_position(const struct td_call *c, const struct reduce *r, int64_t i, int64_t count,
+                                  int64_t *at, struct td_err *err)
+{
+    bool fits = true;
+    *at = 0;
+    for (int k = 0; k < r->n_kept; k++) {
+        fits = fits && td_i64_mul(*at, r->x.dim[r->kept[k]], at) &&
+               td_i64_add(*at, r->x.ix[i * r->x.rank + r->kept[k]], at);
+    }
+    TD_FAIL_IF(
+        !fits || *at < 0 || *at >= count, err, INVALID_ARGUMENT,
+        "%s: row %lld of indices lands at %lld, want a position inside the %lld elements of the result",
+        TD_NODE_STR(c->node), (long long)i, (long long)*at, (long long)count);
+    return TD_OK;
+}
+
+/* A group that lands where an earlier one did replaces it, as indices out of their axes can. */
 static enum td_code reduce_dense(struct td_call *c, enum td_elem_op op, struct td_err *err)
 {
     struct reduce r;
     struct td_tensor *y;
-    void *seen;
+    int64_t *order, at = 0;
     TD_TRY(reduce_view(c, &r, err));
+    TD_TRY(reduce_order(c, &r, &order, err));
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    size_t n = (size_t)td_tensor_count(y);
-    TD_TRY(td_scratch(c, n + 1, &seen, err));
-    memset(seen, 0, n + 1);
-    if (n) {
+    int64_t count = td_tensor_count(y);
+    if (count) {
         memset(y->data, 0, td_tensor_bytes(y));
     }
     for (int64_t i = 0; i < r.x.n; i++) {
-        int64_t at = kept_position(&r, i);
-        if (((char *)seen)[at]) {
-            td_elem_apply(y->dtype, op, elem_at(y, at), elem_at(y, at), elem_at(c->in[1], i));
+        const char *v = elem_at(c->in[1], order[i]);
+        if (starts_group(&r, order, i)) {
+            TD_TRY(kept_position(c, &r, order[i], count, &at, err));
+            memcpy(elem_at(y, at), v, td_dtype_size(y->dtype));
         } else {
-            memcpy(elem_at(y, at), elem_at(c->in[1], i), td_dtype_size(y->dtype));
-            ((char *)seen)[at] = 1;
+            td_elem_apply(y->dtype, op, elem_at(y, at), elem_at(y, at), v);
         }
     }
     return TD_OK;
 }
 
-struct keyed {
-    int64_t at, i;
-};
-
-static int order_keyed(const void *a, const void *b)
+/* The kept part of index `from` as an index of the result. */
+static void reduce_row(const struct reduce *r, bool keep, int64_t from, int64_t *row)
 {
-    const struct keyed *x = a, *y = b;
-    return x->at != y->at ? (x->at < y->at ? -1 : 1) : (x->i > y->i) - (x->i < y->i);
-}
-
-static void reduce_row(const struct reduce *r, bool keep, int64_t at, int64_t *row)
-{
-    int rank = keep ? r->x.rank : r->n_kept;
-    memset(row, 0, (size_t)rank * 8);
-    for (int k = r->n_kept - 1; k >= 0; k--) {
-        int64_t d = r->x.dim[r->kept[k]];
-        row[keep ? r->kept[k] : k] = at % d;
-        at /= d;
+    memset(row, 0, (size_t)(keep ? r->x.rank : r->n_kept) * 8);
+    for (int k = 0; k < r->n_kept; k++) {
+        row[keep ? r->kept[k] : k] = r->x.ix[from * r->x.rank + r->kept[k]];
     }
 }
 
@@ -332,31 +379,23 @@ static enum td_code reduce_sparse(struct td_call *c, enum td_elem_op op, struct 
 {
     struct reduce r;
     struct td_tensor *ix, *values;
-    void *scratch;
     bool keep = td_attr_bool(c->node, "keep_dims");
-    int64_t groups = 0, g = -1;
+    int64_t *order, groups = 0, g = -1;
     TD_TRY(reduce_view(c, &r, err));
+    TD_TRY(reduce_order(c, &r, &order, err));
     int rank = keep ? r.x.rank : r.n_kept;
-    TD_TRY(td_scratch(c, (size_t)r.x.n * sizeof(struct keyed) + 1, &scratch, err));
-    struct keyed *keys = scratch;
     for (int64_t i = 0; i < r.x.n; i++) {
-        keys[i] = (struct keyed){kept_position(&r, i), i};
-    }
-    if (r.x.n > 0) {
-        qsort(keys, (size_t)r.x.n, sizeof(*keys), order_keyed);
-    }
-    for (int64_t i = 0; i < r.x.n; i++) {
-        groups += i == 0 || keys[i].at != keys[i - 1].at;
+        groups += starts_group(&r, order, i);
     }
     TD_TRY(td_out(c, 0, &(struct td_shape){2, {groups, rank}}, &ix, err));
     TD_TRY(td_out(c, 1, &(struct td_shape){1, {groups}}, &values, err));
     TD_TRY(reduce_shape(c, &r, keep, rank, err));
     for (int64_t i = 0; i < r.x.n; i++) {
-        const char *v = elem_at(c->in[1], keys[i].i);
-        if (i == 0 || keys[i].at != keys[i - 1].at) {
+        const char *v = elem_at(c->in[1], order[i]);
+        if (starts_group(&r, order, i)) {
             memcpy(elem_at(values, ++g), v, td_dtype_size(values->dtype));
             if (rank) {
-                reduce_row(&r, keep, keys[i].at, TD_DATA(ix, int64_t) + g * rank);
+                reduce_row(&r, keep, order[i], TD_DATA(ix, int64_t) + g * rank);
             }
         } else {
             td_elem_apply(values->dtype, op, elem_at(values, g), elem_at(values, g), v);

@@ -82,8 +82,21 @@ def variant_gradient(s):
     return {"cuts": cuts, "values": values}, program(call)
 
 
+def gather(s):
+    index, d, lengths = s.one(I), s.one(ANY), [s.int(0, 3) for _ in range(s.int(0, 4))]
+    nested = [np.cumsum([0] + lengths).astype(index)]
+    if s.chance(0.4):
+        nested.append(np.cumsum([0] + [s.int(0, 2) for _ in range(int(nested[0][-1]))]).astype(index))
+    values = s.array(d, (int(nested[-1][-1]),) + s.shape(0, 1))
+    if s.chance(0.04):   # of an outer one that is wrong TensorFlow notices less
+        nested[-1][s.int(0, len(nested[-1]) - 1)] += s.one([-1, 5])
+    rows = len(lengths)
+    shape = s.shape(0, 2) if rows else (0,)
+    return {"params_nested_splits": nested, "params_dense_values": values, "indices": s.array(s.one(I), shape, 0, rows - 1 + s.chance(0.04))}, {"OUTPUT_RAGGED_RANK": len(nested) + len(shape) - 1}
+
+
 DRAWS = {
     "RaggedRange": ragged_range, "RaggedFillEmptyRows": fill_rows, "RaggedFillEmptyRowsGrad": fill_rows_grad, "RaggedTensorToSparse": to_sparse,
     "RaggedTensorToTensor": to_tensor, "RaggedTensorToVariant": variant, "RaggedTensorFromVariant": variant, "RaggedTensorToVariantGradient": variant_gradient,
+    "RaggedGather": gather,
 }
-EXEMPT = {"RaggedGather": "part of the draws end TensorFlow's process: to be drawn more narrowly"}
