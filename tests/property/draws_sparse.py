@@ -268,3 +268,5 @@ DRAWS = {
     "SparseToSparseSetOperation": set_operation(False, False), "SetSize": set_size, "SparseCross": cross, "SparseCrossV2": cross2,
     "SparseCrossHashed": cross_hashed, "RaggedCross": ragged_cross,
 }
+KNOWN = {"SparseCrossHashed": (lambda inputs, attrs: bool(inputs["strong_hash"]) and any(x.dtype == np.int64 for x in inputs["dense_inputs"]),
+                               "of dense numbers and a strong hash TensorFlow dies")}
