@@ -204,7 +204,11 @@ static enum td_code merge_run(struct td_call *c, struct td_err *err)
         char *path = paths + i * PATH_BYTES;
         const char *given = td_tensor_str(c->in[0], i, &len);
         TD_TRY(td_file_path(c, given, len, true, path, PATH_BYTES, err));
-        if (!td_attr_bool(c->node, "allow_missing_files") || bundle_exists(path)) {
+        bool exists = bundle_exists(path);
+        TD_FAIL_IF(!exists && !td_attr_bool(c->node, "allow_missing_files"), err, INVALID_ARGUMENT,
+                   "%s: allow_missing_files was set to false and %.*s did not exist", TD_NODE_STR(c->node),
+                   (int)(len > 512 ? 512 : len), given);
+        if (exists) {
             from[kept++] = path;
         }
     }
@@ -228,6 +232,7 @@ static enum td_code set_sharded(struct td_call *c, const char *shard, int64_t n,
     void *mem;
     size_t len;
     const char *base = td_tensor_str(c->in[0], 0, &len);
+    len = strnlen(base, len); /* TensorFlow prints it as a C string */
     TD_TRY(td_out(c, 0, NULL, &out, err));
     TD_TRY(td_scratch(c, len + 64, &mem, err));
     char *name = mem;

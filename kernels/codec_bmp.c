@@ -15,7 +15,8 @@ static int32_t int32_at(const uint8_t *p)
     return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
 }
 
-/* A row of `from` channels a pixel to one of `to`: alpha is dropped, or added opaque. */
+/* A row of `from` channels a pixel to one of `to`: alpha is dropped, or added opaque; grey becomes three
+ * times grey. */
 static void copy_row(uint8_t *y, const uint8_t *x, int64_t width, int from, int to)
 {
     for (int64_t i = 0; i < width; i++, x += from, y += to) {
@@ -23,8 +24,8 @@ static void copy_row(uint8_t *y, const uint8_t *x, int64_t width, int from, int 
             y[0] = x[0];
             continue;
         }
-        y[0] = x[2];
-        y[1] = x[1];
+        y[0] = x[from == 1 ? 0 : 2];
+        y[1] = x[from == 1 ? 0 : 1];
         y[2] = x[0];
         if (to == 4) {
             y[3] = from == 4 ? x[3] : 255;
@@ -42,7 +43,7 @@ enum td_code td_bmp_decode(const struct td_picture_in *in, struct td_err *err)
     TD_FAIL_IF(file_channels != 1 && file_channels != 3 && file_channels != 4, err, INVALID_ARGUMENT,
                "Number of channels inherent in the image must be 1, 3 or 4, was %d", file_channels);
     int channels = in->channels != 0 ? in->channels : file_channels;
-    TD_FAIL_IF((channels == 1) != (file_channels == 1), err, INVALID_ARGUMENT,
+    TD_FAIL_IF(channels == 1 && file_channels != 1, err, INVALID_ARGUMENT,
                "channels attribute %d does not match bits per pixel from file %d", channels, bits);
     bool top_first = height < 0;
     struct td_picture p = {1, top_first ? -height : height, width, channels, false};

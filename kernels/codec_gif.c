@@ -55,22 +55,34 @@ static enum td_code paint(const GifFileType *gif, int k, const struct td_picture
     return TD_OK;
 }
 
+/* The picture of `count` frames: as large as the largest of them, whatever the file says of its screen. */
+static struct td_picture canvas_of(const GifFileType *gif, int count)
+{
+    struct td_picture p = {.frames = count, .channels = 3};
+    for (int k = 0; k < count; k++) {
+        const GifImageDesc *at = &gif->SavedImages[k].ImageDesc;
+        p.height = at->Height > p.height ? at->Height : p.height;
+        p.width = at->Width > p.width ? at->Width : p.width;
+    }
+    return p;
+}
+
 static enum td_code decode(GifFileType *gif, const struct td_picture_in *in, bool first_only,
                            struct td_err *err)
 {
-    struct td_picture canvas = {.frames = 1, .height = gif->SHeight, .width = gif->SWidth, .channels = 3};
-    TD_TRY(td_picture_check(&canvas, err));
     TD_FAIL_IF(DGifSlurp(gif) != GIF_OK && gif->ImageCount <= 0, err, INVALID_ARGUMENT,
                "Invalid GIF data (size %zu), %s", in->len, GifErrorString(gif->Error));
     TD_FAIL_IF(gif->ImageCount <= 0 || gif->SavedImages == NULL, err, INVALID_ARGUMENT,
                "Invalid GIF data (size %zu), gif file does not contain any image", in->len);
-    int count = first_only ? 1 : gif->ImageCount;
+    int complete = gif->ImageCount;
     /* A file cut short ends with a frame that has no pixels: the frames before it are good. */
-    while (count > 0 && gif->SavedImages[count - 1].RasterBits == NULL) {
-        count--;
+    while (complete > 0 && gif->SavedImages[complete - 1].RasterBits == NULL) {
+        complete--;
     }
-    TD_FAIL_IF(count == 0, err, INVALID_ARGUMENT, "Invalid GIF data (size %zu), no frame is complete",
+    TD_FAIL_IF(complete == 0, err, INVALID_ARGUMENT, "Invalid GIF data (size %zu), no frame is complete",
                in->len);
+    struct td_picture canvas = canvas_of(gif, complete);
+    int count = first_only ? 1 : complete;
     canvas.frames = count;
     TD_TRY(td_picture_check(&canvas, err));
     void *pixels;

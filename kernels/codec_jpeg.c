@@ -178,6 +178,21 @@ struct target {
     uint8_t *pixels;
 };
 
+/* Has the library decode the window alone, as TensorFlow does: chroma is then upsampled as if the picture
+ * ended at the window's edges, which shows in its outer columns. A libjpeg without this decodes all and cuts. */
+static void narrow(struct decoder *s, struct target *t)
+{
+#ifdef LIBJPEG_TURBO_VERSION
+    JDIMENSION left = (JDIMENSION)t->left, width = (JDIMENSION)t->p.width;
+    jpeg_crop_scanline(&s->d, &left, &width); /* moves left to where a block begins */
+    t->left -= left;
+    (void)jpeg_skip_scanlines(&s->d, (JDIMENSION)t->top);
+#else
+    (void)s;
+    (void)t;
+#endif
+}
+
 static enum td_code aim(struct decoder *s, const struct td_jpeg_in *j, struct target *t, struct td_err *err)
 {
     int channels = j->in.channels != 0 ? j->in.channels : s->d.num_components == 1 ? 1 : 3;
@@ -195,6 +210,7 @@ static enum td_code aim(struct decoder *s, const struct td_jpeg_in *j, struct ta
         t->left = c[1];
         t->p.height = c[2];
         t->p.width = c[3];
+        narrow(s, t);
     }
     void *pixels;
     TD_TRY(j->in.place(j->in.ctx, &t->p, &pixels, err));

@@ -82,6 +82,7 @@ static void convert(struct decoder *d, int channels, bool wide)
     }
     if (type == PNG_COLOR_TYPE_PALETTE) {
         png_set_palette_to_rgb(d->png);
+        alpha |= clear; /* libpng adds the palette's alpha on its own */
     }
     if (type == PNG_COLOR_TYPE_GRAY && bits < 8) {
         png_set_expand_gray_1_2_4_to_8(d->png);
@@ -100,7 +101,8 @@ static void convert(struct decoder *d, int channels, bool wide)
         png_set_rgb_to_gray(d->png, 1, 0.299, 0.587);
     }
     if (want_alpha && !alpha) {
-        png_set_add_alpha(d->png, bits == 16 && wide ? 0xFFFF : 0xFF, PNG_FILLER_AFTER);
+        /* Opaque in the file's own bits, as TensorFlow fills it: 3 of 255 where the file has 2 bits. */
+        png_set_add_alpha(d->png, (1U << bits) - 1, PNG_FILLER_AFTER);
     }
     if (wide && bits == 16) {
         png_set_swap(d->png); /* this machine is little-endian */

@@ -165,7 +165,7 @@ static enum td_code decode_run(struct td_call *c, struct td_err *err)
     const struct td_node *n = c->node;
     size_t len;
     const char *bytes = td_tensor_str(c->in[0], 0, &len);
-    int64_t channels = is_op(n, "DecodeGif") ? 0 : td_attr_int(n, "channels");
+    int64_t channels = is_op(n, "DecodeGif") ? 3 : td_attr_int(n, "channels");
     struct sink s = {.c = c, .format = format_of(bytes, len)};
     TD_TRY(check_format(n, s.format, channels, err));
     struct td_picture_in in = {(const uint8_t *)bytes, len, (int)channels, place, &s};

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "core/mem.h"
-#include "proto/tensor_pb.h"
+#include "proto/wire.h"
 
 #define MESSAGE_LIMIT ((size_t)1 << 28)
 
@@ -50,7 +50,7 @@ static enum td_code put_value(struct td_sink *s, const char *tag, size_t tag_len
                               struct td_err *err)
 {
     struct td_sink value = {.limit = MESSAGE_LIMIT};
-    enum td_code rc = put_bytes(&value, 1, tag, tag_len, err);
+    enum td_code rc = tag_len > 0 ? put_bytes(&value, 1, tag, tag_len, err) : TD_OK;
     rc = rc || inner->n == 0 ? rc : td_sink_put(&value, inner->p, inner->n, err);
     rc = rc ? rc : put_bytes(s, 1, value.p, value.n, err);
     td_sink_fini(&value);
@@ -88,6 +88,21 @@ static double number_at(const struct td_tensor *t, int64_t i)
 
 /* ------------------------------------------------------------------ scalars */
 
+/* A float of 32 bits or fewer goes on as it is: by way of double a denormal would become zero. */
+static float float_at(const struct td_tensor *t, int64_t i)
+{
+    switch (t->dtype) {
+    case TD_FLOAT:
+        return TD_DATA(t, float)[i];
+    case TD_HALF:
+        return td_half_to_float(TD_DATA(t, td_half)[i]);
+    case TD_BFLOAT16:
+        return td_bf16_to_float(TD_DATA(t, td_bf16)[i]);
+    default:
+        return (float)number_at(t, i);
+    }
+}
+
 static enum td_code scalar_infer(struct td_infer *c, struct td_err *err)
 {
     const struct td_shape *tags = &c->in[0], *values = &c->in[1];
@@ -104,7 +119,7 @@ static enum td_code scalar_run(struct td_call *c, struct td_err *err)
     enum td_code rc = TD_OK;
     for (int64_t i = 0; i < td_tensor_count(c->in[0]) && !rc; i++) {
         size_t len;
-        float v = (float)number_at(c->in[1], i);
+        float v = float_at(c->in[1], i);
         const char *tag = td_tensor_str(c->in[0], i, &len);
         rc = put_varint(&inner, 2 << 3 | 5, err);
         rc = rc ? rc : td_sink_put(&inner, &v, sizeof v, err);
@@ -251,11 +266,95 @@ static enum td_code tensor_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
+/* Tags of the values merged so far. */
+struct tags {
+    struct td_bytes *row;
+    size_t n, cap;
+};
+
+static enum td_code add_tag(struct tags *t, struct td_wire w, struct td_err *err)
+{
+    if (t->n == t->cap) {
+        size_t cap = t->cap ? t->cap * 2 : 64;
+        struct td_bytes *grown = td_realloc(t->row, cap, sizeof *grown);
+        if (!grown) {
+            return td_no_memory(err, cap * sizeof *grown, "tags of summaries");
+        }
+        t->row = grown;
+        t->cap = cap;
+    }
+    t->row[t->n++] = (struct td_bytes){(const char *)w.seg->p + w.at, w.left};
+    return TD_OK;
+}
+
+/* Adds the tags of one serialized Summary, which lies in one block. */
+static enum td_code find_tags(struct tags *t, const char *p, size_t len, struct td_err *err)
+{
+    const struct td_seg seg = {(const uint8_t *)p, len};
+    struct td_wire message;
+    struct td_field value, part;
+    td_wire_init(&message, &seg, 1);
+    for (;;) {
+        TD_TRY(td_wire_next(&message, &value, err));
+        if (value.number == 0) {
+            return TD_OK;
+        }
+        struct td_wire tag = {0};
+        while (value.number == 1 && value.type == TD_WIRE_BYTES) {
+            TD_TRY(td_wire_next(&value.sub, &part, err));
+            if (part.number == 0) {
+                break;
+            }
+            if (part.number == 1 && part.type == TD_WIRE_BYTES) {
+                tag = part.sub;
+            }
+        }
+        if (tag.left > 0) {
+            TD_TRY(add_tag(t, tag, err));
+        }
+    }
+}
+
+static int by_tag(const void *a, const void *b)
+{
+    const struct td_bytes *x = a, *y = b;
+    if (x->len != y->len) {
+        return x->len < y->len ? -1 : 1;
+    }
+    return memcmp(x->p, y->p, x->len);
+}
+
+/* A tag is in all messages once; values without one are not looked at. */
+static enum td_code check_tags(struct td_call *c, struct tags *t, struct td_err *err)
+{
+    for (int i = 0; i < c->n_in; i++) {
+        for (int64_t k = 0; k < td_tensor_count(c->in[i]); k++) {
+            size_t len;
+            const char *p = td_tensor_str(c->in[i], k, &len);
+            if (find_tags(t, p, len, err)) {
+                return td_err_wrap(err, "%s: Could not parse one of the summary inputs",
+                                   TD_NODE_STR(c->node));
+            }
+        }
+    }
+    if (t->n > 1) {
+        qsort(t->row, t->n, sizeof *t->row, by_tag);
+    }
+    for (size_t i = 1; i < t->n; i++) {
+        TD_FAIL_IF(by_tag(&t->row[i - 1], &t->row[i]) == 0, err, INVALID_ARGUMENT,
+                   "%s: Duplicate tag %.*s found in summary inputs", TD_NODE_STR(c->node),
+                   (int)(t->row[i].len > 256 ? 256 : t->row[i].len), t->row[i].p);
+    }
+    return TD_OK;
+}
+
 /* Concatenated messages are the merged message. */
 static enum td_code merge_run(struct td_call *c, struct td_err *err)
 {
     struct td_sink s = {.limit = MESSAGE_LIMIT};
-    enum td_code rc = TD_OK;
+    struct tags tags = {0};
+    enum td_code rc = check_tags(c, &tags, err);
+    td_free(tags.row);
     for (int i = 0; i < c->n_in; i++) {
         for (int64_t k = 0; k < td_tensor_count(c->in[i]) && !rc; k++) {
             size_t len;
@@ -264,6 +363,28 @@ static enum td_code merge_run(struct td_call *c, struct td_err *err)
         }
     }
     return out_message(c, &s, rc, err);
+}
+
+static enum td_code image_infer(struct td_infer *c, struct td_err *err)
+{
+    const struct td_shape *s = &c->in[1];
+    int64_t depth = s->rank == 4 ? s->dim[3] : -1;
+    TD_TRY(td_infer_rank(c, 0, 0, err));
+    TD_FAIL_IF((s->rank >= 0 && s->rank != 4) || (depth >= 0 && depth != 1 && depth != 3 && depth != 4), err,
+               INVALID_ARGUMENT, "%s: Tensor must be 4-D with last dim 1, 3, or 4, not %s",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(s));
+    c->out[0] = td_shape_scalar();
+    return TD_OK;
+}
+
+static enum td_code audio_infer(struct td_infer *c, struct td_err *err)
+{
+    const struct td_shape *s = &c->in[1];
+    TD_TRY(td_infer_rank(c, 0, 0, err));
+    TD_FAIL_IF(s->rank >= 0 && s->rank != 2 && s->rank != 3, err, INVALID_ARGUMENT,
+               "%s: Tensor must be 3-D or 2-D, got: %s", TD_NODE_STR(c->node), TD_SHAPE_STR(s));
+    c->out[0] = td_shape_scalar();
+    return TD_OK;
 }
 
 static enum td_code empty_run(struct td_call *c, struct td_err *err)
@@ -340,13 +461,13 @@ const struct td_op td_ops_summary[] = {
         tensor_infer, tensor_run, {"T", TD_SET_PLAIN | TD_BIT(TD_STRING)}),
     ROW("MergeSummary", "(inputs:N*string) -> (summary:string) {N:int}", 0, td_infer_scalar, merge_run),
     ROW("ImageSummary", "(tag:string, tensor:T) -> (summary:string) {max_images:int=3; T:type=float}", 0,
-        td_infer_scalar, empty_run),
+        image_infer, empty_run),
     ROW("AudioSummary",
         "(tag:string, tensor:float) -> (summary:string) {sample_rate:float; max_outputs:int=3}", 0,
-        td_infer_scalar, empty_run),
+        audio_infer, empty_run),
     ROW("AudioSummaryV2",
         "(tag:string, tensor:float, sample_rate:float) -> (summary:string) {max_outputs:int=3}", 0,
-        td_infer_scalar, empty_run),
+        audio_infer, empty_run),
     ROW("Timestamp", "() -> (ts:double) {}", TD_OP_STATEFUL, td_infer_scalar, timestamp_run),
     ROW("SummaryWriter", "() -> (writer:resource) {shared_name:string=''; container:string=''}",
         TD_OP_STATEFUL | TD_OP_HANDLE, td_infer_scalar, writer_run),

@@ -362,7 +362,7 @@ static enum td_code read_partitioned(struct td_bundle *b, const char *name, cons
         rc = add_part(b, name, e, i, box, &t, &covered, err);
     }
     if (rc == TD_OK && covered < td_shape_count(&shape)) {
-        rc = td_fail(err, TD_DATA_LOSS, "its slices hold %lld of %lld elements", (long long)covered,
+        rc = td_fail(err, TD_INVALID_ARGUMENT, "its slices hold %lld of %lld elements", (long long)covered,
                      (long long)td_shape_count(&shape));
     }
     if (rc) {

@@ -81,7 +81,7 @@ class Draw:
         from tensorflow.python.framework import op_def_registry
         self.tf, self.op, self.seed, self.source = tf, op, seed, source
         self.inputs, self.attrs, *rest = draw(source)
-        self.options, self.flat, self.outputs, self.code = rest[0] if rest else {}, flatten(self.inputs), None, None
+        self.options, self.flat, self.outputs, self.code, self.function = rest[0] if rest else {}, flatten(self.inputs), None, None, None
         self.program = callable(self.attrs)
         gone = op_def_registry.get(op).deprecation.version if op_def_registry.get(op) else 0
         self.version = 0 if self.program or not gone else gone - 1   # of the last graphs that may hold it
