@@ -190,8 +190,11 @@ static enum td_code reverse_axes(struct td_call *c, uint32_t backwards, struct t
 
 static enum td_code reverse_run(struct td_call *c, struct td_err *err)
 {
+    const struct td_shape *s = &c->in[0]->shape;
     uint32_t set = 0;
-    for (int i = 0; i < c->in[0]->shape.rank; i++) {
+    TD_FAIL_IF(s->rank > 0 && s->dim[0] == 0, err, INVALID_ARGUMENT,
+               "%s: Invalid input first dimension. Found 0.", TD_NODE_STR(c->node));
+    for (int i = 0; i < s->rank; i++) {
         set |= TD_DATA(c->in[1], const td_bool)[i] ? 1u << i : 0;
     }
     return reverse_axes(c, set, err);
