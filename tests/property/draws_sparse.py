@@ -209,6 +209,16 @@ def set_operation(dense_a, dense_b):
     return draw
 
 
+def edit_distance(s):
+    d, rank, few = s.one(ANY), s.int(2, 3), s.chance(0.8)
+    lead = tuple(s.int(1, 3) for _ in range(rank - 1))
+    side = lambda: coo(s, d, tuple(k + s.chance(0.1) for k in lead) + (s.int(1, 5),), lo=0, hi=2 if few else 4, sort=s.chance(0.9))
+    hypothesis, truth = side(), side() if s.chance(0.97) else coo(s, d)
+    if s.chance(0.1):
+        truth = hypothesis
+    return {**named("hypothesis_", hypothesis), **named("truth_", truth)}, {"normalize": s.chance(0.5)}
+
+
 def set_size(s):
     return named("set_", coo(s, s.one(SETS), rank=s.int(2, 3), lo=0, sort=s.chance(0.95))), {"validate_indices": s.chance(0.7)}
 
@@ -265,7 +275,7 @@ DRAWS = {
     "SparseDenseCwiseDiv": cwise, "SparseTensorDenseAdd": dense_add, "SparseTensorDenseMatMul": matmul, "SparseToDense": to_dense,
     "SparseFillEmptyRows": fill_rows, "SparseFillEmptyRowsGrad": fill_rows_grad, "DenseCountSparseOutput": dense_count, "SparseCountSparseOutput": sparse_count,
     "RaggedCountSparseOutput": ragged_count, "DenseToDenseSetOperation": set_operation(True, True), "DenseToSparseSetOperation": set_operation(True, False),
-    "SparseToSparseSetOperation": set_operation(False, False), "SetSize": set_size, "SparseCross": cross, "SparseCrossV2": cross2,
+    "SparseToSparseSetOperation": set_operation(False, False), "SetSize": set_size, "EditDistance": edit_distance, "SparseCross": cross, "SparseCrossV2": cross2,
     "SparseCrossHashed": cross_hashed, "RaggedCross": ragged_cross,
 }
 KNOWN = {"SparseCrossHashed": (lambda inputs, attrs: bool(inputs["strong_hash"]) and any(x.dtype == np.int64 for x in inputs["dense_inputs"]),

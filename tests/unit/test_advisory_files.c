@@ -11,7 +11,7 @@
  *   DEEP_...        made here, as deep as the text says
  *
  * The numbers in the table's comments are those of the classes: 1-9 here, 10-30 in test_advisories.c. What is
- * left of those: LoadAndRemapMatrix, EditDistance while the build has no such ops; temporary files, YAML and
+ * left of those: LoadAndRemapMatrix while the build has no such op; temporary files, YAML and
  * eval of the Python tools (class 29) have no counterpart: tensorctl parses no code.
  *
  * SPDX-License-Identifier: Apache-2.0 */
