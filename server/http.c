@@ -181,6 +181,29 @@ void td_exchange_finish(struct td_exchange *x)
     resume(e);
 }
 
+#define TIMEOUT_HEADER "X-Request-Timeout"
+
+/* The nearer of the server's own limit and the request's: seconds, or a number with ms or s behind it. */
+static enum td_code set_deadline(struct exchange *e, struct td_err *err)
+{
+    const int64_t limit_ms = e->h->opts.timeout_ms;
+    const char *text = td_exchange_header(&e->x, TIMEOUT_HEADER);
+    e->x.deadline_ns = limit_ms > 0 ? e->from_ns + limit_ms * 1000000 : 0;
+    if (text == NULL) {
+        return TD_OK;
+    }
+    char *end;
+    const double number = strtod(text, &end);
+    const bool in_ms = strcmp(end, "ms") == 0;
+    TD_FAIL_IF(
+        end == text || (*end != '\0' && !in_ms && strcmp(end, "s") != 0) || !(number > 0) || number > 1e9,
+        err, INVALID_ARGUMENT,
+        TIMEOUT_HEADER " is '%.40s', want a positive number of seconds, such as 0.5, 2s or 500ms", text);
+    const int64_t at = e->from_ns + (int64_t)(number * (in_ms ? 1e6 : 1e9));
+    e->x.deadline_ns = e->x.deadline_ns == 0 || at < e->x.deadline_ns ? at : e->x.deadline_ns;
+    return TD_OK;
+}
+
 /* False when the exchange is held: then it may be gone already. */
 static bool run(struct exchange *e)
 {
@@ -189,8 +212,7 @@ static bool run(struct exchange *e)
     bool held = false;
     e->held = &held;
     e->from_ns = td_clock_ns();
-    e->x.deadline_ns = h->opts.timeout_ms > 0 ? e->from_ns + h->opts.timeout_ms * 1000000 : 0;
-    if (finish_body(e, &err)) {
+    if (finish_body(e, &err) || set_deadline(e, &err)) {
         h->opts.fail(h->opts.app, &e->x, &err);
         e->x.status = e->too_large ? MHD_HTTP_CONTENT_TOO_LARGE : e->x.status;
     } else {

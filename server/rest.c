@@ -332,39 +332,14 @@ enum td_code td_rest_find(struct td_rest *rest, const struct td_route_args *args
     return td_registry_find(rest->registry, args->model, args->version, args->label, out, err);
 }
 
-#define TIMEOUT_HEADER "X-Request-Timeout"
-
-/* Seconds, or a number with ms or s behind it; the nearer of it and the server's own limit counts. */
-static enum td_code read_timeout(const struct td_exchange *x, int64_t *deadline_ns, struct td_err *err)
-{
-    const char *text = td_exchange_header(x, TIMEOUT_HEADER);
-    *deadline_ns = x->deadline_ns;
-    if (text == NULL) {
-        return TD_OK;
-    }
-    char *end;
-    double seconds = strtod(text, &end);
-    const bool in_ms = strcmp(end, "ms") == 0;
-    TD_FAIL_IF(
-        end == text || (*end != '\0' && !in_ms && strcmp(end, "s") != 0) || !(seconds > 0) || seconds > 1e9,
-        err, INVALID_ARGUMENT,
-        TIMEOUT_HEADER " is '%.40s', want a positive number of seconds, such as 0.5, 2s or 500ms", text);
-    seconds = in_ms ? seconds * 1e-3 : seconds;
-    const int64_t at = td_clock_ns() + (int64_t)(seconds * 1e9);
-    *deadline_ns = *deadline_ns == 0 || at < *deadline_ns ? at : *deadline_ns;
-    return TD_OK;
-}
-
 enum td_code td_rest_request(struct td_exchange *x, const struct td_route_args *args, struct td_request *r,
                              struct td_err *err)
 {
-    int64_t deadline_ns;
-    TD_TRY(read_timeout(x, &deadline_ns, err));
     TD_TRY(td_request_init(r, err));
     r->model = args->model;
     r->version = args->version;
     r->label = args->label;
-    r->deadline_ns = deadline_ns;
+    r->deadline_ns = x->deadline_ns;
     r->client = &x->stop;
     r->api = args->api;
     return TD_OK;

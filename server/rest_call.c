@@ -7,8 +7,15 @@
 #include "core/mem.h"
 #include "server/clock.h"
 
-enum td_code td_rest_call_new(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                              struct td_rest_call **out, struct td_err *err)
+static void drop(struct td_rest_call *c)
+{
+    td_request_fini(&c->r);
+    td_free(c);
+}
+
+/* Returns new, for the model that args name (copied). */
+static enum td_code make(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                         struct td_rest_call **out, struct td_err *err)
 {
     struct td_rest_call *c = td_calloc(1, sizeof *c);
     if (c == NULL) {
@@ -25,17 +32,11 @@ enum td_code td_rest_call_new(struct td_rest *rest, struct td_exchange *x, const
     c->r.model = td_arena_strdup(c->r.arena, args->model);
     c->r.label = args->label != NULL ? td_arena_strdup(c->r.arena, args->label) : NULL;
     if (c->r.model == NULL || (args->label != NULL && c->r.label == NULL)) {
-        td_rest_call_free(c);
+        drop(c);
         return td_no_memory(err, 1, "a request");
     }
     *out = c;
     return TD_OK;
-}
-
-void td_rest_call_free(struct td_rest_call *c)
-{
-    td_request_fini(&c->r);
-    td_free(c);
 }
 
 static void hold(struct td_request *r)
@@ -55,20 +56,25 @@ static void answer_later(struct td_request *r, struct td_err *err)
     }
     td_metrics_request(td_metrics_model(r->model), r->api, TD_ENTRY_REST, err->code,
                        td_clock_us_since(c->from_ns));
-    td_rest_call_free(c);
+    drop(c);
     td_exchange_finish(x);
 }
 
-enum td_code td_rest_call_run(struct td_rest_call *c, struct td_err *err)
+enum td_code td_rest_call_run(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                              td_rest_decode_fn *decode, td_rest_encode_fn *encode, struct td_err *err)
 {
     bool later = false;
+    struct td_rest_call *c;
+    TD_TRY(make(rest, x, args, &c, err));
+    c->encode = encode;
     c->r.lent = true;
     c->r.queued = hold;
     c->r.done = answer_later;
-    enum td_code rc = td_request_start(&c->r, c->rest->registry, &later, err);
+    enum td_code rc = decode(c, args, err);
+    rc = rc ? rc : td_request_start(&c->r, rest->registry, &later, err);
     if (!later) {
-        rc = rc ? rc : c->encode(c, err);
-        td_rest_call_free(c);
+        rc = rc ? rc : encode(c, err);
+        drop(c);
     }
     return rc;
 }

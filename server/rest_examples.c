@@ -276,27 +276,24 @@ static enum td_code decode(struct td_rest_call *c, const struct td_route_args *a
     return td_classify_bind(r, task, &examples, err);
 }
 
-static enum td_code run_task(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                             enum td_task task, struct td_err *err)
+static enum td_code decode_classify(struct td_rest_call *c, const struct td_route_args *args, struct td_err *err)
 {
-    struct td_rest_call *c;
-    TD_TRY(td_rest_call_new(rest, x, args, &c, err));
-    c->encode = encode;
-    if (decode(c, args, task, err)) {
-        td_rest_call_free(c);
-        return err->code;
-    }
-    return td_rest_call_run(c, err);
+    return decode(c, args, TD_TASK_CLASSIFY, err);
+}
+
+static enum td_code decode_regress(struct td_rest_call *c, const struct td_route_args *args, struct td_err *err)
+{
+    return decode(c, args, TD_TASK_REGRESS, err);
 }
 
 enum td_code td_rest_classify(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
                               struct td_err *err)
 {
-    return run_task(rest, x, args, TD_TASK_CLASSIFY, err);
+    return td_rest_call_run(rest, x, args, decode_classify, encode, err);
 }
 
 enum td_code td_rest_regress(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
                              struct td_err *err)
 {
-    return run_task(rest, x, args, TD_TASK_REGRESS, err);
+    return td_rest_call_run(rest, x, args, decode_regress, encode, err);
 }

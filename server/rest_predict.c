@@ -62,12 +62,5 @@ static enum td_code decode(struct td_rest_call *c, const struct td_route_args *a
 enum td_code td_rest_predict(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
                              struct td_err *err)
 {
-    struct td_rest_call *c;
-    TD_TRY(td_rest_call_new(rest, x, args, &c, err));
-    c->encode = encode;
-    if (decode(c, args, err)) {
-        td_rest_call_free(c);
-        return err->code;
-    }
-    return td_rest_call_run(c, err);
+    return td_rest_call_run(rest, x, args, decode, encode, err);
 }

@@ -333,6 +333,13 @@ static void flood_start(struct flood *x)
     CHECK_OK(td_sched_join(&x->s, &x->b, "b", &err));
 }
 
+static void flood_end(struct flood *x)
+{
+    td_sched_leave(&x->s, &x->a);
+    td_sched_leave(&x->s, &x->b);
+    td_sched_fini(&x->s);
+}
+
 TEST(two_flooded_models_get_equal_lane_time)
 {
     static struct one tasks[4000];
@@ -346,6 +353,7 @@ TEST(two_flooded_models_get_equal_lane_time)
         flood_step(&x, 300, 1000);
     }
     CHECK(x.used_a * 10 > x.used_b * 9 && x.used_b * 10 > x.used_a * 9);
+    flood_end(&x);
 }
 
 TEST(a_flooded_model_delays_another_by_no_more_than_a_run)
@@ -363,6 +371,7 @@ TEST(a_flooded_model_delays_another_by_no_more_than_a_run)
         }
     }
     CHECK(x.longest_wait_b <= 700);
+    flood_end(&x);
 }
 
 TEST(a_lone_caller_takes_an_idle_lane_only_when_nothing_waits)
@@ -379,6 +388,7 @@ TEST(a_lone_caller_takes_an_idle_lane_only_when_nothing_waits)
     CHECK(!td_sched_try(&x.s, &x.a, 1, x.now_ns, &c));
     CHECK(td_sched_next(&x.s, x.now_ns, &c, &none));
     CHECK(c.flow == &x.b);
+    flood_end(&x);
 }
 
 TEST(a_batch_waits_for_its_timeout_or_until_it_is_full)
@@ -400,6 +410,7 @@ TEST(a_batch_waits_for_its_timeout_or_until_it_is_full)
     flood_task(&x, &x.a, &tasks[3]);
     CHECK(td_sched_next(&x.s, x.now_ns + 1000, &b, &none));
     CHECK_INT(b.rows, 1);
+    flood_end(&x);
 }
 
 TEST_MAIN(RUN(random_schedules_keep_the_properties) RUN(two_flooded_models_get_equal_lane_time)
