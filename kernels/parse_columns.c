@@ -239,6 +239,19 @@ enum td_code td_parse_check_type(const struct td_infer *c, enum td_dtype t, stru
     return TD_OK;
 }
 
+enum td_code td_parse_check_splits(const struct td_infer *c, const char *attr, int n, struct td_err *err)
+{
+    int n_types;
+    const enum td_dtype *types = td_attr_types(c->node, attr, &n_types);
+    TD_FAIL_IF(n_types != n, err, INVALID_ARGUMENT, "%s: len(%s) is %d, there are %d ragged values", TD_NODE_STR(c->node),
+               attr, n_types, n);
+    for (int i = 0; i < n; i++) {
+        TD_FAIL_IF(types[i] != TD_INT32 && types[i] != TD_INT64, err, INVALID_ARGUMENT,
+                   "%s: %s[%d] is %s, want int32 or int64", TD_NODE_STR(c->node), attr, i, td_dtype_name(types[i]));
+    }
+    return TD_OK;
+}
+
 enum td_code td_parse_check_dense(const struct td_infer *c, const struct td_shape *shape,
                                   const struct td_shape *def, struct td_err *err)
 {

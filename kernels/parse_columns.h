@@ -48,6 +48,8 @@ TD_MUST enum td_code td_parse_dense(const struct td_parse *p, const struct td_ce
 
 /* Checks of shape functions: a dtype that features have, and dense shapes with their defaults. */
 TD_MUST enum td_code td_parse_check_type(const struct td_infer *c, enum td_dtype t, struct td_err *err);
+/* The attribute lists a type of row splits, int32 or int64, for each of the n ragged values. */
+TD_MUST enum td_code td_parse_check_splits(const struct td_infer *c, const char *attr, int n, struct td_err *err);
 TD_MUST enum td_code td_parse_check_dense(const struct td_infer *c, const struct td_shape *shape,
                                           const struct td_shape *def, struct td_err *err);
 /* [batch] + shape. */

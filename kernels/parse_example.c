@@ -60,6 +60,9 @@ static enum td_code infer_outputs(struct td_infer *c, const struct spec *s, cons
         TD_TRY(td_parse_check_dense(c, &s->dense_shapes[i], &c->in[s->first_default + i], err));
         TD_TRY(td_parse_dense_shape(batch, &s->dense_shapes[i], &c->out[o], err));
     }
+    if (s->n_ragged > 0) {
+        TD_TRY(td_parse_check_splits(c, "ragged_split_types", s->n_ragged, err));
+    }
     for (int i = 0; i < s->n_ragged; i++) {
         TD_TRY(td_parse_check_type(c, s->ragged_types[i], err));
         c->out[o + i] = td_shape_vector(-1);

@@ -70,6 +70,10 @@ static enum td_code check_spec(const struct td_infer *c, const struct spec *s, s
             TD_TRY(td_parse_check_type(c, s->type[g][i], err));
         }
     }
+    if (s->version == V2) {
+        TD_TRY(td_parse_check_splits(c, "context_ragged_split_types", s->n[C_RAGGED], err));
+        TD_TRY(td_parse_check_splits(c, "feature_list_ragged_split_types", s->n[L_RAGGED], err));
+    }
     for (int i = 0; i < s->n[C_DENSE]; i++) {
         TD_TRY(td_parse_check_dense(c, &s->c_shapes[i], &c->in[s->first_default + i], err));
     }

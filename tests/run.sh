@@ -22,7 +22,7 @@ done
 
 for dir in build build/asan; do
   echo "== tests of $dir"
-  ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 \
+  ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
     ctest --test-dir "$dir" --output-on-failure --timeout 600 -j 2 "$@" 2>&1 | tee "$dir/ctest.log" | grep -vE '^ *Start|Passed'
   line=$(grep -oE '[0-9]+% tests passed, [0-9]+ tests? failed out of [0-9]+' "$dir/ctest.log") || die "ctest of $dir did not finish"
   bad=$(sed -E 's/.*, ([0-9]+) tests? failed.*/\1/' <<<"$line")

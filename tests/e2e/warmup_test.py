@@ -65,7 +65,7 @@ class Warmup(Case):
 
     def test_records_of_every_kind_are_replayed_before_the_version_serves(self):
         base = self.with_records(*log_of_every_kind())
-        with self.served(base) as d:
+        with self.served(base, "--lanes=1") as d:   # a slow request would be two calls on two idle lanes
             self.assertTrue(d.wait_log("Number of warmup records read: 4"))
             before = self.traces(d)
             self.assertEqual([before[s] for s in ("serving_default", "classify", "regress", "two")], [(1, 1), (1, 2), (1, 2), (0, 0)])
