@@ -24,6 +24,9 @@ static void dataset_destroy(struct td_obj *o)
     td_dataset_clear(ds->arg, ds->n_args);
     td_free(ds->arg);
     td_free(ds->function);
+    if (ds->seeds) {
+        td_obj_unref(ds->seeds);
+    }
     td_free(ds);
 }
 
@@ -78,7 +81,9 @@ void td_dataset_iter_free(struct td_dataset_iter *it)
         td_dataset_iter_free(it->open[i]);
     }
     td_dataset_clear(it->state, it->ds->n_state);
-    td_dataset_clear(it->buffer, it->n_buffered * it->ds->n_out);
+    if (it->buffer) {
+        td_dataset_clear(it->buffer + it->front * it->ds->n_out, it->n_buffered * it->ds->n_out);
+    }
     td_free(it->from);
     td_free(it->open);
     td_free(it->state);
@@ -95,7 +100,9 @@ enum td_code td_dataset_iter_new(struct td_dataset *ds, struct td_dataset_iter *
     }
     it->ds = ds;
     td_obj_ref(&ds->nest.obj);
-    it->generator = td_philox_make(ds->seed[0], 0, ds->seed[1]);
+    if (ds->seeds) {
+        td_dataset_shuffle_seed(it);
+    }
     it->from = td_calloc((size_t)ds->n_from + 1, sizeof *it->from);
     it->state = td_calloc((size_t)ds->n_state + 1, sizeof *it->state);
     enum td_code rc = it->from && it->state ? TD_OK : td_no_memory(err, sizeof *it, "dataset iterator");

@@ -23,6 +23,7 @@ typedef enum td_code td_dataset_next_fn(struct td_call *c, struct td_dataset_ite
 
 #define TD_DATASET_INFINITE (-1)
 #define TD_DATASET_UNKNOWN (-2)
+#define TD_DATASET_NUMBERS 5
 
 struct td_dataset {
     struct td_nest nest;
@@ -32,10 +33,19 @@ struct td_dataset {
     int n_from;
     struct td_tensor *arg; /* components, or initial state and captured arguments */
     int n_args, n_state;
-    int64_t number[4]; /* the op's scalar inputs behind those, in order */
-    char *function;    /* NULL: none */
+    int64_t number[TD_DATASET_NUMBERS]; /* the op's scalar inputs behind those, in order */
+    char *function;                     /* NULL: none */
     int64_t cardinality;
-    uint64_t seed[2];
+    struct td_obj *seeds; /* where a shuffling gets its seeds from; NULL: it is none */
+};
+
+/* How to make a dataset from an op's inputs. */
+struct td_dataset_kind {
+    int n_from;    /* datasets in; -1: all inputs */
+    bool all_args; /* all other inputs are components to keep */
+    td_dataset_next_fn *next;
+    /* Checks numbers and tensors, sets the cardinality; NULL: nothing to do. */
+    enum td_code (*finish)(const struct td_node *n, struct td_dataset *ds, struct td_err *err);
 };
 
 struct td_dataset_iter {
@@ -48,7 +58,9 @@ struct td_dataset_iter {
     int n_open;
     struct td_tensor *buffer; /* n_buffered elements of n_out */
     int64_t n_buffered;
+    int64_t front; /* of a shuffling: the first buffered element that is still there */
     struct td_philox generator;
+    struct td_philox_words words; /* of generator */
 };
 
 /* Returns new. n_from inputs and n_args tensors are to be filled in. */
@@ -69,11 +81,30 @@ TD_MUST enum td_code td_dataset_call(struct td_call *c, const char *function,
                                      struct td_tensor *out, int n_out, struct td_err *err);
 void td_dataset_clear(struct td_tensor *t, int64_t n);
 
-/* What each kind of dataset does next (dataset_next.c). */
+/* Returns new, of the op's inputs. */
+TD_MUST enum td_code td_dataset_build(struct td_call *c, const struct td_dataset_kind *k,
+                                      struct td_dataset **out, struct td_err *err);
+/* ds as the op's output; takes the reference, on failure too. */
+TD_MUST enum td_code td_dataset_put(struct td_call *c, struct td_dataset *ds, struct td_err *err);
+/* A dataset that passes on elements as they are has as many components as its inputs. */
+TD_MUST enum td_code td_dataset_same_width(const struct td_node *n, const struct td_dataset *ds,
+                                           struct td_err *err);
+/* Shape inference of ops whose outputs are handles. */
+TD_MUST enum td_code td_dataset_scalars(struct td_infer *c, struct td_err *err);
+
+/* Buffers elements of the input until n are there or it ends; *cap: the capacity of the buffer. */
+TD_MUST enum td_code td_dataset_buffer_fill(struct td_call *c, struct td_dataset_iter *it, int64_t n,
+                                            int64_t *cap, struct td_err *err);
+void td_dataset_move(struct td_tensor *out, struct td_tensor *in, int n);
+
+/* Seeds the iterator of a shuffling: once, when it is made. */
+void td_dataset_shuffle_seed(struct td_dataset_iter *it);
+
+/* What each kind of dataset does next (dataset_next.c, dataset_shuffle.c). */
 td_dataset_next_fn td_dataset_next_once, td_dataset_next_slice, td_dataset_next_range, td_dataset_next_map,
     td_dataset_next_filter, td_dataset_next_take_while, td_dataset_next_scan, td_dataset_next_flat_map,
     td_dataset_next_interleave, td_dataset_next_batch, td_dataset_next_unbatch, td_dataset_next_take,
     td_dataset_next_skip, td_dataset_next_repeat, td_dataset_next_concatenate, td_dataset_next_zip,
-    td_dataset_next_shard, td_dataset_next_shuffle;
+    td_dataset_next_shard, td_dataset_next_shuffle, td_dataset_next_counted;
 
 #endif

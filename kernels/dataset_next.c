@@ -1,7 +1,8 @@
 /* kernels/dataset_next.c - how each kind of dataset makes its next element.
  *
  * Numbers are the op's scalar inputs in order: Range start, stop, step; Batch size, drop_remainder; Take,
- * Skip, Repeat count; Shard num_shards, index; Interleave cycle_length, block_length; Shuffle buffer_size.
+ * Skip, Repeat count; Shard num_shards, index; Interleave cycle_length, block_length;
+ * AssertCardinality cardinality.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dataset.h"
@@ -90,7 +91,7 @@ static void drop_input(struct td_dataset_iter *it, struct td_tensor *in)
     td_free(in);
 }
 
-static void move_element(struct td_tensor *out, struct td_tensor *in, int n)
+void td_dataset_move(struct td_tensor *out, struct td_tensor *in, int n)
 {
     memcpy(out, in, (size_t)n * sizeof *out);
     memset(in, 0, (size_t)n * sizeof *in);
@@ -147,7 +148,7 @@ enum td_code td_dataset_next_filter(struct td_call *c, struct td_dataset_iter *i
         }
         enum td_code rc = ask(c, it, in, &yes, err);
         if (!rc && yes) {
-            move_element(out, in, it->ds->n_out);
+            td_dataset_move(out, in, it->ds->n_out);
         }
         drop_input(it, in);
         if (rc) {
@@ -168,7 +169,7 @@ enum td_code td_dataset_next_take_while(struct td_call *c, struct td_dataset_ite
     }
     enum td_code rc = ask(c, it, in, &yes, err);
     if (!rc && yes) {
-        move_element(out, in, it->ds->n_out);
+        td_dataset_move(out, in, it->ds->n_out);
     }
     drop_input(it, in);
     *end = !rc && !yes;
@@ -193,8 +194,8 @@ enum td_code td_dataset_next_scan(struct td_call *c, struct td_dataset_iter *it,
     }
     if (!rc && !*end) {
         td_dataset_clear(it->state, ds->n_state);
-        move_element(it->state, result, ds->n_state);
-        move_element(out, result + ds->n_state, ds->n_out);
+        td_dataset_move(it->state, result, ds->n_state);
+        td_dataset_move(out, result + ds->n_state, ds->n_out);
     }
     td_free(result);
     return rc;
@@ -310,11 +311,17 @@ static enum td_code stack(const struct td_tensor *items, int64_t n, int width, i
 
 static enum td_code buffer_grow(struct td_dataset_iter *it, int64_t *cap, struct td_err *err)
 {
-    if (it->n_buffered < *cap) {
+    int width = it->ds->n_out;
+    if (it->front + it->n_buffered < *cap) {
+        return TD_OK;
+    }
+    if (it->front > it->n_buffered) {
+        memcpy(it->buffer, it->buffer + it->front * width,
+               (size_t)it->n_buffered * (size_t)width * sizeof *it->buffer);
+        it->front = 0;
         return TD_OK;
     }
     int64_t more = *cap ? *cap * 2 : 16;
-    int width = it->ds->n_out;
     struct td_tensor *p = td_realloc(it->buffer, (size_t)more * (size_t)(width + 1), sizeof *p);
     if (!p) {
         return td_no_memory(err, (size_t)more * sizeof *p, "buffered dataset elements");
@@ -324,15 +331,14 @@ static enum td_code buffer_grow(struct td_dataset_iter *it, int64_t *cap, struct
     return TD_OK;
 }
 
-/* Buffers elements of the input until there are n or it ends. */
-static enum td_code buffer_fill(struct td_call *c, struct td_dataset_iter *it, int64_t n, int64_t *cap,
-                                struct td_err *err)
+enum td_code td_dataset_buffer_fill(struct td_call *c, struct td_dataset_iter *it, int64_t n, int64_t *cap,
+                                    struct td_err *err)
 {
     int width = it->ds->n_out;
     bool end = false;
-    while (it->n_buffered < n && !end) {
+    while (it->n_buffered < n && !end && !it->from[0]->over) {
         TD_TRY(buffer_grow(it, cap, err));
-        struct td_tensor *slot = it->buffer + it->n_buffered * width;
+        struct td_tensor *slot = it->buffer + (it->front + it->n_buffered) * width;
         memset(slot, 0, (size_t)width * sizeof *slot);
         TD_TRY(td_dataset_next(c, it->from[0], slot, &end, err));
         it->n_buffered += !end;
@@ -344,7 +350,7 @@ enum td_code td_dataset_next_batch(struct td_call *c, struct td_dataset_iter *it
                                    bool *end, struct td_err *err)
 {
     int64_t size = it->ds->number[0], drop = it->ds->number[1];
-    enum td_code rc = buffer_fill(c, it, size, &it->at, err); /* at: capacity of the buffer */
+    enum td_code rc = td_dataset_buffer_fill(c, it, size, &it->at, err); /* at: capacity of the buffer */
     int64_t n = it->n_buffered;
     *end = !rc && (n == 0 || (drop && n < size));
     for (int k = 0; k < it->ds->n_out && !rc && !*end; k++) {
@@ -424,6 +430,21 @@ enum td_code td_dataset_next_shard(struct td_call *c, struct td_dataset_iter *it
     return *end ? TD_OK : td_dataset_next(c, it->from[0], out, end, err);
 }
 
+/* As many elements as were promised, no more and no fewer. */
+enum td_code td_dataset_next_counted(struct td_call *c, struct td_dataset_iter *it, struct td_tensor *out,
+                                     bool *end, struct td_err *err)
+{
+    int64_t want = it->ds->number[0];
+    TD_TRY(td_dataset_next(c, it->from[0], out, end, err));
+    it->at += !*end;
+    TD_FAIL_IF(*end ? it->at != want && want != TD_DATASET_UNKNOWN
+                    : want != TD_DATASET_UNKNOWN && want != TD_DATASET_INFINITE && it->at > want,
+               err, FAILED_PRECONDITION,
+               "Input dataset was expected to contain %lld elements but contained %s%lld.", (long long)want,
+               *end ? "only " : "at least ", (long long)it->at);
+    return TD_OK;
+}
+
 /* `at` counts the passes that ended; n_buffered is 1 once this pass gave an element (nothing is buffered). */
 enum td_code td_dataset_next_repeat(struct td_call *c, struct td_dataset_iter *it, struct td_tensor *out,
                                     bool *end, struct td_err *err)
@@ -466,27 +487,6 @@ enum td_code td_dataset_next_zip(struct td_call *c, struct td_dataset_iter *it, 
     for (int i = 0; i < it->ds->n_from && !*end; i++) {
         TD_TRY(td_dataset_next(c, it->from[i], out + k, end, err));
         k += it->ds->from[i]->n_out;
-    }
-    return TD_OK;
-}
-
-/* A random one of the buffered elements leaves, the last takes its place. */
-enum td_code td_dataset_next_shuffle(struct td_call *c, struct td_dataset_iter *it, struct td_tensor *out,
-                                     bool *end, struct td_err *err)
-{
-    int width = it->ds->n_out;
-    uint32_t words[4];
-    TD_TRY(buffer_fill(c, it, it->ds->number[0], &it->at, err)); /* at: capacity of the buffer */
-    *end = it->n_buffered == 0;
-    if (*end) {
-        return TD_OK;
-    }
-    td_philox_next(&it->generator, words);
-    int64_t i = (int64_t)((words[0] | (uint64_t)words[1] << 32) % (uint64_t)it->n_buffered),
-            last = --it->n_buffered;
-    move_element(out, it->buffer + i * width, width);
-    if (i != last) {
-        move_element(it->buffer + i * width, it->buffer + last * width, width);
     }
     return TD_OK;
 }

@@ -10,21 +10,11 @@
 #include "kernels/dataset.h"
 #include "kernels/ops.h"
 
-#include <sys/random.h>
-
 #include "core/mem.h"
-
-struct kind {
-    int n_from;    /* datasets in; -1: all inputs */
-    bool all_args; /* all other inputs are components to keep */
-    td_dataset_next_fn *next;
-    /* Checks numbers and tensors, sets the cardinality; NULL: nothing to do. */
-    enum td_code (*finish)(const struct td_node *n, struct td_dataset *ds, struct td_err *err);
-};
 
 /* ------------------------------------------------------------------ making */
 
-static enum td_code out_dataset(struct td_call *c, struct td_dataset *takes, struct td_err *err)
+enum td_code td_dataset_put(struct td_call *c, struct td_dataset *takes, struct td_err *err)
 {
     struct td_tensor *out;
     enum td_code rc = td_out(c, 0, NULL, &out, err);
@@ -71,7 +61,7 @@ static enum td_code keep_args(struct td_call *c, struct td_dataset *ds, struct t
 static enum td_code read_numbers(struct td_call *c, struct td_dataset *ds, struct td_err *err)
 {
     int first = ds->n_from + ds->n_args;
-    for (int i = first; i < c->n_in && i - first < 4; i++) {
+    for (int i = first; i < c->n_in && i - first < TD_DATASET_NUMBERS; i++) {
         const struct td_tensor *t = c->in[i];
         if (t->dtype != TD_INT64 && t->dtype != TD_INT32 && t->dtype != TD_BOOL) {
             continue;
@@ -95,7 +85,8 @@ static enum td_code set_function(const struct td_node *n, struct td_dataset *ds,
     return ds->function ? TD_OK : td_no_memory(err, strlen(f->name), "function name");
 }
 
-static enum td_code make(struct td_call *c, const struct kind *k, struct td_err *err)
+enum td_code td_dataset_build(struct td_call *c, const struct td_dataset_kind *k, struct td_dataset **out,
+                              struct td_err *err)
 {
     const struct td_node *n = c->node;
     struct td_dataset *ds;
@@ -113,12 +104,20 @@ static enum td_code make(struct td_call *c, const struct kind *k, struct td_err 
         td_obj_unref(&ds->nest.obj);
         return rc;
     }
-    return out_dataset(c, ds, err);
+    *out = ds;
+    return TD_OK;
+}
+
+static enum td_code make(struct td_call *c, const struct td_dataset_kind *k, struct td_err *err)
+{
+    struct td_dataset *ds;
+    TD_TRY(td_dataset_build(c, k, &ds, err));
+    return td_dataset_put(c, ds, err);
 }
 
 /* ------------------------------------------------------------------ checks of each kind */
 
-static enum td_code same_width(const struct td_node *n, const struct td_dataset *ds, struct td_err *err)
+enum td_code td_dataset_same_width(const struct td_node *n, const struct td_dataset *ds, struct td_err *err)
 {
     for (int i = 0; i < ds->n_from; i++) {
         TD_FAIL_IF(ds->from[i]->n_out != ds->n_out, err, INVALID_ARGUMENT,
@@ -170,14 +169,16 @@ static enum td_code finish_range(const struct td_node *n, struct td_dataset *ds,
 static enum td_code finish_map(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
 {
     TD_FAIL_IF(!ds->function, err, INVALID_ARGUMENT, "%s: no function", TD_NODE_STR(n));
-    ds->cardinality = ds->from[0]->cardinality;
+    if (td_attr_bool(n, "preserve_cardinality")) {
+        ds->cardinality = ds->from[0]->cardinality;
+    }
     return TD_OK;
 }
 
 static enum td_code finish_filter(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
 {
     TD_FAIL_IF(!ds->function, err, INVALID_ARGUMENT, "%s: no function", TD_NODE_STR(n));
-    return same_width(n, ds, err);
+    return td_dataset_same_width(n, ds, err);
 }
 
 static enum td_code finish_flat_map(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
@@ -189,10 +190,15 @@ static enum td_code finish_flat_map(const struct td_node *n, struct td_dataset *
 static enum td_code finish_interleave(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
 {
     TD_FAIL_IF(!ds->function, err, INVALID_ARGUMENT, "%s: no function", TD_NODE_STR(n));
-    ds->number[0] = ds->number[0] == -1 ? 10 : ds->number[0]; /* AUTOTUNE */
+    bool automatic = ds->number[0] == -1;
+    ds->number[0] = automatic ? 10 : ds->number[0]; /* AUTOTUNE */
     TD_FAIL_IF(ds->number[0] <= 0 || ds->number[0] > 4096, err, INVALID_ARGUMENT,
                "%s: cycle_length must be > 0 and at most 4096, is %lld", TD_NODE_STR(n),
                (long long)ds->number[0]);
+    TD_FAIL_IF(strcmp(n->op_name, "ParallelInterleaveDatasetV4") == 0 && !automatic &&
+                   ds->number[4] > ds->number[0],
+               err, INVALID_ARGUMENT, "%s: num_parallel_calls is %lld, want at most cycle_length %lld",
+               TD_NODE_STR(n), (long long)ds->number[4], (long long)ds->number[0]);
     TD_FAIL_IF(ds->number[1] <= 0, err, INVALID_ARGUMENT, "%s: block_length must be > 0, is %lld",
                TD_NODE_STR(n), (long long)ds->number[1]);
     return TD_OK;
@@ -206,13 +212,13 @@ static enum td_code finish_batch(const struct td_node *n, struct td_dataset *ds,
         ds->number[1] = ds->number[2]; /* behind num_parallel_calls */
     }
     ds->cardinality = all < 0 ? all : all / size + (all % size != 0 && !ds->number[1]);
-    return same_width(n, ds, err);
+    return td_dataset_same_width(n, ds, err);
 }
 
 static enum td_code finish_unbatch(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
 {
     TD_FAIL_IF(ds->n_out == 0, err, INVALID_ARGUMENT, "%s: no components, want at least one", TD_NODE_STR(n));
-    return same_width(n, ds, err);
+    return td_dataset_same_width(n, ds, err);
 }
 
 static enum td_code finish_take(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
@@ -222,7 +228,7 @@ static enum td_code finish_take(const struct td_node *n, struct td_dataset *ds, 
     if (count >= 0 && (all > count || all == TD_DATASET_INFINITE)) {
         ds->cardinality = count;
     }
-    return same_width(n, ds, err);
+    return td_dataset_same_width(n, ds, err);
 }
 
 static enum td_code finish_skip(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
@@ -232,7 +238,7 @@ static enum td_code finish_skip(const struct td_node *n, struct td_dataset *ds, 
     if (count < 0 || all >= 0) {
         ds->cardinality = count < 0 || all < count ? 0 : all - count;
     }
-    return same_width(n, ds, err);
+    return td_dataset_same_width(n, ds, err);
 }
 
 static enum td_code finish_repeat(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
@@ -245,20 +251,20 @@ static enum td_code finish_repeat(const struct td_node *n, struct td_dataset *ds
     } else if (!td_i64_mul(all, count, &ds->cardinality)) {
         ds->cardinality = TD_DATASET_UNKNOWN;
     }
-    return same_width(n, ds, err);
+    return td_dataset_same_width(n, ds, err);
 }
 
 static enum td_code finish_shard(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
 {
     int64_t all = ds->from[0]->cardinality, shards = ds->number[0], index = ds->number[1];
     TD_FAIL_IF(shards <= 0, err, INVALID_ARGUMENT,
-               "%s: Number of shards must be greater than zero (currently num_shards = %lld).", TD_NODE_STR(n),
-               (long long)shards);
+               "%s: Number of shards must be greater than zero (currently num_shards = %lld).",
+               TD_NODE_STR(n), (long long)shards);
     TD_FAIL_IF(index < 0 || index >= shards, err, INVALID_ARGUMENT,
                "%s: Index must be between 0 and %lld (currently index = %lld).", TD_NODE_STR(n),
                (long long)shards - 1, (long long)index);
     ds->cardinality = all < 0 ? all : all / shards + (index < all % shards);
-    return same_width(n, ds, err);
+    return td_dataset_same_width(n, ds, err);
 }
 
 static enum td_code finish_concatenate(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
@@ -269,7 +275,7 @@ static enum td_code finish_concatenate(const struct td_node *n, struct td_datase
     } else if (a < 0 || b < 0 || !td_i64_add(a, b, &ds->cardinality)) {
         ds->cardinality = TD_DATASET_UNKNOWN;
     }
-    return same_width(n, ds, err);
+    return td_dataset_same_width(n, ds, err);
 }
 
 static enum td_code finish_zip(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
@@ -290,25 +296,16 @@ static enum td_code finish_zip(const struct td_node *n, struct td_dataset *ds, s
     return TD_OK;
 }
 
-static enum td_code finish_shuffle(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
+static enum td_code finish_counted(const struct td_node *n, struct td_dataset *ds, struct td_err *err)
 {
-    TD_FAIL_IF(ds->number[0] == 0 || ds->number[0] < -1, err, INVALID_ARGUMENT,
-               "%s: buffer_size must be greater than zero or UNKNOWN_CARDINALITY", TD_NODE_STR(n));
-    ds->number[0] = ds->number[0] < 0 ? INT64_MAX : ds->number[0];
-    ds->seed[0] = (uint64_t)ds->number[1];
-    ds->seed[1] = (uint64_t)ds->number[2];
-    if (ds->seed[0] == 0 && ds->seed[1] == 0) {
-        TD_FAIL_IF(getrandom(ds->seed, sizeof ds->seed, 0) != sizeof ds->seed, err, INTERNAL,
-                   "%s: the system gives no random seed", TD_NODE_STR(n));
-    }
-    ds->cardinality = ds->from[0]->cardinality;
-    return same_width(n, ds, err);
+    ds->cardinality = ds->number[0];
+    return td_dataset_same_width(n, ds, err);
 }
 
 #define MAKER(name, n_from, all_args, next, finish)                                                          \
     static enum td_code name##_run(struct td_call *c, struct td_err *err)                                    \
     {                                                                                                        \
-        static const struct kind k = {n_from, all_args, next, finish};                                       \
+        static const struct td_dataset_kind k = {n_from, all_args, next, finish};                            \
         return make(c, &k, err);                                                                             \
     }
 MAKER(once, 0, true, td_dataset_next_once, finish_once)
@@ -326,16 +323,23 @@ MAKER(take, 1, false, td_dataset_next_take, finish_take)
 MAKER(skip, 1, false, td_dataset_next_skip, finish_skip)
 MAKER(repeat, 1, false, td_dataset_next_repeat, finish_repeat)
 MAKER(shard, 1, false, td_dataset_next_shard, finish_shard)
-MAKER(shuffle, 1, false, td_dataset_next_shuffle, finish_shuffle)
+MAKER(counted, 1, false, td_dataset_next_counted, finish_counted)
 MAKER(concatenate, 2, false, td_dataset_next_concatenate, finish_concatenate)
 MAKER(zip, -1, false, td_dataset_next_zip, finish_zip)
 
+/* Tunes speed alone; -1, where TensorFlow takes it, leaves the choice to the runtime. */
 static enum td_code same_run(struct td_call *c, struct td_err *err)
 {
     struct td_dataset *ds;
+    int64_t low = strcmp(c->node->op_name, "PrefetchDataset") == 0 ? -1 : 0;
+    if (c->n_in == 2 && c->in[1]->dtype == TD_INT64 && td_tensor_count(c->in[1]) == 1) {
+        TD_FAIL_IF(td_tensor_int(c->in[1], 0) < low, err, INVALID_ARGUMENT,
+                   "%s: input 1 must be >= %lld, is %lld", TD_NODE_STR(c->node), (long long)low,
+                   (long long)td_tensor_int(c->in[1], 0));
+    }
     TD_TRY(td_dataset_in(c, 0, &ds, err));
     td_obj_ref(&ds->nest.obj);
-    return out_dataset(c, ds, err);
+    return td_dataset_put(c, ds, err);
 }
 
 /* ------------------------------------------------------------------ using up a dataset */
@@ -453,7 +457,7 @@ static enum td_code cardinality_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-/* Seed generators and caches have no state of ours: the handle is an empty object. */
+/* Caches have no state of ours: the handle is an empty object. */
 static void dummy_destroy(struct td_obj *o)
 {
     td_free(o);
@@ -476,7 +480,7 @@ static enum td_code dummy_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code scalars_infer(struct td_infer *c, struct td_err *err)
+enum td_code td_dataset_scalars(struct td_infer *c, struct td_err *err)
 {
     (void)err;
     for (int i = 0; i < c->n_out; i++) {
@@ -499,7 +503,7 @@ static enum td_code nothing_run(struct td_call *c, struct td_err *err)
 #define ROW(opname, signature, more, fn)                                                                     \
     {                                                                                                        \
         .name = opname, .sig = signature, .flags = TD_OP_KEEPS | TD_OP_NO_FOLD | (more),                     \
-        .infer = scalars_infer, .kernels = TD_KERNEL("dataset.cpu", fn)                                      \
+        .infer = td_dataset_scalars, .kernels = TD_KERNEL("dataset.cpu", fn)                                 \
     }
 #define PURE(opname, signature, fn) ROW(opname, signature, 0, fn)
 #define STATE(opname, signature, fn) ROW(opname, signature, TD_OP_STATEFUL, fn)
@@ -582,18 +586,6 @@ const struct td_op td_ops_dataset_ops[] = {
          "(input_dataset:variant, num_shards:int64, index:int64) -> (handle:variant) "
          "{require_non_empty:bool=false; " T_S META "}",
          shard_run),
-    PURE("ShuffleDataset",
-         "(input_dataset:variant, buffer_size:int64, seed:int64, seed2:int64) -> (handle:variant) "
-         "{reshuffle_each_iteration:bool=true; " T_S META "}",
-         shuffle_run),
-    STATE("ShuffleDatasetV2",
-          "(input_dataset:variant, buffer_size:int64, seed_generator:resource) -> (handle:variant) {" T_S META
-          "}",
-          shuffle_run),
-    STATE("ShuffleDatasetV3",
-          "(input_dataset:variant, buffer_size:int64, seed:int64, seed2:int64, seed_generator:resource) -> "
-          "(handle:variant) {reshuffle_each_iteration:bool=true; " T_S META "}",
-          shuffle_run),
     PURE("ConcatenateDataset",
          "(input_dataset:variant, another_dataset:variant) -> (handle:variant) {" T_S META "}",
          concatenate_run),
@@ -616,7 +608,7 @@ const struct td_op td_ops_dataset_ops[] = {
     PURE("FinalizeDataset",
          "(input_dataset:variant) -> (handle:variant) {has_captured_ref:bool=false; " T_S "}", same_run),
     PURE("AssertCardinalityDataset",
-         "(input_dataset:variant, cardinality:int64) -> (handle:variant) {" T_S "}", same_run),
+         "(input_dataset:variant, cardinality:int64) -> (handle:variant) {" T_S "}", counted_run),
     PURE("MaxIntraOpParallelismDataset",
          "(input_dataset:variant, max_intra_op_parallelism:int64) -> (handle:variant) {" T_S "}", same_run),
     PURE("PrivateThreadPoolDataset",
@@ -634,10 +626,7 @@ const struct td_op td_ops_dataset_ops[] = {
     STATE("DummySeedGenerator", "() -> (handle:resource) {}", dummy_run),
     STATE("DummyMemoryCache", "() -> (handle:resource) {}", dummy_run),
     STATE("DummyIterationCounter", "() -> (handle:resource) {}", dummy_run),
-    STATE("AnonymousSeedGenerator",
-          "(seed:int64, seed2:int64, reshuffle:bool) -> (handle:resource, deleter:variant) {}", dummy_run),
     STATE("AnonymousMemoryCache", "() -> (handle:resource, deleter:variant) {}", dummy_run),
-    STATE("DeleteSeedGenerator", "(handle:resource, deleter:variant) -> () {}", nothing_run),
     STATE("DeleteMemoryCache", "(handle:resource, deleter:variant) -> () {}", nothing_run),
     {.name = NULL},
 };

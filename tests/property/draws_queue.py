@@ -11,7 +11,7 @@ MAKERS = ["FIFOQueueV2", "PaddingFIFOQueueV2", "PriorityQueueV2", "RandomShuffle
 def queue(maker):
     def draw(s):
         n = s.int(1, 2)
-        types, shapes = [s.one(ANY) for _ in range(n)], [s.shape(0, 2) for _ in range(n)]
+        types, shapes = [s.one(ANY) for _ in range(n)], [tuple(d or 1 for d in s.shape(0, 2)) for _ in range(n)]   # many elements of no values end TensorFlow's process
         known = maker in ("PriorityQueueV2", "PaddingFIFOQueueV2") or s.chance(0.7)
         attrs = dict(capacity=s.one([-1, 20]), shared_name=key_of(s))
         if maker != "PriorityQueueV2":
