@@ -146,12 +146,12 @@ static enum td_code encode_run(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     const struct td_tensor *values = c->in[levels];
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    if (!td_attr_bool(c->node, "batched_input")) {
-        return encode_whole(c, levels, y, err);
-    }
     for (int k = 0; k < levels; k++) {
         TD_TRY(check_splits(c, k, k + 1 < levels ? td_tensor_count(c->in[k + 1]) - 1 : values->shape.dim[0],
                             err));
+    }
+    if (!td_attr_bool(c->node, "batched_input")) {
+        return encode_whole(c, levels, y, err);
     }
     for (int64_t i = 0, n = td_tensor_count(y); i < n; i++) {
         struct ragged *r;
