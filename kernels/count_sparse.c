@@ -167,6 +167,9 @@ static enum td_code dense_run(struct td_call *c, struct td_err *err)
     TD_FAIL_IF(s->rank < 1 || s->rank > 2, err, INVALID_ARGUMENT,
                "%s: Input must be a 1 or 2-dimensional tensor. Got: %s", TD_NODE_STR(c->node),
                TD_SHAPE_STR(s));
+    TD_FAIL_IF(s->rank == 2 && s->dim[0] == 0, err, INVALID_ARGUMENT,
+               "%s: Invalid input: Shapes dimension cannot be 0, got %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(s));
     struct counting k = {.rows = s->rank == 2 ? s->dim[0] : -1};
     TD_TRY(counting_make(c, 0, 1, &k, err));
     for (int64_t i = 0; i < k.n; i++) {
