@@ -268,6 +268,11 @@ def ragged_cross(s):
                                                       "out_values_type": "int64" if hashed else "string", "out_row_splits_type": index}
 
 
+def unchecked(inputs, attrs):
+    """Sets by a negative index that nobody looks at."""
+    return not attrs["validate_indices"] and any((v < 0).any() for n, v in inputs.items() if n.endswith("indices"))
+
+
 DRAWS = {
     "SparseAdd": add, "SparseAddGrad": add_grad, "SparseReduceSum": reduce(NUMBERS), "SparseReduceSumSparse": reduce(NUMBERS), "SparseReduceMax": reduce(REAL),
     "SparseReduceMaxSparse": reduce(REAL), "SparseSparseMaximum": pairwise, "SparseSparseMinimum": pairwise, "SparseSoftmax": softmax, "SparseConcat": concat, "SparseReorder": reorder,
@@ -278,5 +283,7 @@ DRAWS = {
     "SparseToSparseSetOperation": set_operation(False, False), "SetSize": set_size, "EditDistance": edit_distance, "SparseCross": cross, "SparseCrossV2": cross2,
     "SparseCrossHashed": cross_hashed, "RaggedCross": ragged_cross,
 }
-KNOWN = {"SparseCrossHashed": (lambda inputs, attrs: bool(inputs["strong_hash"]) and any(x.dtype == np.int64 for x in inputs["dense_inputs"]),
+UNCHECKED = (unchecked, "an index below 0 TensorFlow passes on to the result, or writes there; here it is refused")
+KNOWN = {"DenseToSparseSetOperation": UNCHECKED, "SparseToSparseSetOperation": UNCHECKED, "SetSize": UNCHECKED,
+         "SparseCrossHashed": (lambda inputs, attrs: bool(inputs["strong_hash"]) and any(x.dtype == np.int64 for x in inputs["dense_inputs"]),
                                "of dense numbers and a strong hash TensorFlow dies")}
