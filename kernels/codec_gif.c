@@ -1,7 +1,8 @@
 /* kernels/codec_gif.c - GIF pictures: the only file that calls giflib.
  *
  * Frames are RGB and complete: what a frame does not cover, or leaves transparent, shows the frame before it
- * (black for the first). Frame disposal is not looked at, as in TensorFlow.
+ * (black for the first). Frame disposal is not looked at, as in TensorFlow. Of a file cut short the frames
+ * before the cut are good.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -55,6 +56,61 @@ static enum td_code paint(const GifFileType *gif, int k, const struct td_picture
     return TD_OK;
 }
 
+/* Moves past a chain of data blocks; false when the file ends in it. */
+static bool pass_blocks(const struct td_picture_in *in, size_t *at)
+{
+    while (*at < in->len && in->bytes[*at] != 0) {
+        *at += (size_t)in->bytes[*at] + 1;
+    }
+    *at += 1;
+    return *at <= in->len;
+}
+
+static size_t map_bytes(uint8_t flags)
+{
+    return (flags & 0x80) != 0 ? (size_t)6 << (flags & 7) : 0;
+}
+
+/* How many images of the file end before it does. */
+static int whole_images(const struct td_picture_in *in)
+{
+    size_t at = in->len > 10 ? 13 + map_bytes(in->bytes[10]) : in->len;
+    int n = 0;
+    while (at < in->len) {
+        uint8_t kind = in->bytes[at];
+        if (kind == '!') {
+            at += 2;
+        } else if (kind == ',' && in->len - at > 9) {
+            at += 11 + map_bytes(in->bytes[at + 9]);
+        } else {
+            break;
+        }
+        if (!pass_blocks(in, &at)) {
+            break;
+        }
+        n += kind == ',';
+    }
+    return n;
+}
+
+/* The number of frames that have all their pixels. What giflib kept of one cut short holds memory it never
+ * wrote. */
+static int complete_frames(const GifFileType *gif, const struct td_picture_in *in, bool slurped)
+{
+    int n = gif->ImageCount;
+    if (!slurped && gif->Error == D_GIF_ERR_READ_FAILED) {
+        int whole = whole_images(in);
+        n = whole < n ? whole : n;
+    } else if (!slurped && (gif->Error == D_GIF_ERR_EOF_TOO_SOON || gif->Error == D_GIF_ERR_IMAGE_DEFECT ||
+                            gif->Error == D_GIF_ERR_DATA_TOO_BIG)) {
+        n--;
+    }
+    while (n > 0 && gif->SavedImages[n - 1].RasterBits == NULL) {
+        n--;
+    }
+    return n;
+}
+
 /* The picture of `count` frames: as large as the largest of them, whatever the file says of its screen. */
 static struct td_picture canvas_of(const GifFileType *gif, int count)
 {
@@ -70,15 +126,12 @@ static struct td_picture canvas_of(const GifFileType *gif, int count)
 static enum td_code decode(GifFileType *gif, const struct td_picture_in *in, bool first_only,
                            struct td_err *err)
 {
-    TD_FAIL_IF(DGifSlurp(gif) != GIF_OK && gif->ImageCount <= 0, err, INVALID_ARGUMENT,
-               "Invalid GIF data (size %zu), %s", in->len, GifErrorString(gif->Error));
+    bool slurped = DGifSlurp(gif) == GIF_OK;
+    TD_FAIL_IF(!slurped && gif->ImageCount <= 0, err, INVALID_ARGUMENT, "Invalid GIF data (size %zu), %s",
+               in->len, GifErrorString(gif->Error));
     TD_FAIL_IF(gif->ImageCount <= 0 || gif->SavedImages == NULL, err, INVALID_ARGUMENT,
                "Invalid GIF data (size %zu), gif file does not contain any image", in->len);
-    int complete = gif->ImageCount;
-    /* A file cut short ends with a frame that has no pixels: the frames before it are good. */
-    while (complete > 0 && gif->SavedImages[complete - 1].RasterBits == NULL) {
-        complete--;
-    }
+    int complete = complete_frames(gif, in, slurped);
     TD_FAIL_IF(complete == 0, err, INVALID_ARGUMENT, "Invalid GIF data (size %zu), no frame is complete",
                in->len);
     struct td_picture canvas = canvas_of(gif, complete);

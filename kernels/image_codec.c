@@ -41,6 +41,20 @@ static bool is_op(const struct td_node *n, const char *name)
 
 /* ------------------------------------------------------------------ shapes and attributes */
 
+/* What DecodeJpeg and DecodeAndCropJpeg ask of their attributes, whatever the bytes turn out to be. */
+static enum td_code check_jpeg_attrs(const struct td_node *n, struct td_err *err)
+{
+    int64_t ratio = td_attr_int(n, "ratio");
+    const char *dct = td_attr_str(n, "dct_method");
+    TD_FAIL_IF(ratio != 1 && ratio != 2 && ratio != 4 && ratio != 8, err, INVALID_ARGUMENT,
+               "%s: ratio must be 1, 2, 4, or 8, got %lld", TD_NODE_STR(n), (long long)ratio);
+    TD_FAIL_IF(dct[0] != '\0' && strcmp(dct, "INTEGER_FAST") != 0 && strcmp(dct, "INTEGER_ACCURATE") != 0,
+               err, INVALID_ARGUMENT,
+               "%s: dct_method must be one of {'', 'INTEGER_FAST', 'INTEGER_ACCURATE'}, got '%s'",
+               TD_NODE_STR(n), dct);
+    return TD_OK;
+}
+
 static enum td_code contents_infer(struct td_infer *c, struct td_err *err)
 {
     TD_FAIL_IF(c->in[0].rank > 0, err, INVALID_ARGUMENT, "%s: `contents` must be scalar but got shape%s",
@@ -52,6 +66,9 @@ static enum td_code contents_infer(struct td_infer *c, struct td_err *err)
     int64_t channels = is_op(c->node, "DecodeGif") ? 0 : td_attr_int(c->node, "channels");
     TD_FAIL_IF(channels != 0 && channels != 1 && channels != 3 && channels != 4, err, INVALID_ARGUMENT,
                "%s: `channels` must be 0, 1, 3 or 4 but got %lld", TD_NODE_STR(c->node), (long long)channels);
+    if (is_op(c->node, "DecodeJpeg") || is_op(c->node, "DecodeAndCropJpeg")) {
+        TD_TRY(check_jpeg_attrs(c->node, err));
+    }
     if (is_op(c->node, "DecodeAndCropJpeg")) {
         const struct td_shape *w = &c->in[1];
         TD_FAIL_IF((w->rank >= 0 && w->rank != 1) || (w->rank == 1 && w->dim[0] >= 0 && w->dim[0] != 4), err,
@@ -140,18 +157,10 @@ static enum td_code decode_jpeg(struct td_call *c, const struct td_picture_in *i
     struct td_jpeg_in j = {.in = *in, .ratio = 1, .fancy = true, .dct = ""};
     const struct td_node *n = c->node;
     if (is_op(n, "DecodeJpeg") || is_op(n, "DecodeAndCropJpeg")) {
-        int64_t ratio = td_attr_int(n, "ratio");
-        TD_FAIL_IF(ratio != 1 && ratio != 2 && ratio != 4 && ratio != 8, err, INVALID_ARGUMENT,
-                   "%s: ratio must be 1, 2, 4, or 8, got %lld", TD_NODE_STR(n), (long long)ratio);
-        j.ratio = (int)ratio;
+        j.ratio = (int)td_attr_int(n, "ratio");
         j.fancy = td_attr_bool(n, "fancy_upscaling");
         j.recover = td_attr_bool(n, "try_recover_truncated");
         j.dct = td_attr_str(n, "dct_method");
-        TD_FAIL_IF(j.dct[0] != '\0' && strcmp(j.dct, "INTEGER_FAST") != 0 &&
-                       strcmp(j.dct, "INTEGER_ACCURATE") != 0,
-                   err, INVALID_ARGUMENT,
-                   "%s: dct_method must be one of {'', 'INTEGER_FAST', 'INTEGER_ACCURATE'}, got '%s'",
-                   TD_NODE_STR(n), j.dct);
     }
     j.crop = is_op(n, "DecodeAndCropJpeg");
     for (int i = 0; i < 4 && j.crop; i++) {

@@ -107,8 +107,8 @@ def file_of(s, kind):
     if s.chance(0.15):
         kind = s.one(list(FILES))
     data = FILES[kind](s, s.int(1, 24), s.int(1, 24))
-    if s.chance(0.08):
-        data, kind = data[:s.int(0, len(data) - 1)], kind + " cut"
+    if s.chance(0.1):
+        data, kind = data[:s.int(0, len(data) - 1) if s.chance(0.7) else -s.int(1, 3)], kind + " cut"
     elif s.chance(0.02):
         data, kind = s.one([b"", b"not a picture", b"\xff\xd8\xff", b"BM"]), "none"
     return np.array(data, object), kind
