@@ -71,16 +71,23 @@ static size_t map_bytes(uint8_t flags)
     return (flags & 0x80) != 0 ? (size_t)6 << (flags & 7) : 0;
 }
 
-/* How many images of the file end before it does. */
-static int whole_images(const struct td_picture_in *in)
+/* What the file's own structure says, before giflib allocates for it. */
+struct layout {
+    int whole;      /* images that end before the file does */
+    int64_t pixels; /* of all images */
+};
+
+static struct layout layout_of(const struct td_picture_in *in)
 {
+    struct layout found = {0};
     size_t at = in->len > 10 ? 13 + map_bytes(in->bytes[10]) : in->len;
-    int n = 0;
     while (at < in->len) {
         uint8_t kind = in->bytes[at];
         if (kind == '!') {
             at += 2;
         } else if (kind == ',' && in->len - at > 9) {
+            const uint8_t *size = in->bytes + at + 5;
+            found.pixels += (int64_t)(size[0] | size[1] << 8) * (size[2] | size[3] << 8);
             at += 11 + map_bytes(in->bytes[at + 9]);
         } else {
             break;
@@ -88,18 +95,17 @@ static int whole_images(const struct td_picture_in *in)
         if (!pass_blocks(in, &at)) {
             break;
         }
-        n += kind == ',';
+        found.whole += kind == ',';
     }
-    return n;
+    return found;
 }
 
 /* The number of frames that have all their pixels. What giflib kept of one cut short holds memory it never
  * wrote. */
-static int complete_frames(const GifFileType *gif, const struct td_picture_in *in, bool slurped)
+static int complete_frames(const GifFileType *gif, int whole, bool slurped)
 {
     int n = gif->ImageCount;
     if (!slurped && gif->Error == D_GIF_ERR_READ_FAILED) {
-        int whole = whole_images(in);
         n = whole < n ? whole : n;
     } else if (!slurped && (gif->Error == D_GIF_ERR_EOF_TOO_SOON || gif->Error == D_GIF_ERR_IMAGE_DEFECT ||
                             gif->Error == D_GIF_ERR_DATA_TOO_BIG)) {
@@ -126,12 +132,15 @@ static struct td_picture canvas_of(const GifFileType *gif, int count)
 static enum td_code decode(GifFileType *gif, const struct td_picture_in *in, bool first_only,
                            struct td_err *err)
 {
+    struct layout layout = layout_of(in);
+    TD_FAIL_IF(layout.pixels > TD_PICTURE_MAX_CELLS / 3, err, INVALID_ARGUMENT,
+               "Image too large: the GIF's frames have %lld pixels", (long long)layout.pixels);
     bool slurped = DGifSlurp(gif) == GIF_OK;
     TD_FAIL_IF(!slurped && gif->ImageCount <= 0, err, INVALID_ARGUMENT, "Invalid GIF data (size %zu), %s",
                in->len, GifErrorString(gif->Error));
     TD_FAIL_IF(gif->ImageCount <= 0 || gif->SavedImages == NULL, err, INVALID_ARGUMENT,
                "Invalid GIF data (size %zu), gif file does not contain any image", in->len);
-    int complete = complete_frames(gif, in, slurped);
+    int complete = complete_frames(gif, layout.whole, slurped);
     TD_FAIL_IF(complete == 0, err, INVALID_ARGUMENT, "Invalid GIF data (size %zu), no frame is complete",
                in->len);
     struct td_picture canvas = canvas_of(gif, complete);
