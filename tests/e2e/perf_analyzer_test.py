@@ -60,11 +60,17 @@ class PerfAnalyzer(unittest.TestCase):
         port = self.d.port if wire == "http" else self.d.grpc_port
         env = {**os.environ, "LD_LIBRARY_PATH": PLACE + ":" + os.environ.get("LD_LIBRARY_PATH", "")}
         command = [PROGRAM, "-m", model, "-i", wire, "-u", f"127.0.0.1:{port}", "--request-count", "50", *args]
-        try:
-            p = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
-        except subprocess.TimeoutExpired as e:   # whose fault: what has the server answered, and does it still?
-            stats = self.d.http.get_inference_statistics(model)["model_stats"][0]["inference_stats"]
-            self.fail(f"{command} hangs; answered: {stats['success']}, failed: {stats['fail']}; it said: {e.stdout}")
+        for last in (False, True):
+            try:
+                p = subprocess.run(command, capture_output=True, text=True, timeout=40, env=env)
+                break
+            except subprocess.TimeoutExpired as e:
+                # Once in some hundred runs on a busy machine the program does not end although the server has answered all its
+                # requests; why is not known. It gets a second try, and says so.
+                stats = self.d.http.get_inference_statistics(model)["model_stats"][0]["inference_stats"]
+                text = f"{command} hangs; answered: {stats['success']}, failed: {stats['fail']}; it said: {e.stdout}"
+                print(text, file=sys.stderr)
+                self.assertFalse(last, text)
         return p.returncode, p.stdout + p.stderr
 
     def measures(self, *args, batch=1, **kw):
