@@ -155,7 +155,7 @@ static enum td_code edit_next(const struct td_call *c, struct side *hyp, struct 
                               struct td_tensor *y, struct td_err *err)
 {
     int order = compare_names(hyp, truth);
-    int64_t at, d;
+    int64_t at = 0, d = 0;
     TD_TRY(position(c, order <= 0 ? hyp : truth, y, &at, err));
     hyp->to = hyp->from;
     truth->to = truth->from;
