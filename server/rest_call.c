@@ -64,7 +64,7 @@ enum td_code td_rest_call_run(struct td_rest *rest, struct td_exchange *x, const
                               td_rest_decode_fn *decode, td_rest_encode_fn *encode, struct td_err *err)
 {
     bool later = false;
-    struct td_rest_call *c;
+    struct td_rest_call *c = NULL;
     TD_TRY(make(rest, x, args, &c, err));
     c->encode = encode;
     c->r.lent = true;
