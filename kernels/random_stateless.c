@@ -170,8 +170,11 @@ static enum td_code fill_v2(struct td_call *c, enum td_random_kind kind, struct 
 {
     struct td_tensor *out;
     struct td_philox g;
-    TD_TRY(from_key(c, &g, err));
     TD_TRY(td_out(c, 0, NULL, &out, err));
+    if (td_tensor_count(out) == 0) {
+        return TD_OK; /* whatever the algorithm, here and below */
+    }
+    TD_TRY(from_key(c, &g, err));
     return td_random_fill(c, kind, g, out, err);
 }
 
@@ -217,9 +220,12 @@ static enum td_code uniform_int_v2_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_philox g;
-    TD_TRY(from_key(c, &g, err));
     TD_TRY(td_out(c, 0, NULL, &out, err));
     TD_TRY(td_random_fill_bounds(c, c->in[4], c->in[5], out, err));
+    if (td_tensor_count(out) == 0) {
+        return TD_OK;
+    }
+    TD_TRY(from_key(c, &g, err));
     return td_random_fill_range(c, g, c->in[4], c->in[5], out, err);
 }
 
@@ -234,8 +240,11 @@ static enum td_code full_int_v2_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_philox g;
-    TD_TRY(from_key(c, &g, err));
     TD_TRY(td_out(c, 0, NULL, &out, err));
+    if (td_tensor_count(out) == 0) {
+        return TD_OK;
+    }
+    TD_TRY(from_key(c, &g, err));
     return td_random_fill_ints(c, g, 0, 0, out, err);
 }
 
@@ -252,7 +261,7 @@ static enum td_code gamma_v3_run(struct td_call *c, struct td_err *err)
     struct td_philox g;
     TD_TRY(td_out(c, 0, NULL, &out, err));
     if (td_tensor_count(out) == 0) {
-        return TD_OK; /* whatever the algorithm */
+        return TD_OK;
     }
     TD_TRY(from_key(c, &g, err));
     return td_random_fill_gamma(c, g, c->in[4], out, err);

@@ -130,6 +130,7 @@ def scatter(op):
 
         def call(raw, x, i, like, size=None):
             if op == "TensorListScatterIntoExistingList":
+                like = np.array(tail, "int32")   # TensorFlow reads past rows of another shape
                 old = raw.TensorListReserve(element_shape=like, num_elements=4, element_dtype=d)
                 h = raw.TensorListScatterIntoExistingList(input_handle=old, tensor=x, indices=i)
             else:

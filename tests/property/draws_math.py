@@ -159,6 +159,8 @@ def complex_zero(inputs, attrs, pole=0):
 LANE = "complex division by zero: TensorFlow's answer depends on the lane (NaN in vectors, infinity in remainders)"
 NOISE = "of a denormal number the C library's logarithm, power and atan2 make noise when denormals are flushed"
 KNOWN = {
+    "Erf": (lambda inputs, attrs: inputs["x"].dtype == np.float64 and bool((np.abs(inputs["x"]) > 1e150).any()),
+            "TensorFlow's vector lanes square a huge double and divide inf by inf"),
     "Round": (lambda inputs, attrs: inputs["x"].dtype.kind == "i", "TensorFlow 2.21 rounds every integer to 0; tf.round does not call it for integers"),
     **{op: (complex_zero, LANE) for op in "Inv Reciprocal Rsqrt InvGrad ReciprocalGrad RsqrtGrad SqrtGrad".split()},
     **{op: (lambda inputs, attrs: complex_zero(inputs, attrs) or any(denormal(x) for x in inputs.values()), NOISE) for op in "Lgamma Log Xlogy Pow Atan2".split()},
