@@ -364,7 +364,7 @@ static void wait_for_work(struct td_registry *r, int64_t due_ns)
 static void give_back_memory(void)
 {
     td_buffer_trim();
-#ifdef __GLIBC__
+#if defined(__GLIBC__) && !defined(TD_NO_BUFFER_CACHE) /* sanitizers bring an allocator of their own */
     (void)malloc_trim(0);
 #endif
 }

@@ -71,7 +71,9 @@ static int drop(struct dl_phdr_info *object, size_t size, void *page_size)
 void td_trim(void)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+#ifndef TD_NO_BUFFER_CACHE /* sanitizers bring an allocator of their own */
     (void)malloc_trim(0);
+#endif
     if (!traced()) {
         (void)dl_iterate_phdr(drop, &page);
     }
