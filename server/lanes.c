@@ -221,12 +221,12 @@ static void ask(struct question *q, struct td_lane_flow *f, const struct td_piec
 /* Done once a shape, when the first job of it has run and been answered. */
 static void prove(struct question *q)
 {
-    const struct td_signature *sig = q->flow->sig;
     struct td_rows rows = {0};
     struct td_err err = {0};
     if (q->servable == NULL) {
-        return;
+        return; /* and the flow may be gone */
     }
+    const struct td_signature *sig = q->flow->sig;
     const bool known =
         td_callable_rows(td_servable_callable(q->servable, sig), q->shapes, sig->n_in, &rows, &err) == TD_OK;
     if (!known || !rows.rowwise) {
