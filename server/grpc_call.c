@@ -13,9 +13,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <grpc/support/alloc.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/mem.h"
+#include "server/clock.h"
 #include "server/grpc_impl.h"
 
 #define MAX_SLOW 16      /* threads of managing calls */
@@ -418,8 +418,6 @@ int64_t td_grpc_deadline_ns(gpr_timespec deadline)
         return 0;
     }
     gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + left.tv_sec * 1000000000 + left.tv_nsec;
+    int64_t at = td_clock_ns() + left.tv_sec * 1000000000 + left.tv_nsec;
     return at > 0 ? at : 1; /* 0 would mean none */
 }

@@ -493,9 +493,6 @@ static enum td_code make_pieces(struct td_lane_flow *f, struct td_job *j, int64_
         return td_no_memory(err, (size_t)n * (sizeof *j->pieces + n_out * sizeof *made),
                             "a request's pieces");
     }
-    if (n > 1) {
-        memset(made, 0, (size_t)n * n_out * sizeof *made);
-    }
     j->n_pieces = (int)n;
     const int64_t each = f->ruled ? f->flow.rule.max_rows : (rows + n - 1) / n;
     for (int64_t i = 0; i < n; i++) {
@@ -514,6 +511,7 @@ static int64_t start_by(const struct td_lane_flow *f, const struct td_job *j)
 
 static void fill_tasks(struct td_lane_flow *f, struct td_job *j, uint64_t like, enum td_proof proof)
 {
+    const int64_t deadline_ns = start_by(f, j);
     for (int i = 0; i < j->n_pieces; i++) {
         struct td_piece *p = &j->pieces[i];
         p->like = like;
@@ -523,7 +521,7 @@ static void fill_tasks(struct td_lane_flow *f, struct td_job *j, uint64_t like, 
                                    .level = f->high_by_default && j->by_default ? TD_LEVEL_HIGH : j->level,
                                    .rows = p->to > p->from ? p->to - p->from : 1,
                                    .like = proof == TD_PROOF_ROWS ? like : (uint64_t)(uintptr_t)p,
-                                   .deadline_ns = start_by(f, j),
+                                   .deadline_ns = deadline_ns,
                                    .stop = j->run.stop};
     }
 }

@@ -57,8 +57,6 @@ struct td_registry {
     td_stop warmup_stop; /* ends warm-ups when the registry stops */
 };
 
-int64_t td_registry_now_ns(void);
-
 /* registry.c: the entry of a configured model, or NULL. Caller holds mu. */
 struct td_entry *td_registry_entry(const struct td_registry *r, const char *name);
 

@@ -10,6 +10,7 @@
 
 #include "core/log.h"
 #include "core/mem.h"
+#include "server/clock.h"
 
 struct place {
     char *name, *base_path;
@@ -139,7 +140,7 @@ void *td_registry_watcher_main(void *arg)
     const int64_t period_ns = (int64_t)(r->opts.poll_wait_s * 1e9);
     pthread_mutex_lock(&r->mu);
     while (!r->stop) {
-        const int64_t due_ns = td_registry_now_ns() + period_ns;
+        const int64_t due_ns = td_clock_ns() + period_ns;
         const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
         if (pthread_cond_timedwait(&r->tick, &r->mu, &at) == 0) {
             continue;

@@ -21,16 +21,10 @@
 
 #include "core/log.h"
 #include "core/mem.h"
+#include "server/clock.h"
 #include "server/metrics.h"
 
 #define LOADER_NICE 10 /* loading yields the processor to requests */
-
-int64_t td_registry_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 void td_version_free(struct td_version *v)
 {
@@ -251,7 +245,7 @@ static struct job choose(struct td_entry *e, int64_t now_ns, int64_t *due_ns)
 
 static struct job next_job(struct td_registry *r, int64_t *due_ns)
 {
-    const int64_t now_ns = td_registry_now_ns();
+    const int64_t now_ns = td_clock_ns();
     *due_ns = 0;
     for (int i = 0; i < r->n_entries; i++) {
         const int at = (r->next_entry + i) % r->n_entries;
@@ -283,9 +277,9 @@ static enum td_code make_ready(struct td_registry *r, const struct td_entry *e, 
                                struct td_servable **out, struct td_err *err)
 {
     struct td_servable *s = NULL;
-    const int64_t from_ns = td_registry_now_ns();
+    const int64_t from_ns = td_clock_ns();
     enum td_code rc = td_servable_load(e->name, v->number, v->dir, &r->opts.servable, &s, err);
-    td_metrics_loaded(v->dir, rc == TD_OK, (td_registry_now_ns() - from_ns) / 1000);
+    td_metrics_loaded(v->dir, rc == TD_OK, (td_clock_ns() - from_ns) / 1000);
     TD_TRY(rc);
     rc = r->opts.lanes != NULL ? r->opts.admit(r->opts.lanes, s, err) : TD_OK;
     rc = rc == TD_OK && r->opts.warm_up != NULL ? r->opts.warm_up(r, s, &r->warmup_stop, err) : rc;
@@ -306,10 +300,10 @@ static void load(struct td_registry *r, struct td_entry *e, struct td_version *v
     v->state = TD_STATE_LOADING;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->mu);
-    const int64_t from_ns = td_registry_now_ns();
+    const int64_t from_ns = td_clock_ns();
     const uint64_t stamp = td_watch_stamp(v->dir);
     const enum td_code rc = make_ready(r, e, v, &s, &err);
-    const int64_t to_ns = td_registry_now_ns();
+    const int64_t to_ns = td_clock_ns();
     pthread_mutex_lock(&r->mu);
     v->busy = false;
     v->stamp = stamp;

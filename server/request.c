@@ -125,7 +125,6 @@ static enum td_code make_job(struct td_request *r, struct td_registry *reg, stru
     }
     const struct td_servable_call call = call_of(r, reg);
     TD_TRY(td_servable_bind(r->servable, &call, t, err));
-    memset(t + n_in, 0, (n_out + 1) * sizeof *t);
     clear_all(r->out, r->n_out);
     r->out = out;
     r->n_out = 0;
