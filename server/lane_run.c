@@ -72,6 +72,15 @@ void td_piece_end(struct td_piece *p)
     }
 }
 
+void td_piece_end_list(struct td_sched_task *first)
+{
+    struct td_sched_task *next;
+    for (struct td_sched_task *t = first; t != NULL; t = next) {
+        next = t->next;
+        td_piece_end(td_piece_of(t));
+    }
+}
+
 /* ------------------------------------------------------------------ one piece by itself */
 
 static enum td_code run_piece(struct td_piece *p, struct td_err *err)

@@ -1,4 +1,5 @@
-/* server/lanes_impl.h - what lanes.c (who runs, and when) and lane_run.c (how a batch runs) share.
+/* server/lanes_impl.h - what the files of the lanes share: lanes.c (threads), lane_flow.c (a signature's
+ * queue), lane_enter.c (the entrance) and lane_run.c (how a batch runs).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_LANES_IMPL_H
@@ -7,6 +8,7 @@
 #include <pthread.h>
 
 #include "server/lanes.h"
+#include "server/metrics.h"
 
 enum { TD_SHAPES_KNOWN = 64 };
 
@@ -43,7 +45,7 @@ struct td_piece {
 struct td_lane_run {
     struct td_batch batch;
     struct td_times times;
-    int64_t padding;                   /* rows added */
+    int64_t padding;                 /* rows added */
     td_stop stop;                    /* of several pieces */
     struct td_lane_run *next, *prev; /* of lanes->runs */
 };
@@ -71,6 +73,27 @@ static inline struct td_lane_flow *td_lane_flow_of(struct td_flow *f)
     return (struct td_lane_flow *)f;
 }
 
+/* What a proof needs of a job that is over by then. */
+struct td_lane_question {
+    struct td_servable *servable; /* counted; NULL: nothing to prove */
+    struct td_lane_flow *flow;
+    struct td_shape *shapes;
+    uint64_t like;
+};
+
+/* The job's queue; NULL: its servable was never admitted. */
+TD_MUST enum td_code td_lane_flow_find(struct td_lanes *l, const struct td_job *j, struct td_lane_flow **out,
+                                       struct td_err *err);
+enum td_proof td_lane_flow_proof(const struct td_lane_flow *f, uint64_t like); /* caller holds mu */
+void td_lane_flow_ask(struct td_lane_question *q, struct td_lane_flow *f, const struct td_piece *p);
+/* Done once a shape, when the first job of it has run and been answered. */
+void td_lane_flow_prove(struct td_lane_question *q);
+
+/* Caller holds mu: a lane thread for what is ready. */
+void td_lanes_wake(struct td_lanes *l);
+void td_lanes_count_batch(struct td_lanes *l, const struct td_batch *b); /* caller holds mu */
+struct td_metrics_model *td_lanes_metrics(const struct td_job *j);
+
 /* One piece that is its whole job, on this thread: the outcome, nothing is told to anybody. */
 TD_MUST enum td_code td_lane_alone(struct td_job *j, struct td_err *err);
 /* Runs the batch's pieces; a piece's failure is noted in its job. True when all went well. */
@@ -79,5 +102,6 @@ TD_MUST bool td_lane_batch(struct td_lane_flow *f, struct td_lane_run *run);
 void td_piece_fail(struct td_piece *p, const struct td_err *err);
 /* A piece has ended; with the last one its job ends. The piece is gone then, and the flow may be. */
 void td_piece_end(struct td_piece *p);
+void td_piece_end_list(struct td_sched_task *first);
 
 #endif

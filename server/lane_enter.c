@@ -1,0 +1,248 @@
+/* server/lane_enter.c - the entrance: a job runs here at once, or enters the queue in pieces.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/arena.h"
+#include "core/mem.h"
+#include "server/batch.h"
+#include "server/clock.h"
+#include "server/lanes_impl.h"
+#include "server/metrics.h"
+
+#define SHORT_NS 60000   /* what a lent thread may compute itself: little more than a wake-up costs */
+#define SPLIT_NS 4000000 /* a job this long is worth running in pieces while lanes idle */
+#define PIECE_NS 2000000 /* but no piece shorter than this */
+#define MAX_PIECES 4096
+
+/* What a call waits on when nobody is told. */
+struct waiter {
+    pthread_mutex_t mu;
+    pthread_cond_t cond;
+    bool ended;
+    struct td_err err;
+};
+
+struct waiting_job {
+    struct td_job job; /* first */
+    struct waiter *waiter;
+};
+
+static void wake(struct td_job *j, struct td_err *err)
+{
+    struct waiter *w = ((struct waiting_job *)j)->waiter;
+    pthread_mutex_lock(&w->mu);
+    w->err = *err;
+    w->ended = true;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->mu);
+}
+
+/* How many pieces a job of so many rows runs in. Caller holds mu. */
+static int64_t count_pieces(const struct td_lanes *l, const struct td_lane_flow *f, int64_t rows)
+{
+    const int64_t most = f->flow.rule.max_rows;
+    if (f->ruled) {
+        return f->params.split_large && rows > most ? (rows + most - 1) / most : 1;
+    }
+    const int64_t ns = td_cost_of(&f->flow.cost, rows), idle = l->sched.lanes - l->sched.running;
+    int64_t n = ns >= SPLIT_NS && idle > 1 ? ns / PIECE_NS : 1;
+    n = n < idle ? n : idle;
+    n = n < rows ? n : rows;
+    return n > 1 ? n : 1;
+}
+
+static enum td_code make_pieces(struct td_lane_flow *f, struct td_job *j, int64_t rows, int64_t n,
+                                struct td_err *err)
+{
+    const size_t n_out = (size_t)f->sig->n_out;
+    TD_FAIL_IF(n > MAX_PIECES, err, INVALID_ARGUMENT,
+               "a request of %lld rows would run in more than %d batches", (long long)rows, MAX_PIECES);
+    j->pieces = td_arena_alloc(j->arena, (size_t)n, sizeof *j->pieces);
+    struct td_tensor *made = n > 1 ? td_arena_alloc(j->arena, (size_t)n * n_out, sizeof *made) : j->made;
+    if (j->pieces == NULL || made == NULL) {
+        return td_no_memory(err, (size_t)n * (sizeof *j->pieces + n_out * sizeof *made),
+                            "a request's pieces");
+    }
+    j->n_pieces = (int)n;
+    const int64_t each = f->ruled ? f->flow.rule.max_rows : (rows + n - 1) / n;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t from = n > 1 ? i * each : 0, to = n > 1 && from + each < rows ? from + each : rows;
+        j->pieces[i] = (struct td_piece){.job = j, .from = from, .to = to, .made = made + (size_t)i * n_out};
+    }
+    return TD_OK;
+}
+
+/* The job's deadline, or when the queue's patience ends. */
+static int64_t start_by(const struct td_lane_flow *f, const struct td_job *j)
+{
+    const int64_t at = f->max_wait_ns > 0 ? td_clock_ns() + f->max_wait_ns : 0;
+    return at == 0 || (j->run.deadline_ns != 0 && j->run.deadline_ns < at) ? j->run.deadline_ns : at;
+}
+
+static void fill_tasks(struct td_lane_flow *f, struct td_job *j, uint64_t like, enum td_proof proof)
+{
+    const int64_t deadline_ns = start_by(f, j);
+    for (int i = 0; i < j->n_pieces; i++) {
+        struct td_piece *p = &j->pieces[i];
+        p->like = like;
+        p->proof = proof;
+        p->task =
+            (struct td_sched_task){.flow = &f->flow,
+                                   .level = f->high_by_default && j->by_default ? TD_LEVEL_HIGH : j->level,
+                                   .rows = p->to > p->from ? p->to - p->from : 1,
+                                   .like = proof == TD_PROOF_ROWS ? like : (uint64_t)(uintptr_t)p,
+                                   .deadline_ns = deadline_ns,
+                                   .stop = j->run.stop};
+    }
+}
+
+/* Pieces that were refused after others had entered end with the refusal. Caller holds mu. */
+static void enter_pieces(struct td_lanes *l, struct td_job *j, struct td_sched_list *refused)
+{
+    const int64_t now_ns = td_clock_ns();
+    const bool quiet = l->sched.n_tasks == 0;
+    for (int i = 0; i < j->n_pieces; i++) {
+        struct td_piece *p = &j->pieces[i];
+        struct td_err err = {0};
+        if (td_sched_add(&l->sched, &p->task, now_ns, &err)) {
+            td_metrics_refused(td_lanes_metrics(j), err.code);
+            td_piece_fail(p, &err);
+            p->task.next = refused->first;
+            refused->first = &p->task;
+        }
+        td_lanes_wake(l);
+    }
+    if (quiet) {
+        pthread_cond_signal(&l->watch);
+    }
+}
+
+/* The job waits in the queue from here on, and may have ended when this returns. */
+static void enter(struct td_lanes *l, struct td_job *j)
+{
+    struct td_sched_list refused = {NULL, NULL};
+    atomic_store(&j->left, j->n_pieces);
+    pthread_mutex_lock(&l->mu);
+    enter_pieces(l, j, &refused);
+    pthread_mutex_unlock(&l->mu);
+    td_piece_end_list(refused.first);
+}
+
+/* For callers that want to be kept: the same job, with an end that wakes this thread. */
+static enum td_code enter_and_wait(struct td_lanes *l, struct td_job *j, struct td_err *err)
+{
+    struct waiter w = {.mu = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+    struct waiting_job mine = {.job = *j, .waiter = &w};
+    mine.job.done = wake;
+    for (int i = 0; i < j->n_pieces; i++) {
+        mine.job.pieces[i].job = &mine.job;
+    }
+    enter(l, &mine.job);
+    pthread_mutex_lock(&w.mu);
+    while (!w.ended) {
+        pthread_cond_wait(&w.cond, &w.mu);
+    }
+    pthread_mutex_unlock(&w.mu);
+    j->times = mine.job.times;
+    *err = w.err;
+    return err->code;
+}
+
+/* A lane for the job at once, if one idles and this thread may be used. Caller holds mu. */
+static bool take_lane(struct td_lanes *l, struct td_lane_flow *f, const struct td_job *j, int64_t rows,
+                      struct td_batch *b)
+{
+    const int64_t ns = td_cost_of(&f->flow.cost, rows);
+    if ((j->lent && (ns == 0 || ns > SHORT_NS)) || (f->ruled && f->params.n_allowed > 0)) {
+        return false;
+    }
+    return td_sched_try(&l->sched, &f->flow, rows, td_clock_ns(), b);
+}
+
+static enum td_code run_here(struct td_lanes *l, struct td_job *j, const struct td_batch *b,
+                             struct td_err *err)
+{
+    const int64_t from_ns = td_clock_ns();
+    const enum td_code rc = td_lane_alone(j, err);
+    const int64_t ran_ns = td_clock_ns() - from_ns;
+    j->times = (struct td_times){.infer_ns = ran_ns};
+    if (rc == TD_OK) {
+        td_stats_batch(td_servable_stats(j->servable), b->rows, &j->times);
+        td_metrics_graph_run(ran_ns / 1000);
+    }
+    pthread_mutex_lock(&l->mu);
+    td_lanes_count_batch(l, b);
+    td_sched_done(&l->sched, b, ran_ns, rc == TD_OK);
+    td_lanes_wake(l);
+    pthread_mutex_unlock(&l->mu);
+    return rc;
+}
+
+/* What is known of a job before it runs. */
+struct nature {
+    int64_t leading; /* rows of its inputs; 0: none, or it may not be batched */
+    uint64_t like;
+    enum td_proof proof;
+    int64_t n_pieces;
+};
+
+static struct nature nature_of(const struct td_lane_flow *f, const struct td_job *j)
+{
+    struct nature n = {.proof = TD_PROOF_NOT_ROWS, .n_pieces = 1};
+    n.leading = f->batches ? td_batch_rows(j->in, j->sig->n_in) : 0;
+    if (n.leading > 0) {
+        n.like = td_batch_likeness(j->in, j->sig->n_in, f->ruled && f->params.pad_variable_length_inputs);
+    }
+    return n;
+}
+
+/* Decides who runs the job. Caller holds mu. */
+static enum td_code place(struct td_lanes *l, struct td_lane_flow *f, struct td_job *j, struct nature *n,
+                          bool *here, struct td_batch *b, struct td_err *err)
+{
+    const int64_t rows = n->leading > 0 ? n->leading : 1;
+    if (n->leading > 0) {
+        n->proof = td_lane_flow_proof(f, n->like);
+    }
+    TD_FAIL_IF(f->ruled && n->proof != TD_PROOF_NOT_ROWS && rows > f->params.max_batch_size, err,
+               INVALID_ARGUMENT, "Task size %lld is larger than maximum input batch size %lld",
+               (long long)rows, (long long)f->params.max_batch_size);
+    if (n->proof == TD_PROOF_ROWS) {
+        n->n_pieces = count_pieces(l, f, rows);
+    }
+    *here = n->n_pieces == 1 && n->proof != TD_PROOF_NONE && take_lane(l, f, j, rows, b);
+    return TD_OK;
+}
+
+enum td_code td_lanes_run(struct td_lanes *l, struct td_job *j, bool *later, struct td_err *err)
+{
+    struct td_lane_flow *f;
+    TD_TRY(td_servable_closed(j->servable, j->sig, err));
+    TD_TRY(td_lane_flow_find(l, j, &f, err));
+    if (f == NULL) {
+        *later = false;
+        return td_lane_alone(j, err);
+    }
+    struct nature n = nature_of(f, j);
+    struct td_batch b;
+    bool here = false;
+    *later = false;
+    j->err.code = TD_OK;
+    atomic_flag_clear(&j->failed);
+    pthread_mutex_lock(&l->mu);
+    const enum td_code rc = place(l, f, j, &n, &here, &b, err);
+    pthread_mutex_unlock(&l->mu);
+    if (rc != TD_OK || here) {
+        return rc ? rc : run_here(l, j, &b, err);
+    }
+    TD_TRY(make_pieces(f, j, n.leading, n.n_pieces, err));
+    fill_tasks(f, j, n.like, n.proof);
+    if (j->done == NULL) {
+        return enter_and_wait(l, j, err);
+    }
+    if (j->queued != NULL) {
+        j->queued(j);
+    }
+    *later = true;
+    enter(l, j);
+    return TD_OK;
+}

@@ -1,0 +1,221 @@
+/* server/lane_flow.c - a signature's queue: the rule it follows, and for which inner shapes it is row-wise.
+ *
+ * A queue is the servable's (its slot for the signature) and goes with it. What is row-wise is proven once a
+ * shape, behind the first run of it, and remembered in a ring.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/rows.h"
+#include "server/lanes_impl.h"
+
+#define MAX_WAITING 65536 /* jobs of one signature, when nothing else limits them */
+
+/* ------------------------------------------------------------------ flows */
+
+static void free_flow(void *slot)
+{
+    struct td_lane_flow *f = slot;
+    struct td_lanes *l = f->lanes;
+    pthread_mutex_lock(&l->mu);
+    td_sched_leave(&l->sched, &f->flow);
+    pthread_mutex_unlock(&l->mu);
+    td_free(f);
+}
+
+static struct td_rule rule_of(const struct td_lane_flow *f, const struct td_lanes *l)
+{
+    const struct td_batching *p = &f->params;
+    struct td_rule r = {.merges = f->batches, .max_tasks = MAX_WAITING};
+    if (f->ruled) {
+        r.max_rows = p->split_large ? p->max_execution_batch_size : p->max_batch_size;
+        r.timeout_ns = p->batch_timeout_micros * 1000;
+        r.max_batches = p->max_enqueued_batches;
+        r.max_running = p->num_batch_threads < l->sched.lanes ? (int)p->num_batch_threads : 0;
+    }
+    return r;
+}
+
+/* A config.pbtxt rules the model it lies beside. */
+static void follow_settings(struct td_lane_flow *f, const struct td_model_settings *m,
+                            const struct td_lanes *l)
+{
+    f->batches = f->batches && m->dynamic_batching;
+    f->ruled = m->dynamic_batching && m->max_batch_size > 0;
+    f->params = (struct td_batching){.max_batch_size = m->max_batch_size > 0 ? m->max_batch_size : 1,
+                                     .batch_timeout_micros = (int64_t)(m->max_queue_delay_us & INT32_MAX),
+                                     .num_batch_threads = m->instances > 0 ? m->instances : l->sched.lanes};
+    f->flow.rule = rule_of(f, l);
+    f->flow.rule.max_running = m->instances > 0 && m->instances < l->sched.lanes ? m->instances : 0;
+    for (int i = 0; i < m->n_preferred_batch_size; i++) {
+        const int32_t size = m->preferred_batch_size[i];
+        f->flow.rule.ready_rows = size > f->flow.rule.ready_rows ? size : f->flow.rule.ready_rows;
+    }
+    if (m->queue_policy.max_queue_size > 0) {
+        f->flow.rule.max_tasks = m->queue_policy.max_queue_size;
+    }
+    f->max_wait_ns =
+        m->queue_policy.delay ? 0 : (int64_t)(m->queue_policy.default_timeout_us & INT32_MAX) * 1000;
+    f->high_by_default = m->priority_levels > 0 && m->default_priority_level == 1;
+}
+
+/* The rule of TF Serving's files that holds for a servable's signatures, if any. */
+static enum td_code read_rule(const struct td_lanes *l, const struct td_servable *s, struct td_batching *out,
+                              bool *ruled, struct td_err *err)
+{
+    *ruled = false;
+    if (!l->opts.per_model) {
+        *ruled = l->opts.params != NULL;
+        *out = l->params;
+        return TD_OK;
+    }
+    char path[4096];
+    if ((size_t)snprintf(path, sizeof path, "%s/batching_params.pbtxt", td_servable_dir(s)) >= sizeof path ||
+        access(path, F_OK) != 0) {
+        return TD_OK;
+    }
+    *ruled = true;
+    return td_config_file_batching(path, out, err);
+}
+
+/* Caller holds mu. */
+static enum td_code enter_flow(struct td_lanes *l, struct td_servable *s, struct td_lane_flow *f,
+                               struct td_err *err)
+{
+    if (td_sched_join(&l->sched, &f->flow, td_servable_name(s), err)) {
+        td_free(f);
+        return err->code;
+    }
+    td_servable_set_slot(s, f->sig, f, free_flow);
+    return TD_OK;
+}
+
+enum td_code td_lanes_admit(struct td_lanes *l, struct td_servable *s, struct td_err *err)
+{
+    const struct td_saved_model *m = td_servable_model(s);
+    struct td_batching params = {0};
+    bool ruled;
+    TD_TRY(read_rule(l, s, &params, &ruled, err));
+    for (int i = 0; i < m->n_signatures; i++) {
+        struct td_lane_flow *f = td_calloc(1, sizeof *f);
+        if (f == NULL) {
+            return td_no_memory(err, sizeof *f, "a signature's queue");
+        }
+        f->lanes = l;
+        f->sig = &m->signatures[i];
+        f->params = params;
+        f->ruled = ruled;
+        f->batches =
+            l->opts.batching && (ruled || !l->opts.per_model) && td_servable_callable(s, f->sig) != NULL;
+        f->flow.rule = rule_of(f, l);
+        if (td_servable_settings(s)->given) {
+            follow_settings(f, td_servable_settings(s), l);
+        }
+        pthread_mutex_lock(&l->mu);
+        const enum td_code rc = enter_flow(l, s, f, err);
+        pthread_mutex_unlock(&l->mu);
+        TD_TRY(rc);
+    }
+    return TD_OK;
+}
+
+/* The queue of a signature made for fewer outputs follows the rule of the whole one. Caller holds mu. */
+static enum td_code add_narrow(struct td_lanes *l, const struct td_job *j, const struct td_lane_flow *whole,
+                               struct td_err *err)
+{
+    struct td_lane_flow *f = td_calloc(1, sizeof *f);
+    if (f == NULL) {
+        return td_no_memory(err, sizeof *f, "a signature's queue");
+    }
+    *f = (struct td_lane_flow){.lanes = l,
+                               .sig = j->sig,
+                               .batches = whole->batches,
+                               .params = whole->params,
+                               .ruled = whole->ruled,
+                               .max_wait_ns = whole->max_wait_ns,
+                               .high_by_default = whole->high_by_default};
+    f->flow.rule = whole->flow.rule;
+    return enter_flow(l, j->servable, f, err);
+}
+
+/* The job's queue; NULL: its servable was never admitted. */
+enum td_code td_lane_flow_find(struct td_lanes *l, const struct td_job *j, struct td_lane_flow **out,
+                               struct td_err *err)
+{
+    enum td_code rc = TD_OK;
+    *out = td_servable_slot(j->servable, j->sig);
+    if (*out != NULL) {
+        return TD_OK;
+    }
+    const struct td_lane_flow *whole =
+        td_servable_slot(j->servable, td_servable_signature(j->servable, j->sig->key));
+    pthread_mutex_lock(&l->mu);
+    if (whole != NULL && td_servable_slot(j->servable, j->sig) == NULL) {
+        rc = add_narrow(l, j, whole, err);
+    }
+    *out = td_servable_slot(j->servable, j->sig);
+    pthread_mutex_unlock(&l->mu);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ what is row-wise */
+
+/* Caller holds mu. */
+enum td_proof td_lane_flow_proof(const struct td_lane_flow *f, uint64_t like)
+{
+    const unsigned n = f->n_known < TD_SHAPES_KNOWN ? f->n_known : TD_SHAPES_KNOWN;
+    for (unsigned i = 0; i < n; i++) {
+        if (f->known[i].like == like) {
+            return f->known[i].proof;
+        }
+    }
+    return TD_PROOF_NONE;
+}
+
+static void remember(struct td_lane_flow *f, uint64_t like, enum td_proof proof)
+{
+    pthread_mutex_lock(&f->lanes->mu);
+    if (td_lane_flow_proof(f, like) == TD_PROOF_NONE) {
+        const unsigned at = f->n_known++ % TD_SHAPES_KNOWN;
+        f->known[at].like = like;
+        f->known[at].proof = proof;
+    }
+    pthread_mutex_unlock(&f->lanes->mu);
+}
+
+void td_lane_flow_ask(struct td_lane_question *q, struct td_lane_flow *f, const struct td_piece *p)
+{
+    *q = (struct td_lane_question){.flow = f, .like = p->like};
+    q->shapes = p->proof == TD_PROOF_NONE ? td_calloc((size_t)f->sig->n_in + 1, sizeof *q->shapes) : NULL;
+    if (q->shapes == NULL) {
+        return;
+    }
+    for (int i = 0; i < f->sig->n_in; i++) {
+        q->shapes[i] = p->job->in[i].shape;
+    }
+    q->servable = td_servable_ref(p->job->servable);
+}
+
+/* Done once a shape, when the first job of it has run and been answered. */
+void td_lane_flow_prove(struct td_lane_question *q)
+{
+    struct td_rows rows = {0};
+    struct td_err err = {0};
+    if (q->servable == NULL) {
+        return; /* and the flow may be gone */
+    }
+    const struct td_signature *sig = q->flow->sig;
+    const bool known =
+        td_callable_rows(td_servable_callable(q->servable, sig), q->shapes, sig->n_in, &rows, &err) == TD_OK;
+    if (!known || !rows.rowwise) {
+        td_log(TD_LOG_INFO, NULL,
+               "model '%s' signature '%s' is not row-wise, so its requests are not batched: %s",
+               td_servable_name(q->servable), sig->key, known ? rows.why : err.msg);
+    }
+    remember(q->flow, q->like, known && rows.rowwise ? TD_PROOF_ROWS : TD_PROOF_NOT_ROWS);
+    td_free(q->shapes);
+    td_servable_unref(q->servable);
+}
