@@ -250,6 +250,10 @@ static enum td_code resource_gather_params(struct td_call *c, const struct td_te
                (long long)g.axis + 1, TD_SHAPE_STR(&params->shape));
     TD_TRY(gather_shape(c->node, &params->shape, &c->in[1]->shape, &g, &shape, err));
     TD_TRY(td_out(c, 0, &shape, &y, err));
+    if (td_tensor_count(y) == 0) { /* as in TensorFlow, here they are judged all the same */
+        const int64_t *ignored;
+        return checked_indices(c, c->in[1], params->shape.dim[g.axis], &ignored, err);
+    }
     return gather_slices(c, params, c->in[1], &g, y, err);
 }
 

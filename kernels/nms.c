@@ -91,7 +91,7 @@ static float weaken(const struct nms *s, const struct candidate *c, bool *droppe
             *dropped = true;
             return 0;
         }
-        score *= s->scale == 0 ? 1 : iou <= s->iou ? expf(s->scale * iou * iou) : 0;
+        score *= s->scale == 0 ? 1 : expf(s->scale * iou * iou);
         if (score <= s->score) {
             break;
         }

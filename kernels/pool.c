@@ -353,14 +353,20 @@ static bool cell_next(struct cell_walk *w, const struct pool *p)
 static const struct body {
     enum td_dtype dtype;
     void (*forward)(const struct pool *p, const void *x, void *y, int64_t *at);
+    void (*find_equal)(const struct pool *p, const void *x, const void *y, int64_t *at);
     void (*scatter)(void *dx, const void *dy, const int64_t *at, int64_t n);
 } bodies[] = {
-    {TD_FLOAT, max_forward_f32, scatter_f32}, {TD_DOUBLE, max_forward_f64, scatter_f64},
-    {TD_INT8, max_forward_i8, scatter_i8},    {TD_UINT8, max_forward_u8, scatter_u8},
-    {TD_INT16, max_forward_i16, scatter_i16}, {TD_UINT16, max_forward_u16, scatter_u16},
-    {TD_INT32, max_forward_i32, scatter_i32}, {TD_UINT32, max_forward_u32, scatter_u32},
-    {TD_INT64, max_forward_i64, scatter_i64}, {TD_UINT64, max_forward_u64, scatter_u64},
-    {TD_QINT8, max_forward_i8, scatter_i8},
+    {TD_FLOAT, max_forward_f32, find_equal_f32, scatter_f32},
+    {TD_DOUBLE, max_forward_f64, find_equal_f64, scatter_f64},
+    {TD_INT8, max_forward_i8, find_equal_i8, scatter_i8},
+    {TD_UINT8, max_forward_u8, find_equal_u8, scatter_u8},
+    {TD_INT16, max_forward_i16, find_equal_i16, scatter_i16},
+    {TD_UINT16, max_forward_u16, find_equal_u16, scatter_u16},
+    {TD_INT32, max_forward_i32, find_equal_i32, scatter_i32},
+    {TD_UINT32, max_forward_u32, find_equal_u32, scatter_u32},
+    {TD_INT64, max_forward_i64, find_equal_i64, scatter_i64},
+    {TD_UINT64, max_forward_u64, find_equal_u64, scatter_u64},
+    {TD_QINT8, max_forward_i8, find_equal_i8, scatter_i8},
 };
 
 static const struct body *body_of(enum td_dtype t)
@@ -568,10 +574,23 @@ static enum td_code max_grad_run(struct td_call *c, struct td_err *err)
                         : pool_attrs(c->node, shape, &p, err));
     TD_TRY(bring(c, &p, c->in[0], in_cells(&p), &x, err));
     TD_TRY(find_max(c, &p, arithmetic(c->in[0]->dtype), x, &at, err));
-    if (strstr(c->node->op_name, "GradGrad") != NULL) {
-        return select_from(c, &p, c->in[2], at, err);
-    }
     return scatter_to(c, &p, c->in[2], at, err);
+}
+
+/* The places are those that hold orig_output, not those of a maximum found again: TensorFlow's rule. */
+static enum td_code max_grad_grad_run(struct td_call *c, struct td_err *err)
+{
+    struct pool p;
+    const void *x, *y;
+    void *at;
+    TD_TRY(pool_attrs(c->node, &c->in[0]->shape, &p, err));
+    TD_TRY(bring(c, &p, c->in[0], in_cells(&p), &x, err));
+    TD_TRY(bring(c, &p, c->in[1], out_cells(&p), &y, err));
+    TD_TRY(td_scratch(c, (size_t)td_tensor_count(c->in[1]) * sizeof(int64_t), &at, err));
+    if (td_tensor_count(c->in[1]) > 0) {
+        body_of(arithmetic(c->in[0]->dtype))->find_equal(&p, x, y, at);
+    }
+    return select_from(c, &p, c->in[2], at, err);
 }
 
 /* dx[i] += dy wherever x[i] is the maximum: in 3-D every one of equal maxima gets the whole gradient. */
@@ -796,11 +815,11 @@ const struct td_op td_ops_pool[] = {
     {.name = "MaxPoolGradGrad",
      .sig = "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" WINDOW NHWC "T:type}",
      .infer = max_grad_infer,
-     .kernels = MAX_GRAD_ROW(max_grad_run)},
+     .kernels = MAX_GRAD_ROW(max_grad_grad_run)},
     {.name = "MaxPool3DGradGrad",
      .sig = "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" WINDOW NDHWC "T:type}",
      .infer = max_grad_infer,
-     .kernels = TD_KERNEL("max_pool_grad.cpu", max_grad_run, {"T", SET_3D})},
+     .kernels = TD_KERNEL("max_pool_grad.cpu", max_grad_grad_run, {"T", SET_3D})},
     {.name = "MaxPoolGradWithArgmax",
      .sig = "(input:T, grad:T, argmax:Targmax) -> (output:T) {" WINDOW
             "include_batch_in_index:bool=false; Targmax:type; T:type}",

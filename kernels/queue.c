@@ -262,6 +262,23 @@ static void give_back(struct td_queue *q, struct td_queue_element *items, int64_
     pthread_mutex_unlock(&q->mu);
 }
 
+/* A closed queue holds `have` of n elements. They go back, but for those of a priority queue asked for up to
+ * n: TensorFlow loses these, and its message says so. */
+static enum td_code refuse_rest(struct td_call *c, struct td_queue *q, struct td_queue_element *out,
+                                int64_t n, int64_t have, bool up_to, struct td_err *err)
+{
+    if (up_to) {
+        td_queue_clear(q, out, have);
+        n -= have;
+        have = 0;
+    } else {
+        give_back(q, out, have);
+    }
+    return td_fail(err, TD_OUT_OF_RANGE,
+                   "%s: %s '%s' is closed and has insufficient elements (requested %lld, current size %lld)",
+                   TD_NODE_STR(c->node), kind_names[q->kind], q->name, (long long)n, (long long)have);
+}
+
 enum td_code td_queue_take(struct td_call *c, struct td_queue *q, struct td_queue_element *out, int64_t n,
                            bool up_to, int64_t *got, struct td_err *err)
 {
@@ -269,19 +286,17 @@ enum td_code td_queue_take(struct td_call *c, struct td_queue *q, struct td_queu
     for (;;) {
         bool over;
         have += take_some(q, out + have, n - have, &over);
-        if (have == n || (over && up_to && have > 0)) {
+        const bool few_will_do = up_to && q->kind != TD_QUEUE_PRIORITY;
+        if (have == n || (over && few_will_do && have > 0)) {
             *got = have;
             return TD_OK;
         }
-        if (over || td_stopped(c)) {
+        if (over) {
+            return refuse_rest(c, q, out, n, have, up_to, err);
+        }
+        if (td_stopped(c)) {
             give_back(q, out, have);
-            if (!over) {
-                return td_stop_error(c, err);
-            }
-            TD_FAIL(err, OUT_OF_RANGE,
-                    "%s: %s '%s' is closed and has insufficient elements (requested %lld, current "
-                    "size %lld)",
-                    TD_NODE_STR(c->node), kind_names[q->kind], q->name, (long long)n, (long long)have);
+            return td_stop_error(c, err);
         }
         pause_a_little();
     }

@@ -45,9 +45,22 @@ static enum td_code key_infer(const struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
+/* All that is judged when no numbers are asked for: algorithms that do not exist here want two words. */
+static enum td_code judge_counter(const struct td_call *c, struct td_err *err)
+{
+    const int64_t alg = td_tensor_int(c->in[3], 0);
+    TD_FAIL_IF(
+        alg != 1 && alg != 3 && td_tensor_count(c->in[2]) < 2, err, INVALID_ARGUMENT,
+        "%s: counter must be a vector with length at least 2; got shape: %s. (Note that batched counters are "
+        "not supported yet.)",
+        TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[2]->shape));
+    return TD_OK;
+}
+
 static enum td_code from_key(const struct td_call *c, struct td_philox *g, struct td_err *err)
 {
     int64_t alg = td_tensor_int(c->in[3], 0);
+    TD_TRY(judge_counter(c, err));
     TD_FAIL_IF(alg != 1 && alg != 3, err, INVALID_ARGUMENT,
                "%s: Unsupported algorithm id: %lld, want 1 (Philox) or 3", TD_NODE_STR(c->node),
                (long long)alg);
@@ -172,7 +185,7 @@ static enum td_code fill_v2(struct td_call *c, enum td_random_kind kind, struct 
     struct td_philox g;
     TD_TRY(td_out(c, 0, NULL, &out, err));
     if (td_tensor_count(out) == 0) {
-        return TD_OK; /* whatever the algorithm, here and below */
+        return judge_counter(c, err);
     }
     TD_TRY(from_key(c, &g, err));
     return td_random_fill(c, kind, g, out, err);
@@ -223,7 +236,7 @@ static enum td_code uniform_int_v2_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 0, NULL, &out, err));
     TD_TRY(td_random_fill_bounds(c, c->in[4], c->in[5], out, err));
     if (td_tensor_count(out) == 0) {
-        return TD_OK;
+        return judge_counter(c, err);
     }
     TD_TRY(from_key(c, &g, err));
     return td_random_fill_range(c, g, c->in[4], c->in[5], out, err);
@@ -242,7 +255,7 @@ static enum td_code full_int_v2_run(struct td_call *c, struct td_err *err)
     struct td_philox g;
     TD_TRY(td_out(c, 0, NULL, &out, err));
     if (td_tensor_count(out) == 0) {
-        return TD_OK;
+        return judge_counter(c, err);
     }
     TD_TRY(from_key(c, &g, err));
     return td_random_fill_ints(c, g, 0, 0, out, err);
@@ -261,7 +274,7 @@ static enum td_code gamma_v3_run(struct td_call *c, struct td_err *err)
     struct td_philox g;
     TD_TRY(td_out(c, 0, NULL, &out, err));
     if (td_tensor_count(out) == 0) {
-        return TD_OK;
+        return judge_counter(c, err);
     }
     TD_TRY(from_key(c, &g, err));
     return td_random_fill_gamma(c, g, c->in[4], out, err);

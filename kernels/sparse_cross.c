@@ -146,24 +146,45 @@ static enum td_code cross_values(const struct cross *x, struct td_tensor *y, str
 
 /* ------------------------------------------------------------------ columns */
 
+/* A row's values are those that stand next when its turn comes: what is out of order, or below or above all
+ * rows, ends the column, as in TensorFlow. */
 static enum td_code sparse_column(struct cross *x, const struct td_tensor *ix, const struct td_tensor *values,
                                   struct column *k, struct td_err *err)
 {
     void *p;
-    int64_t n = ix->shape.dim[0], last = 0;
+    int64_t n = ix->shape.dim[0], next = 0;
     TD_TRY(td_scratch(x->c, (size_t)(x->rows + 1) * 8, &p, err));
     int64_t *start = p;
-    memset(start, 0, (size_t)(x->rows + 1) * 8);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t row = TD_DATA(ix, int64_t)[2 * i];
-        TD_FAIL_IF(row < last || row >= x->rows, err, INVALID_ARGUMENT,
-                   "%s: Got invalid sparse index row %lld after %lld, want ascending rows below %lld",
-                   TD_NODE_STR(x->c->node), (long long)row, (long long)last, (long long)x->rows);
-        start[row + 1]++;
-        last = row;
-    }
     for (int64_t row = 0; row < x->rows; row++) {
-        start[row + 1] += start[row];
+        start[row] = next;
+        while (next < n && TD_DATA(ix, int64_t)[2 * next] == row) {
+            next++;
+        }
+    }
+    start[x->rows] = next;
+    *k = (struct column){.values = values, .start = start};
+    return TD_OK;
+}
+
+/* The same of RaggedCross: what is out of order belongs to the row before it. */
+static enum td_code sparse_rows_column(struct cross *x, const struct td_tensor *ix,
+                                       const struct td_tensor *values, struct column *k, struct td_err *err)
+{
+    void *p;
+    int64_t n = ix->shape.dim[0], open = 0; /* rows that have begun */
+    TD_TRY(td_scratch(x->c, (size_t)(x->rows + 1) * 8, &p, err));
+    int64_t *start = p;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = TD_DATA(ix, int64_t)[2 * i];
+        TD_FAIL_IF(row < 0 || row >= x->rows, err, INVALID_ARGUMENT,
+                   "%s: Got invalid sparse index row %lld, want a row below %lld", TD_NODE_STR(x->c->node),
+                   (long long)row, (long long)x->rows);
+        while (open <= row) {
+            start[open++] = i;
+        }
+    }
+    while (open <= x->rows) {
+        start[open++] = n;
     }
     *k = (struct column){.values = values, .start = start};
     return TD_OK;
@@ -472,7 +493,7 @@ static enum td_code open_ragged(struct cross *x, struct td_err *err)
             TD_TRY(ragged_column(x, c->in[r], c->in[l.ragged + r], &x->col[k], err));
             r++;
         } else if (what == 'S') {
-            TD_TRY(sparse_column(x, sparse[s], sparse[l.sparse + s], &x->col[k], err));
+            TD_TRY(sparse_rows_column(x, sparse[s], sparse[l.sparse + s], &x->col[k], err));
             s++;
         } else {
             x->col[k] = (struct column){.values = dense[d], .width = dense[d]->shape.dim[1]};

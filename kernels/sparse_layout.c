@@ -84,6 +84,25 @@ static enum td_code resolve_shape(const struct td_call *c, int64_t size, int64_t
     return TD_OK;
 }
 
+/* Row-major position of one index and back. Out of bounds it is arithmetic all the same, as in TensorFlow:
+ * only the first coordinate can leave its dimension. */
+static void move_index(const int64_t *ix, const int64_t *from, int64_t r, int64_t *out, const int64_t *to,
+                       int64_t q)
+{
+    uint64_t flat = 0;
+    for (int64_t d = 0; d < r; d++) {
+        flat = flat * (uint64_t)from[d] + (uint64_t)ix[d];
+    }
+    int64_t left = (int64_t)flat;
+    for (int64_t d = q - 1; d > 0; d--) {
+        out[d] = left % to[d];
+        left /= to[d];
+    }
+    if (q > 0) {
+        out[0] = left;
+    }
+}
+
 static enum td_code reshape_run(struct td_call *c, struct td_err *err)
 {
     const int64_t *ix = c->in[0]->data, *from = c->in[1]->data;
@@ -94,19 +113,11 @@ static enum td_code reshape_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 1, NULL, &shape, err));
     int64_t *to = shape->data, *y = out->data;
     TD_TRY(resolve_shape(c, size, to, err));
+    TD_FAIL_IF(n > 0 && size == 0, err, INVALID_ARGUMENT,
+               "%s: the input has %lld indices, but a dense shape of no elements", TD_NODE_STR(c->node),
+               (long long)n);
     for (int64_t i = 0; i < n; i++) {
-        int64_t flat = 0;
-        for (int64_t d = 0; d < r; d++) {
-            int64_t v = ix[i * r + d];
-            TD_FAIL_IF(v < 0 || v >= from[d], err, INVALID_ARGUMENT,
-                       "%s: indices[%lld,%lld] = %lld is out of bounds: need 0 <= index < %lld",
-                       TD_NODE_STR(c->node), (long long)i, (long long)d, (long long)v, (long long)from[d]);
-            flat = flat * from[d] + v;
-        }
-        for (int64_t d = q - 1; d >= 0; d--) {
-            y[i * q + d] = flat % to[d];
-            flat /= to[d];
-        }
+        move_index(ix + i * r, from, r, y + i * q, to, q);
     }
     return TD_OK;
 }

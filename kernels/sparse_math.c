@@ -444,17 +444,19 @@ static double softmax_in(const struct td_tensor *x, int64_t i)
                                   : (double)td_half_to_float(TD_DATA(x, td_half)[i]);
 }
 
-static void softmax_row(const struct td_tensor *x, struct td_tensor *y, int64_t from, int64_t to)
+/* y[from..to) of the values that lie at x[order[from..to)]. */
+static void softmax_row(const struct td_tensor *x, const int64_t *order, struct td_tensor *y, int64_t from,
+                        int64_t to)
 {
     double top = -INFINITY, sum = 0;
     for (int64_t i = from; i < to; i++) {
-        top = fmax(top, softmax_in(x, i));
+        top = fmax(top, softmax_in(x, order[i]));
     }
     for (int64_t i = from; i < to; i++) {
-        sum += exp(softmax_in(x, i) - top);
+        sum += exp(softmax_in(x, order[i]) - top);
     }
     for (int64_t i = from; i < to; i++) {
-        double v = exp(softmax_in(x, i) - top) / sum;
+        double v = exp(softmax_in(x, order[i]) - top) / sum;
         if (x->dtype == TD_DOUBLE) {
             TD_DATA(y, double)[i] = v;
         } else if (x->dtype == TD_FLOAT) {
@@ -465,19 +467,24 @@ static void softmax_row(const struct td_tensor *x, struct td_tensor *y, int64_t 
     }
 }
 
+/* The values come out in the indices' row-major order, however they came in (as in TensorFlow). */
 static enum td_code softmax_run(struct td_call *c, struct td_err *err)
 {
     struct td_coo x;
     struct td_tensor *y;
+    void *scratch;
     TD_TRY(td_coo_view(c, 0, 2, &x, err));
-    TD_TRY(td_coo_check_bounds(c, &x, err));
     TD_TRY(td_out(c, 0, NULL, &y, err));
+    TD_TRY(td_scratch(c, (size_t)x.n * 8 + 8, &scratch, err));
+    int64_t *order = scratch;
+    td_coo_sort(&x, order);
     for (int64_t from = 0, to; from < x.n; from = to) {
+        const int64_t *row = x.ix + order[from] * x.rank;
         to = from + 1;
-        while (to < x.n && td_coo_compare(x.ix + from * x.rank, x.ix + to * x.rank, x.rank - 1) == 0) {
+        while (to < x.n && td_coo_compare(row, x.ix + order[to] * x.rank, x.rank - 1) == 0) {
             to++;
         }
-        softmax_row(c->in[1], y, from, to);
+        softmax_row(c->in[1], order, y, from, to);
     }
     return TD_OK;
 }

@@ -120,8 +120,11 @@ def plan_of(s, op):
     every = {**plain, **calls}
     if op in ("DatasetCardinality", "DatasetToSingleElement", "ReduceDataset"):   # with a prefetch behind them TensorFlow's process ends at times: its threads outlive the pool
         every = {n: stage for n, stage in every.items() if n not in ("MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset")}
-    stages, batches, last = [], 0, ""
+    stages, batches, last, reordered = [], 0, "", False
     for name in [s.one(sorted(every)) for _ in range(s.int(0, 2))] + [op] + [s.one(sorted(every)) for _ in range(s.int(0, 1))]:
+        if reordered and name in ("ZipDataset", "ConcatenateDataset"):   # of itself: one reshuffling read twice is two to TensorFlow at times, when a rewrite has made its graph a tree
+            continue
+        reordered |= name.startswith("Shuffle")
         if name in every and not (batches and name in calls):
             shuffled = last.startswith("Shuffle") and name == "RepeatDataset"   # TensorFlow fuses the two: no passes are an error then
             stages.append((lambda p: p.then("RepeatDataset", count=i64(2))) if shuffled else every[name])

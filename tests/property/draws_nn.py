@@ -197,7 +197,7 @@ def batch_norm(s):
     empty = train and factor == 1.0
     given = {"x": x, "scale": vector(-2, 2), "offset": vector(-2, 2), "mean": np.zeros(0, u) if empty else vector(-1, 1), "variance": np.zeros(0, u) if empty else vector(0.1, 3)}
     private = [f"y{i}" for i in range(3, 6)] + (["y5"] if not train else [])
-    options = {**loose(d), "shape_only": private if not train else ["y5"]}
+    options = {**loose(d), "shape_only": private if not train else ["y5"] if batch else ["y3", "y4", "y5"]}   # of no rows TensorFlow leaves these unwritten
     return given, {"epsilon": s.one([1e-3, 1e-5]), "exponential_avg_factor": factor, "data_format": layout, "is_training": train}, options
 
 

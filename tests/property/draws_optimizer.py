@@ -96,9 +96,10 @@ def step(name, sparse, reference):
     def draw(s):
         inputs, attrs = inputs_of(s, name, sparse), attributes(s, name)
         names, key = ["var"] + STEPS[name][0].split(), f"{op}{s.int(0, 1 << 60)}"
+        rough = {"rtol": 0.15, "atol": 0.15} if name.startswith("Ftrl") and inputs["var"].dtype.itemsize == 2 else {}   # (sqrt(a) - sqrt(b)) / lr: TensorFlow rounds each step
         if reference:
-            return inputs, reference_step(op, names, attrs, key, {n: inputs[n].shape for n in names})
-        return inputs, resource_step(op, names, attrs, key)
+            return inputs, reference_step(op, names, attrs, key, {n: inputs[n].shape for n in names}), rough
+        return inputs, resource_step(op, names, attrs, key), rough
     return op, draw
 
 

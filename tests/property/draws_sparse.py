@@ -9,13 +9,13 @@ from draw_source import ANY, C, F, FLOATS, H, I, NUMBERS, REAL, S
 WIDE = F + I + S + C
 
 
-def coo(s, dtype, shape=None, rank=None, sort=True, lo=-4, hi=4, index="int64", bad=0.02):
+def coo(s, dtype, shape=None, rank=None, sort=None, lo=-4, hi=4, index="int64", bad=0.02):
     """(indices, values, shape)"""
     shape = shape if shape is not None else tuple(s.int(1, 4) for _ in range(rank if rank is not None else s.int(1, 3)))
     size = int(np.prod(shape))
     n = s.int(0, min(size, 6))
     flat = s.r.permutation(size)[:n] if size else np.zeros(0, int)
-    flat = np.sort(flat) if sort or s.chance(0.5) else flat
+    flat = np.sort(flat) if s.chance(0.85) or sort else flat
     i = np.stack(np.unravel_index(flat, shape), -1).astype(index) if len(shape) and size else np.zeros((0, len(shape)), index)
     v = s.array(dtype, (len(i),), lo, hi)
     if s.chance(bad) and len(i):

@@ -20,6 +20,7 @@ import importlib
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -138,8 +139,8 @@ def main():
         work(args, families)
         return 0
     children = [Child(args, job) for job in range(args.jobs)]
-    for child in children:
-        child.finish()
+    with ThreadPoolExecutor(args.jobs) as readers:   # each reads its child: a pipe that nobody reads would stop it
+        list(readers.map(Child.finish, children))
     ended = [e for c in children for e in c.ended]
     print(f"{sum(c.cases for c in children)} cases of {len({op for _, rows in plan(args, draws) for op, _ in rows})} ops in {args.out}"
           + (f"; TensorFlow's own process ended in {len(ended)} draws: {' '.join(ended)}" if ended else ""))
