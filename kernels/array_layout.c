@@ -27,6 +27,7 @@ static enum td_code transpose_infer(struct td_infer *c, struct td_err *err)
                "%s: transpose expects a vector of size %d. But input(1) is a vector of size %lld",
                TD_NODE_STR(c->node), rank, (long long)n);
     if (rank < 0) {
+        c->out[0] = n >= 0 && n <= TD_MAX_RANK ? td_shape_of_rank((int)n) : td_shape_unknown();
         return TD_OK;
     }
     c->out[0] = td_shape_of_rank(rank);
