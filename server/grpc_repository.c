@@ -17,20 +17,20 @@ td_rpc_fn td_rpc_v2_index, td_rpc_v2_load, td_rpc_v2_unload, td_rpc_v2_stats;
 /* RepositoryIndexRequest { repository_name = 1, ready = 2 }, RepositoryModelLoadRequest and -UnloadRequest
  * { repository_name = 1, model_name = 2, parameters = 3 } */
 struct repository_request {
+    struct td_arena *arena;
     const char *model;
-    bool ready, named, parameters;
+    bool ready, named;
 };
 
 static enum td_code read_request(struct td_wire w, struct td_arena *a, struct repository_request *out,
                                  struct td_err *err)
 {
     struct td_field f;
-    *out = (struct repository_request){.model = ""};
+    *out = (struct repository_request){.arena = a, .model = ""};
     do {
         TD_TRY(td_wire_next(&w, &f, err));
         out->named = out->named || (f.number == 1 && f.type == TD_WIRE_BYTES && f.sub.left > 0);
         out->ready = out->ready || (f.number == 2 && f.type == TD_WIRE_VARINT && f.value != 0);
-        out->parameters = out->parameters || (f.number == 3 && f.type == TD_WIRE_BYTES);
         if (f.number == 2 && f.type == TD_WIRE_BYTES) {
             TD_TRY(td_wire_text(f.sub, a, &out->model, err));
         }
@@ -75,11 +75,78 @@ static enum td_code write_index(struct td_rpc *r, const struct repository_reques
     return td_repository_index(r->registry, q->ready, write_row, r, err);
 }
 
+/* Parameters of a load: map entries { key = 1, value = 2 { bool_param = 1, int64_param = 2, string_param = 3,
+ * bytes_param = 4 } }. The configuration is looked for first, files the second time. */
+struct loading {
+    struct td_arena *arena;
+    const char *state_dir;
+    struct td_upload *upload; /* NULL: no configuration yet */
+    enum td_load_key wanted;
+    bool files; /* there are some */
+};
+
+/* bytes: of the parameter's value, or of no type that fits it (then there are none). */
+static enum td_code use_value(struct loading *l, const char *key, const struct td_field *value,
+                              struct td_err *err)
+{
+    const bool config = l->wanted == TD_LOAD_CONFIG;
+    const void *bytes = NULL;
+    void *owned = NULL;
+    TD_FAIL_IF(value->type != TD_WIRE_BYTES || value->number != (config ? 3u : 4u), err, INVALID_ARGUMENT,
+               "invalid value type for load parameter '%.100s', expected %s", key,
+               config ? "string_param" : "bytes_param");
+    TD_FAIL_IF(config && l->upload != NULL, err, INVALID_ARGUMENT, "load parameter 'config' is there twice");
+    const size_t n = (size_t)value->sub.left;
+    TD_TRY(td_wire_gather(value->sub, &bytes, &owned, err));
+    const enum td_code rc =
+        config ? td_upload_new(n > 0 ? bytes : "", n, &l->upload, err)
+               : td_upload_file(l->upload, l->state_dir, key + strlen("file:"), bytes, n, err);
+    td_free(owned);
+    return rc;
+}
+
+static enum td_code read_parameter(struct loading *l, struct td_wire entry, struct td_err *err)
+{
+    struct td_field f, value = {0};
+    const char *key = "";
+    enum td_load_key what;
+    do {
+        TD_TRY(td_wire_next(&entry, &f, err));
+        if (f.number == 1 && f.type == TD_WIRE_BYTES) {
+            TD_TRY(td_wire_text(f.sub, l->arena, &key, err));
+        } else if (f.number == 2 && f.type == TD_WIRE_BYTES) {
+            TD_TRY(td_wire_next(&f.sub, &value, err));
+        }
+    } while (f.number != 0);
+    TD_TRY(td_repository_load_key(key, &what, err));
+    l->files = l->files || what == TD_LOAD_FILE;
+    return what == l->wanted ? use_value(l, key, &value, err) : TD_OK;
+}
+
+static enum td_code read_parameters(struct loading *l, struct td_wire w, enum td_load_key wanted,
+                                    struct td_err *err)
+{
+    struct td_field f;
+    l->wanted = wanted;
+    do {
+        TD_TRY(td_wire_next(&w, &f, err));
+        if (f.number == 3 && f.type == TD_WIRE_BYTES) {
+            TD_TRY(read_parameter(l, f.sub, err));
+        }
+    } while (f.number != 0);
+    return TD_OK;
+}
+
 static enum td_code load(struct td_rpc *r, const struct repository_request *q, struct td_err *err)
 {
-    TD_FAIL_IF(q->parameters, err, UNIMPLEMENTED,
-               "failed to load '%s': configurations and files in the request are not supported", q->model);
-    return td_repository_load(r->registry, q->model, err);
+    struct loading l = {.arena = q->arena, .state_dir = td_registry_options(r->registry)->servable.state_dir};
+    enum td_code rc = read_parameters(&l, r->in, TD_LOAD_CONFIG, err);
+    rc = rc ? rc : td_repository_check_upload(l.upload, l.files, err);
+    rc = rc || !l.files ? rc : read_parameters(&l, r->in, TD_LOAD_FILE, err);
+    rc = rc ? td_err_wrap(err, "failed to load '%s'", q->model)
+            : td_repository_load(r->registry, q->model, l.upload, err);
+    td_upload_unref(l.upload);
+    return rc;
 }
 
 static enum td_code unload(struct td_rpc *r, const struct repository_request *q, struct td_err *err)

@@ -34,6 +34,7 @@
 #include "server/shm.h"
 #include "server/tls.h"
 #include "server/trim.h"
+#include "server/upload.h"
 #include "server/warmup.h"
 
 enum { EXIT_DRAINED = 0, EXIT_OTHER = 1, EXIT_BAD_SETUP = 2 };
@@ -45,7 +46,7 @@ struct server {
     struct td_tls_config tls;
     struct td_access *access; /* NULL: no tokens file */
     struct td_monitoring monitoring;
-    struct td_batching batching;  /* of batching_parameters_file */
+    struct td_batching batching; /* of batching_parameters_file */
     struct td_op_table *ops;
     struct td_op_libraries *op_libraries;
     struct td_lanes *lanes;
@@ -184,7 +185,10 @@ static enum td_code start_lanes(struct server *s, struct td_err *err)
     const int lanes = td_cores_usable("") / (int)threads;
     td_threads_set((int)threads);
     const struct td_lanes_opts opts = {
-        .lanes = o->lanes > 0 ? (int)o->lanes : threads == 1 ? 0 : lanes > 0 ? lanes : 1,
+        .lanes = o->lanes > 0   ? (int)o->lanes
+                 : threads == 1 ? 0
+                 : lanes > 0    ? lanes
+                                : 1,
         .batching = o->batching,
         .params = o->batching_parameters_file[0] != '\0' ? &s->batching : NULL,
         .per_model = o->enable_per_model_batching_parameters,
@@ -316,6 +320,9 @@ static enum td_code start(struct server *s, struct td_err *err)
     TD_TRY(td_rewrite_check(s->options.passes_off, err));
     TD_TRY(read_files(s, err));
     choose_state_dir(s);
+    if (s->state_dir[0] != '\0') {
+        td_upload_sweep(s->state_dir);
+    }
     TD_TRY(start_lanes(s, err));
     TD_TRY(td_shm_new((uint64_t)s->options.max_request_bytes, &s->shm, err));
     TD_TRY(start_registry(s, err));

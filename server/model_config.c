@@ -12,6 +12,7 @@
 #include "proto/infer_pb.h"
 #include "proto/model_config.pb-c.h"
 #include "proto/textpb.h"
+#include "server/json_pb.h"
 
 #define FILE_NAME "config.pbtxt"
 #define MAX_FILE ((size_t)1 << 20)
@@ -40,6 +41,21 @@ static enum td_code read_text(const char *dir, char **text, size_t *n, struct td
     return rc == TD_OK || rc == TD_NOT_FOUND ? TD_OK : td_fail(err, rc, "%s", why.msg);
 }
 
+/* Cuts the path of a version's folder, one with a number for a name, to that of the folder above; false when
+ * it is none. */
+static bool model_dir(char *dir)
+{
+    for (size_t len = strlen(dir); len > 1 && dir[len - 1] == '/'; len--) {
+        dir[len - 1] = '\0';
+    }
+    char *slash = strrchr(dir, '/');
+    const bool numbered = slash != NULL && slash != dir && is_number(slash + 1);
+    if (numbered) {
+        *slash = '\0';
+    }
+    return numbered;
+}
+
 /* Looks into the version's folder and, when that has a number for a name, into the one above. */
 static enum td_code find_file(const char *version_dir, char **dir, char **text, size_t *n, struct td_err *err)
 {
@@ -48,16 +64,8 @@ static enum td_code find_file(const char *version_dir, char **dir, char **text, 
     if (*dir == NULL) {
         return td_no_memory(err, strlen(version_dir), "a path");
     }
-    for (size_t len = strlen(*dir); len > 1 && (*dir)[len - 1] == '/'; len--) {
-        (*dir)[len - 1] = '\0';
-    }
     TD_TRY(read_text(*dir, text, n, err));
-    char *slash = strrchr(*dir, '/');
-    if (*text == NULL && slash != NULL && slash != *dir && is_number(slash + 1)) {
-        *slash = '\0';
-        TD_TRY(read_text(*dir, text, n, err));
-    }
-    return TD_OK;
+    return *text == NULL && model_dir(*dir) ? read_text(*dir, text, n, err) : TD_OK;
 }
 
 /* ------------------------------------------------------------------ reading it */
@@ -222,11 +230,9 @@ const struct td_label_list *td_model_config_labels(const struct td_model_setting
     return NULL;
 }
 
-static enum td_code read_settings(const char *text, size_t n, struct td_model_settings *out,
-                                  struct td_err *err)
+/* Takes m. */
+static enum td_code read_settings(ProtobufCMessage *m, struct td_model_settings *out, struct td_err *err)
 {
-    ProtobufCMessage *m = NULL;
-    TD_TRY(td_textpb_parse(&inference__model_config__descriptor, text, n, true, &m, err));
     const Inference__ModelConfig *pb = (const Inference__ModelConfig *)m;
     out->given = true;
     out->pb = pb;
@@ -238,26 +244,52 @@ static enum td_code read_settings(const char *text, size_t n, struct td_model_se
     return pb->dynamic_batching != NULL ? read_batching(pb->dynamic_batching, out, err) : TD_OK;
 }
 
-/* Takes dir. */
-static enum td_code parse(char *dir, const char *text, size_t n, struct td_model_settings *out,
-                          struct td_err *err)
+/* A parser of a whole configuration. */
+typedef enum td_code parse_fn(const char *text, size_t n, ProtobufCMessage **out, struct td_err *err);
+
+static enum td_code parse_text(const char *text, size_t n, ProtobufCMessage **out, struct td_err *err)
 {
+    return td_textpb_parse(&inference__model_config__descriptor, text, n, true, out, err);
+}
+
+static enum td_code parse_json(const char *text, size_t n, ProtobufCMessage **out, struct td_err *err)
+{
+    return td_json_pb_parse(&inference__model_config__descriptor, text, n, out, err);
+}
+
+/* Takes dir. */
+static enum td_code parse(char *dir, parse_fn *with, const char *text, size_t n,
+                          struct td_model_settings *out, struct td_err *err)
+{
+    ProtobufCMessage *m = NULL;
     memset(out, 0, sizeof *out);
     out->dir = dir;
-    if (read_settings(text, n, out, err)) {
-        (void)td_err_wrap(err, "%s/" FILE_NAME, out->dir);
-        const enum td_code rc = err->code;
+    enum td_code rc = with(text, n, &m, err);
+    rc = rc ? rc : read_settings(m, out, err);
+    if (rc) {
+        (void)(with == parse_json ? td_err_wrap(err, "config") : td_err_wrap(err, "%s/" FILE_NAME, out->dir));
         td_model_settings_fini(out);
-        return rc;
     }
-    return TD_OK;
+    return rc;
 }
 
 enum td_code td_model_config_parse(const char *dir, const char *text, size_t n, struct td_model_settings *out,
                                    struct td_err *err)
 {
     char *copy = td_strdup(dir);
-    return copy != NULL ? parse(copy, text, n, out, err) : td_no_memory(err, strlen(dir), "a path");
+    return copy != NULL ? parse(copy, parse_text, text, n, out, err)
+                        : td_no_memory(err, strlen(dir), "a path");
+}
+
+enum td_code td_model_config_override(const char *version_dir, const char *json, size_t n,
+                                      struct td_model_settings *out, struct td_err *err)
+{
+    char *dir = td_strdup(version_dir);
+    if (dir == NULL) {
+        return td_no_memory(err, strlen(version_dir), "a path");
+    }
+    (void)model_dir(dir);
+    return parse(dir, parse_json, json, n, out, err);
 }
 
 enum td_code td_model_config_read(const char *version_dir, struct td_model_settings *out, struct td_err *err)
@@ -270,7 +302,7 @@ enum td_code td_model_config_read(const char *version_dir, struct td_model_setti
         td_free(dir);
         return rc;
     }
-    const enum td_code parsed = parse(dir, text, n, out, err);
+    const enum td_code parsed = parse(dir, parse_text, text, n, out, err);
     td_free(text);
     return parsed;
 }
@@ -404,10 +436,22 @@ struct td_version_policy td_model_config_policy(const char *base_path)
     char *text = NULL;
     size_t n = 0;
     if (read_text(base_path, &text, &n, &ignored) == TD_OK && text != NULL &&
-        td_textpb_parse(&inference__model_config__descriptor, text, n, true, &m, &ignored) == TD_OK) {
+        parse_text(text, n, &m, &ignored) == TD_OK) {
         out = policy_of_file(((const Inference__ModelConfig *)m)->version_policy);
         td_guard_free(m);
     }
     td_free(text);
+    return out;
+}
+
+struct td_version_policy td_model_config_policy_json(const char *json, size_t n)
+{
+    struct td_version_policy out = {.n_latest = 1};
+    struct td_err ignored = {0};
+    ProtobufCMessage *m = NULL;
+    if (parse_json(json, n, &m, &ignored) == TD_OK) {
+        out = policy_of_file(((const Inference__ModelConfig *)m)->version_policy);
+        td_guard_free(m);
+    }
     return out;
 }

@@ -65,6 +65,10 @@ TD_MUST enum td_code td_model_config_read(const char *version_dir, struct td_mod
 /* The same from the n bytes of a file's text; files that it names lie in dir. */
 TD_MUST enum td_code td_model_config_parse(const char *dir, const char *text, size_t n,
                                            struct td_model_settings *out, struct td_err *err);
+/* The same from the n bytes of a configuration as JSON (server/json_pb.h), which stands in for the file of a
+ * version's folder. */
+TD_MUST enum td_code td_model_config_override(const char *version_dir, const char *json, size_t n,
+                                              struct td_model_settings *out, struct td_err *err);
 /* INVALID_ARGUMENT when inputs or outputs that it lists are not those of the signature. */
 TD_MUST enum td_code td_model_config_check(const struct td_model_settings *m, const struct td_signature *sig,
                                            struct td_err *err);
@@ -80,6 +84,8 @@ struct td_version_policy {
 /* The version_policy of the file in a model's folder; the latest one version where none is said, or the file
  * cannot be read (what is wrong with it is told by the version that is loaded). */
 struct td_version_policy td_model_config_policy(const char *base_path);
+/* The same of a configuration as JSON. */
+struct td_version_policy td_model_config_policy_json(const char *json, size_t n);
 
 /* NULL: none. */
 const struct td_label_list *td_model_config_labels(const struct td_model_settings *m, const char *output);

@@ -64,12 +64,13 @@ static void entry_free(struct td_entry *e)
     }
     td_free(e->versions);
     td_model_config_fini(&e->config);
+    td_upload_unref(e->upload);
     td_free(e->name);
     td_free(e);
 }
 
-static enum td_code add_entry(struct td_registry *r, const char *name, struct td_entry **out,
-                              struct td_err *err)
+enum td_code td_registry_add_entry(struct td_registry *r, const char *name, struct td_entry **out,
+                                   struct td_err *err)
 {
     bool found = false;
     const int at = find_entry(r, name, &found);
@@ -104,7 +105,7 @@ static bool idle(const struct td_entry *e)
             return false;
         }
     }
-    return true;
+    return !e->loading;
 }
 
 /* Frees removed models beyond the number whose statuses are kept. */
@@ -213,11 +214,11 @@ static enum td_code replace_all(struct td_registry *r, struct td_model_config *m
 {
     for (int i = 0; i < n; i++) { /* make room first: after this nothing fails */
         struct td_entry *e = NULL;
-        TD_TRY(add_entry(r, models[i].name, &e, err));
+        TD_TRY(td_registry_add_entry(r, models[i].name, &e, err));
     }
-    for (int i = 0; i < r->n_entries; i++) {
+    for (int i = 0; i < r->n_entries; i++) { /* what was uploaded is not of the list, and not its to remove */
         r->entries[i]->is_new = !r->entries[i]->configured;
-        r->entries[i]->configured = false;
+        r->entries[i]->configured = r->entries[i]->uploaded;
     }
     for (int i = 0; i < n; i++) {
         struct td_entry *e = entry_of(r, models[i].name);
@@ -227,6 +228,11 @@ static enum td_code replace_all(struct td_registry *r, struct td_model_config *m
         e->config = models[i];
         models[i] = (struct td_model_config){0};
         e->configured = true;
+        if (e->uploaded) { /* now its folder is what the list says */
+            td_upload_unref(e->upload);
+            e->upload = NULL;
+            e->uploaded = false;
+        }
         td_metrics_add_model(e->name);
         if (e->is_new || moved) {
             e->held = false;
@@ -263,10 +269,8 @@ static bool failure_of(const struct td_entry *e, char *buf, size_t n)
     return true;
 }
 
-/* Waits until the models that `of` picks are settled, then names those that failed. Caller holds mu. */
-static enum td_code wait_settled(struct td_registry *r,
-                                 bool (*of)(const struct td_entry *e, const char *name), const char *name,
-                                 struct td_err *err)
+enum td_code td_registry_wait_settled(struct td_registry *r, td_registry_pick_fn *of, const char *name,
+                                      struct td_err *err)
 {
     for (bool done = false; !done && !r->stop;) {
         done = true;
@@ -324,7 +328,7 @@ enum td_code td_registry_configure(struct td_registry *r, const struct td_model_
     }
     if (rc == TD_OK && wait && r->opts.poll_wait_s >= 0) {
         pthread_mutex_lock(&r->mu);
-        rc = wait_settled(r, is_new, NULL, err);
+        rc = td_registry_wait_settled(r, is_new, NULL, err);
         pthread_mutex_unlock(&r->mu);
     }
     pthread_mutex_unlock(&r->configuring);
@@ -348,7 +352,7 @@ enum td_code td_registry_rescan(struct td_registry *r, const char *model, struct
     TD_FAIL_IF(!known, err, NOT_FOUND, "Could not find any versions of model %s", model);
     TD_TRY(td_registry_list_all(r, model, true, err));
     pthread_mutex_lock(&r->mu);
-    const enum td_code rc = wait_settled(r, is_named, model, err);
+    const enum td_code rc = td_registry_wait_settled(r, is_named, model, err);
     pthread_mutex_unlock(&r->mu);
     return rc;
 }

@@ -13,6 +13,7 @@
 
 struct td_registry;
 struct td_lanes;
+struct td_upload;
 
 /* States have the numbers of ModelVersionStatus.State. */
 enum td_state { TD_STATE_UNKNOWN = 0, TD_STATE_START = 10, TD_STATE_LOADING = 20, TD_STATE_AVAILABLE = 30, TD_STATE_UNLOADING = 40, TD_STATE_END = 50 };
@@ -58,6 +59,13 @@ TD_MUST enum td_code td_registry_configure(struct td_registry *r, const struct t
                                            bool wait, struct td_err *err);
 /* Lists version folders of one model (NULL: all) now and waits until its aspired versions are settled. */
 TD_MUST enum td_code td_registry_rescan(struct td_registry *r, const char *model, struct td_err *err);
+
+/* Loads a model by name: brings it back after td_registry_unload, looks for versions, and loads those again whose files have
+ * changed. u (NULL: none): what came with the command. Its configuration counts in place of the model's config.pbtxt, and its
+ * files, if it has any, in place of the model's folder, until the next td_registry_load or td_registry_unload of the model;
+ * with files the model may be one that is not configured. All its versions are then loaded again; what serves goes on until
+ * they are there. On failure everything stays as it was, and the error names the versions that failed. */
+TD_MUST enum td_code td_registry_load(struct td_registry *r, const char *model, struct td_upload *u, struct td_err *err);
 
 /* Withdraws all versions of a model and keeps it so until td_registry_rescan names it: polling does not bring it back.
  * Returns once nothing can be asked any more; running requests end as they would. NOT_FOUND as td_registry_rescan. */

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "server/registry.h"
+#include "server/upload.h"
 #include "server/watch.h"
 
 #define TD_MAX_LOAD_THREADS 256
@@ -26,6 +27,9 @@ struct td_version {
     int n_tries;
     int64_t next_try_ns; /* of a failed one, CLOCK_MONOTONIC; 0: no further try */
     uint64_t stamp;      /* of the files that the last try saw */
+    bool stale;          /* to be loaded again; what serves goes on until that is done, and if it fails */
+    uint64_t upload_id;  /* of the last try to load it */
+    struct td_err reload_error; /* of the last time that it was loaded in place */
 };
 
 struct td_entry {
@@ -34,7 +38,11 @@ struct td_entry {
     bool configured; /* false: removed; its statuses stay until its name is needed or space is */
     bool is_new;     /* has not had its first listing settled since it was configured */
     bool listed;
-    bool held; /* unloaded by command: aspires to nothing until it is rescanned by name */
+    bool held;    /* unloaded by command: aspires to nothing until it is rescanned by name */
+    bool loading; /* a command to load it runs: others wait */
+    struct td_upload
+        *upload;   /* counted: what it is loaded with, and perhaps from; NULL: its own folder alone */
+    bool uploaded; /* not on the list of models: it is there for its upload, and goes with it */
     struct td_err list_error;     /* of the last listing */
     struct td_version **versions; /* highest first */
     int n_versions;
@@ -59,6 +67,17 @@ struct td_registry {
 
 /* registry.c: the entry of a configured model, or NULL. Caller holds mu. */
 struct td_entry *td_registry_entry(const struct td_registry *r, const char *name);
+
+/* registry_list.c: the folder that its versions are looked for in. Borrowed; caller holds mu. */
+const char *td_registry_base(const struct td_entry *e);
+/* registry.c: the entry of a name, made when there is none. Caller holds mu. */
+TD_MUST enum td_code td_registry_add_entry(struct td_registry *r, const char *name, struct td_entry **out,
+                                           struct td_err *err);
+/* registry.c: waits until the models that `of` picks are settled, then names those that serve nothing. Caller
+ * holds mu. */
+typedef bool td_registry_pick_fn(const struct td_entry *e, const char *name);
+TD_MUST enum td_code td_registry_wait_settled(struct td_registry *r, td_registry_pick_fn *of,
+                                              const char *name, struct td_err *err);
 
 /* registry_config.c. The copies are the caller's. */
 void td_model_config_fini(struct td_model_config *c);

@@ -14,13 +14,21 @@
 
 struct place {
     char *name, *base_path;
+    struct td_upload *upload; /* counted */
 };
+
+const char *td_registry_base(const struct td_entry *e)
+{
+    const char *base = td_upload_base(e->upload);
+    return base != NULL ? base : e->config.base_path;
+}
 
 static void places_free(struct place *p, int n)
 {
     for (int i = 0; i < n; i++) {
         td_free(p[i].name);
         td_free(p[i].base_path);
+        td_upload_unref(p[i].upload);
     }
     td_free(p);
 }
@@ -36,7 +44,8 @@ static enum td_code copy_places(struct td_registry *r, const char *only, struct 
     for (int i = 0; whole && i < r->n_entries; i++) {
         const struct td_entry *e = r->entries[i];
         if (e->configured && (only == NULL || strcmp(e->name, only) == 0)) {
-            p[count] = (struct place){td_strdup(e->name), td_strdup(e->config.base_path)};
+            p[count] =
+                (struct place){td_strdup(e->name), td_strdup(td_registry_base(e)), td_upload_ref(e->upload)};
             whole = p[count].name != NULL && p[count].base_path != NULL;
             count++;
         }
@@ -78,16 +87,23 @@ static void use_policy(struct td_entry *e, struct td_version_policy *takes)
     }
 }
 
+static struct td_version_policy policy_of(const struct place *p)
+{
+    size_t n = 0;
+    const char *json = p->upload != NULL ? td_upload_config(p->upload, &n) : NULL;
+    return json != NULL ? td_model_config_policy_json(json, n) : td_model_config_policy(p->base_path);
+}
+
 static void list_one(struct td_registry *r, const struct place *p, bool again)
 {
     struct td_version_dir *dirs = NULL;
     struct td_err err = {0};
     int n = 0;
     enum td_code rc = td_watch_list(p->base_path, &dirs, &n, &err);
-    struct td_version_policy policy = td_model_config_policy(p->base_path);
+    struct td_version_policy policy = policy_of(p);
     pthread_mutex_lock(&r->mu);
     struct td_entry *e = td_registry_entry(r, p->name);
-    if (e != NULL && !e->held && strcmp(e->config.base_path, p->base_path) == 0) {
+    if (e != NULL && !e->held && strcmp(td_registry_base(e), p->base_path) == 0) {
         const bool warn = n == 0 && !e->listed;
         use_policy(e, &policy);
         rc = rc ? rc : td_registry_aspire(r, e, dirs, n, again, &err);
@@ -112,25 +128,6 @@ enum td_code td_registry_list_all(struct td_registry *r, const char *only, bool 
         list_one(r, &places[i], again);
     }
     places_free(places, n);
-    return TD_OK;
-}
-
-enum td_code td_registry_unload(struct td_registry *r, const char *model, struct td_err *err)
-{
-    pthread_mutex_lock(&r->mu);
-    struct td_entry *e = td_registry_entry(r, model);
-    const bool known = e != NULL;
-    if (known) {
-        e->held = true;
-        td_registry_forget_aspired(e);
-        pthread_cond_broadcast(&r->work);
-    }
-    while (!r->stop && e != NULL && e->held && td_registry_has_available(e)) {
-        pthread_cond_wait(&r->changed, &r->mu);
-        e = td_registry_entry(r, model); /* it may have been removed meanwhile */
-    }
-    pthread_mutex_unlock(&r->mu);
-    TD_FAIL_IF(!known, err, NOT_FOUND, "Could not find any versions of model %s", model);
     return TD_OK;
 }
 

@@ -3,7 +3,8 @@
  * Loaders look for one action at a time under the lock, perform it without, and record the outcome. An
  * aspired version that is not loaded is loaded, the highest of a model first. A version that is no longer
  * aspired is withdrawn once another one of the model can take over (or none is aspired at all), so a model
- * never has a gap; of several that linger only the highest stays. Withdrawing drops the registry's reference:
+ * never has a gap; of several that linger only the highest stays. A stale version is loaded again beside
+ * itself, and the new one takes its place when it is ready. Withdrawing drops the registry's reference:
  * running requests keep theirs.
  *
  * Invariant: v->servable is set exactly while v->state is AVAILABLE.
@@ -21,6 +22,7 @@
 
 #include "core/log.h"
 #include "core/mem.h"
+#include "proto/file.h"
 #include "server/clock.h"
 #include "server/metrics.h"
 
@@ -76,6 +78,7 @@ static void start_over(struct td_version *v)
     v->error = (struct td_err){0};
     v->n_tries = 0;
     v->next_try_ns = 0;
+    v->stale = false;
 }
 
 /* A version on disk that the policy wants. */
@@ -87,7 +90,7 @@ static enum td_code aspire_one(struct td_entry *e, const struct td_version_dir *
         return insert_version(e, d, err);
     }
     const bool failed = v->state == TD_STATE_END && v->error.code != TD_OK;
-    if (strcmp(v->dir, d->path) != 0 && !v->busy) {
+    if (strcmp(v->dir, d->path) != 0) {
         char *dir = td_strdup(d->path);
         if (dir == NULL) {
             return td_no_memory(err, strlen(d->path), "a model version");
@@ -178,7 +181,8 @@ bool td_registry_settled(const struct td_entry *e)
 {
     for (int i = 0; i < e->n_versions; i++) {
         const struct td_version *v = e->versions[i];
-        if (v->aspired && (v->busy || (v->state != TD_STATE_AVAILABLE && v->state != TD_STATE_END))) {
+        if (v->aspired &&
+            (v->busy || v->stale || (v->state != TD_STATE_AVAILABLE && v->state != TD_STATE_END))) {
             return false;
         }
     }
@@ -226,7 +230,7 @@ static struct job choose(struct td_entry *e, int64_t now_ns, int64_t *due_ns)
         any_aspired |= v->aspired;
         aspired_up |= v->aspired && v->state == TD_STATE_AVAILABLE;
         if (v->aspired && !v->busy && to_load == NULL &&
-            (v->state == TD_STATE_START || retry_due(v, now_ns, due_ns))) {
+            (v->state == TD_STATE_START || v->stale || retry_due(v, now_ns, due_ns))) {
             to_load = v;
         }
         if (!v->aspired && v->state == TD_STATE_AVAILABLE && !v->busy) {
@@ -260,26 +264,40 @@ static struct job next_job(struct td_registry *r, int64_t *due_ns)
 
 /* ------------------------------------------------------------------ doing */
 
-static void log_loaded(const char *name, const struct td_version *v)
+static void log_loaded(const char *name, const struct td_version *v, const struct td_err *why)
 {
     const struct td_log_about about = {.model = name, .version = v->number};
-    if (v->state == TD_STATE_AVAILABLE) {
+    if (why->code == TD_OK) {
         td_log(TD_LOG_INFO, &about, "Successfully loaded servable version {name: %s version: %lld}", name,
                (long long)v->number);
     } else {
-        td_log(TD_LOG_ERROR, &about, "Loading servable: {name: %s version: %lld} failed: %s: %s", name,
-               (long long)v->number, td_code_name(v->error.code), v->error.msg);
+        td_log(TD_LOG_ERROR, &about, "Loading servable: {name: %s version: %lld} failed: %s: %s%s", name,
+               (long long)v->number, td_code_name(why->code), why->msg,
+               v->state == TD_STATE_AVAILABLE ? " (what was loaded before goes on)" : "");
     }
 }
 
+/* Where to load from, and with what. */
+struct source {
+    const char *name;
+    int64_t version;
+    char *dir;                /* owned */
+    struct td_upload *upload; /* counted */
+};
+
 /* Returns new: a version that may be published. */
-static enum td_code make_ready(struct td_registry *r, const struct td_entry *e, const struct td_version *v,
-                               struct td_servable **out, struct td_err *err)
+static enum td_code make_ready(struct td_registry *r, const struct source *from, struct td_servable **out,
+                               struct td_err *err)
 {
     struct td_servable *s = NULL;
+    struct td_servable_opts opts = r->opts.servable;
     const int64_t from_ns = td_clock_ns();
-    enum td_code rc = td_servable_load(e->name, v->number, v->dir, &r->opts.servable, &s, err);
-    td_metrics_loaded(v->dir, rc == TD_OK, (td_clock_ns() - from_ns) / 1000);
+    if (from->dir == NULL) {
+        return td_no_memory(err, TD_FILE_PATH, "a path");
+    }
+    opts.upload = from->upload;
+    enum td_code rc = td_servable_load(from->name, from->version, from->dir, &opts, &s, err);
+    td_metrics_loaded(from->dir, rc == TD_OK, (td_clock_ns() - from_ns) / 1000);
     TD_TRY(rc);
     rc = r->opts.lanes != NULL ? r->opts.admit(r->opts.lanes, s, err) : TD_OK;
     rc = rc == TD_OK && r->opts.warm_up != NULL ? r->opts.warm_up(r, s, &r->warmup_stop, err) : rc;
@@ -291,37 +309,65 @@ static enum td_code make_ready(struct td_registry *r, const struct td_entry *e, 
     return TD_OK;
 }
 
-/* Caller holds mu, which is let go while loading. */
+/* Caller holds mu. Returns what served until now: to be let go without mu. */
+static struct td_servable *publish(struct td_version *v, struct td_servable *takes)
+{
+    struct td_servable *old = v->servable;
+    v->servable = takes;
+    v->state = TD_STATE_AVAILABLE;
+    v->error = v->reload_error = (struct td_err){0};
+    v->loaded_at = (int64_t)time(NULL);
+    v->next_try_ns = 0;
+    return old;
+}
+
+/* Caller holds mu. */
+static void note_failure(const struct td_registry *r, struct td_version *v, const struct td_err *why)
+{
+    if (v->state == TD_STATE_AVAILABLE) {
+        v->reload_error = *why;
+        return;
+    }
+    v->state = TD_STATE_END;
+    v->error = *why;
+    v->n_tries++;
+    const int64_t wait_ns = r->opts.retry_wait_us > 0 ? r->opts.retry_wait_us * 1000 : 0;
+    v->next_try_ns = v->n_tries <= r->opts.max_load_retries ? td_clock_ns() + wait_ns : 0;
+}
+
+/* Caller holds mu, which is let go while loading. A stale version serves on meanwhile. */
 static void load(struct td_registry *r, struct td_entry *e, struct td_version *v)
 {
     struct td_err err = {0};
-    struct td_servable *s = NULL;
+    struct td_servable *s = NULL, *old = NULL;
+    struct source from = {e->name, v->number, td_strdup(v->dir), td_upload_ref(e->upload)};
     v->busy = true;
-    v->state = TD_STATE_LOADING;
+    v->stale = false;
+    v->upload_id = td_upload_id(from.upload);
+    v->state = v->state == TD_STATE_AVAILABLE ? v->state : TD_STATE_LOADING;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->mu);
     const int64_t from_ns = td_clock_ns();
-    const uint64_t stamp = td_watch_stamp(v->dir);
-    const enum td_code rc = make_ready(r, e, v, &s, &err);
+    const uint64_t stamp = from.dir != NULL ? td_watch_stamp(from.dir) : 0;
+    const enum td_code rc = make_ready(r, &from, &s, &err);
     const int64_t to_ns = td_clock_ns();
+    td_free(from.dir);
     pthread_mutex_lock(&r->mu);
-    v->busy = false;
     v->stamp = stamp;
     v->load_ms = (double)(to_ns - from_ns) * 1e-6;
     if (rc == TD_OK) {
-        v->servable = s;
-        v->state = TD_STATE_AVAILABLE;
-        v->error = (struct td_err){0};
-        v->loaded_at = (int64_t)time(NULL);
-        v->next_try_ns = 0;
+        old = publish(v, s);
     } else {
-        v->state = TD_STATE_END;
-        v->error = err;
-        v->n_tries++;
-        const int64_t wait_ns = r->opts.retry_wait_us > 0 ? r->opts.retry_wait_us * 1000 : 0;
-        v->next_try_ns = v->n_tries <= r->opts.max_load_retries ? to_ns + wait_ns : 0;
+        note_failure(r, v, &err);
     }
-    log_loaded(e->name, v);
+    log_loaded(e->name, v, &err);
+    pthread_mutex_unlock(&r->mu);
+    if (old != NULL) {
+        td_servable_unref(old);
+    }
+    td_upload_unref(from.upload);
+    pthread_mutex_lock(&r->mu);
+    v->busy = false;
 }
 
 /* As load. */
@@ -330,6 +376,7 @@ static void unload(struct td_registry *r, struct td_entry *e, struct td_version 
     struct td_servable *s = v->servable;
     v->busy = true;
     v->servable = NULL;
+    v->stale = false;
     v->state = TD_STATE_UNLOADING;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->mu);

@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/repository.h"
 
+#include <string.h>
+
 #include "core/mem.h"
 
 static const char *state_name(enum td_state s)
@@ -62,9 +64,26 @@ enum td_code td_repository_index(struct td_registry *reg, bool ready_only, td_re
     return rc;
 }
 
-enum td_code td_repository_load(struct td_registry *reg, const char *name, struct td_err *err)
+enum td_code td_repository_load_key(const char *key, enum td_load_key *out, struct td_err *err)
 {
-    const enum td_code rc = td_registry_rescan(reg, name, err);
+    *out = strncmp(key, "file:", 5) == 0 ? TD_LOAD_FILE : TD_LOAD_CONFIG;
+    TD_FAIL_IF(*out == TD_LOAD_CONFIG && strcmp(key, "config") != 0, err, INTERNAL,
+               "unrecognized load parameter '%.100s', want 'config' or 'file:VERSION/PATH'", key);
+    return TD_OK;
+}
+
+enum td_code td_repository_check_upload(const struct td_upload *u, bool files, struct td_err *err)
+{
+    TD_FAIL_IF(files && u == NULL, err, INVALID_ARGUMENT,
+               "failed to poll from model repository: files stand for the model's whole directory, so the "
+               "parameter 'config' must be there too");
+    return TD_OK;
+}
+
+enum td_code td_repository_load(struct td_registry *reg, const char *name, struct td_upload *u,
+                                struct td_err *err)
+{
+    const enum td_code rc = td_registry_load(reg, name, u, err);
     return rc ? td_err_wrap(err, "failed to load '%s'", name) : TD_OK;
 }
 

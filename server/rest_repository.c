@@ -2,6 +2,8 @@
  * and statistics.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "core/arena.h"
 #include "core/mem.h"
 #include "server/json_tensor.h"
@@ -53,15 +55,113 @@ enum td_code td_rest_v2_index(struct td_rest *rest, struct td_exchange *x, const
 
 /* ------------------------------------------------------------------ load and unload */
 
-enum td_code td_rest_v2_load(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                             struct td_err *err)
+/* A string member: what is between its quotes, in a block of its own (td_free). */
+static enum td_code member_text(struct td_json *j, const char *key, char **out, size_t *n, struct td_err *err)
+{
+    struct td_json_str s;
+    TD_FAIL_IF(td_json_peek(j) != '"', err, INVALID_ARGUMENT,
+               "load parameter '%.100s': attempt to access JSON non-string as string", key);
+    TD_TRY(td_json_string(j, &s, err));
+    *out = td_calloc(s.len + 1, 1);
+    if (*out == NULL) {
+        return td_no_memory(err, s.len, "a load parameter");
+    }
+    const enum td_code rc = td_json_unescape(j, &s, *out, n, err);
+    if (rc) {
+        td_free(*out);
+    }
+    return rc;
+}
+
+/* What a walk over the parameters of a load fills: the configuration first, the files the second time, since
+ * the one may stand behind the others. */
+struct loading {
+    const char *state_dir;
+    struct td_upload *upload; /* NULL: no configuration yet */
+    enum td_load_key wanted;
+    bool files; /* there are some */
+};
+
+static enum td_code add_file(struct loading *l, const char *path, char *text, size_t n, struct td_err *err)
+{
+    size_t n_bytes = 0;
+    TD_FAIL_IF(!td_json_base64(text, n, text, &n_bytes), err, INVALID_ARGUMENT,
+               "file '%.200s': failed to decode base64", path);
+    return td_upload_file(l->upload, l->state_dir, path, text, n_bytes, err);
+}
+
+static enum td_code read_parameter(struct loading *l, struct td_json *j, const char *key, struct td_err *err)
+{
+    enum td_load_key what;
+    char *text = NULL;
+    size_t n = 0;
+    TD_TRY(td_repository_load_key(key, &what, err));
+    l->files = l->files || what == TD_LOAD_FILE;
+    if (what != l->wanted) {
+        return td_json_skip(j, err);
+    }
+    TD_FAIL_IF(what == TD_LOAD_CONFIG && l->upload != NULL, err, INVALID_ARGUMENT,
+               "load parameter 'config' is there twice");
+    TD_TRY(member_text(j, key, &text, &n, err));
+    const enum td_code rc = what == TD_LOAD_CONFIG ? td_upload_new(text, n, &l->upload, err)
+                                                   : add_file(l, key + strlen("file:"), text, n, err);
+    td_free(text);
+    return rc;
+}
+
+static enum td_code read_parameters(struct loading *l, struct td_json j, const struct td_route_args *args,
+                                    enum td_load_key wanted, struct td_err *err)
+{
+    l->wanted = wanted;
+    TD_FAIL_IF(!td_json_eat(&j, '{'), err, INVALID_ARGUMENT, "'parameters' must be an object");
+    for (bool first = true, more;; first = false) {
+        struct td_json_str s;
+        size_t n = 0;
+        TD_TRY(td_json_member(&j, first, &s, &more, err));
+        if (!more) {
+            return TD_OK;
+        }
+        char *key = td_arena_alloc(args->arena, s.len + 1, 1);
+        if (key == NULL) {
+            return td_no_memory(err, s.len, "the name of a parameter");
+        }
+        TD_TRY(td_json_unescape(&j, &s, key, &n, err));
+        TD_FAIL_IF(strlen(key) != n, err, INVALID_ARGUMENT, "load parameter '%.100s...' holds a NUL byte",
+                   key);
+        TD_TRY(read_parameter(l, &j, key, err));
+    }
+}
+
+/* What came with the request, new; NULL without parameters. */
+static enum td_code read_upload(struct td_rest *rest, const struct td_exchange *x,
+                                const struct td_route_args *args, struct td_upload **out, struct td_err *err)
 {
     struct td_json value;
     bool found = false;
+    struct loading l = {.state_dir = td_registry_options(rest->registry)->servable.state_dir};
     TD_TRY(body_find(x, args, "parameters", &value, &found, err));
-    TD_FAIL_IF(found && td_json_eat(&value, '{') && !td_json_eat(&value, '}'), err, UNIMPLEMENTED,
-               "failed to load '%s': configurations and files in the request are not supported", args->model);
-    return td_repository_load(rest->registry, args->model, err);
+    if (!found) {
+        return TD_OK;
+    }
+    enum td_code rc = read_parameters(&l, value, args, TD_LOAD_CONFIG, err);
+    rc = rc ? rc : td_repository_check_upload(l.upload, l.files, err);
+    rc = rc || !l.files ? rc : read_parameters(&l, value, args, TD_LOAD_FILE, err);
+    if (rc) {
+        td_upload_unref(l.upload);
+        return td_err_wrap(err, "failed to load '%s'", args->model);
+    }
+    *out = l.upload;
+    return TD_OK;
+}
+
+enum td_code td_rest_v2_load(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                             struct td_err *err)
+{
+    struct td_upload *u = NULL;
+    TD_TRY(read_upload(rest, x, args, &u, err));
+    const enum td_code rc = td_repository_load(rest->registry, args->model, u, err);
+    td_upload_unref(u);
+    return rc;
 }
 
 enum td_code td_rest_v2_unload(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,

@@ -19,7 +19,9 @@
 #include "core/variable.h"
 #include "proto/mapping.h"
 #include "server/model_warmup.h"
+#include "server/upload.h"
 
+#define TRITON_NAME "model.savedmodel"
 #define MAX_NARROW 32 /* sets of outputs of a signature that are compiled for themselves */
 
 struct door {                       /* what is behind a signature */
@@ -40,9 +42,11 @@ struct narrow {
 
 struct td_servable {
     atomic_int refs;
-    char *name, *dir, *tags, *passes_off; /* the last two may be NULL */
+    char *name, *tags, *passes_off; /* the last two may be NULL */
+    char *dir;                      /* the SavedModel's */
+    char *home;                     /* the version's folder: dir, or the one above it */
     int64_t version;
-    struct td_servable_opts opts;   /* for copies; without texts of its own */
+    struct td_servable_opts opts;   /* for copies; without texts of its own, with a reference to the upload */
     struct td_saved_model *model;   /* lives in the arena that engine owns */
     struct td_model *engine;
     struct door *doors;             /* one a signature */
@@ -79,6 +83,13 @@ static bool file_exists(const char *dir, const char *below)
     bool yes = path != NULL && access(path, R_OK) == 0;
     td_free(path);
     return yes;
+}
+
+/* Where the SavedModel of a version's folder lies. */
+static char *model_dir(const char *home)
+{
+    const bool plain = file_exists(home, "saved_model.pb") || file_exists(home, "saved_model.pbtxt");
+    return !plain && file_exists(home, TRITON_NAME) ? join(home, TRITON_NAME) : td_strdup(home);
 }
 
 /* ------------------------------------------------------------------ running restore and init */
@@ -257,7 +268,9 @@ static void destroy(struct td_servable *s)
     } else {
         td_saved_model_free(s->model);
     }
+    td_upload_unref(s->opts.upload); /* last: it may remove the files */
     td_free(s->name);
+    td_free(s->home);
     td_free(s->dir);
     td_free(s->tags);
     td_free(s->passes_off);
@@ -267,9 +280,12 @@ static void destroy(struct td_servable *s)
 /* The configuration beside the model must fit it; its warm-up requests are run. */
 static enum td_code configure(struct td_servable *s, struct td_err *err)
 {
-    TD_TRY(td_model_config_read(s->dir, &s->settings, err));
+    size_t n = 0;
+    const char *json = s->opts.upload != NULL ? td_upload_config(s->opts.upload, &n) : NULL;
+    TD_TRY(json != NULL ? td_model_config_override(s->home, json, n, &s->settings, err)
+                        : td_model_config_read(s->home, &s->settings, err));
     if (td_model_config_check(&s->settings, td_servable_signature(s, ""), err) || td_model_warmup_run(s, err)) {
-        return td_err_wrap(err, "%s/config.pbtxt", s->settings.dir);
+        return json != NULL ? td_err_wrap(err, "config") : td_err_wrap(err, "%s/config.pbtxt", s->settings.dir);
     }
     return TD_OK;
 }
@@ -298,14 +314,16 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
     atomic_init(&s->refs, 1);
     pthread_mutex_init(&s->narrowing, NULL);
     s->name = td_strdup(name);
-    s->dir = td_strdup(dir);
+    s->home = td_strdup(dir);
+    s->dir = model_dir(dir);
     s->tags = opts->tags == NULL ? NULL : td_strdup(opts->tags);
     s->passes_off = opts->passes_off == NULL ? NULL : td_strdup(opts->passes_off);
     s->version = version;
     s->opts = (struct td_servable_opts){.ops = opts->ops, .tags = s->tags, .kernels = opts->kernels,
                                         .passes_off = s->passes_off, .device = opts->device,
-                                        .no_soft_placement = opts->no_soft_placement};
-    enum td_code rc = s->name && s->dir ? load(s, opts, err) : td_no_memory(err, 1, "servable");
+                                        .no_soft_placement = opts->no_soft_placement,
+                                        .upload = td_upload_ref(opts->upload)};
+    enum td_code rc = s->name && s->dir && s->home ? load(s, opts, err) : td_no_memory(err, 1, "servable");
     if (rc) {
         destroy(s);
         return rc;
@@ -334,7 +352,7 @@ static void give_variable(void *ctx, const char *name, struct td_obj *o)
 
 enum td_code td_servable_copy(struct td_servable *s, struct td_servable **out, struct td_err *err)
 {
-    TD_TRY(td_servable_load(s->name, s->version, s->dir, &s->opts, out, err));
+    TD_TRY(td_servable_load(s->name, s->version, s->home, &s->opts, out, err));
     struct giving g = {.to = (*out)->engine, .err = err};
     td_model_each_resource(s->engine, &td_variable_type, give_variable, &g);
     if (g.rc) {

@@ -14,6 +14,7 @@
 #include "server/stats.h"
 
 struct td_servable;
+struct td_upload;
 
 struct td_servable_opts {
     const struct td_op_table *ops;
@@ -23,9 +24,11 @@ struct td_servable_opts {
     const char *passes_off;
     const struct td_device *device;
     bool no_soft_placement, log_placement; /* as in core/model.h */
+    struct td_upload *upload;      /* whose configuration counts in place of config.pbtxt (held while loaded); NULL: none */
 };
 
-/* Returns new. On failure nothing stays allocated or mapped. dir is the version directory. */
+/* Returns new. On failure nothing stays allocated or mapped. dir is the version directory; where it holds no SavedModel but
+ * a folder model.savedmodel, as in Triton's repositories, that is read. */
 TD_MUST enum td_code td_servable_load(const char *name, int64_t version, const char *dir,
                                       const struct td_servable_opts *opts, struct td_servable **out, struct td_err *err);
 /* Returns new: another instance of the same version, read from its directory again (mapped weights are shared), whose

@@ -140,22 +140,38 @@ void td_watch_free(struct td_version_dir *dirs, int n)
     td_free(dirs);
 }
 
+/* Adds what a file's metadata says, if it is there; which: its place among the files. Takes path. */
+static uint64_t stir(uint64_t stamp, char *path, uint64_t which)
+{
+    struct stat st;
+    if (path != NULL && stat(path, &st) == 0) {
+        const uint64_t parts[] = {(uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec,
+                                  (uint64_t)st.st_size, (uint64_t)st.st_ino, which};
+        for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
+            stamp = (stamp ^ parts[k]) * UINT64_C(0x9e3779b97f4a7c15);
+            stamp ^= stamp >> 29;
+        }
+    }
+    td_free(path);
+    return stamp;
+}
+
 uint64_t td_watch_stamp(const char *version_dir)
 {
-    static const char *const files[] = {"saved_model.pb", "saved_model.pbtxt", "variables/variables.index"};
+    static const char *const files[] = {"saved_model.pb",
+                                        "saved_model.pbtxt",
+                                        "variables/variables.index",
+                                        "model.savedmodel/saved_model.pb",
+                                        "model.savedmodel/variables/variables.index",
+                                        "config.pbtxt"};
+    const char *slash = strrchr(version_dir, '/');
+    char *above =
+        slash != NULL && slash > version_dir ? td_strndup(version_dir, (size_t)(slash - version_dir)) : NULL;
     uint64_t stamp = 0;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        struct stat st;
-        char *path = join(version_dir, files[i]);
-        if (path != NULL && stat(path, &st) == 0) {
-            const uint64_t parts[] = {(uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec,
-                                      (uint64_t)st.st_size, (uint64_t)st.st_ino, i + 1};
-            for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
-                stamp = (stamp ^ parts[k]) * UINT64_C(0x9e3779b97f4a7c15);
-                stamp ^= stamp >> 29;
-            }
-        }
-        td_free(path);
+        stamp = stir(stamp, join(version_dir, files[i]), i + 1);
     }
+    stamp = above != NULL ? stir(stamp, join(above, "config.pbtxt"), 0) : stamp;
+    td_free(above);
     return stamp;
 }

@@ -18,7 +18,7 @@ struct td_version_dir { int64_t version; char *path; };
 TD_MUST enum td_code td_watch_list(const char *base_path, struct td_version_dir **out, int *n, struct td_err *err);
 void td_watch_free(struct td_version_dir *dirs, int n);
 
-/* Changes when the files that publish a version change: sizes and times of its graph and of its variables' index. */
+/* Changes when the files that publish a version change: its graph, its variables' index, and its configuration. */
 uint64_t td_watch_stamp(const char *version_dir);
 
 #endif

@@ -535,8 +535,6 @@ class Repository(unittest.TestCase):
                     c.load_model("none")
                 with self.fails(404, "failed to unload 'none'"):
                     c.unload_model("none")
-                with self.fails(501, "configurations and files in the request are not supported"):
-                    c.load_model("half", config="{}")
             with self.assertRaises(Exception) as e:
                 d.grpc._client_stub.RepositoryIndex(service_pb2.RepositoryIndexRequest(repository_name="r"))
             self.assertEqual((e.exception.code().name, e.exception.details()), ("UNIMPLEMENTED", "'repository_name' specification is not supported"))

@@ -142,6 +142,43 @@ TEST(a_map_of_numbers_has_quoted_keys)
     td_model_settings_fini(&m);
 }
 
+static enum td_code override(const char *json)
+{
+    td_model_settings_fini(&m);
+    err = (struct td_err){0};
+    return td_model_config_override("/models/m/3", json, strlen(json), &m, &err);
+}
+
+TEST(json_stands_in_for_the_file)
+{
+    CHECK_OK(override(
+        "{\"maxBatchSize\": 8.0, \"version_policy\": {\"specific\": {\"versions\": [\"1\", 7]}}, \"other\": "
+        "[{}],"
+        " \"instance_group\": [{\"count\": \"2\", \"kind\": 2, \"passive\": true}], \"backend\": null}"));
+    CHECK_INT(m.max_batch_size, 8);
+    CHECK_INT(m.instances, 2);
+    CHECK_STR(m.dir, "/models/m");
+    CHECK_INT(m.pb->version_policy->specific->versions[1], 7);
+    CHECK(m.pb->instance_group[0]->passive && m.pb->instance_group[0]->kind == 2);
+    const char *const wrong[][2] = {
+        {"[]", "an object is wanted"},
+        {"{\"max_batch_size\": 1.5}", "field 'max_batch_size': a whole number in range"},
+        {"{\"max_batch_size\": \"1x\"}", "field 'max_batch_size': a number is wanted"},
+        {"{\"model_warmup\": [{\"count\": -1}]}", "field 'count': a whole number in range"},
+        {"{\"parameters\": []}", "field 'parameters': an object is wanted"},
+        {"{\"parameters\": {\"k\": 1}}", "field 'value': an object is wanted"},
+        {"{\"model_transaction_policy\": {\"decoupled\": 1}}", "field 'decoupled': true or false"},
+        {"{\"name\": \"a\"} x", "text behind the object"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        CHECK_INT(override(wrong[i][0]), TD_INVALID_ARGUMENT);
+        if (strstr(err.msg, wrong[i][1]) == NULL) {
+            CHECK_STR(err.msg, wrong[i][1]);
+        }
+    }
+    CHECK_INT(override("{\"max_batch_size\": -1}"), TD_INVALID_ARGUMENT);
+    CHECK_STR(err.msg, "config: max_batch_size -1 must be 0 or more");
+}
+
 TEST_MAIN(RUN(batching_and_instances_are_read) RUN(what_is_not_served_is_refused)
               RUN(inputs_and_outputs_must_be_the_models) RUN(json_has_every_scalar_and_what_is_set)
-                  RUN(a_map_of_numbers_has_quoted_keys))
+                  RUN(a_map_of_numbers_has_quoted_keys) RUN(json_stands_in_for_the_file))
