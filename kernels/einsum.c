@@ -411,7 +411,7 @@ static void multiply(const struct plan *p, const struct operand *l, const struct
             td_gemm_plain(p->type, &g);
         } else if (p->type != TD_FLOAT) {
             td_gemm_blas(p->type, &g);
-        } else if (p->body == BODY_BLAS || td_gemm_is_small(&g) || !td_dnnl_gemm(&g)) {
+        } else if (p->body == BODY_BLAS || td_gemm_is_few(&g) || !td_dnnl_gemm(&g)) {
             td_gemm_f32(&g);
         }
     }

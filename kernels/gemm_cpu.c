@@ -1,8 +1,7 @@
 /* kernels/gemm_cpu.c - matrix products: the only file that calls OpenBLAS's cblas.
  *
- * OpenBLAS packs both operands at every call, which for 2 to 32 rows costs more than the product. Small
- * float products run in loops that the compiler vectorises for the machine at hand (vecmath.h). int16
- * products are computed in 32 bits and cut.
+ * OpenBLAS packs both operands at every call, which for few rows costs more than the product; those and small
+ * ones are gemm_few.c's. int16 products are computed in 32 bits and cut.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/gemm_cpu.h"
@@ -11,7 +10,6 @@
 
 #include "core/status.h"
 #include "kernels/blas.h"
-#include "kernels/vecmath.h"
 
 #define SELF(x) (x)
 #define NAME plain_f32
@@ -85,69 +83,6 @@ void td_gemm_plain(enum td_dtype dtype, const struct td_gemm *g)
     }
 }
 
-/* ------------------------------------------------------------------ small products of floats */
-
-enum { LANES = 16 };
-
-TD_CLONES static void add_rows(float *restrict c, const float *restrict x, const float *restrict b,
-                               int64_t ldb, int64_t k, int64_t n)
-{
-    int64_t p = 0;
-    for (; p + 4 <= k; p += 4) {
-        const float *b0 = b + p * ldb, *b1 = b0 + ldb, *b2 = b1 + ldb, *b3 = b2 + ldb;
-        for (int64_t j = 0; j < n; j++) {
-            c[j] += x[p] * b0[j] + x[p + 1] * b1[j] + x[p + 2] * b2[j] + x[p + 3] * b3[j];
-        }
-    }
-    for (; p < k; p++) {
-        const float *b0 = b + p * ldb;
-        for (int64_t j = 0; j < n; j++) {
-            c[j] += x[p] * b0[j];
-        }
-    }
-}
-
-TD_CLONES static float dot(const float *restrict x, const float *restrict y, int64_t n)
-{
-    float lane[LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (int l = 0; l < LANES; l++) {
-            lane[l] += x[i + l] * y[i + l];
-        }
-    }
-    for (; i < n; i++) {
-        sum += x[i] * y[i];
-    }
-    for (int l = 0; l < LANES; l++) {
-        sum += lane[l];
-    }
-    return sum;
-}
-
-void td_gemm_small(const struct td_gemm *g)
-{
-    const float *a = g->a, *b = g->b;
-    for (int64_t i = 0; i < g->m; i++) {
-        float *c = (float *)g->c + i * g->ldc;
-        for (int64_t j = 0; j < g->n && !g->add; j++) {
-            c[j] = 0;
-        }
-        if (g->tb == TD_PLAIN) {
-            add_rows(c, a + i * g->lda, b, g->ldb, g->k, g->n);
-            continue;
-        }
-        for (int64_t j = 0; j < g->n; j++) {
-            c[j] += dot(a + i * g->lda, b + j * g->ldb, g->k);
-        }
-    }
-}
-
-bool td_gemm_is_small(const struct td_gemm *g)
-{
-    return g->ta == TD_PLAIN && (g->m == 1 || g->m * g->n * g->k <= 16 * 1024);
-}
-
 /* ------------------------------------------------------------------ OpenBLAS */
 
 static enum CBLAS_TRANSPOSE trans(enum td_trans t)
@@ -187,7 +122,7 @@ void td_gemm_blas(enum td_dtype dtype, const struct td_gemm *g)
 
 void td_gemm_f32(const struct td_gemm *g)
 {
-    if (td_gemm_is_small(g)) {
+    if (td_gemm_is_few(g)) {
         td_gemm_small(g);
     } else {
         td_gemm_blas(TD_FLOAT, g);

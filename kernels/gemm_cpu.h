@@ -1,7 +1,7 @@
 /* kernels/gemm_cpu.h - general matrix product on the CPU:  c [m,n] = op(a) [m,k] * op(b) [k,n],  row-major.
  *
- * Three bodies: OpenBLAS (float, double, complex), own loops for small products (float), and plain C for
- * every dtype.
+ * Three bodies: OpenBLAS (float, double, complex), own loops for few rows and small products (float), and
+ * plain C for every dtype.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_GEMM_CPU_H
@@ -26,11 +26,13 @@ void td_gemm_blas(enum td_dtype dtype, const struct td_gemm *g);
 /* Plain C; float, double, complex, int16, int32, int64 (wrapping). The reference the others are tested
  * against. */
 void td_gemm_plain(enum td_dtype dtype, const struct td_gemm *g);
-/* One row (m == 1) and small products of floats: vectorised loops without packing. Any m works; a is not
- * transposed. */
+/* Floats: vectorised loops that read b once for up to eight rows, and pack nothing (gemm_few.c). Any m works;
+ * a is not transposed. A row's result does not depend on m, bit for bit. */
 void td_gemm_small(const struct td_gemm *g);
-/* Whether td_gemm_small beats a library call. */
+/* Whether td_gemm_small beats any library: one row, or a small product. */
 bool td_gemm_is_small(const struct td_gemm *g);
+/* Whether it beats a library that is given the operands as they are: a few rows, too. */
+bool td_gemm_is_few(const struct td_gemm *g);
 /* The best of the above for floats. */
 void td_gemm_f32(const struct td_gemm *g);
 

@@ -160,7 +160,7 @@ static void multiply(enum body body, enum td_dtype dtype, const struct td_gemm *
         td_gemm_plain(dtype, g);
     } else if (dtype != TD_FLOAT) {
         td_gemm_blas(dtype, g);
-    } else if (body == BODY_BLAS || td_gemm_is_small(g) || !td_dnnl_gemm(g)) {
+    } else if (body == BODY_BLAS || td_gemm_is_few(g) || !td_dnnl_gemm(g)) {
         td_gemm_f32(g);
     }
 }
