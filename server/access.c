@@ -38,6 +38,8 @@ struct td_access {
     char *path;
     pthread_rwlock_t lock; /* guards table */
     struct table table;
+    td_access_model_fn *is_model; /* NULL: not told */
+    void *models;
 };
 
 static const char *const SCOPES[] = {[TD_SCOPE_INFER] = "infer",
@@ -202,17 +204,9 @@ static bool read_bearer(const char *text, size_t n, char out[TOKEN_BYTES])
     return out[0] != '\0';
 }
 
-/* "NAME:SIGNATURE" is the model NAME. */
 static bool covers(const struct row *row, const char *model)
 {
-    if (row->models == NULL || model == NULL || fnmatch(row->models, model, 0) == 0) {
-        return true;
-    }
-    const char *colon = strrchr(model, ':');
-    char *name = colon != NULL ? td_strndup(model, (size_t)(colon - model)) : NULL;
-    const bool yes = name != NULL && fnmatch(row->models, name, 0) == 0;
-    td_free(name);
-    return yes;
+    return row->models == NULL || model == NULL || fnmatch(row->models, model, 0) == 0;
 }
 
 struct found {
@@ -236,6 +230,37 @@ static struct found look(struct td_access *a, const char token[TOKEN_BYTES], enu
     return f;
 }
 
+static enum td_code tell(const struct found *f, enum td_scope scope, const char *model, struct td_err *err)
+{
+    TD_FAIL_IF(!f->known, err, UNAUTHENTICATED, "the bearer token is not known");
+    TD_FAIL_IF(!f->scoped, err, PERMISSION_DENIED, "the bearer token lacks the scope '%s'", SCOPES[scope]);
+    TD_FAIL_IF(!f->allowed, err, PERMISSION_DENIED, "the bearer token is not for model '%s'", model);
+    return TD_OK;
+}
+
+void td_access_models(struct td_access *a, td_access_model_fn *is_model, void *ctx)
+{
+    if (a != NULL) {
+        a->is_model = is_model;
+        a->models = ctx;
+    }
+}
+
+/* The model that a request's name means (td_free *owned): a pattern is to judge that, and not what a client
+ * may write behind the colon. */
+static enum td_code model_of(const struct td_access *a, const char *asked, const char **out, char **owned,
+                             struct td_err *err)
+{
+    const char *colon = asked != NULL ? strrchr(asked, ':') : NULL;
+    *owned = NULL;
+    *out = asked;
+    if (colon == NULL || (a->is_model != NULL && a->is_model(a->models, asked))) {
+        return TD_OK;
+    }
+    *out = *owned = td_strndup(asked, (size_t)(colon - asked));
+    return *out != NULL ? TD_OK : td_no_memory(err, strlen(asked), "a model's name");
+}
+
 enum td_code td_access_check(struct td_access *a, const char *authorization, size_t n, enum td_scope scope,
                              const char *model, struct td_err *err)
 {
@@ -245,9 +270,10 @@ enum td_code td_access_check(struct td_access *a, const char *authorization, siz
     }
     TD_FAIL_IF(!read_bearer(authorization, n, token), err, UNAUTHENTICATED,
                "a bearer token is required: authorization: Bearer TOKEN");
+    char *owned;
+    TD_TRY(model_of(a, model, &model, &owned, err));
     const struct found f = look(a, token, scope, model);
-    TD_FAIL_IF(!f.known, err, UNAUTHENTICATED, "the bearer token is not known");
-    TD_FAIL_IF(!f.scoped, err, PERMISSION_DENIED, "the bearer token lacks the scope '%s'", SCOPES[scope]);
-    TD_FAIL_IF(!f.allowed, err, PERMISSION_DENIED, "the bearer token is not for model '%s'", model);
-    return TD_OK;
+    const enum td_code rc = tell(&f, scope, model, err);
+    td_free(owned);
+    return rc;
 }

@@ -9,6 +9,7 @@
 #ifndef TD_SERVER_ACCESS_H
 #define TD_SERVER_ACCESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/status.h"
@@ -35,9 +36,13 @@ TD_MUST enum td_code td_access_open(const char *path, struct td_access **out, st
 TD_MUST enum td_code td_access_reread(struct td_access *a, struct td_err *err);
 void td_access_close(struct td_access *a); /* accepts NULL */
 
+/* Whether a model of that name is served. Told before the first request; without it no name holds a colon. */
+typedef bool td_access_model_fn(void *ctx, const char *name);
+void td_access_models(struct td_access *a, td_access_model_fn *is_model, void *ctx); /* accepts NULL */
+
 /* authorization: the n bytes of that header, NULL for none. model: the one asked for, NULL when none is
- * named. A NULL a allows everything. UNAUTHENTICATED without a known token, PERMISSION_DENIED when it may
- * not. */
+ * named; of "NAME:SIGNATURE" NAME counts, unless that is a model's name as it stands. A NULL a allows
+ * everything. UNAUTHENTICATED without a known token, PERMISSION_DENIED when it may not. */
 TD_MUST enum td_code td_access_check(struct td_access *a, const char *authorization, size_t n,
                                      enum td_scope scope, const char *model, struct td_err *err);
 

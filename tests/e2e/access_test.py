@@ -178,6 +178,7 @@ user-1   infer
 half-1   infer,manage   half*
 admin-1  infer,manage,debug
 debug-1  debug
+tail-1   infer          *half
 """
 
 
@@ -231,6 +232,11 @@ class Tokens(Case):
                                    ("POST", "/v1/models/tf1:reload", None), ("GET", "/v2/models/tf1", None)):
             self.answers(self.ask(method, path, "half-1", body), 403, words)
         self.assertEqual(self.ask("GET", "/v2/models/half:two", "half-1").status_code, 200)
+        body = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [0]}]}
+        for name in ("tf1:half", "tf1%3Ahalf"):   # the pattern half* of another token's is for models, not for what stands behind a colon
+            self.answers(self.ask("POST", f"/v2/models/{name}/infer", "tail-1", body), 403, words)
+        with self.fails(CODE.PERMISSION_DENIED, words):
+            self.d.channel.unary_unary("/inference.GRPCInferenceService/ModelReady")(b"\x0a\x08tf1:half", timeout=10, metadata=[("authorization", "Bearer tail-1")])
         self.assertEqual(self.ask("GET", "/v1/models", "half-1").status_code, 200)
         with self.fails(CODE.PERMISSION_DENIED, words):
             self.predict("half-1", "tf1")

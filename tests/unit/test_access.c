@@ -84,6 +84,28 @@ TEST(scopes_and_patterns_of_all_lines_count)
     done(a);
 }
 
+static bool is_odd(void *ctx, const char *name)
+{
+    return strcmp(name, ctx) == 0;
+}
+
+TEST(a_pattern_judges_the_model_and_not_the_signature)
+{
+    struct td_access *a = open_tokens("t infer A\nu infer *public\nv infer A:*\n");
+    CHECK_INT(ask(a, "Bearer t", TD_SCOPE_INFER, "A:B"), TD_OK);
+    CHECK_INT(ask(a, "Bearer t", TD_SCOPE_INFER, "B:A"), TD_PERMISSION_DENIED);
+    CHECK_INT(ask(a, "Bearer t", TD_SCOPE_INFER, "A:B:C"), TD_PERMISSION_DENIED); /* the model A:B */
+    CHECK_INT(ask(a, "Bearer u", TD_SCOPE_INFER, "secret:public"), TD_PERMISSION_DENIED);
+    CHECK_INT(ask(a, "Bearer u", TD_SCOPE_INFER, "public:secret"), TD_OK);
+    CHECK_INT(ask(a, "Bearer v", TD_SCOPE_INFER, "A:B"), TD_PERMISSION_DENIED);
+    td_access_models(a, is_odd, (char[]){"A:B"}); /* now a model of that name is there */
+    CHECK_INT(ask(a, "Bearer t", TD_SCOPE_INFER, "A:B"), TD_PERMISSION_DENIED);
+    CHECK_INT(ask(a, "Bearer v", TD_SCOPE_INFER, "A:B"), TD_OK);
+    CHECK_INT(ask(a, "Bearer v", TD_SCOPE_INFER, "A:B:C"), TD_OK);
+    CHECK_INT(ask(a, "Bearer t", TD_SCOPE_INFER, "A:C"), TD_OK);
+    done(a);
+}
+
 TEST(wrong_lines_are_named_without_their_token)
 {
     const char *const wrong[] = {"ok infer\nsecret\n", "ok infer\nsecret infer m x\n",
@@ -131,5 +153,6 @@ TEST(rereading_disturbs_nobody)
 }
 
 TEST_MAIN(RUN(without_a_file_all_is_allowed) RUN(a_token_must_be_known_whole)
-              RUN(scopes_and_patterns_of_all_lines_count) RUN(wrong_lines_are_named_without_their_token)
-                  RUN(rereading_disturbs_nobody))
+              RUN(scopes_and_patterns_of_all_lines_count)
+                  RUN(a_pattern_judges_the_model_and_not_the_signature)
+                      RUN(wrong_lines_are_named_without_their_token) RUN(rereading_disturbs_nobody))
