@@ -65,13 +65,16 @@ static enum td_code read_trace(struct td_wire w, struct td_arena *a, struct trac
 }
 
 /* TraceSettingResponse { settings = 1 map<string, { value = 1 repeated }> } */
-static enum td_code write_setting(void *sink, const char *key, const char *text, struct td_err *err)
+static enum td_code write_setting(void *sink, const char *key, const char *const *texts, int n,
+                                  struct td_err *err)
 {
     struct td_sink *s = sink;
     const size_t entry = td_put_mark(s);
     TD_TRY(td_put_text(s, 1, key, err));
     const size_t value = td_put_mark(s);
-    TD_TRY(td_put_text(s, 1, text, err));
+    for (int i = 0; i < n; i++) {
+        TD_TRY(td_put_text(s, 1, texts[i], err));
+    }
     TD_TRY(td_put_end(s, 2, value, err));
     return td_put_end(s, 1, entry, err);
 }

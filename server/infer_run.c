@@ -10,6 +10,7 @@
 #include "server/clock.h"
 #include "server/infer.h"
 #include "server/trace.h"
+#include "server/trace_file.h"
 
 void td_infer_limits(struct td_request *q, const struct td_infer_options *o)
 {
@@ -150,15 +151,47 @@ static enum td_code check_rows(const struct td_request *q, struct td_err *err)
     return TD_OK;
 }
 
+static enum td_code write_trace(const struct td_request *q, struct td_err *err)
+{
+    const struct td_trace_record r = {
+        .model = td_servable_name(q->servable),
+        .version = td_servable_version(q->servable),
+        .request_id = q->id,
+        .timestamps = (q->traced & TD_TRACE_TIMESTAMPS) != 0,
+        .tensors = (q->traced & TD_TRACE_TENSORS) != 0,
+        .start_ns = q->since_ns,
+        .end_ns = td_clock_ns(),
+        .times = &q->job.times,
+        .in = q->in,
+        .n_in = q->n_in,
+        .out = q->out,
+        .n_out = q->n_out,
+        .log_frequency = td_trace_frequency(td_servable_name(q->servable)),
+    };
+    return td_trace_file_write(&r, err);
+}
+
+/* To the file, or a line in the log when there is none. */
+static void trace(const struct td_request *q, enum td_code outcome)
+{
+    const struct td_log_about about = {.model = td_servable_name(q->servable),
+                                       .version = td_servable_version(q->servable),
+                                       .request_id = q->id};
+    struct td_err why = {0};
+    if (*td_trace_file_path() == '\0') {
+        td_log(TD_LOG_INFO, &about, "trace: signature %s, %d inputs, %s after %.1f us", q->sig->key, q->n_in,
+               td_code_name(outcome), (double)td_clock_us_since(q->since_ns));
+    } else if (write_trace(q, &why)) {
+        td_log(TD_LOG_WARNING, &about, "%s", why.msg);
+    }
+    td_metrics_logged(td_metrics_model(about.model), why.code);
+}
+
 /* What a client of this protocol is told, and the trace. */
 static void ended(struct td_request *q, struct td_err *err)
 {
     if (q->traced) {
-        const struct td_log_about about = {.model = td_servable_name(q->servable),
-                                           .version = td_servable_version(q->servable),
-                                           .request_id = q->id};
-        td_log(TD_LOG_INFO, &about, "trace: signature %s, %d inputs, %s after %.1f us", q->sig->key, q->n_in,
-               td_code_name(err->code), (double)td_clock_us_since(q->since_ns));
+        trace(q, err->code);
     }
     if (q->own_limit && err->code == TD_DEADLINE_EXCEEDED) {
         *err = (struct td_err){0}; /* the first failure is kept otherwise */

@@ -33,6 +33,7 @@
 #include "server/rest.h"
 #include "server/shm.h"
 #include "server/tls.h"
+#include "server/trace_file.h"
 #include "server/trim.h"
 #include "server/upload.h"
 #include "server/warmup.h"
@@ -173,6 +174,7 @@ static enum td_code read_files(struct server *s, struct td_err *err)
             return td_err_wrap(err, "SSLConfig %s", o->ssl_config_file);
         }
     }
+    TD_TRY(td_trace_file_open(o->trace_file, err));
     return o->tokens_file[0] != '\0' ? td_access_open(o->tokens_file, &s->access, err) : TD_OK;
 }
 
@@ -291,6 +293,11 @@ static enum td_code start_listener(struct server *s, int i, int port, struct td_
     return port != 0 ? td_http_start(&opts, &s->http[i], &s->rest_port[i], err) : TD_OK;
 }
 
+static bool is_model(void *registry, const char *name)
+{
+    return td_registry_has(registry, name);
+}
+
 static enum td_code start_http(struct server *s, struct td_err *err)
 {
     const struct td_options *o = &s->options;
@@ -299,6 +306,7 @@ static enum td_code start_http(struct server *s, struct td_err *err)
         td_log(TD_LOG_ERROR, NULL, "rest_api_port %d is the gRPC port too: the HTTP API is not started",
                o->port);
     }
+    td_access_models(s->access, is_model, s->registry);
     s->rest.registry = s->registry;
     s->rest.access = s->access;
     s->rest.open_management = o->open_management;
@@ -442,6 +450,7 @@ static void free_all(struct server *s)
     td_op_table_free(s->ops);
     td_op_libraries_close(s->op_libraries);
     td_tls_config_fini(&s->tls);
+    td_trace_file_close();
     td_access_close(s->access);
 }
 

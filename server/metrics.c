@@ -63,7 +63,8 @@ typedef _Atomic(struct cell *) slot;
 struct td_metrics_model {
     struct td_metrics_model *next;
     char *name;
-    slot count[N_CODES], refused[N_CODES], latency[TD_N_APIS][TD_N_ENTRIES], runtime[TD_N_APIS];
+    slot count[N_CODES], refused[N_CODES], logged[N_CODES], latency[TD_N_APIS][TD_N_ENTRIES],
+        runtime[TD_N_APIS];
     slot examples, examples_total, queue_wait, batch_rows;
 };
 
@@ -159,15 +160,15 @@ static void observe(struct cell *c, enum metric id, int64_t value)
     }
 }
 
-/* A cell that no slot points to, found by its labels. Paths beyond the limit share the empty one. */
-static struct cell *cell_of_path(enum metric id, const char *path, const char *status)
+/* A cell that no slot points to, found by its labels: the path, and one of a name (NULL: none). Paths beyond
+ * the limit share the empty one. */
+static struct cell *cell_of_path(enum metric id, const char *path, const char *name, const char *value)
 {
     char labels[MAX_LABELS];
     pthread_mutex_lock(&making);
     struct cell *c = NULL;
     for (int i = 0; i < 2 && c == NULL; i++) {
-        const char *const pairs[] = {"model_path", i == 0 ? path : "", status != NULL ? "status" : NULL,
-                                     status, NULL};
+        const char *const pairs[] = {"model_path", i == 0 ? path : "", name, value, NULL};
         labels_of(labels, pairs);
         for (c = atomic_load(&FAMILIES[id].cells); c != NULL && strcmp(c->labels, labels) != 0;) {
             c = c->next;
@@ -325,16 +326,29 @@ void td_metrics_refused(struct td_metrics_model *m, enum td_code code)
 
 void td_metrics_loaded(const char *path, bool ok, int64_t us)
 {
-    add(cell_of_path(LOAD_ATTEMPTS, path, ok ? "success" : "fail"), 1);
+    add(cell_of_path(LOAD_ATTEMPTS, path, "status", ok ? "success" : "fail"), 1);
     if (ok) {
-        add(cell_of_path(LOAD_LATENCY, path, NULL), us);
+        add(cell_of_path(LOAD_LATENCY, path, NULL, NULL), us);
     }
+}
+
+void td_metrics_load_stage(const char *path, const char *stage, int64_t us)
+{
+    observe(cell_of_path(LOAD_STAGES, path, "stage", stage), LOAD_STAGES, us);
+}
+
+void td_metrics_logged(struct td_metrics_model *m, enum td_code code)
+{
+    const int k = code_index(code);
+    add(cell_at(&m->logged[k], REQUEST_LOG,
+                LABELS("model_name", m->name, "status_code", td_code_name((enum td_code)k))),
+        1);
 }
 
 void td_metrics_warmed(const char *path, enum td_code code, int64_t us, int64_t n_records)
 {
-    observe(cell_of_path(WARMUP_LATENCY, path, td_code_name(code)), WARMUP_LATENCY, us);
-    add(cell_of_path(WARMUP_RECORDS, path, td_code_name(code)), n_records);
+    observe(cell_of_path(WARMUP_LATENCY, path, "status", td_code_name(code)), WARMUP_LATENCY, us);
+    add(cell_of_path(WARMUP_RECORDS, path, "status", td_code_name(code)), n_records);
 }
 
 /* Whether text is name with ':' for '/'. */

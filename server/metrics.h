@@ -42,6 +42,9 @@ void td_metrics_runtime(struct td_metrics_model *m, enum td_api api, int64_t us)
 /* The graph ran once, for one request or for a batch of them. */
 void td_metrics_graph_run(int64_t us);
 
+/* A request was traced (server/trace.h); code: whether that could be written. */
+void td_metrics_logged(struct td_metrics_model *m, enum td_code code);
+
 /* Of the scheduler: a request of so many rows begins to run after waiting; a batch runs; a request leaves
  * unanswered (queue full, deadline, cancelled). */
 void td_metrics_queued(struct td_metrics_model *m, int64_t wait_us);
@@ -51,10 +54,12 @@ void td_metrics_refused(struct td_metrics_model *m, enum td_code code);
 
 /* Of the loaders; path is the version's directory. */
 void td_metrics_loaded(const char *path, bool ok, int64_t us);
+/* A stage of loading that has gone well: "restore_graph" (variables), "init_graph". */
+void td_metrics_load_stage(const char *path, const char *stage, int64_t us);
 void td_metrics_warmed(const char *path, enum td_code code, int64_t us, int64_t n_records);
 
-/* A counter by TensorFlow's name for it ("/tensorflow/serving/request_count"), over all labels; 0 for one that is not
- * there. */
+/* A counter by TensorFlow's name for it ("/tensorflow/serving/request_count"), over all labels; 0 for one
+ * that is not there. */
 int64_t td_metrics_counter(const char *name);
 
 /* All of it, in Prometheus' text format. */

@@ -299,6 +299,9 @@ static enum td_code make_ready(struct td_registry *r, const struct source *from,
     enum td_code rc = td_servable_load(from->name, from->version, from->dir, &opts, &s, err);
     td_metrics_loaded(from->dir, rc == TD_OK, (td_clock_ns() - from_ns) / 1000);
     TD_TRY(rc);
+    const struct td_load_times times = td_servable_load_times(s);
+    td_metrics_load_stage(from->dir, "restore_graph", times.restore_ns / 1000);
+    td_metrics_load_stage(from->dir, "init_graph", times.init_ns / 1000);
     rc = r->opts.lanes != NULL ? r->opts.admit(r->opts.lanes, s, err) : TD_OK;
     rc = rc == TD_OK && r->opts.warm_up != NULL ? r->opts.warm_up(r, s, &r->warmup_stop, err) : rc;
     if (rc) {

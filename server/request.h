@@ -36,7 +36,7 @@ struct td_request {
     /* of td_request_start: */
     void *detail;                  /* the front end's: what the answer needs of the message; in the arena */
     bool own_limit;                /* the deadline is one that the message itself names */
-    bool traced;                   /* to be logged when it ends */
+    int traced;                    /* what of it is to be traced when it ends: bits of enum td_trace_level */
     void (*ended)(struct td_request *r, struct td_err *err); /* may reword the outcome (err->code); may be NULL */
     bool lent;                     /* the calling thread serves others too: nothing long may run on it */
     void (*queued)(struct td_request *r); /* called on this thread before the request waits for a lane; may be NULL */

@@ -13,10 +13,15 @@
 
 /* ------------------------------------------------------------------ trace */
 
-static enum td_code add_setting(void *doc, const char *key, const char *value, struct td_err *err)
+static enum td_code add_setting(void *doc, const char *key, const char *const *values, int n,
+                                struct td_err *err)
 {
+    const bool list = strcmp(key, "trace_level") == 0;
+    json_t *v = list ? json_array() : td_rest_json_text(values[0]);
     (void)err;
-    json_t *v = strcmp(key, "trace_level") == 0 ? json_pack("[s]", value) : json_string(value);
+    for (int i = 0; list && i < n; i++) {
+        (void)json_array_append_new(v, json_string(values[i]));
+    }
     (void)json_object_set_new(doc, key, v);
     return TD_OK;
 }

@@ -18,6 +18,7 @@
 #include "core/mem.h"
 #include "core/variable.h"
 #include "proto/mapping.h"
+#include "server/clock.h"
 #include "server/model_warmup.h"
 #include "server/upload.h"
 
@@ -52,6 +53,7 @@ struct td_servable {
     struct door *doors;             /* one a signature */
     struct td_model_settings settings;
     struct td_stats stats;
+    struct td_load_times times;
     pthread_mutex_t narrowing;
 };
 
@@ -167,14 +169,17 @@ static enum td_code run_target(struct td_servable *s, const char *op, bool with_
 static enum td_code restore_and_init(struct td_servable *s, struct td_err *err)
 {
     const struct td_saved_model *m = s->model;
+    const int64_t from_ns = td_clock_ns();
     if (m->restore_op != NULL && m->filename_tensor != NULL && file_exists(s->dir, "variables/variables.index")) {
         if (run_target(s, m->restore_op, true, err)) {
             return td_err_wrap(err, "restoring variables of '%s'", s->dir);
         }
     }
+    s->times.restore_ns = td_clock_ns() - from_ns;
     if (m->init_op != NULL && run_target(s, m->init_op, false, err)) {
         return td_err_wrap(err, "initialising '%s'", s->dir);
     }
+    s->times.init_ns = td_clock_ns() - from_ns - s->times.restore_ns;
     return TD_OK;
 }
 
@@ -388,6 +393,11 @@ int64_t td_servable_version(const struct td_servable *s)
 struct td_stats *td_servable_stats(struct td_servable *s)
 {
     return &s->stats;
+}
+
+struct td_load_times td_servable_load_times(const struct td_servable *s)
+{
+    return s->times;
 }
 
 const struct td_model_settings *td_servable_settings(const struct td_servable *s)

@@ -64,6 +64,9 @@ enum td_dtype td_servable_fed_dtype(struct td_servable *s, const struct td_signa
 
 /* Requests and runs since it was loaded, reported by the front ends' common path (server/request.c). Borrowed. */
 struct td_stats *td_servable_stats(struct td_servable *s);
+/* Nanoseconds that restoring its variables, and its init op, took when it was loaded. */
+struct td_load_times { int64_t restore_ns, init_ns; };
+struct td_load_times td_servable_load_times(const struct td_servable *s);
 /* What the config.pbtxt beside it says; all defaults when there is none. Borrowed. */
 const struct td_model_settings *td_servable_settings(const struct td_servable *s);
 

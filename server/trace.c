@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "server/trace_file.h"
 
 enum key { LEVEL, RATE, COUNT, FREQUENCY, N_KEYS };
 
@@ -21,7 +22,7 @@ static const struct {
     const char *name;
     int64_t value, least;
 } keys[N_KEYS] = {
-    [LEVEL] = {"trace_level", 0, 0}, /* 1: TIMESTAMPS */
+    [LEVEL] = {"trace_level", 0, 0}, /* bits of enum td_trace_level */
     [RATE] = {"trace_rate", 1000, 1},
     [COUNT] = {"trace_count", -1, -1},
     [FREQUENCY] = {"log_frequency", 0, 0},
@@ -38,7 +39,7 @@ struct row {
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* guards rows and n_rows */
 static struct row rows[1 + TD_TRACE_MAX_MODELS];
 static int n_rows = 1;
-static atomic_bool active; /* some row may say TIMESTAMPS */
+static atomic_bool active; /* some row may have a level */
 
 /* Caller holds mu. */
 static struct row *row_of(const char *model)
@@ -62,13 +63,14 @@ static enum td_code parse_level(const struct td_trace_change *c, int64_t *out, s
 {
     *out = 0;
     for (int i = 0; i < c->n; i++) {
-        TD_FAIL_IF(strcmp(c->value[i], "TENSORS") == 0, err, UNIMPLEMENTED,
-                   "trace_level TENSORS is not supported, OFF and TIMESTAMPS are");
         const bool off = strcmp(c->value[i], "OFF") == 0, times = strcmp(c->value[i], "TIMESTAMPS") == 0;
-        TD_FAIL_IF(!off && !times, err, INVALID_ARGUMENT,
-                   "'%.100s' is no trace_level: OFF and TIMESTAMPS are", c->value[i]);
+        const bool tensors = strcmp(c->value[i], "TENSORS") == 0;
+        TD_FAIL_IF(!off && !times && !tensors, err, INVALID_ARGUMENT,
+                   "'%.100s' is no trace_level: OFF, TIMESTAMPS and TENSORS are", c->value[i]);
         TD_FAIL_IF(off && c->n > 1, err, INVALID_ARGUMENT, "trace_level OFF stands alone");
-        *out = times ? 1 : *out;
+        TD_FAIL_IF(tensors && *td_trace_file_path() == '\0', err, UNIMPLEMENTED,
+                   "trace_level TENSORS needs a file to go to: the server was started without --trace_file");
+        *out |= times ? TD_TRACE_TIMESTAMPS : tensors ? TD_TRACE_TENSORS : 0;
     }
     return TD_OK;
 }
@@ -76,7 +78,7 @@ static enum td_code parse_level(const struct td_trace_change *c, int64_t *out, s
 static enum td_code parse(const struct td_trace_change *c, int *key, int64_t *out, struct td_err *err)
 {
     TD_FAIL_IF(strcmp(c->key, "trace_file") == 0, err, UNIMPLEMENTED,
-               "trace file location can not be updated through network protocol: traces go to the log");
+               "trace file location can not be updated through network protocol");
     for (*key = 0; *key < N_KEYS && strcmp(c->key, keys[*key].name) != 0; ++*key) {
     }
     TD_FAIL_IF(*key == N_KEYS, err, INVALID_ARGUMENT, "'%.100s' is no trace setting", c->key);
@@ -155,20 +157,37 @@ enum td_code td_trace_each(const char *model, td_trace_row_fn *fn, void *ctx, st
         value[k] = value_of(row_of(model), k);
     }
     pthread_mutex_unlock(&mu);
-    TD_TRY(fn(ctx, "trace_file", "", err));
-    TD_TRY(fn(ctx, keys[LEVEL].name, value[LEVEL] != 0 ? "TIMESTAMPS" : "OFF", err));
+    const char *file = td_trace_file_path(), *levels[2] = {"OFF"}, *mode = "triton";
+    int n = 0;
+    if (value[LEVEL] & TD_TRACE_TIMESTAMPS) {
+        levels[n++] = "TIMESTAMPS";
+    }
+    if (value[LEVEL] & TD_TRACE_TENSORS) {
+        levels[n++] = "TENSORS";
+    }
+    TD_TRY(fn(ctx, "trace_file", &file, 1, err));
+    TD_TRY(fn(ctx, keys[LEVEL].name, levels, n > 0 ? n : 1, err));
     for (int k = RATE; k < N_KEYS; k++) {
         char digits[24];
+        const char *text = digits;
         (void)snprintf(digits, sizeof digits, "%lld", (long long)value[k]);
-        TD_TRY(fn(ctx, keys[k].name, digits, err));
+        TD_TRY(fn(ctx, keys[k].name, &text, 1, err));
     }
-    return fn(ctx, "trace_mode", "triton", err);
+    return fn(ctx, "trace_mode", &mode, 1, err);
 }
 
-bool td_trace_due(const char *model)
+int64_t td_trace_frequency(const char *model)
+{
+    pthread_mutex_lock(&mu);
+    const int64_t n = value_of(row_of(model), FREQUENCY);
+    pthread_mutex_unlock(&mu);
+    return n;
+}
+
+int td_trace_due(const char *model)
 {
     if (!atomic_load_explicit(&active, memory_order_relaxed)) {
-        return false;
+        return 0;
     }
     pthread_mutex_lock(&mu);
     struct row *r = row_of(model);
@@ -176,6 +195,7 @@ bool td_trace_due(const char *model)
     const bool due = value_of(r, LEVEL) != 0 && (most < 0 || r->written < most) &&
                      ++r->seen % (uint64_t)value_of(r, RATE) == 0;
     r->written += due;
+    const int levels = due ? (int)value_of(r, LEVEL) : 0;
     pthread_mutex_unlock(&mu);
-    return due;
+    return levels;
 }

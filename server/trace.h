@@ -1,9 +1,9 @@
 /* server/trace.h - trace settings of the Open Inference Protocol: for all models, and overrides for single
  * ones.
  *
- * trace_level TIMESTAMPS makes every trace_rate-th request of a model leave a line in the log, until
- * trace_count are written; there is no trace file, and TENSORS is refused. Like the log they are the
- * process's.
+ * Every trace_rate-th request of a model is traced, until trace_count are. Levels TIMESTAMPS and TENSORS
+ * (inputs and outputs) go to the file of --trace_file (server/trace_file.h); without one, TIMESTAMPS leaves a
+ * line in the log and TENSORS is refused. Like the log the settings are the process's.
  *
  * Threads: any.
  *
@@ -28,11 +28,15 @@ struct td_trace_change {
 TD_MUST enum td_code td_trace_set(const char *model, const struct td_trace_change *change, int n,
                                   struct td_err *err);
 
-typedef enum td_code td_trace_row_fn(void *ctx, const char *key, const char *value, struct td_err *err);
+/* values: n of them, more than one only of trace_level. */
+typedef enum td_code td_trace_row_fn(void *ctx, const char *key, const char *const *values, int n,
+                                     struct td_err *err);
 /* Every setting as it holds for that model, or for all. */
 TD_MUST enum td_code td_trace_each(const char *model, td_trace_row_fn *fn, void *ctx, struct td_err *err);
 
-/* Whether this request of the model leaves a line. Cheap while nothing is traced. */
-bool td_trace_due(const char *model);
+/* What is to be traced of this request of the model: bits, 0 nothing. Cheap while nothing is traced. */
+enum td_trace_level { TD_TRACE_TIMESTAMPS = 1, TD_TRACE_TENSORS = 2 };
+int td_trace_due(const char *model);
+int64_t td_trace_frequency(const char *model); /* log_frequency */
 
 #endif

@@ -132,6 +132,8 @@ class Metrics(Case):
         path = self.d.base("half") + "/1"
         self.assertEqual(m[self.key(":tensorflow:cc:saved_model:load_attempt_count", model_path=path, status="success")], 1)
         self.assertGreater(m[self.key(":tensorflow:cc:saved_model:load_latency", model_path=path)], 0)
+        for stage in ("restore_graph", "init_graph"):
+            self.assertEqual(m[self.key(":tensorflow:cc:saved_model:load_latency_by_stage_count", model_path=path, stage=stage)], 1)
         self.assertGreater(m[("process_resident_memory_bytes",)], 1 << 20)
         self.assertGreater(m[("process_open_fds",)], 3)
         self.assertGreater(m[("process_start_time_seconds",)], 1.7e9)

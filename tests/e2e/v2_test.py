@@ -157,6 +157,44 @@ class Extensions(Case):
                 c.update_trace_settings(settings={"trace_file": "/tmp/x"})
         self.assertEqual(text(g.get_trace_settings()), default)
 
+    def test_a_trace_file(self):
+        path = os.path.join(tempfile.mkdtemp(prefix="tensord-e2e."), "traces")
+        d = Daemon("--trace_file=" + path)
+        wires, load = ((th, d.http), (tg, d.grpc)), lambda name: json.load(open(name))
+        try:
+            on = d.grpc.update_trace_settings("half", {"trace_level": ["TENSORS", "TIMESTAMPS"], "trace_rate": "1", "trace_count": "4"})
+            self.assertEqual((list(on.settings["trace_level"].value), list(on.settings["trace_file"].value)), (["TIMESTAMPS", "TENSORS"], [path]))
+            self.assertEqual(d.http.get_trace_settings("half")["trace_level"], ["TIMESTAMPS", "TENSORS"])
+            for n, (lib, c) in enumerate(wires, 1):
+                c.infer("half", [value(lib, "x", [1, -2.5])], request_id=f"a{n}")
+                rows = [r for r in load(path) if r["id"] == n]
+                self.assertEqual(rows[0], {"id": n, "model_name": "half", "model_version": 2, "request_id": f"a{n}"})
+                self.assertEqual([t["name"] for t in rows[1]["timestamps"]], ["REQUEST_START", "QUEUE_START", "COMPUTE_START", "COMPUTE_INPUT_END",
+                                                                              "COMPUTE_OUTPUT_START", "COMPUTE_END", "REQUEST_END"])
+                times = [t["ns"] for t in rows[1]["timestamps"]]
+                self.assertEqual(times, sorted(times))
+                self.assertEqual(rows[2:], [
+                    {"id": n, "activity": "TENSOR_QUEUE_INPUT", "tensor": {"name": "x", "data": "1.0,-2.5", "shape": "2", "dtype": "FP32"}},
+                    {"id": n, "activity": "TENSOR_BACKEND_OUTPUT", "tensor": {"name": "y", "data": "3.5,1.75", "shape": "2", "dtype": "FP32"}}])
+            d.grpc.infer("half", [value(tg, "x", np.zeros(70000))])
+            big = [r["tensor"] for r in load(path) if r["id"] == 3 and "tensor" in r]
+            self.assertEqual([(t["truncated"], t["data"].count(",") + 1, t["shape"]) for t in big], [(True, 65536, "70000")] * 2)
+            with self.assertRaises(InferenceServerException):      # a request that fails has a trace too
+                d.grpc.infer("half", [value(tg, "x", [[[1]]] * 2), value(tg, "z", [1])])
+            d.http.update_trace_settings("types", {"trace_level": ["TENSORS"], "trace_rate": "1", "log_frequency": "2"})
+            for i in range(3):
+                d.http.infer("types", [base.tensor(n, v, t) for n, t, v in base.TYPES], request_id=f"t{i}")
+            rows = [r["tensor"] for r in load(path + ".1") if r.get("activity") == "TENSOR_QUEUE_INPUT"]
+            self.assertEqual({t["name"]: t["dtype"] for t in rows}, {n: t for n, t, _ in base.TYPES})
+            self.assertEqual({t["name"]: t["data"] for t in rows if t["name"] in ("string", "uint64", "float16")},
+                             {"string": '"h\u00e9", ""', "uint64": "0,18446744073709551615", "float16": "-0.5,65504.0"})
+            self.assertEqual([[r["request_id"] for r in load(f"{path}.{k}") if "request_id" in r] for k in (0, 1)], [["t0", "t1"], ["t2"]])
+            count = re.search(r':tensorflow:serving:request_log_count\{model_name="types",status_code="OK"\} (\d+)', d.call("GET", "/metrics")[2].decode())
+            self.assertEqual(count.group(1), "3")
+        finally:
+            self.assertEqual(d.stop(), 0)
+            shutil.rmtree(os.path.dirname(path))
+
     def test_log_settings(self):
         before = self.d.http.get_log_settings()
         self.assertEqual((before["log_info"], before["log_error"], before["log_verbose_level"]), (True, True, 0))

@@ -36,6 +36,12 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
     return TD_OK;
 }
 
+struct td_load_times td_servable_load_times(const struct td_servable *s)
+{
+    (void)s;
+    return (struct td_load_times){0};
+}
+
 struct td_servable *td_servable_ref(struct td_servable *s)
 {
     atomic_fetch_add(&s->refs, 1);

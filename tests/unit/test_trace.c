@@ -8,12 +8,13 @@
 static struct td_err err;
 static char text[400];
 
-static enum td_code say(void *ctx, const char *key, const char *value, struct td_err *e)
+static enum td_code say(void *ctx, const char *key, const char *const *values, int n_values, struct td_err *e)
 {
     (void)ctx;
     (void)e;
     const size_t n = strlen(text);
-    (void)snprintf(text + n, sizeof text - n, "%s=%s ", key, value);
+    (void)snprintf(text + n, sizeof text - n, "%s=%s%s%s ", key, values[0], n_values > 1 ? "," : "",
+                   n_values > 1 ? values[1] : "");
     return TD_OK;
 }
 
@@ -55,7 +56,7 @@ TEST(every_nth_request_until_there_are_enough)
     CHECK_INT(set("m", "trace_level", "TIMESTAMPS"), TD_OK);
     CHECK_INT(set("m", "trace_count", "2"), TD_OK);
     for (int i = 1; i <= 30; i++) {
-        const bool now = td_trace_due("m");
+        const bool now = td_trace_due("m") != 0;
         CHECK(!now || i == 3 || i == 6);
         due += now;
         CHECK(!td_trace_due("n"));
@@ -67,7 +68,7 @@ TEST(wrong_settings_change_nothing)
 {
     static const char *const wrong[][3] = {
         {"trace_level", "LOUD", "no trace_level"},
-        {"trace_level", "TENSORS", "not supported"},
+        {"trace_level", "TENSORS", "without --trace_file"},
         {"trace_rate", "0", "Unable to parse"},
         {"trace_rate", "", "Unable to parse"},
         {"trace_count", "-2", "Unable to parse"},
