@@ -8,7 +8,9 @@
  *     ... kernels ...
  *     td_float_mode_leave(before);
  *
- * The mode belongs to the calling thread; runs nest. On processors that are not named here nothing changes.
+ * The mode belongs to the calling thread, and to those it starts from then on (POSIX: a new thread inherits the
+ * floating-point environment). Helper threads of oneDNN and OpenBLAS are started in runs, or else by code that
+ * enters the mode for it: kernels/blas.c, kernels/dnnl_base.c. Runs nest. On processors that are not named here nothing changes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_FLOAT_MODE_H

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/blas.h"
+#include "core/float_mode.h"
 #include "kernels/threads.h"
 
 #include <dlfcn.h>
@@ -21,7 +22,7 @@ static bool find(void *library, const char *name, void *function)
     return p != NULL;
 }
 
-static void load(void)
+static void open_library(void)
 {
     void *library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL);
     void (*set_num_threads)(int) = NULL;
@@ -34,6 +35,14 @@ static void load(void)
         set_num_threads(td_threads());
         loaded = &table;
     }
+}
+
+/* The library starts its threads when it is opened: they shall compute in the float mode of runs. */
+static void load(void)
+{
+    unsigned long before = td_float_mode_enter();
+    open_library();
+    td_float_mode_leave(before);
 }
 
 const struct td_blas *td_blas(void)

@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "core/float_mode.h"
 #include "core/mem.h"
 #include "kernels/dnnl_base.h"
 #include "kernels/dnnl_dims.h"
@@ -352,7 +353,9 @@ void td_kernels_warm(void)
     float a[SIDE * SIDE] = {0}, c[SIDE * SIDE];
     const struct td_gemm g = {
         .m = SIDE, .n = SIDE, .k = SIDE, .a = a, .b = a, .c = c, .lda = SIDE, .ldb = SIDE, .ldc = SIDE};
+    unsigned long before = td_float_mode_enter();
     (void)td_dnnl_gemm(&g);
+    td_float_mode_leave(before);
 }
 
 static const float *scale_of(const struct td_dnnl *d, const struct td_call *c)

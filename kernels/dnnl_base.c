@@ -1,10 +1,12 @@
 /* kernels/dnnl_base.c - see dnnl_base.h.
  *
- * Threads: one engine for the process; a stream for each thread, which is also told to run on one OpenMP
- * thread.
+ * Threads: one engine for the process; a stream for each thread, which is also told how many OpenMP threads
+ * to run on. Those begin in the float mode of the thread that starts them, and keep it: so all that may start
+ * one outside of a run does it in the mode of runs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dnnl_base.h"
+#include "core/float_mode.h"
 #include "kernels/threads.h"
 
 #include <omp.h>
@@ -61,9 +63,11 @@ bool td_dnnl_base_reorder(dnnl_primitive_t r, const dnnl_memory_desc_t *from, co
     dnnl_stream_t stream = td_dnnl_base_stream();
     dnnl_memory_t a = td_dnnl_base_memory(from, x), b = td_dnnl_base_memory(to, y);
     dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, a}, {DNNL_ARG_TO, b}};
+    unsigned long before = td_float_mode_enter(); /* weights are packed outside of runs: see the header */
     bool ok = stream != NULL && a != NULL && b != NULL &&
               dnnl_primitive_execute(r, stream, 2, args) == dnnl_success &&
               dnnl_stream_wait(stream) == dnnl_success;
+    td_float_mode_leave(before);
     (void)dnnl_memory_destroy(a);
     (void)dnnl_memory_destroy(b);
     return ok;
