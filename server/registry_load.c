@@ -359,6 +359,7 @@ static void load(struct td_registry *r, struct td_entry *e, struct td_version *v
     v->stamp = stamp;
     v->load_ms = (double)(to_ns - from_ns) * 1e-6;
     if (rc == TD_OK) {
+        err = (struct td_err){0}; /* what went wrong on the way was no failure */
         old = publish(v, s);
     } else {
         note_failure(r, v, &err);

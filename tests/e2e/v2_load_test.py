@@ -75,6 +75,9 @@ class Load(Case):
             c.load_model("half")
             self.assertEqual((self.config()["max_batch_size"], len(self.ask("half", [1] * 4))), (0, 4))
         self.assertEqual(self.left(0), 0)
+        log = "".join(self.d.log)
+        self.assertIn("Successfully loaded servable version {name: half version: 1}", log)
+        self.assertNotIn("no such file", log)
 
     def test_a_wrong_configuration_leaves_what_serves(self):
         for _, c in self.wires:
