@@ -1,7 +1,8 @@
 /* kernels/combine.c - element-wise accumulation by dtype.
  *
  * Integers wrap (computed unsigned); half and bfloat16 go through float and round after every step, as
- * Eigen does. MIN and MAX keep dst when either side is NaN. Bool ADD is "or", SUB "differs".
+ * Eigen does. MIN and MAX keep dst when either side is NaN, LEAST and
+ * MOST take src. Bool ADD is "or", SUB "differs".
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/combine.h"
@@ -48,7 +49,9 @@ UNSIGNED(uint64, uint64_t, uint64_t)
     COMBINE(mul_##dt, T, x *y)                                                                               \
     COMBINE(div_##dt, T, x / y)                                                                              \
     COMBINE(min_##dt, T, y < x ? y : x)                                                                      \
-    COMBINE(max_##dt, T, x < y ? y : x)
+    COMBINE(max_##dt, T, x < y ? y : x)                                                                      \
+    COMBINE(least_##dt, T, x < y ? x : y)                                                                    \
+    COMBINE(most_##dt, T, y < x ? x : y)
 FLOATING(float, float)
 FLOATING(double, double)
 
@@ -58,7 +61,9 @@ FLOATING(double, double)
     COMBINE(mul_##dt, T, down(up(x) * up(y)))                                                                \
     COMBINE(div_##dt, T, down(up(x) / up(y)))                                                                \
     COMBINE(min_##dt, T, up(y) < up(x) ? y : x)                                                              \
-    COMBINE(max_##dt, T, up(x) < up(y) ? y : x)
+    COMBINE(max_##dt, T, up(x) < up(y) ? y : x)                                                              \
+    COMBINE(least_##dt, T, up(x) < up(y) ? x : y)                                                            \
+    COMBINE(most_##dt, T, up(y) < up(x) ? x : y)
 SMALL(half, td_half, td_half_to_float, td_float_to_half)
 SMALL(bfloat16, td_bf16, td_bf16_to_float, td_float_to_bf16)
 
@@ -83,11 +88,15 @@ COMBINE(sub_bool, td_bool, x != y)
 
 #define FOUR(dt)                                                                                             \
     {                                                                                                        \
-        NULL, add_##dt, sub_##dt, mul_##dt, div_##dt, NULL, NULL                                             \
+        NULL, add_##dt, sub_##dt, mul_##dt, div_##dt, NULL, NULL, NULL, NULL                                 \
     }
 #define SIX(dt)                                                                                              \
     {                                                                                                        \
-        NULL, add_##dt, sub_##dt, mul_##dt, div_##dt, min_##dt, max_##dt                                     \
+        NULL, add_##dt, sub_##dt, mul_##dt, div_##dt, min_##dt, max_##dt, min_##dt, max_##dt                 \
+    }
+#define EIGHT(dt)                                                                                            \
+    {                                                                                                        \
+        NULL, add_##dt, sub_##dt, mul_##dt, div_##dt, min_##dt, max_##dt, least_##dt, most_##dt              \
     }
 
 /* In the order of enum td_combine_op. */
@@ -100,13 +109,13 @@ static td_combine_fn *const table[TD_DTYPE_END][TD_COMBINE_OPS] = {
     [TD_UINT16] = SIX(uint16),
     [TD_UINT32] = SIX(uint32),
     [TD_UINT64] = SIX(uint64),
-    [TD_FLOAT] = SIX(float),
-    [TD_DOUBLE] = SIX(double),
-    [TD_HALF] = SIX(half),
-    [TD_BFLOAT16] = SIX(bfloat16),
+    [TD_FLOAT] = EIGHT(float),
+    [TD_DOUBLE] = EIGHT(double),
+    [TD_HALF] = EIGHT(half),
+    [TD_BFLOAT16] = EIGHT(bfloat16),
     [TD_COMPLEX64] = FOUR(complex64),
     [TD_COMPLEX128] = FOUR(complex128),
-    [TD_BOOL] = {NULL, add_bool, sub_bool, NULL, NULL, NULL, NULL},
+    [TD_BOOL] = {NULL, add_bool, sub_bool},
 };
 
 td_combine_fn *td_combine_find(enum td_combine_op op, enum td_dtype dtype)
@@ -265,9 +274,11 @@ void td_combine_identity(enum td_combine_op op, enum td_dtype dtype, void *dst, 
         v = one(dtype);
         break;
     case TD_COMBINE_MIN:
+    case TD_COMBINE_LEAST:
         v = limit(dtype, false);
         break;
     case TD_COMBINE_MAX:
+    case TD_COMBINE_MOST:
         v = limit(dtype, true);
         break;
     default:

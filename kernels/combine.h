@@ -14,6 +14,9 @@ enum td_combine_op {
     TD_COMBINE_DIV,
     TD_COMBINE_MIN,
     TD_COMBINE_MAX,
+    TD_COMBINE_LEAST, /* MIN and MAX of segments: a NaN gives way to what comes after it, and replaces what
+                         was before */
+    TD_COMBINE_MOST,
     TD_COMBINE_OPS
 };
 
@@ -30,8 +33,8 @@ void td_combine_run(enum td_combine_op op, enum td_dtype dtype, void *dst, const
 bool td_combine_supports(enum td_combine_op op, enum td_dtype dtype);
 /* Some element of a number array is zero. */
 bool td_combine_has_zero(enum td_dtype dtype, const void *src, int64_t n);
-/* Fills n elements with the value that leaves others unchanged under op: 0, 1, the lowest (MAX) or highest
- * (MIN) value of the dtype. */
+/* Fills n elements with the value that leaves others unchanged under op: 0, 1, the lowest (MAX, MOST) or
+ * highest (MIN, LEAST) value of the dtype. */
 void td_combine_identity(enum td_combine_op op, enum td_dtype dtype, void *dst, int64_t n);
 
 #endif

@@ -30,9 +30,9 @@ static enum td_code inputs_and_lengths(const struct td_infer *c, int lengths, in
                TD_NODE_STR(c->node), TD_SHAPE_STR(x));
     TD_FAIL_IF(s->rank >= 0 && s->rank != 1, err, INVALID_ARGUMENT,
                "%s: sequence_length is not a vector, got %s", TD_NODE_STR(c->node), TD_SHAPE_STR(s));
-    TD_FAIL_IF(x->rank == 3 && (x->dim[0] == 0 || x->dim[2] == 0), err, INVALID_ARGUMENT,
-               "%s: inputs %s must have at least one step and one class", TD_NODE_STR(c->node),
-               TD_SHAPE_STR(x));
+    TD_FAIL_IF(x->rank == 3 && (x->dim[0] == 0 || x->dim[1] == 0 || x->dim[2] == 0), err, INVALID_ARGUMENT,
+               "%s: inputs %s must not be empty: at least one step, one sequence and one class",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(x));
     *batch = x->rank == 3 ? x->dim[1] : s->rank == 1 ? s->dim[0] : -1;
     TD_FAIL_IF(x->rank == 3 && s->rank == 1 && x->dim[1] >= 0 && s->dim[0] >= 0 && x->dim[1] != s->dim[0],
                err, INVALID_ARGUMENT,

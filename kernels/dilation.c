@@ -116,9 +116,10 @@ static double best(const struct dilation *d, const struct arrays *a, int64_t cel
             int64_t z = j * d->col.stride - d->col.before + s * d->col.dilation;
             int64_t x = ((b * d->row.in + y) * d->col.in + z) * d->channels + k;
             int64_t f = (r * d->col.k + s) * d->channels + k;
-            if (!found || a->x[x] + a->f[f] > top) {
+            double v = a->x[x] + a->f[f];
+            if (v > top || (!found && v <= top)) { /* a NaN is never the largest */
                 found = true;
-                top = a->x[x] + a->f[f];
+                top = v;
                 *at_x = x;
                 *at_f = f;
             }

@@ -34,11 +34,22 @@ static enum td_code rgb_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
+/* The larger and the smaller of two; the second when they do not compare. */
+static float larger(float a, float b)
+{
+    return b < a ? a : b;
+}
+
+static float smaller(float a, float b)
+{
+    return a < b ? a : b;
+}
+
 static void to_hsv(const float *rgb, float *hsv)
 {
     float r = rgb[0], g = rgb[1], b = rgb[2];
-    float top = fmaxf(r, fmaxf(g, b)), low = fminf(r, fminf(g, b)), range = top - low, hue = 0;
-    if (range > 0) {
+    float top = larger(larger(r, g), b), low = smaller(smaller(r, g), b), range = top - low, hue = 0;
+    if (!(range <= 0)) {
         float unit = 1 / (6 * range);
         hue = r == top ? unit * (g - b) : g == top ? unit * (b - r) + 2.0f / 6 : unit * (r - g) + 4.0f / 6;
         hue += hue < 0 ? 1 : 0;
@@ -48,9 +59,10 @@ static void to_hsv(const float *rgb, float *hsv)
     hsv[2] = top;
 }
 
+/* NaN stays. */
 static float clip01(float v)
 {
-    return fminf(fmaxf(v, 0), 1);
+    return v < 0 ? 0 : v > 1 ? 1 : v;
 }
 
 static void to_rgb(const float *hsv, float *rgb)

@@ -172,7 +172,7 @@ static enum td_code check_keys(const struct td_call *c, const struct td_table *t
     values->rank = lead;
     *n = td_shape_count(values);
     /* more axes do no harm where the first one counts the keys */
-    TD_FAIL_IF(t->kind == TD_TABLE_DENSE && (keys->shape.rank < 1 || *n != keys->shape.dim[0]), err,
+    TD_FAIL_IF(t->kind == TD_TABLE_DENSE && keys->shape.rank > 0 && *n != keys->shape.dim[0], err,
                INVALID_ARGUMENT, "%s: Expected key shape [n] and then the table's %s, got %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&t->key_shape), TD_SHAPE_STR(&keys->shape));
     return td_shape_concat(values, &t->value_shape, values, err);

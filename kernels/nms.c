@@ -352,7 +352,7 @@ static enum td_code combined_run(struct td_call *c, struct td_err *err)
                 used ? (image * s.n + results[i].index) * q + (q == 1 ? 0 : results[i].class_id) : 0;
             for (int k = 0; k < 4; k++) {
                 float v = used ? TD_DATA(c->in[0], float)[box * 4 + k] : 0;
-                TD_DATA(out[0], float)[at * 4 + k] = clips ? fminf(fmaxf(v, 0), 1) : v;
+                TD_DATA(out[0], float)[at * 4 + k] = !clips ? v : v < 0 ? 0 : v > 1 ? 1 : v;
             }
             TD_DATA(out[1], float)[at] = used ? results[i].score : 0;
             TD_DATA(out[2], float)[at] = used ? (float)results[i].class_id : 0;

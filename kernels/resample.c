@@ -175,8 +175,14 @@ static void span_weights(const struct kernel *k, float reach, float sample, int6
     for (int64_t i = 0; i < n && fabsf(total) >= 1000 * FLT_MIN; i++) {
         w[i] *= 1 / total;
     }
+    /* the span goes on to its full width with weights of zero: TensorFlow lets NaN and infinities there
+     * through */
+    int64_t all = in - from < s->width ? in - from : s->width;
+    for (int64_t i = n; i < all; i++) {
+        w[i] = 0;
+    }
     s->start[o] = from;
-    s->count[o] = fabsf(total) >= 1000 * FLT_MIN ? n : 0;
+    s->count[o] = fabsf(total) >= 1000 * FLT_MIN ? all : 0;
 }
 
 static enum td_code make_spans(struct td_call *c, int axis, int64_t in, int64_t out, struct spans *s,

@@ -202,12 +202,12 @@ static enum td_code unsorted_reduce(struct td_call *c, enum td_combine_op op, st
 SORTED(sum, TD_COMBINE_ADD, false)
 SORTED(mean, TD_COMBINE_ADD, true)
 SORTED(prod, TD_COMBINE_MUL, false)
-SORTED(max, TD_COMBINE_MAX, false)
-SORTED(min, TD_COMBINE_MIN, false)
+SORTED(max, TD_COMBINE_MOST, false)
+SORTED(min, TD_COMBINE_LEAST, false)
 UNSORTED(sum, TD_COMBINE_ADD)
 UNSORTED(prod, TD_COMBINE_MUL)
-UNSORTED(max, TD_COMBINE_MAX)
-UNSORTED(min, TD_COMBINE_MIN)
+UNSORTED(max, TD_COMBINE_MOST)
+UNSORTED(min, TD_COMBINE_LEAST)
 
 #define SORTED_ROW(op, fn, set)                                                                              \
     {                                                                                                        \
