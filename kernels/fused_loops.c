@@ -58,7 +58,7 @@ UNARY(TD_CLONES, neg, td_neg_f32)
 UNARY(TD_CLONES, abs, td_abs_f32)
 UNARY(TD_CLONES, inv, td_inv_f32)
 UNARY(TD_CLONES, erf, td_fast_erf_f32)
-UNARY(, erfc, erfcf)
+UNARY(TD_CLONES, erfc, td_fast_erfc_f32)
 
 TD_CLONES static void loop_leaky(const float *x, float *y, int64_t n, float slope)
 {

@@ -107,7 +107,7 @@ FUNCTIONS(STAMP)
 
 FLOATS(TD_CLONES, erf, td_fast_erf_f32, erf)
 RUN(erf, TD_ROWS_FLOATS(erf))
-FLOATS(, erfc, erfcf, erfc)
+FLOATS(TD_CLONES, erfc, td_fast_erfc_f32, erfc)
 RUN(erfc, TD_ROWS_FLOATS(erfc))
 
 /* ------------------------------------------------------------------ the table */
