@@ -95,15 +95,31 @@ static enum td_code select_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
+/* One side of a choice: an element for each place, or one for all. */
+struct side {
+    const void *data;
+    bool one;
+};
+
+#define CHOOSE_LOOP(T, i_t, i_e)                                                                             \
+    for (int64_t i = 0; i < n; i++) {                                                                        \
+        ((T *)y)[i] = cond[i] ? ((const T *)t.data)[i_t] : ((const T *)e.data)[i_e];                         \
+    }
 #define CHOOSE(size, T)                                                                                      \
     case size:                                                                                               \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
-            ((T *)y)[i] = cond[i] ? ((const T *)t)[i] : ((const T *)e)[i];                                   \
+        if (t.one && e.one) {                                                                                \
+            CHOOSE_LOOP(T, 0, 0)                                                                             \
+        } else if (t.one) {                                                                                  \
+            CHOOSE_LOOP(T, 0, i)                                                                             \
+        } else if (e.one) {                                                                                  \
+            CHOOSE_LOOP(T, i, 0)                                                                             \
+        } else {                                                                                             \
+            CHOOSE_LOOP(T, i, i)                                                                             \
         }                                                                                                    \
         return;
 
 /* One condition an element. */
-static void choose(enum td_dtype dtype, const td_bool *cond, const void *t, const void *e, void *y, int64_t n)
+static void choose(enum td_dtype dtype, const td_bool *cond, struct side t, struct side e, void *y, int64_t n)
 {
     const size_t size = td_dtype_is_object(dtype) ? 0 : td_dtype_size(dtype);
     switch (size) {
@@ -114,9 +130,20 @@ static void choose(enum td_dtype dtype, const td_bool *cond, const void *t, cons
         CHOOSE(16, td_c128)
     default:
         for (int64_t i = 0; i < n; i++) {
-            td_elems_copy(dtype, (td_objp *)y + i, (const td_objp *)(cond[i] ? t : e) + i, 1);
+            const struct side *from = cond[i] ? &t : &e;
+            td_elems_copy(dtype, (td_objp *)y + i, (const td_objp *)from->data + (from->one ? 0 : i), 1);
         }
         return;
+    }
+}
+
+/* The side's elements in n places. */
+static void choose_side(enum td_dtype dtype, struct side from, void *y, int64_t n)
+{
+    const size_t size = td_dtype_size(dtype);
+    const int64_t runs = from.one ? n : 1;
+    for (int64_t i = 0; i < runs; i++) {
+        td_elems_copy(dtype, (char *)y + (size_t)i * size, from.data, from.one ? 1 : n);
     }
 }
 
@@ -131,7 +158,7 @@ static enum td_code select_run(struct td_call *c, struct td_err *err)
         return TD_OK;
     }
     if (n == count) {
-        choose(y->dtype, cond, t->data, e->data, y->data, count);
+        choose(y->dtype, cond, (struct side){t->data, false}, (struct side){e->data, false}, y->data, count);
         return TD_OK;
     }
     const int64_t row = count / n, size = row * (int64_t)td_dtype_size(y->dtype);
@@ -191,16 +218,13 @@ static void select_rows(const struct td_call *c, struct td_tensor *y)
     for (int64_t row = 0; row < rows; row++) {
         row_offsets(s, row, stride, at);
         const td_bool *cond = TD_DATA(c->in[0], const td_bool) + at[0];
-        const char *t = (const char *)c->in[1]->data + at[1] * size,
-                   *e = (const char *)c->in[2]->data + at[2] * size;
+        const struct side t = {(const char *)c->in[1]->data + at[1] * size, step[1] == 0};
+        const struct side e = {(const char *)c->in[2]->data + at[2] * size, step[2] == 0};
         char *out = (char *)y->data + row * n * size;
-        if (step[0] == 1 && step[1] == 1 && step[2] == 1) {
+        if (step[0] == 0) {
+            choose_side(y->dtype, *cond ? t : e, out, n);
+        } else {
             choose(y->dtype, cond, t, e, out, n);
-            continue;
-        }
-        for (int64_t i = 0; i < n; i++) {
-            const char *from = cond[i * step[0]] ? t + i * step[1] * size : e + i * step[2] * size;
-            td_elems_copy(y->dtype, out + i * size, from, 1);
         }
     }
 }
@@ -216,7 +240,8 @@ static enum td_code select_v2_run(struct td_call *c, struct td_err *err)
     }
     const bool dense_t = td_shape_equal(&t->shape, &y->shape), dense_e = td_shape_equal(&e->shape, &y->shape);
     if (dense_t && dense_e && td_shape_equal(&cond->shape, &y->shape)) {
-        choose(y->dtype, cond->data, t->data, e->data, y->data, count);
+        choose(y->dtype, cond->data, (struct side){t->data, false}, (struct side){e->data, false}, y->data,
+               count);
     } else {
         select_rows(c, y);
     }
