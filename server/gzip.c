@@ -13,12 +13,20 @@
 
 #define PIECE ((size_t)32 << 10)
 
+/* Whether another gzip member follows the one that has ended: they count as one text. */
+static bool next_member(z_stream *z)
+{
+    const bool more = z->avail_in >= 2 && z->next_in[0] == 0x1f && z->next_in[1] == 0x8b;
+    return more && inflateReset(z) == Z_OK;
+}
+
 static enum td_code inflate_all(z_stream *z, size_t n, struct td_sink *out, struct td_err *err)
 {
-    for (int rc = Z_OK; rc != Z_STREAM_END;) {
+    for (int rc = Z_OK; rc != Z_STREAM_END || next_member(z);) {
         const size_t room = out->limit - out->n < PIECE ? out->limit - out->n : PIECE;
         char *to = NULL;
-        TD_FAIL_IF(room == 0, err, RESOURCE_EXHAUSTED, "inflating the body: more than %zu bytes", out->limit - 1);
+        TD_FAIL_IF(room == 0, err, RESOURCE_EXHAUSTED, "inflating the body: more than %zu bytes",
+                   out->limit - 1);
         TD_TRY(td_sink_grow(out, room, &to, err));
         z->next_out = (Bytef *)to;
         z->avail_out = (uInt)room;
@@ -27,6 +35,8 @@ static enum td_code inflate_all(z_stream *z, size_t n, struct td_sink *out, stru
         TD_FAIL_IF(rc != Z_OK && rc != Z_STREAM_END, err, INVALID_ARGUMENT,
                    "inflating the body: no valid gzip or zlib at byte %zu of %zu", n - z->avail_in, n);
     }
+    TD_FAIL_IF(z->avail_in > 0, err, INVALID_ARGUMENT,
+               "inflating the body: %u bytes behind the end of gzip or zlib", z->avail_in);
     return TD_OK;
 }
 

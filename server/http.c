@@ -255,6 +255,9 @@ static enum MHD_Result send_answer(struct exchange *e)
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS,
                                       e->h->opts.cors_headers);
     }
+    if (e->x.status == MHD_HTTP_UNSUPPORTED_MEDIA_TYPE) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip, deflate");
+    }
     if (e->x.status == MHD_HTTP_TOO_MANY_REQUESTS) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_RETRY_AFTER, RETRY_AFTER_S);
     }

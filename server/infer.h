@@ -57,7 +57,10 @@ TD_MUST enum td_code td_infer_fetch(struct td_infer_shared *from, const struct t
 /* Only the outputs of the list shall be made; none: all. */
 TD_MUST enum td_code td_infer_filter(struct td_request *q, const struct td_infer_out *out, int n,
                                      struct td_err *err);
-/* A decoded request is about to run. INVALID_ARGUMENT for more rows than its configuration allows; UNAVAILABLE, now and
+/* Whether a decoded request has the inputs of its signature and, where its model has a configuration, shapes that it allows.
+ * INVALID_ARGUMENT in Triton's words. */
+TD_MUST enum td_code td_infer_check(const struct td_request *q, struct td_err *err);
+/* A decoded request is about to run. As td_infer_check; UNAVAILABLE, now and
  * after the run, when its own time limit is over. */
 TD_MUST enum td_code td_infer_prepare(struct td_request *q, struct td_err *err);
 /* Classes of outputs whose classes are wanted take their place; outputs that are to go to shared memory are

@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/infer_json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/arena.h"
@@ -318,9 +319,11 @@ static enum td_code gather(const struct td_infer_json_in *in, struct td_gather *
     if (td_json_peek(&j) != '\0' || j.at != j.end) {
         return td_json_fail(&j, err, "Invalid value.");
     }
+    char count[24];
+    (void)snprintf(count, sizeof count, "%lld", (long long)n);
     TD_FAIL_IF(n < 0 || g->n != (size_t)n, err, INVALID_ARGUMENT,
-               "'data' has %zu values, shape %s has %lld elements", g->n, TD_SHAPE_STR(&in->raw.shape),
-               (long long)n);
+               "'data' has %zu values, shape %s has %s elements", g->n, TD_SHAPE_STR(&in->raw.shape),
+               n < 0 ? "more than 2^63" : count);
     return td_gather_take(g, &in->raw.shape, out, err);
 }
 

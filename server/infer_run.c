@@ -137,20 +137,6 @@ enum td_code td_infer_filter(struct td_request *q, const struct td_infer_out *ou
     return TD_OK;
 }
 
-static enum td_code check_rows(const struct td_request *q, struct td_err *err)
-{
-    const int64_t most = td_servable_settings(q->servable)->max_batch_size;
-    if (most == 0 || !td_model_config_has_rows(q->sig)) {
-        return TD_OK;
-    }
-    for (int i = 0; i < q->n_in; i++) {
-        TD_FAIL_IF(q->in[i].t.shape.rank > 0 && q->in[i].t.shape.dim[0] > most, err, INVALID_ARGUMENT,
-                   "inference request batch-size must be <= %lld for '%s'; input '%s' has %lld rows",
-                   (long long)most, q->model, q->in[i].name, (long long)q->in[i].t.shape.dim[0]);
-    }
-    return TD_OK;
-}
-
 static enum td_code write_trace(const struct td_request *q, struct td_err *err)
 {
     const struct td_trace_record r = {
@@ -201,7 +187,10 @@ static void ended(struct td_request *q, struct td_err *err)
 
 enum td_code td_infer_prepare(struct td_request *q, struct td_err *err)
 {
-    TD_TRY(check_rows(q, err));
+    if (td_infer_check(q, err)) {
+        td_stats_request(td_servable_stats(q->servable), false, 0, 0, &q->job.times);
+        return err->code;
+    }
     TD_FAIL_IF(q->own_limit && td_clock_ns() >= q->deadline_ns, err, UNAVAILABLE, "Request timeout expired");
     q->traced = td_trace_due(td_servable_name(q->servable));
     q->ended = ended;

@@ -38,6 +38,8 @@ static const struct route MONITORING = {"GET", "", td_rest_metrics, BLOCKS};
 #define N_ROUTES (sizeof ROUTES / sizeof ROUTES[0])
 
 #define ARENA_LIMIT ((size_t)1 << 20)
+#define METHOD_NOT_ALLOWED 405
+#define UNSUPPORTED_MEDIA_TYPE 415
 
 /* ------------------------------------------------------------------ matching */
 
@@ -225,7 +227,7 @@ void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err)
     }
 }
 
-/* A cross-origin preflight of TF Serving's API: only the origin is looked at. */
+/* A cross-origin preflight: only the origin is looked at. */
 static enum td_code preflight(const struct td_exchange *x, struct td_err *err)
 {
     const char *origin = td_exchange_header(x, "Origin");
@@ -254,10 +256,11 @@ static enum td_code no_route(struct td_rest *rest, const struct td_exchange *x, 
     }
     TD_FAIL_IF(path != NULL && strncmp(x->target, path, strlen(path)) == 0, err, INVALID_ARGUMENT,
                "Unexpected path: %s", x->target);
-    if (strncasecmp(x->target, "/v1/", 4) == 0) {
-        if (strcmp(x->method, "OPTIONS") == 0) {
-            return preflight(x, err);
-        }
+    const bool v1 = strncasecmp(x->target, "/v1/", 4) == 0;
+    if (strcmp(x->method, "OPTIONS") == 0 && (v1 || is_v2(x))) {
+        return preflight(x, err);
+    }
+    if (v1) {
         TD_FAIL(err, INVALID_ARGUMENT, "Malformed request: %s %s", x->method, x->target);
     }
     TD_FAIL(err, NOT_FOUND, "Not Found: %s %s", x->method, x->target);
@@ -304,15 +307,28 @@ static bool is_monitoring(const struct td_rest *rest, const struct td_exchange *
     return rest->monitoring_path != NULL && strcmp(rest->monitoring_path, x->target) == 0;
 }
 
+/* TF Serving takes a body in an encoding that it does not know as it is; Triton refuses it. */
+static bool known_encoding(const struct td_exchange *x, struct td_err *err)
+{
+    const char *sent = td_exchange_header(x, "Content-Encoding");
+    const bool known = sent == NULL || *sent == '\0' || strcasestr(sent, "gzip") != NULL ||
+                       strcasestr(sent, "deflate") != NULL || strcasecmp(sent, "identity") == 0;
+    return known || td_fail(err, TD_UNIMPLEMENTED,
+                            "Content-Encoding '%.60s' is not supported, gzip and deflate are", sent) == TD_OK;
+}
+
 void td_rest_handle(void *app, struct td_exchange *x)
 {
     struct td_err err = {0};
     struct match m = {0};
     const struct route *route = is_monitoring(app, x) ? &MONITORING : find_route(x, &m);
-    if (route == NULL ? no_route(app, x, &err) : answer(app, x, route, &m, &err)) {
+    if (is_v2(x) && !known_encoding(x, &err)) {
         td_rest_fail(app, x, &err);
-        if (route == NULL && is_v2(x) && wrong_method(x)) {
-            x->status = 405;
+        x->status = UNSUPPORTED_MEDIA_TYPE;
+    } else if (route == NULL ? no_route(app, x, &err) : answer(app, x, route, &m, &err)) {
+        td_rest_fail(app, x, &err);
+        if (route == NULL && is_v2(x) && err.code == TD_NOT_FOUND && wrong_method(x)) {
+            x->status = METHOD_NOT_ALLOWED;
         }
     }
 }

@@ -301,7 +301,7 @@ class Wrong(Case):
             self.c.infer("half", [x], model_version="7")
         with self.fails(400, 'Serving signature key "none" not found.'):
             self.c.infer("half", [x], parameters={"signature_name": "none"})
-        with self.fails(400, "Sent extra: {z}", "Missing but required: {x}"):
+        with self.fails(400, "Got input(s) ['z']", "missing required input(s) ['x']"):
             self.c.infer("half", [fp32("z", [1])])
         with self.fails(400, "input 'x' already exists in request"):
             self.c.infer("half", [x, x])
@@ -324,7 +324,16 @@ class Wrong(Case):
         self.refused(b'{"inputs": [}', 400)
         self.refused(b'{"inputs": [{"name":"x","shape":[1],"datatype":"FP32","data":[1,]}]}', 400, "JSON Parse error")
         self.refused(b'{"inputs": []} {}', 400, "must not be followed")
-        self.refused({}, 400, "input size does not match signature")
+        self.refused({}, 400, "expected 1 inputs but got 0 inputs for model 'half'. Got input(s) [], but missing required input(s) ['x']")
+        x = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}
+        self.refused({"inputs": [{**x, "name": "q"}]}, 400, "expected 1 inputs but got 1 inputs for model 'half'. Got input(s) ['q'], but missing required input(s) ['x']")
+        self.refused({"inputs": [x, {**x, "name": "q"}]}, 400, "unexpected inference input 'q' for model 'half'")
+        self.refused({"inputs": [{**x, "shape": [4294967296, 4294967296]}]}, 400, "has more than 2^63 elements")
+        self.refused({"inputs": [x]}, 415, "Content-Encoding 'br' is not supported", headers={"Content-Encoding": "br"})
+        self.assertEqual(self.d.call("POST", "/v2/models/half/infer", {}, {"Content-Encoding": "br"})[1]["Accept-Encoding"], "gzip, deflate")
+        self.assertEqual(self.d.call("POST", "/v2/models/half/infer", {"inputs": [x]}, {"Content-Encoding": "identity"})[0], 200)
+        self.assertEqual(self.d.call("OPTIONS", "/v2/models/half/infer", b"", {"Origin": "http://here"})[0], 200)
+        self.assertEqual(self.d.call("OPTIONS", "/v2/models/half/infer")[0], 400)
         self.refused({"id": 5}, 400, "'id' must be a JSON string")
         self.refused({"parameters": {"binary_data_output": 1}}, 400, "'binary_data_output' must be true or false")
         self.refused(one(data=[1, 2, 3]), 400, "input 'x'", "'data' has 3 values, shape [2] has 2 elements")
@@ -379,9 +388,6 @@ class Repository(unittest.TestCase):
                 with self.assertRaisesRegex(Exception, words) as e:
                     call()
                 self.assertEqual(e.exception.status(), "404")
-            with self.assertRaises(Exception) as e:
-                c.load_model("half", config="{}")
-            self.assertEqual(e.exception.status(), "501")
         finally:
             self.assertEqual(d.stop(), 0)
 

@@ -312,7 +312,7 @@ class Streams(Case):
             c.async_stream_infer("half", [value(tg, "z", [1])], request_id="c")
             c.async_stream_infer("half:two", [value(tg, "a", [1]), value(tg, "b", np.int64([2]), "INT64")], request_id="d")
             self.assertEqual(take()[0].as_numpy("y").tolist(), [3.5])
-            for words in ("Request for unknown model: 'none' is not found", "Missing but required: {x}"):
+            for words in ("Request for unknown model: 'none' is not found", "missing required input(s) ['x']"):
                 result, error = take()
                 self.assertIsNone(result)
                 self.assertIn(words, error.message())
@@ -643,6 +643,10 @@ class Configured(unittest.TestCase):
             self.assertEqual(c.infer("half", [value(lib, "x", [1] * 4)]).as_numpy("y").shape, (4,))
             with self.fails(400, "inference request batch-size must be <= 4 for 'half'"):
                 c.infer("half", [value(lib, "x", [1] * 5)])
+            with self.fails(400, "unexpected shape for input 'x' for model 'half'. Expected [?], got [2,1]. NOTE: Setting a non-zero max_batch_size"):
+                c.infer("half", [value(lib, "x", [[1], [2]])])
+            with self.fails(400, "missing required input(s) ['x']"):
+                c.infer("half", [value(lib, "z", [1])])
             r = c.infer("half", [value(lib, "x", [1, 5, 3])], outputs=[lib.InferRequestedOutput("y", class_count=3)])
             self.assertEqual(r.as_numpy("y").tolist(), [b"5.500000:1:high", b"4.500000:2", b"3.500000:0:low"])
 

@@ -34,6 +34,25 @@ TEST(what_is_packed_unpacks_to_the_same)
     }
 }
 
+TEST(members_count_as_one_and_nothing_may_follow)
+{
+    struct td_err err = {0};
+    struct td_sink one = body_of("a", 500), two = body_of("b", 700), both = {.limit = 0};
+    CHECK_STR(td_gzip_pack("gzip", &one), "gzip");
+    CHECK_STR(td_gzip_pack("gzip", &two), "gzip");
+    CHECK_OK(td_sink_put(&both, one.p, one.n, &err));
+    CHECK_OK(td_sink_put(&both, two.p, two.n, &err));
+    CHECK_OK(td_gzip_unpack("gzip", 1200, &both, &err));
+    CHECK_INT(both.n, 1200);
+    CHECK(both.p[499] == 'a' && both.p[500] == 'b' && both.p[1199] == 'b');
+    CHECK_OK(td_sink_put(&one, "junk", 4, &err));
+    CHECK_INT(td_gzip_unpack("gzip", 1200, &one, &err), TD_INVALID_ARGUMENT);
+    CHECK_STR(err.msg, "inflating the body: 4 bytes behind the end of gzip or zlib");
+    td_sink_fini(&one);
+    td_sink_fini(&two);
+    td_sink_fini(&both);
+}
+
 TEST(only_what_is_accepted_is_used)
 {
     const struct {
@@ -95,6 +114,6 @@ TEST(other_encodings_are_left_alone)
     td_sink_fini(&s);
 }
 
-TEST_MAIN(RUN(what_is_packed_unpacks_to_the_same) RUN(only_what_is_accepted_is_used)
-              RUN(a_body_that_would_not_shrink_stays_as_it_is) RUN(unpacking_is_bounded)
-                  RUN(other_encodings_are_left_alone))
+TEST_MAIN(RUN(what_is_packed_unpacks_to_the_same) RUN(members_count_as_one_and_nothing_may_follow)
+              RUN(only_what_is_accepted_is_used) RUN(a_body_that_would_not_shrink_stays_as_it_is)
+                  RUN(unpacking_is_bounded) RUN(other_encodings_are_left_alone))
