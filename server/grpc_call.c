@@ -6,9 +6,9 @@
  *                    MANAGE   handle on a new thread
  *   handle         the handler runs; answer starts the last operations, unless the handler holds the call:
  *                  then td_rpc_finish does, later and on another thread
- *   step_closed    the call is over, or the client has gone: then the handler's stop word is set
- *   step_answered  the answer has left
- * A call is freed with the later one of its last two events. A QUERY cannot be cancelled, so both are one.
+ *   step_closed    the call is over, or the client has gone: then the handler's stop word is set. Asked for
+ * once the call waits or takes long; most are answered before that step_answered  the answer has left A call
+ * is freed with the last of its events. A QUERY cannot be cancelled and is never watched.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <grpc/support/alloc.h>
@@ -18,6 +18,7 @@
 #include "server/clock.h"
 #include "server/grpc_impl.h"
 
+#define LONG_NS 20000000 /* a handler that runs longer is worth watching for */
 #define MAX_SLOW 16      /* threads of managing calls */
 #define MAX_QUEUED 16384 /* turns that wait: far beyond what a client would wait for */
 
@@ -30,7 +31,11 @@ struct td_grpc_call {
     gpr_timespec deadline;
     grpc_metadata_array metadata;
     struct td_payload payload;
-    int cancelled;      /* written by gRPC when the call closes */
+    int cancelled; /* written by gRPC when the call closes */
+    bool watched;  /* closed comes; else the answer's operations tell gRPC that nobody asks */
+    bool listed;   /* among g->handled, whose lock then guards watched */
+    int64_t since_ns;
+    struct td_grpc_call *next, *prev;
     atomic_int pending; /* events still to come */
     struct td_turn turn;
     pthread_mutex_t mu; /* guards gone and stop */
@@ -83,6 +88,68 @@ static void step_closed(void *owner, bool ok)
     event_done(c);
 }
 
+/* From now on the call's client is seen to go. What is answered at once is not watched: the event that would
+ * end it wakes a thread for each call. What turns out to take longer is watched by the ticker. */
+static void watch(struct td_grpc_call *c)
+{
+    grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER, .data.recv_close_on_server.cancelled = &c->cancelled};
+    c->watched = true;
+    atomic_fetch_add(&c->pending, 1);
+    if (!td_event_start(c->call, &op, 1, &c->closed)) {
+        event_done(c);
+    }
+}
+
+/* The handler begins. */
+static void list(struct td_grpc_call *c)
+{
+    struct td_grpc *g = c->g;
+    c->since_ns = td_clock_ns();
+    pthread_mutex_lock(&g->mu);
+    c->listed = true;
+    c->prev = NULL;
+    c->next = g->handled;
+    if (g->handled != NULL) {
+        g->handled->prev = c;
+    }
+    g->handled = c;
+    g->any_handled = true;
+    if (!g->ticking) {
+        g->ticking = true;
+        pthread_cond_broadcast(&g->changed);
+    }
+    pthread_mutex_unlock(&g->mu);
+}
+
+/* The handler ends, or holds the call: before anything that may free it. */
+static void unlist(struct td_grpc_call *c)
+{
+    struct td_grpc *g = c->g;
+    pthread_mutex_lock(&g->mu);
+    if (c->listed) {
+        *(c->prev != NULL ? &c->prev->next : &g->handled) = c->next;
+        if (c->next != NULL) {
+            c->next->prev = c->prev;
+        }
+        c->listed = false;
+    }
+    pthread_mutex_unlock(&g->mu);
+}
+
+void td_calls_tick(struct td_grpc *g)
+{
+    const int64_t before_ns = td_clock_ns() - LONG_NS;
+    pthread_mutex_lock(&g->mu);
+    for (struct td_grpc_call *c = g->handled; c != NULL; c = c->next) {
+        if (!c->watched && c->since_ns < before_ns) {
+            watch(c);
+        }
+    }
+    g->ticking = g->handled != NULL || g->any_handled;
+    g->any_handled = false;
+    pthread_mutex_unlock(&g->mu);
+}
+
 void td_rpc_watch(struct td_rpc *r, td_stop *stop)
 {
     if (r->streams) {
@@ -126,7 +193,7 @@ static void answer(struct td_grpc_call *c, const struct td_err *err)
     ops[n++] = (grpc_op){.op = GRPC_OP_SEND_STATUS_FROM_SERVER,
                          .data.send_status_from_server = {.status = (grpc_status_code)err->code,
                                                           .status_details = err->code ? &text : NULL}};
-    if (td_rpc_methods[c->method].kind == TD_RPC_QUERY) {
+    if (!c->watched) {
         ops[n++] = (grpc_op){.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
                              .data.recv_close_on_server.cancelled = &c->cancelled};
     }
@@ -146,6 +213,10 @@ void td_rpc_hold(struct td_rpc *r)
     }
     struct td_grpc_call *c = (struct td_grpc_call *)r;
     *c->held = true;
+    unlist(c);
+    if (!c->watched) {
+        watch(c);
+    }
     td_rpc_drop_input(r);
 }
 
@@ -165,6 +236,9 @@ static void handle(struct td_grpc_call *c)
     bool held = false;
     c->held = &held;
     c->rpc.deadline_ns = td_grpc_deadline_ns(c->deadline);
+    if (td_rpc_methods[c->method].kind == TD_RPC_INFER) {
+        list(c);
+    }
     enum td_code rc = td_payload_open(&c->payload, &c->rpc.in, &err);
     rc = rc ? rc : td_grpc_admit_message(c->g, c->method, &c->metadata, c->rpc.in, &err);
     rc = rc ? rc : td_rpc_methods[c->method].fn(&c->rpc, &err);
@@ -172,8 +246,20 @@ static void handle(struct td_grpc_call *c)
         return;
     }
     err.code = rc;
+    if (c->listed) {
+        unlist(c);
+    }
     td_payload_close(&c->payload);
     answer(c, &err);
+}
+
+/* Whether a turn would have to wait now. */
+static bool is_busy(struct td_grpc *g)
+{
+    pthread_mutex_lock(&g->mu);
+    const bool busy = g->running >= g->max_running;
+    pthread_mutex_unlock(&g->mu);
+    return busy;
 }
 
 /* The slot passes from turn to turn. */
@@ -219,6 +305,9 @@ static void infer(struct td_grpc_call *c)
 {
     struct td_err full = {0};
     c->turn = (struct td_turn){take_turn, c, NULL};
+    if (is_busy(c->g)) {
+        watch(c);
+    }
     if (td_grpc_take_turn(c->g, &c->turn, &full)) {
         answer(c, &full);
     }
@@ -298,13 +387,9 @@ static void step_arrived(void *owner, bool ok)
     }
     td_call_listen(c->g, c->method);
     enum td_rpc_kind kind = td_rpc_methods[c->method].kind;
-    atomic_store(&c->pending, kind == TD_RPC_QUERY ? 1 : 2);
-    if (kind != TD_RPC_QUERY) {
-        grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
-                      .data.recv_close_on_server.cancelled = &c->cancelled};
-        if (!td_event_start(c->call, &op, 1, &c->closed)) {
-            event_done(c);
-        }
+    atomic_store(&c->pending, 1);
+    if (kind == TD_RPC_MANAGE) {
+        watch(c);
     }
     struct td_err refused = {0};
     if (td_grpc_admit(c->g, c->method, &c->metadata, &refused)) {

@@ -75,6 +75,9 @@ struct td_grpc {
     int queued;
     struct td_turn *queue, **queue_end; /* turns that wait, oldest first */
     struct td_grpc_stream *streams;     /* open ones, doubly linked */
+    struct td_grpc_call *handled; /* calls whose handler runs and that nobody watches yet, doubly linked */
+    bool ticking;                 /* the ticker looks at them; it stops when none has come for a while */
+    bool any_handled;             /* since its last look */
 };
 
 /* A message as it came, and the blocks of it that a handler reads. */
@@ -93,11 +96,13 @@ void td_payload_close(struct td_payload *p);
 TD_MUST bool td_grpc_opened(struct td_grpc *g);
 void td_grpc_closed(struct td_grpc *g);
 
-/* grpc_access.c: whether the token in a call's metadata allows its method, and then the models that a message names. */
+/* grpc_access.c: whether the token in a call's metadata allows its method, and then the models that a message
+ * names. */
 TD_MUST enum td_code td_grpc_admit(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
                                    struct td_err *err);
-TD_MUST enum td_code td_grpc_admit_message(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
-                                           struct td_wire message, struct td_err *err);
+TD_MUST enum td_code td_grpc_admit_message(const struct td_grpc *g, int method,
+                                           const grpc_metadata_array *sent, struct td_wire message,
+                                           struct td_err *err);
 
 /* Runs t on this thread, and then whatever waits; or leaves it waiting. RESOURCE_EXHAUSTED when too many
  * wait. */
@@ -118,6 +123,9 @@ grpc_byte_buffer *td_grpc_message(struct td_sink *takes);
 grpc_slice td_grpc_status_text(const struct td_err *err);
 int64_t td_grpc_deadline_ns(gpr_timespec deadline);
 
+/* grpc_call.c: watches those handled calls that take long, for their clients may leave. Called now and then.
+ */
+void td_calls_tick(struct td_grpc *g);
 /* Waits for the next call of a method; each arrival waits for the next one itself. */
 void td_call_listen(struct td_grpc *g, int method);
 void td_stream_listen(struct td_grpc *g, int method);

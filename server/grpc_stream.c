@@ -496,7 +496,8 @@ static void tick_all(struct td_grpc *g)
     }
 }
 
-/* Sleeps until there is something to tick: for ever without streams. Returns false when the server is down.
+/* Sleeps until there is something to tick: for ever without streams and calls. Returns false when the server
+ * is down.
  */
 static bool wait_tick(struct td_grpc *g)
 {
@@ -508,7 +509,7 @@ static bool wait_tick(struct td_grpc *g)
         until.tv_nsec -= 1000000000;
     }
     pthread_mutex_lock(&g->mu);
-    while (!g->is_down && g->streams == NULL) {
+    while (!g->is_down && g->streams == NULL && !g->ticking) {
         pthread_cond_wait(&g->changed, &g->mu);
     }
     bool stopping = atomic_load(&g->stopping);
@@ -524,6 +525,7 @@ void *td_stream_ticker(void *grpc)
 {
     while (wait_tick(grpc)) {
         tick_all(grpc);
+        td_calls_tick(grpc);
     }
     return NULL;
 }

@@ -278,6 +278,25 @@ class Served(Case):
         self.assertEqual(list(r.outputs["y"].float_val), [2.0])
         self.assertLess(time.time() - start, 8)
 
+    def test_a_run_that_was_thought_short_can_be_cancelled(self):
+        """Runs on the thread that read it, as those before did, and is watched once it takes long."""
+        for _ in range(30):
+            self.d.predict.Predict(request({"n": np.int64(1)}, "slow"), 10)
+        call = self.d.predict.Predict.future(request({"n": np.int64(1 << 60)}, "slow"))
+        time.sleep(0.3)
+        call.cancel()
+        start = time.time()
+        for _ in range(8):   # all lanes are free again
+            self.d.predict.Predict(request({"n": np.int64(1)}, "slow"), 10)
+        used = lambda: float(open(f"/proc/{self.d.proc.pid}/stat").read().rsplit(")", 1)[1].split()[11])
+        for _ in range(100):
+            before = used()
+            time.sleep(0.1)
+            if used() - before < 3:
+                break
+        self.assertLess(used() - before, 3)
+        self.assertLess(time.time() - start, 8)
+
     def test_many_at_once(self):
         futures = [self.d.predict.Predict.future(request({"x": np.float32([i])}), 30) for i in range(500)]
         for i, f in enumerate(futures):
