@@ -17,6 +17,7 @@
 
 struct td_model;
 struct td_callable;
+struct td_crew;
 
 enum td_kernel_choice { TD_KERNELS_FAST, TD_KERNELS_REFERENCE, TD_KERNELS_OPENBLAS };
 
@@ -76,6 +77,7 @@ struct td_run_opts {
     void (*observe)(void *ctx, const struct td_observed *what);
     void (*print)(void *ctx, const char *text, size_t len);
     void *ctx;
+    struct td_crew *crew;               /* threads to borrow (core/crew.h); NULL: the run's thread alone */
 };
 /* Runs with in[i] fed to feeds[i] (borrowed; host; dtype must be the fed edge's). out[i] gets fetch i, owned by the
  * caller (td_tensor_clear), nothing on failure. opts may be NULL. INVALID_ARGUMENT, with TensorFlow's words where it has

@@ -223,6 +223,7 @@ enum td_code td_lanes_run(struct td_lanes *l, struct td_job *j, bool *later, str
         return td_lane_alone(j, err);
     }
     struct nature n = nature_of(f, j);
+    j->run.crew = &f->crew;
     struct td_batch b;
     bool here = false;
     *later = false;

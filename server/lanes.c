@@ -143,6 +143,9 @@ static void *lane_main(void *arg)
     struct td_lanes *l = arg;
     pthread_mutex_lock(&l->mu);
     while (!l->stop) {
+        if (td_lane_crew_run(l)) {
+            continue;
+        }
         struct td_lane_run run = {.stop = 0};
         struct td_sched_list dropped = {NULL, NULL};
         const bool found = td_sched_next(&l->sched, td_clock_ns(), &run.batch, &dropped);

@@ -16,7 +16,8 @@
  * Only signatures proven row-wise for the inputs' inner shapes share batches (core/rows.h); the proof is made
  * after the first run of a shape. When a batch fails its members run again one by one, so that no request fails
  * for another's values. A job of more rows than a batch may have, or one long enough to be worth it while lanes
- * idle, runs in pieces.
+ * idle, runs in pieces. A run whose graph
+ * falls apart for a while borrows lanes that idle then (core/crew.h).
  *
  * Threads: any may call; done() is called on a lane's thread, the reaper's or the caller's, with no lock held.
  *
@@ -78,6 +79,7 @@ struct td_lanes_counts {
     int lanes, running;             /* batches */
     int64_t waiting;                /* jobs' pieces */
     uint64_t batches, rows, merged; /* since the start: runs, their rows, runs of more than one piece */
+    uint64_t lent;                  /* times that a run borrowed a lane */
 };
 void td_lanes_count(struct td_lanes *l, struct td_lanes_counts *out);
 

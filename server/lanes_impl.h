@@ -1,5 +1,5 @@
 /* server/lanes_impl.h - what the files of the lanes share: lanes.c (threads), lane_flow.c (a signature's
- * queue), lane_enter.c (the entrance) and lane_run.c (how a batch runs).
+ * queue), lane_enter.c (the entrance), lane_run.c (how a batch runs) and lane_crew.c (a run borrows lanes).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_LANES_IMPL_H
@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "core/crew.h"
 #include "server/lanes.h"
 #include "server/metrics.h"
 
@@ -22,6 +23,7 @@ struct td_lane_flow {
         enum td_proof proof;
     } known[TD_SHAPES_KNOWN]; /* a ring */
     unsigned n_known;
+    struct td_crew crew; /* of its runs */
     struct td_lanes *lanes;
     const struct td_signature *sig;
     bool batches;              /* its jobs may share batches */
@@ -57,6 +59,7 @@ struct td_lanes {
     pthread_cond_t work, watch; /* something is ready; something waits or runs */
     struct td_sched sched;
     struct td_lane_run *runs; /* of more than one piece */
+    struct td_crew_task *first_lent, *last_lent; /* a lane counts as running for each, and none has begun */
     struct td_lanes_counts counts;
     bool stop;
     pthread_t *threads, reaper;
@@ -93,6 +96,10 @@ void td_lane_flow_prove(struct td_lane_question *q);
 void td_lanes_wake(struct td_lanes *l);
 void td_lanes_count_batch(struct td_lanes *l, const struct td_batch *b); /* caller holds mu */
 struct td_metrics_model *td_lanes_metrics(const struct td_job *j);
+
+extern const struct td_crew td_lane_crew; /* of a flow: its crew */
+/* Runs what a run has borrowed a lane for. Caller holds mu, and again when it returns; false: there is nothing. */
+bool td_lane_crew_run(struct td_lanes *l);
 
 /* One piece that is its whole job, on this thread: the outcome, nothing is told to anybody. */
 TD_MUST enum td_code td_lane_alone(struct td_job *j, struct td_err *err);

@@ -359,6 +359,21 @@ bool td_sched_try(struct td_sched *s, struct td_flow *flow, int64_t rows, int64_
     return true;
 }
 
+bool td_sched_lend(struct td_sched *s, int64_t now_ns)
+{
+    if (s->running >= s->lanes || (s->n_tasks > 0 && choose(s, now_ns) != NULL)) {
+        return false;
+    }
+    s->running++;
+    return true;
+}
+
+void td_sched_back(struct td_sched *s, struct td_flow *borrower, int64_t ran_ns)
+{
+    s->running--;
+    borrower->share->used_ns += (double)ran_ns;
+}
+
 static enum td_code check_room(const struct td_flow *f, const struct td_sched_task *t, struct td_err *err)
 {
     const struct td_rule *r = &f->rule;

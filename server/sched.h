@@ -109,6 +109,11 @@ TD_MUST enum td_code td_sched_add(struct td_sched *s, struct td_sched_task *t, i
  * cancelled go to the end of dropped. */
 TD_MUST bool td_sched_next(struct td_sched *s, int64_t now_ns, struct td_batch *b,
                            struct td_sched_list *dropped);
+/* Takes an idle lane, for as long as a running batch of any flow borrows it, when nothing that waits could use
+ * it. */
+TD_MUST bool td_sched_lend(struct td_sched *s, int64_t now_ns);
+/* Gives it back; the time goes on the account of the flow that borrowed it. */
+void td_sched_back(struct td_sched *s, struct td_flow *borrower, int64_t ran_ns);
 void td_sched_done(struct td_sched *s, const struct td_batch *b, int64_t ran_ns, bool ok);
 /* Moves every waiting task that is too late or cancelled to the end of dropped. */
 void td_sched_reap(struct td_sched *s, int64_t now_ns, struct td_sched_list *dropped);

@@ -10,6 +10,7 @@
 #include <semaphore.h>
 
 #include "core/arena.h"
+#include "core/crew.h"
 #include "core/mem.h"
 #include "kernels/ops.h"
 #include "server/clock.h"
@@ -225,6 +226,88 @@ TEST(random_load_with_batching_parameters)
     load_with(&opts);
 }
 
+/* A step of a run that falls into pieces, some of which fall into pieces again. */
+enum { PIECES = 12 };
+struct falling {
+    struct td_crew *crew;
+    int done[PIECES]; /* each written by the one thread that takes it */
+    bool inner;
+    atomic_int away;  /* pieces that another thread did */
+};
+
+static void fall(void *arg, int i, int who)
+{
+    struct falling *f = arg;
+    f->done[i]++;
+    atomic_fetch_add(&f->away, who > 0);
+    for (volatile int spin = 0; spin < 20000; spin++) {
+    }
+    if (!f->inner && i % 5 == 0) {
+        struct falling inner = {.crew = f->crew, .inner = true};
+        td_crew_each(f->crew, PIECES, fall, &inner);
+        for (int k = 0; k < PIECES; k++) {
+            CHECK_INT(inner.done[k], 1);
+        }
+    }
+}
+
+static atomic_int pieces_away;
+
+static void after_step(void *ctx, const struct td_observed *what)
+{
+    struct falling f = {.crew = ((struct ask *)ctx)->job.run.crew};
+    (void)what;
+    CHECK(f.crew != NULL);
+    td_crew_each(f.crew, PIECES, fall, &f);
+    for (int i = 0; i < PIECES; i++) {
+        CHECK_INT(f.done[i], 1);
+    }
+    atomic_fetch_add(&pieces_away, atomic_load(&f.away));
+}
+
+static void *borrow_until(void *arg)
+{
+    struct caller *c = arg;
+    const char *seconds = getenv("TD_TEST_SECONDS");
+    const int64_t until_ns = td_clock_ns() + (int64_t)((seconds != NULL ? atof(seconds) : 1.0) * 1e9);
+    while (td_clock_ns() < until_ns) {
+        struct ask a;
+        make(&a, rand_r(&c->seed) % (POOL - MAX_ROWS), 1 + rand_r(&c->seed) % MAX_ROWS, false);
+        a.job.done = on_done;
+        a.job.run.observe = after_step;
+        a.job.run.ctx = &a;
+        CHECK_INT(run(&a), TD_OK);
+        check_rows(&a);
+        drop(&a);
+        c->n++;
+    }
+    return NULL;
+}
+
+TEST(runs_borrow_lanes_that_idle)
+{
+    const struct td_lanes_opts opts = {.lanes = 3, .batching = true};
+    struct caller callers[4];
+    struct td_lanes_counts counts;
+    start(&opts);
+    for (int round = 0; round < 2; round++) { /* one caller, then more than there are lanes */
+        for (int i = 0; i < (round == 0 ? 1 : 4); i++) {
+            callers[i] = (struct caller){.seed = (unsigned)i + 1};
+            CHECK_INT(pthread_create(&callers[i].thread, NULL, borrow_until, &callers[i]), 0);
+        }
+        for (int i = 0; i < (round == 0 ? 1 : 4); i++) {
+            pthread_join(callers[i].thread, NULL);
+            CHECK(callers[i].n > 0);
+        }
+        td_lanes_count(lanes, &counts);
+        CHECK_INT(counts.running, 0);
+        CHECK(counts.lent > 0 && atomic_load(&pieces_away) > 0);
+    }
+    printf("     %llu lanes lent, %d pieces done there\n", (unsigned long long)counts.lent,
+           atomic_load(&pieces_away));
+    finish();
+}
+
 TEST(a_full_queue_answers_at_once)
 {
     const struct td_batching params = {.max_batch_size = 2, .batch_timeout_micros = 3000000, .max_enqueued_batches = 1, .num_batch_threads = 1};
@@ -268,5 +351,5 @@ TEST(a_task_larger_than_a_batch_is_refused_or_split)
 }
 
 TEST_MAIN(RUN(a_lone_request_is_answered_here_or_later) RUN(random_load_gets_its_own_rows) RUN(random_load_without_batching)
-              RUN(random_load_with_batching_parameters) RUN(a_full_queue_answers_at_once)
+              RUN(random_load_with_batching_parameters) RUN(runs_borrow_lanes_that_idle) RUN(a_full_queue_answers_at_once)
                   RUN(a_task_larger_than_a_batch_is_refused_or_split))

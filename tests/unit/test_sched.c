@@ -1,8 +1,9 @@
 /* tests/unit/test_sched.c - properties of the scheduler on random schedules, in simulated time.
  *
  * A simulation has a few models with a few signatures each, lanes, and an event loop: tasks arrive (some with
- * a deadline, some cancelled later), batches start when a lane is free and end after fixed + each * rows.
- * After every event the properties of server/sched.h are checked; a seed that breaks one is printed.
+ * a deadline, some cancelled later), batches start when a lane is free and end after fixed + each * rows, and
+ * some borrow a lane for a while. After every event the properties of server/sched.h are checked; a seed that
+ * breaks one is printed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/sched.h"
@@ -22,6 +23,7 @@ struct one {
 
 struct lane {
     bool busy;
+    struct td_flow *borrower; /* NULL: it runs the batch */
     struct td_batch batch;
     int64_t from_ns, ends_ns;
 };
@@ -195,7 +197,10 @@ static void end_due(struct world *w)
 {
     for (int i = 0; i < w->s.lanes; i++) {
         struct lane *l = &w->lane[i];
-        if (l->busy && l->ends_ns <= w->now_ns) {
+        if (l->busy && l->ends_ns <= w->now_ns && l->borrower != NULL) {
+            td_sched_back(&w->s, l->borrower, l->ends_ns - l->from_ns);
+            l->busy = false;
+        } else if (l->busy && l->ends_ns <= w->now_ns) {
             for (struct td_sched_task *t = l->batch.tasks; t != NULL; t = t->next) {
                 ((struct one *)t)->fate = DONE;
             }
@@ -214,6 +219,28 @@ static void cancel_one(struct world *w)
         struct td_sched_list dropped = {NULL, NULL};
         td_sched_reap(&w->s, w->now_ns, &dropped);
         drop(&dropped, w);
+    }
+}
+
+/* A batch that runs borrows a lane, for less time than it takes itself: only one that nothing else could use.
+ */
+static void borrow(struct world *w)
+{
+    for (int i = 0; i < w->s.lanes; i++) {
+        const struct lane *from = &w->lane[i];
+        if (from->busy && from->borrower == NULL) {
+            const bool idle = w->s.running < w->s.lanes;
+            const bool lent = td_sched_lend(&w->s, w->now_ns);
+            CHECK(lent || !idle || w->s.n_tasks > 0);
+            CHECK(idle || !lent);
+            if (lent) {
+                *free_lane(w) = (struct lane){.busy = true,
+                                              .borrower = from->batch.flow,
+                                              .from_ns = w->now_ns,
+                                              .ends_ns = w->now_ns + (from->ends_ns - w->now_ns) / 2};
+            }
+            return;
+        }
     }
 }
 
@@ -275,6 +302,8 @@ TEST(random_schedules_keep_the_properties)
                 arrive(&w);
             } else if (what < 9) {
                 pass(&w, 500);
+            } else if (draw(&w, 2) == 0) {
+                borrow(&w);
             } else {
                 cancel_one(&w);
             }

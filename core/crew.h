@@ -1,0 +1,51 @@
+/* core/crew.h - help from threads that idle: how a run spreads work that falls apart.
+ *
+ *   td_crew_each(crew, n, fn, arg)   calls fn for each of 0..n-1, on this thread and on those that are lent
+ *
+ * A crew lends a thread at once or not at all. Whoever borrows does not rely on it: it takes one piece of
+ * work after another itself, the helpers take from the same heap, and a helper that no thread has begun to
+ * run by the time that the heap is empty is called back. So a borrower waits only for pieces that are being
+ * computed, by threads that wait for nothing but, in the same way, what they lent themselves: no deadlock, at
+ * any depth and on any number of threads.
+ *
+ * A helper goes home between two pieces when its thread is wanted for something else.
+ *
+ * Threads: any. The crew itself (server/lane_crew.c; tests have their own) is shared by all runs that borrow
+ * from it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_CREW_H
+#define TD_CORE_CREW_H
+
+#include <semaphore.h>
+#include <stdbool.h>
+
+struct td_crew;
+
+/* What one thread is lent for. All but run is the crew's, from lend until settle. */
+struct td_crew_task {
+    void (*run)(struct td_crew_task *t);
+    struct td_crew *crew;
+    struct td_crew_task *next, *prev;
+    bool begun;
+    sem_t ended;
+};
+
+struct td_crew {
+    /* t->run(t) will be called on another thread, which is free now. False: none is; t is untouched. */
+    bool (*lend)(struct td_crew *c, struct td_crew_task *t);
+    /* The end of what was lent: when it has begun, waits until it has run, else it never will. */
+    void (*settle)(struct td_crew *c, struct td_crew_task *t);
+    /* Whether something else waits for a thread. */
+    bool (*wanted)(struct td_crew *c);
+    /* How many threads are free. */
+    int (*idle)(struct td_crew *c);
+};
+
+/* Calls fn(arg, i, who) for each i of 0..n-1, lower ones begun first, and returns when all have returned. who
+ * is 0 on this thread, else the number of the helper (up to TD_CREW_MOST): no two threads at a time have the
+ * same. Helpers treat denormal numbers as runs do (core/float_mode.h). c may be NULL. */
+enum { TD_CREW_MOST = 15 };
+void td_crew_each(struct td_crew *c, int n, void (*fn)(void *arg, int i, int who), void *arg);
+
+#endif
