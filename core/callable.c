@@ -442,7 +442,7 @@ void td_callable_each(struct td_callable *f, void (*fn)(void *ctx, const struct 
         struct concrete *c = f->concretes[i];
         struct td_concrete_stat s = {.n_in = f->n_feeds, .dtype = dtypes, .shape = c->shape, .calls = c->calls,
                                      .trace_ms = c->trace_ms, .graph_nodes = f->plan->graph_nodes,
-                                     .plan_steps = f->plan->n_steps};
+                                     .plan_steps = f->plan->n_steps, .regions = f->plan->n_regions};
         for (int k = 0; k < f->n_feeds; k++) {
             dtypes[k] = f->feeds[k].node->out_type[f->feeds[k].port];
         }

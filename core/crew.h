@@ -19,6 +19,7 @@
 
 #include <semaphore.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct td_crew;
 
@@ -32,6 +33,8 @@ struct td_crew_task {
 };
 
 struct td_crew {
+    int64_t wake_ns; /* what it takes until a helper is at work: work shorter than that is not worth lending
+                        for */
     /* t->run(t) will be called on another thread, which is free now. False: none is; t is untouched. */
     bool (*lend)(struct td_crew *c, struct td_crew_task *t);
     /* The end of what was lent: when it has begun, waits until it has run, else it never will. */

@@ -7,10 +7,11 @@
  * Steps of mode FAR and FAR_CHECK are queued on the model's device instead; core/far.h has that side.
  *
  * A slot is UNSET, SET (planned bytes, or bytes somebody else owns) or OWNED (this run holds a reference).
- * Threads: a run is one thread's; plan and layout are shared and immutable.
+ * Threads: a run is one thread's, but for regions whose groups run on several (core/branch_run.c); plan and layout are
+ * shared and immutable.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "core/exec.h"
+#include "core/exec_impl.h"
 
 #include <string.h>
 #include <time.h>
@@ -23,20 +24,7 @@
 #include "core/select.h"
 #include "core/variable.h"
 
-enum { MAX_SCRATCH = 16, CLOCK_EVERY = 8, LONE_BYTES = 64 << 20 };
-
-struct exec {
-    struct td_run *run;
-    const struct td_plan *plan;    /* NULL: a lone node */
-    struct td_layout *layout;      /* NULL: a lone node */
-    struct td_frame *frame;
-    const struct td_step *step;
-    int step_index;
-    const struct td_shape *shapes; /* of the outputs, when inferred now */
-    struct td_buffer *scratch[MAX_SCRATCH];
-    int n_scratch;
-    bool queued;                   /* the last step went to the model's device */
-};
+enum { CLOCK_EVERY = 8, LONE_BYTES = 64 << 20 };
 
 int64_t td_now_ns(void)
 {
@@ -47,7 +35,7 @@ int64_t td_now_ns(void)
 
 /* ------------------------------------------------------------------ slots */
 
-static void slot_release(struct exec *x, int v)
+static void slot_release(struct td_exec *x, int v)
 {
     struct td_frame *f = x->frame;
     if (f->state[v] != TD_SLOT_OWNED) {
@@ -61,7 +49,7 @@ static void slot_release(struct exec *x, int v)
     }
 }
 
-static void slot_own(struct exec *x, int v, const struct td_tensor *t)
+static void slot_own(struct td_exec *x, int v, const struct td_tensor *t)
 {
     slot_release(x, v);
     x->frame->slots[v] = *t;
@@ -70,7 +58,7 @@ static void slot_own(struct exec *x, int v, const struct td_tensor *t)
 
 /* ------------------------------------------------------------------ what kernels call */
 
-static struct exec *exec_of(const struct td_call *c)
+static struct td_exec *exec_of(const struct td_call *c)
 {
     return c->step;
 }
@@ -80,7 +68,7 @@ struct td_tensor *td_out_made(struct td_call *c, int i)
     return &exec_of(c)->frame->slots[exec_of(c)->step->out0 + i];
 }
 
-static enum td_code wrong_shape(const struct exec *x, const struct td_shape *got, const struct td_shape *want,
+static enum td_code wrong_shape(const struct td_exec *x, const struct td_shape *got, const struct td_shape *want,
                                 struct td_err *err)
 {
     return td_fail(err, TD_INTERNAL, "%s made an output of shape %s where %s was inferred", TD_NODE_STR(x->step->node),
@@ -88,7 +76,7 @@ static enum td_code wrong_shape(const struct exec *x, const struct td_shape *got
 }
 
 /* Takes over the bytes of an input that dies with this elementwise step. */
-static bool take_input(struct exec *x, int v, enum td_dtype dtype, const struct td_shape *shape)
+static bool take_input(struct td_exec *x, int v, enum td_dtype dtype, const struct td_shape *shape)
 {
     const struct td_step *s = x->step;
     if (!(s->flags & TD_OP_ELEMENTWISE) || x->layout == NULL) {
@@ -111,7 +99,7 @@ static bool take_input(struct exec *x, int v, enum td_dtype dtype, const struct 
 static enum td_code make_out(struct td_call *c, int i, const struct td_shape *shape, struct td_tensor **out,
                              struct td_err *err)
 {
-    struct exec *x = exec_of(c);
+    struct td_exec *x = exec_of(c);
     int v = x->step->out0 + i;
     enum td_dtype dtype = x->step->node->out_type[i];
     const struct td_shape *planned = x->layout != NULL ? &x->layout->shape[v] : NULL;
@@ -147,14 +135,14 @@ enum td_code td_out(struct td_call *c, int i, const struct td_shape *shape, stru
 
 void td_out_move(struct td_call *c, int i, struct td_tensor *t)
 {
-    struct exec *x = exec_of(c);
+    struct td_exec *x = exec_of(c);
     slot_own(x, x->step->out0 + i, t);
     memset(t, 0, sizeof *t);
 }
 
 enum td_code td_out_view(struct td_call *c, int i, int j, const struct td_shape *shape, struct td_err *err)
 {
-    struct exec *x = exec_of(c);
+    struct td_exec *x = exec_of(c);
     int v = x->step->out0 + i;
     struct td_tensor t = *c->in[j];
     t.dtype = x->step->node->out_type[i];
@@ -178,7 +166,7 @@ enum td_code td_out_view(struct td_call *c, int i, int j, const struct td_shape 
 
 enum td_code td_take(struct td_call *c, int i, struct td_tensor *out, struct td_err *err)
 {
-    struct exec *x = exec_of(c);
+    struct td_exec *x = exec_of(c);
     int u = x->step->in[i];
     bool last = x->plan != NULL && x->plan->last_use[u] == x->step_index && x->frame->state[u] == TD_SLOT_OWNED &&
                 c->in[i] == &x->frame->slots[u];
@@ -196,8 +184,8 @@ enum td_code td_take(struct td_call *c, int i, struct td_tensor *out, struct td_
 
 enum td_code td_scratch(struct td_call *c, size_t bytes, void **out, struct td_err *err)
 {
-    struct exec *x = exec_of(c);
-    TD_CHECK(x->n_scratch < MAX_SCRATCH);
+    struct td_exec *x = exec_of(c);
+    TD_CHECK(x->n_scratch < TD_EXEC_SCRATCH);
     TD_TRY(td_buffer_new(bytes, false, &x->scratch[x->n_scratch], err));
     *out = x->scratch[x->n_scratch++]->data;
     return TD_OK;
@@ -205,7 +193,7 @@ enum td_code td_scratch(struct td_call *c, size_t bytes, void **out, struct td_e
 
 /* ------------------------------------------------------------------ one step */
 
-static enum td_code gather(struct exec *x, struct td_err *err)
+static enum td_code gather(struct td_exec *x, struct td_err *err)
 {
     const struct td_step *s = x->step;
     struct td_frame *f = x->frame;
@@ -229,14 +217,14 @@ static enum td_code gather(struct exec *x, struct td_err *err)
     return TD_OK;
 }
 
-static void drop_snapshots(struct exec *x)
+static void drop_snapshots(struct td_exec *x)
 {
     for (int i = 0; x->step->deref != NULL && i < x->step->n_in; i++) {
         td_tensor_clear(&x->frame->snapshots[i]);
     }
 }
 
-static enum td_code infer_now(struct exec *x, struct td_err *err)
+static enum td_code infer_now(struct td_exec *x, struct td_err *err)
 {
     const struct td_step *s = x->step;
     struct td_shape *in = x->frame->shapes, *out = in + s->n_in;
@@ -251,7 +239,7 @@ static enum td_code infer_now(struct exec *x, struct td_err *err)
     return s->node->op == NULL || s->node->op->infer == NULL ? TD_OK : s->node->op->infer(&c, err);
 }
 
-static enum td_code check_outputs(struct exec *x, struct td_err *err)
+static enum td_code check_outputs(struct td_exec *x, struct td_err *err)
 {
     const struct td_step *s = x->step;
     for (int i = 0; i < s->n_out; i++) {
@@ -272,7 +260,7 @@ static enum td_code check_outputs(struct exec *x, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code call_kernel(struct exec *x, struct td_err *err)
+static enum td_code call_kernel(struct td_exec *x, struct td_err *err)
 {
     const struct td_step *s = x->step;
     int mode = x->layout != NULL ? x->layout->mode[x->step_index] : TD_STEP_INFER;
@@ -293,7 +281,7 @@ static enum td_code call_kernel(struct exec *x, struct td_err *err)
     return s->kernel->run(&c, err);
 }
 
-static void set_constant(struct exec *x)
+static void set_constant(struct td_exec *x)
 {
     const struct td_tensor *t = td_ir_const(x->step->node);
     if (t != NULL) {
@@ -304,7 +292,7 @@ static void set_constant(struct exec *x)
 }
 
 /* When the step is queued, its outputs have no bytes here until something on the host asks for them. */
-static enum td_code run_far(struct exec *x, struct td_err *err)
+static enum td_code run_far(struct td_exec *x, struct td_err *err)
 {
     TD_TRY(td_far_run(x->frame, x->layout, x->step_index, &x->queued, err));
     for (int i = 0; x->queued && x->run->opts->observe != NULL && i < x->step->n_out; i++) {
@@ -313,7 +301,7 @@ static enum td_code run_far(struct exec *x, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code run_kernel(struct exec *x, struct td_err *err)
+static enum td_code run_kernel(struct td_exec *x, struct td_err *err)
 {
     x->queued = false;
     enum td_code rc = x->layout != NULL && td_step_is_far(x->layout->mode[x->step_index]) ? run_far(x, err) : TD_OK;
@@ -333,7 +321,7 @@ static enum td_code run_kernel(struct exec *x, struct td_err *err)
 }
 
 /* Deadness: any dead input or control input kills the step; Merge lives while one input does. */
-static bool step_is_dead(const struct exec *x)
+static bool step_is_dead(const struct td_exec *x)
 {
     const struct td_step *s = x->step;
     const struct td_frame *f = x->frame;
@@ -351,7 +339,7 @@ static bool step_is_dead(const struct exec *x)
 }
 
 /* A dead output has no value, only what an earlier run left in its slot: an observer sees no dtype there. */
-static void show_dead(struct exec *x, bool hide)
+static void show_dead(struct td_exec *x, bool hide)
 {
     for (int v = x->step->out0; x->plan->dead_values && v < x->step->out0 + x->step->n_out; v++) {
         if (x->frame->dead[v]) {
@@ -360,7 +348,7 @@ static void show_dead(struct exec *x, bool hide)
     }
 }
 
-static enum td_code run_step(struct exec *x, struct td_err *err)
+static enum td_code run_step(struct td_exec *x, struct td_err *err)
 {
     const struct td_step *s = x->step;
     if (x->plan->dead_values && step_is_dead(x)) {
@@ -387,10 +375,10 @@ static enum td_code run_step(struct exec *x, struct td_err *err)
 
 /* ------------------------------------------------------------------ a whole run */
 
-static enum td_code run_steps(struct exec *x, struct td_err *err)
+enum td_code td_exec_steps(struct td_exec *x, int from, int to, struct td_err *err)
 {
     const struct td_plan *p = x->plan;
-    for (int k = 0; k < p->n_steps; k++) {
+    for (int k = from; k < to; k++) {
         if (x->layout->mode[k] == TD_STEP_SKIP) {
             continue;
         }
@@ -411,7 +399,19 @@ static enum td_code run_steps(struct exec *x, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code take_outputs(struct exec *x, struct td_tensor *out, struct td_err *err)
+static enum td_code run_steps(struct td_exec *x, struct td_err *err)
+{
+    const struct td_plan *p = x->plan;
+    int at = 0;
+    for (int r = 0; r < p->n_regions; r++) {
+        TD_TRY(td_exec_steps(x, at, p->regions[r].first, err));
+        TD_TRY(td_branch_run(x, r, err));
+        at = td_region_end(&p->regions[r]);
+    }
+    return td_exec_steps(x, at, p->n_steps, err);
+}
+
+static enum td_code take_outputs(struct td_exec *x, struct td_tensor *out, struct td_err *err)
 {
     const struct td_plan *p = x->plan;
     struct td_frame *f = x->frame;
@@ -441,7 +441,7 @@ static enum td_code take_outputs(struct exec *x, struct td_tensor *out, struct t
 enum td_code td_exec_run(const struct td_plan *p, struct td_layout *l, struct td_run *run,
                          const struct td_tensor *const *in, struct td_tensor *out, struct td_err *err)
 {
-    struct exec x = {.run = run, .plan = p, .layout = l};
+    struct td_exec x = {.run = run, .plan = p, .layout = l};
     TD_TRY(td_frame_take(l, &x.frame, err));
     struct td_frame *f = x.frame;
     if (p->dead_values) {
@@ -469,7 +469,7 @@ enum td_code td_exec_run(const struct td_plan *p, struct td_layout *l, struct td
 
 /* ------------------------------------------------------------------ a lone node */
 
-static enum td_code run_lone(struct exec *x, const struct td_tensor *const *in, struct td_tensor *out, struct td_err *err)
+static enum td_code run_lone(struct td_exec *x, const struct td_tensor *const *in, struct td_tensor *out, struct td_err *err)
 {
     const struct td_step *s = x->step;
     for (int i = 0; i < s->n_in; i++) {
@@ -516,7 +516,7 @@ enum td_code td_exec_lone(struct td_model *m, const struct td_node *n, const str
         }
         struct td_step s = {.node = n, .kernel = k, .in = ids, .n_in = n->n_in, .n_out = n->n_out, .out0 = n->n_in,
                             .flags = td_ir_flags(n)};
-        struct exec x = {.run = &run, .frame = &f, .step = &s};
+        struct td_exec x = {.run = &run, .frame = &f, .step = &s};
         const uint64_t had = ahead ? td_buffer_allow(bytes) : 0; /* a Fill of many GiB is judged before it is made */
         unsigned long mode = td_float_mode_enter();
         rc = run_lone(&x, in, out, err);

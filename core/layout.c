@@ -1,12 +1,9 @@
-/* core/layout.c - shape and value propagation over a plan, the memory plan, and the pool of frames.
+/* core/layout.c - shape and value propagation over a plan, and the pool of frames.
  *
  * Propagation visits steps in order. Where a pure step's inputs are known values (or only shapes matter, as for
  * Shape), the step is run at once and its small result becomes a known value: the shape arithmetic of a model is done here, once
  * a set of input shapes, not in every request. An error found on the way is left for the run to report in its turn,
  * because steps before it (an Assert) may have more to say.
- *
- * The memory plan is first fit over the steps: an output takes the lowest gap between the blocks alive; an
- * elementwise step writes over an input that dies with it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/layout.h"
@@ -19,7 +16,7 @@
 #include "core/mem.h"
 #include "core/variable.h"
 
-enum { KNOWN_BYTES = 2048, ALIGN = 64 };
+enum { KNOWN_BYTES = 2048 };
 
 /* ------------------------------------------------------------------ propagation */
 
@@ -173,121 +170,6 @@ static void propagate(struct prop *x)
     }
 }
 
-/* ------------------------------------------------------------------ memory */
-
-struct area { int64_t from, to; int until; }; /* bytes [from, to) are taken until step `until` has run */
-
-struct planner {
-    struct td_layout *l;
-    const struct td_plan *p;
-    struct area *areas; /* sorted by from */
-    int n_areas;
-    int *root;          /* by value: the value whose bytes it is */
-    int *area_end;      /* by root value: last step that needs the bytes */
-};
-
-static int64_t aligned_bytes(const struct planner *m, int v)
-{
-    int64_t bytes = td_shape_count(&m->l->shape[v]) * (int64_t)td_dtype_size(m->p->dtype[v]);
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
-/* Lifetimes of views extend those of the bytes they show; walked backwards, so that chains add up. What a device
- * copies from here it may read until the run's end. */
-static void extend_by_views(struct planner *m)
-{
-    for (int v = 0; v < m->p->n_values; v++) {
-        m->root[v] = v;
-        m->area_end[v] = m->p->last_use[v];
-    }
-    for (int k = m->p->n_steps - 1; k >= 0; k--) {
-        const struct td_step *s = &m->p->steps[k];
-        if ((s->flags & TD_OP_VIEW) && s->n_in > 0 && s->n_out > 0 && m->area_end[s->in[0]] < m->area_end[s->out0]) {
-            m->area_end[s->in[0]] = m->area_end[s->out0];
-        }
-        for (int i = 0; td_step_is_far(m->l->mode[k]) && i < s->n_in; i++) {
-            m->area_end[s->in[i]] = m->p->n_steps;
-        }
-    }
-}
-
-static bool plannable(const struct planner *m, const struct td_step *s, int k, int v)
-{
-    return (m->l->mode[k] == TD_STEP_READY || m->l->mode[k] == TD_STEP_CHECK) && !m->p->escapes[v] && !m->p->is_ref[v] &&
-           !td_dtype_is_object(m->p->dtype[v]) && !(s->flags & TD_OP_VIEW) && m->l->known[v].dtype == TD_DTYPE_NONE && td_shape_count(&m->l->shape[v]) > 0 &&
-           (s->flags & TD_OP_STATEFUL) == 0;
-}
-
-static void retire(struct planner *m, int step)
-{
-    int kept = 0;
-    for (int i = 0; i < m->n_areas; i++) {
-        if (m->areas[i].until >= step) {
-            m->areas[kept++] = m->areas[i];
-        }
-    }
-    m->n_areas = kept;
-}
-
-static int64_t first_fit(struct planner *m, int64_t bytes, int until)
-{
-    int64_t at = 0;
-    int i = 0;
-    for (; i < m->n_areas && m->areas[i].from - at < bytes; i++) {
-        at = m->areas[i].to > at ? m->areas[i].to : at;
-    }
-    memmove(m->areas + i + 1, m->areas + i, (size_t)(m->n_areas - i) * sizeof m->areas[0]);
-    m->areas[i] = (struct area){at, at + bytes, until};
-    m->n_areas++;
-    if ((size_t)(at + bytes) > m->l->block_bytes) {
-        m->l->block_bytes = (size_t)(at + bytes);
-    }
-    return at;
-}
-
-/* An input whose bytes die with this step and fit: its area goes on living as the output's. */
-static bool reuse_input(struct planner *m, const struct td_step *s, int k, int v)
-{
-    for (int i = 0; (s->flags & TD_OP_ELEMENTWISE) && i < s->n_in; i++) {
-        int u = s->in[i], r = m->root[u];
-        if (m->l->offset[r] < 0 || m->area_end[r] != k || (s->deref != NULL && s->deref[i]) ||
-            td_shape_count(&m->l->shape[u]) != td_shape_count(&m->l->shape[v]) ||
-            td_dtype_size(m->p->dtype[u]) != td_dtype_size(m->p->dtype[v])) {
-            continue;
-        }
-        for (int a = 0; a < m->n_areas; a++) {
-            if (m->areas[a].from == m->l->offset[r]) {
-                m->areas[a].until = m->area_end[v];
-                m->l->offset[v] = m->l->offset[r];
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static void plan_memory(struct planner *m)
-{
-    extend_by_views(m);
-    for (int v = 0; v < m->p->n_values; v++) {
-        m->l->offset[v] = -1;
-    }
-    for (int k = 0; k < m->p->n_steps; k++) {
-        const struct td_step *s = &m->p->steps[k];
-        retire(m, k);
-        if ((s->flags & TD_OP_VIEW) && s->n_in > 0 && s->n_out > 0) {
-            m->root[s->out0] = m->root[s->in[0]];
-            continue;
-        }
-        for (int o = 0; o < s->n_out; o++) {
-            int v = s->out0 + o;
-            if (plannable(m, s, k, v) && !(o == 0 && reuse_input(m, s, k, v))) {
-                m->l->offset[v] = first_fit(m, aligned_bytes(m, v), m->area_end[v]);
-            }
-        }
-    }
-}
-
 /* ------------------------------------------------------------------ making and freeing */
 
 static bool allocate(struct td_layout *l, const struct td_plan *p)
@@ -299,8 +181,9 @@ static bool allocate(struct td_layout *l, const struct td_plan *p)
     l->offset = td_calloc(v, sizeof *l->offset);
     l->mode = td_calloc(s, 1);
     l->state = td_calloc(s, sizeof *l->state);
+    l->branch = td_calloc((size_t)p->n_regions + 1, sizeof *l->branch);
     l->bytes = sizeof *l + v * (sizeof *l->shape + sizeof *l->known + sizeof *l->offset) + s * (1 + sizeof *l->state);
-    return l->key && l->shape && l->known && l->offset && l->mode && l->state;
+    return l->key && l->shape && l->known && l->offset && l->mode && l->state && l->branch;
 }
 
 static void destroy(struct td_layout *l)
@@ -327,6 +210,7 @@ static void destroy(struct td_layout *l)
     td_free(l->offset);
     td_free(l->mode);
     td_free(l->state);
+    td_free(l->branch);
     td_free(l);
 }
 
@@ -369,17 +253,12 @@ static enum td_code fill(struct td_layout *l, const struct td_plan *p, struct td
 {
     size_t v = (size_t)p->n_values + 1;
     struct prop x = {.l = l};
-    struct planner m = {.l = l, .p = p, .areas = td_calloc(v, sizeof(struct area)), .root = td_calloc(v, sizeof(int)),
-                        .area_end = td_calloc(v, sizeof(int))};
-    bool ok = prop_init(&x, p) && m.areas && m.root && m.area_end;
+    bool ok = prop_init(&x, p);
     if (ok) {
         propagate(&x);
-        plan_memory(&m);
+        ok = td_layout_place(l);
     }
     prop_fini(&x);
-    td_free(m.areas);
-    td_free(m.root);
-    td_free(m.area_end);
     return ok ? TD_OK : td_no_memory(err, v, "laying out a plan");
 }
 

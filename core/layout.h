@@ -12,7 +12,8 @@
  *
  * A frame is one run's storage: the block and a tensor slot a value; frames are pooled. A layout is immutable but for its pool.
  *
- * Invariant: two values whose lifetimes overlap do not share bytes, unless one is a view of the other.
+ * Invariant: two values whose lifetimes overlap do not share bytes, unless one is a view of the other. Groups of a region
+ * (core/branch.h) are taken to run at the same time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_LAYOUT_H
@@ -47,6 +48,7 @@ struct td_layout {
     int64_t *offset;                  /* n_values */
     unsigned char *mode;              /* n_steps */
     void **state;                     /* n_steps: prepared kernels */
+    struct td_branch_cost *branch;    /* n_regions: what their groups took */
     bool has_far;                     /* some step's mode is a far one */
     size_t block_bytes, bytes;        /* of a run's block; of the layout itself */
     atomic_int refs;
@@ -57,6 +59,8 @@ struct td_layout {
 
 TD_MUST enum td_code td_layout_new(const struct td_plan *p, const struct td_shape *feeds, struct td_layout **out,
                                    struct td_err *err);
+/* Gives the values their offsets, when shapes and modes are known. False without memory. (core/layout_memory.c) */
+TD_MUST bool td_layout_place(struct td_layout *l);
 struct td_layout *td_layout_ref(struct td_layout *l);
 void td_layout_unref(struct td_layout *l);
 TD_MUST enum td_code td_frame_take(struct td_layout *l, struct td_frame **out, struct td_err *err);

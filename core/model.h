@@ -98,6 +98,7 @@ struct td_concrete_stat {
     double trace_ms;
     size_t bytes;
     int graph_nodes, plan_steps;
+    int regions;                        /* where the plan falls apart into groups (core/branch.h) */
     int far_steps;                      /* of plan_steps: those that may run on the model's device */
     const char *far_device;             /* its name; NULL: there is none */
     struct { const char *kernel; int count; } kernels[32];

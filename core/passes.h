@@ -13,10 +13,12 @@
 typedef enum td_code td_pass_fn(struct td_ir *ir, struct td_model *m, struct td_err *err);
 
 #define PASS_AT_BUILD(name, what)
+#define PASS_ON_STEPS(name, what)
 #define PASS(name, when, what) td_pass_fn td_pass_##name;
 #include "core/passes.def"
 #undef PASS
 #undef PASS_AT_BUILD
+#undef PASS_ON_STEPS
 
 /* Folds nodes of constant inputs: those that make resource handles, or all others. */
 TD_MUST enum td_code td_pass_fold_nodes(struct td_ir *ir, struct td_model *m, bool handles,

@@ -18,6 +18,7 @@ enum { PLAN_ARENA_BYTES = 512 << 20, MAX_VALUES = 1 << 23 };
 struct maker {
     struct td_plan *p;
     struct td_ir *ir;
+    struct td_node **steps; /* n_steps */
     int *first_value; /* by node id: number of its output 0; -1 */
     int *step_of;     /* by node id; -1 for feeds, constants and joins */
     enum td_dtype *dtype;
@@ -56,6 +57,26 @@ static void number(struct maker *k, const struct td_node *n, int *next)
     }
 }
 
+/* The nodes that become steps, in the order that they will have. */
+static enum td_code list_steps(struct maker *k, bool branches)
+{
+    k->steps = room(k, (size_t)k->ir->n_nodes, sizeof(void *));
+    if (k->steps == NULL) {
+        return td_no_memory(k->err, (size_t)k->ir->n_nodes, "compiling a plan");
+    }
+    for (int i = 0; i < k->ir->n_nodes; i++) {
+        if (is_step(k, k->ir->nodes[i])) {
+            k->steps[k->p->n_steps++] = k->ir->nodes[i];
+        }
+    }
+    struct td_region *regions = NULL;
+    if (branches && !k->p->dead_values) {
+        TD_TRY(td_branch_find(k->p->arena, k->steps, k->p->n_steps, &regions, &k->p->n_regions, k->err));
+    }
+    k->p->regions = regions;
+    return TD_OK;
+}
+
 static enum td_code number_values(struct maker *k)
 {
     int next = 0, total = 0;
@@ -82,11 +103,9 @@ static enum td_code number_values(struct maker *k)
             number(k, ir->nodes[i], &next);
         }
     }
-    for (int i = 0; i < ir->n_nodes; i++) {
-        if (is_step(k, ir->nodes[i])) {
-            k->step_of[ir->nodes[i]->id] = k->p->n_steps++;
-            number(k, ir->nodes[i], &next);
-        }
+    for (int i = 0; i < k->p->n_steps; i++) {
+        k->step_of[k->steps[i]->id] = i;
+        number(k, k->steps[i], &next);
     }
     k->p->n_values = next;
     k->p->dtype = k->dtype;
@@ -146,11 +165,8 @@ static enum td_code make_step(struct maker *k, struct td_node *n, struct td_step
 
 static enum td_code make_steps(struct maker *k)
 {
-    for (int i = 0; i < k->ir->n_nodes; i++) {
-        struct td_node *n = k->ir->nodes[i];
-        if (k->step_of[n->id] >= 0) {
-            TD_TRY(make_step(k, n, &k->p->steps[k->step_of[n->id]]));
-        }
+    for (int i = 0; i < k->p->n_steps; i++) {
+        TD_TRY(make_step(k, k->steps[i], &k->p->steps[i]));
     }
     return TD_OK;
 }
@@ -170,15 +186,9 @@ static enum td_code make_fetches(struct maker *k)
     return TD_OK;
 }
 
-/* Last uses, release lists, and which values must have buffers of their own. */
-static enum td_code make_lifetimes(struct maker *k)
+/* By value: the last step that uses it. */
+static void find_last_uses(const struct td_plan *p, int *last)
 {
-    struct td_plan *p = k->p;
-    int *last = room(k, (size_t)p->n_values, sizeof *last), *list = room(k, (size_t)p->n_values, sizeof *list);
-    bool *escapes = room(k, (size_t)p->n_values, sizeof *escapes), *listed = room(k, (size_t)p->n_values, sizeof *listed);
-    if (last == NULL || list == NULL || escapes == NULL || listed == NULL) {
-        return td_no_memory(k->err, (size_t)p->n_values, "compiling a plan");
-    }
     memset(last, 0xff, (size_t)p->n_values * sizeof *last);
     for (int s = 0; s < p->n_steps; s++) {
         for (int o = 0; o < p->steps[s].n_out; o++) {
@@ -190,20 +200,38 @@ static enum td_code make_lifetimes(struct maker *k)
     }
     for (int i = 0; i < p->n_fetches; i++) {
         last[p->fetches[i]] = p->n_steps;
-        escapes[p->fetches[i]] = true;
     }
-    int used = 0;
-    for (int s = 0; s < p->n_steps; s++) {
-        struct td_step *step = &p->steps[s];
-        step->release = list + used;
-        for (int i = 0; i < step->n_in + step->n_out; i++) {
-            int v = i < step->n_in ? step->in[i] : step->out0 + i - step->n_in;
-            if (last[v] == s && !listed[v] && v >= p->first_const + p->n_consts) {
-                listed[v] = true;
-                list[used++] = v;
-                step->n_release++;
+}
+
+struct sharing {
+    const struct td_plan *p;
+    int *last, *late, n_late;
+    int *reader; /* by value: the group that read it last, numbered over all regions from 1 */
+};
+
+/* A value from before region r that several of its groups read lives until the step behind it, and joins late. */
+static void keep_shared(struct sharing *x, int r, int group)
+{
+    const struct td_region *region = &x->p->regions[r];
+    const int me = r * TD_BRANCH_GROUPS + group + 1, end = td_region_end(region);
+    for (int s = td_region_start(region, group); s < region->end[group]; s++) {
+        for (int i = 0; i < x->p->steps[s].n_in; i++) {
+            const int v = x->p->steps[s].in[i];
+            const bool shared = x->reader[v] > r * TD_BRANCH_GROUPS && x->reader[v] != me;
+            if (shared && x->last[v] < end) {
+                x->last[v] = end;
+                x->late[x->n_late++] = v;
             }
+            x->reader[v] = me;
         }
+    }
+}
+
+/* Which values must have buffers of their own. */
+static void find_escapes(const struct td_plan *p, bool *escapes)
+{
+    for (int i = 0; i < p->n_fetches; i++) {
+        escapes[p->fetches[i]] = true;
     }
     for (int s = p->n_steps - 1; s >= 0; s--) {
         const struct td_step *step = &p->steps[s];
@@ -212,12 +240,58 @@ static enum td_code make_lifetimes(struct maker *k)
             escapes[step->in[i]] |= (step->flags & TD_OP_KEEPS) || (view_escapes && i == 0);
         }
     }
+}
+
+/* Release lists, from the last uses: of what the step reads and makes, and of late[0 .. n_late). */
+static void list_releases(struct td_plan *p, const int *last, const int *late, int n_late, int *list, bool *listed)
+{
+    int used = 0, next = 0;
+    for (int s = 0; s < p->n_steps; s++) {
+        struct td_step *step = &p->steps[s];
+        const int ends = step->n_in + step->n_out;
+        int mine = next;
+        while (mine < n_late && last[late[mine]] == s) {
+            mine++;
+        }
+        step->release = list + used;
+        for (int i = 0; i < ends + mine - next; i++) {
+            int v = i < step->n_in ? step->in[i] : i < ends ? step->out0 + i - step->n_in : late[next + i - ends];
+            if (last[v] == s && !listed[v] && v >= p->first_const + p->n_consts) {
+                listed[v] = true;
+                list[used++] = v;
+                step->n_release++;
+            }
+        }
+        next = mine;
+    }
+}
+
+static enum td_code make_lifetimes(struct maker *k)
+{
+    struct td_plan *p = k->p;
+    const size_t n = (size_t)p->n_values;
+    int *last = room(k, n, sizeof *last), *list = room(k, n, sizeof *list);
+    bool *escapes = room(k, n, sizeof *escapes), *listed = room(k, n, sizeof *listed);
+    const size_t few = p->n_regions > 0 ? n : 0;
+    int *late = room(k, few, sizeof *late), *reader = room(k, few, sizeof *reader);
+    if (last == NULL || list == NULL || escapes == NULL || listed == NULL || late == NULL || reader == NULL) {
+        return td_no_memory(k->err, n, "compiling a plan");
+    }
+    find_last_uses(p, last);
+    struct sharing x = {.p = p, .last = last, .late = late, .reader = reader};
+    for (int i = 0; i < p->n_regions * TD_BRANCH_GROUPS; i++) {
+        if (i % TD_BRANCH_GROUPS < p->regions[i / TD_BRANCH_GROUPS].n_groups) {
+            keep_shared(&x, i / TD_BRANCH_GROUPS, i % TD_BRANCH_GROUPS);
+        }
+    }
+    list_releases(p, last, late, x.n_late, list, listed);
+    find_escapes(p, escapes);
     p->last_use = last;
     p->escapes = escapes;
     return TD_OK;
 }
 
-static enum td_code make(struct td_plan *p, struct td_ir *ir, struct td_err *err)
+static enum td_code make(struct td_plan *p, struct td_ir *ir, bool branches, struct td_err *err)
 {
     struct maker k = {.p = p, .ir = ir, .err = err};
     size_t n = (size_t)ir->n_nodes;
@@ -229,6 +303,7 @@ static enum td_code make(struct td_plan *p, struct td_ir *ir, struct td_err *err
     memset(k.step_of, 0xff, (n + 1) * sizeof(int));
     p->dead_values = td_ir_has_switch(ir);
     p->graph_nodes = ir->n_nodes;
+    TD_TRY(list_steps(&k, branches));
     TD_TRY(number_values(&k));
     TD_TRY(make_steps(&k));
     TD_TRY(make_fetches(&k));
@@ -253,7 +328,9 @@ enum td_code td_plan_compile(struct td_model *m, const struct td_graph *graph, c
     rc = rc ? rc : td_placer_run(td_model_opts_of(m), &ir, opts->log_placement, err);
     rc = rc ? rc : td_loops_lift(&ir, m, err);
     rc = rc ? rc : td_rewrite_run(&ir, m, opts->passes_off, err);
-    rc = rc ? rc : make(p, &ir, err);
+    /* a device has one queue a run */
+    const bool branches = td_model_opts_of(m)->device == NULL && !td_rewrite_is_off(opts->passes_off, "branch");
+    rc = rc ? rc : make(p, &ir, branches, err);
     if (rc) {
         td_plan_free(p);
         return rc;

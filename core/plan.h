@@ -9,6 +9,7 @@
 #ifndef TD_CORE_PLAN_H
 #define TD_CORE_PLAN_H
 
+#include "core/branch.h"
 #include "core/ir.h"
 
 struct td_step {
@@ -38,6 +39,8 @@ struct td_plan {
     const bool *is_ref;       /* by value: a reference edge */
     const bool *escapes;      /* by value: may outlive the run, so it needs a buffer of its own */
     const int *last_use;      /* by value: step index; n_steps for fetches; -1 never */
+    const struct td_region *regions; /* n_regions, ascending */
+    int n_regions;
     int max_in, max_out;
     bool dead_values;         /* has Switch / Merge */
     int graph_nodes;          /* of the IR before it became steps */

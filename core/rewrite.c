@@ -17,24 +17,28 @@ enum { MAX_ROUNDS = 3 };
 
 static const struct td_pass_info infos[] = {
 #define PASS_AT_BUILD(name, what) {#name, what},
+#define PASS_ON_STEPS(name, what) {#name, what},
 #define PASS(name, when, what) {#name, what},
 #include "core/passes.def"
 #undef PASS
 #undef PASS_AT_BUILD
+#undef PASS_ON_STEPS
     {NULL, NULL},
 };
 
-enum when { AT_BUILD, ROUND, LAST };
+enum when { AT_BUILD, ROUND, LAST, ON_STEPS };
 
 static const struct {
     td_pass_fn *run;
     enum when when;
 } passes[] = {
 #define PASS_AT_BUILD(name, what) {NULL, AT_BUILD},
+#define PASS_ON_STEPS(name, what) {NULL, ON_STEPS},
 #define PASS(name, when, what) {td_pass_##name, when},
 #include "core/passes.def"
 #undef PASS
 #undef PASS_AT_BUILD
+#undef PASS_ON_STEPS
 };
 
 bool td_rewrite_is_off(const char *passes_off, const char *name)

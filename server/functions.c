@@ -69,10 +69,10 @@ static void add_concrete(void *ctx, const struct td_concrete_stat *c)
         (void)json_object_set_new(devices, c->far_device, json_integer(c->far_steps));
     }
     (void)json_array_append_new(
-        to->list, json_pack("{s:o, s:o, s:f, s:I, s:i, s:i, s:o, s:o}", "inputs", inputs, "calls",
+        to->list, json_pack("{s:o, s:o, s:f, s:I, s:i, s:i, s:i, s:o, s:o}", "inputs", inputs, "calls",
                             td_rest_json_int64((int64_t)c->calls), "trace_ms", c->trace_ms, "bytes",
                             (json_int_t)c->bytes, "graph_nodes", c->graph_nodes, "plan_steps", c->plan_steps,
-                            "devices", devices, "kernels", kernels));
+                            "parallel_regions", c->regions, "devices", devices, "kernels", kernels));
 }
 
 static json_t *missing_json(struct td_callable *f)

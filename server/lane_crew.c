@@ -41,6 +41,9 @@ static bool lend(struct td_crew *c, struct td_crew_task *t)
         pthread_cond_signal(&l->work);
     }
     pthread_mutex_unlock(&l->mu);
+    if (idle) {
+        td_metrics_lent();
+    }
     return idle;
 }
 
@@ -78,7 +81,10 @@ static int idle(struct td_crew *c)
     return n;
 }
 
-const struct td_crew td_lane_crew = {.lend = lend, .settle = settle, .wanted = wanted, .idle = idle};
+#define WAKE_NS 60000
+
+const struct td_crew td_lane_crew = {
+    .wake_ns = WAKE_NS, .lend = lend, .settle = settle, .wanted = wanted, .idle = idle};
 
 bool td_lane_crew_run(struct td_lanes *l)
 {

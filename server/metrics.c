@@ -316,6 +316,12 @@ void td_metrics_batch(struct td_metrics_model *m, int64_t rows, int64_t padding)
     observe(cell_at(&m->batch_rows, BATCH_ROWS, LABELS("model_name", m->name)), BATCH_ROWS, rows);
 }
 
+void td_metrics_lent(void)
+{
+    static slot times;
+    add(cell_at(&times, LENT, NULL), 1);
+}
+
 void td_metrics_refused(struct td_metrics_model *m, enum td_code code)
 {
     const int k = code_index(code);

@@ -50,6 +50,7 @@ void td_metrics_logged(struct td_metrics_model *m, enum td_code code);
 void td_metrics_queued(struct td_metrics_model *m, int64_t wait_us);
 void td_metrics_batched(struct td_metrics_model *m, int64_t rows, int64_t wait_us);
 void td_metrics_batch(struct td_metrics_model *m, int64_t rows, int64_t padding);
+void td_metrics_lent(void); /* a run borrowed a lane */
 void td_metrics_refused(struct td_metrics_model *m, enum td_code code);
 
 /* Of the loaders; path is the version's directory. */

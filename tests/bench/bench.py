@@ -451,6 +451,30 @@ def section_batching(build, models, quick):
     table(["server", "connections", "requests/s", "p50 / p99", "of tensord's"], rows)
 
 
+def section_branches(build, models, quick):
+    base, seconds, rounds = os.path.join(models, "towers"), 1 if quick else 4, 1 if quick else 3
+    if not os.path.isdir(base):
+        say("branches: no towers (models.py needs TensorFlow)\n")
+        return
+    say("**Parallel branches** (four equal towers of convolutions, one request at a time over gRPC while the other lanes idle; p50 / p99 in milliseconds;"
+        f" best of {rounds}, the servers in turn)\n")
+    flags = {"tensord": [], "tensord, --passes_off=branch": ["--passes_off=branch"]}
+    with contextlib.ExitStack() as stack:
+        ports, best = {}, {}
+        for name, f in flags.items():
+            server = stack.enter_context(Server(build, base, *f))
+            server.wait()
+            ports[name] = server.grpc
+        for _ in range(rounds):
+            for name, port in ports.items():
+                r = grpc_load(build, port, 1, seconds, "1x64")
+                if r is not None and (name not in best or r[1] < best[name][1]):
+                    best[name] = r
+    first = best.get("tensord")
+    table(["server", "requests/s", "p50 / p99", "of tensord's p50"],
+          [[name, f"{r[0]:.0f}", f"{r[1] / 1e3:.2f} / {r[2] / 1e3:.2f}", f"{r[1] / first[1]:.2f}" if first else ""] for name, r in best.items()])
+
+
 def section_image(build, models, quick):
     base, python = os.path.join(models, "image"), os.path.join(ROOT, "build", "venv", "bin", "python")
     if not os.path.isdir(base) or not os.path.exists(python):
@@ -477,7 +501,7 @@ def machine():
 
 def main():
     sections = {"start": section_start, "memory": section_memory, "calls": section_calls, "rates": section_rates, "batching": section_batching,
-                "image": section_image, "graph": section_graph}
+                "branches": section_branches, "image": section_image, "graph": section_graph}
     a = argparse.ArgumentParser()
     a.add_argument("build")
     a.add_argument("models")

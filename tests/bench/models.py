@@ -1,10 +1,11 @@
-"""Makes what the benchmarks run: four SavedModels and the calls to time, with TensorFlow, once.
+"""Makes what the benchmarks run: five SavedModels and the calls to time, with TensorFlow, once.
 
     python tests/bench/models.py OUT [SUITES]
 
 OUT/trivial/1    y = x / 2 + 2 on a vector of floats
 OUT/large/1      a perceptron 64-3584-3584-3584-10, 103 MB of weights
 OUT/image/1      the mean of a 224x224x3 image
+OUT/towers/1     four equal towers of three convolutions each, on 64 numbers spread to a 32x32 image
 OUT/functions/1  700 functions that call one another, 3 MB of graph
 OUT/cases.txt    label, model directory, case file of every call: those of these models and, of each model in SUITES/zoo,
                  its first answered golden case and the one of its largest batch (call.h describes the file)
@@ -48,6 +49,25 @@ class Image(tf.Module):
     @tf.function(input_signature=[tf.TensorSpec([None, 224, 224, 3], tf.float32, name="x")])
     def serve(self, x):
         return {"y": tf.reduce_mean(x, [1, 2, 3])}
+
+
+class Towers(tf.Module):
+    def __init__(self):
+        super().__init__()
+        r = np.random.default_rng(1)
+        widths = [1, 64, 64, 64]
+        self.towers = [[tf.Variable(r.standard_normal((3, 3, m, n)).astype(np.float32) * (9 * m) ** -0.5) for m, n in zip(widths, widths[1:])]
+                       for _ in range(4)]
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 64], tf.float32, name="x")])
+    def serve(self, x):
+        image, out = tf.repeat(tf.repeat(tf.reshape(x, [-1, 8, 8, 1]), 4, 1), 4, 2), []
+        for tower in self.towers:
+            y = image
+            for w in tower:
+                y = tf.nn.relu(tf.nn.conv2d(y, w, 1, "SAME"))
+            out.append(tf.reduce_mean(y, [1, 2]))
+        return {"y": tf.concat(out, 1)}
 
 
 class Functions(tf.Module):
@@ -148,6 +168,7 @@ def main(out, suites):
     save(Trivial(), os.path.join(out, "trivial", "1"))
     save(Perceptron([64, 3584, 3584, 3584, 10]), os.path.join(out, "large", "1"))
     save(Image(), os.path.join(out, "image", "1"))
+    save(Towers(), os.path.join(out, "towers", "1"))
     save(Functions(), os.path.join(out, "functions", "1"))
     default = "serving_default"
     rows = [("trivial", "x3", os.path.join(out, "trivial", "1"), default, {"x": np.arange(3, dtype=np.float32)}),

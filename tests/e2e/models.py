@@ -1,6 +1,7 @@
 """Makes the SavedModels that the end-to-end tests serve, with TensorFlow, once.
 
-    python tests/e2e/models.py DIR      leaves DIR/half/{1,2}, DIR/types/1, DIR/tf1/1 and DIR/batching/1
+    python tests/e2e/models.py DIR      leaves DIR/half/{1,2}, DIR/types/1, DIR/tf1/1, DIR/batching/1 and
+                                        DIR/branches/1
 
 half: y = x / 2 + 1 + version.
     serving_default(x float[?]) -> y         two(a float[?], b int64[?]) -> sum, text, kept
@@ -71,6 +72,36 @@ def make_batching(tf, where):
                                               "total": m.total, "count": m.count})
 
 
+BRANCHES = """branches: three blocks of four towers each between a fork and a join, as Inception has them.
+    serving_default(x float[?,35,35,64]) -> y float[?,256]
+"""
+
+
+def make_branches(tf, where):
+    if os.path.exists(os.path.join(where, "saved_model.pb")):
+        return
+
+    class Branches(tf.Module):
+        def __init__(self):
+            super().__init__()
+            def kernel(seed, k, a, b):
+                return tf.Variable(tf.random.stateless_normal([k, k, a, b], [seed, 1]) * (k * k * a) ** -0.5)
+            self.blocks = [[kernel(b, 1, width, 64), kernel(b + 10, 1, width, 32), kernel(b + 20, 3, 32, 64), kernel(b + 30, 1, width, 16),
+                            kernel(b + 40, 5, 16, 64), kernel(b + 50, 1, width, 64)] for b, width in enumerate([64, 256, 256])]
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 35, 35, 64], tf.float32, name="x")])
+        def default(self, x):
+            def conv(x, w):
+                return tf.nn.relu(tf.nn.conv2d(x, w, 1, "SAME"))
+            for one, small, three, less, five, pooled in self.blocks:
+                x = tf.concat([conv(x, one), conv(conv(x, small), three), conv(conv(x, less), five),
+                               conv(tf.nn.max_pool2d(x, 3, 1, "SAME"), pooled)], 3)
+            return {"y": tf.reduce_mean(x, [1, 2])}
+
+    m = Branches()
+    tf.saved_model.save(m, where, signatures={"serving_default": m.default})
+
+
 def make(root):
     import tensorflow as tf
 
@@ -116,6 +147,7 @@ def make(root):
                                                       "regress": m.regress, "slow": m.slow})
     tf1(tf, os.path.join(root, "tf1", "1"))
     make_batching(tf, os.path.join(root, "batching", "1"))
+    make_branches(tf, os.path.join(root, "branches", "1"))
     where = os.path.join(root, "types", "1")
     if not os.path.exists(os.path.join(where, "saved_model.pb")):
         t = types(tf)

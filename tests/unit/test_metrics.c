@@ -120,11 +120,13 @@ TEST(the_scheduler_s_numbers)
     td_metrics_batch(m, 3, 1);
     td_metrics_batch(m, 5000, 0);
     td_metrics_refused(m, TD_RESOURCE_EXHAUSTED);
+    td_metrics_lent();
     says("tensord_queue_wait_us_count{model_name=\"m\"} 1\n");
     says(":tensorflow:serving:batching_session:queuing_latency_sum{thread_pool_name=\"batch_threads\"} 50\n");
     says(":tensorflow:serving:batching_session:padding_size_sum{execution_batch_size=\"4\"} 1\n");
     says(":tensorflow:serving:batching_session:padding_size_count{execution_batch_size=\"\"} 1\n");
     says(":tensorflow:serving:batching_session:processed_batch_size_sum{} 5004\n");
+    says("tensord_lanes_lent_total{} 1\n");
     says("tensord_refused_total{model_name=\"m\",status=\"RESOURCE_EXHAUSTED\"} 1\n");
 }
 
