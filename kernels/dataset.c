@@ -27,6 +27,9 @@ static void dataset_destroy(struct td_obj *o)
     if (ds->seeds) {
         td_obj_unref(ds->seeds);
     }
+    if (ds->cache) {
+        td_obj_unref(ds->cache);
+    }
     td_free(ds);
 }
 
@@ -103,6 +106,7 @@ enum td_code td_dataset_iter_new(struct td_dataset *ds, struct td_dataset_iter *
     if (ds->seeds) {
         td_dataset_shuffle_seed(it);
     }
+    it->reads_cache = ds->cache != NULL && td_dataset_cache_ready(ds);
     it->from = td_calloc((size_t)ds->n_from + 1, sizeof *it->from);
     it->state = td_calloc((size_t)ds->n_state + 1, sizeof *it->state);
     enum td_code rc = it->from && it->state ? TD_OK : td_no_memory(err, sizeof *it, "dataset iterator");

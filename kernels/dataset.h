@@ -37,6 +37,7 @@ struct td_dataset {
     char *function;                     /* NULL: none */
     int64_t cardinality;
     struct td_obj *seeds; /* where a shuffling gets its seeds from; NULL: it is none */
+    struct td_obj *cache; /* of a CacheDataset; NULL: it is none */
 };
 
 /* How to make a dataset from an op's inputs. */
@@ -58,7 +59,8 @@ struct td_dataset_iter {
     int n_open;
     struct td_tensor *buffer; /* n_buffered elements of n_out */
     int64_t n_buffered;
-    int64_t front; /* of a shuffling: the first buffered element that is still there */
+    bool reads_cache; /* of a CacheDataset: an earlier iterator has filled it */
+    int64_t front;    /* of a shuffling: the first buffered element that is still there */
     struct td_philox generator;
     struct td_philox_words words; /* of generator */
 };
@@ -99,6 +101,9 @@ void td_dataset_move(struct td_tensor *out, struct td_tensor *in, int n);
 
 /* Seeds the iterator of a shuffling: once, when it is made. */
 void td_dataset_shuffle_seed(struct td_dataset_iter *it);
+
+/* Whether the cache of ds, which has one, is complete. */
+bool td_dataset_cache_ready(const struct td_dataset *ds);
 
 /* What each kind of dataset does next (dataset_next.c, dataset_shuffle.c). */
 td_dataset_next_fn td_dataset_next_once, td_dataset_next_slice, td_dataset_next_range, td_dataset_next_map,

@@ -445,7 +445,9 @@ enum td_code td_dataset_next_counted(struct td_call *c, struct td_dataset_iter *
     return TD_OK;
 }
 
-/* `at` counts the passes that ended; n_buffered is 1 once this pass gave an element (nothing is buffered). */
+/* `at` counts the passes that ended; n_buffered is 1 once this pass gave an element (nothing is buffered).
+ * After the last of a number of passes TensorFlow makes an iterator that it does not use: shufflings get
+ * their seeds then. */
 enum td_code td_dataset_next_repeat(struct td_call *c, struct td_dataset_iter *it, struct td_tensor *out,
                                     bool *end, struct td_err *err)
 {
@@ -458,14 +460,15 @@ enum td_code td_dataset_next_repeat(struct td_call *c, struct td_dataset_iter *i
             it->n_buffered = 1;
             return TD_OK;
         }
-        if ((count > 0 && ++it->at >= count) || it->n_buffered == 0) {
-            return TD_OK; /* enough, or an input without elements */
+        bool last = count > 0 && ++it->at >= count;
+        if (!last && it->n_buffered == 0) {
+            return TD_OK; /* an input without elements */
         }
         TD_TRY(td_dataset_iter_new(it->ds->from[0], &again, err));
         td_dataset_iter_free(it->from[0]);
         it->from[0] = again;
         it->n_buffered = 0;
-        *end = false;
+        *end = last;
     }
     return TD_OK;
 }

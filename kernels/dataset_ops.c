@@ -1,7 +1,7 @@
 /* kernels/dataset_ops.c - the ops that make datasets.
  *
  * All makers read their inputs alike: datasets first, then tensors to keep (components, initial state,
- * captured arguments), then scalars. What only tunes the speed of an input pipeline (prefetching, caching,
+ * captured arguments), then scalars. What only tunes the speed of an input pipeline (prefetching,
  * parallel calls, options) is the input dataset itself.
  *
  * Not here: files, snapshots, windows, padded batches, generators from Python.
@@ -342,44 +342,12 @@ static enum td_code same_run(struct td_call *c, struct td_err *err)
     return td_dataset_put(c, ds, err);
 }
 
-/* ------------------------------------------------------------------ helpers without effect */
-
-/* Caches have no state of ours: the handle is an empty object. */
-static void dummy_destroy(struct td_obj *o)
-{
-    td_free(o);
-}
-
-static const struct td_obj_type dummy_type = {"DatasetHelper", dummy_destroy};
-
-static enum td_code dummy_run(struct td_call *c, struct td_err *err)
-{
-    for (int i = 0; i < c->n_out; i++) {
-        struct td_tensor *out;
-        TD_TRY(td_out(c, i, NULL, &out, err));
-        struct td_obj *o = td_calloc(1, sizeof *o);
-        if (!o) {
-            return td_no_memory(err, sizeof *o, "dataset helper");
-        }
-        td_obj_init(o, &dummy_type);
-        td_tensor_set_obj(out, 0, o);
-    }
-    return TD_OK;
-}
-
 enum td_code td_dataset_scalars(struct td_infer *c, struct td_err *err)
 {
     (void)err;
     for (int i = 0; i < c->n_out; i++) {
         c->out[i] = td_shape_scalar();
     }
-    return TD_OK;
-}
-
-static enum td_code nothing_run(struct td_call *c, struct td_err *err)
-{
-    (void)c;
-    (void)err;
     return TD_OK;
 }
 
@@ -476,11 +444,6 @@ const struct td_op td_ops_dataset_ops[] = {
          "(input_dataset:variant, buffer_size:int64) -> (handle:variant) {" T_S
          "; slack_period:int=0; legacy_autotune:bool=true; buffer_size_min:int=0" META "}",
          same_run),
-    PURE("CacheDataset", "(input_dataset:variant, filename:string) -> (handle:variant) {" T_S META "}",
-         same_run),
-    STATE("CacheDatasetV2",
-          "(input_dataset:variant, filename:string, cache:resource) -> (handle:variant) {" T_S META "}",
-          same_run),
     PURE("OptionsDataset",
          "(input_dataset:variant) -> (handle:variant) {serialized_options:string; " T_S META "}", same_run),
     PURE("ModelDataset",
@@ -495,10 +458,5 @@ const struct td_op td_ops_dataset_ops[] = {
          "(input_dataset:variant, max_intra_op_parallelism:int64) -> (handle:variant) {" T_S "}", same_run),
     PURE("PrivateThreadPoolDataset",
          "(input_dataset:variant, num_threads:int64) -> (handle:variant) {" T_S "}", same_run),
-    STATE("DummySeedGenerator", "() -> (handle:resource) {}", dummy_run),
-    STATE("DummyMemoryCache", "() -> (handle:resource) {}", dummy_run),
-    STATE("DummyIterationCounter", "() -> (handle:resource) {}", dummy_run),
-    STATE("AnonymousMemoryCache", "() -> (handle:resource, deleter:variant) {}", dummy_run),
-    STATE("DeleteMemoryCache", "(handle:resource, deleter:variant) -> () {}", nothing_run),
     {.name = NULL},
 };
