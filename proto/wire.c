@@ -177,8 +177,9 @@ enum td_code td_wire_text(struct td_wire w, struct td_arena *a, const char **out
 struct head {
     enum td_dtype dtype;
     struct td_shape shape;
-    struct td_wire content;
-    bool odd; /* something only the full reader knows */
+    struct td_wire content; /* tensor_content, or the one packed run of float_val or double_val */
+    uint32_t values;        /* the field that content is of; 0 none */
+    bool odd;               /* something only the full reader knows */
 };
 
 static enum td_code read_shape(struct td_wire w, struct head *h, struct td_err *err)
@@ -220,8 +221,11 @@ static enum td_code read_head(struct td_wire w, struct head *h, struct td_err *e
         } else if (f.number == 2 && f.type == TD_WIRE_BYTES && !shaped) {
             shaped = true;
             TD_TRY(read_shape(f.sub, h, err));
-        } else if (f.number == 4 && f.type == TD_WIRE_BYTES) {
+        } else if ((f.number == 4 || f.number == 5 || f.number == 6) && f.type == TD_WIRE_BYTES) {
+            h->odd = h->odd ||
+                     (h->values != 0 && (h->values != 4 || f.number != 4)); /* of contents the last counts */
             h->content = f.sub;
+            h->values = f.number;
         } else if (f.number != 3) {
             h->odd = true; /* typed fields, a second shape */
         }
@@ -236,7 +240,8 @@ enum td_code td_wire_tensor(struct td_wire w, uint64_t max_bytes, struct td_tens
     size_t bytes = 0;
     /* bool needs its bytes looked at; whatever is wrong or unusual is left to the full reader and its error
      * texts */
-    bool plain = n > 0 && td_dtype_in(h.dtype, TD_SET_PLAIN & ~TD_BIT(TD_BOOL)) &&
+    const bool fits = h.values == 4 || h.values == (h.dtype == TD_FLOAT ? 5 : h.dtype == TD_DOUBLE ? 6 : 0);
+    bool plain = n > 0 && fits && td_dtype_in(h.dtype, TD_SET_PLAIN & ~TD_BIT(TD_BOOL)) &&
                  td_size_mul((size_t)n, td_dtype_size(h.dtype), &bytes) && bytes == h.content.left &&
                  bytes <= max_bytes;
     if (plain) {

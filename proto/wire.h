@@ -52,8 +52,8 @@ bool td_wire_varint(struct td_wire *w, uint64_t *value);
 /* One element of a packed fixed field of n = 4 or 8 bytes; false when it is cut short. */
 bool td_wire_fixed(struct td_wire *w, size_t n, uint64_t *value);
 
-/* A TensorProto. Bytes of a plain tensor_content go straight to the tensor; other forms take
- * td_tensor_from_bytes. */
+/* A TensorProto. Bytes of a plain tensor_content, and of a packed float_val or double_val, go straight to the
+ * tensor; other forms take td_tensor_from_bytes. */
 TD_MUST enum td_code td_wire_tensor(struct td_wire w, uint64_t max_bytes, struct td_tensor *out,
                                     struct td_err *err);
 

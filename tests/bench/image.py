@@ -1,10 +1,13 @@
 """One 1x224x224x3 float image to a model that answers its mean, over every wire: milliseconds a request, one connection.
 
-    python tests/bench/image.py REST_PORT GRPC_PORT SECONDS          prints WIRE MEDIAN LEAST REQUEST_BYTES a line
+    python tests/bench/image.py REST_PORT GRPC_PORT SECONDS [COPIES]      prints WIRE MEDIAN LEAST REQUEST_BYTES COPIED_BYTES a line
+
+COPIES: the file of tests/bench/copies.c, which the server was started with; without it nothing is known to be copied.
 """
 import http.client
 import json
 import os
+import struct
 import sys
 import time
 
@@ -16,6 +19,15 @@ import tritonclient.grpc as tg
 from tensorflow_serving.apis import predict_pb2
 
 rest, port, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+
+
+def copied():
+    if len(sys.argv) < 5:
+        return 0
+    with open(sys.argv[4], "rb") as f:
+        return struct.unpack("<Q", f.read(8))[0]
+
+
 image = np.random.default_rng(1).random((1, 224, 224, 3), np.float32)
 connection = http.client.HTTPConnection("127.0.0.1", rest)
 channel = grpc.insecure_channel(f"127.0.0.1:{port}", [("grpc.max_send_message_length", -1)])
@@ -74,10 +86,11 @@ wires = {"REST v1 JSON": (post("/v1/models/m:predict", row), len(row)),
          "gRPC v2 raw": (call(infer, grpc_v2()), image.nbytes)}
 for name, (send, size) in wires.items():
     send()
+    before = copied()
     took, until = [], time.perf_counter() + seconds
     while time.perf_counter() < until:
         began = time.perf_counter()
         send()
         took.append(time.perf_counter() - began)
     took.sort()
-    print(f"{name}\t{took[len(took) // 2] * 1e3:.2f}\t{took[0] * 1e3:.2f}\t{size}", flush=True)
+    print(f"{name}\t{took[len(took) // 2] * 1e3:.2f}\t{took[0] * 1e3:.2f}\t{size}\t{(copied() - before) / len(took):.0f}", flush=True)

@@ -23,7 +23,7 @@ while [ $# -gt 0 ]; do
 done
 
 cmake --preset release >/dev/null
-cmake --build build --target tensord tensord_shared call_tensord rest_echo grpc_load grpc_echo >build/bench.log 2>&1 ||
+cmake --build build --target tensord tensord_shared call_tensord rest_echo grpc_load grpc_echo copies >build/bench.log 2>&1 ||
   { tail -20 build/bench.log >&2; exit 1; }
 
 python=build/venv/bin/python
