@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "kernels/audio.h"
 #include "kernels/ops.h"
 
 /* ------------------------------------------------------------------ DecodeWav */
@@ -153,6 +154,30 @@ static void put32(uint8_t *p, uint32_t v)
     }
 }
 
+size_t td_wav_bytes(int64_t n)
+{
+    return 44 + 2 * (size_t)n;
+}
+
+void td_wav_encode(const float *x, int64_t n, int64_t channels, int64_t rate, uint8_t *p)
+{
+    memcpy(p, "RIFF....WAVEfmt ", 16);
+    put32(p + 4, (uint32_t)td_wav_bytes(n) - 8);
+    put32(p + 16, 16);
+    put32(p + 20, 1 | (uint32_t)channels << 16);
+    put32(p + 24, (uint32_t)rate);
+    put32(p + 28, (uint32_t)(rate * channels * 2));
+    put32(p + 32, (uint32_t)(channels * 2) | 16u << 16);
+    memcpy(p + 36, "data", 4);
+    put32(p + 40, 2 * (uint32_t)n);
+    for (int64_t i = 0; i < n; i++) {
+        float v = x[i] * 32768.0f;
+        int32_t s = isnan(v) ? 0 : (int32_t)roundf(fminf(fmaxf(v, -32768), 32767));
+        p[44 + 2 * i] = (uint8_t)s;
+        p[45 + 2 * i] = (uint8_t)(s >> 8);
+    }
+}
+
 static enum td_code encode_wav_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
@@ -163,24 +188,9 @@ static enum td_code encode_wav_run(struct td_call *c, struct td_err *err)
     TD_FAIL_IF(rate <= 0, err, INVALID_ARGUMENT, "%s: sample_rate must be positive, got %lld",
                TD_NODE_STR(c->node), (long long)rate);
     void *room;
-    size_t bytes = 44 + 2 * (size_t)n;
+    size_t bytes = td_wav_bytes(n);
     TD_TRY(td_scratch(c, bytes, &room, err));
-    uint8_t *p = room;
-    memcpy(p, "RIFF....WAVEfmt ", 16);
-    put32(p + 4, (uint32_t)bytes - 8);
-    put32(p + 16, 16);
-    put32(p + 20, 1 | (uint32_t)channels << 16);
-    put32(p + 24, (uint32_t)rate);
-    put32(p + 28, (uint32_t)(rate * channels * 2));
-    put32(p + 32, (uint32_t)(channels * 2) | 16u << 16);
-    memcpy(p + 36, "data", 4);
-    put32(p + 40, 2 * (uint32_t)n);
-    for (int64_t i = 0; i < n; i++) {
-        float v = TD_DATA(c->in[0], float)[i] * 32768.0f;
-        int32_t s = isnan(v) ? 0 : (int32_t)roundf(fminf(fmaxf(v, -32768), 32767));
-        p[44 + 2 * i] = (uint8_t)s;
-        p[45 + 2 * i] = (uint8_t)(s >> 8);
-    }
+    td_wav_encode(TD_DATA(c->in[0], float), n, channels, rate, room);
     TD_TRY(td_out(c, 0, NULL, &y, err));
     return td_tensor_set_str(y, 0, room, bytes, err);
 }

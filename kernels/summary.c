@@ -2,8 +2,8 @@
  *
  *   Summary{1: Value{1 tag, 2 simple_value, 5 histo, 8 tensor, 9 metadata}}
  *
- * Image and audio summaries answer an empty message: nobody reads them from a server. Ops that write
- * summaries to files through a writer resource accept and drop what they are given.
+ * Those of images and sounds are summary_media.c's. Ops that write summaries to files through a writer
+ * resource accept and drop what they are given.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"
@@ -14,13 +14,12 @@
 #include <time.h>
 
 #include "core/mem.h"
+#include "kernels/summary.h"
 #include "proto/wire.h"
-
-#define MESSAGE_LIMIT ((size_t)1 << 28)
 
 /* ------------------------------------------------------------------ wire pieces */
 
-static enum td_code put_varint(struct td_sink *s, uint64_t v, struct td_err *err)
+enum td_code td_summary_varint(struct td_sink *s, uint64_t v, struct td_err *err)
 {
     unsigned char b[10];
     size_t n = 0;
@@ -32,34 +31,34 @@ static enum td_code put_varint(struct td_sink *s, uint64_t v, struct td_err *err
     return td_sink_put(s, b, n, err);
 }
 
-static enum td_code put_bytes(struct td_sink *s, int field, const void *p, size_t n, struct td_err *err)
+enum td_code td_summary_bytes(struct td_sink *s, int field, const void *p, size_t n, struct td_err *err)
 {
-    TD_TRY(put_varint(s, (uint64_t)field << 3 | 2, err));
-    TD_TRY(put_varint(s, n, err));
+    TD_TRY(td_summary_varint(s, (uint64_t)field << 3 | 2, err));
+    TD_TRY(td_summary_varint(s, n, err));
     return n > 0 ? td_sink_put(s, p, n, err) : TD_OK;
 }
 
 static enum td_code put_double(struct td_sink *s, int field, double v, struct td_err *err)
 {
-    TD_TRY(put_varint(s, (uint64_t)field << 3 | 1, err));
+    TD_TRY(td_summary_varint(s, (uint64_t)field << 3 | 1, err));
     return td_sink_put(s, &v, sizeof v, err);
 }
 
 /* Appends inner as Value with its tag in front; inner is emptied. */
-static enum td_code put_value(struct td_sink *s, const char *tag, size_t tag_len, struct td_sink *inner,
+enum td_code td_summary_value(struct td_sink *s, const char *tag, size_t tag_len, struct td_sink *inner,
                               struct td_err *err)
 {
-    struct td_sink value = {.limit = MESSAGE_LIMIT};
-    enum td_code rc = tag_len > 0 ? put_bytes(&value, 1, tag, tag_len, err) : TD_OK;
+    struct td_sink value = {.limit = TD_SUMMARY_LIMIT};
+    enum td_code rc = tag_len > 0 ? td_summary_bytes(&value, 1, tag, tag_len, err) : TD_OK;
     rc = rc || inner->n == 0 ? rc : td_sink_put(&value, inner->p, inner->n, err);
-    rc = rc ? rc : put_bytes(s, 1, value.p, value.n, err);
+    rc = rc ? rc : td_summary_bytes(s, 1, value.p, value.n, err);
     td_sink_fini(&value);
     inner->n = 0;
     return rc;
 }
 
 /* Output 0 becomes the message; s is freed, also on failure. */
-static enum td_code out_message(struct td_call *c, struct td_sink *s, enum td_code rc, struct td_err *err)
+enum td_code td_summary_out(struct td_call *c, struct td_sink *s, enum td_code rc, struct td_err *err)
 {
     struct td_tensor *out;
     rc = rc ? rc : td_out(c, 0, NULL, &out, err);
@@ -115,18 +114,18 @@ static enum td_code scalar_infer(struct td_infer *c, struct td_err *err)
 
 static enum td_code scalar_run(struct td_call *c, struct td_err *err)
 {
-    struct td_sink s = {.limit = MESSAGE_LIMIT}, inner = {.limit = MESSAGE_LIMIT};
+    struct td_sink s = {.limit = TD_SUMMARY_LIMIT}, inner = {.limit = TD_SUMMARY_LIMIT};
     enum td_code rc = TD_OK;
     for (int64_t i = 0; i < td_tensor_count(c->in[0]) && !rc; i++) {
         size_t len;
         float v = float_at(c->in[1], i);
         const char *tag = td_tensor_str(c->in[0], i, &len);
-        rc = put_varint(&inner, 2 << 3 | 5, err);
+        rc = td_summary_varint(&inner, 2 << 3 | 5, err);
         rc = rc ? rc : td_sink_put(&inner, &v, sizeof v, err);
-        rc = rc ? rc : put_value(&s, tag, len, &inner, err);
+        rc = rc ? rc : td_summary_value(&s, tag, len, &inner, err);
     }
     td_sink_fini(&inner);
-    return out_message(c, &s, rc, err);
+    return td_summary_out(c, &s, rc, err);
 }
 
 /* ------------------------------------------------------------------ histograms
@@ -200,14 +199,14 @@ static void histogram_compact(struct histogram *h)
 static enum td_code put_histogram(struct td_sink *s, struct histogram *h, struct td_err *err)
 {
     const double head[5] = {h->min, h->max, h->num, h->sum, h->squares};
-    struct td_sink m = {.limit = MESSAGE_LIMIT};
+    struct td_sink m = {.limit = TD_SUMMARY_LIMIT};
     enum td_code rc = TD_OK;
     for (int i = 0; i < 5 && !rc; i++) {
         rc = head[i] != 0 || signbit(head[i]) ? put_double(&m, i + 1, head[i], err) : TD_OK;
     }
-    rc = rc ? rc : put_bytes(&m, 6, h->limit, (size_t)h->n * sizeof *h->limit, err);
-    rc = rc ? rc : put_bytes(&m, 7, h->count, (size_t)h->n * sizeof *h->count, err);
-    rc = rc ? rc : put_bytes(s, 5, m.p, m.n, err);
+    rc = rc ? rc : td_summary_bytes(&m, 6, h->limit, (size_t)h->n * sizeof *h->limit, err);
+    rc = rc ? rc : td_summary_bytes(&m, 7, h->count, (size_t)h->n * sizeof *h->count, err);
+    rc = rc ? rc : td_summary_bytes(s, 5, m.p, m.n, err);
     td_sink_fini(&m);
     return rc;
 }
@@ -234,28 +233,28 @@ static enum td_code histogram_run(struct td_call *c, struct td_err *err)
     }
     histogram_compact(h);
     const char *tag = td_tensor_str(c->in[0], 0, &len);
-    struct td_sink s = {.limit = MESSAGE_LIMIT}, inner = {.limit = MESSAGE_LIMIT};
+    struct td_sink s = {.limit = TD_SUMMARY_LIMIT}, inner = {.limit = TD_SUMMARY_LIMIT};
     enum td_code rc = put_histogram(&inner, h, err);
-    rc = rc ? rc : put_value(&s, tag, len, &inner, err);
+    rc = rc ? rc : td_summary_value(&s, tag, len, &inner, err);
     td_sink_fini(&inner);
-    return out_message(c, &s, rc, err);
+    return td_summary_out(c, &s, rc, err);
 }
 
 /* ------------------------------------------------------------------ tensors, merging, the rest */
 
 static enum td_code tensor_run(struct td_call *c, struct td_err *err)
 {
-    struct td_sink s = {.limit = MESSAGE_LIMIT}, inner = {.limit = MESSAGE_LIMIT},
-                   t = {.limit = MESSAGE_LIMIT};
+    struct td_sink s = {.limit = TD_SUMMARY_LIMIT}, inner = {.limit = TD_SUMMARY_LIMIT},
+                   t = {.limit = TD_SUMMARY_LIMIT};
     size_t tag_len, meta_len;
     const char *tag = td_tensor_str(c->in[0], 0, &tag_len), *meta = td_tensor_str(c->in[2], 0, &meta_len);
     enum td_code rc = td_tensor_to_bytes(c->in[1], true, &t, err);
-    rc = rc ? rc : put_bytes(&inner, 8, t.p, t.n, err);
-    rc = rc ? rc : put_bytes(&inner, 9, meta, meta_len, err);
-    rc = rc ? rc : put_value(&s, tag, tag_len, &inner, err);
+    rc = rc ? rc : td_summary_bytes(&inner, 8, t.p, t.n, err);
+    rc = rc ? rc : td_summary_bytes(&inner, 9, meta, meta_len, err);
+    rc = rc ? rc : td_summary_value(&s, tag, tag_len, &inner, err);
     td_sink_fini(&t);
     td_sink_fini(&inner);
-    return out_message(c, &s, rc, err);
+    return td_summary_out(c, &s, rc, err);
 }
 
 static enum td_code tensor_infer(struct td_infer *c, struct td_err *err)
@@ -351,7 +350,7 @@ static enum td_code check_tags(struct td_call *c, struct tags *t, struct td_err 
 /* Concatenated messages are the merged message. */
 static enum td_code merge_run(struct td_call *c, struct td_err *err)
 {
-    struct td_sink s = {.limit = MESSAGE_LIMIT};
+    struct td_sink s = {.limit = TD_SUMMARY_LIMIT};
     struct tags tags = {0};
     enum td_code rc = check_tags(c, &tags, err);
     td_free(tags.row);
@@ -362,35 +361,7 @@ static enum td_code merge_run(struct td_call *c, struct td_err *err)
             rc = len > 0 ? td_sink_put(&s, p, len, err) : TD_OK;
         }
     }
-    return out_message(c, &s, rc, err);
-}
-
-static enum td_code image_infer(struct td_infer *c, struct td_err *err)
-{
-    const struct td_shape *s = &c->in[1];
-    int64_t depth = s->rank == 4 ? s->dim[3] : -1;
-    TD_TRY(td_infer_rank(c, 0, 0, err));
-    TD_FAIL_IF((s->rank >= 0 && s->rank != 4) || (depth >= 0 && depth != 1 && depth != 3 && depth != 4), err,
-               INVALID_ARGUMENT, "%s: Tensor must be 4-D with last dim 1, 3, or 4, not %s",
-               TD_NODE_STR(c->node), TD_SHAPE_STR(s));
-    c->out[0] = td_shape_scalar();
-    return TD_OK;
-}
-
-static enum td_code audio_infer(struct td_infer *c, struct td_err *err)
-{
-    const struct td_shape *s = &c->in[1];
-    TD_TRY(td_infer_rank(c, 0, 0, err));
-    TD_FAIL_IF(s->rank >= 0 && s->rank != 2 && s->rank != 3, err, INVALID_ARGUMENT,
-               "%s: Tensor must be 3-D or 2-D, got: %s", TD_NODE_STR(c->node), TD_SHAPE_STR(s));
-    c->out[0] = td_shape_scalar();
-    return TD_OK;
-}
-
-static enum td_code empty_run(struct td_call *c, struct td_err *err)
-{
-    struct td_tensor *out;
-    return td_out(c, 0, NULL, &out, err);
+    return td_summary_out(c, &s, rc, err);
 }
 
 static enum td_code dropped_run(struct td_call *c, struct td_err *err)
@@ -460,14 +431,6 @@ const struct td_op td_ops_summary[] = {
         "(tag:string, tensor:T, serialized_summary_metadata:string) -> (summary:string) {T:type}", 0,
         tensor_infer, tensor_run, {"T", TD_SET_PLAIN | TD_BIT(TD_STRING)}),
     ROW("MergeSummary", "(inputs:N*string) -> (summary:string) {N:int}", 0, td_infer_scalar, merge_run),
-    ROW("ImageSummary", "(tag:string, tensor:T) -> (summary:string) {max_images:int=3; T:type=float}", 0,
-        image_infer, empty_run),
-    ROW("AudioSummary",
-        "(tag:string, tensor:float) -> (summary:string) {sample_rate:float; max_outputs:int=3}", 0,
-        audio_infer, empty_run),
-    ROW("AudioSummaryV2",
-        "(tag:string, tensor:float, sample_rate:float) -> (summary:string) {max_outputs:int=3}", 0,
-        audio_infer, empty_run),
     ROW("Timestamp", "() -> (ts:double) {}", TD_OP_STATEFUL, td_infer_scalar, timestamp_run),
     ROW("SummaryWriter", "() -> (writer:resource) {shared_name:string=''; container:string=''}",
         TD_OP_STATEFUL | TD_OP_HANDLE, td_infer_scalar, writer_run),
