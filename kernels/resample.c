@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "kernels/blend.h"
 #include "kernels/ops.h"
 #include "kernels/widen.h"
 
@@ -93,13 +93,6 @@ static const struct kernel *kernel_of(const struct td_node *n)
 
 /* ------------------------------------------------------------------ ScaleAndTranslate */
 
-/* Output o of one axis is the sum of weight[o * width + k] * source[start[o] + k] for k < count[o]. */
-struct spans {
-    int64_t width;
-    int64_t *start, *count;
-    float *weight;
-};
-
 static enum td_code check_pair(const struct td_infer *c, int i, const char *what, bool positive,
                                struct td_err *err)
 {
@@ -160,15 +153,15 @@ static enum td_code scale_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-static void span_weights(const struct kernel *k, float reach, float sample, int64_t in, int64_t o,
-                         struct spans *s)
+static void span_weights(const struct kernel *k, float reach, float sample, int64_t o,
+                         struct td_blend_axis *s)
 {
-    int64_t from = (int64_t)ceilf(sample - k->radius * reach - 0.5f);
+    int64_t from = (int64_t)ceilf(sample - k->radius * reach - 0.5f), in = s->in;
     int64_t to = (int64_t)floorf(sample + k->radius * reach - 0.5f);
     from = from < 0 ? 0 : from >= in ? in - 1 : from;
     to = (to < 0 ? 0 : to >= in ? in - 1 : to) + 1;
-    int64_t n = to - from < s->width ? to - from : s->width;
-    float total = 0, *w = s->weight + o * s->width;
+    int64_t n = to - from < s->most ? to - from : s->most;
+    float total = 0, *w = s->weight + o * s->most;
     for (int64_t i = 0; i < n; i++) {
         w[i] = k->weight(fabsf(((float)(from + i) + 0.5f - sample) / reach));
         total += w[i];
@@ -178,36 +171,30 @@ static void span_weights(const struct kernel *k, float reach, float sample, int6
     }
     /* the span goes on to its full width with weights of zero: TensorFlow lets NaN and infinities there
      * through */
-    int64_t all = in - from < s->width ? in - from : s->width;
+    int64_t all = in - from < s->most ? in - from : s->most;
     for (int64_t i = n; i < all; i++) {
         w[i] = 0;
     }
-    s->start[o] = from;
+    for (int64_t i = 0; i < all; i++) {
+        s->at[o * s->most + i] = from + i;
+    }
     s->count[o] = fabsf(total) >= 1000 * FLT_MIN ? all : 0;
 }
 
-static enum td_code make_spans(struct td_call *c, int axis, int64_t in, int64_t out, struct spans *s,
+static enum td_code make_spans(struct td_call *c, int axis, int64_t in, int64_t out, struct td_blend_axis *s,
                                struct td_err *err)
 {
     const struct kernel *k = kernel_of(c->node);
     float inverse = 1 / TD_DATA(c->in[2], float)[axis], shift = -inverse * TD_DATA(c->in[3], float)[axis];
     float reach = td_attr_bool(c->node, "antialias") && inverse > 1 ? inverse : 1;
     float width = 2 * ceilf(k->radius * reach) + 1;
-    s->width = width < (float)in ? (int64_t)width : in;
-    size_t cells, bytes;
-    TD_FAIL_IF(!td_size_mul((size_t)s->width, (size_t)out, &cells) ||
-                   !td_size_mul(cells, sizeof(float), &bytes),
-               err, RESOURCE_EXHAUSTED, "%s: weights do not fit the address space", TD_NODE_STR(c->node));
-    TD_TRY(td_scratch(c, bytes, (void **)&s->weight, err));
-    TD_TRY(td_scratch(c, (size_t)out * sizeof(int64_t), (void **)&s->start, err));
-    TD_TRY(td_scratch(c, (size_t)out * sizeof(int64_t), (void **)&s->count, err));
+    TD_TRY(td_blend_axis_new(c, in, out, width < (float)in ? (int64_t)width : in, s, err));
     for (int64_t o = 0; o < out; o++) {
         float sample = ((float)o + 0.5f) * inverse + shift;
-        if (!(sample >= 0 && sample <= (float)in)) { /* outside the image: nothing is sampled */
-            s->start[o] = s->count[o] = 0;
-            continue;
+        s->count[o] = 0;
+        if (sample >= 0 && sample <= (float)in) { /* outside the image nothing is sampled */
+            span_weights(k, reach, sample, o, s);
         }
-        span_weights(k, reach, sample, in, o, s);
     }
     return TD_OK;
 }
@@ -220,64 +207,51 @@ void td_resample_add(float *to, const float *from, float weight, int64_t n)
     }
 }
 
-/* Both ways: forward, large = images and small = result; backward, large = the gradient being summed. */
-struct sampling {
-    struct spans row, col;
-    int64_t h, w, h2, w2, ch;
-};
-
-static void sample_cell(const struct sampling *s, const float *x, int64_t i, int64_t j, float *y)
+/* The gradient of output cell (i, j) of an image goes to the cells it was made of, image dx. */
+static void unsample_cell(const struct td_blend *s, float *dx, int64_t i, int64_t j, const float *dy)
 {
+    const int64_t *row = s->row.at + i * s->row.most, *col = s->col.at + j * s->col.most;
     for (int64_t a = 0; a < s->row.count[i]; a++) {
         for (int64_t b = 0; b < s->col.count[j]; b++) {
-            float weight = s->row.weight[i * s->row.width + a] * s->col.weight[j * s->col.width + b];
-            td_resample_add(y, x + ((s->row.start[i] + a) * s->w + s->col.start[j] + b) * s->ch, weight,
-                            s->ch);
+            float weight = s->row.weight[i * s->row.most + a] * s->col.weight[j * s->col.most + b];
+            td_resample_add(dx + (row[a] * s->col.in + col[b]) * s->channels, dy, weight, s->channels);
         }
     }
 }
 
-static void unsample_cell(const struct sampling *s, float *dx, int64_t i, int64_t j, const float *dy)
+static enum td_code unsample(struct td_call *c, const struct td_blend *s, const float *dy,
+                             struct td_tensor *dx, struct td_err *err)
 {
-    for (int64_t a = 0; a < s->row.count[i]; a++) {
-        for (int64_t b = 0; b < s->col.count[j]; b++) {
-            float weight = s->row.weight[i * s->row.width + a] * s->col.weight[j * s->col.width + b];
-            td_resample_add(dx + ((s->row.start[i] + a) * s->w + s->col.start[j] + b) * s->ch, dy, weight,
-                            s->ch);
+    float *to = dx->data;
+    memset(to, 0, td_tensor_bytes(dx));
+    for (int64_t b = 0; b < s->images; b++, to += s->row.in * s->col.in * s->channels) {
+        for (int64_t i = 0; i < s->row.out; i++) {
+            if (td_stopped(c)) {
+                return td_stop_error(c, err);
+            }
+            for (int64_t j = 0; j < s->col.out; j++, dy += s->channels) {
+                unsample_cell(s, to, i, j, dy);
+            }
         }
     }
+    return TD_OK;
 }
 
 static enum td_code scale_any(struct td_call *c, bool grad, struct td_err *err)
 {
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
+    if (td_tensor_count(y) == 0) {
+        return TD_OK;
+    }
     const struct td_shape *in = grad ? &y->shape : &c->in[0]->shape,
                           *out = grad ? &c->in[0]->shape : &y->shape;
     const float *x;
     TD_TRY(td_widen(c, c->in[0], &x, err));
-    struct sampling s = {
-        .h = in->dim[1], .w = in->dim[2], .h2 = out->dim[1], .w2 = out->dim[2], .ch = in->dim[3]};
-    TD_TRY(make_spans(c, 0, s.h, s.h2, &s.row, err));
-    TD_TRY(make_spans(c, 1, s.w, s.w2, &s.col, err));
-    if (td_tensor_count(y) > 0) {
-        memset(y->data, 0, td_tensor_bytes(y));
-    }
-    float *to = y->data;
-    for (int64_t b = 0; b < out->dim[0]; b++) {
-        for (int64_t cell = 0; cell < s.h2 * s.w2; cell++) {
-            int64_t at = (b * s.h2 * s.w2 + cell) * s.ch, image = b * s.h * s.w * s.ch;
-            if (cell % s.w2 == 0 && td_stopped(c)) {
-                return td_stop_error(c, err);
-            }
-            if (grad) {
-                unsample_cell(&s, to + image, cell / s.w2, cell % s.w2, x + at);
-            } else {
-                sample_cell(&s, x + image, cell / s.w2, cell % s.w2, to + at);
-            }
-        }
-    }
-    return TD_OK;
+    struct td_blend s = {.images = out->dim[0], .channels = in->dim[3], .scale = 1};
+    TD_TRY(make_spans(c, 0, in->dim[1], out->dim[1], &s.row, err));
+    TD_TRY(make_spans(c, 1, in->dim[2], out->dim[2], &s.col, err));
+    return grad ? unsample(c, &s, x, y, err) : td_blend_float(c, &s, x, y->data, err);
 }
 
 static enum td_code scale_run(struct td_call *c, struct td_err *err)

@@ -2,11 +2,11 @@
  *
  *     images [N,H,W,C], size [2]   ->   [N,H',W',C]
  *
- * An output row or column reads a few source rows with weights; those are tables (struct taps) made once a
- * call. Bilinear and bicubic are then the same loop with 2 or 4 taps, and their gradients the same loop
- * backwards. Nearest copies cells. The source coordinate of output o is o * scale (legacy), or (o + 0.5) *
- * scale - 0.5 (half_pixel_centers), with scale = in / out, or (in - 1) / (out - 1) with align_corners; all in
- * float, as TensorFlow has it.
+ * An output row or column reads a few source rows with weights; those are tables (struct td_blend_axis) made
+ * once a call, and blend.c does the rest. Gradients of bilinear and bicubic are one loop backwards. Nearest
+ * copies cells. The source coordinate of output o is o * scale (legacy), or (o + 0.5) * scale - 0.5
+ * (half_pixel_centers), with scale = in / out, or (in - 1) / (out - 1) with align_corners; all in float, as
+ * TensorFlow has it.
  *
  * Bicubic weights come from a table of 1024 steps, a = -0.5 with half pixel centers (renormalised at the
  * border) and -0.75 without.
@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "kernels/blend.h"
 #include "kernels/ops.h"
 #include "kernels/widen.h"
 
@@ -94,13 +95,7 @@ static enum td_code grad_infer(struct td_infer *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ coordinates and weights */
 
-enum { MAX_TAPS = 4, CUBIC_STEPS = 1024 };
-
-/* Source places and weights of one output row or column. */
-struct taps {
-    int64_t at[MAX_TAPS];
-    float weight[MAX_TAPS];
-};
+enum { CUBIC_STEPS = 1024 };
 
 struct map {
     int64_t in, out;
@@ -132,12 +127,15 @@ static int64_t nearest(const struct map *m, int64_t o)
     return clamp((int64_t)f, m->in);
 }
 
-static void linear_taps(const struct map *m, struct taps *t)
+static void linear_taps(const struct map *m, struct td_blend_axis *t)
 {
     for (int64_t o = 0; o < m->out; o++) {
         float f = source(m, o), low = floorf(f);
-        t[o] = (struct taps){.at = {clamp((int64_t)low, m->in), clamp((int64_t)ceilf(f), m->in)},
-                             .weight = {1 - (f - low), f - low}};
+        t->count[o] = 2;
+        t->at[2 * o] = clamp((int64_t)low, m->in);
+        t->at[2 * o + 1] = clamp((int64_t)ceilf(f), m->in);
+        t->weight[2 * o] = 1 - (f - low);
+        t->weight[2 * o + 1] = f - low;
     }
 }
 
@@ -148,39 +146,40 @@ static float cubic(double a, int64_t step, bool far)
     return far ? ((k * x - 5 * k) * x + 8 * k) * x - 4 * k : ((k + 2) * x - (k + 3)) * x * x + 1;
 }
 
-static void cubic_taps(const struct map *m, struct taps *t)
+static void cubic_taps(const struct map *m, struct td_blend_axis *t)
 {
     double a = m->half ? -0.5 : -0.75;
     for (int64_t o = 0; o < m->out; o++) {
-        float f = source(m, o), low = floorf(f), sum = 0;
+        float f = source(m, o), low = floorf(f), sum = 0, *to = t->weight + 4 * o;
         int64_t step = lrintf((f - low) * CUBIC_STEPS);
         const float weight[4] = {cubic(a, step, true), cubic(a, step, false),
                                  cubic(a, CUBIC_STEPS - step, false), cubic(a, CUBIC_STEPS - step, true)};
+        t->count[o] = 4;
         for (int i = 0; i < 4; i++) {
-            int64_t at = (int64_t)low - 1 + i;
-            t[o].at[i] = clamp(at, m->in);
-            t[o].weight[i] = m->half && at != t[o].at[i] ? 0 : weight[i];
-            sum += t[o].weight[i];
+            int64_t wanted = (int64_t)low - 1 + i, at = clamp(wanted, m->in);
+            t->at[4 * o + i] = at;
+            to[i] = m->half && wanted != at ? 0 : weight[i];
+            sum += to[i];
         }
         for (int i = 0; i < 4 && m->half && fabsf(sum) >= 1000 * FLT_MIN; i++) {
-            t[o].weight[i] /= sum;
+            to[i] /= sum;
         }
     }
 }
 
-/* Tables for the rows and columns of (h,w) -> (h2,w2), in scratch. */
-static enum td_code make_taps(struct td_call *c, const struct td_shape *in, const struct td_shape *out,
-                              int n_taps, struct taps *taps[2], struct td_err *err)
+/* The tables of (h,w) -> (h2,w2), n_taps an output. */
+static enum td_code make_blend(struct td_call *c, const struct td_shape *in, const struct td_shape *out,
+                               int n_taps, struct td_blend *b, struct td_err *err)
 {
+    *b = (struct td_blend){.images = out->dim[0], .channels = in->dim[3], .scale = 1};
     for (int a = 0; a < 2; a++) {
-        void *room;
-        TD_TRY(td_scratch(c, (size_t)out->dim[1 + a] * sizeof(struct taps), &room, err));
+        struct td_blend_axis *t = a == 0 ? &b->row : &b->col;
         struct map m = map_of(c->node, in->dim[1 + a], out->dim[1 + a]);
-        taps[a] = room;
+        TD_TRY(td_blend_axis_new(c, m.in, m.out, n_taps, t, err));
         if (n_taps == 2) {
-            linear_taps(&m, taps[a]);
+            linear_taps(&m, t);
         } else {
-            cubic_taps(&m, taps[a]);
+            cubic_taps(&m, t);
         }
     }
     return TD_OK;
@@ -188,61 +187,18 @@ static enum td_code make_taps(struct td_call *c, const struct td_shape *in, cons
 
 /* ------------------------------------------------------------------ bilinear and bicubic */
 
-struct image {
-    int64_t h, w, channels;
-};
-
-static void blend_cell(const float *x, const struct image *s, const struct taps *row, const struct taps *col,
-                       int n, float *y)
-{
-    if (n ==
-        2) { /* in the order of operations that TensorFlow uses: equal to the last bit on constant images */
-        const float *top = x + row->at[0] * s->w * s->channels, *bottom = x + row->at[1] * s->w * s->channels;
-        int64_t l = col->at[0] * s->channels, r = col->at[1] * s->channels;
-        for (int64_t k = 0; k < s->channels; k++) {
-            float a = top[l + k] + (top[r + k] - top[l + k]) * col->weight[1];
-            float b = bottom[l + k] + (bottom[r + k] - bottom[l + k]) * col->weight[1];
-            y[k] = a + (b - a) * row->weight[1];
-        }
-        return;
-    }
-    memset(y, 0, (size_t)s->channels * sizeof *y);
-    for (int i = 0; i < n; i++) {
-        for (int j = 0; j < n; j++) {
-            const float *from = x + (row->at[i] * s->w + col->at[j]) * s->channels;
-            float weight = row->weight[i] * col->weight[j];
-            for (int64_t k = 0; k < s->channels; k++) {
-                y[k] += weight * from[k];
-            }
-        }
-    }
-}
-
 static enum td_code blend_run(struct td_call *c, int n, struct td_err *err)
 {
     struct td_tensor *y;
-    struct taps *taps[2];
+    struct td_blend b;
     const float *x;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    const struct td_shape *in = &c->in[0]->shape, *out = &y->shape;
     if (td_tensor_count(y) == 0) {
         return TD_OK;
     }
     TD_TRY(td_widen(c, c->in[0], &x, err));
-    TD_TRY(make_taps(c, in, out, n, taps, err));
-    struct image s = {in->dim[1], in->dim[2], in->dim[3]};
-    float *to = y->data;
-    for (int64_t b = 0; b < out->dim[0]; b++, x += s.h * s.w * s.channels) {
-        for (int64_t i = 0; i < out->dim[1]; i++) {
-            if (td_stopped(c)) {
-                return td_stop_error(c, err);
-            }
-            for (int64_t j = 0; j < out->dim[2]; j++, to += s.channels) {
-                blend_cell(x, &s, &taps[0][i], &taps[1][j], n, to);
-            }
-        }
-    }
-    return TD_OK;
+    TD_TRY(make_blend(c, &c->in[0]->shape, &y->shape, n, &b, err));
+    return n == 2 ? td_blend_lerp(c, &b, x, y->data, err) : td_blend_float(c, &b, x, y->data, err);
 }
 
 static enum td_code bilinear_run(struct td_call *c, struct td_err *err)
@@ -257,7 +213,7 @@ static enum td_code bicubic_run(struct td_call *c, struct td_err *err)
 static enum td_code blend_grad_run(struct td_call *c, int n, struct td_err *err)
 {
     struct td_tensor *dx;
-    struct taps *taps[2];
+    struct td_blend blend;
     TD_TRY(td_out(c, 0, NULL, &dx, err));
     const struct td_shape *in = &dx->shape, *out = &c->in[0]->shape;
     int64_t total = td_tensor_count(dx), ch = in->dim[3];
@@ -266,16 +222,16 @@ static enum td_code blend_grad_run(struct td_call *c, int n, struct td_err *err)
     }
     void *room;
     TD_TRY(td_scratch(c, (size_t)total * sizeof(double), &room, err));
-    TD_TRY(make_taps(c, in, out, n, taps, err));
+    TD_TRY(make_blend(c, in, out, n, &blend, err));
     double *to = room;
     memset(to, 0, (size_t)total * sizeof *to);
     const float *dy = c->in[0]->data;
     for (int64_t b = 0; b < out->dim[0]; b++, to += in->dim[1] * in->dim[2] * ch) {
         for (int64_t cell = 0; cell < out->dim[1] * out->dim[2]; cell++, dy += ch) {
-            const struct taps *row = &taps[0][cell / out->dim[2]], *col = &taps[1][cell % out->dim[2]];
+            int64_t row = cell / out->dim[2] * n, col = cell % out->dim[2] * n;
             for (int t = 0; t < n * n; t++) {
-                double weight = (double)row->weight[t / n] * col->weight[t % n];
-                double *at = to + (row->at[t / n] * in->dim[2] + col->at[t % n]) * ch;
+                double weight = (double)blend.row.weight[row + t / n] * blend.col.weight[col + t % n];
+                double *at = to + (blend.row.at[row + t / n] * in->dim[2] + blend.col.at[col + t % n]) * ch;
                 for (int64_t k = 0; k < ch; k++) {
                     at[k] += weight * dy[k];
                 }
@@ -369,55 +325,44 @@ static float coverage(int64_t i, float from, float to, float scale)
     return high > to ? to - low : 1.0f;
 }
 
-static void area_cell(const float *x, const struct image *s, const float span[4], const float scale[2],
-                      double *acc, float *y)
+/* Output o covers [o * scale, (o + 1) * scale) of the source. */
+static enum td_code area_axis(struct td_call *c, int64_t in, int64_t out, float scale,
+                              struct td_blend_axis *a, struct td_err *err)
 {
-    memset(acc, 0, (size_t)s->channels * sizeof *acc);
-    for (int64_t i = (int64_t)floorf(span[0]); i < (int64_t)ceilf(span[1]); i++) {
-        float wy = coverage(i, span[0], span[1], scale[0]);
-        for (int64_t j = (int64_t)floorf(span[2]); j < (int64_t)ceilf(span[3]); j++) {
-            double weight = wy * coverage(j, span[2], span[3], scale[1]);
-            const float *from = x + (clamp(i, s->h) * s->w + clamp(j, s->w)) * s->channels;
-            for (int64_t k = 0; k < s->channels; k++) {
-                acc[k] += weight * from[k];
-            }
+    float most = ceilf(scale) + 2; /* the last cells of a span past the end count for the last cell */
+    TD_TRY(td_blend_axis_new(c, in, out, most < (float)in + 2 ? (int64_t)most : in + 2, a, err));
+    for (int64_t o = 0; o < out; o++) {
+        float from = (float)o * scale, to = (float)(o + 1) * scale;
+        int64_t low = (int64_t)floorf(from), high = (int64_t)ceilf(to), n = 0;
+        for (; n < high - low && n < a->most; n++) {
+            a->at[o * a->most + n] = clamp(low + n, in);
+            a->weight[o * a->most + n] = coverage(low + n, from, to, scale);
         }
+        a->count[o] = n;
     }
-    for (int64_t k = 0; k < s->channels; k++) {
-        y[k] = (float)(acc[k] / ((double)scale[0] * scale[1]));
-    }
+    return TD_OK;
 }
 
 static enum td_code area_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     const float *x;
-    void *acc;
     TD_TRY(td_out(c, 0, NULL, &y, err));
+    if (td_tensor_count(y) == 0) {
+        return TD_OK;
+    }
     const struct td_shape *in = &c->in[0]->shape, *out = &y->shape;
     TD_TRY(td_widen(c, c->in[0], &x, err));
-    TD_TRY(td_scratch(c, (size_t)in->dim[3] * sizeof(double), &acc, err));
-    struct image s = {in->dim[1], in->dim[2], in->dim[3]};
-    float scale[2], *to = y->data;
+    struct td_blend b = {.images = in->dim[0], .channels = in->dim[3], .scale = 1};
     for (int a = 0; a < 2; a++) {
-        scale[a] = map_of(c->node, in->dim[1 + a], out->dim[1 + a]).scale;
-        if (scale[a] == 0) { /* align_corners of one cell */
-            scale[a] = 1 / (float)out->dim[1 + a];
+        float scale = map_of(c->node, in->dim[1 + a], out->dim[1 + a]).scale;
+        if (scale == 0) { /* align_corners of one cell */
+            scale = 1 / (float)out->dim[1 + a];
         }
+        b.scale /= scale;
+        TD_TRY(area_axis(c, in->dim[1 + a], out->dim[1 + a], scale, a == 0 ? &b.row : &b.col, err));
     }
-    for (int64_t b = 0; b < out->dim[0]; b++, x += s.h * s.w * s.channels) {
-        for (int64_t i = 0; i < out->dim[1]; i++) {
-            if (td_stopped(c)) {
-                return td_stop_error(c, err);
-            }
-            for (int64_t j = 0; j < out->dim[2]; j++, to += s.channels) {
-                float span[4] = {(float)i * scale[0], (float)(i + 1) * scale[0], (float)j * scale[1],
-                                 (float)(j + 1) * scale[1]};
-                area_cell(x, &s, span, scale, acc, to);
-            }
-        }
-    }
-    return TD_OK;
+    return td_blend_double(c, &b, x, y->data, err);
 }
 
 /* ------------------------------------------------------------------ table */
