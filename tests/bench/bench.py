@@ -304,8 +304,8 @@ def wrk(url, body, connections, seconds):
     return [float(x) for x in found.groups()] if found else None
 
 
-def grpc_load(build, port, connections, seconds, shape="3"):
-    out = subprocess.run([os.path.join(build, "tests", "grpc_load"), f"127.0.0.1:{port}", str(connections), str(seconds), "m", shape],
+def grpc_load(build, port, connections, seconds, shape="3", wire="v1"):
+    out = subprocess.run([os.path.join(build, "tests", "grpc_load"), f"127.0.0.1:{port}", str(connections), str(seconds), "m", shape, wire],
                          capture_output=True, text=True)
     found = re.search(r": (\d+) calls/s, p50 (\d+) us, p99 (\d+) us, (\d+) failed", out.stdout)
     return [float(x) for x in found.groups()] if found else None
@@ -416,6 +416,29 @@ def tensorflow_server(base):
         p.stdout.close()
 
 
+V2 = ("tensord, KServe v2", "pytriton")
+
+
+@contextlib.contextmanager
+def pytriton_server(build, base):
+    """Its gRPC port once it answers; None when there is none. Its folder may be given as $BENCH_PYTRITON."""
+    python = os.path.join(os.environ.get("BENCH_PYTRITON", os.path.join(build, "pytriton")), "bin", "python")
+    if not os.path.exists(python):
+        yield None
+        return
+    ports = [free_port() for _ in range(3)]
+    p = subprocess.Popen([python, os.path.join(ROOT, "tests", "bench", "pytriton_server.py"), os.path.join(base, "1"), *map(str, ports)],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        yield ports[0] if any(line == "ready\n" for line in p.stdout) else None
+    finally:
+        p.stdin.close()
+        try:
+            p.wait(40)
+        except subprocess.TimeoutExpired:
+            p.kill()
+
+
 def section_batching(build, models, quick):
     base, seconds, rounds = os.path.join(models, "large"), 2 if quick else 5, 1 if quick else 3
     if not os.path.isdir(base):
@@ -434,13 +457,15 @@ def section_batching(build, models, quick):
             server = stack.enter_context(Server(build, base, *f))
             server.wait()
             ports[name] = server.grpc
+        ports["tensord, KServe v2"] = ports["tensord"]
+        ports["pytriton"] = stack.enter_context(pytriton_server(build, base))
         ports["TensorFlow in a Python gRPC server"] = stack.enter_context(tensorflow_server(base))
         rows = []
         for connections in (1, 16, 64):
             best = {}
             for _ in range(rounds):
                 for name, port in ports.items():
-                    r = grpc_load(build, port, connections, seconds, "1x64") if port is not None else None
+                    r = grpc_load(build, port, connections, seconds, "1x64", "v2" if name in V2 else "v1") if port is not None else None
                     if r is not None and (name not in best or r[0] > best[name][0]):
                         best[name] = r
             for name in ports:
@@ -448,6 +473,9 @@ def section_batching(build, models, quick):
                 first = best.get("tensord")
                 rows.append([name, connections] + ([f"{r[0]:.0f}", f"{r[1] / 1e3:.1f} / {r[2] / 1e3:.1f}" + (f", {r[3]:.0f} failed" if r[3] else ""),
                                                     f"{r[0] / first[0]:.2f}" if first else ""] if r else ["not measured", "", ""]))
+        if ports["pytriton"] is None:
+            rows = [row for row in rows if row[0] != "pytriton"]
+            rows.append(["pytriton", "", "skipped: build/pytriton is not there, or its server did not start (tests/bench/pytriton_server.py)", "", ""])
     table(["server", "connections", "requests/s", "p50 / p99", "of tensord's"], rows)
 
 

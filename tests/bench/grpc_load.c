@@ -1,21 +1,23 @@
 /* tests/bench/grpc_load.c - how many small unary calls a second a gRPC server answers, and how fast.
  *
- *   grpc_load TARGET [CONNECTIONS [SECONDS [MODEL [SHAPE]]]]       SHAPE: 3, 1x64, ...
+ *   grpc_load TARGET [CONNECTIONS [SECONDS [MODEL [SHAPE [v2]]]]]       SHAPE: 3, 1x64, ...
  *
- * Every connection has one Predict of a float tensor under way at any time; one thread drives them all. The
- * bare echo of grpc_echo.c answers the same calls without looking at them: the difference is what our server
- * adds.
+ * Every connection has one Predict (v2: ModelInfer) of a float tensor under way at any time; one thread
+ * drives them all. The bare echo of grpc_echo.c answers the same calls without looking at them: the
+ * difference is what our server adds.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define PATH "/tensorflow.serving.PredictionService/Predict"
+#define PREDICT "/tensorflow.serving.PredictionService/Predict"
+#define INFER "/inference.GRPCInferenceService/ModelInfer"
 #define MAX_SAMPLES (1 << 22)
 
 struct slot {
@@ -30,6 +32,7 @@ struct slot {
 
 static grpc_completion_queue *cq;
 static grpc_byte_buffer *request;
+static const char *path = PREDICT;
 static double samples[MAX_SAMPLES];
 static long n_samples, n_failed;
 
@@ -43,7 +46,7 @@ static double now(void)
 static void begin(struct slot *s)
 {
     s->call = grpc_channel_create_call(s->channel, NULL, GRPC_PROPAGATE_DEFAULTS, cq,
-                                       grpc_slice_from_static_string(PATH), NULL,
+                                       grpc_slice_from_static_string(path), NULL,
                                        gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     grpc_metadata_array_init(&s->head);
     grpc_metadata_array_init(&s->tail);
@@ -151,6 +154,38 @@ static void make_request(const char *model, const char *shape)
     free(tensor);
 }
 
+/* ModelInferRequest { model_name, inputs { "x", "FP32", shape }, raw_input_contents } */
+static void make_infer(const char *model, const char *shape)
+{
+    char dims[64], input[100];
+    size_t elements = 1, n_dims = 0, n = 0;
+    for (char *end = (char *)shape; *end != '\0' && n_dims < sizeof dims - 10; shape = end + (*end == 'x')) {
+        const size_t size = strtoul(shape, &end, 10);
+        n_dims += varint(dims + n_dims, size);
+        elements *= size;
+    }
+    const size_t data = elements * 4, name = strlen(model);
+    char *buffer = calloc(1, data + name + 200);
+    size_t t = put(input,
+                   "\x0a\x01x\x12\x04"
+                   "FP32\x1a",
+                   10);
+    t += varint(input + t, n_dims);
+    t += put(input + t, dims, n_dims);
+    n += put(buffer + n, "\x0a", 1);
+    n += varint(buffer + n, name);
+    n += put(buffer + n, model, name);
+    n += put(buffer + n, "\x2a", 1);
+    n += varint(buffer + n, t);
+    n += put(buffer + n, input, t);
+    n += put(buffer + n, "\x3a", 1);
+    n += varint(buffer + n, data) + data;
+    grpc_slice slice = grpc_slice_from_copied_buffer(buffer, n);
+    request = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice_unref(slice);
+    free(buffer);
+}
+
 static int compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -164,7 +199,9 @@ int main(int argc, char **argv)
     const double seconds = argc > 3 ? strtod(argv[3], NULL) : 5;
     grpc_init();
     cq = grpc_completion_queue_create_for_next(NULL);
-    make_request(argc > 4 ? argv[4] : "half_plus_two", argc > 5 ? argv[5] : "3");
+    const bool v2 = argc > 6 && strcmp(argv[6], "v2") == 0;
+    path = v2 ? INFER : PREDICT;
+    (v2 ? make_infer : make_request)(argc > 4 ? argv[4] : "half_plus_two", argc > 5 ? argv[5] : "3");
     struct slot *slots = calloc((size_t)n, sizeof *slots);
     grpc_channel_credentials *creds = grpc_insecure_credentials_create();
     for (int i = 0; i < n; i++) { /* an argument of its own keeps every channel on a connection of its own */

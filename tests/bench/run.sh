@@ -6,6 +6,7 @@
 # --quick  one short round of everything       --write  also puts the output between the bench markers of README.md
 # --only   of start, memory, calls, rates, graph
 # SUITES   a folder with zoo/models and zoo/goldens whose models are timed too (or $TD_SUITES)
+# NVIDIA pytriton is compared with where build/pytriton has it (tests/bench/pytriton_server.py says how).
 # TensorFlow, for the models made here and to compare with, is looked for in build/venv (tests/run.sh makes it); what needs it is left out
 # where there is none. Nothing here fails a test.
 set -euo pipefail
@@ -16,7 +17,7 @@ while [ $# -gt 0 ]; do
     --quick) flags+=(--quick) ;;
     --write) write=1 ;;
     --only) flags+=(--only "$2"); shift ;;
-    -*) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    -*) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     *) suites=$1 ;;
   esac
   shift
