@@ -143,7 +143,7 @@ static enum td_code reverse_infer(struct td_infer *c, struct td_err *err)
 static enum td_code reverse_v2_axes(const struct td_node *node, int rank, const struct td_tensor *axes,
                                     uint32_t *set, struct td_err *err)
 {
-    const int64_t n = td_tensor_count(axes);
+    const int64_t n = rank == 0 ? 0 : td_tensor_count(axes); /* a scalar is its own reverse, whatever the axes */
     *set = 0;
     for (int64_t i = 0; i < n; i++) {
         int axis;

@@ -259,6 +259,11 @@ static enum td_code crop_run(struct td_call *c, struct td_err *err)
     const struct td_shape *in = &c->in[0]->shape;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     TD_TRY(check_index(c, c->in[2], in->dim[0], err));
+    for (int64_t i = 0; i < td_tensor_count(c->in[1]); i++) {
+        TD_FAIL_IF(!isfinite(TD_DATA(c->in[1], float)[i]), err, INVALID_ARGUMENT,
+                   "%s: Boxes contains at least one element that is not finite: number %lld is %g",
+                   TD_NODE_STR(c->node), (long long)i, (double)TD_DATA(c->in[1], float)[i]);
+    }
     TD_TRY(td_widen(c, c->in[0], &d.x, err));
     d.y = y->data;
     struct crop s = {.boxes = y->shape.dim[0],

@@ -47,18 +47,7 @@ static enum td_code triangular_infer(struct td_infer *c, struct td_err *err)
                err, INVALID_ARGUMENT, "%s: In[0] mismatch In[1] shape: %lld vs. %lld: %s %s",
                TD_NODE_STR(c->node), (long long)td_zmatrix_cols(a), (long long)td_zmatrix_rows(b),
                TD_SHAPE_STR(a), TD_SHAPE_STR(b));
-    struct td_shape x = td_zmatrix_with_tail(a, 0, 0, 0), y = td_zmatrix_with_tail(b, 0, 0, 0), batch;
-    struct td_err why = {0};
-    TD_FAIL_IF(td_shape_broadcast(&x, &y, &batch, &why), err, INVALID_ARGUMENT,
-               "%s: In[0] and In[1] must have compatible batch dimensions: %s vs. %s", TD_NODE_STR(c->node),
-               TD_SHAPE_STR(a), TD_SHAPE_STR(b));
-    if (batch.rank >= 0) {
-        batch.dim[batch.rank] = td_zmatrix_rows(b);
-        batch.dim[batch.rank + 1] = td_zmatrix_cols(b);
-        batch.rank += 2;
-        c->out[0] = batch;
-    }
-    return TD_OK;
+    return td_zmatrix_broadcast_batch(c, err);
 }
 
 static enum td_code lu_infer(struct td_infer *c, struct td_err *err)
@@ -207,19 +196,6 @@ static enum td_code lu_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-/* Which matrix of a batch of shape s serves matrix i of the broadcast batch of shape out. */
-static int64_t broadcast_at(const struct td_shape *s, const struct td_shape *out, int64_t i)
-{
-    int64_t at = 0, step = 1;
-    for (int d = out->rank - 3, e = s->rank - 3; e >= 0; d--, e--) {
-        int64_t index = i % out->dim[d];
-        i /= out->dim[d];
-        at += s->dim[e] == 1 ? 0 : index * step;
-        step *= s->dim[e];
-    }
-    return at;
-}
-
 static enum td_code triangular_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
@@ -234,8 +210,8 @@ static enum td_code triangular_run(struct td_call *c, struct td_err *err)
         if (td_stopped(c)) {
             return td_stop_error(c, err);
         }
-        td_zmatrix_load(a, c->in[0], broadcast_at(&c->in[0]->shape, &y->shape, b) * n * n, n * n);
-        td_zmatrix_load(x, c->in[1], broadcast_at(&c->in[1]->shape, &y->shape, b) * n * m, n * m);
+        td_zmatrix_load(a, c->in[0], td_zmatrix_broadcast_at(&c->in[0]->shape, &y->shape, b) * n * n, n * n);
+        td_zmatrix_load(x, c->in[1], td_zmatrix_broadcast_at(&c->in[1]->shape, &y->shape, b) * n * m, n * m);
         td_zmatrix_solve_triangle(a, x, n, m, t);
         td_zmatrix_store(y, b * n * m, x, n * m);
     }

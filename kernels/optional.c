@@ -64,6 +64,16 @@ enum td_code td_optional_make(struct td_tensor *items, int n, struct td_obj **ou
     return TD_OK;
 }
 
+const struct td_tensor *td_optional_items(const struct td_obj *o, int *n)
+{
+    const struct optional *p = (const struct optional *)o;
+    if (!o || o->type != &td_optional_type || !p->has_value) {
+        return NULL;
+    }
+    *n = p->n;
+    return p->items;
+}
+
 static enum td_code out_optional(struct td_call *c, struct optional *takes, struct td_err *err)
 {
     struct td_tensor *out;

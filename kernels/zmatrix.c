@@ -251,3 +251,32 @@ void td_zmatrix_solve_lu(const td_zc *a, const int64_t *p, const td_zc *b, td_zc
     td_zmatrix_solve_triangle(a, x, n, m, (struct td_triangle){.lower = true, .unit = true});
     td_zmatrix_solve_triangle(a, x, n, m, (struct td_triangle){.lower = false});
 }
+
+int64_t td_zmatrix_broadcast_at(const struct td_shape *s, const struct td_shape *out, int64_t i)
+{
+    int64_t at = 0, step = 1;
+    for (int d = out->rank - 3, e = s->rank - 3; e >= 0; d--, e--) {
+        int64_t index = i % out->dim[d];
+        i /= out->dim[d];
+        at += s->dim[e] == 1 ? 0 : index * step;
+        step *= s->dim[e];
+    }
+    return at;
+}
+
+enum td_code td_zmatrix_broadcast_batch(struct td_infer *c, struct td_err *err)
+{
+    const struct td_shape *a = &c->in[0], *b = &c->in[1];
+    struct td_shape x = td_zmatrix_with_tail(a, 0, 0, 0), y = td_zmatrix_with_tail(b, 0, 0, 0), batch;
+    struct td_err why = {0};
+    TD_FAIL_IF(td_shape_broadcast(&x, &y, &batch, &why), err, INVALID_ARGUMENT,
+               "%s: In[0] and In[1] must have compatible batch dimensions: %s vs. %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(a), TD_SHAPE_STR(b));
+    if (batch.rank >= 0) {
+        batch.dim[batch.rank] = td_zmatrix_rows(b);
+        batch.dim[batch.rank + 1] = td_zmatrix_cols(b);
+        batch.rank += 2;
+        c->out[0] = batch;
+    }
+    return TD_OK;
+}

@@ -45,6 +45,11 @@ TD_MUST enum td_code td_zmatrix_want_square(const struct td_infer *c, int i, con
  * squares. */
 TD_MUST enum td_code td_zmatrix_solve_shapes(struct td_infer *c, bool square, struct td_err *err);
 
+/* out[0] = in[1]'s matrices for the broadcast batch of both inputs, whose ranks are known. */
+TD_MUST enum td_code td_zmatrix_broadcast_batch(struct td_infer *c, struct td_err *err);
+/* Which matrix of a batch of shape s serves matrix i of the broadcast batch of shape out. */
+int64_t td_zmatrix_broadcast_at(const struct td_shape *s, const struct td_shape *out, int64_t i);
+
 /* a [n,n] becomes L (unit diagonal, not stored) and U; row i of the result was row p[i]. *sign is the
  * permutation's. False when a pivot is zero; the factors are complete all the same. */
 bool td_zmatrix_lu(td_zc *a, int64_t n, int64_t *p, double *sign);

@@ -156,7 +156,15 @@ def suppress_combined(s):
         {"pad_per_class": s.chance(0.3), "clip_boxes": s.chance(0.5)}
 
 
+def glimpse(s):
+    x = image(s, "float32")
+    attrs = {"centered": s.chance(0.5), "normalized": s.chance(0.5), "noise": "zero", "uniform_noise": s.chance(0.03)}
+    reach = 1.2 if attrs["normalized"] else 8
+    return {"input": x, "size": s.array("int32", (2,), 0 if s.chance(0.03) else 1, 6), "offsets": s.array("float32", (len(x) + s.chance(0.03), 2), -reach, reach)}, attrs
+
+
 DRAWS = {
+    "ExtractGlimpse": glimpse, "ExtractGlimpseV2": glimpse,
     **{op: resize for op in "ResizeBilinear ResizeBicubic ResizeNearestNeighbor ResizeArea".split()},
     **{op: resize_grad for op in "ResizeBilinearGrad ResizeBicubicGrad ResizeNearestNeighborGrad".split()},
     "CropAndResize": crop, "CropAndResizeGradImage": crop_grad_image, "CropAndResizeGradBoxes": crop_grad_boxes, "ScaleAndTranslate": scale_translate,

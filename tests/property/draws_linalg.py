@@ -272,7 +272,31 @@ def diag_v2(s):
     return {"diagonal": s.array(d, s.shape(0, 2) + shape), "k": k, "num_rows": known(m), "num_cols": known(n), "padding_value": s.array(d, ())}, align(s)
 
 
+def tridiagonal(s):
+    d, m, k, batch = s.dtype(), s.int(1, 5), s.int(1, 3), s.shape(0, 2)
+    other = s.array(d, batch + (m + s.chance(0.03), k))
+    if s.op == "TridiagonalMatMul":
+        return {**{n: s.array(d, batch + (1, m)) for n in ("superdiag", "maindiag", "subdiag")}, "rhs": other}, {}, near(d)
+    main = s.array(d, batch + (1, m), 3, 5)
+    return {"diagonals": np.concatenate([s.array(d, batch + (1, m), -1, 1), main, s.array(d, batch + (1, m), -1, 1)], -2), "rhs": other}, {"partial_pivoting": s.chance(0.5)}, near(d)
+
+
+def banded_triangular(s):
+    d, m, k, batch, lower = s.dtype(), s.int(1, 5), s.int(1, 3), tuple(s.int(1, 3) for _ in range(s.int(0, 2))), s.chance(0.5)
+    rest = s.array(d, batch + (s.int(0, m - 1), m), -1, 1)
+    main = s.array(d, batch + (1, m), 0 if s.chance(0.1) else 2, 3)
+    return {"matrix": np.concatenate([main, rest] if lower else [rest, main], -2), "rhs": s.array(d, (batch if s.chance(0.6) else ()) + (m + s.chance(0.03), k))}, {"lower": lower, "adjoint": s.chance(0.4)}, near(d)
+
+
+def matrix_function(s):
+    """Of a matrix with eigenvalues right of the imaginary axis."""
+    d, n = s.dtype(), s.int(0, 4)
+    a = s.array(d, s.shape(0, 2) + (n, n), -1, 1)
+    return {"input": (a @ np.conj(np.swapaxes(a, -1, -2)) + np.eye(n) + 0.2 * a).astype(a.dtype)}, {}, near(d)
+
+
 DRAWS = {
+    "TridiagonalSolve": tridiagonal, "TridiagonalMatMul": tridiagonal, "BandedTriangularSolve": banded_triangular, "MatrixSquareRoot": matrix_function, "MatrixLogarithm": matrix_function,
     "MatMul": matmul, "SparseMatMul": sparse_matmul, "BatchMatMul": batch_matmul, "BatchMatMulV2": batch_matmul, "BatchMatMulV3": batch_matmul, "Einsum": einsum,
     "Cholesky": cholesky, "BatchCholesky": cholesky, "MatrixDeterminant": determinant, "BatchMatrixDeterminant": determinant, "LogMatrixDeterminant": determinant,
     "MatrixInverse": inverse, "BatchMatrixInverse": inverse, "MatrixSolve": solve, "BatchMatrixSolve": solve, "MatrixTriangularSolve": triangular,

@@ -4,7 +4,7 @@ A sparse tensor is (indices, values, shape). Its indices are sorted and distinct
 """
 import numpy as np
 
-from draw_source import ANY, C, F, FLOATS, H, I, NUMBERS, REAL, S
+from draw_source import ANY, C, F, FLOATS, H, I, NUMBERS, REAL, S, program
 
 WIDE = F + I + S + C
 
@@ -273,7 +273,24 @@ def unchecked(inputs, attrs):
     return not attrs["validate_indices"] and any((v < 0).any() for n, v in inputs.items() if n.endswith("indices"))
 
 
+def carried(s):
+    """A sparse tensor through its serialized form: in one, in rows, in some of the rows."""
+    d, many = s.one(NUMBERS + ["string", "bool"]), s.op in ("SerializeManySparse", "DeserializeManySparse")
+    kind = "string" if s.op == "DeserializeManySparse" or s.chance(0.5) else "variant"
+    parts, rows = coo(s, d, rank=s.int(2 - s.chance(0.05), 3) if many else None, sort=True), s.chance(0.3)
+
+    def call(raw, i, v, n):
+        whole = (raw.SerializeManySparse if many else raw.SerializeSparse)(sparse_indices=i, sparse_values=v, sparse_shape=n, out_type=kind)
+        if many and rows:
+            whole = raw.GatherV2(params=whole, indices=[0, 0], axis=0)
+        back = raw.DeserializeManySparse if s_op == "DeserializeManySparse" else raw.DeserializeSparse
+        return list(back(serialized_sparse=whole, dtype=v.dtype))
+    s_op = s.op
+    return named("", parts, ("i", "v", "n")), program(call)
+
+
 DRAWS = {
+    **{op: carried for op in "SerializeSparse SerializeManySparse DeserializeSparse DeserializeManySparse".split()},
     "SparseAdd": add, "SparseAddGrad": add_grad, "SparseReduceSum": reduce(NUMBERS), "SparseReduceSumSparse": reduce(NUMBERS), "SparseReduceMax": reduce(REAL),
     "SparseReduceMaxSparse": reduce(REAL), "SparseSparseMaximum": pairwise, "SparseSparseMinimum": pairwise, "SparseSoftmax": softmax, "SparseConcat": concat, "SparseReorder": reorder,
     "SparseReshape": reshape, "SparseSlice": slice_, "SparseSliceGrad": slice_grad, "SparseSplit": split, "SparseDenseCwiseAdd": cwise, "SparseDenseCwiseMul": cwise,
