@@ -1,24 +1,10 @@
-/* server/http.c - libmicrohttpd glue.
- *
- *   poll thread:  head read -> body gathered -> short? handle : suspend, queue
- *   worker:       take -> handle -> resume
- *   either:       the handler holds the exchange -> (suspended) ... td_exchange_finish -> resume
- *   poll thread:  (called again) queue the answer -> sent -> exchange freed
+/* server/http.c - what libmicrohttpd calls, and the listener's start and stop. See http_impl.h.
  *
  * How long requests keep their thread is remembered by kind: a hash of method, target and size of the body
  * picks a slot that holds a slowly falling maximum of the times measured. A kind never seen counts as long.
  *
- * Invariant: a suspended connection's exchange is on exactly one of queue and running, or is being resumed;
- * one that is held may be gone at any time for the thread that held it. Locks: h->mu guards queue, running
- * and stop; never held while a handler runs.
- *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "server/http.h"
-
 #include <errno.h>
-#include <microhttpd.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,309 +15,21 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "server/clock.h"
-#include "server/gzip.h"
+#include "server/http_impl.h"
 #include "server/listen.h"
-#include "server/pace.h"
 #include "server/tls.h"
 
 #define SHORT_NS 300000 /* what may run on a poll thread: less than a worker's wake-up costs others */
-#define GUARD_MS 50     /* how often clients of running requests are looked at */
 #define IDLE_S 600      /* keep-alive */
-#define CONNECTION_BYTES                                                                                     \
-    ((size_t)16 << 10)    /* heads must fit; libmicrohttpd zeroes it after every request                     \
-                           */
-#define RETRY_AFTER_S "1" /* a full queue empties within about a second or not at all */
+#define CONNECTION_BYTES ((size_t)16 << 10) /* heads must fit; it is zeroed after every request */
 #define MAX_CONNECTIONS 16384
 #define MAX_POLL_THREADS 16
 #define STOP_GRACE_MS 5000 /* for handlers to notice their stop word */
 #define READING_MS 1000    /* for requests to become whole once we are stopping */
 
-enum phase { PHASE_BODY, PHASE_WORK, PHASE_DONE, PHASE_SENT };
-
-struct exchange {
-    struct td_exchange x;
-    struct td_http *h;
-    struct MHD_Connection *connection;
-    enum phase phase;
-    bool too_large;
-    const char *target; /* the connection's */
-    struct td_sink body;
-    const char *encoding; /* of the answer; NULL: as it is */
-    uint64_t kind;
-    int64_t from_ns;
-    bool suspended;
-    bool *held;                   /* of the run under way: set when the exchange is held */
-    struct exchange *next, *prev; /* of queue (next) or running */
-};
-
-struct td_http {
-    struct td_http_opts opts;
-    struct MHD_Daemon *daemon;
-    int listener;
-    pthread_mutex_t mu; /* guards what follows up to stop */
-    pthread_cond_t work, idle, guard_wake;
-    struct exchange *head, *tail; /* queue for the workers */
-    struct exchange *running;
-    int n_open; /* exchanges that exist */
-    bool stop;
-    atomic_int n_reading;   /* requests whose body is still coming */
-    atomic_int n_answering; /* requests that are whole and whose answer is not sent yet */
-    atomic_bool draining;
-    struct td_pace pace;
-    pthread_t *workers, guard;
-    int n_workers;
-    bool has_guard;
-};
-
 static uint64_t kind_of(const struct exchange *e)
 {
     return td_pace_kind(e->x.method, e->target, e->body.n);
-}
-
-/* ------------------------------------------------------------------ running a request */
-
-const char *td_exchange_header(const struct td_exchange *x, const char *name)
-{
-    const struct exchange *e = (const struct exchange *)x;
-    return MHD_lookup_connection_value(e->connection, MHD_HEADER_KIND, name);
-}
-
-/* The body as the handler sees it. */
-static enum td_code finish_body(struct exchange *e, struct td_err *err)
-{
-    TD_FAIL_IF(e->too_large, err, RESOURCE_EXHAUSTED,
-               "request body is larger than max_request_bytes (%zu bytes)", e->h->opts.max_request_bytes);
-    const char *encoding = td_exchange_header(&e->x, MHD_HTTP_HEADER_CONTENT_ENCODING);
-    if (td_gzip_unpack(encoding, e->h->opts.max_request_bytes, &e->body, err)) {
-        e->too_large = err->code == TD_RESOURCE_EXHAUSTED;
-        return err->code;
-    }
-    e->x.body_len = e->body.n;
-    e->body.limit = e->body.n + 1;
-    TD_TRY(td_sink_put(&e->body, "", 1, err));
-    e->x.body = e->body.p;
-    return TD_OK;
-}
-
-/* The request is whole: a drain waits for its answer. */
-static void received(struct exchange *e)
-{
-    e->phase = PHASE_WORK;
-    atomic_fetch_add(&e->h->n_answering, 1);
-    atomic_fetch_sub(&e->h->n_reading, 1);
-}
-
-/* Caller holds h->mu. */
-static void list_running(struct td_http *h, struct exchange *e)
-{
-    e->prev = NULL;
-    e->next = h->running;
-    if (h->running != NULL) {
-        h->running->prev = e;
-    } else {
-        pthread_cond_signal(&h->guard_wake);
-    }
-    h->running = e;
-}
-
-void td_exchange_hold(struct td_exchange *x)
-{
-    struct exchange *e = (struct exchange *)x;
-    struct td_http *h = e->h;
-    *e->held = true;
-    td_pace_remember(&h->pace, e->kind, td_clock_ns() - e->from_ns);
-    if (!e->suspended) {
-        e->suspended = true;
-        MHD_suspend_connection(e->connection);
-        pthread_mutex_lock(&h->mu);
-        list_running(h, e);
-        pthread_mutex_unlock(&h->mu);
-    }
-}
-
-static void resume(struct exchange *e)
-{
-    struct td_http *h = e->h;
-    pthread_mutex_lock(&h->mu);
-    *(e->prev != NULL ? &e->prev->next : &h->running) = e->next;
-    if (e->next != NULL) {
-        e->next->prev = e->prev;
-    }
-    e->phase = PHASE_DONE;
-    e->suspended = false;
-    MHD_resume_connection(e->connection);
-    pthread_mutex_unlock(&h->mu);
-}
-
-/* The answer is made: it is packed for those who want it so, and large bodies do not wait for slow readers.
- */
-static void settle(struct exchange *e)
-{
-    const struct td_http_opts *o = &e->h->opts;
-    if (o->pack_bytes > 0 && e->x.out.n >= o->pack_bytes) {
-        e->encoding = td_gzip_pack(td_exchange_header(&e->x, MHD_HTTP_HEADER_ACCEPT_ENCODING), &e->x.out);
-    }
-    td_sink_fini(&e->body);
-}
-
-void td_exchange_finish(struct td_exchange *x)
-{
-    struct exchange *e = (struct exchange *)x;
-    settle(e);
-    resume(e);
-}
-
-#define TIMEOUT_HEADER "X-Request-Timeout"
-
-/* The nearer of the server's own limit and the request's: seconds, or a number with ms or s behind it. */
-static enum td_code set_deadline(struct exchange *e, struct td_err *err)
-{
-    const int64_t limit_ms = e->h->opts.timeout_ms;
-    const char *text = td_exchange_header(&e->x, TIMEOUT_HEADER);
-    e->x.deadline_ns = limit_ms > 0 ? e->from_ns + limit_ms * 1000000 : 0;
-    if (text == NULL) {
-        return TD_OK;
-    }
-    char *end;
-    const double number = strtod(text, &end);
-    const bool in_ms = strcmp(end, "ms") == 0;
-    TD_FAIL_IF(
-        end == text || (*end != '\0' && !in_ms && strcmp(end, "s") != 0) || !(number > 0) || number > 1e9,
-        err, INVALID_ARGUMENT,
-        TIMEOUT_HEADER " is '%.40s', want a positive number of seconds, such as 0.5, 2s or 500ms", text);
-    const int64_t at = e->from_ns + (int64_t)(number * (in_ms ? 1e6 : 1e9));
-    e->x.deadline_ns = e->x.deadline_ns == 0 || at < e->x.deadline_ns ? at : e->x.deadline_ns;
-    return TD_OK;
-}
-
-/* False when the exchange is held: then it may be gone already. */
-static bool run(struct exchange *e)
-{
-    struct td_http *h = e->h;
-    struct td_err err = {0};
-    bool held = false;
-    e->held = &held;
-    e->from_ns = td_clock_ns();
-    if (finish_body(e, &err) || set_deadline(e, &err)) {
-        h->opts.fail(h->opts.app, &e->x, &err);
-        e->x.status = e->too_large ? MHD_HTTP_CONTENT_TOO_LARGE : e->x.status;
-    } else {
-        h->opts.handle(h->opts.app, &e->x);
-    }
-    if (held) {
-        return false;
-    }
-    settle(e);
-    td_pace_remember(&h->pace, e->kind, td_clock_ns() - e->from_ns);
-    return true;
-}
-
-static enum MHD_Result send_answer(struct exchange *e)
-{
-    struct MHD_Response *r = MHD_create_response_from_buffer(e->x.out.n, e->x.out.p, MHD_RESPMEM_PERSISTENT);
-    if (r == NULL) {
-        return MHD_NO;
-    }
-    const char *type = e->x.content_type != NULL ? e->x.content_type : "application/json";
-    (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    if (e->x.location != NULL) {
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_LOCATION, e->x.location);
-    }
-    if (e->x.n_json > 0) {
-        char text[24];
-        (void)snprintf(text, sizeof text, "%zu", e->x.n_json);
-        (void)MHD_add_response_header(r, "Inference-Header-Content-Length", text);
-    }
-    if (e->encoding != NULL) {
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_ENCODING, e->encoding);
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT_ENCODING);
-    }
-    if (e->x.status == MHD_HTTP_UNAUTHORIZED) {
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tensord\"");
-    }
-    if (e->h->opts.cors) {
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, "*");
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, "POST, GET");
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS,
-                                      e->h->opts.cors_headers);
-    }
-    if (e->x.status == MHD_HTTP_UNSUPPORTED_MEDIA_TYPE) {
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip, deflate");
-    }
-    if (e->x.status == MHD_HTTP_TOO_MANY_REQUESTS) {
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_RETRY_AFTER, RETRY_AFTER_S);
-    }
-    if (atomic_load_explicit(&e->h->draining, memory_order_relaxed)) {
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
-    }
-    e->phase = PHASE_SENT;
-    const enum MHD_Result rc = MHD_queue_response(e->connection, (unsigned)e->x.status, r);
-    MHD_destroy_response(r);
-    return rc;
-}
-
-static void *worker_main(void *arg)
-{
-    struct td_http *h = arg;
-    pthread_mutex_lock(&h->mu);
-    for (;;) {
-        while (h->head == NULL && !h->stop) {
-            pthread_cond_wait(&h->work, &h->mu);
-        }
-        struct exchange *e = h->head;
-        if (e == NULL) {
-            break;
-        }
-        h->head = e->next;
-        h->tail = h->head == NULL ? NULL : h->tail;
-        list_running(h, e);
-        pthread_mutex_unlock(&h->mu);
-        if (run(e)) {
-            resume(e);
-        }
-        pthread_mutex_lock(&h->mu);
-    }
-    pthread_mutex_unlock(&h->mu);
-    return NULL;
-}
-
-static void hand_over(struct exchange *e)
-{
-    struct td_http *h = e->h;
-    e->suspended = true;
-    MHD_suspend_connection(e->connection);
-    pthread_mutex_lock(&h->mu);
-    e->next = NULL;
-    *(h->tail != NULL ? &h->tail->next : &h->head) = e;
-    h->tail = e;
-    pthread_cond_signal(&h->work);
-    pthread_mutex_unlock(&h->mu);
-}
-
-/* Sets the stop word of running requests whose client has closed its side. */
-static void *guard_main(void *arg)
-{
-    struct td_http *h = arg;
-    pthread_mutex_lock(&h->mu);
-    while (!h->stop) {
-        if (h->running == NULL) {
-            pthread_cond_wait(&h->guard_wake, &h->mu);
-            continue;
-        }
-        const int64_t due_ns = td_clock_ns() + GUARD_MS * 1000000;
-        const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
-        (void)pthread_cond_timedwait(&h->guard_wake, &h->mu, &at);
-        for (struct exchange *e = h->running; e != NULL; e = e->next) {
-            const union MHD_ConnectionInfo *info =
-                MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-            struct pollfd p = {.fd = info != NULL ? info->connect_fd : -1, .events = POLLRDHUP};
-            if (p.fd >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
-                atomic_store(&e->x.stop, TD_CANCELLED);
-            }
-        }
-    }
-    pthread_mutex_unlock(&h->mu);
-    return NULL;
 }
 
 /* ------------------------------------------------------------------ what libmicrohttpd calls */
@@ -450,8 +148,8 @@ static enum MHD_Result begin(struct exchange *e, const char *method)
     const unsigned long long n = length != NULL ? strtoull(length, NULL, 10) : 0;
     if (n > e->h->opts.max_request_bytes) {
         e->too_large = true;
-        received(e);
-        return run(e) ? send_answer(e) : MHD_YES;
+        td_http_received(e);
+        return td_http_run(e) ? td_http_send(e) : MHD_YES;
     }
     return MHD_YES;
 }
@@ -494,14 +192,14 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     }
     if (e->phase == PHASE_BODY) {
         e->kind = kind_of(e);
-        received(e);
+        td_http_received(e);
         if (!td_pace_is_short(&h->pace, e->kind, SHORT_NS) || h->opts.may_block(h->opts.app, &e->x)) {
-            hand_over(e);
+            td_http_hand_over(e);
             return MHD_YES;
         }
-        return run(e) ? send_answer(e) : MHD_YES;
+        return td_http_run(e) ? td_http_send(e) : MHD_YES;
     }
-    return e->phase == PHASE_DONE ? send_answer(e) : MHD_YES;
+    return e->phase == PHASE_DONE ? td_http_send(e) : MHD_YES;
 }
 
 /* Targets are routed as they were sent. */
@@ -562,11 +260,11 @@ static enum td_code start_threads(struct td_http *h, struct td_err *err)
         return td_no_memory(err, (size_t)n * sizeof *h->workers, "HTTP workers");
     }
     for (; h->n_workers < n; h->n_workers++) {
-        TD_FAIL_IF(pthread_create(&h->workers[h->n_workers], NULL, worker_main, h) != 0, err,
+        TD_FAIL_IF(pthread_create(&h->workers[h->n_workers], NULL, td_http_worker_main, h) != 0, err,
                    RESOURCE_EXHAUSTED, "starting HTTP worker %d of %d: no thread could be made",
                    h->n_workers + 1, n);
     }
-    h->has_guard = pthread_create(&h->guard, NULL, guard_main, h) == 0;
+    h->has_guard = pthread_create(&h->guard, NULL, td_http_guard_main, h) == 0;
     TD_FAIL_IF(!h->has_guard, err, RESOURCE_EXHAUSTED, "starting the HTTP guard: no thread could be made");
     return TD_OK;
 }

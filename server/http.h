@@ -1,6 +1,6 @@
 /* server/http.h - the HTTP listener: reads whole requests, has the application answer them, writes the answers.
  *
- * The only file that knows libmicrohttpd is http.c. A handler sees the request target as it was sent (nothing is
+ * Only http.c and http_exchange.c know libmicrohttpd. A handler sees the request target as it was sent (nothing is
  * unescaped), the body inflated and NUL-terminated, and fills in status, content type and bytes of the answer.
  *
  * Threads: a request whose kind has lately kept its thread for a fraction of a millisecond only runs on the thread that
