@@ -6,77 +6,37 @@ Needs `pip install tensorflow-cpu tensorflow-serving-api tritonclient[grpc]`. Th
 """
 import contextlib
 import os
-import re
-import shutil
 import signal
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 import unittest
 
 import grpc
 import numpy as np
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-MODELS = os.path.join(ROOT, "build", "e2e")
-DAEMON = os.environ.get("TENSORD", os.path.join(ROOT, "build", "tensord"))
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+import server
+from server import CODE, Case, Server
 
 import tensorflow as tf  # noqa: E402
 from tensorflow_serving.apis import classification_pb2, get_model_metadata_pb2, get_model_status_pb2, inference_pb2  # noqa: E402
 from tensorflow_serving.apis import model_management_pb2, model_service_pb2_grpc, predict_pb2  # noqa: E402
 from tensorflow_serving.apis import prediction_service_pb2_grpc, regression_pb2  # noqa: E402
 
-CODE = grpc.StatusCode
 
-
-class Daemon:
-    """One daemon serving `half` from a folder of its own, so that versions may come and go."""
+class Daemon(Server):
+    """Serves `half` as the one model of the command line."""
 
     def __init__(self, *flags, versions=(1,)):
-        self.dir = tempfile.mkdtemp(prefix="tensord-e2e.")
-        self.base = os.path.join(self.dir, "half")
-        os.mkdir(self.base)
-        for v in versions:
-            self.add(v)
-        self.proc = subprocess.Popen([DAEMON, "--bind_address=127.0.0.1", "--port=auto", "--model_name=half",
-                                      f"--model_base_path={self.base}", f"--state_dir={self.dir}/state", *flags],
-                                     stderr=subprocess.PIPE, text=True)
-        self.port, self.log = None, []
-        for line in self.proc.stderr:
-            self.log.append(line)
-            m = re.search(r"ready: port=(\d+)", line)
-            if m:
-                self.port = int(m.group(1))
-                break
-        threading.Thread(target=lambda: self.log.extend(self.proc.stderr), daemon=True).start()
-        if self.port is None:
-            raise RuntimeError("the daemon did not start: " + "".join(self.log))
-        self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}", [("grpc.max_receive_message_length", -1),
-                                                                       ("grpc.max_send_message_length", -1)])
+        super().__init__("--model_config_file=", "--model_name=half", "--model_base_path={dir}/half", *flags, versions={"half": versions})
+
+    def start(self):
+        super().start()
         self.predict = prediction_service_pb2_grpc.PredictionServiceStub(self.channel)
         self.models = model_service_pb2_grpc.ModelServiceStub(self.channel)
 
-    def add(self, version):
-        os.symlink(os.path.join(MODELS, "half", str(version)), os.path.join(self.base, str(version)))
-
-    def stop(self, sig=signal.SIGTERM):
-        self.channel.close()
-        if sig is not None and self.proc.poll() is None:
-            self.proc.send_signal(sig)
-        try:
-            return self.proc.wait(20)
-        finally:
-            self.proc.kill()
-            shutil.rmtree(self.dir, True)
-
 
 def setUpModule():
-    if not os.path.exists(os.path.join(MODELS, "half", "2", "saved_model.pb")):
-        subprocess.run([sys.executable, os.path.join(HERE, "models.py"), MODELS], check=True)
+    server.models()
 
 
 def request(inputs, signature="", **spec):
@@ -95,16 +55,6 @@ def request(inputs, signature="", **spec):
 def examples(*xs):
     return [tf.train.Example(features=tf.train.Features(feature={
         "x": tf.train.Feature(float_list=tf.train.FloatList(value=[x]))})) for x in xs]
-
-
-class Case(unittest.TestCase):
-    @contextlib.contextmanager
-    def fails(self, code, *words):
-        with self.assertRaises(grpc.RpcError) as e:
-            yield
-        self.assertEqual(e.exception.code(), code, e.exception.details())
-        for w in words:
-            self.assertIn(w, e.exception.details())
 
 
 class Served(Case):
@@ -288,7 +238,10 @@ class Served(Case):
         start = time.time()
         for _ in range(8):   # all lanes are free again
             self.d.predict.Predict(request({"n": np.int64(1)}, "slow"), 10)
-        used = lambda: float(open(f"/proc/{self.d.proc.pid}/stat").read().rsplit(")", 1)[1].split()[11])
+
+        def used():
+            with open(f"/proc/{self.d.proc.pid}/stat") as f:
+                return int(f.read().rsplit(")", 1)[1].split()[11])
         for _ in range(100):
             before = used()
             time.sleep(0.1)
@@ -380,12 +333,22 @@ class Reflection(Case):
 
 
 class Lifecycle(Case):
+    """Each test starts a daemon of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        server.models()
+
+    @classmethod
+    def tearDownClass(cls):
+        pass
+
     def test_versions_labels_and_reload(self):
         d = Daemon(versions=(1, 2))
         try:
             self.assertEqual(d.predict.Predict(request({"x": np.float32([0])}), 10).model_spec.version.value, 2)
             q = model_management_pb2.ReloadConfigRequest()
-            m = q.config.model_config_list.config.add(name="half", base_path=d.base, model_platform="tensorflow")
+            m = q.config.model_config_list.config.add(name="half", base_path=d.base("half"), model_platform="tensorflow")
             m.model_version_policy.all.SetInParent()
             self.assertEqual(d.models.HandleReloadConfigRequest(q, 30).status.error_code, 0)
             for _ in range(200):
@@ -417,7 +380,7 @@ class Lifecycle(Case):
             self.assertEqual(next(watch), b"\x08\x03")
             q = model_management_pb2.ReloadConfigRequest()
             for name in ("half", "other"):
-                q.config.model_config_list.config.add(name=name, base_path=d.base, model_platform="tensorflow")
+                q.config.model_config_list.config.add(name=name, base_path=d.base("half"), model_platform="tensorflow")
             d.models.HandleReloadConfigRequest(q, 30)
             seen = next(watch)
             while seen != b"\x08\x01":
@@ -436,7 +399,7 @@ class Lifecycle(Case):
         time.sleep(0.2)
         d.proc.send_signal(signal.SIGTERM)
         self.assertEqual(list(call.result().outputs["n"].int64_val), [n])
-        self.assertEqual(d.stop(None), 0)
+        self.assertEqual((d.proc.wait(30), d.stop()), (0, 0))
 
     def test_content_outputs(self):
         d = Daemon("--enable_serialization_as_tensor_content")

@@ -15,9 +15,7 @@ import sys
 import unittest
 import zipfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from v2_rest_test import ROOT, setUpModule as make_models  # noqa: E402
-from v2_test import Daemon  # noqa: E402
+from v2_server import ROOT, Daemon, setUpModule as make_models
 
 WHEELS = ("tritonclient==2.48.0", "nvidia-cuda-runtime-cu12==12.9.79")
 PLACE = os.path.join(ROOT, "build", "perf_analyzer")
@@ -57,7 +55,7 @@ class PerfAnalyzer(unittest.TestCase):
         assert code == 0, f"exit {code}: {''.join(cls.d.log[-5:])}"
 
     def run_it(self, *args, model="types:rows", wire="http"):
-        port = self.d.port if wire == "http" else self.d.grpc_port
+        port = self.d.rest_port if wire == "http" else self.d.port
         env = {**os.environ, "LD_LIBRARY_PATH": PLACE + ":" + os.environ.get("LD_LIBRARY_PATH", "")}
         command = [PROGRAM, "-m", model, "-i", wire, "-u", f"127.0.0.1:{port}", "--request-count", "50", *args]
         for last in (False, True):
@@ -67,7 +65,7 @@ class PerfAnalyzer(unittest.TestCase):
             except subprocess.TimeoutExpired as e:
                 # Once in some hundred runs on a busy machine the program does not end although the server has answered all its
                 # requests; why is not known. It gets a second try, and says so.
-                stats = self.d.http.get_inference_statistics(model)["model_stats"][0]["inference_stats"]
+                stats = self.d.rest.get_inference_statistics(model)["model_stats"][0]["inference_stats"]
                 text = f"{command} hangs; answered: {stats['success']}, failed: {stats['fail']}; it said: {e.stdout}"
                 print(text, file=sys.stderr)
                 self.assertFalse(last, text)
@@ -100,7 +98,7 @@ class PerfAnalyzer(unittest.TestCase):
     def test_shared_memory(self):
         for wire in ("http", "grpc"):
             self.measures("--shared-memory", "system", "--output-shared-memory-size", "1024", wire=wire)
-        self.assertEqual(self.d.http.get_system_shared_memory_status(), [])
+        self.assertEqual(self.d.rest.get_system_shared_memory_status(), [])
 
     def test_models_without_rows(self):
         for wire in ("http", "grpc"):

@@ -6,7 +6,6 @@ tritonclient over HTTP and gRPC; and what is wrong with such requests.
 import base64
 import json
 import os
-import sys
 import threading
 import time
 import unittest
@@ -15,8 +14,7 @@ import tritonclient.grpc as tg
 import tritonclient.http as th
 from tritonclient.grpc import service_pb2
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from v2_test import MODELS, Case, Daemon, setUpModule, value  # noqa: E402,F401
+from v2_server import MODELS, Case, Daemon, setUpModule, value  # noqa: F401
 
 LOAD = "/v2/repository/models/{}/load"
 
@@ -37,7 +35,7 @@ class Load(Case):
     @classmethod
     def setUpClass(cls):
         cls.d = Daemon(versions=(1,))
-        cls.wires = ((th, cls.d.http), (tg, cls.d.grpc))
+        cls.wires = ((th, cls.d.rest), (tg, cls.d.grpc))
         cls.uploads = os.path.join(cls.d.dir, "state", "uploads")
 
     @classmethod
@@ -49,7 +47,7 @@ class Load(Case):
         return self.d.grpc.infer(model, [value(tg, "x", x)], model_version=version).as_numpy("y").tolist()
 
     def config(self, model="half"):
-        return self.d.http.get_model_config(model)
+        return self.d.rest.get_model_config(model)
 
     def left(self, want):
         """How many uploads are on disk, once these are `want`: versions go after the call that replaced them has returned."""
@@ -96,7 +94,7 @@ class Load(Case):
                 with self.fails(status, "failed to load 'half'", words):
                     c.load_model("half", config=config)
                 self.assertEqual((self.config()["max_batch_size"], self.ask("half", [1])), (0, [2.5]))
-        self.assertTrue(self.d.http.is_model_ready("half", "1"))
+        self.assertTrue(self.d.rest.is_model_ready("half", "1"))
 
     def test_files_stand_for_the_models_folder(self):
         for lib, c in self.wires:
@@ -120,7 +118,7 @@ class Load(Case):
             self.assertEqual(self.ask("fresh", [1]), [3.5])
             c.unload_model("fresh")
             self.assertFalse(c.is_model_ready("fresh"))
-            self.assertNotIn("READY", [m["state"] for m in self.d.http.get_model_repository_index() if m["name"] == "fresh"])
+            self.assertNotIn("READY", [m["state"] for m in self.d.rest.get_model_repository_index() if m["name"] == "fresh"])
             self.assertEqual(self.left(0), 0)
             with self.fails(404, "failed to load 'fresh'"):
                 c.load_model("fresh")
@@ -147,7 +145,7 @@ class Load(Case):
             for name in ("..", "a b") + (("a:b",) if c is self.d.grpc else ()):
                 with self.fails(400, "cannot name a new model"):
                     c.load_model(name, config="{}", files=good)
-            self.assertEqual((self.ask("half", [1]), self.left(0), self.d.http.is_model_ready("new")), ([2.5], 0, False))
+            self.assertEqual((self.ask("half", [1]), self.left(0), self.d.rest.is_model_ready("new")), ([2.5], 0, False))
 
     def test_wrong_requests(self):
         def post(text, status, *words, model="half"):
@@ -187,7 +185,7 @@ class Load(Case):
     def test_requests_go_on_while_it_is_loaded_again(self):
         stop, wrong = threading.Event(), []
         def run():
-            with tg.InferenceServerClient(f"127.0.0.1:{self.d.grpc_port}") as c:
+            with tg.InferenceServerClient(f"127.0.0.1:{self.d.port}") as c:
                 while not stop.is_set():
                     try:
                         y = c.infer("half", [value(tg, "x", [1])]).as_numpy("y").tolist()
@@ -206,17 +204,17 @@ class Load(Case):
         self.assertEqual((wrong, self.ask("half", [1])), ([], [2.5]))
 
     def test_files_that_changed_are_loaded_again(self):
-        here = os.path.join(self.d.base, "1")
+        here = os.path.join(self.d.base("half"), "1")
         os.remove(here)
         os.symlink(os.path.join(MODELS, "half", "2"), here)
         try:
             self.assertEqual(self.ask("half", [1]), [2.5])
-            self.d.http.load_model("half")
+            self.d.rest.load_model("half")
             self.assertEqual(self.ask("half", [1]), [3.5])
         finally:
             os.remove(here)
-            self.d.add(1)
-            self.d.http.load_model("half")
+            self.d.add("half", 1)
+            self.d.rest.load_model("half")
         self.assertEqual(self.ask("half", [1]), [2.5])
 
 
@@ -232,7 +230,7 @@ class Exit(unittest.TestCase):
         self.assertEqual(d.grpc.infer("fresh", [value(tg, "x", [1])]).as_numpy("y").tolist(), [3.5])
         self.assertEqual(other.stop(), 0)
         d.grpc.close()
-        d.client.close()
+        d.rest.close()
         d.proc.terminate()
         self.assertEqual((d.proc.wait(20), os.listdir(uploads)), (0, []))
         d.stop()

@@ -4,132 +4,28 @@
 
 Needs `pip install tensorflow-cpu tritonclient[http]`. The models are made once, under build/e2e.
 """
-import contextlib
-import http.client
 import json
-import os
-import re
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import unittest
 
-import ml_dtypes
 import numpy as np
 import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-MODELS = os.path.join(ROOT, "build", "e2e")
-DAEMON = os.environ.get("TENSORD", os.path.join(ROOT, "build", "tensord"))
+import v2_server
+from v2_server import TYPES, Daemon, fp32, setUpModule, tensor  # noqa: F401
+
 LENGTH = "Inference-Header-Content-Length"
 
-# name in the model, KServe's name, values
-TYPES = [
-    ("bool", "BOOL", np.array([True, False])),
-    ("int8", "INT8", np.int8([-128, 127])),
-    ("int16", "INT16", np.int16([-32768, 32767])),
-    ("int32", "INT32", np.int32([-2**31, 2**31 - 1])),
-    ("int64", "INT64", np.int64([-2**63, 2**63 - 1])),
-    ("uint8", "UINT8", np.uint8([0, 255])),
-    ("uint16", "UINT16", np.uint16([0, 65535])),
-    ("uint32", "UINT32", np.uint32([0, 2**32 - 1])),
-    ("uint64", "UINT64", np.uint64([0, 2**64 - 1])),
-    ("float16", "FP16", np.float16([-0.5, 65504])),
-    ("float32", "FP32", np.float32([0.1, -1e-40])),
-    ("float64", "FP64", np.float64([0.1, 1e300])),
-    ("bfloat16", "BF16", np.array([1.5, -2.0], ml_dtypes.bfloat16)),
-    ("string", "BYTES", np.array(["h\u00e9".encode(), b""], dtype=object)),
-]
 
+class Case(v2_server.Case):
+    FLAGS = ("--max_request_bytes=33554432",)
 
-class Daemon:
-    """One daemon serving `half` (from a folder of its own, so that versions may come and go) and `types`."""
-
-    def __init__(self, *flags, versions=(1, 2)):
-        self.dir = tempfile.mkdtemp(prefix="tensord-e2e.")
-        self.base = os.path.join(self.dir, "half")
-        os.mkdir(self.base)
-        for v in versions:
-            self.add(v)
-        config = os.path.join(self.dir, "models")
-        with open(config, "w") as f:
-            f.write("model_config_list {\n")
-            for name, base, policy in (("half", self.base, "model_version_policy { all {} }"), ("types", os.path.join(MODELS, "types"), "")):
-                f.write(f'config {{ name: "{name}" base_path: "{base}" model_platform: "tensorflow" {policy} }}\n')
-            f.write("}\n")
-        self.proc = subprocess.Popen([DAEMON, "--bind_address=127.0.0.1", "--port=0", "--rest_api_port=auto", f"--model_config_file={config}",
-                                      "--file_system_poll_wait_seconds=1", f"--state_dir={self.dir}/state", *flags], stderr=subprocess.PIPE, text=True)
-        self.port, self.log = None, []
-        for line in self.proc.stderr:
-            self.log.append(line)
-            m = re.search(r"ready: .*rest_api_port=(\d+)", line)
-            if m:
-                self.port = int(m.group(1))
-                break
-        threading.Thread(target=lambda: self.log.extend(self.proc.stderr), daemon=True).start()
-        if self.port is None:
-            raise RuntimeError("the daemon did not start: " + "".join(self.log))
-        self.client = triton.InferenceServerClient(f"127.0.0.1:{self.port}")
-
-    def add(self, version):
-        os.symlink(os.path.join(MODELS, "half", str(version)), os.path.join(self.base, str(version)))
-
-    def call(self, method, path, body=b"", headers=None):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        with contextlib.closing(c):
-            c.request(method, path, body if isinstance(body, bytes) else json.dumps(body).encode(), headers or {})
-            r = c.getresponse()
-            return r.status, r.headers, r.read()
-
-    def stop(self):
-        self.client.close()
-        if self.proc.poll() is None:
-            self.proc.send_signal(signal.SIGTERM)
-        try:
-            return self.proc.wait(20)
-        finally:
-            self.proc.kill()
-            shutil.rmtree(self.dir, True)
-
-
-def setUpModule():
-    if not all(os.path.exists(os.path.join(MODELS, m, "saved_model.pb")) for m in ("half/1", "half/2", "types/1")):
-        subprocess.run([sys.executable, os.path.join(HERE, "models.py"), MODELS], check=True)
-
-
-def tensor(name, values, datatype="FP32", binary=True):
-    t = triton.InferInput(name, list(values.shape), datatype)
-    t.set_data_from_numpy(values, binary_data=binary)
-    return t
-
-
-def fp32(name, values, binary=True):
-    return tensor(name, np.float32(values), binary=binary)
-
-
-class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.d = Daemon("--max_request_bytes=33554432")
-        cls.c = cls.d.client
-
-    @classmethod
-    def tearDownClass(cls):
-        code = cls.d.stop()
-        assert code == 0, f"exit {code}: {''.join(cls.d.log[-5:])}"
-
-    @contextlib.contextmanager
-    def fails(self, status, *words):
-        with self.assertRaises(InferenceServerException) as e:
-            yield
-        self.assertEqual(e.exception.status(), str(status), e.exception)
-        for w in words:
-            self.assertIn(w, e.exception.message())
+        super().setUpClass()
+        cls.c = cls.d.rest
 
     def refused(self, body, status, *words, path="/v2/models/half/infer", headers=None, method="POST"):
         got, _, data = self.d.call(method, path, body, headers)
@@ -286,7 +182,7 @@ class Infer(Case):
         np.testing.assert_array_equal(self.c.infer("half", [fp32("x", x)]).as_numpy("y"), x / 2 + 3)
 
     def test_many_at_once(self):
-        c = triton.InferenceServerClient(f"127.0.0.1:{self.d.port}", concurrency=16)
+        c = triton.InferenceServerClient(f"127.0.0.1:{self.d.rest_port}", concurrency=16)
         waiting = [c.async_infer("half", [fp32("x", [i])]) for i in range(300)]
         self.assertEqual([w.get_result().as_numpy("y")[0] for w in waiting], [i / 2 + 3 for i in range(300)])
         c.close()
@@ -367,11 +263,11 @@ class Wrong(Case):
 class Repository(unittest.TestCase):
     def test_index_load_and_unload(self):
         d = Daemon(versions=(1,))
-        c = d.client
+        c = d.rest
         try:
             index = lambda: {(m["name"], m["version"]): m["state"] for m in c.get_model_repository_index()}
             self.assertEqual(index(), {("half", "1"): "READY", ("types", "1"): "READY"})
-            d.add(2)
+            d.add("half", 2)
             c.load_model("half")
             self.assertEqual(index()["half", "2"], "READY")
             c.unload_model("half")
