@@ -38,8 +38,8 @@ static double softplus_d(double x)
 #define FLOATS(op, ffn, dfn)                                                                                 \
     TD_UNARY_LOOP(TD_CLONES, op##_f32, float, float, ffn)                                                    \
     TD_UNARY_LOOP(, op##_f64, double, double, dfn)                                                           \
-    TD_UNARY_F16(op##_f16, ffn)                                                                              \
-    TD_UNARY_BF16(op##_bf16, ffn)
+    TD_UNARY_F16(op##_f16, op##_f32)                                                                         \
+    TD_UNARY_BF16(op##_bf16, op##_f32)
 #define INT_LOOPS(tag, T, U)                                                                                 \
     TD_UNARY_LOOP(, relu_##tag, T, T, td_relu_##tag)                                                         \
     TD_UNARY_LOOP(, relu6_##tag, T, T, td_relu6_##tag)

@@ -107,8 +107,8 @@ static double softplus_grad_of_f64(double g, double x)
 #define FLOATS(op)                                                                                           \
     TD_BINARY(TD_CLONES, op##_f32, float, op##_of_f32)                                                       \
     TD_BINARY(, op##_f64, double, op##_of_f64)                                                               \
-    TD_BINARY_F16(op##_f16, op##_of_f32)                                                                     \
-    TD_BINARY_BF16(op##_bf16, op##_of_f32)
+    TD_BINARY_F16(op##_f16, op##_f32)                                                                        \
+    TD_BINARY_BF16(op##_bf16, op##_f32)
 #define INTS(op)                                                                                             \
     TD_BINARY(, op##_i8, int8_t, op##_of_i8)                                                                 \
     TD_BINARY(, op##_i16, int16_t, op##_of_i16)                                                              \

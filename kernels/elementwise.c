@@ -13,8 +13,11 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/elementwise.h"
 
+#include "kernels/widen.h"
+
 #define CHUNK (1 << 18) /* elements between two looks at the stop word */
 #define TILE 512        /* elements a call should at least have */
+#define BLOCK 512       /* 16-bit floats widened at once */
 
 enum td_code td_infer_equal_shapes(struct td_infer *c, struct td_err *err)
 {
@@ -48,6 +51,48 @@ enum td_code td_unary_run(struct td_call *c, td_unary_fn *const fns[TD_DTYPE_END
            n - i < CHUNK ? n - i : CHUNK);
     }
     return TD_OK;
+}
+
+void td_unary_by_float(enum td_dtype dtype, td_unary_fn *loop, const void *x, void *y, int64_t n)
+{
+    float t[BLOCK];
+    const char *from = x;
+    char *to = y;
+    for (int64_t i = 0; i < n; i += BLOCK, from += 2 * BLOCK, to += 2 * BLOCK) {
+        const int64_t m = n - i < BLOCK ? n - i : BLOCK;
+        td_widen_elems(t, from, dtype, m);
+        loop(t, t, m);
+        td_narrow_elems(to, t, dtype, m);
+    }
+}
+
+void td_binary_by_float(enum td_dtype dtype, enum td_dtype out, td_binary_fn *loop, const void *a,
+                        const void *b, void *z, int64_t n, enum td_operands how)
+{
+    float ta[BLOCK], tb[BLOCK];
+    const char *pa = a, *pb = b;
+    char *pz = z;
+    if (how == TD_LEFT_SCALAR) {
+        td_widen_elems(ta, a, dtype, 1);
+    } else if (how == TD_RIGHT_SCALAR) {
+        td_widen_elems(tb, b, dtype, 1);
+    }
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t m = n - i < BLOCK ? n - i : BLOCK;
+        if (how != TD_LEFT_SCALAR) {
+            td_widen_elems(ta, pa + 2 * i, dtype, m);
+        }
+        if (how != TD_RIGHT_SCALAR) {
+            td_widen_elems(tb, pb + 2 * i, dtype, m);
+        }
+        if (out == TD_BOOL) {
+            loop(ta, tb, pz + i, m, how);
+        } else {
+            float y[BLOCK];
+            loop(ta, tb, y, m, how);
+            td_narrow_elems(pz + 2 * i, y, out, m);
+        }
+    }
 }
 
 struct loop {

@@ -34,6 +34,11 @@ TD_MUST enum td_code td_same_shape_run(struct td_call *c, td_binary_fn *const fn
 /* z = f(a, b) broadcast; z is written already. out_size: bytes of an element of z. */
 TD_MUST enum td_code td_binary_apply(struct td_call *c, td_binary_fn *fn, const struct td_tensor *a,
                                      const struct td_tensor *b, struct td_tensor *z, struct td_err *err);
+/* The loops of half and bfloat16 (`dtype`) by those of float. Of a binary one the results are of dtype `out`:
+ * this one, or bool, which the loop writes itself. */
+void td_unary_by_float(enum td_dtype dtype, td_unary_fn *loop, const void *x, void *y, int64_t n);
+void td_binary_by_float(enum td_dtype dtype, enum td_dtype out, td_binary_fn *loop, const void *a,
+                        const void *b, void *z, int64_t n, enum td_operands how);
 /* Shape function of td_same_shape_run: both inputs have one shape, or INVALID_ARGUMENT. */
 td_infer_fn td_infer_equal_shapes;
 
@@ -47,18 +52,14 @@ td_infer_fn td_infer_equal_shapes;
             y[i] = fn(x[i]);                                                                                 \
         }                                                                                                    \
     }
-/* 16-bit floats: `load` and `store` convert from and to float. */
-#define TD_UNARY_LOOP16(name, type, load, store, fn)                                                         \
-    static void name(const void *xv, void *yv, int64_t n)                                                    \
+/* A loop of 16-bit floats from that of floats: block by block, widened, computed, rounded. */
+#define TD_UNARY_16(name, dtype, loop)                                                                       \
+    static void name(const void *x, void *y, int64_t n)                                                      \
     {                                                                                                        \
-        const type *x = xv;                                                                                  \
-        type *y = yv;                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
-            y[i] = store((float)fn(load(x[i])));                                                             \
-        }                                                                                                    \
+        td_unary_by_float(dtype, loop, x, y, n);                                                             \
     }
-#define TD_UNARY_F16(name, fn) TD_UNARY_LOOP16(name, td_half, td_half_to_float, td_float_to_half, fn)
-#define TD_UNARY_BF16(name, fn) TD_UNARY_LOOP16(name, td_bf16, td_bf16_to_float, td_float_to_bf16, fn)
+#define TD_UNARY_F16(name, loop) TD_UNARY_16(name, TD_HALF, loop)
+#define TD_UNARY_BF16(name, loop) TD_UNARY_16(name, TD_BFLOAT16, loop)
 
 #define TD_BINARY_LOOP(attr, name, in_type, out_type, load, store, fn)                                       \
     attr static void name(const void *av, const void *bv, void *zv, int64_t n, enum td_operands how)         \
@@ -83,10 +84,13 @@ td_infer_fn td_infer_equal_shapes;
     }
 #define TD_AS_IS(v) (v)
 #define TD_BINARY(attr, name, type, fn) TD_BINARY_LOOP(attr, name, type, type, TD_AS_IS, (type), fn)
-#define TD_BINARY_F16(name, fn)                                                                              \
-    TD_BINARY_LOOP(, name, td_half, td_half, td_half_to_float, td_float_to_half, fn)
-#define TD_BINARY_BF16(name, fn)                                                                             \
-    TD_BINARY_LOOP(, name, td_bf16, td_bf16, td_bf16_to_float, td_float_to_bf16, fn)
+#define TD_BINARY_16(name, dtype, out, loop)                                                                 \
+    static void name(const void *a, const void *b, void *z, int64_t n, enum td_operands how)                 \
+    {                                                                                                        \
+        td_binary_by_float(dtype, out, loop, a, b, z, n, how);                                               \
+    }
+#define TD_BINARY_F16(name, loop) TD_BINARY_16(name, TD_HALF, TD_HALF, loop)
+#define TD_BINARY_BF16(name, loop) TD_BINARY_16(name, TD_BFLOAT16, TD_BFLOAT16, loop)
 
 /* Table entries by dtype group, for loops called op_f32, op_i8 and so on. */
 #define TD_ROWS_FLOATS(op)                                                                                   \

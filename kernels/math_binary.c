@@ -24,8 +24,8 @@
 #define FLOATS(attr, op)                                                                                     \
     TD_BINARY(attr, op##_f32, float, td_##op##_f32)                                                          \
     TD_BINARY(, op##_f64, double, td_##op##_f64)                                                             \
-    TD_BINARY_F16(op##_f16, td_##op##_f32)                                                                   \
-    TD_BINARY_BF16(op##_bf16, td_##op##_f32)
+    TD_BINARY_F16(op##_f16, op##_f32)                                                                        \
+    TD_BINARY_BF16(op##_bf16, op##_f32)
 #define COMPLEX(op) TD_BINARY(, op##_c64, td_cf, td_##op##_c64) TD_BINARY(, op##_c128, td_cd, td_##op##_c128)
 #define INT_LOOP(attr, op, tag, T) TD_BINARY(attr, op##_##tag, T, td_##op##_##tag)
 #define SIGNED(attr, op)                                                                                     \
@@ -88,7 +88,10 @@ FLOATS(TD_CLONES, div)
 COMPLEX(div)
 RUN(real_div, TD_ROWS_FLOATS(div), TD_ROWS_COMPLEX(div))
 
-FLOATS(, atan2)
+TD_BINARY(TD_CLONES, atan2_f32, float, td_fast_atan2_f32)
+TD_BINARY(, atan2_f64, double, td_atan2_f64)
+TD_BINARY_F16(atan2_f16, atan2_f32)
+TD_BINARY_BF16(atan2_bf16, atan2_f32)
 RUN(atan2, TD_ROWS_FLOATS(atan2))
 
 TD_BINARY(, next_after_f32, float, td_next_after_f32)
@@ -139,28 +142,58 @@ static enum td_code divide_run(struct td_call *c, td_binary_fn *const fns[TD_DTY
     {                                                                                                        \
         return round(BF16_QUOTIENT(a, b));                                                                   \
     }                                                                                                        \
-    TD_BINARY_F16(op##_f16, op##_of_f16)                                                                     \
-    TD_BINARY_BF16(op##_bf16, op##_of_bf16)
+    TD_BINARY(, op##_rounded_f16, float, op##_of_f16)                                                        \
+    TD_BINARY(, op##_rounded_bf16, float, op##_of_bf16)                                                      \
+    TD_BINARY_F16(op##_f16, op##_rounded_f16)                                                                \
+    TD_BINARY_BF16(op##_bf16, op##_rounded_bf16)
+/* int32 by way of double, which holds quotient and remainder exactly and divides in vectors; b is not 0. */
+TD_INLINE double quotient_i32(int32_t a, int32_t b)
+{
+    return (double)a / (double)b;
+}
+TD_INLINE int32_t fast_trunc_div(int32_t a, int32_t b)
+{
+    const double q = quotient_i32(a, b);
+    return q >= 0x1p31 ? INT32_MIN : (int32_t)q;
+}
+TD_INLINE int32_t fast_floor_div(int32_t a, int32_t b)
+{
+    const int32_t t = fast_trunc_div(a, b);
+    return t - ((double)t > quotient_i32(a, b));
+}
+TD_INLINE int32_t fast_trunc_mod(int32_t a, int32_t b)
+{
+    return (int32_t)((uint32_t)a - (uint32_t)fast_trunc_div(a, b) * (uint32_t)b);
+}
+TD_INLINE int32_t fast_floor_mod(int32_t a, int32_t b)
+{
+    return (int32_t)((uint32_t)a - (uint32_t)fast_floor_div(a, b) * (uint32_t)b);
+}
+#define SIGNED_QUOTIENT(op)                                                                                  \
+    INT_LOOP(, op, i8, int8_t)                                                                               \
+    INT_LOOP(, op, i16, int16_t)                                                                             \
+    TD_BINARY(TD_CLONES, op##_i32, int32_t, fast_##op) INT_LOOP(, op, i64, int64_t)
+
 QUOTIENT_FLOATS(floor_div, floorf)
-SIGNED(, floor_div)
+SIGNED_QUOTIENT(floor_div)
 UNSIGNED(floor_div)
 DIVISION(floor_div, ROWS_REALS(floor_div))
 
 QUOTIENT_FLOATS(trunc_div, truncf)
-SIGNED(, trunc_div)
+SIGNED_QUOTIENT(trunc_div)
 UNSIGNED(trunc_div)
 DIVISION(trunc_div, ROWS_REALS(trunc_div))
 DIVISION(div, TD_ROWS_FLOATS(div), TD_ROWS_COMPLEX(div), TD_ROWS_SIGNED(trunc_div),
          TD_ROWS_UNSIGNED(trunc_div))
 
 FLOATS(, floor_mod)
-SIGNED(, floor_mod)
+SIGNED_QUOTIENT(floor_mod)
 UNSIGNED(floor_mod)
 DIVISION(floor_mod, ROWS_REALS(floor_mod))
 
 TD_BINARY(, trunc_mod_f32, float, td_trunc_mod_f32)
 TD_BINARY(, trunc_mod_f64, double, td_trunc_mod_f64)
-INT_LOOP(, trunc_mod, i32, int32_t)
+TD_BINARY(TD_CLONES, trunc_mod_i32, int32_t, fast_trunc_mod)
 INT_LOOP(, trunc_mod, i64, int64_t)
 DIVISION(trunc_mod, [TD_FLOAT] = trunc_mod_f32, [TD_DOUBLE] = trunc_mod_f64, [TD_INT32] = trunc_mod_i32,
          [TD_INT64] = trunc_mod_i64)

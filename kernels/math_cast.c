@@ -17,6 +17,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/ops.h"
 #include "kernels/vecmath.h"
+#include "kernels/widen.h"
 
 #define BLOCK 512 /* elements a carrier buffer holds */
 
@@ -165,10 +166,22 @@ TD_UNARY_LOOP(TD_CLONES, i32_to_i64, int32_t, int64_t, TD_AS_IS)
 TD_UNARY_LOOP(TD_CLONES, i64_to_i32, int64_t, int32_t, TD_AS_IS)
 TD_UNARY_LOOP(TD_CLONES, u8_to_f32, uint8_t, float, TD_AS_IS)
 TD_UNARY_LOOP(TD_CLONES, u8_to_i32, uint8_t, int32_t, TD_AS_IS)
-TD_UNARY_LOOP(, f32_to_f16, float, td_half, td_float_to_half)
-TD_UNARY_LOOP(, f32_to_bf16, float, td_bf16, td_float_to_bf16)
-TD_UNARY_LOOP(, f16_to_f32, td_half, float, td_half_to_float)
-TD_UNARY_LOOP(, bf16_to_f32, td_bf16, float, td_bf16_to_float)
+static void f32_to_f16(const void *x, void *y, int64_t n)
+{
+    td_narrow_elems(y, x, TD_HALF, n);
+}
+static void f32_to_bf16(const void *x, void *y, int64_t n)
+{
+    td_narrow_elems(y, x, TD_BFLOAT16, n);
+}
+static void f16_to_f32(const void *x, void *y, int64_t n)
+{
+    td_widen_elems(y, x, TD_HALF, n);
+}
+static void bf16_to_f32(const void *x, void *y, int64_t n)
+{
+    td_widen_elems(y, x, TD_BFLOAT16, n);
+}
 
 static td_unary_fn *direct(enum td_dtype from, enum td_dtype to)
 {

@@ -29,8 +29,8 @@
 #define REAL_LOOPS(op, rel)                                                                                  \
     LOOP(TD_CLONES, op, f32, float, TD_AS_IS, rel)                                                           \
     LOOP(, op, f64, double, TD_AS_IS, rel)                                                                   \
-    LOOP(, op, f16, td_half, td_half_to_float, rel)                                                          \
-    LOOP(, op, bf16, td_bf16, td_bf16_to_float, rel)                                                         \
+    TD_BINARY_16(op##_f16, TD_HALF, TD_BOOL, op##_f32)                                                       \
+    TD_BINARY_16(op##_bf16, TD_BFLOAT16, TD_BOOL, op##_f32)                                                  \
     LOOP(, op, i8, int8_t, TD_AS_IS, rel)                                                                    \
     LOOP(, op, i16, int16_t, TD_AS_IS, rel)                                                                  \
     LOOP(, op, i32, int32_t, TD_AS_IS, rel)                                                                  \

@@ -18,8 +18,8 @@
 
 TD_BINARY(TD_CLONES, add_f32, float, td_add_f32)
 TD_BINARY(, add_f64, double, td_add_f64)
-TD_BINARY_F16(add_f16, td_add_f32)
-TD_BINARY_BF16(add_bf16, td_add_f32)
+TD_BINARY_F16(add_f16, add_f32)
+TD_BINARY_BF16(add_bf16, add_f32)
 TD_BINARY(, add_c64, td_cf, td_add_c64)
 TD_BINARY(, add_c128, td_cd, td_add_c128)
 #define X(tag, T, U) TD_BINARY(, add_##tag, T, td_add_##tag)

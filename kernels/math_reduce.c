@@ -23,6 +23,7 @@
 
 #define BLOCK 2048 /* columns folded at once: accumulators stay in the first-level cache */
 #define ROWS 256   /* row results kept before they are finished */
+#define LANES 32   /* accumulators of a long row */
 
 /* ------------------------------------------------------------------ one reduction of one dtype */
 
@@ -40,9 +41,10 @@ struct reducer {
         sizeof(acc_##op##_##tag), op##_##tag##_init, op##_##tag##_row, op##_##tag##_col, op##_##tag##_finish \
     }
 
-/* The four functions of a reduction: T elements, A accumulators, FOLD(acc, element), FINISH(acc, count).
- * `row` is unused where a vectorised one replaces it. */
-#define STAMP(op, tag, T, A, load, start, FOLD, FINISH)                                                      \
+/* The four functions of a reduction: T elements, A accumulators, FOLD(acc, element), MERGE(acc, acc),
+ * FINISH(acc, count). A long row has LANES accumulators, which become vectors and are merged at its end;
+ * `row` is unused where another replaces it. */
+#define STAMP(op, tag, T, A, load, start, FOLD, MERGE, FINISH)                                               \
     typedef A acc_##op##_##tag;                                                                              \
     static void op##_##tag##_init(void *acc, int64_t n)                                                      \
     {                                                                                                        \
@@ -50,10 +52,22 @@ struct reducer {
             ((A *)acc)[i] = start;                                                                           \
         }                                                                                                    \
     }                                                                                                        \
-    __attribute__((unused)) static void op##_##tag##_row(const void *x, int64_t n, void *acc)                \
+    __attribute__((unused)) TD_CLONES static void op##_##tag##_row(const void *x, int64_t n, void *acc)      \
     {                                                                                                        \
-        A a = *(A *)acc;                                                                                     \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        A a = *(A *)acc, lane[LANES];                                                                        \
+        int64_t i = 0;                                                                                       \
+        for (int k = 0; k < LANES; k++) {                                                                    \
+            lane[k] = start;                                                                                 \
+        }                                                                                                    \
+        for (; i + LANES <= n; i += LANES) {                                                                 \
+            for (int k = 0; k < LANES; k++) {                                                                \
+                lane[k] = FOLD(lane[k], load(((const T *)x)[i + k]));                                        \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int k = 0; n >= LANES && k < LANES; k++) {                                                      \
+            a = MERGE(a, lane[k]);                                                                           \
+        }                                                                                                    \
+        for (; i < n; i++) {                                                                                 \
             a = FOLD(a, load(((const T *)x)[i]));                                                            \
         }                                                                                                    \
         *(A *)acc = a;                                                                                       \
@@ -160,18 +174,18 @@ COMPLEXES(X)
 #undef X
 
 #define X(tag, T, A, load, store)                                                                            \
-    STAMP(sum, tag, T, A, load, 0, ADD, plain_of_##tag)                                                      \
-    STAMP(prod, tag, T, A, load, 1, MULTIPLY, plain_of_##tag)                                                \
-    STAMP(mean, tag, T, A, load, 0, ADD, mean_of_##tag)
+    STAMP(sum, tag, T, A, load, 0, ADD, ADD, plain_of_##tag)                                                 \
+    STAMP(prod, tag, T, A, load, 1, MULTIPLY, MULTIPLY, plain_of_##tag)                                      \
+    STAMP(mean, tag, T, A, load, 0, ADD, ADD, mean_of_##tag)
 FLOATS(X)
 INTS(X)
 COMPLEXES(X)
 #undef X
-#define X(tag, T, A, load, store) STAMP(norm, tag, T, A, load, 0, ADD_SQUARE, root_of_##tag)
+#define X(tag, T, A, load, store) STAMP(norm, tag, T, A, load, 0, ADD_SQUARE, ADD, root_of_##tag)
 FLOATS(X)
 INTS(X)
 #undef X
-#define X(tag, T, A, load, store) STAMP(norm, tag, T, A, load, 0, ADD_LENGTH, root_of_##tag)
+#define X(tag, T, A, load, store) STAMP(norm, tag, T, A, load, 0, ADD_LENGTH, ADD, root_of_##tag)
 COMPLEXES(X)
 #undef X
 
@@ -183,8 +197,8 @@ static void sum_f32_run(const void *x, int64_t n, void *acc)
 
 /* ------------------------------------------------------------------ extremes, All, Any */
 
-#define LARGER(a, v) ((a) >= (v) || (a) != (a) ? (a) : (v))
-#define SMALLER(a, v) ((a) <= (v) || (a) != (a) ? (a) : (v))
+#define LARGER(a, v) (((a) >= (v)) | ((a) != (a)) ? (a) : (v)) /* no ||: a branch is no vector code */
+#define SMALLER(a, v) (((a) <= (v)) | ((a) != (a)) ? (a) : (v))
 #define BOTH(a, v) ((a) & (v))
 #define EITHER(a, v) ((a) | (v))
 #define SAME(a, of) ((void)(of), (a))
@@ -192,8 +206,8 @@ static void sum_f32_run(const void *x, int64_t n, void *acc)
 #define TO_BF16(a, of) ((void)(of), td_float_to_bf16(a))
 
 #define EXTREMES(tag, T, A, load, lowest, highest, FINISH)                                                   \
-    STAMP(max, tag, T, A, load, lowest, LARGER, FINISH)                                                      \
-    STAMP(min, tag, T, A, load, highest, SMALLER, FINISH)
+    STAMP(max, tag, T, A, load, lowest, LARGER, LARGER, FINISH)                                              \
+    STAMP(min, tag, T, A, load, highest, SMALLER, SMALLER, FINISH)
 EXTREMES(f32, float, float, TD_AS_IS, -INFINITY, INFINITY, SAME)
 EXTREMES(f64, double, double, TD_AS_IS, (double)-INFINITY, (double)INFINITY, SAME)
 EXTREMES(f16, td_half, float, td_half_to_float, -INFINITY, INFINITY, TO_HALF)
@@ -206,14 +220,45 @@ EXTREMES(u8, uint8_t, uint8_t, TD_AS_IS, 0, UINT8_MAX, SAME)
 EXTREMES(u16, uint16_t, uint16_t, TD_AS_IS, 0, UINT16_MAX, SAME)
 EXTREMES(u32, uint32_t, uint32_t, TD_AS_IS, 0, UINT32_MAX, SAME)
 EXTREMES(u64, uint64_t, uint64_t, TD_AS_IS, 0, UINT64_MAX, SAME)
-STAMP(all, bool, td_bool, td_bool, TD_AS_IS, 1, BOTH, SAME)
-STAMP(any, bool, td_bool, td_bool, TD_AS_IS, 0, EITHER, SAME)
+STAMP(all, bool, td_bool, td_bool, TD_AS_IS, 1, BOTH, BOTH, SAME)
+STAMP(any, bool, td_bool, td_bool, TD_AS_IS, 0, EITHER, EITHER, SAME)
 
-static void max_f32_run(const void *x, int64_t n, void *acc)
-{
-    float *a = acc, m = td_vec_max_f32(x, n);
-    *a = LARGER(*a, m);
-}
+/* Long rows of floats: NaN is looked for beside the extreme, not in it, so that both are vector code. */
+#define EXTREME_RUN(name, T, A, Flag, load, start, BEYOND)                                                   \
+    TD_CLONES static void name(const void *xv, int64_t n, void *acc)                                         \
+    {                                                                                                        \
+        const T *x = xv;                                                                                     \
+        A a = *(A *)acc, lane[LANES];                                                                        \
+        Flag nan[LANES] = {0}, any = a != a;                                                                 \
+        for (int k = 0; k < LANES; k++) {                                                                    \
+            lane[k] = start;                                                                                 \
+        }                                                                                                    \
+        int64_t i = 0;                                                                                       \
+        for (; i + LANES <= n; i += LANES) {                                                                 \
+            for (int k = 0; k < LANES; k++) {                                                                \
+                const A v = load(x[i + k]);                                                                  \
+                lane[k] = v BEYOND lane[k] ? v : lane[k];                                                    \
+                nan[k] |= v != v;                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+        for (; i < n; i++) {                                                                                 \
+            const A v = load(x[i]);                                                                          \
+            a = v BEYOND a ? v : a;                                                                          \
+            any |= v != v;                                                                                   \
+        }                                                                                                    \
+        for (int k = 0; k < LANES; k++) {                                                                    \
+            a = lane[k] BEYOND a ? lane[k] : a;                                                              \
+            any |= nan[k];                                                                                   \
+        }                                                                                                    \
+        *(A *)acc = any ? (A)NAN : a;                                                                        \
+    }
+#define EXTREME_RUNS(tag, T, A, Flag, load)                                                                  \
+    EXTREME_RUN(max_##tag##_run, T, A, Flag, load, (A)-INFINITY, >)                                          \
+    EXTREME_RUN(min_##tag##_run, T, A, Flag, load, (A)INFINITY, <)
+EXTREME_RUNS(f32, float, float, int32_t, TD_AS_IS)
+EXTREME_RUNS(f64, double, double, int64_t, TD_AS_IS)
+EXTREME_RUNS(f16, td_half, float, int32_t, td_half_to_float)
+EXTREME_RUNS(bf16, td_bf16, float, int32_t, td_bf16_to_float)
 
 /* ------------------------------------------------------------------ driver */
 
@@ -371,9 +416,15 @@ RUN(mean, [TD_FLOAT] = {sizeof(double), mean_f32_init, sum_f32_run, mean_f32_col
     ROWS_FLOATS(mean), ROWS_INTS(mean), ROWS_COMPLEX(mean))
 RUN(prod, [TD_FLOAT] = REDUCER(prod, f32), ROWS_FLOATS(prod), ROWS_INTS(prod), ROWS_COMPLEX(prod))
 RUN(norm, [TD_FLOAT] = REDUCER(norm, f32), ROWS_FLOATS(norm), ROWS_INTS(norm), ROWS_COMPLEX(norm))
-RUN(max, [TD_FLOAT] = {sizeof(float), max_f32_init, max_f32_run, max_f32_col, max_f32_finish},
-    ROWS_FLOATS(max), ROWS_INTS(max))
-RUN(min, [TD_FLOAT] = REDUCER(min, f32), ROWS_FLOATS(min), ROWS_INTS(min))
+#define EXTREME(op, tag)                                                                                     \
+    {                                                                                                        \
+        sizeof(acc_##op##_##tag), op##_##tag##_init, op##_##tag##_run, op##_##tag##_col, op##_##tag##_finish \
+    }
+#define ROWS_EXTREMES(op)                                                                                    \
+    [TD_FLOAT] = EXTREME(op, f32), [TD_DOUBLE] = EXTREME(op, f64), [TD_HALF] = EXTREME(op, f16),             \
+    [TD_BFLOAT16] = EXTREME(op, bf16)
+RUN(max, ROWS_EXTREMES(max), ROWS_INTS(max))
+RUN(min, ROWS_EXTREMES(min), ROWS_INTS(min))
 RUN(all, [TD_BOOL] = REDUCER(all, bool))
 RUN(any, [TD_BOOL] = REDUCER(any, bool))
 

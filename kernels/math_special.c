@@ -19,7 +19,7 @@
 #define UNARY(op, fn)                                                                                        \
     TD_UNARY_LOOP(, op##_f32, float, float, (float)fn)                                                       \
     TD_UNARY_LOOP(, op##_f64, double, double, fn)                                                            \
-    TD_UNARY_LOOP16(op##_f16, td_half, td_half_to_float, td_float_to_half, fn)                               \
+    TD_UNARY_F16(op##_f16, op##_f32)                                                                         \
     static enum td_code op##_run(struct td_call *c, struct td_err *err)                                      \
     {                                                                                                        \
         static td_unary_fn *const fns[TD_DTYPE_END] = {                                                      \

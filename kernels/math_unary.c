@@ -23,9 +23,11 @@
 /* Loops of the four float types from a float and a double function. */
 #define FLOATS(attr, op, ffn, dfn)                                                                           \
     TD_UNARY_LOOP(attr, op##_f32, float, float, ffn)                                                         \
+    OTHER_FLOATS(op, attr, dfn)
+#define OTHER_FLOATS(op, attr, dfn)                                                                          \
     TD_UNARY_LOOP(attr, op##_f64, double, double, dfn)                                                       \
-    TD_UNARY_F16(op##_f16, ffn)                                                                              \
-    TD_UNARY_BF16(op##_bf16, ffn)
+    TD_UNARY_F16(op##_f16, op##_f32)                                                                         \
+    TD_UNARY_BF16(op##_bf16, op##_f32)
 #define COMPLEX(op, cffn, cdfn)                                                                              \
     TD_UNARY_LOOP(, op##_c64, td_cf, td_cf, cffn)                                                            \
     TD_UNARY_LOOP(, op##_c128, td_cd, td_cd, cdfn)
@@ -80,18 +82,15 @@ RUN(round, TD_ROWS_FLOATS(round), [TD_INT32] = round_i32, [TD_INT64] = round_i64
     OP(expm1, TD_CLONES, td_fast_expm1_f32, expm1, td_expm1_c64, td_expm1_c128)                              \
     OP(log, TD_CLONES, td_fast_log_f32, log, clogf, clog)                                                    \
     OP(log1p, TD_CLONES, td_fast_log1p_f32, log1p, td_log1p_c64, td_log1p_c128)                              \
-    OP(sin, , sinf, sin, csinf, csin)                                                                        \
-    OP(cos, , cosf, cos, ccosf, ccos)                                                                        \
-    OP(tan, , tanf, tan, ctanf, ctan)                                                                        \
-    OP(asin, , asinf, asin, casinf, casin)                                                                   \
-    OP(acos, , acosf, acos, cacosf, cacos)                                                                   \
-    OP(atan, , atanf, atan, catanf, catan)                                                                   \
-    OP(sinh, , sinhf, sinh, csinhf, csinh)                                                                   \
-    OP(cosh, , coshf, cosh, ccoshf, ccosh)                                                                   \
+    OP(asin, TD_CLONES, td_fast_asin_f32, asin, casinf, casin)                                               \
+    OP(acos, TD_CLONES, td_fast_acos_f32, acos, cacosf, cacos)                                               \
+    OP(atan, TD_CLONES, td_fast_atan_f32, atan, catanf, catan)                                               \
+    OP(sinh, TD_CLONES, td_fast_sinh_f32, sinh, csinhf, csinh)                                               \
+    OP(cosh, TD_CLONES, td_fast_cosh_f32, cosh, ccoshf, ccosh)                                               \
     OP(tanh, TD_CLONES, td_fast_tanh_f32, tanh, ctanhf, ctanh)                                               \
-    OP(asinh, , asinhf, asinh, casinhf, casinh)                                                              \
-    OP(acosh, , acoshf, acosh, cacoshf, cacosh)                                                              \
-    OP(atanh, , atanhf, atanh, catanhf, catanh)                                                              \
+    OP(asinh, TD_CLONES, td_fast_asinh_f32, asinh, casinhf, casinh)                                          \
+    OP(acosh, TD_CLONES, td_fast_acosh_f32, acosh, cacoshf, cacosh)                                          \
+    OP(atanh, TD_CLONES, td_fast_atanh_f32, atanh, catanhf, catanh)                                          \
     OP(sigmoid, TD_CLONES, td_fast_sigmoid_f32, sigmoid_of_double, td_sigmoid_c64, td_sigmoid_c128)
 
 static double sigmoid_of_double(double x)
@@ -104,6 +103,37 @@ static double sigmoid_of_double(double x)
     COMPLEX(op, cffn, cdfn)                                                                                  \
     RUN(op, TD_ROWS_FLOATS(op), TD_ROWS_COMPLEX(op))
 FUNCTIONS(STAMP)
+
+/* Blocks with an argument too large for the short reduction go to the C library. */
+enum { TRIG_BLOCK = 256 };
+
+TD_CLONES static bool any_far(const float *x, int64_t n)
+{
+    int far = 0;
+    for (int64_t i = 0; i < n; i++) {
+        far |= !(fabsf(x[i]) <= TD_TRIG_MAX);
+    }
+    return far != 0;
+}
+
+#define TRIG(op)                                                                                             \
+    TD_UNARY_LOOP(TD_CLONES, op##_near, float, float, td_fast_##op##_f32)                                    \
+    TD_UNARY_LOOP(, op##_far, float, float, op##f)                                                           \
+    static void op##_f32(const void *xv, void *yv, int64_t n)                                                \
+    {                                                                                                        \
+        const float *x = xv;                                                                                 \
+        float *y = yv;                                                                                       \
+        for (int64_t i = 0; i < n; i += TRIG_BLOCK) {                                                        \
+            const int64_t m = n - i < TRIG_BLOCK ? n - i : TRIG_BLOCK;                                       \
+            (any_far(x + i, m) ? op##_far : op##_near)(x + i, y + i, m);                                     \
+        }                                                                                                    \
+    }                                                                                                        \
+    OTHER_FLOATS(op, , op)                                                                                   \
+    COMPLEX(op, c##op##f, c##op)                                                                             \
+    RUN(op, TD_ROWS_FLOATS(op), TD_ROWS_COMPLEX(op))
+TRIG(sin)
+TRIG(cos)
+TRIG(tan)
 
 FLOATS(TD_CLONES, erf, td_fast_erf_f32, erf)
 RUN(erf, TD_ROWS_FLOATS(erf))

@@ -61,26 +61,31 @@ TD_CLONES float td_vec_sum_f32(const float *x, int64_t n)
     return (float)total;
 }
 
+/* NaN is looked for beside the maximum, not in it: so both are vector code. */
 TD_CLONES float td_vec_max_f32(const float *x, int64_t n)
 {
-    float lane[LANES];
-    for (int k = 0; k < LANES; k++) {
+    float lane[2 * LANES], m = -INFINITY;
+    int32_t nan[2 * LANES] = {0}, any = 0;
+    for (int k = 0; k < 2 * LANES; k++) {
         lane[k] = -INFINITY;
     }
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (int k = 0; k < LANES; k++) {
-            lane[k] = x[i + k] <= lane[k] || lane[k] != lane[k] ? lane[k] : x[i + k];
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        for (int k = 0; k < 2 * LANES; k++) {
+            const float v = x[i + k];
+            lane[k] = v > lane[k] ? v : lane[k];
+            nan[k] |= v != v;
         }
     }
-    for (int k = 0; i < n; i++, k++) {
-        lane[k] = x[i] <= lane[k] || lane[k] != lane[k] ? lane[k] : x[i];
+    for (; i < n; i++) {
+        m = x[i] > m ? x[i] : m;
+        any |= x[i] != x[i];
     }
-    float m = lane[0];
-    for (int k = 1; k < LANES; k++) {
-        m = lane[k] <= m || m != m ? m : lane[k];
+    for (int k = 0; k < 2 * LANES; k++) {
+        m = lane[k] > m ? lane[k] : m;
+        any |= nan[k];
     }
-    return m;
+    return any ? NAN : m;
 }
 
 TD_CLONES float td_vec_exp_sum_f32(const float *x, float shift, float *y, int64_t n)

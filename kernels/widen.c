@@ -10,12 +10,85 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "kernels/vecmath.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #define EACH(expr)                                                                                           \
     for (int64_t i = 0; i < n; i++) {                                                                        \
         y[i] = (expr);                                                                                       \
     }                                                                                                        \
     break
+
+/* ------------------------------------------------------------------ the 16-bit floats */
+
+TD_CLONES static void bf16s_to_floats(float *y, const td_bf16 *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = td_bf16_to_float(x[i]);
+    }
+}
+
+TD_CLONES static void floats_to_bf16s(td_bf16 *y, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = td_float_to_bf16(x[i]);
+    }
+}
+
+TD_CLONES static void halves_plain(float *y, const td_half *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = td_half_to_float(x[i]);
+    }
+}
+
+TD_CLONES static void floats_plain(td_half *y, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = td_float_to_half(x[i]);
+    }
+}
+
+#if defined(__x86_64__)
+#define HAS_F16C __builtin_cpu_supports("f16c")
+/* n is a multiple of 8. */
+__attribute__((target("avx,f16c"))) static void halves_f16c(float *y, const td_half *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 8) {
+        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + i))));
+    }
+}
+__attribute__((target("avx,f16c"))) static void floats_f16c(td_half *y, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 8) {
+        _mm_storeu_si128((__m128i *)(y + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+    }
+}
+#else
+#define HAS_F16C 0
+#define halves_f16c halves_plain
+#define floats_f16c floats_plain
+#endif
+
+static void halves_to_floats(float *y, const td_half *x, int64_t n)
+{
+    const int64_t whole = HAS_F16C ? n / 8 * 8 : 0;
+    halves_f16c(y, x, whole);
+    halves_plain(y + whole, x + whole, n - whole);
+}
+
+static void floats_to_halves(td_half *y, const float *x, int64_t n)
+{
+    const int64_t whole = HAS_F16C ? n / 8 * 8 : 0;
+    floats_f16c(y, x, whole);
+    floats_plain(y + whole, x + whole, n - whole);
+}
+
+/* ------------------------------------------------------------------ any type to float or double */
 
 #define WIDEN_BODY(ctype)                                                                                    \
     switch (dtype) {                                                                                         \
@@ -50,7 +123,13 @@
 
 void td_widen_elems(float *y, const void *x, enum td_dtype dtype, int64_t n)
 {
-    WIDEN_BODY(float)
+    if (dtype == TD_HALF) {
+        halves_to_floats(y, x, n);
+    } else if (dtype == TD_BFLOAT16) {
+        bf16s_to_floats(y, x, n);
+    } else {
+        WIDEN_BODY(float)
+    }
 }
 
 void td_widen_doubles(double *y, const void *x, enum td_dtype dtype, int64_t n)
@@ -143,16 +222,18 @@ enum td_code td_widen_room(struct td_call *c, const struct td_tensor *t, float *
     return TD_OK;
 }
 
+void td_narrow_elems(void *y, const float *x, enum td_dtype dtype, int64_t n)
+{
+    if (dtype == TD_HALF) {
+        floats_to_halves(y, x, n);
+    } else {
+        floats_to_bf16s(y, x, n);
+    }
+}
+
 void td_narrow(struct td_tensor *t, const float *y)
 {
-    int64_t n = td_tensor_count(t);
-    if (t->dtype == TD_HALF) {
-        for (int64_t i = 0; i < n; i++) {
-            ((td_half *)t->data)[i] = td_float_to_half(y[i]);
-        }
-    } else if (t->dtype == TD_BFLOAT16) {
-        for (int64_t i = 0; i < n; i++) {
-            ((td_bf16 *)t->data)[i] = td_float_to_bf16(y[i]);
-        }
+    if (t->dtype == TD_HALF || t->dtype == TD_BFLOAT16) {
+        td_narrow_elems(t->data, y, t->dtype, td_tensor_count(t));
     }
 }

@@ -18,6 +18,7 @@ void td_narrow(struct td_tensor *t, const float *y);
 
 /* Plain conversions of n elements. dtype: any real number type. */
 void td_widen_elems(float *y, const void *x, enum td_dtype dtype, int64_t n);
+void td_narrow_elems(void *y, const float *x, enum td_dtype dtype, int64_t n); /* half and bfloat16 only */
 void td_widen_doubles(double *y, const void *x, enum td_dtype dtype, int64_t n);
 /* Rounds doubles to dtype: floats (nearest) and integers (towards zero, clipped to the range). */
 void td_narrow_doubles(void *y, const double *x, enum td_dtype dtype, int64_t n);
