@@ -3,156 +3,18 @@
  *     FFT, IFFT      complex [.., n]              ->  complex [.., n]           (inverse divides by n)
  *     RFFT           real [.., >= n]              ->  complex [.., n / 2 + 1]   the first n are used
  *     IRFFT          complex [.., >= n / 2 + 1]   ->  real [.., n]              the rest by conjugate
- * symmetry
  *
- * Everything is computed in double. A length that is a power of two takes the iterative radix-2 algorithm;
- * any other length is a convolution with a chirp (Bluestein), done by transforms of the next power of two
- * above 2n - 1:
- *
- *     X[k] = w[k] * sum over j of (x[j] w[j]) * conj(w[k - j]),     w[j] = exp(-i pi j^2 / n)
- *
- * The inverse is the forward transform of conjugates. The ops with explicit axes (FFTND) are not here.
+ * Lines along one axis are transformed many at a time (fft_lines.c), the last axis first, the others then in
+ * the output's place; an inverse real transform starts with the others, on a copy of the stored half. float
+ * data are computed in float but for lengths with a large prime. The ops with explicit axes (FFTND) are not
+ * here.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <complex.h>
-#include <math.h>
 #include <string.h>
 
 #include "core/mem.h"
+#include "kernels/fft_lines.h"
 #include "kernels/ops.h"
-
-#ifndef CMPLX /* where the C library has it for gcc alone */
-#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
-#endif
-
-typedef double _Complex zc;
-
-/* What transforms of one length need: made once a call. */
-struct plan {
-    int64_t n, size; /* size: the power of two that is computed with; n itself when it is one */
-    zc *twiddle;     /* size / 2: exp(-2 pi i k / size) */
-    zc *chirp;       /* n: w, when size != n */
-    zc *filter;      /* size: transform of the conjugate chirp, divided by size */
-    zc *line;        /* size: work */
-};
-
-static zc unit(double turns)
-{
-    return cos(2 * M_PI * turns) - I * sin(2 * M_PI * turns);
-}
-
-/* a * b without the checks for infinities that C's operator makes. */
-static inline zc mul(zc a, zc b)
-{
-    double ar = creal(a), ai = cimag(a), br = creal(b), bi = cimag(b);
-    return __builtin_complex(ar * br - ai * bi, ar * bi + ai * br); /* CMPLX, which clang's headers lack */
-}
-
-/* In-place transform of x, a power of two long. */
-static void radix2(const struct plan *p, zc *x)
-{
-    int64_t n = p->size;
-    for (int64_t i = 1, j = 0; i < n; i++) { /* bit-reversed order */
-        int64_t bit = n >> 1;
-        for (; j & bit; bit >>= 1) {
-            j ^= bit;
-        }
-        j ^= bit;
-        if (i < j) {
-            zc t = x[i];
-            x[i] = x[j];
-            x[j] = t;
-        }
-    }
-    for (int64_t half = 1; half < n; half *= 2) {
-        int64_t step = n / (2 * half);
-        for (int64_t from = 0; from < n; from += 2 * half) {
-            for (int64_t k = 0; k < half; k++) {
-                zc a = x[from + k], b = mul(x[from + k + half], p->twiddle[k * step]);
-                x[from + k] = a + b;
-                x[from + k + half] = a - b;
-            }
-        }
-    }
-}
-
-static enum td_code room(struct td_call *c, int64_t cells, zc **out, struct td_err *err)
-{
-    size_t bytes;
-    TD_FAIL_IF(!td_size_mul((size_t)cells, sizeof(zc), &bytes), err, RESOURCE_EXHAUSTED,
-               "%s: transform of %lld cells does not fit memory", TD_NODE_STR(c->node), (long long)cells);
-    return td_scratch(c, bytes, (void **)out, err);
-}
-
-static void make_chirp(struct plan *p)
-{
-    int64_t n = p->n;
-    zc *f = p->filter;
-    memset(f, 0, (size_t)p->size * sizeof *f);
-    for (int64_t j = 0; j < n; j++) {
-        /* j^2 modulo 2n keeps the angle small and exact */
-        double turns =
-            (double)((uint64_t)((unsigned __int128)j * (uint64_t)j % (uint64_t)(2 * n))) / (double)(2 * n);
-        p->chirp[j] = unit(turns);
-        f[j] = conj(p->chirp[j]);
-        if (j > 0) {
-            f[p->size - j] = f[j];
-        }
-    }
-    radix2(p, f);
-    for (int64_t k = 0; k < p->size; k++) {
-        f[k] /= (double)p->size;
-    }
-}
-
-static enum td_code plan_make(struct td_call *c, int64_t n, struct plan *p, struct td_err *err)
-{
-    *p = (struct plan){.n = n, .size = 1};
-    TD_FAIL_IF(n > INT64_C(1) << 40, err, INVALID_ARGUMENT, "%s: transform of %lld points is too long",
-               TD_NODE_STR(c->node), (long long)n);
-    while (p->size < n) {
-        p->size *= 2;
-    }
-    bool chirp = p->size != n;
-    if (chirp) {
-        while (p->size < 2 * n - 1) {
-            p->size *= 2;
-        }
-    }
-    TD_TRY(room(c, p->size / 2 + 1, &p->twiddle, err));
-    TD_TRY(room(c, p->size, &p->line, err));
-    for (int64_t k = 0; k < p->size / 2; k++) {
-        p->twiddle[k] = unit((double)k / (double)p->size);
-    }
-    if (chirp) {
-        TD_TRY(room(c, n, &p->chirp, err));
-        TD_TRY(room(c, p->size, &p->filter, err));
-        make_chirp(p);
-    }
-    return TD_OK;
-}
-
-/* Transforms p->n points of x, `step` apart, in place; the inverse is not scaled. */
-static void transform(const struct plan *p, zc *x, int64_t step, bool inverse)
-{
-    zc *line = p->line;
-    for (int64_t i = 0; i < p->n; i++) {
-        zc v = inverse ? conj(x[i * step]) : x[i * step];
-        line[i] = p->chirp != NULL ? mul(v, p->chirp[i]) : v;
-    }
-    memset(line + p->n, 0, (size_t)(p->size - p->n) * sizeof *line);
-    radix2(p, line);
-    if (p->chirp != NULL) { /* multiply with the filter and go back: the inverse as a forward of conjugates */
-        for (int64_t k = 0; k < p->size; k++) {
-            line[k] = conj(mul(line[k], p->filter[k]));
-        }
-        radix2(p, line);
-    }
-    for (int64_t i = 0; i < p->n; i++) {
-        zc v = p->chirp != NULL ? mul(conj(line[i]), p->chirp[i]) : line[i];
-        x[i * step] = inverse ? conj(v) : v;
-    }
-}
 
 /* ------------------------------------------------------------------ what the op asks for */
 
@@ -236,149 +98,162 @@ static struct box box_of(const struct td_shape *s, int axes)
     return b;
 }
 
-static int64_t box_cells(const struct box *b)
+/* What a run computes with. */
+struct run {
+    struct td_call *c;
+    struct kind kind;
+    bool doubles;
+    int64_t number; /* bytes of a real number */
+    struct box in, out;
+    int64_t full[3]; /* points of the transform */
+    double scale;
+    const struct td_fft *plan[3];
+    void *room;
+};
+
+static char *at(const struct run *r, const void *data, int64_t numbers)
 {
-    return b->dim[0] * b->dim[1] * b->dim[2];
+    return (char *)data + numbers * r->number;
 }
 
-static zc element(const struct td_tensor *t, int64_t i)
+/* Along axis 0 or 1, in place, of `outer` blocks of complex [full[axis], inner]. */
+static enum td_code along(const struct run *r, int axis, void *data, int64_t outer, int64_t inner,
+                          struct td_err *err)
 {
-    switch (t->dtype) {
-    case TD_FLOAT:
-        return TD_DATA(t, float)[i];
-    case TD_DOUBLE:
-        return TD_DATA(t, double)[i];
-    case TD_COMPLEX64:
-        return TD_DATA(t, float _Complex)[i];
-    default:
-        return TD_DATA(t, zc)[i];
+    struct td_fft_job job = {.plan = r->plan[axis],
+                             .kind = TD_FFT_COMPLEX,
+                             .inverse = r->kind.inverse,
+                             .doubles = r->doubles,
+                             .scale = 1,
+                             .lines = inner,
+                             .in_step = 2 * inner,
+                             .in_jump = 2,
+                             .out_step = 2 * inner,
+                             .out_jump = 2};
+    for (int64_t o = 0; o < outer && r->full[axis] > 1; o++) {
+        job.in = job.out = at(r, data, o * r->full[axis] * 2 * inner);
+        TD_TRY(td_fft_lines(r->c, &job, r->room, err));
     }
+    return TD_OK;
 }
 
-static void set_element(struct td_tensor *t, int64_t i, zc v)
+/* Along the last axis, from x (boxes `in`) to y, whose first two axes may be shorter. */
+static enum td_code along_last(const struct run *r, const void *x, const struct box *in, void *y,
+                               int64_t batch, struct td_err *err)
 {
-    switch (t->dtype) {
-    case TD_FLOAT:
-        TD_DATA(t, float)[i] = (float)creal(v);
-        break;
-    case TD_DOUBLE:
-        TD_DATA(t, double)[i] = creal(v);
-        break;
-    case TD_COMPLEX64:
-        TD_DATA(t, float _Complex)[i] = (float _Complex)v;
-        break;
-    default:
-        TD_DATA(t, zc)[i] = v;
+    bool real_in = r->kind.real && !r->kind.inverse, real_out = r->kind.real && r->kind.inverse;
+    struct td_fft_job job = {.plan = r->plan[2],
+                             .kind = real_in    ? TD_FFT_FROM_REAL
+                                     : real_out ? TD_FFT_TO_REAL
+                                                : TD_FFT_COMPLEX,
+                             .inverse = r->kind.inverse,
+                             .doubles = r->doubles,
+                             .scale = r->scale,
+                             .in_step = real_in ? 1 : 2,
+                             .out_step = real_out ? 1 : 2};
+    const struct box *out = &r->out;
+    job.in_jump = in->dim[2] * job.in_step;
+    job.out_jump = out->dim[2] * job.out_step;
+    if (in->dim[0] == out->dim[0] && in->dim[1] == out->dim[1]) {
+        job.lines = batch * out->dim[0] * out->dim[1];
+        job.in = x;
+        job.out = y;
+        return td_fft_lines(r->c, &job, r->room, err);
     }
+    for (int64_t i = 0; i < batch * out->dim[0]; i++) {
+        int64_t from = i / out->dim[0] * in->dim[0] + i % out->dim[0];
+        job.lines = out->dim[1];
+        job.in = at(r, x, from * in->dim[1] * job.in_jump);
+        job.out = at(r, y, i * out->dim[1] * job.out_jump);
+        TD_TRY(td_fft_lines(r->c, &job, r->room, err));
+    }
+    return TD_OK;
 }
 
-/* Image `at` of t, cropped to `want`, into work (rows of work are `row` long). */
-static void load(const struct td_tensor *t, const struct box *have, int64_t at, const int64_t want[3],
-                 zc *work, int64_t row)
+static enum td_code forward(const struct run *r, const struct td_tensor *x, struct td_tensor *y,
+                            struct td_err *err)
 {
-    for (int64_t i = 0; i < want[0]; i++) {
-        for (int64_t j = 0; j < want[1]; j++) {
-            int64_t from = ((at * have->dim[0] + i) * have->dim[1] + j) * have->dim[2];
-            for (int64_t k = 0; k < want[2]; k++) {
-                work[(i * want[1] + j) * row + k] = element(t, from + k);
-            }
+    const int64_t *d = r->out.dim;
+    TD_TRY(along_last(r, x->data, &r->in, y->data, r->out.batch, err));
+    TD_TRY(along(r, 1, y->data, r->out.batch * d[0], d[2], err));
+    return along(r, 0, y->data, r->out.batch, d[1] * d[2], err);
+}
+
+/* The first axes of an inverse real transform, on a copy of the half that is stored; then the last. */
+static enum td_code back_to_real(const struct run *r, const struct td_tensor *x, struct td_tensor *y,
+                                 struct td_err *err)
+{
+    if (r->kind.axes == 1) {
+        return along_last(r, x->data, &r->in, y->data, r->out.batch, err);
+    }
+    const int64_t *d = r->out.dim;
+    int64_t half = half_of(d[2]), point = 2 * r->number;
+    struct box box = {1, {d[0], d[1], half}};
+    void *work;
+    /* no larger than the input */
+    TD_TRY(td_scratch(r->c, (size_t)(d[0] * d[1] * half * point), &work, err));
+    for (int64_t b = 0; b < r->out.batch; b++) {
+        for (int64_t i = 0; i < d[0] * d[1]; i++) {
+            int64_t row = (b * r->in.dim[0] + i / d[1]) * r->in.dim[1] + i % d[1];
+            memcpy((char *)work + i * half * point, (const char *)x->data + row * r->in.dim[2] * point,
+                   (size_t)(half * point));
         }
+        TD_TRY(along(r, 0, work, 1, d[1] * half, err));
+        TD_TRY(along(r, 1, work, d[0], half, err));
+        TD_TRY(along_last(r, work, &box, at(r, y->data, b * d[0] * d[1] * d[2]), 1, err));
     }
+    return TD_OK;
 }
 
-/* All lines of `work` [d0,d1,d2] along one axis. */
-static void along(const struct plan *p, zc *work, const int64_t d[3], int axis, bool inverse)
+/* Plans of all axes, and room for the largest. */
+static enum td_code make_plans(struct run *r, struct td_err *err)
 {
-    int64_t inner = 1, outer = 1;
-    for (int i = axis + 1; i < 3; i++) {
-        inner *= d[i];
-    }
-    for (int i = 0; i < axis; i++) {
-        outer *= d[i];
-    }
-    for (int64_t o = 0; o < outer; o++) {
-        for (int64_t i = 0; i < inner; i++) {
-            transform(p, work + o * d[axis] * inner + i, inner, inverse);
+    size_t most = 0;
+    for (int i = 0; i < 3; i++) {
+        size_t bytes;
+        if (td_fft_get(r->full[i], i == 2 && r->kind.real, r->doubles, &r->plan[i], err) != TD_OK) {
+            return td_err_wrap(err, "%s", TD_NODE_STR(r->c->node));
         }
+        TD_FAIL_IF(!td_fft_room(r->plan[i], INT64_MAX, &bytes), err, RESOURCE_EXHAUSTED,
+                   "%s: transform of %lld points does not fit memory", TD_NODE_STR(r->c->node),
+                   (long long)r->full[i]);
+        most = bytes > most ? bytes : most;
     }
-}
-
-/* Fills in the second half of every row by conjugate symmetry; the first and middle points count as real. */
-static void mirror(zc *work, int64_t rows, int64_t n)
-{
-    for (int64_t r = 0; r < rows; r++) {
-        zc *x = work + r * n;
-        x[0] = creal(x[0]);
-        for (int64_t k = 1; k < n - k; k++) {
-            x[n - k] = conj(x[k]);
-        }
-        if (n % 2 == 0) {
-            x[n / 2] = creal(x[n / 2]);
-        }
-    }
-}
-
-/* The outer axes of an inverse real transform act on the stored half only; so the half is turned first. */
-static void outer_axes_of_half(const struct plan plan[3], zc *work, const int64_t full[3], int64_t half)
-{
-    for (int axis = 0; axis < 2; axis++) {
-        int64_t inner = axis == 0 ? full[1] * full[2] : full[2], outer = axis == 0 ? 1 : full[0];
-        for (int64_t o = 0; o < outer && full[axis] > 1; o++) {
-            for (int64_t i = 0; i < inner; i++) {
-                if (i % full[2] < half) {
-                    transform(&plan[axis], work + o * full[axis] * inner + i, inner, true);
-                }
-            }
-        }
-    }
+    return td_scratch(r->c, most, &r->room, err);
 }
 
 static enum td_code fft_run(struct td_call *c, struct td_err *err)
 {
-    struct kind k = kind_of(c->node);
     struct td_tensor *y;
+    const struct td_tensor *x = c->in[0];
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    struct box in = box_of(&c->in[0]->shape, k.axes), out = box_of(&y->shape, k.axes),
-               full = k.inverse ? out : in;
-    for (int i = 0; i < k.axes && k.real; i++) {
-        full.dim[3 - k.axes + i] = td_tensor_int(c->in[1], i);
-    }
-    int64_t cells = box_cells(&full), taken[3] = {full.dim[0], full.dim[1], full.dim[2]};
-    bool inverse_real = k.real && k.inverse;
-    taken[2] = inverse_real ? half_of(full.dim[2]) : taken[2];
-    if (td_tensor_count(y) == 0 || td_tensor_count(c->in[0]) == 0) {
+    if (td_tensor_count(y) == 0 || td_tensor_count(x) == 0) {
         if (td_tensor_count(y) > 0) {
             memset(y->data, 0, td_tensor_bytes(y));
         }
         return TD_OK;
     }
-    zc *work;
-    struct plan plan[3];
-    TD_TRY(room(c, cells, &work, err));
+    struct run r = {.c = c, .kind = kind_of(c->node), .scale = 1};
+    bool inverse_real = r.kind.real && r.kind.inverse;
+    r.doubles = x->dtype == TD_DOUBLE || x->dtype == TD_COMPLEX128;
+    r.number = r.doubles ? sizeof(double) : sizeof(float);
+    r.in = box_of(&x->shape, r.kind.axes);
+    r.out = box_of(&y->shape, r.kind.axes);
+    memcpy(r.full, r.out.dim, sizeof r.full);
+    for (int i = 0; i < r.kind.axes && r.kind.real; i++) {
+        r.full[3 - r.kind.axes + i] = td_tensor_int(c->in[1], i);
+    }
+    if (r.kind.inverse) {
+        r.scale = 1 / ((double)r.full[0] * (double)r.full[1] * (double)r.full[2]);
+    }
+    enum td_code code = make_plans(&r, err);
+    if (code == TD_OK) {
+        code = inverse_real ? back_to_real(&r, x, y, err) : forward(&r, x, y, err);
+    }
     for (int i = 0; i < 3; i++) {
-        TD_TRY(plan_make(c, full.dim[i], &plan[i], err));
+        td_fft_put(r.plan[i]);
     }
-    double scale = k.inverse ? 1 / (double)cells : 1;
-    for (int64_t b = 0; b < out.batch; b++) {
-        if (td_stopped(c)) {
-            return td_stop_error(c, err);
-        }
-        load(c->in[0], &in, b, taken, work, full.dim[2]);
-        if (inverse_real) {
-            outer_axes_of_half(plan, work, full.dim, taken[2]);
-            mirror(work, full.dim[0] * full.dim[1], full.dim[2]);
-        }
-        for (int axis = inverse_real ? 2 : 0; axis < 3; axis++) {
-            if (full.dim[axis] > 1) {
-                along(&plan[axis], work, full.dim, axis, k.inverse);
-            }
-        }
-        for (int64_t i = 0; i < box_cells(&out); i++) {
-            int64_t row = i / out.dim[2];
-            set_element(y, b * box_cells(&out) + i, work[row * full.dim[2] + i % out.dim[2]] * scale);
-        }
-    }
-    return TD_OK;
+    return code;
 }
 
 /* ------------------------------------------------------------------ table */

@@ -29,6 +29,12 @@
 #else
 #define TD_CLONES
 #endif
+/* Before a loop: its stores touch nothing that a later turn reads, which gcc would check with more tests than it allows. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define TD_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define TD_INDEPENDENT
+#endif
 #define TD_INLINE static inline __attribute__((always_inline))
 
 TD_INLINE uint32_t td_float_bits(float f)
