@@ -1,7 +1,7 @@
 """Draws of ops that read or write parts of tensors by index: slice, strided slice, gather, scatter, and their kin."""
 import numpy as np
 
-from draw_source import I, axis_of
+from draw_source import I, axis_of, program
 
 
 def slice_(s):
@@ -110,7 +110,19 @@ def unravel(s):
     return {"indices": s.array(dims.dtype.name, s.shape(0, 1), 0, int(np.prod(dims)) - 1 + s.chance(0.1)), "dims": dims}, {}
 
 
+def dynamic_update(s):
+    d, shape = s.one(["float32", "float16", "int32", "int64", "bool", "complex64"]), s.shape(0, 3)
+    part = tuple(s.int(0, n) for n in shape)
+    inputs = {"input": s.array(d, shape), "update": s.array(d, part), "indices": s.array(s.one(["int32", "int64"]), (len(shape),), -2, 4)}
+
+    def call(raw, input, update, indices):
+        from tensorflow.compiler.tf2xla.python import xla   # it is no raw op
+        return [xla.dynamic_update_slice(input, update, indices)]
+    return inputs, program(call)
+
+
 DRAWS = {
+    "XlaDynamicUpdateSlice": dynamic_update,
     "Slice": slice_, "StridedSlice": strided_slice, "StridedSliceGrad": strided_slice_grad, "TensorStridedSliceUpdate": strided_slice_update, "Gather": gather, "GatherV2": gather,
     "GatherNd": gather_nd, "UnravelIndex": unravel,
     **{op: scatter_nd for op in "ScatterNd ScatterNdNonAliasingAdd TensorScatterAdd TensorScatterSub TensorScatterMax TensorScatterMin TensorScatterUpdate".split()},
