@@ -59,6 +59,11 @@ static enum td_code banded_infer(struct td_infer *c, struct td_err *err)
     if (a->rank < 0 || b->rank < 0) {
         return TD_OK;
     }
+    for (int i = 0; i < 2; i++) {
+        TD_FAIL_IF(td_shape_known(&c->in[i]) && td_shape_count(&c->in[i]) == 0, err, INVALID_ARGUMENT,
+                   "%s: In[%d] must not be an empty tensor: %s", TD_NODE_STR(c->node), i,
+                   TD_SHAPE_STR(&c->in[i]));
+    }
     int64_t bands = td_zmatrix_rows(a), n = td_zmatrix_cols(a);
     TD_FAIL_IF(bands == 0 || (n >= 0 && bands > n), err, INVALID_ARGUMENT,
                "%s: number of bands must be from 1 to the number of columns, got %s", TD_NODE_STR(c->node),
