@@ -1,0 +1,65 @@
+"""Ops behind public functions that few models use, one model each."""
+import numpy as np
+from harness import F, I, Lazy, case, floats, model, save
+
+tf = Lazy("tensorflow")
+
+
+@model(rtol=1e-3, atol=1e-3, skip=("nonfinite",))
+def matrix_logarithm(folder):
+    def f(x):
+        spd = tf.matmul(x, x, transpose_b=True) + 3 * tf.eye(4)
+        return {"log": tf.math.real(tf.linalg.logm(tf.cast(spd, tf.complex64))), "root": tf.linalg.sqrtm(spd), "complex": tf.abs(tf.linalg.sqrtm(tf.cast(x + 5 * tf.eye(4), tf.complex64)))}
+    save(folder, {"serving_default": (f, {"x": ([None, 4, 4], F)})})
+    yield case({"x": floats(1, 3, 4, 4)})
+
+
+@model(rtol=1e-3, atol=1e-4, skip=("nonfinite",))
+def bands(folder):
+    l = tf.linalg
+
+    def f(x):
+        return {"solve": l.tridiagonal_solve(tf.stack([x, x + 4, x], -2), x), "free": l.tridiagonal_solve(tf.stack([x, x + 4, x], -2), x[..., None], partial_pivoting=False), "product": l.tridiagonal_matmul(tf.stack([x, x + 1, x], -2), x[..., None]),
+                "lower": l.banded_triangular_solve(tf.stack([x + 3, x], -2), x[..., None]), "upper": l.banded_triangular_solve(tf.stack([x, x + 3], -2), x[..., None], lower=False), "adjoint": l.banded_triangular_solve(tf.stack([x + 3, x], -2), x[..., None], adjoint=True)}
+    save(folder, {"serving_default": (f, {"x": ([None, 4], F)})})
+    yield case({"x": floats(1, 2, 4)})
+
+
+@model(rtol=1e-3)
+def glimpses(folder):
+    def f(x, at):
+        g = tf.image.extract_glimpse
+        return {"centred": g(x, [3, 4], at, noise="zero"), "corner": g(x, [4, 3], at * 2 + 3, centered=False, normalized=False, noise="zero"), "plain": g(x, [5, 5], at, centered=False, noise="zero"), "middle": g(x, [2, 2], at * 0., noise="zero")}
+    save(folder, {"serving_default": (f, {"x": ([None, 8, 9, 3], F), "at": ([None, 2], F)})})
+    yield case({"x": floats(1, 2, 8, 9, 3), "at": [[.2, -.3], [-.9, .8]]})
+
+
+@model(vary=False)
+def datasets_of_all_kinds(folder):
+    zero = np.int64(0)
+    fold = lambda a, v: a * 3 + v
+
+    def numbers(n):
+        return tf.data.Dataset.range(tf.cast(n, tf.int64))
+    kinds = {
+        "interleave": lambda r: r.interleave(lambda i: tf.data.Dataset.range(i), cycle_length=2, block_length=2), "scan": lambda r: r.map(lambda i: i * i).scan(zero, lambda s, v: (s + v, s)),
+        "shards": lambda r: r.concatenate(r).shard(2, 1).repeat(2), "pairs": lambda r: r.enumerate(5).map(lambda a, b: a * b), "cache": lambda r: r.cache().prefetch(2).batch(2, drop_remainder=True).unbatch(),
+        "parallel": lambda r: r.map(lambda i: i + 1, num_parallel_calls=2), "flat": lambda r: r.flat_map(lambda i: tf.data.Dataset.from_tensors(i).repeat(i)), "while": lambda r: r.take_while(lambda i: i < 4),
+        "skip": lambda r: r.skip(2).take(3).filter(lambda v: v % 2 == 1)}
+    save(folder, {k: ((lambda make: lambda n: {"y": make(numbers(n)).reduce(zero, fold)})(make), {"n": ([], I)}) for k, make in kinds.items()})
+    for k in kinds:
+        yield case({"n": 7}, signature=k, id=k)
+        yield case({"n": 0}, signature=k, id=k + "0")
+
+
+@model(vary=False)
+def sparse_rows_through_loops(folder):
+    def f(i, v, n):
+        s = tf.SparseTensor(i, v, tf.stack([n, tf.constant(5, tf.int64)]))
+        one = tf.io.serialize_sparse(s)
+        many = tf.io.serialize_many_sparse(s)
+        back = tf.io.deserialize_many_sparse(many, tf.float32)
+        mapped = tf.map_fn(lambda r: tf.sparse.reduce_sum(r) * 2, s, fn_output_signature=tf.float32)
+        return {"back": tf.sparse.to_dense(back), "mapped": mapped, "n": tf.shape(many), "kind": tf.strings.length(one) > 0}
+    save(folder, {"serving_default": (f, {"i": ([None, 2], "int64"), "v": ([None], F), "n": ([], "int64")})})
+    yield case({"i": [[0, 1], [1, 4], [3, 0]], "v": [1, 2, 3], "n": 4})
