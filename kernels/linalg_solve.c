@@ -3,7 +3,8 @@
  *
  *     input [.., N, N]   ->   factor, inverse, determinant, solution
  *
- * Every matrix of a batch is computed in complex double (zmatrix.h), whatever its type: one body an op.
+ * Every matrix of a batch is computed in double or complex double (zmatrix.h): one body an op, compiled for
+ * both.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -58,165 +59,36 @@ static enum td_code lu_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ ops on square matrices */
+/* ------------------------------------------------------------------ running */
 
-static enum td_code cholesky_run(struct td_call *c, struct td_err *err)
-{
-    struct td_tensor *y;
-    td_zc *a;
-    TD_TRY(td_out(c, 0, NULL, &y, err));
-    int64_t n = td_zmatrix_cols(&y->shape);
-    TD_TRY(td_zmatrix_room(c, n * n, sizeof *a, &a, err));
-    for (int64_t b = 0, count = td_zmatrix_batch(&y->shape); b < count && n > 0; b++) {
-        td_zmatrix_load(a, c->in[0], b * n * n, n * n);
-        if (!td_zmatrix_cholesky(a, n)) { /* as TensorFlow: no error, NaN */
-            td_zmatrix_fill(a, n * n, NAN);
-        }
-        td_zmatrix_store(y, b * n * n, a, n * n);
+#define E td_zc
+#define NAME(x) x##_complex
+#define MATRIX(x) td_zmatrix_##x
+#define SIZE(x) cabs(x)
+#include "kernels/linalg_solve_plain.inc"
+#undef E
+#undef NAME
+#undef MATRIX
+#undef SIZE
+#define E double
+#define NAME(x) x##_real
+#define MATRIX(x) td_dmatrix_##x
+#define SIZE(x) fabs(x)
+#include "kernels/linalg_solve_plain.inc"
+
+#define EITHER(fn)                                                                                           \
+    static enum td_code fn(struct td_call *c, struct td_err *err)                                            \
+    {                                                                                                        \
+        bool real = c->in[0]->dtype != TD_COMPLEX64 && c->in[0]->dtype != TD_COMPLEX128;                     \
+        return real ? fn##_real(c, err) : fn##_complex(c, err);                                              \
     }
-    return TD_OK;
-}
-
-/* The factors of matrix b of input 0 (or of its adjoint). */
-static bool load_lu(struct td_call *c, int64_t b, int64_t n, bool adjoint, td_zc *a, td_zc *spare, int64_t *p,
-                    double *sign)
-{
-    td_zmatrix_load(a, c->in[0], b * n * n, n * n);
-    if (adjoint) {
-        memcpy(spare, a, (size_t)(n * n) * sizeof *a);
-        td_zmatrix_turn(a, spare, n, n, true);
-    }
-    return td_zmatrix_lu(a, n, p, sign);
-}
-
-static enum td_code solve_any(struct td_call *c, bool inverse, struct td_err *err)
-{
-    struct td_tensor *y;
-    td_zc *a, *rhs, *x;
-    int64_t *p;
-    double sign;
-    TD_TRY(td_out(c, 0, NULL, &y, err));
-    int64_t n = td_zmatrix_rows(&y->shape), m = td_zmatrix_cols(&y->shape), most = n > m ? n : m;
-    TD_TRY(td_zmatrix_room(c, n * n, sizeof *a, &a, err));
-    TD_TRY(td_zmatrix_room(c, n * most, sizeof *a, &rhs, err));
-    TD_TRY(td_zmatrix_room(c, n * m, sizeof *a, &x, err));
-    TD_TRY(td_zmatrix_room(c, n, sizeof *p, &p, err));
-    bool adjoint = td_attr_bool(c->node, "adjoint");
-    for (int64_t b = 0, count = n * m == 0 ? 0 : td_zmatrix_batch(&y->shape); b < count; b++) {
-        if (td_stopped(c)) {
-            return td_stop_error(c, err);
-        }
-        TD_FAIL_IF(!load_lu(c, b, n, adjoint, a, rhs, p, &sign), err, INVALID_ARGUMENT,
-                   "%s: Input%s is not invertible.", TD_NODE_STR(c->node), inverse ? "" : " matrix");
-        if (inverse) {
-            td_zmatrix_fill(rhs, n * n, 0);
-            for (int64_t i = 0; i < n; i++) {
-                rhs[i * n + i] = 1;
-            }
-        } else {
-            td_zmatrix_load(rhs, c->in[1], b * n * m, n * m);
-        }
-        td_zmatrix_solve_lu(a, p, rhs, x, n, m);
-        td_zmatrix_store(y, b * n * m, x, n * m);
-    }
-    return TD_OK;
-}
-
-static enum td_code inverse_run(struct td_call *c, struct td_err *err)
-{
-    return solve_any(c, true, err);
-}
-static enum td_code solve_run(struct td_call *c, struct td_err *err)
-{
-    return solve_any(c, false, err);
-}
-
-static enum td_code det_any(struct td_call *c, bool logarithm, struct td_err *err)
-{
-    struct td_tensor *y, *log_abs = NULL;
-    td_zc *a;
-    int64_t *p, n = td_zmatrix_cols(&c->in[0]->shape);
-    TD_TRY(td_out(c, 0, NULL, &y, err));
-    if (logarithm) {
-        TD_TRY(td_out(c, 1, NULL, &log_abs, err));
-    }
-    TD_TRY(td_zmatrix_room(c, n * n, sizeof *a, &a, err));
-    TD_TRY(td_zmatrix_room(c, n, sizeof *p, &p, err));
-    for (int64_t b = 0; b < td_tensor_count(y); b++) {
-        double sign, log_sum = 0;
-        (void)load_lu(c, b, n, false, a, NULL, p, &sign);
-        td_zc det = sign;
-        for (int64_t i = 0; i < n; i++) {
-            td_zc d = a[i * n + i];
-            double size = cabs(d);
-            log_sum += log(size);
-            det *= !logarithm ? d : size > 0 ? d / size : 0;
-        }
-        td_zmatrix_store(y, b, &det, 1);
-        if (logarithm) {
-            td_zc v = log_sum;
-            td_zmatrix_store(log_abs, b, &v, 1);
-        }
-    }
-    return TD_OK;
-}
-
-static enum td_code det_run(struct td_call *c, struct td_err *err)
-{
-    return det_any(c, false, err);
-}
-static enum td_code log_det_run(struct td_call *c, struct td_err *err)
-{
-    return det_any(c, true, err);
-}
-
-static enum td_code lu_run(struct td_call *c, struct td_err *err)
-{
-    struct td_tensor *y, *perm;
-    td_zc *a;
-    int64_t *p;
-    double sign;
-    TD_TRY(td_out(c, 0, NULL, &y, err));
-    TD_TRY(td_out(c, 1, NULL, &perm, err));
-    int64_t n = td_zmatrix_cols(&y->shape);
-    TD_TRY(td_zmatrix_room(c, n * n, sizeof *a, &a, err));
-    TD_TRY(td_zmatrix_room(c, n, sizeof *p, &p, err));
-    for (int64_t b = 0, count = n == 0 ? 0 : td_zmatrix_batch(&y->shape); b < count; b++) {
-        TD_FAIL_IF(!load_lu(c, b, n, false, a, NULL, p, &sign), err, INVALID_ARGUMENT,
-                   "%s: Input is not invertible.", TD_NODE_STR(c->node));
-        td_zmatrix_store(y, b * n * n, a, n * n);
-        for (int64_t i = 0; i < n; i++) {
-            if (perm->dtype == TD_INT32) {
-                TD_DATA(perm, int32_t)[b * n + i] = (int32_t)p[i];
-            } else {
-                TD_DATA(perm, int64_t)[b * n + i] = p[i];
-            }
-        }
-    }
-    return TD_OK;
-}
-
-static enum td_code triangular_run(struct td_call *c, struct td_err *err)
-{
-    struct td_tensor *y;
-    td_zc *a, *x;
-    TD_TRY(td_out(c, 0, NULL, &y, err));
-    int64_t n = td_zmatrix_rows(&y->shape), m = td_zmatrix_cols(&y->shape);
-    TD_TRY(td_zmatrix_room(c, n * n, sizeof *a, &a, err));
-    TD_TRY(td_zmatrix_room(c, n * m, sizeof *x, &x, err));
-    struct td_triangle t = {.lower = td_attr_bool(c->node, "lower"),
-                            .adjoint = td_attr_bool(c->node, "adjoint")};
-    for (int64_t b = 0, count = n * m == 0 ? 0 : td_zmatrix_batch(&y->shape); b < count; b++) {
-        if (td_stopped(c)) {
-            return td_stop_error(c, err);
-        }
-        td_zmatrix_load(a, c->in[0], td_zmatrix_broadcast_at(&c->in[0]->shape, &y->shape, b) * n * n, n * n);
-        td_zmatrix_load(x, c->in[1], td_zmatrix_broadcast_at(&c->in[1]->shape, &y->shape, b) * n * m, n * m);
-        td_zmatrix_solve_triangle(a, x, n, m, t);
-        td_zmatrix_store(y, b * n * m, x, n * m);
-    }
-    return TD_OK;
-}
+EITHER(cholesky_run)
+EITHER(inverse_run)
+EITHER(solve_run)
+EITHER(det_run)
+EITHER(log_det_run)
+EITHER(lu_run)
+EITHER(triangular_run)
 
 /* ------------------------------------------------------------------ table */
 

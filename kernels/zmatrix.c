@@ -1,8 +1,6 @@
-/* kernels/zmatrix.c - conversions, shapes and the classic algorithms of dense linear algebra, in complex
+/* kernels/zmatrix.c - conversions, shapes and the classic algorithms of dense linear algebra
+ * (matrix_plain.inc: LU with partial pivoting, Cholesky, triangular systems), in complex double and in
  * double.
- *
- * LU with partial pivoting, Cholesky, triangular systems: plain loops, rows innermost. Real data stay real
- * through all of them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/zmatrix.h"
@@ -11,22 +9,27 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "kernels/vecmath.h"
 #include "kernels/widen.h"
 
 /* ------------------------------------------------------------------ in and out */
 
 void td_zmatrix_load(td_zc *y, const struct td_tensor *t, int64_t from, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
-        double v;
-        if (t->dtype == TD_COMPLEX64) {
+    if (t->dtype == TD_COMPLEX64) {
+        for (int64_t i = 0; i < n; i++) {
             y[i] = TD_DATA(t, float _Complex)[from + i];
-        } else if (t->dtype == TD_COMPLEX128) {
+        }
+    } else if (t->dtype == TD_COMPLEX128) {
+        for (int64_t i = 0; i < n; i++) {
             y[i] = TD_DATA(t, td_zc)[from + i];
-        } else {
-            td_widen_doubles(&v, (const char *)t->data + (size_t)(from + i) * td_dtype_size(t->dtype),
-                             t->dtype, 1);
-            y[i] = v;
+        }
+    } else { /* reals into the second half of y's bytes, which turning the last of them into a complex one
+                overwrites */
+        double *real = (double *)y + n;
+        td_dmatrix_load(real, t, from, n);
+        for (int64_t i = 0; i < n; i++) {
+            y[i] = real[i];
         }
     }
 }
@@ -40,9 +43,22 @@ void td_zmatrix_store(struct td_tensor *t, int64_t from, const td_zc *x, int64_t
             TD_DATA(t, td_zc)[from + i] = x[i];
         } else {
             double v = creal(x[i]);
-            td_narrow_doubles((char *)t->data + (size_t)(from + i) * td_dtype_size(t->dtype), &v, t->dtype,
-                              1);
+            td_dmatrix_store(t, from + i, &v, 1);
         }
+    }
+}
+
+void td_dmatrix_load(double *y, const struct td_tensor *t, int64_t from, int64_t n)
+{
+    if (n > 0) {
+        td_widen_doubles(y, (const char *)t->data + (size_t)from * td_dtype_size(t->dtype), t->dtype, n);
+    }
+}
+
+void td_dmatrix_store(struct td_tensor *t, int64_t from, const double *x, int64_t n)
+{
+    if (n > 0) {
+        td_narrow_doubles((char *)t->data + (size_t)from * td_dtype_size(t->dtype), x, t->dtype, n);
     }
 }
 
@@ -54,15 +70,6 @@ enum td_code td_zmatrix_room(struct td_call *c, int64_t n, size_t size, void *ou
     return td_scratch(c, bytes, (void **)out, err);
 }
 
-void td_zmatrix_turn(td_zc *y, const td_zc *x, int64_t m, int64_t n, bool adjoint)
-{
-    for (int64_t i = 0; i < m; i++) {
-        for (int64_t j = 0; j < n; j++) {
-            y[j * m + i] = adjoint ? conj(x[i * n + j]) : x[i * n + j];
-        }
-    }
-}
-
 bool td_zmatrix_finite(const td_zc *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -71,25 +78,6 @@ bool td_zmatrix_finite(const td_zc *x, int64_t n)
         }
     }
     return true;
-}
-
-void td_zmatrix_fill(td_zc *x, int64_t n, double v)
-{
-    for (int64_t i = 0; i < n; i++) {
-        x[i] = v;
-    }
-}
-
-void td_zmatrix_multiply(td_zc *c, const td_zc *a, const td_zc *b, int64_t m, int64_t k, int64_t n)
-{
-    td_zmatrix_fill(c, m * n, 0);
-    for (int64_t i = 0; i < m; i++) {
-        for (int64_t p = 0; p < k; p++) {
-            for (int64_t j = 0; j < n; j++) {
-                c[i * n + j] += a[i * k + p] * b[p * n + j];
-            }
-        }
-    }
 }
 
 /* ------------------------------------------------------------------ shapes */
@@ -165,93 +153,6 @@ enum td_code td_zmatrix_solve_shapes(struct td_infer *c, bool square, struct td_
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ LU, Cholesky, triangular systems */
-
-bool td_zmatrix_lu(td_zc *a, int64_t n, int64_t *p, double *sign)
-{
-    bool regular = true;
-    *sign = 1;
-    for (int64_t i = 0; i < n; i++) {
-        p[i] = i;
-    }
-    for (int64_t k = 0; k < n; k++) {
-        int64_t top = k;
-        for (int64_t i = k + 1; i < n; i++) {
-            top = cabs(a[i * n + k]) > cabs(a[top * n + k]) ? i : top;
-        }
-        if (a[top * n + k] == 0) {
-            regular = false;
-            continue;
-        }
-        for (int64_t j = 0; j < n && top != k; j++) {
-            td_zc t = a[k * n + j];
-            a[k * n + j] = a[top * n + j];
-            a[top * n + j] = t;
-        }
-        if (top != k) {
-            int64_t t = p[k];
-            p[k] = p[top];
-            p[top] = t;
-            *sign = -*sign;
-        }
-        for (int64_t i = k + 1; i < n; i++) {
-            td_zc f = a[i * n + k] /= a[k * n + k];
-            for (int64_t j = k + 1; j < n && f != 0; j++) {
-                a[i * n + j] -= f * a[k * n + j];
-            }
-        }
-    }
-    return regular;
-}
-
-bool td_zmatrix_cholesky(td_zc *a, int64_t n)
-{
-    for (int64_t j = 0; j < n; j++) {
-        for (int64_t i = j; i < n; i++) {
-            td_zc sum = a[i * n + j];
-            for (int64_t k = 0; k < j; k++) {
-                sum -= a[i * n + k] * conj(a[j * n + k]);
-            }
-            if (i == j && !(creal(sum) > 0)) {
-                return false;
-            }
-            a[i * n + j] = i == j ? sqrt(creal(sum)) : sum / a[j * n + j];
-        }
-        for (int64_t i = 0; i < j; i++) {
-            a[i * n + j] = 0;
-        }
-    }
-    return true;
-}
-
-void td_zmatrix_solve_triangle(const td_zc *a, td_zc *b, int64_t n, int64_t m, struct td_triangle t)
-{
-    bool forward = t.lower != t.adjoint;
-    for (int64_t step = 0; step < n; step++) {
-        int64_t i = forward ? step : n - 1 - step;
-        int64_t from = forward ? 0 : i + 1, to = forward ? i : n;
-        for (int64_t k = from; k < to; k++) {
-            td_zc f = t.adjoint ? conj(a[k * n + i]) : a[i * n + k];
-            for (int64_t j = 0; j < m; j++) {
-                b[i * m + j] -= f * b[k * m + j];
-            }
-        }
-        td_zc d = t.unit ? 1 : t.adjoint ? conj(a[i * n + i]) : a[i * n + i];
-        for (int64_t j = 0; j < m; j++) {
-            b[i * m + j] /= d;
-        }
-    }
-}
-
-void td_zmatrix_solve_lu(const td_zc *a, const int64_t *p, const td_zc *b, td_zc *x, int64_t n, int64_t m)
-{
-    for (int64_t i = 0; i < n; i++) {
-        memcpy(x + i * m, b + p[i] * m, (size_t)m * sizeof *x);
-    }
-    td_zmatrix_solve_triangle(a, x, n, m, (struct td_triangle){.lower = true, .unit = true});
-    td_zmatrix_solve_triangle(a, x, n, m, (struct td_triangle){.lower = false});
-}
-
 int64_t td_zmatrix_broadcast_at(const struct td_shape *s, const struct td_shape *out, int64_t i)
 {
     int64_t at = 0, step = 1;
@@ -280,3 +181,23 @@ enum td_code td_zmatrix_broadcast_batch(struct td_infer *c, struct td_err *err)
     }
     return TD_OK;
 }
+
+/* ------------------------------------------------------------------ algorithms */
+
+#define E td_zc
+#define NAME(x) td_zmatrix_##x
+#define CONJ(x) conj(x)
+#define SIZE(x) cabs(x)
+#define REAL(x) creal(x)
+#include "kernels/matrix_plain.inc"
+#undef E
+#undef NAME
+#undef CONJ
+#undef SIZE
+#undef REAL
+#define E double
+#define NAME(x) td_dmatrix_##x
+#define CONJ(x) (x)
+#define SIZE(x) fabs(x)
+#define REAL(x) (x)
+#include "kernels/matrix_plain.inc"

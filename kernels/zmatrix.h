@@ -1,6 +1,7 @@
-/* kernels/zmatrix.h - matrices of complex doubles: what the linear algebra ops compute with.
+/* kernels/zmatrix.h - matrices of complex doubles and of doubles: what the linear algebra ops compute with.
  *
- * Row-major, dense, in scratch of the call.
+ * td_zmatrix_ are of complex numbers, td_dmatrix_ the same of real ones. Row-major, dense, in scratch of the
+ * call.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_ZMATRIX_H
@@ -66,5 +67,17 @@ struct td_triangle {
 void td_zmatrix_solve_triangle(const td_zc *a, td_zc *b, int64_t n, int64_t m, struct td_triangle t);
 /* x [n,m] = the solution of a x = b for factors made by td_zmatrix_lu. */
 void td_zmatrix_solve_lu(const td_zc *a, const int64_t *p, const td_zc *b, td_zc *x, int64_t n, int64_t m);
+
+/* ------------------------------------------------------------------ the same of doubles */
+
+void td_dmatrix_load(double *y, const struct td_tensor *t, int64_t from, int64_t n); /* t real */
+void td_dmatrix_store(struct td_tensor *t, int64_t from, const double *x, int64_t n);
+void td_dmatrix_turn(double *y, const double *x, int64_t m, int64_t n, bool adjoint);
+void td_dmatrix_multiply(double *c, const double *a, const double *b, int64_t m, int64_t k, int64_t n);
+void td_dmatrix_fill(double *x, int64_t n, double v);
+bool td_dmatrix_lu(double *a, int64_t n, int64_t *p, double *sign);
+bool td_dmatrix_cholesky(double *a, int64_t n);
+void td_dmatrix_solve_triangle(const double *a, double *b, int64_t n, int64_t m, struct td_triangle t);
+void td_dmatrix_solve_lu(const double *a, const int64_t *p, const double *b, double *x, int64_t n, int64_t m);
 
 #endif
