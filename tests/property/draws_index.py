@@ -1,7 +1,7 @@
 """Draws of ops that read or write parts of tensors by index: slice, strided slice, gather, scatter, and their kin."""
 import numpy as np
 
-from draw_source import I, axis_of, program
+from draw_source import C, H, I, axis_of, program
 
 
 def slice_(s):
@@ -121,8 +121,17 @@ def dynamic_update(s):
     return inputs, program(call)
 
 
+def inplace(s):
+    d = s.one(H + I + C + ["int8", "uint8", "int16"]) if s.op != "InplaceUpdate" else s.one(H + I + C + ["string", "bool"])
+    rows, rest, k = s.int(1, 5), s.shape(0, 2), s.int(0, 4)
+    v = s.array(d, (k,) + (rest if s.chance(0.96) else s.shape(0, 2)))
+    i = s.array("int32", (k if s.chance(0.97) else k + 1,), -7, 7)
+    return {"x": s.array(d, (rows,) + rest), "i": i, "v": v}, program(lambda raw, x, i, v: getattr(raw, s.op)(x=raw.DeepCopy(x=x), i=i, v=v))
+
+
 DRAWS = {
     "XlaDynamicUpdateSlice": dynamic_update,
+    "InplaceUpdate": inplace, "InplaceAdd": inplace, "InplaceSub": inplace,
     "Slice": slice_, "StridedSlice": strided_slice, "StridedSliceGrad": strided_slice_grad, "TensorStridedSliceUpdate": strided_slice_update, "Gather": gather, "GatherV2": gather,
     "GatherNd": gather_nd, "UnravelIndex": unravel,
     **{op: scatter_nd for op in "ScatterNd ScatterNdNonAliasingAdd TensorScatterAdd TensorScatterSub TensorScatterMax TensorScatterMin TensorScatterUpdate".split()},
