@@ -294,7 +294,7 @@ static enum td_code linspace_infer(struct td_infer *c, struct td_err *err)
         const T start = *TD_DATA(c->in[0], const T), stop = *TD_DATA(c->in[1], const T);                     \
         const T step = n > 1 ? (stop - start) / (T)(n - 1) : 0;                                              \
         for (int64_t i = 0; i < n; i++) {                                                                    \
-            y[i] = i > 0 && i == n - 1 ? stop : start + step * (T)i;                                         \
+            y[i] = i == 0 ? start : i == n - 1 ? stop : start + step * (T)i;                                 \
         }                                                                                                    \
     }
 LINSPACE(float, float)

@@ -13,7 +13,8 @@
 #include "kernels/ops.h"
 #include "kernels/strided.h"
 
-/* Index tuples need an axis of their own here; only variables take a plain vector for a column. */
+/* Index tuples need an axis of their own here; variables and ScatterNdNonAliasingAdd take a plain vector for
+ * a column. */
 static enum td_code check_tuples(const struct td_infer *c, int i, struct td_err *err)
 {
     TD_FAIL_IF(c->in[i].rank == 1, err, INVALID_ARGUMENT,
@@ -39,11 +40,16 @@ static enum td_code scatter_nd_run(struct td_call *c, struct td_err *err)
     return td_nd_scatter(c->node, TD_COMBINE_ADD, y, c->in[0], c->in[1], err);
 }
 
+static enum td_code scatter_column_infer(struct td_infer *c, struct td_err *err)
+{
+    TD_TRY(td_nd_scatter_check(c->node, &c->in[0], &c->in[1], &c->in[2], err));
+    return td_infer_same(c, err);
+}
+
 static enum td_code tensor_scatter_infer(struct td_infer *c, struct td_err *err)
 {
     TD_TRY(check_tuples(c, 1, err));
-    TD_TRY(td_nd_scatter_check(c->node, &c->in[0], &c->in[1], &c->in[2], err));
-    return td_infer_same(c, err);
+    return scatter_column_infer(c, err);
 }
 
 static enum td_code tensor_scatter(struct td_call *c, enum td_combine_op op, struct td_err *err)
@@ -74,12 +80,12 @@ SCATTER(min_run, TD_COMBINE_MIN)
     {                                                                                                        \
         "Tindices", TD_SET_INDEX                                                                             \
     }
-#define TENSOR_SCATTER(op, first, fn, set)                                                                   \
+#define TENSOR_SCATTER(op, first, rule, fn, set)                                                             \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(" first ":T, indices:Tindices, updates:T) -> (output:T) {T:type; Tindices:type; "           \
                "bad_indices_policy:string=''}",                                                              \
-        .flags = TD_OP_KEEPS, .infer = tensor_scatter_infer,                                                 \
+        .flags = TD_OP_KEEPS, .infer = rule,                                                                 \
         .kernels = TD_KERNEL("tensor_scatter.cpu", fn, {"T", set}, INDICES)                                  \
     }
 
@@ -90,11 +96,11 @@ const struct td_op td_ops_array_scatter[] = {
      .host_in = 4,
      .infer = scatter_nd_infer,
      .kernels = TD_KERNEL("scatter_nd.cpu", scatter_nd_run, {"T", TD_SET_COPYABLE}, INDICES)},
-    TENSOR_SCATTER("ScatterNdNonAliasingAdd", "input", add_run, TD_SET_NUM_BOOL),
-    TENSOR_SCATTER("TensorScatterUpdate", "tensor", update_run, TD_SET_COPYABLE),
-    TENSOR_SCATTER("TensorScatterAdd", "tensor", add_run, TD_SET_NUMBERS),
-    TENSOR_SCATTER("TensorScatterSub", "tensor", sub_run, TD_SET_NUMBERS),
-    TENSOR_SCATTER("TensorScatterMax", "tensor", max_run, TD_SET_REALS),
-    TENSOR_SCATTER("TensorScatterMin", "tensor", min_run, TD_SET_REALS),
+    TENSOR_SCATTER("ScatterNdNonAliasingAdd", "input", scatter_column_infer, add_run, TD_SET_NUM_BOOL),
+    TENSOR_SCATTER("TensorScatterUpdate", "tensor", tensor_scatter_infer, update_run, TD_SET_COPYABLE),
+    TENSOR_SCATTER("TensorScatterAdd", "tensor", tensor_scatter_infer, add_run, TD_SET_NUMBERS),
+    TENSOR_SCATTER("TensorScatterSub", "tensor", tensor_scatter_infer, sub_run, TD_SET_NUMBERS),
+    TENSOR_SCATTER("TensorScatterMax", "tensor", tensor_scatter_infer, max_run, TD_SET_REALS),
+    TENSOR_SCATTER("TensorScatterMin", "tensor", tensor_scatter_infer, min_run, TD_SET_REALS),
     {.name = NULL},
 };

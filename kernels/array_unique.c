@@ -6,7 +6,7 @@
  *   UnravelIndex       flat positions  ->  coordinates in a shape
  *
  * Slices are found through an open-addressed table of slice numbers, hashed by content. Equality is the
- * dtype's own: 0 and -0 are equal, a NaN equals nothing, not even itself.
+ * dtype's own: 0 and -0 are equal (but for halves), a NaN equals nothing, not even itself.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/hash.h"
@@ -23,21 +23,21 @@ struct slices {
     int64_t outer, n, inner;
 };
 
-/* Bits that are equal for equal numbers: -0 counts as 0. */
+/* Bits that are equal for equal numbers: -0 and denormals, which are flushed, count as 0. Halves are hashed
+ * by their bits before they are compared: of them 0 and -0 differ. */
 static uint64_t bits_at(const struct td_tensor *t, int64_t i)
 {
     uint64_t u;
     switch (t->dtype) {
     case TD_FLOAT:
         u = TD_DATA(t, const uint32_t)[i];
-        return u == 0x80000000u ? 0 : u;
+        return (u & 0x7f800000u) == 0 ? 0 : u;
     case TD_DOUBLE:
         u = TD_DATA(t, const uint64_t)[i];
-        return u == 0x8000000000000000u ? 0 : u;
+        return (u & 0x7ff0000000000000u) == 0 ? 0 : u;
     case TD_HALF:
     case TD_BFLOAT16:
-        u = TD_DATA(t, const uint16_t)[i];
-        return u == 0x8000u ? 0 : u;
+        return TD_DATA(t, const uint16_t)[i];
     case TD_BOOL:
         return TD_DATA(t, const td_bool)[i] != 0;
     default:

@@ -58,6 +58,26 @@ enum td_code td_nd_index_fail(const struct td_node *node, const struct td_tensor
             (long long)row, tuple, what, TD_SHAPE_STR(s));
 }
 
+/* Either nothing is written, or there is something of everything; and no tuple of no parts names a place. */
+static enum td_code check_counts(const struct td_node *node, int64_t depth, const struct td_shape *into,
+                                 const struct td_shape *indices, const struct td_shape *updates,
+                                 struct td_err *err)
+{
+    if (!td_shape_known(into) || !td_shape_known(indices) || !td_shape_known(updates)) {
+        return TD_OK;
+    }
+    const int64_t n = td_shape_count(into), n_indices = td_shape_count(indices);
+    const int64_t n_updates = td_shape_count(updates);
+    TD_FAIL_IF((n_indices > 0 || n_updates > 0) && (n == 0 || n_indices == 0 || n_updates == 0), err,
+               INVALID_ARGUMENT,
+               "%s: Indices and updates specified for empty output. indices shape: %s, output shape: %s",
+               TD_NODE_STR(node), TD_SHAPE_STR(indices), TD_SHAPE_STR(into));
+    TD_FAIL_IF(n > 0 && (depth < 1 || depth > 7), err, INVALID_ARGUMENT,
+               "%s: Only indices.shape[-1] values between 1 and 7 are supported. Requested rank: %lld",
+               TD_NODE_STR(node), (long long)depth);
+    return TD_OK;
+}
+
 enum td_code td_nd_scatter_check(const struct td_node *node, const struct td_shape *into,
                                  const struct td_shape *indices, const struct td_shape *updates,
                                  struct td_err *err)
@@ -85,12 +105,7 @@ enum td_code td_nd_scatter_check(const struct td_node *node, const struct td_sha
         "%s: Dimensions [0,%d) of indices[shape=%s] must match dimensions [0,%d) of updates[shape=%s], and "
         "the inner dimensions of output.shape=%s must match those of updates",
         TD_NODE_STR(node), outer, TD_SHAPE_STR(indices), outer, TD_SHAPE_STR(updates), TD_SHAPE_STR(into));
-    const int64_t n = td_shape_count(into), n_updates = td_shape_count(updates);
-    TD_FAIL_IF(td_shape_known(into) && td_shape_known(updates) && n_updates > 0 && (n == 0 || depth == 0),
-               err, INVALID_ARGUMENT,
-               "%s: Indices and updates specified for empty output. indices shape: %s, output shape: %s",
-               TD_NODE_STR(node), TD_SHAPE_STR(indices), TD_SHAPE_STR(into));
-    return TD_OK;
+    return check_counts(node, depth, into, indices, updates, err);
 }
 
 /* Strings "add" by joining. */

@@ -9,11 +9,13 @@ import os
 
 import numpy as np
 
+from draw_source import quantized
+
 CODES = {1: "CANCELLED", 2: "UNKNOWN", 3: "INVALID_ARGUMENT", 5: "NOT_FOUND", 6: "ALREADY_EXISTS", 7: "PERMISSION_DENIED", 8: "RESOURCE_EXHAUSTED", 9: "FAILED_PRECONDITION",
          10: "ABORTED", 11: "OUT_OF_RANGE", 12: "UNIMPLEMENTED", 13: "INTERNAL", 15: "DATA_LOSS"}
 VAGUE = ("UNKNOWN", "INTERNAL")   # TensorFlow's codes for what it did not foresee: INVALID_ARGUMENT does as well
 CANNOT = ("Could not find device for node", "No OpKernel was registered", "Could not find valid device for node", "No unary variant",
-          "Only ranks up to", "rank not in [", "Unhandled dimensions",
+          "Only ranks up to", "Unsupported data type: q", "rank not in [", "Unhandled dimensions",
           "only supports NHWC", "only support NHWC", "do not yet support dilation rates", "only supports dilated rates of 1", "filter_size does not have enough elements", "Gradients for grouped convolutions are not supported")   # TensorFlow has no kernel for the draw: ours may do better
 LOOSE = {"bfloat16": (3e-2, 3e-2), "float16": (6e-3, 6e-3), "complex64": (1e-4, 2e-5), "float32": (1e-4, 2e-5), "float64": (1e-8, 1e-10), "complex128": (1e-8, 1e-10)}
 
@@ -82,8 +84,10 @@ class Draw:
         self.tf, self.op, self.seed, self.source = tf, op, seed, source
         self.inputs, self.attrs, *rest = draw(source)
         self.options, self.flat, self.outputs, self.code, self.function = rest[0] if rest else {}, flatten(self.inputs), None, None, None
+        self.drawn, gone = self.attrs, op_def_registry.get(op).deprecation.version if op_def_registry.get(op) else 0
+        if not callable(self.attrs) and not gone and source.chance(0.06):
+            self.attrs = quantized(op, self.inputs, self.attrs)
         self.program = callable(self.attrs)
-        gone = op_def_registry.get(op).deprecation.version if op_def_registry.get(op) else 0
         self.version = 0 if self.program or not gone else gone - 1   # of the last graphs that may hold it
 
     def call(self, flat):
@@ -205,7 +209,7 @@ def write_model(out, name, rows, families, say):
         say(op, seed)
         draw, key = Draw(tf, op, seed, Source(seed, op), families.draws[op]), f"{op}_{k}"
         known = families.known.get(op)
-        if (known and known[0](draw.inputs, draw.attrs)) or not draw.answer():
+        if (known and known[0](draw.inputs, draw.drawn)) or not draw.answer():
             continue
         signature = draw.place(graphs, key.lstrip("_"))
         if signature is None:

@@ -5,7 +5,7 @@ from draw_source import C, H, I, axis_of, program
 
 
 def slice_(s):
-    x, d = s.array(s.dtype(), s.shape(0, 4)), s.one(I)
+    x, d = s.array(s.dtype(), s.shape() if s.chance(0.8) else s.shape(5, 8)), s.one(I)
     begin = [s.int(-1 if s.chance(0.01) else 0, n) for n in x.shape]
     size = [-1 if s.chance(0.3) else s.int(0, max(n - b, 0)) + s.chance(0.01) for n, b in zip(x.shape, begin)]
     return {"input": x, "begin": np.array(begin, d), "size": np.array(size, d)}, {}
@@ -15,15 +15,21 @@ def strided(s, rank):
     """Begin, end, strides and masks of a slice of at most that many axes, with new axes and an ellipsis."""
     d, n = s.one(I), s.int(0, rank)
     mask = lambda p: sum(1 << i for i in range(n) if s.chance(p))
-    at = lambda: np.array([s.int(-6, 6) for _ in range(n)], d)
-    step = np.array([s.one([1, 1, 2, -1, -2, 3]) if s.chance(0.99) else 0 for _ in range(n)], d)
+    far = [np.iinfo(d).max, np.iinfo(d).min, 100, -100]
+    at = lambda low, high: np.array([s.one(far) if s.chance(0.05) else s.int(low, high) for _ in range(n)], d)
+    plain = s.chance(0.4)   # mostly inside, which leaves something
+    step = np.array([(s.one([1, 1, 2, -1, -2, 3]) if s.chance(0.95) else s.one([40, -40, 7])) if s.chance(0.99) else 0 for _ in range(n)], d)
+    if plain:
+        step = np.abs(step)
     ellipsis = 1 << s.int(0, n - 1) if n and s.chance(0.2) else 0
-    return {"begin": at(), "end": at(), "strides": step}, \
-        {"begin_mask": mask(0.3), "end_mask": mask(0.3), "ellipsis_mask": ellipsis, "new_axis_mask": mask(0.1), "shrink_axis_mask": mask(0.1)}
+    if n and s.chance(0.01):
+        ellipsis = mask(0.6)
+    return {"begin": at(0, 1) if plain else at(-6, 6), "end": at(1, 40) if plain else at(-6, 6), "strides": step}, \
+        {"begin_mask": mask(0.3), "end_mask": mask(0.3), "ellipsis_mask": ellipsis, "new_axis_mask": mask(0.1), "shrink_axis_mask": mask(s.one([0, 0.1, 0.4]))}
 
 
 def strided_slice(s):
-    x = s.array(s.dtype(), s.shape(0, 5))
+    x = s.array(s.dtype(), s.shape(0, 5) if s.chance(0.8) else s.shape(6, 8))
     given, attrs = strided(s, x.ndim + 1)
     return {"input": x, **given}, attrs
 
@@ -43,7 +49,7 @@ def sliced(x, given, attrs):
 
 def strided_slice_grad(s):
     """dy of the shape that the slice of the given shape has."""
-    shape = tuple(s.int(1, 5) for _ in range(s.int(1, 4)))
+    shape = s.shape(0 if s.chance(0.05) else 1, 6)
     given, attrs = strided(s, len(shape))
     y = sliced(np.zeros(shape), given, attrs)
     dy = s.array(s.dtype(), (y.shape if y is not None else ()) + ((1,) if s.chance(0.02) else ()))
@@ -51,7 +57,7 @@ def strided_slice_grad(s):
 
 
 def strided_slice_update(s):
-    x = s.array(s.dtype(), tuple(s.int(1, 5) for _ in range(s.int(1, 4))))
+    x = s.array(s.dtype(), s.shape(1, 6))
     given, attrs = strided(s, x.ndim)
     y = sliced(np.zeros(x.shape), given, attrs)
     name = x.dtype.name if x.dtype != object else "string"
@@ -59,16 +65,16 @@ def strided_slice_update(s):
 
 
 def indices_of(s, n, shape, wrong=0.05):
-    return s.array(s.one(I), shape, -1 if s.chance(wrong / 2) else 0, max(n - 1 + s.chance(wrong), 0))
+    return s.array(s.one(I + (["int16"] if s.op in ("Gather", "GatherV2") else [])), shape, -1 if s.chance(wrong / 2) else 0, max(n - 1 + s.chance(wrong), 0))
 
 
 def gather(s):
     x = s.array(s.dtype("Tparams"), s.shape(0 if s.chance(0.02) else 1, 4))
     if s.op == "Gather":
-        return {"params": x, "indices": indices_of(s, x.shape[0] if x.ndim else 1, s.shape(0, 3))}, {}
+        return {"params": x, "indices": indices_of(s, x.shape[0] if x.ndim else 1, s.shape(0, 3))}, {"validate_indices": s.chance(0.5)}
     batch = s.int(0, x.ndim - 1) if x.ndim and s.chance(0.4) else 0
     axis = s.int(batch, x.ndim - 1) if x.ndim else 0
-    i = indices_of(s, x.shape[axis] if x.ndim else 1, x.shape[:batch] + s.shape(0, 2))
+    i = indices_of(s, x.shape[axis] if x.ndim else 1, (x.shape[:batch] if s.chance(0.98) else s.shape(batch, batch)) + s.shape(0, 3))
     return {"params": x, "indices": i, "axis": np.array(axis - (x.ndim if s.chance(0.3) else 0) + (7 if s.chance(0.02) else 0), s.one(I + ["int16"]))}, \
         {"batch_dims": batch - (i.ndim if s.chance(0.1) and batch < i.ndim else 0)}
 
@@ -78,11 +84,11 @@ def places(s, shape, outer, depth, wrong=0.05):
     at = np.zeros(outer + (depth,), np.int64)
     for k in range(depth):
         at[..., k] = s.r.integers(0, max(shape[k], 1) + s.chance(wrong / 2), outer) - s.chance(wrong / 2)
-    return at.astype(s.one(I))
+    return at.astype(s.one(I + (["int16"] if s.op == "GatherNd" else [])))
 
 
 def gather_nd(s):
-    x = s.array(s.dtype("Tparams"), tuple(s.int(0 if s.chance(0.03) else 1, 4) for _ in range(s.int(1, 5))))
+    x = s.array(s.dtype("Tparams"), s.shape(0 if s.chance(0.03) else 1, 6))
     depth = s.int(0, x.ndim) + s.chance(0.02)
     return {"params": x, "indices": places(s, x.shape + (1,), s.shape(0, 3), depth)}, {"bad_indices_policy": s.one(["", "", "ERROR", "IGNORE"])}
 
@@ -90,10 +96,11 @@ def gather_nd(s):
 def scatter_nd(s):
     """Into zeros of a shape, or a tensor; the same place twice only where order does not matter."""
     d = s.dtype()
-    shape = tuple(s.int(1, 4) for _ in range(s.int(1, 4)))
-    depth, outer = s.int(1, len(shape)), s.shape(0, 2)
-    at = places(s, shape, outer, depth)
-    if s.op.endswith("Update"):
+    shape = s.shape(1, 5)
+    depth, outer = s.int(0 if s.chance(0.05) else 1, len(shape)), s.shape(0, 3)
+    at = places(s, shape + (1,), outer, depth + s.chance(0.01), s.one([0.05, 0.05, 0.5]))
+    depth = at.shape[-1]
+    if s.op.endswith("Update") and at.size or d == "string":
         flat = at.reshape(-1, depth)
         at = flat[np.sort(np.unique(flat, axis=0, return_index=True)[1])]
         outer = at.shape[:-1]
@@ -106,8 +113,8 @@ def scatter_nd(s):
 
 
 def unravel(s):
-    dims = s.array(s.dtype("Tidx"), (s.int(1, 4),), 1, 4)
-    return {"indices": s.array(dims.dtype.name, s.shape(0, 1), 0, int(np.prod(dims)) - 1 + s.chance(0.1)), "dims": dims}, {}
+    dims = s.array(s.dtype("Tidx"), (s.int(1, 4),), 0 if s.chance(0.05) else 1, 4 if s.chance(0.8) else 40)
+    return {"indices": s.array(dims.dtype.name, s.shape(0, 1 + s.chance(0.03)), -1 if s.chance(0.03) else 0, max(int(np.prod(dims)) - 1 + s.chance(0.1), 0)), "dims": dims}, {}
 
 
 def dynamic_update(s):

@@ -1,7 +1,7 @@
 """Draws of element-wise arithmetic: functions of one, two and three tensors, gradients of functions, comparisons, bits, casts, complex numbers, and sums of lists."""
 import numpy as np
 
-from draw_source import ANY, C, F, I, NUMBERS, S, binary, same, unary
+from draw_source import ANY, C, F, FLOATS, I, NUMBERS, S, binary, same, unary
 
 BOTH = [False, True]
 
@@ -14,7 +14,7 @@ def grads(s):
 
 def addn(s):
     d, shape = s.dtype(among=NUMBERS), s.shape()
-    return {"inputs": [s.wild(d, shape if s.chance(0.98) else s.shape()) for _ in range(s.int(1, 10))]}, {}
+    return {"inputs": [s.wild(d, shape if s.chance(0.98) else s.shape()) for _ in range(s.int(1, 20))]}, {}
 
 
 def accumulate(s):
@@ -30,7 +30,7 @@ def logical(s):
 def division(s):
     """Integers: also by zero, and the least number by -1."""
     d, shape = s.dtype(), s.shape()
-    x, y = s.wild(d, shape, -20, 20), s.array(d, s.alike(shape), -5, 5)
+    x, y = s.wild(d, shape, -20, 20), s.array(d, s.alike(shape), -5, 5) if d in C else s.wild(d, s.alike(shape), -5, 5, 0.2)
     if d in C or d in I + S and s.chance(0.9):
         y[y == 0] = 1
     return ({"x": x, "y": y} if s.chance(0.7) else {"x": y, "y": np.array(3, y.dtype)}), {}
@@ -46,13 +46,15 @@ def power(s):
 def shift(s):
     """The amounts stay inside of the width mostly: TensorFlow clamps the others."""
     d, shape = s.dtype(), s.shape()
-    return {"x": s.wild(d, shape, -100, 100), "y": s.array(d, s.alike(shape), 0, 40 if s.chance(0.2) else 7)}, {}
+    return {"x": s.wild(d, shape, -100, 100), "y": s.array(d, s.alike(shape), -9 if s.chance(0.05) else 0, 70 if s.chance(0.2) else 7)}, {}
 
 
 def cast(s):
-    source, wide = s.one(NUMBERS + ["bool"]), s.chance(0.3)
-    x = s.array(source, s.shape(), -300 if wide else 0, 300 if wide else 9)
-    return {"x": x}, {"DstT": s.one(NUMBERS + ["bool"]), "Truncate": s.chance(0.15)}
+    """Floats that an integer cannot hold are left out: what they become is the machine's."""
+    source, to, wide = s.one(NUMBERS + ["bool"]), s.one(NUMBERS + ["bool"]), s.chance(0.3)
+    edges = 0.3 if source in I + S or to in FLOATS + C + ["bool"] else 0
+    x = s.wild(source, s.shape(), -300 if wide else 0, 300 if wide else 9, edges)
+    return {"x": x}, {"DstT": to, "Truncate": s.chance(0.15)}
 
 
 def bitcast(s):
@@ -65,8 +67,9 @@ def bitcast(s):
 
 
 def clip(s):
-    d, shape = s.dtype(among=NUMBERS), s.shape()
-    bound = lambda lo, hi: s.array(d, () if s.chance(0.7) else shape, lo, hi)
+    """Also of a least bound that is above the greatest, and of bounds that are not numbers."""
+    d, shape, one, p = s.dtype(among=NUMBERS), s.shape(), s.chance(0.5), s.one([0, 0, 0.3])
+    bound = lambda lo, hi: s.wild(d, () if one or s.chance(0.4) else shape, *((lo, hi) if s.chance(0.9) else (-3, 3)), p)
     return {"t": s.wild(d, shape), "clip_value_min": bound(-3, -1), "clip_value_max": bound(0, 3)}, {}
 
 
@@ -87,7 +90,7 @@ def threes(names, lo, hi):
     """Functions of three tensors of one shape, scalars among them."""
     def draw(s):
         d, shape = s.dtype(), s.shape()
-        return {n: s.array(d, shape if s.chance(0.8) else (), *span) for n, span in zip(names, zip(lo, hi))}, {}
+        return {n: s.wild(d, shape if s.chance(0.8) else (), *span, s.one([0, 0, 0, 0.2])) for n, span in zip(names, zip(lo, hi))}, {}
     return draw
 
 
@@ -97,11 +100,11 @@ def gradient(wild=0.3, names=("gradients", "features"), **attrs):
 
 def polygamma(s):
     d, shape = s.dtype(), s.shape()
-    return {"a": np.rint(s.array(d, s.alike(shape), 0, 5)), "x": s.array(d, shape, 0.2, 8)}, {}
+    return {"a": np.rint(s.array(d, s.alike(shape), 0, 5)), "x": s.array(d, shape, 0.2 if s.chance(0.7) else -3, 8)}, {}
 
 
 def cross(s):
-    d, shape = s.dtype(), s.shape(0, 3) + ((3,) if s.chance(0.95) else (2,))
+    d, shape = s.dtype(), s.shape(0, 4) + ((3,) if s.chance(0.95) else (2,))
     return {"a": s.wild(d, shape), "b": s.wild(d, shape)}, {}
 
 
@@ -122,12 +125,12 @@ UNARY = "Exp Expm1 Sin Cos Tan Sinh Cosh Tanh Atan Asinh Sigmoid Floor Ceil Rint
     "Log Log1p Acosh Asin Acos Atanh Invert PopulationCount Lgamma Digamma"
 DRAWS = {
     **{op: unary() for op in UNARY.split()},
-    **{op: unary(-9, 9, wild=0) for op in "BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1".split()},
-    **{op: unary(0.1, 20, wild=0) for op in "BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1".split()},
-    **{op: unary(-6, 6, wild=0) for op in "Dawsn FresnelCos FresnelSin".split()},
-    "Expint": unary(-6, 6, wild=0), "Spence": unary(0, 9, wild=0), "Erfinv": unary(-1, 1), "Ndtri": unary(0, 1),
+    **{op: unary(-30, 30, wild=0.2) for op in "BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1".split()},
+    **{op: unary(0.1, 40, wild=0.2) for op in "BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1".split()},
+    **{op: unary(-20, 20, wild=0.2) for op in "Dawsn FresnelCos FresnelSin".split()},
+    "Expint": unary(-6, 20, wild=0.2), "Spence": unary(0, 9, wild=0.2), "Erfinv": unary(-1, 1), "Ndtri": unary(0, 1),
     **{op: unary(name="features") for op in "Elu Selu Softplus Softsign Relu Relu6".split()},
-    "LeakyRelu": unary(name="features", alpha=[0.2, 0.0, -0.5, 1.5]),
+    "LeakyRelu": unary(name="features", alpha=[0.2, 0.0, -0.5, 1.0, 1.5]),
     "LeakyReluGrad": gradient(alpha=[0.2, 0.0, -0.5, 1.5]),
     **{op: gradient() for op in "ReluGrad Relu6Grad SoftplusGrad SoftsignGrad".split()},
     **{op: gradient(names=("gradients", "outputs")) for op in "EluGrad SeluGrad".split()},
@@ -139,8 +142,8 @@ DRAWS = {
     **{op: logical for op in "LogicalAnd LogicalOr".split()}, "LogicalNot": lambda s: ({"x": s.array("bool", s.shape())}, {}),
     **{op: division for op in "FloorDiv FloorMod Div Mod TruncateDiv TruncateMod RealDiv".split()}, "Pow": power,
     **{op: quotients for op in "DivNoNan Xlogy Xlog1py Xdivy MulNoNan".split()},
-    "Igamma": binary(0.1, 5, ("a", "x"), wild=0), "Igammac": binary(0.1, 5, ("a", "x"), wild=0), "IgammaGradA": binary(0.2, 5, ("a", "x"), wild=0),
-    "RandomGammaGrad": binary(0.2, 5, ("alpha", "sample"), wild=0), "Zeta": binary(1.1, 6, ("x", "q"), wild=0), "Polygamma": polygamma,
+    "Igamma": binary(0.1, 30, ("a", "x"), wild=0.2), "Igammac": binary(0.1, 30, ("a", "x"), wild=0.2), "IgammaGradA": binary(0.2, 30, ("a", "x"), wild=0),
+    "RandomGammaGrad": binary(0.2, 30, ("alpha", "sample"), wild=0), "Zeta": binary(1.1, 20, ("x", "q"), wild=0.2), "Polygamma": polygamma,
     "Betainc": threes(("a", "b", "x"), (0.1, 0.1, 0), (5, 5, 1)), "ClipByValue": clip, "AddN": addn, "AccumulateNV2": accumulate,
     "Cast": cast, "Bitcast": bitcast, "Cross": cross, "ApproximateEqual": approximate, "Complex": complex_,
     "Real": parts("input", 1), "Imag": parts("input", 1), "Angle": parts("input", 1), "ComplexAbs": parts("x", 1), "Conj": unary(name="input", among=C),
