@@ -48,29 +48,46 @@ X(u64, uint64_t, )
     TD_INLINE T softsign_grad_of_##tag(T g, T x)                                                             \
     {                                                                                                        \
         return g / ((1 + fabs##s(x)) * (1 + fabs##s(x)));                                                    \
-    }                                                                                                        \
-    TD_INLINE T sigmoid_grad_of_##tag(T y, T dy)                                                             \
-    {                                                                                                        \
-        return dy * y * (1 - y);                                                                             \
-    }                                                                                                        \
-    TD_INLINE T tanh_grad_of_##tag(T y, T dy)                                                                \
-    {                                                                                                        \
-        return dy * (1 - y * y);                                                                             \
-    }                                                                                                        \
-    TD_INLINE T sqrt_grad_of_##tag(T y, T dy)                                                                \
-    {                                                                                                        \
-        return dy == 0 ? 0 : dy * (T)0.5 / y;                                                                \
-    }                                                                                                        \
-    TD_INLINE T rsqrt_grad_of_##tag(T y, T dy)                                                               \
-    {                                                                                                        \
-        return dy == 0 ? 0 : (T)-0.5 * (dy * y) * (y * y);                                                   \
-    }                                                                                                        \
-    TD_INLINE T inv_grad_of_##tag(T y, T dy)                                                                 \
-    {                                                                                                        \
-        return dy == 0 ? 0 : -y * (dy * y);                                                                  \
     }
 X(f32, float, f)
 X(f64, double, )
+#undef X
+
+/* Gradients of functions by their results: each step of theirs is rounded to T, as its range can be left on
+ * the way. */
+static float half_of(float v)
+{
+    return td_half_to_float(td_float_to_half(v));
+}
+static float bf16_of(float v)
+{
+    return td_bf16_to_float(td_float_to_bf16(v));
+}
+#define X(tag, T, R)                                                                                         \
+    TD_INLINE T sigmoid_grad_of_##tag(T y, T dy)                                                             \
+    {                                                                                                        \
+        return R(dy * y) * R(1 - y);                                                                         \
+    }                                                                                                        \
+    TD_INLINE T tanh_grad_of_##tag(T y, T dy)                                                                \
+    {                                                                                                        \
+        return dy * R(1 - R(y * y));                                                                         \
+    }                                                                                                        \
+    TD_INLINE T sqrt_grad_of_##tag(T y, T dy)                                                                \
+    {                                                                                                        \
+        return dy == 0 ? 0 : R(dy * (T)0.5) / y;                                                             \
+    }                                                                                                        \
+    TD_INLINE T rsqrt_grad_of_##tag(T y, T dy)                                                               \
+    {                                                                                                        \
+        return dy == 0 ? 0 : R((T)-0.5 * R(dy * y)) * R(y * y);                                              \
+    }                                                                                                        \
+    TD_INLINE T inv_grad_of_##tag(T y, T dy)                                                                 \
+    {                                                                                                        \
+        return dy == 0 ? 0 : -R(y * y) * dy;                                                                 \
+    }
+X(f32, float, TD_AS_IS)
+X(f64, double, TD_AS_IS)
+X(f16, float, half_of)
+X(bf16, float, bf16_of)
 #undef X
 #define X(tag, T, R, s)                                                                                      \
     static T sigmoid_grad_of_##tag(T y, T dy)                                                                \
@@ -91,7 +108,7 @@ X(f64, double, )
     }                                                                                                        \
     static T inv_grad_of_##tag(T y, T dy)                                                                    \
     {                                                                                                        \
-        return dy == 0 ? 0 : -conj##s(y) * (dy * conj##s(y));                                                \
+        return dy == 0 ? 0 : -(conj##s(y) * conj##s(y)) * dy;                                                \
     }
 TD_COMPLEX_TYPES(X)
 #undef X
@@ -128,7 +145,14 @@ static double softplus_grad_of_f64(double g, double x)
 #define REAL_GRAD(op)                                                                                        \
     FLOATS(op) INTS(op) RUN(op, TD_ROWS_FLOATS(op), TD_ROWS_SIGNED(op), TD_ROWS_UNSIGNED(op))
 #define FLOAT_GRAD(op) FLOATS(op) RUN(op, TD_ROWS_FLOATS(op))
-#define COMPLEX_GRAD(op) FLOATS(op) COMPLEX(op) RUN(op, TD_ROWS_FLOATS(op), TD_ROWS_COMPLEX(op))
+#define FLOATS_STEPWISE(op)                                                                                  \
+    TD_BINARY(TD_CLONES, op##_f32, float, op##_of_f32)                                                       \
+    TD_BINARY(, op##_f64, double, op##_of_f64)                                                               \
+    TD_BINARY(, op##_by_half, float, op##_of_f16)                                                            \
+    TD_BINARY(, op##_by_bf16, float, op##_of_bf16)                                                           \
+    TD_BINARY_F16(op##_f16, op##_by_half)                                                                    \
+    TD_BINARY_BF16(op##_bf16, op##_by_bf16)
+#define COMPLEX_GRAD(op) FLOATS_STEPWISE(op) COMPLEX(op) RUN(op, TD_ROWS_FLOATS(op), TD_ROWS_COMPLEX(op))
 
 REAL_GRAD(relu_grad)
 REAL_GRAD(relu6_grad)

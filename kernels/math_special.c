@@ -15,9 +15,9 @@
 
 /* ------------------------------------------------------------------ one argument */
 
-/* Loops for float, double and half from a function of doubles. */
-#define UNARY(op, fn)                                                                                        \
-    TD_UNARY_LOOP(, op##_f32, float, float, (float)fn)                                                       \
+/* Loops for float and half from one function of doubles, and for double from another. */
+#define UNARY_EACH(op, fn32, fn)                                                                             \
+    TD_UNARY_LOOP(, op##_f32, float, float, (float)fn32)                                                     \
     TD_UNARY_LOOP(, op##_f64, double, double, fn)                                                            \
     TD_UNARY_F16(op##_f16, op##_f32)                                                                         \
     static enum td_code op##_run(struct td_call *c, struct td_err *err)                                      \
@@ -26,6 +26,31 @@
             [TD_FLOAT] = op##_f32, [TD_DOUBLE] = op##_f64, [TD_HALF] = op##_f16};                            \
         return td_unary_run(c, fns, err);                                                                    \
     }
+#define UNARY(op, fn) UNARY_EACH(op, fn, fn)
+
+/* TensorFlow's rules for what its types cannot hold: of float the pole of y1 is no number; nor are Ei and
+ * Spence's function where 1/x is flushed to 0. */
+static double y1_f32_of(double x)
+{
+    return fabs(x) < 0x1p-126 ? NAN : td_special_y1(x);
+}
+static double expint_f32_of(double x)
+{
+    return x > 0x1p126 ? NAN : td_special_expint(x);
+}
+static double expint_f64_of(double x)
+{
+    return x > 0x1p1022 ? NAN : td_special_expint(x);
+}
+static double spence_f32_of(double x)
+{
+    return x > 0x1p126 ? NAN : td_special_spence(x);
+}
+static double spence_f64_of(double x)
+{
+    return x > 0x1p1022 ? NAN : td_special_spence(x);
+}
+
 UNARY(lgamma, td_special_lgamma)
 UNARY(digamma, td_special_digamma)
 UNARY(erfinv, td_special_erfinv)
@@ -34,19 +59,19 @@ UNARY(i0, td_special_i0)
 UNARY(i0e, td_special_i0e)
 UNARY(i1, td_special_i1)
 UNARY(i1e, td_special_i1e)
-UNARY(j0, j0)
-UNARY(j1, j1)
+UNARY(j0, td_special_j0)
+UNARY(j1, td_special_j1)
 UNARY(k0, td_special_k0)
 UNARY(k0e, td_special_k0e)
 UNARY(k1, td_special_k1)
 UNARY(k1e, td_special_k1e)
 UNARY(y0, td_special_y0)
-UNARY(y1, td_special_y1)
+UNARY_EACH(y1, y1_f32_of, td_special_y1)
 UNARY(dawson, td_special_dawson)
-UNARY(expint, td_special_expint)
+UNARY_EACH(expint, expint_f32_of, expint_f64_of)
 UNARY(fresnel_cos, td_special_fresnel_cos)
 UNARY(fresnel_sin, td_special_fresnel_sin)
-UNARY(spence, td_special_spence)
+UNARY_EACH(spence, spence_f32_of, spence_f64_of)
 
 /* ------------------------------------------------------------------ two arguments */
 

@@ -33,7 +33,9 @@ double td_special_k0(double x);
 double td_special_k0e(double x);
 double td_special_k1(double x);
 double td_special_k1e(double x);
-/* Bessel functions of the second kind: the C library's, but -infinity for every x <= 0. */
+/* The C library's, but NaN at infinities, and of the second kind -infinity for every x <= 0. */
+double td_special_j0(double x);
+double td_special_j1(double x);
 double td_special_y0(double x);
 double td_special_y1(double x);
 

@@ -158,13 +158,22 @@ double td_special_k1e(double x)
     return k_scaled(x, 1);
 }
 
+/* The oscillating ones are told from their phase, which infinity has not. */
+double td_special_j0(double x)
+{
+    return isinf(x) ? NAN : j0(x);
+}
+double td_special_j1(double x)
+{
+    return isinf(x) ? NAN : j1(x);
+}
 double td_special_y0(double x)
 {
-    return x <= 0 ? -INFINITY : y0(x);
+    return x <= 0 ? -INFINITY : isinf(x) ? NAN : y0(x);
 }
 double td_special_y1(double x)
 {
-    return x <= 0 ? -INFINITY : y1(x);
+    return x <= 0 ? -INFINITY : isinf(x) ? NAN : y1(x);
 }
 
 /* ------------------------------------------------------------------ Dawson, Ei, Spence */
@@ -242,7 +251,7 @@ double td_special_spence(double x)
 {
     const double w = 1 - x;
     if (!(x >= 0) || isinf(x)) {
-        return isinf(x) && x > 0 ? -INFINITY : NAN;
+        return NAN;
     }
     if (w == 1) {
         return PI * PI / 6;

@@ -186,6 +186,8 @@ def axes_of(s, rank):
         return np.zeros([0], s.one(I))
     axes = s.r.permutation(rank)[:s.int(1, rank)] - (rank if s.chance(0.3) else 0)
     axes = axes + (rank + 3 if s.chance(0.02) else 0)
+    if s.chance(0.02):
+        axes = np.concatenate([axes, axes[:1] - s.one([0, rank])])   # an axis twice
     return np.array(axes if len(axes) > 1 or s.chance(0.5) else axes[0], s.one(I))
 
 

@@ -9,7 +9,7 @@ BOTH = [False, True]
 def grads(s):
     """y is a function's value, dy any gradient of the same shape."""
     d, shape = s.dtype(), s.shape()
-    return {"y": s.wild(d, shape, -1, 1), "dy": s.wild(d, shape)}, {}
+    return {"y": s.wild(d, shape, *s.one([(-1, 1), (-1, 1), (-300, 300)])), "dy": s.wild(d, shape, *s.one([(-4, 4), (-4, 4), (-1e-3, 1e-3)]))}, {}
 
 
 def addn(s):
@@ -159,11 +159,24 @@ def complex_zero(inputs, attrs, pole=0):
     return any(a.dtype.kind == "c" and np.any(a == pole) for a in inputs.values())
 
 
+def out_of_range(inputs, attrs):
+    """Numbers that a narrow integer cannot hold, in a tensor as long as vectors are."""
+    import tensorflow as tf
+    x, to = inputs["x"], tf.as_dtype(attrs["DstT"])
+    if x.dtype.kind not in "fV" or not to.is_integer or to.size > 2 or x.size < 8:
+        return False
+    wide = x.astype(np.float64)
+    return bool(np.any(~((wide > to.min - 1) & (wide < to.max + 1))))
+
+
 LANE = "complex division by zero: TensorFlow's answer depends on the lane (NaN in vectors, infinity in remainders)"
 NOISE = "of a denormal number the C library's logarithm, power and atan2 make noise when denormals are flushed"
 KNOWN = {
     "Erf": (lambda inputs, attrs: inputs["x"].dtype == np.float64 and bool((np.abs(inputs["x"]) > 1e150).any()),
             "TensorFlow's vector lanes square a huge double and divide inf by inf"),
+    "Cast": (out_of_range, "what does not fit an integer of 8 or 16 bits TensorFlow saturates in vectors and wraps in remainders"),
+    "Betainc": (lambda inputs, attrs: any(bool(np.any(np.isfinite(inputs[k]) & (np.abs(inputs[k]) > 1e5))) for k in "ab"), "of huge parameters TensorFlow's floats leave noise, infinities and NaN"),
+    "Expint": (lambda inputs, attrs: denormal(inputs["x"]), "of a denormal number TensorFlow's logarithm makes noise"),
     "Round": (lambda inputs, attrs: inputs["x"].dtype.kind == "i", "TensorFlow 2.21 rounds every integer to 0; tf.round does not call it for integers"),
     **{op: (complex_zero, LANE) for op in "Inv Reciprocal Rsqrt InvGrad ReciprocalGrad RsqrtGrad SqrtGrad".split()},
     **{op: (lambda inputs, attrs: complex_zero(inputs, attrs) or any(denormal(x) for x in inputs.values()), NOISE) for op in "Lgamma Log Xlogy Pow Atan2".split()},
