@@ -122,6 +122,25 @@ static td_cd length_squared(td_cd v)
     return creal(v) * creal(v) + cimag(v) * cimag(v);
 }
 
+/* Sums are rounded to T before they are divided (but for bfloat16) or their root is taken: what T cannot hold
+ * is infinite. */
+static double mean_sum_of_f32(double a)
+{
+    return (float)a;
+}
+static double mean_sum_of_f64(double a)
+{
+    return a;
+}
+static double mean_sum_of_f16(double a)
+{
+    return td_half_to_float(td_float_to_half((float)a));
+}
+static double mean_sum_of_bf16(double a)
+{
+    return a;
+}
+
 /* The mean of integers is that of their 64-bit sum, toward zero; nothing has the mean 0. */
 #define X(tag, T, A, load, store)                                                                            \
     static T mean_of_##tag(A a, int64_t of)                                                                  \
@@ -142,7 +161,12 @@ INTS(X)
 #define X(tag, T, A, load, store)                                                                            \
     static T mean_of_##tag(A a, int64_t of)                                                                  \
     {                                                                                                        \
-        return store((A)(a / (double)of));                                                                   \
+        return store((A)(mean_sum_of_##tag(a) / (double)of));                                                \
+    }                                                                                                        \
+    static T root_of_##tag(A a, int64_t of)                                                                  \
+    {                                                                                                        \
+        (void)of;                                                                                            \
+        return store((A)sqrt((double)load(store(a))));                                                       \
     }
 FLOATS(X)
 #undef X
@@ -159,7 +183,6 @@ COMPLEXES(X)
         (void)of;                                                                                            \
         return store((A)sqrt(creal(a)));                                                                     \
     }
-FLOATS(X)
 COMPLEXES(X)
 #undef X
 #define X(tag, T, A, load, store)                                                                            \

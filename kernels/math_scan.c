@@ -5,8 +5,8 @@
  *   x seen as [outer, n, inner]: out[o, k, i] folds x[o, 0..k, i] (exclusive: 0..k-1; reverse: from the other
  * end)
  *
- * One accumulator a column, `inner` of them, wider than the elements (double for 16 and 32 bit floats). An
- * exclusive scan starts with 0, 1 or, for logarithms, -infinity.
+ * One accumulator a column, `inner` of them. Every step is rounded to T, as Eigen's scan does: what a half
+ * has no bits for is lost. An exclusive scan starts with 0, 1 or, for logarithms, -infinity.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/complex_scalar.h"
@@ -22,6 +22,10 @@ typedef void scan_fn(const struct scan *s, const void *x, void *y, void *acc);
 
 #define ADD(a, v) ((a) + (v))
 #define MULTIPLY(a, v) ((a) * (v))
+#define ADD_HALF(a, v) half_step((a) + (v))
+#define ADD_BF16(a, v) bf16_step((a) + (v))
+#define MULTIPLY_HALF(a, v) half_step((a) * (v))
+#define MULTIPLY_BF16(a, v) bf16_step((a) * (v))
 
 #define STAMP(op, tag, T, A, load, store, start, FOLD)                                                       \
     static void op##_##tag(const struct scan *s, const void *xv, void *yv, void *accv)                       \
@@ -42,21 +46,21 @@ typedef void scan_fn(const struct scan *s, const void *x, void *y, void *acc);
         }                                                                                                    \
     }
 
-static td_half half_of(double v)
+static float half_step(float v)
 {
-    return td_float_to_half((float)v);
+    return td_half_to_float(td_float_to_half(v));
 }
-static td_bf16 bf16_of(double v)
+static float bf16_step(float v)
 {
-    return td_float_to_bf16((float)v);
+    return td_bf16_to_float(td_float_to_bf16(v));
 }
 
 #define NUMBERS(op, start, FOLD)                                                                             \
-    STAMP(op, f32, float, double, (double), (float), start, FOLD)                                            \
+    STAMP(op, f32, float, float, TD_AS_IS, TD_AS_IS, start, FOLD)                                            \
     STAMP(op, f64, double, double, TD_AS_IS, TD_AS_IS, start, FOLD)                                          \
-    STAMP(op, f16, td_half, double, td_half_to_float, half_of, start, FOLD)                                  \
-    STAMP(op, bf16, td_bf16, double, td_bf16_to_float, bf16_of, start, FOLD)                                 \
-    STAMP(op, c64, td_cf, td_cd, (td_cd), (td_cf), start, FOLD)                                              \
+    STAMP(op, f16, td_half, float, td_half_to_float, td_float_to_half, start, FOLD##_HALF)                   \
+    STAMP(op, bf16, td_bf16, float, td_bf16_to_float, td_float_to_bf16, start, FOLD##_BF16)                  \
+    STAMP(op, c64, td_cf, td_cf, TD_AS_IS, TD_AS_IS, start, FOLD)                                            \
     STAMP(op, c128, td_cd, td_cd, TD_AS_IS, TD_AS_IS, start, FOLD)                                           \
     STAMP(op, i8, int8_t, uint64_t, (uint64_t), (int8_t), start, FOLD)                                       \
     STAMP(op, i16, int16_t, uint64_t, (uint64_t), (int16_t), start, FOLD)                                    \
@@ -69,19 +73,22 @@ static td_bf16 bf16_of(double v)
 NUMBERS(sum, 0, ADD)
 NUMBERS(prod, 1, MULTIPLY)
 
-/* log(exp(a) + exp(b)), exact at both infinities. */
-static double log_add(double a, double b)
-{
-    double high = a > b ? a : b, low = a > b ? b : a;
-    if (isnan(a) || isnan(b)) {
-        return NAN;
+/* log(exp(a) + exp(b)) by the greater of the two. Of NaN neither is less: it counts as the sum before it. */
+#define X(tag, T, s)                                                                                         \
+    static T log_add_##tag(T a, T b)                                                                         \
+    {                                                                                                        \
+        const T low = b < a ? b : a, high = a < b ? b : a;                                                   \
+        return high == -(T)INFINITY ? high : high + log1p##s(exp##s(low - high));                            \
     }
-    return isinf(high) ? high : high + log1p(exp(low - high));
-}
-STAMP(logsum, f32, float, double, (double), (float), -(double)INFINITY, log_add)
-STAMP(logsum, f64, double, double, TD_AS_IS, TD_AS_IS, -(double)INFINITY, log_add)
-STAMP(logsum, f16, td_half, double, td_half_to_float, half_of, -(double)INFINITY, log_add)
-STAMP(logsum, bf16, td_bf16, double, td_bf16_to_float, bf16_of, -(double)INFINITY, log_add)
+X(f32, float, f)
+X(f64, double, )
+#undef X
+#define LOG_ADD_HALF(a, v) half_step(log_add_f32(a, v))
+#define LOG_ADD_BF16(a, v) bf16_step(log_add_f32(a, v))
+STAMP(logsum, f32, float, float, TD_AS_IS, TD_AS_IS, -INFINITY, log_add_f32)
+STAMP(logsum, f64, double, double, TD_AS_IS, TD_AS_IS, -(double)INFINITY, log_add_f64)
+STAMP(logsum, f16, td_half, float, td_half_to_float, td_float_to_half, -INFINITY, LOG_ADD_HALF)
+STAMP(logsum, bf16, td_bf16, float, td_bf16_to_float, td_float_to_bf16, -INFINITY, LOG_ADD_BF16)
 
 static enum td_code scan_axis(const struct td_node *n, int rank, int64_t value, int *axis, struct td_err *err)
 {

@@ -176,12 +176,12 @@ static enum td_code unsorted_reduce(struct td_call *c, enum td_combine_op op, st
     TD_TRY(td_out(c, 0, NULL, &y, err));
     const int64_t rows = y->shape.dim[0];
     td_combine_identity(op, y->dtype, y->data, td_tensor_count(y));
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; inner > 0 && i < n; i++) { /* of no elements TensorFlow looks at no ids */
         const int64_t id = td_tensor_int(ids, i);
         if (id >= rows) {
             return bad_id(c, i, rows, err);
         }
-        if (id >= 0 && inner > 0) {
+        if (id >= 0) {
             td_combine_run(op, y->dtype, (char *)y->data + id * size, (const char *)data->data + i * size,
                            inner, 1);
         }

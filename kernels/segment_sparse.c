@@ -212,9 +212,10 @@ static enum td_code count_ids(struct td_call *c, int64_t **count, struct td_err 
     return TD_OK;
 }
 
-#define ADD_SCALED(dt, T, expr)                                                                              \
+/* Halves are summed as floats. */
+#define ADD_SCALED(dt, T, D, expr)                                                                           \
     case dt: {                                                                                               \
-        T *restrict d = dst;                                                                                 \
+        D *restrict d = dst;                                                                                 \
         const T *restrict s = src;                                                                           \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             d[i] = (expr);                                                                                   \
@@ -226,20 +227,19 @@ static void add_scaled(enum td_dtype dtype, void *dst, const void *src, int64_t 
 {
     const float f = (float)by;
     switch (dtype) {
-        ADD_SCALED(TD_FLOAT, float, d[i] + s[i] * f)
-        ADD_SCALED(TD_DOUBLE, double, d[i] + s[i] * by)
-        ADD_SCALED(TD_HALF, td_half, td_float_to_half(td_half_to_float(d[i]) + td_half_to_float(s[i]) * f))
-        ADD_SCALED(TD_BFLOAT16, td_bf16,
-                   td_float_to_bf16(td_bf16_to_float(d[i]) + td_bf16_to_float(s[i]) * f))
+        ADD_SCALED(TD_FLOAT, float, float, d[i] + s[i] * f)
+        ADD_SCALED(TD_DOUBLE, double, double, d[i] + s[i] * by)
+        ADD_SCALED(TD_HALF, td_half, float, d[i] + td_half_to_float(s[i]) * f)
+        ADD_SCALED(TD_BFLOAT16, td_bf16, float, d[i] + td_bf16_to_float(s[i]) * f)
     default:
         break;
     }
 }
 
-/* Adds every picked gradient row to its row of y; sorted (n of them) maps indices to rows, NULL: they are
- * rows. */
+/* Adds every picked gradient row to its row of sums (y's data, or floats where it is of halves); sorted (n of
+ * them) maps indices to rows, NULL: they are rows. */
 static void add_rows(const struct td_call *c, enum scaling scaling, const int64_t *count,
-                     const int64_t *sorted, int64_t n, struct td_tensor *y)
+                     const int64_t *sorted, int64_t n, bool small, char *sums)
 {
     const struct td_tensor *grad = c->in[0];
     const int64_t m = td_tensor_count(c->in[2]), inner = td_shape_range(&grad->shape, 1, grad->shape.rank);
@@ -259,9 +259,34 @@ static void add_rows(const struct td_call *c, enum scaling scaling, const int64_
             }
             at = low;
         }
-        add_scaled(y->dtype, (char *)y->data + at * size, (const char *)grad->data + id * size, inner,
-                   scale_of(scaling, count[id]));
+        add_scaled(grad->dtype, sums + at * (small ? inner * (int64_t)sizeof(float) : size),
+                   (const char *)grad->data + id * size, inner, scale_of(scaling, count[id]));
     }
+}
+
+static enum td_code fill_grad(struct td_call *c, enum scaling scaling, const int64_t *count,
+                              const int64_t *sorted, int64_t n, struct td_tensor *y, struct td_err *err)
+{
+    const int64_t all = td_tensor_count(y);
+    const bool small = y->dtype == TD_HALF || y->dtype == TD_BFLOAT16;
+    void *sums = y->data;
+    if (all == 0) {
+        return TD_OK;
+    }
+    if (small) {
+        TD_TRY(td_scratch(c, (size_t)all * sizeof(float), &sums, err));
+    }
+    td_strided_zero(small ? TD_FLOAT : y->dtype, sums, all);
+    add_rows(c, scaling, count, sorted, n, small, sums);
+    for (int64_t i = 0; small && i < all; i++) {
+        const float v = ((const float *)sums)[i];
+        if (y->dtype == TD_HALF) {
+            TD_DATA(y, td_half)[i] = td_float_to_half(v);
+        } else {
+            TD_DATA(y, td_bf16)[i] = td_float_to_bf16(v);
+        }
+    }
+    return TD_OK;
 }
 
 static enum td_code sparse_grad(struct td_call *c, enum scaling scaling, struct td_err *err)
@@ -270,11 +295,7 @@ static enum td_code sparse_grad(struct td_call *c, enum scaling scaling, struct 
     struct td_tensor *y;
     TD_TRY(count_ids(c, &count, err));
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    if (td_tensor_count(y) > 0) {
-        td_strided_zero(y->dtype, y->data, td_tensor_count(y));
-        add_rows(c, scaling, count, NULL, 0, y);
-    }
-    return TD_OK;
+    return fill_grad(c, scaling, count, NULL, 0, y, err);
 }
 
 static int compare(const void *a, const void *b)
@@ -320,11 +341,7 @@ static enum td_code sparse_grad_v2(struct td_call *c, enum scaling scaling, stru
             TD_DATA(idx, int32_t)[i] = (int32_t)sorted[i];
         }
     }
-    if (td_tensor_count(y) > 0) {
-        td_strided_zero(y->dtype, y->data, td_tensor_count(y));
-        add_rows(c, scaling, count, sorted, n, y);
-    }
-    return TD_OK;
+    return fill_grad(c, scaling, count, sorted, n, y, err);
 }
 
 #define KERNELS(name, scaling)                                                                               \

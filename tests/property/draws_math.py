@@ -9,7 +9,7 @@ BOTH = [False, True]
 def grads(s):
     """y is a function's value, dy any gradient of the same shape."""
     d, shape = s.dtype(), s.shape()
-    return {"y": s.wild(d, shape, *s.one([(-1, 1), (-1, 1), (-300, 300)])), "dy": s.wild(d, shape, *s.one([(-4, 4), (-4, 4), (-1e-3, 1e-3)]))}, {}
+    return {"y": s.wild(d, shape, *s.one([(-1, 1), (-1, 1), (-100, 100)])), "dy": s.wild(d, shape, *s.one([(-4, 4), (-4, 4), (-1e-3, 1e-3)]))}, {}
 
 
 def addn(s):
