@@ -138,7 +138,7 @@ static double mean_sum_of_f16(double a)
 }
 static double mean_sum_of_bf16(double a)
 {
-    return a;
+    return (float)a;
 }
 
 /* The mean of integers is that of their 64-bit sum, toward zero; nothing has the mean 0. */

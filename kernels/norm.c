@@ -88,18 +88,19 @@ static enum td_code norm_infer(struct td_infer *c, struct td_err *err)
 }
 
 /* y = x * a[c] + b[c] */
-TD_CLONES static void affine(const struct batch_norm *s, const float *x, const float *restrict a,
-                             const float *restrict b, float *y)
+/* y = (x - mean) * a + b, in this order: of a channel without variance the difference is exactly 0. */
+TD_CLONES static void affine(const struct batch_norm *s, const float *x, const float *restrict mean,
+                             const float *restrict a, const float *restrict b, float *y)
 {
     for (int64_t o = 0; o < s->outer && s->inner == 1; o++, x += s->channels, y += s->channels) {
         for (int64_t j = 0; j < s->channels; j++) {
-            y[j] = x[j] * a[j] + b[j];
+            y[j] = (x[j] - mean[j]) * a[j] + b[j];
         }
     }
     for (int64_t o = 0; o < s->outer * s->channels && s->inner != 1; o++, x += s->inner, y += s->inner) {
-        float m = a[o % s->channels], k = b[o % s->channels];
+        float m = a[o % s->channels], k = b[o % s->channels], mid = mean[o % s->channels];
         for (int64_t i = 0; i < s->inner; i++) {
-            y[i] = x[i] * m + k;
+            y[i] = (x[i] - mid) * m + k;
         }
     }
 }
@@ -202,12 +203,11 @@ static enum td_code norm_run(struct td_call *c, struct td_err *err)
     } else {
         given_statistics(c, &s, &out);
     }
-    float *a = work, *b = a + s.channels;
+    float *a = work;
     for (int64_t j = 0; j < s.channels; j++) {
         a[j] = scale[j] / sqrtf(out.saved_variance[j] + s.epsilon);
-        b[j] = offset[j] - out.saved_mean[j] * a[j];
     }
-    affine(&s, x, a, b, to);
+    affine(&s, x, out.saved_mean, a, offset, to);
     td_narrow(y, to);
     return TD_OK;
 }
@@ -331,16 +331,15 @@ static enum td_code global_run(struct td_call *c, struct td_err *err)
     }
     int64_t n = y->shape.dim[3];
     void *work;
-    TD_TRY(td_scratch(c, (size_t)n * 2 * sizeof(float), &work, err));
+    TD_TRY(td_scratch(c, (size_t)n * sizeof(float), &work, err));
     TD_TRY(td_scratch(c, (size_t)td_tensor_count(y) * sizeof(float), (void **)&to, err));
-    float *a = work, *b = a + n, eps = (float)td_attr_float(c->node, "variance_epsilon");
+    float *a = work, eps = (float)td_attr_float(c->node, "variance_epsilon");
     for (int64_t j = 0; j < n; j++) {
         a[j] =
             1 / sqrtf(in[2][j] + eps) * (td_attr_bool(c->node, "scale_after_normalization") ? in[4][j] : 1);
-        b[j] = in[3][j] - in[1][j] * a[j];
     }
     struct batch_norm s = {.outer = td_shape_range(&y->shape, 0, 3), .channels = n, .inner = 1};
-    affine(&s, in[0], a, b, to);
+    affine(&s, in[0], in[1], a, in[3], to);
     if (y->dtype == TD_FLOAT && td_tensor_count(y) > 0) {
         memcpy(y->data, to, (size_t)td_tensor_count(y) * sizeof *to);
     }

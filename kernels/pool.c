@@ -22,12 +22,12 @@
 
 #define T float
 #define FN(name) name##_f32
-#define LOWEST -INFINITY
+#define LOWEST (float)p->lowest
 #define ADD(a, b) ((a) + (b))
 #include "kernels/pool_plain.inc"
 #define T double
 #define FN(name) name##_f64
-#define LOWEST -INFINITY
+#define LOWEST p->lowest
 #define ADD(a, b) ((a) + (b))
 #include "kernels/pool_plain.inc"
 #define T int8_t
@@ -116,6 +116,25 @@ static void along_depth(struct td_pool *p)
         .layout = p->layout, .batch = groups, .channels = 1, .depth = 1, .axis = {one, one, row}};
 }
 
+/* Windows over space begin at the least finite number: a window of -infinity or of NaN alone has it. Depth
+ * and 3-D pools, and those that say where, begin at -infinity. */
+static double lowest_of(const struct td_call *c, const struct td_pool *p)
+{
+    if (td_pool_is_3d(c->node) || p->depth != 1) {
+        return -INFINITY;
+    }
+    switch (c->in[0]->dtype) {
+    case TD_HALF:
+        return -65504;
+    case TD_BFLOAT16:
+        return -0x1.fep127;
+    case TD_FLOAT:
+        return -FLT_MAX;
+    default:
+        return -DBL_MAX;
+    }
+}
+
 static enum td_code max_pool(struct td_call *c, struct td_pool *p, struct td_err *err)
 {
     struct td_tensor *y;
@@ -125,7 +144,9 @@ static enum td_code max_pool(struct td_call *c, struct td_pool *p, struct td_err
     TD_TRY(td_pool_bring(c, p, c->in[0], td_pool_in_cells(p), &x, err));
     TD_TRY(td_pool_room(c, p, y, &to, err));
     if (td_tensor_count(y) > 0) {
+        const double lowest = lowest_of(c, p);
         along_depth(p);
+        p->lowest = lowest;
         body_of(td_pool_arithmetic(y->dtype))->forward(p, x, to, NULL);
     }
     return td_pool_deliver(c, p, y, td_pool_out_cells(p), to, err);

@@ -3,7 +3,7 @@
  *     x [N,H,W,C]   ->   y [N,H',W',C]          (one more axis for the 3-D ops)
  *
  * Channels last inside; a channels-first tensor is turned. An average divides by the cells of the window that
- * are inside of the input. half and bfloat16 run in float.
+ * are inside of the input. half and bfloat16 run in float; averages over two axes round every sum.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "kernels/ops.h"
 #include "kernels/pool_spec.h"
 #include "kernels/vecmath.h"
+#include "kernels/widen.h"
 
 TD_CLONES static void add_row(float *restrict y, const float *restrict x, float scale, int64_t n)
 {
@@ -34,6 +35,25 @@ static void avg_f32(const struct td_pool *p, const float *x, float *y)
         memset(y, 0, (size_t)n * sizeof *y);
         for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
             add_row(y, x + w.in_cell * n, 1, n);
+        }
+        scale_row(y, (float)w.count, n);
+    }
+}
+
+/* Halves are added in their own type, over space. */
+static void avg_small(const struct td_pool *p, enum td_dtype t, const float *x, float *y)
+{
+    struct td_pool_walk w;
+    int64_t cells = p->batch * td_pool_out_cells(p), n = p->channels;
+    for (int64_t cell = 0; cell < cells; cell++, y += n) {
+        memset(y, 0, (size_t)n * sizeof *y);
+        for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
+            const float *from = x + w.in_cell * n;
+            for (int64_t c = 0; c < n; c++) {
+                const float sum = y[c] + from[c];
+                y[c] = t == TD_HALF ? td_half_to_float(td_float_to_half(sum))
+                                    : td_bf16_to_float(td_float_to_bf16(sum));
+            }
         }
         scale_row(y, (float)w.count, n);
     }
@@ -94,6 +114,8 @@ static enum td_code avg_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_pool_room(c, &p, y, &to, err));
     if (td_tensor_count(y) > 0 && y->dtype == TD_DOUBLE) {
         avg_f64(&p, x, to);
+    } else if (td_tensor_count(y) > 0 && y->dtype != TD_FLOAT && !td_pool_is_3d(c->node)) {
+        avg_small(&p, y->dtype, x, to);
     } else if (td_tensor_count(y) > 0) {
         avg_f32(&p, x, to);
     }
@@ -108,6 +130,7 @@ static enum td_code avg_grad_run(struct td_call *c, struct td_err *err)
     void *to;
     TD_TRY(td_out(c, 0, NULL, &dx, err));
     TD_TRY(td_pool_attrs(c->node, &dx->shape, &p, err));
+    p.widened = true;
     TD_TRY(td_pool_bring(c, &p, c->in[1], td_pool_out_cells(&p), &dy, err));
     TD_TRY(td_pool_room(c, &p, dx, &to, err));
     if (td_tensor_count(dx) > 0 && dx->dtype == TD_DOUBLE) {

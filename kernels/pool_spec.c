@@ -8,7 +8,7 @@
 #include "kernels/ops.h"
 #include "kernels/widen.h"
 
-static bool is_3d(const struct td_node *n)
+bool td_pool_is_3d(const struct td_node *n)
 {
     return strstr(n->op_name, "Pool3D") != NULL;
 }
@@ -77,7 +77,7 @@ static enum td_code set_explicit(const struct td_node *n, struct td_pool *p, str
 static enum td_code pool_spec(const struct td_node *n, const struct td_shape *x, const int64_t *ksize,
                               const int64_t *strides, struct td_pool *p, struct td_err *err)
 {
-    int rank = is_3d(n) ? 5 : 4;
+    int rank = td_pool_is_3d(n) ? 5 : 4;
     const char *format = td_attr_str(n, "data_format");
     TD_FAIL_IF(strcmp(format, "NCHW_VECT_C") == 0, err, UNIMPLEMENTED,
                "%s: data_format NCHW_VECT_C is not supported on the CPU", TD_NODE_STR(n));
@@ -105,7 +105,7 @@ static enum td_code pool_spec(const struct td_node *n, const struct td_shape *x,
         struct td_window *w = &p->axis[3 - p->layout.n_spatial + i];
         w->in = x->dim[p->layout.spatial + i];
         TD_TRY(td_window_make(w, td_window_padding(n), n, err));
-        if (is_3d(n) && td_window_padding(n) == TD_PAD_SAME && strstr(n->op_name, "Grad") == NULL) {
+        if (td_pool_is_3d(n) && td_window_padding(n) == TD_PAD_SAME && strstr(n->op_name, "Grad") == NULL) {
             td_window_skip(w);
         }
     }
@@ -115,7 +115,7 @@ static enum td_code pool_spec(const struct td_node *n, const struct td_shape *x,
 enum td_code td_pool_attrs(const struct td_node *n, const struct td_shape *x, struct td_pool *p,
                            struct td_err *err)
 {
-    int n_ksize, n_strides, rank = is_3d(n) ? 5 : 4;
+    int n_ksize, n_strides, rank = td_pool_is_3d(n) ? 5 : 4;
     const int64_t *ksize = td_attr_ints(n, "ksize", &n_ksize),
                   *strides = td_attr_ints(n, "strides", &n_strides);
     TD_FAIL_IF(n_ksize != rank, err, INVALID_ARGUMENT,
@@ -220,7 +220,7 @@ enum td_code td_pool_avg_grad_infer(struct td_infer *c, struct td_err *err)
     TD_TRY(td_pool_attrs(c->node, &x, &p, err));
     struct td_shape pooled = td_pool_shape(&p);
     TD_TRY(want_shape(c, 1, &pooled, err));
-    c->out[0] = x.rank < 0 ? td_shape_of_rank(is_3d(c->node) ? 5 : 4) : x;
+    c->out[0] = x.rank < 0 ? td_shape_of_rank(td_pool_is_3d(c->node) ? 5 : 4) : x;
     return TD_OK;
 }
 
@@ -251,6 +251,9 @@ bool td_pool_cell_start(struct td_pool_walk *w, const struct td_pool *p, int64_t
         rest /= x->out;
         w->from[a] = start < 0 ? 0 : start;
         w->to[a] = start + x->k < x->in ? start + x->k : x->in;
+        if (p->widened && start < 0 && x->k > x->in) {
+            w->to[a] = x->in;
+        }
         w->at[a] = w->from[a];
         w->count *= w->to[a] > w->from[a] ? w->to[a] - w->from[a] : 0;
     }

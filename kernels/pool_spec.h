@@ -12,6 +12,9 @@ struct td_pool {
     struct td_layout layout;
     int64_t batch, channels, depth; /* depth: channels a group, 1 unless pooling along the channels */
     struct td_window axis[3];       /* leading ones of size 1 for 2-D */
+    double lowest; /* what the greatest of floats is sought from; argmax seeks from nothing */
+    bool widened; /* a window that is larger than the input and begins before it reaches to its end: so do the
+                     gradients of averages in TensorFlow */
 };
 
 /* A place among the input cells of one window: in_cell numbers them over all images, count is how many there
@@ -43,6 +46,8 @@ int64_t td_pool_out_cells(const struct td_pool *p);
 /* Stands on the first cell of output cell `cell`'s window; false when the window is empty. */
 bool td_pool_cell_start(struct td_pool_walk *w, const struct td_pool *p, int64_t cell);
 bool td_pool_cell_next(struct td_pool_walk *w, const struct td_pool *p);
+/* The node's op pools over three axes. */
+bool td_pool_is_3d(const struct td_node *n);
 /* half and bfloat16 are pooled in float. */
 enum td_dtype td_pool_arithmetic(enum td_dtype t);
 /* t in its arithmetic type and channels last; `cells` a image. */

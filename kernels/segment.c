@@ -103,6 +103,27 @@ static void fill_gap(enum td_combine_op op, enum td_dtype dtype, void *rows, int
     }
 }
 
+/* Rows first..last of halves summed as floats, as TensorFlow's sums of matrices are. acc: `inner` floats. */
+static void sum_halves(const struct td_tensor *data, int64_t first, int64_t last, int64_t inner, float *acc,
+                       void *row)
+{
+    const bool half = data->dtype == TD_HALF;
+    memset(acc, 0, (size_t)inner * sizeof *acc);
+    for (int64_t i = first * inner; i < (last + 1) * inner; i += inner) {
+        for (int64_t k = 0; k < inner; k++) {
+            acc[k] += half ? td_half_to_float(TD_DATA(data, const td_half)[i + k])
+                           : td_bf16_to_float(TD_DATA(data, const td_bf16)[i + k]);
+        }
+    }
+    for (int64_t k = 0; k < inner; k++) {
+        if (half) {
+            ((td_half *)row)[k] = td_float_to_half(acc[k]);
+        } else {
+            ((td_bf16 *)row)[k] = td_float_to_bf16(acc[k]);
+        }
+    }
+}
+
 /* A segment starts as a copy of its first row. */
 static enum td_code segment_reduce(struct td_call *c, enum td_combine_op op, bool mean, struct td_err *err)
 {
@@ -117,13 +138,21 @@ static enum td_code segment_reduce(struct td_call *c, enum td_combine_op op, boo
     if (td_tensor_count(y) == 0) {
         return TD_OK;
     }
+    const bool halves = op == TD_COMBINE_ADD && !mean && (y->dtype == TD_HALF || y->dtype == TD_BFLOAT16);
+    void *acc;
+    TD_TRY(td_scratch(c, halves ? (size_t)inner * sizeof(float) : 1, &acc, err));
     fill_gap(op, y->dtype, y->data, td_tensor_count(y));
     for (int64_t i = 0, first = 0; i < n; i++) {
         const int64_t id = td_tensor_int(ids, i);
         char *row = (char *)y->data + id * size;
         const char *from = (const char *)data->data + i * size;
-        td_combine_run(i == first ? TD_COMBINE_UPDATE : op, y->dtype, row, from, inner, 1);
+        if (!halves) {
+            td_combine_run(i == first ? TD_COMBINE_UPDATE : op, y->dtype, row, from, inner, 1);
+        }
         if (i + 1 == n || td_tensor_int(ids, i + 1) != id) {
+            if (halves) {
+                sum_halves(data, first, i, inner, acc, row);
+            }
             if (mean) {
                 divide_row(y->dtype, row, inner, i + 1 - first);
             }

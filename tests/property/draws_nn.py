@@ -16,14 +16,16 @@ class Window:
     def __init__(self, s, n, layouts, explicit=True, dilated=True, most=3):
         self.n, self.layout = n, s.one(layouts)
         self.first = self.layout.find("C") == 1 or self.layout == "CHANNELS_FIRST"
-        self.kernel = [s.int(1, most) for _ in range(n)]
-        self.stride = [s.int(1, 3) if s.chance(0.4) else 1 for _ in range(n)]
-        self.rate = [s.int(1, 2) if dilated and s.chance(0.25) else 1 for _ in range(n)]
+        most = most if s.chance(0.85) else most + 4
+        self.kernel = [s.int(1, most) for _ in range(n)] if s.chance(0.9) else [1] * n
+        self.stride = [s.int(1, 3 if s.chance(0.9) else 7) if s.chance(0.4) else 1 for _ in range(n)]
+        self.rate = [s.int(1, 2 if s.chance(0.8) else 5) if dilated and s.chance(0.25) else 1 for _ in range(n)]
         self.padding = s.one(["SAME", "VALID"] + ["EXPLICIT"] * explicit)
         self.edges = [[s.int(0, 2), s.int(0, 2)] if self.padding == "EXPLICIT" else [0, 0] for _ in range(n)]
         reach = lambda i: (self.kernel[i] - 1) * self.rate[i] + 1
         least = lambda i: 1 if self.padding == "SAME" else max(reach(i) - sum(self.edges[i]), 1)
-        self.size = [least(i) + s.int(0, 4) for i in range(n)]
+        room = 4 if n == 3 or s.chance(0.85) else 20
+        self.size = [least(i) + s.int(0, room) for i in range(n)]
         total = lambda i: self.size[i] + sum(self.edges[i])
         self.out = [-(-self.size[i] // self.stride[i]) if self.padding == "SAME" else (total(i) - reach(i)) // self.stride[i] + 1 for i in range(n)]
 
@@ -41,6 +43,10 @@ class Window:
         return a
 
 
+def channels(s, most):
+    """A number of channels: few, or as many as vectors and blocks need."""
+    return s.int(1, most) if s.chance(0.75) else s.int(4, 40)
+
 
 def conv(s):
     """Convolution of 2 or 3 axes, forward or gradient, grouped at times (2 axes)."""
@@ -50,9 +56,9 @@ def conv(s):
     if s.op == "Conv3DBackpropFilter" or s.op == "Conv3DBackpropInput":
         layouts = ["NDHWC"]
     w = Window(s, n, layouts, n == 2, dilated=forward or n == 2)
-    groups = s.int(1, 2) if n == 2 and s.chance(0.3) else 1
-    depth, filters, batch, d = s.int(1, 3), groups * s.int(1, 3), s.int(1, 2), s.dtype()
-    if forward and s.chance(0.03):
+    groups = s.int(1, 4) if n == 2 and s.chance(0.3) else 1
+    depth, filters, batch, d = channels(s, 3), groups * (channels(s, 3) if groups == 1 else s.int(1, 9)), s.int(1, 3), s.dtype()
+    if s.chance(0.03):
         batch = 0
     x, k = w.laid(batch, w.size, groups * depth), w.kernel + [depth, filters]
     y = w.laid(batch, w.out, filters)
@@ -64,7 +70,7 @@ def conv(s):
         return {"input": a(x), "filter": a(k)}, attrs, loose(d)
     if s.op.endswith("Input") or s.op.endswith("InputV2"):
         first = {"input": a(x)} if s.op == "Conv3DBackpropInput" else {"input_sizes": np.array(x, np.int32)}
-        return {**first, "filter": a(k), "out_backprop": a(y)}, attrs, loose(d, 2)
+        return {**first, "filter": a(k), "out_backprop": a(y)}, attrs, loose(d, 2 * n)
     second = {"filter": a(k)} if s.op == "Conv3DBackpropFilter" else {"filter_sizes": np.array(k, np.int32)}
     return {"input": a(x), **second, "out_backprop": a(y)}, attrs, loose(d, 3)
 
@@ -73,7 +79,7 @@ def conv_any(s):
     """The op Conv, of 2 or 3 axes and any number of batch axes."""
     n = s.int(2, 3)
     w = Window(s, n, ["CHANNELS_LAST", "CHANNELS_LAST", "CHANNELS_FIRST"] if n == 2 else ["CHANNELS_LAST"], explicit=n == 2)
-    depth, filters, d, batch = s.int(1, 3), s.int(1, 3), s.dtype(), s.int(1, 2) if n == 2 else 1
+    depth, filters, d, batch = channels(s, 3), channels(s, 3), s.dtype(), s.int(1, 2) if n == 2 else 1
     x = w.laid(s.int(1, 2), w.size, depth)
     attrs = w.attrs()
     if batch == 2:
@@ -94,7 +100,7 @@ def depthwise(s):
         w.out = [(w.size[i] + sum(w.edges[i]) - (w.kernel[i] - 1) * w.rate[i] - 1) // w.stride[i] + 1 for i in range(2)]
     else:
         w.out = [-(-w.size[i] // w.stride[i]) for i in range(2)]
-    depth, times, batch, d = s.int(1, 9), s.int(1, 3), s.int(1, 2), s.dtype()
+    depth, times, batch, d = channels(s, 9), s.int(1, 3), s.int(1, 2), s.dtype()
     x, k, y = w.laid(batch, w.size, depth), w.kernel + [depth, times], w.laid(batch, w.out, depth * times)
     a = lambda shape: s.array(d, shape, -1, 1)
     attrs = w.attrs()
@@ -117,7 +123,10 @@ def pool(s):
     if s.op == "MaxPool":
         w.edges = [[min(a, k - 1), min(b, k - 1)] for (a, b), k in zip(w.edges, w.kernel)]
     d = s.dtype()
-    x = s.array(d, w.laid(s.int(0 if s.chance(0.03) else 1, 2), w.size, s.int(1, 5)))
+    shape = w.laid(s.int(0 if s.chance(0.03) else 1, 2), w.size, channels(s, 5))
+    x = s.wild(d, shape, p=0.15) if "Max" in s.op and d not in ("float32", "float64", "float16", "bfloat16") else s.ties(d, shape)
+    if "Max" in s.op and d in F + H and s.chance(0.2):   # NaN is never greater: with it TensorFlow's answer depends on the lane
+        x[s.r.random(x.shape) < 0.3] = s.one([-np.inf, np.inf, -0.0])
     attrs = w.attrs(dilated=False, ksize=True)
     if s.op == "MaxPoolV2":
         size, stride = (np.array(attrs.pop(k), np.int32) for k in ("ksize", "strides"))
@@ -131,7 +140,8 @@ def pool_argmax(s):
     w = Window(s, 2, ["NHWC"], explicit=False, dilated=False)
     attrs = w.attrs(dilated=False, ksize=True)
     del attrs["data_format"]
-    x = distinct(s, s.dtype(), w.laid(s.int(1, 2), w.size, s.int(1, 3)))
+    d, shape = s.dtype(), w.laid(s.int(1, 2), w.size, channels(s, 3))
+    x = distinct(s, d, shape) if s.chance(0.6) else s.ties(d, shape, -2, 2)   # of equal ones the first
     return {"input": x}, {**attrs, "Targmax": s.one(I), "include_batch_in_index": s.chance(0.5)}
 
 
@@ -146,7 +156,7 @@ def distinct(s, d, shape):
 def avg_grad(s):
     n = 3 if "3D" in s.op else 2
     w = Window(s, n, ["NHWC"] if n == 2 else ["NDHWC"], explicit=False, dilated=False)
-    d, batch, depth = s.dtype(), s.int(1, 2), s.int(1, 3)
+    d, batch, depth = s.dtype(), s.int(1, 2), channels(s, 3)
     return {"orig_input_shape": np.array(w.laid(batch, w.size, depth), np.int32), "grad": s.array(d, w.laid(batch, w.out, depth), -2, 2)}, \
         w.attrs(dilated=False, ksize=True), loose(d)
 
@@ -159,7 +169,8 @@ def max_grad(s):
     explicit = s.op == "MaxPoolGrad"
     w = Window(s, n, ["NHWC"] if n == 2 else ["NDHWC"], explicit=explicit, dilated=False)
     w.edges = [[min(a, k - 1), min(b, k - 1)] for (a, b), k in zip(w.edges, w.kernel)]
-    x = distinct(s, d, w.laid(s.int(1, 2), w.size, s.int(1, 2)))
+    shape = w.laid(s.int(1, 2), w.size, channels(s, 2))
+    x = distinct(s, d, shape) if s.chance(0.7) else s.ties(d, shape, -2, 2)
     attrs, ints = w.attrs(dilated=False, ksize=True), d not in F + H
     pad = [[0, 0]] + w.edges + [[0, 0]] if w.padding == "EXPLICIT" else w.padding
     y = tf.nn.max_pool(tf.cast(x, "float64") if n == 2 else tf.cast(x, "float32"), attrs["ksize"], attrs["strides"], pad).numpy().astype(x.dtype)
@@ -176,7 +187,7 @@ def max_grad_argmax(s):
     w = Window(s, 2, ["NHWC"], explicit=False, dilated=False)
     attrs = w.attrs(dilated=False, ksize=True)
     del attrs["data_format"]
-    x, index, batched = distinct(s, d, w.laid(s.int(1, 2), w.size, s.int(1, 2))), s.one(I), s.chance(0.5)
+    x, index, batched = distinct(s, d, w.laid(s.int(1, 2), w.size, channels(s, 2))), s.one(I), s.chance(0.5)
     _, at = tf.raw_ops.MaxPoolWithArgmax(input=tf.cast(x, "float32"), Targmax=index, include_batch_in_index=batched, **attrs)
     g = s.array(d, x.shape if "GradGrad" in s.op else at.shape, -2, 2)
     return {"input": x, "grad": g, "argmax": at.numpy()}, {**attrs, "include_batch_in_index": batched}, loose(d)
@@ -184,26 +195,26 @@ def max_grad_argmax(s):
 
 def batch_norm(s):
     d = s.dtype()
-    depth, layout = s.int(1, 4), s.one(["NHWC", "NHWC", "NCHW"])
+    depth, layout = channels(s, 4), s.one(["NHWC", "NHWC", "NCHW"])
     if s.op == "FusedBatchNormV3" and s.chance(0.2):
         layout = s.one(["NDHWC", "NCDHW"])
-    space = [s.int(1, 4) for _ in range(len(layout) - 2)]
+    space = [s.int(0 if s.chance(0.02) else 1, 4 if s.chance(0.9) else 12) for _ in range(len(layout) - 2)]
     batch = s.int(0 if s.chance(0.03) else 1, 3)
     x = s.array(d, [batch, depth] + space if layout[1] == "C" else [batch] + space + [depth])
     u = d if s.op == "FusedBatchNorm" else "float32"
     vector = lambda lo, hi: s.array(u, (depth,), lo, hi)
     train = s.chance(0.4)
-    factor = s.one([1.0, 0.25])
+    factor = s.one([1.0, 0.25, 0.0])
     empty = train and factor == 1.0
     given = {"x": x, "scale": vector(-2, 2), "offset": vector(-2, 2), "mean": np.zeros(0, u) if empty else vector(-1, 1), "variance": np.zeros(0, u) if empty else vector(0.1, 3)}
     private = [f"y{i}" for i in range(3, 6)] + (["y5"] if not train else [])
-    options = {**loose(d), "shape_only": private if not train else ["y5"] if batch else ["y3", "y4", "y5"]}   # of no rows TensorFlow leaves these unwritten
-    return given, {"epsilon": s.one([1e-3, 1e-5]), "exponential_avg_factor": factor, "data_format": layout, "is_training": train}, options
+    options = {**loose(d), "shape_only": private if not train else ["y5"] if x.size else ["y3", "y4", "y5"]}   # of no rows TensorFlow leaves these unwritten
+    return given, {"epsilon": s.one([1e-3, 1e-5, 0.1]), "exponential_avg_factor": factor, "data_format": layout, "is_training": train}, options
 
 
 def batch_norm_grad(s):
     d = s.dtype()
-    depth, layout = s.int(1, 4), s.one(["NHWC", "NHWC", "NCHW"])
+    depth, layout = channels(s, 4), s.one(["NHWC", "NHWC", "NCHW"])
     if s.op == "FusedBatchNormGradV3" and s.chance(0.2):
         layout = s.one(["NDHWC", "NCDHW"])
     space, batch = [s.int(1, 4) for _ in range(len(layout) - 2)], s.int(1, 3)
@@ -219,7 +230,7 @@ def batch_norm_grad(s):
 
 
 def batch_norm_global(s):
-    d, depth = s.dtype(), s.int(1, 4)
+    d, depth = s.dtype(), channels(s, 4)
     vector = lambda lo, hi: s.array(d, (depth,), lo, hi)
     return {"t": s.array(d, tuple(s.int(1, 3) for _ in range(3)) + (depth,)), "m": vector(-1, 1), "v": vector(0.1, 3), "beta": vector(-1, 1), "gamma": vector(-1, 1)}, \
         {"variance_epsilon": 1e-3, "scale_after_normalization": s.chance(0.5)}
@@ -227,8 +238,8 @@ def batch_norm_global(s):
 
 def lrn(s):
     d = s.dtype()
-    shape = tuple(s.int(1, 3) for _ in range(3)) + (s.int(1, 9),)
-    attrs = {"depth_radius": s.int(0, 5), "bias": s.one([1.0, 2.0]), "alpha": s.one([1.0, 0.1]), "beta": s.one([0.5, 0.75, 1.0])}
+    shape = tuple(s.int(1, 3) for _ in range(3)) + (channels(s, 9),)
+    attrs = {"depth_radius": s.int(0, 9), "bias": s.one([1.0, 2.0]), "alpha": s.one([1.0, 0.1, 1e-4]), "beta": s.one([0.5, 0.75, 1.0, 0.3])}
     a = lambda: s.array(d, shape, -2, 2)
     if s.op == "LRN":
         return {"input": a()}, attrs, loose(d)
@@ -250,15 +261,20 @@ def bias(s):
 
 def softmax(s):
     d = s.dtype()
-    return {"logits": s.array(d, s.shape(0 if s.chance(0.05) else 1, 4), -9, 9)}, {}, loose(d)
+    """Also of rows with infinities and NaN, and of numbers whose exponentials overflow."""
+    x = s.array(d, s.shape(0 if s.chance(0.05) else 1, 4), *s.one([(-9, 9), (-9, 9), (-200, 200), (-1e4, 1e4)]))
+    if s.chance(0.1):
+        x = np.where(s.r.random(x.shape) < 0.2, s.one([np.inf, -np.inf, -np.inf, np.nan]), x).astype(x.dtype)
+    return {"logits": x}, {}, loose(d)
 
 
 def cross_entropy(s):
-    d, n, k = s.dtype(), s.int(0 if s.chance(0.05) else 1, 4), s.int(1, 5)
+    d, n, k = s.dtype(), s.int(0 if s.chance(0.05) else 1, 4), s.int(1, 5) if s.chance(0.8) else s.int(6, 80)
+    span = s.one([(-4, 4), (-4, 4), (-90, 90)])
     if s.op.startswith("Sparse"):
-        return {"features": s.array(d, (n, k)), "labels": s.array(s.dtype("Tlabels"), (n,), -1 if s.chance(0.05) else 0, k - 1 + s.chance(0.05))}, {}, loose(d)
-    shapes = s.one([((n, k), (n, k)), ((n, k), (n, k)), ((1, k), (n, k)), ((n, k), (n, 1)), ((n, k), (n + 1, k))])
-    return {"features": s.array(d, shapes[0]), "labels": s.array(d, shapes[1], 0, 1)}, {}, loose(d)
+        return {"features": s.array(d, (n, k), *span), "labels": s.array(s.dtype("Tlabels"), (n,), -1 if s.chance(0.05) else 0, k - 1 + s.chance(0.05))}, {}, loose(d)
+    shapes = s.one([((n, k), (n, k)), ((n, k), (n, k)), ((1, k), (n, k)), ((n, k), (1, k)), ((n, 1), (n, k)), ((n, k), (n, 1)), ((n, k), (n + 1, k)), ((k,), (k,)), ((n, k), (k,))])
+    return {"features": s.array(d, shapes[0], *span), "labels": s.array(d, shapes[1], 0, 1)}, {}, loose(d)
 
 
 def l2_loss(s):
@@ -270,7 +286,7 @@ def dilation(s):
     d, w = s.dtype(), Window(s, 2, ["NHWC"], explicit=False)
     if d in ("uint8", "uint16", "uint32", "uint64"):
         d = "float32"
-    depth, batch = s.int(1, 3), s.int(1, 2)
+    depth, batch = channels(s, 3), s.int(1, 2)
     x, k = s.array(d, [batch] + w.size + [depth], -20, 20), s.array(d, w.kernel + [depth], -3, 3)
     attrs = {"strides": [1] + w.stride + [1], "rates": [1] + w.rate + [1], "padding": w.padding}
     if s.op == "Dilation2D":
@@ -282,7 +298,7 @@ def patches(s):
     """Windows as the rows of a tensor."""
     n = 3 if "Volume" in s.op else 2
     w = Window(s, n, ["NHWC" if n == 2 else "NDHWC"], explicit=False, dilated=n == 2)
-    x = s.array(s.dtype(), [s.int(1, 2)] + w.size + [s.int(1, 2)])
+    x = s.array(s.dtype(), [s.int(1, 2)] + w.size + [channels(s, 2)])
     attrs = {"ksizes": [1] + w.kernel + [1], "strides": [1] + w.stride + [1], "padding": w.padding}
     return ({"images": x}, {**attrs, "rates": [1] + w.rate + [1]}) if n == 2 else ({"input": x}, attrs)
 
