@@ -9,7 +9,9 @@ def loose(d):
 
 
 def image(s, d, lo=0, hi=9, most=7):
-    return s.array(d, (s.int(1, 2), s.int(1, most), s.int(1, most), s.int(1, 3)), lo, hi)
+    if s.chance(0.1):
+        most = 30
+    return s.array(d, (s.int(0 if s.chance(0.02) else 1, 3), s.int(1, most), s.int(1, most), s.int(1, 3 if s.chance(0.8) else 20)), lo, hi)
 
 
 def corners(s):
@@ -19,17 +21,20 @@ def corners(s):
 
 def resize(s):
     d = s.dtype()
-    x, size = image(s, d), s.array("int32", (2,), 0 if s.chance(0.03) else 1, 11)
+    x, size = image(s, d, *s.one([(0, 9), (0, 9), (-100, 200)])), s.array("int32", (2 + s.chance(0.01),), -1 if s.chance(0.03) else 1, 11 if s.chance(0.85) else 40)
+    if s.chance(0.1):   # as it was, or twice, or half as large
+        size = (np.array(x.shape[1:3]) * s.one([1, 2, 4]) // s.one([1, 1, 2])).astype("int32")
+        size = np.maximum(size, 1)
     attrs = {"align_corners": s.chance(0.4)} if s.op == "ResizeArea" else corners(s)
     return {"images": x, "size": size}, attrs, loose(d)
 
 
 def resize_grad(s):
     d = s.dtype()
-    n, c = s.int(1, 2), s.int(1, 3)
+    n, c, most = s.int(1, 2), s.int(1, 3 if s.chance(0.8) else 20), 6 if s.chance(0.85) else 25
     if s.op == "ResizeNearestNeighborGrad":
-        return {"grads": s.array(d, (n, s.int(1, 6), s.int(1, 6), c)), "size": s.array("int32", (2,), 1, 6)}, corners(s), loose(d)
-    return {"grads": s.array("float32", (n, s.int(1, 6), s.int(1, 6), c)), "original_image": s.array(d, (n, s.int(1, 6), s.int(1, 6), c))}, corners(s), loose(d)
+        return {"grads": s.array(d, (n, s.int(1, most), s.int(1, most), c)), "size": s.array("int32", (2,), 1, most)}, corners(s), loose(d)
+    return {"grads": s.array("float32", (n, s.int(1, most), s.int(1, most), c)), "original_image": s.array(d, (n, s.int(1, most), s.int(1, most), c))}, corners(s), loose(d)
 
 
 def boxes(s, n):
@@ -45,7 +50,7 @@ def crop(s):
     d, n = s.dtype(), s.int(0, 4)
     x = image(s, d)
     return {"image": x, "boxes": boxes(s, n), "box_ind": s.array("int32", (n,), -1 if s.chance(0.03) else 0, x.shape[0] - 1 + s.chance(0.03)),
-            "crop_size": s.array("int32", (2,), 0 if s.chance(0.03) else 1, 5)}, {"method": s.one(["bilinear", "nearest"]), "extrapolation_value": s.one([0.0, -1.5])}, loose(d)
+            "crop_size": s.array("int32", (2,), 0 if s.chance(0.03) else 1, 5 if s.chance(0.8) else 20)}, {"method": s.one(["bilinear", "nearest"]), "extrapolation_value": s.one([0.0, -1.5])}, loose(d)
 
 
 def crop_grad_image(s):
@@ -65,11 +70,13 @@ KERNELS = ["lanczos1", "lanczos3", "lanczos5", "gaussian", "box", "triangle", "k
 
 
 def scale_translate(s):
-    given = {"scale": s.r.uniform(0.3, 2.5, 2).astype(np.float32), "translation": s.r.uniform(-2, 2, 2).astype(np.float32)}
+    given = {"scale": s.r.uniform(*s.one([(0.3, 2.5), (0.3, 2.5), (0.05, 0.4), (2, 9)]), 2).astype(np.float32), "translation": s.r.uniform(*s.one([(-2, 2), (-2, 2), (-20, 20)]), 2).astype(np.float32)}
+    if s.chance(0.15):
+        given = {"scale": np.float32(s.one([[1, 1], [2, 2], [0.5, 1]])), "translation": np.zeros(2, "float32")}
     attrs = {"kernel_type": s.one(KERNELS), "antialias": s.chance(0.5)}
     d = s.dtype()
     if s.op == "ScaleAndTranslate":
-        return {"images": image(s, d), "size": s.array("int32", (2,), 1, 8), **given}, attrs, loose(d)
+        return {"images": image(s, d), "size": s.array("int32", (2,), 1, 8 if s.chance(0.8) else 30), **given}, attrs, loose(d)
     x = image(s, d)
     return {"grads": s.array(d, (x.shape[0], s.int(1, 6), s.int(1, 6), x.shape[3])), "original_image": x, **given}, attrs, loose(d)
 
@@ -79,7 +86,9 @@ def projective(s):
     x = image(s, d, 1, 90)
     n = s.one([1, x.shape[0]])
     t = np.tile([1, 0, 0, 0, 1, 0, 0, 0], (n, 1)) + s.r.uniform(-0.5, 0.5, (n, 8)) * [1, 1, 4, 1, 1, 4, 0.05, 0.05]
-    given = {"images": x, "transforms": t.astype(np.float32), "output_shape": s.array("int32", (2,), 1, 8)}
+    if s.chance(0.1):   # far outside, which reflects and wraps more than once
+        t[:, [2, 5]] += s.r.uniform(-60, 60, (n, 2))
+    given = {"images": x, "transforms": t.astype(np.float32), "output_shape": s.array("int32", (2,), 1, 8 if s.chance(0.8) else 30)}
     if s.op.endswith("V3"):
         given["fill_value"] = np.float32(s.one([0, 7]))
     modes = ["CONSTANT", "REFLECT", "WRAP", "NEAREST"]
@@ -90,13 +99,17 @@ def projective(s):
 def colours(s):
     d = s.dtype()
     shape = s.shape(0, 3) + (3 + s.chance(0.03),)
-    return {"images": s.array(d, shape, 0, 1)}, {}, {"rtol": 2e-2, "atol": 2e-2} if d in HALF else {"rtol": 1e-4, "atol": 1e-4}
+    x = s.array(d, shape, 0, 1)
+    if s.chance(0.3):   # greys, blacks and pure colours
+        x = np.rint(x * s.one([1, 2, 4])).astype(x.dtype) / np.asarray(s.one([1, 2, 4]), x.dtype)
+        x = np.minimum(x, np.asarray(1, x.dtype)).astype(x.dtype)
+    return {"images": x}, {}, {"rtol": 2e-2, "atol": 2e-2} if d in HALF else {"rtol": 1e-4, "atol": 1e-4}
 
 
 def adjust(name, lo, hi):
     def draw(s):
         d = s.dtype()
-        return {"images": s.array(d, s.shape(2, 3) + (3,), 0, 1), name: s.array("float32", (), lo, hi)}, {}, {"rtol": 2e-2, "atol": 2e-2} if d in HALF else {"rtol": 1e-4, "atol": 1e-4}
+        return {"images": s.array(d, s.shape(2 if s.chance(0.97) else 1, 4) + (3 + s.chance(0.02),), 0, 1), name: s.array("float32", () if s.chance(0.98) else (1,), lo, hi)}, {}, {"rtol": 2e-2, "atol": 2e-2} if d in HALF else {"rtol": 1e-4, "atol": 1e-4}
     return draw
 
 
@@ -107,8 +120,8 @@ def adjust_old(s):
 
 def draw_boxes(s):
     d = s.dtype()
-    n, k = s.int(1, 2), s.int(0, 3)
-    given = {"images": s.array(d, (n, s.int(2, 8), s.int(2, 8), s.one([1, 3, 4])), 0, 1), "boxes": np.stack([boxes(s, k) for _ in range(n)])}
+    n, k = s.int(1, 2), s.int(0, 3 if s.chance(0.8) else 15)
+    given = {"images": s.array(d, (n, s.int(1, 8 if s.chance(0.8) else 30), s.int(1, 8 if s.chance(0.8) else 30), s.one([1, 3, 4])), 0, 1), "boxes": np.stack([boxes(s, k) for _ in range(n)])}
     if s.op.endswith("V2"):
         given["colors"] = s.array("float32", (s.int(0, 3), 4), 0, 1)
     return given, {}, {"rtol": 1e-2, "atol": 1e-2} if d in HALF else {}
@@ -116,20 +129,24 @@ def draw_boxes(s):
 
 def suppress(s):
     """Boxes that overlap here and there; scores that differ."""
-    n = s.int(0, 8)
+    n = s.int(0, 8 if s.chance(0.8) else 60)
     d, u = (s.dtype(), s.dtype("T_threshold")) if s.op in ("NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV2") else ("float32", "float32")
     if s.op == "NonMaxSuppressionV5":
         d = u = s.dtype()
-    b = (np.round(s.r.uniform(0, 3, (n, 4))) + s.r.uniform(0, 0.4, (n, 4))).astype("float32")
-    given = {"boxes": cast(b, d), "scores": cast((s.r.permutation(n) / 10).astype("float32"), d), "max_output_size": np.int32(s.int(-1 if s.chance(0.02) else 0, 6))}
+    b = (np.round(s.r.uniform(0, s.one([3, 3, 12]), (n, 4))) + s.r.uniform(0, s.one([0, 0.1, 0.4]), (n, 4))).astype("float32")
+    given = {"boxes": cast(b, d), "scores": cast((s.r.permutation(n) / 10).astype("float32"), d), "max_output_size": np.int32(s.int(-1 if s.chance(0.02) else 0, 6 if s.chance(0.7) else 40))}
+    if s.chance(0.15):   # equal scores: the first box wins
+        given["scores"] = np.rint(given["scores"] * given["scores"].dtype.type(3)).astype(given["scores"].dtype)
+    if n and s.chance(0.1):
+        given["scores"][s.int(0, n - 1)] = s.one([-np.inf, np.inf, 0])
     near = lambda lo, hi: cast(np.float32(s.r.uniform(lo, hi)), u)
     if s.op == "NonMaxSuppression":
         return given, {"iou_threshold": s.one([0.1, 0.5, 0.9])}
-    given["iou_threshold"] = near(0, 1)
+    given["iou_threshold"] = near(0, 1) if s.chance(0.95) else cast(np.float32(s.one([0, 1, 1.5, -0.5])), u)
     if s.op != "NonMaxSuppressionV2":
-        given["score_threshold"] = near(-0.2, 0.6)
+        given["score_threshold"] = near(-0.2, 0.6) if s.chance(0.9) else cast(np.float32(-np.inf), u)
     if s.op == "NonMaxSuppressionV5":
-        given["soft_nms_sigma"] = cast(np.float32(s.one([0, 0.5])), u)
+        given["soft_nms_sigma"] = cast(np.float32(s.one([0, 0.5, 0.1, 2])), u)
     attrs = {"pad_to_max_output_size": s.chance(0.3)} if s.op in ("NonMaxSuppressionV4", "NonMaxSuppressionV5") else {}
     return given, attrs, {"rtol": 1e-2, "atol": 1e-2} if d in HALF else {}
 
@@ -140,18 +157,18 @@ def cast(x, d):
 
 
 def suppress_overlaps(s):
-    n = s.int(0, 7)
+    n = s.int(0, 7 if s.chance(0.8) else 40)
     o = s.r.uniform(0, 1, (n, n)).astype("float32")
-    return {"overlaps": o, "scores": (s.r.permutation(n) / 10).astype("float32"), "max_output_size": np.int32(s.int(0, 6)),
+    return {"overlaps": o, "scores": (s.r.permutation(n) / 10).astype("float32"), "max_output_size": np.int32(s.int(0, 6 if s.chance(0.8) else 40)),
             "overlap_threshold": np.float32(s.r.uniform(0, 1)), "score_threshold": np.float32(s.r.uniform(-0.2, 0.6))}, {}
 
 
 def suppress_combined(s):
-    batch, n, classes = s.int(1, 2), s.int(1, 6), s.int(1, 3)
+    batch, n, classes = s.int(1, 3), s.int(0 if s.chance(0.03) else 1, 6 if s.chance(0.8) else 40), s.int(1, 3 if s.chance(0.8) else 12)
     q = s.one([1, classes])
     b = (np.round(s.r.uniform(0, 3, (batch, n, q, 4))) / 3 + s.r.uniform(0, 0.1, (batch, n, q, 4))).astype("float32")
     scores = s.r.permutation(batch * n * classes).reshape(batch, n, classes).astype("float32") / 30
-    return {"boxes": b, "scores": scores, "max_output_size_per_class": np.int32(s.int(1, 4)), "max_total_size": np.int32(s.int(1, 8)),
+    return {"boxes": b, "scores": scores, "max_output_size_per_class": np.int32(s.int(0 if s.chance(0.03) else 1, 4 if s.chance(0.8) else 30)), "max_total_size": np.int32(s.int(0 if s.chance(0.03) else 1, 8 if s.chance(0.8) else 50)),
             "iou_threshold": np.float32(s.r.uniform(0, 1)), "score_threshold": np.float32(s.r.uniform(-0.2, 0.6))}, \
         {"pad_per_class": s.chance(0.3), "clip_boxes": s.chance(0.5)}
 
