@@ -4,7 +4,8 @@
  * count
  *
  * The gradients go to the first tap that gave the maximum. Everything is computed in double: exact for all
- * types but 64-bit integers beyond 2^53.
+ * types but 64-bit integers beyond 2^53. Each sum is rounded to T before it is compared: in halves many are
+ * equal.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
@@ -16,6 +17,7 @@
 #include "kernels/window.h"
 
 struct dilation {
+    enum td_dtype dtype;
     int64_t batch, channels;
     struct td_window row, col;
 };
@@ -96,6 +98,58 @@ static int64_t first_inside(const struct td_window *w, int64_t out)
     return at < 0 ? 0 : at < w->in ? at : w->in - 1;
 }
 
+/* The sum as T holds it; integers wrap. */
+static double in_type(enum td_dtype t, double v)
+{
+    switch (t) {
+    case TD_HALF:
+        return td_half_to_float(td_float_to_half((float)v));
+    case TD_BFLOAT16:
+        return td_bf16_to_float(td_float_to_bf16((float)v));
+    case TD_FLOAT:
+        return (float)v;
+    case TD_INT8:
+        return (int8_t)(int64_t)v;
+    case TD_INT16:
+        return (int16_t)(int64_t)v;
+    case TD_INT32:
+        return (int32_t)(int64_t)v;
+    case TD_UINT8:
+        return (uint8_t)(int64_t)v;
+    case TD_UINT16:
+        return (uint16_t)(int64_t)v;
+    case TD_UINT32:
+        return (uint32_t)(int64_t)v;
+    default:
+        return v;
+    }
+}
+
+/* The least finite number of T: the maximum of no taps. */
+static double lowest(enum td_dtype t)
+{
+    switch (t) {
+    case TD_HALF:
+        return -65504;
+    case TD_BFLOAT16:
+        return -0x1.fep127;
+    case TD_FLOAT:
+        return -FLT_MAX;
+    case TD_DOUBLE:
+        return -DBL_MAX;
+    case TD_INT8:
+        return INT8_MIN;
+    case TD_INT16:
+        return INT16_MIN;
+    case TD_INT32:
+        return INT32_MIN;
+    case TD_INT64:
+        return (double)INT64_MIN;
+    default:
+        return 0;
+    }
+}
+
 /* Maximum of one output cell and where it came from: indices into x and filter. When no tap is inside these
  * are, as in TensorFlow, the window's first place inside and the first tap. */
 static double best(const struct dilation *d, const struct arrays *a, int64_t cell, int64_t k, int64_t *at_x,
@@ -105,8 +159,7 @@ static double best(const struct dilation *d, const struct arrays *a, int64_t cel
     int64_t from[2], to[2];
     td_window_taps(&d->row, i, &from[0], &to[0]);
     td_window_taps(&d->col, j, &from[1], &to[1]);
-    double top = -DBL_MAX;
-    bool found = false;
+    double top = lowest(d->dtype);
     *at_x =
         ((b * d->row.in + first_inside(&d->row, i)) * d->col.in + first_inside(&d->col, j)) * d->channels + k;
     *at_f = k;
@@ -116,10 +169,9 @@ static double best(const struct dilation *d, const struct arrays *a, int64_t cel
             int64_t z = j * d->col.stride - d->col.before + s * d->col.dilation;
             int64_t x = ((b * d->row.in + y) * d->col.in + z) * d->channels + k;
             int64_t f = (r * d->col.k + s) * d->channels + k;
-            double v = a->x[x] + a->f[f];
-            if (v > top || (!found && v <= top)) { /* a NaN is never the largest */
-                found = true;
-                top = v;
+            const double sum = in_type(d->dtype, a->x[x] + a->f[f]);
+            if (sum > top) {
+                top = sum;
                 *at_x = x;
                 *at_f = f;
             }
@@ -144,6 +196,7 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     struct td_tensor *out;
     void *room;
     TD_TRY(spec(c->node, &c->in[0]->shape, &c->in[1]->shape, &d, err));
+    d.dtype = c->in[0]->dtype;
     TD_TRY(td_out(c, 0, NULL, &out, err));
     TD_TRY(wide(c, 0, &a.x, err));
     TD_TRY(wide(c, 1, &a.f, err));
@@ -168,7 +221,8 @@ static enum td_code run(struct td_call *c, struct td_err *err)
         if (!grad) {
             a.out[i] = top;
         } else {
-            a.out[to_input ? at_x : at_f] += a.dy[i];
+            double *to = &a.out[to_input ? at_x : at_f];
+            *to = in_type(d.dtype, *to + a.dy[i]);
         }
     }
     td_narrow_doubles(out->data, room, out->dtype, n);

@@ -18,22 +18,26 @@ def product_tolerance(d):
 
 def matmul(s):
     d, ta, tb = s.dtype(), s.chance(0.5), s.chance(0.5)
-    m, k, n = (s.int(0, 6) if s.chance(0.9) else s.int(7, 70) for _ in range(3))
+    m, k, n = (s.int(0 if s.chance(0.3) else 1, 6) if s.chance(0.7) else s.int(7, 70) for _ in range(3))
     a, b = (k, m) if ta else (m, k + s.chance(0.05)), (n, k) if tb else (k, n)
     return {"a": s.array(d, a), "b": s.array(d, b)}, {"transpose_a": ta, "transpose_b": tb}, product_tolerance(d)
 
 
 def sparse_matmul(s):
     ta, tb = s.chance(0.5), s.chance(0.5)
-    m, k, n = s.int(0, 6), s.int(0, 6), s.int(0, 6)
+    m, k, n = (s.int(0, 6) if s.chance(0.8) else s.int(7, 140) for _ in range(3))
     a, b = s.array(s.dtype("Ta"), (k, m) if ta else (m, k)), s.array(s.dtype("Tb"), (n, k) if tb else (k, n))
-    return {"a": a, "b": b}, {"transpose_a": ta, "transpose_b": tb}, {"rtol": 1e-2, "atol": 1e-2}
+    sparse = [s.chance(0.5), s.chance(0.5)]
+    thin = lambda x: np.where(s.r.random(x.shape) < 0.8, 0, x).astype(x.dtype)
+    return {"a": thin(a) if sparse[0] else a, "b": thin(b) if sparse[1] else b}, {"transpose_a": ta, "transpose_b": tb, "a_is_sparse": sparse[0], "b_is_sparse": sparse[1]}, {"rtol": 1e-2, "atol": 1e-2}
 
 
 def batch_matmul(s):
     d = s.dtype("Ta") if s.op == "BatchMatMulV3" else s.dtype()
-    m, k, n, batch, ax, ay = s.int(0, 4), s.int(0, 4), s.int(0, 4), s.shape(0, 2), s.chance(0.5), s.chance(0.5)
+    (m, k, n), batch, ax, ay = (s.int(0 if s.chance(0.3) else 1, 4) if s.chance(0.75) else s.int(5, 40) for _ in range(3)), s.shape(0, 2) if s.chance(0.8) else s.shape(3, 4), s.chance(0.5), s.chance(0.5)
     other = batch if s.op == "BatchMatMul" else s.alike(batch)
+    if s.op != "BatchMatMul" and s.chance(0.3):   # the second broadcasts, or both do
+        batch, other = (other, batch) if s.chance(0.5) else (s.alike(batch), other)
     e, attrs = d, {"adj_x": ax, "adj_y": ay}
     if s.op == "BatchMatMulV3":
         if d in ("int8", "uint8"):
@@ -44,7 +48,7 @@ def batch_matmul(s):
 
 def einsum(s):
     """Labels of one size each; sums, batches, transposes, diagonals and an ellipsis."""
-    size = {c: s.int(0 if s.chance(0.03) else 1, 3) for c in "abcdef"}
+    size = {c: s.int(0 if s.chance(0.03) else 1, 3) if s.chance(0.92) else s.int(7, 20) for c in "abcdef"}
     d, two, dots = s.dtype(among=F + H + I + C), s.chance(0.8), s.chance(0.25)
     label = lambda: "".join(s.one("abcdef") for _ in range(s.int(0, 3)))
     terms = [label() for _ in range(2 if two else 1)]
@@ -60,12 +64,15 @@ def einsum(s):
         written.append(t[:cut] + "..." + t[cut:] if own else t)
     cut = s.int(0, len(out))
     right = out[:cut] + "..." + out[cut:] if any("..." in w for w in written) else out
+    if s.chance(0.03):   # not as it should be
+        right = s.one([right + "z", right + right[:1], right.replace("...", ""), right + "..."])
     return {"inputs": arrays}, {"equation": ",".join(written) + "->" + right}, product_tolerance(d)
 
 
 def square(s, n=None, spread=1.0):
     """Batches of matrices that are far from singular."""
-    d, n = s.dtype(), s.int(0 if s.chance(0.05) else 1, 5) if n is None else n
+    d, n = s.dtype(), (s.int(0 if s.chance(0.05) else 1, 5) if s.chance(0.85) else s.int(6, 24)) if n is None else n
+    spread = spread * (1 if n < 6 else n / 3)
     a = s.array(d, s.shape(0, 2) + (n, n), -1, 1)
     return (a + spread * 3 * np.eye(n)).astype(a.dtype)
 
@@ -106,7 +113,7 @@ def cholesky(s):
 
 def solve(s):
     a = square(s)
-    rhs = s.array(a.dtype.name, a.shape[:-1] + (s.int(0, 3),))
+    rhs = s.array(a.dtype.name, a.shape[:-1] + (s.int(0, 3) if s.chance(0.9) else s.int(4, 30),))
     return {"matrix": a, "rhs": rhs}, {"adjoint": s.chance(0.5)}, near(a.dtype.name)
 
 
@@ -118,7 +125,7 @@ def triangular(s):
 
 
 def least_squares(s):
-    d, m, n = s.dtype(), s.int(1, 5), s.int(1, 5)
+    d, m, n = s.dtype(), s.int(1, 5), s.int(1, 5)   # of no rows TensorFlow leaves its output unwritten
     batch, fast = s.shape(0, 1), s.chance(0.6)
     eye = np.eye(m, n) * 4
     a = (s.array(d, batch + (m, n), -1, 1) + eye).astype(d)
@@ -129,7 +136,7 @@ def banded(s):
     a = s.array(s.dtype(), s.shape(2, 4))
     index = "int64" if s.op.startswith("Batch") else s.dtype("Tindex")
     m, n = a.shape[-2:] if a.ndim >= 2 else (1, 1)
-    return {"input": a, "num_lower": s.array(index, (), -1, m + s.chance(0.02)), "num_upper": s.array(index, (), -1, n)}, {}
+    return {"input": a, "num_lower": s.array(index, (), -1, m + s.chance(0.02)), "num_upper": s.array(index, (), -1, n + s.chance(0.02))}, {}
 
 
 def raw(op):
@@ -140,7 +147,8 @@ def raw(op):
 def svd(s):
     """Singular values; of the vectors, the product that gives the matrix back, and the projections."""
     import tensorflow as tf
-    d, m, n = s.dtype(), s.int(0 if s.chance(0.03) else 1, 5), s.int(1, 5)
+    most = 5 if s.chance(0.85) else 20
+    d, m, n = s.dtype(), s.int(0 if s.chance(0.03) else 1, most), s.int(1, most)
     full, vectors, op = s.chance(0.3), s.chance(0.7), s.op
 
     def program(x):
@@ -154,7 +162,8 @@ def svd(s):
 
 def qr(s):
     import tensorflow as tf
-    d, m, n, full = s.dtype(), s.int(1, 5), s.int(1, 5), s.chance(0.4)
+    most = 5 if s.chance(0.85) else 20
+    d, m, n, full = s.dtype(), s.int(1, most), s.int(1, most), s.chance(0.4)
 
     def program(x):
         q, r = raw("Qr")(input=x, full_matrices=full)
@@ -195,7 +204,10 @@ def lu(s):
 
 def fft(rank):
     def draw(s):
-        x = s.array("complex64" if s.op.startswith("Batch") else s.dtype("Tcomplex"), s.shape(rank, rank + 1) if s.chance(0.97) else ())
+        shape = s.shape(rank, rank + 1) if s.chance(0.97) else ()
+        if rank == 1 and shape and s.chance(0.2):   # primes, powers of two, and between
+            shape = shape[:-1] + (s.one([7, 11, 13, 16, 17, 31, 64, 97, 100, 128, 240, 1009]),)
+        x = s.array("complex64" if s.op.startswith("Batch") else s.dtype("Tcomplex"), shape)
         return {"input": x}, {}, {"rtol": 1e-4, "atol": 1e-3} if x.dtype == np.complex64 else {}
     return draw
 
@@ -204,8 +216,9 @@ def rfft(rank, back):
     def draw(s):
         real = s.one(F)
         name = "complex64" if real == "float32" else "complex128"
-        shape = s.shape(0, 1) + tuple(s.int(1, 6) for _ in range(rank))
-        length = [n if s.chance(0.5) else s.int(0 if s.chance(0.03) else 1, 8) for n in shape[len(shape) - rank:]]
+        most = 6 if s.chance(0.85) else 40
+        shape = s.shape(0, 2) + tuple(s.int(1, most) for _ in range(rank))   # of no input TensorFlow leaves its output unwritten
+        length = [n if s.chance(0.5) else s.int(0 if s.chance(0.03) else 1, most + 2) for n in shape[len(shape) - rank:]]
         if back and s.chance(0.8):
             length[-1] = max(1, 2 * (shape[-1] - 1) + s.int(0, 1))
         given = {"input": s.array(name if back else real, shape), "fft_length": np.array(length, "int32")}
@@ -214,29 +227,34 @@ def rfft(rank, back):
 
 
 def diag(s):
-    return {"diagonal": s.array(s.dtype(), s.shape(0 if s.chance(0.05) else 1, 3))}, {}
+    shape = tuple(min(n, 12) for n in s.shape(0 if s.chance(0.05) else 1, 3))
+    return {"diagonal": s.array(s.dtype(), shape)}, {}
 
 
 def diag_part(s):
-    half = s.shape(1, 2)
+    half = tuple(min(n, 12) for n in s.shape(1, 3))
     return {"input": s.array(s.dtype(), half + half if s.chance(0.95) else half + half[:-1] + (9,))}, {}
 
 
 def matrix_diag(s):
-    return {"diagonal": s.array(s.dtype(), s.shape(1, 3))}, {}
+    return {"diagonal": s.array(s.dtype(), tuple(min(n, 70) for n in s.shape(0 if s.chance(0.03) else 1, 4)))}, {}
 
 
 def matrix_diag_part(s):
-    return {"input": s.array(s.dtype(), s.shape(2, 4))}, {}
+    return {"input": s.array(s.dtype(), s.shape(1 if s.chance(0.03) else 2, 5))}, {}
 
 
 def matrix_set_diag(s):
-    shape = s.shape(0, 2) + (s.int(1, 4), s.int(1, 4))
+    shape = s.shape(0, 2) + (s.int(0 if s.chance(0.05) else 1, 4 if s.chance(0.9) else 20), s.int(1, 4 if s.chance(0.9) else 20))
     d = s.dtype()
     return {"input": s.array(d, shape), "diagonal": s.array(d, shape[:-2] + (min(shape[-2:]) + s.chance(0.03),))}, {}
 
 
 ALIGN = ["RIGHT_LEFT", "RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"]
+
+
+def sides(s):
+    return s.int(1, 4 if s.chance(0.85) else 20), s.int(1, 4 if s.chance(0.85) else 20)
 
 
 def band(s, m, n):
@@ -255,18 +273,18 @@ def align(s):
 
 
 def diag_part_v2(s):
-    m, n, d = s.int(1, 4), s.int(1, 4), s.dtype()
+    (m, n), d = sides(s), s.dtype()
     return {"input": s.array(d, s.shape(0, 2) + (m, n)), "k": band(s, m, n)[0], "padding_value": s.array(d, ())}, align(s)
 
 
 def set_diag_v2(s):
-    m, n, d, batch = s.int(1, 4), s.int(1, 4), s.dtype(), s.shape(0, 2)
+    (m, n), d, batch = sides(s), s.dtype(), s.shape(0, 2)
     k, shape = band(s, m, n)
     return {"input": s.array(d, batch + (m, n)), "diagonal": s.array(d, batch + shape), "k": k}, align(s)
 
 
 def diag_v2(s):
-    m, n, d = s.int(1, 4), s.int(1, 4), s.dtype()
+    (m, n), d = sides(s), s.dtype()
     k, shape = band(s, m, n)
     known = lambda size: np.int32(size if s.chance(0.6) else -1 if s.chance(0.9) else size + 1)
     return {"diagonal": s.array(d, s.shape(0, 2) + shape), "k": k, "num_rows": known(m), "num_cols": known(n), "padding_value": s.array(d, ())}, align(s)

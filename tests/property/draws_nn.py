@@ -88,7 +88,7 @@ def conv_any(s):
             attrs[name] = [1] + attrs[name]
         if "explicit_paddings" in attrs:
             attrs["explicit_paddings"] = [0, 0] + attrs["explicit_paddings"]
-    return {"input": s.array(d, x, -3, 3), "filter": s.array(d, w.kernel + [depth, filters], -3, 3)}, {**attrs, "batch_dims": batch, "groups": 1}, loose(d, 3)
+    return {"input": s.array(d, x, -3, 3), "filter": s.array(d, w.kernel + [depth, filters], -3, 3)}, {**attrs, "batch_dims": batch, "groups": 1}, loose(d, 12)
 
 
 def depthwise(s):
@@ -284,10 +284,9 @@ def l2_loss(s):
 
 def dilation(s):
     d, w = s.dtype(), Window(s, 2, ["NHWC"], explicit=False)
-    if d in ("uint8", "uint16", "uint32", "uint64"):
-        d = "float32"
     depth, batch = channels(s, 3), s.int(1, 2)
-    x, k = s.array(d, [batch] + w.size + [depth], -20, 20), s.array(d, w.kernel + [depth], -3, 3)
+    lo, hi = s.one([(-20, 20), (-20, 20), (-127, 127)])
+    x, k = s.array(d, [batch] + w.size + [depth], lo, hi), s.array(d, w.kernel + [depth], -3, 3)
     attrs = {"strides": [1] + w.stride + [1], "rates": [1] + w.rate + [1], "padding": w.padding}
     if s.op == "Dilation2D":
         return {"input": x, "filter": k}, attrs
