@@ -351,8 +351,12 @@ static void make_bank(struct bank *b, double rate, double low, double high)
 /* Log band energies of one slice, then their cosine transform. */
 static void cepstrum(const struct bank *b, const float *x, double *energy, float *y, int64_t n_out)
 {
+    if (b->to >= b->bins) { /* bands beyond the spectrum: TensorFlow transforms nothing */
+        memset(y, 0, (size_t)n_out * sizeof *y);
+        return;
+    }
     memset(energy, 0, (size_t)b->bands * sizeof *energy);
-    for (int64_t i = b->from; i <= b->to && i < b->bins; i++) {
+    for (int64_t i = b->from; i <= b->to; i++) {
         double v = sqrt(x[i]), part = v * b->weight[i];
         if (b->band[i] >= 0) {
             energy[b->band[i]] += part;

@@ -311,7 +311,8 @@ static enum td_code loss_run(struct td_call *c, struct td_err *err)
                    "can turn "
                    "this error into a warning by using the flag ignore_longer_outputs_than_inputs",
                    TD_NODE_STR(n), (long long)(length / 2), (long long)steps);
-        if (length / 2 <= steps && steps > 0) {
+        const bool longer = s.ignore_longer && to - from > steps; /* before repetitions collapse */
+        if (!longer && length / 2 <= steps && steps > 0) {
             v = one_loss(&s, (double *)x + b * s.classes, stride, length, steps,
                          (double *)dx + b * s.classes);
         }

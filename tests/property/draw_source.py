@@ -135,7 +135,7 @@ def quantized(op, inputs, attrs):
     import tensorflow as tf
     from tensorflow.python.framework import op_def_registry
     definition = op_def_registry.get(op)
-    args = {a.name: a.type_attr for a in definition.input_arg if a.type_attr}
+    args = {a.name: a.type_attr for a in definition.input_arg if a.type_attr and not definition.is_stateful}
     first = {args[n]: np.asarray(v[0] if isinstance(v, list) else v).dtype.name for n, v in inputs.items() if n in args and not (isinstance(v, list) and not v)}
     to = {a: QUANTIZED[d] for a, d in first.items() if d in QUANTIZED and QUANTIZED[d] in kernel_dtypes(op, a)}
     if not to:

@@ -13,8 +13,17 @@ def raw():
 
 
 def limits(s, shape):
-    lo = np.asarray(s.r.uniform(-6, -0.5 if s.chance(0.7) else 3, shape), np.float32)
-    return lo, np.asarray(lo + s.r.uniform(0.5, 9, shape), np.float32)
+    wide = s.one([1, 1, 1, 100, 0.01])
+    lo = np.asarray(s.r.uniform(-6, -0.5 if s.chance(0.7) else 3, shape) * wide, np.float32)
+    hi = np.asarray(lo + s.r.uniform(0.5, 9, shape) * wide, np.float32)
+    if s.chance(0.1):   # symmetric, from or to zero, or nothing between
+        lo, hi = s.one([(-np.abs(lo), np.abs(lo)), (np.zeros_like(lo), np.abs(hi)), (-np.abs(hi), np.zeros_like(hi)), (lo, lo), (hi, lo)])
+    return np.asarray(lo, np.float32), np.asarray(hi, np.float32)
+
+
+def shape_of(s):
+    shape = s.shape(0, 4)
+    return shape if s.chance(0.5) else tuple(max(n, 1) for n in shape)
 
 
 def per_axis(s, x):
@@ -27,11 +36,11 @@ def per_axis(s, x):
 
 def quantize(s):
     t, mode = s.one(FEW), s.one(["MIN_COMBINED", "MIN_FIRST", "SCALED"])
-    x = s.array("float32", tuple(s.int(1, 4) for _ in range(s.int(0, 3))), -7, 7)
+    x = s.wild("float32", shape_of(s), -7, 7, 0) * np.float32(s.one([1, 1, 1, 100, 0.01]))
     axis, shape = per_axis(s, x) if mode == "SCALED" or s.chance(0.3) else (-1, ())
     lo, hi = limits(s, shape)
-    attrs = {"mode": mode, "round_mode": s.one(["HALF_AWAY_FROM_ZERO", "HALF_TO_EVEN"] if mode == "SCALED" else ["HALF_AWAY_FROM_ZERO"]), "narrow_range": s.chance(0.3),
-             "axis": axis, "ensure_minimum_range": s.one([0.01, 1.0])}
+    attrs = {"mode": mode, "round_mode": s.one(["HALF_AWAY_FROM_ZERO", "HALF_TO_EVEN"] if mode == "SCALED" or s.chance(0.05) else ["HALF_AWAY_FROM_ZERO"]), "narrow_range": s.chance(0.3),
+             "axis": axis, "ensure_minimum_range": s.one([0.01, 0.01, 1.0, 0.0, 20.0])}
 
     def program(input, min_range, max_range):
         y, a, b = raw().QuantizeV2(input=input, min_range=min_range, max_range=max_range, T=t, **attrs)
@@ -43,7 +52,7 @@ def dequantize(s):
     t, mode, to = s.one(FEW), s.one(["MIN_COMBINED", "MIN_FIRST", "SCALED"]), s.one(["float32", "float32", "bfloat16"])
     base = BENEATH[t]
     info = np.iinfo(base)
-    x = s.r.integers(max(info.min, -40000), min(info.max, 70000) + 1, tuple(s.int(1, 4) for _ in range(s.int(0, 3)))).astype(base)
+    x = s.r.integers(max(info.min, -40000), min(info.max, 70000) + 1, shape_of(s)).astype(base)
     x = np.asarray(x)
     axis, shape = per_axis(s, x)
     lo, hi = limits(s, shape)
@@ -74,10 +83,10 @@ def fake_limits(s, shape):
 def fake(s):
     """Fake quantization with limits as attributes, inputs, or a vector of a limit a channel; and the gradients."""
     kind, grad = s.op.replace("Gradient", ""), s.op.endswith("Gradient")
-    channels = s.int(1, 4)
-    x = s.array("float32", s.shape(0, 3) + ((channels,) if kind.endswith("PerChannel") else ()), -7, 7)
+    channels = s.int(1, 4) if s.chance(0.8) else s.int(5, 40)
+    x = s.array("float32", s.shape(0, 4) + ((channels,) if kind.endswith("PerChannel") else ()), -7, 7)
     lo, hi = fake_limits(s, (channels,) if kind.endswith("PerChannel") else ())
-    attrs = {"num_bits": s.int(2, 16) if s.chance(0.97) else s.one([1, 17]), "narrow_range": s.chance(0.3)}
+    attrs = {"num_bits": s.int(2, 16) if s.chance(0.97) else s.one([0, 1, 17]), "narrow_range": s.chance(0.3)}
     given = {"gradients": s.array("float32", x.shape)} if grad else {}
     if kind == "FakeQuantWithMinMaxArgs":
         return {**given, "inputs": x}, {"min": float(lo), "max": float(hi), **attrs}
@@ -86,11 +95,11 @@ def fake(s):
 
 def quantize_dequantize(s):
     d = s.dtype()
-    x = s.array(d, tuple(s.int(1, 4) for _ in range(s.int(0, 3))), -7, 7)
+    x = s.array(d, shape_of(s), -7, 7)
     axis, shape = per_axis(s, x) if s.op != "QuantizeAndDequantize" else (-1, ())
     lo, hi = (np.asarray(v, d) for v in limits(s, shape))
-    signed, given, bits = s.chance(0.6), s.chance(0.6), s.int(2, 16)
-    if not signed:
+    signed, given, bits = s.chance(0.6), s.chance(0.6), s.int(2, 16) if s.chance(0.9) else s.one([1, 17, 24, 30, 31, 32, 62, 63, 64, 0])
+    if not signed and s.chance(0.9):
         lo, hi = np.abs(lo), np.abs(lo) + np.abs(hi)
     attrs = {"signed_input": signed, "range_given": given}
     if s.op == "QuantizeAndDequantize":
@@ -103,7 +112,7 @@ def quantize_dequantize(s):
 
 def quantize_grad(s):
     d = s.dtype()
-    x = s.array(d, tuple(s.int(1, 4) for _ in range(s.int(0, 3))), -7, 7)
+    x = s.array(d, shape_of(s), -7, 7)
     axis, shape = per_axis(s, x)
     lo, hi = (np.asarray(v, d) for v in limits(s, shape))
     return {"gradients": s.array(d, x.shape), "input": x, "input_min": lo, "input_max": hi}, {"axis": axis}

@@ -7,12 +7,14 @@ import numpy as np
 from draw_source import ANY, F, FLOATS, I, program
 from draws_variable import key_of, read, resource
 
-LAW = ["int32", "int64"]
+SPAN = lambda s: s.one([(0.1, 5), (0.1, 5), (0.01, 1), (5, 300)])   # of the parameters of gamma laws
 
 
 def shape_of(s):
     """A shape as an argument."""
-    shape = np.array(s.shape(0, 3), s.one(I))
+    shape = np.array(s.shape(0, 4), s.one(I))
+    if s.chance(0.03):
+        shape = np.array(s.one([[4000], [3, 700], [513]]), shape.dtype)
     if s.chance(0.01) and len(shape):
         shape[0] = -1
     return shape
@@ -24,9 +26,9 @@ def seed_of(s):
 
 
 def limits(s, dtype):
-    lo = s.int(-9, 9) if s.chance(0.8) else int(np.iinfo(dtype).min)
-    hi = lo + s.int(1, 20) if s.chance(0.8) else int(np.iinfo(dtype).max)
-    hi = lo - s.int(0, 1) if s.chance(0.02) else hi
+    lo = max(s.int(-9, 9), int(np.iinfo(dtype).min)) if s.chance(0.8) else int(np.iinfo(dtype).min)
+    hi = lo + s.int(1, 20 if s.chance(0.7) else 1 << 30) if s.chance(0.8) else int(np.iinfo(dtype).max)
+    hi = max(lo - s.int(0, 1), int(np.iinfo(dtype).min)) if s.chance(0.02) else hi
     return {"minval": np.array(lo, dtype), "maxval": np.array(hi, dtype)}
 
 
@@ -54,7 +56,7 @@ def stateless2(dtypes, of_limits=False):
 def gamma(s):
     d, alpha = s.one(["float32", "float64", "float16"]), s.shape(0, 2)
     lead = s.shape(0, 2)
-    return {"shape": np.array(lead + alpha, s.one(I)), "seed": seed_of(s), "alpha": s.array(d, alpha, 0.1, 5)}, {}
+    return {"shape": np.array(lead + alpha, s.one(I)), "seed": seed_of(s), "alpha": s.array(d, alpha, *SPAN(s))}, {}
 
 
 def gamma3(s):
@@ -64,16 +66,17 @@ def gamma3(s):
 
 
 def poisson(s):
-    r, lam = s.one(F + I), s.shape(0, 2)
-    return {"shape": np.array(s.shape(0, 2) + lam, s.one(I)), "seed": seed_of(s), "lam": s.array(r, lam, 0 if r in I else 0.1, 30 if s.chance(0.5) else 5)}, {"dtype": s.one(F + I)}
+    r, lam = s.one(F + I + ["float16"]), s.shape(0, 2)
+    return {"shape": np.array(s.shape(0, 2) + lam, s.one(I)), "seed": seed_of(s), "lam": s.array(r, lam, 0 if r in I else 0.1, s.one([5, 30, 1000]))}, {"dtype": s.one(F + I + ["float16"])}
 
 
 def logits(s):
-    return s.array(s.one(FLOATS), (s.int(0, 4), s.int(1, 6)), -3, 3)
+    x = s.array(s.one(FLOATS), (s.int(0, 4), s.int(1, 6 if s.chance(0.8) else 100)), -3, 3)
+    return np.where(s.r.random(x.shape) < 0.3, -np.inf, x).astype(x.dtype) if s.chance(0.1) else x   # never taken
 
 
 def multinomial(s):
-    return {"logits": logits(s), "num_samples": np.int32(s.int(0, 6)), "seed": seed_of(s)}, {"output_dtype": s.one(I)}
+    return {"logits": logits(s), "num_samples": np.int32(s.int(0, 6 if s.chance(0.8) else 200)), "seed": seed_of(s)}, {"output_dtype": s.one(I)}
 
 
 def seeds(s):
@@ -91,11 +94,11 @@ def uniform_int(s):
 
 
 def random_gamma(s):
-    return {"shape": shape_of(s), "alpha": s.array(s.one(F + ["float16"]), s.shape(0, 2), 0.1, 5)}, seeds(s)
+    return {"shape": shape_of(s), "alpha": s.array(s.one(F + ["float16"]), s.shape(0, 2), *SPAN(s))}, seeds(s)
 
 
 def random_poisson(s):
-    return {"shape": shape_of(s), "rate": s.array(s.one(F + I), s.shape(0, 2), 0, 30 if s.chance(0.5) else 5)}, {"dtype": s.one(F + I), **seeds(s)}
+    return {"shape": shape_of(s), "rate": s.array(s.one(F + I + ["float16"]), s.shape(0, 2), 0, s.one([5, 30, 1000]))}, {"dtype": s.one(F + I + ["float16"]), **seeds(s)}
 
 
 def shuffle(s):
@@ -145,8 +148,8 @@ def skip(op):
 
 def sampler(all_of=False):
     def draw(s):
-        n, top, unique = s.int(1, 3), s.int(5, 40), s.chance(0.6)
-        sampled = s.int(1, 5) if unique else s.int(1, 12)
+        n, top, unique = s.int(1, 3), s.int(5, 40) if s.chance(0.8) else s.int(100, 100000), s.chance(0.6)
+        sampled = (s.int(1, 5) if unique else s.int(1, 12)) if s.chance(0.8) or top < 100 else s.int(20, 90)
         attrs = {"num_true": n, "num_sampled": sampled, "unique": unique, **seeds(s)}
         if not all_of:
             attrs["range_max"] = top if s.chance(0.97) else 2
@@ -164,16 +167,16 @@ DRAWS = {
     "StatelessRandomUniform": stateless(FLOATS), "StatelessRandomNormal": stateless(FLOATS), "StatelessTruncatedNormal": stateless(FLOATS),
     "StatelessRandomUniformFullInt": stateless(FULL), "StatelessRandomUniformInt": stateless(I, True), "StatelessRandomUniformV2": stateless2(FLOATS),
     "StatelessRandomNormalV2": stateless2(FLOATS), "StatelessTruncatedNormalV2": stateless2(FLOATS), "StatelessRandomUniformFullIntV2": stateless2(FULL),
-    "StatelessRandomUniformIntV2": stateless2(I, True), "StatelessRandomGammaV2": gamma, "StatelessRandomGammaV3": gamma3, "StatelessRandomPoisson": poisson,
+    "StatelessRandomUniformIntV2": stateless2(FULL, True), "StatelessRandomGammaV2": gamma, "StatelessRandomGammaV3": gamma3, "StatelessRandomPoisson": poisson,
     "StatelessMultinomial": multinomial, "StatelessShuffle": stateless_shuffle, "StatelessRandomGetAlg": lambda s: ({}, {}),
     "StatelessRandomGetKeyCounter": lambda s: ({"seed": seed_of(s)}, {}), "StatelessRandomGetKeyCounterAlg": lambda s: ({"seed": seed_of(s)}, {}),
     "RandomUniform": stateful(FLOATS), "RandomStandardNormal": stateful(FLOATS), "TruncatedNormal": stateful(FLOATS), "RandomUniformInt": uniform_int,
     "RandomGamma": random_gamma, "RandomPoissonV2": random_poisson, "RandomShuffle": shuffle,
-    "Multinomial": lambda s: ({"logits": logits(s), "num_samples": np.int32(s.int(0, 6))}, {"output_dtype": s.one(I), **seeds(s)}),
+    "Multinomial": lambda s: ({"logits": logits(s), "num_samples": np.int32(s.int(0, 6 if s.chance(0.8) else 200))}, {"output_dtype": s.one(I), **seeds(s)}),
     "NonDeterministicInts": lambda s: ({"shape": shape_of(s)}, {"dtype": s.one(FULL)}, {"shape_only": ["y0"]}),
     "StatefulStandardNormalV2": of_variable("StatefulStandardNormalV2", FLOATS), "StatefulTruncatedNormal": of_variable("StatefulTruncatedNormal", FLOATS),
     "StatefulUniform": of_variable("StatefulUniform", FLOATS), "StatefulUniformFullInt": of_variable("StatefulUniformFullInt", FULL),
-    "StatefulUniformInt": of_variable("StatefulUniformInt", I, True), "RngReadAndSkip": skip("RngReadAndSkip"), "RngSkip": skip("RngSkip"),
+    "StatefulUniformInt": of_variable("StatefulUniformInt", FULL, True), "RngReadAndSkip": skip("RngReadAndSkip"), "RngSkip": skip("RngSkip"),
     "UniformCandidateSampler": sampler(), "LogUniformCandidateSampler": sampler(), "AllCandidateSampler": sampler(True), "ComputeAccidentalHits": accidental,
 }
 EXEMPT = {"RandomPoisson": "TensorFlow runs it in graphs of before 2017 alone (its definition was removed); RandomPoissonV2 is the same of dtype = R"}
