@@ -14,7 +14,9 @@ def reduction(lo=-2, hi=2, name="input", axis="axis", wild=0.2, among=ANY):
     def draw(s):
         d = s.dtype(among=among)
         x = s.wild(d, s.shape() if s.chance(0.85) else s.shape(5, 8), lo, hi, 0 if d in C else wild)
-        return {name: x, axis: axes_of(s, x.ndim)}, {"keep_dims": s.chance(0.5)}, loose(d)
+        # squares of halves stand still once their sum is 2^12 times theirs: how many parts TensorFlow adds up apart is its own
+        options = {"rtol": 0.15, "atol": 0.05} if s.op == "EuclideanNorm" and d == "float16" else loose(d)
+        return {name: x, axis: axes_of(s, x.ndim)}, {"keep_dims": s.chance(0.5)}, options
     return draw
 
 
