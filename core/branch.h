@@ -24,8 +24,7 @@
 #ifndef TD_CORE_BRANCH_H
 #define TD_CORE_BRANCH_H
 
-#include <stdatomic.h>
-
+#include "core/crew.h"
 #include "core/graph.h"
 
 enum { TD_BRANCH_GROUPS = 8 };
@@ -49,11 +48,10 @@ static inline int td_region_end(const struct td_region *r)
 TD_MUST enum td_code td_branch_find(struct td_arena *arena, struct td_node **steps, int n,
                                     struct td_region **out, int *n_out, struct td_err *err);
 
-/* What a region takes, learnt from the runs of one layout; 0: not known. */
+/* What a region takes, learnt from the runs of one layout. */
 struct td_branch_cost {
-    atomic_uint runs;
-    atomic_llong ns[TD_BRANCH_GROUPS];  /* by group */
-    atomic_llong alone_ns, together_ns; /* the whole, on one thread and on several */
+    struct td_crew_cost whole;
+    atomic_llong ns[TD_BRANCH_GROUPS]; /* by group */
 };
 
 #endif

@@ -2,9 +2,8 @@
  *
  * What groups take is learnt, a layout at a time, in some of the runs on one thread. Several threads are
  * tried when the region's second longest group takes longer than a helper needs to come, and used while they
- * are faster: they are not where the processors are busy with other things, or memory is what all wait for.
- * Whoever watches a run (a debugger, tf.print's answers) sees its steps in their order: it stays on one
- * thread.
+ * are faster (core/crew.h). Whoever watches a run (a debugger, tf.print's answers) sees its steps in their
+ * order: it stays on one thread.
  *
  * Threads: each group has a struct td_exec of its own; helpers have their own room for inputs and shapes.
  * Slots, states and bytes are shared, and no two groups touch the same (the invariants of core/branch.h).
@@ -14,31 +13,14 @@
 #include "core/exec_impl.h"
 #include "core/mem.h"
 
-/* The first runs prepare and pack weights; the next show what each way takes; then, now and then, one does.
- */
-enum { WARM = 2, LOOKED = WARM + 4, TRIED = LOOKED + 6, LOOK_EVERY = 64, TRY_EVERY = 256 };
-enum way { ALONE, ALONE_TIMED, TOGETHER };
-
 /* ------------------------------------------------------------------ what it takes */
-
-static int64_t known(const atomic_llong *ns)
-{
-    return atomic_load_explicit(ns, memory_order_relaxed);
-}
-
-static void learn(atomic_llong *ns, int64_t took_ns)
-{
-    const int64_t before = known(ns);
-    const int64_t now = before == 0 ? took_ns : before + (took_ns - before) / 4;
-    atomic_store_explicit(ns, now, memory_order_relaxed);
-}
 
 /* The groups, longest first. Returns what the second takes. */
 static int64_t order_groups(const struct td_branch_cost *c, int n, int *order)
 {
     int64_t ns[TD_BRANCH_GROUPS];
     for (int g = 0; g < n; g++) {
-        const int64_t mine = known(&c->ns[g]);
+        const int64_t mine = td_crew_known(&c->ns[g]);
         int at = g;
         for (; at > 0 && ns[at - 1] < mine; at--) {
             ns[at] = ns[at - 1];
@@ -50,23 +32,12 @@ static int64_t order_groups(const struct td_branch_cost *c, int n, int *order)
     return ns[1];
 }
 
-static enum way choose_way(struct td_branch_cost *c, int64_t second_ns, int64_t wake_ns)
-{
-    const unsigned run = atomic_fetch_add_explicit(&c->runs, 1, memory_order_relaxed);
-    const bool look = run < LOOKED || run % LOOK_EVERY == LOOK_EVERY - 1;
-    const bool try = run >= LOOKED && (run < TRIED || run % TRY_EVERY == TRY_EVERY - 1);
-    if (second_ns > wake_ns && (try || (!look && known(&c->together_ns) < known(&c->alone_ns)))) {
-        return TOGETHER;
-    }
-    return look && run >= WARM ? ALONE_TIMED : ALONE;
-}
-
 static enum td_code run_timed(struct td_exec *x, const struct td_region *r, struct td_branch_cost *c,
                               int group, struct td_err *err)
 {
     const int64_t from_ns = td_now_ns();
     TD_TRY(td_exec_steps(x, td_region_start(r, group), r->end[group], err));
-    learn(&c->ns[group], td_now_ns() - from_ns);
+    td_crew_learn(&c->ns[group], td_now_ns() - from_ns);
     return TD_OK;
 }
 
@@ -77,7 +48,7 @@ static enum td_code run_alone(struct td_exec *x, const struct td_region *r, stru
     for (int g = 0; g < r->n_groups; g++) {
         TD_TRY(run_timed(x, r, c, g, err));
     }
-    learn(&c->alone_ns, td_now_ns() - from_ns);
+    td_crew_learn(&c->whole.alone_ns, td_now_ns() - from_ns);
     return TD_OK;
 }
 
@@ -160,7 +131,8 @@ static enum td_code run_together(struct td_exec *x, const struct td_region *r, s
     td_crew_each(x->run->opts->crew, n, take_group, &s);
     const int failed = atomic_load(&s.failed);
     if (failed == n) {
-        learn(atomic_load(&s.helped) ? &c->together_ns : &c->alone_ns, td_now_ns() - from_ns);
+        atomic_llong *way_ns = atomic_load(&s.helped) ? &c->whole.together_ns : &c->whole.alone_ns;
+        td_crew_learn(way_ns, td_now_ns() - from_ns);
         return TD_OK;
     }
     if (err != NULL) {
@@ -181,10 +153,10 @@ enum td_code td_branch_run(struct td_exec *x, int r, struct td_err *err)
     struct td_branch_cost *cost = &x->layout->branch[r];
     int order[TD_BRANCH_GROUPS];
     const int64_t second_ns = order_groups(cost, region->n_groups, order);
-    switch (choose_way(cost, second_ns, o->crew->wake_ns)) {
-    case TOGETHER:
+    switch (td_crew_choose(&cost->whole, o->crew, second_ns)) {
+    case TD_CREW_TOGETHER:
         return run_together(x, region, cost, order, err);
-    case ALONE_TIMED:
+    case TD_CREW_ALONE_TIMED:
         return run_alone(x, region, cost, err);
     default:
         return td_exec_steps(x, region->first, td_region_end(region), err);

@@ -28,6 +28,12 @@ enum td_code td_call_stop_reason(const struct td_run *run)
     return run->deadline_ns != 0 && td_now_ns() > run->deadline_ns ? TD_DEADLINE_EXCEEDED : TD_OK;
 }
 
+struct td_crew *td_helpers(const struct td_call *c)
+{
+    const struct td_run_opts *o = c->run->opts;
+    return o->observe == NULL ? o->crew : NULL;
+}
+
 bool td_stopped(const struct td_call *c)
 {
     return td_call_stop_reason(c->run) != TD_OK;

@@ -1,10 +1,11 @@
-/* core/crew.c - see crew.h: the heap of pieces, and its helpers.
+/* core/crew.c - see crew.h: the heap of pieces and its helpers, and what has been learnt of them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/crew.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <time.h>
 
 #include "core/float_mode.h"
 
@@ -55,4 +56,41 @@ void td_crew_each(struct td_crew *c, int n, void (*fn)(void *arg, int i, int who
     while (lent > 0) {
         c->settle(c, &helpers[--lent].task);
     }
+}
+
+/* ------------------------------------------------------------------ is it worth it */
+
+/* The first runs prepare and pack weights; the next show what each way takes; then, now and then, one does.
+ */
+enum { WARM = 2, LOOKED = WARM + 4, TRIED = LOOKED + 6, LOOK_EVERY = 64, TRY_EVERY = 256 };
+
+int64_t td_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t td_crew_known(const atomic_llong *ns)
+{
+    return atomic_load_explicit(ns, memory_order_relaxed);
+}
+
+void td_crew_learn(atomic_llong *ns, int64_t took_ns)
+{
+    const int64_t before = td_crew_known(ns);
+    const int64_t now = before == 0 ? took_ns : before + (took_ns - before) / 4;
+    atomic_store_explicit(ns, now, memory_order_relaxed);
+}
+
+enum td_crew_way td_crew_choose(struct td_crew_cost *c, const struct td_crew *crew, int64_t share_ns)
+{
+    const unsigned run = atomic_fetch_add_explicit(&c->runs, 1, memory_order_relaxed);
+    const bool look = run < LOOKED || run % LOOK_EVERY == LOOK_EVERY - 1;
+    const bool try = run >= LOOKED && (run < TRIED || run % TRY_EVERY == TRY_EVERY - 1);
+    const bool faster = td_crew_known(&c->together_ns) < td_crew_known(&c->alone_ns);
+    if (share_ns > crew->wake_ns && (try || (!look && faster))) {
+        return TD_CREW_TOGETHER;
+    }
+    return look && run >= WARM ? TD_CREW_ALONE_TIMED : TD_CREW_ALONE;
 }

@@ -18,6 +18,7 @@
 #define TD_CORE_CREW_H
 
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,6 +34,7 @@ struct td_crew_task {
 };
 
 struct td_crew {
+    int most;        /* threads that there are, the borrower's own included */
     int64_t wake_ns; /* what it takes until a helper is at work: work shorter than that is not worth lending
                         for */
     /* t->run(t) will be called on another thread, which is free now. False: none is; t is untouched. */
@@ -50,5 +52,21 @@ struct td_crew {
  * same. Helpers treat denormal numbers as runs do (core/float_mode.h). c may be NULL. */
 enum { TD_CREW_MOST = 15 };
 void td_crew_each(struct td_crew *c, int n, void (*fn)(void *arg, int i, int who), void *arg);
+
+/* ------------------------------------------------------------------ is it worth it */
+
+/* What some work takes on one thread and on several, learnt from the runs before; 0: not known. Several are
+ * tried when there is enough to share, and used while they are faster: they are not where the processors are
+ * busy with other things, or memory is what all wait for. */
+struct td_crew_cost {
+    atomic_uint runs;
+    atomic_llong alone_ns, together_ns;
+};
+enum td_crew_way { TD_CREW_ALONE, TD_CREW_ALONE_TIMED, TD_CREW_TOGETHER };
+/* How to run this time. share_ns: what a helper could take off the borrower; 0 while that is not known. */
+enum td_crew_way td_crew_choose(struct td_crew_cost *c, const struct td_crew *crew, int64_t share_ns);
+int64_t td_now_ns(void); /* CLOCK_MONOTONIC */
+int64_t td_crew_known(const atomic_llong *ns);
+void td_crew_learn(atomic_llong *ns, int64_t took_ns);
 
 #endif

@@ -14,7 +14,6 @@
 #include "core/exec_impl.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "core/far.h"
 #include "core/float_mode.h"
@@ -25,13 +24,6 @@
 #include "core/variable.h"
 
 enum { CLOCK_EVERY = 8, LONE_BYTES = 64 << 20 };
-
-int64_t td_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* ------------------------------------------------------------------ slots */
 

@@ -28,7 +28,6 @@ TD_MUST enum td_code td_exec_kernel(struct td_model *m, const struct td_node *n,
 TD_MUST enum td_code td_exec_lone(struct td_model *m, const struct td_node *n, const struct td_kernel *k, bool ahead,
                                   const struct td_tensor *const *in, struct td_tensor *out, struct td_err *err);
 
-int64_t td_now_ns(void); /* CLOCK_MONOTONIC */
 /* Why the run shall end now (OK: it shall not), and that as an error. (core/call.c) */
 enum td_code td_call_stop_reason(const struct td_run *run);
 enum td_code td_call_stop_error(const struct td_run *run, struct td_err *err);

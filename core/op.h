@@ -30,6 +30,7 @@
 
 struct td_node;
 struct td_run;
+struct td_crew;
 struct td_grad;
 
 /* ------------------------------------------------------------------ shape inference */
@@ -105,6 +106,8 @@ TD_MUST enum td_code td_keep(struct td_call *c, int i, struct td_tensor *out, st
 TD_MUST enum td_code td_take(struct td_call *c, int i, struct td_tensor *out, struct td_err *err);
 /* Uninitialised bytes, 64-byte aligned, until the call returns. */
 TD_MUST enum td_code td_scratch(struct td_call *c, size_t bytes, void **out, struct td_err *err);
+/* Threads that may help with this call (core/crew.h); NULL: none, or the run is watched. */
+struct td_crew *td_helpers(const struct td_call *c);
 /* True once the run shall end (deadline, cancellation, shutdown): return td_stop_error. Cheap: one atomic load. */
 bool td_stopped(const struct td_call *c);
 enum td_code td_stop_error(const struct td_call *c, struct td_err *err);

@@ -18,22 +18,10 @@
 #include "core/mem.h"
 #include "kernels/dnnl_base.h"
 #include "kernels/dnnl_dims.h"
-#include "kernels/dnnl_pack.h"
-#include "kernels/dnnl_post.h"
+#include "kernels/dnnl_impl.h"
 #include "kernels/ops.h"
 
 enum { MOST_ARGS = 5 + TD_DNNL_POSTS };
-
-struct td_dnnl {
-    dnnl_primitive_t primitive, x_in, y_out; /* x_in, y_out: reorders of activations, mostly NULL */
-    dnnl_memory_desc_t x, x_used, y, y_used, bias;
-    size_t scratch_bytes;
-    bool backward;
-    bool plain_gemm, transposed; /* matmul with weights not packed: dnnl_sgemm on them as they are */
-    int64_t m, k, n;
-    struct td_dnnl_posts posts;
-    struct td_dnnl_weights weights;
-};
 
 /* ------------------------------------------------------------------ making primitives */
 
@@ -52,6 +40,7 @@ void td_dnnl_free(void *state)
         return;
     }
     drop_primitives(d);
+    td_dnnl_split_fini(&d->split);
     td_dnnl_weights_fini(&d->weights);
     td_free(d);
 }
@@ -77,6 +66,12 @@ static bool adopt(struct td_dnnl *d, const_dnnl_primitive_desc_t pd)
         dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
     drop_primitives(d); /* of an attempt that failed half way */
     const dnnl_memory_desc_t *w = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
+    if (d->whole != NULL) { /* its weights are packed already, its activations lie inside of others */
+        d->weights.used = *w;
+        return dnnl_memory_desc_equal(w, &d->whole->weights.used) &&
+               dnnl_memory_desc_equal(&d->x, &d->x_used) && dnnl_memory_desc_equal(&d->y, &d->y_used) &&
+               dnnl_primitive_create(&d->primitive, pd) == dnnl_success;
+    }
     return td_dnnl_weights_set(&d->weights, w, d->posts.scaled ? d->y.dims[1] : 0, d->transposed) &&
            td_dnnl_base_reorder_new(&d->x_in, &d->x, &d->x_used) &&
            td_dnnl_base_reorder_new(&d->y_out, &d->y_used, &d->y) &&
@@ -87,6 +82,11 @@ static struct td_dnnl *fresh(void)
 {
     struct td_dnnl *d = td_dnnl_base_stream() != NULL ? td_calloc(1, sizeof *d) : NULL;
     if (d != NULL && !td_dnnl_weights_init(&d->weights)) {
+        td_free(d);
+        d = NULL;
+    }
+    if (d != NULL && !td_dnnl_split_init(&d->split)) {
+        td_dnnl_weights_fini(&d->weights);
         td_free(d);
         d = NULL;
     }
@@ -122,6 +122,7 @@ static bool with_posts(struct td_dnnl *d, const struct td_prepare *p, const dnnl
         (void)dnnl_primitive_attr_destroy(attr);
         if (made && most > 0) {
             *p->n_taken = n;
+            memcpy(d->post, p->post, (size_t)n * sizeof *p->post);
         }
     }
     return made;
@@ -145,6 +146,16 @@ static enum td_code finish(struct td_dnnl *d, bool ok, const struct td_tensor *w
     return TD_OK;
 }
 
+/* The layout that the weights shall have: any, but a piece has its whole's. */
+static bool weights_layout(const struct td_dnnl *d, int rank, const dnnl_dims_t dims, dnnl_memory_desc_t *md)
+{
+    if (d->whole != NULL) {
+        *md = d->whole->weights.used;
+        return true;
+    }
+    return dnnl_memory_desc_init_by_tag(md, rank, dims, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
+}
+
 static bool matmul_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, const void *arg)
 {
     (void)arg;
@@ -155,7 +166,7 @@ static bool matmul_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, cons
     dnnl_primitive_desc_t pd = NULL;
     bool ok = dnnl_memory_desc_init_by_tag(&d->x, 2, xd, dnnl_f32, dnnl_ab) == dnnl_success &&
               dnnl_memory_desc_init_by_strides(&d->weights.plain, 2, wd, dnnl_f32, ws) == dnnl_success &&
-              dnnl_memory_desc_init_by_tag(&any, 2, wd, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
+              weights_layout(d, 2, wd, &any) &&
               dnnl_memory_desc_init_by_tag(&d->y, 2, yd, dnnl_f32, dnnl_ab) == dnnl_success &&
               dnnl_inner_product_forward_desc_init(&op, dnnl_forward_inference, &d->x, &any,
                                                    d->posts.bias ? &d->bias : NULL, &d->y) == dnnl_success &&
@@ -224,8 +235,7 @@ static bool conv_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, const 
         dnnl_memory_desc_init_by_tag(&out, rank, s->y, dnnl_f32, last) == dnnl_success &&
         dnnl_memory_desc_init_by_tag(&in_any, rank, s->x, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
         dnnl_memory_desc_init_by_tag(&out_any, rank, s->y, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
-        dnnl_memory_desc_init_by_tag(&w_any, s->w_rank, s->w, dnnl_f32, dnnl_format_tag_any) ==
-            dnnl_success &&
+        weights_layout(d, s->w_rank, s->w, &w_any) &&
         dnnl_memory_desc_init_by_strides(&d->weights.plain, s->w_rank, s->w, dnnl_f32, s->w_strides) ==
             dnnl_success;
     d->x = d->backward ? out : in;
@@ -254,6 +264,7 @@ static enum td_code conv_new(const struct td_conv *g, bool backward, const struc
         return TD_OK;
     }
     d->backward = backward;
+    d->conv = *g;
     struct td_dnnl_dims s;
     td_dnnl_dims_of(g, &s);
     dnnl_memory_desc_t y;
@@ -275,10 +286,62 @@ enum td_code td_dnnl_deconv_new(const struct td_conv *g, const struct td_prepare
     return conv_new(g, true, p, false, out, err);
 }
 
+/* ------------------------------------------------------------------ pieces */
+
+/* A piece does what its whole does to its output, or there is no piece. */
+static struct td_dnnl *
+piece_finish(struct td_dnnl *d, const dnnl_memory_desc_t *y,
+             bool (*make)(struct td_dnnl *d, dnnl_primitive_attr_t attr, const void *arg), const void *arg)
+{
+    const struct td_dnnl *whole = d->whole;
+    int taken = 0;
+    const struct td_prepare p = {.post = whole->post, .n_post = whole->posts.n, .n_taken = &taken};
+    d->weights.columns = whole->weights.columns;
+    if (!with_posts(d, &p, y, make, arg) || taken != whole->posts.n) {
+        td_dnnl_free(d);
+        return NULL;
+    }
+    return d;
+}
+
+struct td_dnnl *td_dnnl_piece_matmul(const struct td_dnnl *whole, int64_t rows)
+{
+    struct td_dnnl *d = fresh();
+    dnnl_memory_desc_t y;
+    dnnl_dims_t yd = {rows, whole->n};
+    if (d == NULL || dnnl_memory_desc_init_by_tag(&y, 2, yd, dnnl_f32, dnnl_ab) != dnnl_success) {
+        td_dnnl_free(d);
+        return NULL;
+    }
+    d->whole = whole;
+    d->m = rows;
+    d->k = whole->k;
+    d->n = whole->n;
+    d->transposed = whole->transposed;
+    return piece_finish(d, &y, matmul_primitive, NULL);
+}
+
+struct td_dnnl *td_dnnl_piece_conv(const struct td_dnnl *whole, const struct td_conv *g)
+{
+    struct td_dnnl *d = fresh();
+    dnnl_memory_desc_t y;
+    struct td_dnnl_dims s;
+    td_dnnl_dims_of(g, &s);
+    dnnl_format_tag_t last = s.n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
+    if (d == NULL || s.n_axes + 2 != whole->y.ndims ||
+        dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, dnnl_f32, last) != dnnl_success) {
+        td_dnnl_free(d);
+        return NULL;
+    }
+    d->whole = whole;
+    d->conv = *g;
+    return piece_finish(d, &y, conv_primitive, &s);
+}
+
 /* ------------------------------------------------------------------ running */
 
-static bool execute(const struct td_dnnl *d, const struct td_call *c, const void *x, const void *w, void *y,
-                    void *scratch)
+bool td_dnnl_execute(const struct td_dnnl *d, const float *const *post_in, const void *x, const void *w,
+                     void *y, void *scratch)
 {
     dnnl_stream_t stream = td_dnnl_base_stream();
     dnnl_memory_desc_t scratch_md;
@@ -296,13 +359,13 @@ static bool execute(const struct td_dnnl *d, const struct td_call *c, const void
                                        {DNNL_ARG_SCRATCHPAD, m[3]}};
     int n = 4;
     if (d->posts.bias) {
-        m[n] = td_dnnl_base_memory(&d->bias, c->post_in[0] + d->weights.columns);
+        m[n] = td_dnnl_base_memory(&d->bias, post_in[0] + d->weights.columns);
         args[n] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, m[n]};
         n++;
     }
     for (int i = d->posts.bias; i < d->posts.n; i++) {
         if (d->posts.has_operand[i]) {
-            m[n] = td_dnnl_base_memory(&d->posts.operand[i], c->post_in[i]);
+            m[n] = td_dnnl_base_memory(&d->posts.operand[i], post_in[i]);
             args[n] = (dnnl_exec_arg_t){td_dnnl_post_arg(&d->posts, i), m[n]};
             n++;
         }
@@ -326,17 +389,33 @@ static enum td_code staging(struct td_call *c, dnnl_primitive_t r, const dnnl_me
     return r != NULL ? td_scratch(c, dnnl_memory_desc_get_size(md), p, err) : TD_OK;
 }
 
-static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
-                               float *y, struct td_err *err)
+static enum td_code run_whole(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
+                              float *y, struct td_err *err)
 {
     void *scratch, *xs = (void *)x, *ys = y;
     TD_TRY(td_scratch(c, d->scratch_bytes + 64, &scratch, err));
     TD_TRY(staging(c, d->x_in, &d->x_used, &xs, err));
     TD_TRY(staging(c, d->y_out, &d->y_used, &ys, err));
     bool ok = (d->x_in == NULL || td_dnnl_base_reorder(d->x_in, &d->x, x, &d->x_used, xs)) &&
-              execute(d, c, xs, w, ys, scratch) &&
+              td_dnnl_execute(d, c->post_in, xs, w, ys, scratch) &&
               (d->y_out == NULL || td_dnnl_base_reorder(d->y_out, &d->y_used, ys, &d->y, y));
     TD_FAIL_IF(!ok, err, INTERNAL, "oneDNN could not run its primitive");
+    return TD_OK;
+}
+
+static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
+                               float *y, struct td_err *err)
+{
+    struct td_dnnl *mine = (struct td_dnnl *)d; /* its split guards itself */
+    const enum td_crew_way way = td_dnnl_split_way(mine, c);
+    if (way == TD_CREW_TOGETHER) {
+        return td_dnnl_split_run(mine, c, x, w, y, err);
+    }
+    const int64_t from_ns = way == TD_CREW_ALONE_TIMED ? td_now_ns() : 0;
+    TD_TRY(run_whole(d, c, x, w, y, err));
+    if (way == TD_CREW_ALONE_TIMED) {
+        td_crew_learn(&mine->split.cost.alone_ns, td_now_ns() - from_ns);
+    }
     return TD_OK;
 }
 

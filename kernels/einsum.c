@@ -258,7 +258,8 @@ static enum td_code canonical(struct td_call *c, const struct plan *p, int k, st
     return TD_OK;
 }
 
-static void multiply(const struct plan *p, const struct operand *l, const struct operand *r, void *z)
+static void multiply(struct td_call *c, const struct plan *p, const struct operand *l,
+                     const struct operand *r, void *z)
 {
     size_t size = td_dtype_size(p->type);
     struct td_gemm g = {
@@ -271,8 +272,8 @@ static void multiply(const struct plan *p, const struct operand *l, const struct
             td_gemm_plain(p->type, &g);
         } else if (p->type != TD_FLOAT) {
             td_gemm_blas(p->type, &g);
-        } else if (p->body == BODY_BLAS || td_gemm_is_few(&g) || !td_dnnl_gemm(&g)) {
-            td_gemm_f32(&g);
+        } else {
+            td_gemm_spread(c, &g, p->body == BODY_BLAS);
         }
     }
 }
@@ -378,7 +379,7 @@ static enum td_code product(struct td_call *c, const struct plan *p, void **z, s
         return td_dnnl_run(c->state, c, o[0].data, c->in[1], *z, err);
     }
     TD_TRY(canonical(c, p, 1, &o[1], err));
-    multiply(p, &o[0], &o[1], *z);
+    multiply(c, p, &o[0], &o[1], *z);
     return TD_OK;
 }
 

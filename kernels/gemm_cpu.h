@@ -7,7 +7,7 @@
 #ifndef TD_KERNELS_GEMM_CPU_H
 #define TD_KERNELS_GEMM_CPU_H
 
-#include "core/dtype.h"
+#include "core/op.h"
 
 enum td_trans { TD_PLAIN, TD_TRANSPOSED, TD_ADJOINT };
 
@@ -35,5 +35,8 @@ bool td_gemm_is_small(const struct td_gemm *g);
 bool td_gemm_is_few(const struct td_gemm *g);
 /* The best of the above for floats. */
 void td_gemm_f32(const struct td_gemm *g);
+/* The best of all for floats as they are, oneDNN's (unless blas) among them; large ones on idle lanes too
+ * (gemm_split.c). */
+void td_gemm_spread(struct td_call *c, const struct td_gemm *g, bool blas);
 
 #endif

@@ -154,14 +154,14 @@ static void list_of(const struct td_node *n, const struct td_shape *x, const str
 
 enum body { BODY_DNNL, BODY_BLAS, BODY_PLAIN };
 
-static void multiply(enum body body, enum td_dtype dtype, const struct td_gemm *g)
+static void multiply(struct td_call *c, enum body body, enum td_dtype dtype, const struct td_gemm *g)
 {
     if (body == BODY_PLAIN) {
         td_gemm_plain(dtype, g);
     } else if (dtype != TD_FLOAT) {
         td_gemm_blas(dtype, g);
-    } else if (body == BODY_BLAS || td_gemm_is_few(g) || !td_dnnl_gemm(g)) {
-        td_gemm_f32(g);
+    } else {
+        td_gemm_spread(c, g, body == BODY_BLAS);
     }
 }
 
@@ -182,7 +182,7 @@ static enum td_code run_list(struct td_call *c, struct list *l, enum body body, 
         g.a = (const char *)l->one.a + (size_t)x_at * size;
         g.b = (const char *)l->one.b + (size_t)y_at * size;
         g.c = (char *)l->one.c + (size_t)(i * out_step) * size;
-        multiply(body, dtype, &g);
+        multiply(c, body, dtype, &g);
         for (int d = l->batch.rank - 1; d >= 0; d--) {
             x_at += l->x_step[d];
             y_at += l->y_step[d];

@@ -1,7 +1,8 @@
 /* kernels/threads.h - how many threads one op of oneDNN or OpenBLAS may use.
  *
  * One, unless the process is told otherwise before its first run: requests are spread over lanes, and more threads
- * inside an op only help where few requests are large. The kernels of our own use the run's thread alone.
+ * inside an op only help where few requests are large. (A large product or convolution borrows lanes that idle all the
+ * same: dnnl_split.c, gemm_split.c.) The kernels of our own use the run's thread alone.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_THREADS_H

@@ -106,6 +106,7 @@ enum td_code td_lanes_admit(struct td_lanes *l, struct td_servable *s, struct td
         }
         f->lanes = l;
         f->crew = td_lane_crew;
+        f->crew.most = l->sched.lanes;
         f->sig = &m->signatures[i];
         f->params = params;
         f->ruled = ruled;
@@ -132,7 +133,7 @@ static enum td_code add_narrow(struct td_lanes *l, const struct td_job *j, const
         return td_no_memory(err, sizeof *f, "a signature's queue");
     }
     *f = (struct td_lane_flow){.lanes = l,
-                               .crew = td_lane_crew,
+                               .crew = whole->crew,
                                .sig = j->sig,
                                .batches = whole->batches,
                                .params = whole->params,

@@ -6,12 +6,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/branch.h"
 
-#include <pthread.h>
-#include <time.h>
-
-#include "core/crew.h"
 #include "core/layout.h"
 #include "core/model_impl.h"
+#include "tests/unit/crew_make.h"
 #include "tests/unit/pass_make.h"
 
 #define T "{T:type=float} "
@@ -212,109 +209,6 @@ static int check_regions(const struct td_plan *p, const struct td_shape *feeds)
     return p->n_regions;
 }
 
-/* ------------------------------------------------------------------ a crew of real threads */
-
-enum { THREADS = 3 };
-
-/* Lends every thread that is free, and returns when it is at work, so that pieces do run at the same time. */
-struct pool {
-    struct td_crew crew; /* first */
-    pthread_mutex_t mu;
-    pthread_cond_t changed;
-    struct td_crew_task *task[THREADS];
-    pthread_t thread[THREADS];
-    bool stop;
-    int lent;
-};
-
-struct worker {
-    struct pool *pool;
-    int number;
-};
-
-static void *work(void *arg)
-{
-    const struct worker *w = arg;
-    struct pool *p = w->pool;
-    pthread_mutex_lock(&p->mu);
-    while (!p->stop) {
-        struct td_crew_task *t = p->task[w->number];
-        if (t == NULL) {
-            pthread_cond_wait(&p->changed, &p->mu);
-            continue;
-        }
-        t->begun = true;
-        pthread_cond_broadcast(&p->changed);
-        pthread_mutex_unlock(&p->mu);
-        t->run(t);
-        pthread_mutex_lock(&p->mu);
-        p->task[w->number] = NULL;
-        sem_post(&t->ended);
-    }
-    pthread_mutex_unlock(&p->mu);
-    return NULL;
-}
-
-static bool lend(struct td_crew *c, struct td_crew_task *t)
-{
-    struct pool *p = (struct pool *)c;
-    pthread_mutex_lock(&p->mu);
-    int free_one = 0;
-    while (free_one < THREADS && p->task[free_one] != NULL) {
-        free_one++;
-    }
-    if (free_one < THREADS) {
-        sem_init(&t->ended, 0, 0);
-        t->begun = false;
-        p->task[free_one] = t;
-        p->lent++;
-        pthread_cond_broadcast(&p->changed);
-        while (!t->begun) {
-            pthread_cond_wait(&p->changed, &p->mu);
-        }
-    }
-    pthread_mutex_unlock(&p->mu);
-    return free_one < THREADS;
-}
-
-static void settle(struct td_crew *c, struct td_crew_task *t)
-{
-    (void)c;
-    while (sem_wait(&t->ended) != 0) {
-    }
-    sem_destroy(&t->ended);
-}
-
-static bool wanted(struct td_crew *c)
-{
-    (void)c;
-    return false;
-}
-
-static struct worker workers[THREADS];
-
-static void pool_start(struct pool *p)
-{
-    *p = (struct pool){.crew = {.lend = lend, .settle = settle, .wanted = wanted},
-                       .mu = PTHREAD_MUTEX_INITIALIZER,
-                       .changed = PTHREAD_COND_INITIALIZER};
-    for (int i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){p, i};
-        CHECK_INT(pthread_create(&p->thread[i], NULL, work, &workers[i]), 0);
-    }
-}
-
-static void pool_stop(struct pool *p)
-{
-    pthread_mutex_lock(&p->mu);
-    p->stop = true;
-    pthread_cond_broadcast(&p->changed);
-    pthread_mutex_unlock(&p->mu);
-    for (int i = 0; i < THREADS; i++) {
-        pthread_join(p->thread[i], NULL);
-    }
-}
-
 /* ------------------------------------------------------------------ the same bits */
 
 enum { TURNS = 14 }; /* the first ones learn what the groups take */
@@ -324,14 +218,14 @@ enum { TURNS = 14 }; /* the first ones learn what the groups take */
 static int same_bits(const char *text, struct td_shape x, struct td_shape y)
 {
     struct compiled c, plain;
-    struct pool pool;
+    struct made_crew pool;
     struct td_tensor in[2] = {ramp(&x, -1.5f, 0.25f), ramp(&y, 0.5f, 0.125f)}, want, got;
     const struct td_run_opts opts = {.crew = &pool.crew};
     compile(&plain, text, "r", "branch");
     CHECK_INT(plain.plan->n_regions, 0);
     test_check_ok(__FILE__, __LINE__, text, td_callable_run(plain.f, in, &want, NULL, &plain.t.err),
                   &plain.t.err);
-    pool_start(&pool);
+    crew_start(&pool);
     compile(&c, text, "r", NULL);
     const int found = check_regions(c.plan, (const struct td_shape[]){x, y});
     for (int turn = 0; turn < TURNS; turn++) {
@@ -343,7 +237,7 @@ static int same_bits(const char *text, struct td_shape x, struct td_shape y)
         }
         td_tensor_clear(&got);
     }
-    pool_stop(&pool);
+    crew_stop(&pool);
     CHECK((found > 0) == (pool.lent > 0));
     td_tensor_clear(&want);
     td_tensor_clear(&in[0]);
@@ -464,11 +358,11 @@ TEST(the_error_is_that_of_the_first_step)
            "b = " M "(x, " W " 2)\nb1 = " PICK "(b, i, int32[] 0)\nb2 = " M "(b1, " W ")\n"
            "c = " M "(x, " W " 3)\nr = AddN {T:type=float; N:int=3} (c, a2, b2)\n";
     struct compiled c;
-    struct pool pool;
+    struct made_crew pool;
     const struct td_shape x = td_shape_matrix(4, 8), y = td_shape_vector(4);
     struct td_tensor in[2] = {ramp(&x, 1, 1), ramp(&y, 0, 0)}, out;
     const struct td_run_opts opts = {.crew = &pool.crew};
-    pool_start(&pool);
+    crew_start(&pool);
     compile(&c, text, "r", NULL);
     CHECK(check_regions(c.plan, (const struct td_shape[]){x, y}) > 0);
     for (int turn = 0; turn < 30; turn++) {
@@ -482,7 +376,7 @@ TEST(the_error_is_that_of_the_first_step)
         memset(&out, 0, sizeof out);
     }
     CHECK(pool.lent > 0);
-    pool_stop(&pool);
+    crew_stop(&pool);
     td_tensor_clear(&in[0]);
     td_tensor_clear(&in[1]);
     drop(&c);
@@ -499,14 +393,14 @@ TEST(a_run_that_is_stopped_or_watched_stays_in_order)
     const char *text =
         XY "a = " M "(x, " W ")\nb = " M "(y, " W ")\nr = AddN {T:type=float; N:int=2} (a, b)\n";
     struct compiled c;
-    struct pool pool;
+    struct made_crew pool;
     const struct td_shape x = td_shape_matrix(4, 8);
     struct td_tensor in[2] = {ramp(&x, 1, 1), ramp(&x, 0, 0)}, out;
     int seen = 0;
     td_stop stop;
     atomic_init(&stop, 0);
     struct td_run_opts opts = {.crew = &pool.crew, .stop = &stop};
-    pool_start(&pool);
+    crew_start(&pool);
     compile(&c, text, "r", NULL);
     for (int turn = 0; turn < TURNS; turn++) {
         CHECK_INT(td_callable_run(c.f, in, &out, &opts, &c.t.err), TD_OK);
@@ -523,7 +417,7 @@ TEST(a_run_that_is_stopped_or_watched_stays_in_order)
     opts.observe = NULL;
     atomic_store(&stop, TD_CANCELLED);
     CHECK_INT(td_callable_run(c.f, in, &out, &opts, &c.t.err), TD_CANCELLED);
-    pool_stop(&pool);
+    crew_stop(&pool);
     td_tensor_clear(&in[0]);
     td_tensor_clear(&in[1]);
     drop(&c);

@@ -1,0 +1,107 @@
+/* kernels/gemm_split.c - one large product of floats on several threads: its columns or its rows in pieces.
+ *
+ * Columns when there are more of them: a library copies its operands into blocks, so that the larger one had
+ * better be copied once. What products take is learnt by size, a power of two at a time, for all models
+ * together: the operands come as they are, so there is nothing else to know of a product.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "core/crew.h"
+#include "kernels/dnnl.h"
+#include "kernels/gemm_cpu.h"
+
+enum { PIECES = 8, STEP = 16 /* columns and rows of a piece, a multiple */, SMALLEST = 22, CLASSES = 64 };
+
+static struct td_crew_cost costs[CLASSES]; /* by the binary logarithm of the multiplications */
+
+struct job {
+    const struct td_gemm *g;
+    bool blas, by_columns;
+    int n; /* pieces */
+    atomic_bool helped;
+};
+
+static void run_one(const struct td_gemm *g, bool blas)
+{
+    if (blas || td_gemm_is_few(g) || !td_dnnl_gemm(g)) {
+        td_gemm_f32(g);
+    }
+}
+
+/* Piece i of the rows or columns: [*from, *to). */
+static void bounds(const struct job *j, int i, int64_t *from, int64_t *to)
+{
+    const int64_t all = j->by_columns ? j->g->n : j->g->m, steps = (all + STEP - 1) / STEP;
+    *from = steps * i / j->n * STEP;
+    *to = i + 1 == j->n ? all : steps * (i + 1) / j->n * STEP;
+}
+
+static void run_piece(void *arg, int i, int who)
+{
+    struct job *j = arg;
+    struct td_gemm part = *j->g;
+    int64_t from, to;
+    bounds(j, i, &from, &to);
+    if (j->by_columns) {
+        part.n = to - from;
+        part.b = (const float *)part.b + from * (part.tb == TD_PLAIN ? 1 : part.ldb);
+        part.c = (float *)part.c + from;
+    } else {
+        part.m = to - from;
+        part.a = (const float *)part.a + from * (part.ta == TD_PLAIN ? part.lda : 1);
+        part.c = (float *)part.c + from * part.ldc;
+    }
+    run_one(&part, j->blas);
+    if (who > 0) {
+        atomic_store_explicit(&j->helped, true, memory_order_relaxed);
+    }
+}
+
+static int class_of(double work)
+{
+    int exponent;
+    (void)frexp(work, &exponent);
+    return exponent - 1 < CLASSES ? exponent - 1 : CLASSES - 1;
+}
+
+/* As if the product had as many multiplications as the smallest of its class. */
+static int64_t scaled(int64_t ns, int size, double work)
+{
+    return (int64_t)((double)ns * (double)((uint64_t)1 << size) / work);
+}
+
+static bool run_together(struct td_crew *crew, const struct td_gemm *g, bool blas)
+{
+    const int64_t most = (g->n > g->m ? g->n : g->m) / (2 * STEP);
+    struct job j = {.g = g, .blas = blas, .by_columns = g->n >= g->m};
+    j.n = crew->most < PIECES ? crew->most : PIECES;
+    j.n = j.n < most ? j.n : (int)most;
+    td_crew_each(crew, j.n, run_piece, &j);
+    return atomic_load(&j.helped);
+}
+
+void td_gemm_spread(struct td_call *c, const struct td_gemm *g, bool blas)
+{
+    struct td_crew *crew = td_helpers(c);
+    const double work = (double)g->m * (double)g->k * (double)g->n;
+    if (crew == NULL || work < (double)(1 << SMALLEST) || (g->n < 4 * STEP && g->m < 4 * STEP) ||
+        crew->idle(crew) == 0) {
+        run_one(g, blas);
+        return;
+    }
+    const int size = class_of(work);
+    struct td_crew_cost *cost = &costs[size];
+    const enum td_crew_way way = td_crew_choose(cost, crew, td_crew_known(&cost->alone_ns) / 2);
+    const int64_t from_ns = way == TD_CREW_ALONE ? 0 : td_now_ns();
+    bool helped = false;
+    if (way == TD_CREW_TOGETHER) {
+        helped = run_together(crew, g, blas);
+    } else {
+        run_one(g, blas);
+    }
+    if (helped || way == TD_CREW_ALONE_TIMED) {
+        td_crew_learn(helped ? &cost->together_ns : &cost->alone_ns,
+                      scaled(td_now_ns() - from_ns, size, work));
+    }
+}
