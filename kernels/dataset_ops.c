@@ -452,6 +452,8 @@ const struct td_op td_ops_dataset_ops[] = {
          same_run),
     PURE("FinalizeDataset",
          "(input_dataset:variant) -> (handle:variant) {has_captured_ref:bool=false; " T_S "}", same_run),
+    PURE("RewriteDataset", "(input_dataset:variant, rewrite_name:string) -> (handle:variant) {" T_S "}",
+         same_run),
     PURE("AssertCardinalityDataset",
          "(input_dataset:variant, cardinality:int64) -> (handle:variant) {" T_S "}", counted_run),
     PURE("MaxIntraOpParallelismDataset",

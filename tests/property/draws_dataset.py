@@ -70,7 +70,7 @@ def structural(s):
         "CacheDataset": lambda p: p.then("CacheDataset", filename=""),
         "CacheDatasetV2": lambda p: p.then("CacheDatasetV2", filename="", cache=p.raw.DummyMemoryCache()),
         "ConcatenateDataset": lambda p: p.then("ConcatenateDataset", another_dataset=p.d), "ZipDataset": zipped,
-        "PrefetchDataset": lambda p: p.then("PrefetchDataset", buffer_size=i64(n if not bad else -2)), "ModelDataset": lambda p: p.then("ModelDataset"),
+        "PrefetchDataset": lambda p: p.then("PrefetchDataset", buffer_size=i64(n if not bad else -2)), "ModelDataset": lambda p: p.then("ModelDataset"), "RewriteDataset": lambda p: p.then("RewriteDataset", rewrite_name="replicate_on_split"),
         "OptionsDataset": lambda p: p.then("OptionsDataset", serialized_options=""), "FinalizeDataset": lambda p: p.then("FinalizeDataset"),
         "MaxIntraOpParallelismDataset": lambda p: p.then("MaxIntraOpParallelismDataset", max_intra_op_parallelism=i64(-1 if bad else 1)),
         "PrivateThreadPoolDataset": lambda p: p.then("PrivateThreadPoolDataset", num_threads=i64(-1 if bad else 1)),
@@ -275,7 +275,7 @@ def handles(op):
 
 
 STAGES = ("TakeDataset SkipDataset RepeatDataset ShardDataset BatchDatasetV2 ParallelBatchDataset UnbatchDataset CacheDataset CacheDatasetV2 ConcatenateDataset ZipDataset "
-          "PrefetchDataset ModelDataset OptionsDataset FinalizeDataset MaxIntraOpParallelismDataset PrivateThreadPoolDataset AssertCardinalityDataset ShuffleDataset ShuffleDatasetV3 "
+          "PrefetchDataset ModelDataset RewriteDataset OptionsDataset FinalizeDataset MaxIntraOpParallelismDataset PrivateThreadPoolDataset AssertCardinalityDataset ShuffleDataset ShuffleDatasetV3 "
           "MapDataset ParallelMapDataset ParallelMapDatasetV2 FilterDataset TakeWhileDataset FlatMapDataset InterleaveDataset ParallelInterleaveDatasetV4 ScanDataset").split()
 DRAWS = {
     **{op: dataset(op) for op in STAGES + ITERATORS + "RangeDataset TensorDataset TensorSliceDataset MakeIterator IteratorGetNext IteratorGetNextSync IteratorGetNextAsOptional DeleteIterator".split()},
