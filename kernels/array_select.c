@@ -10,6 +10,7 @@
 #include "kernels/array_types.h"
 #include "kernels/ops.h"
 #include "kernels/strided.h"
+#include "kernels/vecmath.h"
 
 /* ------------------------------------------------------------------ Where */
 
@@ -48,19 +49,32 @@ static enum td_code where_run(struct td_call *c, struct td_err *err)
     const int rank = x->shape.rank;
     const int64_t count = td_tensor_count(x);
     int64_t n = 0, at[TD_MAX_RANK] = {0};
+    const td_bool *is = x->data;
+    if (x->dtype != TD_BOOL) {
+        td_bool *mask;
+        TD_TRY(td_scratch(c, (size_t)count, (void **)&mask, err));
+        for (int64_t i = 0; i < count; i++) {
+            mask[i] = true_at(x, i);
+        }
+        is = mask;
+    }
     for (int64_t i = 0; i < count; i++) {
-        n += true_at(x, i);
+        n += is[i] != 0;
     }
     const struct td_shape shape = td_shape_matrix(n, rank);
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, &shape, &y, err));
-    int64_t *row = y->data;
-    for (int64_t i = 0; i < count; i++) {
-        if (true_at(x, i)) {
-            memcpy(row, at, (size_t)rank * sizeof *row);
-            row += rank;
+    int64_t *row = y->data, *const end = row + n * rank, line = n > 0 ? x->shape.dim[rank - 1] : 1;
+    for (; row < end;
+         is += line) { /* a line of the last axis at a time, for whose other places `at` stands */
+        for (int64_t j = 0; j < line && row < end; j++) { /* written in any case, kept if true */
+            for (int a = 0; a < rank - 1; a++) {
+                row[a] = at[a];
+            }
+            row[rank - 1] = j;
+            row += is[j] ? rank : 0;
         }
-        for (int a = rank - 1; a >= 0 && ++at[a] == x->shape.dim[a]; a--) {
+        for (int a = rank - 2; a >= 0 && ++at[a] == x->shape.dim[a]; a--) {
             at[a] = 0;
         }
     }
@@ -101,9 +115,12 @@ struct side {
     bool one;
 };
 
+/* Both sides are read and the wrong one masked out: vector code. */
 #define CHOOSE_LOOP(T, i_t, i_e)                                                                             \
+    TD_INDEPENDENT                                                                                           \
     for (int64_t i = 0; i < n; i++) {                                                                        \
-        ((T *)y)[i] = cond[i] ? ((const T *)t.data)[i_t] : ((const T *)e.data)[i_e];                         \
+        T mask = cond[i] ? (T)-1 : 0;                                                                        \
+        ((T *)y)[i] = (T)((((const T *)t.data)[i_t] & mask) | (((const T *)e.data)[i_e] & (T)~mask));        \
     }
 #define CHOOSE(size, T)                                                                                      \
     case size:                                                                                               \
@@ -119,7 +136,8 @@ struct side {
         return;
 
 /* One condition an element. */
-static void choose(enum td_dtype dtype, const td_bool *cond, struct side t, struct side e, void *y, int64_t n)
+TD_CLONES static void choose(enum td_dtype dtype, const td_bool *cond, struct side t, struct side e, void *y,
+                             int64_t n)
 {
     const size_t size = td_dtype_is_object(dtype) ? 0 : td_dtype_size(dtype);
     switch (size) {
@@ -127,7 +145,12 @@ static void choose(enum td_dtype dtype, const td_bool *cond, struct side t, stru
         CHOOSE(2, uint16_t)
         CHOOSE(4, uint32_t)
         CHOOSE(8, uint64_t)
-        CHOOSE(16, td_c128)
+    case 16:
+        for (int64_t i = 0; i < n; i++) {
+            const struct side *from = cond[i] ? &t : &e;
+            ((td_c128 *)y)[i] = ((const td_c128 *)from->data)[from->one ? 0 : i];
+        }
+        return;
     default:
         for (int64_t i = 0; i < n; i++) {
             const struct side *from = cond[i] ? &t : &e;

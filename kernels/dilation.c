@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "kernels/ops.h"
+#include "kernels/vecmath.h"
 #include "kernels/widen.h"
 #include "kernels/window.h"
 
@@ -180,6 +181,47 @@ static double best(const struct dilation *d, const struct arrays *a, int64_t cel
     return top;
 }
 
+/* One tap of a cell for all channels. */
+TD_CLONES static void raise_row(double *restrict top, const double *x, const double *f, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++) {
+        double v = x[k] + f[k];
+        top[k] = v > top[k] ? v : top[k];
+    }
+}
+
+/* The maxima of an output cell of floats or doubles: the largest sum, rounded, is the largest rounded sum. */
+static void best_row(const struct dilation *d, const struct arrays *a, int64_t cell, double *top)
+{
+    int64_t j = cell % d->col.out, i = cell / d->col.out % d->row.out, b = cell / d->col.out / d->row.out;
+    int64_t from[2], to[2], n = d->channels;
+    td_window_taps(&d->row, i, &from[0], &to[0]);
+    td_window_taps(&d->col, j, &from[1], &to[1]);
+    for (int64_t k = 0; k < n; k++) {
+        top[k] = lowest(d->dtype);
+    }
+    for (int64_t r = from[0]; r < to[0]; r++) {
+        int64_t y = i * d->row.stride - d->row.before + r * d->row.dilation;
+        for (int64_t s = from[1]; s < to[1]; s++) {
+            int64_t z = j * d->col.stride - d->col.before + s * d->col.dilation;
+            raise_row(top, a->x + ((b * d->row.in + y) * d->col.in + z) * n, a->f + (r * d->col.k + s) * n,
+                      n);
+        }
+    }
+}
+
+static enum td_code forward_cells(struct td_call *c, const struct dilation *d, const struct arrays *a,
+                                  int64_t cells, struct td_err *err)
+{
+    for (int64_t i = 0; i < cells; i++) {
+        if (i % 1024 == 0 && td_stopped(c)) {
+            return td_stop_error(c, err);
+        }
+        best_row(d, a, i, a->out + i * d->channels);
+    }
+    return TD_OK;
+}
+
 static enum td_code wide(struct td_call *c, int i, double **out, struct td_err *err)
 {
     void *room;
@@ -212,7 +254,11 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     a.out = room;
     memset(room, 0, (size_t)n * sizeof(double));
     int64_t cells = td_tensor_count(c->in[0]) == 0 ? 0 : d.batch * d.row.out * d.col.out;
-    for (int64_t i = 0; i < cells * d.channels; i++) {
+    bool by_rows = !grad && (d.dtype == TD_FLOAT || d.dtype == TD_DOUBLE);
+    if (by_rows) {
+        TD_TRY(forward_cells(c, &d, &a, cells, err));
+    }
+    for (int64_t i = 0; i < cells * d.channels && !by_rows; i++) {
         int64_t at_x, at_f;
         if (i % 65536 == 0 && td_stopped(c)) {
             return td_stop_error(c, err);

@@ -10,6 +10,7 @@
 
 #include "core/status.h"
 #include "kernels/blas.h"
+#include "kernels/vecmath.h"
 
 #define SELF(x) (x)
 #define NAME plain_f32

@@ -164,31 +164,58 @@ static enum td_code contrast_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-/* (x - mean of its channel) * factor + mean; the old op also clips. */
+/* Sums of n numbers by their place modulo `period`. */
+TD_CLONES static void periodic_sums(const float *x, int64_t n, int64_t period, double *restrict sum)
+{
+    memset(sum, 0, (size_t)period * sizeof *sum);
+    for (; n > 0; n -= period, x += period) {
+        int64_t most = n < period ? n : period;
+        for (int64_t i = 0; i < most; i++) {
+            sum[i] += x[i];
+        }
+    }
+}
+
+/* y = (x - mean) * factor + mean, the means by place modulo `period`. */
+TD_CLONES static void periodic_contrast(const float *x, int64_t n, int64_t period, const float *mean,
+                                        float factor, float *restrict y)
+{
+    for (; n > 0; n -= period, x += period, y += period) {
+        int64_t most = n < period ? n : period;
+        for (int64_t i = 0; i < most; i++) {
+            y[i] = (x[i] - mean[i]) * factor + mean[i];
+        }
+    }
+}
+
+/* (x - mean of its channel) * factor + mean; the old op also clips. Few channels are counted in long periods.
+ */
 static enum td_code contrast_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     const float *x;
+    double *sum;
+    float *mean;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     TD_TRY(td_widen(c, c->in[0], &x, err));
     const struct td_shape *s = &y->shape;
     int64_t channels = s->dim[s->rank - 1], cells = s->dim[s->rank - 2] * s->dim[s->rank - 3];
     float factor = TD_DATA(c->in[1], float)[0], *to = y->data;
-    bool clips = c->n_in == 4;
+    int64_t size = cells * channels, period = channels < 16 ? channels * 16 : channels;
+    TD_TRY(td_scratch(c, (size_t)period * sizeof *sum, (void **)&sum, err));
+    TD_TRY(td_scratch(c, (size_t)period * sizeof *mean, (void **)&mean, err));
     for (int64_t image = 0, n = td_tensor_count(y) == 0 ? 0 : td_shape_range(s, 0, s->rank - 3); image < n;
-         image++) {
-        for (int64_t k = 0; k < channels; k++) {
-            int64_t from = image * cells * channels + k;
-            double sum = 0;
-            for (int64_t i = 0; i < cells; i++) {
-                sum += x[from + i * channels];
-            }
-            float mean = (float)(sum / (double)cells);
-            for (int64_t i = 0; i < cells; i++) {
-                float v = (x[from + i * channels] - mean) * factor + mean;
-                to[from + i * channels] =
-                    clips ? fminf(fmaxf(v, TD_DATA(c->in[2], float)[0]), TD_DATA(c->in[3], float)[0]) : v;
-            }
+         image++, x += size, to += size) {
+        periodic_sums(x, size, period, sum);
+        for (int64_t i = channels; i < period; i++) {
+            sum[i % channels] += sum[i];
+        }
+        for (int64_t i = 0; i < period; i++) {
+            mean[i] = (float)(sum[i % channels] / (double)cells);
+        }
+        periodic_contrast(x, size, period, mean, factor, to);
+        for (int64_t i = 0; i < size && c->n_in == 4; i++) {
+            to[i] = fminf(fmaxf(to[i], TD_DATA(c->in[2], float)[0]), TD_DATA(c->in[3], float)[0]);
         }
     }
     return TD_OK;

@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/vecmath.h"
 
 /* best[0..inner) is scratch of the comparison type. */
 typedef void arg_fn(const void *x, int64_t n, int64_t inner, void *best, int64_t *at);
@@ -47,6 +48,41 @@ BOTH(u16, uint16_t, uint16_t, TD_AS_IS, 0, UINT16_MAX)
 BOTH(u32, uint32_t, uint32_t, TD_AS_IS, 0, UINT32_MAX)
 BOTH(u64, uint64_t, uint64_t, TD_AS_IS, 0, UINT64_MAX)
 BOTH(b8, td_bool, td_bool, TD_AS_IS, 0, 1)
+
+enum { LANES = 32 };
+
+/* Where sign * x is largest, the first of equal ones; NaN never is. A lane for every number of LANES. */
+TD_CLONES static int64_t first_most(const float *x, int64_t n, float sign)
+{
+    float best[LANES];
+    int32_t at[LANES] = {0};
+    int64_t from = 0;
+    for (int l = 0; l < LANES; l++) {
+        best[l] = -__builtin_inff();
+    }
+    for (; from + LANES <= n; from += LANES) {
+        for (int l = 0; l < LANES; l++) {
+            float v = sign * x[from + l];
+            at[l] = v > best[l] ? (int32_t)from + l : at[l];
+            best[l] = v > best[l] ? v : best[l];
+        }
+    }
+    float top = best[0];
+    int32_t where = at[0];
+    for (int l = 1; l < LANES; l++) { /* lanes without any say 0 */
+        if (best[l] > top || (best[l] == top && at[l] < where)) {
+            top = best[l];
+            where = at[l];
+        }
+    }
+    for (; from < n; from++) {
+        if (sign * x[from] > top) {
+            top = sign * x[from];
+            where = (int32_t)from;
+        }
+    }
+    return where;
+}
 
 /* Axis of input 0 that the dimension input names, with TensorFlow's words for one that does not exist. */
 static enum td_code arg_axis(const struct td_node *n, const struct td_shape *in, int64_t dimension, int *axis,
@@ -126,7 +162,12 @@ static enum td_code arg_run(struct td_call *c, arg_fn *const fns[TD_DTYPE_END], 
         if (td_stopped(c)) {
             return td_stop_error(c, err);
         }
-        fns[x->dtype]((const char *)x->data + (size_t)o * step, n, inner, best, at);
+        if (inner == 1 && x->dtype == TD_FLOAT && n < INT32_MAX - LANES) {
+            *(int64_t *)at =
+                first_most((const float *)x->data + o * n, n, fns[TD_FLOAT] == largest_f32 ? 1.0f : -1.0f);
+        } else {
+            fns[x->dtype]((const char *)x->data + (size_t)o * step, n, inner, best, at);
+        }
         store_index(y, o * inner, at, inner);
     }
     return TD_OK;

@@ -13,7 +13,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/vecmath.h"
 
+#include <float.h>
 #include <math.h>
 
 /* ------------------------------------------------------------------ LowerBound, UpperBound */
@@ -245,18 +247,27 @@ static enum td_code infer_in_top(struct td_infer *c, struct td_err *err)
     return td_shape_merge(&rows, &c->in[1], &c->out[0], err);
 }
 
+enum { RUN = 1 << 20 };
+
 /* Fewer than k classes are more probable than the target, and that can be told. */
-static bool in_top(const float *p, int64_t classes, int64_t target, int64_t k)
+TD_CLONES static bool in_top(const float *p, int64_t classes, int64_t target, int64_t k)
 {
     if (target < 0 || target >= classes || !isfinite(p[target])) {
         return false;
     }
     int64_t better = 0;
-    for (int64_t i = 0; i < classes; i++) {
-        if (!isfinite(p[i])) {
+    for (int64_t from = 0; from < classes;
+         from += RUN) { /* counted in 32 bits, which lanes of floats match */
+        int64_t n = classes - from < RUN ? classes - from : RUN;
+        int32_t above = 0, finite = 0;
+        for (int64_t i = from; i < from + n; i++) {
+            above += p[i] > p[target];
+            finite += fabsf(p[i]) <= FLT_MAX;
+        }
+        if (finite < n) {
             return false;
         }
-        better += p[i] > p[target];
+        better += above;
     }
     return better < k;
 }

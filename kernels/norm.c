@@ -87,20 +87,40 @@ static enum td_code norm_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-/* y = x * a[c] + b[c] */
 /* y = (x - mean) * a + b, in this order: of a channel without variance the difference is exactly 0. */
 TD_CLONES static void affine(const struct batch_norm *s, const float *x, const float *restrict mean,
                              const float *restrict a, const float *restrict b, float *y)
 {
-    for (int64_t o = 0; o < s->outer && s->inner == 1; o++, x += s->channels, y += s->channels) {
-        for (int64_t j = 0; j < s->channels; j++) {
+    /* the compiler cannot know that y does not hold *s */
+    const int64_t channels = s->channels, inner = s->inner, outer = s->outer;
+    for (int64_t o = 0; o < outer && inner == 1; o++, x += channels, y += channels) {
+        TD_INDEPENDENT
+        for (int64_t j = 0; j < channels; j++) {
             y[j] = (x[j] - mean[j]) * a[j] + b[j];
         }
     }
-    for (int64_t o = 0; o < s->outer * s->channels && s->inner != 1; o++, x += s->inner, y += s->inner) {
-        float m = a[o % s->channels], k = b[o % s->channels], mid = mean[o % s->channels];
-        for (int64_t i = 0; i < s->inner; i++) {
+    for (int64_t o = 0; o < outer * channels && inner != 1; o++, x += inner, y += inner) {
+        float m = a[o % channels], k = b[o % channels], mid = mean[o % channels];
+        TD_INDEPENDENT
+        for (int64_t i = 0; i < inner; i++) {
             y[i] = (x[i] - mid) * m + k;
+        }
+    }
+}
+
+/* channel_sums where channels are the last axis, and either z and both shifts are given or none. */
+TD_CLONES static void channel_rows(const struct batch_norm *s, const float *x, const float *z,
+                                   const double *shift, const double *shift_z, double *restrict sum)
+{
+    int64_t n = s->channels;
+    for (int64_t o = 0; o < s->outer; o++) {
+        const float *p = x + o * n;
+        for (int64_t j = 0; j < n && z == NULL; j++) {
+            sum[j] += p[j];
+        }
+        const float *q = z + (z != NULL ? o * n : 0);
+        for (int64_t j = 0; j < n && z != NULL; j++) {
+            sum[j] += (p[j] - shift[j]) * (q[j] - shift_z[j]);
         }
     }
 }
@@ -110,6 +130,10 @@ static void channel_sums(const struct batch_norm *s, const float *x, const float
                          const double *shift_z, double *sum)
 {
     memset(sum, 0, (size_t)s->channels * sizeof *sum);
+    if (s->inner == 1 && (shift != NULL) == (z != NULL) && (shift_z != NULL) == (z != NULL)) {
+        channel_rows(s, x, z, shift, shift_z, sum);
+        return;
+    }
     for (int64_t o = 0; o < s->outer; o++) {
         for (int64_t j = 0; j < s->channels; j++) {
             double dx = shift != NULL ? shift[j] : 0, dz = shift_z != NULL ? shift_z[j] : 0, part = 0;
@@ -388,20 +412,70 @@ static double lrn_norm(const struct lrn *s, const float *x, int64_t j)
     return s->bias + s->alpha * sum;
 }
 
+/* The norms of a row of x. square has room for depth + 2 * radius. */
+TD_CLONES static void lrn_norms(const struct lrn *s, const float *x, double *restrict square,
+                                double *restrict norm)
+{
+    const int64_t r = s->radius < 0 ? 0 : s->radius, n = s->depth, taps = s->radius < 0 ? 0 : 2 * r + 1;
+    memset(square, 0, (size_t)r * sizeof *square);
+    memset(square + r + n, 0, (size_t)r * sizeof *square);
+    for (int64_t j = 0; j < n; j++) {
+        square[r + j] = (double)x[j] * x[j];
+        norm[j] = 0;
+    }
+    int64_t k = 0;
+    for (; k + 4 <= taps; k += 4) {
+        for (int64_t j = 0; j < n; j++) {
+            norm[j] += square[j + k] + square[j + k + 1] + (square[j + k + 2] + square[j + k + 3]);
+        }
+    }
+    for (; k < taps; k++) {
+        for (int64_t j = 0; j < n; j++) {
+            norm[j] += square[j + k];
+        }
+    }
+    const double bias = s->bias, alpha = s->alpha;
+    for (int64_t j = 0; j < n; j++) {
+        norm[j] = bias + alpha * norm[j];
+    }
+}
+
+/* y = x * norm ^ -beta; the powers that networks use by roots. */
+TD_CLONES static void lrn_row(const struct lrn *s, const float *x, const double *restrict norm,
+                              float *restrict y)
+{
+    const int64_t n = s->depth;
+    const double beta = s->beta;
+    for (int64_t j = 0; j < n && beta == 0.5; j++) {
+        y[j] = (float)(x[j] * (1 / sqrt(norm[j])));
+    }
+    for (int64_t j = 0; j < n && beta == 0.75; j++) {
+        double root = sqrt(norm[j]);
+        y[j] = (float)(x[j] * (1 / (root * sqrt(root))));
+    }
+    for (int64_t j = 0; j < n && beta != 0.5 && beta != 0.75; j++) {
+        y[j] = (float)(x[j] * pow(norm[j], -beta));
+    }
+}
+
 static enum td_code lrn_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     const float *x;
     float *to;
+    void *square, *norm;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     TD_TRY(td_widen(c, c->in[0], &x, err));
     TD_TRY(td_widen_room(c, y, &to, err));
     struct lrn s = lrn_of(c->node, &y->shape);
+    TD_TRY(td_scratch(c, (size_t)(s.depth + 2 * (s.radius + 1)) * sizeof(double), &square, err));
+    TD_TRY(td_scratch(c, (size_t)s.depth * sizeof(double), &norm, err));
     for (int64_t r = 0; r < s.rows; r++) {
-        for (int64_t j = 0; j < s.depth; j++) {
-            to[r * s.depth + j] =
-                (float)(x[r * s.depth + j] * pow(lrn_norm(&s, x + r * s.depth, j), -s.beta));
+        if (td_stopped(c)) {
+            return td_stop_error(c, err);
         }
+        lrn_norms(&s, x + r * s.depth, square, norm);
+        lrn_row(&s, x + r * s.depth, norm, to + r * s.depth);
     }
     td_narrow(y, to);
     return TD_OK;

@@ -67,6 +67,12 @@ static bool simplify(const struct td_strided *in, struct td_strided *out)
             }                                                                                                \
             return;                                                                                          \
         }                                                                                                    \
+        for (int64_t i = 0; i < n && ss == -1 && ds == 1; i++) {                                             \
+            dst[i] = src[-i];                                                                                \
+        }                                                                                                    \
+        if (ss == -1 && ds == 1) {                                                                           \
+            return;                                                                                          \
+        }                                                                                                    \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             dst[i * ds] = src[i * ss];                                                                       \
         }                                                                                                    \
@@ -111,7 +117,7 @@ EACH_SIZE(EDGE)
 /* tile[i][j] = src[i + j*ss] of a whole tile: rows of the source are read in one run each, and what jumps
  * about is a tile that stays in the first cache. */
 #define TURN(size, T)                                                                                        \
-    static void turn_##size(T (*restrict tile)[TILE], const T *restrict src, int64_t ss)                     \
+    static void turn_##size(T(*restrict tile)[TILE], const T *restrict src, int64_t ss)                      \
     {                                                                                                        \
         for (int j = 0; j < TILE; j++) {                                                                     \
             for (int i = 0; i < TILE; i++) {                                                                 \
