@@ -222,7 +222,8 @@ static struct td_shape variable_shape(const struct td_infer *c)
     const struct td_tensor *handle = c->value[0];
     bool known = handle != NULL && handle->dtype == TD_RESOURCE && td_tensor_count(handle) == 1;
     const struct td_obj *o = known ? td_tensor_obj(handle, 0) : NULL;
-    return o != NULL && o->type == &td_variable_type ? ((const struct td_variable *)o)->shape : td_shape_unknown();
+    return o != NULL && o->type == &td_variable_type ? ((const struct td_variable *)o)->shape
+                                                     : td_shape_unknown();
 }
 
 static enum td_code resource_gather_infer(struct td_infer *c, struct td_err *err)
@@ -299,6 +300,27 @@ static enum td_code gather_nd_infer(struct td_infer *c, struct td_err *err)
     return gather_nd_shape(c->node, &c->in[0], &c->in[1], &c->out[0], err);
 }
 
+/* n elements; the sizes that are common in bytes (0: of objects) without a call. */
+static inline void copy_slice(enum td_dtype dtype, char *to, const char *from, int64_t n, int64_t size)
+{
+    switch (size) {
+    case 4:
+        memcpy(to, from, 4);
+        break;
+    case 8:
+        memcpy(to, from, 8);
+        break;
+    case 16:
+        memcpy(to, from, 16);
+        break;
+    case 32:
+        memcpy(to, from, 32);
+        break;
+    default:
+        td_elems_copy(dtype, to, from, n);
+    }
+}
+
 static enum td_code gather_nd_slices(struct td_call *c, const struct td_tensor *params, bool ignore,
                                      struct td_tensor *y, struct td_err *err)
 {
@@ -310,6 +332,7 @@ static enum td_code gather_nd_slices(struct td_call *c, const struct td_tensor *
     TD_FAIL_IF(rows > 0 && td_tensor_count(params) == 0, err, INVALID_ARGUMENT,
                "%s: Requested more than 0 entries, but params is empty.  Params shape: %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(ps));
+    const bool object = td_dtype_is_object(params->dtype);
     for (int64_t r = 0; r < rows; r++) {
         int64_t flat;
         const bool inside = td_nd_index_flat(indices, r, depth, ps, &flat);
@@ -320,8 +343,8 @@ static enum td_code gather_nd_slices(struct td_call *c, const struct td_tensor *
             continue;
         }
         if (inside) {
-            td_elems_copy(params->dtype, (char *)y->data + r * size, (const char *)params->data + flat * size,
-                          inner);
+            copy_slice(params->dtype, (char *)y->data + r * size, (const char *)params->data + flat * size,
+                       inner, object ? 0 : size);
         } else {
             td_strided_zero(params->dtype, (char *)y->data + r * size, inner);
         }

@@ -40,6 +40,10 @@ static uint64_t bits_at(const struct td_tensor *t, int64_t i)
         return TD_DATA(t, const uint16_t)[i];
     case TD_BOOL:
         return TD_DATA(t, const td_bool)[i] != 0;
+    case TD_INT32:
+        return (uint64_t)TD_DATA(t, const int32_t)[i];
+    case TD_INT64:
+        return (uint64_t)TD_DATA(t, const int64_t)[i];
     default:
         return (uint64_t)td_tensor_int(t, i);
     }
@@ -161,6 +165,70 @@ struct groups {
     int64_t *first, *which, *count;
 };
 
+/* What was seen of numbers: their bits and group + 1; 0 is free. At most half full. */
+struct seen {
+    uint64_t bits;
+    int64_t group;
+};
+
+static struct seen *find_bits(struct seen *seen, uint64_t mask, uint64_t bits)
+{
+    uint64_t at = td_hash_mix(bits) & mask;
+    while (seen[at].group != 0 && seen[at].bits != bits) {
+        at = (at + 1) & mask;
+    }
+    return &seen[at];
+}
+
+/* A table of `slots`, with what is in the old one of half as many (NULL: none). */
+static enum td_code grow_seen(struct td_call *c, uint64_t slots, struct seen **seen, struct td_err *err)
+{
+    struct seen *old = *seen;
+    void *mem;
+    TD_TRY(td_scratch(c, slots * sizeof **seen, &mem, err));
+    memset(mem, 0, slots * sizeof **seen);
+    *seen = mem;
+    for (uint64_t i = 0; old != NULL && i < slots / 2; i++) {
+        if (old[i].group != 0) {
+            *find_bits(*seen, slots - 1, old[i].bits) = old[i];
+        }
+    }
+    return TD_OK;
+}
+
+/* group_slices of single numbers: a table that grows with the groups, not with the elements. */
+static enum td_code group_numbers(struct td_call *c, const struct slices *s, struct groups *g,
+                                  struct td_err *err)
+{
+    uint64_t slots = 1024;
+    struct seen *seen = NULL;
+    TD_TRY(grow_seen(c, slots, &seen, err));
+    for (int64_t i = 0; i < s->n; i++) {
+        const uint64_t bits = bits_at(s->t, i);
+        const bool nan = is_nan(s->t, bits);
+        struct seen *at = nan ? NULL : find_bits(seen, slots - 1, bits);
+        if (at != NULL && at->group != 0) {
+            g->which[i] = at->group - 1;
+        } else {
+            g->which[i] = g->n;
+            g->first[g->n] = i;
+            g->count[g->n++] = 0;
+            if (at != NULL) {
+                *at = (struct seen){bits, g->n};
+            }
+            if ((uint64_t)g->n * 2 > slots) {
+                slots *= 2;
+                TD_TRY(grow_seen(c, slots, &seen, err));
+            }
+        }
+        g->count[g->which[i]]++;
+        if ((i & 1023) == 0 && td_stopped(c)) {
+            return td_stop_error(c, err);
+        }
+    }
+    return TD_OK;
+}
+
 static enum td_code group_slices(struct td_call *c, const struct slices *s, struct groups *g,
                                  struct td_err *err)
 {
@@ -170,10 +238,13 @@ static enum td_code group_slices(struct td_call *c, const struct slices *s, stru
                "%s: unique does not support input tensors larger than %d elements", TD_NODE_STR(c->node),
                INT32_MAX);
     TD_TRY(td_scratch(c, (size_t)s->n * 3 * sizeof(int64_t) + 1, &mem, err));
-    TD_TRY(new_table(c, s->n, &table, err));
     *g = (struct groups){.first = mem};
     g->which = g->first + s->n;
     g->count = g->which + s->n;
+    if (s->outer == 1 && s->inner == 1 && s->t->dtype != TD_STRING) {
+        return group_numbers(c, s, g, err);
+    }
+    TD_TRY(new_table(c, s->n, &table, err));
     for (int64_t i = 0; i < s->n; i++) {
         bool nan;
         const uint64_t hash = hash_slice(s, i, &nan);

@@ -45,9 +45,10 @@ struct bias {
 #define DEFINE_BIAS(name, ctype, sum)                                                                        \
     TD_CLONES static void name(const struct bias *s, const ctype *x, const ctype *b, ctype *y)               \
     {                                                                                                        \
-        for (int64_t o = 0; o < s->outer; o++) {                                                             \
-            for (int64_t j = 0; j < s->n; j++) {                                                             \
-                for (int64_t i = 0; i < s->inner; i++, x++, y++) {                                           \
+        const struct bias d = *s; /* the compiler cannot know that y does not hold *s */                     \
+        for (int64_t o = 0; o < d.outer; o++) {                                                              \
+            for (int64_t j = 0; j < d.n; j++) {                                                              \
+                for (int64_t i = 0; i < d.inner; i++, x++, y++) {                                            \
                     *y = (ctype)(sum);                                                                       \
                 }                                                                                            \
             }                                                                                                \
@@ -64,14 +65,17 @@ DEFINE_BIAS(bias_bf16, td_bf16, td_float_to_bf16(td_bf16_to_float(*x) + td_bf16_
 /* Float, the hot one: rows of channels, or planes. y may be x. */
 TD_CLONES static void bias_f32(const struct bias *s, const float *x, const float *b, float *y)
 {
-    for (int64_t o = 0; o < s->outer && s->inner == 1; o++, x += s->n, y += s->n) {
-        for (int64_t j = 0; j < s->n; j++) {
+    const int64_t outer = s->outer, n = s->n, inner = s->inner;
+    for (int64_t o = 0; o < outer && inner == 1; o++, x += n, y += n) {
+        TD_INDEPENDENT
+        for (int64_t j = 0; j < n; j++) {
             y[j] = x[j] + b[j];
         }
     }
-    for (int64_t o = 0; o < s->outer * s->n && s->inner != 1; o++, x += s->inner, y += s->inner) {
-        float v = b[o % s->n];
-        for (int64_t i = 0; i < s->inner; i++) {
+    for (int64_t o = 0; o < outer * n && inner != 1; o++, x += inner, y += inner) {
+        float v = b[o % n];
+        TD_INDEPENDENT
+        for (int64_t i = 0; i < inner; i++) {
             y[i] = x[i] + v;
         }
     }

@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "kernels/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/vecmath.h"
 
 struct entry {
     uint64_t key;
@@ -71,6 +72,8 @@ static bool worse(const struct entry *a, const struct entry *b)
     return a->key < b->key || (a->key == b->key && a->index > b->index);
 }
 
+enum { BLOCK = 32 };
+
 /* Restores the heap below `at`: the worst on top. */
 static void sift_down(struct entry *h, int64_t n, int64_t at)
 {
@@ -86,6 +89,24 @@ static void sift_down(struct entry *h, int64_t n, int64_t at)
     h[at] = e;
 }
 
+/* The first place from i on where x is not at most `bar` (NaN is not), or n. */
+TD_CLONES static int64_t next_above(const float *x, int64_t i, int64_t n, float bar)
+{
+    for (; i + BLOCK <= n; i += BLOCK) {
+        int32_t above = 0;
+        for (int k = 0; k < BLOCK; k++) {
+            above += !(x[i + k] <= bar);
+        }
+        if (above > 0) {
+            break;
+        }
+    }
+    while (i < n && x[i] <= bar) {
+        i++;
+    }
+    return i;
+}
+
 /* The k best of n elements starting at `from`, best first; flip: of the reversed order. 0 < k <= n. */
 static void select_best(const struct td_tensor *x, int64_t from, int64_t n, int64_t k, uint64_t flip,
                         struct entry *h)
@@ -96,7 +117,12 @@ static void select_best(const struct td_tensor *x, int64_t from, int64_t n, int6
     for (int64_t i = k / 2 - 1; i >= 0; i--) {
         sift_down(h, k, i);
     }
+    bool skips = x->dtype == TD_FLOAT && flip == 0 && k < n / 8;
+    const float *values = skips ? TD_DATA(x, const float) + from : NULL;
     for (int64_t i = k; i < n; i++) {
+        if (skips && (i = next_above(values, i, n, values[h[0].index])) == n) {
+            break;
+        }
         struct entry e = {key(x->data, x->dtype, from + i) ^ flip, i};
         if (worse(&h[0], &e)) {
             h[0] = e;

@@ -92,12 +92,11 @@ static enum td_code ascii_case(const void *ctx, const char *s, size_t n, struct 
                                struct td_err *err)
 {
     bool upper = *(const bool *)ctx;
-    char from = upper ? 'a' : 'A', to = upper ? 'A' : 'a';
+    const int from = upper ? 'a' : 'A', turn = 'a' ^ 'A';
     TD_TRY(td_strbuf_put(out, s, n, err));
+    char *restrict to = out->p;
     for (size_t i = 0; i < n; i++) {
-        if (s[i] >= from && s[i] < from + 26) {
-            out->p[i] = (char)(s[i] - from + to);
-        }
+        to[i] = (char)(s[i] ^ ((uint8_t)(s[i] - from) < 26 ? turn : 0));
     }
     return TD_OK;
 }
