@@ -141,6 +141,23 @@ static void set_operand(struct operand *o, const float *base, const struct td_sh
     o->access = n == td_shape_count(domain) ? WHOLE : n == 1 ? ONE : row ? ROWS : SPREAD;
 }
 
+/* n elements `stride` apart: one for all, neighbours, or neither. */
+static void spread_run(const float *from, int64_t stride, int64_t n, float *restrict to)
+{
+    if (stride == 0) {
+        const float v = *from;
+        for (int64_t i = 0; i < n; i++) {
+            to[i] = v;
+        }
+    } else if (stride == 1) {
+        memcpy(to, from, (size_t)n * sizeof *to);
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            to[i] = from[i * stride];
+        }
+    }
+}
+
 /* Copies elements [at, at + n) of the domain to `to`. */
 static void spread(const struct operand *o, int64_t at, int64_t n, float *to)
 {
@@ -152,9 +169,7 @@ static void spread(const struct operand *o, int64_t at, int64_t n, float *to)
     }
     while (n > 0) {
         int64_t run = o->dim[0] - index[0] < n ? o->dim[0] - index[0] : n;
-        for (int64_t i = 0; i < run; i++) {
-            to[i] = o->base[from + i * o->stride[0]];
-        }
+        spread_run(o->base + from, o->stride[0], run, to);
         to += run;
         n -= run;
         from += run * o->stride[0];

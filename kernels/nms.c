@@ -30,19 +30,31 @@ struct nms {
     int64_t n_heap, n_kept;
 };
 
+/* As std::min and std::max treat NaN, which TensorFlow uses. */
+static inline float lesser(float a, float b)
+{
+    return b < a ? b : a;
+}
+static inline float greater(float a, float b)
+{
+    return a < b ? b : a;
+}
+
 static float overlap(const struct nms *s, int64_t i, int64_t j)
 {
     if (s->boxes == NULL) {
         return s->overlaps[i * s->n + j];
     }
     const float *a = s->boxes + i * s->stride, *b = s->boxes + j * s->stride;
-    float a0 = fminf(a[0], a[2]), a1 = fminf(a[1], a[3]), a2 = fmaxf(a[0], a[2]), a3 = fmaxf(a[1], a[3]);
-    float b0 = fminf(b[0], b[2]), b1 = fminf(b[1], b[3]), b2 = fmaxf(b[0], b[2]), b3 = fmaxf(b[1], b[3]);
+    float a0 = lesser(a[0], a[2]), a1 = lesser(a[1], a[3]), a2 = greater(a[0], a[2]),
+          a3 = greater(a[1], a[3]);
+    float b0 = lesser(b[0], b[2]), b1 = lesser(b[1], b[3]), b2 = greater(b[0], b[2]),
+          b3 = greater(b[1], b[3]);
     float area_a = (a2 - a0) * (a3 - a1), area_b = (b2 - b0) * (b3 - b1);
     if (area_a <= 0 || area_b <= 0) {
         return 0;
     }
-    float h = fmaxf(fminf(a2, b2) - fmaxf(a0, b0), 0), w = fmaxf(fminf(a3, b3) - fmaxf(a1, b1), 0),
+    float h = greater(lesser(a2, b2) - greater(a0, b0), 0), w = greater(lesser(a3, b3) - greater(a1, b1), 0),
           both = h * w;
     return both / (area_a + area_b - both);
 }
