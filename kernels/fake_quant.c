@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/vecmath.h"
 
 #include <math.h>
 
@@ -31,7 +32,7 @@ static struct range nudge(const struct td_node *n, float min, float max)
     return (struct range){.min = (low - zero) * scale, .max = (high - zero) * scale, .scale = scale};
 }
 
-static float fake_quant(float x, const struct range *r)
+TD_INLINE float fake_quant(float x, const struct range *r)
 {
     if (r->none) {
         return 0;
@@ -109,10 +110,12 @@ static enum td_code infer_channels(struct td_infer *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ kernels */
 
-static void quant_all(const float *x, float *y, int64_t n, const struct range *r)
+TD_CLONES static void quant_all(const float *x, float *y, int64_t n, const struct range *of)
 {
+    const struct range r = *of; /* the compiler cannot know that y does not hold *of */
+    TD_INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
-        y[i] = fake_quant(x[i], r);
+        y[i] = fake_quant(x[i], &r);
     }
 }
 

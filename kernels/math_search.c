@@ -203,6 +203,37 @@ static enum td_code infer_histogram(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
+/* The bins of n floats; false when one is NaN. */
+TD_CLONES static bool bins_of(const float *x, int64_t n, double low, double step, double bins,
+                              int32_t *restrict bin)
+{
+    int32_t numbers = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double v = x[i], above = (double)(float)((v > low ? v : low) - low), at = above / step;
+        bin[i] = (int32_t)(at < bins ? at : bins - 1);
+        numbers += x[i] == x[i];
+    }
+    return numbers == n;
+}
+
+static enum td_code histogram_floats(struct td_call *c, double low, double step, int64_t bins, int32_t *count,
+                                     struct td_err *err)
+{
+    enum { PIECE = 256 };
+    int32_t bin[PIECE];
+    const float *x = c->in[0]->data;
+    for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n; i += PIECE) {
+        int64_t most = n - i < PIECE ? n - i : PIECE;
+        TD_FAIL_IF(!bins_of(x + i, most, low, step, (double)bins, bin), err, INVALID_ARGUMENT,
+                   "%s: Histogram values must not contain NaN; one of elements %lld to %lld is",
+                   TD_NODE_STR(c->node), (long long)i, (long long)(i + most - 1));
+        for (int64_t k = 0; k < most; k++) {
+            count[bin[k]]++;
+        }
+    }
+    return TD_OK;
+}
+
 static enum td_code histogram_run(struct td_call *c, struct td_err *err)
 {
     double low = number(c->in[1], 0), high = number(c->in[1], 1);
@@ -214,6 +245,9 @@ static enum td_code histogram_run(struct td_call *c, struct td_err *err)
     memset(y->data, 0, td_tensor_bytes(y));
     int64_t bins = td_tensor_count(y), n = td_tensor_count(c->in[0]);
     double step = (high - low) / (double)bins;
+    if (c->in[0]->dtype == TD_FLOAT && y->dtype == TD_INT32 && bins < INT32_MAX) {
+        return histogram_floats(c, low, step, bins, TD_DATA(y, int32_t), err);
+    }
     for (int64_t i = 0; i < n; i++) {
         double v = number(c->in[0], i);
         TD_FAIL_IF(v != v, err, INVALID_ARGUMENT,

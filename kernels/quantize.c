@@ -14,9 +14,11 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/vecmath.h"
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 enum mode { MIN_COMBINED, MIN_FIRST, SCALED };
 
@@ -46,21 +48,7 @@ static enum mode mode_of(const struct td_node *n)
     return strcmp(s, "SCALED") == 0 ? SCALED : strcmp(s, "MIN_FIRST") == 0 ? MIN_FIRST : MIN_COMBINED;
 }
 
-/* Level v as T; what fits no int32 becomes its lowest value, as x86 converts. */
-static void put_level(struct td_tensor *t, int64_t i, float v)
-{
-    int32_t level = v >= -0x1p31f && v < 0x1p31f ? (int32_t)v : INT32_MIN;
-    switch (td_dtype_size(t->dtype)) {
-    case 1:
-        TD_DATA(t, uint8_t)[i] = (uint8_t)level;
-        break;
-    case 2:
-        TD_DATA(t, uint16_t)[i] = (uint16_t)level;
-        break;
-    default:
-        TD_DATA(t, int32_t)[i] = level;
-    }
-}
+enum { PIECE = 256 };
 
 static float get_level(const struct td_tensor *t, int64_t i)
 {
@@ -164,7 +152,7 @@ static void quantizer_fit(struct quantizer *q, float min, float max, float least
     }
 }
 
-static float quantize(const struct quantizer *q, float x)
+TD_INLINE float quantize(const struct quantizer *q, float x)
 {
     const struct type *t = &q->type;
     switch (q->mode) {
@@ -176,6 +164,52 @@ static float quantize(const struct quantizer *q, float x)
     default:
         x = clamp(x, q->min, q->max) * q->scale;
         return q->to_even ? rintf(x) : roundf(x);
+    }
+}
+
+#define QUANTIZE_ALL(m, even)                                                                                \
+    q.mode = m;                                                                                              \
+    q.to_even = even;                                                                                        \
+    for (int64_t i = 0; i < n; i++) {                                                                        \
+        float v = quantize(&q, x[i]);                                                                        \
+        level[i] = v >= -0x1p31f && v < 0x1p31f ? (int32_t)v : INT32_MIN;                                    \
+    }                                                                                                        \
+    return;
+
+/* The levels of n numbers: a loop a way of rounding, so that each is vector code. What fits no int32 becomes
+ * its lowest value, as x86 converts. */
+TD_CLONES static void quantize_all(const struct quantizer *of, const float *x, int64_t n,
+                                   int32_t *restrict level)
+{
+    struct quantizer q = *of;
+    if (q.mode == MIN_COMBINED) {
+        QUANTIZE_ALL(MIN_COMBINED, false)
+    } else if (q.mode == MIN_FIRST) {
+        QUANTIZE_ALL(MIN_FIRST, false)
+    } else if (q.to_even) {
+        QUANTIZE_ALL(SCALED, true)
+    }
+    QUANTIZE_ALL(SCALED, false)
+}
+
+/* Elements [at, at + n) of x to those of y, a piece at a time. */
+static void quantize_run_of(const struct quantizer *q, const struct td_tensor *x, struct td_tensor *y,
+                            int64_t at, int64_t n)
+{
+    int32_t level[PIECE];
+    const size_t size = td_dtype_size(y->dtype);
+    for (int64_t end = at + n; at < end; at += PIECE) {
+        int64_t most = end - at < PIECE ? end - at : PIECE;
+        quantize_all(q, TD_DATA(x, const float) + at, most, level);
+        for (int64_t i = 0; i < most && size == 1; i++) {
+            TD_DATA(y, uint8_t)[at + i] = (uint8_t)level[i];
+        }
+        for (int64_t i = 0; i < most && size == 2; i++) {
+            TD_DATA(y, uint16_t)[at + i] = (uint16_t)level[i];
+        }
+        if (size == 4) {
+            memcpy(TD_DATA(y, int32_t) + at, level, (size_t)most * sizeof *level);
+        }
     }
 }
 
@@ -200,10 +234,7 @@ static enum td_code quantize_run(struct td_call *c, struct td_err *err)
         TD_DATA(out_min, float)[k] = q.min;
         TD_DATA(out_max, float)[k] = q.max;
         for (int64_t o = 0; o < s.outer; o++) {
-            int64_t at = (o * s.depth + k) * s.inner;
-            for (int64_t i = at; i < at + s.inner; i++) {
-                put_level(y, i, quantize(&q, TD_DATA(x, const float)[i]));
-            }
+            quantize_run_of(&q, x, y, (o * s.depth + k) * s.inner, s.inner);
         }
     }
     return TD_OK;
