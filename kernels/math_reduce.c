@@ -220,8 +220,8 @@ static void sum_f32_run(const void *x, int64_t n, void *acc)
 
 /* ------------------------------------------------------------------ extremes, All, Any */
 
-#define LARGER(a, v) (((a) >= (v)) | ((a) != (a)) ? (a) : (v)) /* no ||: a branch is no vector code */
-#define SMALLER(a, v) (((a) <= (v)) | ((a) != (a)) ? (a) : (v))
+#define LARGER(a, v) ((((a) >= (v)) | ((a) != (a))) ? (a) : (v)) /* no ||: a branch is no vector code */
+#define SMALLER(a, v) ((((a) <= (v)) | ((a) != (a))) ? (a) : (v))
 #define BOTH(a, v) ((a) & (v))
 #define EITHER(a, v) ((a) | (v))
 #define SAME(a, of) ((void)(of), (a))

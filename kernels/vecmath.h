@@ -279,7 +279,7 @@ TD_INLINE float td_fast_atan2_f32(float y, float x)
         q > 4.14213562e-1f ? 0.5f * TD_PIO2_HI + td_atan_core((q - 1.0f) / (q + 1.0f)) : td_atan_core(q);
     r = a > b ? TD_PIO2_HI - (r - TD_PIO2_LO) : r;
     r = td_float_bits(x) >> 31 ? 2.0f * TD_PIO2_HI - (r - 2.0f * TD_PIO2_LO) : r;
-    return (x != x) | (y != y) ? x + y : copysignf(r, y);
+    return ((x != x) | (y != y)) ? x + y : copysignf(r, y);
 }
 
 /* ------------------------------------------------------------------ hyperbolic functions and their inverses
