@@ -58,6 +58,11 @@ static enum td_code real_infer(struct td_infer *c, struct td_err *err)
 {
     struct kind k = kind_of(c->node);
     const struct td_shape *s = &c->in[1];
+    const enum td_dtype real = td_attr_type(c->node, "Treal"), complex = td_attr_type(c->node, "Tcomplex");
+    TD_FAIL_IF((real == TD_DOUBLE) != (complex == TD_COMPLEX128), err, INVALID_ARGUMENT,
+               "%s: Wrong types for %s real FFT: in=%s out=%s", TD_NODE_STR(c->node),
+               k.inverse ? "backward" : "forward", td_dtype_name(k.inverse ? complex : real),
+               td_dtype_name(k.inverse ? real : complex));
     TD_TRY(check_rank(c, &k, err));
     TD_FAIL_IF((s->rank >= 0 && s->rank != 1) || (s->rank == 1 && s->dim[0] >= 0 && s->dim[0] != k.axes), err,
                INVALID_ARGUMENT, "%s: fft_length must have shape [%d], got %s", TD_NODE_STR(c->node), k.axes,

@@ -118,7 +118,7 @@ TD_CLONES static void channel_rows(const struct batch_norm *s, const float *x, c
         for (int64_t j = 0; j < n && z == NULL; j++) {
             sum[j] += p[j];
         }
-        const float *q = z + (z != NULL ? o * n : 0);
+        const float *q = z != NULL ? z + o * n : NULL;
         for (int64_t j = 0; j < n && z != NULL; j++) {
             sum[j] += (p[j] - shift[j]) * (q[j] - shift_z[j]);
         }
