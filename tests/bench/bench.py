@@ -6,6 +6,7 @@ can show is measured). Every ratio is between two programs that ran one right af
 import argparse
 import contextlib
 import json
+import math
 import os
 import re
 import shutil
@@ -230,8 +231,8 @@ def time_call(build, program, folder, case, seconds, cpu, **env):
     return [float(x) for x in out.stdout.split()] if out.returncode == 0 and out.stdout else None
 
 
-def cases(models):
-    path = os.path.join(models, "cases.txt")
+def cases(models, listing="cases.txt"):
+    path = os.path.join(models, listing)
     if not os.path.exists(path):
         return []
     with open(path) as f:
@@ -267,6 +268,23 @@ def section_calls(build, models, quick):
         rows.append([label, f"{ours[2]:.1f} / {ours[3]:.1f}", f"{theirs[2]:.1f} / {theirs[3]:.1f}", f"{ours[2] / theirs[2]:.2f}"])
     table(["model, case", "tensord", "TensorFlow", "ratio"], rows)
     say(f"{faster} of {len(rows)} faster than TensorFlow.\n")
+
+
+def section_ops(build, models, quick):
+    say("**One op a call, beside TensorFlow's C API on one thread** (microseconds, the least of a quarter of a second; those slower than 1.5 times)\n")
+    rows, ratios = [], []
+    for label, folder, case in cases(models, "op_cases.txt"):
+        ours, theirs = (time_call(build, program, folder, case, 0.25, 0) for program in ("call_tensord", "call_tensorflow"))
+        if ours is None or theirs is None:
+            rows.append((float("inf"), [label, "failed" if ours is None else f"{ours[3]:.1f}", "failed" if theirs is None else f"{theirs[3]:.1f}", ""]))
+            continue
+        ratio = ours[3] / theirs[3]
+        ratios.append(ratio)
+        rows += [(ratio, [label, f"{ours[3]:.1f}", f"{theirs[3]:.1f}", f"{ratio:.2f}"])] if ratio > 1.5 else []
+    table(["call", "tensord", "TensorFlow", "ratio"], [row for _, row in sorted(rows, key=lambda r: -r[0])])
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        say(f"{sum(r < 1 for r in ratios)} of {len(ratios)} faster than TensorFlow; geometric mean of the ratios {mean:.2f}.\n")
 
 
 def section_graph(build, models, quick):
@@ -534,9 +552,12 @@ def machine():
     return f"{name.group(1) if name else 'unknown processor'} ({widest}), {os.cpu_count()} cores, Linux {os.uname().release}"
 
 
+LONG = ("ops",)   # run only when they are named
+
+
 def main():
     sections = {"start": section_start, "memory": section_memory, "calls": section_calls, "rates": section_rates, "batching": section_batching,
-                "branches": section_branches, "image": section_image, "graph": section_graph}
+                "branches": section_branches, "image": section_image, "graph": section_graph, "ops": section_ops}
     a = argparse.ArgumentParser()
     a.add_argument("build")
     a.add_argument("models")
@@ -545,7 +566,7 @@ def main():
     opts = a.parse_args()
     say(f"Machine: {machine()}.\n")
     for name, section in sections.items():
-        if opts.only and name not in opts.only.split(","):
+        if name not in opts.only.split(",") if opts.only else name in LONG:
             continue
         try:
             section(os.path.abspath(opts.build), os.path.abspath(opts.models), opts.quick)

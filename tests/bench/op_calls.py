@@ -1,4 +1,4 @@
-"""Makes a SavedModel of some 280 signatures, each one op or layer on tensors of a size that models have, to find slow kernels by.
+"""Makes a SavedModel of 270 signatures, each one op or layer on tensors of a size that models have, to find slow kernels by.
 
     python tests/bench/op_calls.py OUT          OUT/ops/1 and OUT/op_cases.txt (label, model directory, case file; call.h has the format)
 

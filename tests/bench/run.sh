@@ -4,19 +4,20 @@
 #   tests/bench/run.sh [--quick] [--write] [--only SECTION,...] [SUITES]
 #
 # --quick  one short round of everything       --write  also puts the output between the bench markers of README.md
-# --only   of start, memory, calls, rates, graph
+# --only   of start, memory, calls, rates, batching, branches, image, graph; and ops, which runs only when named (20 minutes): some
+#          280 single-op calls, to find slow kernels by
 # SUITES   a folder with zoo/models and zoo/goldens whose models are timed too (or $TD_SUITES)
 # NVIDIA pytriton is compared with where build/pytriton has it (tests/bench/pytriton_server.py says how).
 # TensorFlow, for the models made here and to compare with, is looked for in build/venv (tests/run.sh makes it); what needs it is left out
 # where there is none. Nothing here fails a test.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-write="" flags=() suites=${TD_SUITES:-}
+write="" only="" flags=() suites=${TD_SUITES:-}
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) flags+=(--quick) ;;
     --write) write=1 ;;
-    --only) flags+=(--only "$2"); shift ;;
+    --only) flags+=(--only "$2"); only=$2; shift ;;
     -*) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     *) suites=$1 ;;
   esac
@@ -33,6 +34,7 @@ if [ -n "$tf" ]; then
   cc -O2 -D_GNU_SOURCE -I. -I"$tf/include" tests/bench/call.c tests/bench/call_tensorflow.c -o build/call_tensorflow -L"$tf" \
     -l:libtensorflow_cc.so.2 -l:libtensorflow_framework.so.2 -Wl,-rpath,"$tf" || rm -f build/call_tensorflow
   "$python" tests/bench/models.py build/bench "$suites" >build/bench-models.log 2>&1 || tail -3 build/bench-models.log >&2
+  case ",$only," in *,ops,*) "$python" tests/bench/op_calls.py build/bench >build/bench-ops.log 2>&1 || tail -3 build/bench-ops.log >&2 ;; esac
 else
   echo "no TensorFlow in build/venv: only the bundled model is measured (tests/run.sh makes build/venv)" >&2
 fi
