@@ -81,6 +81,11 @@ static enum td_code tile_run(struct td_call *c, struct td_err *err)
     if (td_tensor_count(y) == 0) {
         return TD_OK;
     }
+    TD_FAIL_IF(td_dtype_in(x->dtype, TD_SET_QUANTIZED) && !td_shape_equal(&x->shape, &y->shape), err,
+               UNIMPLEMENTED,
+               "%s: TileOp : The input data type is not supported, DataType : %s, Dimension : %d: it cannot "
+               "be repeated",
+               TD_NODE_STR(c->node), td_dtype_name(x->dtype), x->shape.rank);
     int64_t from[TD_MAX_RANK], to[TD_MAX_RANK];
     td_strided_row_major(&x->shape, from);
     td_strided_row_major(&y->shape, to);
@@ -223,7 +228,8 @@ const struct td_op td_ops_array_broadcast[] = {
      .rows = TD_ROWS_TILE,
      .host_in = 2,
      .infer = tile_infer,
-     .kernels = TD_KERNEL("tile.cpu", tile_run, {"T", TD_SET_ALL_TYPES}, {"Tmultiples", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("tile.cpu", tile_run, {"T", TD_SET_ALL_TYPES | TD_SET_QUANTIZED},
+                          {"Tmultiples", TD_SET_INDEX})},
     {.name = "BroadcastArgs",
      .sig = "(s0:T, s1:T) -> (r0:T) {T:type=int32}",
      .host_in = 3,

@@ -231,7 +231,8 @@ static enum td_code set_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ reading */
 
-/* *t = element i; zeros when it was never set. Input `shape_in` is the shape that the op expects. */
+/* *t = element i, whatever shape it has (as in TensorFlow); zeros of the shape of input `shape_in` when it
+ * was never set. */
 static enum td_code read_item(struct td_call *c, const struct td_tensor_list *l, int64_t i, int shape_in,
                               struct td_tensor *t, struct td_err *err)
 {
@@ -239,9 +240,6 @@ static enum td_code read_item(struct td_call *c, const struct td_tensor_list *l,
     const struct td_tensor *item = &l->items[i];
     TD_TRY(td_list_args_shape(c, shape_in, &given, err));
     if (item->dtype != TD_DTYPE_NONE) {
-        TD_FAIL_IF(!td_shape_compatible(&given, &item->shape), err, INVALID_ARGUMENT,
-                   "%s: element %lld of the list has shape %s, element_shape says %s", TD_NODE_STR(c->node),
-                   (long long)i, TD_SHAPE_STR(&item->shape), TD_SHAPE_STR(&given));
         td_tensor_ref(t, item);
         return TD_OK;
     }

@@ -122,6 +122,7 @@ static enum td_code add_n_lists_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ Cross */
 
+#define ROUNDED(load, store, x, y) load(store(load(x) * load(y))) /* each product in T, as TensorFlow's */
 #define CROSS(tag, T, load, store)                                                                           \
     static void cross_##tag(const void *av, const void *bv, void *zv, int64_t rows)                          \
     {                                                                                                        \
@@ -130,7 +131,7 @@ static enum td_code add_n_lists_run(struct td_call *c, struct td_err *err)
             T *z = (T *)zv + 3 * r;                                                                          \
             for (int i = 0; i < 3; i++) {                                                                    \
                 int j = (i + 1) % 3, k = (i + 2) % 3;                                                        \
-                z[i] = store(load(a[j]) * load(b[k]) - load(a[k]) * load(b[j]));                             \
+                z[i] = store(ROUNDED(load, store, a[j], b[k]) - ROUNDED(load, store, a[k], b[j]));           \
             }                                                                                                \
         }                                                                                                    \
     }

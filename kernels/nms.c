@@ -26,6 +26,7 @@ struct nms {
     const float *overlaps; /* [n,n] */
     int64_t n, limit;
     float iou, score, scale; /* scale: -0.5 / sigma, or 0 */
+    bool half;               /* soft scores are computed in half, rounded step by step */
     struct candidate *heap, *kept;
     int64_t n_heap, n_kept;
 };
@@ -91,6 +92,11 @@ static struct candidate pop(struct nms *s)
     return top;
 }
 
+static float rounded(const struct nms *s, float v)
+{
+    return s->half ? td_half_to_float(td_float_to_half(v)) : v;
+}
+
 /* What is left of the candidate's score beside the boxes kept since it was last looked at; *dropped on a hard
  * overlap. */
 static float weaken(const struct nms *s, const struct candidate *c, bool *dropped)
@@ -98,12 +104,14 @@ static float weaken(const struct nms *s, const struct candidate *c, bool *droppe
     float score = c->score;
     *dropped = false;
     for (int64_t j = s->n_kept - 1; j >= c->begin; j--) {
-        float iou = overlap(s, c->index, s->kept[j].index);
+        float iou = rounded(s, overlap(s, c->index, s->kept[j].index));
         if (s->scale == 0 && iou > s->iou) {
             *dropped = true;
             return 0;
         }
-        score *= s->scale == 0 ? 1 : expf(s->scale * iou * iou);
+        if (s->scale != 0) {
+            score = rounded(s, score * rounded(s, expf(rounded(s, rounded(s, s->scale * iou) * iou))));
+        }
         if (score <= s->score) {
             break;
         }
@@ -248,7 +256,8 @@ static enum td_code nms_run(struct td_call *c, struct td_err *err)
     s.iou = first ? (float)td_attr_float(n, "iou_threshold") : scalar(c, 3, 0.5f);
     s.score = scalar(c, 4, -INFINITY);
     float sigma = scalar(c, 5, 0);
-    s.scale = sigma > 0 ? -0.5f / sigma : 0;
+    s.half = sigma > 0 && c->in[0]->dtype == TD_HALF;
+    s.scale = sigma > 0 ? rounded(&s, -0.5f / sigma) : 0;
     s.limit = limit < s.n ? limit : s.n;
     TD_FAIL_IF(!is_overlaps(n) && !(s.iou >= 0 && s.iou <= 1), err, INVALID_ARGUMENT,
                "%s: iou_threshold must be in [0, 1], got %g", TD_NODE_STR(n), (double)s.iou);

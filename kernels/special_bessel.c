@@ -51,7 +51,7 @@ static double i_scaled(double x, int v)
 {
     double a = fabs(x), y;
     if (a > 25) {
-        y = isinf(a) ? 0 : i_asymptotic(a, v) / sqrt(2 * PI * a);
+        y = isinf(a) ? 0 : i_asymptotic(a, v) / (sqrt(2 * PI) * sqrt(a));
     } else {
         y = exp(-a) * i_series(a, v) * (v == 1 ? a / 2 : 1);
     }

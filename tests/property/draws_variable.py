@@ -83,7 +83,7 @@ def scatter(dtypes, low=-4):
         if s.chance(0.2):
             u = s.array(d, (), low)
         else:
-            u = s.array(d, i.shape + (shape[1:] if s.chance(0.98) else s.shape(0, 2)), low)
+            u = s.array(d, i.shape + shape[1:] if s.chance(0.98) else (len(shape) + 7,) + i.shape, low)   # rows of another shape behind the indices' TensorFlow takes, and reads beside them
         return s.array(d, shape), {"indices": i, "updates": u}, {}
     return draw
 
