@@ -49,42 +49,42 @@ bool td_dtype_valid(int number);
 bool td_dtype_is_object(enum td_dtype t);        /* elements are counted pointers (string, variant, resource) */
 static inline bool td_dtype_in(enum td_dtype t, uint32_t set) { return (set >> t) & 1u; }
 
-/* Conversions to and from the 16-bit floats: to nearest even, overflow gives infinity, NaN stays NaN. Without
- * branches, so that loops over them become vector code; right also where the processor flushes denormals. */
-static inline uint32_t td_dtype_float_bits(float f)
+static inline uint32_t td_float_bits(float f)
 {
     uint32_t u;
     memcpy(&u, &f, 4);
     return u;
 }
-static inline float td_dtype_bits_float(uint32_t u)
+static inline float td_bits_float(uint32_t u)
 {
     float f;
     memcpy(&f, &u, 4);
     return f;
 }
+/* Conversions to and from the 16-bit floats: to nearest even, overflow gives infinity, NaN stays NaN. Without
+ * branches, so that loops over them become vector code; right also where the processor flushes denormals. */
 static inline float td_half_to_float(td_half h)
 {
     uint32_t sign = (uint32_t)(h.bits & 0x8000u) << 16, rest = h.bits & 0x7fffu;
-    uint32_t tiny = td_dtype_float_bits((float)(int32_t)rest * 0x1p-24f); /* a subnormal half, exact */
+    uint32_t tiny = td_float_bits((float)(int32_t)rest * 0x1p-24f); /* a subnormal half, exact */
     uint32_t u = (rest << 13) + (rest >= 0x7c00u ? 0x70000000u : 0x38000000u);
-    return td_dtype_bits_float(sign | (rest < 0x400u ? tiny : u));
+    return td_bits_float(sign | (rest < 0x400u ? tiny : u));
 }
 static inline td_half td_float_to_half(float f)
 {
-    uint32_t u = td_dtype_float_bits(f), sign = (u >> 16) & 0x8000u;
+    uint32_t u = td_float_bits(f), sign = (u >> 16) & 0x8000u;
     u &= 0x7fffffffu;
     /* below 2^-14 the addition of 0.5 rounds at bit 2^-24; from there on the exponent moves by -112 */
-    uint32_t tiny = td_dtype_float_bits(td_dtype_bits_float(u) + 0.5f) - 0x3f000000u;
+    uint32_t tiny = td_float_bits(td_bits_float(u) + 0.5f) - 0x3f000000u;
     uint32_t r = u < 0x38800000u ? tiny : (u + 0xc8000fffu + ((u >> 13) & 1u)) >> 13;
     r = u >= 0x477ff000u ? 0x7c00u : r; /* 65520 and above */
     r = u > 0x7f800000u ? 0x7e00u : r;
     return (td_half){(uint16_t)(sign | r)};
 }
-static inline float td_bf16_to_float(td_bf16 b) { return td_dtype_bits_float((uint32_t)b.bits << 16); }
+static inline float td_bf16_to_float(td_bf16 b) { return td_bits_float((uint32_t)b.bits << 16); }
 static inline td_bf16 td_float_to_bf16(float f)
 {
-    uint32_t u = td_dtype_float_bits(f), r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+    uint32_t u = td_float_bits(f), r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     return (td_bf16){(uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : r)};
 }
 

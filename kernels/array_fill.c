@@ -14,6 +14,7 @@
 #include "kernels/ops.h"
 #include "kernels/strided.h"
 #include "kernels/tensor_list.h"
+#include "kernels/widen.h"
 
 /* ------------------------------------------------------------------ Fill, Empty */
 
@@ -168,21 +169,6 @@ static bool integer_steps(int64_t start, int64_t limit, int64_t delta, int64_t *
     return steps <= INT64_MAX;
 }
 
-/* Rounds as the dtype's own arithmetic does after every operation. */
-static double rounded(enum td_dtype dtype, double v)
-{
-    switch (dtype) {
-    case TD_HALF:
-        return td_half_to_float(td_float_to_half((float)v));
-    case TD_BFLOAT16:
-        return td_bf16_to_float(td_float_to_bf16((float)v));
-    case TD_FLOAT:
-        return (float)v;
-    default:
-        return v;
-    }
-}
-
 static enum td_code range_size(const struct td_infer *c, int64_t *n, struct td_err *err)
 {
     const struct td_tensor *const *v = c->value;
@@ -197,7 +183,7 @@ static enum td_code range_size(const struct td_infer *c, int64_t *n, struct td_e
     if (td_dtype_in(dtype, TD_SET_INTS)) {
         fits = integer_steps(td_tensor_int(v[0], 0), td_tensor_int(v[1], 0), td_tensor_int(v[2], 0), n);
     } else {
-        const double steps = ceil(fabs(rounded(dtype, rounded(dtype, limit - start) / delta)));
+        const double steps = ceil(fabs(td_round_to(dtype, td_round_to(dtype, limit - start) / delta)));
         fits = steps < 9223372036854775808.0; /* also false for NaN */
         *n = fits ? (int64_t)steps : 0;
     }

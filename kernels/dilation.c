@@ -103,12 +103,6 @@ static int64_t first_inside(const struct td_window *w, int64_t out)
 static double in_type(enum td_dtype t, double v)
 {
     switch (t) {
-    case TD_HALF:
-        return td_half_to_float(td_float_to_half((float)v));
-    case TD_BFLOAT16:
-        return td_bf16_to_float(td_float_to_bf16((float)v));
-    case TD_FLOAT:
-        return (float)v;
     case TD_INT8:
         return (int8_t)(int64_t)v;
     case TD_INT16:
@@ -122,7 +116,7 @@ static double in_type(enum td_dtype t, double v)
     case TD_UINT32:
         return (uint32_t)(int64_t)v;
     default:
-        return v;
+        return td_round_to(t, v);
     }
 }
 

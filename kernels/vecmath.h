@@ -21,6 +21,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "core/dtype.h"
+
 /* Marks a function with hot loops: one clone an instruction set, picked by the loader. Sanitizers do not
  * survive the resolver functions, and clang has no x86-64-v3 clones. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&     \
@@ -29,26 +31,14 @@
 #else
 #define TD_CLONES
 #endif
-/* Before a loop: its stores touch nothing that a later turn reads, which gcc would check with more tests than it allows. */
+/* Before a loop: its stores touch nothing that a later turn reads, which gcc would check with more tests than
+ * it allows. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define TD_INDEPENDENT _Pragma("GCC ivdep")
 #else
 #define TD_INDEPENDENT
 #endif
 #define TD_INLINE static inline __attribute__((always_inline))
-
-TD_INLINE uint32_t td_float_bits(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, 4);
-    return u;
-}
-TD_INLINE float td_bits_float(uint32_t u)
-{
-    float f;
-    memcpy(&f, &u, 4);
-    return f;
-}
 
 #define TD_LN2_HI 0.693145751953125f /* 14 bits: n * TD_LN2_HI is exact */
 #define TD_LN2_LO 1.42860677e-6f

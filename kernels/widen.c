@@ -222,6 +222,20 @@ enum td_code td_widen_room(struct td_call *c, const struct td_tensor *t, float *
     return TD_OK;
 }
 
+double td_round_to(enum td_dtype dtype, double v)
+{
+    switch (dtype) {
+    case TD_HALF:
+        return td_half_to_float(td_float_to_half((float)v));
+    case TD_BFLOAT16:
+        return td_bf16_to_float(td_float_to_bf16((float)v));
+    case TD_FLOAT:
+        return (float)v;
+    default:
+        return v;
+    }
+}
+
 void td_narrow_elems(void *y, const float *x, enum td_dtype dtype, int64_t n)
 {
     if (dtype == TD_HALF) {

@@ -16,6 +16,9 @@ TD_MUST enum td_code td_widen_room(struct td_call *c, const struct td_tensor *t,
 /* Rounds y into t; nothing to do when y is t's own bytes. half and bfloat16 only. */
 void td_narrow(struct td_tensor *t, const float *y);
 
+/* v as a float type holds it; as it is for other types. */
+double td_round_to(enum td_dtype dtype, double v);
+
 /* Plain conversions of n elements. dtype: any real number type. */
 void td_widen_elems(float *y, const void *x, enum td_dtype dtype, int64_t n);
 void td_narrow_elems(void *y, const float *x, enum td_dtype dtype, int64_t n); /* half and bfloat16 only */
