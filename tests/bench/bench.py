@@ -437,24 +437,36 @@ def tensorflow_server(base):
 V2 = ("tensord, KServe v2", "pytriton")
 
 
+PYTRITON_INSTALL = "/usr/bin/python3 -m venv build/pytriton && build/pytriton/bin/pip install nvidia-pytriton tensorflow-cpu"
+
+
 @contextlib.contextmanager
 def pytriton_server(build, base):
-    """Its gRPC port once it answers; None when there is none. Its folder may be given as $BENCH_PYTRITON."""
-    python = os.path.join(os.environ.get("BENCH_PYTRITON", os.path.join(build, "pytriton")), "bin", "python")
+    """Yields its gRPC port and "", or None and why it is not measured. Its venv is BUILD/pytriton, or what $BENCH_PYTRITON names."""
+    venv = os.environ.get("BENCH_PYTRITON") or os.path.join(build, "pytriton")
+    python, shown = os.path.join(venv, "bin", "python"), os.path.relpath(venv, ROOT)
     if not os.path.exists(python):
-        yield None
+        yield None, f"skipped: there is no {shown}/bin/python; `{PYTRITON_INSTALL}` makes build/pytriton, $BENCH_PYTRITON names another venv that has it"
         return
     ports = [free_port() for _ in range(3)]
-    p = subprocess.Popen([python, os.path.join(ROOT, "tests", "bench", "pytriton_server.py"), os.path.join(base, "1"), *map(str, ports)],
-                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        yield ports[0] if any(line == "ready\n" for line in p.stdout) else None
-    finally:
-        p.stdin.close()
+    with tempfile.TemporaryFile("w+") as log:
+        p = subprocess.Popen([python, os.path.join(ROOT, "tests", "bench", "pytriton_server.py"), os.path.join(base, "1"), *map(str, ports)],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
         try:
-            p.wait(40)
-        except subprocess.TimeoutExpired:
-            p.kill()
+            if any(line == "ready\n" for line in p.stdout):
+                yield ports[0], ""
+            else:
+                p.wait(40)
+                log.seek(0)
+                lines = [line.strip() for line in log if line.strip()] or ["it printed nothing"]
+                yield None, f"skipped: the server of {shown} ended with {p.returncode}: {lines[-1][:300]}".replace("|", "/")
+        finally:
+            p.stdin.close()
+            try:
+                p.wait(40)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                p.wait()
 
 
 def section_batching(build, models, quick):
@@ -476,7 +488,7 @@ def section_batching(build, models, quick):
             server.wait()
             ports[name] = server.grpc
         ports["tensord, KServe v2"] = ports["tensord"]
-        ports["pytriton"] = stack.enter_context(pytriton_server(build, base))
+        ports["pytriton"], why_not = stack.enter_context(pytriton_server(build, base))
         ports["TensorFlow in a Python gRPC server"] = stack.enter_context(tensorflow_server(base))
         rows = []
         for connections in (1, 16, 64):
@@ -491,9 +503,8 @@ def section_batching(build, models, quick):
                 first = best.get("tensord")
                 rows.append([name, connections] + ([f"{r[0]:.0f}", f"{r[1] / 1e3:.1f} / {r[2] / 1e3:.1f}" + (f", {r[3]:.0f} failed" if r[3] else ""),
                                                     f"{r[0] / first[0]:.2f}" if first else ""] if r else ["not measured", "", ""]))
-        if ports["pytriton"] is None:
-            rows = [row for row in rows if row[0] != "pytriton"]
-            rows.append(["pytriton", "", "skipped: build/pytriton is not there, or its server did not start (tests/bench/pytriton_server.py)", "", ""])
+        if why_not:
+            rows = [row for row in rows if row[0] != "pytriton"] + [["pytriton", "", why_not, "", ""]]
     table(["server", "connections", "requests/s", "p50 / p99", "of tensord's"], rows)
 
 

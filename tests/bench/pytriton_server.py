@@ -3,7 +3,11 @@
     build/pytriton/bin/python tests/bench/pytriton_server.py MODEL_DIR GRPC_PORT HTTP_PORT METRICS_PORT
 
 Its Triton brings a Python interpreter of its own that must fit the one that runs this: Debian 12's 3.11.2 does, 3.11.7 does not ("module
-'_thread' ... _recursion_count"). So: /usr/bin/python3 -m venv build/pytriton && build/pytriton/bin/pip install nvidia-pytriton tensorflow-cpu
+'_thread' ... _recursion_count"). So:
+
+    /usr/bin/python3 -m venv build/pytriton && build/pytriton/bin/pip install nvidia-pytriton tensorflow-cpu
+
+bench.py looks there, or in the venv that $BENCH_PYTRITON names.
 """
 import os
 import sys

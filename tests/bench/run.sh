@@ -7,10 +7,12 @@
 # --only   of start, memory, calls, rates, batching, branches, image, graph; and ops, which runs only when named (20 minutes): some
 #          280 single-op calls, to find slow kernels by
 # SUITES   a folder with zoo/models and zoo/goldens whose models are timed too (or $TD_SUITES)
-# NVIDIA pytriton is compared with where build/pytriton has it (tests/bench/pytriton_server.py says how).
+# NVIDIA's pytriton is measured beside tensord (section batching) where build/pytriton, or the venv that $BENCH_PYTRITON names, has it:
+#   /usr/bin/python3 -m venv build/pytriton && build/pytriton/bin/pip install nvidia-pytriton tensorflow-cpu
 # TensorFlow, for the models made here and to compare with, is looked for in build/venv (tests/run.sh makes it); what needs it is left out
 # where there is none. Nothing here fails a test.
 set -euo pipefail
+[ -z "${BENCH_PYTRITON:-}" ] || export BENCH_PYTRITON=$(realpath -m "$BENCH_PYTRITON")
 cd "$(dirname "$0")/../.."
 write="" only="" flags=() suites=${TD_SUITES:-}
 while [ $# -gt 0 ]; do
@@ -18,7 +20,7 @@ while [ $# -gt 0 ]; do
     --quick) flags+=(--quick) ;;
     --write) write=1 ;;
     --only) flags+=(--only "$2"); only=$2; shift ;;
-    -*) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    -*) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     *) suites=$1 ;;
   esac
   shift
