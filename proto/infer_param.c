@@ -42,7 +42,7 @@ enum td_code td_infer_param_read(struct td_wire entry, struct td_arena *a, struc
 
 static enum td_code bad(const struct td_infer_param *p, const char *json, const char *pb, struct td_err *err)
 {
-    TD_FAIL_IF(p->json, err, INVALID_ARGUMENT, "'%s' must be %s", p->key, json);
+    TD_FAIL_IF(p->json, err, INVALID_ARGUMENT, "'%s' must be %s, not %.*s", p->key, json, p->n_sent, p->sent);
     TD_FAIL(err, INVALID_ARGUMENT, "invalid value type for '%s' parameter, expected %s.", p->key, pb);
 }
 

@@ -26,7 +26,9 @@ struct td_infer_param {
     int64_t i;
     uint64_t u;
     const char *text;
-    bool json; /* what error texts say */
+    bool json;        /* what error texts say */
+    const char *sent; /* of JSON: the n_sent bytes of the value, for error texts */
+    int n_sent;
 };
 
 /* A map entry of InferParameter { bool_param = 1, int64_param = 2, string_param = 3, double_param = 4,

@@ -29,6 +29,7 @@ struct td_exchange {
     int status;                /* 200 unless set */
     const char *content_type;  /* static text; NULL: "application/json" */
     const char *location;      /* static or target's; NULL none: a Location header */
+    const char *allow;         /* static; NULL none: an Allow header */
     size_t n_json;             /* > 0: an Inference-Header-Content-Length header */
     struct td_sink out;
 };

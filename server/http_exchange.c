@@ -160,6 +160,9 @@ enum MHD_Result td_http_send(struct exchange *e)
     if (e->x.location != NULL) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_LOCATION, e->x.location);
     }
+    if (e->x.allow != NULL) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, e->x.allow);
+    }
     if (e->x.n_json > 0) {
         char text[24];
         (void)snprintf(text, sizeof text, "%zu", e->x.n_json);

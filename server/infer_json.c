@@ -63,6 +63,18 @@ static enum td_code each_element(struct walk *w, const char *what, element_fn *f
 
 /* ------------------------------------------------------------------ single values */
 
+#define SHOWN 40 /* characters of a value in an error text */
+
+/* The value at j as it was sent. */
+static int shown(struct td_json j, const char **at)
+{
+    struct td_err ignored = {0};
+    (void)td_json_peek(&j);
+    *at = j.at;
+    (void)!td_json_leap(&j, &ignored);
+    return j.at - *at < SHOWN ? (int)(j.at - *at) : SHOWN;
+}
+
 static enum td_code read_text(struct walk *w, const char *what, const char **out, struct td_err *err)
 {
     struct td_json_str s;
@@ -81,11 +93,15 @@ static enum td_code read_text(struct walk *w, const char *what, const char **out
 static enum td_code read_count(struct walk *w, const char *what, int64_t *out, struct td_err *err)
 {
     struct td_json_num num = {.kind = TD_JSON_REAL};
+    const struct td_json before = w->j;
     if (td_json_at_number(&w->j)) {
         TD_TRY(td_json_number(&w->j, &num, err));
     }
-    TD_FAIL_IF(num.kind != TD_JSON_INT || num.i < 0, err, INVALID_ARGUMENT,
-               "%s must be a whole number, 0 or more", what);
+    if (num.kind != TD_JSON_INT || num.i < 0) {
+        const char *sent;
+        const int n = shown(before, &sent);
+        TD_FAIL(err, INVALID_ARGUMENT, "%s must be a whole number, 0 or more, not %.*s", what, n, sent);
+    }
     *out = num.i;
     return TD_OK;
 }
@@ -101,6 +117,7 @@ static enum td_code read_param(struct walk *w, const struct td_json_str *key, st
     }
     TD_TRY(td_json_unescape(&w->j, key, name, &n, err));
     *out = (struct td_infer_param){.key = name, .text = "", .json = true};
+    out->n_sent = shown(w->j, &out->sent);
     if (td_json_peek(&w->j) == '"') {
         out->kind = TD_PARAM_TEXT;
         return read_text(w, name, &out->text, err);
@@ -146,7 +163,11 @@ static enum td_code read_dim(struct walk *w, struct td_err *err)
     struct td_shape *s = &w->in->raw.shape;
     TD_FAIL_IF(s->rank == TD_MAX_RANK, err, INVALID_ARGUMENT, "input '%s': shape has more than %d dimensions",
                w->in->raw.name, TD_MAX_RANK);
-    return read_count(w, "a size in an input's 'shape'", &s->dim[s->rank++], err);
+    if (read_count(w, "a size in its 'shape'", &s->dim[s->rank++], err)) {
+        return td_err_wrap(err, "input %d%s%s", w->to->n_in - 1, *w->in->raw.name != '\0' ? ", " : "",
+                           w->in->raw.name);
+    }
+    return TD_OK;
 }
 
 static enum td_code input_parameter(struct walk *w, const struct td_json_str *key, struct td_err *err)

@@ -180,8 +180,11 @@ static void ended(struct td_request *q, struct td_err *err)
         trace(q, err->code);
     }
     if (q->own_limit && err->code == TD_DEADLINE_EXCEEDED) {
+        static const char known[] = "Request timeout expired"; /* Triton's words */
+        const struct td_err was = *err;
+        const bool said = strncmp(was.msg, known, sizeof known - 1) == 0;
         *err = (struct td_err){0}; /* the first failure is kept otherwise */
-        (void)td_fail(err, TD_UNAVAILABLE, "Request timeout expired");
+        (void)td_fail(err, TD_UNAVAILABLE, "%s%s%s", said ? "" : known, said ? "" : ": ", was.msg);
     }
 }
 
@@ -191,7 +194,8 @@ enum td_code td_infer_prepare(struct td_request *q, struct td_err *err)
         td_stats_request(td_servable_stats(q->servable), false, 0, 0, &q->job.times);
         return err->code;
     }
-    TD_FAIL_IF(q->own_limit && td_clock_ns() >= q->deadline_ns, err, UNAVAILABLE, "Request timeout expired");
+    TD_FAIL_IF(q->own_limit && td_clock_ns() >= q->deadline_ns, err, UNAVAILABLE,
+               "Request timeout expired: it had passed before the request was read");
     q->traced = td_trace_due(td_servable_name(q->servable));
     q->ended = ended;
     return TD_OK;

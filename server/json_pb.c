@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/mem.h"
 #include "proto/guard.h"
@@ -21,6 +22,7 @@ struct writer {
     struct td_json j;
     struct td_sink *out;
     int depth;
+    bool skip_unknown;
 };
 
 static enum td_code put_message(struct writer *w, const ProtobufCMessageDescriptor *d, struct td_err *err);
@@ -81,6 +83,13 @@ static enum td_code put_text(struct writer *w, const ProtobufCFieldDescriptor *f
     return rc;
 }
 
+static enum td_code put_double(struct writer *w, const ProtobufCFieldDescriptor *f, double v,
+                               struct td_err *err)
+{
+    TD_TRY(td_put_varint(w->out, (uint64_t)f->id << 3 | TD_WIRE_FIXED64, err));
+    return td_sink_put(w->out, (const char *)&v, sizeof v, err);
+}
+
 static enum td_code put_number(struct writer *w, const ProtobufCFieldDescriptor *f,
                                const struct td_json_num *n, struct td_err *err)
 {
@@ -103,6 +112,8 @@ static enum td_code put_number(struct writer *w, const ProtobufCFieldDescriptor 
     case PROTOBUF_C_TYPE_UINT64:
         fits = fits && (large || i >= 0);
         break;
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return put_double(w, f, td_json_num_double(n), err);
     default: /* our configurations have no others */
         return td_fail(err, TD_UNIMPLEMENTED, "field '%s' has a type that JSON is not read for", f->name);
     }
@@ -128,12 +139,14 @@ static enum td_code put_quoted(struct writer *w, const ProtobufCFieldDescriptor 
     return put_number(w, f, &n, err);
 }
 
+/* Names of enum values are read without regard to case, as Triton reads them. */
 static enum td_code put_enum_name(struct writer *w, const ProtobufCFieldDescriptor *f,
                                   const struct td_json_str *s, struct td_err *err)
 {
     const ProtobufCEnumDescriptor *d = f->descriptor;
     for (unsigned i = 0; i < d->n_values; i++) {
-        if (td_json_str_is(s, d->values[i].name)) {
+        const char *name = d->values[i].name;
+        if (strlen(name) == s->len && strncasecmp(s->p, name, s->len) == 0) {
             return td_put_int(w->out, f->id, d->values[i].value, err);
         }
     }
@@ -229,9 +242,6 @@ static enum td_code put_list(struct writer *w, const ProtobufCFieldDescriptor *f
 
 static enum td_code put_field(struct writer *w, const ProtobufCFieldDescriptor *f, struct td_err *err)
 {
-    if (f == NULL) {
-        return td_json_skip(&w->j, err);
-    }
     if (td_json_peek(&w->j) == 'n') {
         return td_json_literal(&w->j) == 'n' ? TD_OK : td_json_fail(&w->j, err, "Invalid value.");
     }
@@ -254,15 +264,19 @@ static enum td_code put_message(struct writer *w, const ProtobufCMessageDescript
             w->depth--;
             return TD_OK;
         }
-        TD_TRY(put_field(w, find_field(d, &key), err));
+        const ProtobufCFieldDescriptor *f = find_field(d, &key);
+        TD_FAIL_IF(f == NULL && !w->skip_unknown, err, INVALID_ARGUMENT,
+                   "Message type \"%s\" has no field named \"%.*s\".", d->name,
+                   (int)(key.len < MAX_NAME ? key.len : MAX_NAME), key.p);
+        TD_TRY(f == NULL ? td_json_skip(&w->j, err) : put_field(w, f, err));
     }
 }
 
 enum td_code td_json_pb_parse(const ProtobufCMessageDescriptor *d, const char *text, size_t n,
-                              ProtobufCMessage **out, struct td_err *err)
+                              bool skip_unknown, ProtobufCMessage **out, struct td_err *err)
 {
     struct td_sink bytes = {.limit = MAX_BYTES};
-    struct writer w = {td_json_make(text, n), &bytes, 0};
+    struct writer w = {td_json_make(text, n), &bytes, 0, skip_unknown};
     enum td_code rc = put_message(&w, d, err);
     (void)td_json_peek(&w.j);
     if (rc == TD_OK && w.j.at != w.j.end) {

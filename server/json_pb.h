@@ -14,8 +14,9 @@
 #include "core/status.h"
 
 /* text[n] must be NUL. *out is returned new; td_guard_free it. INVALID_ARGUMENT "Error parsing JSON TYPE:
- * ..." names the field, or the offset in the text. */
+ * ..." names the field, or the offset in the text. skip_unknown: members without a name in d are passed over.
+ */
 TD_MUST enum td_code td_json_pb_parse(const ProtobufCMessageDescriptor *d, const char *text, size_t n,
-                                      ProtobufCMessage **out, struct td_err *err);
+                                      bool skip_unknown, ProtobufCMessage **out, struct td_err *err);
 
 #endif

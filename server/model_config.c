@@ -152,6 +152,9 @@ static enum td_code check_kind(const Inference__ModelConfig *pb, struct td_err *
                "sequence_batching: requests of a sequence with state in between are not served");
     TD_FAIL_IF(pb->model_transaction_policy != NULL && pb->model_transaction_policy->decoupled, err,
                UNIMPLEMENTED, "model_transaction_policy: decoupled answers are not served");
+    TD_FAIL_IF(pb->n_batch_input > 0 || pb->n_batch_output > 0, err, UNIMPLEMENTED,
+               "%s: tensors made of a batch's requests are not served",
+               pb->n_batch_input > 0 ? "batch_input" : "batch_output");
     TD_FAIL_IF(pb->max_batch_size < 0, err, INVALID_ARGUMENT, "max_batch_size %d must be 0 or more",
                pb->max_batch_size);
     TD_FAIL_IF(pb->dynamic_batching != NULL && pb->max_batch_size == 0, err, INVALID_ARGUMENT,
@@ -245,16 +248,29 @@ static enum td_code read_settings(ProtobufCMessage *m, struct td_model_settings 
 }
 
 /* A parser of a whole configuration. */
-typedef enum td_code parse_fn(const char *text, size_t n, ProtobufCMessage **out, struct td_err *err);
+typedef enum td_code parse_fn(const char *text, size_t n, bool skip_unknown, ProtobufCMessage **out,
+                              struct td_err *err);
 
-static enum td_code parse_text(const char *text, size_t n, ProtobufCMessage **out, struct td_err *err)
+static enum td_code parse_text(const char *text, size_t n, bool skip_unknown, ProtobufCMessage **out,
+                               struct td_err *err)
 {
-    return td_textpb_parse(&inference__model_config__descriptor, text, n, true, out, err);
+    return td_textpb_parse(&inference__model_config__descriptor, text, n, skip_unknown, out, err);
 }
 
-static enum td_code parse_json(const char *text, size_t n, ProtobufCMessage **out, struct td_err *err)
+static enum td_code parse_json(const char *text, size_t n, bool skip_unknown, ProtobufCMessage **out,
+                               struct td_err *err)
 {
-    return td_json_pb_parse(&inference__model_config__descriptor, text, n, out, err);
+    return td_json_pb_parse(&inference__model_config__descriptor, text, n, skip_unknown, out, err);
+}
+
+/* That no field is misspelt: looked at last, so that a kind of model that is not served, whose fields are not
+ * all known here, is called that. */
+static enum td_code check_names(parse_fn *with, const char *text, size_t n, struct td_err *err)
+{
+    ProtobufCMessage *m = NULL;
+    TD_TRY(with(text, n, false, &m, err));
+    td_guard_free(m);
+    return TD_OK;
 }
 
 /* Takes dir. */
@@ -264,8 +280,9 @@ static enum td_code parse(char *dir, parse_fn *with, const char *text, size_t n,
     ProtobufCMessage *m = NULL;
     memset(out, 0, sizeof *out);
     out->dir = dir;
-    enum td_code rc = with(text, n, &m, err);
+    enum td_code rc = with(text, n, true, &m, err);
     rc = rc ? rc : read_settings(m, out, err);
+    rc = rc ? rc : check_names(with, text, n, err);
     if (rc) {
         (void)(with == parse_json ? td_err_wrap(err, "config") : td_err_wrap(err, "%s/" FILE_NAME, out->dir));
         td_model_settings_fini(out);
@@ -436,7 +453,7 @@ struct td_version_policy td_model_config_policy(const char *base_path)
     char *text = NULL;
     size_t n = 0;
     if (read_text(base_path, &text, &n, &ignored) == TD_OK && text != NULL &&
-        parse_text(text, n, &m, &ignored) == TD_OK) {
+        parse_text(text, n, true, &m, &ignored) == TD_OK) {
         out = policy_of_file(((const Inference__ModelConfig *)m)->version_policy);
         td_guard_free(m);
     }
@@ -449,7 +466,7 @@ struct td_version_policy td_model_config_policy_json(const char *json, size_t n)
     struct td_version_policy out = {.n_latest = 1};
     struct td_err ignored = {0};
     ProtobufCMessage *m = NULL;
-    if (parse_json(json, n, &m, &ignored) == TD_OK) {
+    if (parse_json(json, n, true, &m, &ignored) == TD_OK) {
         out = policy_of_file(((const Inference__ModelConfig *)m)->version_policy);
         td_guard_free(m);
     }

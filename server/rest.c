@@ -118,6 +118,11 @@ static bool matches(const char *pattern, const char *p, const char *end, struct 
     return p == end;
 }
 
+static bool is_v1(const struct td_exchange *x)
+{
+    return strncasecmp(x->target, "/v1/", 4) == 0;
+}
+
 static bool is_v2(const struct td_exchange *x)
 {
     return strncasecmp(x->target, "/v2", 3) == 0 && (x->target[3] == '\0' || x->target[3] == '/');
@@ -126,26 +131,30 @@ static bool is_v2(const struct td_exchange *x)
 static const struct route *find_route(const struct td_exchange *x, struct match *m)
 {
     const char *end = x->target + strcspn(x->target, "?#");
+    const bool head = strcmp(x->method, "HEAD") == 0 && !is_v1(x); /* TF Serving knows it nowhere */
     for (size_t i = 0; i < N_ROUTES; i++) {
         const struct route *r = &ROUTES[i];
         const bool refused = (r->traits & EXACT) && *end != '\0';
-        if (strcmp(r->method, x->method) == 0 && !refused && matches(r->pattern, x->target, end, m)) {
+        if (strcmp(r->method, head ? "GET" : x->method) == 0 && !refused &&
+            matches(r->pattern, x->target, end, m)) {
             return r;
         }
     }
     return NULL;
 }
 
-/* Whether another method would be answered. */
-static bool wrong_method(const struct td_exchange *x)
+/* The methods that would be answered; NULL: none. */
+static const char *other_methods(const struct td_exchange *x)
 {
     struct match m;
+    bool get = false, post = false;
     for (size_t i = 0; i < N_ROUTES; i++) {
         if (matches(ROUTES[i].pattern, x->target, x->target + strcspn(x->target, "?#"), &m)) {
-            return true;
+            get = get || strcmp(ROUTES[i].method, "GET") == 0;
+            post = post || strcmp(ROUTES[i].method, "POST") == 0;
         }
     }
-    return false;
+    return get && post ? "GET, HEAD, POST" : get ? "GET, HEAD" : post ? "POST" : NULL;
 }
 
 static int hex(char c)
@@ -248,7 +257,7 @@ static enum td_code admit(struct td_rest *rest, const struct td_exchange *x, enu
                            *model != '\0' ? model : NULL, err);
 }
 
-static enum td_code no_route(struct td_rest *rest, const struct td_exchange *x, struct td_err *err)
+static enum td_code no_route(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     const char *path = rest->monitoring_path;
     if (strcmp(x->method, "OPTIONS") != 0) { /* browsers send a preflight without a token */
@@ -256,13 +265,15 @@ static enum td_code no_route(struct td_rest *rest, const struct td_exchange *x, 
     }
     TD_FAIL_IF(path != NULL && strncmp(x->target, path, strlen(path)) == 0, err, INVALID_ARGUMENT,
                "Unexpected path: %s", x->target);
-    const bool v1 = strncasecmp(x->target, "/v1/", 4) == 0;
-    if (strcmp(x->method, "OPTIONS") == 0 && (v1 || is_v2(x))) {
+    if (strcmp(x->method, "OPTIONS") == 0 && (is_v1(x) || is_v2(x))) {
         return preflight(x, err);
     }
-    if (v1) {
+    if (is_v1(x)) {
         TD_FAIL(err, INVALID_ARGUMENT, "Malformed request: %s %s", x->method, x->target);
     }
+    x->allow = other_methods(x);
+    TD_FAIL_IF(x->allow != NULL, err, NOT_FOUND, "Method Not Allowed: %s %s, want %s", x->method, x->target,
+               x->allow);
     TD_FAIL(err, NOT_FOUND, "Not Found: %s %s", x->method, x->target);
 }
 
@@ -327,9 +338,7 @@ void td_rest_handle(void *app, struct td_exchange *x)
         x->status = UNSUPPORTED_MEDIA_TYPE;
     } else if (route == NULL ? no_route(app, x, &err) : answer(app, x, route, &m, &err)) {
         td_rest_fail(app, x, &err);
-        if (route == NULL && is_v2(x) && err.code == TD_NOT_FOUND && wrong_method(x)) {
-            x->status = METHOD_NOT_ALLOWED;
-        }
+        x->status = x->allow != NULL ? METHOD_NOT_ALLOWED : x->status;
     }
 }
 

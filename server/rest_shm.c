@@ -40,8 +40,12 @@ enum td_code td_rest_shm_status(struct td_rest *rest, struct td_exchange *x, con
 static enum td_code get_size(const json_t *doc, const char *key, bool must, uint64_t *out, struct td_err *err)
 {
     const json_t *v = json_object_get(doc, key);
-    TD_FAIL_IF((v == NULL && must) || (v != NULL && (!json_is_integer(v) || json_integer_value(v) < 0)), err,
-               INVALID_ARGUMENT, "'%s' must be a whole number, 0 or more", key);
+    if ((v == NULL && must) || (v != NULL && (!json_is_integer(v) || json_integer_value(v) < 0))) {
+        char sent[48] = "absent";
+        const size_t n = v != NULL ? json_dumpb(v, sent, sizeof sent - 1, JSON_ENCODE_ANY | JSON_COMPACT) : 6;
+        sent[n < sizeof sent ? n : 0] = '\0';
+        TD_FAIL(err, INVALID_ARGUMENT, "'%s' must be a whole number, 0 or more, not %s", key, sent);
+    }
     *out = v != NULL ? (uint64_t)json_integer_value(v) : *out;
     return TD_OK;
 }
@@ -50,9 +54,11 @@ static enum td_code add_region(struct td_shm *shm, const char *name, const json_
 {
     const json_t *key = json_object_get(doc, "key");
     uint64_t offset = 0, byte_size = 0;
-    TD_FAIL_IF(!json_is_string(key), err, INVALID_ARGUMENT, "'key' must be a JSON string");
-    TD_TRY(get_size(doc, "offset", false, &offset, err));
-    TD_TRY(get_size(doc, "byte_size", true, &byte_size, err));
+    TD_FAIL_IF(!json_is_string(key), err, INVALID_ARGUMENT,
+               "shared memory region '%s': 'key' must be a JSON string", name);
+    if (get_size(doc, "offset", false, &offset, err) || get_size(doc, "byte_size", true, &byte_size, err)) {
+        return td_err_wrap(err, "shared memory region '%s'", name);
+    }
     return td_shm_register(shm, name, json_string_value(key), offset, byte_size, err);
 }
 

@@ -165,7 +165,12 @@ static enum td_code lost_data(struct td_servable *s, struct td_tensor *made, int
 enum td_code td_servable_compute(struct td_servable *s, const struct td_signature *sig, const struct td_tensor *in,
                                  const struct td_run_opts *opts, struct td_tensor *made, struct td_err *err)
 {
-    TD_TRY(td_callable_run(td_servable_callable(s, sig), in, made, opts, err));
+    if (td_callable_run(td_servable_callable(s, sig), in, made, opts, err)) {
+        const bool stopped = err->code == TD_DEADLINE_EXCEEDED || err->code == TD_CANCELLED;
+        return !stopped ? err->code
+                        : td_err_wrap(err, "model '%s' version %lld, signature '%s'", td_servable_name(s),
+                                      (long long)td_servable_version(s), sig->key);
+    }
     return td_mapping_damaged_below(td_servable_dir(s)) ? lost_data(s, made, sig->n_out, err) : TD_OK;
 }
 

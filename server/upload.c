@@ -53,7 +53,7 @@ enum td_code td_upload_new(const char *config, size_t n, struct td_upload **out,
         return td_no_memory(err, n, "a configuration");
     }
     memcpy(copy, config, n);
-    const enum td_code rc = td_json_pb_parse(&inference__model_config__descriptor, copy, n, &m, err);
+    const enum td_code rc = td_json_pb_parse(&inference__model_config__descriptor, copy, n, true, &m, err);
     td_guard_free(m);
     if (rc) {
         td_free(u);

@@ -59,10 +59,10 @@ class Load(Case):
         return count()
 
     def test_a_configuration_counts_until_the_next_load(self):
-        text = json.dumps({"name": "half", "maxBatchSize": 3, "backend": "tensorflow", "unknown": [1, {"a": None}],
+        text = json.dumps({"name": "half", "maxBatchSize": 3, "backend": "tensorflow", "default_model_filename": None,
                            "parameters": {"mine": {"string_value": "x"}}, "instance_group": [{"count": "2", "kind": "KIND_CPU"}],
                            "dynamic_batching": {"preferred_batch_size": [2, 3], "max_queue_delay_microseconds": "100",
-                                                "priority_queue_policy": {"1": {"max_queue_size": 7, "timeout_action": "DELAY"}}}})
+                                                "priority_queue_policy": {"1": {"max_queue_size": 7, "timeout_action": "delay"}}}})
         for lib, c in self.wires:
             c.load_model("half", config=text)
             got = self.config()
@@ -90,6 +90,7 @@ class Load(Case):
                     ("{} {}", 400, "text behind the object"),
                     ('{"platform": "onnxruntime_onnx"}', 503, "config: platform 'onnxruntime_onnx' is not served"),
                     ('{"max_batch_size": -1}', 503, "config: max_batch_size -1 must be 0 or more"),
+                    ('{"max_batchsize": 4}', 503, 'Message type "inference.ModelConfig" has no field named "max_batchsize"'),
                     ('{"input": [{"name": "q"}]}', 503, "config: unexpected inference input 'q'")):
                 with self.fails(status, "failed to load 'half'", words):
                     c.load_model("half", config=config)

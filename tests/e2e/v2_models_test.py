@@ -76,6 +76,7 @@ class Configured(unittest.TestCase):
                            priority_queue_policy { key: 1 value { max_queue_size: 7 timeout_action: DELAY } } }
         instance_group [ { count: 2 kind: KIND_CPU } ]
         parameters { key: "mine" value { string_value: "x" } }
+        optimization { execution_accelerators { cpu_execution_accelerator { name: "openvino" } } }
         model_warmup { name: "w" batch_size: 2 count: 3 inputs { key: "x" value { data_type: TYPE_FP32 random_data: true } } }
     """
 
@@ -107,6 +108,8 @@ class Configured(unittest.TestCase):
         self.assertEqual((http["dynamic_batching"]["preferred_batch_size"], list(grpc.dynamic_batching.preferred_batch_size)), ([2, 4], [2, 4]))
         self.assertEqual(http["dynamic_batching"]["priority_queue_policy"]["1"]["timeout_action"], "DELAY")
         self.assertEqual((http["parameters"], http["instance_group"][0]["count"]), ({"mine": {"string_value": "x"}}, 2))
+        self.assertEqual(http["optimization"]["execution_accelerators"]["cpu_execution_accelerator"][0]["name"], "openvino")
+        self.assertEqual(grpc.optimization.execution_accelerators.cpu_execution_accelerator[0].name, "openvino")
         self.assertEqual((grpc.backend, grpc.input[0].name, grpc.output[0].label_filename), ("tensorflow", "x", "labels.txt"))
         for lib, c in ((th, self.d.rest), (tg, self.d.grpc)):
             self.assertEqual(c.infer("half", [value(lib, "x", [1] * 4)]).as_numpy("y").shape, (4,))
@@ -138,7 +141,10 @@ class Configured(unittest.TestCase):
                 (change("max_batch_size: 4 ", "max_batch_size: -1 "), "max_batch_size -1 must be 0 or more"),
                 (change("[ 2, 4 ]", "[ 2, 5 ]"), "preferred size 5 must be in 1 .. max_batch_size (4)"),
                 (change("labels.txt", "none.txt"), "none.txt"),
-                (self.CONFIG + "sequence_batching {}", "sequence_batching"),
+                (change("max_batch_size: 4", "max_batchsize: 4 max_batch_size: 4"), 'has no field named "max_batchsize"'),
+                (change("preferred_batch_size:", "preferred_size: 1 preferred_batch_size:"), '"inference.ModelDynamicBatching" has no field named "preferred_size"'),
+                (self.CONFIG + "sequence_batching { direct {} }", "sequence_batching"),
+                (self.CONFIG + "batch_input { kind: BATCH_ELEMENT_COUNT }", "batch_input"),
                 (self.CONFIG + "ensemble_scheduling {}", "ensemble_scheduling"),
                 (self.CONFIG + "model_transaction_policy { decoupled: true }", "decoupled")):
             with self.fails(503, "failed to load 'half'", "config.pbtxt", words):

@@ -80,6 +80,17 @@ class Server(Case):
             got, _, data = self.d.call(method, path)
             self.assertEqual(got, status, path)
             self.assertIn("error", json.loads(data))
+        for method, path, allow in (("GET", "/v2/models/half/infer", "POST"), ("POST", "/v2/models/half", "GET, HEAD"), ("PUT", "/v2/logging", "GET, HEAD, POST"),
+                                    ("POST", "/healthz", "GET, HEAD")):
+            got, headers, data = self.d.call(method, path)
+            self.assertEqual((got, headers["Allow"], json.loads(data)["error"]), (405, allow, f"Method Not Allowed: {method} {path}, want {allow}"))
+
+    def test_load_balancers_ask_for_the_head_only(self):
+        for path in ("/healthz", "/readyz", "/metrics", "/v2/health/ready", "/v2/models/half/ready"):
+            got, headers, data = self.d.call("HEAD", path)
+            self.assertEqual((got, data), (200, b""), path)
+            self.assertGreater(int(headers["Content-Length"]), 0)
+        self.assertEqual(self.d.call("HEAD", "/v2/models/none/ready")[0], 404)
 
 
 class Infer(Case):
@@ -231,13 +242,14 @@ class Wrong(Case):
         self.assertEqual(self.d.call("OPTIONS", "/v2/models/half/infer", b"", {"Origin": "http://here"})[0], 200)
         self.assertEqual(self.d.call("OPTIONS", "/v2/models/half/infer")[0], 400)
         self.refused({"id": 5}, 400, "'id' must be a JSON string")
-        self.refused({"parameters": {"binary_data_output": 1}}, 400, "'binary_data_output' must be true or false")
+        self.refused({"parameters": {"binary_data_output": 1}}, 400, "'binary_data_output' must be true or false, not 1")
+        self.refused({"parameters": {"timeout": "soon"}}, 400, "'timeout' must be a whole number, 0 or more, not \"soon\"")
         self.refused(one(data=[1, 2, 3]), 400, "input 'x'", "'data' has 3 values, shape [2] has 2 elements")
         self.refused(one(data=["1", "2"]), 400, "input 'x'", 'Value: "1" Type: String is not of expected type: float')
         self.refused(one(data=[1, True]), 400, "Type: Boolean")
         self.refused(one(datatype="FP31"), 400, "datatype 'FP31' is unknown")
         self.refused(one(datatype="INT8", data=[1, 128]), 400, "128")
-        self.refused(one(shape=[-1]), 400, "must be a whole number, 0 or more")
+        self.refused(one(shape=[-1]), 400, "input 0, x: a size in its 'shape' must be a whole number, 0 or more, not -1")
         self.refused(one(shape=[2**62, 2**62]), 400, "input 'x'")
         self.refused(one(shape=[1] * 40), 400, "more than 12 dimensions")
         self.refused(one(parameters={"binary_data_size": 8}), 400, "exclude each other")

@@ -62,6 +62,7 @@ TEST(what_is_not_served_is_refused)
     refuses("instance_group { count: 5000 }", TD_INVALID_ARGUMENT, "count 5000 must be in");
     refuses("platform: \"onnxruntime_onnx\"", TD_UNIMPLEMENTED, "platform 'onnxruntime_onnx'");
     refuses("backend: \"python\"", TD_UNIMPLEMENTED, "backend 'python'");
+    refuses("batch_input { kind: BATCH_ELEMENT_COUNT target_name: \"n\" }", TD_UNIMPLEMENTED, "batch_input:");
     refuses("ensemble_scheduling {}", TD_UNIMPLEMENTED, "ensemble_scheduling");
     refuses("sequence_batching { direct {} }", TD_UNIMPLEMENTED, "sequence_batching");
     refuses("input { name: \"x\" reshape { shape: [ 1 ] } }", TD_UNIMPLEMENTED, "input 'x': reshape");
@@ -108,6 +109,23 @@ TEST(inputs_and_outputs_must_be_the_models)
     td_model_settings_fini(&m);
 }
 
+/* As Triton does: a setting that is misspelt would otherwise be one that was never made. */
+TEST(fields_that_triton_does_not_know_are_refused)
+{
+    refuses("max_batchsize: 8", TD_INVALID_ARGUMENT,
+            "Message type \"inference.ModelConfig\" has no field named \"max_batchsize\".");
+    refuses("max_batch_size: 8\ndynamic_batching { max_delay: 1 }", TD_INVALID_ARGUMENT,
+            "2:20: Message type \"inference.ModelDynamicBatching\" has no field named \"max_delay\".");
+    CHECK_OK(parse(
+        "optimization { graph { level: 1 } cuda { graph_spec { input { key: \"x\" value { dim: 3 } } } }\n"
+        "  execution_accelerators { cpu_execution_accelerator { name: \"a\" parameters { key: \"k\" "
+        "value: \"v\" } } } }\n"
+        "metric_tags { key: \"team\" value: \"a\" } model_operations { op_library_filename: \"x.so\" }\n"
+        "instance_group { rate_limiter { resources { name: \"r\" count: 1 } priority: 2 } }"));
+    CHECK_INT(m.pb->optimization->graph->level, 1);
+    td_model_settings_fini(&m);
+}
+
 TEST(json_has_every_scalar_and_what_is_set)
 {
     struct td_sink s = {0};
@@ -117,13 +135,16 @@ TEST(json_has_every_scalar_and_what_is_set)
                    "gpus: [ 0, 1 ] }"));
     CHECK_OK(td_pb_json_write((const ProtobufCMessage *)m.pb, &s, &err));
     CHECK_OK(td_sink_put(&s, "", 1, &err));
-    CHECK_STR(s.p, "{\"name\":\"a\\\"b\",\"platform\":\"\",\"version_policy\":{\"specific\":{\"versions\":[1,"
-                   "9223372036854775807]}},"
-                   "\"max_batch_size\":3,\"input\":[],\"output\":[],\"instance_group\":[{\"name\":\"\","
-                   "\"count\":0,\"gpus\":[0,1],"
-                   "\"kind\":\"KIND_GPU\",\"profile\":[],\"passive\":false,\"host_policy\":\"\"}],\"default_"
-                   "model_filename\":\"\","
-                   "\"parameters\":{\"k\":{\"string_value\":\"v\"}},\"model_warmup\":[],\"backend\":\"\"}");
+    CHECK_STR(
+        s.p,
+        "{\"name\":\"a\\\"b\",\"platform\":\"\",\"version_policy\":{\"specific\":{\"versions\":[1,"
+        "9223372036854775807]}},"
+        "\"max_batch_size\":3,\"input\":[],\"output\":[],\"instance_group\":[{\"name\":\"\","
+        "\"count\":0,\"gpus\":[0,1],"
+        "\"kind\":\"KIND_GPU\",\"profile\":[],\"passive\":false,\"secondary_devices\":[],\"host_policy\":"
+        "\"\"}],\"default_model_filename\":\"\",\"cc_model_filenames\":{},\"metric_tags\":{},"
+        "\"parameters\":{\"k\":{\"string_value\":\"v\"}},\"model_warmup\":[],\"backend\":\"\",\"batch_"
+        "input\":[],\"batch_output\":[],\"runtime\":\"\"}");
     td_sink_fini(&s);
     td_model_settings_fini(&m);
 }
@@ -152,13 +173,17 @@ static enum td_code override(const char *json)
 TEST(json_stands_in_for_the_file)
 {
     CHECK_OK(override(
-        "{\"maxBatchSize\": 8.0, \"version_policy\": {\"specific\": {\"versions\": [\"1\", 7]}}, \"other\": "
-        "[{}],"
+        "{\"maxBatchSize\": 8.0, \"version_policy\": {\"specific\": {\"versions\": [\"1\", 7]}},"
+        " \"optimization\": {\"eagerBatching\": true}, \"model_metrics\": {\"metric_control\": "
+        "[{\"histogram_options\":"
+        " {\"buckets\": [0.5, 2]}}]},"
         " \"instance_group\": [{\"count\": \"2\", \"kind\": 2, \"passive\": true}], \"backend\": null}"));
     CHECK_INT(m.max_batch_size, 8);
     CHECK_INT(m.instances, 2);
     CHECK_STR(m.dir, "/models/m");
     CHECK_INT(m.pb->version_policy->specific->versions[1], 7);
+    CHECK(m.pb->optimization->eager_batching);
+    CHECK(m.pb->model_metrics->metric_control[0]->histogram_options->buckets[0] == 0.5);
     CHECK(m.pb->instance_group[0]->passive && m.pb->instance_group[0]->kind == 2);
     const char *const wrong[][2] = {
         {"[]", "an object is wanted"},
@@ -168,6 +193,9 @@ TEST(json_stands_in_for_the_file)
         {"{\"parameters\": []}", "field 'parameters': an object is wanted"},
         {"{\"parameters\": {\"k\": 1}}", "field 'value': an object is wanted"},
         {"{\"model_transaction_policy\": {\"decoupled\": 1}}", "field 'decoupled': true or false"},
+        {"{\"max_batchsize\": 4}", "\"inference.ModelConfig\" has no field named \"max_batchsize\""},
+        {"{\"dynamic_batching\": {\"delay\": 4}, \"max_batch_size\": 1}",
+         "\"inference.ModelDynamicBatching\" has no field named \"delay\""},
         {"{\"name\": \"a\"} x", "text behind the object"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         CHECK_INT(override(wrong[i][0]), TD_INVALID_ARGUMENT);
@@ -180,5 +208,6 @@ TEST(json_stands_in_for_the_file)
 }
 
 TEST_MAIN(RUN(batching_and_instances_are_read) RUN(what_is_not_served_is_refused)
-              RUN(inputs_and_outputs_must_be_the_models) RUN(json_has_every_scalar_and_what_is_set)
-                  RUN(a_map_of_numbers_has_quoted_keys) RUN(json_stands_in_for_the_file))
+              RUN(inputs_and_outputs_must_be_the_models) RUN(fields_that_triton_does_not_know_are_refused)
+                  RUN(json_has_every_scalar_and_what_is_set) RUN(a_map_of_numbers_has_quoted_keys)
+                      RUN(json_stands_in_for_the_file))
