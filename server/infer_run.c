@@ -179,7 +179,8 @@ static void ended(struct td_request *q, struct td_err *err)
     if (q->traced) {
         trace(q, err->code);
     }
-    if (q->own_limit && err->code == TD_DEADLINE_EXCEEDED) {
+    const bool policy = q->deadline_ns == 0 || td_clock_ns() < q->deadline_ns; /* the model's queue gave up */
+    if ((q->own_limit || policy) && err->code == TD_DEADLINE_EXCEEDED) {
         static const char known[] = "Request timeout expired"; /* Triton's words */
         const struct td_err was = *err;
         const bool said = strncmp(was.msg, known, sizeof known - 1) == 0;
@@ -194,8 +195,10 @@ enum td_code td_infer_prepare(struct td_request *q, struct td_err *err)
         td_stats_request(td_servable_stats(q->servable), false, 0, 0, &q->job.times);
         return err->code;
     }
-    TD_FAIL_IF(q->own_limit && td_clock_ns() >= q->deadline_ns, err, UNAVAILABLE,
-               "Request timeout expired: it had passed before the request was read");
+    if (q->own_limit && td_clock_ns() >= q->deadline_ns) {
+        td_stats_request(td_servable_stats(q->servable), false, 0, 0, &q->job.times);
+        TD_FAIL(err, UNAVAILABLE, "Request timeout expired: it had passed before the request was read");
+    }
     q->traced = td_trace_due(td_servable_name(q->servable));
     q->ended = ended;
     return TD_OK;

@@ -71,27 +71,34 @@ static enum td_code make_pieces(struct td_lane_flow *f, struct td_job *j, int64_
     return TD_OK;
 }
 
-/* The job's deadline, or when the queue's patience ends. */
-static int64_t start_by(const struct td_lane_flow *f, const struct td_job *j)
+/* Where it waits: priorities past the last level wait together. */
+static int level_of(const struct td_lane_flow *f, const struct td_job *j)
 {
-    const int64_t at = f->max_wait_ns > 0 ? td_clock_ns() + f->max_wait_ns : 0;
-    return at == 0 || (j->run.deadline_ns != 0 && j->run.deadline_ns < at) ? j->run.deadline_ns : at;
+    if (f->n_priorities == 0) {
+        return (int)j->level;
+    }
+    const bool known = j->priority > 0 && (uint64_t)j->priority <= f->n_priorities;
+    const uint64_t p = known ? (uint64_t)j->priority : f->default_priority;
+    return p < TD_LEVELS ? (int)p - 1 : TD_LEVELS - 1;
 }
 
 static void fill_tasks(struct td_lane_flow *f, struct td_job *j, uint64_t like, enum td_proof proof)
 {
-    const int64_t deadline_ns = start_by(f, j);
+    const int level = level_of(f, j);
+    const struct td_patience *patience = &f->patience[level];
+    const int64_t over_ns = patience->ns > 0 ? td_clock_ns() + patience->ns : 0, own_ns = j->run.deadline_ns;
+    const bool ends = over_ns != 0 && !patience->late && (own_ns == 0 || over_ns < own_ns);
     for (int i = 0; i < j->n_pieces; i++) {
         struct td_piece *p = &j->pieces[i];
         p->like = like;
         p->proof = proof;
-        p->task =
-            (struct td_sched_task){.flow = &f->flow,
-                                   .level = f->high_by_default && j->by_default ? TD_LEVEL_HIGH : j->level,
-                                   .rows = p->to > p->from ? p->to - p->from : 1,
-                                   .like = proof == TD_PROOF_ROWS ? like : (uint64_t)(uintptr_t)p,
-                                   .deadline_ns = deadline_ns,
-                                   .stop = j->run.stop};
+        p->task = (struct td_sched_task){.flow = &f->flow,
+                                         .level = level,
+                                         .late_ns = patience->late ? over_ns : 0,
+                                         .rows = p->to > p->from ? p->to - p->from : 1,
+                                         .like = proof == TD_PROOF_ROWS ? like : (uint64_t)(uintptr_t)p,
+                                         .deadline_ns = ends ? over_ns : own_ns,
+                                         .stop = j->run.stop};
     }
 }
 

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/log.h"
@@ -13,6 +14,7 @@
 #include "server/lanes_impl.h"
 
 #define MAX_WAITING 65536 /* jobs of one signature, when nothing else limits them */
+#define MAX_WAIT_US (UINT64_C(1) << 40)
 
 /* ------------------------------------------------------------------ flows */
 
@@ -39,6 +41,31 @@ static struct td_rule rule_of(const struct td_lane_flow *f, const struct td_lane
     return r;
 }
 
+static void set_policy(struct td_lane_flow *f, int level, const struct td_queue_policy *p, bool of_level)
+{
+    const uint64_t us = p->default_timeout_us < MAX_WAIT_US ? p->default_timeout_us : MAX_WAIT_US;
+    f->patience[level] = (struct td_patience){(int64_t)us * 1000, p->delay};
+    f->flow.rule.max_of_level[level] = of_level ? p->max_queue_size : 0;
+}
+
+/* Each priority has a queue of its own with the default policy, or the one that is given for it. */
+static void follow_policies(struct td_lane_flow *f, const struct td_model_settings *m)
+{
+    const bool levels = m->priority_levels > 0;
+    f->n_priorities = m->priority_levels;
+    f->default_priority = m->default_priority_level;
+    for (int i = 0; i < TD_LEVELS; i++) {
+        set_policy(f, i, &m->queue_policy, levels);
+    }
+    for (int i = 0; levels && i < m->n_priority_policies; i++) {
+        const struct td_priority_policy *p = &m->priority_policies[i];
+        set_policy(f, p->level < TD_LEVELS ? (int)p->level - 1 : TD_LEVELS - 1, &p->policy, true);
+    }
+    if (!levels && m->queue_policy.max_queue_size > 0) {
+        f->flow.rule.max_tasks = m->queue_policy.max_queue_size;
+    }
+}
+
 /* A config.pbtxt rules the model it lies beside. */
 static void follow_settings(struct td_lane_flow *f, const struct td_model_settings *m,
                             const struct td_lanes *l)
@@ -54,12 +81,7 @@ static void follow_settings(struct td_lane_flow *f, const struct td_model_settin
         const int32_t size = m->preferred_batch_size[i];
         f->flow.rule.ready_rows = size > f->flow.rule.ready_rows ? size : f->flow.rule.ready_rows;
     }
-    if (m->queue_policy.max_queue_size > 0) {
-        f->flow.rule.max_tasks = m->queue_policy.max_queue_size;
-    }
-    f->max_wait_ns =
-        m->queue_policy.delay ? 0 : (int64_t)(m->queue_policy.default_timeout_us & INT32_MAX) * 1000;
-    f->high_by_default = m->priority_levels > 0 && m->default_priority_level == 1;
+    follow_policies(f, m);
 }
 
 /* The rule of TF Serving's files that holds for a servable's signatures, if any. */
@@ -138,8 +160,9 @@ static enum td_code add_narrow(struct td_lanes *l, const struct td_job *j, const
                                .batches = whole->batches,
                                .params = whole->params,
                                .ruled = whole->ruled,
-                               .max_wait_ns = whole->max_wait_ns,
-                               .high_by_default = whole->high_by_default};
+                               .n_priorities = whole->n_priorities,
+                               .default_priority = whole->default_priority};
+    memcpy(f->patience, whole->patience, sizeof f->patience);
     f->flow.rule = whole->flow.rule;
     return enter_flow(l, j->servable, f, err);
 }

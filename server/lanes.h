@@ -1,9 +1,9 @@
 /* server/lanes.h - the lanes that compute, and the one entrance to them.
  *
- * A lane is the right to compute: there are as many as processors. A job that finds a lane idle, and is short or
- * brings a thread of its own, runs at once on the caller's thread, with no hand-over; any other waits, and a
- * lane's own thread runs it, together with others that are like it (server/sched.h decides, server/batch.h joins
- * rows).
+ * A lane is the right to compute: there are as many as processors. A job that finds a lane idle, and is short
+ * or brings a thread of its own, runs at once on the caller's thread, with no hand-over; any other waits, and
+ * a lane's own thread runs it, together with others that are like it (server/sched.h decides, server/batch.h
+ * joins rows).
  *
  *   caller  td_lanes_run: run and answer (one lock, no wake-up),
  *                         or queued() and then done() from elsewhere,
@@ -14,12 +14,13 @@
  *   reaper  drops jobs that are too late or whose client left; stops a batch all of whose members have
  *
  * Only signatures proven row-wise for the inputs' inner shapes share batches (core/rows.h); the proof is made
- * after the first run of a shape. When a batch fails its members run again one by one, so that no request fails
- * for another's values. A job of more rows than a batch may have, or one long enough to be worth it while lanes
- * idle, runs in pieces. A run whose graph
- * falls apart for a while borrows lanes that idle then (core/crew.h).
+ * after the first run of a shape. When a batch fails its members run again one by one, so that no request
+ * fails for another's values. A job of more rows than a batch may have, or one long enough to be worth it
+ * while lanes idle, runs in pieces. A run whose graph falls apart for a while borrows lanes that idle then
+ * (core/crew.h).
  *
- * Threads: any may call; done() is called on a lane's thread, the reaper's or the caller's, with no lock held.
+ * Threads: any may call; done() is called on a lane's thread, the reaper's or the caller's, with no lock
+ * held.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_LANES_H
@@ -56,8 +57,8 @@ struct td_job {
     struct td_run_opts run;
     struct td_arena *arena; /* of the request: what the job needs while it waits */
     enum td_level level;
-    bool by_default; /* the level is not the request's own wish */
-    bool lent;       /* this thread serves others: only a short job may run on it */
+    int priority; /* for models that have priorities: 1 first; 0 the model's default */
+    bool lent;    /* this thread serves others: only a short job may run on it */
     void (*queued)(
         struct td_job *j); /* the job will wait: called on this thread, before done can be; may be NULL */
     void (*done)(struct td_job *j,

@@ -26,11 +26,14 @@ struct td_lane_flow {
     struct td_crew crew; /* of its runs */
     struct td_lanes *lanes;
     const struct td_signature *sig;
-    bool batches;              /* its jobs may share batches */
-    struct td_batching params; /* when ruled */
-    bool ruled;                /* by batching parameters or a config.pbtxt; else adaptive */
-    int64_t max_wait_ns;       /* of a job; 0 no limit but its own */
-    bool high_by_default;
+    bool batches;                            /* its jobs may share batches */
+    struct td_batching params;               /* when ruled */
+    bool ruled;                              /* by batching parameters or a config.pbtxt; else adaptive */
+    uint64_t n_priorities, default_priority; /* that its model has; 0 none: jobs have levels */
+    struct td_patience {
+        int64_t ns; /* how long a job of this level may wait; 0 no limit but its own */
+        bool late;  /* past it, the job goes behind the others; else it ends */
+    } patience[TD_LEVELS];
 };
 
 /* Rows [from, to) of a job. */
@@ -58,7 +61,7 @@ struct td_lanes {
     pthread_mutex_t mu;         /* guards what follows up to stop */
     pthread_cond_t work, watch; /* something is ready; something waits or runs */
     struct td_sched sched;
-    struct td_lane_run *runs; /* of more than one piece */
+    struct td_lane_run *runs;                    /* of more than one piece */
     struct td_crew_task *first_lent, *last_lent; /* a lane counts as running for each, and none has begun */
     struct td_lanes_counts counts;
     bool stop;
@@ -98,7 +101,8 @@ void td_lanes_count_batch(struct td_lanes *l, const struct td_batch *b); /* call
 struct td_metrics_model *td_lanes_metrics(const struct td_job *j);
 
 extern const struct td_crew td_lane_crew; /* of a flow: its crew */
-/* Runs what a run has borrowed a lane for. Caller holds mu, and again when it returns; false: there is nothing. */
+/* Runs what a run has borrowed a lane for. Caller holds mu, and again when it returns; false: there is
+ * nothing. */
 bool td_lane_crew_run(struct td_lanes *l);
 
 /* One piece that is its whole job, on this thread: the outcome, nothing is told to anybody. */

@@ -107,8 +107,13 @@ static enum td_code read_batching(const Inference__ModelDynamicBatching *b, stru
         return td_no_memory(err, b->n_priority_queue_policy * sizeof *out->priority_policies, FILE_NAME);
     }
     for (size_t i = 0; i < b->n_priority_queue_policy; i++) {
-        out->priority_policies[out->n_priority_policies++] = (struct td_priority_policy){
-            b->priority_queue_policy[i]->key, policy_of(b->priority_queue_policy[i]->value)};
+        const uint64_t level = b->priority_queue_policy[i]->key;
+        TD_FAIL_IF(b->priority_levels > 0 && (level == 0 || level > b->priority_levels), err,
+                   INVALID_ARGUMENT,
+                   "priority_queue_policy: level %llu must be in 1 .. priority_levels (%llu)",
+                   (unsigned long long)level, (unsigned long long)b->priority_levels);
+        out->priority_policies[out->n_priority_policies++] =
+            (struct td_priority_policy){level, policy_of(b->priority_queue_policy[i]->value)};
     }
     return TD_OK;
 }

@@ -136,7 +136,7 @@ static enum td_code make_job(struct td_request *r, struct td_registry *reg, stru
         .run = {.stop = r->client != NULL ? r->client : &r->stop, .deadline_ns = r->deadline_ns},
         .arena = r->arena,
         .level = r->priority == 1 ? TD_LEVEL_HIGH : TD_LEVEL_NORMAL,
-        .by_default = r->priority == 0,
+        .priority = r->priority,
         .lent = r->lent,
         .queued = r->queued != NULL ? on_queued : NULL,
         .done = r->done != NULL ? on_done : NULL,

@@ -109,11 +109,27 @@ static void deactivate(struct td_sched *s, struct td_flow *f)
     f->active = false;
 }
 
+static int queue_of(const struct td_sched_task *t)
+{
+    return 2 * t->level + (t->late ? 1 : 0);
+}
+
+/* The first of the queues in a mask, which it loses. */
+static int next_queue(uint32_t *mask)
+{
+    const int q = __builtin_ctz(*mask);
+    *mask &= *mask - 1;
+    return q;
+}
+
 /* Takes t out of its flow's queue; the flow stays active until its last task has gone. */
 static void unqueue(struct td_sched *s, struct td_sched_task *t)
 {
     struct td_flow *f = t->flow;
-    list_take(&f->waiting[t->level], t);
+    const int q = queue_of(t);
+    list_take(&f->waiting[q], t);
+    f->filled &= f->waiting[q].first == NULL ? ~(UINT32_C(1) << q) : UINT32_MAX;
+    f->n_of_level[t->level]--;
     f->n_rows -= t->rows;
     s->n_tasks--;
     f->share->busy--;
@@ -130,18 +146,18 @@ bool td_sched_alive(const struct td_sched_task *t, int64_t now_ns)
 
 /* ------------------------------------------------------------------ what is ready */
 
+/* Of an active flow. */
 static const struct td_sched_task *head_of(const struct td_flow *f)
 {
-    return f->waiting[TD_LEVEL_HIGH].first != NULL ? f->waiting[TD_LEVEL_HIGH].first
-                                                   : f->waiting[TD_LEVEL_NORMAL].first;
+    return f->waiting[__builtin_ctz(f->filled)].first;
 }
 
 static int64_t oldest_ns(const struct td_flow *f)
 {
     int64_t oldest = INT64_MAX;
-    for (int level = 0; level < TD_LEVELS; level++) {
-        const struct td_sched_task *t = f->waiting[level].first;
-        oldest = t != NULL && t->since_ns < oldest ? t->since_ns : oldest;
+    for (uint32_t left = f->filled; left != 0;) {
+        const struct td_sched_task *t = f->waiting[next_queue(&left)].first;
+        oldest = t->since_ns < oldest ? t->since_ns : oldest;
     }
     return oldest;
 }
@@ -176,8 +192,9 @@ int64_t td_sched_ready_at(const struct td_sched *s)
 static bool goes_before(const struct td_flow *a, const struct td_flow *b)
 {
     const struct td_sched_task *x = head_of(a), *y = head_of(b);
-    if (x->level != y->level) {
-        return x->level < y->level;
+    const bool x_high = x->level == TD_LEVEL_HIGH, y_high = y->level == TD_LEVEL_HIGH;
+    if (x_high != y_high) {
+        return x_high;
     }
     if (a->share->used_ns < b->share->used_ns || a->share->used_ns > b->share->used_ns) {
         return a->share->used_ns < b->share->used_ns;
@@ -227,9 +244,10 @@ static void gather(struct td_sched *s, struct td_batch *b, int64_t wanted, int64
     struct td_sched_list taken = {NULL, NULL};
     uint64_t like = 0;
     bool full = false;
-    for (int level = 0; level < TD_LEVELS && !full; level++) {
+    for (uint32_t left = b->flow->filled; left != 0 && !full;) {
         struct td_sched_task *next;
-        for (struct td_sched_task *t = b->flow->waiting[level].first; t != NULL && !full; t = next) {
+        for (struct td_sched_task *t = b->flow->waiting[next_queue(&left)].first; t != NULL && !full;
+             t = next) {
             next = t->next;
             if (!td_sched_alive(t, now_ns)) {
                 unqueue(s, t);
@@ -252,7 +270,10 @@ static void gather(struct td_sched *s, struct td_batch *b, int64_t wanted, int64
 static void put_back(struct td_sched *s, struct td_sched_task *t)
 {
     struct td_flow *f = t->flow;
-    struct td_sched_list *l = &f->waiting[t->level];
+    const int q = queue_of(t);
+    struct td_sched_list *l = &f->waiting[q];
+    f->filled |= UINT32_C(1) << q;
+    f->n_of_level[t->level]++;
     t->prev = NULL;
     t->next = l->first;
     *(l->first != NULL ? &l->first->prev : &l->last) = t;
@@ -307,16 +328,36 @@ static void start(struct td_sched *s, struct td_batch *b)
     f->share->used_ns += (double)b->charged_ns;
 }
 
-/* A flow must not be chosen for a task that may not start any more. */
+static void be_late(struct td_flow *f, struct td_sched_task *t)
+{
+    const int q = queue_of(t);
+    list_take(&f->waiting[q], t);
+    f->filled &= f->waiting[q].first == NULL ? ~(UINT32_C(1) << q) : UINT32_MAX;
+    t->late = true;
+    list_put(&f->waiting[q + 1], t);
+    f->filled |= UINT32_C(1) << (q + 1);
+}
+
+/* A flow must not be chosen for a task that may not start any more, nor for one that is late before those in
+ * time. */
 static bool drop_dead_heads(struct td_sched *s, struct td_flow *f, int64_t now_ns,
                             struct td_sched_list *dropped)
 {
     bool any = false;
-    for (int level = 0; level < TD_LEVELS; level++) {
+    for (uint32_t left = f->filled; left != 0;) {
+        const int q = next_queue(&left);
         struct td_sched_task *t;
-        while ((t = f->waiting[level].first) != NULL && !td_sched_alive(t, now_ns)) {
-            unqueue(s, t);
-            list_put(dropped, t);
+        while ((t = f->waiting[q].first) != NULL) {
+            const bool alive = td_sched_alive(t, now_ns);
+            if (alive && (t->late || t->late_ns == 0 || t->late_ns > now_ns)) {
+                break;
+            }
+            if (alive) {
+                be_late(f, t);
+            } else {
+                unqueue(s, t);
+                list_put(dropped, t);
+            }
             any = true;
         }
     }
@@ -388,6 +429,12 @@ static enum td_code check_room(const struct td_flow *f, const struct td_sched_ta
     TD_FAIL_IF(r->max_tasks > 0 && f->n_tasks >= r->max_tasks, err, RESOURCE_EXHAUSTED,
                "model '%s': Exceeds maximum queue size: %lld requests wait and the limit is %lld",
                f->share->name, (long long)f->n_tasks, (long long)r->max_tasks);
+    TD_FAIL_IF(
+        r->max_of_level[t->level] > 0 && f->n_of_level[t->level] >= r->max_of_level[t->level], err,
+        RESOURCE_EXHAUSTED,
+        "model '%s': Exceeds maximum queue size: %lld requests of priority %d wait and the limit is %lld",
+        f->share->name, (long long)f->n_of_level[t->level], t->level + 1,
+        (long long)r->max_of_level[t->level]);
     return TD_OK;
 }
 
@@ -396,7 +443,9 @@ enum td_code td_sched_add(struct td_sched *s, struct td_sched_task *t, int64_t n
     struct td_flow *f = t->flow;
     TD_TRY(check_room(f, t, err));
     t->since_ns = now_ns;
-    list_put(&f->waiting[t->level], t);
+    list_put(&f->waiting[queue_of(t)], t);
+    f->filled |= UINT32_C(1) << queue_of(t);
+    f->n_of_level[t->level]++;
     f->n_rows += t->rows;
     s->n_tasks++;
     share_enter(s, f->share);
@@ -423,9 +472,9 @@ void td_sched_reap(struct td_sched *s, int64_t now_ns, struct td_sched_list *dro
     struct td_flow *next_flow;
     for (struct td_flow *f = s->active; f != NULL; f = next_flow) {
         next_flow = f->next;
-        for (int level = 0; level < TD_LEVELS; level++) {
+        for (uint32_t left = f->filled; left != 0;) {
             struct td_sched_task *next;
-            for (struct td_sched_task *t = f->waiting[level].first; t != NULL; t = next) {
+            for (struct td_sched_task *t = f->waiting[next_queue(&left)].first; t != NULL; t = next) {
                 next = t->next;
                 if (!td_sched_alive(t, now_ns)) {
                     unqueue(s, t);

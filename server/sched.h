@@ -1,25 +1,28 @@
 /* server/sched.h - who runs next: the policy of batching, with no threads and no clock of its own.
  *
- *   share  a model: the lane time it has used. Of the models that wait, the one that has used least goes first,
- *          so a flooded model takes no more than its part while another has work
+ *   share  a model: the lane time it has used. Of the models that wait, the one that has used least goes
+ * first, so a flooded model takes no more than its part while another has work
  *
- *   flow   one signature of one version: the tasks that wait for it, at two levels, oldest first
+ *   flow   one signature of one version: the tasks that wait for it, by level, those in time before those
+ * that are late, oldest first
  *
  *   task   some rows of one request
  *
  *   batch  tasks of one flow and of like inner shapes that run together
  *
- * A task for which td_sched_try finds an idle lane runs at once; any other is entered with td_sched_add, which
- * refuses when the queue is full. td_sched_next picks: the high level before the normal one, then the share with
- * the least lane time, then the oldest task. The batch takes the flow's oldest task and further ones of like
- * shapes, up to the rule's rows.
+ * A task for which td_sched_try finds an idle lane runs at once; any other is entered with td_sched_add,
+ * which refuses when the queue is full. td_sched_next picks: the high level before all others, then the share
+ * with the least lane time, then the oldest task. The batch takes the flow's first task and further ones of
+ * like shapes, up to the rule's rows. Between flows only the high level counts: the numbers of the others are
+ * a model's own.
  *
  * Rows of a batch: with a rule that has sizes of its own, up to max_rows. Else (adaptive) as many as
- * td_cost_worth says, spread over the idle lanes, and of a round number (1 2 3 4 6 8 12 ...): a plan is laid out
- * anew for each number.
+ * td_cost_worth says, spread over the idle lanes, and of a round number (1 2 3 4 6 8 12 ...): a plan is laid
+ * out anew for each number.
  *
- * Invariants: no task waits while a lane idles, unless its flow's rule makes it wait; tasks of one flow, level
- * and shape start in their order; a task whose deadline has passed or whose stop word is set never starts.
+ * Invariants: no task waits while a lane idles, unless its flow's rule makes it wait; tasks of one flow,
+ * level and shape that are in time start in their order; a task whose deadline has passed or whose stop word
+ * is set never starts.
  *
  * Threads: the caller's lock guards everything; all times are CLOCK_MONOTONIC ns given by the caller.
  *
@@ -32,14 +35,20 @@
 #include "core/model.h"
 #include "server/cost.h"
 
-enum td_level { TD_LEVEL_HIGH, TD_LEVEL_NORMAL, TD_LEVELS };
+enum td_level {
+    TD_LEVEL_HIGH,
+    TD_LEVEL_NORMAL,
+    TD_LEVELS = 16
+}; /* larger ones, up to TD_LEVELS - 1, go later */
 
 struct td_sched_task {
     struct td_sched_task *next, *prev;
     struct td_flow *flow;
-    enum td_level level;
-    int64_t rows;                  /* >= 1 */
-    uint64_t like;                 /* equal: may share a batch */
+    int level;       /* enum td_level, or a larger one */
+    bool late;       /* late_ns has passed */
+    int64_t late_ns; /* from then on it goes behind those of its level that are in time; 0: never */
+    int64_t rows;    /* >= 1 */
+    uint64_t like;   /* equal: may share a batch */
     int64_t since_ns, deadline_ns; /* deadline 0: none */
     const td_stop *stop;           /* NULL: none */
 };
@@ -49,13 +58,14 @@ struct td_sched_list {
 };
 
 struct td_rule {
-    bool merges;         /* tasks may share a batch */
-    int64_t max_rows;    /* of a batch; 0: adaptive */
-    int64_t ready_rows;  /* with timeout_ns: this many need not wait */
-    int64_t timeout_ns;  /* a batch that is not full waits this long for more */
-    int64_t max_batches; /* waiting batches of max_rows; 0: see max_tasks */
-    int64_t max_tasks;   /* waiting tasks; 0: no limit */
-    int max_running;     /* batches at once; 0: the lanes' number */
+    bool merges;                     /* tasks may share a batch */
+    int64_t max_rows;                /* of a batch; 0: adaptive */
+    int64_t ready_rows;              /* with timeout_ns: this many need not wait */
+    int64_t timeout_ns;              /* a batch that is not full waits this long for more */
+    int64_t max_batches;             /* waiting batches of max_rows; 0: see max_tasks */
+    int64_t max_tasks;               /* waiting tasks; 0: no limit */
+    int64_t max_of_level[TD_LEVELS]; /* the same of each level */
+    int max_running;                 /* batches at once; 0: the lanes' number */
 };
 
 struct td_share {
@@ -69,7 +79,9 @@ struct td_flow {
     struct td_share *share;
     struct td_rule rule;
     struct td_cost cost;
-    struct td_sched_list waiting[TD_LEVELS];
+    struct td_sched_list waiting[2 * TD_LEVELS]; /* of each level: those in time, those late */
+    uint32_t filled;                             /* bit i: waiting[i] is not empty */
+    int64_t n_of_level[TD_LEVELS];
     int64_t n_tasks, n_rows; /* that wait */
     int running;             /* batches */
     bool active;             /* on the scheduler's list: something waits */
@@ -109,8 +121,8 @@ TD_MUST enum td_code td_sched_add(struct td_sched *s, struct td_sched_task *t, i
  * cancelled go to the end of dropped. */
 TD_MUST bool td_sched_next(struct td_sched *s, int64_t now_ns, struct td_batch *b,
                            struct td_sched_list *dropped);
-/* Takes an idle lane, for as long as a running batch of any flow borrows it, when nothing that waits could use
- * it. */
+/* Takes an idle lane, for as long as a running batch of any flow borrows it, when nothing that waits could
+ * use it. */
 TD_MUST bool td_sched_lend(struct td_sched *s, int64_t now_ns);
 /* Gives it back; the time goes on the account of the flow that borrowed it. */
 void td_sched_back(struct td_sched *s, struct td_flow *borrower, int64_t ran_ns);

@@ -233,6 +233,42 @@ class WrongParameters(unittest.TestCase):
                 self.assertTrue(re.search("Task size 5 is larger than maximum input batch size 4", r.text), r.text)
 
 
+class Policies(Batching):
+    """The queue policies of a config.pbtxt: each priority waits in a queue of its own."""
+
+    CONFIG = """max_batch_size: 4 instance_group { count: 1 } dynamic_batching { priority_levels: 3 default_priority_level: 2
+                default_queue_policy { max_queue_size: 2 }
+                priority_queue_policy { key: 1 value { default_timeout_microseconds: 1 } }
+                priority_queue_policy { key: 3 value { default_timeout_microseconds: 1 timeout_action: DELAY } } }"""
+    FLAGS = (ONE_LANE, "--model_config_file=", "--model_name=batching", "--model_base_path={dir}/batching")
+    OPTIONS = {"versions": {"batching": (1,)}, "files": {"batching/config.pbtxt": CONFIG}}
+
+    def outcomes(self, n=120, **kw):
+        x = tg.InferInput("x", [4, 256], "FP32")
+        x.set_data_from_numpy(rows(0, 4))
+        def ask(_):
+            with tg.InferenceServerClient(f"127.0.0.1:{self.d.port}") as c:
+                try:
+                    return "fine" if c.infer("batching", [x], **kw).as_numpy("y").shape == (4, 256) else "wrong"
+                except tg.InferenceServerException as e:
+                    return f"{e.status()} {e.message()}"
+        return set(self.many(ask, n))
+
+    def test_a_queue_s_limit_is_its_priority_s(self):
+        self.assertEqual(self.outcomes(n=1), {"fine"})
+        full = "StatusCode.RESOURCE_EXHAUSTED model 'batching': Exceeds maximum queue size: 2 requests of priority 2 wait and the limit is 2"
+        for priority in (0, 2, 7):      # nothing and what there is not are the default one
+            self.assertEqual(self.outcomes(priority=priority), {"fine", full})
+        self.assertEqual(self.outcomes(priority=3), {"fine"})
+
+    def test_what_waits_too_long_is_refused_or_delayed(self):
+        refused = self.outcomes(priority=1) - {"fine"}
+        self.assertTrue(refused)
+        for what in refused:
+            self.assertRegex(what, r"^StatusCode.UNAVAILABLE Request timeout expired: it waited \d+ ms for a lane$")
+        self.assertEqual(self.outcomes(priority=3), {"fine"})
+
+
 class Fairness(Batching):
     FLAGS = (ONE_LANE,)
     OPTIONS = {"versions": {"batching": (1,), "half": (1,)}}

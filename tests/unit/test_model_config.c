@@ -59,6 +59,9 @@ TEST(what_is_not_served_is_refused)
             "preferred size 3");
     refuses("max_batch_size: 2 dynamic_batching { priority_levels: 3 }", TD_INVALID_ARGUMENT,
             "default_priority_level 0");
+    refuses("max_batch_size: 2 dynamic_batching { priority_levels: 3 default_priority_level: 1 "
+            "priority_queue_policy { key: 4 value {} } }",
+            TD_INVALID_ARGUMENT, "priority_queue_policy: level 4 must be in 1 .. priority_levels (3)");
     refuses("instance_group { count: 5000 }", TD_INVALID_ARGUMENT, "count 5000 must be in");
     refuses("platform: \"onnxruntime_onnx\"", TD_UNIMPLEMENTED, "platform 'onnxruntime_onnx'");
     refuses("backend: \"python\"", TD_UNIMPLEMENTED, "backend 'python'");

@@ -64,8 +64,8 @@ static void check_batch(struct world *w, const struct td_batch *b)
         CHECK(t->flow == b->flow && t->like == first->like);
         CHECK(td_sched_alive(t, w->now_ns));
         int64_t *last = &w->last_started[f][t->level][t->like];
-        CHECK(o->number > *last); /* its turn: none of its kind came before and still waits */
-        *last = o->number;
+        CHECK(t->late || o->number > *last); /* its turn: none of its kind came before and still waits */
+        *last = t->late ? *last : o->number;
         rows += t->rows;
     }
     CHECK_INT(rows, b->rows);
@@ -73,6 +73,18 @@ static void check_batch(struct world *w, const struct td_batch *b)
     if (n > 1) {
         CHECK(b->flow->rule.merges);
         CHECK(b->flow->rule.max_rows == 0 || rows <= b->flow->rule.max_rows);
+    }
+}
+
+/* Of its flow, no task of a level before the first one's waits, nor one in time behind which that is late. */
+static void check_first(const struct world *w, const struct td_batch *b)
+{
+    const struct td_sched_task *first = b->tasks;
+    CHECK(first->late == (first->late_ns != 0 && first->late_ns <= w->now_ns));
+    for (int q = 0; q < 2 * first->level + first->late; q++) {
+        for (const struct td_sched_task *t = b->flow->waiting[q].first; t != NULL; t = t->next) {
+            CHECK(!td_sched_alive(t, w->now_ns));
+        }
     }
 }
 
@@ -85,9 +97,11 @@ static void check_level(const struct world *w, const struct td_batch *b)
     for (int f = 0; f < w->n_flows; f++) {
         const struct td_flow *other = &w->flow[f];
         const bool full = other->rule.max_running > 0 && other->running >= other->rule.max_running;
-        const struct td_sched_task *h = other->waiting[TD_LEVEL_HIGH].first;
-        CHECK(other == b->flow || h == NULL || full || other->rule.timeout_ns > 0 ||
-              !td_sched_alive(h, w->now_ns));
+        for (int q = 0; q < 2; q++) {
+            const struct td_sched_task *h = other->waiting[2 * TD_LEVEL_HIGH + q].first;
+            CHECK(other == b->flow || h == NULL || full || other->rule.timeout_ns > 0 ||
+                  !td_sched_alive(h, w->now_ns));
+        }
     }
 }
 
@@ -104,10 +118,18 @@ static void check_idle(const struct world *w)
 
 static void check_counts(const struct world *w)
 {
-    int64_t waiting = 0;
+    int64_t waiting = 0, of_level[MAX_FLOWS][TD_LEVELS] = {{0}};
     int running = 0;
     for (int i = 0; i < w->n_tasks; i++) {
+        const struct td_sched_task *t = &w->task[i].task;
         waiting += w->task[i].fate == WAITING;
+        of_level[flow_index(w, t->flow)][t->level] += w->task[i].fate == WAITING;
+    }
+    for (int f = 0; f < w->n_flows; f++) {
+        CHECK(memcmp(of_level[f], w->flow[f].n_of_level, sizeof of_level[f]) == 0);
+        for (int q = 0; q < 2 * TD_LEVELS; q++) {
+            CHECK((w->flow[f].waiting[q].first != NULL) == (w->flow[f].filled >> q & 1));
+        }
     }
     for (int i = 0; i < w->s.lanes; i++) {
         running += w->lane[i].busy;
@@ -160,6 +182,7 @@ static void dispatch(struct world *w)
         drop(&dropped, w);
         dropped = (struct td_sched_list){NULL, NULL};
         check_batch(w, &b);
+        check_first(w, &b);
         check_level(w, &b);
         for (struct td_sched_task *t = b.tasks; t != NULL; t = t->next) {
             ((struct one *)t)->fate = RUNNING;
@@ -177,14 +200,20 @@ static void arrive(struct world *w)
     struct td_flow *f = &w->flow[draw(w, (uint64_t)w->n_flows)];
     struct td_err err = {0};
     *o = (struct one){.number = ++w->n_tasks};
+    const int level = draw(w, 4) == 0   ? TD_LEVEL_HIGH
+                      : draw(w, 3) == 0 ? (int)draw(w, TD_LEVELS)
+                                        : TD_LEVEL_NORMAL;
     o->task =
         (struct td_sched_task){.flow = f,
-                               .level = draw(w, 4) == 0 ? TD_LEVEL_HIGH : TD_LEVEL_NORMAL,
+                               .level = level,
+                               .late_ns = draw(w, 6) == 0 ? w->now_ns + 1 + (int64_t)draw(w, 2000) : 0,
                                .rows = 1 + (int64_t)(draw(w, 4) == 0 ? draw(w, 6) : 0),
                                .like = draw(w, 5) == 0 ? 1 + draw(w, 2) : 0,
                                .deadline_ns = draw(w, 6) == 0 ? w->now_ns + 1 + (int64_t)draw(w, 4000) : 0,
                                .stop = &o->stop};
-    const bool full = f->rule.max_tasks > 0 && f->n_tasks >= f->rule.max_tasks;
+    const int64_t most = f->rule.max_of_level[level];
+    const bool full = (f->rule.max_tasks > 0 && f->n_tasks >= f->rule.max_tasks) ||
+                      (most > 0 && f->n_of_level[level] >= most);
     const bool full_batches =
         f->rule.max_batches > 0 &&
         (f->n_rows + o->task.rows + f->rule.max_rows - 1) / f->rule.max_rows > f->rule.max_batches;
@@ -275,6 +304,8 @@ static void make_world(struct world *w, uint64_t seed)
         r->max_rows = draw(w, 2) == 0 ? 0 : 6 + (int64_t)draw(w, 8);
         r->timeout_ns = r->max_rows > 0 && draw(w, 3) == 0 ? (int64_t)draw(w, 2000) : 0;
         r->max_tasks = draw(w, 3) == 0 ? 1 + (int64_t)draw(w, 20) : 0;
+        r->max_of_level[draw(w, TD_LEVELS)] = (int64_t)draw(w, 5);
+        r->max_of_level[TD_LEVEL_NORMAL] = draw(w, 3) == 0 ? 1 + (int64_t)draw(w, 20) : 0;
         r->max_batches = r->max_rows > 0 && draw(w, 3) == 0 ? 1 + (int64_t)draw(w, 4) : 0;
         r->max_running = draw(w, 4) == 0 ? 1 : 0;
         w->fixed_ns[f] = (int64_t)draw(w, 1000);
