@@ -99,10 +99,12 @@ static enum td_code read_sizes(const Tensorflow__Serving__BatchingParameters *p,
                p->n_allowed_batch_sizes, TD_MAX_ALLOWED_BATCH_SIZES);
     for (size_t i = 0; i < p->n_allowed_batch_sizes; i++) {
         out->allowed_batch_sizes[i] = p->allowed_batch_sizes[i];
-        TD_FAIL_IF(p->allowed_batch_sizes[i] < 1 ||
-                       (i > 0 && p->allowed_batch_sizes[i] <= p->allowed_batch_sizes[i - 1]),
-                   err, INVALID_ARGUMENT,
-                   "allowed_batch_sizes entries must be positive and monotonically increasing");
+        TD_FAIL_IF(
+            p->allowed_batch_sizes[i] < 1 ||
+                (i > 0 && p->allowed_batch_sizes[i] <= p->allowed_batch_sizes[i - 1]),
+            err, INVALID_ARGUMENT,
+            "allowed_batch_sizes entries must be positive and monotonically increasing; entry %zu is %lld", i,
+            (long long)p->allowed_batch_sizes[i]);
     }
     out->n_allowed = (int)p->n_allowed_batch_sizes;
     const int64_t most = out->split_large ? out->max_execution_batch_size : out->max_batch_size;
@@ -128,8 +130,13 @@ static enum td_code check_batching(const Tensorflow__Serving__BatchingParameters
     TD_TRY(set_number(&out->num_batch_threads, p->num_batch_threads, "num_batch_threads", 1, err));
     out->split_large = p->enable_large_batch_splitting != NULL && p->enable_large_batch_splitting->value;
     out->max_execution_batch_size = out->max_batch_size;
-    TD_TRY(set_number(&out->max_execution_batch_size, p->max_execution_batch_size, "max_execution_batch_size",
-                      1, err));
+    if (out->split_large) {
+        TD_TRY(set_number(&out->max_execution_batch_size, p->max_execution_batch_size,
+                          "max_execution_batch_size", 1, err));
+    }
+    if (p->thread_pool_name != NULL) {
+        (void)snprintf(out->thread_pool_name, sizeof out->thread_pool_name, "%s", p->thread_pool_name->value);
+    }
     TD_FAIL_IF(out->max_execution_batch_size > out->max_batch_size, err, INVALID_ARGUMENT,
                "BatchingParameters: max_execution_batch_size %lld is larger than max_batch_size %lld",
                (long long)out->max_execution_batch_size, (long long)out->max_batch_size);

@@ -24,6 +24,7 @@ struct td_batching {
     int64_t allowed_batch_sizes[TD_MAX_ALLOWED_BATCH_SIZES];
     int n_allowed;
     bool pad_variable_length_inputs, split_large;
+    char thread_pool_name[64]; /* a label of metrics; "" none is given */
 };
 TD_MUST enum td_code td_config_file_batching(const char *path, struct td_batching *out, struct td_err *err);
 

@@ -237,6 +237,7 @@ enum td_code td_lanes_start(const struct td_lanes_opts *opts, struct td_lanes **
     int lanes = opts->lanes > 0 ? opts->lanes : td_cores_usable("");
     if (opts->params != NULL) {
         l->params = *opts->params;
+        td_metrics_pool_name(l->params.thread_pool_name);
         lanes = opts->lanes == 0 && opts->params->num_batch_threads > lanes
                     ? (int)opts->params->num_batch_threads
                     : lanes;

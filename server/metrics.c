@@ -280,10 +280,18 @@ void td_metrics_runtime(struct td_metrics_model *m, enum td_api api, int64_t us)
 
 void td_metrics_graph_run(int64_t us)
 {
-    static slot runs, time, spread;
+    static slot sessions, runs, time, spread;
+    add(cell_at(&sessions, SESSION_RUNS, NULL), 1);
     add(cell_at(&runs, GRAPH_RUNS, NULL), 1);
     add(cell_at(&time, GRAPH_RUN_TIME, NULL), us);
     observe(cell_at(&spread, GRAPH_RUN_HISTOGRAM, NULL), GRAPH_RUN_HISTOGRAM, us);
+}
+
+static char pool_name[64] = "batch_threads";
+
+void td_metrics_pool_name(const char *name)
+{
+    (void)snprintf(pool_name, sizeof pool_name, "%s", *name != '\0' ? name : "batch_threads");
 }
 
 void td_metrics_queued(struct td_metrics_model *m, int64_t wait_us)
@@ -295,7 +303,7 @@ void td_metrics_batched(struct td_metrics_model *m, int64_t rows, int64_t wait_u
 {
     static slot waits, sizes;
     td_metrics_queued(m, wait_us);
-    observe(cell_at(&waits, QUEUING_LATENCY, LABELS("thread_pool_name", "batch_threads")), QUEUING_LATENCY,
+    observe(cell_at(&waits, QUEUING_LATENCY, LABELS("thread_pool_name", pool_name)), QUEUING_LATENCY,
             wait_us);
     observe(cell_at(&sizes, INPUT_BATCH, NULL), INPUT_BATCH, rows);
 }

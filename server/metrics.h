@@ -45,6 +45,10 @@ void td_metrics_graph_run(int64_t us);
 /* A request was traced (server/trace.h); code: whether that could be written. */
 void td_metrics_logged(struct td_metrics_model *m, enum td_code code);
 
+/* The label thread_pool_name, at most 63 bytes: set before anything is counted. "": TF Serving's own default.
+ */
+void td_metrics_pool_name(const char *name);
+
 /* Of the scheduler: a request of so many rows begins to run after waiting; a batch runs; a request leaves
  * unanswered (queue full, deadline, cancelled). */
 void td_metrics_queued(struct td_metrics_model *m, int64_t wait_us);

@@ -152,7 +152,8 @@ class Parameters(Batching):
 
     FLAGS = ("--enable_batching", "--batching_parameters_file={dir}/batching.config")
     TEXT = """max_batch_size { value: 8 } batch_timeout_micros { value: 20000 } max_enqueued_batches { value: 2 }
-              num_batch_threads { value: 1 } allowed_batch_sizes: 4 allowed_batch_sizes: 8 pad_variable_length_inputs: true"""
+              num_batch_threads { value: 1 } allowed_batch_sizes: 4 allowed_batch_sizes: 8 pad_variable_length_inputs: true
+              max_execution_batch_size { value: 99 } thread_pool_name { value: "mine" }"""   # the former counts with splitting only
     OPTIONS = {"versions": {"batching": (1,)}, "files": {"batching.config": TEXT}}
 
     def test_a_task_larger_than_the_batch(self):
@@ -173,6 +174,7 @@ class Parameters(Batching):
             self.assertEqual(y.shape, x.shape)
         ran = self.d.get("/metrics").text
         self.assertRegex(ran, r":tensorflow:serving:batching_session:padding_size_sum\{[^}]*\} [1-9]")
+        self.assertRegex(ran, r':tensorflow:serving:batching_session:queuing_latency_count\{thread_pool_name="mine"\} [1-9]')
 
     def test_widths_that_differ_are_padded(self):
         self.predict("sizes", x=rows(0, 1, 3))
@@ -213,6 +215,10 @@ class WrongParameters(unittest.TestCase):
     def test_wrong_parameters(self):
         self.fails_to_start("max_batch_size { value: 0 }", "max_batch_size is 0, want at least 1")
         self.fails_to_start("max_batch_size { value: 8 } allowed_batch_sizes: 4", "Last entry in allowed_batch_sizes must match max_batch_size")
+        self.fails_to_start("max_batch_size { value: 8 } enable_large_batch_splitting { value: true } max_execution_batch_size { value: 9 }",
+                            "max_execution_batch_size 9 is larger than max_batch_size 8")
+        self.fails_to_start("max_batch_size { value: 8 } allowed_batch_sizes: 8 allowed_batch_sizes: 4",
+                            "allowed_batch_sizes entries must be positive and monotonically increasing; entry 1 is 4")
         self.fails_to_start("max_batch_size 8", "Error parsing text-format tensorflow.serving.BatchingParameters")
         self.fails_to_start("", "without --enable_batching", flags=("--batching_parameters_file={dir}/b.config",))
 

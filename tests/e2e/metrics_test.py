@@ -89,7 +89,7 @@ class Metrics(Case):
         self.assertEqual([runs("Predict"), runs("Regress")], [4, 1])
         self.assertEqual(c[self.key(SERVING + "request_example_counts_count", model="half")], 1)
         self.assertEqual(c[self.key(SERVING + "request_example_count_total", model="half")], 2)
-        self.assertEqual(c[(":tensorflow:core:graph_runs",)], 5)
+        self.assertEqual((c[(":tensorflow:core:graph_runs",)], c[(":tensorflow:core:direct_session_runs",)]), (5, 5))
         self.assertGreater(self.read()[(":tensorflow:core:graph_run_time_usecs",)], 0)
         self.assertEqual(c[self.key("tensord_version_requests_total", model_name="half", version="2", outcome="ok")], 5)
 
