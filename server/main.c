@@ -142,11 +142,18 @@ static enum td_code model_of_flags(const struct td_options *o, struct td_model_c
     return TD_OK;
 }
 
+/* A file that cannot be read is named with the flag that names it. */
+static enum td_code of_flag(enum td_code rc, const char *flag, struct td_err *err)
+{
+    return rc ? td_err_wrap(err, "--%s", flag) : TD_OK;
+}
+
 static enum td_code read_models(const struct td_options *o, struct td_model_config **out, int *n,
                                 struct td_err *err)
 {
-    return o->model_config_file[0] != '\0' ? td_config_file_models(o->model_config_file, out, n, err)
-                                           : model_of_flags(o, out, n, err);
+    return o->model_config_file[0] != '\0'
+               ? of_flag(td_config_file_models(o->model_config_file, out, n, err), "model_config_file", err)
+               : model_of_flags(o, out, n, err);
 }
 
 static enum td_code configure(struct server *s, struct td_err *err)
@@ -163,19 +170,23 @@ static enum td_code read_files(struct server *s, struct td_err *err)
 {
     const struct td_options *o = &s->options;
     if (o->batching_parameters_file[0] != '\0') {
-        TD_TRY(td_config_file_batching(o->batching_parameters_file, &s->batching, err));
+        TD_TRY(of_flag(td_config_file_batching(o->batching_parameters_file, &s->batching, err),
+                       "batching_parameters_file", err));
     }
     if (o->monitoring_config_file[0] != '\0') {
-        TD_TRY(td_config_file_monitoring(o->monitoring_config_file, &s->monitoring, err));
+        TD_TRY(of_flag(td_config_file_monitoring(o->monitoring_config_file, &s->monitoring, err),
+                       "monitoring_config_file", err));
     }
     if (o->ssl_config_file[0] != '\0') {
-        TD_TRY(td_config_file_tls(o->ssl_config_file, &s->tls, err));
+        TD_TRY(of_flag(td_config_file_tls(o->ssl_config_file, &s->tls, err), "ssl_config_file", err));
         if (td_tls_check(s->tls.key, s->tls.cert, s->tls.ca, err)) {
             return td_err_wrap(err, "SSLConfig %s", o->ssl_config_file);
         }
     }
     TD_TRY(td_trace_file_open(o->trace_file, err));
-    return o->tokens_file[0] != '\0' ? td_access_open(o->tokens_file, &s->access, err) : TD_OK;
+    return o->tokens_file[0] != '\0'
+               ? of_flag(td_access_open(o->tokens_file, &s->access, err), "tokens_file", err)
+               : TD_OK;
 }
 
 static enum td_code start_lanes(struct server *s, struct td_err *err)

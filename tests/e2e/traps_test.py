@@ -138,7 +138,7 @@ class Traps(Case):
         self.assertRegex(err, words + r".*nmae")
         code, _, err = Server("--model_config_file={dir}/none", wait=False).exits()
         self.assertEqual(code, 2)
-        self.assertRegex(err, "none: no such file")
+        self.assertRegex(err, "--model_config_file: .*none: no such file")
 
     def test_trap_08_signatures_of_predict_answer_classify_and_regress(self):
         def ask(stub):
