@@ -58,14 +58,41 @@ static enum td_code put_file(const Inference__ModelConfig *pb, struct td_sink *o
     return TD_OK;
 }
 
-/* version_policy { latest { num_versions: 1 } } */
-static enum td_code put_policy(struct td_sink *out, struct td_err *err)
+/* ModelVersionPolicy { Latest latest = 1 { uint32 num_versions = 1 }; All all = 2; Specific specific = 3 {
+ * repeated int64 versions = 1 } } */
+static enum td_code put_choice(const struct td_model_config *c, struct td_sink *out, struct td_err *err)
 {
-    const size_t policy = td_put_mark(out);
-    const size_t latest = td_put_mark(out);
-    TD_TRY(td_put_int(out, 1, 1, err));
-    TD_TRY(td_put_end(out, 1, latest, err));
-    return td_put_end(out, 3, policy, err);
+    const size_t at = td_put_mark(out);
+    if (c != NULL && c->policy == TD_POLICY_ALL) {
+        return td_put_end(out, 2, at, err);
+    }
+    if (c != NULL && c->policy == TD_POLICY_SPECIFIC) {
+        const size_t list = td_put_mark(out);
+        for (int i = 0; i < c->n_versions; i++) {
+            TD_TRY(td_put_varint(out, (uint64_t)c->versions[i], err));
+        }
+        TD_TRY(td_put_end(out, 1, list, err));
+        return td_put_end(out, 3, at, err);
+    }
+    TD_TRY(td_put_int(out, 1, c != NULL ? c->n_latest : 1, err));
+    return td_put_end(out, 1, at, err);
+}
+
+/* What the file says of versions counts only where the server's configuration says nothing. */
+static enum td_code put_policy(struct td_registry *r, const char *model, bool in_file, struct td_sink *out,
+                               struct td_err *err)
+{
+    struct td_model_config *c = NULL;
+    struct td_err gone = {0};
+    (void)!td_registry_model(r, model, &c, &gone); /* unloaded since: the default is told */
+    enum td_code rc = TD_OK;
+    if (!in_file || (c != NULL && !c->policy_of_model)) {
+        const size_t at = td_put_mark(out);
+        rc = put_choice(c, out, err);
+        rc = rc ? rc : td_put_end(out, 3, at, err);
+    }
+    td_model_configs_free(c, c != NULL ? 1 : 0);
+    return rc;
 }
 
 static enum td_code put_instances(const char *name, struct td_sink *out, struct td_err *err)
@@ -77,8 +104,8 @@ static enum td_code put_instances(const char *name, struct td_sink *out, struct 
     return td_put_end(out, 7, group, err);
 }
 
-/* Whether a model without a file is said to have rows: where each of them is more than one number. Clients that
- * take the rows off the shape of a vector are left with no shape at all. */
+/* Whether a model without a file is said to have rows: where each of them is more than one number. Clients
+ * that take the rows off the shape of a vector are left with no shape at all. */
 static bool says_rows(const struct td_signature *sig)
 {
     bool rows = td_model_config_has_rows(sig);
@@ -88,7 +115,7 @@ static bool says_rows(const struct td_signature *sig)
     return rows;
 }
 
-enum td_code td_config_view_write(const struct td_servable *s, const char *name,
+enum td_code td_config_view_write(struct td_registry *r, const struct td_servable *s, const char *name,
                                   const struct td_signature *sig, struct td_sink *out, struct td_err *err)
 {
     const struct td_model_settings *m = td_servable_settings(s);
@@ -98,7 +125,7 @@ enum td_code td_config_view_write(const struct td_servable *s, const char *name,
     TD_TRY(td_put_text(out, 1, name, err));
     TD_TRY(pb == NULL || !*pb->platform ? td_put_text(out, 2, TD_CONFIG_PLATFORM, err) : TD_OK);
     TD_TRY(pb == NULL || !*pb->backend ? td_put_text(out, 17, "tensorflow", err) : TD_OK);
-    TD_TRY(pb == NULL || pb->version_policy == NULL ? put_policy(out, err) : TD_OK);
+    TD_TRY(put_policy(r, td_servable_name(s), pb != NULL && pb->version_policy != NULL, out, err));
     TD_TRY(pb == NULL && rows ? td_put_int(out, 4, TD_CONFIG_VIEW_ROWS, err) : TD_OK);
     TD_TRY(pb == NULL || pb->n_instance_group == 0 ? put_instances(name, out, err) : TD_OK);
     if (sig != NULL && (pb == NULL || pb->n_input == 0)) {
@@ -110,12 +137,12 @@ enum td_code td_config_view_write(const struct td_servable *s, const char *name,
     return td_put_bytes(out, 19, "", 0, err); /* model_transaction_policy: all of it default */
 }
 
-enum td_code td_config_view_json(const struct td_servable *s, const char *name,
+enum td_code td_config_view_json(struct td_registry *r, const struct td_servable *s, const char *name,
                                  const struct td_signature *sig, struct td_sink *out, struct td_err *err)
 {
     struct td_sink bytes = {0};
     ProtobufCMessage *m = NULL;
-    enum td_code rc = td_config_view_write(s, name, sig, &bytes, err);
+    enum td_code rc = td_config_view_write(r, s, name, sig, &bytes, err);
     rc =
         rc ? rc : td_guard_unpack(&inference__model_config__descriptor, bytes.p, bytes.n, MAX_BYTES, &m, err);
     rc = rc ? rc : td_pb_json_write(m, out, err);

@@ -6,17 +6,18 @@
 #define TD_SERVER_CONFIG_VIEW_H
 
 #include "proto/sink.h"
-#include "server/servable.h"
+#include "server/registry.h"
 
 /* What a model without a config.pbtxt, whose tensors all have rows, says of their number. It takes more. */
 #define TD_CONFIG_VIEW_ROWS 1000
 
-/* Appends an inference.ModelConfig. name is the one the client used; sig is what that shows, or NULL. */
-TD_MUST enum td_code td_config_view_write(const struct td_servable *s, const char *name,
-                                          const struct td_signature *sig, struct td_sink *out,
-                                          struct td_err *err);
+/* Appends an inference.ModelConfig. name is the one the client used; sig is what that shows, or NULL. The
+ * version policy is the one in force, which r knows. */
+TD_MUST enum td_code td_config_view_write(struct td_registry *r, const struct td_servable *s,
+                                          const char *name, const struct td_signature *sig,
+                                          struct td_sink *out, struct td_err *err);
 /* The same as JSON. */
-TD_MUST enum td_code td_config_view_json(const struct td_servable *s, const char *name,
+TD_MUST enum td_code td_config_view_json(struct td_registry *r, const struct td_servable *s, const char *name,
                                          const struct td_signature *sig, struct td_sink *out,
                                          struct td_err *err);
 

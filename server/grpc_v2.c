@@ -174,7 +174,7 @@ static enum td_code write_config(struct td_rpc *r, const char *name, struct td_s
     const struct td_signature *sig;
     TD_TRY(td_infer_view(s, signature, &sig, err));
     const size_t at = td_put_mark(&r->reply);
-    TD_TRY(td_config_view_write(s, name, sig, &r->reply, err));
+    TD_TRY(td_config_view_write(r->registry, s, name, sig, &r->reply, err));
     return td_put_end(&r->reply, 1, at, err);
 }
 

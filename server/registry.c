@@ -446,6 +446,17 @@ bool td_registry_has(struct td_registry *r, const char *model)
     return has;
 }
 
+enum td_code td_registry_model(struct td_registry *r, const char *model, struct td_model_config **out,
+                               struct td_err *err)
+{
+    pthread_mutex_lock(&r->mu);
+    const struct td_entry *e = td_registry_entry(r, model);
+    const enum td_code rc = e != NULL ? td_model_configs_copy(out, &e->config, 1, err)
+                                      : td_fail(err, TD_NOT_FOUND, "model '%s' is not configured", model);
+    pthread_mutex_unlock(&r->mu);
+    return rc;
+}
+
 enum td_code td_registry_models(struct td_registry *r, struct td_model_config **out, int *n,
                                 struct td_err *err)
 {

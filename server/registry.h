@@ -92,6 +92,8 @@ TD_MUST enum td_code td_registry_status(struct td_registry *r, const char *model
 bool td_registry_has(struct td_registry *r, const char *model);
 /* Copies of all configured models (free with td_model_configs_free). */
 TD_MUST enum td_code td_registry_models(struct td_registry *r, struct td_model_config **out, int *n, struct td_err *err);
+/* The same of one model: an array of one. NOT_FOUND. */
+TD_MUST enum td_code td_registry_model(struct td_registry *r, const char *model, struct td_model_config **out, struct td_err *err);
 void td_model_configs_free(struct td_model_config *models, int n);
 /* True when every configured model (but those unloaded by command) has an available version; else missing (td_free) lists the names of those that do not, comma-separated. */
 bool td_registry_ready(struct td_registry *r, char **missing);

@@ -150,7 +150,7 @@ static enum td_code describe(struct td_rest *rest, struct td_exchange *x, const 
     TD_TRY(find(rest, args, &s, &signature, err));
     enum td_code rc = td_infer_view(s, signature, &sig, err);
     if (rc == TD_OK) {
-        rc = config ? td_config_view_json(s, args->model, sig, &x->out, err)
+        rc = config ? td_config_view_json(rest->registry, s, args->model, sig, &x->out, err)
                     : td_rest_put_json(&x->out, metadata_json(rest, args->model, s, sig), err);
     }
     td_servable_unref(s);

@@ -108,6 +108,7 @@ class Configured(unittest.TestCase):
         self.assertEqual((http["dynamic_batching"]["preferred_batch_size"], list(grpc.dynamic_batching.preferred_batch_size)), ([2, 4], [2, 4]))
         self.assertEqual(http["dynamic_batching"]["priority_queue_policy"]["1"]["timeout_action"], "DELAY")
         self.assertEqual((http["parameters"], http["instance_group"][0]["count"]), ({"mine": {"string_value": "x"}}, 2))
+        self.assertEqual((http["version_policy"], grpc.version_policy.WhichOneof("policy_choice")), ({"all": {}}, "all"))   # the server's own
         self.assertEqual(http["optimization"]["execution_accelerators"]["cpu_execution_accelerator"][0]["name"], "openvino")
         self.assertEqual(grpc.optimization.execution_accelerators.cpu_execution_accelerator[0].name, "openvino")
         self.assertEqual((grpc.backend, grpc.input[0].name, grpc.output[0].label_filename), ("tensorflow", "x", "labels.txt"))
@@ -164,6 +165,7 @@ class Configured(unittest.TestCase):
                 with open(os.path.join(root, "config.pbtxt"), "w") as f:
                     f.write("version_policy { " + policy + " }")
                 self.d.rest.load_model("half")
+                self.assertEqual(next(iter(self.d.rest.get_model_config("half")["version_policy"])), policy.split()[0])
                 for _ in range(200):   # the old ones go after the new ones are there
                     if served() == versions:
                         break
