@@ -76,7 +76,9 @@ class PerfAnalyzer(unittest.TestCase):
         self.assertEqual(code, 0, text)
         number = lambda what: int(re.search(what + r": (\d+)", text).group(1))
         self.assertGreaterEqual(number("Request count"), 50, text)
-        self.assertEqual(number("Inference count"), batch * number("Execution count"), text)   # from the server's statistics
+        # from the server's statistics; a request may be joined with others or spread over idle lanes, so executions are as many as they are
+        self.assertEqual(number("Inference count"), batch * number("Successful request count"), text)
+        self.assertGreater(number("Execution count"), 0, text)
         self.assertGreater(float(re.search(r"Throughput: ([\d.]+) infer/sec", text).group(1)), 0, text)
 
     def test_http(self):
