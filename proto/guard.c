@@ -33,7 +33,7 @@ static enum td_code malformed(const struct guard *g, const struct frame *f, cons
     TD_FAIL(err, INVALID_ARGUMENT, "Parsing %s: %s in %s", g->top->name, why, f->d->name);
 }
 
-static enum td_code charge(struct guard *g, uint64_t bytes, struct td_err *err)
+static inline enum td_code charge(struct guard *g, uint64_t bytes, struct td_err *err)
 {
     g->bytes += bytes;
     TD_FAIL_IF(g->bytes > g->max_bytes, err, RESOURCE_EXHAUSTED,
@@ -47,7 +47,10 @@ static enum td_code push(struct guard *g, const ProtobufCMessageDescriptor *d, c
 {
     TD_FAIL_IF(g->depth == TD_GUARD_DEPTH, err, INVALID_ARGUMENT, "Parsing %s: messages nest deeper than %d",
                g->top->name, TD_GUARD_DEPTH);
-    g->frames[g->depth++] = (struct frame){.d = d, .w = td_scan_make(p, n)};
+    struct frame *fr = &g->frames[g->depth++];
+    fr->d = d;
+    fr->w = td_scan_make(p, n);
+    fr->singular = 0;
     return charge(g, d->sizeof_message + BLOCK_BYTES, err);
 }
 
@@ -96,10 +99,20 @@ static enum td_code check_bytes(struct guard *g, struct frame *fr, const Protobu
     }
 }
 
+/* The field of that number. Most messages number theirs in one run. */
+static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessageDescriptor *d, uint32_t number)
+{
+    if (d->n_field_ranges != 1) {
+        return protobuf_c_message_descriptor_get_field(d, number);
+    }
+    const uint32_t at = number - (uint32_t)d->field_ranges[0].start_value;
+    return at < d->n_fields ? &d->fields[at] : NULL;
+}
+
 static enum td_code check_field(struct guard *g, struct frame *fr, const struct td_scan_field *f,
                                 struct td_err *err)
 {
-    const ProtobufCFieldDescriptor *fd = protobuf_c_message_descriptor_get_field(fr->d, f->number);
+    const ProtobufCFieldDescriptor *fd = field_of(fr->d, f->number);
     TD_TRY(charge(g, SCAN_BYTES, err));
     if (fd == NULL) {
         return charge(g, UNKNOWN_BYTES + f->len, err);

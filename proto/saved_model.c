@@ -19,6 +19,7 @@
 #include "proto/scan.h"
 #include "proto/signature_pb.h"
 #include "proto/textpb.h"
+#include "proto/thin.h"
 
 enum {
     MAX_TAGS = 64,
@@ -474,6 +475,7 @@ enum td_code td_saved_model_read(const char *dir, const char *tags, const struct
     char *file = NULL;
     enum td_code rc = read_file(dir, &file, &l.n, err);
     if (rc == TD_OK) {
+        td_thin_saved_model(file, l.n);
         l.bytes = file;
         rc = parse_model(&l, ops, out, err);
     }

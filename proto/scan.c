@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-bool td_scan_varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
+bool td_scan_varint_rest(const uint8_t **p, const uint8_t *end, uint64_t *v)
 {
     uint64_t sum = 0;
     const uint8_t *q = *p;
@@ -61,7 +61,9 @@ bool td_scan_next(struct td_scan *s, struct td_scan_field *f)
     if (s->bad || s->p == s->end) {
         return false;
     }
-    *f = (struct td_scan_field){.p = (const uint8_t *)""};
+    f->u64 = 0;
+    f->p = (const uint8_t *)"";
+    f->len = 0;
     s->bad = !td_scan_varint(&s->p, s->end, &tag) || tag > UINT32_MAX || tag >> 3 == 0;
     if (s->bad) {
         return false;

@@ -39,7 +39,16 @@ static inline struct td_scan td_scan_make(const void *bytes, size_t n)
 }
 /* The next field; false at the end and at malformed bytes (s->bad then tells). Groups are malformed. */
 bool td_scan_next(struct td_scan *s, struct td_scan_field *f);
+/* The rest of td_scan_varint: of any length. */
+bool td_scan_varint_rest(const uint8_t **p, const uint8_t *end, uint64_t *v);
 /* Reads a varint at *p, not past end; false when it is cut or longer than 10 bytes. */
-bool td_scan_varint(const uint8_t **p, const uint8_t *end, uint64_t *v);
+static inline bool td_scan_varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
+{
+    if (*p < end && **p < 0x80) { /* most tags and lengths are one byte */
+        *v = *(*p)++;
+        return true;
+    }
+    return td_scan_varint_rest(p, end, v);
+}
 
 #endif

@@ -1,8 +1,12 @@
 /* tests/fuzz/saved_model_fuzz.c - any bytes as a serialized SavedModel, its object graph included.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "core/mem.h"
 #include "proto/object_graph.h"
 #include "proto/saved_model.h"
+#include "proto/thin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -28,7 +32,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const struct td_op *families[] = {ops, NULL};
         TD_CHECK(td_op_table_new(families, &table, &err) == TD_OK);
     }
-    if (td_saved_model_parse("fuzz", data, size, NULL, table, &m, &err)) {
+    uint8_t *bytes = td_calloc(size + 1, 1); /* as td_saved_model_read gives them to the parser */
+    if (size > 0) {
+        memcpy(bytes, data, size);
+    }
+    td_thin_saved_model(bytes, size);
+    const enum td_code rc = td_saved_model_parse("fuzz", bytes, size, NULL, table, &m, &err);
+    td_free(bytes);
+    if (rc) {
         TD_CHECK(err.code != TD_OK && err.code != TD_INTERNAL && err.msg[0] != 0);
         return 0;
     }
