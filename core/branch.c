@@ -13,6 +13,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/branch.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@
 
 /* Weights: a function called or a loop, a contraction, what computes nothing, anything else. */
 enum { HEAVIEST = 64, HEAVY = 16, NOTHING = 0, LIGHT = 1 };
-enum { MIN_GAIN = HEAVY, MIN_GROUP = 8, MAX_VISITS = 1 << 18 };
+enum { MIN_GAIN = HEAVY, MIN_GROUP = 8, MIN_VISITS = 1 << 16, VISITS_PER_STEP = 8 };
 
 struct finder {
     struct td_node **steps;
@@ -32,11 +33,13 @@ struct finder {
     int *open_before;  /* open steps as a list: the one before; n is the list's head */
     int *open_after;
     int *part;       /* union-find: a step of the same part, nearer to its root */
-    int64_t *weight; /* of a step; while a join is looked at: of a part, at its root */
+    bool *inside;    /* the step may stand in a region */
+    int64_t *alone;  /* weight of the step */
+    int64_t *weight; /* while a join is looked at: of a part, at its root */
     bool *own;       /* the part has an open step that the join uses */
     int *from;     /* where the region begins that ends before this step, in the best choice; -1: none does */
     int64_t *best; /* what that choice gains */
-    int visits;
+    int visits, max_visits;
 };
 
 /* ------------------------------------------------------------------ single steps */
@@ -190,7 +193,7 @@ static void unite(struct finder *x, struct walk *w, int a, int b)
 static void add_step(struct finder *x, struct walk *w, int f)
 {
     x->part[f] = f;
-    x->weight[f] = weight_of(x->steps[f]);
+    x->weight[f] = x->alone[f];
     x->own[f] = first_use(x, f) == w->join;
     w->seen += x->own[f];
     w->own_parts += x->own[f];
@@ -209,7 +212,7 @@ static void add_step(struct finder *x, struct walk *w, int f)
 static void look_back(struct finder *x, int join, int n_own)
 {
     struct walk w = {.join = join, .n_own = n_own};
-    for (int f = join - 1; f >= 0 && may_be_inside(x->steps[f]) && x->visits < MAX_VISITS; f--) {
+    for (int f = join - 1; f >= 0 && x->inside[f] && x->visits < x->max_visits; f--) {
         add_step(x, &w, f);
         const int64_t gain = w.total - w.heaviest;
         if (gain >= MIN_GAIN && x->best[f] + gain > x->best[join]) {
@@ -405,17 +408,21 @@ static bool finder_init(struct finder *x)
     x->open_before = td_calloc(n, sizeof *x->open_before);
     x->open_after = td_calloc(n, sizeof *x->open_after);
     x->part = td_calloc(n, sizeof *x->part);
+    x->inside = td_calloc(n, sizeof *x->inside);
+    x->alone = td_calloc(n, sizeof *x->alone);
     x->weight = td_calloc(n, sizeof *x->weight);
     x->own = td_calloc(n, sizeof *x->own);
     x->from = td_calloc(n, sizeof *x->from);
     x->best = td_calloc(n, sizeof *x->best);
-    if (!(x->index && x->users && x->open_before && x->open_after && x->part && x->weight && x->own &&
-          x->best && x->best)) {
+    if (!(x->index && x->users && x->open_before && x->open_after && x->part && x->inside && x->alone &&
+          x->weight && x->own && x->from && x->best)) {
         return false;
     }
     memset(x->index, 0xff, ((size_t)ids + 1) * sizeof *x->index);
     for (int k = 0; k < x->n; k++) {
         x->index[x->steps[k]->id] = k;
+        x->inside[k] = may_be_inside(x->steps[k]);
+        x->alone[k] = x->inside[k] ? weight_of(x->steps[k]) : NOTHING;
     }
     return list_users(x);
 }
@@ -428,6 +435,8 @@ static void finder_fini(struct finder *x)
     td_free(x->open_before);
     td_free(x->open_after);
     td_free(x->part);
+    td_free(x->inside);
+    td_free(x->alone);
     td_free(x->weight);
     td_free(x->own);
     td_free(x->from);
@@ -437,7 +446,10 @@ static void finder_fini(struct finder *x)
 enum td_code td_branch_find(struct td_arena *arena, struct td_node **steps, int n, struct td_region **out,
                             int *n_out, struct td_err *err)
 {
-    struct finder x = {.steps = steps, .n = n};
+    struct finder x = {.steps = steps, .n = n, .max_visits = MIN_VISITS};
+    if (n > MIN_VISITS / VISITS_PER_STEP) {
+        x.max_visits = n < INT_MAX / VISITS_PER_STEP ? n * VISITS_PER_STEP : INT_MAX;
+    }
     enum td_code rc = TD_OK;
     if (finder_init(&x)) {
         choose(&x);

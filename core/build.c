@@ -8,7 +8,6 @@
  * Invariant: recursion here is as deep as calls nest (at most MAX_CALL_DEPTH), never as deep as a graph is long.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <string.h>
 
 #include "core/build_impl.h"
@@ -86,13 +85,14 @@ enum td_code td_ir_make_literal(struct td_ir *ir, struct td_node *n, const struc
     n->op_name = td_op_literal.name;
     n->attrs = a;
     n->n_attrs = 1;
+    n->value = held;
     n->n_in = 0;
     return TD_OK;
 }
 
 const struct td_tensor *td_ir_const(const struct td_node *n)
 {
-    return n->op != NULL && (n->op->flags & TD_OP_CONST) ? td_attr_tensor(n, "value") : NULL;
+    return n->op != NULL && (n->op->flags & TD_OP_CONST) ? n->value : NULL;
 }
 
 /* ------------------------------------------------------------------ what a graph needs, in order */
@@ -208,10 +208,11 @@ const char *td_build_path(struct td_builder *b, const struct td_instance *in, co
     if (in->path[0] == 0) {
         return name;
     }
-    size_t n = strlen(in->path) + strlen(name) + 1;
-    char *s = td_arena_alloc(b->ir->arena, n, 1);
+    const size_t path = strlen(in->path), rest = strlen(name) + 1;
+    char *s = td_arena_alloc(b->ir->arena, path + rest, 1);
     if (s != NULL) {
-        snprintf(s, n, "%s%s", in->path, name);
+        memcpy(s, in->path, path);
+        memcpy(s + path, name, rest);
     }
     return s;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/exec.h"
+#include "core/ir.h"
 
 enum td_stage td_fused_stage(const char *op_name)
 {
@@ -36,6 +37,18 @@ bool td_fused_is_head(const char *op_name)
         }
     }
     return false;
+}
+
+enum td_stage td_fused_stage_of(const struct td_node *n)
+{
+    const struct td_op_def *def = td_ir_def(n);
+    return def == NULL ? TD_STAGE_none : (enum td_stage)def->fuse_stage;
+}
+
+bool td_fused_may_begin(const struct td_node *n)
+{
+    const struct td_op_def *def = td_ir_def(n);
+    return def != NULL && def->fuse_head;
 }
 
 enum td_code td_fused_shapes(const struct td_node *n, const struct td_shape *in,

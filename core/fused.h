@@ -39,9 +39,13 @@ struct td_fused {
     bool has_head, has_view; /* part 0 is a head; part 1 is a Reshape of it */
 };
 
-/* Stage of an op by name; NONE when it cannot be fused. */
+/* What core/fuse.def says of an op, for the op table: its stage, NONE when it cannot follow; whether it is a
+ * head. */
 enum td_stage td_fused_stage(const char *op_name);
 bool td_fused_is_head(const char *op_name);
+/* The same of a node. */
+enum td_stage td_fused_stage_of(const struct td_node *n);
+bool td_fused_may_begin(const struct td_node *n);
 
 /* Shape function of fused nodes: those of the parts in turn, so that errors name the original node. */
 td_infer_fn td_fused_infer;

@@ -17,30 +17,31 @@ struct td_fused;
 struct td_value { struct td_node *node; int port; };
 
 struct td_node {
-    const char *name;
-    const char *op_name;
-    const struct td_op_def *def;   /* NULL: neither an op of ours, nor a function, nor described by the file */
+    /* what passes look at most, together */
     const struct td_op *op;        /* NULL: unknown here, or a function called by its name */
-    const char *device;            /* as the file says; "" */
-    struct td_attr *attrs;
-    int n_attrs;
     struct td_value *in;
-    int n_in;
     struct td_node **control;      /* run before this one */
-    int n_control;
+    int n_in, n_control, n_out;
+    int id;                        /* position in its graph */
     enum td_dtype *out_type;       /* n_out of them */
     bool *out_ref;                 /* the edge carries the variable itself (TF1 reference types) */
     bool *in_ref;                  /* this input wants the variable itself */
-    enum td_dtype *in_type;        /* what each input must be; NULL where no definition says */
-    int n_out;
-    int id;                        /* position in its graph */
+
+    const char *name;
+    const char *op_name;
+    const struct td_op_def *def;   /* NULL: neither an op of ours, nor a function, nor described by the file */
+    const char *device;            /* as the file says; "" */
+    struct td_attr *attrs;
+    int n_attrs;
     int kernel;                    /* index of the kernel row chosen; set by the compiler */
+    enum td_dtype *in_type;        /* what each input must be; NULL where no definition says */
     const char *function;          /* the function whose body the file has it in; "" for the main graph */
     const char **inputs;           /* texts, as loaded */
     int n_inputs;
     const char *path;              /* compiler's copies: which inlined call it came with; NULL otherwise */
     struct td_loop *loop;          /* a lifted TF1 loop (core/loops.c); NULL otherwise */
     const struct td_fused *fused;  /* the nodes that this one stands for (core/fused.h); NULL otherwise */
+    const struct td_tensor *value; /* of ops with TD_OP_CONST: attribute "value"; not read for others */
 };
 
 struct td_graph {

@@ -1,7 +1,8 @@
 /* core/ir_sort.c - the order of an IR's nodes, and what may be dropped.
  *
- * A depth-first walk from feeds, roots and fetches with an explicit stack: a graph may be as deep as it is
- * long.
+ * Most passes leave the nodes in order: then one sweep from the last node to the first tells which are
+ * needed. Where an edge points back (a pass has added nodes) it is a depth-first walk from feeds, roots and
+ * fetches, with an explicit stack: a graph may be as deep as it is long.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/ir.h"
@@ -49,7 +50,47 @@ static enum td_code visit(struct sorter *s, struct td_node *root)
     return TD_OK;
 }
 
-enum td_code td_ir_sort(struct td_ir *ir, struct td_err *err)
+/* Marks what node k needs; false when that stands behind it. */
+static bool mark_sources(const struct td_node *n, int k, bool *needed)
+{
+    bool forward = true;
+    for (int e = 0; forward && e < n->n_in + n->n_control; e++) {
+        const int from = edge_of(n, e)->id;
+        forward = from < k;
+        needed[from] = true;
+    }
+    return forward;
+}
+
+/* Drops what nothing needs. False, and nothing done, when the nodes are not in order. */
+static bool sweep(struct td_ir *ir, bool *needed)
+{
+    for (int i = 0; i < ir->n_feeds; i++) {
+        needed[ir->feeds[i]->id] = true;
+    }
+    for (int i = 0; i < ir->n_roots; i++) {
+        needed[ir->roots[i]->id] = true;
+    }
+    for (int i = 0; i < ir->n_fetches; i++) {
+        needed[ir->fetches[i].node->id] = true;
+    }
+    for (int k = ir->n_nodes - 1; k >= 0; k--) {
+        if (needed[k] && !mark_sources(ir->nodes[k], k, needed)) {
+            return false;
+        }
+    }
+    int kept = 0;
+    for (int k = 0; k < ir->n_nodes; k++) {
+        if (needed[k]) {
+            ir->nodes[k]->id = kept;
+            ir->nodes[kept++] = ir->nodes[k];
+        }
+    }
+    ir->n_nodes = kept;
+    return true;
+}
+
+static enum td_code sort(struct td_ir *ir, struct td_err *err)
 {
     size_t n = (size_t)ir->n_nodes + 1;
     struct sorter s = {.ir = ir,
@@ -83,6 +124,17 @@ enum td_code td_ir_sort(struct td_ir *ir, struct td_err *err)
     td_free(s.next);
     td_free(s.stack);
     return rc;
+}
+
+enum td_code td_ir_sort(struct td_ir *ir, struct td_err *err)
+{
+    bool *needed = td_calloc((size_t)ir->n_nodes + 1, sizeof *needed);
+    if (needed == NULL) {
+        return td_no_memory(err, (size_t)ir->n_nodes, "sorting a graph");
+    }
+    const bool done = sweep(ir, needed);
+    td_free(needed);
+    return done ? TD_OK : sort(ir, err);
 }
 
 bool td_ir_has_switch(const struct td_ir *ir)

@@ -9,8 +9,10 @@
 #include <string.h>
 
 #include "core/arena.h"
+#include "core/fused.h"
 #include "core/hash.h"
 #include "core/mem.h"
+#include "core/passes.h"
 #include "core/sig.h"
 
 struct td_op_table {
@@ -60,10 +62,23 @@ static enum td_code reserve(struct td_op_table *t, size_t more, struct td_err *e
     return TD_OK;
 }
 
+/* What the compiler's passes know of an op by its name is looked up here, once, and not node by node. */
+static void note_for_passes(struct td_op_def *def)
+{
+    def->fuse_stage = (unsigned char)td_fused_stage(def->name);
+    def->fuse_head = td_fused_is_head(def->name);
+    def->rules = td_arithmetic_rules(def->name);
+    def->is_condition = td_dead_branch_takes(def->name);
+    for (int i = 0; i < def->n_attrs; i++) {
+        def->has_data_format |= strcmp(def->attrs[i].name, "data_format") == 0;
+    }
+}
+
 static enum td_code add_row(struct td_op_table *t, const struct td_op *op, struct td_op_def *def, struct td_err *err)
 {
     TD_TRY(td_sig_parse(t->arena, op->name, op->sig == NULL ? "() -> ()" : op->sig, def, err));
     def->op = op;
+    note_for_passes(def);
     size_t i = slot_of(t, op->name);
     TD_FAIL_IF(t->slots[i] != NULL, err, INTERNAL, "op '%s' is in the table twice", op->name);
     t->slots[i] = t->sorted[t->n++] = def;

@@ -301,6 +301,10 @@ struct td_op_def {                    /* a parsed signature: of an op, of a func
     int n_in, n_out;
     struct td_attr_def *attrs;
     int n_attrs;
+    /* what compiler passes ask of every node; nothing of all this for functions and unknown ops */
+    unsigned char fuse_stage;         /* enum td_stage: how the fuse pass takes it */
+    unsigned char rules;              /* of the arithmetic pass (td_arithmetic_rules) that may begin at it */
+    bool fuse_head, is_condition, has_data_format;
 };
 
 struct td_op_table;                   /* name -> td_op_def */

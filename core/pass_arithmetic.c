@@ -72,6 +72,36 @@ static const struct pair {
     {"Sign", "Sign", false},
 };
 
+/* Rules by the op that they begin at. Views are known by their flag. */
+enum { NEUTRAL = 1, PAIR = 2, NOTHING = 4, TRANSPOSE = 8, SQUARE = 16, DIVIDE = 32 };
+
+unsigned char td_arithmetic_rules(const char *op_name)
+{
+    static const struct {
+        const char *op;
+        unsigned char rules;
+    } others[] = {
+        {"Cast", NOTHING}, {"AddN", NOTHING}, {"Transpose", TRANSPOSE}, {"Pow", SQUARE}, {"RealDiv", DIVIDE},
+    };
+    unsigned rules = 0;
+    for (size_t k = 0; k < sizeof neutrals / sizeof neutrals[0]; k++) {
+        rules |= strcmp(neutrals[k].op, op_name) == 0 ? NEUTRAL : 0;
+    }
+    for (size_t k = 0; k < sizeof pairs / sizeof pairs[0]; k++) {
+        rules |= strcmp(pairs[k].outer, op_name) == 0 ? PAIR : 0;
+    }
+    for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
+        rules |= strcmp(others[k].op, op_name) == 0 ? others[k].rules : 0;
+    }
+    return (unsigned char)rules;
+}
+
+static unsigned rules_of(const struct td_node *n)
+{
+    const struct td_op_def *def = td_ir_def(n);
+    return def == NULL ? 0 : def->rules;
+}
+
 struct rules {
     struct td_ir *ir;
     const struct td_op_table *ops; /* NULL: none to replace by */
@@ -151,7 +181,8 @@ static bool covers(const struct td_shape *x, const struct td_shape *s)
 
 static bool rule_neutral(struct rules *r, const struct td_node *n, struct td_value *to)
 {
-    for (size_t k = 0; n->n_in == 2 && k < sizeof neutrals / sizeof neutrals[0]; k++) {
+    for (size_t k = 0; (rules_of(n) & NEUTRAL) && n->n_in == 2 && k < sizeof neutrals / sizeof neutrals[0];
+         k++) {
         const struct neutral *row = &neutrals[k];
         if (!is(n, row->op) || !td_dtype_in(n->out_type[0], row->set)) {
             continue;
@@ -171,7 +202,7 @@ static bool rule_neutral(struct rules *r, const struct td_node *n, struct td_val
 
 static bool rule_pair(const struct td_node *n, struct td_value *to)
 {
-    const struct td_node *inner = n->n_in == 1 ? maker(n, 0) : NULL;
+    const struct td_node *inner = (rules_of(n) & PAIR) && n->n_in == 1 ? maker(n, 0) : NULL;
     for (size_t k = 0; inner != NULL && inner->n_in == 1 && k < sizeof pairs / sizeof pairs[0]; k++) {
         if (is(n, pairs[k].outer) && is(inner, pairs[k].inner)) {
             *to = pairs[k].gone ? inner->in[0] : n->in[0];
@@ -183,6 +214,9 @@ static bool rule_pair(const struct td_node *n, struct td_value *to)
 
 static bool rule_nothing(const struct td_node *n, struct td_value *to)
 {
+    if (!(rules_of(n) & NOTHING)) {
+        return false;
+    }
     if ((is(n, "Cast") && td_attr_type(n, "SrcT") == td_attr_type(n, "DstT")) ||
         (is(n, "AddN") && n->n_in == 1)) {
         *to = n->in[0];
@@ -221,7 +255,7 @@ static bool rule_view(struct rules *r, const struct td_node *n, struct td_value 
 /* The permutation of a Transpose when it is constant and the rank of what it turns is known to fit. */
 static int permutation(struct rules *r, const struct td_node *n, int *perm)
 {
-    const struct td_tensor *p = is(n, "Transpose") && n->n_in == 2 ? td_ir_const(n->in[1].node) : NULL;
+    const struct td_tensor *p = (rules_of(n) & TRANSPOSE) && n->n_in == 2 ? td_ir_const(n->in[1].node) : NULL;
     bool ok = p != NULL && p->shape.rank == 1 && p->shape.dim[0] <= TD_MAX_RANK &&
               td_ir_shape(&r->shapes, n->in[0])->rank == p->shape.dim[0];
     int rank = ok ? (int)p->shape.dim[0] : 0;
@@ -268,7 +302,8 @@ static void become(struct td_node *n, const struct td_op_def *def)
 /* x ^ 2 */
 static void rule_square(struct rules *r, struct td_node *n)
 {
-    const struct td_op_def *square = r->ops == NULL || !is(n, "Pow") ? NULL : td_op_find(r->ops, "Square");
+    const struct td_op_def *square =
+        r->ops == NULL || !(rules_of(n) & SQUARE) ? NULL : td_op_find(r->ops, "Square");
     const struct td_tensor *c = square == NULL ? NULL : td_ir_const(n->in[1].node);
     if (c != NULL &&
         td_dtype_in(n->out_type[0],
@@ -301,7 +336,8 @@ static bool invert_powers(struct td_tensor *t)
 /* x / c: a product is several times faster. */
 static enum td_code rule_divide(struct rules *r, struct td_node *n)
 {
-    const struct td_op_def *mul = r->ops == NULL || !is(n, "RealDiv") ? NULL : td_op_find(r->ops, "Mul");
+    const struct td_op_def *mul =
+        r->ops == NULL || !(rules_of(n) & DIVIDE) ? NULL : td_op_find(r->ops, "Mul");
     const struct td_tensor *c = mul == NULL ? NULL : td_ir_const(n->in[1].node);
     if (c == NULL || !td_dtype_in(c->dtype, TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)) ||
         td_tensor_count(c) == 0 || td_tensor_count(c) > 4096) {

@@ -165,13 +165,23 @@ static enum td_code prune(struct pruner *x)
     return td_ir_check_types(x->ir, x->err);
 }
 
+bool td_dead_branch_takes(const char *op_name)
+{
+    static const char *const names[] = {"If",    "StatelessIf",   "Case", "StatelessCase",
+                                        "While", "StatelessWhile"};
+    bool found = false;
+    for (size_t i = 0; !found && i < sizeof names / sizeof names[0]; i++) {
+        found = strcmp(names[i], op_name) == 0;
+    }
+    return found;
+}
+
 /* Cheap to ask first: most graphs have none of these ops. */
 static bool any_condition(const struct td_ir *ir)
 {
     for (int k = 0; k < ir->n_nodes; k++) {
-        const struct td_node *n = ir->nodes[k];
-        if (is(n, "If", "StatelessIf") || is(n, "Case", "StatelessCase") ||
-            is(n, "While", "StatelessWhile")) {
+        const struct td_op_def *def = td_ir_def(ir->nodes[k]);
+        if (def != NULL && def->is_condition) {
             return true;
         }
     }

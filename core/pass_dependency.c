@@ -14,6 +14,8 @@
  * Invariant: of two nodes with effects, one ordered before the other is still ordered before it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "core/mem.h"
 #include "core/passes.h"
 
@@ -73,6 +75,7 @@ static struct td_node *reduce(const struct pruner *x, struct td_node *n)
 static void reduce_controls(struct pruner *x, struct td_node *n)
 {
     int kept = 0;
+    bool moved = false;
     for (int i = 0; i < n->n_in; i++) {
         x->met[n->in[i].node->id] = n->id + 1;
     }
@@ -80,10 +83,11 @@ static void reduce_controls(struct pruner *x, struct td_node *n)
         struct td_node *from = reduce(x, n->control[i]);
         if (from != NULL && from != n && x->met[from->id] != n->id + 1) {
             x->met[from->id] = n->id + 1;
+            moved |= from != n->control[i];
             n->control[kept++] = from;
         }
     }
-    x->ir->changes += kept != n->n_control;
+    x->ir->changes += moved || kept != n->n_control;
     n->n_control = kept;
 }
 
@@ -119,7 +123,7 @@ static enum td_code reduce_roots(struct pruner *x)
         }
     }
     if (rc == TD_OK) {
-        ir->changes += kept != ir->n_roots;
+        ir->changes += kept != ir->n_roots || memcmp(roots, ir->roots, (size_t)kept * sizeof *roots) != 0;
         ir->roots = roots;
         ir->n_roots = kept;
         ir->cap_roots = (int)n;

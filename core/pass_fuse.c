@@ -115,7 +115,7 @@ static bool is_stage(const struct fuser *x, const struct td_node *n)
         (n->n_out != 1 && n->n_out != 5 && n->n_out != 6)) {
         return false;
     }
-    enum td_stage stage = td_fused_stage(n->op_name);
+    enum td_stage stage = td_fused_stage_of(n);
     if (stage == TD_STAGE_none || !all_floats(n)) {
         return false;
     }
@@ -126,8 +126,8 @@ static bool is_stage(const struct fuser *x, const struct td_node *n)
 
 static bool is_head(const struct fuser *x, const struct td_node *n)
 {
-    return n->op != NULL && !x->taken[n->id] && n->n_out == 1 && n->n_in > 0 && n->n_in <= 8 &&
-           td_fused_is_head(n->op_name) && all_floats(n);
+    return td_fused_may_begin(n) && !x->taken[n->id] && n->n_out == 1 && n->n_in > 0 && n->n_in <= 8 &&
+           all_floats(n);
 }
 
 /* A Reshape of v alone, whose own shape comes from elsewhere. */
@@ -213,7 +213,7 @@ static bool may_join(const struct fuser *x, const struct td_node *n)
     }
     struct td_value result = {(struct td_node *)n, 0};
     for (int i = 0; i < n->n_in; i++) {
-        bool main_input = i == 0 || td_fused_stage(n->op_name) != TD_STAGE_norm;
+        bool main_input = i == 0 || td_fused_stage_of(n) != TD_STAGE_norm;
         if (in_group(x, n->in[i].node) && (!main_input || surely_smaller(td_ir_shape(&x->shapes, n->in[i]),
                                                                          td_ir_shape(&x->shapes, result)))) {
             return false;
@@ -257,7 +257,7 @@ static void grow_back(struct fuser *x)
     for (int i = 0; i < x->n_group; i++) {
         for (int k = 0; k < x->group[i]->n_in; k++) {
             struct td_value v = x->group[i]->in[k], to = {x->group[i], 0};
-            bool main_input = k == 0 || td_fused_stage(x->group[i]->op_name) != TD_STAGE_norm;
+            bool main_input = k == 0 || td_fused_stage_of(x->group[i]) != TD_STAGE_norm;
             if (!main_input || in_group(x, v.node) || !is_stage(x, v.node) || !only_group_reads(x, v.node) ||
                 x->n_group == TD_FUSED_PARTS || count_inputs(x) + v.node->n_in > TD_FUSED_INPUTS ||
                 surely_smaller(td_ir_shape(&x->shapes, v), td_ir_shape(&x->shapes, to))) {
@@ -319,7 +319,7 @@ static bool connect(struct fuser *x, struct td_node *n, struct td_fused *f, int 
         }
         from[i] = inner < k ? -1 - inner : input_number(n, part->in[i], f->has_head && k == 0);
     }
-    f->parts[k] = (struct td_part){part, td_fused_stage(part->op_name), from};
+    f->parts[k] = (struct td_part){part, td_fused_stage_of(part), from};
     return true;
 }
 

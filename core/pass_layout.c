@@ -162,12 +162,11 @@ static int saved_by(const struct layout *l, struct td_value v)
 static bool would_fuse(const struct layout *l, const struct td_node *n)
 {
     const struct transpose *made = n->n_in > 0 ? &l->transposes[n->in[0].node->id] : NULL;
-    if (made == NULL || !made->is || !reads_turned(l, n, 0) || td_fused_stage(n->op_name) == TD_STAGE_none) {
+    if (made == NULL || !made->is || !reads_turned(l, n, 0) || td_fused_stage_of(n) == TD_STAGE_none) {
         return false;
     }
     struct td_perm whole = td_perm_then(&made->perm, &l->p);
-    return td_perm_is_identity(&whole) && made->from.node->op != NULL &&
-           td_fused_is_head(made->from.node->op_name);
+    return td_perm_is_identity(&whole) && td_fused_may_begin(made->from.node);
 }
 
 /* Whether some region is worth turning. */
@@ -410,23 +409,24 @@ static enum td_code try_all(struct layout *l)
     return TD_OK;
 }
 
-static bool has_work(const struct td_ir *ir)
+static bool has_work(const struct td_ir *ir, const struct td_op_def *transpose)
 {
     bool found = false;
     for (int k = 0; !found && k < ir->n_nodes; k++) {
         const struct td_node *n = ir->nodes[k];
-        found = n->op != NULL && (strcmp(n->op_name, "Transpose") == 0 ||
-                                  strncmp(td_attr_str(n, "data_format"), "NC", 2) == 0);
+        const struct td_op_def *def = td_ir_def(n);
+        found = def != NULL && (def == transpose || (def->has_data_format &&
+                                                     strncmp(td_attr_str(n, "data_format"), "NC", 2) == 0));
     }
     return found;
 }
 
 enum td_code td_pass_layout(struct td_ir *ir, struct td_model *m, struct td_err *err)
 {
-    if (m == NULL || td_model_opts_of(m)->device != NULL || !has_work(ir)) {
+    const struct td_op_table *ops = m == NULL ? NULL : td_model_opts_of(m)->ops;
+    if (m == NULL || td_model_opts_of(m)->device != NULL || !has_work(ir, td_op_find(ops, "Transpose"))) {
         return TD_OK;
     }
-    const struct td_op_table *ops = td_model_opts_of(m)->ops;
     struct layout l = {.ir = ir};
     l.t = (struct td_turner){.ir = ir,
                              .shapes = &l.shapes,

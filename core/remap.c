@@ -32,8 +32,20 @@ enum td_code td_remap_set(struct td_ir *ir, struct td_remap *r, struct td_node *
     return TD_OK;
 }
 
+static bool is_empty(const struct td_remap *r)
+{
+    bool empty = true;
+    for (int i = 0; empty && i < r->n; i++) {
+        empty = r->to[i] == NULL;
+    }
+    return empty;
+}
+
 void td_remap_apply(struct td_ir *ir, const struct td_remap *r)
 {
+    if (is_empty(r)) {
+        return;
+    }
     for (int k = 0; k < ir->n_nodes; k++) {
         struct td_node *n = ir->nodes[k];
         ir->changes += k < r->n && r->to[k] != NULL;

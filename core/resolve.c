@@ -82,6 +82,7 @@ static void find_definition(const struct linker *l, struct td_node *n)
     n->def = td_op_find(l->ops, n->op_name);
     if (n->def != NULL) {
         n->op = n->def->op;
+        n->value = td_attr_tensor(n, "value");
         return;
     }
     for (int i = 0; i < l->lib->n_file_ops; i++) {

@@ -1,9 +1,9 @@
 /* core/rewrite.c - the order of the passes.
  *
- * After each pass the nodes are sorted, which drops what nothing needs any more. Rounds repeat because what
- * one pass finds (a constant condition, a product with 1 gone) is news to those before it; they end when a
- * round has changed nothing, or after MAX_ROUNDS: every pass is complete for the graph it is given, so that
- * more rounds only follow longer chains.
+ * After a pass that changed something the nodes are sorted, which drops what nothing needs any more. Rounds
+ * repeat because what one pass finds (a constant condition, a product with 1 gone) is news to those before
+ * it; a pass runs again only when something has changed since it last ran. There are at most MAX_ROUNDS:
+ * every pass is complete for the graph it is given, so that more rounds only follow longer chains.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/rewrite.h"
@@ -77,16 +77,30 @@ enum td_code td_rewrite_check(const char *passes_off, struct td_err *err)
     return TD_OK;
 }
 
-/* Runs the passes of one kind that are not switched off. */
-static enum td_code run_passes(struct td_ir *ir, struct td_model *m, enum when when, const char *passes_off,
-                               struct td_err *err)
+enum { N_PASSES = sizeof passes / sizeof passes[0] };
+
+struct rewrite {
+    struct td_ir *ir;
+    struct td_model *m;
+    const char *passes_off;
+    int seen[N_PASSES]; /* ir->changes when the pass began to run last; -1: never */
+};
+
+/* Runs the passes of one kind that are not switched off and have something new to see. */
+static enum td_code run_passes(struct rewrite *w, enum when when, struct td_err *err)
 {
-    for (int i = 0; infos[i].name != NULL; i++) {
-        bool off = passes[i].run != td_pass_handles && td_rewrite_is_off(passes_off, infos[i].name);
-        if (passes[i].when == when && !off) {
-            TD_TRY(passes[i].run(ir, m, err));
+    struct td_ir *ir = w->ir;
+    for (int i = 0; i < N_PASSES; i++) {
+        const bool off = passes[i].run != td_pass_handles && td_rewrite_is_off(w->passes_off, infos[i].name);
+        if (passes[i].when != when || off || w->seen[i] == ir->changes) {
+            continue;
+        }
+        const int before = ir->changes;
+        TD_TRY(passes[i].run(ir, w->m, err));
+        if (ir->changes != before) {
             TD_TRY(td_ir_sort(ir, err));
         }
+        w->seen[i] = before; /* what it changed may be news to itself */
     }
     return TD_OK;
 }
@@ -94,11 +108,12 @@ static enum td_code run_passes(struct td_ir *ir, struct td_model *m, enum when w
 enum td_code td_rewrite_run(struct td_ir *ir, struct td_model *m, const char *passes_off, struct td_err *err)
 {
     TD_TRY(td_ir_sort(ir, err));
-    for (int round = 0, before = -1; round < MAX_ROUNDS && ir->changes != before; round++) {
-        before = ir->changes;
-        TD_TRY(run_passes(ir, m, ROUND, passes_off, err));
+    struct rewrite w = {.ir = ir, .m = m, .passes_off = passes_off};
+    memset(w.seen, 0xff, sizeof w.seen);
+    for (int round = 0; round < MAX_ROUNDS; round++) {
+        TD_TRY(run_passes(&w, ROUND, err));
     }
-    return run_passes(ir, m, LAST, passes_off, err);
+    return run_passes(&w, LAST, err);
 }
 
 const struct td_pass_info *td_rewrite_passes(void)
