@@ -155,6 +155,22 @@ struct crop {
     bool nearest;
 };
 
+/* Crops of shape `crops` from images of shape `images`; inputs first and first + 1 are the boxes and whose
+ * image each is cut from. */
+static struct crop crop_of(const struct td_call *c, const struct td_shape *images,
+                           const struct td_shape *crops, int first)
+{
+    return (struct crop){.boxes = crops->dim[0],
+                         .h = crops->dim[1],
+                         .w = crops->dim[2],
+                         .ch = images->dim[3],
+                         .in_h = images->dim[1],
+                         .in_w = images->dim[2],
+                         .box = c->in[first]->data,
+                         .index = c->in[first + 1],
+                         .nearest = strcmp(td_attr_str(c->node, "method"), "nearest") == 0};
+}
+
 /* Calls fn for every output cell of every box, with corners NULL where the box hangs outside. */
 static enum td_code each_crop(struct td_call *c, const struct crop *s,
                               void (*fn)(void *ctx, const struct crop *s, int64_t box, int64_t cell,
@@ -266,15 +282,7 @@ static enum td_code crop_run(struct td_call *c, struct td_err *err)
     }
     TD_TRY(td_widen(c, c->in[0], &d.x, err));
     d.y = y->data;
-    struct crop s = {.boxes = y->shape.dim[0],
-                     .h = y->shape.dim[1],
-                     .w = y->shape.dim[2],
-                     .ch = in->dim[3],
-                     .in_h = in->dim[1],
-                     .in_w = in->dim[2],
-                     .box = c->in[1]->data,
-                     .index = c->in[2],
-                     .nearest = strcmp(td_attr_str(c->node, "method"), "nearest") == 0};
+    const struct crop s = crop_of(c, in, &y->shape, 1);
     return each_crop(c, &s, crop_forward, &d, err);
 }
 
@@ -282,7 +290,7 @@ static enum td_code crop_image_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *dx;
     TD_TRY(td_out(c, 0, NULL, &dx, err));
-    const struct td_shape *in = &dx->shape, *out = &c->in[0]->shape;
+    const struct td_shape *in = &dx->shape;
     struct crop_data d = {.dy = c->in[0]->data};
     int64_t n = td_tensor_count(dx);
     void *room;
@@ -293,15 +301,7 @@ static enum td_code crop_image_run(struct td_call *c, struct td_err *err)
     }
     memset(room, 0, (size_t)n * sizeof(float));
     d.y = room;
-    struct crop s = {.boxes = out->dim[0],
-                     .h = out->dim[1],
-                     .w = out->dim[2],
-                     .ch = in->dim[3],
-                     .in_h = in->dim[1],
-                     .in_w = in->dim[2],
-                     .box = c->in[1]->data,
-                     .index = c->in[2],
-                     .nearest = strcmp(td_attr_str(c->node, "method"), "nearest") == 0};
+    const struct crop s = crop_of(c, in, &c->in[0]->shape, 1);
     TD_TRY(each_crop(c, &s, crop_to_image, &d, err));
     for (int64_t i = 0; i < n; i++) {
         double v = d.y[i];
@@ -314,7 +314,7 @@ static enum td_code crop_boxes_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    const struct td_shape *in = &c->in[1]->shape, *out = &c->in[0]->shape;
+    const struct td_shape *in = &c->in[1]->shape;
     struct crop_data d = {.dy = c->in[0]->data, .y = y->data};
     TD_TRY(check_index(c, c->in[3], in->dim[0], err));
     TD_TRY(td_widen(c, c->in[1], &d.x, err));
@@ -322,14 +322,7 @@ static enum td_code crop_boxes_run(struct td_call *c, struct td_err *err)
         return TD_OK;
     }
     memset(y->data, 0, td_tensor_bytes(y));
-    struct crop s = {.boxes = out->dim[0],
-                     .h = out->dim[1],
-                     .w = out->dim[2],
-                     .ch = in->dim[3],
-                     .in_h = in->dim[1],
-                     .in_w = in->dim[2],
-                     .box = c->in[2]->data,
-                     .index = c->in[3]};
+    const struct crop s = crop_of(c, in, &c->in[0]->shape, 2);
     return each_crop(c, &s, crop_to_boxes, &d, err);
 }
 
