@@ -54,21 +54,29 @@ class PerfAnalyzer(unittest.TestCase):
         code = cls.d.stop()
         assert code == 0, f"exit {code}: {''.join(cls.d.log[-5:])}"
 
+    def answered(self, model):
+        """Requests that went well, or not, so far."""
+        if model == "none":
+            return 0
+        stats = self.d.rest.get_inference_statistics(model)["model_stats"][0]["inference_stats"]
+        return stats["success"]["count"] + stats["fail"]["count"]
+
     def run_it(self, *args, model="types:rows", wire="http"):
         port = self.d.rest_port if wire == "http" else self.d.port
         env = {**os.environ, "LD_LIBRARY_PATH": PLACE + ":" + os.environ.get("LD_LIBRARY_PATH", "")}
         command = [PROGRAM, "-m", model, "-i", wire, "-u", f"127.0.0.1:{port}", "--request-count", "50", *args]
+        before = self.answered(model)
         for last in (False, True):
             try:
                 p = subprocess.run(command, capture_output=True, text=True, timeout=40, env=env)
                 break
             except subprocess.TimeoutExpired as e:
-                # Once in some hundred runs on a busy machine the program does not end although the server has answered all its
-                # requests; why is not known. It gets a second try, and says so.
-                stats = self.d.rest.get_inference_statistics(model)["model_stats"][0]["inference_stats"]
-                text = f"{command} hangs; answered: {stats['success']}, failed: {stats['fail']}; it said: {e.stdout}"
+                # Some three in a thousand runs do not end: the program's threads that send requests are done and all answers are
+                # there, nothing is left in either socket, and its main thread sleeps on in InferenceProfiler::Measure, for a
+                # count of requests that nobody raises any more. When the server has answered all of them it gets a second try.
+                text = f"{command} hangs; answered before: {before}, now: {self.answered(model)}; it said: {e.stdout}"
                 print(text, file=sys.stderr)
-                self.assertFalse(last, text)
+                self.assertFalse(last or self.answered(model) < before + 50, text)
         return p.returncode, p.stdout + p.stderr
 
     def measures(self, *args, batch=1, **kw):
