@@ -15,22 +15,7 @@
 
 td_rpc_fn td_rpc_model_metadata, td_rpc_model_status, td_rpc_reload_config;
 
-#define ARENA_BYTES ((size_t)1 << 20) /* names in a request about models */
 #define MAX_UNPACKED ((uint64_t)64 << 20)
-
-static enum td_code with_arena(struct td_rpc *r,
-                               enum td_code (*body)(struct td_rpc *, struct td_arena *, struct td_err *),
-                               struct td_err *err)
-{
-    struct td_arena *a = td_arena_new(ARENA_BYTES);
-    if (a == NULL) {
-        return td_no_memory(err, ARENA_BYTES, "a request");
-    }
-    r->reply.limit = INT32_MAX;
-    enum td_code rc = body(r, a, err);
-    td_arena_free(a);
-    return rc;
-}
 
 static enum td_code check_spec(const struct td_model_spec *spec, struct td_err *err)
 {
@@ -42,6 +27,7 @@ static enum td_code check_spec(const struct td_model_spec *spec, struct td_err *
 static enum td_code model_metadata(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
     struct td_metadata_pb p;
+    r->reply.limit = INT32_MAX;
     TD_TRY(td_metadata_read(r->in, a, &p, err));
     TD_TRY(check_spec(&p.spec, err));
     TD_FAIL_IF(p.n_field == 0, err, INVALID_ARGUMENT,
@@ -63,7 +49,7 @@ static enum td_code model_metadata(struct td_rpc *r, struct td_arena *a, struct 
 
 enum td_code td_rpc_model_metadata(struct td_rpc *r, struct td_err *err)
 {
-    return with_arena(r, model_metadata, err);
+    return td_rpc_with_arena(r, model_metadata, err);
 }
 
 /* ModelVersionStatus { version = 1, state = 2, status = 3 { error_code = 1, error_message = 2 } } */
@@ -87,6 +73,7 @@ static enum td_code model_status(struct td_rpc *r, struct td_arena *a, struct td
 {
     struct td_field f;
     struct td_model_spec spec = {.name = ""};
+    r->reply.limit = INT32_MAX;
     do {
         TD_TRY(td_wire_next(&r->in, &f, err));
         if (f.number == 1 && f.type == TD_WIRE_BYTES) {
@@ -109,7 +96,7 @@ static enum td_code model_status(struct td_rpc *r, struct td_arena *a, struct td
 
 enum td_code td_rpc_model_status(struct td_rpc *r, struct td_err *err)
 {
-    return with_arena(r, model_status, err);
+    return td_rpc_with_arena(r, model_status, err);
 }
 
 static enum td_code configure(struct td_rpc *r, const struct Tensorflow__Serving__ReloadConfigRequest *m,

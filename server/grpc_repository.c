@@ -10,23 +10,21 @@
 
 td_rpc_fn td_rpc_v2_index, td_rpc_v2_load, td_rpc_v2_unload, td_rpc_v2_stats;
 
-#define ARENA_BYTES ((size_t)1 << 20)
-
 /* ---- repository ---- */
 
 /* RepositoryIndexRequest { repository_name = 1, ready = 2 }, RepositoryModelLoadRequest and -UnloadRequest
  * { repository_name = 1, model_name = 2, parameters = 3 } */
 struct repository_request {
-    struct td_arena *arena;
     const char *model;
     bool ready, named;
 };
 
-static enum td_code read_request(struct td_wire w, struct td_arena *a, struct repository_request *out,
+static enum td_code read_request(struct td_rpc *r, struct td_arena *a, struct repository_request *out,
                                  struct td_err *err)
 {
+    struct td_wire w = r->in;
     struct td_field f;
-    *out = (struct repository_request){.arena = a, .model = ""};
+    *out = (struct repository_request){.model = ""};
     do {
         TD_TRY(td_wire_next(&w, &f, err));
         out->named = out->named || (f.number == 1 && f.type == TD_WIRE_BYTES && f.sub.left > 0);
@@ -37,21 +35,6 @@ static enum td_code read_request(struct td_wire w, struct td_arena *a, struct re
     } while (f.number != 0);
     TD_FAIL_IF(out->named, err, UNIMPLEMENTED, "'repository_name' specification is not supported");
     return TD_OK;
-}
-
-typedef enum td_code repository_fn(struct td_rpc *r, const struct repository_request *q, struct td_err *err);
-
-static enum td_code with_request(struct td_rpc *r, repository_fn *body, struct td_err *err)
-{
-    struct td_arena *a = td_arena_new(ARENA_BYTES);
-    if (a == NULL) {
-        return td_no_memory(err, ARENA_BYTES, "a request");
-    }
-    struct repository_request q;
-    enum td_code rc = read_request(r->in, a, &q, err);
-    rc = rc ? rc : body(r, &q, err);
-    td_arena_free(a);
-    return rc;
 }
 
 /* RepositoryIndexResponse { models = 1 { name = 1, version = 2, state = 3, reason = 4 } } */
@@ -70,9 +53,11 @@ static enum td_code write_row(void *rpc, const struct td_repository_row *row, st
     return td_put_end(s, 1, at, err);
 }
 
-static enum td_code write_index(struct td_rpc *r, const struct repository_request *q, struct td_err *err)
+static enum td_code write_index(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
-    return td_repository_index(r->registry, q->ready, write_row, r, err);
+    struct repository_request q;
+    TD_TRY(read_request(r, a, &q, err));
+    return td_repository_index(r->registry, q.ready, write_row, r, err);
 }
 
 /* Parameters of a load: map entries { key = 1, value = 2 { bool_param = 1, int64_param = 2, string_param = 3,
@@ -137,36 +122,40 @@ static enum td_code read_parameters(struct loading *l, struct td_wire w, enum td
     return TD_OK;
 }
 
-static enum td_code load(struct td_rpc *r, const struct repository_request *q, struct td_err *err)
+static enum td_code load(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
-    struct loading l = {.arena = q->arena, .state_dir = td_registry_options(r->registry)->servable.state_dir};
+    struct repository_request q;
+    TD_TRY(read_request(r, a, &q, err));
+    struct loading l = {.arena = a, .state_dir = td_registry_options(r->registry)->servable.state_dir};
     enum td_code rc = read_parameters(&l, r->in, TD_LOAD_CONFIG, err);
     rc = rc ? rc : td_repository_check_upload(l.upload, l.files, err);
     rc = rc || !l.files ? rc : read_parameters(&l, r->in, TD_LOAD_FILE, err);
-    rc = rc ? td_err_wrap(err, "failed to load '%s'", q->model)
-            : td_repository_load(r->registry, q->model, l.upload, err);
+    rc = rc ? td_err_wrap(err, "failed to load '%s'", q.model)
+            : td_repository_load(r->registry, q.model, l.upload, err);
     td_upload_unref(l.upload);
     return rc;
 }
 
-static enum td_code unload(struct td_rpc *r, const struct repository_request *q, struct td_err *err)
+static enum td_code unload(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
-    return td_repository_unload(r->registry, q->model, err);
+    struct repository_request q;
+    TD_TRY(read_request(r, a, &q, err));
+    return td_repository_unload(r->registry, q.model, err);
 }
 
 enum td_code td_rpc_v2_index(struct td_rpc *r, struct td_err *err)
 {
-    return with_request(r, write_index, err);
+    return td_rpc_with_arena(r, write_index, err);
 }
 
 enum td_code td_rpc_v2_load(struct td_rpc *r, struct td_err *err)
 {
-    return with_request(r, load, err);
+    return td_rpc_with_arena(r, load, err);
 }
 
 enum td_code td_rpc_v2_unload(struct td_rpc *r, struct td_err *err)
 {
-    return with_request(r, unload, err);
+    return td_rpc_with_arena(r, unload, err);
 }
 
 /* ---- statistics ---- */
@@ -241,14 +230,16 @@ static enum td_code write_stats(void *rpc, const char *name, struct td_servable 
     return td_put_end(s, 1, at, err);
 }
 
-static enum td_code stats(struct td_rpc *r, const struct td_grpc_v2_name *m, struct td_err *err)
+static enum td_code stats(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
-    struct td_infer_ref ref = {.name = m->name, .signature = ""};
-    TD_TRY(td_infer_version(m->version, &ref, err));
+    struct td_grpc_v2_name m;
+    TD_TRY(td_grpc_v2_model(r, a, &m, err));
+    struct td_infer_ref ref = {.name = m.name, .signature = ""};
+    TD_TRY(td_infer_version(m.version, &ref, err));
     return td_repository_serving(r->registry, &ref, write_stats, r, err);
 }
 
 enum td_code td_rpc_v2_stats(struct td_rpc *r, struct td_err *err)
 {
-    return td_grpc_v2_with_model(r, stats, err);
+    return td_rpc_with_arena(r, stats, err);
 }

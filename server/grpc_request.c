@@ -1,10 +1,23 @@
 /* server/grpc_request.c - the requests of gRPC handlers: made, run and dropped around what a handler decodes
- * and encodes.
+ * and encodes; and the arenas of those that decode little.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/mem.h"
 #include "server/clock.h"
 #include "server/grpc_rpc.h"
+
+#define ARENA_BYTES ((size_t)1 << 20) /* of names, keys and settings */
+
+enum td_code td_rpc_with_arena(struct td_rpc *r, td_rpc_arena_fn *body, struct td_err *err)
+{
+    struct td_arena *a = td_arena_new(ARENA_BYTES);
+    if (a == NULL) {
+        return td_no_memory(err, ARENA_BYTES, "a request");
+    }
+    const enum td_code rc = body(r, a, err);
+    td_arena_free(a);
+    return rc;
+}
 
 static void count(const struct td_request *q, enum td_code rc, int64_t from_ns)
 {

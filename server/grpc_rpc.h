@@ -66,6 +66,11 @@ struct td_rpc_method {
 extern const struct td_rpc_method td_rpc_methods[];
 extern const int td_rpc_n_methods;
 
+/* What handlers share that read names and the like from a message: body gets an arena for them, which is gone when it
+ * returns. */
+typedef enum td_code td_rpc_arena_fn(struct td_rpc *r, struct td_arena *a, struct td_err *err);
+TD_MUST enum td_code td_rpc_with_arena(struct td_rpc *r, td_rpc_arena_fn *body, struct td_err *err);
+
 /* What handlers of tensors share. A body works on a request made and dropped around it, with the call's deadline and
  * stop word; ask_for puts a ModelSpec's names into it, inputs its tensors. */
 typedef enum td_code td_rpc_request_fn(struct td_rpc *r, struct td_request *q, struct td_err *err);

@@ -10,7 +10,6 @@
 
 td_rpc_fn td_rpc_trace, td_rpc_logging;
 
-#define ARENA_BYTES ((size_t)1 << 20)
 #define MAX_CHANGES 64 /* settings of a request */
 #define MAX_VALUES 64  /* values of a setting */
 
@@ -159,27 +158,12 @@ static enum td_code logging(struct td_rpc *r, struct td_arena *a, struct td_err 
     return TD_OK;
 }
 
-/* ---- both ---- */
-
-static enum td_code with_arena(struct td_rpc *r,
-                               enum td_code (*body)(struct td_rpc *r, struct td_arena *a, struct td_err *err),
-                               struct td_err *err)
-{
-    struct td_arena *a = td_arena_new(ARENA_BYTES);
-    if (a == NULL) {
-        return td_no_memory(err, ARENA_BYTES, "a request");
-    }
-    const enum td_code rc = body(r, a, err);
-    td_arena_free(a);
-    return rc;
-}
-
 enum td_code td_rpc_trace(struct td_rpc *r, struct td_err *err)
 {
-    return with_arena(r, trace, err);
+    return td_rpc_with_arena(r, trace, err);
 }
 
 enum td_code td_rpc_logging(struct td_rpc *r, struct td_err *err)
 {
-    return with_arena(r, logging, err);
+    return td_rpc_with_arena(r, logging, err);
 }

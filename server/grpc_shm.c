@@ -8,8 +8,6 @@
 td_rpc_fn td_rpc_shm_status, td_rpc_shm_register, td_rpc_shm_unregister, td_rpc_cuda_status,
     td_rpc_cuda_register, td_rpc_cuda_unregister;
 
-#define ARENA_BYTES ((size_t)1 << 20)
-
 /* SystemSharedMemoryRegisterRequest { name = 1, key = 2, offset = 3, byte_size = 4 }; the other requests
  * begin with a name too. */
 struct region {
@@ -17,9 +15,11 @@ struct region {
     uint64_t offset, byte_size;
 };
 
-static enum td_code read_region(struct td_wire w, struct td_arena *a, struct region *out, struct td_err *err)
+static enum td_code read_region(struct td_rpc *r, struct td_arena *a, struct region *out, struct td_err *err)
 {
+    struct td_wire w = r->in;
     struct td_field f;
+    TD_FAIL_IF(r->opts->shm == NULL, err, UNIMPLEMENTED, "shared memory is not served here");
     *out = (struct region){.name = "", .key = ""};
     do {
         TD_TRY(td_wire_next(&w, &f, err));
@@ -34,22 +34,6 @@ static enum td_code read_region(struct td_wire w, struct td_arena *a, struct reg
         }
     } while (f.number != 0);
     return TD_OK;
-}
-
-typedef enum td_code region_fn(struct td_rpc *r, const struct region *q, struct td_err *err);
-
-static enum td_code with_region(struct td_rpc *r, region_fn *body, struct td_err *err)
-{
-    TD_FAIL_IF(r->opts->shm == NULL, err, UNIMPLEMENTED, "shared memory is not served here");
-    struct td_arena *a = td_arena_new(ARENA_BYTES);
-    if (a == NULL) {
-        return td_no_memory(err, ARENA_BYTES, "a request");
-    }
-    struct region q;
-    enum td_code rc = read_region(r->in, a, &q, err);
-    rc = rc ? rc : body(r, &q, err);
-    td_arena_free(a);
-    return rc;
 }
 
 /* SystemSharedMemoryStatusResponse { map regions = 1: name -> { name = 1, key = 2, offset = 3, byte_size = 4
@@ -68,62 +52,69 @@ static enum td_code write_row(void *sink, const struct td_shm_row *row, struct t
     return td_put_end(s, 1, entry, err);
 }
 
-static enum td_code status(struct td_rpc *r, const struct region *q, struct td_err *err)
+static enum td_code status(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
-    return td_shm_each(r->opts->shm, q->name, write_row, &r->reply, err);
+    struct region q;
+    TD_TRY(read_region(r, a, &q, err));
+    return td_shm_each(r->opts->shm, q.name, write_row, &r->reply, err);
 }
 
-static enum td_code add(struct td_rpc *r, const struct region *q, struct td_err *err)
+static enum td_code add(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
-    return td_shm_register(r->opts->shm, q->name, q->key, q->offset, q->byte_size, err);
+    struct region q;
+    TD_TRY(read_region(r, a, &q, err));
+    return td_shm_register(r->opts->shm, q.name, q.key, q.offset, q.byte_size, err);
 }
 
-static enum td_code drop(struct td_rpc *r, const struct region *q, struct td_err *err)
+static enum td_code drop(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
-    (void)err;
-    td_shm_unregister(r->opts->shm, q->name);
+    struct region q;
+    TD_TRY(read_region(r, a, &q, err));
+    td_shm_unregister(r->opts->shm, q.name);
     return TD_OK;
 }
 
 enum td_code td_rpc_shm_status(struct td_rpc *r, struct td_err *err)
 {
-    return with_region(r, status, err);
+    return td_rpc_with_arena(r, status, err);
 }
 
 enum td_code td_rpc_shm_register(struct td_rpc *r, struct td_err *err)
 {
-    return with_region(r, add, err);
+    return td_rpc_with_arena(r, add, err);
 }
 
 enum td_code td_rpc_shm_unregister(struct td_rpc *r, struct td_err *err)
 {
-    return with_region(r, drop, err);
+    return td_rpc_with_arena(r, drop, err);
 }
 
 /* ---- CUDA: there are never any ---- */
 
-static enum td_code cuda_status(struct td_rpc *r, const struct region *q, struct td_err *err)
+static enum td_code cuda_status(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
-    (void)r;
-    TD_FAIL_IF(*q->name != '\0', err, NOT_FOUND, "Unable to find cuda shared memory region: '%s'", q->name);
+    struct region q;
+    TD_TRY(read_region(r, a, &q, err));
+    TD_FAIL_IF(*q.name != '\0', err, NOT_FOUND, "Unable to find cuda shared memory region: '%s'", q.name);
     return TD_OK;
 }
 
-static enum td_code cuda_add(struct td_rpc *r, const struct region *q, struct td_err *err)
+static enum td_code cuda_add(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
-    (void)r;
+    struct region q;
+    TD_TRY(read_region(r, a, &q, err));
     TD_FAIL(err, UNIMPLEMENTED, "failed to register CUDA shared memory region: '%s', GPUs not supported",
-            q->name);
+            q.name);
 }
 
 enum td_code td_rpc_cuda_status(struct td_rpc *r, struct td_err *err)
 {
-    return with_region(r, cuda_status, err);
+    return td_rpc_with_arena(r, cuda_status, err);
 }
 
 enum td_code td_rpc_cuda_register(struct td_rpc *r, struct td_err *err)
 {
-    return with_region(r, cuda_add, err);
+    return td_rpc_with_arena(r, cuda_add, err);
 }
 
 enum td_code td_rpc_cuda_unregister(struct td_rpc *r, struct td_err *err)

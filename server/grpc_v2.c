@@ -14,8 +14,6 @@
 td_rpc_fn td_rpc_v2_live, td_rpc_v2_ready, td_rpc_v2_model_ready, td_rpc_v2_server, td_rpc_v2_model,
     td_rpc_v2_config;
 
-#define ARENA_BYTES ((size_t)1 << 20)
-
 enum td_code td_rpc_v2_live(struct td_rpc *r, struct td_err *err)
 {
     return td_put_int(&r->reply, 1, 1, err);
@@ -50,9 +48,10 @@ enum td_code td_grpc_v2_find(struct td_registry *reg, const char *model, const c
     return td_infer_find(reg, &ref, out, signature, err);
 }
 
-static enum td_code read_model(struct td_wire w, struct td_arena *a, struct td_grpc_v2_name *out,
-                               struct td_err *err)
+enum td_code td_grpc_v2_model(struct td_rpc *r, struct td_arena *a, struct td_grpc_v2_name *out,
+                              struct td_err *err)
 {
+    struct td_wire w = r->in;
     struct td_field f;
     *out = (struct td_grpc_v2_name){"", ""};
     do {
@@ -66,26 +65,15 @@ static enum td_code read_model(struct td_wire w, struct td_arena *a, struct td_g
     return TD_OK;
 }
 
-enum td_code td_grpc_v2_with_model(struct td_rpc *r, td_grpc_v2_fn *body, struct td_err *err)
-{
-    struct td_arena *a = td_arena_new(ARENA_BYTES);
-    if (a == NULL) {
-        return td_no_memory(err, ARENA_BYTES, "a request");
-    }
-    struct td_grpc_v2_name m;
-    enum td_code rc = read_model(r->in, a, &m, err);
-    rc = rc ? rc : body(r, &m, err);
-    td_arena_free(a);
-    return rc;
-}
-
 /* A model that is unknown or does not serve is not ready; only a malformed version is an error. */
-static enum td_code model_ready(struct td_rpc *r, const struct td_grpc_v2_name *m, struct td_err *err)
+static enum td_code model_ready(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
+    struct td_grpc_v2_name m;
+    TD_TRY(td_grpc_v2_model(r, a, &m, err));
     struct td_servable *s;
     struct td_err why = {0};
     const char *signature;
-    const enum td_code rc = td_grpc_v2_find(r->registry, m->name, m->version, "", &s, &signature, &why);
+    const enum td_code rc = td_grpc_v2_find(r->registry, m.name, m.version, "", &s, &signature, &why);
     if (rc) {
         return rc == TD_INVALID_ARGUMENT ? td_fail(err, rc, "%s", why.msg) : TD_OK;
     }
@@ -95,7 +83,7 @@ static enum td_code model_ready(struct td_rpc *r, const struct td_grpc_v2_name *
 
 enum td_code td_rpc_v2_model_ready(struct td_rpc *r, struct td_err *err)
 {
-    return td_grpc_v2_with_model(r, model_ready, err);
+    return td_rpc_with_arena(r, model_ready, err);
 }
 
 /* ---- metadata ---- */
@@ -150,19 +138,21 @@ static enum td_code write_model(struct td_rpc *r, const char *name, struct td_se
     return write_infos(&r->reply, 5, sig->out, sig->n_out, err);
 }
 
-static enum td_code model_metadata(struct td_rpc *r, const struct td_grpc_v2_name *m, struct td_err *err)
+static enum td_code model_metadata(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
+    struct td_grpc_v2_name m;
+    TD_TRY(td_grpc_v2_model(r, a, &m, err));
     struct td_servable *s;
     const char *signature;
-    TD_TRY(td_grpc_v2_find(r->registry, m->name, m->version, "", &s, &signature, err));
-    const enum td_code rc = write_model(r, m->name, s, signature, err);
+    TD_TRY(td_grpc_v2_find(r->registry, m.name, m.version, "", &s, &signature, err));
+    const enum td_code rc = write_model(r, m.name, s, signature, err);
     td_servable_unref(s);
     return rc;
 }
 
 enum td_code td_rpc_v2_model(struct td_rpc *r, struct td_err *err)
 {
-    return td_grpc_v2_with_model(r, model_metadata, err);
+    return td_rpc_with_arena(r, model_metadata, err);
 }
 
 /* ---- configuration ---- */
@@ -178,17 +168,19 @@ static enum td_code write_config(struct td_rpc *r, const char *name, struct td_s
     return td_put_end(&r->reply, 1, at, err);
 }
 
-static enum td_code model_config(struct td_rpc *r, const struct td_grpc_v2_name *m, struct td_err *err)
+static enum td_code model_config(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
+    struct td_grpc_v2_name m;
+    TD_TRY(td_grpc_v2_model(r, a, &m, err));
     struct td_servable *s;
     const char *signature;
-    TD_TRY(td_grpc_v2_find(r->registry, m->name, m->version, "", &s, &signature, err));
-    const enum td_code rc = write_config(r, m->name, s, signature, err);
+    TD_TRY(td_grpc_v2_find(r->registry, m.name, m.version, "", &s, &signature, err));
+    const enum td_code rc = write_config(r, m.name, s, signature, err);
     td_servable_unref(s);
     return rc;
 }
 
 enum td_code td_rpc_v2_config(struct td_rpc *r, struct td_err *err)
 {
-    return td_grpc_v2_with_model(r, model_config, err);
+    return td_rpc_with_arena(r, model_config, err);
 }

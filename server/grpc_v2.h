@@ -10,8 +10,8 @@
 struct td_grpc_v2_name {
     const char *name, *version; /* "" none */
 };
-typedef enum td_code td_grpc_v2_fn(struct td_rpc *r, const struct td_grpc_v2_name *m, struct td_err *err);
-TD_MUST enum td_code td_grpc_v2_with_model(struct td_rpc *r, td_grpc_v2_fn *body, struct td_err *err);
+TD_MUST enum td_code td_grpc_v2_model(struct td_rpc *r, struct td_arena *a, struct td_grpc_v2_name *out,
+                                      struct td_err *err);
 
 /* td_infer_find, with the version as text. */
 TD_MUST enum td_code td_grpc_v2_find(struct td_registry *reg, const char *model, const char *version,
