@@ -11,6 +11,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/ops.h"
 #include "kernels/vecmath.h"
+#include "kernels/widen.h"
 
 #define SELU_SCALE 1.0507009873554805
 #define SELU_SLOPE 1.7580993408473768
@@ -55,14 +56,6 @@ X(f64, double, )
 
 /* Gradients of functions by their results: each step of theirs is rounded to T, as its range can be left on
  * the way. */
-static float half_of(float v)
-{
-    return td_half_to_float(td_float_to_half(v));
-}
-static float bf16_of(float v)
-{
-    return td_bf16_to_float(td_float_to_bf16(v));
-}
 #define X(tag, T, R)                                                                                         \
     TD_INLINE T sigmoid_grad_of_##tag(T y, T dy)                                                             \
     {                                                                                                        \
@@ -86,8 +79,8 @@ static float bf16_of(float v)
     }
 X(f32, float, TD_AS_IS)
 X(f64, double, TD_AS_IS)
-X(f16, float, half_of)
-X(bf16, float, bf16_of)
+X(f16, float, td_round_half)
+X(bf16, float, td_round_bf16)
 #undef X
 #define X(tag, T, R, s)                                                                                      \
     static T sigmoid_grad_of_##tag(T y, T dy)                                                                \

@@ -164,28 +164,11 @@ static enum td_code bias_grad_infer(struct td_infer *c, struct td_err *err)
     }                                                                                                        \
     break
 
-/* Sums over everything but the channel: floats in double, integers wrapping in 64 bits. */
-static enum td_code bias_grad_run(struct td_call *c, struct td_err *err)
+/* acc[j] += every x of channel j, part by part: floats in double, integers wrapping in 64 bits. */
+static void sum_channels(const struct bias *shape, enum td_dtype t, const void *x, void *acc)
 {
-    struct td_tensor *y;
-    TD_TRY(td_out(c, 0, NULL, &y, err));
-    const struct td_shape *shape = &c->in[0]->shape;
-    struct bias s = bias_of(c->node, shape);
-    int64_t total = s.outer * s.n * s.inner;
-    void *acc, *wide;
-    size_t room = (size_t)s.n * 2 * sizeof(double);
-    TD_TRY(td_scratch(c, room, &acc, err));
-    if (s.n == 0) {
-        return TD_OK;
-    }
-    memset(acc, 0, room);
-    const void *x = c->in[0]->data;
-    enum td_dtype t = y->dtype;
-    if (t == TD_HALF || t == TD_BFLOAT16) {
-        TD_TRY(td_scratch(c, (size_t)total * sizeof(float), &wide, err));
-        td_widen_elems(wide, x, t, total);
-        x = wide;
-    }
+    const struct bias s = *shape; /* the compiler cannot know that acc does not hold it */
+    const int64_t total = s.outer * s.n * s.inner;
     switch (t) {
     case TD_DOUBLE:
         SUM_PARTS(double, double, 1);
@@ -208,15 +191,43 @@ static enum td_code bias_grad_run(struct td_call *c, struct td_err *err)
     default:
         SUM_PARTS(float, double, 1);
     }
+}
+
+static void store_sums(struct td_tensor *y, const void *acc, int64_t n)
+{
+    const enum td_dtype t = y->dtype;
     if (t == TD_COMPLEX64 || t == TD_COMPLEX128) {
-        td_narrow_doubles(y->data, acc, t == TD_COMPLEX64 ? TD_FLOAT : TD_DOUBLE, 2 * s.n);
+        td_narrow_doubles(y->data, acc, t == TD_COMPLEX64 ? TD_FLOAT : TD_DOUBLE, 2 * n);
     } else if (td_dtype_in(t, TD_SET_FLOATS)) {
-        td_narrow_doubles(y->data, acc, t, s.n);
+        td_narrow_doubles(y->data, acc, t, n);
     } else {
-        for (int64_t j = 0; j < s.n; j++) { /* the low bytes: this machine is little-endian */
-            memcpy((char *)y->data + (size_t)j * td_dtype_size(t), (uint64_t *)acc + j, td_dtype_size(t));
+        for (int64_t j = 0; j < n; j++) { /* the low bytes: this machine is little-endian */
+            memcpy((char *)y->data + (size_t)j * td_dtype_size(t), (const uint64_t *)acc + j,
+                   td_dtype_size(t));
         }
     }
+}
+
+static enum td_code bias_grad_run(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    const struct bias s = bias_of(c->node, &c->in[0]->shape);
+    void *acc;
+    size_t room = (size_t)s.n * 2 * sizeof(double);
+    TD_TRY(td_scratch(c, room, &acc, err));
+    if (s.n == 0) {
+        return TD_OK;
+    }
+    memset(acc, 0, room);
+    const void *x = c->in[0]->data;
+    if (y->dtype == TD_HALF || y->dtype == TD_BFLOAT16) {
+        const float *wide;
+        TD_TRY(td_widen(c, c->in[0], &wide, err));
+        x = wide;
+    }
+    sum_channels(&s, y->dtype, x, acc);
+    store_sums(y, acc, s.n);
     return TD_OK;
 }
 

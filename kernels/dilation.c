@@ -8,8 +8,6 @@
  * equal.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "kernels/ops.h"
@@ -124,14 +122,6 @@ static double in_type(enum td_dtype t, double v)
 static double lowest(enum td_dtype t)
 {
     switch (t) {
-    case TD_HALF:
-        return -65504;
-    case TD_BFLOAT16:
-        return -0x1.fep127;
-    case TD_FLOAT:
-        return -FLT_MAX;
-    case TD_DOUBLE:
-        return -DBL_MAX;
     case TD_INT8:
         return INT8_MIN;
     case TD_INT16:
@@ -141,7 +131,7 @@ static double lowest(enum td_dtype t)
     case TD_INT64:
         return (double)INT64_MIN;
     default:
-        return 0;
+        return td_dtype_in(t, TD_SET_FLOATS) ? -td_largest(t) : 0;
     }
 }
 
@@ -191,8 +181,9 @@ static void best_row(const struct dilation *d, const struct arrays *a, int64_t c
     int64_t from[2], to[2], n = d->channels;
     td_window_taps(&d->row, i, &from[0], &to[0]);
     td_window_taps(&d->col, j, &from[1], &to[1]);
+    const double least = lowest(d->dtype);
     for (int64_t k = 0; k < n; k++) {
-        top[k] = lowest(d->dtype);
+        top[k] = least;
     }
     for (int64_t r = from[0]; r < to[0]; r++) {
         int64_t y = i * d->row.stride - d->row.before + r * d->row.dilation;

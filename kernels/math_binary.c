@@ -13,6 +13,7 @@
 #include "kernels/ops.h"
 #include "kernels/scalar.h"
 #include "kernels/vecmath.h"
+#include "kernels/widen.h"
 
 #define RUN(op, ...)                                                                                         \
     static td_binary_fn *const op##_fns[TD_DTYPE_END] = {__VA_ARGS__};                                       \
@@ -129,18 +130,16 @@ static enum td_code divide_run(struct td_call *c, td_binary_fn *const fns[TD_DTY
     }
 
 /* 16-bit quotients are rounded to their type before they are rounded to an integer. */
-#define HALF_QUOTIENT(a, b) td_half_to_float(td_float_to_half((a) / (b)))
-#define BF16_QUOTIENT(a, b) td_bf16_to_float(td_float_to_bf16((a) / (b)))
 #define QUOTIENT_FLOATS(op, round)                                                                           \
     TD_BINARY(TD_CLONES, op##_f32, float, td_##op##_f32)                                                     \
     TD_BINARY(, op##_f64, double, td_##op##_f64)                                                             \
     static float op##_of_f16(float a, float b)                                                               \
     {                                                                                                        \
-        return round(HALF_QUOTIENT(a, b));                                                                   \
+        return round(td_round_half(a / b));                                                                  \
     }                                                                                                        \
     static float op##_of_bf16(float a, float b)                                                              \
     {                                                                                                        \
-        return round(BF16_QUOTIENT(a, b));                                                                   \
+        return round(td_round_bf16(a / b));                                                                  \
     }                                                                                                        \
     TD_BINARY(, op##_rounded_f16, float, op##_of_f16)                                                        \
     TD_BINARY(, op##_rounded_bf16, float, op##_of_bf16)                                                      \

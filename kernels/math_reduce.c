@@ -20,6 +20,7 @@
 #include "kernels/ops.h"
 #include "kernels/reduce_axes.h"
 #include "kernels/vecmath.h"
+#include "kernels/widen.h"
 
 #define BLOCK 2048 /* columns folded at once: accumulators stay in the first-level cache */
 #define ROWS 256   /* row results kept before they are finished */
@@ -134,7 +135,7 @@ static double mean_sum_of_f64(double a)
 }
 static double mean_sum_of_f16(double a)
 {
-    return td_half_to_float(td_float_to_half((float)a));
+    return td_round_half((float)a);
 }
 static double mean_sum_of_bf16(double a)
 {

@@ -12,6 +12,7 @@
 #include "kernels/complex_scalar.h"
 #include "kernels/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/widen.h"
 
 struct scan {
     int64_t n, inner;
@@ -22,10 +23,10 @@ typedef void scan_fn(const struct scan *s, const void *x, void *y, void *acc);
 
 #define ADD(a, v) ((a) + (v))
 #define MULTIPLY(a, v) ((a) * (v))
-#define ADD_HALF(a, v) half_step((a) + (v))
-#define ADD_BF16(a, v) bf16_step((a) + (v))
-#define MULTIPLY_HALF(a, v) half_step((a) * (v))
-#define MULTIPLY_BF16(a, v) bf16_step((a) * (v))
+#define ADD_HALF(a, v) td_round_half((a) + (v))
+#define ADD_BF16(a, v) td_round_bf16((a) + (v))
+#define MULTIPLY_HALF(a, v) td_round_half((a) * (v))
+#define MULTIPLY_BF16(a, v) td_round_bf16((a) * (v))
 
 #define STAMP(op, tag, T, A, load, store, start, FOLD)                                                       \
     static void op##_##tag(const struct scan *s, const void *xv, void *yv, void *accv)                       \
@@ -45,15 +46,6 @@ typedef void scan_fn(const struct scan *s, const void *x, void *y, void *acc);
             }                                                                                                \
         }                                                                                                    \
     }
-
-static float half_step(float v)
-{
-    return td_half_to_float(td_float_to_half(v));
-}
-static float bf16_step(float v)
-{
-    return td_bf16_to_float(td_float_to_bf16(v));
-}
 
 #define NUMBERS(op, start, FOLD)                                                                             \
     STAMP(op, f32, float, float, TD_AS_IS, TD_AS_IS, start, FOLD)                                            \
@@ -83,8 +75,8 @@ NUMBERS(prod, 1, MULTIPLY)
 X(f32, float, f)
 X(f64, double, )
 #undef X
-#define LOG_ADD_HALF(a, v) half_step(log_add_f32(a, v))
-#define LOG_ADD_BF16(a, v) bf16_step(log_add_f32(a, v))
+#define LOG_ADD_HALF(a, v) td_round_half(log_add_f32(a, v))
+#define LOG_ADD_BF16(a, v) td_round_bf16(log_add_f32(a, v))
 STAMP(logsum, f32, float, float, TD_AS_IS, TD_AS_IS, -INFINITY, log_add_f32)
 STAMP(logsum, f64, double, double, TD_AS_IS, TD_AS_IS, -(double)INFINITY, log_add_f64)
 STAMP(logsum, f16, td_half, float, td_half_to_float, td_float_to_half, -INFINITY, LOG_ADD_HALF)

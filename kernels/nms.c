@@ -94,7 +94,7 @@ static struct candidate pop(struct nms *s)
 
 static float rounded(const struct nms *s, float v)
 {
-    return s->half ? td_half_to_float(td_float_to_half(v)) : v;
+    return s->half ? td_round_half(v) : v;
 }
 
 /* What is left of the candidate's score beside the boxes kept since it was last looked at; *dropped on a hard

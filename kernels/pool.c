@@ -8,7 +8,6 @@
  * bfloat16 run in float.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -120,19 +119,7 @@ static void along_depth(struct td_pool *p)
  * and 3-D pools, and those that say where, begin at -infinity. */
 static double lowest_of(const struct td_call *c, const struct td_pool *p)
 {
-    if (td_pool_is_3d(c->node) || p->depth != 1) {
-        return -INFINITY;
-    }
-    switch (c->in[0]->dtype) {
-    case TD_HALF:
-        return -65504;
-    case TD_BFLOAT16:
-        return -0x1.fep127;
-    case TD_FLOAT:
-        return -FLT_MAX;
-    default:
-        return -DBL_MAX;
-    }
+    return td_pool_is_3d(c->node) || p->depth != 1 ? -INFINITY : -td_largest(c->in[0]->dtype);
 }
 
 static enum td_code max_pool(struct td_call *c, struct td_pool *p, struct td_err *err)
@@ -338,13 +325,9 @@ static enum td_code argmax_grad_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ table */
 
-#define WINDOW "ksize:list(int); strides:list(int); padding:string in ['SAME','VALID']; "
 #define WINDOW_EXPLICIT                                                                                      \
     "ksize:list(int); strides:list(int); padding:string in ['SAME','VALID','EXPLICIT']; "                    \
     "explicit_paddings:list(int)=[]; "
-#define NHWC "data_format:string='NHWC' in ['NHWC','NCHW']; "
-#define NDHWC "data_format:string='NDHWC' in ['NDHWC','NCDHW']; "
-#define SET_3D (TD_BIT(TD_FLOAT) | TD_BIT(TD_BFLOAT16) | TD_BIT(TD_HALF) | TD_BIT(TD_DOUBLE))
 #define MAX_ROW(fn) TD_KERNEL("max_pool.cpu", fn, {"T", TD_SET_REALS | TD_BIT(TD_QINT8)})
 #define MAX_GRAD_ROW(fn) TD_KERNEL("max_pool_grad.cpu", fn, {"T", TD_SET_REALS})
 
@@ -364,10 +347,10 @@ const struct td_op td_ops_pool[] = {
      .infer = td_pool_v2_infer,
      .kernels = MAX_ROW(max_v2_run)},
     {.name = "MaxPool3D",
-     .sig = "(input:T) -> (output:T) {" WINDOW NDHWC "T:type}",
+     .sig = "(input:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D "T:type}",
      .rows = TD_ROWS_MAP_FIRST,
      .infer = td_pool_infer,
-     .kernels = TD_KERNEL("max_pool.cpu", max_run, {"T", SET_3D})},
+     .kernels = TD_KERNEL("max_pool.cpu", max_run, {"T", TD_SET_FLOATS})},
     {.name = "MaxPoolWithArgmax",
      .sig =
          "(input:T) -> (output:T, argmax:Targmax) {ksize:list(int); strides:list(int); Targmax:type=int64; "
@@ -375,37 +358,39 @@ const struct td_op td_ops_pool[] = {
      .infer = td_pool_infer,
      .kernels = TD_KERNEL("max_pool.cpu", max_argmax_run, {"T", TD_SET_REALS}, {"Targmax", TD_SET_INDEX})},
     {.name = "MaxPoolGrad",
-     .sig = "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" WINDOW_EXPLICIT NHWC "T:type=float}",
+     .sig =
+         "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" WINDOW_EXPLICIT TD_POOL_2D "T:type=float}",
      .infer = td_pool_max_grad_infer,
      .kernels = MAX_GRAD_ROW(max_grad_run)},
     {.name = "MaxPoolGradV2",
      .sig =
          "(orig_input:T, orig_output:T, grad:T, ksize:int32, strides:int32) -> (output:T) {padding:string in "
-         "['SAME','VALID']; " NHWC "T:type=float}",
+         "['SAME','VALID']; " TD_POOL_2D "T:type=float}",
      .host_in = 24,
      .infer = td_pool_max_grad_infer,
      .kernels = MAX_GRAD_ROW(max_grad_run)},
     {.name = "MaxPool3DGrad",
-     .sig = "(orig_input:TInput, orig_output:TInput, grad:T) -> (output:T) {" WINDOW NDHWC
+     .sig = "(orig_input:TInput, orig_output:TInput, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D
             "T:type=float; TInput:type=float}",
      .infer = td_pool_max_grad_infer,
-     .kernels = TD_KERNEL("max_pool_grad.cpu", max_grad_3d_run, {"T", SET_3D}, {"TInput", SET_3D})},
+     .kernels =
+         TD_KERNEL("max_pool_grad.cpu", max_grad_3d_run, {"T", TD_SET_FLOATS}, {"TInput", TD_SET_FLOATS})},
     {.name = "MaxPoolGradGrad",
-     .sig = "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" WINDOW NHWC "T:type}",
+     .sig = "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_2D "T:type}",
      .infer = td_pool_max_grad_infer,
      .kernels = MAX_GRAD_ROW(max_grad_grad_run)},
     {.name = "MaxPool3DGradGrad",
-     .sig = "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" WINDOW NDHWC "T:type}",
+     .sig = "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D "T:type}",
      .infer = td_pool_max_grad_infer,
-     .kernels = TD_KERNEL("max_pool_grad.cpu", max_grad_grad_run, {"T", SET_3D})},
+     .kernels = TD_KERNEL("max_pool_grad.cpu", max_grad_grad_run, {"T", TD_SET_FLOATS})},
     {.name = "MaxPoolGradWithArgmax",
-     .sig = "(input:T, grad:T, argmax:Targmax) -> (output:T) {" WINDOW
+     .sig = "(input:T, grad:T, argmax:Targmax) -> (output:T) {" TD_POOL_WINDOW
             "include_batch_in_index:bool=false; Targmax:type; T:type}",
      .infer = td_pool_argmax_grad_infer,
      .kernels =
          TD_KERNEL("max_pool_grad.cpu", argmax_grad_run, {"T", TD_SET_REALS}, {"Targmax", TD_SET_INDEX})},
     {.name = "MaxPoolGradGradWithArgmax",
-     .sig = "(input:T, grad:T, argmax:Targmax) -> (output:T) {" WINDOW
+     .sig = "(input:T, grad:T, argmax:Targmax) -> (output:T) {" TD_POOL_WINDOW
             "include_batch_in_index:bool=false; Targmax:type; T:type}",
      .infer = td_pool_argmax_grad_infer,
      .kernels =

@@ -51,8 +51,7 @@ static void avg_small(const struct td_pool *p, enum td_dtype t, const float *x, 
             const float *from = x + w.in_cell * n;
             for (int64_t c = 0; c < n; c++) {
                 const float sum = y[c] + from[c];
-                y[c] = t == TD_HALF ? td_half_to_float(td_float_to_half(sum))
-                                    : td_bf16_to_float(td_float_to_bf16(sum));
+                y[c] = t == TD_HALF ? td_round_half(sum) : td_round_bf16(sum);
             }
         }
         scale_row(y, (float)w.count, n);
@@ -143,31 +142,26 @@ static enum td_code avg_grad_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ table */
 
-#define WINDOW "ksize:list(int); strides:list(int); padding:string in ['SAME','VALID']; "
-#define NHWC "data_format:string='NHWC' in ['NHWC','NCHW']; "
-#define NDHWC "data_format:string='NDHWC' in ['NDHWC','NCDHW']; "
-#define SET_3D (TD_BIT(TD_FLOAT) | TD_BIT(TD_BFLOAT16) | TD_BIT(TD_HALF) | TD_BIT(TD_DOUBLE))
-
 const struct td_op td_ops_pool_avg[] = {
     {.name = "AvgPool",
-     .sig = "(value:T) -> (output:T) {" WINDOW NHWC "T:type}",
+     .sig = "(value:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_2D "T:type}",
      .rows = TD_ROWS_MAP_FIRST,
      .infer = td_pool_infer,
      .kernels = TD_KERNEL("avg_pool.cpu", avg_run, {"T", TD_SET_FLOATS})},
     {.name = "AvgPool3D",
-     .sig = "(input:T) -> (output:T) {" WINDOW NDHWC "T:type}",
+     .sig = "(input:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D "T:type}",
      .rows = TD_ROWS_MAP_FIRST,
      .infer = td_pool_infer,
-     .kernels = TD_KERNEL("avg_pool.cpu", avg_run, {"T", SET_3D})},
+     .kernels = TD_KERNEL("avg_pool.cpu", avg_run, {"T", TD_SET_FLOATS})},
     {.name = "AvgPoolGrad",
-     .sig = "(orig_input_shape:int32, grad:T) -> (output:T) {" WINDOW NHWC "T:type}",
+     .sig = "(orig_input_shape:int32, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_2D "T:type}",
      .host_in = 1,
      .infer = td_pool_avg_grad_infer,
      .kernels = TD_KERNEL("avg_pool_grad.cpu", avg_grad_run, {"T", TD_SET_FLOATS})},
     {.name = "AvgPool3DGrad",
-     .sig = "(orig_input_shape:int32, grad:T) -> (output:T) {" WINDOW NDHWC "T:type}",
+     .sig = "(orig_input_shape:int32, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D "T:type}",
      .host_in = 1,
      .infer = td_pool_avg_grad_infer,
-     .kernels = TD_KERNEL("avg_pool_grad.cpu", avg_grad_run, {"T", SET_3D})},
+     .kernels = TD_KERNEL("avg_pool_grad.cpu", avg_grad_run, {"T", TD_SET_FLOATS})},
     {.name = NULL},
 };

@@ -8,6 +8,11 @@
 #include "core/op.h"
 #include "kernels/window.h"
 
+/* Parts of the ops' signatures. */
+#define TD_POOL_WINDOW "ksize:list(int); strides:list(int); padding:string in ['SAME','VALID']; "
+#define TD_POOL_2D "data_format:string='NHWC' in ['NHWC','NCHW']; "
+#define TD_POOL_3D "data_format:string='NDHWC' in ['NDHWC','NCDHW']; "
+
 struct td_pool {
     struct td_layout layout;
     int64_t batch, channels, depth; /* depth: channels a group, 1 unless pooling along the channels */

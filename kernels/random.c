@@ -48,13 +48,6 @@ static enum td_code reserve(struct td_call *c, uint64_t steps, struct td_philox 
     return rc;
 }
 
-static enum td_code out_reserved(struct td_call *c, struct td_tensor **out, struct td_philox *g,
-                                 struct td_err *err)
-{
-    TD_TRY(td_out(c, 0, NULL, out, err));
-    return reserve(c, (uint64_t)td_tensor_count(*out) * TD_RANDOM_STEPS, g, err);
-}
-
 /* ------------------------------------------------------------------ shapes */
 
 static enum td_code shape_infer(struct td_infer *c, struct td_err *err)
@@ -91,44 +84,31 @@ static enum td_code classes_infer(struct td_infer *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ kernels */
 
-static enum td_code fill(struct td_call *c, enum td_random_kind kind, struct td_err *err)
-{
-    struct td_tensor *out;
-    struct td_philox g;
-    TD_TRY(out_reserved(c, &out, &g, err));
-    return td_random_fill(c, kind, g, out, err);
-}
-
 static enum td_code uniform_run(struct td_call *c, struct td_err *err)
 {
-    return fill(c, TD_RANDOM_UNIFORM, err);
+    return td_random_fill_drawn(c, reserve, TD_RANDOM_UNIFORM, err);
 }
 
 static enum td_code normal_run(struct td_call *c, struct td_err *err)
 {
-    return fill(c, TD_RANDOM_NORMAL, err);
+    return td_random_fill_drawn(c, reserve, TD_RANDOM_NORMAL, err);
 }
 
 static enum td_code truncated_run(struct td_call *c, struct td_err *err)
 {
-    return fill(c, TD_RANDOM_TRUNCATED_NORMAL, err);
+    return td_random_fill_drawn(c, reserve, TD_RANDOM_TRUNCATED_NORMAL, err);
 }
 
 static enum td_code uniform_int_run(struct td_call *c, struct td_err *err)
 {
-    struct td_tensor *out;
-    struct td_philox g;
-    TD_TRY(td_out(c, 0, NULL, &out, err));
-    TD_TRY(td_random_fill_bounds(c, c->in[1], c->in[2], out, err));
-    TD_TRY(reserve(c, (uint64_t)td_tensor_count(out) * TD_RANDOM_STEPS, &g, err));
-    return td_random_fill_range(c, g, c->in[1], c->in[2], out, err);
+    return td_random_fill_drawn_range(c, reserve, 1, err);
 }
 
 static enum td_code gamma_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_philox g;
-    TD_TRY(out_reserved(c, &out, &g, err));
+    TD_TRY(td_random_fill_reserve(c, reserve, &out, &g, err));
     return td_random_fill_gamma(c, g, c->in[1], out, err);
 }
 
@@ -136,7 +116,7 @@ static enum td_code poisson_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_philox g;
-    TD_TRY(out_reserved(c, &out, &g, err));
+    TD_TRY(td_random_fill_reserve(c, reserve, &out, &g, err));
     return td_random_fill_poisson(c, g, c->in[1], out, err);
 }
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "core/graph.h"
+#include "kernels/widen.h"
 
 #define STOP_EVERY 0x3fff /* groups between two looks at the stop word */
 
@@ -313,16 +314,12 @@ static void store_number(struct td_tensor *t, int64_t i, double v)
 static double most_of(enum td_dtype t)
 {
     switch (t) {
-    case TD_HALF:
-        return 65504;
     case TD_INT32:
         return INT32_MAX;
     case TD_INT64:
         return 9.2233720368547758e18;
-    case TD_FLOAT:
-        return 3.4028234663852886e38;
     default:
-        return 1.7976931348623157e308;
+        return td_largest(t);
     }
 }
 
@@ -449,6 +446,35 @@ enum td_code td_random_fill_shuffled(struct td_call *c, struct td_philox g, cons
                       (const char *)x->data + (size_t)order[i] * bytes, row);
     }
     return TD_OK;
+}
+
+/* ------------------------------------------------------------------ generators that are kept */
+
+enum td_code td_random_fill_reserve(struct td_call *c, td_random_reserve_fn *reserve, struct td_tensor **out,
+                                    struct td_philox *g, struct td_err *err)
+{
+    TD_TRY(td_out(c, 0, NULL, out, err));
+    return reserve(c, (uint64_t)td_tensor_count(*out) * TD_RANDOM_STEPS, g, err);
+}
+
+enum td_code td_random_fill_drawn(struct td_call *c, td_random_reserve_fn *reserve, enum td_random_kind kind,
+                                  struct td_err *err)
+{
+    struct td_tensor *out;
+    struct td_philox g;
+    TD_TRY(td_random_fill_reserve(c, reserve, &out, &g, err));
+    return td_random_fill(c, kind, g, out, err);
+}
+
+enum td_code td_random_fill_drawn_range(struct td_call *c, td_random_reserve_fn *reserve, int i,
+                                        struct td_err *err)
+{
+    struct td_tensor *out;
+    struct td_philox g;
+    TD_TRY(td_out(c, 0, NULL, &out, err));
+    TD_TRY(td_random_fill_bounds(c, c->in[i], c->in[i + 1], out, err));
+    TD_TRY(reserve(c, (uint64_t)td_tensor_count(out) * TD_RANDOM_STEPS, &g, err));
+    return td_random_fill_range(c, g, c->in[i], c->in[i + 1], out, err);
 }
 
 /* ------------------------------------------------------------------ shapes */

@@ -46,6 +46,18 @@ TD_MUST enum td_code td_random_fill_classes(struct td_call *c, struct td_philox 
 TD_MUST enum td_code td_random_fill_shuffled(struct td_call *c, struct td_philox g, const struct td_tensor *x,
                                              struct td_tensor *out, struct td_err *err);
 
+/* Ops that keep a generator between calls: *g = it as it is now; it then moves on by `steps`. */
+typedef enum td_code td_random_reserve_fn(struct td_call *c, uint64_t steps, struct td_philox *g,
+                                          struct td_err *err);
+/* Makes output 0 and reserves TD_RANDOM_STEPS steps for each of its elements. */
+TD_MUST enum td_code td_random_fill_reserve(struct td_call *c, td_random_reserve_fn *reserve,
+                                            struct td_tensor **out, struct td_philox *g, struct td_err *err);
+/* The same, and fills it: td_random_fill, or the range of inputs i (minval) and i + 1 (maxval). */
+TD_MUST enum td_code td_random_fill_drawn(struct td_call *c, td_random_reserve_fn *reserve,
+                                          enum td_random_kind kind, struct td_err *err);
+TD_MUST enum td_code td_random_fill_drawn_range(struct td_call *c, td_random_reserve_fn *reserve, int i,
+                                                struct td_err *err);
+
 /* Shape functions of random ops: input i is the shape, a vector; the output has it (followed by input j's).
  */
 TD_MUST enum td_code td_random_fill_infer(struct td_infer *c, int i, int j, struct td_err *err);

@@ -62,51 +62,31 @@ static enum td_code shape_infer(struct td_infer *c, struct td_err *err)
     return td_random_fill_infer(c, 2, -1, err);
 }
 
-static enum td_code out_reserved(struct td_call *c, struct td_tensor **out, struct td_philox *g,
-                                 struct td_err *err)
-{
-    TD_TRY(td_out(c, 0, NULL, out, err));
-    return reserve(c, (uint64_t)td_tensor_count(*out) * TD_RANDOM_STEPS, g, err);
-}
-
-static enum td_code fill(struct td_call *c, enum td_random_kind kind, struct td_err *err)
-{
-    struct td_tensor *out;
-    struct td_philox g;
-    TD_TRY(out_reserved(c, &out, &g, err));
-    return td_random_fill(c, kind, g, out, err);
-}
-
 static enum td_code uniform_run(struct td_call *c, struct td_err *err)
 {
-    return fill(c, TD_RANDOM_UNIFORM, err);
+    return td_random_fill_drawn(c, reserve, TD_RANDOM_UNIFORM, err);
 }
 
 static enum td_code normal_run(struct td_call *c, struct td_err *err)
 {
-    return fill(c, TD_RANDOM_NORMAL, err);
+    return td_random_fill_drawn(c, reserve, TD_RANDOM_NORMAL, err);
 }
 
 static enum td_code truncated_run(struct td_call *c, struct td_err *err)
 {
-    return fill(c, TD_RANDOM_TRUNCATED_NORMAL, err);
+    return td_random_fill_drawn(c, reserve, TD_RANDOM_TRUNCATED_NORMAL, err);
 }
 
 static enum td_code uniform_int_run(struct td_call *c, struct td_err *err)
 {
-    struct td_tensor *out;
-    struct td_philox g;
-    TD_TRY(td_out(c, 0, NULL, &out, err));
-    TD_TRY(td_random_fill_bounds(c, c->in[3], c->in[4], out, err));
-    TD_TRY(reserve(c, (uint64_t)td_tensor_count(out) * TD_RANDOM_STEPS, &g, err));
-    return td_random_fill_range(c, g, c->in[3], c->in[4], out, err);
+    return td_random_fill_drawn_range(c, reserve, 3, err);
 }
 
 static enum td_code full_int_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_philox g;
-    TD_TRY(out_reserved(c, &out, &g, err));
+    TD_TRY(td_random_fill_reserve(c, reserve, &out, &g, err));
     return td_random_fill_ints(c, g, 0, 0, out, err);
 }
 
@@ -148,20 +128,15 @@ static enum td_code read_skip_run(struct td_call *c, struct td_err *err)
         .name = opname, .sig = signature, .flags = TD_OP_STATEFUL, .host_in = hosts, .infer = shape_infer,   \
         .kernels = TD_KERNEL("random_variable.cpu", fn, {"dtype", set})                                      \
     }
-#define FILL_SIG(default)                                                                                    \
-    "(resource:resource, algorithm:int64, shape:shape_dtype) -> (output:dtype) {dtype:type=" default "; "    \
-                                                                                                     "shape" \
-                                                                                                     "_dtyp" \
-                                                                                                     "e:"    \
-                                                                                                     "type=" \
-                                                                                                     "int64" \
-                                                                                                     "}"
+#define FILL_ARGS "(resource:resource, algorithm:int64, shape:shape_dtype) -> (output:dtype) "
+#define FILL_FLOATS FILL_ARGS "{dtype:type=float; shape_dtype:type=int64}"
 
 const struct td_op td_ops_random_variable[] = {
-    FILL_ROW("StatefulUniform", FILL_SIG("float"), 6, uniform_run, TD_SET_FLOATS),
-    FILL_ROW("StatefulStandardNormalV2", FILL_SIG("float"), 6, normal_run, TD_SET_FLOATS),
-    FILL_ROW("StatefulTruncatedNormal", FILL_SIG("float"), 6, truncated_run, TD_SET_FLOATS),
-    FILL_ROW("StatefulUniformFullInt", FILL_SIG("uint64"), 6, full_int_run, INT_SET),
+    FILL_ROW("StatefulUniform", FILL_FLOATS, 6, uniform_run, TD_SET_FLOATS),
+    FILL_ROW("StatefulStandardNormalV2", FILL_FLOATS, 6, normal_run, TD_SET_FLOATS),
+    FILL_ROW("StatefulTruncatedNormal", FILL_FLOATS, 6, truncated_run, TD_SET_FLOATS),
+    FILL_ROW("StatefulUniformFullInt", FILL_ARGS "{dtype:type=uint64; shape_dtype:type=int64}", 6,
+             full_int_run, INT_SET),
     FILL_ROW("StatefulUniformInt",
              "(resource:resource, algorithm:int64, shape:shape_dtype, minval:dtype, maxval:dtype) -> "
              "(output:dtype) "

@@ -18,6 +18,7 @@
 #include "kernels/ops.h"
 #include "kernels/picture.h"
 #include "kernels/summary.h"
+#include "kernels/widen.h"
 
 enum { MOST_CHANNELS = 4, TAG_ROOM = 40 };
 
@@ -105,13 +106,6 @@ static double number(const struct td_tensor *t, int64_t i)
                                  : TD_DATA(t, double)[i];
 }
 
-static double rounded(enum td_dtype type, double v)
-{
-    return type == TD_FLOAT  ? (double)(float)v
-           : type == TD_HALF ? (double)td_half_to_float(td_float_to_half((float)v))
-                             : v;
-}
-
 static bool finite_pixel(const struct td_tensor *t, int64_t at, int64_t depth)
 {
     bool finite = true;
@@ -136,7 +130,7 @@ static void find_spread(const struct td_tensor *t, int64_t first, int64_t cells,
     bool centred = lo < 0;
     float most = centred ? fmaxf(fabsf(lo), fabsf(hi)) : hi;
     float by = most < 1e-6f ? 0 : (centred ? 127.0f : 255.0f) / most;
-    *scale = rounded(t->dtype, (double)by);
+    *scale = td_round_to(t->dtype, (double)by);
     *offset = centred ? 128 : 0;
 }
 
@@ -153,7 +147,7 @@ static void make_bytes(const struct td_tensor *t, int64_t first, int64_t cells, 
         bool good = finite_pixel(t, first + i * depth, depth);
         for (int64_t k = 0; k < depth; k++) {
             double x = number(t, first + i * depth + k);
-            double v = good ? rounded(t->dtype, rounded(t->dtype, x * scale) + offset) : 0;
+            double v = good ? td_round_to(t->dtype, td_round_to(t->dtype, x * scale) + offset) : 0;
             out[i * depth + k] = good ? (uint8_t)(int)fmin(fmax(v, 0), 255) : color[k];
         }
     }

@@ -6,8 +6,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/widen.h"
 
+#include <float.h>
 #include <math.h>
-#include <string.h>
 
 #include "core/mem.h"
 #include "kernels/vecmath.h"
@@ -24,33 +24,17 @@
 
 /* ------------------------------------------------------------------ the 16-bit floats */
 
-TD_CLONES static void bf16s_to_floats(float *y, const td_bf16 *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        y[i] = td_bf16_to_float(x[i]);
+#define DEFINE_CONVERSION(name, to, from, convert)                                                           \
+    TD_CLONES static void name(to *y, const from *x, int64_t n)                                              \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            y[i] = convert(x[i]);                                                                            \
+        }                                                                                                    \
     }
-}
-
-TD_CLONES static void floats_to_bf16s(td_bf16 *y, const float *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        y[i] = td_float_to_bf16(x[i]);
-    }
-}
-
-TD_CLONES static void halves_plain(float *y, const td_half *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        y[i] = td_half_to_float(x[i]);
-    }
-}
-
-TD_CLONES static void floats_plain(td_half *y, const float *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        y[i] = td_float_to_half(x[i]);
-    }
-}
+DEFINE_CONVERSION(bf16s_to_floats, float, td_bf16, td_bf16_to_float)
+DEFINE_CONVERSION(floats_to_bf16s, td_bf16, float, td_float_to_bf16)
+DEFINE_CONVERSION(halves_plain, float, td_half, td_half_to_float)
+DEFINE_CONVERSION(floats_plain, td_half, float, td_float_to_half)
 
 #if defined(__x86_64__)
 #define HAS_F16C __builtin_cpu_supports("avx2") /* every processor with AVX2 has F16C, a name clang lacks */
@@ -146,35 +130,24 @@ static double clip(double v, double lo, double hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-#define NARROW_INT(ctype, lo, hi)                                                                            \
+#define NARROW(ctype, expr)                                                                                  \
     for (int64_t i = 0; i < n; i++) {                                                                        \
-        ((ctype *)y)[i] = (ctype)clip(x[i], lo, hi);                                                         \
+        ((ctype *)y)[i] = (expr);                                                                            \
     }                                                                                                        \
     break
+#define NARROW_INT(ctype, lo, hi) NARROW(ctype, (ctype)clip(x[i], lo, hi))
 
 void td_narrow_doubles(void *y, const double *x, enum td_dtype dtype, int64_t n)
 {
     switch (dtype) {
     case TD_FLOAT:
-        for (int64_t i = 0; i < n; i++) {
-            ((float *)y)[i] = (float)x[i];
-        }
-        break;
+        NARROW(float, (float)x[i]);
     case TD_DOUBLE:
-        if (n > 0) {
-            memcpy(y, x, (size_t)n * sizeof *x);
-        }
-        break;
+        NARROW(double, x[i]);
     case TD_HALF:
-        for (int64_t i = 0; i < n; i++) {
-            ((td_half *)y)[i] = td_float_to_half((float)x[i]);
-        }
-        break;
+        NARROW(td_half, td_float_to_half((float)x[i]));
     case TD_BFLOAT16:
-        for (int64_t i = 0; i < n; i++) {
-            ((td_bf16 *)y)[i] = td_float_to_bf16((float)x[i]);
-        }
-        break;
+        NARROW(td_bf16, td_float_to_bf16((float)x[i]));
     case TD_INT8:
         NARROW_INT(int8_t, INT8_MIN, INT8_MAX);
     case TD_UINT8:
@@ -226,13 +199,27 @@ double td_round_to(enum td_dtype dtype, double v)
 {
     switch (dtype) {
     case TD_HALF:
-        return td_half_to_float(td_float_to_half((float)v));
+        return td_round_half((float)v);
     case TD_BFLOAT16:
-        return td_bf16_to_float(td_float_to_bf16((float)v));
+        return td_round_bf16((float)v);
     case TD_FLOAT:
         return (float)v;
     default:
         return v;
+    }
+}
+
+double td_largest(enum td_dtype dtype)
+{
+    switch (dtype) {
+    case TD_HALF:
+        return 65504;
+    case TD_BFLOAT16:
+        return 0x1.fep127;
+    case TD_FLOAT:
+        return FLT_MAX;
+    default:
+        return DBL_MAX;
     }
 }
 

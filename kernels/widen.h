@@ -16,8 +16,19 @@ TD_MUST enum td_code td_widen_room(struct td_call *c, const struct td_tensor *t,
 /* Rounds y into t; nothing to do when y is t's own bytes. half and bfloat16 only. */
 void td_narrow(struct td_tensor *t, const float *y);
 
+/* f as a half and as a bfloat16 hold it. */
+static inline float td_round_half(float f)
+{
+    return td_half_to_float(td_float_to_half(f));
+}
+static inline float td_round_bf16(float f)
+{
+    return td_bf16_to_float(td_float_to_bf16(f));
+}
 /* v as a float type holds it; as it is for other types. */
 double td_round_to(enum td_dtype dtype, double v);
+/* The largest finite number of a float type. */
+double td_largest(enum td_dtype dtype);
 
 /* Plain conversions of n elements. dtype: any real number type. */
 void td_widen_elems(float *y, const void *x, enum td_dtype dtype, int64_t n);
