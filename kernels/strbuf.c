@@ -17,8 +17,9 @@ void td_strbuf_fini(struct td_strbuf *b)
 
 enum td_code td_strbuf_reserve(struct td_strbuf *b, size_t n, struct td_err *err)
 {
-    TD_FAIL_IF(n > TD_STRBUF_MAX || b->n > TD_STRBUF_MAX - n, err, RESOURCE_EXHAUSTED,
-               "building a string: %zu bytes and %zu more, want at most %zu", b->n, n, TD_STRBUF_MAX);
+    const size_t limit = b->limit > 0 ? b->limit : TD_STRBUF_MAX;
+    TD_FAIL_IF(n > limit || b->n > limit - n, err, RESOURCE_EXHAUSTED,
+               "building a string: %zu bytes and %zu more, want at most %zu", b->n, n, limit);
     if (b->n + n <= b->cap) {
         return TD_OK;
     }

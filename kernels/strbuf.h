@@ -1,8 +1,8 @@
 /* kernels/strbuf.h - a growing byte string for kernels that build text, and the loop of all string -> string
  * ops.
  *
- * struct td_strbuf b = {0}; ... td_strbuf_fini(&b). Grows to TD_STRBUF_MAX bytes and answers
- * RESOURCE_EXHAUSTED past it.
+ * struct td_strbuf b = {0}; ... td_strbuf_fini(&b). Grows to b.limit bytes, or TD_STRBUF_MAX without one, and
+ * answers RESOURCE_EXHAUSTED past that.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_STRBUF_H
@@ -15,6 +15,7 @@
 struct td_strbuf {
     char *p;
     size_t n, cap;
+    size_t limit; /* 0: TD_STRBUF_MAX */
 };
 
 void td_strbuf_fini(struct td_strbuf *b);

@@ -1,16 +1,16 @@
 /* kernels/summarize.c - tensors as text.
  *
  * Both forms walk the shape by recursion over its axes (at most TD_MAX_RANK deep). Floats are printed with
- * %.6g (double %.15g) when that reads back equal, else with %.9g (%.17g).
+ * %.6g (double %.15g) when that reads back equal, else with %.9g (%.17g). A quantized number is its integer.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/summarize.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static enum td_code put_double(struct td_strbuf *b, double v, struct td_err *err)
 {
@@ -38,9 +38,21 @@ static enum td_code put_float(struct td_strbuf *b, float v, struct td_err *err)
     return td_strbuf_puts(b, text, err);
 }
 
+/* The integer type that a quantized one is stored as; any other is its own. */
+static enum td_dtype plain_of(enum td_dtype t)
+{
+    return t == TD_QINT8     ? TD_INT8
+           : t == TD_QUINT8  ? TD_UINT8
+           : t == TD_QINT16  ? TD_INT16
+           : t == TD_QUINT16 ? TD_UINT16
+           : t == TD_QINT32  ? TD_INT32
+                             : t;
+}
+
 enum td_code td_summarize_element(struct td_strbuf *b, const struct td_tensor *t, int64_t i,
                                   struct td_err *err)
 {
+    struct td_tensor plain = *t;
     size_t n;
     const char *s;
     switch (t->dtype) {
@@ -59,48 +71,44 @@ enum td_code td_summarize_element(struct td_strbuf *b, const struct td_tensor *t
     case TD_STRING:
         s = td_tensor_str(t, i, &n);
         return td_strbuf_put(b, s, n, err);
-    case TD_COMPLEX64:
-    case TD_COMPLEX128:
-    case TD_RESOURCE:
-    case TD_VARIANT:
-        return td_strbuf_puts(b, "?", err);
     default:
-        return td_strbuf_printf(b, err, "%" PRId64, td_tensor_int(t, i));
+        plain.dtype = plain_of(t->dtype);
+        return td_dtype_in(plain.dtype, TD_SET_INTS)
+                   ? td_strbuf_printf(b, err, "%" PRId64, td_tensor_int(&plain, i))
+                   : td_strbuf_puts(b, "?", err);
     }
 }
 
 /* C escapes; bytes from 0x80 up stay, so that UTF-8 survives. */
-static enum td_code put_quoted(struct td_strbuf *b, const char *s, size_t n, struct td_err *err)
+static enum td_code put_escaped(struct td_strbuf *b, const char *s, size_t n, struct td_err *err)
 {
-    TD_TRY(td_strbuf_putc(b, '"', err));
+    static const char special[] = "\n\r\t\"'\\", letter[] = "nrt\"'\\";
     for (size_t i = 0; i < n; i++) {
-        unsigned char ch = (unsigned char)s[i];
-        const char *esc = ch == '\n'   ? "\\n"
-                          : ch == '\r' ? "\\r"
-                          : ch == '\t' ? "\\t"
-                          : ch == '"'  ? "\\\""
-                          : ch == '\'' ? "\\'"
-                          : ch == '\\' ? "\\\\"
-                                       : NULL;
-        if (esc) {
-            TD_TRY(td_strbuf_puts(b, esc, err));
-        } else if (ch < 0x80 && !isprint(ch)) {
+        const unsigned char ch = (unsigned char)s[i];
+        const char *hit = ch != 0 ? strchr(special, ch) : NULL;
+        if (hit != NULL) {
+            TD_TRY(td_strbuf_printf(b, err, "\\%c", letter[hit - special]));
+        } else if (ch < 0x20 || ch == 0x7f) {
             TD_TRY(td_strbuf_printf(b, err, "\\%03o", ch));
         } else {
             TD_TRY(td_strbuf_putc(b, s[i], err));
         }
     }
-    return td_strbuf_putc(b, '"', err);
+    return TD_OK;
 }
 
-static enum td_code put_v2(struct td_strbuf *b, const struct td_tensor *t, int64_t i, struct td_err *err)
+/* Element i, a string escaped and between `quote`s. */
+static enum td_code put_item(struct td_strbuf *b, const struct td_tensor *t, int64_t i, const char *quote,
+                             struct td_err *err)
 {
     size_t n;
     if (t->dtype != TD_STRING) {
         return td_summarize_element(b, t, i, err);
     }
     const char *s = td_tensor_str(t, i, &n);
-    return put_quoted(b, s, n, err);
+    TD_TRY(td_strbuf_puts(b, quote, err));
+    TD_TRY(put_escaped(b, s, n, err));
+    return td_strbuf_puts(b, quote, err);
 }
 
 /* Types that TensorFlow cannot print: a row of question marks, whatever the shape. */
@@ -137,7 +145,7 @@ static enum td_code axis_v2(struct td_strbuf *b, const struct td_tensor *t, int 
 {
     int rank = t->shape.rank;
     if (axis == rank) {
-        return put_v2(b, t, at, err);
+        return put_item(b, t, at, "\"", err);
     }
     int64_t n = t->shape.dim[axis], step = td_shape_range(&t->shape, axis + 1, rank);
     int64_t tail = n - ends > ends ? n - ends : ends;
@@ -179,24 +187,23 @@ enum td_code td_summarize_v2(struct td_strbuf *b, const struct td_tensor *t, int
     return axis_v2(b, t, 0, ends < 0 || ends > n ? n : ends, 0, err);
 }
 
+/* One axis and all inside it; *at is the next element, of at most limit. */
 static enum td_code axis_v1(struct td_strbuf *b, const struct td_tensor *t, int axis, int64_t limit,
                             int64_t *at, struct td_err *err)
 {
-    int rank = t->shape.rank;
+    const bool last = axis == t->shape.rank - 1;
     for (int64_t i = 0; i < t->shape.dim[axis]; i++) {
         if (*at >= limit) {
-            return TD_OK;
+            return last && axis > 0 ? td_strbuf_puts(b, "...", err) : TD_OK;
         }
-        if (axis < rank - 1) {
-            TD_TRY(td_strbuf_putc(b, '[', err));
-            TD_TRY(axis_v1(b, t, axis + 1, limit, at, err));
-            TD_TRY(td_strbuf_putc(b, ']', err));
-        } else {
-            if (i > 0) {
-                TD_TRY(td_strbuf_putc(b, ' ', err));
-            }
-            TD_TRY(td_summarize_element(b, t, (*at)++, err));
+        if (last) {
+            TD_TRY(td_strbuf_puts(b, i > 0 ? " " : "", err));
+            TD_TRY(put_item(b, t, (*at)++, "", err));
+            continue;
         }
+        TD_TRY(td_strbuf_putc(b, '[', err));
+        TD_TRY(axis_v1(b, t, axis + 1, limit, at, err));
+        TD_TRY(td_strbuf_putc(b, ']', err));
     }
     return TD_OK;
 }
@@ -208,12 +215,10 @@ enum td_code td_summarize_v1(struct td_strbuf *b, const struct td_tensor *t, int
     if (unprintable(t->dtype)) {
         return put_unprintable(b, t, max_entries, err);
     }
-    if (t->shape.rank == 0) {
-        for (int64_t i = 0; i < limit; i++) {
-            TD_TRY(td_summarize_element(b, t, i, err));
-        }
-    } else {
+    if (t->shape.rank > 0 && limit > 0) {
         TD_TRY(axis_v1(b, t, 0, limit, &at, err));
+    } else if (limit > 0) {
+        TD_TRY(put_item(b, t, 0, "", err));
     }
     return limit < n ? td_strbuf_puts(b, "...", err) : TD_OK;
 }

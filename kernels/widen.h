@@ -30,6 +30,25 @@ double td_round_to(enum td_dtype dtype, double v);
 /* The largest finite number of a float type. */
 double td_largest(enum td_dtype dtype);
 
+/* Element i of a tensor of any real type. */
+static inline double td_widen_at(const struct td_tensor *t, int64_t i)
+{
+    switch (t->dtype) {
+    case TD_FLOAT:
+        return (double)TD_DATA(t, float)[i];
+    case TD_DOUBLE:
+        return TD_DATA(t, double)[i];
+    case TD_HALF:
+        return (double)td_half_to_float(TD_DATA(t, td_half)[i]);
+    case TD_BFLOAT16:
+        return (double)td_bf16_to_float(TD_DATA(t, td_bf16)[i]);
+    case TD_UINT64:
+        return (double)TD_DATA(t, uint64_t)[i];
+    default:
+        return (double)td_tensor_int(t, i);
+    }
+}
+
 /* Plain conversions of n elements. dtype: any real number type. */
 void td_widen_elems(float *y, const void *x, enum td_dtype dtype, int64_t n);
 void td_narrow_elems(void *y, const float *x, enum td_dtype dtype, int64_t n); /* half and bfloat16 only */
