@@ -3,8 +3,8 @@
  *   struct tdc_error err;
  *   struct tdc_client *c = tdc_open("127.0.0.1:8500", NULL, &err);
  *   struct tdc_tensor x = {.name = "x", .dtype = 1, .rank = 1, .dims = {3}, .data = floats, .bytes = 12}, *y;
- *   int n, rc = tdc_predict(c, &(struct tdc_ask){.model = "half_plus_two", .inputs = &x, .n_inputs = 1}, &y,
- * &n, &err);
+ *   int n, rc = tdc_predict(c, &(struct tdc_ask){.model = "half_plus_two", .inputs = &x, .n_inputs = 1},
+ *                           &y, &n, &err);
  *
  * Calls block until their answer or the time-out; a client may be used from any number of threads. Every call
  * that can fail returns 0 or a gRPC status code and fills in err.

@@ -16,9 +16,9 @@
  * Invariants, on which runs on several threads rely:
  *   - no group reads what another makes;
  *   - values of one group never share bytes with those of another, nor with what another reads
- * (core/layout_memory.c);
+ *     (core/layout_memory.c);
  *   - a value from before that several groups read has its last use behind the region (core/plan.c), so that
- * none of them releases it or takes its bytes over.
+ *     none of them releases it or takes its bytes over.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_BRANCH_H

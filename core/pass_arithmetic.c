@@ -176,8 +176,7 @@ static bool covers(const struct td_shape *x, const struct td_shape *s)
     return ok;
 }
 
-/* ------------------------------------------------------------------ rules: each says what may be read in n's
- * place */
+/* ------------------------------------------------------------ rules: each says what may be read in n's place */
 
 static bool rule_neutral(struct rules *r, const struct td_node *n, struct td_value *to)
 {

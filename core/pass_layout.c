@@ -1,8 +1,9 @@
 /* core/pass_layout.c - the order of axes that tensors are kept in: Transposes move through the nodes between
  * them so that those that undo each other meet.
  *
- *   x -> Transpose -> Conv2D -> Transpose -> BiasAdd -> Relu -> Pad -> Transpose -> Conv2D     as PyTorch
- * exports it x -> Transpose -> Conv2D -> BiasAdd -> Relu -> Pad -> Conv2D channels last
+ *   x -> Transpose -> Conv2D -> Transpose -> BiasAdd -> Relu -> Pad -> Transpose -> Conv2D
+ *                                                                  as PyTorch exports it
+ *   x -> Transpose -> Conv2D -> BiasAdd -> Relu -> Pad -> Conv2D   channels last
  *
  * First channels-first convolutions and pools become channels-last ones between Transposes (core/channels.h).
  * Then, for each permutation p that some Transpose has: values that must be kept alike, because a node that

@@ -249,8 +249,7 @@ bool td_rows_array_size(struct td_rows_step *s)
     return settled(s) || (steady_parameter(s, 0) && s->in[1].kind == TD_ROWS_LIST);
 }
 
-/* ------------------------------------------------------------------ two lists that may come out at one place
- */
+/* ------------------------------------------------------------ two lists that may come out at one place */
 
 bool td_rows_join_items(struct td_rows_place *a, const struct td_rows_place *b)
 {

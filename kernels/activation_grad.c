@@ -159,8 +159,7 @@ COMPLEX_GRAD(sqrt_grad)
 COMPLEX_GRAD(rsqrt_grad)
 COMPLEX_GRAD(inv_grad)
 
-/* ------------------------------------------------------------------ LeakyReluGrad: a slope of its own a node
- */
+/* ------------------------------------------------------------ LeakyReluGrad: a slope of its own a node */
 
 #define LEAKY(tag, T, A, load, store)                                                                        \
     static void leaky_grad_##tag(const T *g, const T *x, T *y, int64_t n, A alpha)                           \

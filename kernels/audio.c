@@ -2,8 +2,8 @@
  *
  *     DecodeWav          bytes                         ->  audio [samples, channels] in [-1, 1), sample rate
  *     AudioSpectrogram   audio [samples, channels]     ->  [channels, slices, points / 2 + 1]
- *     Mfcc               spectrogram [channels, slices, bins], sample rate -> [channels, slices,
- * coefficients]
+ *     Mfcc               spectrogram [channels, slices, bins], sample rate
+ *                        -> [channels, slices, coefficients]
  *
  * WAV is read as a sequence of RIFF chunks of which "fmt " and "data" count; samples are 16-bit integers
  * (TensorFlow takes no others). Spectrogram slices are weighted with a periodic Hann window and padded to a

@@ -1,7 +1,7 @@
 /* kernels/bitwise.c - And, Or, Xor, shifts, complement and population count of integers.
  *
- *   x, y [broadcastable] of an integer T  ->  z of T;  PopulationCount: x [any shape]  ->  y [same shape] of
- * uint8
+ *   x, y [broadcastable] of an integer T  ->  z of T
+ *   PopulationCount: x [any shape]        ->  y [same shape] of uint8
  *
  * Shift counts outside [0, bits - 1] are clamped to that range; right shifts of signed types are arithmetic.
  *

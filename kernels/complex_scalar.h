@@ -1,7 +1,7 @@
 /* kernels/complex_scalar.h - scalar functions on complex numbers, one a dtype, named td_<operation>_<tag>.
  *
- * C's own complex types, which have the layout of td_c64 and td_c128. Products and quotients follow C's Annex G
- * rules for infinities, as C++'s std::complex does in TensorFlow.
+ * C's own complex types, which have the layout of td_c64 and td_c128. Products and quotients follow C's Annex
+ * G rules for infinities, as C++'s std::complex does in TensorFlow.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_COMPLEX_SCALAR_H
@@ -14,7 +14,8 @@
 typedef float complex td_cf;
 typedef double complex td_cd;
 
-/* clang-format off: one function a line */
+/* One function a line. */
+/* clang-format off */
 
 /* X(tag, complex type, real type, suffix of the C library's functions) */
 #define TD_COMPLEX_TYPES(X) X(c64, td_cf, float, f) X(c128, td_cd, double, )

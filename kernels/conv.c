@@ -120,8 +120,7 @@ static enum td_code filter_grad_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ activations in the loops' layout and
- * type */
+/* ------------------------------------------------------------ activations in the loops' layout and type */
 
 static enum td_dtype arithmetic(enum td_dtype t)
 {

@@ -1,7 +1,7 @@
 /* kernels/count_sparse.c - DenseCountSparseOutput and its sparse and ragged kin: counts as a sparse tensor.
  *
- *   values [n] or [rows, n] (Dense), + indices, dense_shape (Sparse), + splits (Ragged), weights (like
- * values, or empty)
+ *   values [n] or [rows, n] (Dense), + indices, dense_shape (Sparse), + splits (Ragged),
+ *   weights (like values, or empty)
  *     ->  output_indices [m, 1 or 2] of int64, output_values [m] of output_type, output_dense_shape [1 or 2]
  *
  * Every value becomes a record (row, value, position); sorted, equal neighbours are one output entry, and the

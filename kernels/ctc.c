@@ -6,8 +6,8 @@
  * probability of all ways to have emitted l'[0..u] by step t (with t's emission), beta(u,t) of finishing from
  * there (without it), so
  *
- *     log p = sum over u of alpha(u,t) + beta(u,t)  at any t,   d loss / d logit = y - sum over l'[u]=c of
- * exp(alpha+beta-log p)
+ *     log p = sum over u of alpha(u,t) + beta(u,t)  at any t
+ *     d loss / d logit = y - sum over l'[u]=c of exp(alpha+beta-log p)
  *
  * (Graves et al. 2006). All in double logarithms. blank is the last class, or class 0 for CTCLossV2. The beam
  * search is in ctc_beam.c.

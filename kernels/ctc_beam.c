@@ -4,7 +4,7 @@
  * ending in its label, and their sum, for the step before and the present one:
  *
  *     label(t) = (label(t-1) + parent's) * y[label]      parent's: blank(t-1) if it ends in the same label,
- * else total blank(t) = total(t-1) * y[blank]
+ *     blank(t) = total(t-1) * y[blank]                             else total
  *
  * A step first carries the leaves over, then lets every old leaf try one more label; the `beam_width` best
  * remain. A node that falls out stays in the tree (others may hang below it), marked dead by a probability of

@@ -1,7 +1,8 @@
 /* kernels/dilation.c - grey-scale morphological dilation and its gradients.
  *
- *     x [N,H,W,C]  filter [kh,kw,C]   ->   y = max over taps of x + filter; cells outside the input do not
- * count
+ *     x [N,H,W,C]  filter [kh,kw,C]   ->   y = max over taps of x + filter
+ *
+ * Cells outside the input do not count.
  *
  * The gradients go to the first tap that gave the maximum. Everything is computed in double: exact for all
  * types but 64-bit integers beyond 2^53. Each sum is rounded to T before it is compared: in halves many are

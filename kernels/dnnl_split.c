@@ -4,7 +4,7 @@
  *                                          | x    |   piece 1: x rows 8..15 * w -> y rows 8..15
  *                                          +------+
  *   convolution   images of the batch, or, of one image, rows of y: the rows of x below them, which overlap,
- * with the padding that is theirs
+ *                 with the padding that is theirs
  *
  * Each piece is a primitive of its own on the weights as they are packed for the whole, made when lanes idle
  * for the first time and the whole takes long enough. Rows lie one after the other in x and y, so nothing is

@@ -1,8 +1,8 @@
 /* kernels/edit_distance.c - EditDistance: how many insertions, deletions and replacements lead from one
  * sequence to another.
  *
- *     hypothesis (indices [n,r], values [n], shape [r]), truth likewise  ->  distance [shape without its last
- * axis]
+ *     hypothesis (indices [n,r], values [n], shape [r]), truth likewise
+ *                                                            ->  distance [shape without its last axis]
  *
  * The last axis of each sparse operand holds sequences, the axes before it name them. Both lists are walked
  * in their row-major order at once; a sequence that one side lacks is empty there. With normalize, a distance

@@ -1,12 +1,13 @@
 /* kernels/fake_quant.c - FakeQuantWithMinMaxArgs, Vars, VarsPerChannel and their gradients.
  *
- *   inputs [any shape] of float, min, max (attributes; scalars; or [d] for the last dim)  ->  outputs [same
- * shape]
+ *   inputs [any shape] of float, min, max (attributes; scalars; or [d] for the last dim)
+ *                                                                               ->  outputs [same shape]
  *
  * Floats rounded to 2^num_bits levels over [min, max]. The range is first nudged so that 0 is a level:
- *   scale = (max - min) / (levels - 1);  zero = the level nearest to -min / scale, clamped;  min' = -zero *
- * scale ... Gradient: that of a clamp to the nudged range; what is cut off below (above) adds up in the
- * gradient of min (max). min = max = 0 is taken to mean "not trained yet": outputs are 0 and gradients pass.
+ *   scale = (max - min) / (levels - 1);  zero = the level nearest to -min / scale, clamped;
+ *   min' = -zero * scale ...
+ * Gradient: that of a clamp to the nudged range; what is cut off below (above) adds up in the gradient of min
+ * (max). min = max = 0 is taken to mean "not trained yet": outputs are 0 and gradients pass.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/elementwise.h"

@@ -216,8 +216,7 @@ uint64_t td_hash_cat64(uint64_t a, uint64_t b)
     return shift_mix(shift_mix(h) * MURMUR);
 }
 
-/* ------------------------------------------------------------------ Fingerprint: data [n, ...] -> uint8 [n,
- * 8] */
+/* ------------------------------------------------------------ Fingerprint: data [n, ...] -> uint8 [n, 8] */
 
 static enum td_code fingerprint_infer(struct td_infer *c, struct td_err *err)
 {

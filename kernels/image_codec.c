@@ -5,8 +5,8 @@
  * differ in the shape they give: [h,w,c], or [frames,h,w,c] for DecodeGif and for animations in DecodeImage.
  * The codecs are in codec_*.c; here are attributes, shapes and the change of sample type:
  *
- *     uint8 -> uint16: times 256 (PNG: decoded as 16 bits)      -> float: divided by 255 (PNG: 16 bits by
- * 65535)
+ *     uint8 -> uint16: times 256 (PNG: decoded as 16 bits)
+ *           -> float: divided by 255 (PNG: 16 bits by 65535)
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

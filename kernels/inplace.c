@@ -1,6 +1,6 @@
-/* kernels/inplace.c - InplaceUpdate, InplaceAdd, InplaceSub.     x [N, ..], i [K], v [K, ..]  ->  y = x with
- * rows
+/* kernels/inplace.c - InplaceUpdate, InplaceAdd, InplaceSub.
  *
+ *     x [N, ..], i [K], v [K, ..]  ->  y = x with rows
  *     y[i[k]] = v[k]      y[i[k]] += v[k]      y[i[k]] -= v[k]        for k in order
  *
  * Row numbers are taken modulo N, negative ones too. In TensorFlow the rows of x itself change and y is x;

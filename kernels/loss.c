@@ -1,8 +1,8 @@
 /* kernels/loss.c - cross entropy of logits with its gradient, and L2Loss.
  *
- *   SoftmaxCrossEntropyWithLogits: features, labels [B, C] (broadcast to each other)  ->  loss [B], backprop
- * [B, C] Sparse..: features [B, C], labels [B] of class numbers  ->  loss [B], backprop [B, C] L2Loss: t [any
- * shape]  ->  sum(t^2) / 2, a scalar
+ *   SoftmaxCrossEntropyWithLogits: features, labels [B, C] (broadcast to each other)
+ *   Sparse..: features [B, C], labels [B] of class numbers         both ->  loss [B], backprop [B, C]
+ *   L2Loss: t [any shape]                                               ->  sum(t^2) / 2, a scalar
  *
  * With p = softmax(features) row by row: loss = sum(labels * (log sum exp - features)), backprop = p -
  * labels. Rows are computed in double for 64-bit floats and in float with double sums otherwise. A class

@@ -1,7 +1,7 @@
 /* kernels/math_compare.c - comparisons, boolean logic and tests of floats, all with bool results.
  *
- *   x, y [broadcastable] of T  ->  z [broadcast of both] of bool;   IsNan and its kin: x  ->  y [same shape]
- * of bool
+ *   x, y [broadcastable] of T  ->  z [broadcast of both] of bool
+ *   IsNan and its kin: x       ->  y [same shape] of bool
  *
  * Comparisons follow IEEE: false with NaN, except NotEqual. Equal and NotEqual take every dtype but variants
  * and resources; with incompatible_shape_error=false, shapes that do not broadcast answer one scalar instead

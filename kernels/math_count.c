@@ -3,8 +3,8 @@
  *   Bincount:       arr [any shape] of int32, size, weights (like arr, or empty: all 1)  ->  bins [size] of T
  *   DenseBincount:  input [n] or [rows, n]                                ->  output [size] or [rows, size]
  *   RaggedBincount: splits [rows + 1], values [n]                         ->  output [rows, size]
- *   SparseBincount: indices [n, rank], values [n], dense_shape [rank]     ->  output [size] or
- * [dense_shape[0], size]
+ *   SparseBincount: indices [n, rank], values [n], dense_shape [rank]
+ *                                                ->  output [size] or [dense_shape[0], size]
  *
  * Values at or above `size` are left out. Negative ones are errors, but SparseBincount leaves them out. With
  * binary_output a value that occurs gives 1, whatever the weights say.

@@ -1,7 +1,7 @@
 /* kernels/math_reduce.c - Sum, Mean, Prod, Max, Min, EuclideanNorm, All and Any over chosen axes.
  *
- *   input [d0, d1, ..] of T, reduction_indices: int scalar or vector of axes  ->  output of T without those
- * axes (with keep_dims: those axes become 1)
+ *   input [d0, d1, ..] of T, reduction_indices: int scalar or vector of axes
+ *                              ->  output of T without those axes (with keep_dims: those axes become 1)
  *
  * Dims of size 1 are dropped and neighbours of the same kind merged, so the input alternates between kept and
  * reduced dims. The innermost decides the loop: a reduced one is folded run by run into one accumulator each

@@ -2,8 +2,8 @@
  *
  *   x [.., n, ..] of T, axis: int scalar  ->  out [same shape] of T
  *
- *   x seen as [outer, n, inner]: out[o, k, i] folds x[o, 0..k, i] (exclusive: 0..k-1; reverse: from the other
- * end)
+ *   x seen as [outer, n, inner]: out[o, k, i] folds x[o, 0..k, i]
+ *                                (exclusive: 0..k-1; reverse: from the other end)
  *
  * One accumulator a column, `inner` of them. Every step is rounded to T, as Eigen's scan does: what a half
  * has no bits for is lost. An exclusive scan starts with 0, 1 or, for logarithms, -infinity.

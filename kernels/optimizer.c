@@ -1,8 +1,8 @@
 /* kernels/optimizer.c - optimizer steps: (Resource)Apply* over whole variables, (Resource)SparseApply* over
  * rows.
  *
- *   inputs   1..4 variables, scalars and the gradient in the op's order; sparse: indices [k], gradient [k,
- * ...]
+ *   inputs   1..4 variables, scalars and the gradient in the op's order
+ *            sparse: indices [k], gradient [k, ...]
  *
  * The variables are locked together, in the order of their addresses, and changed in place. A sparse step is
  * the dense one on each row that an index names, in the order of the indices. Formulas are in optimizer_any.h

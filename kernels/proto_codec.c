@@ -1,8 +1,8 @@
 /* kernels/proto_codec.c - EncodeProto and DecodeProtoV2: fields of protobuf messages as tensors.
  *
  *   encode: sizes [batch..., fields], values[f] [batch..., most] -> bytes [batch...]
- *   decode: bytes [batch...] -> sizes [batch..., fields], values[f] [batch..., most]  (most is 1 of a single
- * field)
+ *   decode: bytes [batch...] -> sizes [batch..., fields], values[f] [batch..., most]
+ *           (most is 1 of a single field)
  *
  * Fields are described by proto_fields.h. Nested messages are strings. The text format is not read.
  *

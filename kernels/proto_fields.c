@@ -1,8 +1,8 @@
 /* kernels/proto_fields.c - a table of known messages, and a reader of FileDescriptorSet.
  *
  *   FileDescriptorSet { file = 1 }  file { package = 2, message = 4, syntax = 12 }
- *   message { name = 1, field = 2, nested = 3 }  field { name = 1, number = 3, label = 4, type = 5, options =
- * 8 }
+ *   message { name = 1, field = 2, nested = 3 }
+ *   field { name = 1, number = 3, label = 4, type = 5, options = 8 }
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/proto_fields.h"

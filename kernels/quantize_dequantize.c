@@ -1,7 +1,7 @@
 /* kernels/quantize_dequantize.c - QuantizeAndDequantize, V2 to V4, and the gradient of V4.
  *
- *   input [any shape] of T, input_min, input_max (scalars; [d] with attribute axis)  ->  output [same shape]
- * of T
+ *   input [any shape] of T, input_min, input_max (scalars; [d] with attribute axis)
+ *                                                                        ->  output [same shape] of T
  *
  * Symmetric levels k * inverse_scale with k in [-2^(b-1), 2^(b-1) - 1] (narrow_range: without the lowest;
  * unsigned: [0, 2^b - 1]). The scale is the largest with which both ends of the range are representable; the

@@ -1,8 +1,8 @@
 /* kernels/queue_ops.c - the queue ops: making, filling, emptying, closing.
  *
- *   Enqueue      one tuple                  EnqueueMany      rows of axis 0 of each component
+ *   Enqueue      one tuple                  EnqueueMany        rows of axis 0 of each component
  *   Dequeue      one tuple                  DequeueMany, UpTo  stacked along a new axis 0, padded with zeros
- * where the queue pads
+ *                                                              where the queue pads
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"

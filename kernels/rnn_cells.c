@@ -2,14 +2,14 @@
  *
  *     x [B,I]  cs_prev, h_prev [B,N]  w [I+N,4N]  b [4N]          gates = [x, h_prev] * w + b
  *     i = sigmoid(gates_i + wci * cs_prev)      f = sigmoid(gates_f + forget_bias + wcf * cs_prev)
- *     ci = tanh(gates_c)    cs = clip(ci * i + cs_prev * f)    o = sigmoid(gates_o + wco * cs)    h = o *
- * tanh(cs)
+ *     ci = tanh(gates_c)    cs = clip(ci * i + cs_prev * f)    o = sigmoid(gates_o + wco * cs)
+ *     h = o * tanh(cs)
  *
  * Gates lie in the order i c f o (i f c o for BlockLSTMV2). The block ops repeat the step over x [T,B,I];
  * their outputs from seq_len_max on are zero. wci, wcf, wco count with use_peephole only.
  *
- *     GRU:  [r, u] = sigmoid([x, h_prev] * w_ru + b_ru)   c = tanh([x, r * h_prev] * w_c + b_c)   h = u
- * h_prev + (1-u) c
+ *     GRU:  [r, u] = sigmoid([x, h_prev] * w_ru + b_ru)   c = tanh([x, r * h_prev] * w_c + b_c)
+ *           h = u * h_prev + (1 - u) * c
  *
  * half runs in float.
  *

@@ -17,7 +17,8 @@
 #define TD_SCALAR static inline __attribute__((always_inline))
 #endif
 
-/* clang-format off: one function a line */
+/* One function a line. */
+/* clang-format off */
 
 /* X(tag, type, unsigned type at least as wide as int) */
 #define TD_SIGNED_TYPES(X)                                                                                   \

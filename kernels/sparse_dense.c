@@ -231,8 +231,7 @@ static enum td_code matmul_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ SparseTensorDenseAdd: b + a, shape of b
- */
+/* ------------------------------------------------------------ SparseTensorDenseAdd: b + a, shape of b */
 
 static enum td_code add_infer(struct td_infer *c, struct td_err *err)
 {
@@ -264,8 +263,7 @@ static enum td_code add_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ SparseDenseCwise*: values op dense,
- * broadcast */
+/* ------------------------------------------------------------ SparseDenseCwise*: values op dense, broadcast */
 
 static enum td_code cwise_infer(struct td_infer *c, struct td_err *err)
 {
@@ -325,8 +323,7 @@ static enum td_code cwise_div_run(struct td_call *c, struct td_err *err)
     return cwise(c, TD_ELEM_DIV, err);
 }
 
-/* ------------------------------------------------------------------ SparseMatMul: dense operands with many
- * zeros
+/* ------------------------------------------------------------ SparseMatMul: dense operands with many zeros
  *
  * a [m, k]  b [k, n]  -> float [m, n]; either may be transposed, float or bfloat16 */
 

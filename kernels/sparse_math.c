@@ -424,8 +424,7 @@ static enum td_code max_sparse_run(struct td_call *c, struct td_err *err)
     return reduce_sparse(c, TD_ELEM_MAX, err);
 }
 
-/* ------------------------------------------------------------------ SparseSoftmax: over the last axis of
- * each row */
+/* ------------------------------------------------------------ SparseSoftmax: over the last axis of each row */
 
 static enum td_code softmax_infer(struct td_infer *c, struct td_err *err)
 {

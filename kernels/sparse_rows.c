@@ -137,8 +137,7 @@ static enum td_code ragged_fill_run(struct td_call *c, struct td_err *err)
     return fill_rows(c, &r, err);
 }
 
-/* ------------------------------------------------------------------ gradients: reverse_index_map [n], grad
- * [m] */
+/* ------------------------------------------------------------ gradients: reverse_index_map [n], grad [m] */
 
 static enum td_code grad_infer(struct td_infer *c, struct td_err *err)
 {

@@ -1,11 +1,10 @@
 /* kernels/sparse_serialize.c - sparse tensors as elements of dense ones, which is how loops and lists carry
  * them.
  *
- *     SerializeSparse                 (indices [n,r], values [n], shape [r])   ->   [3]      indices, values,
- * shape, each one element SerializeManySparse             the same, r >= 2                         ->   [N,3]
- * one row for each index of the first axis DeserializeSparse               [B.., 3]   ->   one sparse tensor,
- * with the axes B.. before those of the parts DeserializeManySparse           [N,3]      ->   the same of
- * strings
+ *     SerializeSparse         (indices [n,r], values [n], shape [r])   ->   [3], an element each
+ *     SerializeManySparse     the same, r >= 2   ->   [N,3], a row for each index of the first axis
+ *     DeserializeSparse       [B.., 3]           ->   one sparse tensor, with B.. before the axes of the parts
+ *     DeserializeManySparse   [N,3]              ->   the same of strings
  *
  * An element is a serialized TensorProto (out_type string) or a variant that holds the tensor. Parts must
  * agree in rank and type; the whole is as large along each axis as its largest part.

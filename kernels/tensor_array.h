@@ -1,7 +1,7 @@
 /* kernels/tensor_array.h - TensorArrays: an array of tensors that is changed in place and read once.
  *
- *   handle RESOURCE -> struct td_array, made anew by every run of TensorArrayV3; flow float: carries only the
- * order
+ *   handle RESOURCE -> struct td_array, made anew by every run of TensorArrayV3
+ *   flow float: carries only the order
  *
  * An element is written once; the array of gradients, which TensorArrayGrad finds or makes by its source
  * name, adds up what is written. With clear_after_read an element is gone once read. Elements never written

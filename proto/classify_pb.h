@@ -1,7 +1,9 @@
 /* proto/classify_pb.h - the messages of Classify, Regress and MultiInference of TensorFlow Serving.
  *
- *   Input   example_list = 1 { examples = 1 }  or  example_list_with_context = 2 { examples = 1, context = 2
- * } Examples stay serialized: the graph parses them. A context is put in front of each example's bytes, which
+ *   Input   example_list = 1 { examples = 1 }
+ *        or example_list_with_context = 2 { examples = 1, context = 2 }
+ *
+ * Examples stay serialized: the graph parses them. A context is put in front of each example's bytes, which
  * protobuf reads as the two messages merged.
  *
  * SPDX-License-Identifier: Apache-2.0 */

@@ -1,12 +1,15 @@
 /* proto/infer_pb.h - ModelInferRequest and ModelInferResponse of the Open Inference Protocol <-> named
  * tensors.
  *
- *   ModelInferRequest   model_name = 1, model_version = 2, id = 3, parameters = 4, inputs = 5 { name = 1,
- * datatype = 2, shape = 3, parameters = 4, contents = 5 }, outputs = 6 { name = 1, parameters = 2 },
- * raw_input_contents = 7 ModelInferResponse  model_name = 1, model_version = 2, id = 3, parameters = 4,
- * outputs = 5, raw_output_contents = 6 Tensors come raw (little-endian elements; strings each behind a 4-byte
- * length) or as typed contents; answers are raw, because clients read nothing else. Everything read lives in
- * the arena or borrows the message's bytes.
+ *   ModelInferRequest   model_name = 1, model_version = 2, id = 3, parameters = 4,
+ *                       inputs = 5 { name = 1, datatype = 2, shape = 3, parameters = 4, contents = 5 },
+ *                       outputs = 6 { name = 1, parameters = 2 }, raw_input_contents = 7
+ *   ModelInferResponse  model_name = 1, model_version = 2, id = 3, parameters = 4,
+ *                       outputs = 5, raw_output_contents = 6
+ *
+ * Tensors come raw (little-endian elements; strings each behind a 4-byte length) or as typed contents;
+ * answers are raw, because clients read nothing else. Everything read lives in the arena or borrows the
+ * message's bytes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_PROTO_INFER_PB_H

@@ -3,8 +3,8 @@
  *
  *   struct td_scan s = td_scan_make(bytes, n);
  *   struct td_scan_field f;
- *   while (td_scan_next(&s, &f)) switch (f.number) { ... f.u64 (varints, fixed) or f.p, f.len (strings,
- * messages) ... } if (s.bad) the bytes are malformed
+ *   while (td_scan_next(&s, &f)) switch (f.number) { ... f.u64 (varints, fixed) or f.p, f.len (others) ... }
+ *   if (s.bad) the bytes are malformed
  *
  * Field numbers may repeat and come in any order. Nested messages are read by another td_scan over (f.p,
  * f.len). proto/wire.h is the same over bytes that lie scattered, for requests as they come from a socket.

@@ -2,14 +2,15 @@
  * all.
  *
  *   eager      the graph as it was saved, one node after another, each with its values
- *   compare    compiled and eager with the same inputs: the first node of the eager run whose value is
- * another placement  nothing runs: which kernel every node gets and why not those before it in the list
+ *   compare    compiled and eager with the same inputs: the first node of the eager run whose value differs
+ *   placement  nothing runs: which kernel every node gets and why not those before it in the list
  *
  * The answer is one JSON document (REST, gRPC and the C API carry the same text):
- *   {"mode", "model", "version", "signature_name", "outputs": {..} or null, "error": null or {"code",
- * "message"}, "stopped": null or why, "first_difference": null or {..}, "prints": [..], "nodes_run",
- * "truncated", "nodes": [..]} A run that fails after its first node is an answer too: "error" says why, and
- * the nodes show how far it came.
+ *   {"mode", "model", "version", "signature_name", "outputs": {..} or null,
+ *    "error": null or {"code", "message"}, "stopped": null or why, "first_difference": null or {..},
+ *    "prints": [..], "nodes_run", "truncated", "nodes": [..]}
+ * A run that fails after its first node is an answer too: "error" says why, and the nodes show how far it
+ * came.
  *
  * A compared signature that writes variables, draws random numbers or has any other lasting effect runs twice
  * on two fresh instances of the version, made from its directory and given the variables of the one that

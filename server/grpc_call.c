@@ -7,8 +7,10 @@
  *   handle         the handler runs; answer starts the last operations, unless the handler holds the call:
  *                  then td_rpc_finish does, later and on another thread
  *   step_closed    the call is over, or the client has gone: then the handler's stop word is set. Asked for
- * once the call waits or takes long; most are answered before that step_answered  the answer has left A call
- * is freed with the last of its events. A QUERY cannot be cancelled and is never watched.
+ *                  once the call waits or takes long; most are answered before that
+ *   step_answered  the answer has left
+ *
+ * A call is freed with the last of its events. A QUERY cannot be cancelled and is never watched.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <grpc/support/alloc.h>

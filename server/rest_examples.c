@@ -6,8 +6,8 @@
  * of one, a string or {"b64"} a bytes_list. The context is put in front of each example, which protobuf reads
  * as both merged.
  *
- *   Example.features = 1 { feature = 1 { key = 1, value = 2 { bytes_list = 1, float_list = 2, int64_list = 3
- * } } } each list { value = 1 }
+ *   Example.features = 1 { feature = 1 { key = 1, value = 2 {
+ *       bytes_list = 1, float_list = 2, int64_list = 3 } } }     each list { value = 1 }
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -1,8 +1,7 @@
 /* server/trace_file.h - the file of --trace_file: traces as Triton writes them.
  *
  *   [ {"id": 1, "model_name": "m", "model_version": 1, "request_id": "r"},
- *     {"id": 1, "timestamps": [{"name": "REQUEST_START", "ns": 5}, ...]},                     level
- * TIMESTAMPS
+ *     {"id": 1, "timestamps": [{"name": "REQUEST_START", "ns": 5}, ...]},  level TIMESTAMPS
  *     {"id": 1, "activity": "TENSOR_QUEUE_INPUT",                                             level TENSORS
  *      "tensor": {"name": "x", "data": "1.0,2.0", "shape": "1,2", "dtype": "FP32"}}, ... ]
  *

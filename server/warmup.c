@@ -1,7 +1,7 @@
 /* server/warmup.c - see warmup.h. Runs on the loader thread that has just loaded the version.
  *
  *   PredictionLog   classify_log = 2, regress_log = 3, multi_inference_log = 4, session_run_log = 5,
- * predict_log = 6, predict_streamed_log = 7; each has request = 1
+ *                   predict_log = 6, predict_streamed_log = 7; each has request = 1
  *
  * A record takes the same path as a request of a client, from the decoding of its bytes to its outputs.
  *

@@ -2,7 +2,7 @@
  * what memcpy and memmove move.
  *
  *   COPIES=FILE LD_PRELOAD=copies.so PROGRAM      FILE then begins with the sum of bytes, 8 of them,
- * little-endian
+ *                                                 little-endian
  *
  * Calls for less than LEAST bytes are left out: heads and names. What loops of a program's own move (values
  * out of JSON, say), what the kernel copies to and from sockets, and pages that realloc remaps are not seen.

@@ -2,7 +2,8 @@
  *
  *   TensordExampleClipScale   y = min(max(x, low), high) * scale, for four dtypes; the shape is the input's
  *   TensordExampleWithin      the elements of a vector between low and high, and where they were: how many
- * depends on data TensordExampleTag         a prefix before each string
+ *                             depends on data
+ *   TensordExampleTag         a prefix before each string
  *
  *     cc -shared -fPIC -I/usr/include -o libexample.so example.c
  *     tensord DIR --op_library=./libexample.so

@@ -2,7 +2,7 @@
  * calls row-wise is run on random rows together and apart, and the answers must be the same.
  *
  *   rows_check DIR...     version directories of SavedModels; prints a line a signature, exits with 1 on a
- * wrong "yes"
+ *                         wrong "yes"
  *
  * Unknown inner dimensions are taken as 8, 64 and 600, until one of them is found row-wise. The plain kernels
  * compute a row in the same order whatever its neighbours, so that models which blow up rounding can be told

@@ -2,8 +2,8 @@
  * each case must end, in time, with outputs or an error.
  *
  * The ops run in child processes, so that one which breaks is named and the others still run.
- *   TD_MATRIX_CASES=n  cases an op      TD_MATRIX_SEED=n  first seed      TD_MATRIX_OP=Name  one op, printing
- * with TD_MATRIX_PRINT=1  the graphs       TD_MATRIX_REACH=1  counts of the cases that gave outputs
+ *   TD_MATRIX_CASES=n  cases an op      TD_MATRIX_SEED=n  first seed      TD_MATRIX_OP=Name  one op
+ *   TD_MATRIX_PRINT=1  print the graphs TD_MATRIX_REACH=1  counts of the cases that gave outputs
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
