@@ -113,3 +113,16 @@ enum td_code td_infer_int_value(const struct td_infer *c, int i, bool *known, in
     }
     return TD_OK;
 }
+
+enum td_code td_infer_rows(const struct td_node *node, const struct td_shape *data, int used, int64_t n,
+                           struct td_shape *out, struct td_err *err)
+{
+    TD_FAIL_IF(data->rank - used + 1 > TD_MAX_RANK, err, INVALID_ARGUMENT,
+               "%s: result rank %d, the largest rank is %d", TD_NODE_STR(node), data->rank - used + 1,
+               TD_MAX_RANK);
+    *out = td_shape_vector(n);
+    for (int i = used; i < data->rank; i++) {
+        out->dim[out->rank++] = data->dim[i];
+    }
+    return TD_OK;
+}

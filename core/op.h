@@ -60,6 +60,9 @@ TD_MUST enum td_code td_infer_shape_value(const struct td_infer *c, int i, bool 
                                           struct td_err *err);
 /* Integer scalar (or one-element vector) value of input i: *known false while unknown. */
 TD_MUST enum td_code td_infer_int_value(const struct td_infer *c, int i, bool *known, int64_t *v, struct td_err *err);
+/* *out = [n] and the axes of data from `used` on. INVALID_ARGUMENT past TD_MAX_RANK. */
+TD_MUST enum td_code td_infer_rows(const struct td_node *node, const struct td_shape *data, int used, int64_t n,
+                                   struct td_shape *out, struct td_err *err);
 
 /* ------------------------------------------------------------------ a kernel call */
 

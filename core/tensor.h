@@ -66,4 +66,14 @@ int64_t td_tensor_int(const struct td_tensor *t, int64_t i);
 /* Typed access:  const float *x = TD_DATA(t, float); */
 #define TD_DATA(t, ctype) ((ctype *)(t)->data)
 
+/* Element i of an int32 or int64 tensor becomes v, which fits. */
+static inline void td_tensor_set_int(struct td_tensor *t, int64_t i, int64_t v)
+{
+    if (t->dtype == TD_INT32) {
+        TD_DATA(t, int32_t)[i] = (int32_t)v;
+    } else {
+        TD_DATA(t, int64_t)[i] = v;
+    }
+}
+
 #endif

@@ -147,15 +147,6 @@ static enum td_code incompatible(const struct td_call *c, struct td_err *err)
     TD_FAIL(err, INVALID_ARGUMENT, "%s: Incompatible shapes: %s vs. %s", TD_NODE_STR(c->node), a, b);
 }
 
-static void set_int(struct td_tensor *t, int64_t i, int64_t v)
-{
-    if (t->dtype == TD_INT64) {
-        TD_DATA(t, int64_t)[i] = v;
-    } else {
-        TD_DATA(t, int32_t)[i] = (int32_t)v;
-    }
-}
-
 static enum td_code broadcast_args_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
@@ -166,7 +157,7 @@ static enum td_code broadcast_args_run(struct td_call *c, struct td_err *err)
         if (a != b && a != 1 && b != 1) {
             return incompatible(c, err);
         }
-        set_int(y, n - 1 - k, a == 1 ? b : a);
+        td_tensor_set_int(y, n - 1 - k, a == 1 ? b : a);
     }
     return TD_OK;
 }
@@ -196,7 +187,7 @@ static enum td_code gradient_axes(struct td_call *c, int which, int64_t rank, st
     TD_TRY(td_out(c, which, &shape, &y, err));
     for (int64_t k = 0; !same && k < rank; k++) {
         if (dim_from_end(mine, k) == 1) {
-            set_int(y, --n, rank - 1 - k);
+            td_tensor_set_int(y, --n, rank - 1 - k);
         }
     }
     return TD_OK;

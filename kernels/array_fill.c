@@ -142,22 +142,6 @@ static enum td_code ones_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ Range */
 
-static double number(const struct td_tensor *t)
-{
-    switch (t->dtype) {
-    case TD_HALF:
-        return td_half_to_float(*TD_DATA(t, const td_half));
-    case TD_BFLOAT16:
-        return td_bf16_to_float(*TD_DATA(t, const td_bf16));
-    case TD_FLOAT:
-        return *TD_DATA(t, const float);
-    case TD_DOUBLE:
-        return *TD_DATA(t, const double);
-    default:
-        return (double)td_tensor_int(t, 0);
-    }
-}
-
 /* |limit - start| / |delta| rounded up, in unsigned arithmetic. False when it does not fit int64. */
 static bool integer_steps(int64_t start, int64_t limit, int64_t delta, int64_t *n)
 {
@@ -173,7 +157,7 @@ static enum td_code range_size(const struct td_infer *c, int64_t *n, struct td_e
 {
     const struct td_tensor *const *v = c->value;
     const enum td_dtype dtype = v[0]->dtype;
-    const double start = number(v[0]), limit = number(v[1]), delta = number(v[2]);
+    const double start = td_widen_at(v[0], 0), limit = td_widen_at(v[1], 0), delta = td_widen_at(v[2], 0);
     TD_FAIL_IF(delta == 0, err, INVALID_ARGUMENT, "%s: Requires delta != 0: %g", TD_NODE_STR(c->node), delta);
     TD_FAIL_IF(delta > 0 && start > limit, err, INVALID_ARGUMENT,
                "%s: Requires start <= limit when delta > 0: %g/%g", TD_NODE_STR(c->node), start, limit);

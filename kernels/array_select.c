@@ -273,20 +273,6 @@ static enum td_code select_v2_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ DynamicPartition */
 
-/* Shape of one part: [n] and data's axes behind those of partitions. */
-static enum td_code part_shape(const struct td_node *node, const struct td_shape *data, int used, int64_t n,
-                               struct td_shape *out, struct td_err *err)
-{
-    TD_FAIL_IF(data->rank - used + 1 > TD_MAX_RANK, err, INVALID_ARGUMENT,
-               "%s: result rank %d, the largest rank is %d", TD_NODE_STR(node), data->rank - used + 1,
-               TD_MAX_RANK);
-    *out = td_shape_vector(n);
-    for (int i = used; i < data->rank; i++) {
-        out->dim[out->rank++] = data->dim[i];
-    }
-    return TD_OK;
-}
-
 static enum td_code dynamic_partition_infer(struct td_infer *c, struct td_err *err)
 {
     const struct td_shape *data = &c->in[0], *parts = &c->in[1];
@@ -303,7 +289,7 @@ static enum td_code dynamic_partition_infer(struct td_infer *c, struct td_err *e
                "%s: data.shape must start with partitions.shape, got data.shape = %s, partitions.shape = %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(data), TD_SHAPE_STR(parts));
     for (int i = 0; i < c->n_out; i++) {
-        TD_TRY(part_shape(c->node, data, parts->rank, -1, &c->out[i], err));
+        TD_TRY(td_infer_rows(c->node, data, parts->rank, -1, &c->out[i], err));
     }
     return TD_OK;
 }
@@ -338,7 +324,7 @@ static enum td_code dynamic_partition_run(struct td_call *c, struct td_err *err)
     for (int i = 0; i < c->n_out; i++) {
         struct td_tensor *y;
         struct td_shape shape;
-        TD_TRY(part_shape(c->node, &data->shape, parts->shape.rank, next[i], &shape, err));
+        TD_TRY(td_infer_rows(c->node, &data->shape, parts->shape.rank, next[i], &shape, err));
         TD_TRY(td_out(c, i, &shape, &y, err));
         to[i] = y->data;
     }

@@ -147,15 +147,6 @@ static int64_t *find(const struct table *t, const struct slices *in, const struc
     return &t->slot[at];
 }
 
-static void put_int(struct td_tensor *t, int64_t i, int64_t v)
-{
-    if (t->dtype == TD_INT64) {
-        TD_DATA(t, int64_t)[i] = v;
-    } else {
-        TD_DATA(t, int32_t)[i] = (int32_t)v;
-    }
-}
-
 /* ------------------------------------------------------------------ Unique */
 
 /* Distinct slices: first[k] is where the k-th occurs first, which[i] its number k for slice i, count[k]
@@ -356,7 +347,7 @@ static enum td_code unique_along(struct td_call *c, const struct td_tensor *axis
         struct td_tensor *y;
         TD_TRY(td_out(c, i, &shape, &y, err));
         for (int64_t k = 0; k < lengths[i]; k++) {
-            put_int(y, k, from[i][k]);
+            td_tensor_set_int(y, k, from[i][k]);
         }
     }
     return TD_OK;
@@ -424,7 +415,7 @@ static enum td_code list_diff_run(struct td_call *c, struct td_err *err)
     for (int64_t i = 0; i < n; i++) {
         if (keep[i]) {
             td_elems_copy(x->dtype, (char *)out->data + at * size, (const char *)x->data + i * size, 1);
-            put_int(idx, at++, i);
+            td_tensor_set_int(idx, at++, i);
         }
     }
     return TD_OK;
@@ -479,7 +470,7 @@ static enum td_code unravel_run(struct td_call *c, struct td_err *err)
                    (long long)rest, (long long)count);
         for (int64_t k = rank - 1; k >= 0; k--) {
             const int64_t dim = td_tensor_int(dims, k);
-            put_int(y, k * n + i, rest % dim);
+            td_tensor_set_int(y, k * n + i, rest % dim);
             rest /= dim;
         }
     }

@@ -2,7 +2,8 @@
  * them.
  *
  *   dataset   variant, immutable: where its elements come from (inputs, kept tensors, a function's name,
- * numbers) iterator  a place in it; makes one element at a time in the calling thread
+ *             numbers)
+ *   iterator  a place in it; makes one element at a time in the calling thread
  *
  * An element is an array of n_out tensors. Functions are called through the op that pulls elements.
  *
@@ -86,8 +87,6 @@ void td_dataset_clear(struct td_tensor *t, int64_t n);
 /* Returns new, of the op's inputs. */
 TD_MUST enum td_code td_dataset_build(struct td_call *c, const struct td_dataset_kind *k,
                                       struct td_dataset **out, struct td_err *err);
-/* ds as the op's output; takes the reference, on failure too. */
-TD_MUST enum td_code td_dataset_put(struct td_call *c, struct td_dataset *ds, struct td_err *err);
 /* A dataset that passes on elements as they are has as many components as its inputs. */
 TD_MUST enum td_code td_dataset_same_width(const struct td_node *n, const struct td_dataset *ds,
                                            struct td_err *err);
@@ -105,11 +104,11 @@ void td_dataset_shuffle_seed(struct td_dataset_iter *it);
 /* Whether the cache of ds, which has one, is complete. */
 bool td_dataset_cache_ready(const struct td_dataset *ds);
 
-/* What each kind of dataset does next (dataset_next.c, dataset_shuffle.c). */
+/* What each kind of dataset does next (dataset_next.c). */
 td_dataset_next_fn td_dataset_next_once, td_dataset_next_slice, td_dataset_next_range, td_dataset_next_map,
     td_dataset_next_filter, td_dataset_next_take_while, td_dataset_next_scan, td_dataset_next_flat_map,
     td_dataset_next_interleave, td_dataset_next_batch, td_dataset_next_unbatch, td_dataset_next_take,
     td_dataset_next_skip, td_dataset_next_repeat, td_dataset_next_concatenate, td_dataset_next_zip,
-    td_dataset_next_shard, td_dataset_next_shuffle, td_dataset_next_counted;
+    td_dataset_next_shard, td_dataset_next_counted;
 
 #endif

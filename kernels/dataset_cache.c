@@ -121,7 +121,7 @@ static enum td_code cache_run(struct td_call *c, struct td_err *err)
     if (len > 0) {
         TD_TRY(td_dataset_in(c, 0, &ds, err));
         td_obj_ref(&ds->nest.obj);
-        return td_dataset_put(c, ds, err);
+        return td_tensor_list_out_nest(c, &ds->nest, err);
     }
     TD_TRY(td_dataset_build(c, &k, &ds, err));
     enum td_code rc = cache_new(ds->n_out, &ds->cache, err);
@@ -129,7 +129,7 @@ static enum td_code cache_run(struct td_call *c, struct td_err *err)
         td_obj_unref(&ds->nest.obj);
         return rc;
     }
-    return td_dataset_put(c, ds, err);
+    return td_tensor_list_out_nest(c, &ds->nest, err);
 }
 
 /* The handles of caches: empty objects. */

@@ -14,18 +14,6 @@
 
 /* ------------------------------------------------------------------ making */
 
-enum td_code td_dataset_put(struct td_call *c, struct td_dataset *takes, struct td_err *err)
-{
-    struct td_tensor *out;
-    enum td_code rc = td_out(c, 0, NULL, &out, err);
-    if (rc) {
-        td_obj_unref(&takes->nest.obj);
-        return rc;
-    }
-    td_tensor_set_obj(out, 0, &takes->nest.obj);
-    return TD_OK;
-}
-
 static int count_outputs(const struct td_node *n)
 {
     int k = td_attr_len(n, "output_types");
@@ -112,7 +100,7 @@ static enum td_code make(struct td_call *c, const struct td_dataset_kind *k, str
 {
     struct td_dataset *ds;
     TD_TRY(td_dataset_build(c, k, &ds, err));
-    return td_dataset_put(c, ds, err);
+    return td_tensor_list_out_nest(c, &ds->nest, err);
 }
 
 /* ------------------------------------------------------------------ checks of each kind */
@@ -339,7 +327,7 @@ static enum td_code same_run(struct td_call *c, struct td_err *err)
     }
     TD_TRY(td_dataset_in(c, 0, &ds, err));
     td_obj_ref(&ds->nest.obj);
-    return td_dataset_put(c, ds, err);
+    return td_tensor_list_out_nest(c, &ds->nest, err);
 }
 
 enum td_code td_dataset_scalars(struct td_infer *c, struct td_err *err)

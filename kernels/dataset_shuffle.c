@@ -71,8 +71,8 @@ void td_dataset_shuffle_seed(struct td_dataset_iter *it)
 }
 
 /* A random one of the buffered elements leaves, the first takes its place. */
-enum td_code td_dataset_next_shuffle(struct td_call *c, struct td_dataset_iter *it, struct td_tensor *out,
-                                     bool *end, struct td_err *err)
+static enum td_code next_shuffle(struct td_call *c, struct td_dataset_iter *it, struct td_tensor *out,
+                                 bool *end, struct td_err *err)
 {
     int width = it->ds->n_out;
     TD_TRY(td_dataset_buffer_fill(c, it, it->ds->number[0], &it->at, err)); /* at: capacity of the buffer */
@@ -110,7 +110,7 @@ static struct td_obj *given_seeds(const struct td_call *c)
 
 static enum td_code shuffle_run(struct td_call *c, struct td_err *err)
 {
-    static const struct td_dataset_kind k = {1, false, td_dataset_next_shuffle, finish_shuffle};
+    static const struct td_dataset_kind k = {1, false, next_shuffle, finish_shuffle};
     struct td_dataset *ds;
     TD_TRY(td_dataset_build(c, &k, &ds, err));
     struct td_obj *given = given_seeds(c);
@@ -127,7 +127,7 @@ static enum td_code shuffle_run(struct td_call *c, struct td_err *err)
         td_obj_unref(&ds->nest.obj);
         return rc;
     }
-    return td_dataset_put(c, ds, err);
+    return td_tensor_list_out_nest(c, &ds->nest, err);
 }
 
 /* The second output is what deletes it: any variant serves. */

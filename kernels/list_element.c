@@ -128,17 +128,21 @@ static enum td_code push(const struct td_call *c, struct td_tensor_list *l, stru
     return td_tensor_list_set(l, l->n - 1, item, err);
 }
 
-static enum td_code push_run(struct td_call *c, struct td_err *err)
+typedef enum td_code edit_fn(const struct td_call *c, struct td_tensor_list *l, struct td_tensor *item,
+                             struct td_err *err);
+
+/* Output 0 is the list of input 0 after `edit` has put input i into it. */
+static enum td_code edit_run(struct td_call *c, int i, edit_fn *edit, struct td_err *err)
 {
     struct td_tensor handle, item;
     struct td_tensor_list *l;
-    TD_TRY(td_keep(c, 1, &item, err));
+    TD_TRY(td_keep(c, i, &item, err));
     enum td_code rc = td_list_args_take(c, 0, item.dtype, &handle, &l, err);
     if (rc) {
         td_tensor_clear(&item);
         return rc;
     }
-    rc = push(c, l, &item, err);
+    rc = edit(c, l, &item, err);
     td_tensor_clear(&item);
     if (rc) {
         td_tensor_clear(&handle);
@@ -146,6 +150,11 @@ static enum td_code push_run(struct td_call *c, struct td_err *err)
     }
     td_out_move(c, 0, &handle);
     return TD_OK;
+}
+
+static enum td_code push_run(struct td_call *c, struct td_err *err)
+{
+    return edit_run(c, 1, push, err);
 }
 
 /* Row i of the batch goes to the end of list i. */
@@ -186,7 +195,7 @@ static enum td_code push_batch_run(struct td_call *c, struct td_err *err)
     return rc;
 }
 
-static enum td_code set_in(struct td_call *c, struct td_tensor_list *l, struct td_tensor *item,
+static enum td_code set_in(const struct td_call *c, struct td_tensor_list *l, struct td_tensor *item,
                            struct td_err *err)
 {
     int64_t i;
@@ -211,22 +220,7 @@ static enum td_code set_infer(struct td_infer *c, struct td_err *err)
 
 static enum td_code set_run(struct td_call *c, struct td_err *err)
 {
-    struct td_tensor handle, item;
-    struct td_tensor_list *l;
-    TD_TRY(td_keep(c, 2, &item, err));
-    enum td_code rc = td_list_args_take(c, 0, item.dtype, &handle, &l, err);
-    if (rc) {
-        td_tensor_clear(&item);
-        return rc;
-    }
-    rc = set_in(c, l, &item, err);
-    td_tensor_clear(&item);
-    if (rc) {
-        td_tensor_clear(&handle);
-        return rc;
-    }
-    td_out_move(c, 0, &handle);
-    return TD_OK;
+    return edit_run(c, 2, set_in, err);
 }
 
 /* ------------------------------------------------------------------ reading */

@@ -1,10 +1,12 @@
 /* kernels/math_search.c - where values lie: Bucketize, LowerBound, UpperBound, HistogramFixedWidth, InTopK.
  *
  *   Bucketize: input [any shape] of T, attr boundaries (ascending)  ->  output [same shape] of int32
- *   BoostedTreesBucketize: N float vectors and N boundary vectors   ->  N int32 vectors, the last bucket at
- * most LowerBound, UpperBound: sorted_inputs [B, N], values [B, M]     ->  output [B, M], insertion points
+ *   BoostedTreesBucketize: N float vectors and N boundary vectors   ->  N int32 vectors, at most the last
+ *                                                                       bucket
+ *   LowerBound, UpperBound: sorted_inputs [B, N], values [B, M]     ->  output [B, M], insertion points
  *   HistogramFixedWidth: values, value_range [2], nbins             ->  out [nbins]; values outside go to the
- * end bins InTopK: predictions [B, C] of float, targets [B]                ->  precision [B] of bool
+ *                                                                       end bins
+ *   InTopK: predictions [B, C] of float, targets [B]                ->  precision [B] of bool
  *
  * Lower bound: the first element not below the value; upper bound (and Bucketize): the first above it.
  * Comparisons with NaN are false, which puts it at 0 and at the end. InTopK is false for a target that is no
@@ -14,6 +16,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/ops.h"
 #include "kernels/vecmath.h"
+#include "kernels/widen.h"
 
 #include <float.h>
 #include <math.h>
@@ -49,15 +52,6 @@ BOUND(u16, uint16_t, TD_AS_IS)
 BOUND(u32, uint32_t, TD_AS_IS)
 BOUND(u64, uint64_t, TD_AS_IS)
 
-static void put_int(struct td_tensor *t, int64_t i, int64_t v)
-{
-    if (t->dtype == TD_INT32) {
-        TD_DATA(t, int32_t)[i] = (int32_t)v;
-    } else {
-        TD_DATA(t, int64_t)[i] = v;
-    }
-}
-
 static enum td_code infer_bound(struct td_infer *c, struct td_err *err)
 {
     for (int i = 0; i < 2; i++) {
@@ -89,7 +83,7 @@ static enum td_code bound_run(struct td_call *c, bool upper, struct td_err *err)
     size_t row_bytes = (size_t)n * td_dtype_size(sorted->dtype);
     for (int64_t i = 0; i < count; i++) {
         const char *row = n == 0 ? NULL : (const char *)sorted->data + (size_t)(i / m) * row_bytes;
-        put_int(y, i, fns[sorted->dtype](row, n, values->data, i, upper));
+        td_tensor_set_int(y, i, fns[sorted->dtype](row, n, values->data, i, upper));
     }
     return TD_OK;
 }
@@ -173,18 +167,6 @@ static enum td_code trees_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ HistogramFixedWidth */
 
-static double number(const struct td_tensor *t, int64_t i)
-{
-    switch (t->dtype) {
-    case TD_FLOAT:
-        return (double)TD_DATA(t, const float)[i];
-    case TD_DOUBLE:
-        return TD_DATA(t, const double)[i];
-    default:
-        return (double)td_tensor_int(t, i);
-    }
-}
-
 static enum td_code infer_histogram(struct td_infer *c, struct td_err *err)
 {
     bool known;
@@ -236,7 +218,7 @@ static enum td_code histogram_floats(struct td_call *c, double low, double step,
 
 static enum td_code histogram_run(struct td_call *c, struct td_err *err)
 {
-    double low = number(c->in[1], 0), high = number(c->in[1], 1);
+    double low = td_widen_at(c->in[1], 0), high = td_widen_at(c->in[1], 1);
     TD_FAIL_IF(!(low < high), err, INVALID_ARGUMENT,
                "%s: value_range should satisfy value_range[0] < value_range[1], but got '[%g, %g]'",
                TD_NODE_STR(c->node), low, high);
@@ -249,7 +231,7 @@ static enum td_code histogram_run(struct td_call *c, struct td_err *err)
         return histogram_floats(c, low, step, bins, TD_DATA(y, int32_t), err);
     }
     for (int64_t i = 0; i < n; i++) {
-        double v = number(c->in[0], i);
+        double v = td_widen_at(c->in[0], i);
         TD_FAIL_IF(v != v, err, INVALID_ARGUMENT,
                    "%s: Histogram values must not contain NaN; element %lld is", TD_NODE_STR(c->node),
                    (long long)i);
@@ -257,7 +239,7 @@ static enum td_code histogram_run(struct td_call *c, struct td_err *err)
         above = c->in[0]->dtype == TD_FLOAT ? (double)(float)above : above; /* TensorFlow subtracts in T */
         double at = above / step;
         int64_t bin = at < (double)bins ? (int64_t)at : bins - 1;
-        put_int(y, bin, td_tensor_int(y, bin) + 1);
+        td_tensor_set_int(y, bin, td_tensor_int(y, bin) + 1);
     }
     return TD_OK;
 }

@@ -74,18 +74,6 @@ const struct td_tensor *td_optional_items(const struct td_obj *o, int *n)
     return p->items;
 }
 
-static enum td_code out_optional(struct td_call *c, struct optional *takes, struct td_err *err)
-{
-    struct td_tensor *out;
-    enum td_code rc = td_out(c, 0, NULL, &out, err);
-    if (rc) {
-        td_obj_unref(&takes->nest.obj);
-        return rc;
-    }
-    td_tensor_set_obj(out, 0, &takes->nest.obj);
-    return TD_OK;
-}
-
 static enum td_code from_value_run(struct td_call *c, struct td_err *err)
 {
     struct optional *p;
@@ -100,14 +88,14 @@ static enum td_code from_value_run(struct td_call *c, struct td_err *err)
         }
         p->nest.depth = depth > p->nest.depth ? depth : p->nest.depth;
     }
-    return out_optional(c, p, err);
+    return td_tensor_list_out_nest(c, &p->nest, err);
 }
 
 static enum td_code none_run(struct td_call *c, struct td_err *err)
 {
     struct optional *p;
     TD_TRY(optional_new(0, false, &p, err));
-    return out_optional(c, p, err);
+    return td_tensor_list_out_nest(c, &p->nest, err);
 }
 
 static enum td_code in_optional(const struct td_call *c, struct optional **out, struct td_err *err)

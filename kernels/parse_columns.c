@@ -106,15 +106,6 @@ enum td_code td_parse_sparse(const struct td_parse *p, const struct td_cells *k,
     return TD_OK;
 }
 
-void td_parse_set_split(struct td_tensor *t, int64_t i, int64_t v)
-{
-    if (t->dtype == TD_INT32) {
-        TD_DATA(t, int32_t)[i] = (int32_t)v;
-    } else {
-        TD_DATA(t, int64_t)[i] = v;
-    }
-}
-
 enum td_code td_parse_ragged(const struct td_parse *p, const struct td_cells *k, int out_values,
                              int out_splits, struct td_err *err)
 {
@@ -129,7 +120,7 @@ enum td_code td_parse_ragged(const struct td_parse *p, const struct td_cells *k,
                "%s: %lld values of feature %.100s, more than splits of type int32 can count",
                TD_NODE_STR(p->c->node), (long long)total, k->key.p);
     if (td_tensor_count(splits) > 0) {
-        td_parse_set_split(splits, 0, 0);
+        td_tensor_set_int(splits, 0, 0);
     }
     for (int64_t i = 0; i < p->rows; i++) {
         struct td_example_span cell = k->cell[i * k->stride];
@@ -139,7 +130,7 @@ enum td_code td_parse_ragged(const struct td_parse *p, const struct td_cells *k,
         TD_TRY(absent ? TD_OK : td_example_copy(cell, values, at, err));
         at += n;
         if (!p->single) {
-            td_parse_set_split(splits, i + 1, at);
+            td_tensor_set_int(splits, i + 1, at);
         }
     }
     return TD_OK;

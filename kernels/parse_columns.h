@@ -55,6 +55,5 @@ TD_MUST enum td_code td_parse_check_dense(const struct td_infer *c, const struct
 /* [batch] + shape. */
 TD_MUST enum td_code td_parse_dense_shape(const struct td_shape *batch, const struct td_shape *shape,
                                           struct td_shape *out, struct td_err *err);
-void td_parse_set_split(struct td_tensor *t, int64_t i, int64_t v);
 
 #endif

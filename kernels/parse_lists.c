@@ -159,12 +159,12 @@ enum td_code td_lists_ragged(const struct td_parse *p, const struct td_cells *k,
     TD_FAIL_IF(inner->dtype == TD_INT32 && (s.values > INT32_MAX || s.steps > INT32_MAX), err,
                INVALID_ARGUMENT, "%s: feature list %.100s holds more than splits of type int32 can count",
                TD_NODE_STR(p->c->node), k->key.p);
-    td_parse_set_split(inner, 0, 0);
-    td_parse_set_split(outer, 0, 0);
+    td_tensor_set_int(inner, 0, 0);
+    td_tensor_set_int(outer, 0, 0);
     for (int64_t row = 0; row < p->rows; row++) {
         struct td_example_span list = k->cell[row * k->stride], feature;
         if (!p->single) {
-            td_parse_set_split(outer, row, steps);
+            td_tensor_set_int(outer, row, steps);
         }
         for (;;) {
             int64_t n;
@@ -175,11 +175,11 @@ enum td_code td_lists_ragged(const struct td_parse *p, const struct td_cells *k,
             }
             TD_TRY(n ? td_example_copy(feature, values, at, err) : TD_OK);
             at += n;
-            td_parse_set_split(inner, ++steps, at);
+            td_tensor_set_int(inner, ++steps, at);
         }
     }
     if (!p->single) {
-        td_parse_set_split(outer, p->rows, steps);
+        td_tensor_set_int(outer, p->rows, steps);
     }
     return TD_OK;
 }

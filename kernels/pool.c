@@ -187,11 +187,7 @@ static enum td_code max_argmax_run(struct td_call *c, struct td_err *err)
     }
     for (int64_t i = 0; i < n; i++) {
         int64_t v = ((int64_t *)where)[i] - i / per_image * image;
-        if (argmax->dtype == TD_INT32) {
-            TD_DATA(argmax, int32_t)[i] = (int32_t)v;
-        } else {
-            TD_DATA(argmax, int64_t)[i] = v;
-        }
+        td_tensor_set_int(argmax, i, v);
     }
     return td_pool_deliver(c, &p, y, td_pool_out_cells(&p), to, err);
 }

@@ -10,15 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-static void set_split(struct td_tensor *t, int64_t i, int64_t v)
-{
-    if (t->dtype == TD_INT32) {
-        TD_DATA(t, int32_t)[i] = (int32_t)v;
-    } else {
-        TD_DATA(t, int64_t)[i] = v;
-    }
-}
-
 static enum td_code fits_splits(const struct td_call *c, enum td_dtype t, int64_t n, struct td_err *err)
 {
     TD_FAIL_IF(t == TD_INT32 && n > INT32_MAX, err, INVALID_ARGUMENT,
@@ -124,13 +115,13 @@ static enum td_code range_run(struct td_call *c, struct td_err *err)
     int64_t total = 0, n = 0;
     TD_TRY(td_out(c, 0, NULL, &splits, err));
     int64_t rows = splits->shape.dim[0] - 1;
-    set_split(splits, 0, 0);
+    td_tensor_set_int(splits, 0, 0);
     for (int64_t i = 0; i < rows; i++) {
         TD_TRY(range_size(c, i, &n, err));
         TD_FAIL_IF(!td_i64_add(total, n, &total), err, INVALID_ARGUMENT,
                    "%s: The total range size overflowed", TD_NODE_STR(c->node));
         TD_TRY(fits_splits(c, splits->dtype, total, err));
-        set_split(splits, i + 1, total);
+        td_tensor_set_int(splits, i + 1, total);
     }
     TD_TRY(td_out(c, 1, &(struct td_shape){1, {total}}, &values, err));
     for (int64_t i = 0; i < rows; i++) {
@@ -220,7 +211,7 @@ static enum td_code gather_dense_axes(struct td_call *c, const struct td_tensor 
         TD_TRY(td_out(c, d, &(struct td_shape){1, {rows + 1}}, &s, err));
         TD_TRY(fits_splits(c, s->dtype, rows * ix->shape.dim[d + 1], err));
         for (int64_t r = 0; r <= rows; r++) {
-            set_split(s, r, r * ix->shape.dim[d + 1]);
+            td_tensor_set_int(s, r, r * ix->shape.dim[d + 1]);
         }
     }
     return TD_OK;
@@ -248,7 +239,7 @@ static enum td_code gather_splits(struct td_call *c, const struct td_tensor *ix,
     int64_t rows = gather_count(c, ix, level), at = 0, sum = 0;
     TD_TRY(td_out(c, ix->shape.rank - 1 + level, &(struct td_shape){1, {rows + 1}}, &s, err));
     TD_TRY(fits_splits(c, s->dtype, gather_count(c, ix, level + 1), err));
-    set_split(s, at++, 0);
+    td_tensor_set_int(s, at++, 0);
     for (int64_t i = 0, count = td_tensor_count(ix); i < count; i++) {
         int64_t from = td_tensor_int(ix, i), to = from + 1;
         for (int k = 0; k < level; k++) {
@@ -257,7 +248,7 @@ static enum td_code gather_splits(struct td_call *c, const struct td_tensor *ix,
         }
         for (int64_t r = from; r < to; r++) {
             sum += td_tensor_int(c->in[level], r + 1) - td_tensor_int(c->in[level], r);
-            set_split(s, at++, sum);
+            td_tensor_set_int(s, at++, sum);
         }
     }
     return TD_OK;

@@ -41,15 +41,6 @@ static enum td_code ragged_new(int levels, struct ragged **out, struct td_err *e
     return TD_OK;
 }
 
-static void set_split(struct td_tensor *t, int64_t i, int64_t v)
-{
-    if (t->dtype == TD_INT32) {
-        TD_DATA(t, int32_t)[i] = (int32_t)v;
-    } else {
-        TD_DATA(t, int64_t)[i] = v;
-    }
-}
-
 /* ------------------------------------------------------------------ RaggedTensorToVariant */
 
 static enum td_code encode_infer(struct td_infer *c, struct td_err *err)
@@ -94,7 +85,7 @@ static enum td_code part_of_splits(const struct td_tensor *s, int64_t from, int6
     struct td_shape shape = td_shape_vector(to - from + 1);
     TD_TRY(td_tensor_new(out, s->dtype, &shape, err));
     for (int64_t i = from; i <= to; i++) {
-        set_split(out, i - from, td_tensor_int(s, i) - td_tensor_int(s, from));
+        td_tensor_set_int(out, i - from, td_tensor_int(s, i) - td_tensor_int(s, from));
     }
     return TD_OK;
 }
@@ -240,15 +231,15 @@ static enum td_code stack_outer(struct td_call *c, struct td_err *err)
         int64_t rows = td_shape_range(s, 0, d + 1);
         TD_TRY(td_out(c, d, &(struct td_shape){1, {rows + 1}}, &out, err));
         for (int64_t i = 0; i <= rows; i++) {
-            set_split(out, i, i * s->dim[d + 1]);
+            td_tensor_set_int(out, i, i * s->dim[d + 1]);
         }
     }
     int64_t n = td_tensor_count(c->in[0]), sum = 0;
     TD_TRY(td_out(c, s->rank - 1, &(struct td_shape){1, {n + 1}}, &out, err));
-    set_split(out, 0, 0);
+    td_tensor_set_int(out, 0, 0);
     for (int64_t i = 0; i < n; i++) {
         sum += outer_rows(element(c, i));
-        set_split(out, i + 1, sum);
+        td_tensor_set_int(out, i + 1, sum);
     }
     return TD_OK;
 }
@@ -261,12 +252,12 @@ static enum td_code stack_level(struct td_call *c, int level, struct td_err *err
         rows += td_tensor_count(&element(c, i)->splits[level]) - 1;
     }
     TD_TRY(td_out(c, c->in[0]->shape.rank + level, &(struct td_shape){1, {rows + 1}}, &out, err));
-    set_split(out, at++, 0);
+    td_tensor_set_int(out, at++, 0);
     for (int64_t i = 0; i < n; i++) {
         const struct td_tensor *s = &element(c, i)->splits[level];
         int64_t count = td_tensor_count(s);
         for (int64_t k = 1; k < count; k++) {
-            set_split(out, at++, offset + td_tensor_int(s, k));
+            td_tensor_set_int(out, at++, offset + td_tensor_int(s, k));
         }
         offset += count > 0 ? td_tensor_int(s, count - 1) : 0;
     }

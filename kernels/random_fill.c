@@ -4,8 +4,9 @@
  *   uniform   float, half, bfloat16: a word each; double: two
  *   normal    Box-Muller on pairs of uniforms
  *   truncated like normal, resampled; each group of 4 (2 doubles) starts 256 steps an element after the last,
- * so that what one rejects does not move the next gamma     Marsaglia and Tsang; each element starts 256
- * steps after the last poisson   Knuth's product below rate 10, Hoermann's transformed rejection above
+ *             so that what one rejects does not move the next
+ *   gamma     Marsaglia and Tsang; each element starts 256 steps after the last
+ *   poisson   Knuth's product below rate 10, Hoermann's transformed rejection above
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/random_fill.h"
@@ -280,22 +281,6 @@ static double poisson_sample(double rate, struct td_philox g, double most)
     return isinf(rate) ? (double)INFINITY : poisson_rejection(rate, &u, most);
 }
 
-static double load_number(const struct td_tensor *t, int64_t i)
-{
-    switch (t->dtype) {
-    case TD_FLOAT:
-        return (double)TD_DATA(t, float)[i];
-    case TD_DOUBLE:
-        return TD_DATA(t, double)[i];
-    case TD_HALF:
-        return (double)td_half_to_float(TD_DATA(t, td_half)[i]);
-    case TD_BFLOAT16:
-        return (double)td_bf16_to_float(TD_DATA(t, td_bf16)[i]);
-    default:
-        return (double)td_tensor_int(t, i);
-    }
-}
-
 static void store_number(struct td_tensor *t, int64_t i, double v)
 {
     bool fits = v >= -9.2e18 && v <= 9.2e18;
@@ -343,7 +328,7 @@ static enum td_code fill_each(struct td_call *c, bool gamma, struct td_philox g,
         struct td_philox at = g;
         td_philox_skip(&at, (uint64_t)k * TD_RANDOM_STEPS);
         int64_t p = k / samples;
-        double v = load_number(param, p);
+        double v = td_widen_at(param, p);
         store_number(out, (k % samples) * n_param + p,
                      gamma ? gamma_sample(v, at) : poisson_sample(v, at, most));
     }
@@ -369,11 +354,11 @@ static double cumulate(const struct td_tensor *logits, int64_t row, int64_t n, d
 {
     double max = -(double)INFINITY, total = 0;
     for (int64_t j = 0; j < n; j++) {
-        double v = load_number(logits, row * n + j);
+        double v = td_widen_at(logits, row * n + j);
         max = isfinite(v) && v > max ? v : max;
     }
     for (int64_t j = 0; j < n; j++) {
-        double v = load_number(logits, row * n + j);
+        double v = td_widen_at(logits, row * n + j);
         total += isfinite(v) ? exp(v - max) : 0;
         sums[j] = total;
     }

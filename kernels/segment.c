@@ -13,20 +13,6 @@
 #include "kernels/ops.h"
 #include "kernels/strided.h"
 
-/* [rows] and the axes of data from `used` on. */
-static enum td_code segment_shape(const struct td_node *node, const struct td_shape *data, int used,
-                                  int64_t rows, struct td_shape *out, struct td_err *err)
-{
-    TD_FAIL_IF(data->rank - used + 1 > TD_MAX_RANK, err, INVALID_ARGUMENT,
-               "%s: result rank %d, the largest rank is %d", TD_NODE_STR(node), data->rank - used + 1,
-               TD_MAX_RANK);
-    *out = td_shape_vector(rows);
-    for (int i = used; i < data->rank; i++) {
-        out->dim[out->rank++] = data->dim[i];
-    }
-    return TD_OK;
-}
-
 /* ------------------------------------------------------------------ sorted segments */
 
 static enum td_code segment_infer(struct td_infer *c, struct td_err *err)
@@ -40,7 +26,7 @@ static enum td_code segment_infer(struct td_infer *c, struct td_err *err)
                    data->dim[0] != ids->dim[0],
                err, INVALID_ARGUMENT, "%s: segment_ids should be the same size as dimension 0 of input.",
                TD_NODE_STR(c->node));
-    return data->rank < 0 ? TD_OK : segment_shape(c->node, data, 1, -1, &c->out[0], err);
+    return data->rank < 0 ? TD_OK : td_infer_rows(c->node, data, 1, -1, &c->out[0], err);
 }
 
 static enum td_code check_sorted(const struct td_call *c, const struct td_tensor *ids, struct td_err *err)
@@ -133,7 +119,7 @@ static enum td_code segment_reduce(struct td_call *c, enum td_combine_op op, boo
     struct td_shape shape;
     struct td_tensor *y;
     TD_TRY(check_sorted(c, ids, err));
-    TD_TRY(segment_shape(c->node, &data->shape, 1, n > 0 ? td_tensor_int(ids, n - 1) + 1 : 0, &shape, err));
+    TD_TRY(td_infer_rows(c->node, &data->shape, 1, n > 0 ? td_tensor_int(ids, n - 1) + 1 : 0, &shape, err));
     TD_TRY(td_out(c, 0, &shape, &y, err));
     if (td_tensor_count(y) == 0) {
         return TD_OK;
@@ -184,7 +170,7 @@ static enum td_code unsorted_infer(struct td_infer *c, struct td_err *err)
     TD_FAIL_IF(!starts, err, INVALID_ARGUMENT,
                "%s: data.shape = %s does not start with segment_ids.shape = %s", TD_NODE_STR(c->node),
                TD_SHAPE_STR(data), TD_SHAPE_STR(ids));
-    return segment_shape(c->node, data, ids->rank, known ? rows : -1, &c->out[0], err);
+    return td_infer_rows(c->node, data, ids->rank, known ? rows : -1, &c->out[0], err);
 }
 
 static enum td_code bad_id(const struct td_call *c, int64_t i, int64_t rows, struct td_err *err)

@@ -379,15 +379,21 @@ static enum td_code sparse_outputs(struct cross *x, struct td_err *err)
     return cross_values(x, values, err);
 }
 
+/* What the attributes of SparseCross and RaggedCross say. */
+static struct cross cross_of(struct td_call *c)
+{
+    return (struct cross){.c = c,
+                          .hashed = td_attr_bool(c->node, "hashed_output"),
+                          .chain = true,
+                          .seed = (uint64_t)td_attr_int(c->node, "hash_key"),
+                          .buckets = td_attr_int(c->node, "num_buckets"),
+                          .sep = "_X_",
+                          .sep_len = 3};
+}
+
 static enum td_code v1_run(struct td_call *c, struct td_err *err)
 {
-    struct cross x = {.c = c,
-                      .hashed = td_attr_bool(c->node, "hashed_output"),
-                      .chain = true,
-                      .seed = (uint64_t)td_attr_int(c->node, "hash_key"),
-                      .buckets = td_attr_int(c->node, "num_buckets"),
-                      .sep = "_X_",
-                      .sep_len = 3};
+    struct cross x = cross_of(c);
     TD_FAIL_IF(x.hashed != (td_attr_type(c->node, "out_type") == TD_INT64), err, INVALID_ARGUMENT,
                "%s: out_type %s, want int64 for a hashed output and string otherwise", TD_NODE_STR(c->node),
                td_dtype_name(td_attr_type(c->node, "out_type")));
@@ -505,13 +511,7 @@ static enum td_code open_ragged(struct cross *x, struct td_err *err)
 
 static enum td_code ragged_run(struct td_call *c, struct td_err *err)
 {
-    struct cross x = {.c = c,
-                      .hashed = td_attr_bool(c->node, "hashed_output"),
-                      .chain = true,
-                      .seed = (uint64_t)td_attr_int(c->node, "hash_key"),
-                      .buckets = td_attr_int(c->node, "num_buckets"),
-                      .sep = "_X_",
-                      .sep_len = 3};
+    struct cross x = cross_of(c);
     struct td_tensor *values, *splits;
     int64_t total, longest, at = 0, n = 0;
     TD_FAIL_IF(x.hashed != (td_attr_type(c->node, "out_values_type") == TD_INT64), err, INVALID_ARGUMENT,

@@ -311,15 +311,6 @@ static enum td_code count_row(const struct td_call *c, const struct ngrams *g, i
     return TD_OK;
 }
 
-static void set_split(struct td_tensor *t, int64_t i, int64_t v)
-{
-    if (t->dtype == TD_INT32) {
-        TD_DATA(t, int32_t)[i] = (int32_t)v;
-    } else {
-        TD_DATA(t, int64_t)[i] = v;
-    }
-}
-
 static enum td_code fill_rows(struct td_call *c, const struct ngrams *g, struct td_strbuf *b,
                               struct td_tensor *y, struct td_err *err)
 {
@@ -374,7 +365,7 @@ static enum td_code ngrams_run(struct td_call *c, struct td_err *err)
     }
     struct td_tensor *y, *splits;
     TD_TRY(td_out(c, 1, NULL, &splits, err));
-    set_split(splits, 0, 0);
+    td_tensor_set_int(splits, 0, 0);
     for (int64_t i = 0; i < rows; i++) {
         int64_t count, whole;
         TD_TRY(count_row(c, &g, td_tensor_int(c->in[1], i + 1) - td_tensor_int(c->in[1], i), &count, &whole,
@@ -383,7 +374,7 @@ static enum td_code ngrams_run(struct td_call *c, struct td_err *err)
         TD_FAIL_IF(splits->dtype == TD_INT32 && total > INT32_MAX, err, INVALID_ARGUMENT,
                    "%s: %lld n-grams, more than splits of type int32 can count", TD_NODE_STR(c->node),
                    (long long)total);
-        set_split(splits, i + 1, total);
+        td_tensor_set_int(splits, i + 1, total);
     }
     TD_TRY(td_out(c, 0, &(struct td_shape){1, {total}}, &y, err));
     struct td_strbuf b = {0};

@@ -15,6 +15,7 @@
 
 #include "core/mem.h"
 #include "kernels/summary.h"
+#include "kernels/widen.h"
 #include "proto/wire.h"
 
 /* ------------------------------------------------------------------ wire pieces */
@@ -67,24 +68,6 @@ enum td_code td_summary_out(struct td_call *c, struct td_sink *s, enum td_code r
     return rc;
 }
 
-static double number_at(const struct td_tensor *t, int64_t i)
-{
-    switch (t->dtype) {
-    case TD_FLOAT:
-        return (double)TD_DATA(t, float)[i];
-    case TD_DOUBLE:
-        return TD_DATA(t, double)[i];
-    case TD_HALF:
-        return (double)td_half_to_float(TD_DATA(t, td_half)[i]);
-    case TD_BFLOAT16:
-        return (double)td_bf16_to_float(TD_DATA(t, td_bf16)[i]);
-    case TD_UINT64:
-        return (double)TD_DATA(t, uint64_t)[i];
-    default:
-        return (double)td_tensor_int(t, i);
-    }
-}
-
 /* ------------------------------------------------------------------ scalars */
 
 /* A float of 32 bits or fewer goes on as it is: by way of double a denormal would become zero. */
@@ -98,7 +81,7 @@ static float float_at(const struct td_tensor *t, int64_t i)
     case TD_BFLOAT16:
         return td_bf16_to_float(TD_DATA(t, td_bf16)[i]);
     default:
-        return (float)number_at(t, i);
+        return (float)td_widen_at(t, i);
     }
 }
 
@@ -226,7 +209,7 @@ static enum td_code histogram_run(struct td_call *c, struct td_err *err)
     struct histogram *h = mem;
     histogram_init(h);
     for (int64_t i = 0; i < td_tensor_count(c->in[1]); i++) {
-        double v = number_at(c->in[1], i);
+        double v = td_widen_at(c->in[1], i);
         TD_FAIL_IF(!isfinite(v), err, INVALID_ARGUMENT, "%s: %s in summary histogram for: %s",
                    TD_NODE_STR(c->node), isnan(v) ? "Nan" : "Infinity", c->node->name);
         histogram_add(h, v);

@@ -16,7 +16,7 @@ static void list_destroy(struct td_obj *o)
     td_free(l);
 }
 
-const struct td_obj_type td_tensor_list_type = {"TensorList", list_destroy};
+static const struct td_obj_type list_type = {"TensorList", list_destroy};
 
 enum td_code td_tensor_list_nest(const struct td_tensor *t, int *depth, struct td_err *err)
 {
@@ -24,8 +24,7 @@ enum td_code td_tensor_list_nest(const struct td_tensor *t, int *depth, struct t
     int64_t n = t->dtype == TD_VARIANT ? td_tensor_count(t) : 0;
     for (int64_t i = 0; i < n; i++) {
         struct td_obj *o = td_tensor_obj(t, i);
-        if (o && (o->type == &td_tensor_list_type || o->type == &td_optional_type ||
-                  o->type == &td_dataset_type)) {
+        if (o && (o->type == &list_type || o->type == &td_optional_type || o->type == &td_dataset_type)) {
             int d = ((struct td_nest *)o)->depth;
             deepest = d > deepest ? d : deepest;
         }
@@ -33,6 +32,18 @@ enum td_code td_tensor_list_nest(const struct td_tensor *t, int *depth, struct t
     TD_FAIL_IF(deepest >= TD_NEST_LIMIT, err, RESOURCE_EXHAUSTED,
                "nesting a list or optional %d deep, want at most %d levels", deepest + 1, TD_NEST_LIMIT);
     *depth = deepest + 1;
+    return TD_OK;
+}
+
+enum td_code td_tensor_list_out_nest(struct td_call *c, struct td_nest *takes, struct td_err *err)
+{
+    struct td_tensor *out;
+    enum td_code rc = td_out(c, 0, NULL, &out, err);
+    if (rc) {
+        td_obj_unref(&takes->obj);
+        return rc;
+    }
+    td_tensor_set_obj(out, 0, &takes->obj);
     return TD_OK;
 }
 
@@ -75,7 +86,7 @@ enum td_code td_tensor_list_new(enum td_dtype dtype, const struct td_shape *shap
     if (!l) {
         return td_no_memory(err, sizeof *l, "TensorList");
     }
-    td_obj_init(&l->nest.obj, &td_tensor_list_type);
+    td_obj_init(&l->nest.obj, &list_type);
     l->nest.depth = 1;
     l->dtype = dtype;
     l->shape = *shape;
@@ -119,5 +130,5 @@ enum td_code td_tensor_list_set(struct td_tensor_list *l, int64_t i, struct td_t
 struct td_tensor_list *td_tensor_list_at(const struct td_tensor *t, int64_t i)
 {
     struct td_obj *o = td_tensor_obj(t, i);
-    return o && o->type == &td_tensor_list_type ? (struct td_tensor_list *)o : NULL;
+    return o && o->type == &list_type ? (struct td_tensor_list *)o : NULL;
 }

@@ -28,13 +28,14 @@ struct td_tensor_list {
     int64_t n, cap;
     struct td_tensor *items; /* dtype TD_DTYPE_NONE where never set */
 };
-extern const struct td_obj_type td_tensor_list_type;
 extern const struct td_obj_type td_optional_type;
 extern const struct td_obj_type td_dataset_type;
 
 /* Depth of a container that is to hold t: 1 when t holds none itself. RESOURCE_EXHAUSTED past TD_NEST_LIMIT.
  */
 TD_MUST enum td_code td_tensor_list_nest(const struct td_tensor *t, int *depth, struct td_err *err);
+/* A container as the op's output 0; takes the reference, on failure too. */
+TD_MUST enum td_code td_tensor_list_out_nest(struct td_call *c, struct td_nest *takes, struct td_err *err);
 
 /* Returns new, with n unset elements. RESOURCE_EXHAUSTED past TD_LIST_LIMIT. */
 TD_MUST enum td_code td_tensor_list_new(enum td_dtype dtype, const struct td_shape *shape, int64_t n,

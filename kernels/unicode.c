@@ -18,8 +18,7 @@
 #include <unicode/utf16.h>
 #include <unicode/utf8.h>
 
-/* ------------------------------------------------------------------ case mapping, for StringLower and
- * StringUpper */
+/* ------------------------------------------------------------ case mapping, for StringLower and StringUpper */
 
 static enum td_code icu_failed(UErrorCode status, struct td_err *err)
 {
@@ -168,22 +167,13 @@ static enum td_code decode_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-static void set_split(struct td_tensor *t, int64_t i, int64_t v)
-{
-    if (t->dtype == TD_INT32) {
-        TD_DATA(t, int32_t)[i] = (int32_t)v;
-    } else {
-        TD_DATA(t, int64_t)[i] = v;
-    }
-}
-
 /* Counts the characters of every string into the splits; *total of all. */
 static enum td_code decode_count(struct td_call *c, struct decoder *d, struct td_tensor *splits,
                                  int64_t *total, struct td_err *err)
 {
     int64_t n = td_tensor_count(c->in[0]);
     *total = 0;
-    set_split(splits, 0, 0);
+    td_tensor_set_int(splits, 0, 0);
     for (int64_t i = 0; i < n; i++) {
         size_t len, from;
         const char *s = td_tensor_str(c->in[0], i, &len), *at = s;
@@ -198,7 +188,7 @@ static enum td_code decode_count(struct td_call *c, struct decoder *d, struct td
         TD_FAIL_IF(splits->dtype == TD_INT32 && *total > INT32_MAX, err, INVALID_ARGUMENT,
                    "%s: %lld characters, more than splits of type int32 can count", TD_NODE_STR(c->node),
                    (long long)*total);
-        set_split(splits, i + 1, *total);
+        td_tensor_set_int(splits, i + 1, *total);
     }
     return TD_OK;
 }

@@ -37,31 +37,13 @@ static enum td_code write_loaded(struct td_rpc *r, const char *model, int64_t ve
     return rc;
 }
 
-static const char *state_name(enum td_state s)
-{
-    switch (s) {
-    case TD_STATE_START:
-        return "START";
-    case TD_STATE_LOADING:
-        return "LOADING";
-    case TD_STATE_AVAILABLE:
-        return "AVAILABLE";
-    case TD_STATE_UNLOADING:
-        return "UNLOADING";
-    case TD_STATE_END:
-        return "END";
-    default:
-        return "UNKNOWN";
-    }
-}
-
 static enum td_code write_version(struct td_rpc *r, const struct td_model_config *m,
                                   const struct td_version_status *row, struct td_err *err)
 {
     struct td_sink *s = &r->reply;
     const size_t at = td_put_mark(s);
     TD_TRY(td_put_int(s, 1, row->version, err));
-    TD_TRY(td_put_text(s, 2, state_name(row->state), err));
+    TD_TRY(td_put_text(s, 2, td_registry_state_name(row->state), err));
     TD_TRY(td_put_text(s, 3, td_code_name(row->error.code), err));
     TD_TRY(td_put_text(s, 4, row->error.msg, err));
     for (int i = 0; i < m->n_labels; i++) {

@@ -17,6 +17,7 @@ struct td_upload;
 
 /* States have the numbers of ModelVersionStatus.State. */
 enum td_state { TD_STATE_UNKNOWN = 0, TD_STATE_START = 10, TD_STATE_LOADING = 20, TD_STATE_AVAILABLE = 30, TD_STATE_UNLOADING = 40, TD_STATE_END = 50 };
+const char *td_registry_state_name(enum td_state s); /* "AVAILABLE" */
 
 struct td_label { char *name; int64_t version; };
 struct td_model_config {

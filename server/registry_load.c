@@ -34,6 +34,25 @@ void td_version_free(struct td_version *v)
     td_free(v);
 }
 
+const char *td_registry_state_name(enum td_state s)
+{
+    switch (s) {
+    case TD_STATE_START:
+        return "START";
+    case TD_STATE_LOADING:
+        return "LOADING";
+    case TD_STATE_AVAILABLE:
+        return "AVAILABLE";
+    case TD_STATE_UNLOADING:
+        return "UNLOADING";
+    case TD_STATE_END:
+        return "END";
+    case TD_STATE_UNKNOWN:
+        break;
+    }
+    return "UNKNOWN";
+}
+
 /* ------------------------------------------------------------------ aspired versions */
 
 static struct td_version *find_version(const struct td_entry *e, int64_t number)

@@ -11,34 +11,14 @@
 #include "server/rest.h"
 #include "server/rest_json.h"
 
-static const char *state_name(enum td_state s)
-{
-    switch (s) {
-    case TD_STATE_START:
-        return "START";
-    case TD_STATE_LOADING:
-        return "LOADING";
-    case TD_STATE_AVAILABLE:
-        return "AVAILABLE";
-    case TD_STATE_UNLOADING:
-        return "UNLOADING";
-    case TD_STATE_END:
-        return "END";
-    case TD_STATE_UNKNOWN:
-        break;
-    }
-    return "UNKNOWN";
-}
-
 static json_t *version_json(const struct td_version_status *v)
 {
     return json_pack("{s:o, s:s, s:{s:s, s:o}}", "version", td_rest_json_int64(v->version), "state",
-                     state_name(v->state), "status", "error_code", td_code_name(v->error.code),
+                     td_registry_state_name(v->state), "status", "error_code", td_code_name(v->error.code),
                      "error_message", td_rest_json_text(v->error.msg));
 }
 
-/* ------------------------------------------------------------------ one model's status, as TF Serving tells
- * it */
+/* ------------------------------------------------------------ one model's status, as TF Serving tells it */
 
 enum td_code td_rest_status(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
                             struct td_err *err)
