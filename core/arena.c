@@ -112,8 +112,3 @@ int td_arena_defer(struct td_arena *a, void (*fn)(void *), void *data)
     a->cleanups = c;
     return 0;
 }
-
-size_t td_arena_bytes(const struct td_arena *a)
-{
-    return a->total;
-}

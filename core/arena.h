@@ -20,6 +20,5 @@ char *td_arena_strndup(struct td_arena *a, const char *s, size_t n);
 char *td_arena_strdup(struct td_arena *a, const char *s);
 /* Calls fn(data) when the arena is freed. Returns 0, or -1 without memory (fn is then not called). */
 int td_arena_defer(struct td_arena *a, void (*fn)(void *), void *data);
-size_t td_arena_bytes(const struct td_arena *a);
 
 #endif

@@ -22,14 +22,14 @@ static bool refused(void)
     return left <= 1;
 }
 
-void td_mem_count(void)
+static void count(void)
 {
     atomic_fetch_add_explicit(&n_calls, 1, memory_order_relaxed);
 }
 
 void *td_calloc(size_t n, size_t size)
 {
-    td_mem_count();
+    count();
     return refused() ? NULL : calloc(n ? n : 1, size ? size : 1);
 }
 
@@ -39,7 +39,7 @@ void *td_realloc(void *p, size_t n, size_t size)
     if (!td_size_mul(n, size, &bytes)) {
         return NULL;
     }
-    td_mem_count();
+    count();
     return refused() ? NULL : realloc(p, bytes ? bytes : 1);
 }
 

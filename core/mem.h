@@ -26,10 +26,11 @@ bool td_i64_add(int64_t a, int64_t b, int64_t *out);
 /* RESOURCE_EXHAUSTED with a standard text, for the caller of an allocation that returned NULL. */
 enum td_code td_no_memory(struct td_err *err, size_t bytes, const char *what);
 
-/* Test hook: the n-th allocation from now (1 = next) and all later ones return NULL; 0 switches the hook off. */
+/* Test hook: the n-th allocation from now (1 = next) and all later ones return NULL; 0 switches the hook off.
+ */
 void td_mem_fail_at(long n);
-/* Number of times the C library's allocator was asked for a block by td_calloc, td_realloc and core/buffer.c. */
+/* Number of times the C library's allocator was asked for a block by td_calloc, td_realloc and core/buffer.c.
+ */
 uint64_t td_mem_allocations(void);
-void td_mem_count(void);
 
 #endif

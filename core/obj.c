@@ -38,7 +38,7 @@ static void str_destroy(struct td_obj *o)
     td_free(o);
 }
 
-const struct td_obj_type td_str_type = {"string", str_destroy};
+static const struct td_obj_type str_type = {"string", str_destroy};
 
 struct td_str *td_str_new(const char *bytes, size_t len)
 {
@@ -49,7 +49,7 @@ struct td_str *td_str_new(const char *bytes, size_t len)
     if (s == NULL) {
         return NULL;
     }
-    td_obj_init(&s->obj, &td_str_type);
+    td_obj_init(&s->obj, &str_type);
     s->len = len;
     if (bytes != NULL && len > 0) {
         memcpy(s->bytes, bytes, len);

@@ -1,9 +1,10 @@
 /* core/obj.h - the counted objects that string, variant and resource tensors hold.
  *
- * An element of such a tensor is one pointer, `struct td_obj *`, and NULL means the empty string / an unset variant.
- * Strings are immutable byte blocks (struct td_str). Variants (TensorLists, optionals) and resources (variables, tables,
- * queues) embed struct td_obj first and bring their own td_obj_type, whose address identifies the type.
- * Threads: counts are atomic; what an object guards against concurrent use is its own affair.
+ * An element of such a tensor is one pointer, `struct td_obj *`, and NULL means the empty string / an unset
+ * variant. Strings are immutable byte blocks (struct td_str). Variants (TensorLists, optionals) and resources
+ * (variables, tables, queues) embed struct td_obj first and bring their own td_obj_type, whose address
+ * identifies the type. Threads: counts are atomic; what an object guards against concurrent use is its own
+ * affair.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_OBJ_H
@@ -37,8 +38,8 @@ struct td_str {
     char bytes[]; /* len bytes and a NUL that len does not count */
 };
 
-/* Returns a new string holding a copy of len bytes (bytes may be NULL: left uninitialised), or NULL without memory. */
+/* Returns a new string holding a copy of len bytes (bytes may be NULL: left uninitialised), or NULL without
+ * memory. */
 struct td_str *td_str_new(const char *bytes, size_t len);
-extern const struct td_obj_type td_str_type;
 
 #endif

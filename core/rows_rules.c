@@ -28,7 +28,8 @@ static int64_t entries(const struct td_shape *const *shape, int axis)
     return k;
 }
 
-int64_t td_rows_per(const struct td_rows_step *s, int i, int axis)
+/* Entries a row along `axis` of input i: the dimension is k*N at every probe. 0 when it is not. */
+static int64_t per_row(const struct td_rows_step *s, int i, int axis)
 {
     const struct td_shape *shape[TD_ROWS_PROBES];
     for (int p = 0; p < TD_ROWS_PROBES; p++) {
@@ -84,7 +85,8 @@ bool td_rows_int(const struct td_rows_step *s, int i, int64_t k, int64_t *out)
     return true;
 }
 
-bool td_rows_consts(struct td_rows_step *s, int but)
+/* All inputs but `but` (-1: all) are CONST; else says which is not. */
+static bool consts(struct td_rows_step *s, int but)
 {
     for (int i = 0; i < s->n_in; i++) {
         if (i != but && s->in[i].kind != TD_ROWS_CONST) {
@@ -100,13 +102,12 @@ bool td_rows_consts(struct td_rows_step *s, int but)
 
 bool td_rows_as_input(struct td_rows_step *s, int o, int i, int axis)
 {
-    return td_rows_put(s, o, axis, s->in[i].pre, td_rows_per(s, i, s->in[i].axis));
+    return td_rows_put(s, o, axis, s->in[i].pre, per_row(s, i, s->in[i].axis));
 }
 
 bool td_rows_alone(struct td_rows_step *s, int i)
 {
-    return td_rows_consts(s, i) &&
-           (s->in[i].kind == TD_ROWS_ROW || td_rows_no(s, "its input %d has no rows", i));
+    return consts(s, i) && (s->in[i].kind == TD_ROWS_ROW || td_rows_no(s, "its input %d has no rows", i));
 }
 
 int td_rows_growing(const struct td_rows_step *s, int o)
@@ -124,7 +125,7 @@ bool td_rows_same_rows(struct td_rows_step *s, int i, int j)
 {
     const struct td_rows_place *a = &s->in[i], *b = &s->in[j];
     return (a->kind == TD_ROWS_ROW && b->kind == TD_ROWS_ROW && a->pre == b->pre &&
-            td_rows_per(s, i, a->axis) == td_rows_per(s, j, b->axis)) ||
+            per_row(s, i, a->axis) == per_row(s, j, b->axis)) ||
            td_rows_no(s, "its inputs %d and %d do not have the same rows", i, j);
 }
 
@@ -295,11 +296,10 @@ static bool space_batch(struct td_rows_step *s)
     }
     int64_t more = y->dim[0] / x->dim[0], fewer = x->dim[0] / y->dim[0];
     if (more >= 1) {
-        return td_rows_put(s, 0, 0, s->in[0].pre * more, td_rows_per(s, 0, 0) * more);
+        return td_rows_put(s, 0, 0, s->in[0].pre * more, per_row(s, 0, 0) * more);
     }
-    return s->in[0].pre % fewer == 0
-               ? td_rows_put(s, 0, 0, s->in[0].pre / fewer, td_rows_per(s, 0, 0) / fewer)
-               : td_rows_no(s, "it makes one image of several rows");
+    return s->in[0].pre % fewer == 0 ? td_rows_put(s, 0, 0, s->in[0].pre / fewer, per_row(s, 0, 0) / fewer)
+                                     : td_rows_no(s, "it makes one image of several rows");
 }
 
 static bool conv_back(struct td_rows_step *s)
@@ -321,7 +321,7 @@ static bool reverse_sequence(struct td_rows_step *s)
 
 static bool read_state(struct td_rows_step *s)
 {
-    return td_rows_consts(s, -1);
+    return consts(s, -1);
 }
 
 static bool lookup(struct td_rows_step *s)

@@ -1,8 +1,9 @@
 /* core/rows_rules.h - how single ops treat the rows of a batch: what rules see, and the table of them.
  *
- * The analysis (core/rows.c) walks a plan at several numbers of rows N at once (td_rows_probe) and keeps for every value
- * where its rows are (struct td_rows_place). What holds at all probes is taken to hold for every N: sizes in real graphs
- * are products of N, and thresholds beyond the largest probe would have to be put there on purpose.
+ * The analysis (core/rows.c) walks a plan at several numbers of rows N at once (td_rows_probe) and keeps for
+ * every value where its rows are (struct td_rows_place). What holds at all probes is taken to hold for every
+ * N: sizes in real graphs are products of N, and thresholds beyond the largest probe would have to be put
+ * there on purpose.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_ROWS_RULES_H
@@ -23,33 +24,33 @@ enum td_rows_kind {
     TD_ROWS_MIX,   /* anything else */
 };
 
-/* Of a ROW of shape [d.., k*N, e..] with axis pointing at k*N, index i of that axis belongs to row (i / c) % N where
- * c = k / pre: the axis holds `pre` blocks of N rows of c entries each. pre and k are 1 for a plain batch axis; reshapes
- * that merge it with its neighbours make them larger.
- * Invariant: all other dimensions of a ROW are known and equal at all probes, k and pre are >= 1 and pre divides k. */
+/* Of a ROW of shape [d.., k*N, e..] with axis pointing at k*N, index i of that axis belongs to row (i / c) %
+ * N where c = k / pre: the axis holds `pre` blocks of N rows of c entries each. pre and k are 1 for a plain
+ * batch axis; reshapes that merge it with its neighbours make them larger. Invariant: all other dimensions of
+ * a ROW are known and equal at all probes, k and pre are >= 1 and pre divides k. */
 struct td_rows_place {
     enum td_rows_kind kind;
-    enum td_rows_kind item;            /* LIST: kind of its elements */
-    int axis;                          /* ROW, and elements of a LIST */
+    enum td_rows_kind item; /* LIST: kind of its elements */
+    int axis;               /* ROW, and elements of a LIST */
     int64_t pre;
     int64_t length;                    /* LIST: -1 unknown */
     const struct td_shape *item_shape; /* LIST: of its elements by probe; NULL while none is set */
     const char *why;                   /* MIX: what made it so */
 };
 
-struct td_rows_trace;                  /* one walk over a callable: core/rows.c */
+struct td_rows_trace; /* one walk over a callable: core/rows.c */
 
-struct td_rows_step {                  /* what a rule sees of a step */
+struct td_rows_step { /* what a rule sees of a step */
     struct td_rows_trace *trace;
     const struct td_step *step;
     const struct td_node *node;
     int n_in, n_out;
     const struct td_rows_place *in;
-    const struct td_shape *in_shape[TD_ROWS_PROBES];     /* n_in each */
-    struct td_layout *layout[TD_ROWS_PROBES];            /* known values of inputs; shapes of outputs */
-    struct td_rows_place *out;         /* UNSET on entry */
-    bool refuse;                       /* with a no: of the whole callable */
-    char why[200];                     /* when the rule says no: "works across the rows" */
+    const struct td_shape *in_shape[TD_ROWS_PROBES]; /* n_in each */
+    struct td_layout *layout[TD_ROWS_PROBES];        /* known values of inputs; shapes of outputs */
+    struct td_rows_place *out;                       /* UNSET on entry */
+    bool refuse;                                     /* with a no: of the whole callable */
+    char why[200];                                   /* when the rule says no: "works across the rows" */
 };
 
 /* Places the outputs. False, with why, when rows may mix; the outputs are then MIX. */
@@ -65,16 +66,13 @@ const struct td_rows_rule_row *td_rows_rule(const struct td_op *op);
 /* ---- for rules */
 
 bool td_rows_no(struct td_rows_step *s, const char *fmt, ...) TD_PRINTF(2, 3); /* says why; false */
-/* Output o has rows along axis, pre as given; checks its shape. k: what the axis must hold a row, 0 whatever it does. */
+/* Output o has rows along axis, pre as given; checks its shape. k: what the axis must hold a row, 0 whatever
+ * it does. */
 bool td_rows_put(struct td_rows_step *s, int o, int axis, int64_t pre, int64_t k);
-/* Entries a row along `axis` of input i: the dimension is k*N at every probe. 0 when it is not. */
-int64_t td_rows_per(const struct td_rows_step *s, int i, int axis);
 /* Value of input i at a probe, or NULL. */
 const struct td_tensor *td_rows_value(const struct td_rows_step *s, int i, int probe);
 /* Element k of an integer input, known and the same at all probes. */
 bool td_rows_int(const struct td_rows_step *s, int i, int64_t k, int64_t *out);
-/* All inputs but `but` (-1: all) are CONST; else says which is not. */
-bool td_rows_consts(struct td_rows_step *s, int but);
 /* Output o has the rows of input i, at `axis`. */
 bool td_rows_as_input(struct td_rows_step *s, int o, int i, int axis);
 /* Input i is a ROW and all others are CONST; else says why. */

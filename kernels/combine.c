@@ -99,8 +99,12 @@ COMBINE(sub_bool, td_bool, x != y)
         NULL, add_##dt, sub_##dt, mul_##dt, div_##dt, min_##dt, max_##dt, least_##dt, most_##dt              \
     }
 
-/* In the order of enum td_combine_op. */
-static td_combine_fn *const table[TD_DTYPE_END][TD_COMBINE_OPS] = {
+/* Combines n elements; src advances by `step` (1, or 0 for one scalar against all). Integer division by
+ * zero leaves the element: callers refuse it first (td_combine_has_zero). */
+typedef void combine_fn(void *dst, const void *src, int64_t n, int step);
+
+/* In the order of enum td_combine_op; UPDATE is not here: it is td_elems_copy. */
+static combine_fn *const table[TD_DTYPE_END][TD_COMBINE_OPS] = {
     [TD_INT8] = SIX(int8),
     [TD_INT16] = SIX(int16),
     [TD_INT32] = SIX(int32),
@@ -118,16 +122,6 @@ static td_combine_fn *const table[TD_DTYPE_END][TD_COMBINE_OPS] = {
     [TD_BOOL] = {NULL, add_bool, sub_bool},
 };
 
-td_combine_fn *td_combine_find(enum td_combine_op op, enum td_dtype dtype)
-{
-    return dtype > TD_DTYPE_NONE && dtype < TD_DTYPE_END ? table[dtype][op] : NULL;
-}
-
-bool td_combine_supports(enum td_combine_op op, enum td_dtype dtype)
-{
-    return op == TD_COMBINE_UPDATE || td_combine_find(op, dtype) != NULL;
-}
-
 void td_combine_run(enum td_combine_op op, enum td_dtype dtype, void *dst, const void *src, int64_t n,
                     int step)
 {
@@ -135,7 +129,7 @@ void td_combine_run(enum td_combine_op op, enum td_dtype dtype, void *dst, const
         return;
     }
     if (op != TD_COMBINE_UPDATE) {
-        td_combine_find(op, dtype)(dst, src, n, step);
+        table[dtype][op](dst, src, n, step);
     } else if (step != 0) {
         td_elems_copy(dtype, dst, src, n);
     } else {

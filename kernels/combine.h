@@ -20,17 +20,10 @@ enum td_combine_op {
     TD_COMBINE_OPS
 };
 
-/* Combines n elements; src advances by `step` (1, or 0 for one scalar against all). Integer division by
- * zero leaves the element: callers refuse it first (td_combine_has_zero). */
-typedef void td_combine_fn(void *dst, const void *src, int64_t n, int step);
-
-/* NULL where the op has no meaning for the dtype. UPDATE is not here: it is td_elems_copy. */
-td_combine_fn *td_combine_find(enum td_combine_op op, enum td_dtype dtype);
-/* op over n elements, UPDATE and objects included. The pair (op, dtype) must be one td_combine_supports
- * allows. */
+/* op over n elements, UPDATE and objects included; src advances by `step` (1, or 0 for one scalar against
+ * all). The op must have a meaning for the dtype. */
 void td_combine_run(enum td_combine_op op, enum td_dtype dtype, void *dst, const void *src, int64_t n,
                     int step);
-bool td_combine_supports(enum td_combine_op op, enum td_dtype dtype);
 /* Some element of a number array is zero. */
 bool td_combine_has_zero(enum td_dtype dtype, const void *src, int64_t n);
 /* Fills n elements with the value that leaves others unchanged under op: 0, 1, the lowest (MAX, MOST) or

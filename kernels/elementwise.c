@@ -233,8 +233,3 @@ enum td_code td_binary_run(struct td_call *c, td_binary_fn *const fns[TD_DTYPE_E
     }
     return td_binary_apply(c, fn, c->in[0], c->in[1], z, err);
 }
-
-enum td_code td_same_shape_run(struct td_call *c, td_binary_fn *const fns[TD_DTYPE_END], struct td_err *err)
-{
-    return td_binary_run(c, fns, err);
-}

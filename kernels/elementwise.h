@@ -28,9 +28,6 @@ TD_MUST enum td_code td_unary_run(struct td_call *c, td_unary_fn *const fns[TD_D
 /* Output 0 = f over inputs 0 and 1, broadcast to the output's shape. */
 TD_MUST enum td_code td_binary_run(struct td_call *c, td_binary_fn *const fns[TD_DTYPE_END],
                                    struct td_err *err);
-/* The same for inputs of one shape (the gradients of activations). */
-TD_MUST enum td_code td_same_shape_run(struct td_call *c, td_binary_fn *const fns[TD_DTYPE_END],
-                                       struct td_err *err);
 /* z = f(a, b) broadcast; z is written already. out_size: bytes of an element of z. */
 TD_MUST enum td_code td_binary_apply(struct td_call *c, td_binary_fn *fn, const struct td_tensor *a,
                                      const struct td_tensor *b, struct td_tensor *z, struct td_err *err);
@@ -39,7 +36,7 @@ TD_MUST enum td_code td_binary_apply(struct td_call *c, td_binary_fn *fn, const 
 void td_unary_by_float(enum td_dtype dtype, td_unary_fn *loop, const void *x, void *y, int64_t n);
 void td_binary_by_float(enum td_dtype dtype, enum td_dtype out, td_binary_fn *loop, const void *a,
                         const void *b, void *z, int64_t n, enum td_operands how);
-/* Shape function of td_same_shape_run: both inputs have one shape, or INVALID_ARGUMENT. */
+/* Shape function: both inputs have one shape, or INVALID_ARGUMENT. */
 td_infer_fn td_infer_equal_shapes;
 
 /* Loops. `attr` is TD_CLONES (vecmath.h) or empty. */

@@ -13,14 +13,8 @@
             y[i] = fn(x[i]);                                                                                 \
         }                                                                                                    \
     }
-MAP(td_vec_exp_f32, td_fast_exp_f32)
-MAP(td_vec_expm1_f32, td_fast_expm1_f32)
-MAP(td_vec_log_f32, td_fast_log_f32)
-MAP(td_vec_log1p_f32, td_fast_log1p_f32)
 MAP(td_vec_tanh_f32, td_fast_tanh_f32)
 MAP(td_vec_sigmoid_f32, td_fast_sigmoid_f32)
-MAP(td_vec_erf_f32, td_fast_erf_f32)
-MAP(td_vec_softplus_f32, td_fast_softplus_f32)
 
 #define LANES 16
 #define BLOCK 1024 /* elements summed before a partial result joins the total */

@@ -338,14 +338,8 @@ TD_INLINE float td_fast_softplus_f32(float x)
     return (x > 0.0f ? x : 0.0f) + (td_log_core(u, 0) + (e - (u - 1.0f)) / u);
 }
 
-void td_vec_exp_f32(const float *x, float *y, int64_t n);
-void td_vec_expm1_f32(const float *x, float *y, int64_t n);
-void td_vec_log_f32(const float *x, float *y, int64_t n);
-void td_vec_log1p_f32(const float *x, float *y, int64_t n);
 void td_vec_tanh_f32(const float *x, float *y, int64_t n);
 void td_vec_sigmoid_f32(const float *x, float *y, int64_t n);
-void td_vec_erf_f32(const float *x, float *y, int64_t n);
-void td_vec_softplus_f32(const float *x, float *y, int64_t n);
 
 /* Sums and extremes in a fixed order of partial results: the same numbers on every machine. Sum of nothing is
  * 0, maximum of nothing -infinity; a NaN anywhere makes the maximum NaN. */

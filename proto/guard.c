@@ -123,8 +123,8 @@ static enum td_code check_field(struct guard *g, struct frame *fr, const struct 
     return f->type == TD_WIRE_BYTES ? check_bytes(g, fr, fd, f, err) : TD_OK;
 }
 
-enum td_code td_guard_check(const ProtobufCMessageDescriptor *d, const void *bytes, size_t n,
-                            uint64_t max_bytes, struct td_err *err)
+static enum td_code check(const ProtobufCMessageDescriptor *d, const void *bytes, size_t n,
+                          uint64_t max_bytes, struct td_err *err)
 {
     struct guard g = {.top = d, .max_bytes = max_bytes};
     TD_TRY(push(&g, d, bytes, n, err));
@@ -183,7 +183,7 @@ static void *first_alloc(void *data, size_t n)
 enum td_code td_guard_unpack(const ProtobufCMessageDescriptor *d, const void *bytes, size_t n,
                              uint64_t max_bytes, ProtobufCMessage **out, struct td_err *err)
 {
-    TD_TRY(td_guard_check(d, bytes, n, max_bytes, err));
+    TD_TRY(check(d, bytes, n, max_bytes, err));
     struct first_block f = {.arena =
                                 td_arena_new((size_t)max_bytes * 2 + n)}; /* twice: blocks are rounded up */
     ProtobufCAllocator allocator = {.alloc = first_alloc, .free = guard_free, .allocator_data = &f};

@@ -17,10 +17,8 @@
 
 #define TD_GUARD_DEPTH 100 /* protobuf's own default */
 
-/* INVALID_ARGUMENT for malformed or too deep, RESOURCE_EXHAUSTED for too big; both name the message type. */
-TD_MUST enum td_code td_guard_check(const ProtobufCMessageDescriptor *d, const void *bytes, size_t n,
-                                    uint64_t max_bytes, struct td_err *err);
-/* Checks, then unpacks. *out is returned new; td_guard_free it. Cast it to the generated struct. */
+/* Checks, then unpacks. *out is returned new; td_guard_free it. Cast it to the generated struct.
+ * INVALID_ARGUMENT for malformed or too deep, RESOURCE_EXHAUSTED for too big; both name the message type. */
 TD_MUST enum td_code td_guard_unpack(const ProtobufCMessageDescriptor *d, const void *bytes, size_t n,
                                      uint64_t max_bytes, ProtobufCMessage **out, struct td_err *err);
 /* Accepts NULL. For any generated struct: td_guard_free(&m->base). */

@@ -98,7 +98,8 @@ static enum td_code write_signature(struct td_sink *s, const struct td_signature
     return td_put_end(s, 1, entry, err);
 }
 
-enum td_code td_signature_map_write(struct td_sink *s, const struct td_saved_model *m, struct td_err *err)
+/* SignatureDefMap { signature_def = 1 map<string, SignatureDef> }, every signature of the model. */
+static enum td_code write_signatures(struct td_sink *s, const struct td_saved_model *m, struct td_err *err)
 {
     for (int i = 0; i < m->n_signatures; i++) {
         TD_TRY(write_signature(s, &m->signatures[i], err));
@@ -137,7 +138,7 @@ enum td_code td_metadata_write(struct td_sink *s, const char *name, int64_t vers
     size_t any = td_put_mark(s);
     TD_TRY(td_put_text(s, 1, TYPE_URL, err));
     size_t value = td_put_mark(s);
-    TD_TRY(td_signature_map_write(s, m, err));
+    TD_TRY(write_signatures(s, m, err));
     TD_TRY(td_put_end(s, 2, value, err));
     TD_TRY(td_put_end(s, 2, any, err));
     return td_put_end(s, 2, entry, err);

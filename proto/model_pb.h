@@ -8,10 +8,6 @@
 #include "proto/predict_pb.h"
 #include "proto/saved_model.h"
 
-/* SignatureDefMap { signature_def = 1 map<string, SignatureDef> }, every signature of the model. */
-TD_MUST enum td_code td_signature_map_write(struct td_sink *s, const struct td_saved_model *m,
-                                            struct td_err *err);
-
 /* GetModelMetadataRequest { model_spec = 1, metadata_field = 2 repeated }. */
 struct td_metadata_pb {
     struct td_model_spec spec;

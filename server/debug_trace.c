@@ -27,7 +27,8 @@ void td_trace_fini(struct td_trace *t)
 
 /* ------------------------------------------------------------------ names */
 
-const char *td_trace_name(const struct td_node *n)
+/* The name a node has in its function's body, without the calls around it. */
+static const char *name_of(const struct td_node *n)
 {
     const size_t path = n->path == NULL ? 0 : strlen(n->path);
     return strncmp(n->name, n->path == NULL ? "" : n->path, path) == 0 ? n->name + path : n->name;
@@ -61,10 +62,10 @@ bool td_trace_watched(const struct td_debug_opts *opts, const struct td_node *n)
 {
     bool yes = opts->n_watch == 0;
     for (int i = 0; !yes && i < opts->n_watch; i++) {
-        yes = glob(opts->watch[i], n->name) || glob(opts->watch[i], td_trace_name(n));
+        yes = glob(opts->watch[i], n->name) || glob(opts->watch[i], name_of(n));
         for (int port = 0; !yes && strchr(opts->watch[i], ':') != NULL && port < n->n_out; port++) {
             char text[1100];
-            (void)snprintf(text, sizeof text, "%.1000s:%d", td_trace_name(n), port);
+            (void)snprintf(text, sizeof text, "%.1000s:%d", name_of(n), port);
             yes = glob(opts->watch[i], text);
         }
     }
@@ -80,7 +81,7 @@ static enum td_code put_pair(struct td_sink *s, const char *key, const char *tex
 
 enum td_code td_trace_put_node(struct td_sink *s, const struct td_node *n, struct td_err *err)
 {
-    const char *name = td_trace_name(n);
+    const char *name = name_of(n);
     TD_TRY(put_pair(s, "name", name, strlen(name), err));
     TD_TRY(td_sink_put(s, ", ", 2, err));
     TD_TRY(put_pair(s, "op", n->op_name, strlen(n->op_name), err));

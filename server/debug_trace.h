@@ -28,8 +28,6 @@ void td_trace_fini(struct td_trace *t);
 /* Puts the trace's hooks and stop word into a run's options. */
 void td_trace_attach(struct td_trace *t, bool eager, struct td_run_opts *run);
 
-/* The name a node has in its function's body, without the calls around it. */
-const char *td_trace_name(const struct td_node *n);
 bool td_trace_watched(const struct td_debug_opts *opts, const struct td_node *n);
 /* "name", "op", "function" and, where calls were inlined, "path" of an object just opened. */
 TD_MUST enum td_code td_trace_put_node(struct td_sink *s, const struct td_node *n, struct td_err *err);

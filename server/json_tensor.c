@@ -114,7 +114,9 @@ static int find_field(const struct td_json_field *fields, int n, const struct td
     return -1;
 }
 
-enum td_code td_json_value(struct td_json *j, enum td_dtype dtype, struct td_tensor *out, struct td_err *err)
+/* One dense value (scalar or nested lists, {"b64"} for strings) at j, into a new tensor of dtype. */
+static enum td_code read_value(struct td_json *j, enum td_dtype dtype, struct td_tensor *out,
+                               struct td_err *err)
 {
     struct td_gather g;
     struct td_shape shape;
@@ -145,7 +147,7 @@ static enum td_code column_members(struct td_json *j, const struct td_json_field
         }
         TD_FAIL_IF(t[i].dtype != TD_DTYPE_NONE, err, INVALID_ARGUMENT,
                    "Input '%s' is given twice in 'inputs' object.", fields[i].name);
-        if (td_json_value(j, fields[i].dtype, &t[i], err)) {
+        if (read_value(j, fields[i].dtype, &t[i], err)) {
             return td_err_wrap(err, "Input '%s'", fields[i].name);
         }
         at = i;
@@ -166,7 +168,7 @@ static enum td_code columns(struct td_json *j, const struct td_json_field *field
     }
     TD_FAIL_IF(n_fields != 1, err, INVALID_ARGUMENT,
                "inputs is a plain value/list, but expecting an object with %d named inputs", n_fields);
-    return td_json_value(j, fields[0].dtype, &t[0], err);
+    return read_value(j, fields[0].dtype, &t[0], err);
 }
 
 /* ------------------------------------------------------------------ rows */

@@ -43,10 +43,6 @@ struct td_json_field {
 TD_MUST enum td_code td_json_inputs(const struct td_json_body *b, const struct td_json_field *fields,
                                     int n_fields, struct td_named *out, int *n_out, struct td_err *err);
 
-/* One dense value (scalar or nested lists, {"b64"} for strings) at j, into a new tensor of dtype. */
-TD_MUST enum td_code td_json_value(struct td_json *j, enum td_dtype dtype, struct td_tensor *out,
-                                   struct td_err *err);
-
 /* {"predictions": [...]} or {"outputs": ...}. Outputs whose name ends in _bytes are written as base64.
  * INVALID_ARGUMENT when rows cannot be told apart. */
 TD_MUST enum td_code td_json_outputs(struct td_sink *s, const struct td_named *out, int n,

@@ -1,7 +1,8 @@
 /* server/metrics.c - see metrics.h.
  *
- *   FAMILIES[id].cells  ->  cell {labels, count, sum, buckets}  ->  cell ...        pushed in front, never
- * taken out models[hash(name)]  ->  model {name, its cells by what they count}  ->  model ...
+ *   FAMILIES[id].cells  ->  cell {labels, count, sum, buckets}  ->  cell ...
+ *   models[hash(name)]  ->  model {name, its cells by what they count}  ->  model ...
+ *                                                       both pushed in front, never taken out
  *
  * A cell is made under `making` on its first use and is published by an atomic pointer; from then on it is
  * only added to, with relaxed atomics. Process-wide because it counts for the process: nothing here is ever
@@ -294,15 +295,10 @@ void td_metrics_pool_name(const char *name)
     (void)snprintf(pool_name, sizeof pool_name, "%s", *name != '\0' ? name : "batch_threads");
 }
 
-void td_metrics_queued(struct td_metrics_model *m, int64_t wait_us)
-{
-    observe(cell_at(&m->queue_wait, QUEUE_WAIT, LABELS("model_name", m->name)), QUEUE_WAIT, wait_us);
-}
-
 void td_metrics_batched(struct td_metrics_model *m, int64_t rows, int64_t wait_us)
 {
     static slot waits, sizes;
-    td_metrics_queued(m, wait_us);
+    observe(cell_at(&m->queue_wait, QUEUE_WAIT, LABELS("model_name", m->name)), QUEUE_WAIT, wait_us);
     observe(cell_at(&waits, QUEUING_LATENCY, LABELS("thread_pool_name", pool_name)), QUEUING_LATENCY,
             wait_us);
     observe(cell_at(&sizes, INPUT_BATCH, NULL), INPUT_BATCH, rows);

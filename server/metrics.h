@@ -51,7 +51,6 @@ void td_metrics_pool_name(const char *name);
 
 /* Of the scheduler: a request of so many rows begins to run after waiting; a batch runs; a request leaves
  * unanswered (queue full, deadline, cancelled). */
-void td_metrics_queued(struct td_metrics_model *m, int64_t wait_us);
 void td_metrics_batched(struct td_metrics_model *m, int64_t rows, int64_t wait_us);
 void td_metrics_batch(struct td_metrics_model *m, int64_t rows, int64_t padding);
 void td_metrics_lent(void); /* a run borrowed a lane */

@@ -68,8 +68,6 @@ struct td_registry {
 /* registry.c: the entry of a configured model, or NULL. Caller holds mu. */
 struct td_entry *td_registry_entry(const struct td_registry *r, const char *name);
 
-/* registry_list.c: the folder that its versions are looked for in. Borrowed; caller holds mu. */
-const char *td_registry_base(const struct td_entry *e);
 /* registry.c: the entry of a name, made when there is none. Caller holds mu. */
 TD_MUST enum td_code td_registry_add_entry(struct td_registry *r, const char *name, struct td_entry **out,
                                            struct td_err *err);

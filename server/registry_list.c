@@ -17,7 +17,8 @@ struct place {
     struct td_upload *upload; /* counted */
 };
 
-const char *td_registry_base(const struct td_entry *e)
+/* The folder that its versions are looked for in. Borrowed; caller holds mu. */
+static const char *base_of(const struct td_entry *e)
 {
     const char *base = td_upload_base(e->upload);
     return base != NULL ? base : e->config.base_path;
@@ -44,8 +45,7 @@ static enum td_code copy_places(struct td_registry *r, const char *only, struct 
     for (int i = 0; whole && i < r->n_entries; i++) {
         const struct td_entry *e = r->entries[i];
         if (e->configured && (only == NULL || strcmp(e->name, only) == 0)) {
-            p[count] =
-                (struct place){td_strdup(e->name), td_strdup(td_registry_base(e)), td_upload_ref(e->upload)};
+            p[count] = (struct place){td_strdup(e->name), td_strdup(base_of(e)), td_upload_ref(e->upload)};
             whole = p[count].name != NULL && p[count].base_path != NULL;
             count++;
         }
@@ -103,7 +103,7 @@ static void list_one(struct td_registry *r, const struct place *p, bool again)
     struct td_version_policy policy = policy_of(p);
     pthread_mutex_lock(&r->mu);
     struct td_entry *e = td_registry_entry(r, p->name);
-    if (e != NULL && !e->held && strcmp(td_registry_base(e), p->base_path) == 0) {
+    if (e != NULL && !e->held && strcmp(base_of(e), p->base_path) == 0) {
         const bool warn = n == 0 && !e->listed;
         use_policy(e, &policy);
         rc = rc ? rc : td_registry_aspire(r, e, dirs, n, again, &err);
