@@ -123,7 +123,9 @@ static enum td_code reduce_roots(struct pruner *x)
         }
     }
     if (rc == TD_OK) {
-        ir->changes += kept != ir->n_roots || memcmp(roots, ir->roots, (size_t)kept * sizeof *roots) != 0;
+        ir->changes +=
+            kept != ir->n_roots ||
+            (kept > 0 && memcmp(roots, ir->roots, (size_t)kept * sizeof *roots) != 0); /* no roots: NULL */
         ir->roots = roots;
         ir->n_roots = kept;
         ir->cap_roots = (int)n;
