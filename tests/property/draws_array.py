@@ -344,7 +344,17 @@ def dynamic_stitch(s):
     return {"indices": indices, "data": [s.array(d, shape + tail + ((1,) if s.chance(0.01) else ())) for shape in shapes]}, {}
 
 
+def data_format(s):
+    a, b = s.one([("NHWC", "NCHW"), ("NCHW", "NHWC"), ("NDHWC", "NCDHW"), ("NCDHW", "NDHWC"), ("HWNC", "NHWC"), ("NHWC", "NHWC")])
+    attrs, n = {"src_format": a, "dst_format": b if s.chance(0.96) else "NHWWC"}, len(a)
+    if s.op == "DataFormatDimMap":
+        return {"x": np.asarray(s.r.integers(-n, n, s.shape())).astype(s.one(I))}, attrs
+    size = s.one([n, n, n - 2]) if s.chance(0.96) else 7
+    return {"x": s.array(s.one(I), s.one([(size,), (size, 2)]))}, attrs
+
+
 DRAWS = {
+    "DataFormatDimMap": data_format, "DataFormatVecPermute": data_format,
     "Reshape": reshape, "Transpose": transpose, "ConjugateTranspose": transpose, "ConcatV2": concat, "Concat": concat, "ConcatOffset": concat_offset, "Pack": pack, "Unpack": unpack,
     "ParallelConcat": parallel_concat, "Split": split, "SplitV": split_v, "Tile": tile, "Pad": pad, "PadV2": pad, "MirrorPad": mirror_pad, "MirrorPadGrad": mirror_pad_grad,
     "Select": select, "SelectV2": select, "OneHot": one_hot, "ReverseV2": reverse, "Reverse": reverse, "ReverseSequence": reverse_sequence, "Roll": roll, "Fill": fill,
