@@ -24,6 +24,8 @@ static void dataset_destroy(struct td_obj *o)
     td_dataset_clear(ds->arg, ds->n_args);
     td_free(ds->arg);
     td_free(ds->function);
+    td_free(ds->reduce);
+    td_free(ds->window_size);
     if (ds->seeds) {
         td_obj_unref(ds->seeds);
     }
@@ -70,6 +72,17 @@ enum td_code td_dataset_in(const struct td_call *c, int i, struct td_dataset **o
     return TD_OK;
 }
 
+enum td_code td_dataset_given(const struct td_tensor *t, const char *function, int n_out,
+                              struct td_dataset **out, struct td_err *err)
+{
+    struct td_obj *o = t->dtype == TD_VARIANT && td_tensor_count(t) == 1 ? td_tensor_obj(t, 0) : NULL;
+    struct td_dataset *ds = o && o->type == &td_dataset_type ? (struct td_dataset *)o : NULL;
+    TD_FAIL_IF(!ds || ds->n_out != n_out, err, INVALID_ARGUMENT, "%s: must return a dataset of %d components",
+               function, n_out);
+    *out = ds;
+    return TD_OK;
+}
+
 /* ------------------------------------------------------------------ iterators */
 
 void td_dataset_iter_free(struct td_dataset_iter *it)
@@ -86,6 +99,9 @@ void td_dataset_iter_free(struct td_dataset_iter *it)
     td_dataset_clear(it->state, it->ds->n_state);
     if (it->buffer) {
         td_dataset_clear(it->buffer + it->front * it->ds->n_out, it->n_buffered * it->ds->n_out);
+    }
+    if (it->own) {
+        it->own_free(it->own, it->ds->n_out);
     }
     td_free(it->from);
     td_free(it->open);

@@ -36,6 +36,8 @@ struct td_dataset {
     int n_args, n_state;
     int64_t number[TD_DATASET_NUMBERS]; /* the op's scalar inputs behind those, in order */
     char *function;                     /* NULL: none */
+    char *reduce, *window_size;         /* of groups, beside `function`, the key; NULL: none */
+    int n_key_args, n_reduce_args;      /* of arg: those of the key, the reducer, the size, in this order */
     int64_t cardinality;
     struct td_obj *seeds; /* where a shuffling gets its seeds from; NULL: it is none */
     struct td_obj *cache; /* of a CacheDataset; NULL: it is none */
@@ -64,6 +66,8 @@ struct td_dataset_iter {
     int64_t front;    /* of a shuffling: the first buffered element that is still there */
     struct td_philox generator;
     struct td_philox_words words; /* of generator */
+    void *own;                    /* what the kind alone knows; NULL: nothing */
+    void (*own_free)(void *own, int width);
 };
 
 /* Returns new. n_from inputs and n_args tensors are to be filled in. */
@@ -84,6 +88,22 @@ TD_MUST enum td_code td_dataset_call(struct td_call *c, const char *function,
                                      struct td_tensor *out, int n_out, struct td_err *err);
 void td_dataset_clear(struct td_tensor *t, int64_t n);
 
+/* Element i along axis 0, sharing its bytes. */
+void td_dataset_row(struct td_tensor *dst, const struct td_tensor *src, int64_t i);
+/* Component k of n elements of `width` components, stacked into *out, which is new. */
+TD_MUST enum td_code td_dataset_stack(const struct td_tensor *items, int64_t n, int width, int k,
+                                      struct td_tensor *out, struct td_err *err);
+/* A tensor that a function gave as a dataset of n_out components; borrowed. */
+TD_MUST enum td_code td_dataset_given(const struct td_tensor *t, const char *function, int n_out,
+                                      struct td_dataset **out, struct td_err *err);
+/* Returns new: the n elements of `width` components, of which each takes a reference, or component k alone.
+ */
+TD_MUST enum td_code td_dataset_of_elements(const struct td_tensor *items, int64_t n, int64_t stride,
+                                            int width, int k, struct td_dataset **out, struct td_err *err);
+enum { TD_DATASET_ALL = -1 }; /* k: all components */
+
+/* Sets the datasets that the op's first inputs are. */
+TD_MUST enum td_code td_dataset_keep_from(struct td_call *c, struct td_dataset *ds, struct td_err *err);
 /* Returns new, of the op's inputs. */
 TD_MUST enum td_code td_dataset_build(struct td_call *c, const struct td_dataset_kind *k,
                                       struct td_dataset **out, struct td_err *err);

@@ -23,7 +23,7 @@ enum td_code td_dataset_next_once(struct td_call *c, struct td_dataset_iter *it,
     return TD_OK;
 }
 
-static void row_of(struct td_tensor *dst, const struct td_tensor *src, int64_t i)
+void td_dataset_row(struct td_tensor *dst, const struct td_tensor *src, int64_t i)
 {
     td_tensor_rows(dst, src, i, i + 1);
     dst->shape.rank--;
@@ -37,7 +37,7 @@ enum td_code td_dataset_next_slice(struct td_call *c, struct td_dataset_iter *it
     (void)err;
     *end = it->ds->n_args == 0 || it->at >= it->ds->arg[0].shape.dim[0];
     for (int k = 0; k < it->ds->n_out && !*end; k++) {
-        row_of(&out[k], &it->ds->arg[k], it->at);
+        td_dataset_row(&out[k], &it->ds->arg[k], it->at);
     }
     it->at++;
     return TD_OK;
@@ -217,15 +217,9 @@ static enum td_code open_next(struct td_call *c, struct td_dataset_iter *it, str
     if (rc) {
         return rc;
     }
-    struct td_obj *o =
-        made.dtype == TD_VARIANT && td_tensor_count(&made) == 1 ? td_tensor_obj(&made, 0) : NULL;
-    struct td_dataset *ds = o && o->type == &td_dataset_type ? (struct td_dataset *)o : NULL;
-    if (ds && ds->n_out == it->ds->n_out) {
-        rc = td_dataset_iter_new(ds, open, err);
-    } else {
-        rc = td_fail(err, TD_INVALID_ARGUMENT, "%s: must return a dataset of %d components", it->ds->function,
-                     it->ds->n_out);
-    }
+    struct td_dataset *ds;
+    rc = td_dataset_given(&made, it->ds->function, it->ds->n_out, &ds, err);
+    rc = rc ? rc : td_dataset_iter_new(ds, open, err);
     td_tensor_clear(&made);
     return rc;
 }
@@ -284,9 +278,8 @@ enum td_code td_dataset_next_interleave(struct td_call *c, struct td_dataset_ite
 
 /* ------------------------------------------------------------------ batches */
 
-/* Stacks component k of n elements of `width` components. */
-static enum td_code stack(const struct td_tensor *items, int64_t n, int width, int k, struct td_tensor *out,
-                          struct td_err *err)
+enum td_code td_dataset_stack(const struct td_tensor *items, int64_t n, int width, int k,
+                              struct td_tensor *out, struct td_err *err)
 {
     const struct td_tensor *first = &items[k];
     struct td_shape vector = td_shape_vector(n), shape;
@@ -354,7 +347,7 @@ enum td_code td_dataset_next_batch(struct td_call *c, struct td_dataset_iter *it
     int64_t n = it->n_buffered;
     *end = !rc && (n == 0 || (drop && n < size));
     for (int k = 0; k < it->ds->n_out && !rc && !*end; k++) {
-        rc = stack(it->buffer, n, it->ds->n_out, k, &out[k], err);
+        rc = td_dataset_stack(it->buffer, n, it->ds->n_out, k, &out[k], err);
     }
     td_dataset_clear(it->buffer, n * it->ds->n_out);
     it->n_buffered = 0;
@@ -385,7 +378,7 @@ enum td_code td_dataset_next_unbatch(struct td_call *c, struct td_dataset_iter *
         }
     }
     for (int k = 0; k < width; k++) {
-        row_of(&out[k], &it->buffer[k], it->at);
+        td_dataset_row(&out[k], &it->buffer[k], it->at);
     }
     it->at++;
     return TD_OK;

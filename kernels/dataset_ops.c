@@ -4,7 +4,8 @@
  * captured arguments), then scalars. What only tunes the speed of an input pipeline (prefetching,
  * parallel calls, options) is the input dataset itself.
  *
- * Not here: files, snapshots, windows, padded batches, generators from Python.
+ * Not here: files, snapshots, generators from Python; windows and groups are in dataset_window.c and
+ * dataset_group.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dataset.h"
@@ -20,7 +21,7 @@ static int count_outputs(const struct td_node *n)
     return k > 0 ? k : td_attr_len(n, "Toutput_types");
 }
 
-static enum td_code keep_from(struct td_call *c, struct td_dataset *ds, struct td_err *err)
+enum td_code td_dataset_keep_from(struct td_call *c, struct td_dataset *ds, struct td_err *err)
 {
     for (int i = 0; i < ds->n_from; i++) {
         struct td_dataset *from;
@@ -83,7 +84,7 @@ enum td_code td_dataset_build(struct td_call *c, const struct td_dataset_kind *k
     n_args = k->all_args ? c->n_in - n_from : n_args;
     TD_TRY(td_dataset_new(k->next, count_outputs(n), n_from, n_args, &ds, err));
     ds->n_state = n_state;
-    enum td_code rc = keep_from(c, ds, err);
+    enum td_code rc = td_dataset_keep_from(c, ds, err);
     rc = rc ? rc : keep_args(c, ds, err);
     rc = rc ? rc : read_numbers(c, ds, err);
     rc = rc ? rc : set_function(n, ds, err);
@@ -383,6 +384,11 @@ const struct td_op td_ops_dataset_ops[] = {
                "use_unbounded_threadpool:bool=false" META "}",
          map_run),
     PURE("FilterDataset", CALLS ") -> (handle:variant) {predicate:func; Targuments:list(type); " T_S META "}",
+         filter_run),
+    PURE("ParallelFilterDataset",
+         CALLS
+         ", num_parallel_calls:int64) -> (handle:variant) {predicate:func; deterministic:string='default'; "
+         "Targuments:list(type); " T_S META "}",
          filter_run),
     PURE("TakeWhileDataset",
          CALLS ") -> (handle:variant) {predicate:func; Targuments:list(type); " T_S META "}", take_while_run),
