@@ -80,11 +80,7 @@ static enum td_code dim_map_run(struct td_call *c, struct td_err *err)
     for (int64_t i = 0, n = td_tensor_count(x); i < n; i++) {
         int64_t axis = td_tensor_int(x, i);
         axis = axis < -count || axis >= count ? count - 1 : axis < 0 ? axis + count : axis;
-        if (y->dtype == TD_INT32) {
-            TD_DATA(y, int32_t)[i] = place[axis];
-        } else {
-            TD_DATA(y, int64_t)[i] = place[axis];
-        }
+        td_tensor_set_int(y, i, place[axis]);
     }
     return TD_OK;
 }

@@ -150,7 +150,7 @@ static enum td_code unique_run(struct td_call *c, struct td_err *err)
     static const struct td_dataset_kind k = {1, false, next_unique, finish_unique};
     struct td_dataset *ds;
     TD_TRY(td_dataset_build(c, &k, &ds, err));
-    return td_dataset_put(c, ds, err);
+    return td_tensor_list_out_nest(c, &ds->nest, err);
 }
 
 /* ------------------------------------------------------------------ GroupByWindow */
@@ -388,7 +388,7 @@ static enum td_code group_run(struct td_call *c, struct td_err *err)
     static const struct td_dataset_kind k = {1, true, next_group, finish_group};
     struct td_dataset *ds;
     TD_TRY(td_dataset_build(c, &k, &ds, err));
-    return td_dataset_put(c, ds, err);
+    return td_tensor_list_out_nest(c, &ds->nest, err);
 }
 
 /* ------------------------------------------------------------------ the table */

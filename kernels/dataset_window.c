@@ -254,7 +254,7 @@ static enum td_code padded_run(struct td_call *c, struct td_err *err)
         td_obj_unref(&ds->nest.obj);
         return rc;
     }
-    return td_dataset_put(c, ds, err);
+    return td_tensor_list_out_nest(c, &ds->nest, err);
 }
 
 /* ------------------------------------------------------------------ other batch sizes */
@@ -370,7 +370,7 @@ static enum td_code rebatch_run(struct td_call *c, struct td_err *err)
         td_obj_unref(&ds->nest.obj);
         return rc;
     }
-    return td_dataset_put(c, ds, err);
+    return td_tensor_list_out_nest(c, &ds->nest, err);
 }
 
 /* ------------------------------------------------------------------ directed interleaving */
@@ -431,7 +431,7 @@ static enum td_code window_run(struct td_call *c, struct td_err *err)
     static const struct td_dataset_kind k = {1, false, next_window, finish_window};
     struct td_dataset *ds;
     TD_TRY(td_dataset_build(c, &k, &ds, err));
-    return td_dataset_put(c, ds, err);
+    return td_tensor_list_out_nest(c, &ds->nest, err);
 }
 
 static enum td_code directed_run(struct td_call *c, struct td_err *err)
@@ -439,7 +439,7 @@ static enum td_code directed_run(struct td_call *c, struct td_err *err)
     static const struct td_dataset_kind k = {-1, false, next_directed, finish_directed};
     struct td_dataset *ds;
     TD_TRY(td_dataset_build(c, &k, &ds, err));
-    return td_dataset_put(c, ds, err);
+    return td_tensor_list_out_nest(c, &ds->nest, err);
 }
 
 #define T_S "output_types:list(type); output_shapes:list(shape)"

@@ -1,4 +1,5 @@
-/* kernels/lookup_init.c - InitializeTable and InitializeTableFromTextFile: tables that are filled once.
+/* kernels/lookup_init.c - InitializeTable, InitializeTableFromTextFile, InitializeTableFromDataset: tables
+ * that are filled once.
  *
  * A text file is read whole through td_file_path (the model's own files only) and parsed line by line: key
  * and value are a column each (0, 1, ...), the whole line (-2) or the line number (-1).
@@ -6,6 +7,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/lookup_init.h"
 #include "core/mem.h"
+#include "kernels/dataset.h"
 #include "kernels/files.h"
 #include "kernels/ops.h"
 #include "kernels/parse_number.h"
@@ -290,6 +292,84 @@ static enum td_code text_run(struct td_call *c, struct td_err *err)
     return rc;
 }
 
+/* ------------------------------------------------------------------ from a dataset */
+
+/* Elements (key, value) of a dataset, gathered until it ends. */
+static enum td_code gather(struct td_call *c, struct td_dataset_iter *it, struct td_tensor **items,
+                           int64_t *n, struct td_err *err)
+{
+    int64_t cap = 0;
+    for (bool end = false; !end; *n += !end) {
+        if (*n == cap) {
+            cap = cap ? 2 * cap : 64;
+            struct td_tensor *more = td_realloc(*items, (size_t)cap * 2, sizeof *more);
+            if (!more) {
+                return td_no_memory(err, (size_t)cap * 2 * sizeof *more, "entries of a table");
+            }
+            *items = more;
+        }
+        memset(*items + 2 * *n, 0, 2 * sizeof **items);
+        TD_TRY(td_dataset_next(c, it, *items + 2 * *n, &end, err));
+    }
+    return TD_OK;
+}
+
+/* Column k of the elements in one vector; every element has as many numbers as the first one. */
+static enum td_code column_of(const struct td_tensor *items, int64_t n, int k, enum td_dtype dtype,
+                              const struct td_node *node, struct td_tensor *out, struct td_err *err)
+{
+    struct td_tensor all = {0};
+    TD_FAIL_IF(n > 0 && items[k].dtype != dtype, err, INVALID_ARGUMENT,
+               "%s: %s of the dataset are %s, the table's are %s", TD_NODE_STR(node),
+               k == 0 ? "keys" : "values", td_dtype_name(items[k].dtype), td_dtype_name(dtype));
+    if (n == 0) {
+        const struct td_shape none = td_shape_vector(0);
+        return td_tensor_new(out, dtype, &none, err);
+    }
+    TD_TRY(td_dataset_stack(items, n, 2, k, &all, err));
+    all.shape = td_shape_vector(td_tensor_count(&all));
+    *out = all;
+    return TD_OK;
+}
+
+static enum td_code init_entries(struct td_call *c, struct td_table *t, const struct td_tensor *items,
+                                 int64_t n, struct td_err *err)
+{
+    struct td_tensor keys = {0}, values = {0};
+    enum td_code rc = column_of(items, n, 0, t->key_dtype, c->node, &keys, err);
+    rc = rc ? rc : column_of(items, n, 1, t->value_dtype, c->node, &values, err);
+    if (!rc && td_tensor_count(&keys) != td_tensor_count(&values)) {
+        rc = td_fail(err, TD_INVALID_ARGUMENT, "%s: the dataset has %lld keys and %lld values",
+                     TD_NODE_STR(c->node), (long long)td_tensor_count(&keys),
+                     (long long)td_tensor_count(&values));
+    }
+    rc = rc ? rc : td_lookup_init_from(c, t, &keys, &values, err);
+    td_tensor_clear(&keys);
+    td_tensor_clear(&values);
+    return rc;
+}
+
+static enum td_code dataset_run(struct td_call *c, struct td_err *err)
+{
+    struct td_table *t;
+    struct td_dataset *ds;
+    struct td_dataset_iter *it = NULL;
+    struct td_tensor *items = NULL;
+    int64_t n = 0;
+    TD_TRY(static_table(c, &t, err));
+    TD_TRY(td_dataset_in(c, 1, &ds, err));
+    TD_FAIL_IF(ds->n_out != 2, err, INVALID_ARGUMENT,
+               "%s: the dataset must have keys and values, has %d components", TD_NODE_STR(c->node),
+               ds->n_out);
+    enum td_code rc = td_dataset_iter_new(ds, &it, err);
+    rc = rc ? rc : gather(c, it, &items, &n, err);
+    rc = rc ? rc : init_entries(c, t, items, n, err);
+    td_dataset_clear(items, 2 * n);
+    td_free(items);
+    td_dataset_iter_free(it);
+    return rc;
+}
+
 #define TENSORS_SIG ", keys:Tkey, values:Tval) -> () {Tkey:type; Tval:type}"
 #define TEXT_SIG                                                                                             \
     ", filename:string) -> () {key_index:int; value_index:int; vocab_size:int=-1; delimiter:string='\\t'; "  \
@@ -316,5 +396,9 @@ const struct td_op td_ops_lookup_init[] = {
      .flags = TD_OP_STATEFUL,
      .infer = text_infer,
      .kernels = TD_KERNEL("lookup.cpu", text_run, {0})},
+    {.name = "InitializeTableFromDataset",
+     .sig = "(table_handle:resource, dataset:variant) -> () {}",
+     .flags = TD_OP_STATEFUL,
+     .kernels = TD_KERNEL("lookup.cpu", dataset_run, {0})},
     {.name = NULL},
 };

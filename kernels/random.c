@@ -28,8 +28,7 @@ static enum td_code seed(const struct td_node *n, struct td_philox *g, struct td
     return TD_OK;
 }
 
-/* *g = the generator as it is now; it then moves on by `steps`. */
-static enum td_code reserve(struct td_call *c, uint64_t steps, struct td_philox *g, struct td_err *err)
+enum td_code td_random_reserve(struct td_call *c, uint64_t steps, struct td_philox *g, struct td_err *err)
 {
     void *mem, *lock;
     enum td_code rc = TD_OK;
@@ -86,29 +85,29 @@ static enum td_code classes_infer(struct td_infer *c, struct td_err *err)
 
 static enum td_code uniform_run(struct td_call *c, struct td_err *err)
 {
-    return td_random_fill_drawn(c, reserve, TD_RANDOM_UNIFORM, err);
+    return td_random_fill_drawn(c, td_random_reserve, TD_RANDOM_UNIFORM, err);
 }
 
 static enum td_code normal_run(struct td_call *c, struct td_err *err)
 {
-    return td_random_fill_drawn(c, reserve, TD_RANDOM_NORMAL, err);
+    return td_random_fill_drawn(c, td_random_reserve, TD_RANDOM_NORMAL, err);
 }
 
 static enum td_code truncated_run(struct td_call *c, struct td_err *err)
 {
-    return td_random_fill_drawn(c, reserve, TD_RANDOM_TRUNCATED_NORMAL, err);
+    return td_random_fill_drawn(c, td_random_reserve, TD_RANDOM_TRUNCATED_NORMAL, err);
 }
 
 static enum td_code uniform_int_run(struct td_call *c, struct td_err *err)
 {
-    return td_random_fill_drawn_range(c, reserve, 1, err);
+    return td_random_fill_drawn_range(c, td_random_reserve, 1, err);
 }
 
 static enum td_code gamma_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_philox g;
-    TD_TRY(td_random_fill_reserve(c, reserve, &out, &g, err));
+    TD_TRY(td_random_fill_reserve(c, td_random_reserve, &out, &g, err));
     return td_random_fill_gamma(c, g, c->in[1], out, err);
 }
 
@@ -116,7 +115,7 @@ static enum td_code poisson_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *out;
     struct td_philox g;
-    TD_TRY(td_random_fill_reserve(c, reserve, &out, &g, err));
+    TD_TRY(td_random_fill_reserve(c, td_random_reserve, &out, &g, err));
     return td_random_fill_poisson(c, g, c->in[1], out, err);
 }
 
@@ -127,7 +126,7 @@ static enum td_code multinomial_run(struct td_call *c, struct td_err *err)
     struct td_philox g;
     TD_TRY(td_out(c, 0, NULL, &out, err));
     uint64_t draws = ((uint64_t)out->shape.dim[1] + 3) / 4 * 4 * 2;
-    TD_TRY(reserve(c, (uint64_t)out->shape.dim[0] * draws * TD_RANDOM_STEPS, &g, err));
+    TD_TRY(td_random_reserve(c, (uint64_t)out->shape.dim[0] * draws * TD_RANDOM_STEPS, &g, err));
     return td_random_fill_classes(c, g, c->in[0], out, err);
 }
 
@@ -138,7 +137,7 @@ static enum td_code shuffle_run(struct td_call *c, struct td_err *err)
     const struct td_tensor *x = c->in[0];
     TD_TRY(td_out(c, 0, NULL, &out, err));
     int64_t rows = x->shape.rank > 0 ? x->shape.dim[0] : 1;
-    TD_TRY(reserve(c, rows > 1 ? ((uint64_t)rows + 3) / 4 : 0, &g, err));
+    TD_TRY(td_random_reserve(c, rows > 1 ? ((uint64_t)rows + 3) / 4 : 0, &g, err));
     return td_random_fill_shuffled(c, g, x, out, err);
 }
 

@@ -57,6 +57,10 @@ TD_MUST enum td_code td_random_fill_drawn(struct td_call *c, td_random_reserve_f
                                           enum td_random_kind kind, struct td_err *err);
 TD_MUST enum td_code td_random_fill_drawn_range(struct td_call *c, td_random_reserve_fn *reserve, int i,
                                                 struct td_err *err);
+/* *g = the generator that this node keeps between calls, of its attributes seed and seed2, as it is now; it then moves on
+ * by `steps` (random.c). */
+TD_MUST enum td_code td_random_reserve(struct td_call *c, uint64_t steps, struct td_philox *g,
+                                       struct td_err *err);
 
 /* Shape functions of random ops: input i is the shape, a vector; the output has it (followed by input j's).
  */

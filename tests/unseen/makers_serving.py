@@ -62,7 +62,7 @@ def keras_preprocessing_end_to_end(folder):
     yield case({"age": [[17.], [30.], [99.]], "city": [["rome"], ["bern"], [""]], "income": [[20.], [50.], [-5.]], "visits": [[5], [7], [-1]], "device": [["ios"], ["web"], ["ios"]]})
 
 
-@model
+@model(skip=("nonfinite",))   # the order of NaN in TopKV2
 def two_tower_retrieval(folder):
     """Queries against a corpus kept in variables: scores, top k, ids through a table, and exclusions."""
     m = tf.Module()
@@ -302,10 +302,11 @@ def pipelines_of_windows(folder):
 
 @model
 def table_from_a_dataset(folder):
-    """tf.lookup's experimental tables: one filled from a dataset, one of dense keys; a lookup with a default."""
+    """A table that is filled from a dataset when the model is loaded."""
     m = tf.Module()
     words = tf.data.Dataset.from_tensor_slices((tf.constant(["red", "green", "blue"]), tf.constant([3, 1, 2], tf.int64)))
-    m.t = tf.lookup.experimental.DatasetInitializer(words)
+    from tensorflow.python.data.experimental.ops import lookup_ops
+    m.t = lookup_ops.DatasetInitializer(words)
     m.table = tf.lookup.StaticHashTable(m.t, tf.constant(-7, tf.int64))
 
     def f(word):
