@@ -98,18 +98,22 @@ static enum td_code read_sizes(const struct td_infer *c, struct td_shape *out, s
     return TD_OK;
 }
 
-/* The size that -1 stands for. Zero sizes count on neither side, so that [0,3] becomes [3,0] of [-1,0]. */
+/* The size that -1 stands for. Zero sizes count on neither side, so that [0,3] becomes [3,0] of [-1,0]; it is rounded
+ * down then, [0,1] becomes [0,3,0] of [0,3,-1]. */
 static enum td_code solve_wild(const struct td_infer *c, const struct sizes *z, struct td_shape *out,
                                struct td_err *err)
 {
     int64_t count = 1;
+    bool left_out = false;
     for (int i = 0; i < c->in[0].rank; i++) {
         if (c->in[0].dim[i] > 0 || !z->zero) {
             count *= c->in[0].dim[i];
+        } else {
+            left_out = true;
         }
     }
     TD_FAIL_IF(
-        count % z->product != 0, err, INVALID_ARGUMENT,
+        count % z->product != 0 && !left_out, err, INVALID_ARGUMENT,
         "%s: Input to reshape is a tensor with %lld values, but the requested shape requires a multiple of "
         "%lld",
         TD_NODE_STR(c->node), (long long)count, (long long)z->product);

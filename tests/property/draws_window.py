@@ -87,19 +87,6 @@ def directed(s):
     return stage
 
 
-def parallel_filter(s):
-    n = s.int(1, 4)
-
-    def stage(d):
-        import tensorflow as tf
-        f = tf.raw_ops
-        keep = tf.function(lambda v: v % n == 0).get_concrete_function(tf.TensorSpec([], tf.int64))
-        v = f.ParallelFilterDataset(input_dataset=d._variant_tensor, other_arguments=[], num_parallel_calls=np.int64(2), predicate=keep, output_types=["int64"], output_shapes=[[]], deterministic="true")
-        from tensorflow.python.data.ops import dataset_ops
-        return dataset_ops._VariantDataset(v, tf.TensorSpec([], tf.int64))
-    return stage
-
-
 def table(s):
     k, n = s.one(["int64", "string"]), s.int(1, 8)
     keys, ask = np.arange(n), s.r.integers(-1, 9, s.shape(0, 2)).astype(np.int64)
@@ -134,7 +121,10 @@ def box(s):
 
 DRAWS = {
     "WindowDataset": pipeline(window), "PaddedBatchDatasetV2": pipeline(padded), "UniqueDataset": pipeline(unique), "GroupByWindowDataset": pipeline(groups),
-    "RebatchDatasetV2": pipeline(rebatch), "DirectedInterleaveDataset": pipeline(directed), "ParallelFilterDataset": pipeline(parallel_filter), "InitializeTableFromDataset": table,
+    "RebatchDatasetV2": pipeline(rebatch), "DirectedInterleaveDataset": pipeline(directed), "InitializeTableFromDataset": table,
     **{op: box for op in ("SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2", "StatelessSampleDistortedBoundingBox")},
 }
-EXEMPT = {"PaddedBatchDataset": "as V2, without drop_remainder; TensorFlow's rewriting of pipelines cannot write it"}
+EXEMPT = {
+    "PaddedBatchDataset": "as V2, without drop_remainder; TensorFlow's rewriting of pipelines cannot write it",
+    "ParallelFilterDataset": "TensorFlow cannot write it into a graph (it gives 2 of 3 inputs), so no iterator of one starts; it is FilterDataset",
+}

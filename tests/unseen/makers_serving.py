@@ -1,6 +1,6 @@
 """Models as products serve them: text with tables and ragged rows, retrieval, detection, audio, routing, with preprocessing inside of the graph."""
 import numpy as np
-from harness import B, F, I, J, S, Lazy, case, floats, ints, model, save, shake
+from harness import F, I, J, S, Lazy, case, floats, ints, model, save, shake
 
 tf = Lazy("tensorflow")
 keras = Lazy("keras")
@@ -193,7 +193,7 @@ def addresses_of_strings(folder):
     def f(line):
         fields = tf.strings.split(line, ",")
         n = fields.row_lengths()
-        first = fields[:, :1].to_tensor("none")[:, 0] if False else tf.where(n > 0, tf.gather(tf.concat([fields.flat_values, [""]], 0), tf.minimum(fields.row_starts(), tf.size(fields.flat_values, tf.int64))), "none")
+        first = tf.where(n > 0, tf.gather(tf.concat([fields.flat_values, [""]], 0), tf.minimum(fields.row_starts(), tf.size(fields.flat_values, tf.int64))), "none")
         tidy = tf.strings.regex_replace(tf.strings.strip(first), r"\s+", " ")
         return {"first": tidy, "upper": tf.strings.upper(tidy, encoding="utf-8"), "bytes": tf.strings.length(line), "chars": tf.strings.length(line, unit="UTF8_CHAR"),
                 "joined": tf.strings.reduce_join(fields, axis=-1, separator="|"), "digits": tf.strings.regex_full_match(tidy, "[0-9]+"), "key": tf.strings.join([tf.strings.as_string(tf.strings.to_hash_bucket_fast(tidy, 1000), width=4, fill="0"), tf.strings.substr(tidy, 0, 3, unit="UTF8_CHAR")], "-"),
@@ -293,23 +293,8 @@ def pipelines_of_windows(folder):
         "unique": lambda r: r.map(lambda i: i * i % 5).unique(), "groups": lambda r: r.group_by_window(lambda i: i % 3, lambda k, w: w.batch(4), 2),
         "rebatched": lambda r: r.batch(5).rebatch([2, 1]), "chosen": lambda r: data.choose_from_datasets([r, r.map(lambda i: i * 10)], data.range(2).repeat(3)),
         "lines": lambda r: r.map(lambda i: tf.strings.as_string(i % 3)).unique().map(lambda t: tf.strings.to_number(t, tf.int64)), "parallel": lambda r: r.filter(lambda i: i % 2 == 0).interleave(lambda i: data.range(i), cycle_length=2, num_parallel_calls=2),
-        "bucketed": lambda r: r.map(lambda i: tf.fill([i % 5 + 1], i)).bucket_by_sequence_length(tf.size, [3, 5], [2, 2, 2]), "sparse": lambda r: r.apply(data.ragged_batch(3)) if False else r.map(lambda i: tf.range(i % 3)).ragged_batch(2).map(lambda t: t.flat_values)}
+        "bucketed": lambda r: r.map(lambda i: tf.fill([i % 5 + 1], i)).bucket_by_sequence_length(tf.size, [3, 5], [2, 2, 2]), "ragged": lambda r: r.map(lambda i: tf.range(i % 3)).ragged_batch(2).map(lambda t: t.flat_values)}
     save(folder, {k: ((lambda make: lambda n: {"y": make(numbers(n)).reduce(zero, fold)})(make), {"n": ([], I)}) for k, make in kinds.items()})
     for k in kinds:
         yield case({"n": 9}, signature=k, id=k)
         yield case({"n": 0}, signature=k, id=k + "0")
-
-
-@model
-def table_from_a_dataset(folder):
-    """A table that is filled from a dataset when the model is loaded."""
-    m = tf.Module()
-    words = tf.data.Dataset.from_tensor_slices((tf.constant(["red", "green", "blue"]), tf.constant([3, 1, 2], tf.int64)))
-    from tensorflow.python.data.experimental.ops import lookup_ops
-    m.t = lookup_ops.DatasetInitializer(words)
-    m.table = tf.lookup.StaticHashTable(m.t, tf.constant(-7, tf.int64))
-
-    def f(word):
-        return {"id": m.table.lookup(word), "size": m.table.size()}
-    save(folder, {"serving_default": (f, {"word": ([None], S)})}, m)
-    yield case({"word": ["blue", "pink", "red"]})
