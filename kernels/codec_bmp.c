@@ -48,11 +48,13 @@ enum td_code td_bmp_decode(const struct td_picture_in *in, struct td_err *err)
     bool top_first = height < 0;
     struct td_picture p = {1, top_first ? -height : height, width, channels, false};
     TD_TRY(td_picture_check(&p, err));
-    int64_t row = (p.width * file_channels + 3) / 4 * 4,
-            last = row * (p.height - 1) + p.width * file_channels;
-    TD_FAIL_IF(start < 0 || start > (int64_t)in->len || last > (int64_t)in->len - start, err,
-               INVALID_ARGUMENT, "Incomplete bmp content, requires at least %lld bytes, got %zu bytes",
-               (long long)(start + last), in->len);
+    int64_t row = (p.width * file_channels + 3) / 4 * 4;
+    TD_FAIL_IF(
+        start < 0 || start + row * p.height != (int64_t)in->len, err, INVALID_ARGUMENT,
+        "Input size should match (header_size + row_size * abs_height) but they differ by %lld: a file "
+        "of %zu bytes, a header of %lld and %lld rows of %lld",
+        (long long)((int64_t)in->len - start - row * p.height), in->len, (long long)start,
+        (long long)p.height, (long long)row);
     void *pixels;
     TD_TRY(in->place(in->ctx, &p, &pixels, err));
     for (int64_t i = 0; i < p.height; i++) {

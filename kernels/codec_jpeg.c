@@ -7,6 +7,7 @@
  * upsampling and the transform as the attributes say, quality with forced baseline tables.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,8 +84,12 @@ static void watch(struct failure *f)
 
 /* ------------------------------------------------------------------ reading from memory */
 
+enum { MOST_AGAIN = 10 * 64 * 4 }; /* bytes that the blocks of one step may take, given one by one */
+
 struct reader {
     struct jpeg_source_mgr base;
+    const uint8_t *bytes, *again; /* again: what was given once more */
+    int n_again;                  /* how often in a row */
     bool recover;
 };
 
@@ -93,17 +98,27 @@ static void start(j_decompress_ptr d)
     (void)d;
 }
 
-/* Out of bytes: an error, or the end of image marker that the file lacks. */
+/* Out of bytes, as TensorFlow has it. The library gives back the block that the file breaks off in, so bytes
+ * are left then: it reads them once more, or stops before that block. With none left the end of image marker
+ * that the file lacks is put in, or it is an error. */
 static boolean fill(j_decompress_ptr d)
 {
     static const JOCTET end[2] = {0xFF, JPEG_EOI};
     struct reader *r = (struct reader *)d->src;
-    if (!r->recover) {
+    const bool empty = r->base.bytes_in_buffer == 0;
+    r->n_again = r->again == r->base.next_input_byte ? r->n_again + 1 : 0;
+    r->again = r->base.next_input_byte;
+    if (r->n_again > MOST_AGAIN) {
+        ERREXIT(d, JERR_INPUT_EOF); /* in a marker it would never end */
+    }
+    if (empty && (!r->recover || r->base.next_input_byte == r->bytes || r->base.next_input_byte == end)) {
         ERREXIT(d, JERR_INPUT_EOF);
     }
-    r->base.next_input_byte = end;
-    r->base.bytes_in_buffer = sizeof end;
-    return TRUE;
+    if (empty) {
+        r->base.next_input_byte = end;
+        r->base.bytes_in_buffer = sizeof end;
+    }
+    return r->recover ? TRUE : FALSE;
 }
 
 static void skip(j_decompress_ptr d, long n)
@@ -112,10 +127,7 @@ static void skip(j_decompress_ptr d, long n)
     if (n <= 0) {
         return;
     }
-    if ((size_t)n > r->base.bytes_in_buffer) {
-        (void)fill(d);
-        return;
-    }
+    n = (size_t)n > r->base.bytes_in_buffer ? (long)r->base.bytes_in_buffer : n;
     r->base.next_input_byte += n;
     r->base.bytes_in_buffer -= (size_t)n;
 }
@@ -129,8 +141,16 @@ static void attach(j_decompress_ptr d, struct reader *r, const uint8_t *bytes, s
                                   .skip_input_data = skip,
                                   .resync_to_restart = jpeg_resync_to_restart,
                                   .term_source = start},
+                         .bytes = bytes,
                          .recover = recover};
     d->src = &r->base;
+}
+
+static void read_header(j_decompress_ptr d)
+{
+    if (jpeg_read_header(d, TRUE) != JPEG_HEADER_OK) {
+        ERREXIT(d, JERR_INPUT_EOF);
+    }
 }
 
 /* ------------------------------------------------------------------ decoding */
@@ -179,7 +199,8 @@ struct target {
 };
 
 /* Has the library decode the window alone, as TensorFlow does: chroma is then upsampled as if the picture
- * ended at the window's edges, which shows in its outer columns. A libjpeg without this decodes all and cuts. */
+ * ended at the window's edges, which shows in its outer columns. A libjpeg without this decodes all and cuts.
+ */
 static void narrow(struct decoder *s, struct target *t)
 {
 #ifdef LIBJPEG_TURBO_VERSION
@@ -218,9 +239,27 @@ static enum td_code aim(struct decoder *s, const struct td_jpeg_in *j, struct ta
     return TD_OK;
 }
 
-/* Rows of the picture until the window is done. Rows that a recovered file lacks are what the library makes of nothing:
- * TensorFlow counts them as read too, so its acceptable_fraction has no say. */
-static void read_rows(struct decoder *s, const struct target *t)
+/* What the rows from `row` on are when the file has no more: the row above again in a recovered file, black
+ * in another, where enough of the picture must be there. */
+static void lack_rows(struct decoder *s, const struct td_jpeg_in *j, const struct target *t, int64_t row)
+{
+    const size_t row_bytes = (size_t)(t->p.width * t->p.channels);
+    const float have = (float)s->d.output_scanline / (float)s->d.output_height;
+    if (!j->recover && have < fminf(1, j->fraction)) {
+        ERREXIT(&s->d, JERR_INPUT_EOF);
+    }
+    for (; row < t->p.height; row++) {
+        uint8_t *to = t->pixels + (size_t)row * row_bytes;
+        if (j->recover && row > 0) {
+            memcpy(to, to - row_bytes, row_bytes);
+        } else {
+            memset(to, 0, row_bytes);
+        }
+    }
+}
+
+/* Rows of the picture until the window is done, or the file. */
+static void read_rows(struct decoder *s, const struct td_jpeg_in *j, const struct target *t)
 {
     int64_t row_bytes = t->p.width * t->p.channels;
     unsigned width = s->d.output_width * (unsigned)s->d.output_components;
@@ -229,7 +268,10 @@ static void read_rows(struct decoder *s, const struct target *t)
                                                s->d.output_width * (unsigned)t->p.channels, 1);
     while ((int64_t)s->d.output_scanline < t->top + t->p.height) {
         int64_t row = (int64_t)s->d.output_scanline - t->top;
-        (void)jpeg_read_scanlines(&s->d, line, 1);
+        if (jpeg_read_scanlines(&s->d, line, 1) == 0) {
+            lack_rows(s, j, t, row > 0 ? row : 0);
+            return;
+        }
         uint8_t *from = line[0];
         if (s->d.out_color_space == JCS_CMYK) {
             from_cmyk(s, line[0], turned[0], s->d.output_width, (int)t->p.channels);
@@ -238,6 +280,17 @@ static void read_rows(struct decoder *s, const struct target *t)
         if (row >= 0) {
             memcpy(t->pixels + row * row_bytes, from + t->left * t->p.channels, (size_t)row_bytes);
         }
+    }
+}
+
+/* What follows the picture must be in order too, as for TensorFlow; not so behind the end of a file. */
+static void finish_reading(struct decoder *s, const struct td_jpeg_in *j)
+{
+    if (j->crop || j->recover) {
+        s->d.output_scanline = s->d.output_height;
+    }
+    if (s->d.output_scanline == s->d.output_height) {
+        (void)jpeg_finish_decompress(&s->d);
     }
 }
 
@@ -254,16 +307,19 @@ enum td_code td_jpeg_decode(const struct td_jpeg_in *j, struct td_err *err)
     }
     jpeg_create_decompress(&s.d);
     attach(&s.d, &s.r, j->in.bytes, j->in.len, j->recover);
-    (void)jpeg_read_header(&s.d, TRUE);
+    read_header(&s.d);
     configure(&s, j);
     struct td_picture raw = {1, s.d.image_height, s.d.image_width, s.d.num_components, false};
     enum td_code rc = td_picture_check(&raw, err); /* before the library allocates for it */
     if (rc == TD_OK) {
-        (void)jpeg_start_decompress(&s.d);
+        if (!jpeg_start_decompress(&s.d)) {
+            ERREXIT(&s.d, JERR_INPUT_EOF);
+        }
         rc = aim(&s, j, &t, err);
     }
     if (rc == TD_OK) {
-        read_rows(&s, &t);
+        read_rows(&s, j, &t);
+        finish_reading(&s, j);
     }
     jpeg_abort_decompress(&s.d);
     jpeg_destroy_decompress(&s.d);
@@ -281,7 +337,7 @@ enum td_code td_jpeg_size(const uint8_t *bytes, size_t len, struct td_picture *p
     }
     jpeg_create_decompress(&s.d);
     attach(&s.d, &s.r, bytes, len, false);
-    (void)jpeg_read_header(&s.d, TRUE);
+    read_header(&s.d);
     *p = (struct td_picture){1, s.d.image_height, s.d.image_width, s.d.num_components, false};
     jpeg_destroy_decompress(&s.d);
     return TD_OK;

@@ -154,12 +154,13 @@ static void convert(const struct sink *s)
 
 static enum td_code decode_jpeg(struct td_call *c, const struct td_picture_in *in, struct td_err *err)
 {
-    struct td_jpeg_in j = {.in = *in, .ratio = 1, .fancy = true, .dct = ""};
+    struct td_jpeg_in j = {.in = *in, .ratio = 1, .fancy = true, .fraction = 1, .dct = ""};
     const struct td_node *n = c->node;
     if (is_op(n, "DecodeJpeg") || is_op(n, "DecodeAndCropJpeg")) {
         j.ratio = (int)td_attr_int(n, "ratio");
         j.fancy = td_attr_bool(n, "fancy_upscaling");
         j.recover = td_attr_bool(n, "try_recover_truncated");
+        j.fraction = td_attr_float(n, "acceptable_fraction");
         j.dct = td_attr_str(n, "dct_method");
     }
     j.crop = is_op(n, "DecodeAndCropJpeg");

@@ -44,6 +44,7 @@ struct td_jpeg_in {
     struct td_picture_in in;
     int ratio;           /* 1, 2, 4, 8: decode at a fraction of the size */
     bool fancy, recover; /* smooth chroma; a truncated file gives what it has */
+    float fraction;      /* of the rows, that a file which breaks off must have all the same */
     const char *dct;     /* "", "INTEGER_FAST", "INTEGER_ACCURATE" */
     bool crop;
     int64_t window[4]; /* top, left, height, width */
