@@ -1,4 +1,5 @@
-/* core/arena.c - chained blocks of growing size, filled from the front; cleanups in a list inside the arena.
+/* core/arena.c - chained blocks of growing size, filled from the front; cleanups in a list inside the arena. A large
+ * arena grows by huge pages.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/arena.h"
@@ -56,10 +57,16 @@ void td_arena_free(struct td_arena *a)
 
 static struct block *add_block(struct td_arena *a, size_t need)
 {
+    struct block *b = NULL;
     size_t size = a->blocks == NULL ? FIRST_BLOCK : a->blocks->size * 2;
-    size = size > LARGEST_BLOCK ? LARGEST_BLOCK : size;
-    size = size < need ? need : size;
-    struct block *b = td_calloc(1, sizeof *b + size);
+    if (size > LARGEST_BLOCK && need <= TD_HUGE_PAGE - sizeof *b) {
+        size = TD_HUGE_PAGE - sizeof *b;
+        b = td_calloc_pages(TD_HUGE_PAGE);
+    } else {
+        size = size > LARGEST_BLOCK ? LARGEST_BLOCK : size;
+        size = size < need ? need : size;
+        b = td_calloc(1, sizeof *b + size);
+    }
     if (b != NULL) {
         b->size = size;
         b->next = a->blocks;

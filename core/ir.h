@@ -26,6 +26,8 @@ struct td_ir {
     struct td_node **roots;        /* targets and side effects of inlined calls: always run */
     int n_roots, cap_roots;
     int changes;                   /* made by passes so far */
+    struct td_value **replaced;    /* room that each pass's td_remap has in turn */
+    int cap_replaced;
 };
 
 /* Copies what the callable needs out of the model's graph. Errors name node and function. */

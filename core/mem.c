@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static atomic_long fail_at;          /* 0: off; n: the n-th call from now fails; negative: all fail */
 static atomic_uint_fast64_t n_calls; /* requests to the C library */
@@ -31,6 +32,17 @@ void *td_calloc(size_t n, size_t size)
 {
     count();
     return refused() ? NULL : calloc(n ? n : 1, size ? size : 1);
+}
+
+void *td_calloc_pages(size_t bytes)
+{
+    count();
+    void *p = refused() ? NULL : aligned_alloc(TD_HUGE_PAGE, bytes);
+    if (p != NULL) {
+        (void)madvise(p, bytes, MADV_HUGEPAGE); /* advice: without it the pages are small */
+        memset(p, 0, bytes);
+    }
+    return p;
 }
 
 void *td_realloc(void *p, size_t n, size_t size)

@@ -12,6 +12,10 @@
 
 /* Zeroed bytes, or NULL when memory is short (or the test hook says so). td_free accepts NULL. */
 void *td_calloc(size_t n, size_t size);
+enum { TD_HUGE_PAGE = 2 << 20 };
+/* As td_calloc, for bytes that will all be used: in pages of TD_HUGE_PAGE where the system has them, each one page
+ * fault and not 512. bytes is a multiple of TD_HUGE_PAGE, and so is the address. */
+void *td_calloc_pages(size_t bytes);
 /* As realloc; new bytes are not zeroed. On NULL the old block is still the caller's. */
 void *td_realloc(void *p, size_t n, size_t size);
 void td_free(void *p);

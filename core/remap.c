@@ -3,13 +3,21 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/remap.h"
 
+#include <string.h>
+
 #include "core/mem.h"
 
 enum td_code td_remap_init(struct td_ir *ir, struct td_remap *r, struct td_err *err)
 {
+    if (ir->cap_replaced < ir->n_nodes) {
+        ir->replaced = td_arena_alloc(ir->arena, (size_t)ir->n_nodes, sizeof *ir->replaced);
+        ir->cap_replaced = ir->replaced == NULL ? 0 : ir->n_nodes;
+    } else if (ir->n_nodes > 0) {
+        memset(ir->replaced, 0, (size_t)ir->n_nodes * sizeof *ir->replaced);
+    }
     r->n = ir->n_nodes;
-    r->to = td_arena_alloc(ir->arena, (size_t)ir->n_nodes + 1, sizeof r->to[0]);
-    return r->to == NULL ? td_no_memory(err, (size_t)ir->n_nodes, "compiler pass") : TD_OK;
+    r->to = ir->replaced;
+    return r->to == NULL && r->n > 0 ? td_no_memory(err, (size_t)r->n, "compiler pass") : TD_OK;
 }
 
 struct td_value td_remap_follow(const struct td_remap *r, struct td_value v)

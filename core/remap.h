@@ -15,6 +15,7 @@ struct td_remap {
     int n;                /* nodes when the pass began: those added since are not replaced */
 };
 
+/* One at a time: it takes the room of the one before. */
 TD_MUST enum td_code td_remap_init(struct td_ir *ir, struct td_remap *r, struct td_err *err);
 /* What stands for v now. */
 struct td_value td_remap_follow(const struct td_remap *r, struct td_value v);
