@@ -235,7 +235,7 @@ static enum td_code sample(struct td_call *c, struct td_philox g, struct td_err 
 {
     struct wish w;
     struct td_philox_words words = {.g = &g};
-    struct box crop;
+    struct box crop = {0};
     bool found = false;
     TD_TRY(read_wish(c, &w, err));
     for (int64_t i = 0, n = td_attr_int(c->node, "max_attempts"); i < n && !found; i++) {
