@@ -1,4 +1,4 @@
-/* server/registry.c - the list of models: changing it, and answering who is served.
+/* server/registry.c - the list of models, and changing it. Who is served: registry_find.c.
  *
  * An entry lives as long as the registry unless it is removed and idle, so loaders may hold one across a
  * load.
@@ -41,7 +41,7 @@ static int find_entry(const struct td_registry *r, const char *name, bool *found
     return low;
 }
 
-static struct td_entry *entry_of(const struct td_registry *r, const char *name)
+struct td_entry *td_registry_any_entry(const struct td_registry *r, const char *name)
 {
     bool found = false;
     const int at = find_entry(r, name, &found);
@@ -50,7 +50,7 @@ static struct td_entry *entry_of(const struct td_registry *r, const char *name)
 
 struct td_entry *td_registry_entry(const struct td_registry *r, const char *name)
 {
-    struct td_entry *e = entry_of(r, name);
+    struct td_entry *e = td_registry_any_entry(r, name);
     return e != NULL && e->configured ? e : NULL;
 }
 
@@ -158,7 +158,7 @@ static enum td_code check_names(const struct td_model_config *models, int n, str
     return rc;
 }
 
-static const struct td_label *find_label(const struct td_model_config *c, const char *name)
+const struct td_label *td_registry_label(const struct td_model_config *c, const char *name)
 {
     for (int i = 0; i < c->n_labels; i++) {
         if (strcmp(c->labels[i].name, name) == 0) {
@@ -174,14 +174,14 @@ static enum td_code check_labels(const struct td_registry *r, const struct td_mo
 {
     const struct td_entry *e = td_registry_entry(r, c->name);
     for (int i = 0; i < c->n_labels; i++) {
-        TD_FAIL_IF(find_label(c, c->labels[i].name) != &c->labels[i], err, INVALID_ARGUMENT,
+        TD_FAIL_IF(td_registry_label(c, c->labels[i].name) != &c->labels[i], err, INVALID_ARGUMENT,
                    "model %s: label %s is given twice", c->name, c->labels[i].name);
         bool available = e == NULL;
         for (int k = 0; e != NULL && k < e->n_versions; k++) {
             available |=
                 e->versions[k]->number == c->labels[i].version && e->versions[k]->state == TD_STATE_AVAILABLE;
         }
-        const struct td_label *old = e != NULL ? find_label(&e->config, c->labels[i].name) : NULL;
+        const struct td_label *old = e != NULL ? td_registry_label(&e->config, c->labels[i].name) : NULL;
         const bool kept = old != NULL && old->version == c->labels[i].version;
         const bool allowed = r->opts.labels_for_unavailable && old == NULL;
         TD_FAIL_IF(!available && !kept && !allowed, err, FAILED_PRECONDITION,
@@ -221,7 +221,7 @@ static enum td_code replace_all(struct td_registry *r, struct td_model_config *m
         r->entries[i]->configured = r->entries[i]->uploaded;
     }
     for (int i = 0; i < n; i++) {
-        struct td_entry *e = entry_of(r, models[i].name);
+        struct td_entry *e = td_registry_any_entry(r, models[i].name);
         const bool moved =
             e->config.base_path == NULL || strcmp(e->config.base_path, models[i].base_path) != 0;
         td_model_config_fini(&e->config);
@@ -355,178 +355,6 @@ enum td_code td_registry_rescan(struct td_registry *r, const char *model, struct
     const enum td_code rc = td_registry_wait_settled(r, is_named, model, err);
     pthread_mutex_unlock(&r->mu);
     return rc;
-}
-
-/* ------------------------------------------------------------------ who is served */
-
-static struct td_version *pick(const struct td_entry *e, bool any, int64_t version)
-{
-    for (int i = 0; e != NULL && i < e->n_versions; i++) {
-        if (e->versions[i]->state == TD_STATE_AVAILABLE && (any || e->versions[i]->number == version)) {
-            return e->versions[i];
-        }
-    }
-    return NULL;
-}
-
-enum td_code td_registry_find(struct td_registry *r, const char *model, int64_t version, const char *label,
-                              struct td_servable **out, struct td_err *err)
-{
-    const bool labelled = label != NULL && *label != '\0';
-    bool unknown_label = false;
-    *out = NULL;
-    pthread_mutex_lock(&r->mu);
-    const struct td_entry *e = td_registry_entry(r, model);
-    if (labelled) {
-        const struct td_label *l = e != NULL ? find_label(&e->config, label) : NULL;
-        unknown_label = l == NULL;
-        version = l != NULL ? l->version : 0;
-    }
-    const bool any = version <= 0 && !labelled;
-    const struct td_version *v = unknown_label ? NULL : pick(e, any, version);
-    if (v != NULL) {
-        *out = td_servable_ref(v->servable);
-    }
-    pthread_mutex_unlock(&r->mu);
-    TD_FAIL_IF(unknown_label, err, INVALID_ARGUMENT, "Unrecognized servable version label: %s", label);
-    TD_FAIL_IF(v == NULL && any, err, NOT_FOUND, "Servable not found for request: Latest(%s)", model);
-    TD_FAIL_IF(v == NULL, err, NOT_FOUND, "Servable not found for request: Specific(%s, %lld)", model,
-               (long long)version);
-    return TD_OK;
-}
-
-static enum td_code copy_rows(const struct td_entry *e, int64_t version, struct td_version_status **rows,
-                              int *n, struct td_err *err)
-{
-    struct td_version_status *copy = td_calloc((size_t)e->n_versions + 1, sizeof *copy);
-    if (copy == NULL) {
-        return td_no_memory(err, (size_t)e->n_versions * sizeof *copy, "a model's statuses");
-    }
-    for (int i = 0; i < e->n_versions; i++) {
-        const struct td_version *v = e->versions[i];
-        if (version <= 0 || v->number == version) {
-            copy[(*n)++] = (struct td_version_status){.version = v->number,
-                                                      .state = v->state,
-                                                      .error = v->error,
-                                                      .load_ms = v->load_ms,
-                                                      .loaded_at = v->loaded_at};
-        }
-    }
-    *rows = copy;
-    return TD_OK;
-}
-
-enum td_code td_registry_status(struct td_registry *r, const char *model, int64_t version,
-                                struct td_version_status **rows, int *n, struct td_err *err)
-{
-    enum td_code rc = TD_OK;
-    *rows = NULL;
-    *n = 0;
-    pthread_mutex_lock(&r->mu);
-    const struct td_entry *e = entry_of(r, model);
-    if (e != NULL) {
-        rc = copy_rows(e, version, rows, n, err);
-    }
-    pthread_mutex_unlock(&r->mu);
-    if (rc == TD_OK && *n == 0) {
-        td_free(*rows);
-        *rows = NULL;
-        TD_FAIL_IF(version > 0, err, NOT_FOUND, "Could not find version %lld of model %s", (long long)version,
-                   model);
-        TD_FAIL(err, NOT_FOUND, "Could not find any versions of model %s", model);
-    }
-    return rc;
-}
-
-bool td_registry_has(struct td_registry *r, const char *model)
-{
-    pthread_mutex_lock(&r->mu);
-    const bool has = td_registry_entry(r, model) != NULL;
-    pthread_mutex_unlock(&r->mu);
-    return has;
-}
-
-enum td_code td_registry_model(struct td_registry *r, const char *model, struct td_model_config **out,
-                               struct td_err *err)
-{
-    pthread_mutex_lock(&r->mu);
-    const struct td_entry *e = td_registry_entry(r, model);
-    const enum td_code rc = e != NULL ? td_model_configs_copy(out, &e->config, 1, err)
-                                      : td_fail(err, TD_NOT_FOUND, "model '%s' is not configured", model);
-    pthread_mutex_unlock(&r->mu);
-    return rc;
-}
-
-enum td_code td_registry_models(struct td_registry *r, struct td_model_config **out, int *n,
-                                struct td_err *err)
-{
-    enum td_code rc = TD_OK;
-    pthread_mutex_lock(&r->mu);
-    struct td_model_config *copy = td_calloc((size_t)r->n_entries + 1, sizeof *copy);
-    int count = 0;
-    if (copy == NULL) {
-        rc = td_no_memory(err, (size_t)r->n_entries * sizeof *copy, "the list of models");
-    }
-    for (int i = 0; i < r->n_entries && rc == TD_OK; i++) {
-        if (r->entries[i]->configured) {
-            rc = td_model_config_copy(&copy[count], &r->entries[i]->config, err);
-            count += rc == TD_OK;
-        }
-    }
-    pthread_mutex_unlock(&r->mu);
-    if (rc) {
-        td_model_configs_free(copy, count);
-        return rc;
-    }
-    *out = copy;
-    *n = count;
-    return TD_OK;
-}
-
-static bool lacks(const struct td_entry *e)
-{
-    return e->configured && !e->held && !td_registry_has_available(e);
-}
-
-bool td_registry_ready(struct td_registry *r, char **missing)
-{
-    size_t bytes = 1;
-    pthread_mutex_lock(&r->mu);
-    for (int i = 0; i < r->n_entries; i++) {
-        bytes += lacks(r->entries[i]) ? strlen(r->entries[i]->name) + 1 : 0;
-    }
-    char *text = bytes > 1 ? td_calloc(bytes, 1) : NULL;
-    for (int i = 0; i < r->n_entries && text != NULL; i++) {
-        const struct td_entry *e = r->entries[i];
-        if (lacks(e)) {
-            const size_t at = strlen(text);
-            (void)snprintf(text + at, bytes - at, "%s%s", at > 0 ? "," : "", e->name);
-        }
-    }
-    pthread_mutex_unlock(&r->mu);
-    if (missing != NULL) {
-        *missing = text;
-    } else {
-        td_free(text);
-    }
-    return bytes == 1;
-}
-
-bool td_registry_all_settled(struct td_registry *r)
-{
-    bool all = true;
-    pthread_mutex_lock(&r->mu);
-    for (int i = 0; i < r->n_entries && all; i++) {
-        const struct td_entry *e = r->entries[i];
-        all = !e->configured || ((e->listed || r->opts.poll_wait_s < 0) && td_registry_settled(e));
-    }
-    pthread_mutex_unlock(&r->mu);
-    return all;
-}
-
-const struct td_registry_opts *td_registry_options(const struct td_registry *r)
-{
-    return &r->opts;
 }
 
 /* ------------------------------------------------------------------ life */

@@ -1,5 +1,4 @@
-/* server/registry_impl.h - the registry's insides, shared by registry.c (who is served) and registry_load.c
- * (loading).
+/* server/registry_impl.h - the registry's insides, shared by the registry*.c files.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_REGISTRY_IMPL_H
@@ -67,6 +66,10 @@ struct td_registry {
 
 /* registry.c: the entry of a configured model, or NULL. Caller holds mu. */
 struct td_entry *td_registry_entry(const struct td_registry *r, const char *name);
+/* The same, also of a model that is configured no longer while its last version goes. */
+struct td_entry *td_registry_any_entry(const struct td_registry *r, const char *name);
+/* The label of that name; NULL. */
+const struct td_label *td_registry_label(const struct td_model_config *c, const char *name);
 
 /* registry.c: the entry of a name, made when there is none. Caller holds mu. */
 TD_MUST enum td_code td_registry_add_entry(struct td_registry *r, const char *name, struct td_entry **out,
