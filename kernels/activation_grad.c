@@ -59,7 +59,7 @@ X(f64, double, )
 #define X(tag, T, R)                                                                                         \
     TD_INLINE T sigmoid_grad_of_##tag(T y, T dy)                                                             \
     {                                                                                                        \
-        return R(dy * y) * R(1 - y);                                                                         \
+        return dy * R(y * R(1 - y));                                                                         \
     }                                                                                                        \
     TD_INLINE T tanh_grad_of_##tag(T y, T dy)                                                                \
     {                                                                                                        \

@@ -63,7 +63,8 @@ struct td_dataset_iter {
     struct td_tensor *buffer; /* n_buffered elements of n_out */
     int64_t n_buffered;
     bool reads_cache; /* of a CacheDataset: an earlier iterator has filled it */
-    int64_t front;    /* of a shuffling: the first buffered element that is still there */
+    int64_t
+        front; /* of a shuffling: the first buffered element that is still there; of an interleaving: whose turn it is */
     struct td_philox generator;
     struct td_philox_words words; /* of generator */
     void *own;                    /* what the kind alone knows; NULL: nothing */

@@ -224,40 +224,50 @@ static enum td_code open_next(struct td_call *c, struct td_dataset_iter *it, str
     return rc;
 }
 
-/* Up to `cycle` inner iterators take turns, `block` elements each; it is the first open one's turn, `at`
- * counts its elements, and it goes to the back when done. */
-static enum td_code interleave(struct td_call *c, struct td_dataset_iter *it, int64_t cycle, int64_t block,
+static void pass_turn(struct td_dataset_iter *it)
+{
+    it->at = 0;
+    it->front = (it->front + 1) % it->n_open;
+}
+
+/* The places of it->open take turns, `block` elements each; `at` counts those of the one whose turn it is. A place
+ * without an iterator opens the next when its turn comes, not before: only then does an error on the way count. */
+static enum td_code interleave(struct td_call *c, struct td_dataset_iter *it, int64_t block,
                                struct td_tensor *out, bool *end, struct td_err *err)
 {
-    for (;;) {
+    for (int empty = 0;
+         empty < it->n_open;) { /* places found empty in a row, when there is nothing to open */
+        struct td_dataset_iter **mine = &it->open[it->front];
         bool over = false;
-        while (it->n_open < cycle && !over && !it->from[0]->over) {
-            TD_TRY(open_next(c, it, &it->open[it->n_open], &over, err));
-            it->n_open += !over;
+        if (*mine == NULL && !it->from[0]->over) {
+            TD_TRY(open_next(c, it, mine, &over, err));
+            continue;
         }
-        *end = it->n_open == 0;
-        if (*end) {
-            return TD_OK;
+        if (*mine != NULL) {
+            TD_TRY(td_dataset_next(c, *mine, out, &over, err));
+            if (!over) {
+                if (++it->at >= block) {
+                    pass_turn(it);
+                }
+                *end = false;
+                return TD_OK;
+            }
+            td_dataset_iter_free(*mine);
+            *mine = NULL;
+            empty = -1;
         }
-        struct td_dataset_iter *first = it->open[0];
-        TD_TRY(td_dataset_next(c, first, out, &over, err));
-        it->at++;
-        if (over || it->at >= block) {
-            memmove(it->open, it->open + 1, (size_t)(it->n_open - 1) * sizeof(struct td_dataset_iter *));
-            it->open[it->n_open - 1] = first;
-            it->at = 0;
-        }
-        if (!over) {
-            return TD_OK;
-        }
-        td_dataset_iter_free(it->open[--it->n_open]);
+        pass_turn(it);
+        empty++;
     }
+    *end = true;
+    return TD_OK;
 }
 
 static enum td_code make_open(struct td_dataset_iter *it, int64_t cycle, struct td_err *err)
 {
     if (!it->open) {
         it->open = td_calloc((size_t)cycle, sizeof *it->open);
+        it->n_open = it->open ? (int)cycle : 0;
     }
     return it->open ? TD_OK : td_no_memory(err, (size_t)cycle * sizeof *it->open, "interleaved datasets");
 }
@@ -266,14 +276,14 @@ enum td_code td_dataset_next_flat_map(struct td_call *c, struct td_dataset_iter 
                                       bool *end, struct td_err *err)
 {
     TD_TRY(make_open(it, 1, err));
-    return interleave(c, it, 1, INT64_MAX, out, end, err);
+    return interleave(c, it, INT64_MAX, out, end, err);
 }
 
 enum td_code td_dataset_next_interleave(struct td_call *c, struct td_dataset_iter *it, struct td_tensor *out,
                                         bool *end, struct td_err *err)
 {
     TD_TRY(make_open(it, it->ds->number[0], err));
-    return interleave(c, it, it->ds->number[0], it->ds->number[1], out, end, err);
+    return interleave(c, it, it->ds->number[1], out, end, err);
 }
 
 /* ------------------------------------------------------------------ batches */

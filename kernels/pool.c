@@ -21,52 +21,52 @@
 
 #define T float
 #define FN(name) name##_f32
-#define LOWEST (float)p->lowest
+#define LOWEST(from) (float)(from)
 #define ADD(a, b) ((a) + (b))
 #include "kernels/pool_plain.inc"
 #define T double
 #define FN(name) name##_f64
-#define LOWEST p->lowest
+#define LOWEST(from) (from)
 #define ADD(a, b) ((a) + (b))
 #include "kernels/pool_plain.inc"
 #define T int8_t
 #define FN(name) name##_i8
-#define LOWEST INT8_MIN
+#define LOWEST(from) INT8_MIN
 #define ADD(a, b) WRAPPED(a, b)
 #include "kernels/pool_plain.inc"
 #define T uint8_t
 #define FN(name) name##_u8
-#define LOWEST 0
+#define LOWEST(from) 0
 #define ADD(a, b) WRAPPED(a, b)
 #include "kernels/pool_plain.inc"
 #define T int16_t
 #define FN(name) name##_i16
-#define LOWEST INT16_MIN
+#define LOWEST(from) INT16_MIN
 #define ADD(a, b) WRAPPED(a, b)
 #include "kernels/pool_plain.inc"
 #define T uint16_t
 #define FN(name) name##_u16
-#define LOWEST 0
+#define LOWEST(from) 0
 #define ADD(a, b) WRAPPED(a, b)
 #include "kernels/pool_plain.inc"
 #define T int32_t
 #define FN(name) name##_i32
-#define LOWEST INT32_MIN
+#define LOWEST(from) INT32_MIN
 #define ADD(a, b) WRAPPED(a, b)
 #include "kernels/pool_plain.inc"
 #define T uint32_t
 #define FN(name) name##_u32
-#define LOWEST 0
+#define LOWEST(from) 0
 #define ADD(a, b) WRAPPED(a, b)
 #include "kernels/pool_plain.inc"
 #define T int64_t
 #define FN(name) name##_i64
-#define LOWEST INT64_MIN
+#define LOWEST(from) INT64_MIN
 #define ADD(a, b) WRAPPED(a, b)
 #include "kernels/pool_plain.inc"
 #define T uint64_t
 #define FN(name) name##_u64
-#define LOWEST 0
+#define LOWEST(from) 0
 #define ADD(a, b) WRAPPED(a, b)
 #include "kernels/pool_plain.inc"
 
@@ -116,10 +116,13 @@ static void along_depth(struct td_pool *p)
 }
 
 /* Windows over space begin at the least finite number: a window of -infinity or of NaN alone has it. Depth
- * and 3-D pools, and those that say where, begin at -infinity. */
-static double lowest_of(const struct td_call *c, const struct td_pool *p)
+ * and 3-D pools, and those that say where, begin at -infinity; but a 3-D window that reaches over the edge finds the
+ * least finite number there. */
+static void begin_at(const struct td_call *c, struct td_pool *p, bool by_depth)
 {
-    return td_pool_is_3d(c->node) || p->depth != 1 ? -INFINITY : -td_largest(c->in[0]->dtype);
+    const double least = -td_largest(c->in[0]->dtype);
+    p->lowest = td_pool_is_3d(c->node) || by_depth ? -INFINITY : least;
+    p->lowest_at_edge = by_depth ? -INFINITY : least;
 }
 
 static enum td_code max_pool(struct td_call *c, struct td_pool *p, struct td_err *err)
@@ -131,9 +134,9 @@ static enum td_code max_pool(struct td_call *c, struct td_pool *p, struct td_err
     TD_TRY(td_pool_bring(c, p, c->in[0], td_pool_in_cells(p), &x, err));
     TD_TRY(td_pool_room(c, p, y, &to, err));
     if (td_tensor_count(y) > 0) {
-        const double lowest = lowest_of(c, p);
+        const bool by_depth = p->depth != 1;
         along_depth(p);
-        p->lowest = lowest;
+        begin_at(c, p, by_depth);
         body_of(td_pool_arithmetic(y->dtype))->forward(p, x, to, NULL);
     }
     return td_pool_deliver(c, p, y, td_pool_out_cells(p), to, err);

@@ -245,6 +245,7 @@ bool td_pool_cell_start(struct td_pool_walk *w, const struct td_pool *p, int64_t
 {
     int64_t rest = cell;
     w->count = 1;
+    w->cut = false;
     for (int a = 2; a >= 0; a--) {
         const struct td_window *x = &p->axis[a];
         int64_t start = rest % x->out * x->stride - x->before;
@@ -255,6 +256,7 @@ bool td_pool_cell_start(struct td_pool_walk *w, const struct td_pool *p, int64_t
             w->to[a] = x->in;
         }
         w->at[a] = w->from[a];
+        w->cut |= w->to[a] - w->from[a] < x->k;
         w->count *= w->to[a] > w->from[a] ? w->to[a] - w->from[a] : 0;
     }
     w->image = rest;

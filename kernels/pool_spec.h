@@ -17,7 +17,7 @@ struct td_pool {
     struct td_layout layout;
     int64_t batch, channels, depth; /* depth: channels a group, 1 unless pooling along the channels */
     struct td_window axis[3];       /* leading ones of size 1 for 2-D */
-    double lowest; /* what the greatest of floats is sought from; argmax seeks from nothing */
+    double lowest, lowest_at_edge; /* what the greatest of floats is sought from; argmax seeks from nothing */
     bool widened; /* a window that is larger than the input and begins before it reaches to its end: so do the
                      gradients of averages in TensorFlow */
 };
@@ -26,6 +26,7 @@ struct td_pool {
  * are. */
 struct td_pool_walk {
     int64_t image, from[3], to[3], at[3], in_cell, count;
+    bool cut; /* the window reaches over the edge */
 };
 
 /* Windows from the attributes, over an input of shape x, which may be partly unknown. */

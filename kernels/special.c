@@ -229,7 +229,7 @@ static double gamma_upper_large(double a, double x)
 
 double td_special_igamma(double a, double x)
 {
-    if (x == 0 && a >= 0) {
+    if (x == 0) { /* TensorFlow looks at x first: also for an a that has no integral */
         return 0;
     }
     if (!gamma_domain(a, x)) {
