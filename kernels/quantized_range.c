@@ -138,6 +138,8 @@ static enum td_code concat_infer(struct td_infer *c, struct td_err *err)
     bool known;
     int64_t asked;
     struct td_shape out = td_shape_unknown();
+    TD_FAIL_IF(n < 2, err, INVALID_ARGUMENT, "%s: attribute N is %d, the least is 2", TD_NODE_STR(c->node),
+               n);
     TD_TRY(td_quantized_infer_range(c, 1 + n, c->n_in, err));
     TD_TRY(td_infer_rank(c, 0, 0, err));
     TD_TRY(td_infer_int_value(c, 0, &known, &asked, err));
