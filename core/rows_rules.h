@@ -24,10 +24,15 @@ enum td_rows_kind {
     TD_ROWS_MIX,   /* anything else */
 };
 
-/* Of a ROW of shape [d.., k*N, e..] with axis pointing at k*N, index i of that axis belongs to row (i / c) %
- * N where c = k / pre: the axis holds `pre` blocks of N rows of c entries each. pre and k are 1 for a plain
- * batch axis; reshapes that merge it with its neighbours make them larger. Invariant: all other dimensions of
- * a ROW are known and equal at all probes, k and pre are >= 1 and pre divides k. */
+/* Of a ROW of shape [d.., k*N, e..] with axis pointing at k*N, index i of that axis belongs to row
+ *
+ *     (i / c) % N      where c = k / pre
+ *
+ * The axis holds `pre` blocks of N rows of c entries each. pre and k are 1 for a plain batch axis; reshapes that
+ * merge it with its neighbours make them larger.
+ *
+ * Invariant: all other dimensions of a ROW are known and equal at all probes, k and pre are >= 1 and pre
+ * divides k. */
 struct td_rows_place {
     enum td_rows_kind kind;
     enum td_rows_kind item; /* LIST: kind of its elements */

@@ -1,10 +1,10 @@
 /* kernels/quantized_layer.c - layers on the levels of quantized numbers, as TensorFlow 1's quantized graphs
  * have them.
  *
- *   QuantizedConv2D, QuantizedMatMul   8-bit levels -> 32-bit ones: sums of products, around the levels of
- * 0.0 QuantizedBiasAdd                   8-bit levels -> 32-bit ones, over a range with room for both
- *   QuantizedRelu, QuantizedRelu6      the same levels, cut
- *   QuantizedMaxPool, QuantizedAvgPool the same levels; an average drops its fraction
+ *   QuantizedConv2D, QuantizedMatMul    8-bit levels -> 32-bit ones: sums of products, around the levels of 0.0
+ *   QuantizedBiasAdd                    8-bit levels -> 32-bit ones, over a range with room for both
+ *   QuantizedRelu, QuantizedRelu6       the same levels, cut
+ *   QuantizedMaxPool, QuantizedAvgPool  the same levels; an average drops its fraction
  *
  * Every tensor of levels comes with the scalars min and max that it spans, and so do the results. Sums wrap.
  * Filters of qint8, which TensorFlow gives to oneDNN alone, are not here.
