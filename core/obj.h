@@ -4,7 +4,6 @@
  * variant. Strings are immutable byte blocks (struct td_str). Variants (TensorLists, optionals) and resources
  * (variables, tables, queues) embed struct td_obj first and bring their own td_obj_type, whose address
  * identifies the type.
- *
  * Threads: counts are atomic; what an object guards against concurrent use is its own affair.
  *
  * SPDX-License-Identifier: Apache-2.0 */

@@ -1,8 +1,9 @@
 /* kernels/dataset_group.c - datasets that remember keys: UniqueDataset, GroupByWindowDataset.
  *
  *   Unique         elements (one component: int32, int64 or string) that have not come yet
- *   GroupByWindow  elements gathered by key(element); once window_size(key) of them are there, the elements of
- *                  reduce(key, dataset of them) follow. At the end the groups that are left follow, by their keys.
+ *   GroupByWindow  elements gathered by key(element); once window_size(key) of them are there, the elements
+ *                  of reduce(key, dataset of them) follow. At the end the groups that are left follow, by
+ *                  their keys.
  *
  * What an iterator remembers is its own (struct td_dataset_iter, own) and grows with the input.
  *

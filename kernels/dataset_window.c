@@ -1,7 +1,7 @@
 /* kernels/dataset_window.c - datasets whose elements are made of several of the input's, or chosen among
  * several inputs.
  *
- *   WindowDataset              datasets of `size` elements, one a component, `stride` apart; the next is `shift` on
+ *   WindowDataset              datasets of `size` elements, one a component, `stride` apart, one each `shift`
  *   PaddedBatchDataset, V2     batches whose elements are padded to one shape
  *   RebatchDatasetV2           rows of batches in batches of other sizes, which take turns
  *   DirectedInterleaveDataset  the next element of the input that a dataset of indices names
