@@ -180,8 +180,10 @@ static bool covers(const struct td_shape *x, const struct td_shape *s)
 
 static bool rule_neutral(struct rules *r, const struct td_node *n, struct td_value *to)
 {
-    for (size_t k = 0; (rules_of(n) & NEUTRAL) && n->n_in == 2 && k < sizeof neutrals / sizeof neutrals[0];
-         k++) {
+    if (!(rules_of(n) & NEUTRAL) || n->n_in != 2) {
+        return false;
+    }
+    for (size_t k = 0; k < sizeof neutrals / sizeof neutrals[0]; k++) {
         const struct neutral *row = &neutrals[k];
         if (!is(n, row->op) || !td_dtype_in(n->out_type[0], row->set)) {
             continue;

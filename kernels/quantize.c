@@ -14,6 +14,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/quantized.h"
 #include "kernels/vecmath.h"
 
 #include <float.h>
@@ -49,22 +50,6 @@ static enum mode mode_of(const struct td_node *n)
 }
 
 enum { PIECE = 256 };
-
-static float get_level(const struct td_tensor *t, int64_t i)
-{
-    switch (t->dtype) {
-    case TD_QUINT8:
-        return TD_DATA(t, const uint8_t)[i];
-    case TD_QINT8:
-        return TD_DATA(t, const int8_t)[i];
-    case TD_QUINT16:
-        return TD_DATA(t, const uint16_t)[i];
-    case TD_QINT16:
-        return TD_DATA(t, const int16_t)[i];
-    default:
-        return (float)TD_DATA(t, const int32_t)[i];
-    }
-}
 
 static float clamp(float v, float low, float high)
 {
@@ -284,7 +269,7 @@ static enum td_code dequantize_run(struct td_call *c, struct td_err *err)
         for (int64_t o = 0; o < s.outer; o++) {
             int64_t at = (o * s.depth + k) * s.inner;
             for (int64_t i = at; i < at + s.inner; i++) {
-                float v = (get_level(x, i) + l.shift) * l.slope + l.start;
+                float v = ((float)td_quantized_get(x, i) + l.shift) * l.slope + l.start;
                 if (y->dtype == TD_FLOAT) {
                     TD_DATA(y, float)[i] = v;
                 } else {

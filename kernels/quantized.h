@@ -16,7 +16,21 @@
 int64_t td_quantized_lowest(enum td_dtype t);
 int64_t td_quantized_highest(enum td_dtype t);
 /* Element i of a quantized tensor. */
-int32_t td_quantized_get(const struct td_tensor *t, int64_t i);
+static inline int32_t td_quantized_get(const struct td_tensor *t, int64_t i)
+{
+    switch (t->dtype) {
+    case TD_QINT8:
+        return TD_DATA(t, const int8_t)[i];
+    case TD_QUINT8:
+        return TD_DATA(t, const uint8_t)[i];
+    case TD_QINT16:
+        return TD_DATA(t, const int16_t)[i];
+    case TD_QUINT16:
+        return TD_DATA(t, const uint16_t)[i];
+    default:
+        return TD_DATA(t, const int32_t)[i];
+    }
+}
 void td_quantized_set(struct td_tensor *t, int64_t i, int32_t level);
 
 /* The level of x in type t over [min, max], which may be none of t's. */
