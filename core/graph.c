@@ -53,14 +53,11 @@ enum td_code td_graph_add(struct td_graph *g, const char *name, const char *op_n
     if (n == NULL || !grow(g->arena, &g->nodes, g->n_nodes, &g->cap_nodes)) {
         return td_no_memory(err, sizeof *n, "graph node");
     }
-    n->name = td_arena_strdup(g->arena, name);
-    n->op_name = td_arena_strdup(g->arena, op_name);
-    n->device = device == NULL || device[0] == 0 ? "" : td_arena_strdup(g->arena, device);
+    n->name = name;
+    n->op_name = op_name;
+    n->device = device;
     n->function = g->function;
     n->id = g->n_nodes;
-    if (n->name == NULL || n->op_name == NULL || n->device == NULL) {
-        return td_no_memory(err, strlen(name), "graph node");
-    }
     g->nodes[g->n_nodes++] = n;
     *out = n;
     return TD_OK;
@@ -72,10 +69,7 @@ enum td_code td_library_add(struct td_library *lib, const char *name, struct td_
     if (f == NULL || !grow(lib->arena, &lib->functions, lib->n_functions, &lib->cap_functions)) {
         return td_no_memory(err, sizeof *f, "function");
     }
-    f->name = td_arena_strdup(lib->arena, name);
-    if (f->name == NULL) {
-        return td_no_memory(err, strlen(name), "function");
-    }
+    f->name = name;
     td_graph_init(&f->body, lib->arena, f->name);
     f->def.name = f->name;
     lib->functions[lib->n_functions++] = f;

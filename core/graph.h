@@ -78,11 +78,11 @@ struct td_library {
 };
 
 void td_graph_init(struct td_graph *g, struct td_arena *arena, const char *function);
-/* Adds a node; strings are copied into the arena, attrs and inputs are the arena's already. Returns borrowed.
+/* Adds a node; strings are the arena's already (or static), as attrs and inputs will be. Returns borrowed.
  * RESOURCE_EXHAUSTED past the arena's limit. */
 TD_MUST enum td_code td_graph_add(struct td_graph *g, const char *name, const char *op_name, const char *device,
                                   struct td_node **out, struct td_err *err);
-/* Adds an empty function called name with an initialised body; the loader fills it in. */
+/* Adds an empty function called name (the arena's) with an initialised body; the loader fills it in. */
 TD_MUST enum td_code td_library_add(struct td_library *lib, const char *name, struct td_function **out,
                                     struct td_err *err);
 /* The attributes of n, argument `index` of a function, of a type, or of the placeholder of a type attribute. */

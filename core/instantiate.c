@@ -489,7 +489,11 @@ static enum td_code instance_of(struct maker *m, const struct td_function *f, co
         m->n_instances == MAX_INSTANCES, m->err, RESOURCE_EXHAUSTED,
         "the functions of the model are called with more than %d sets of attributes; the last was %.200s",
         MAX_INSTANCES, name.s);
-    TD_TRY(td_library_add(m->lib, name.s, out, m->err));
+    const char *kept = td_arena_strdup(m->lib->arena, name.s);
+    if (kept == NULL) {
+        return short_of_memory(m->err);
+    }
+    TD_TRY(td_library_add(m->lib, kept, out, m->err));
     *slot = *out;
     m->n_instances++;
     struct binding b = {.m = m, .of = f, .to = *out, .values = values};

@@ -1,124 +1,44 @@
-/* proto/attr_pb.c - see attr_pb.h. Functions nest attributes in attributes: proto/guard.h has bounded how
- * deep.
+/* proto/attr_pb.c - see attr_pb.h. An AttrValue holds one value of some kind, or a list of them; both are arrays
+ * in core/attr.h, so one function sets an element of either. A list is walked twice: its elements are counted,
+ * then set.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/attr_pb.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "core/mem.h"
-#include "proto/graph_pb.h"
+#include "proto/shape_pb.h"
 #include "proto/tensor_pb.h"
 
-enum { MAX_ATTRS = 1024, MAX_ELEMENTS = 1 << 24 };
+enum { MAX_ELEMENTS = 1 << 24, MAX_DEPTH = 32 };
 
-/* The two maps of attributes are read by one function. */
-typedef Tensorflow__NodeDef__AttrEntry attr_entry;
-_Static_assert(sizeof(attr_entry) == sizeof(Tensorflow__NameAttrList__AttrEntry) &&
-                   offsetof(attr_entry, key) == offsetof(Tensorflow__NameAttrList__AttrEntry, key) &&
-                   offsetof(attr_entry, value) == offsetof(Tensorflow__NameAttrList__AttrEntry, value),
-               "entries of attribute maps have one layout");
+/* Fields of AttrValue. Those of ListValue have the same numbers, but for functions. */
+enum { LIST = 1, STRING, INT, FLOAT, BOOL, TYPE, SHAPE, TENSOR, PLACEHOLDER, FUNC, LIST_FUNC = 9 };
 
-enum td_code td_dtype_from_number(int number, enum td_dtype *out, struct td_err *err)
+static const struct value_kind {
+    enum td_attr_kind kind;
+    enum td_wire_type wire;
+    size_t size; /* of an element in core/attr.h */
+} kinds[] = {
+    [STRING] = {TD_ATTR_STRING, TD_WIRE_BYTES, sizeof(struct td_bytes)},
+    [INT] = {TD_ATTR_INT, TD_WIRE_VARINT, sizeof(int64_t)},
+    [FLOAT] = {TD_ATTR_FLOAT, TD_WIRE_FIXED32, sizeof(float)},
+    [BOOL] = {TD_ATTR_BOOL, TD_WIRE_VARINT, sizeof(bool)},
+    [TYPE] = {TD_ATTR_TYPE, TD_WIRE_VARINT, sizeof(enum td_dtype)},
+    [SHAPE] = {TD_ATTR_SHAPE, TD_WIRE_BYTES, sizeof(struct td_shape)},
+    [TENSOR] = {TD_ATTR_TENSOR, TD_WIRE_BYTES, sizeof(struct td_tensor)},
+    [PLACEHOLDER] = {TD_ATTR_PLACEHOLDER, TD_WIRE_BYTES, sizeof(struct td_bytes)},
+    [FUNC] = {TD_ATTR_FUNC, TD_WIRE_BYTES, sizeof(struct td_func_ref)},
+};
+
+/* ---- one element */
+
+static enum td_code set_string(struct td_pb_reader *r, const struct td_scan_field *f, struct td_bytes *out,
+                               struct td_err *err)
 {
-    enum { REF = 100, LAST_KNOWN = 33 };
-    int base = number > REF ? number - REF : number;
-    TD_FAIL_IF(base < 0 || base > LAST_KNOWN, err, INVALID_ARGUMENT, "%d is not a DataType", number);
-    *out = td_dtype_valid(base) ? (enum td_dtype)base : TD_DTYPE_NONE;
-    return TD_OK;
-}
-
-enum td_code td_shape_from_proto(const struct Tensorflow__TensorShapeProto *p, struct td_shape *out,
-                                 struct td_err *err)
-{
-    int64_t dims[TD_MAX_RANK];
-    if (p == NULL || p->unknown_rank) {
-        *out = td_shape_unknown();
-        return TD_OK;
-    }
-    TD_FAIL_IF(p->n_dim > TD_MAX_RANK, err, INVALID_ARGUMENT, "shape of rank %zu: the largest rank is %d",
-               p->n_dim, TD_MAX_RANK);
-    for (size_t i = 0; i < p->n_dim; i++) {
-        dims[i] = p->dim[i]->size;
-    }
-    return td_shape_make(out, dims, (int)p->n_dim, err);
-}
-
-/* ---- arrays of one kind. Each gets room for n elements and reads them. */
-
-static enum td_code room(struct td_attr_reader *r, size_t n, size_t size, void *out, struct td_err *err)
-{
-    TD_FAIL_IF(n > MAX_ELEMENTS, err, INVALID_ARGUMENT, "a list of %zu elements, at most %d are allowed", n,
-               MAX_ELEMENTS);
-    *(void **)out = td_arena_alloc(r->arena, n ? n : 1, size);
-    return *(void **)out == NULL ? td_no_memory(err, n * size, "attribute") : TD_OK;
-}
-
-static enum td_code read_strings(struct td_attr_reader *r, const ProtobufCBinaryData *v, size_t n,
-                                 struct td_attr *a, struct td_err *err)
-{
-    a->kind = TD_ATTR_STRING;
-    TD_TRY(room(r, n, sizeof a->str[0], &a->str, err));
-    for (size_t i = 0; i < n; i++) {
-        const char *copy = td_arena_strndup(r->arena, (const char *)v[i].data, v[i].len);
-        if (copy == NULL) {
-            return td_no_memory(err, v[i].len, "attribute");
-        }
-        a->str[i] = (struct td_bytes){copy, v[i].len};
-    }
-    return TD_OK;
-}
-
-static enum td_code read_ints(struct td_attr_reader *r, const int64_t *v, size_t n, struct td_attr *a,
-                              struct td_err *err)
-{
-    a->kind = TD_ATTR_INT;
-    TD_TRY(room(r, n, sizeof a->i[0], &a->i, err));
-    memcpy(a->i, v, n * sizeof a->i[0]);
-    return TD_OK;
-}
-
-static enum td_code read_floats(struct td_attr_reader *r, const float *v, size_t n, struct td_attr *a,
-                                struct td_err *err)
-{
-    a->kind = TD_ATTR_FLOAT;
-    TD_TRY(room(r, n, sizeof a->f[0], &a->f, err));
-    memcpy(a->f, v, n * sizeof a->f[0]);
-    return TD_OK;
-}
-
-static enum td_code read_bools(struct td_attr_reader *r, const protobuf_c_boolean *v, size_t n,
-                               struct td_attr *a, struct td_err *err)
-{
-    a->kind = TD_ATTR_BOOL;
-    TD_TRY(room(r, n, sizeof a->b[0], &a->b, err));
-    for (size_t i = 0; i < n; i++) {
-        a->b[i] = v[i] != 0;
-    }
-    return TD_OK;
-}
-
-static enum td_code read_types(struct td_attr_reader *r, const Tensorflow__DataType *v, size_t n,
-                               struct td_attr *a, struct td_err *err)
-{
-    a->kind = TD_ATTR_TYPE;
-    TD_TRY(room(r, n, sizeof a->type[0], &a->type, err));
-    for (size_t i = 0; i < n; i++) {
-        TD_TRY(td_dtype_from_number((int)v[i], &a->type[i], err));
-    }
-    return TD_OK;
-}
-
-static enum td_code read_shapes(struct td_attr_reader *r, Tensorflow__TensorShapeProto *const *v, size_t n,
-                                struct td_attr *a, struct td_err *err)
-{
-    a->kind = TD_ATTR_SHAPE;
-    TD_TRY(room(r, n, sizeof a->shape[0], &a->shape, err));
-    for (size_t i = 0; i < n; i++) {
-        TD_TRY(td_shape_from_proto(v[i], &a->shape[i], err));
-    }
-    return TD_OK;
+    out->len = f->len;
+    return td_pb_text(r, f, &out->p, err);
 }
 
 static void clear_tensor(void *t)
@@ -126,132 +46,225 @@ static void clear_tensor(void *t)
     td_tensor_clear(t);
 }
 
-static enum td_code read_tensors(struct td_attr_reader *r, Tensorflow__TensorProto *const *v, size_t n,
-                                 struct td_attr *a, struct td_err *err)
+static enum td_code set_tensor(struct td_pb_reader *r, const struct td_scan_field *f, struct td_tensor *out,
+                               struct td_err *err)
 {
-    a->kind = TD_ATTR_TENSOR;
-    TD_TRY(room(r, n, sizeof a->tensor[0], &a->tensor, err));
-    for (size_t i = 0; i < n; i++) {
-        TD_TRY(td_tensor_from_proto(v[i], r->tensor_bytes, &a->tensor[i], err));
-        if (td_arena_defer(r->arena, clear_tensor, &a->tensor[i]) != 0) {
-            td_tensor_clear(&a->tensor[i]);
-            return td_no_memory(err, sizeof a->tensor[0], "attribute");
-        }
-        r->tensor_bytes -= td_tensor_bytes(&a->tensor[i]);
+    TD_TRY(td_tensor_from_bytes(f->p, f->len, r->tensor_bytes, out, err));
+    if (td_arena_defer(r->arena, clear_tensor, out) != 0) {
+        td_tensor_clear(out);
+        return td_no_memory(err, sizeof *out, "attribute");
+    }
+    r->tensor_bytes -= td_tensor_bytes(out);
+    return TD_OK;
+}
+
+/* NameAttrList { name = 1, attr = 2 } */
+static enum td_code set_func(struct td_pb_reader *r, const struct td_scan_field *list,
+                             struct td_func_ref *out, struct td_err *err)
+{
+    struct td_scan s = td_scan_make(list->p, list->len);
+    struct td_scan_field f, name = {.p = list->p};
+    size_t n = 0;
+    while (td_scan_next(&s, &f)) {
+        name = td_pb_is_bytes(&f, 1) ? f : name;
+        n += td_pb_is_bytes(&f, 2);
+    }
+    if (s.bad) {
+        return td_pb_malformed("NameAttrList", err);
+    }
+    TD_TRY(td_pb_text(r, &name, &out->name, err));
+    TD_TRY(td_attrs_room(r, n, &out->attrs, err));
+    for (s = td_scan_make(list->p, list->len); td_scan_next(&s, &f);) {
+        TD_TRY(td_pb_is_bytes(&f, 2) ? td_attr_add(r, &f, out->attrs, &out->n_attrs, err) : TD_OK);
     }
     return TD_OK;
 }
 
-static enum td_code read_funcs(struct td_attr_reader *r, Tensorflow__NameAttrList *const *v, size_t n,
-                               struct td_attr *a, struct td_err *err)
+static enum td_code set_element(struct td_pb_reader *r, struct td_attr *a, size_t i,
+                                const struct td_scan_field *f, struct td_err *err)
 {
-    a->kind = TD_ATTR_FUNC;
-    TD_TRY(room(r, n, sizeof a->func[0], &a->func, err));
-    for (size_t i = 0; i < n; i++) {
-        a->func[i].name = td_arena_strdup(r->arena, v[i]->name);
-        if (a->func[i].name == NULL) {
-            return td_no_memory(err, strlen(v[i]->name), "attribute");
+    switch (a->kind) {
+    case TD_ATTR_INT:
+        a->i[i] = (int64_t)f->u64;
+        return TD_OK;
+    case TD_ATTR_FLOAT:
+        memcpy(&a->f[i], &f->u64, sizeof a->f[i]); /* little-endian: the low bytes */
+        return TD_OK;
+    case TD_ATTR_BOOL:
+        a->b[i] = f->u64 != 0;
+        return TD_OK;
+    case TD_ATTR_TYPE:
+        return td_dtype_from_number((int)f->u64, &a->type[i], err);
+    case TD_ATTR_SHAPE:
+        return td_shape_from_bytes(f->p, f->len, &a->shape[i], err);
+    case TD_ATTR_TENSOR:
+        return set_tensor(r, f, &a->tensor[i], err);
+    case TD_ATTR_FUNC:
+        return set_func(r, f, &a->func[i], err);
+    default:
+        return set_string(r, f, &a->str[i], err);
+    }
+}
+
+static enum td_code make_room(struct td_pb_reader *r, const struct value_kind *k, size_t n, struct td_attr *a,
+                              struct td_err *err)
+{
+    TD_FAIL_IF(n > MAX_ELEMENTS, err, INVALID_ARGUMENT, "a list of %zu elements, at most %d are allowed", n,
+               MAX_ELEMENTS);
+    a->kind = k->kind;
+    a->n = (int)n;
+    return td_pb_room(r, n, k->size, &a->i, err);
+}
+
+/* ---- lists */
+
+/* What a field of a ListValue holds; NULL for what is not known. */
+static const struct value_kind *list_kind(const struct td_scan_field *f)
+{
+    if (f->number < STRING || f->number > LIST_FUNC) {
+        return NULL;
+    }
+    const struct value_kind *k = &kinds[f->number == LIST_FUNC ? FUNC : f->number];
+    return f->type == k->wire || f->type == TD_WIRE_BYTES ? k : NULL;
+}
+
+/* Elements that one field adds: itself, or a packed run. */
+static size_t count_elements(const struct value_kind *k, const struct td_scan_field *f)
+{
+    size_t n = 0;
+    if (f->type == k->wire) {
+        return 1;
+    }
+    if (k->wire == TD_WIRE_FIXED32) {
+        return f->len / sizeof(float);
+    }
+    for (size_t i = 0; i < f->len; i++) {
+        n += f->p[i] < 0x80; /* the last byte of a varint */
+    }
+    return n;
+}
+
+static bool next_packed(enum td_wire_type wire, const uint8_t **p, const uint8_t *end, uint64_t *v)
+{
+    if (wire == TD_WIRE_VARINT) {
+        return td_scan_varint(p, end, v);
+    }
+    if ((size_t)(end - *p) < sizeof(float)) {
+        return false;
+    }
+    *v = 0;
+    memcpy(v, *p, sizeof(float));
+    *p += sizeof(float);
+    return true;
+}
+
+static enum td_code set_elements(struct td_pb_reader *r, struct td_attr *a, const struct value_kind *k,
+                                 const struct td_scan_field *f, size_t *at, struct td_err *err)
+{
+    const uint8_t *p = f->p, *end = f->p + f->len;
+    struct td_scan_field one = *f;
+    if (f->type == k->wire) {
+        return set_element(r, a, (*at)++, f, err);
+    }
+    while (p < end) {
+        if (!next_packed(k->wire, &p, end, &one.u64)) {
+            return td_pb_malformed("AttrValue", err);
         }
-        TD_TRY(td_attrs_from_proto(r, (attr_entry *const *)v[i]->attr, v[i]->n_attr, &a->func[i].attrs,
-                                   &a->func[i].n_attrs, err));
+        TD_TRY(set_element(r, a, (*at)++, &one, err));
+    }
+    return TD_OK;
+}
+
+static enum td_code read_list(struct td_pb_reader *r, const struct td_scan_field *list, struct td_attr *a,
+                              struct td_err *err)
+{
+    struct td_scan s = td_scan_make(list->p, list->len);
+    struct td_scan_field f;
+    const struct value_kind *kind = NULL, *k;
+    size_t n = 0, at = 0;
+    a->is_list = true;
+    while (td_scan_next(&s, &f)) {
+        const size_t more = (k = list_kind(&f)) == NULL ? 0 : count_elements(k, &f);
+        TD_FAIL_IF(more > 0 && n > 0 && k != kind, err, INVALID_ARGUMENT,
+                   "a list holds values of more than one kind");
+        kind = more > 0 ? k : kind;
+        n += more;
+    }
+    if (s.bad) {
+        return td_pb_malformed("AttrValue", err);
+    }
+    if (kind == NULL) { /* a list without elements has no kind */
+        a->n = 0;
+        return TD_OK;
+    }
+    TD_TRY(make_room(r, kind, n, a, err));
+    for (s = td_scan_make(list->p, list->len); td_scan_next(&s, &f);) {
+        TD_TRY(list_kind(&f) == kind ? set_elements(r, a, kind, &f, &at, err) : TD_OK);
     }
     return TD_OK;
 }
 
 /* ---- values */
 
-/* The first array that holds something tells the kind; a list without any has none. */
-static enum td_code read_list(struct td_attr_reader *r, const Tensorflow__AttrValue__ListValue *l,
-                              struct td_attr *a, struct td_err *err)
+static enum td_code read_value(struct td_pb_reader *r, const struct td_scan_field *f, struct td_attr *a,
+                               struct td_err *err)
 {
-    size_t n = l->n_s + l->n_i + l->n_f + l->n_b + l->n_type + l->n_shape + l->n_tensor + l->n_func;
-    a->is_list = true;
-    a->n = n > MAX_ELEMENTS ? 0 : (int)n;
-    if (l->n_s == n && n) {
-        return read_strings(r, l->s, n, a, err);
+    if (f->number == 0) { /* not set */
+        a->n = 0;
+        return TD_OK;
     }
-    if (l->n_i == n && n) {
-        return read_ints(r, l->i, n, a, err);
+    if (f->number == LIST) {
+        return read_list(r, f, a, err);
     }
-    if (l->n_f == n && n) {
-        return read_floats(r, l->f, n, a, err);
-    }
-    if (l->n_b == n && n) {
-        return read_bools(r, l->b, n, a, err);
-    }
-    if (l->n_type == n && n) {
-        return read_types(r, l->type, n, a, err);
-    }
-    if (l->n_shape == n && n) {
-        return read_shapes(r, l->shape, n, a, err);
-    }
-    if (l->n_tensor == n && n) {
-        return read_tensors(r, l->tensor, n, a, err);
-    }
-    if (l->n_func == n && n) {
-        return read_funcs(r, l->func, n, a, err);
-    }
-    TD_FAIL_IF(n > 0, err, INVALID_ARGUMENT, "a list holds values of more than one kind");
-    return TD_OK;
+    TD_TRY(make_room(r, &kinds[f->number], 1, a, err));
+    return set_element(r, a, 0, f, err);
 }
 
-enum td_code td_attr_from_proto(struct td_attr_reader *r, const char *name, const Tensorflow__AttrValue *v,
-                                struct td_attr *out, struct td_err *err)
+enum td_code td_attr_read(struct td_pb_reader *r, const char *name, const struct td_scan_field *value,
+                          struct td_attr *out, struct td_err *err)
 {
+    struct td_scan s = td_scan_make(value->p, value->len);
+    struct td_scan_field f, last = {0};
     *out = (struct td_attr){.name = name, .n = 1};
-    switch (v == NULL ? TENSORFLOW__ATTR_VALUE__VALUE__NOT_SET : v->value_case) {
-    case TENSORFLOW__ATTR_VALUE__VALUE_LIST:
-        return read_list(r, v->list, out, err);
-    case TENSORFLOW__ATTR_VALUE__VALUE_S:
-        return read_strings(r, &v->s, 1, out, err);
-    case TENSORFLOW__ATTR_VALUE__VALUE_I:
-        return read_ints(r, &v->i, 1, out, err);
-    case TENSORFLOW__ATTR_VALUE__VALUE_F:
-        return read_floats(r, &v->f, 1, out, err);
-    case TENSORFLOW__ATTR_VALUE__VALUE_B:
-        return read_bools(r, &v->b, 1, out, err);
-    case TENSORFLOW__ATTR_VALUE__VALUE_TYPE:
-        return read_types(r, &v->type, 1, out, err);
-    case TENSORFLOW__ATTR_VALUE__VALUE_SHAPE:
-        return read_shapes(r, &v->shape, 1, out, err);
-    case TENSORFLOW__ATTR_VALUE__VALUE_TENSOR:
-        return read_tensors(r, &v->tensor, 1, out, err);
-    case TENSORFLOW__ATTR_VALUE__VALUE_FUNC:
-        return read_funcs(r, &v->func, 1, out, err);
-    case TENSORFLOW__ATTR_VALUE__VALUE_PLACEHOLDER: {
-        ProtobufCBinaryData text = {strlen(v->placeholder), (uint8_t *)v->placeholder};
-        TD_TRY(read_strings(r, &text, 1, out, err));
-        out->kind = TD_ATTR_PLACEHOLDER;
-        return TD_OK;
+    while (td_scan_next(&s, &f)) {
+        if (f.number <= FUNC && f.type == (f.number == LIST ? TD_WIRE_BYTES : kinds[f.number].wire)) {
+            last = f;
+        }
     }
-    default:
-        out->n = 0;
-        return TD_OK;
+    if (s.bad) {
+        return td_pb_malformed("AttrValue", err);
     }
+    TD_FAIL_IF(r->depth == MAX_DEPTH, err, INVALID_ARGUMENT, "functions nest deeper than %d", MAX_DEPTH);
+    r->depth++;
+    enum td_code rc = read_value(r, &last, out, err);
+    r->depth--;
+    return rc;
 }
 
-enum td_code td_attrs_from_proto(struct td_attr_reader *r, attr_entry *const *entries, size_t n,
-                                 struct td_attr **out, int *n_out, struct td_err *err)
+enum td_code td_attrs_room(struct td_pb_reader *r, size_t n, struct td_attr **out, struct td_err *err)
 {
-    TD_FAIL_IF(n > MAX_ATTRS, err, INVALID_ARGUMENT, "%zu attributes, at most %d are allowed", n, MAX_ATTRS);
-    TD_TRY(room(r, n, sizeof **out, out, err));
-    int count = 0;
-    for (size_t i = 0; i < n; i++) {
-        const char *key = entries[i]->key;
-        if (strcmp(key, "_output_shapes") == 0) {
-            continue;
-        }
-        TD_FAIL_IF(td_attr_find(*out, count, key) != NULL, err, INVALID_ARGUMENT,
-                   "attribute '%s' is given twice", key);
-        const char *name = td_arena_strdup(r->arena, key);
-        if (name == NULL) {
-            return td_no_memory(err, strlen(key), "attribute");
-        }
-        if (td_attr_from_proto(r, name, entries[i]->value, &(*out)[count], err)) {
-            return td_err_wrap(err, "attribute '%s'", name);
-        }
-        count++;
+    TD_FAIL_IF(n > TD_MAX_ATTRS, err, INVALID_ARGUMENT, "%zu attributes, at most %d are allowed", n,
+               TD_MAX_ATTRS);
+    return td_pb_room(r, n, sizeof **out, out, err);
+}
+
+enum td_code td_attr_add(struct td_pb_reader *r, const struct td_scan_field *entry, struct td_attr *attrs,
+                         int *n, struct td_err *err)
+{
+    struct td_scan_field key, value;
+    const char *name;
+    if (!td_pb_entry(entry, &key, &value)) {
+        return td_pb_malformed("an attribute", err);
     }
-    *n_out = count;
+    TD_TRY(td_pb_name(r, &key, &name, err));
+    if (strcmp(name, "_output_shapes") == 0) {
+        return TD_OK;
+    }
+    TD_FAIL_IF(td_attr_find(attrs, *n, name) != NULL, err, INVALID_ARGUMENT, "attribute '%s' is given twice",
+               name);
+    if (td_attr_read(r, name, &value, &attrs[*n], err)) {
+        return td_err_wrap(err, "attribute '%s'", name);
+    }
+    (*n)++;
     return TD_OK;
 }

@@ -4,23 +4,20 @@
 #ifndef TD_PROTO_ATTR_PB_H
 #define TD_PROTO_ATTR_PB_H
 
-#include "core/arena.h"
 #include "core/attr.h"
-#include "proto/tensorflow.pb-c.h"
+#include "proto/pb_reader.h"
 
-struct td_attr_reader {
-    struct td_arena *arena;
-    uint64_t tensor_bytes; /* what tensors may still take; falls as they are read */
-};
+enum { TD_MAX_ATTRS = 1024 };
 
-/* One value into *out; name is borrowed for ever (the arena's). A value that is not set has kind NONE. */
-TD_MUST enum td_code td_attr_from_proto(struct td_attr_reader *r, const char *name,
-                                        const Tensorflow__AttrValue *v, struct td_attr *out,
-                                        struct td_err *err);
-/* A map of them, as nodes have it; protobuf-c gives the entries of every such map the same layout.
- * INVALID_ARGUMENT for a name given twice. */
-TD_MUST enum td_code td_attrs_from_proto(struct td_attr_reader *r,
-                                         Tensorflow__NodeDef__AttrEntry *const *entries, size_t n,
-                                         struct td_attr **out, int *n_out, struct td_err *err);
+/* The AttrValue that value holds, into *out; name is borrowed for ever (the arena's). A value that is not set
+ * has kind NONE. */
+TD_MUST enum td_code td_attr_read(struct td_pb_reader *r, const char *name, const struct td_scan_field *value,
+                                  struct td_attr *out, struct td_err *err);
+/* Room for the n attributes of one node or function. INVALID_ARGUMENT for more than TD_MAX_ATTRS. */
+TD_MUST enum td_code td_attrs_room(struct td_pb_reader *r, size_t n, struct td_attr **out, struct td_err *err);
+/* An entry of a map of attributes becomes attrs[*n], and *n one more. _output_shapes is left out: it is large,
+ * and shapes are inferred here. INVALID_ARGUMENT for a name given twice. */
+TD_MUST enum td_code td_attr_add(struct td_pb_reader *r, const struct td_scan_field *entry,
+                                 struct td_attr *attrs, int *n, struct td_err *err);
 
 #endif

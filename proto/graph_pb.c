@@ -1,5 +1,6 @@
-/* proto/graph_pb.c - see graph_pb.h. Nodes and functions; attribute values are in proto/attr_pb.c, op
- * definitions in proto/opdef_pb.c.
+/* proto/graph_pb.c - see graph_pb.h. Nodes and functions; attribute values are read by proto/attr_pb.c,
+ * signatures of functions by proto/opdef_pb.c. A message is walked twice: what it holds is counted, then read
+ * into arrays of that length.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/graph_pb.h"
@@ -9,186 +10,344 @@
 #include "core/mem.h"
 #include "proto/attr_pb.h"
 #include "proto/opdef_pb.h"
-#include "proto/tensorflow.pb-c.h"
+#include "proto/shape_pb.h"
 
 enum { MAX_INPUTS = 1 << 16, MAX_ARGS = 1 << 16 };
+enum {
+    GRAPH_VERSION = 2474,     /* the newest GraphDef version that this loader knows how to read */
+    SCALAR_PLACEHOLDERS = 21, /* up to this producer a Placeholder of scalar shape means an unknown shape */
+};
 
-typedef Tensorflow__NodeDef node_def;
-typedef Tensorflow__FunctionDef function_def;
+/* Fields of GraphDef, FunctionDefLibrary, FunctionDef, NodeDef and VersionDef. */
+enum { GRAPH_NODE = 1, GRAPH_LIBRARY = 2, GRAPH_VERSIONS = 4, LIBRARY_FUNCTION = 1 };
+enum { FUNCTION_SIGNATURE = 1, FUNCTION_NODE = 3, FUNCTION_RET = 4, FUNCTION_CONTROL_RET = 6 };
+enum { NODE_NAME = 1, NODE_OP, NODE_INPUT, NODE_DEVICE, NODE_ATTR };
+enum { VERSION_PRODUCER = 1, VERSION_MIN_CONSUMER, VERSION_BAD_CONSUMERS };
 
-/* ---- nodes */
+/* ---- constants */
 
-static enum td_code copy_inputs(const node_def *p, struct td_arena *a, struct td_node *n, struct td_err *err)
+/* f becomes the last bytes field of that number in it; false when there is none. */
+static bool enter(struct td_scan_field *f, uint32_t number)
 {
-    TD_FAIL_IF(p->n_input > MAX_INPUTS, err, INVALID_ARGUMENT,
-               "node '%s': %zu inputs, at most %d are allowed", p->name, p->n_input, MAX_INPUTS);
-    n->inputs = td_arena_alloc(a, p->n_input + 1, sizeof n->inputs[0]);
-    if (n->inputs == NULL) {
-        return td_no_memory(err, p->n_input, "node inputs");
+    struct td_scan s = td_scan_make(f->p, f->len);
+    struct td_scan_field sub, found = {0};
+    while (td_scan_next(&s, &sub)) {
+        found = td_pb_is_bytes(&sub, number) ? sub : found;
     }
-    for (size_t i = 0; i < p->n_input; i++) {
-        n->inputs[i] = td_arena_strdup(a, p->input[i]);
-        if (n->inputs[i] == NULL) {
-            return td_no_memory(err, strlen(p->input[i]), "node inputs");
-        }
-    }
-    n->n_inputs = (int)p->n_input;
-    return TD_OK;
+    *f = found;
+    return found.p != NULL;
 }
 
-/* Elements that a shape spells, negative for a negative dimension, for the error text. */
-static long long spelled_elements(const Tensorflow__TensorShapeProto *s)
+/* Is this attribute a "value" { tensor { shape } } that is not full? */
+static bool is_value_without_shape(const struct td_scan_field *entry)
 {
-    long long n = 1;
-    for (size_t i = 0; s != NULL && i < s->n_dim; i++) {
-        if (s->dim[i]->size < 0) {
-            return -1;
-        }
-        n = __builtin_mul_overflow(n, (long long)s->dim[i]->size, &n) ? -1 : n;
+    enum { KEY = 1, VALUE = 2, VALUE_TENSOR = 8, TENSOR_SHAPE = 2 };
+    struct td_scan_field key = *entry, shape = *entry;
+    struct td_shape s;
+    struct td_err ignored = {0};
+    if (!enter(&key, KEY) || key.len != 5 || memcmp(key.p, "value", 5) != 0 || !enter(&shape, VALUE) ||
+        !enter(&shape, VALUE_TENSOR) || !enter(&shape, TENSOR_SHAPE)) {
+        return false;
     }
-    return n;
+    return td_shape_from_bytes(shape.p, shape.len, &s, &ignored) != TD_OK || !td_shape_known(&s);
 }
 
 /* What a loader must know of a Const before it trusts it. */
-static enum td_code check_const(const node_def *p, struct td_err *err)
+static enum td_code check_const(const struct td_node *n, struct td_err *err)
 {
-    const Tensorflow__AttrValue *value = NULL, *dtype = NULL;
-    for (size_t i = 0; i < p->n_attr; i++) {
-        value = strcmp(p->attr[i]->key, "value") == 0 ? p->attr[i]->value : value;
-        dtype = strcmp(p->attr[i]->key, "dtype") == 0 ? p->attr[i]->value : dtype;
-    }
-    TD_FAIL_IF(value == NULL || value->value_case != TENSORFLOW__ATTR_VALUE__VALUE_TENSOR ||
-                   value->tensor == NULL,
-               err, FAILED_PRECONDITION,
+    const struct td_attr *value = td_attr_find(n->attrs, n->n_attrs, "value");
+    const struct td_attr *dtype = td_attr_find(n->attrs, n->n_attrs, "dtype");
+    TD_FAIL_IF(value == NULL || value->kind != TD_ATTR_TENSOR || value->is_list, err, FAILED_PRECONDITION,
                "Saved model contains node \"%s\" which is a constant tensor but no value has been provided",
-               p->name);
-    long long n = spelled_elements(value->tensor->tensor_shape);
-    TD_FAIL_IF(
-        n < 0, err, FAILED_PRECONDITION,
-        "Saved model contains node \"%s\" (op \"%s\") which initializes from a tensor with %lld elements",
-        p->name, p->op, n);
-    bool same = dtype != NULL && dtype->value_case == TENSORFLOW__ATTR_VALUE__VALUE_TYPE &&
-                dtype->type == value->tensor->dtype;
-    bool later = dtype != NULL && dtype->value_case == TENSORFLOW__ATTR_VALUE__VALUE_PLACEHOLDER;
+               n->name);
+    bool same = dtype != NULL && dtype->kind == TD_ATTR_TYPE && !dtype->is_list &&
+                dtype->type[0] == value->tensor->dtype;
+    bool later = dtype != NULL && dtype->kind == TD_ATTR_PLACEHOLDER;
     TD_FAIL_IF(!same && !later, err, INVALID_ARGUMENT, "node '%s' (Const): attribute dtype is not its value's %s",
-               p->name, td_dtype_tf_name((enum td_dtype)value->tensor->dtype));
+               n->name, td_dtype_tf_name(value->tensor->dtype));
     return TD_OK;
 }
 
-static enum td_code add_node(const node_def *p, struct td_attr_reader *r, struct td_graph *g,
+/* ---- nodes */
+
+struct node_fields {
+    struct td_scan_field name, op, device;
+    size_t n_inputs, n_attrs;
+};
+
+static enum td_code scan_node(const struct td_scan_field *node, struct node_fields *out, struct td_err *err)
+{
+    struct td_scan s = td_scan_make(node->p, node->len);
+    struct td_scan_field f;
+    *out = (struct node_fields){.name = {.p = node->p}, .op = {.p = node->p}, .device = {.p = node->p}};
+    while (td_scan_next(&s, &f)) {
+        switch (f.type == TD_WIRE_BYTES ? f.number : 0) {
+        case NODE_NAME:
+            out->name = f;
+            break;
+        case NODE_OP:
+            out->op = f;
+            break;
+        case NODE_INPUT:
+            out->n_inputs++;
+            break;
+        case NODE_DEVICE:
+            out->device = f;
+            break;
+        case NODE_ATTR:
+            out->n_attrs++;
+            break;
+        }
+    }
+    return s.bad ? td_pb_malformed("NodeDef", err) : TD_OK;
+}
+
+static enum td_code add_attr(struct td_pb_reader *r, const struct td_scan_field *entry, struct td_node *n,
                              struct td_err *err)
 {
-    struct td_node *n;
-    TD_FAIL_IF(p->name[0] == 0 || p->op[0] == 0, err, INVALID_ARGUMENT, "node '%s' of op '%s' in '%s': no %s",
-               p->name, p->op, g->function, p->name[0] ? "op" : "name");
-    if (strcmp(p->op, "Const") == 0) {
-        TD_TRY(check_const(p, err));
+    if (td_attr_add(r, entry, n->attrs, &n->n_attrs, err) == TD_OK) {
+        return TD_OK;
     }
-    TD_TRY(td_graph_add(g, p->name, p->op, p->device, &n, err));
-    TD_TRY(copy_inputs(p, g->arena, n, err));
-    if (td_attrs_from_proto(r, p->attr, p->n_attr, &n->attrs, &n->n_attrs, err)) {
+    if (strcmp(n->op_name, "Const") != 0 || !is_value_without_shape(entry)) {
         return td_err_wrap(err, "%s", TD_NODE_STR(n));
     }
-    return TD_OK;
+    *err = (struct td_err){0};
+    TD_FAIL(err, FAILED_PRECONDITION,
+            "Saved model contains node \"%s\" (op \"%s\") which initializes from a tensor with -1 elements",
+            n->name, n->op_name);
 }
 
-static enum td_code add_nodes(node_def *const *nodes, size_t n, struct td_attr_reader *r, struct td_graph *g,
-                              struct td_err *err)
+static enum td_code add_node(struct td_pb_reader *r, const struct td_scan_field *node, struct td_graph *g,
+                             struct td_err *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        TD_TRY(add_node(nodes[i], r, g, err));
+    struct node_fields p;
+    struct td_node *n;
+    const char *name, *op, *device;
+    TD_TRY(scan_node(node, &p, err));
+    TD_TRY(td_pb_text(r, &p.name, &name, err));
+    TD_TRY(td_pb_name(r, &p.op, &op, err));
+    TD_TRY(td_pb_name(r, &p.device, &device, err));
+    TD_FAIL_IF(name[0] == 0 || op[0] == 0, err, INVALID_ARGUMENT, "node '%s' of op '%s' in '%s': no %s", name,
+               op, g->function, name[0] ? "op" : "name");
+    TD_FAIL_IF(p.n_inputs > MAX_INPUTS, err, INVALID_ARGUMENT, "node '%s': %zu inputs, at most %d are allowed",
+               name, p.n_inputs, MAX_INPUTS);
+    TD_TRY(td_graph_add(g, name, op, device, &n, err));
+    TD_TRY(td_pb_room(r, p.n_inputs, sizeof n->inputs[0], &n->inputs, err));
+    if (td_attrs_room(r, p.n_attrs, &n->attrs, err)) {
+        return td_err_wrap(err, "%s", TD_NODE_STR(n));
     }
-    return TD_OK;
+    struct td_scan s = td_scan_make(node->p, node->len);
+    struct td_scan_field f;
+    while (td_scan_next(&s, &f)) {
+        if (td_pb_is_bytes(&f, NODE_INPUT)) {
+            TD_TRY(td_pb_text(r, &f, &n->inputs[n->n_inputs++], err));
+        } else if (td_pb_is_bytes(&f, NODE_ATTR)) {
+            TD_TRY(add_attr(r, &f, n, err));
+        }
+    }
+    return strcmp(op, "Const") == 0 ? check_const(n, err) : TD_OK;
 }
 
 /* ---- functions */
 
-static enum td_code add_args(struct td_function *f, struct td_arena *a, struct td_err *err)
+struct function_fields {
+    struct td_scan_field signature;
+    size_t n_rets, n_control_rets;
+};
+
+static enum td_code scan_function(const struct td_scan_field *function, struct function_fields *out,
+                                  struct td_err *err)
+{
+    struct td_scan s = td_scan_make(function->p, function->len);
+    struct td_scan_field f;
+    *out = (struct function_fields){.signature = {.p = function->p}};
+    while (td_scan_next(&s, &f)) {
+        out->signature = td_pb_is_bytes(&f, FUNCTION_SIGNATURE) ? f : out->signature;
+        out->n_rets += td_pb_is_bytes(&f, FUNCTION_RET);
+        out->n_control_rets += td_pb_is_bytes(&f, FUNCTION_CONTROL_RET);
+    }
+    return s.bad ? td_pb_malformed("FunctionDef", err) : TD_OK;
+}
+
+static enum td_code add_args(struct td_pb_reader *r, struct td_function *f, struct td_err *err)
 {
     f->n_args = f->def.n_in;
-    f->args = td_arena_alloc(a, (size_t)f->n_args + 1, sizeof f->args[0]);
-    if (f->args == NULL) {
-        return td_no_memory(err, (size_t)f->n_args, "function arguments");
-    }
+    TD_TRY(td_pb_room(r, (size_t)f->n_args, sizeof f->args[0], &f->args, err));
     for (int i = 0; i < f->n_args; i++) {
         TD_TRY(td_graph_add(&f->body, f->def.in[i].name, "_Arg", "", &f->args[i], err));
-        TD_TRY(td_function_set_arg(a, &f->def.in[i], i, f->args[i], err));
+        TD_TRY(td_function_set_arg(r->arena, &f->def.in[i], i, f->args[i], err));
     }
     return TD_OK;
 }
 
-static enum td_code add_results(const function_def *p, struct td_function *f, struct td_arena *a,
-                                struct td_err *err)
+/* ret { key: a result's name, value: what it is } */
+static enum td_code add_result(struct td_pb_reader *r, const struct td_scan_field *entry,
+                               struct td_function *f, struct td_err *err)
 {
-    f->n_rets = f->def.n_out;
-    f->ret_texts = td_arena_alloc(a, (size_t)f->n_rets + 1, sizeof f->ret_texts[0]);
-    if (f->ret_texts == NULL) {
-        return td_no_memory(err, (size_t)f->n_rets, "function results");
+    struct td_scan_field key, value;
+    if (!td_pb_entry(entry, &key, &value)) {
+        return td_pb_malformed("FunctionDef", err);
     }
     for (int i = 0; i < f->n_rets; i++) {
-        const char *text = NULL;
-        for (size_t k = 0; text == NULL && k < p->n_ret; k++) {
-            text = strcmp(p->ret[k]->key, f->def.out[i].name) == 0 ? p->ret[k]->value : NULL;
-        }
-        TD_FAIL_IF(text == NULL, err, INVALID_ARGUMENT,
-                   "function '%s': no value is given for its result '%s'", f->name, f->def.out[i].name);
-        f->ret_texts[i] = td_arena_strdup(a, text);
-        if (f->ret_texts[i] == NULL) {
-            return td_no_memory(err, strlen(text), "function results");
+        const char *name = f->def.out[i].name;
+        if (strlen(name) == key.len && memcmp(name, key.p, key.len) == 0) {
+            return td_pb_text(r, &value, &f->ret_texts[i], err);
         }
     }
     return TD_OK;
 }
 
-static enum td_code add_control_results(const function_def *p, struct td_function *f, struct td_arena *a,
-                                        struct td_err *err)
+static enum td_code add_control_result(struct td_pb_reader *r, const struct td_scan_field *entry,
+                                       struct td_function *f, struct td_err *err)
 {
-    f->control_texts = td_arena_alloc(a, p->n_control_ret + 1, sizeof f->control_texts[0]);
-    if (f->control_texts == NULL) {
-        return td_no_memory(err, p->n_control_ret, "function results");
+    struct td_scan_field key, value;
+    if (!td_pb_entry(entry, &key, &value)) {
+        return td_pb_malformed("FunctionDef", err);
     }
-    for (size_t i = 0; i < p->n_control_ret; i++) {
-        f->control_texts[i] = td_arena_strdup(a, p->control_ret[i]->value);
-        if (f->control_texts[i] == NULL) {
-            return td_no_memory(err, strlen(p->control_ret[i]->value), "function results");
+    return td_pb_text(r, &value, &f->control_texts[f->n_control_rets++], err);
+}
+
+static enum td_code read_body(struct td_pb_reader *r, const struct td_scan_field *function,
+                              struct td_function *f, struct td_err *err)
+{
+    struct td_scan s = td_scan_make(function->p, function->len);
+    struct td_scan_field field;
+    while (td_scan_next(&s, &field)) {
+        if (td_pb_is_bytes(&field, FUNCTION_NODE)) {
+            TD_TRY(add_node(r, &field, &f->body, err));
+        } else if (td_pb_is_bytes(&field, FUNCTION_RET)) {
+            TD_TRY(add_result(r, &field, f, err));
+        } else if (td_pb_is_bytes(&field, FUNCTION_CONTROL_RET)) {
+            TD_TRY(add_control_result(r, &field, f, err));
         }
     }
-    f->n_control_rets = (int)p->n_control_ret;
+    for (int i = 0; i < f->n_rets; i++) {
+        TD_FAIL_IF(f->ret_texts[i] == NULL, err, INVALID_ARGUMENT, "no value is given for its result '%s'",
+                   f->def.out[i].name);
+    }
     return TD_OK;
 }
 
-static enum td_code add_function(const function_def *p, struct td_attr_reader *r, struct td_library *lib,
-                                 struct td_err *err)
+static enum td_code add_function(struct td_pb_reader *r, const struct td_scan_field *function,
+                                 struct td_library *lib, struct td_err *err)
 {
-    const Tensorflow__OpDef *d = p->signature;
+    struct function_fields p;
+    struct td_op_def def;
     struct td_function *f;
-    TD_FAIL_IF(d == NULL || d->name[0] == 0, err, INVALID_ARGUMENT, "a function of the library has no name");
-    TD_FAIL_IF(d->n_input_arg > MAX_ARGS || d->n_output_arg > MAX_ARGS || p->n_control_ret > MAX_ARGS, err,
-               INVALID_ARGUMENT, "function '%s': more than %d arguments or results", d->name, MAX_ARGS);
-    TD_FAIL_IF(p->n_ret > d->n_output_arg, err, INVALID_ARGUMENT, "function '%s': %zu values for %zu results",
-               d->name, p->n_ret, d->n_output_arg);
-    TD_TRY(td_library_add(lib, d->name, &f, err));
-    TD_TRY(td_opdef_from_proto(d, lib->arena, &f->def, err));
-    f->def.name = f->name;
-    f->is_template = d->n_attr > 0;
-    TD_TRY(f->is_template ? TD_OK : add_args(f, lib->arena, err));
-    if (add_nodes(p->node_def, p->n_node_def, r, &f->body, err)) {
-        return td_err_wrap(err, "function '%s'", f->name);
-    }
-    TD_TRY(add_results(p, f, lib->arena, err));
-    return add_control_results(p, f, lib->arena, err);
+    TD_TRY(scan_function(function, &p, err));
+    TD_TRY(td_opdef_read(r, &p.signature, &def, err));
+    TD_FAIL_IF(def.n_in > MAX_ARGS || def.n_out > MAX_ARGS || p.n_control_rets > MAX_ARGS, err,
+               INVALID_ARGUMENT, "function '%s': more than %d arguments or results", def.name, MAX_ARGS);
+    TD_FAIL_IF(p.n_rets > (size_t)def.n_out, err, INVALID_ARGUMENT, "function '%s': %zu values for %d results",
+               def.name, p.n_rets, def.n_out);
+    TD_TRY(td_library_add(lib, def.name, &f, err));
+    f->def = def;
+    f->is_template = def.n_attrs > 0;
+    f->n_rets = def.n_out;
+    TD_TRY(td_pb_room(r, (size_t)f->n_rets, sizeof f->ret_texts[0], &f->ret_texts, err));
+    TD_TRY(td_pb_room(r, p.n_control_rets, sizeof f->control_texts[0], &f->control_texts, err));
+    TD_TRY(f->is_template ? TD_OK : add_args(r, f, err));
+    return read_body(r, function, f, err) ? td_err_wrap(err, "function '%s'", f->name) : TD_OK;
 }
 
-enum td_code td_graph_from_proto(const struct Tensorflow__GraphDef *def, uint64_t tensor_bytes,
-                                 struct td_graph *g, struct td_library *lib, struct td_err *err)
+/* ---- versions */
+
+struct versions {
+    int64_t producer, min_consumer;
+    bool given, is_bad; /* a VersionDef is there; it names this loader among those that it would mislead */
+};
+
+static void add_bad_consumers(const struct td_scan_field *f, struct versions *v)
 {
-    struct td_attr_reader r = {.arena = g->arena, .tensor_bytes = tensor_bytes};
-    if (def == NULL) {
-        return TD_OK;
+    const uint8_t *p = f->p, *end = f->p + f->len;
+    uint64_t version = f->u64;
+    if (f->type == TD_WIRE_VARINT) {
+        v->is_bad = v->is_bad || version == GRAPH_VERSION;
+        return;
     }
-    TD_TRY(add_nodes(def->node, def->n_node, &r, g, err));
-    for (size_t i = 0; def->library != NULL && i < def->library->n_function; i++) {
-        TD_TRY(add_function(def->library->function[i], &r, lib, err));
+    while (p < end && td_scan_varint(&p, end, &version)) { /* packed */
+        v->is_bad = v->is_bad || version == GRAPH_VERSION;
     }
+}
+
+static void read_versions(const struct td_scan_field *message, struct versions *v)
+{
+    struct td_scan s = td_scan_make(message->p, message->len);
+    struct td_scan_field f;
+    v->given = true;
+    while (td_scan_next(&s, &f)) {
+        if (f.number == VERSION_BAD_CONSUMERS) {
+            add_bad_consumers(&f, v);
+        } else if (f.number == VERSION_PRODUCER) {
+            v->producer = (int32_t)f.u64;
+        } else if (f.number == VERSION_MIN_CONSUMER) {
+            v->min_consumer = (int32_t)f.u64;
+        }
+    }
+}
+
+static enum td_code check_versions(const struct versions *v, struct td_err *err)
+{
+    TD_FAIL_IF(v->min_consumer > GRAPH_VERSION, err, INVALID_ARGUMENT,
+               "GraphDef min consumer version %lld above current version %d. Please upgrade.",
+               (long long)v->min_consumer, GRAPH_VERSION);
+    TD_FAIL_IF(v->producer < 0, err, INVALID_ARGUMENT, "GraphDef producer version %lld is negative",
+               (long long)v->producer);
+    TD_FAIL_IF(v->is_bad, err, INVALID_ARGUMENT, "GraphDef disallows consumer version %d", GRAPH_VERSION);
+    return TD_OK;
+}
+
+/* A GraphDef that old cannot tell a scalar Placeholder from one of unknown shape. */
+static void fix_placeholders(const struct versions *v, struct td_graph *g)
+{
+    for (int i = 0; i < g->n_nodes && (!v->given || v->producer <= SCALAR_PLACEHOLDERS); i++) {
+        struct td_node *n = g->nodes[i];
+        for (int k = 0; strcmp(n->op_name, "Placeholder") == 0 && k < n->n_attrs; k++) {
+            struct td_attr *a = &n->attrs[k];
+            if (strcmp(a->name, "shape") == 0 && a->kind == TD_ATTR_SHAPE && !a->is_list &&
+                a->shape->rank == 0) {
+                *a->shape = td_shape_unknown();
+            }
+        }
+    }
+}
+
+/* ---- the graph */
+
+static enum td_code add_functions(struct td_pb_reader *r, const struct td_scan_field *library,
+                                  struct td_library *lib, struct td_err *err)
+{
+    struct td_scan s = td_scan_make(library->p, library->len);
+    struct td_scan_field f;
+    while (td_scan_next(&s, &f)) {
+        TD_TRY(td_pb_is_bytes(&f, LIBRARY_FUNCTION) ? add_function(r, &f, lib, err) : TD_OK);
+    }
+    return s.bad ? td_pb_malformed("FunctionDefLibrary", err) : TD_OK;
+}
+
+enum td_code td_graph_from_bytes(const void *bytes, size_t n, uint64_t tensor_bytes, struct td_graph *g,
+                                 struct td_library *lib, struct td_err *err)
+{
+    struct td_pb_reader r = {.arena = g->arena, .tensor_bytes = tensor_bytes};
+    struct versions v = {0};
+    struct td_scan s = td_scan_make(bytes, n);
+    struct td_scan_field f;
+    while (td_scan_next(&s, &f)) {
+        if (td_pb_is_bytes(&f, GRAPH_VERSIONS)) {
+            read_versions(&f, &v);
+        }
+    }
+    if (s.bad) {
+        return td_pb_malformed("GraphDef", err);
+    }
+    TD_TRY(check_versions(&v, err));
+    for (s = td_scan_make(bytes, n); td_scan_next(&s, &f);) {
+        if (td_pb_is_bytes(&f, GRAPH_NODE)) {
+            TD_TRY(add_node(&r, &f, g, err));
+        } else if (td_pb_is_bytes(&f, GRAPH_LIBRARY)) {
+            TD_TRY(add_functions(&r, &f, lib, err));
+        }
+    }
+    fix_placeholders(&v, g);
     return TD_OK;
 }

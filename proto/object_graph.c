@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "proto/graph_pb.h"
+#include "proto/shape_pb.h"
 #include "proto/guard.h"
 #include "proto/sink.h"
 #include "proto/tensorflow.pb-c.h"

@@ -1,8 +1,9 @@
 /* proto/saved_model.c - see saved_model.h.
  *
- * The file is read whole. Its meta graphs are found by scanning, without unpacking anything, and only the one
- * with the wanted tags is unpacked; a .pbtxt is turned into serialized bytes first. The object graph stays
- * serialized.
+ * The file is read whole; a .pbtxt is turned into serialized bytes first. Its meta graphs are found by
+ * scanning, and the one with the wanted tags is taken apart: the graph is read where it lies
+ * (proto/graph_pb.h), the object graph stays serialized, and the rest, which is small, becomes a message
+ * (proto/loader.proto).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/saved_model.h"
@@ -16,22 +17,20 @@
 #include "proto/file.h"
 #include "proto/graph_pb.h"
 #include "proto/guard.h"
+#include "proto/opdef_pb.h"
 #include "proto/scan.h"
 #include "proto/signature_pb.h"
+#include "proto/tensorflow.pb-c.h"
 #include "proto/textpb.h"
-#include "proto/thin.h"
 
-enum {
-    MAX_TAGS = 64,
-    GRAPH_VERSION = 2474,     /* the newest GraphDef version that this loader knows how to read */
-    SCALAR_PLACEHOLDERS = 21, /* up to this producer a Placeholder of scalar shape means an unknown shape */
-};
+enum { MAX_TAGS = 64 };
+enum { META_INFO = 1, GRAPH_DEF = 2, OBJECT_GRAPH = 7, INFO_TAGS = 4 }; /* fields of MetaGraphDef and MetaInfoDef */
 #define MAX_FILE_BYTES ((size_t)2 << 30) /* protobuf's own limit */
 #define CONST_BYTES ((uint64_t)1 << 30)  /* all constants together, plus what the file itself holds */
 #define SLACK_BYTES ((uint64_t)64 << 20)
-#define MEMORY_PER_BYTE 128 /* an empty NodeDef is 2 bytes in the file and some 200 unpacked */
+#define MEMORY_PER_BYTE 128 /* an empty NodeDef is 2 bytes in the file and some 300 here */
 
-typedef Tensorflow__MetaGraphDef meta_graph;
+typedef Tensord__Loader__MetaGraph meta_graph;
 
 struct span {
     const uint8_t *p;
@@ -139,15 +138,14 @@ static bool same_tags(const struct tag_set *a, const struct tag_set *b)
     return a->n == b->n;
 }
 
-/* Field 4 of field 1. */
 static void scan_tags(struct span meta, struct tag_set *out)
 {
     struct td_scan s = td_scan_make(meta.p, meta.n);
     struct td_scan_field f, tag;
     while (td_scan_next(&s, &f)) {
-        struct td_scan info = td_scan_make(f.p, f.number == 1 ? f.len : 0);
+        struct td_scan info = td_scan_make(f.p, f.number == META_INFO ? f.len : 0);
         while (td_scan_next(&info, &tag)) {
-            if (tag.number == 4 && tag.type == TD_WIRE_BYTES) {
+            if (tag.number == INFO_TAGS && tag.type == TD_WIRE_BYTES) {
                 add_tag(out, tag.p, tag.len);
             }
         }
@@ -205,41 +203,35 @@ static enum td_code choose_meta_graph(struct loader *l, struct td_err *err)
     return TD_OK;
 }
 
-/* Field 7 of the chosen meta graph, which stays serialized. Encoders write it last: it is then cut off, so
- * that it is not unpacked for nothing. */
-static void find_object_graph(struct loader *l)
+/* The object graph of the chosen meta graph, and in `rest` all that is neither it nor the graph. */
+static enum td_code split_meta_graph(struct loader *l, struct td_sink *rest, struct td_err *err)
 {
     struct td_scan s = td_scan_make(l->chosen.p, l->chosen.n);
     struct td_scan_field f;
-    const uint8_t *begin = s.p;
-    while (td_scan_next(&s, &f)) {
-        if (f.number == 7 && f.type == TD_WIRE_BYTES) {
+    for (const uint8_t *begin = s.p; td_scan_next(&s, &f); begin = s.p) {
+        if (f.number == OBJECT_GRAPH && f.type == TD_WIRE_BYTES) {
             l->object_graph = (struct span){f.p, f.len};
-            l->chosen.n = s.p == s.end ? (size_t)(begin - l->chosen.p) : l->chosen.n;
+        } else if (f.number != GRAPH_DEF) {
+            TD_TRY(td_sink_put(rest, begin, (size_t)(s.p - begin), err));
         }
-        begin = s.p;
     }
+    TD_FAIL_IF(s.bad, err, DATA_LOSS, "SavedModel %s: cut or malformed bytes", l->dir);
+    return TD_OK;
 }
 
-/* ---- what is in a meta graph */
-
-static enum td_code check_versions(const meta_graph *p, struct td_err *err)
+static enum td_code read_graphs(const struct loader *l, uint64_t tensor_bytes, struct td_err *err)
 {
-    const Tensorflow__VersionDef *v = p->graph_def == NULL ? NULL : p->graph_def->versions;
-    if (v == NULL) {
-        return TD_OK;
-    }
-    TD_FAIL_IF(v->min_consumer > GRAPH_VERSION, err, INVALID_ARGUMENT,
-               "GraphDef min consumer version %d above current version %d. Please upgrade.", v->min_consumer,
-               GRAPH_VERSION);
-    TD_FAIL_IF(v->producer < 0, err, INVALID_ARGUMENT, "GraphDef producer version %d is negative",
-               v->producer);
-    for (size_t i = 0; i < v->n_bad_consumers; i++) {
-        TD_FAIL_IF(v->bad_consumers[i] == GRAPH_VERSION, err, INVALID_ARGUMENT,
-                   "GraphDef disallows consumer version %d", GRAPH_VERSION);
+    struct td_scan s = td_scan_make(l->chosen.p, l->chosen.n);
+    struct td_scan_field f;
+    while (td_scan_next(&s, &f)) {
+        if (f.number == GRAPH_DEF && f.type == TD_WIRE_BYTES) {
+            TD_TRY(td_graph_from_bytes(f.p, f.len, tensor_bytes, l->m->graph, l->m->lib, err));
+        }
     }
     return TD_OK;
 }
+
+/* ---- what is in a meta graph */
 
 static enum td_code copy_text(struct td_saved_model *m, const char *s, const char **out, struct td_err *err)
 {
@@ -253,10 +245,10 @@ static enum td_code copy_text(struct td_saved_model *m, const char *s, const cha
 
 static enum td_code read_meta_info(const meta_graph *p, struct td_saved_model *m, struct td_err *err)
 {
-    const Tensorflow__MetaGraphDef__MetaInfoDef *info = p->meta_info_def;
+    const Tensord__Loader__MetaInfo *info = p->meta_info_def;
     m->tf_version = "";
     if (info == NULL) {
-        return td_file_ops_from_proto(NULL, m->lib, err);
+        return TD_OK;
     }
     const char **tags = td_arena_alloc(m->arena, info->n_tags + 1, sizeof *tags);
     if (tags == NULL) {
@@ -272,7 +264,7 @@ static enum td_code read_meta_info(const meta_graph *p, struct td_saved_model *m
     m->n_tags = (int)info->n_tags;
     TD_TRY(copy_text(m, info->tensorflow_version, &m->tf_version, err));
     m->tf_version = m->tf_version == NULL ? "" : m->tf_version;
-    return td_file_ops_from_proto(info->stripped_op_list, m->lib, err);
+    return td_file_ops_from_bytes(info->stripped_op_list.data, info->stripped_op_list.len, m->lib, err);
 }
 
 static enum td_code read_saver(const meta_graph *p, struct td_saved_model *m, struct td_err *err)
@@ -372,25 +364,6 @@ static enum td_code read_init_op(const meta_graph *p, struct td_saved_model *m, 
     return init_from_collection(p, "legacy_init_op", m, err);
 }
 
-/* A GraphDef that old cannot tell a scalar Placeholder from one of unknown shape. */
-static void fix_placeholders(const meta_graph *p, struct td_graph *g)
-{
-    const Tensorflow__VersionDef *v = p->graph_def == NULL ? NULL : p->graph_def->versions;
-    if (v != NULL && v->producer > SCALAR_PLACEHOLDERS) {
-        return;
-    }
-    for (int i = 0; i < g->n_nodes; i++) {
-        struct td_node *n = g->nodes[i];
-        for (int k = 0; strcmp(n->op_name, "Placeholder") == 0 && k < n->n_attrs; k++) {
-            struct td_attr *a = &n->attrs[k];
-            if (strcmp(a->name, "shape") == 0 && a->kind == TD_ATTR_SHAPE && !a->is_list &&
-                a->shape->rank == 0) {
-                *a->shape = td_shape_unknown();
-            }
-        }
-    }
-}
-
 /* ---- putting it together */
 
 static enum td_code new_model(size_t file_bytes, struct td_saved_model **out, struct td_err *err)
@@ -416,10 +389,8 @@ static enum td_code fill_model(struct loader *l, const meta_graph *p, struct td_
 {
     struct td_saved_model *m = l->m;
     uint64_t tensor_bytes = CONST_BYTES + l->n;
-    TD_TRY(check_versions(p, err));
     TD_TRY(read_meta_info(p, m, err));
-    TD_TRY(td_graph_from_proto(p->graph_def, tensor_bytes, m->graph, m->lib, err));
-    fix_placeholders(p, m->graph);
+    TD_TRY(read_graphs(l, tensor_bytes, err));
     TD_TRY(td_signatures_from_proto(p, tensor_bytes, m, err));
     TD_TRY(read_assets(p, m, err));
     TD_TRY(read_saver(p, m, err));
@@ -435,12 +406,16 @@ static enum td_code fill_model(struct loader *l, const meta_graph *p, struct td_
 static enum td_code build_model(struct loader *l, struct td_err *err)
 {
     ProtobufCMessage *meta;
+    struct td_sink rest = {.limit = l->n};
     TD_TRY(choose_meta_graph(l, err));
-    find_object_graph(l);
     TD_TRY(new_model(l->n, &l->m, err));
-    TD_TRY(td_guard_unpack(&tensorflow__meta_graph_def__descriptor, l->chosen.p, l->chosen.n,
-                           (uint64_t)l->n * MEMORY_PER_BYTE + SLACK_BYTES, &meta, err));
-    enum td_code rc = fill_model(l, (meta_graph *)meta, err);
+    enum td_code rc = split_meta_graph(l, &rest, err);
+    rc = rc ? rc
+            : td_guard_unpack(&tensord__loader__meta_graph__descriptor, rest.p, rest.n,
+                              (uint64_t)l->n * MEMORY_PER_BYTE + SLACK_BYTES, &meta, err);
+    td_sink_fini(&rest);
+    TD_TRY(rc);
+    rc = fill_model(l, (meta_graph *)meta, err);
     td_guard_free(meta);
     return rc;
 }
@@ -475,7 +450,6 @@ enum td_code td_saved_model_read(const char *dir, const char *tags, const struct
     char *file = NULL;
     enum td_code rc = read_file(dir, &file, &l.n, err);
     if (rc == TD_OK) {
-        td_thin_saved_model(file, l.n);
         l.bytes = file;
         rc = parse_model(&l, ops, out, err);
     }

@@ -3,8 +3,7 @@
  * Every dtype has one typed field (value_kind): its number, how its scalars stand on the wire and how many
  * make an element. Decoding fills scalars from the front ("units": two of them an element of a complex type)
  * and finishes by the fill rule. td_tensor_from_bytes reads the wire twice, first for dtype, shape and
- * content, then for the values, so that they are copied once; td_tensor_from_proto takes them from
- * protobuf-c's arrays.
+ * content, then for the values, so that they are copied once.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/tensor_pb.h"
@@ -13,7 +12,7 @@
 
 #include "core/mem.h"
 #include "proto/scan.h"
-#include "proto/tensorflow.pb-c.h"
+#include "proto/shape_pb.h"
 
 enum field { F_DTYPE = 1, F_SHAPE = 2, F_CONTENT = 4, F_STRING = 8 };
 
@@ -201,8 +200,7 @@ static enum td_code begin(struct decoder *d, int number, const struct td_shape *
 
 struct scanned { /* what the first pass finds */
     uint64_t dtype;
-    int64_t dims[TD_MAX_RANK];
-    int rank;
+    struct td_shape shape;
     const uint8_t *content;
     size_t content_len;
 };
@@ -210,35 +208,6 @@ struct scanned { /* what the first pass finds */
 static enum td_code malformed(struct td_err *err)
 {
     TD_FAIL(err, INVALID_ARGUMENT, "TensorProto: cut or malformed bytes");
-}
-
-static enum td_code scan_dim(const struct td_scan_field *dim, int64_t *size, struct td_err *err)
-{
-    struct td_scan s = td_scan_make(dim->p, dim->len);
-    struct td_scan_field f;
-    *size = 0;
-    while (td_scan_next(&s, &f)) {
-        if (f.number == 1 && f.type == TD_WIRE_VARINT) {
-            *size = (int64_t)f.u64;
-        }
-    }
-    return s.bad ? malformed(err) : TD_OK;
-}
-
-static enum td_code scan_shape(const struct td_scan_field *shape, struct scanned *out, struct td_err *err)
-{
-    struct td_scan s = td_scan_make(shape->p, shape->len);
-    struct td_scan_field f;
-    while (td_scan_next(&s, &f)) {
-        if (f.number == 2 && f.type == TD_WIRE_BYTES) {
-            TD_FAIL_IF(out->rank == TD_MAX_RANK, err, INVALID_ARGUMENT, "TensorProto: rank is above %d",
-                       TD_MAX_RANK);
-            TD_TRY(scan_dim(&f, &out->dims[out->rank++], err));
-        }
-        TD_FAIL_IF(f.number == 3 && f.u64 != 0, err, INVALID_ARGUMENT,
-                   "TensorProto: its shape has an unknown rank, want a full shape");
-    }
-    return s.bad ? malformed(err) : TD_OK;
 }
 
 static enum td_code scan_head(const void *bytes, size_t n, struct scanned *out, struct td_err *err)
@@ -249,7 +218,7 @@ static enum td_code scan_head(const void *bytes, size_t n, struct scanned *out, 
         if (f.number == F_DTYPE && f.type == TD_WIRE_VARINT) {
             out->dtype = f.u64;
         } else if (f.number == F_SHAPE && f.type == TD_WIRE_BYTES) {
-            TD_TRY(scan_shape(&f, out, err));
+            TD_TRY(td_shape_from_bytes(f.p, f.len, &out->shape, err));
         } else if (f.number == F_CONTENT && f.type == TD_WIRE_BYTES) {
             out->content = f.p;
             out->content_len = f.len;
@@ -307,106 +276,15 @@ static int dtype_number(uint64_t v)
 enum td_code td_tensor_from_bytes(const void *bytes, size_t n, uint64_t max_bytes, struct td_tensor *out,
                                   struct td_err *err)
 {
-    struct scanned head = {0};
-    struct td_shape shape;
+    struct scanned head = {.shape = {.rank = 0}};
     struct td_tensor t = {0};
     struct decoder d = {.t = &t};
     TD_TRY(scan_head(bytes, n, &head, err));
-    TD_TRY(td_shape_make(&shape, head.dims, head.rank, err));
-    TD_TRY(begin(&d, dtype_number(head.dtype), &shape, max_bytes, err));
+    TD_FAIL_IF(head.shape.rank < 0, err, INVALID_ARGUMENT,
+               "TensorProto: its shape has an unknown rank, want a full shape");
+    TD_TRY(begin(&d, dtype_number(head.dtype), &head.shape, max_bytes, err));
     enum td_code rc = head.content_len ? put_content(&d, head.content, head.content_len, err)
                                        : put_fields(&d, bytes, n, err);
-    if (rc) {
-        td_tensor_clear(&t);
-        return rc;
-    }
-    finish(&d);
-    *out = t;
-    return TD_OK;
-}
-
-/* ---- from protobuf-c's struct */
-
-static void put_int32s(struct decoder *d, const int32_t *v, size_t n)
-{
-    for (size_t i = 0; i < n && d->done < d->n; i++) {
-        put_int(d, (uint64_t)(int64_t)v[i]);
-    }
-}
-
-static enum td_code put_strings(struct decoder *d, const ProtobufCBinaryData *v, size_t n, struct td_err *err)
-{
-    for (size_t i = 0; i < n && d->done < d->n; i++) {
-        TD_TRY(put_str(d, v[i].data, v[i].len, err));
-    }
-    return TD_OK;
-}
-
-static enum td_code put_values(struct decoder *d, const Tensorflow__TensorProto *p, struct td_err *err)
-{
-    switch (d->kind.field) {
-    case 5:
-        put_block(d, p->float_val, p->n_float_val);
-        break;
-    case 6:
-        put_block(d, p->double_val, p->n_double_val);
-        break;
-    case 7:
-        put_int32s(d, p->int_val, p->n_int_val);
-        break;
-    case F_STRING:
-        return put_strings(d, p->string_val, p->n_string_val, err);
-    case 9:
-        put_block(d, p->scomplex_val, p->n_scomplex_val);
-        break;
-    case 10:
-        put_block(d, p->int64_val, p->n_int64_val);
-        break;
-    case 11:
-        put_int32s(d, p->bool_val, p->n_bool_val); /* protobuf_c_boolean is an int */
-        break;
-    case 12:
-        put_block(d, p->dcomplex_val, p->n_dcomplex_val);
-        break;
-    case 13:
-        put_int32s(d, p->half_val, p->n_half_val);
-        break;
-    case 16:
-        put_block(d, p->uint32_val, p->n_uint32_val);
-        break;
-    case 17:
-        put_block(d, p->uint64_val, p->n_uint64_val);
-        break;
-    }
-    return TD_OK;
-}
-
-static enum td_code shape_of_proto(const Tensorflow__TensorShapeProto *p, struct td_shape *out,
-                                   struct td_err *err)
-{
-    int64_t dims[TD_MAX_RANK];
-    size_t rank = p ? p->n_dim : 0;
-    TD_FAIL_IF(p && p->unknown_rank, err, INVALID_ARGUMENT,
-               "TensorProto: its shape has an unknown rank, want a full shape");
-    TD_FAIL_IF(rank > TD_MAX_RANK, err, INVALID_ARGUMENT, "TensorProto: rank %zu is above %d", rank,
-               TD_MAX_RANK);
-    for (size_t i = 0; i < rank; i++) {
-        dims[i] = p->dim[i]->size;
-    }
-    return td_shape_make(out, dims, (int)rank, err);
-}
-
-enum td_code td_tensor_from_proto(const struct Tensorflow__TensorProto *p, uint64_t max_bytes,
-                                  struct td_tensor *out, struct td_err *err)
-{
-    struct td_shape shape;
-    struct td_tensor t = {0};
-    struct decoder d = {.t = &t};
-    TD_TRY(shape_of_proto(p->tensor_shape, &shape, err));
-    TD_TRY(begin(&d, (int)p->dtype, &shape, max_bytes, err));
-    enum td_code rc = p->tensor_content.len
-                          ? put_content(&d, p->tensor_content.data, p->tensor_content.len, err)
-                          : put_values(&d, p, err);
     if (rc) {
         td_tensor_clear(&t);
         return rc;

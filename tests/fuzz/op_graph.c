@@ -32,7 +32,9 @@ struct td_node *op_graph_node(struct op_graph *g, const char *name, const char *
 {
     struct td_err err = {0};
     struct td_node *n;
-    if (td_graph_add(g->into, name, op, "", &n, &err)) {
+    name = td_arena_strdup(g->arena, name);
+    op = td_arena_strdup(g->arena, op);
+    if (name == NULL || op == NULL || td_graph_add(g->into, name, op, "", &n, &err)) {
         return NULL;
     }
     n->inputs = td_arena_alloc(g->arena, OP_GRAPH_INPUTS, sizeof n->inputs[0]);

@@ -6,7 +6,6 @@
 #include "core/mem.h"
 #include "proto/object_graph.h"
 #include "proto/saved_model.h"
-#include "proto/thin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -32,14 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const struct td_op *families[] = {ops, NULL};
         TD_CHECK(td_op_table_new(families, &table, &err) == TD_OK);
     }
-    uint8_t *bytes = td_calloc(size + 1, 1); /* as td_saved_model_read gives them to the parser */
-    if (size > 0) {
-        memcpy(bytes, data, size);
-    }
-    td_thin_saved_model(bytes, size);
-    const enum td_code rc = td_saved_model_parse("fuzz", bytes, size, NULL, table, &m, &err);
-    td_free(bytes);
-    if (rc) {
+    if (td_saved_model_parse("fuzz", data, size, NULL, table, &m, &err)) {
         TD_CHECK(err.code != TD_OK && err.code != TD_INTERNAL && err.msg[0] != 0);
         return 0;
     }

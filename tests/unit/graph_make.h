@@ -139,7 +139,7 @@ static inline struct td_node *made_add(struct td_graph *g, const char *name, con
 {
     struct td_err err = {0};
     struct td_node *n;
-    CHECK_OK(td_graph_add(g, name, op, "", &n, &err));
+    CHECK_OK(td_graph_add(g, td_arena_strdup(g->arena, name), td_arena_strdup(g->arena, op), "", &n, &err));
     n->inputs = td_arena_alloc(g->arena, strlen(inputs) + 1, sizeof *n->inputs);
     char *text = td_arena_strdup(g->arena, inputs), *rest = NULL;
     CHECK(n->inputs != NULL && text != NULL);
