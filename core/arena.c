@@ -10,22 +10,16 @@
 
 #include "core/mem.h"
 
-struct block {
-    struct block *next;
-    size_t size, used;
+struct td_arena_block {
+    struct td_arena_block *next;
+    size_t size;
     alignas(16) unsigned char bytes[];
 };
 
-struct cleanup {
-    struct cleanup *next;
+struct td_arena_cleanup {
+    struct td_arena_cleanup *next;
     void (*fn)(void *);
     void *data;
-};
-
-struct td_arena {
-    struct block *blocks; /* the one being filled first */
-    struct cleanup *cleanups;
-    size_t total, limit;
 };
 
 enum { FIRST_BLOCK = 4096, LARGEST_BLOCK = 1 << 20 };
@@ -34,7 +28,8 @@ struct td_arena *td_arena_new(size_t limit_bytes)
 {
     struct td_arena *a = td_calloc(1, sizeof *a);
     if (a != NULL) {
-        a->limit = limit_bytes;
+        a->at = (unsigned char *)(a + 1); /* for blocks of no bytes */
+        a->left = limit_bytes > SIZE_MAX - 15 ? SIZE_MAX - 15 : (limit_bytes + 15) & ~(size_t)15;
     }
     return a;
 }
@@ -44,21 +39,21 @@ void td_arena_free(struct td_arena *a)
     if (a == NULL) {
         return;
     }
-    for (struct cleanup *c = a->cleanups; c != NULL; c = c->next) {
+    for (struct td_arena_cleanup *c = a->cleanups; c != NULL; c = c->next) {
         c->fn(c->data);
     }
-    for (struct block *b = a->blocks; b != NULL;) {
-        struct block *next = b->next;
+    for (struct td_arena_block *b = a->blocks; b != NULL;) {
+        struct td_arena_block *next = b->next;
         td_free(b);
         b = next;
     }
     td_free(a);
 }
 
-static struct block *add_block(struct td_arena *a, size_t need)
+static struct td_arena_block *block_new(size_t before, size_t need)
 {
-    struct block *b = NULL;
-    size_t size = a->blocks == NULL ? FIRST_BLOCK : a->blocks->size * 2;
+    struct td_arena_block *b = NULL;
+    size_t size = before == 0 ? FIRST_BLOCK : before * 2;
     if (size > LARGEST_BLOCK && need <= TD_HUGE_PAGE - sizeof *b) {
         size = TD_HUGE_PAGE - sizeof *b;
         b = td_calloc_pages(TD_HUGE_PAGE);
@@ -69,30 +64,27 @@ static struct block *add_block(struct td_arena *a, size_t need)
     }
     if (b != NULL) {
         b->size = size;
-        b->next = a->blocks;
-        a->blocks = b;
     }
     return b;
 }
 
-void *td_arena_alloc(struct td_arena *a, size_t n, size_t size)
+void *td_arena_more(struct td_arena *a, size_t bytes)
 {
-    size_t bytes;
-    if (!td_size_mul(n, size, &bytes) || bytes > a->limit || a->total > a->limit - bytes) {
+    const size_t left = a->left - (a->begun - a->room); /* without what the last block has given */
+    if (bytes > left) {
         return NULL;
     }
-    bytes = (bytes + 15) & ~(size_t)15;
-    struct block *b = a->blocks;
-    if (b == NULL || b->size - b->used < bytes) {
-        b = add_block(a, bytes);
-        if (b == NULL) {
-            return NULL;
-        }
+    struct td_arena_block *b = block_new(a->blocks == NULL ? 0 : a->blocks->size, bytes);
+    if (b == NULL) {
+        return NULL;
     }
-    void *p = b->bytes + b->used;
-    b->used += bytes;
-    a->total += bytes;
-    return p;
+    b->next = a->blocks;
+    a->blocks = b;
+    a->at = b->bytes + bytes;
+    a->left = left;
+    a->begun = b->size < left ? b->size : left;
+    a->room = a->begun - bytes;
+    return b->bytes;
 }
 
 char *td_arena_strndup(struct td_arena *a, const char *s, size_t n)
@@ -111,11 +103,11 @@ char *td_arena_strdup(struct td_arena *a, const char *s)
 
 int td_arena_defer(struct td_arena *a, void (*fn)(void *), void *data)
 {
-    struct cleanup *c = td_arena_alloc(a, 1, sizeof *c);
+    struct td_arena_cleanup *c = td_arena_alloc(a, 1, sizeof *c);
     if (c == NULL) {
         return -1;
     }
-    *c = (struct cleanup){a->cleanups, fn, data};
+    *c = (struct td_arena_cleanup){a->cleanups, fn, data};
     a->cleanups = c;
     return 0;
 }

@@ -250,13 +250,22 @@ enum td_code td_build_controls(struct td_builder *b, const struct td_instance *i
 static enum td_code copy_node(struct td_builder *b, struct td_instance *in, const struct td_node *n)
 {
     struct td_node *copy;
+    const char *device = n->device == NULL || n->device[0] == 0 ? in->device : n->device;
+    struct td_node **shared = td_build_constant(b, n, device);
+    if (shared != NULL && *shared != NULL) {
+        in->images[n->id] = (struct td_image){.node = *shared, .after = *shared};
+        return TD_OK;
+    }
     const char *name = td_build_path(b, in, n->name);
     if (name == NULL) {
         return td_build_no_memory(b->err);
     }
     TD_TRY(td_ir_add(b->ir, n, name, &copy, b->err));
+    if (shared != NULL) {
+        *shared = copy;
+    }
     copy->path = in->path;
-    copy->device = n->device == NULL || n->device[0] == 0 ? in->device : n->device;
+    copy->device = device;
     copy->in = td_arena_alloc(b->ir->arena, (size_t)n->n_in + 1, sizeof copy->in[0]);
     if (copy->in == NULL) {
         return td_build_no_memory(b->err);
@@ -386,15 +395,17 @@ static enum td_code index_feeds(struct td_builder *b, const struct td_graph *gra
 }
 
 enum td_code td_ir_build(struct td_ir *ir, struct td_arena *arena, const struct td_graph *graph,
-                         const struct td_library *lib, const struct td_callable_opts *opts, bool inline_calls,
-                         struct td_err *err)
+                         const struct td_library *lib, const struct td_callable_opts *opts, unsigned how, struct td_err *err)
 {
     *ir = (struct td_ir){.arena = arena};
-    struct td_builder b = {.ir = ir, .lib = lib, .opts = opts, .inline_calls = inline_calls, .err = err};
+    struct td_builder b = {.ir = ir, .lib = lib, .opts = opts, .inline_calls = (how & TD_IR_INLINE) != 0,
+                           .share_constants = (how & TD_IR_SHARE) != 0, .err = err};
     TD_TRY(index_feeds(&b, graph));
     TD_TRY(add_feeds(&b));
     struct td_instance in = {.graph = graph, .path = "", .device = ""};
-    TD_TRY(td_build_instantiate(&b, &in, opts->fetches, opts->n_fetches, opts->targets, opts->n_targets));
+    const enum td_code built = td_build_instantiate(&b, &in, opts->fetches, opts->n_fetches, opts->targets, opts->n_targets);
+    td_free(b.constants);
+    TD_TRY(built);
     ir->n_fetches = opts->n_fetches;
     ir->fetches = td_arena_alloc(arena, (size_t)opts->n_fetches + 1, sizeof ir->fetches[0]);
     enum td_code rc = ir->fetches == NULL ? td_build_no_memory(err) : TD_OK;

@@ -383,7 +383,7 @@ int td_callable_missing(struct td_callable *f, struct td_missing *rows, int cap)
     struct td_ir ir;
     int found = 0;
     struct td_err err = {0};
-    if (arena != NULL && td_ir_build(&ir, arena, f->graph, td_model_library(f->model), &opts, true, &err) == TD_OK) {
+    if (arena != NULL && td_ir_build(&ir, arena, f->graph, td_model_library(f->model), &opts, TD_IR_INLINE, &err) == TD_OK) {
         for (int i = 0; i < ir.n_nodes; i++) {
             const struct td_node *n = ir.nodes[i];
             const struct td_kernel *k;

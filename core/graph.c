@@ -80,22 +80,20 @@ enum td_code td_library_add(struct td_library *lib, const char *name, struct td_
 enum td_code td_function_set_arg(struct td_arena *a, const struct td_arg_def *arg, int index, struct td_node *n,
                                  struct td_err *err)
 {
-    struct td_attr *attrs = td_arena_alloc(a, 2, sizeof *attrs);
-    int64_t *i = td_arena_alloc(a, 1, sizeof *i);
-    enum td_dtype *t = td_arena_alloc(a, 1, sizeof *t);
-    struct td_bytes *s = td_arena_alloc(a, 1, sizeof *s);
-    if (attrs == NULL || i == NULL || t == NULL || s == NULL) {
-        return td_no_memory(err, sizeof *attrs, "function argument");
+    struct { struct td_attr attrs[2]; int64_t index; struct td_bytes placeholder; enum td_dtype type; } *x;
+    x = td_arena_alloc(a, 1, sizeof *x);
+    if (x == NULL) {
+        return td_no_memory(err, sizeof *x, "function argument");
     }
-    *i = index;
-    *t = arg->type;
-    attrs[0] = (struct td_attr){.name = "T", .kind = TD_ATTR_TYPE, .n = 1, .type = t};
+    x->index = index;
+    x->type = arg->type;
+    x->attrs[0] = (struct td_attr){.name = "T", .kind = TD_ATTR_TYPE, .n = 1, .type = &x->type};
     if (arg->type_attr != NULL) {
-        *s = (struct td_bytes){arg->type_attr, strlen(arg->type_attr)};
-        attrs[0] = (struct td_attr){.name = "T", .kind = TD_ATTR_PLACEHOLDER, .n = 1, .str = s};
+        x->placeholder = (struct td_bytes){arg->type_attr, strlen(arg->type_attr)};
+        x->attrs[0] = (struct td_attr){.name = "T", .kind = TD_ATTR_PLACEHOLDER, .n = 1, .str = &x->placeholder};
     }
-    attrs[1] = (struct td_attr){.name = "index", .kind = TD_ATTR_INT, .n = 1, .i = i};
-    n->attrs = attrs;
+    x->attrs[1] = (struct td_attr){.name = "index", .kind = TD_ATTR_INT, .n = 1, .i = &x->index};
+    n->attrs = x->attrs;
     n->n_attrs = 2;
     return TD_OK;
 }

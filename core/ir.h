@@ -15,6 +15,12 @@ extern const struct td_op td_op_feed;    /* fed from outside: one output */
 extern const struct td_op td_op_literal; /* attribute "value" */
 extern const struct td_op td_op_join;    /* nothing in, nothing out: a point that control edges meet at */
 
+struct td_ir_shapes {              /* core/ir_shapes.h */
+    struct td_shape *at;           /* of all values: that of (n, port) is at[first[n->id] + port] */
+    int *first;
+    int n_nodes;
+};
+
 struct td_ir {
     struct td_arena *arena;
     struct td_node **nodes;
@@ -28,11 +34,14 @@ struct td_ir {
     int changes;                   /* made by passes so far */
     struct td_value **replaced;    /* room that each pass's td_remap has in turn */
     int cap_replaced;
+    struct td_ir_shapes shapes;    /* of the graph with so many changes (td_ir_shapes_now); malloc'ed */
+    int shapes_at;
 };
 
-/* Copies what the callable needs out of the model's graph. Errors name node and function. */
+enum { TD_IR_INLINE = 1, TD_IR_SHARE = 2 }; /* calls become their bodies; equal small constants are one node */
+/* Copies what the callable needs out of the model's graph; how: TD_IR_ flags. Errors name node and function. */
 TD_MUST enum td_code td_ir_build(struct td_ir *ir, struct td_arena *arena, const struct td_graph *graph,
-                                 const struct td_library *lib, const struct td_callable_opts *opts, bool inline_calls,
+                                 const struct td_library *lib, const struct td_callable_opts *opts, unsigned how,
                                  struct td_err *err);
 /* INVALID_ARGUMENT names a node whose input is not of the dtype its op takes. Gives feeds of unknown dtype the one wanted. */
 TD_MUST enum td_code td_ir_check_types(struct td_ir *ir, struct td_err *err);

@@ -60,6 +60,17 @@ enum td_code td_ir_shapes_init(const struct td_ir *ir, struct td_ir_shapes *s, s
     return TD_OK;
 }
 
+enum td_code td_ir_shapes_now(struct td_ir *ir, const struct td_ir_shapes **out, struct td_err *err)
+{
+    if (ir->shapes.at == NULL || ir->shapes_at != ir->changes || ir->shapes.n_nodes != ir->n_nodes) {
+        td_ir_shapes_fini(&ir->shapes);
+        TD_TRY(td_ir_shapes_init(ir, &ir->shapes, err));
+        ir->shapes_at = ir->changes;
+    }
+    *out = &ir->shapes;
+    return TD_OK;
+}
+
 void td_ir_shapes_fini(struct td_ir_shapes *s)
 {
     td_free(s->at);

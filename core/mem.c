@@ -45,6 +45,12 @@ void *td_calloc_pages(size_t bytes)
     return p;
 }
 
+void *td_alloc_aligned(size_t align, size_t bytes)
+{
+    count();
+    return refused() ? NULL : aligned_alloc(align, bytes);
+}
+
 void *td_realloc(void *p, size_t n, size_t size)
 {
     size_t bytes;
@@ -72,16 +78,6 @@ char *td_strndup(const char *s, size_t n)
 char *td_strdup(const char *s)
 {
     return td_strndup(s, strlen(s));
-}
-
-bool td_size_mul(size_t a, size_t b, size_t *out)
-{
-    size_t r;
-    if (__builtin_mul_overflow(a, b, &r)) {
-        return false;
-    }
-    *out = r;
-    return true;
 }
 
 bool td_i64_mul(int64_t a, int64_t b, int64_t *out)

@@ -16,6 +16,8 @@ enum { TD_HUGE_PAGE = 2 << 20 };
 /* As td_calloc, for bytes that will all be used: in pages of TD_HUGE_PAGE where the system has them, each one page
  * fault and not 512. bytes is a multiple of TD_HUGE_PAGE, and so is the address. */
 void *td_calloc_pages(size_t bytes);
+/* Bytes not zeroed, at a multiple of align (a power of two, as bytes is a multiple of it). */
+void *td_alloc_aligned(size_t align, size_t bytes);
 /* As realloc; new bytes are not zeroed. On NULL the old block is still the caller's. */
 void *td_realloc(void *p, size_t n, size_t size);
 void td_free(void *p);
@@ -23,7 +25,15 @@ char *td_strdup(const char *s);
 char *td_strndup(const char *s, size_t n);
 
 /* false when the product or sum does not fit; *out is then untouched. */
-bool td_size_mul(size_t a, size_t b, size_t *out);
+static inline bool td_size_mul(size_t a, size_t b, size_t *out)
+{
+    size_t r;
+    if (__builtin_mul_overflow(a, b, &r)) {
+        return false;
+    }
+    *out = r;
+    return true;
+}
 bool td_i64_mul(int64_t a, int64_t b, int64_t *out);
 bool td_i64_add(int64_t a, int64_t b, int64_t *out);
 

@@ -105,7 +105,7 @@ static unsigned rules_of(const struct td_node *n)
 struct rules {
     struct td_ir *ir;
     const struct td_op_table *ops; /* NULL: none to replace by */
-    struct td_ir_shapes shapes;
+    const struct td_ir_shapes *shapes;
     struct td_remap remap;
     bool dead_values;
     struct td_err *err;
@@ -192,7 +192,7 @@ static bool rule_neutral(struct rules *r, const struct td_node *n, struct td_val
             const struct td_tensor *c = td_ir_const(n->in[side].node);
             if (c != NULL && (row->sides & (side == 0 ? LEFT : RIGHT)) &&
                 all_are(c, row->value, row->negative_zero) &&
-                covers(td_ir_shape(&r->shapes, n->in[1 - side]), &c->shape)) {
+                covers(td_ir_shape(r->shapes, n->in[1 - side]), &c->shape)) {
                 *to = n->in[1 - side];
                 return true;
             }
@@ -230,12 +230,12 @@ static bool rule_nothing(const struct td_node *n, struct td_value *to)
  * refuse. */
 static bool rule_view(struct rules *r, const struct td_node *n, struct td_value *to)
 {
-    const struct td_shape *want = td_ir_shape(&r->shapes, (struct td_value){(struct td_node *)n, 0});
+    const struct td_shape *want = td_ir_shape(r->shapes, (struct td_value){(struct td_node *)n, 0});
     bool found = false;
     for (int steps = 0; steps < 4 && (td_ir_flags(n) & TD_OP_VIEW) && n->n_in > 0 && td_shape_known(want);
          steps++) {
         struct td_value from = n->in[0];
-        const struct td_shape *have = td_ir_shape(&r->shapes, from);
+        const struct td_shape *have = td_ir_shape(r->shapes, from);
         if (n->op == NULL || (td_ir_flags(n) & TD_OP_STATEFUL) || n->n_control > 0 ||
             from.node->out_ref[from.port] || !td_shape_known(have) ||
             from.node->out_type[from.port] != n->out_type[0]) {
@@ -258,7 +258,7 @@ static int permutation(struct rules *r, const struct td_node *n, int *perm)
 {
     const struct td_tensor *p = (rules_of(n) & TRANSPOSE) && n->n_in == 2 ? td_ir_const(n->in[1].node) : NULL;
     bool ok = p != NULL && p->shape.rank == 1 && p->shape.dim[0] <= TD_MAX_RANK &&
-              td_ir_shape(&r->shapes, n->in[0])->rank == p->shape.dim[0];
+              td_ir_shape(r->shapes, n->in[0])->rank == p->shape.dim[0];
     int rank = ok ? (int)p->shape.dim[0] : 0;
     bool seen[TD_MAX_RANK] = {false};
     for (int i = 0; i < rank; i++) {
@@ -309,7 +309,7 @@ static void rule_square(struct rules *r, struct td_node *n)
     if (c != NULL &&
         td_dtype_in(n->out_type[0],
                     TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE) | TD_BIT(TD_INT32) | TD_BIT(TD_INT64)) &&
-        all_are(c, 2, false) && covers(td_ir_shape(&r->shapes, n->in[0]), &c->shape)) {
+        all_are(c, 2, false) && covers(td_ir_shape(r->shapes, n->in[0]), &c->shape)) {
         become(n, square);
         n->n_in = 1;
         r->ir->changes++;
@@ -427,7 +427,7 @@ enum td_code td_pass_arithmetic(struct td_ir *ir, struct td_model *m, struct td_
                       .dead_values = td_ir_has_switch(ir),
                       .err = err};
     TD_TRY(td_remap_init(ir, &r.remap, err));
-    TD_TRY(td_ir_shapes_init(ir, &r.shapes, err));
+    TD_TRY(td_ir_shapes_now(ir, &r.shapes, err));
     enum td_code rc = TD_OK;
     int n_nodes = ir->n_nodes;
     for (int k = 0; rc == TD_OK && k < n_nodes; k++) {
@@ -439,7 +439,6 @@ enum td_code td_pass_arithmetic(struct td_ir *ir, struct td_model *m, struct td_
             rc = visit(&r, n);
         }
     }
-    td_ir_shapes_fini(&r.shapes);
     if (rc == TD_OK) {
         td_remap_apply(ir, &r.remap);
     }

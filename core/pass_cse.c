@@ -17,15 +17,6 @@
 
 enum { WHOLE_VALUE_HASHED = 4096, MAX_PROBES = 256 };
 
-static bool tensors_equal(const struct td_tensor *a, const struct td_tensor *b)
-{
-    if (a->dtype != b->dtype || !td_shape_equal(&a->shape, &b->shape)) {
-        return false;
-    }
-    size_t bytes = td_tensor_bytes(a);
-    return bytes == 0 || a->data == b->data || memcmp(a->data, b->data, bytes) == 0;
-}
-
 static bool attr_equal(const struct td_attr *a, const struct td_attr *b)
 {
     if (a->kind != b->kind || a->n != b->n || a->is_list != b->is_list) {
@@ -54,7 +45,7 @@ static bool attr_equal(const struct td_attr *a, const struct td_attr *b)
             same = td_shape_equal(&a->shape[i], &b->shape[i]);
             break;
         case TD_ATTR_TENSOR:
-            same = tensors_equal(&a->tensor[i], &b->tensor[i]);
+            same = td_tensor_same(&a->tensor[i], &b->tensor[i]);
             break;
         default:
             same = false; /* functions: never merged */
@@ -71,7 +62,7 @@ static bool same_attrs(const struct td_node *a, const struct td_node *b)
 {
     if (td_ir_flags(a) & TD_OP_CONST) {
         const struct td_tensor *x = td_ir_const(a), *y = td_ir_const(b);
-        return x != NULL && y != NULL && tensors_equal(x, y);
+        return x != NULL && y != NULL && td_tensor_same(x, y);
     }
     for (int i = 0; i < a->n_attrs; i++) {
         if (a->attrs[i].name[0] == '_') {

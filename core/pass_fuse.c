@@ -31,7 +31,7 @@ enum { MAX_READERS = 8, NAME_BYTES = 160 };
 
 struct fuser {
     struct td_ir *ir;
-    struct td_ir_shapes shapes;
+    const struct td_ir_shapes *shapes;
     struct td_remap remap;
     const struct td_op_def *with_head, *without;
     int *reader_at;           /* by node id: where its readers start in readers[] */
@@ -214,8 +214,8 @@ static bool may_join(const struct fuser *x, const struct td_node *n)
     struct td_value result = {(struct td_node *)n, 0};
     for (int i = 0; i < n->n_in; i++) {
         bool main_input = i == 0 || td_fused_stage_of(n) != TD_STAGE_norm;
-        if (in_group(x, n->in[i].node) && (!main_input || surely_smaller(td_ir_shape(&x->shapes, n->in[i]),
-                                                                         td_ir_shape(&x->shapes, result)))) {
+        if (in_group(x, n->in[i].node) && (!main_input || surely_smaller(td_ir_shape(x->shapes, n->in[i]),
+                                                                         td_ir_shape(x->shapes, result)))) {
             return false;
         }
     }
@@ -260,7 +260,7 @@ static void grow_back(struct fuser *x)
             bool main_input = k == 0 || td_fused_stage_of(x->group[i]) != TD_STAGE_norm;
             if (!main_input || in_group(x, v.node) || !is_stage(x, v.node) || !only_group_reads(x, v.node) ||
                 x->n_group == TD_FUSED_PARTS || count_inputs(x) + v.node->n_in > TD_FUSED_INPUTS ||
-                surely_smaller(td_ir_shape(&x->shapes, v), td_ir_shape(&x->shapes, to))) {
+                surely_smaller(td_ir_shape(x->shapes, v), td_ir_shape(x->shapes, to))) {
                 continue;
             }
             int at = 0;
@@ -401,10 +401,9 @@ enum td_code td_pass_fuse(struct td_ir *ir, struct td_model *m, struct td_err *e
         return TD_OK;
     }
     TD_TRY(td_remap_init(ir, &x.remap, err));
-    TD_TRY(td_ir_shapes_init(ir, &x.shapes, err));
+    TD_TRY(td_ir_shapes_now(ir, &x.shapes, err));
     enum td_code rc =
         find_readers(&x) ? fuse_all(&x) : td_no_memory(err, (size_t)ir->n_nodes, "compiler pass");
-    td_ir_shapes_fini(&x.shapes);
     td_free(x.reader_at);
     td_free(x.readers);
     td_free(x.pinned);

@@ -141,7 +141,7 @@ static enum td_code place_callable(struct places *p, struct td_callable *f, stru
     struct td_callable_opts opts;
     const struct td_graph *graph = td_callable_graph(f, &opts);
     struct td_ir ir;
-    enum td_code rc = td_ir_build(&ir, arena, graph, td_model_library(p->model), &opts, true, err);
+    enum td_code rc = td_ir_build(&ir, arena, graph, td_model_library(p->model), &opts, TD_IR_INLINE, err);
     int n_running;
     const struct td_node **nodes = sorted_nodes(f, &n_running);
     for (int i = 0; rc == TD_OK && i < ir.n_nodes; i++) {

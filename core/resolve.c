@@ -19,8 +19,12 @@ enum { MAX_PORTS = 1 << 16 };
 struct linker {
     struct td_library *lib;
     const struct td_op_table *ops;
-    struct td_graph *g;
     struct td_err *err;
+    struct td_graph *g;            /* the graph, or the body of a function: its turn */
+    struct {
+        const char *op_name;       /* the very string: loaders keep one copy of each */
+        const struct td_op_def *def;
+    } seen[64];                    /* definitions found lately, by the string's address */
 };
 
 /* ------------------------------------------------------------------ names */
@@ -38,12 +42,10 @@ static enum td_code index_names(struct td_graph *g, struct td_err *err)
     g->n_slots = slots;
     for (int k = 0; k < g->n_nodes; k++) {
         struct td_node *n = g->nodes[k];
-        size_t len = strlen(n->name), mask = (size_t)slots - 1;
-        TD_FAIL_IF(td_graph_find(g, n->name, len) != NULL, err, INVALID_ARGUMENT, "Duplicate node name in graph: '%s'",
-                   n->name);
-        size_t i = td_hash_bytes(n->name, len) & mask;
-        while (g->by_name[i] != NULL) {
-            i = (i + 1) & mask;
+        size_t mask = (size_t)slots - 1, i = td_hash_bytes(n->name, strlen(n->name)) & mask;
+        for (; g->by_name[i] != NULL; i = (i + 1) & mask) {
+            TD_FAIL_IF(strcmp(g->by_name[i]->name, n->name) == 0, err, INVALID_ARGUMENT,
+                       "Duplicate node name in graph: '%s'", n->name);
         }
         g->by_name[i] = n;
     }
@@ -69,28 +71,29 @@ static enum td_code index_functions(struct td_library *lib, struct td_err *err)
 
 /* ------------------------------------------------------------------ definitions and attributes */
 
-static void find_definition(const struct linker *l, struct td_node *n)
+static const struct td_op_def *definition(const struct linker *l, const char *op_name)
 {
-    struct td_function *f = td_library_find(l->lib, n->op_name);
-    if (f != NULL && f->is_template) {
-        return; /* called without values for its attributes */
-    }
+    const struct td_function *f = td_library_find(l->lib, op_name);
     if (f != NULL) {
-        n->def = &f->def;
-        return;
+        return f->is_template ? NULL : &f->def; /* a template is called without values for its attributes */
     }
-    n->def = td_op_find(l->ops, n->op_name);
-    if (n->def != NULL) {
-        n->op = n->def->op;
-        n->value = td_attr_tensor(n, "value");
-        return;
+    const struct td_op_def *def = td_op_find(l->ops, op_name);
+    for (int i = 0; def == NULL && i < l->lib->n_file_ops; i++) {
+        def = strcmp(l->lib->file_ops[i].name, op_name) == 0 ? &l->lib->file_ops[i] : NULL;
     }
-    for (int i = 0; i < l->lib->n_file_ops; i++) {
-        if (strcmp(l->lib->file_ops[i].name, n->op_name) == 0) {
-            n->def = &l->lib->file_ops[i];
-            return;
-        }
+    return def;
+}
+
+static void find_definition(struct linker *l, struct td_node *n)
+{
+    const size_t slot = ((uintptr_t)n->op_name >> 4) % (sizeof l->seen / sizeof l->seen[0]);
+    if (l->seen[slot].op_name != n->op_name) {
+        l->seen[slot].op_name = n->op_name;
+        l->seen[slot].def = definition(l, n->op_name);
     }
+    n->def = l->seen[slot].def;
+    n->op = n->def == NULL ? NULL : n->def->op;
+    n->value = n->op == NULL ? NULL : td_attr_tensor(n, "value");
 }
 
 static enum td_code check_attr(const struct linker *l, const struct td_node *n, const struct td_attr_def *d,
@@ -115,31 +118,47 @@ static enum td_code check_attr(const struct linker *l, const struct td_node *n, 
     return TD_OK;
 }
 
-/* Appends the defaults of attributes that the file left out. */
-static enum td_code complete_attrs(const struct linker *l, struct td_node *n)
+/* Checks the attributes that are there; *missing counts those that the file left out and that have a default. */
+static enum td_code check_attrs(const struct linker *l, const struct td_node *n, int *missing)
 {
-    struct td_attr *all = td_arena_alloc(l->g->arena, (size_t)(n->n_attrs + n->def->n_attrs) + 1, sizeof *all);
-    if (all == NULL) {
-        return td_no_memory(l->err, sizeof *all, "attributes");
-    }
-    int count = n->n_attrs;
-    if (count > 0) {
-        memcpy(all, n->attrs, (size_t)count * sizeof *all);
-    }
+    *missing = 0;
     for (int i = 0; i < n->def->n_attrs; i++) {
         const struct td_attr_def *d = &n->def->attrs[i];
         const struct td_attr *a = td_attr_find(n->attrs, n->n_attrs, d->name);
         if (a != NULL) {
             TD_TRY(check_attr(l, n, d, a));
         } else if (d->has_default) {
-            all[count++] = d->value;
+            ++*missing;
         } else {
             TD_FAIL_IF(n->op != NULL && d->kind != TD_ATTR_FUNC && d->kind != TD_ATTR_SHAPE, l->err, INVALID_ARGUMENT,
                        "NodeDef missing attr '%s' from Op<name=%s>: %s", d->name, n->op_name, TD_NODE_STR(n));
         }
     }
+    return TD_OK;
+}
+
+/* Appends the defaults of attributes that the file left out. */
+static enum td_code complete_attrs(const struct linker *l, struct td_node *n)
+{
+    int missing, given = n->n_attrs;
+    TD_TRY(check_attrs(l, n, &missing));
+    if (missing == 0) {
+        return TD_OK;
+    }
+    struct td_attr *all = td_arena_alloc(l->g->arena, (size_t)given + (size_t)missing, sizeof *all);
+    if (all == NULL) {
+        return td_no_memory(l->err, sizeof *all, "attributes");
+    }
+    if (given > 0) {
+        memcpy(all, n->attrs, (size_t)given * sizeof *all);
+    }
+    for (int i = 0; i < n->def->n_attrs; i++) {
+        const struct td_attr_def *d = &n->def->attrs[i];
+        if (d->has_default && td_attr_find(all, given, d->name) == NULL) {
+            all[n->n_attrs++] = d->value;
+        }
+    }
     n->attrs = all;
-    n->n_attrs = count;
     return TD_OK;
 }
 
@@ -187,15 +206,23 @@ static enum td_code count_ports(const struct linker *l, const struct td_node *n,
     return TD_OK;
 }
 
+/* Room for that many outputs, in one block. */
+static enum td_code make_outputs(const struct linker *l, struct td_node *n, int total)
+{
+    const size_t room = (size_t)total + 1;
+    n->out_type = td_arena_alloc(l->g->arena, room, sizeof n->out_type[0] + sizeof n->out_ref[0]);
+    if (n->out_type == NULL) {
+        return td_no_memory(l->err, room, "node outputs");
+    }
+    n->out_ref = (bool *)(n->out_type + room);
+    return TD_OK;
+}
+
 static enum td_code set_outputs(const struct linker *l, struct td_node *n)
 {
     int total;
     TD_TRY(count_ports(l, n, n->def->out, n->def->n_out, &total));
-    n->out_type = td_arena_alloc(l->g->arena, (size_t)total + 1, sizeof n->out_type[0]);
-    n->out_ref = td_arena_alloc(l->g->arena, (size_t)total + 1, sizeof n->out_ref[0]);
-    if (n->out_type == NULL || n->out_ref == NULL) {
-        return td_no_memory(l->err, (size_t)total, "node outputs");
-    }
+    TD_TRY(make_outputs(l, n, total));
     for (int i = 0; i < n->def->n_out; i++) {
         int len = arg_length(l, n, &n->def->out[i]);
         for (int k = 0; k < len; k++) {
@@ -210,13 +237,7 @@ static enum td_code set_outputs(const struct linker *l, struct td_node *n)
 static enum td_code widen_unknown(const struct linker *l, struct td_node *n, int port)
 {
     TD_FAIL_IF(port >= MAX_PORTS, l->err, INVALID_ARGUMENT, "%s: output %d is out of range", TD_NODE_STR(n), port);
-    enum td_dtype *types = td_arena_alloc(l->g->arena, (size_t)port + 1, sizeof types[0]);
-    bool *refs = td_arena_alloc(l->g->arena, (size_t)port + 1, sizeof refs[0]);
-    if (types == NULL || refs == NULL) {
-        return td_no_memory(l->err, (size_t)port, "node outputs");
-    }
-    n->out_type = types;
-    n->out_ref = refs;
+    TD_TRY(make_outputs(l, n, port + 1));
     n->n_out = port + 1;
     return TD_OK;
 }
@@ -306,10 +327,7 @@ static enum td_code check_inputs(const struct linker *l, struct td_node *n)
     TD_TRY(count_ports(l, n, n->def->in, n->def->n_in, &want));
     TD_FAIL_IF(want != n->n_in, l->err, INVALID_ARGUMENT, "%s has %d inputs, its definition wants %d", TD_NODE_STR(n),
                n->n_in, want);
-    n->in_type = td_arena_alloc(l->g->arena, (size_t)want + 1, sizeof n->in_type[0]);
-    if (n->in_type == NULL) {
-        return td_no_memory(l->err, (size_t)want, "edges");
-    }
+    n->in_type = (enum td_dtype *)(n->in + n->n_in);
     for (int a = 0; a < n->def->n_in; a++) {
         int len = arg_length(l, n, &n->def->in[a]);
         for (int k = 0; k < len; k++, i++) {
@@ -321,14 +339,25 @@ static enum td_code check_inputs(const struct linker *l, struct td_node *n)
     return TD_OK;
 }
 
+/* Room for the inputs, in one block: values, dtypes, references; the control inputs in another. */
+static enum td_code make_edges(const struct linker *l, struct td_node *n)
+{
+    size_t data = 0, all = (size_t)n->n_inputs;
+    while (data < all && n->inputs[data][0] != '^') {
+        data++;
+    }
+    n->in = td_arena_alloc(l->g->arena, data + 1, sizeof n->in[0] + sizeof n->in_type[0] + sizeof n->in_ref[0]);
+    n->control = td_arena_alloc(l->g->arena, all - data, sizeof n->control[0]);
+    if (n->in == NULL || n->control == NULL) {
+        return td_no_memory(l->err, all, "edges");
+    }
+    n->in_ref = (bool *)((enum td_dtype *)(n->in + data) + data);
+    return TD_OK;
+}
+
 static enum td_code link_node(const struct linker *l, struct td_node *n)
 {
-    n->in = td_arena_alloc(l->g->arena, (size_t)n->n_inputs + 1, sizeof n->in[0]);
-    n->in_ref = td_arena_alloc(l->g->arena, (size_t)n->n_inputs + 1, sizeof n->in_ref[0]);
-    n->control = td_arena_alloc(l->g->arena, (size_t)n->n_inputs + 1, sizeof n->control[0]);
-    if (n->in == NULL || n->in_ref == NULL || n->control == NULL) {
-        return td_no_memory(l->err, (size_t)n->n_inputs, "edges");
-    }
+    TD_TRY(make_edges(l, n));
     for (int i = 0; i < n->n_inputs; i++) {
         const char *text = n->inputs[i];
         if (text[0] != '^') {
@@ -348,7 +377,7 @@ static enum td_code link_node(const struct linker *l, struct td_node *n)
 
 /* ------------------------------------------------------------------ graphs and functions */
 
-static enum td_code define_nodes(const struct linker *l)
+static enum td_code define_nodes(struct linker *l)
 {
     TD_TRY(index_names(l->g, l->err));
     for (int i = 0; i < l->g->n_nodes; i++) {
@@ -402,19 +431,18 @@ enum td_code td_graph_resolve(struct td_graph *g, struct td_library *lib, const 
     TD_TRY(index_functions(lib, err));
     TD_TRY(td_functions_instantiate(g, lib, &more, err));
     TD_TRY(more ? index_functions(lib, err) : TD_OK);
-    TD_TRY(define_nodes(&(struct linker){lib, ops, g, err}));
+    struct linker l = {.lib = lib, .ops = ops, .err = err, .g = g};
+    TD_TRY(define_nodes(&l));
     for (int i = 0; i < lib->n_functions; i++) {
-        struct linker l = {lib, ops, &lib->functions[i]->body, err};
+        l.g = &lib->functions[i]->body;
         TD_TRY(lib->functions[i]->is_template ? TD_OK : define_nodes(&l));
     }
-    TD_TRY(link_nodes(&(struct linker){lib, ops, g, err}));
+    l.g = g;
+    TD_TRY(link_nodes(&l));
     for (int i = 0; i < lib->n_functions; i++) {
-        if (lib->functions[i]->is_template) {
-            continue;
-        }
-        struct linker l = {lib, ops, &lib->functions[i]->body, err};
-        TD_TRY(link_nodes(&l));
-        TD_TRY(link_returns(&l, lib->functions[i]));
+        l.g = &lib->functions[i]->body;
+        TD_TRY(lib->functions[i]->is_template ? TD_OK : link_nodes(&l));
+        TD_TRY(lib->functions[i]->is_template ? TD_OK : link_returns(&l, lib->functions[i]));
     }
     return TD_OK;
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/ir_shapes.h"
 #include "core/passes.h"
 
 enum { MAX_ROUNDS = 3 };
@@ -109,11 +110,14 @@ enum td_code td_rewrite_run(struct td_ir *ir, struct td_model *m, const char *pa
 {
     TD_TRY(td_ir_sort(ir, err));
     struct rewrite w = {.ir = ir, .m = m, .passes_off = passes_off};
+    enum td_code rc = TD_OK;
     memset(w.seen, 0xff, sizeof w.seen);
-    for (int round = 0; round < MAX_ROUNDS; round++) {
-        TD_TRY(run_passes(&w, ROUND, err));
+    for (int round = 0; rc == TD_OK && round < MAX_ROUNDS; round++) {
+        rc = run_passes(&w, ROUND, err);
     }
-    return run_passes(&w, LAST, err);
+    rc = rc ? rc : run_passes(&w, LAST, err);
+    td_ir_shapes_fini(&ir->shapes);
+    return rc;
 }
 
 const struct td_pass_info *td_rewrite_passes(void)

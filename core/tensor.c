@@ -57,6 +57,15 @@ enum td_code td_tensor_copy(struct td_tensor *dst, const struct td_tensor *src, 
     return TD_OK;
 }
 
+bool td_tensor_same(const struct td_tensor *a, const struct td_tensor *b)
+{
+    if (a->dtype != b->dtype || !td_shape_equal(&a->shape, &b->shape)) {
+        return false;
+    }
+    const size_t bytes = td_tensor_bytes(a);
+    return bytes == 0 || a->data == b->data || memcmp(a->data, b->data, bytes) == 0;
+}
+
 void td_tensor_clear(struct td_tensor *t)
 {
     struct td_buffer *b = t->buf;

@@ -43,6 +43,8 @@ void td_tensor_ref(struct td_tensor *dst, const struct td_tensor *src);
 TD_MUST enum td_code td_tensor_copy(struct td_tensor *dst, const struct td_tensor *src, struct td_err *err);
 /* Drops the reference and zeroes *t. Safe on a zeroed tensor. */
 void td_tensor_clear(struct td_tensor *t);
+/* Same dtype, shape and bytes (of objects: the very same ones). Both on the host. */
+bool td_tensor_same(const struct td_tensor *a, const struct td_tensor *b);
 /* Makes *t writable: copies its bytes unless nobody else holds them. */
 TD_MUST enum td_code td_tensor_own(struct td_tensor *t, struct td_err *err);
 /* Rows [from, to) of axis 0, sharing bytes. Rank >= 1, 0 <= from <= to <= dim 0. dst owns a reference. */

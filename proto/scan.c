@@ -55,7 +55,7 @@ static bool read_value(struct td_scan *s, struct td_scan_field *f)
     return false;
 }
 
-bool td_scan_next(struct td_scan *s, struct td_scan_field *f)
+bool td_scan_any(struct td_scan *s, struct td_scan_field *f)
 {
     uint64_t tag;
     if (s->bad || s->p == s->end) {

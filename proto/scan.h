@@ -37,8 +37,26 @@ static inline struct td_scan td_scan_make(const void *bytes, size_t n)
     const uint8_t *p = (const uint8_t *)(n ? bytes : "");
     return (struct td_scan){.p = p, .end = p + n};
 }
+/* The rest of td_scan_next: any field, the end, malformed bytes. */
+bool td_scan_any(struct td_scan *s, struct td_scan_field *f);
 /* The next field; false at the end and at malformed bytes (s->bad then tells). Groups are malformed. */
-bool td_scan_next(struct td_scan *s, struct td_scan_field *f);
+static inline bool td_scan_next(struct td_scan *s, struct td_scan_field *f)
+{
+    enum { ONE_BYTE = 0x80, NUMBERED = 0x78 };
+    const uint8_t *p = s->p;
+    const size_t left = (size_t)(s->end - p);
+    if (s->bad || left < 2 || p[0] >= ONE_BYTE || (p[0] & NUMBERED) == 0 || p[1] >= ONE_BYTE) {
+        return td_scan_any(s, f);
+    }
+    const enum td_wire_type type = (enum td_wire_type)(p[0] & 7);
+    const size_t len = type == TD_WIRE_BYTES ? p[1] : 0;
+    if ((type != TD_WIRE_BYTES && type != TD_WIRE_VARINT) || len > left - 2) {
+        return td_scan_any(s, f);
+    }
+    *f = (struct td_scan_field){p[0] >> 3, type, p[1], p + 2, len}; /* most fields are such: short, of a small number */
+    s->p = p + 2 + len;
+    return true;
+}
 /* The rest of td_scan_varint: of any length. */
 bool td_scan_varint_rest(const uint8_t **p, const uint8_t *end, uint64_t *v);
 /* Reads a varint at *p, not past end; false when it is cut or longer than 10 bytes. */

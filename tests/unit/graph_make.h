@@ -67,6 +67,7 @@ static const struct td_op make_ops[] = {
     {.name = "Big", .sig = "() -> (y:float)", .kernels = TD_KERNEL("big", make_big)},
     {.name = "X", .sig = "() -> (y:float)", .flags = TD_OP_ARG},
     {.name = "_Arg", .sig = "() -> (y:float)", .flags = TD_OP_ARG},
+    {.name = "Const", .sig = "() -> (y:dtype) {value:tensor; dtype:type}", .flags = TD_OP_CONST},
     {.name = "One",
      .sig = "() -> (y:float)",
      .infer = td_infer_scalar,
@@ -156,7 +157,7 @@ static inline struct td_function *made_function(struct made *m, const char *name
     static const char *const names[] = {"a", "b"};
     struct td_function *f;
     struct td_err err = {0};
-    CHECK_OK(td_library_add(&m->lib, name, &f, &err));
+    CHECK_OK(td_library_add(&m->lib, td_arena_strdup(m->arena, name), &f, &err));
     f->def.in = td_arena_alloc(m->arena, 3, sizeof *f->def.in);
     f->def.out = td_arena_alloc(m->arena, 1, sizeof *f->def.out);
     f->args = td_arena_alloc(m->arena, 3, sizeof *f->args);
@@ -195,7 +196,7 @@ static inline enum td_code made_ir(struct made *m, const char *feed, const char 
     }
     struct td_callable_opts opts = {
         .name = "f", .feeds = &at, .n_feeds = feed[0] != 0, .fetches = &want, .n_fetches = 1};
-    TD_TRY(td_ir_build(ir, m->arena, &m->graph, &m->lib, &opts, true, &m->err));
+    TD_TRY(td_ir_build(ir, m->arena, &m->graph, &m->lib, &opts, TD_IR_INLINE, &m->err));
     TD_TRY(td_ir_check_types(ir, &m->err));
     return td_ir_sort(ir, &m->err);
 }
@@ -221,6 +222,27 @@ static inline struct td_tensor made_tensor(int64_t n, float first)
         TD_DATA(&t, float)[i] = first + (float)i;
     }
     return t;
+}
+
+static inline void made_clear(void *t)
+{
+    td_tensor_clear(t);
+}
+
+/* A Const of n floats: first, first + 1 ... */
+static inline struct td_node *made_const(struct td_graph *g, const char *name, int64_t n, float first)
+{
+    struct td_node *c = made_add(g, name, "Const", "");
+    struct td_tensor *t = td_arena_alloc(g->arena, 1, sizeof *t);
+    enum td_dtype *type = td_arena_alloc(g->arena, 1, sizeof *type);
+    c->attrs = td_arena_alloc(g->arena, 2, sizeof *c->attrs);
+    CHECK(t != NULL && type != NULL && c->attrs != NULL);
+    *t = made_tensor(n, first);
+    CHECK_INT(td_arena_defer(g->arena, made_clear, t), 0);
+    *type = TD_FLOAT;
+    c->attrs[c->n_attrs++] = (struct td_attr){.name = "value", .kind = TD_ATTR_TENSOR, .n = 1, .tensor = t};
+    c->attrs[c->n_attrs++] = (struct td_attr){.name = "dtype", .kind = TD_ATTR_TYPE, .n = 1, .type = type};
+    return c;
 }
 
 /* How many nodes of an IR have this op. */

@@ -77,7 +77,7 @@ static inline void passed(struct passed *t, const char *text, const char *fetch,
     struct td_model_opts opts = {.ops = t->ops};
     CHECK_INT(td_model_new(&opts, NULL, &t->g.graph, &t->g.lib, &m, &t->err), TD_OK);
     CHECK_INT(td_ir_build(&t->ir, t->g.arena, &t->g.graph, &t->g.lib, &t->how,
-                          !td_rewrite_is_off(off, "inline"), &t->err),
+                          td_rewrite_is_off(off, "inline") ? 0 : TD_IR_INLINE, &t->err),
               TD_OK);
     CHECK_INT(td_ir_check_types(&t->ir, &t->err), TD_OK);
     CHECK_INT(td_loops_lift(&t->ir, m, &t->err), TD_OK);

@@ -108,7 +108,7 @@ TEST(a_fetch_may_be_a_feed_and_a_value_may_be_fed_twice)
     CHECK_INT(made_resolve(&m), TD_OK);
     struct td_value twice[2] = {made_value(&m, "x"), made_value(&m, "x")}, want = twice[0];
     struct td_callable_opts opts = {.feeds = twice, .n_feeds = 2, .fetches = &want, .n_fetches = 1};
-    CHECK_INT(td_ir_build(&ir, m.arena, &m.graph, &m.lib, &opts, true, &m.err), TD_OK);
+    CHECK_INT(td_ir_build(&ir, m.arena, &m.graph, &m.lib, &opts, TD_IR_INLINE, &m.err), TD_OK);
     CHECK(ir.fetches[0].node == ir.feeds[0]);
     made_end(&m);
 }
@@ -163,6 +163,46 @@ TEST(calls_that_double_at_each_level_end_with_an_error)
     made_end(&m);
 }
 
+/* c0 + (c1 + (... + x)), where every constant is given twice: how many stand in the IR? */
+static int constants_of(struct made *m, unsigned how, struct td_ir *ir)
+{
+    struct td_value feed = made_value(m, "x"), want = made_value(m, "s599");
+    struct td_callable_opts opts = {.feeds = &feed, .n_feeds = 1, .fetches = &want, .n_fetches = 1};
+    CHECK_INT(td_ir_build(ir, m->arena, &m->graph, &m->lib, &opts, how, &m->err), TD_OK);
+    return made_count(ir, "Const");
+}
+
+TEST(equal_small_constants_are_one_node)
+{
+    struct made m;
+    struct td_ir ir;
+    char c[16], s[16], in[40] = "x";
+    made_start(&m);
+    made_add(&m.graph, "x", "X", "");
+    for (int i = 0; i < 600; i++) {
+        snprintf(c, sizeof c, "c%d", i);
+        snprintf(s, sizeof s, "s%d", i);
+        made_const(&m.graph, c, i < 20 ? 17 : 1, (float)(i / 2)); /* the first 20 are too large: 68 bytes */
+        if (i == 598) {
+            m.graph.nodes[m.graph.n_nodes - 1]->inputs[0] = "^x"; /* it waits: not like its twin */
+            m.graph.nodes[m.graph.n_nodes - 1]->n_inputs = 1;
+        }
+        snprintf(in + strlen(in), sizeof in - strlen(in), " %s", c);
+        made_add(&m.graph, s, "Add", in);
+        snprintf(in, sizeof in, "%s", s);
+    }
+    CHECK_INT(made_resolve(&m), TD_OK);
+    CHECK_INT(constants_of(&m, 0, &ir), 600);
+    CHECK_INT(constants_of(&m, TD_IR_SHARE, &ir), 20 + 290 + 1);
+    for (int i = 0; i < ir.n_nodes; i++) { /* and each sum still adds its own number */
+        int k;
+        if (sscanf(ir.nodes[i]->name, "s%d", &k) == 1) {
+            CHECK(TD_DATA(ir.nodes[i]->in[1].node->value, float)[0] == (float)(k / 2));
+        }
+    }
+    made_end(&m);
+}
+
 TEST(a_loop_body_may_be_a_call_that_reads_the_switch)
 {
     struct made m;
@@ -181,7 +221,7 @@ TEST(a_loop_body_may_be_a_call_that_reads_the_switch)
     CHECK_INT(made_resolve(&m), TD_OK);
     struct td_value feed = made_value(&m, "x"), want = made_value(&m, "exit");
     struct td_callable_opts opts = {.feeds = &feed, .n_feeds = 1, .fetches = &want, .n_fetches = 1};
-    CHECK_INT(td_ir_build(&ir, m.arena, &m.graph, &m.lib, &opts, true, &m.err), TD_OK);
+    CHECK_INT(td_ir_build(&ir, m.arena, &m.graph, &m.lib, &opts, TD_IR_INLINE, &m.err), TD_OK);
     CHECK_INT(td_ir_check_types(&ir, &m.err), TD_OK);
     CHECK_INT(made_count(&ir, "Neg"), 1);
     made_end(&m);
@@ -195,4 +235,5 @@ TEST_MAIN(RUN(a_call_is_inlined_and_leaves_no_node) RUN(a_call_that_feeds_itself
                               RUN(a_function_may_have_no_results)
                                   RUN(functions_that_call_each_other_end_with_an_error)
                                       RUN(calls_that_double_at_each_level_end_with_an_error)
-                                          RUN(a_loop_body_may_be_a_call_that_reads_the_switch))
+                                          RUN(equal_small_constants_are_one_node)
+                                              RUN(a_loop_body_may_be_a_call_that_reads_the_switch))

@@ -29,7 +29,7 @@ static enum td_code lift(struct made *m, struct td_ir *ir)
     struct td_model *model;
     struct td_model_opts how = {.ops = m->ops};
     CHECK_INT(td_model_new(&how, NULL, &m->graph, &m->lib, &model, &m->err), TD_OK);
-    CHECK_INT(td_ir_build(ir, m->arena, &m->graph, &m->lib, &opts, true, &m->err), TD_OK);
+    CHECK_INT(td_ir_build(ir, m->arena, &m->graph, &m->lib, &opts, TD_IR_INLINE, &m->err), TD_OK);
     enum td_code rc = td_loops_lift(ir, model, &m->err);
     td_model_unref(model);
     return rc;

@@ -3,8 +3,10 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/saved_model.h"
 
+#include "core/mem.h"
 #include "proto/tensorflow.pb-c.h"
 #include "proto/textpb.h"
+#include "proto/wire.h"
 #include "tests/unit/temp_dir.h"
 
 static const struct td_op ops[] = {
@@ -257,6 +259,62 @@ TEST(attributes_of_every_kind)
     td_saved_model_free(m);
 }
 
+/* Cut anywhere: read or refused, and nothing behind the end is touched (each copy is a block of its own). */
+TEST(cut_bytes_stay_within_their_end)
+{
+    struct td_op_table *table;
+    const struct td_op *families[] = {ops, NULL};
+    struct td_sink s = {0};
+    struct td_err own = {0};
+    int read = 0;
+    CHECK_INT(td_op_table_new(families, &table, &own), TD_OK);
+    CHECK_INT(td_textpb_to_bytes(&tensorflow__saved_model__descriptor, good, strlen(good), true, &s, &own), TD_OK);
+    for (size_t n = 0; n <= s.n; n++) {
+        struct td_err err = {0};
+        struct td_saved_model *m;
+        char *cut = td_calloc(n, 1);
+        memcpy(cut, s.p, n);
+        if (td_saved_model_parse("cut", cut, n, NULL, table, &m, &err) == TD_OK) {
+            td_saved_model_free(m);
+            read++;
+        } else {
+            CHECK(err.msg[0] != 0);
+        }
+        td_free(cut);
+    }
+    CHECK_INT(read, 2); /* whole, and without its second meta graph */
+    td_sink_fini(&s);
+    td_op_table_free(table);
+}
+
+/* A graph in two parts is one graph, as protobuf merges them; and one word is kept once. */
+TEST(parts_of_a_graph_are_one_graph)
+{
+    struct td_err err = {0};
+    struct td_saved_model *m;
+    struct td_op_table *table;
+    const struct td_op *families[] = {ops, NULL};
+    struct td_sink s = {0}, graphs[2] = {{0}, {0}};
+    static const char *const nodes[] = {"node { name: 'a' op: 'NoOp' }", "node { name: 'b' op: 'NoOp' input: '^a' } "
+                                                                         "node { name: 'c' op: 'NoOp' }"};
+    CHECK_INT(td_op_table_new(families, &table, &err), TD_OK);
+    const size_t meta = td_put_mark(&s);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(td_textpb_to_bytes(&tensorflow__graph_def__descriptor, nodes[i], strlen(nodes[i]), true, &graphs[i], &err));
+        CHECK_OK(td_put_bytes(&s, 2, graphs[i].p, graphs[i].n, &err));
+        td_sink_fini(&graphs[i]);
+    }
+    CHECK_OK(td_put_end(&s, 2, meta, &err));
+    CHECK_OK(td_saved_model_parse("parts", s.p, s.n, NULL, table, &m, &err));
+    CHECK_INT(m->graph->n_nodes, 3);
+    const struct td_node *b = td_graph_find(m->graph, "b", 1), *c = td_graph_find(m->graph, "c", 1);
+    CHECK(b->n_control == 1 && b->op_name == c->op_name);
+    td_saved_model_free(m);
+    td_sink_fini(&s);
+    td_op_table_free(table);
+}
+
 TEST_MAIN(RUN(text_and_bytes_read_alike) RUN(tags_must_match_exactly) RUN(constants_are_checked)
               RUN(graphs_are_checked) RUN(files_that_are_no_model) RUN(an_op_that_only_the_file_knows_stays)
-                  RUN(attributes_of_every_kind))
+                  RUN(attributes_of_every_kind) RUN(cut_bytes_stay_within_their_end)
+                      RUN(parts_of_a_graph_are_one_graph))

@@ -1,0 +1,64 @@
+/* core/build_share.c - equal small constants of an IR are one node from the start.
+ *
+ * A function that is called a hundred times brings its axes, sizes and masks a hundred times: most nodes of a
+ * large graph are such. The cse pass (core/pass_cse.c) would merge them; made once, no pass ever walks them.
+ * They are found in an open-addressed table by their bytes. Works while the graph is copied, when cse is on.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "core/build_impl.h"
+#include "core/hash.h"
+#include "core/mem.h"
+
+enum { SMALL_BYTES = 64, FIRST_SLOTS = 256 };
+
+static uint64_t hash_of(const struct td_tensor *t)
+{
+    const int head[] = {(int)t->dtype, t->shape.rank};
+    return td_hash_mix(td_hash_more(td_hash_more(td_hash_start, head, sizeof head), t->data, td_tensor_bytes(t)));
+}
+
+static struct td_node **slot_of(struct td_node **slots, size_t n_slots, const struct td_tensor *t,
+                                const char *device)
+{
+    size_t i = hash_of(t) & (n_slots - 1);
+    while (slots[i] != NULL && (!td_tensor_same(slots[i]->value, t) || strcmp(slots[i]->device, device) != 0)) {
+        i = (i + 1) & (n_slots - 1);
+    }
+    return &slots[i];
+}
+
+/* Room for one more; false without memory. */
+static bool grow(struct td_builder *b)
+{
+    if (2 * (b->n_constants + 1) <= b->constant_slots) {
+        return true;
+    }
+    const size_t n = b->constant_slots == 0 ? FIRST_SLOTS : b->constant_slots * 2;
+    struct td_node **fresh = td_calloc(n, sizeof *fresh);
+    if (fresh == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < b->constant_slots; i++) {
+        if (b->constants[i] != NULL) {
+            *slot_of(fresh, n, b->constants[i]->value, b->constants[i]->device) = b->constants[i];
+        }
+    }
+    td_free(b->constants);
+    b->constants = fresh;
+    b->constant_slots = n;
+    return true;
+}
+
+struct td_node **td_build_constant(struct td_builder *b, const struct td_node *n, const char *device)
+{
+    const struct td_tensor *t = td_ir_const(n);
+    if (!b->share_constants || t == NULL || n->n_control > 0 || td_dtype_is_object(t->dtype) ||
+        t->device != NULL || td_tensor_bytes(t) > SMALL_BYTES || !grow(b)) {
+        return NULL;
+    }
+    struct td_node **slot = slot_of(b->constants, b->constant_slots, t, device);
+    b->n_constants += *slot == NULL;
+    return slot;
+}
