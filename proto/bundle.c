@@ -217,7 +217,7 @@ static enum td_code read_numbers(struct td_bundle *b, const struct td_bundle_ent
     struct td_mapping *m;
     const unsigned char *p;
     enum td_dtype t = (enum td_dtype)e->dtype;
-    size_t want, size = td_dtype_size(t);
+    size_t want = 0, size = td_dtype_size(t);
     bool fits = td_size_mul((size_t)td_shape_count(&e->shape), size, &want);
     TD_FAIL_IF(!fits || want != (uint64_t)e->size, err, DATA_LOSS,
                "%lld bytes are stored, %s of %s takes %zu", (long long)e->size, TD_SHAPE_STR(&e->shape),
