@@ -125,6 +125,18 @@ enum td_code td_out(struct td_call *c, int i, const struct td_shape *shape, stru
     return TD_OK;
 }
 
+enum td_code td_out_obj(struct td_call *c, int i, struct td_obj *takes, struct td_err *err)
+{
+    struct td_tensor *out;
+    const enum td_code rc = td_out(c, i, NULL, &out, err);
+    if (rc) {
+        td_obj_unref(takes);
+        return rc;
+    }
+    td_tensor_set_obj(out, 0, takes);
+    return TD_OK;
+}
+
 void td_out_move(struct td_call *c, int i, struct td_tensor *t)
 {
     struct td_exec *x = exec_of(c);

@@ -98,6 +98,8 @@ TD_MUST enum td_code td_out(struct td_call *c, int i, const struct td_shape *sha
                             struct td_err *err);
 /* Output i as the kernel left it: for kernels that run another one first. Borrowed. */
 struct td_tensor *td_out_made(struct td_call *c, int i);
+/* Output i, a scalar, holds the object, whose reference is taken (dropped on an error). */
+TD_MUST enum td_code td_out_obj(struct td_call *c, int i, struct td_obj *takes, struct td_err *err);
 /* Output i takes over *t (its reference), which is zeroed. */
 void td_out_move(struct td_call *c, int i, struct td_tensor *t);
 /* Output i is input j's bytes under `shape` (NULL: its own) and its own dtype. Same element count. Of an op flagged

@@ -71,9 +71,25 @@ int64_t td_tensor_int(const struct td_tensor *t, int64_t i);
 /* Element i of an int32 or int64 tensor becomes v, which fits. */
 static inline void td_tensor_set_int(struct td_tensor *t, int64_t i, int64_t v)
 {
-    if (t->dtype == TD_INT32) {
-        TD_DATA(t, int32_t)[i] = (int32_t)v;
-    } else {
+    switch (t->dtype) {
+    case TD_INT32:
+    case TD_UINT32:
+    case TD_QINT32:
+        TD_DATA(t, uint32_t)[i] = (uint32_t)v;
+        return;
+    case TD_INT16:
+    case TD_UINT16:
+    case TD_QINT16:
+    case TD_QUINT16:
+        TD_DATA(t, uint16_t)[i] = (uint16_t)v;
+        return;
+    case TD_INT8:
+    case TD_UINT8:
+    case TD_QINT8:
+    case TD_QUINT8:
+        TD_DATA(t, uint8_t)[i] = (uint8_t)v;
+        return;
+    default:
         TD_DATA(t, int64_t)[i] = v;
     }
 }

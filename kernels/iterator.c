@@ -45,12 +45,10 @@ static enum td_code create(const void *arg, struct td_obj **out, struct td_err *
 
 static enum td_code anonymous_run(struct td_call *c, struct td_err *err)
 {
-    struct td_tensor *out;
     for (int i = 0; i < c->n_out; i++) { /* the second is what deletes it: any variant serves */
         struct td_obj *o = NULL;
-        TD_TRY(td_out(c, i, NULL, &out, err));
         TD_TRY(create(NULL, &o, err));
-        td_tensor_set_obj(out, 0, o);
+        TD_TRY(td_out_obj(c, i, o, err));
     }
     return TD_OK;
 }
@@ -65,11 +63,8 @@ static enum td_code named(struct td_call *c, struct td_obj **o, struct td_err *e
 static enum td_code named_run(struct td_call *c, struct td_err *err)
 {
     struct td_obj *o;
-    struct td_tensor *out;
     TD_TRY(named(c, &o, err));
-    TD_TRY(td_out(c, 0, NULL, &out, err));
-    td_tensor_set_obj(out, 0, td_obj_ref(o));
-    return TD_OK;
+    return td_out_obj(c, 0, td_obj_ref(o), err);
 }
 
 /* Starts `it` on ds, at its first element. */
@@ -88,7 +83,7 @@ static enum td_code start(struct iterator *it, struct td_dataset *ds, struct td_
 static enum td_code one_shot_run(struct td_call *c, struct td_err *err)
 {
     struct td_obj *o;
-    struct td_tensor made = {0}, *out;
+    struct td_tensor made = {0};
     TD_TRY(named(c, &o, err));
     struct iterator *it = (struct iterator *)o;
     pthread_mutex_lock(&it->mu);
@@ -107,9 +102,7 @@ static enum td_code one_shot_run(struct td_call *c, struct td_err *err)
             return rc;
         }
     }
-    TD_TRY(td_out(c, 0, NULL, &out, err));
-    td_tensor_set_obj(out, 0, td_obj_ref(o));
-    return TD_OK;
+    return td_out_obj(c, 0, td_obj_ref(o), err);
 }
 
 static enum td_code make_run(struct td_call *c, struct td_err *err)
@@ -195,7 +188,7 @@ static enum td_code get_next_run(struct td_call *c, struct td_err *err)
 
 static enum td_code get_optional_run(struct td_call *c, struct td_err *err)
 {
-    struct td_tensor *element, *out;
+    struct td_tensor *element;
     struct td_obj *o;
     int n = 0;
     TD_TRY(next(c, &element, &n, err));
@@ -206,13 +199,7 @@ static enum td_code get_optional_run(struct td_call *c, struct td_err *err)
     if (rc) {
         return rc;
     }
-    rc = td_out(c, 0, NULL, &out, err);
-    if (rc) {
-        td_obj_unref(o);
-        return rc;
-    }
-    td_tensor_set_obj(out, 0, o);
-    return TD_OK;
+    return td_out_obj(c, 0, o, err);
 }
 
 static enum td_code nothing_run(struct td_call *c, struct td_err *err)

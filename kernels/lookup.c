@@ -101,25 +101,13 @@ static enum td_code read_opts(struct td_call *c, struct td_table_opts *o, struct
     return TD_OK;
 }
 
-static enum td_code give_handle(struct td_call *c, struct td_obj *takes, struct td_err *err)
-{
-    struct td_tensor *y;
-    enum td_code rc = td_out(c, 0, NULL, &y, err);
-    if (rc) {
-        td_obj_unref(takes);
-        return rc;
-    }
-    td_tensor_set_obj(y, 0, takes);
-    return TD_OK;
-}
-
 static enum td_code anonymous_run(struct td_call *c, struct td_err *err)
 {
     struct td_table_opts o;
     struct td_obj *t;
     TD_TRY(read_opts(c, &o, err));
     TD_TRY(td_table_create(&o, &t, err));
-    return give_handle(c, t, err);
+    return td_out_obj(c, 0, t, err);
 }
 
 static enum td_code handle_run(struct td_call *c, struct td_err *err)
@@ -144,7 +132,7 @@ static enum td_code handle_run(struct td_call *c, struct td_err *err)
                "%s: Conflicting key/value dtypes %s->%s with %s-%s for table %s, or another kind of table",
                TD_NODE_STR(n), td_dtype_name(o.key_dtype), td_dtype_name(o.value_dtype),
                td_dtype_name(t->key_dtype), td_dtype_name(t->value_dtype), name);
-    return give_handle(c, td_obj_ref(obj), err);
+    return td_out_obj(c, 0, td_obj_ref(obj), err);
 }
 
 /* ------------------------------------------------------------------ arguments */

@@ -40,20 +40,6 @@ int64_t td_quantized_highest(enum td_dtype t)
     }
 }
 
-void td_quantized_set(struct td_tensor *t, int64_t i, int32_t level)
-{
-    switch (td_dtype_size(t->dtype)) {
-    case 1:
-        TD_DATA(t, uint8_t)[i] = (uint8_t)level;
-        return;
-    case 2:
-        TD_DATA(t, uint16_t)[i] = (uint16_t)level;
-        return;
-    default:
-        TD_DATA(t, int32_t)[i] = level;
-    }
-}
-
 static double steps_of(enum td_dtype t)
 {
     return (double)(td_quantized_highest(t) - td_quantized_lowest(t)) + 1;

@@ -31,7 +31,6 @@ static inline int32_t td_quantized_get(const struct td_tensor *t, int64_t i)
         return TD_DATA(t, const int32_t)[i];
     }
 }
-void td_quantized_set(struct td_tensor *t, int64_t i, int32_t level);
 
 /* The level of x in type t over [min, max], which may be none of t's. */
 int64_t td_quantized_level(enum td_dtype t, float x, float min, float max);

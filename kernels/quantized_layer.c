@@ -153,7 +153,7 @@ static enum td_code cut(struct td_call *c, bool at_six, struct td_err *err)
     for (int64_t i = 0, n = td_tensor_count(x); i < n; i++) {
         int32_t v = td_quantized_get(x, i);
         v = v < low ? low : v;
-        td_quantized_set(y, i, v > high ? high : v);
+        td_tensor_set_int(y, i, v > high ? high : v);
     }
     return TD_OK;
 }
@@ -206,7 +206,7 @@ static enum td_code pool(struct td_call *c, bool greatest, struct td_err *err)
     const int64_t cells = td_tensor_count(y) > 0 ? p.batch * td_pool_out_cells(&p) : 0;
     for (int64_t cell = 0; cell < cells; cell++) {
         for (int64_t k = 0; k < p.channels; k++) {
-            td_quantized_set(y, cell * p.channels + k, pool_cell(&p, c->in[0], cell, k, greatest));
+            td_tensor_set_int(y, cell * p.channels + k, pool_cell(&p, c->in[0], cell, k, greatest));
         }
     }
     return TD_OK;

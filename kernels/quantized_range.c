@@ -61,7 +61,7 @@ static void requantize_all(const struct td_call *c, struct td_tensor *y, float m
     }
     const struct td_requantizer q = td_requantizer_make(x->dtype, from, to, y->dtype, min, max);
     for (int64_t i = 0, n = td_tensor_count(x); i < n; i++) {
-        td_quantized_set(y, i, td_requantizer_level(&q, td_quantized_get(x, i)));
+        td_tensor_set_int(y, i, td_requantizer_level(&q, td_quantized_get(x, i)));
     }
 }
 
@@ -175,7 +175,7 @@ static void concat_part(const struct td_call *c, int i, const struct td_requanti
     const struct td_tensor *x = c->in[1 + i];
     for (int64_t k = 0, n = td_tensor_count(x); k < n; k++) {
         const int32_t level = td_quantized_get(x, k);
-        td_quantized_set(y, k / chunk * pitch + at + k % chunk, q ? td_requantizer_level(q, level) : level);
+        td_tensor_set_int(y, k / chunk * pitch + at + k % chunk, q ? td_requantizer_level(q, level) : level);
     }
 }
 

@@ -194,23 +194,6 @@ static bool covers(const struct wish *w, struct box crop)
 
 /* ------------------------------------------------------------------ the ops */
 
-static void put_int(struct td_tensor *t, int64_t i, int64_t v)
-{
-    switch (td_dtype_size(t->dtype)) {
-    case 1:
-        TD_DATA(t, uint8_t)[i] = (uint8_t)v;
-        return;
-    case 2:
-        TD_DATA(t, uint16_t)[i] = (uint16_t)v;
-        return;
-    case 4:
-        TD_DATA(t, uint32_t)[i] = (uint32_t)v;
-        return;
-    default:
-        TD_DATA(t, int64_t)[i] = v;
-    }
-}
-
 static enum td_code put_crop(struct td_call *c, const struct wish *w, struct box crop, struct td_err *err)
 {
     struct td_tensor *begin, *size, *box;
@@ -220,8 +203,8 @@ static enum td_code put_crop(struct td_call *c, const struct wish *w, struct box
     TD_TRY(td_out(c, 2, NULL, &box, err));
     const int64_t from[3] = {crop.y0, crop.x0, 0}, extent[3] = {crop.y1 - crop.y0, crop.x1 - crop.x0, -1};
     for (int i = 0; i < 3; i++) {
-        put_int(begin, i, from[i]);
-        put_int(size, i, extent[i]);
+        td_tensor_set_int(begin, i, from[i]);
+        td_tensor_set_int(size, i, extent[i]);
     }
     float *v = TD_DATA(box, float);
     v[0] = (float)crop.y0 / height;

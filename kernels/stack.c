@@ -30,7 +30,6 @@ static const struct td_obj_type stack_type = {"Stack", stack_destroy};
 
 static enum td_code stack_run(struct td_call *c, struct td_err *err)
 {
-    struct td_tensor *out;
     struct td_shape any = td_shape_unknown();
     enum td_dtype type = td_attr_type(c->node, "elem_type");
     TD_FAIL_IF(td_tensor_count(c->in[0]) != 1, err, INVALID_ARGUMENT,
@@ -38,7 +37,6 @@ static enum td_code stack_run(struct td_call *c, struct td_err *err)
                TD_SHAPE_STR(&c->in[0]->shape));
     TD_FAIL_IF(type == TD_RESOURCE, err, INVALID_ARGUMENT, "%s: elem_type is resource, want a value type",
                TD_NODE_STR(c->node));
-    TD_TRY(td_out(c, 0, NULL, &out, err));
     struct stack *s = td_calloc(1, sizeof *s);
     if (!s) {
         return td_no_memory(err, sizeof *s, "stack");
@@ -53,8 +51,7 @@ static enum td_code stack_run(struct td_call *c, struct td_err *err)
         return rc;
     }
     s->list->max_n = td_tensor_int(c->in[0], 0);
-    td_tensor_set_obj(out, 0, &s->obj);
-    return TD_OK;
+    return td_out_obj(c, 0, &s->obj, err);
 }
 
 /* Input 0, locked: the caller unlocks s->mu. */

@@ -103,13 +103,7 @@ enum td_code td_array_out_flow(struct td_call *c, int i, struct td_err *err)
 
 enum td_code td_array_out(struct td_call *c, struct td_array *takes, struct td_err *err)
 {
-    struct td_tensor *out;
-    enum td_code rc = td_out(c, 0, NULL, &out, err);
-    if (rc) {
-        td_obj_unref(&takes->obj);
-        return rc;
-    }
-    td_tensor_set_obj(out, 0, &takes->obj);
+    TD_TRY(td_out_obj(c, 0, &takes->obj, err));
     return td_array_out_flow(c, 1, err);
 }
 

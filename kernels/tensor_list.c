@@ -37,14 +37,7 @@ enum td_code td_tensor_list_nest(const struct td_tensor *t, int *depth, struct t
 
 enum td_code td_tensor_list_out_nest(struct td_call *c, struct td_nest *takes, struct td_err *err)
 {
-    struct td_tensor *out;
-    enum td_code rc = td_out(c, 0, NULL, &out, err);
-    if (rc) {
-        td_obj_unref(&takes->obj);
-        return rc;
-    }
-    td_tensor_set_obj(out, 0, &takes->obj);
-    return TD_OK;
+    return td_out_obj(c, 0, &takes->obj, err);
 }
 
 static enum td_code reserve(struct td_tensor_list *l, int64_t cap, struct td_err *err)
