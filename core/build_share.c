@@ -16,14 +16,16 @@ enum { SMALL_BYTES = 64, FIRST_SLOTS = 256 };
 static uint64_t hash_of(const struct td_tensor *t)
 {
     const int head[] = {(int)t->dtype, t->shape.rank};
-    return td_hash_mix(td_hash_more(td_hash_more(td_hash_start, head, sizeof head), t->data, td_tensor_bytes(t)));
+    return td_hash_mix(
+        td_hash_more(td_hash_more(td_hash_start, head, sizeof head), t->data, td_tensor_bytes(t)));
 }
 
 static struct td_node **slot_of(struct td_node **slots, size_t n_slots, const struct td_tensor *t,
                                 const char *device)
 {
     size_t i = hash_of(t) & (n_slots - 1);
-    while (slots[i] != NULL && (!td_tensor_same(slots[i]->value, t) || strcmp(slots[i]->device, device) != 0)) {
+    while (slots[i] != NULL &&
+           (!td_tensor_same(slots[i]->value, t) || strcmp(slots[i]->device, device) != 0)) {
         i = (i + 1) & (n_slots - 1);
     }
     return &slots[i];

@@ -63,8 +63,9 @@ static enum td_code check_const(const struct td_node *n, struct td_err *err)
     bool same = dtype != NULL && dtype->kind == TD_ATTR_TYPE && !dtype->is_list &&
                 dtype->type[0] == value->tensor->dtype;
     bool later = dtype != NULL && dtype->kind == TD_ATTR_PLACEHOLDER;
-    TD_FAIL_IF(!same && !later, err, INVALID_ARGUMENT, "node '%s' (Const): attribute dtype is not its value's %s",
-               n->name, td_dtype_tf_name(value->tensor->dtype));
+    TD_FAIL_IF(!same && !later, err, INVALID_ARGUMENT,
+               "node '%s' (Const): attribute dtype is not its value's %s", n->name,
+               td_dtype_tf_name(value->tensor->dtype));
     return TD_OK;
 }
 
@@ -129,8 +130,8 @@ static enum td_code add_node(struct td_pb_reader *r, const struct td_scan_field 
     TD_TRY(td_pb_name(r, &p.device, &device, err));
     TD_FAIL_IF(name[0] == 0 || op[0] == 0, err, INVALID_ARGUMENT, "node '%s' of op '%s' in '%s': no %s", name,
                op, g->function, name[0] ? "op" : "name");
-    TD_FAIL_IF(p.n_inputs > MAX_INPUTS, err, INVALID_ARGUMENT, "node '%s': %zu inputs, at most %d are allowed",
-               name, p.n_inputs, MAX_INPUTS);
+    TD_FAIL_IF(p.n_inputs > MAX_INPUTS, err, INVALID_ARGUMENT,
+               "node '%s': %zu inputs, at most %d are allowed", name, p.n_inputs, MAX_INPUTS);
     TD_TRY(td_graph_add(g, name, op, device, &n, err));
     TD_TRY(td_pb_room(r, p.n_inputs, sizeof n->inputs[0], &n->inputs, err));
     if (td_attrs_room(r, p.n_attrs, &n->attrs, err)) {
@@ -238,8 +239,8 @@ static enum td_code add_function(struct td_pb_reader *r, const struct td_scan_fi
     TD_TRY(td_opdef_read(r, &p.signature, &def, err));
     TD_FAIL_IF(def.n_in > MAX_ARGS || def.n_out > MAX_ARGS || p.n_control_rets > MAX_ARGS, err,
                INVALID_ARGUMENT, "function '%s': more than %d arguments or results", def.name, MAX_ARGS);
-    TD_FAIL_IF(p.n_rets > (size_t)def.n_out, err, INVALID_ARGUMENT, "function '%s': %zu values for %d results",
-               def.name, p.n_rets, def.n_out);
+    TD_FAIL_IF(p.n_rets > (size_t)def.n_out, err, INVALID_ARGUMENT,
+               "function '%s': %zu values for %d results", def.name, p.n_rets, def.n_out);
     TD_TRY(td_library_add(lib, def.name, &f, err));
     f->def = def;
     f->is_template = def.n_attrs > 0;
@@ -325,10 +326,10 @@ static enum td_code add_functions(struct td_pb_reader *r, const struct td_scan_f
     return s.bad ? td_pb_malformed("FunctionDefLibrary", err) : TD_OK;
 }
 
-enum td_code td_graph_from_bytes(const void *bytes, size_t n, uint64_t tensor_bytes, struct td_graph *g,
+enum td_code td_graph_from_bytes(const void *bytes, size_t n, uint64_t *tensor_bytes, struct td_graph *g,
                                  struct td_library *lib, struct td_err *err)
 {
-    struct td_pb_reader r = {.arena = g->arena, .tensor_bytes = tensor_bytes};
+    struct td_pb_reader r = {.arena = g->arena, .tensor_bytes = *tensor_bytes};
     struct versions v = {0};
     struct td_scan s = td_scan_make(bytes, n);
     struct td_scan_field f;
@@ -349,5 +350,6 @@ enum td_code td_graph_from_bytes(const void *bytes, size_t n, uint64_t tensor_by
         }
     }
     fix_placeholders(&v, g);
+    *tensor_bytes = r.tensor_bytes;
     return TD_OK;
 }

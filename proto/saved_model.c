@@ -24,7 +24,8 @@
 #include "proto/textpb.h"
 
 enum { MAX_TAGS = 64 };
-enum { META_INFO = 1, GRAPH_DEF = 2, OBJECT_GRAPH = 7, INFO_TAGS = 4 }; /* fields of MetaGraphDef and MetaInfoDef */
+enum { META_INFO = 1, GRAPH_DEF = 2, OBJECT_GRAPH = 7 }; /* fields of MetaGraphDef */
+enum { INFO_TAGS = 4 };                                  /* of its MetaInfoDef */
 #define MAX_FILE_BYTES ((size_t)2 << 30) /* protobuf's own limit */
 #define CONST_BYTES ((uint64_t)1 << 30)  /* all constants together, plus what the file itself holds */
 #define SLACK_BYTES ((uint64_t)64 << 20)
@@ -225,7 +226,7 @@ static enum td_code read_graphs(const struct loader *l, uint64_t tensor_bytes, s
     struct td_scan_field f;
     while (td_scan_next(&s, &f)) {
         if (f.number == GRAPH_DEF && f.type == TD_WIRE_BYTES) {
-            TD_TRY(td_graph_from_bytes(f.p, f.len, tensor_bytes, l->m->graph, l->m->lib, err));
+            TD_TRY(td_graph_from_bytes(f.p, f.len, &tensor_bytes, l->m->graph, l->m->lib, err));
         }
     }
     return TD_OK;

@@ -53,7 +53,8 @@ static inline bool td_scan_next(struct td_scan *s, struct td_scan_field *f)
     if ((type != TD_WIRE_BYTES && type != TD_WIRE_VARINT) || len > left - 2) {
         return td_scan_any(s, f);
     }
-    *f = (struct td_scan_field){p[0] >> 3, type, p[1], p + 2, len}; /* most fields are such: short, of a small number */
+    /* most fields are such: short, of a small number */
+    *f = (struct td_scan_field){p[0] >> 3, type, p[1], p + 2, len};
     s->p = p + 2 + len;
     return true;
 }

@@ -466,7 +466,8 @@ TEST(every_row_ends_as_it_should)
         alarm(60);
         const enum td_code got = replay(&rows[i]);
         if (got != rows[i].code) {
-            fprintf(stderr, "%s: want %s, got %s\n", rows[i].what, td_code_name(rows[i].code), td_code_name(got));
+            fprintf(stderr, "%s: want %s, got %s\n", rows[i].what, td_code_name(rows[i].code),
+                    td_code_name(got));
             bad++;
         }
     }

@@ -268,7 +268,8 @@ TEST(cut_bytes_stay_within_their_end)
     struct td_err own = {0};
     int read = 0;
     CHECK_INT(td_op_table_new(families, &table, &own), TD_OK);
-    CHECK_INT(td_textpb_to_bytes(&tensorflow__saved_model__descriptor, good, strlen(good), true, &s, &own), TD_OK);
+    CHECK_INT(td_textpb_to_bytes(&tensorflow__saved_model__descriptor, good, strlen(good), true, &s, &own),
+              TD_OK);
     for (size_t n = 0; n <= s.n; n++) {
         struct td_err err = {0};
         struct td_saved_model *m;
@@ -295,12 +296,14 @@ TEST(parts_of_a_graph_are_one_graph)
     struct td_op_table *table;
     const struct td_op *families[] = {ops, NULL};
     struct td_sink s = {0}, graphs[2] = {{0}, {0}};
-    static const char *const nodes[] = {"node { name: 'a' op: 'NoOp' }", "node { name: 'b' op: 'NoOp' input: '^a' } "
-                                                                         "node { name: 'c' op: 'NoOp' }"};
+    static const char *const nodes[] = {"node { name: 'a' op: 'NoOp' }",
+                                        "node { name: 'b' op: 'NoOp' input: '^a' } "
+                                        "node { name: 'c' op: 'NoOp' }"};
     CHECK_INT(td_op_table_new(families, &table, &err), TD_OK);
     const size_t meta = td_put_mark(&s);
     for (int i = 0; i < 2; i++) {
-        CHECK_OK(td_textpb_to_bytes(&tensorflow__graph_def__descriptor, nodes[i], strlen(nodes[i]), true, &graphs[i], &err));
+        CHECK_OK(td_textpb_to_bytes(&tensorflow__graph_def__descriptor, nodes[i], strlen(nodes[i]), true,
+                                    &graphs[i], &err));
         CHECK_OK(td_put_bytes(&s, 2, graphs[i].p, graphs[i].n, &err));
         td_sink_fini(&graphs[i]);
     }
