@@ -67,16 +67,11 @@ enum td_code td_ir_add_root(struct td_ir *ir, struct td_node *n, struct td_err *
     return append(ir->arena, &ir->roots, &ir->n_roots, &ir->cap_roots, n) ? TD_OK : td_build_no_memory(err);
 }
 
-static void drop_tensor(void *t)
-{
-    td_tensor_clear(t);
-}
-
 enum td_code td_ir_make_literal(struct td_ir *ir, struct td_node *n, const struct td_tensor *t, struct td_err *err)
 {
     struct td_attr *a = td_arena_alloc(ir->arena, 1, sizeof *a);
     struct td_tensor *held = td_arena_alloc(ir->arena, 1, sizeof *held);
-    if (a == NULL || held == NULL || td_arena_defer(ir->arena, drop_tensor, held)) {
+    if (a == NULL || held == NULL || td_arena_defer(ir->arena, td_tensor_drop, held)) {
         return td_build_no_memory(err);
     }
     td_tensor_ref(held, t);
@@ -403,7 +398,8 @@ enum td_code td_ir_build(struct td_ir *ir, struct td_arena *arena, const struct 
     TD_TRY(index_feeds(&b, graph));
     TD_TRY(add_feeds(&b));
     struct td_instance in = {.graph = graph, .path = "", .device = ""};
-    const enum td_code built = td_build_instantiate(&b, &in, opts->fetches, opts->n_fetches, opts->targets, opts->n_targets);
+    const enum td_code built =
+        td_build_instantiate(&b, &in, opts->fetches, opts->n_fetches, opts->targets, opts->n_targets);
     td_free(b.constants);
     TD_TRY(built);
     ir->n_fetches = opts->n_fetches;

@@ -11,24 +11,31 @@
 #include "core/hash.h"
 #include "core/mem.h"
 
-enum { SMALL_BYTES = 64, FIRST_SLOTS = 256 };
+enum { SMALL_BYTES = 64, FIRST_SLOTS = 256, MAX_PROBES = 64 };
 
-static uint64_t hash_of(const struct td_tensor *t)
+static uint64_t hash_of(const struct td_node *n, const char *device)
 {
+    const struct td_tensor *t = n->value;
     const int head[] = {(int)t->dtype, t->shape.rank};
-    return td_hash_mix(
-        td_hash_more(td_hash_more(td_hash_start, head, sizeof head), t->data, td_tensor_bytes(t)));
+    uint64_t h = td_hash_more(td_hash_start, head, sizeof head);
+    h = td_hash_more(h, t->shape.dim, (size_t)t->shape.rank * sizeof t->shape.dim[0]);
+    h = td_hash_more(h, device, strlen(device));
+    return td_hash_mix(td_hash_more(h, t->data, td_tensor_bytes(t)));
 }
 
-static struct td_node **slot_of(struct td_node **slots, size_t n_slots, const struct td_tensor *t,
+/* Where the like of n stands or may be put; NULL after MAX_PROBES others: n is then not shared. */
+static struct td_node **slot_of(struct td_node **slots, size_t n_slots, const struct td_node *n,
                                 const char *device)
 {
-    size_t i = hash_of(t) & (n_slots - 1);
-    while (slots[i] != NULL &&
-           (!td_tensor_same(slots[i]->value, t) || strcmp(slots[i]->device, device) != 0)) {
-        i = (i + 1) & (n_slots - 1);
+    size_t i = hash_of(n, device) & (n_slots - 1);
+    for (int k = 0; k < MAX_PROBES; k++, i = (i + 1) & (n_slots - 1)) {
+        const struct td_node *s = slots[i];
+        if (s == NULL ||
+            (s->op == n->op && td_tensor_same(s->value, n->value) && strcmp(s->device, device) == 0)) {
+            return &slots[i];
+        }
     }
-    return &slots[i];
+    return NULL;
 }
 
 /* Room for one more; false without memory. */
@@ -43,8 +50,10 @@ static bool grow(struct td_builder *b)
         return false;
     }
     for (size_t i = 0; i < b->constant_slots; i++) {
-        if (b->constants[i] != NULL) {
-            *slot_of(fresh, n, b->constants[i]->value, b->constants[i]->device) = b->constants[i];
+        struct td_node *old = b->constants[i];
+        struct td_node **slot = old == NULL ? NULL : slot_of(fresh, n, old, old->device);
+        if (slot != NULL) {
+            *slot = old;
         }
     }
     td_free(b->constants);
@@ -60,7 +69,7 @@ struct td_node **td_build_constant(struct td_builder *b, const struct td_node *n
         t->device != NULL || td_tensor_bytes(t) > SMALL_BYTES || !grow(b)) {
         return NULL;
     }
-    struct td_node **slot = slot_of(b->constants, b->constant_slots, t, device);
-    b->n_constants += *slot == NULL;
+    struct td_node **slot = slot_of(b->constants, b->constant_slots, n, device);
+    b->n_constants += slot != NULL && *slot == NULL;
     return slot;
 }

@@ -78,7 +78,7 @@ struct td_library {
 };
 
 void td_graph_init(struct td_graph *g, struct td_arena *arena, const char *function);
-/* Adds a node; strings are the arena's already (or static), as attrs and inputs will be. Returns borrowed.
+/* Adds a node; strings (device: "" for none) are the arena's already or static, as attrs and inputs will be. Returns borrowed.
  * RESOURCE_EXHAUSTED past the arena's limit. */
 TD_MUST enum td_code td_graph_add(struct td_graph *g, const char *name, const char *op_name, const char *device,
                                   struct td_node **out, struct td_err *err);

@@ -215,6 +215,33 @@ static bool is_loop_merge(const struct td_node *n)
     return is(n, TD_OP_DEAD_OK) && back_input(n) >= 0;
 }
 
+static bool same_path(const struct td_node *n, const struct frame *f)
+{
+    return strcmp(n->path == NULL ? "" : n->path, f->path) == 0;
+}
+
+/* Constants of a function that is called in the loop have no Enter, since no edge enters the function for them: they
+ * become nodes of the loop. */
+static enum td_code collect_constants(struct lifter *x, int frame, struct parts *p)
+{
+    bool *taken = td_arena_alloc(x->ir->arena, (size_t)x->ir->n_nodes + 1, sizeof *taken);
+    if (taken == NULL) {
+        return td_no_memory(x->err, (size_t)x->ir->n_nodes, "lifting a loop");
+    }
+    for (int i = 0, own = p->n_nodes; i < own; i++) {
+        const struct td_node *n = p->nodes[i];
+        for (int k = 0; k < n->n_in && !is(n, TD_OP_ENTER); k++) {
+            struct td_node *from = n->in[k].node;
+            const bool called = !same_path(n, &x->frames[frame]) || !same_path(from, &x->frames[frame]);
+            if (called && x->frame_of[from->id] < 0 && td_ir_const(from) != NULL && from->n_control == 0 && !taken[from->id]) {
+                taken[from->id] = true;
+                p->nodes[p->n_nodes++] = from;
+            }
+        }
+    }
+    return TD_OK;
+}
+
 static enum td_code collect(struct lifter *x, int frame, struct parts *p)
 {
     size_t n = (size_t)x->ir->n_nodes + 1;
@@ -252,7 +279,7 @@ static enum td_code collect(struct lifter *x, int frame, struct parts *p)
     }
     TD_FAIL_IF(p->cond == NULL || p->n_merges == 0, x->err, INVALID_ARGUMENT, "loop '%s' has no %s", x->frames[frame].name,
                p->cond == NULL ? "LoopCond" : "loop variable");
-    return TD_OK;
+    return collect_constants(x, frame, p);
 }
 
 /* Variables start with what the Enters of their merges were given; all other Enters are constants. */
@@ -364,7 +391,7 @@ static enum td_code make_body(struct lifter *x, const struct parts *p, const str
 {
     struct td_value *feeds;
     struct td_value *results = td_arena_alloc(x->ir->arena, (size_t)p->n_merges + 1, sizeof *results);
-    struct td_node **targets = td_arena_alloc(x->ir->arena, (size_t)p->n_nodes + 1, sizeof *targets);
+    struct td_node **targets = td_arena_alloc(x->ir->arena, (size_t)(p->n_nodes + x->ir->n_roots) + 1, sizeof *targets);
     if (results == NULL || targets == NULL) {
         return td_no_memory(x->err, (size_t)p->n_merges, "lifting a loop");
     }
@@ -377,6 +404,11 @@ static enum td_code make_body(struct lifter *x, const struct parts *p, const str
             if (image[next->control[k]->id] != NULL) {
                 targets[n_targets++] = image[next->control[k]->id];
             }
+        }
+    }
+    for (int i = 0; i < x->ir->n_roots; i++) { /* effects of functions that are called in the loop */
+        if (image[x->ir->roots[i]->id] != NULL) {
+            targets[n_targets++] = image[x->ir->roots[i]->id];
         }
     }
     struct td_callable_opts opts = {.name = p->merges[0]->name, .feeds = feeds, .n_feeds = l->n_body_feeds,
@@ -499,6 +531,9 @@ static enum td_code lift(struct lifter *x, int frame)
     TD_TRY(make_body(x, &p, g, image, l));
     TD_TRY(add_loop_node(x, &p, l, &loop));
     TD_TRY(redirect_exits(x, &p, loop));
+    for (int i = 0; i < x->ir->n_roots; i++) {
+        x->ir->roots[i] = x->frame_of[x->ir->roots[i]->id] == frame ? loop : x->ir->roots[i];
+    }
     x->frame_of[loop->id] = x->frames[frame].parent;
     for (int i = 0; i < p.n_exits; i++) {
         x->frame_of[p.exits[i]->id] = -1; /* unreachable now */

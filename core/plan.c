@@ -323,7 +323,8 @@ enum td_code td_plan_compile(struct td_model *m, const struct td_graph *graph, c
     p->arena = arena;
     p->model = m;
     struct td_ir ir;
-    const unsigned how = (opts->inline_calls ? TD_IR_INLINE : 0u) | (td_rewrite_is_off(opts->passes_off, "cse") ? 0u : TD_IR_SHARE);
+    const unsigned share = td_rewrite_is_off(opts->passes_off, "cse") ? 0 : TD_IR_SHARE;
+    const unsigned how = share | (opts->inline_calls ? TD_IR_INLINE : 0u);
     enum td_code rc = td_ir_build(&ir, arena, graph, td_model_library(m), f, how, err);
     rc = rc ? rc : td_ir_check_types(&ir, err);
     rc = rc ? rc : td_placer_run(td_model_opts_of(m), &ir, opts->log_placement, err);

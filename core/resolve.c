@@ -233,6 +233,15 @@ static enum td_code set_outputs(const struct linker *l, struct td_node *n)
     return TD_OK;
 }
 
+/* A constant whose value is not of the type that its attribute names has none that the compiler may use: the kernel
+ * says why when it is run. */
+static void check_value(struct td_node *n)
+{
+    if (n->value != NULL && (n->n_out != 1 || n->out_type[0] != n->value->dtype)) {
+        n->value = NULL;
+    }
+}
+
 /* An op nobody describes: any output a consumer names exists, of unknown dtype. */
 static enum td_code widen_unknown(const struct linker *l, struct td_node *n, int port)
 {
@@ -388,6 +397,7 @@ static enum td_code define_nodes(struct linker *l)
         if (n->def != NULL) {
             TD_TRY(complete_attrs(l, n));
             TD_TRY(set_outputs(l, n));
+            check_value(n);
         } else {
             TD_TRY(widen_unknown(l, n, 0)); /* a signature may fetch it */
         }

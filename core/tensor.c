@@ -57,6 +57,11 @@ enum td_code td_tensor_copy(struct td_tensor *dst, const struct td_tensor *src, 
     return TD_OK;
 }
 
+void td_tensor_drop(void *t)
+{
+    td_tensor_clear(t);
+}
+
 bool td_tensor_same(const struct td_tensor *a, const struct td_tensor *b)
 {
     if (a->dtype != b->dtype || !td_shape_equal(&a->shape, &b->shape)) {

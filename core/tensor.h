@@ -43,6 +43,7 @@ void td_tensor_ref(struct td_tensor *dst, const struct td_tensor *src);
 TD_MUST enum td_code td_tensor_copy(struct td_tensor *dst, const struct td_tensor *src, struct td_err *err);
 /* Drops the reference and zeroes *t. Safe on a zeroed tensor. */
 void td_tensor_clear(struct td_tensor *t);
+void td_tensor_drop(void *t); /* the same, for td_arena_defer */
 /* Same dtype, shape and bytes (of objects: the very same ones). Both on the host. */
 bool td_tensor_same(const struct td_tensor *a, const struct td_tensor *b);
 /* Makes *t writable: copies its bytes unless nobody else holds them. */

@@ -11,7 +11,7 @@
 #include "proto/shape_pb.h"
 #include "proto/tensor_pb.h"
 
-enum { MAX_ELEMENTS = 1 << 24, MAX_DEPTH = 32 };
+enum { MAX_ATTRS = 1024, MAX_ELEMENTS = 1 << 24, MAX_DEPTH = 32 };
 
 /* Fields of AttrValue. Those of ListValue have the same numbers, but for functions. */
 enum { LIST = 1, STRING, INT, FLOAT, BOOL, TYPE, SHAPE, TENSOR, PLACEHOLDER, FUNC, LIST_FUNC = 9 };
@@ -41,16 +41,11 @@ static enum td_code set_string(struct td_pb_reader *r, const struct td_scan_fiel
     return td_pb_text(r, f, &out->p, err);
 }
 
-static void clear_tensor(void *t)
-{
-    td_tensor_clear(t);
-}
-
 static enum td_code set_tensor(struct td_pb_reader *r, const struct td_scan_field *f, struct td_tensor *out,
                                struct td_err *err)
 {
     TD_TRY(td_tensor_from_bytes(f->p, f->len, r->tensor_bytes, out, err));
-    if (td_arena_defer(r->arena, clear_tensor, out) != 0) {
+    if (td_arena_defer(r->arena, td_tensor_drop, out) != 0) {
         td_tensor_clear(out);
         return td_no_memory(err, sizeof *out, "attribute");
     }
@@ -58,7 +53,8 @@ static enum td_code set_tensor(struct td_pb_reader *r, const struct td_scan_fiel
     return TD_OK;
 }
 
-/* NameAttrList { name = 1, attr = 2 } */
+enum { LIST_NAME = 1, LIST_ATTR = 2 }; /* fields of NameAttrList */
+
 static enum td_code set_func(struct td_pb_reader *r, const struct td_scan_field *list,
                              struct td_func_ref *out, struct td_err *err)
 {
@@ -66,8 +62,8 @@ static enum td_code set_func(struct td_pb_reader *r, const struct td_scan_field 
     struct td_scan_field f, name = {.p = list->p};
     size_t n = 0;
     while (td_scan_next(&s, &f)) {
-        name = td_pb_is_bytes(&f, 1) ? f : name;
-        n += td_pb_is_bytes(&f, 2);
+        name = td_pb_is_bytes(&f, LIST_NAME) ? f : name;
+        n += td_pb_is_bytes(&f, LIST_ATTR);
     }
     if (s.bad) {
         return td_pb_malformed("NameAttrList", err);
@@ -75,7 +71,7 @@ static enum td_code set_func(struct td_pb_reader *r, const struct td_scan_field 
     TD_TRY(td_pb_text(r, &name, &out->name, err));
     TD_TRY(td_attrs_room(r, n, &out->attrs, err));
     for (s = td_scan_make(list->p, list->len); td_scan_next(&s, &f);) {
-        TD_TRY(td_pb_is_bytes(&f, 2) ? td_attr_add(r, &f, out->attrs, &out->n_attrs, err) : TD_OK);
+        TD_TRY(td_pb_is_bytes(&f, LIST_ATTR) ? td_attr_add(r, &f, out->attrs, &out->n_attrs, err) : TD_OK);
     }
     return TD_OK;
 }
@@ -243,8 +239,7 @@ enum td_code td_attr_read(struct td_pb_reader *r, const char *name, const struct
 
 enum td_code td_attrs_room(struct td_pb_reader *r, size_t n, struct td_attr **out, struct td_err *err)
 {
-    TD_FAIL_IF(n > TD_MAX_ATTRS, err, INVALID_ARGUMENT, "%zu attributes, at most %d are allowed", n,
-               TD_MAX_ATTRS);
+    TD_FAIL_IF(n > MAX_ATTRS, err, INVALID_ARGUMENT, "%zu attributes, at most %d are allowed", n, MAX_ATTRS);
     return td_pb_room(r, n, sizeof **out, out, err);
 }
 

@@ -7,13 +7,11 @@
 #include "core/attr.h"
 #include "proto/pb_reader.h"
 
-enum { TD_MAX_ATTRS = 1024 };
-
 /* The AttrValue that value holds, into *out; name is borrowed for ever (the arena's). A value that is not set
  * has kind NONE. */
 TD_MUST enum td_code td_attr_read(struct td_pb_reader *r, const char *name, const struct td_scan_field *value,
                                   struct td_attr *out, struct td_err *err);
-/* Room for the n attributes of one node or function. INVALID_ARGUMENT for more than TD_MAX_ATTRS. */
+/* Room for the n attributes of one node or function. INVALID_ARGUMENT for more than 1024. */
 TD_MUST enum td_code td_attrs_room(struct td_pb_reader *r, size_t n, struct td_attr **out,
                                    struct td_err *err);
 /* An entry of a map of attributes becomes attrs[*n], and *n one more. _output_shapes is left out: it is large,

@@ -38,18 +38,30 @@ static bool enter(struct td_scan_field *f, uint32_t number)
     return found.p != NULL;
 }
 
-/* Is this attribute a "value" { tensor { shape } } that is not full? */
-static bool is_value_without_shape(const struct td_scan_field *entry)
+/* Whether a TensorShapeProto has a negative dimension. */
+static bool is_negative(const struct td_scan_field *shape)
 {
-    enum { KEY = 1, VALUE = 2, VALUE_TENSOR = 8, TENSOR_SHAPE = 2 };
-    struct td_scan_field key = *entry, shape = *entry;
-    struct td_shape s;
-    struct td_err ignored = {0};
-    if (!enter(&key, KEY) || key.len != 5 || memcmp(key.p, "value", 5) != 0 || !enter(&shape, VALUE) ||
-        !enter(&shape, VALUE_TENSOR) || !enter(&shape, TENSOR_SHAPE)) {
-        return false;
+    enum { SHAPE_DIM = 2, DIM_SIZE = 1 };
+    struct td_scan dims = td_scan_make(shape->p, shape->len);
+    struct td_scan_field dim, f;
+    while (td_scan_next(&dims, &dim)) {
+        struct td_scan s = td_scan_make(dim.p, td_pb_is_bytes(&dim, SHAPE_DIM) ? dim.len : 0);
+        while (td_scan_next(&s, &f)) {
+            if (f.number == DIM_SIZE && f.type == TD_WIRE_VARINT && (int64_t)f.u64 < 0) {
+                return true;
+            }
+        }
     }
-    return td_shape_from_bytes(shape.p, shape.len, &s, &ignored) != TD_OK || !td_shape_known(&s);
+    return false;
+}
+
+/* Is this attribute a "value" { tensor { shape } } of negative dimensions? */
+static bool is_negative_value(const struct td_scan_field *entry)
+{
+    enum { VALUE_TENSOR = 8, TENSOR_SHAPE = 2 };
+    struct td_scan_field key, shape;
+    return td_pb_entry(entry, &key, &shape) && key.len == 5 && memcmp(key.p, "value", 5) == 0 &&
+           enter(&shape, VALUE_TENSOR) && enter(&shape, TENSOR_SHAPE) && is_negative(&shape);
 }
 
 /* What a loader must know of a Const before it trusts it. */
@@ -100,7 +112,9 @@ static enum td_code scan_node(const struct td_scan_field *node, struct node_fiel
             break;
         }
     }
-    return s.bad ? td_pb_malformed("NodeDef", err) : TD_OK;
+    TD_FAIL_IF(s.bad, err, INVALID_ARGUMENT, "node '%.*s': cut or malformed bytes",
+               (int)(out->name.len > 200 ? 200 : out->name.len), (const char *)out->name.p);
+    return TD_OK;
 }
 
 static enum td_code add_attr(struct td_pb_reader *r, const struct td_scan_field *entry, struct td_node *n,
@@ -109,7 +123,7 @@ static enum td_code add_attr(struct td_pb_reader *r, const struct td_scan_field 
     if (td_attr_add(r, entry, n->attrs, &n->n_attrs, err) == TD_OK) {
         return TD_OK;
     }
-    if (strcmp(n->op_name, "Const") != 0 || !is_value_without_shape(entry)) {
+    if (strcmp(n->op_name, "Const") != 0 || !is_negative_value(entry)) {
         return td_err_wrap(err, "%s", TD_NODE_STR(n));
     }
     *err = (struct td_err){0};
@@ -258,33 +272,38 @@ struct versions {
     bool given, is_bad; /* a VersionDef is there; it names this loader among those that it would mislead */
 };
 
-static void add_bad_consumers(const struct td_scan_field *f, struct versions *v)
+static bool add_bad_consumers(const struct td_scan_field *f, struct versions *v)
 {
     const uint8_t *p = f->p, *end = f->p + f->len;
     uint64_t version = f->u64;
     if (f->type == TD_WIRE_VARINT) {
         v->is_bad = v->is_bad || version == GRAPH_VERSION;
-        return;
     }
-    while (p < end && td_scan_varint(&p, end, &version)) { /* packed */
+    while (f->type == TD_WIRE_BYTES && p < end) { /* packed */
+        if (!td_scan_varint(&p, end, &version)) {
+            return false;
+        }
         v->is_bad = v->is_bad || version == GRAPH_VERSION;
     }
+    return true;
 }
 
-static void read_versions(const struct td_scan_field *message, struct versions *v)
+static enum td_code read_versions(const struct td_scan_field *message, struct versions *v, struct td_err *err)
 {
     struct td_scan s = td_scan_make(message->p, message->len);
     struct td_scan_field f;
+    bool ok = true;
     v->given = true;
-    while (td_scan_next(&s, &f)) {
+    while (ok && td_scan_next(&s, &f)) {
         if (f.number == VERSION_BAD_CONSUMERS) {
-            add_bad_consumers(&f, v);
-        } else if (f.number == VERSION_PRODUCER) {
+            ok = add_bad_consumers(&f, v);
+        } else if (f.number == VERSION_PRODUCER && f.type == TD_WIRE_VARINT) {
             v->producer = (int32_t)f.u64;
-        } else if (f.number == VERSION_MIN_CONSUMER) {
+        } else if (f.number == VERSION_MIN_CONSUMER && f.type == TD_WIRE_VARINT) {
             v->min_consumer = (int32_t)f.u64;
         }
     }
+    return ok && !s.bad ? TD_OK : td_pb_malformed("VersionDef", err);
 }
 
 static enum td_code check_versions(const struct versions *v, struct td_err *err)
@@ -326,30 +345,43 @@ static enum td_code add_functions(struct td_pb_reader *r, const struct td_scan_f
     return s.bad ? td_pb_malformed("FunctionDefLibrary", err) : TD_OK;
 }
 
-enum td_code td_graph_from_bytes(const void *bytes, size_t n, uint64_t *tensor_bytes, struct td_graph *g,
-                                 struct td_library *lib, struct td_err *err)
+static enum td_code find_versions(const struct td_bytes *part, struct versions *v, struct td_err *err)
 {
-    struct td_pb_reader r = {.arena = g->arena, .tensor_bytes = *tensor_bytes};
-    struct versions v = {0};
-    struct td_scan s = td_scan_make(bytes, n);
+    struct td_scan s = td_scan_make(part->p, part->len);
     struct td_scan_field f;
     while (td_scan_next(&s, &f)) {
-        if (td_pb_is_bytes(&f, GRAPH_VERSIONS)) {
-            read_versions(&f, &v);
+        TD_TRY(td_pb_is_bytes(&f, GRAPH_VERSIONS) ? read_versions(&f, v, err) : TD_OK);
+    }
+    return s.bad ? td_pb_malformed("GraphDef", err) : TD_OK;
+}
+
+static enum td_code add_part(struct td_pb_reader *r, const struct td_bytes *part, struct td_graph *g,
+                             struct td_library *lib, struct td_err *err)
+{
+    struct td_scan s = td_scan_make(part->p, part->len);
+    struct td_scan_field f;
+    while (td_scan_next(&s, &f)) {
+        if (td_pb_is_bytes(&f, GRAPH_NODE)) {
+            TD_TRY(add_node(r, &f, g, err));
+        } else if (td_pb_is_bytes(&f, GRAPH_LIBRARY)) {
+            TD_TRY(add_functions(r, &f, lib, err));
         }
     }
-    if (s.bad) {
-        return td_pb_malformed("GraphDef", err);
+    return TD_OK;
+}
+
+enum td_code td_graph_from_bytes(const struct td_bytes *parts, int n_parts, uint64_t tensor_bytes,
+                                 struct td_graph *g, struct td_library *lib, struct td_err *err)
+{
+    struct td_pb_reader r = {.arena = g->arena, .tensor_bytes = tensor_bytes};
+    struct versions v = {0};
+    for (int i = 0; i < n_parts; i++) {
+        TD_TRY(find_versions(&parts[i], &v, err));
     }
     TD_TRY(check_versions(&v, err));
-    for (s = td_scan_make(bytes, n); td_scan_next(&s, &f);) {
-        if (td_pb_is_bytes(&f, GRAPH_NODE)) {
-            TD_TRY(add_node(&r, &f, g, err));
-        } else if (td_pb_is_bytes(&f, GRAPH_LIBRARY)) {
-            TD_TRY(add_functions(&r, &f, lib, err));
-        }
+    for (int i = 0; i < n_parts; i++) {
+        TD_TRY(add_part(&r, &parts[i], g, lib, err));
     }
     fix_placeholders(&v, g);
-    *tensor_bytes = r.tensor_bytes;
     return TD_OK;
 }

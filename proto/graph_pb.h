@@ -14,10 +14,10 @@
 
 #include "core/graph.h"
 
-/* A serialized GraphDef; called once for each where a meta graph holds several. *tensor_bytes bounds the sum
- * of all constants, and falls by it. FAILED_PRECONDITION for a bad constant, RESOURCE_EXHAUSTED past the arena's limit, else
+/* A serialized GraphDef, in n_parts that follow one another as protobuf merges them (most files have one).
+ * tensor_bytes bounds the sum of all constants. FAILED_PRECONDITION for a bad constant, RESOURCE_EXHAUSTED past the arena's limit, else
  * INVALID_ARGUMENT (also for a graph that says it is too new); texts name node and attribute. */
-TD_MUST enum td_code td_graph_from_bytes(const void *bytes, size_t n, uint64_t *tensor_bytes,
+TD_MUST enum td_code td_graph_from_bytes(const struct td_bytes *parts, int n_parts, uint64_t tensor_bytes,
                                          struct td_graph *g, struct td_library *lib, struct td_err *err);
 
 #endif

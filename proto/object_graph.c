@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "proto/shape_pb.h"
 #include "proto/guard.h"
+#include "proto/shape_pb.h"
 #include "proto/sink.h"
 #include "proto/tensorflow.pb-c.h"
 

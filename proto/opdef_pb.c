@@ -59,8 +59,9 @@ static enum td_code read_arg(struct td_pb_reader *r, const struct td_scan_field 
             return td_err_wrap(err, "op '%s', argument '%s'", op, out->name == NULL ? "" : out->name);
         }
     }
+    TD_FAIL_IF(s.bad, err, INVALID_ARGUMENT, "op '%s': cut or malformed bytes", op);
     TD_FAIL_IF(out->name == NULL, err, INVALID_ARGUMENT, "op '%s': an argument has no name", op);
-    return s.bad ? td_pb_malformed("OpDef", err) : TD_OK;
+    return TD_OK;
 }
 
 /* ---- attributes */
@@ -108,7 +109,9 @@ static enum td_code read_allowed(struct td_pb_reader *r, const struct td_scan_fi
 static enum td_code read_default(struct td_pb_reader *r, const struct td_scan_field *value, const char *op,
                                  struct td_attr_def *out, struct td_err *err)
 {
-    TD_TRY(td_attr_read(r, out->name, value, &out->value, err));
+    if (td_attr_read(r, out->name, value, &out->value, err)) {
+        return td_err_wrap(err, "op '%s', attribute '%s'", op, out->name);
+    }
     if (out->value.kind == TD_ATTR_NONE && !out->value.is_list) {
         return TD_OK;
     }
@@ -132,9 +135,7 @@ static enum td_code read_attr(struct td_pb_reader *r, const struct td_scan_field
         value = td_pb_is_bytes(&f, ATTR_DEFAULT) ? f : value;
         allowed = td_pb_is_bytes(&f, ATTR_ALLOWED) ? f : allowed;
     }
-    if (s.bad) {
-        return td_pb_malformed("OpDef", err);
-    }
+    TD_FAIL_IF(s.bad, err, INVALID_ARGUMENT, "op '%s': cut or malformed bytes", op);
     TD_TRY(read_name(r, &name, &out->name, err));
     TD_TRY(td_pb_name(r, &type, &type_text, err));
     TD_FAIL_IF(out->name == NULL, err, INVALID_ARGUMENT, "op '%s': an attribute has no name", op);
@@ -201,16 +202,16 @@ enum td_code td_opdef_read(struct td_pb_reader *r, const struct td_scan_field *o
     return TD_OK;
 }
 
-/* OpList { op = 1 } */
 enum td_code td_file_ops_from_bytes(const void *bytes, size_t n, struct td_library *lib, struct td_err *err)
 {
+    enum { OP = 1 }; /* of OpList */
     struct td_pb_reader r = {.arena = lib->arena, .tensor_bytes = DEFAULT_TENSOR_BYTES};
     struct td_scan s = td_scan_make(bytes, n);
     struct td_scan_field f;
     struct td_op_def *defs;
     size_t count = 0;
     while (td_scan_next(&s, &f)) {
-        count += td_pb_is_bytes(&f, 1);
+        count += td_pb_is_bytes(&f, OP);
     }
     if (s.bad) {
         return td_pb_malformed("stripped_op_list", err);
@@ -219,7 +220,7 @@ enum td_code td_file_ops_from_bytes(const void *bytes, size_t n, struct td_libra
                count, MAX_OPS);
     TD_TRY(td_pb_room(&r, count, sizeof *defs, &defs, err));
     for (s = td_scan_make(bytes, n); td_scan_next(&s, &f);) {
-        TD_TRY(td_pb_is_bytes(&f, 1) ? td_opdef_read(&r, &f, &defs[lib->n_file_ops++], err) : TD_OK);
+        TD_TRY(td_pb_is_bytes(&f, OP) ? td_opdef_read(&r, &f, &defs[lib->n_file_ops++], err) : TD_OK);
     }
     lib->file_ops = defs;
     return TD_OK;

@@ -17,7 +17,7 @@ enum td_code td_pb_text(struct td_pb_reader *r, const struct td_scan_field *f, c
 }
 
 /* A slot for words like this one. Words that share a slot only cost copies. */
-static struct td_pb_name *slot_of(struct td_pb_reader *r, const struct td_scan_field *f)
+static struct td_pb_word *slot_of(struct td_pb_reader *r, const struct td_scan_field *f)
 {
     const size_t h = f->len == 0 ? 0 : f->len * 31 + f->p[0] + f->p[f->len / 2] * 5u + f->p[f->len - 1] * 17u;
     return &r->names[h % (sizeof r->names / sizeof r->names[0])];
@@ -26,11 +26,11 @@ static struct td_pb_name *slot_of(struct td_pb_reader *r, const struct td_scan_f
 enum td_code td_pb_name(struct td_pb_reader *r, const struct td_scan_field *f, const char **out,
                         struct td_err *err)
 {
-    struct td_pb_name *name = slot_of(r, f);
+    struct td_pb_word *name = slot_of(r, f);
     if (name->s == NULL || name->n != f->len || memcmp(name->s, f->p, f->len) != 0) {
         const char *copy;
         TD_TRY(td_pb_text(r, f, &copy, err));
-        *name = (struct td_pb_name){copy, f->len};
+        *name = (struct td_pb_word){copy, f->len};
     }
     *out = name->s;
     return TD_OK;

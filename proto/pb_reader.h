@@ -17,7 +17,7 @@ struct td_pb_reader {
     struct td_arena *arena; /* takes all that is read */
     uint64_t tensor_bytes;  /* what tensors may still take; falls as they are read */
     int depth;              /* attribute values that are open: functions nest them */
-    struct td_pb_name {
+    struct td_pb_word {
         const char *s;
         size_t n;
     } names[256]; /* copied lately; see td_pb_name */

@@ -29,9 +29,9 @@ enum { INFO_TAGS = 4 };                                  /* of its MetaInfoDef *
 #define MAX_FILE_BYTES ((size_t)2 << 30) /* protobuf's own limit */
 #define CONST_BYTES ((uint64_t)1 << 30)  /* all constants together, plus what the file itself holds */
 #define SLACK_BYTES ((uint64_t)64 << 20)
-#define MEMORY_PER_BYTE 128 /* an empty NodeDef is 2 bytes in the file and some 300 here */
+#define MEMORY_PER_BYTE 128 /* the smallest NodeDef is 8 bytes in the file and some 300 here */
 
-typedef Tensord__Loader__MetaGraph meta_graph;
+typedef Tensord__Loader__MetaGraphDef meta_graph;
 
 struct span {
     const uint8_t *p;
@@ -44,6 +44,8 @@ struct loader {
     const char *bytes; /* the serialized SavedModel; borrowed */
     size_t n;
     struct span chosen, object_graph;
+    struct td_bytes *graphs; /* the parts of its GraphDef */
+    int n_graphs;
     struct td_saved_model *m;
 };
 
@@ -204,30 +206,38 @@ static enum td_code choose_meta_graph(struct loader *l, struct td_err *err)
     return TD_OK;
 }
 
-/* The object graph of the chosen meta graph, and in `rest` all that is neither it nor the graph. */
+/* Field f of the chosen meta graph, whose bytes begin there. */
+static enum td_code split_field(struct loader *l, const struct td_scan_field *f, const uint8_t *begin,
+                                const uint8_t *end, struct td_sink *rest, struct td_err *err)
+{
+    if (f->type != TD_WIRE_BYTES || (f->number != GRAPH_DEF && f->number != OBJECT_GRAPH)) {
+        return td_sink_put(rest, begin, (size_t)(end - begin), err);
+    }
+    if (f->number == OBJECT_GRAPH) {
+        l->object_graph = (struct span){f->p, f->len};
+    } else {
+        l->graphs[l->n_graphs++] = (struct td_bytes){(const char *)f->p, f->len};
+    }
+    return TD_OK;
+}
+
+/* Finds the graph and the object graph of the chosen meta graph, and puts the rest of it into `rest`. */
 static enum td_code split_meta_graph(struct loader *l, struct td_sink *rest, struct td_err *err)
 {
     struct td_scan s = td_scan_make(l->chosen.p, l->chosen.n);
     struct td_scan_field f;
-    for (const uint8_t *begin = s.p; td_scan_next(&s, &f); begin = s.p) {
-        if (f.number == OBJECT_GRAPH && f.type == TD_WIRE_BYTES) {
-            l->object_graph = (struct span){f.p, f.len};
-        } else if (f.number != GRAPH_DEF) {
-            TD_TRY(td_sink_put(rest, begin, (size_t)(s.p - begin), err));
-        }
+    size_t n = 0;
+    while (td_scan_next(&s, &f)) {
+        n += f.number == GRAPH_DEF;
     }
     TD_FAIL_IF(s.bad, err, DATA_LOSS, "SavedModel %s: cut or malformed bytes", l->dir);
-    return TD_OK;
-}
-
-static enum td_code read_graphs(const struct loader *l, uint64_t tensor_bytes, struct td_err *err)
-{
-    struct td_scan s = td_scan_make(l->chosen.p, l->chosen.n);
-    struct td_scan_field f;
-    while (td_scan_next(&s, &f)) {
-        if (f.number == GRAPH_DEF && f.type == TD_WIRE_BYTES) {
-            TD_TRY(td_graph_from_bytes(f.p, f.len, &tensor_bytes, l->m->graph, l->m->lib, err));
-        }
+    l->graphs = td_arena_alloc(l->m->arena, n, sizeof l->graphs[0]);
+    if (l->graphs == NULL) {
+        return td_no_memory(err, n, "SavedModel");
+    }
+    s = td_scan_make(l->chosen.p, l->chosen.n);
+    for (const uint8_t *begin = s.p; td_scan_next(&s, &f); begin = s.p) {
+        TD_TRY(split_field(l, &f, begin, s.p, rest, err));
     }
     return TD_OK;
 }
@@ -246,7 +256,7 @@ static enum td_code copy_text(struct td_saved_model *m, const char *s, const cha
 
 static enum td_code read_meta_info(const meta_graph *p, struct td_saved_model *m, struct td_err *err)
 {
-    const Tensord__Loader__MetaInfo *info = p->meta_info_def;
+    const Tensord__Loader__MetaInfoDef *info = p->meta_info_def;
     m->tf_version = "";
     if (info == NULL) {
         return TD_OK;
@@ -391,7 +401,7 @@ static enum td_code fill_model(struct loader *l, const meta_graph *p, struct td_
     struct td_saved_model *m = l->m;
     uint64_t tensor_bytes = CONST_BYTES + l->n;
     TD_TRY(read_meta_info(p, m, err));
-    TD_TRY(read_graphs(l, tensor_bytes, err));
+    TD_TRY(td_graph_from_bytes(l->graphs, l->n_graphs, tensor_bytes, m->graph, m->lib, err));
     TD_TRY(td_signatures_from_proto(p, tensor_bytes, m, err));
     TD_TRY(read_assets(p, m, err));
     TD_TRY(read_saver(p, m, err));
@@ -412,7 +422,7 @@ static enum td_code build_model(struct loader *l, struct td_err *err)
     TD_TRY(new_model(l->n, &l->m, err));
     enum td_code rc = split_meta_graph(l, &rest, err);
     rc = rc ? rc
-            : td_guard_unpack(&tensord__loader__meta_graph__descriptor, rest.p, rest.n,
+            : td_guard_unpack(&tensord__loader__meta_graph_def__descriptor, rest.p, rest.n,
                               (uint64_t)l->n * MEMORY_PER_BYTE + SLACK_BYTES, &meta, err);
     td_sink_fini(&rest);
     TD_TRY(rc);

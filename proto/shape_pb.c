@@ -3,15 +3,10 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/shape_pb.h"
 
-#include "proto/scan.h"
+#include "proto/pb_reader.h"
 #include "proto/tensorflow.pb-c.h"
 
 enum { DIM = 2, UNKNOWN_RANK = 3, DIM_SIZE = 1 };
-
-static enum td_code malformed(struct td_err *err)
-{
-    TD_FAIL(err, INVALID_ARGUMENT, "TensorShapeProto: cut or malformed bytes");
-}
 
 static enum td_code read_dim(const struct td_scan_field *dim, int64_t *size, struct td_err *err)
 {
@@ -23,7 +18,7 @@ static enum td_code read_dim(const struct td_scan_field *dim, int64_t *size, str
             *size = (int64_t)f.u64;
         }
     }
-    return s.bad ? malformed(err) : TD_OK;
+    return s.bad ? td_pb_malformed("TensorShapeProto", err) : TD_OK;
 }
 
 enum td_code td_shape_from_bytes(const void *bytes, size_t n, struct td_shape *out, struct td_err *err)
@@ -43,7 +38,7 @@ enum td_code td_shape_from_bytes(const void *bytes, size_t n, struct td_shape *o
         }
     }
     if (s.bad) {
-        return malformed(err);
+        return td_pb_malformed("TensorShapeProto", err);
     }
     if (unknown) {
         *out = td_shape_unknown();

@@ -92,10 +92,10 @@ static int by_key(const void *a, const void *b)
 }
 
 /* protobuf-c gives the entries of both maps the same layout; see the assertion. */
-typedef Tensord__Loader__Signature__InputsEntry info_entry;
-_Static_assert(sizeof(info_entry) == sizeof(Tensord__Loader__Signature__OutputsEntry) &&
-                   offsetof(info_entry, key) == offsetof(Tensord__Loader__Signature__OutputsEntry, key) &&
-                   offsetof(info_entry, value) == offsetof(Tensord__Loader__Signature__OutputsEntry, value),
+typedef Tensord__Loader__SignatureDef__InputsEntry info_entry;
+_Static_assert(sizeof(info_entry) == sizeof(Tensord__Loader__SignatureDef__OutputsEntry) &&
+                   offsetof(info_entry, key) == offsetof(Tensord__Loader__SignatureDef__OutputsEntry, key) &&
+                   offsetof(info_entry, value) == offsetof(Tensord__Loader__SignatureDef__OutputsEntry, value),
                "entries of the maps of a SignatureDef have one layout");
 
 static enum td_code read_infos(info_entry *const *entries, size_t n, struct td_arena *a,
@@ -122,12 +122,7 @@ static enum td_code read_infos(info_entry *const *entries, size_t n, struct td_a
 
 /* ---- default values of inputs */
 
-static void clear_tensor(void *t)
-{
-    td_tensor_clear(t);
-}
-
-static enum td_code read_default(const Tensord__Loader__Signature__DefaultsEntry *e, uint64_t tensor_bytes,
+static enum td_code read_default(const Tensord__Loader__SignatureDef__DefaultsEntry *e, uint64_t tensor_bytes,
                                  struct td_arena *a, struct td_signature *s, struct td_err *err)
 {
     for (int i = 0; i < s->n_in; i++) {
@@ -137,7 +132,7 @@ static enum td_code read_default(const Tensord__Loader__Signature__DefaultsEntry
         if (td_tensor_from_bytes(e->value.data, e->value.len, tensor_bytes, &s->defaults[i], err)) {
             return td_err_wrap(err, "default of input '%s'", e->key);
         }
-        if (td_arena_defer(a, clear_tensor, &s->defaults[i]) != 0) {
+        if (td_arena_defer(a, td_tensor_drop, &s->defaults[i]) != 0) {
             td_tensor_clear(&s->defaults[i]);
             return td_no_memory(err, sizeof s->defaults[i], "signature");
         }
@@ -147,7 +142,7 @@ static enum td_code read_default(const Tensord__Loader__Signature__DefaultsEntry
 
 /* ---- signatures */
 
-static enum td_code read_signature(const Tensord__Loader__Signature *p, uint64_t tensor_bytes,
+static enum td_code read_signature(const Tensord__Loader__SignatureDef *p, uint64_t tensor_bytes,
                                    struct td_arena *a, struct td_signature *s, struct td_err *err)
 {
     TD_TRY(copy_text(a, p->method_name, &s->method, err));
@@ -168,10 +163,10 @@ static int by_signature_key(const void *a, const void *b)
     return strcmp(((const struct td_signature *)a)->key, ((const struct td_signature *)b)->key);
 }
 
-enum td_code td_signatures_from_proto(const Tensord__Loader__MetaGraph *p, uint64_t tensor_bytes,
+enum td_code td_signatures_from_proto(const Tensord__Loader__MetaGraphDef *p, uint64_t tensor_bytes,
                                       struct td_saved_model *m, struct td_err *err)
 {
-    static const Tensord__Loader__Signature nothing = TENSORD__LOADER__SIGNATURE__INIT;
+    static const Tensord__Loader__SignatureDef nothing = TENSORD__LOADER__SIGNATURE_DEF__INIT;
     size_t n = p->n_signature_def;
     TD_FAIL_IF(n > MAX_TENSORS, err, INVALID_ARGUMENT, "%zu signatures, at most %d are allowed", n,
                MAX_TENSORS);
@@ -180,7 +175,7 @@ enum td_code td_signatures_from_proto(const Tensord__Loader__MetaGraph *p, uint6
         return td_no_memory(err, n * sizeof m->signatures[0], "signatures");
     }
     for (size_t i = 0; i < n; i++) {
-        const Tensord__Loader__Signature *def = p->signature_def[i]->value;
+        const Tensord__Loader__SignatureDef *def = p->signature_def[i]->value;
         TD_TRY(copy_text(m->arena, p->signature_def[i]->key, &m->signatures[i].key, err));
         if (read_signature(def == NULL ? &nothing : def, tensor_bytes, m->arena, &m->signatures[i], err)) {
             return td_err_wrap(err, "signature '%s'", m->signatures[i].key);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "proto/scan.h"
+#include "proto/pb_reader.h"
 #include "proto/shape_pb.h"
 
 enum field { F_DTYPE = 1, F_SHAPE = 2, F_CONTENT = 4, F_STRING = 8 };
@@ -205,11 +205,6 @@ struct scanned { /* what the first pass finds */
     size_t content_len;
 };
 
-static enum td_code malformed(struct td_err *err)
-{
-    TD_FAIL(err, INVALID_ARGUMENT, "TensorProto: cut or malformed bytes");
-}
-
 static enum td_code scan_head(const void *bytes, size_t n, struct scanned *out, struct td_err *err)
 {
     struct td_scan s = td_scan_make(bytes, n);
@@ -224,31 +219,31 @@ static enum td_code scan_head(const void *bytes, size_t n, struct scanned *out, 
             out->content_len = f.len;
         }
     }
-    return s.bad ? malformed(err) : TD_OK;
+    return s.bad ? td_pb_malformed("TensorProto", err) : TD_OK;
 }
 
 /* One occurrence of the value field: a packed run, one scalar, or one string. */
 static enum td_code put_field(struct decoder *d, const struct td_scan_field *f, struct td_err *err)
 {
     if (d->kind.wire == TD_WIRE_BYTES) {
-        return f->type == TD_WIRE_BYTES ? put_str(d, f->p, f->len, err) : malformed(err);
+        return f->type == TD_WIRE_BYTES ? put_str(d, f->p, f->len, err) : td_pb_malformed("TensorProto", err);
     }
     if (f->type == d->kind.wire) {
         put_int(d, f->u64);
         return TD_OK;
     }
     if (f->type != TD_WIRE_BYTES) {
-        return malformed(err);
+        return td_pb_malformed("TensorProto", err);
     }
     if (d->kind.wire != TD_WIRE_VARINT) {
         put_block(d, f->p, f->len / d->unit_bytes);
-        return f->len % d->unit_bytes ? malformed(err) : TD_OK;
+        return f->len % d->unit_bytes ? td_pb_malformed("TensorProto", err) : TD_OK;
     }
     const uint8_t *p = f->p, *end = f->p + f->len;
     while (p < end) {
         uint64_t v;
         if (!td_scan_varint(&p, end, &v)) {
-            return malformed(err);
+            return td_pb_malformed("TensorProto", err);
         }
         put_int(d, v);
     }

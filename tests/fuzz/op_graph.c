@@ -75,14 +75,9 @@ struct td_attr *op_graph_attr(struct op_graph *g, struct td_node *n, const char 
     return a;
 }
 
-static void clear_tensor(void *t)
-{
-    td_tensor_clear(t);
-}
-
 void op_graph_own(struct op_graph *g, struct td_tensor *t)
 {
-    if (td_arena_defer(g->arena, clear_tensor, t) != 0) {
+    if (td_arena_defer(g->arena, td_tensor_drop, t) != 0) {
         td_tensor_clear(t);
     }
 }

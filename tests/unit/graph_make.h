@@ -224,11 +224,6 @@ static inline struct td_tensor made_tensor(int64_t n, float first)
     return t;
 }
 
-static inline void made_clear(void *t)
-{
-    td_tensor_clear(t);
-}
-
 /* A Const of n floats: first, first + 1 ... */
 static inline struct td_node *made_const(struct td_graph *g, const char *name, int64_t n, float first)
 {
@@ -238,7 +233,7 @@ static inline struct td_node *made_const(struct td_graph *g, const char *name, i
     c->attrs = td_arena_alloc(g->arena, 2, sizeof *c->attrs);
     CHECK(t != NULL && type != NULL && c->attrs != NULL);
     *t = made_tensor(n, first);
-    CHECK_INT(td_arena_defer(g->arena, made_clear, t), 0);
+    CHECK_INT(td_arena_defer(g->arena, td_tensor_drop, t), 0);
     *type = TD_FLOAT;
     c->attrs[c->n_attrs++] = (struct td_attr){.name = "value", .kind = TD_ATTR_TENSOR, .n = 1, .tensor = t};
     c->attrs[c->n_attrs++] = (struct td_attr){.name = "dtype", .kind = TD_ATTR_TYPE, .n = 1, .type = type};

@@ -212,6 +212,36 @@ def frames(folder):
 
 
 @model
+def defuns_in_frames(folder):
+    """Functions of TF1 that hold constants and print, called by their names within loops and conditions."""
+    from tensorflow.python.framework import function
+    v1.disable_control_flow_v2()
+    try:
+        @function.Defun(tf.float32, shape_func=lambda op: [op.inputs[0].shape])
+        def affine(x):
+            with tf.control_dependencies([v1.Print(x, [x], "affine of ")]):
+                return x * tf.constant(2.) + tf.constant(1.)
+
+        @function.Defun(tf.float32, shape_func=lambda op: [tf.TensorShape([])])
+        def seven(x):
+            return tf.constant(7.)
+        with Graph() as g:
+            x = v1.placeholder(tf.float32, [3], "x")
+            once = v1.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, affine(y)), [0, x])[1]
+
+            def outer(i, y):
+                z = v1.while_loop(lambda j, w: j < 2, lambda j, w: (j + 1, affine(w) - seven(w)), [0, y])[1]
+                return i + 1, z + affine(y) * seven(y)
+            twice = v1.while_loop(lambda i, y: i < 2, outer, [0, affine(x)])[1]
+            either = v1.cond(x[0] > 0, lambda: affine(x) + seven(x), lambda: seven(x) - affine(x))
+            g.save(folder, {"serving_default": ({"x": x}, {"once": once, "twice": twice, "either": either})})
+    finally:
+        v1.enable_control_flow_v2()
+    for start in (1.5, -1.5):
+        yield case({"x": np.float32([start, 0, 2])}, id=f"from_{start}")
+
+
+@model
 def defaults_and_dropout(folder):
     with Graph() as g:
         x = v1.placeholder(tf.float32, [None, 8], "x")
