@@ -183,9 +183,12 @@ TEST(equal_small_constants_are_one_node)
         snprintf(c, sizeof c, "c%d", i);
         snprintf(s, sizeof s, "s%d", i);
         made_const(&m.graph, c, i < 20 ? 17 : 1, (float)(i / 2)); /* the first 20 are too large: 68 bytes */
-        if (i == 598) {
-            m.graph.nodes[m.graph.n_nodes - 1]->inputs[0] = "^x"; /* it waits: not like its twin */
-            m.graph.nodes[m.graph.n_nodes - 1]->n_inputs = 1;
+        struct td_node *last = m.graph.nodes[m.graph.n_nodes - 1];
+        if (i == 598) { /* it waits: not like its twin */
+            last->inputs[0] = "^x";
+            last->n_inputs = 1;
+        } else if (i == 597) { /* nor is one that lies elsewhere */
+            last->device = "/device:GPU:0";
         }
         snprintf(in + strlen(in), sizeof in - strlen(in), " %s", c);
         made_add(&m.graph, s, "Add", in);
@@ -193,7 +196,7 @@ TEST(equal_small_constants_are_one_node)
     }
     CHECK_INT(made_resolve(&m), TD_OK);
     CHECK_INT(constants_of(&m, 0, &ir), 600);
-    CHECK_INT(constants_of(&m, TD_IR_SHARE, &ir), 20 + 290 + 1);
+    CHECK_INT(constants_of(&m, TD_IR_SHARE, &ir), 20 + 290 + 2);
     for (int i = 0; i < ir.n_nodes; i++) { /* and each sum still adds its own number */
         int k;
         if (sscanf(ir.nodes[i]->name, "s%d", &k) == 1) {

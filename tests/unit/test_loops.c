@@ -108,5 +108,5 @@ TEST(a_loop_that_reads_a_constant_without_an_enter_is_refused)
 }
 
 TEST_MAIN(RUN(a_function_called_in_a_loop_brings_its_constants_and_its_effects)
-              RUN(a_loop_that_reads_a_constant_without_an_enter_is_refused) RUN(a_loop_becomes_one_node) RUN(a_loop_without_a_condition_is_refused)
-              RUN(an_exit_that_reads_no_switch_is_refused))
+              RUN(a_loop_that_reads_a_constant_without_an_enter_is_refused) RUN(a_loop_becomes_one_node)
+                  RUN(a_loop_without_a_condition_is_refused) RUN(an_exit_that_reads_no_switch_is_refused))
