@@ -38,9 +38,11 @@ static bool simplify(const struct td_strided *in, struct td_strided *out)
 {
     out->rank = 0;
     for (int i = 0; i < in->rank; i++) {
-        if (in->dim[i] <= 0) {
+        if (in->dim[i] <= 0) { /* before any product: those of the other dims need not fit */
             return false;
         }
+    }
+    for (int i = 0; i < in->rank; i++) {
         if (in->dim[i] == 1) {
             continue;
         }
