@@ -26,8 +26,9 @@
 enum { ARENA_BYTES = 64 << 20, MAX_STEPS = 200000, MAX_DEPTH = 32 };
 
 /* Two primes tell a dimension of N from one of another size; 1 shows what squeezing and broadcasting make of
- * a single row; the large one passes the thresholds that graphs have. */
-const int64_t td_rows_probe[TD_ROWS_PROBES] = {5, 7, 1, 1021};
+ * a single row; the large one passes the thresholds that graphs have, and is a multiple of what they ask a
+ * number of rows to be a multiple of (2 to 6, 8, 10, 12, .. 128), which the primes are not. */
+const int64_t td_rows_probe[TD_ROWS_PROBES] = {5, 7, 1, 1920};
 
 /* ------------------------------------------------------------------ saying no */
 
@@ -316,8 +317,8 @@ static void judge_fetch(const struct td_rows_face *f, int i, struct td_rows *out
         }
         break;
     default:
-        snprintf(out->why, sizeof out->why, "output %d of shape %.150s does not have the rows of the inputs", i,
-                 TD_SHAPE_STR(&f->shape[0]));
+        snprintf(out->why, sizeof out->why, "output %d of shape %.150s does not have the rows of the inputs",
+                 i, TD_SHAPE_STR(&f->shape[0]));
     }
 }
 
