@@ -168,6 +168,8 @@ enum td_code td_wire_text(struct td_wire w, struct td_arena *a, const char **out
         return td_no_memory(err, (size_t)w.left, "a request text");
     }
     td_wire_copy(w, p);
+    TD_FAIL_IF(strlen(p) != w.left, err, INVALID_ARGUMENT,
+               "reading a message: text '%.100s...' holds a NUL byte", p);
     *out = p;
     return TD_OK;
 }

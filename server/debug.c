@@ -28,14 +28,7 @@ static enum td_code read_text(const struct td_json_body *b, const char *key, str
     }
     TD_FAIL_IF(td_json_peek(&j) != '"', err, INVALID_ARGUMENT, "debug: '%s' must be a string", key);
     TD_TRY(td_json_string(&j, &s, err));
-    char *text = td_arena_alloc(a, s.len + 1, 1);
-    size_t n = 0;
-    if (text == NULL) {
-        return td_no_memory(err, s.len, "a request");
-    }
-    TD_TRY(td_json_unescape(&j, &s, text, &n, err));
-    *out = text;
-    return TD_OK;
+    return td_json_text(&j, &s, a, out, err);
 }
 
 /* Which of the words (NULL-terminated) is given; *out stays when the key is not there. */
@@ -100,13 +93,8 @@ static enum td_code read_watch(const struct td_json_body *b, struct td_arena *a,
         TD_TRY(td_json_string(&j, &s, err));
         TD_FAIL_IF(o->n_watch == TD_DEBUG_MAX_WATCH || s.len > MAX_GLOB, err, INVALID_ARGUMENT,
                    "debug: 'watch' may hold %d patterns of %d characters", TD_DEBUG_MAX_WATCH, MAX_GLOB);
-        char *text = td_arena_alloc(a, s.len + 1, 1);
-        size_t n = 0;
-        if (text == NULL) {
-            return td_no_memory(err, s.len, "a request");
-        }
-        TD_TRY(td_json_unescape(&j, &s, text, &n, err));
-        o->watch[o->n_watch++] = text;
+        TD_TRY(td_json_text(&j, &s, a, &o->watch[o->n_watch], err));
+        o->n_watch++;
     }
     return TD_OK;
 }
@@ -227,8 +215,7 @@ static enum td_code put_place(struct td_trace *t, const struct td_placed *p, str
     TD_TRY(td_trace_put_node(s, p->node, err));
     TD_TRY(td_debug_put(s, err, ", \"placed\": \"%s\", \"device\": ", fates[p->fate]));
     if (p->kernel != NULL) {
-        TD_TRY(
-            td_debug_put(s, err, "\"%s\", \"kernel\": \"%s\"", p->device, p->kernel->name));
+        TD_TRY(td_debug_put(s, err, "\"%s\", \"kernel\": \"%s\"", p->device, p->kernel->name));
     } else {
         TD_TRY(td_debug_put(s, err, "null, \"kernel\": null"));
     }

@@ -90,19 +90,30 @@ static enum td_code use_value(struct loading *l, const char *key, const struct t
     return rc;
 }
 
-static enum td_code read_parameter(struct loading *l, struct td_wire entry, struct td_err *err)
+/* An entry of the map: its key, and the first field of its value. */
+static enum td_code read_entry(struct td_wire entry, struct td_arena *a, const char **key,
+                               struct td_field *value, struct td_err *err)
 {
-    struct td_field f, value = {0};
-    const char *key = "";
-    enum td_load_key what;
+    struct td_field f;
+    *key = "";
+    *value = (struct td_field){0};
     do {
         TD_TRY(td_wire_next(&entry, &f, err));
         if (f.number == 1 && f.type == TD_WIRE_BYTES) {
-            TD_TRY(td_wire_text(f.sub, l->arena, &key, err));
+            TD_TRY(td_wire_text(f.sub, a, key, err));
         } else if (f.number == 2 && f.type == TD_WIRE_BYTES) {
-            TD_TRY(td_wire_next(&f.sub, &value, err));
+            TD_TRY(td_wire_next(&f.sub, value, err));
         }
     } while (f.number != 0);
+    return TD_OK;
+}
+
+static enum td_code read_parameter(struct loading *l, struct td_wire entry, struct td_err *err)
+{
+    struct td_field value;
+    const char *key;
+    enum td_load_key what;
+    TD_TRY(read_entry(entry, l->arena, &key, &value, err));
     TD_TRY(td_repository_load_key(key, &what, err));
     l->files = l->files || what == TD_LOAD_FILE;
     return what == l->wanted ? use_value(l, key, &value, err) : TD_OK;
@@ -136,10 +147,29 @@ static enum td_code load(struct td_rpc *r, struct td_arena *a, struct td_err *er
     return rc;
 }
 
+/* Of the parameters only unload_dependents means something, a flag; nothing here depends on another model. */
+static enum td_code check_unload(struct td_wire w, struct td_arena *a, struct td_err *err)
+{
+    struct td_field f, value;
+    const char *key = "";
+    do {
+        TD_TRY(td_wire_next(&w, &f, err));
+        if (f.number == 3 && f.type == TD_WIRE_BYTES) {
+            TD_TRY(read_entry(f.sub, a, &key, &value, err));
+            TD_FAIL_IF(strcmp(key, TD_UNLOAD_DEPENDENTS) == 0 && value.number != 1, err, INVALID_ARGUMENT,
+                       "invalid value type for '" TD_UNLOAD_DEPENDENTS "' parameter, expected bool_param.");
+        }
+    } while (f.number != 0);
+    return TD_OK;
+}
+
 static enum td_code unload(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
     struct repository_request q;
     TD_TRY(read_request(r, a, &q, err));
+    if (check_unload(r->in, a, err)) {
+        return td_err_wrap(err, "failed to unload '%s'", q.model);
+    }
     return td_repository_unload(r->registry, q.model, err);
 }
 

@@ -65,7 +65,8 @@ enum td_code td_grpc_v2_model(struct td_rpc *r, struct td_arena *a, struct td_gr
     return TD_OK;
 }
 
-/* A model that is unknown or does not serve is not ready; only a malformed version is an error. */
+/* A model that is unknown, does not serve or lacks the signature is not ready; only a malformed version is an
+ * error. */
 static enum td_code model_ready(struct td_rpc *r, struct td_arena *a, struct td_err *err)
 {
     struct td_grpc_v2_name m;
@@ -77,8 +78,10 @@ static enum td_code model_ready(struct td_rpc *r, struct td_arena *a, struct td_
     if (rc) {
         return rc == TD_INVALID_ARGUMENT ? td_fail(err, rc, "%s", why.msg) : TD_OK;
     }
+    const struct td_signature *sig;
+    const bool ready = td_infer_view(s, signature, &sig, &why) == TD_OK;
     td_servable_unref(s);
-    return td_put_int(&r->reply, 1, 1, err);
+    return ready ? td_put_int(&r->reply, 1, 1, err) : TD_OK;
 }
 
 enum td_code td_rpc_v2_model_ready(struct td_rpc *r, struct td_err *err)

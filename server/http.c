@@ -69,9 +69,20 @@ static struct line *line_of(struct MHD_Connection *connection)
     return info != NULL ? info->socket_context : NULL;
 }
 
+/* A target may be sent with scheme and host in front, as to a proxy. */
+static const char *path_of(const char *uri)
+{
+    const size_t scheme = strncasecmp(uri, "http://", 7) == 0    ? 7
+                          : strncasecmp(uri, "https://", 8) == 0 ? 8
+                                                                 : 0;
+    const char *path = scheme > 0 ? strpbrk(uri + scheme, "/?#") : uri;
+    return path != NULL && *path != '?' && *path != '#' ? path : "/";
+}
+
 static void *on_target(void *cls, const char *uri, struct MHD_Connection *connection)
 {
     struct line *line = line_of(connection);
+    uri = path_of(uri);
     const size_t n = strlen(uri) + 1;
     (void)cls;
     if (line == NULL) {

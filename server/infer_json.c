@@ -78,16 +78,9 @@ static int shown(struct td_json j, const char **at)
 static enum td_code read_text(struct walk *w, const char *what, const char **out, struct td_err *err)
 {
     struct td_json_str s;
-    size_t n = 0;
     TD_FAIL_IF(td_json_peek(&w->j) != '"', err, INVALID_ARGUMENT, "%s must be a JSON string", what);
     TD_TRY(td_json_string(&w->j, &s, err));
-    char *text = td_arena_alloc(w->arena, s.len + 1, 1);
-    if (text == NULL) {
-        return td_no_memory(err, s.len, "a request's text");
-    }
-    TD_TRY(td_json_unescape(&w->j, &s, text, &n, err));
-    *out = text;
-    return TD_OK;
+    return td_json_text(&w->j, &s, w->arena, out, err);
 }
 
 static enum td_code read_count(struct walk *w, const char *what, int64_t *out, struct td_err *err)
@@ -110,12 +103,8 @@ static enum td_code read_count(struct walk *w, const char *what, int64_t *out, s
 static enum td_code read_param(struct walk *w, const struct td_json_str *key, struct td_infer_param *out,
                                struct td_err *err)
 {
-    size_t n = 0;
-    char *name = td_arena_alloc(w->arena, key->len + 1, 1);
-    if (name == NULL) {
-        return td_no_memory(err, key->len, "a request's parameter");
-    }
-    TD_TRY(td_json_unescape(&w->j, key, name, &n, err));
+    const char *name;
+    TD_TRY(td_json_text(&w->j, key, w->arena, &name, err));
     *out = (struct td_infer_param){.key = name, .text = "", .json = true};
     out->n_sent = shown(w->j, &out->sent);
     if (td_json_peek(&w->j) == '"') {
@@ -430,16 +419,16 @@ enum td_code td_infer_json_write(const struct td_infer_json_answer *p, struct td
                                  struct td_err *err)
 {
     const size_t from = s->n;
-    bool any = false;
+    uint64_t binary_bytes = 0;
     TD_TRY(put_head(p, s, err));
     TD_TRY(put(s, ",\"outputs\":[", err));
     for (int i = 0; i < p->n_out; i++) {
         TD_TRY(i > 0 ? put(s, ",", err) : TD_OK);
         TD_TRY(put_output(s, &p->out[i], is_shared(p, i), p->binary[i], err));
-        any = any || (p->binary[i] && !is_shared(p, i));
+        binary_bytes += p->binary[i] && !is_shared(p, i) ? td_v2_raw_size(&p->out[i].t) : 0;
     }
     TD_TRY(put(s, "]}", err));
-    *n_json = any ? s->n - from : 0;
+    *n_json = binary_bytes > 0 ? s->n - from : 0;
     for (int i = 0; i < p->n_out; i++) {
         TD_TRY(p->binary[i] && !is_shared(p, i) ? td_v2_raw_write(&p->out[i].t, s, err) : TD_OK);
     }

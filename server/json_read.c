@@ -18,6 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arena.h"
+#include "core/mem.h"
+
 enum td_code td_json_fail(const struct td_json *j, struct td_err *err, const char *what)
 {
     TD_FAIL(err, INVALID_ARGUMENT, "JSON Parse error: %s at offset: %zu", what, (size_t)(j->at - j->text));
@@ -370,6 +373,20 @@ enum td_code td_json_unescape(const struct td_json *j, const struct td_json_str 
     return TD_OK;
 }
 
+enum td_code td_json_text(const struct td_json *j, const struct td_json_str *s, struct td_arena *a,
+                          const char **out, struct td_err *err)
+{
+    size_t n = 0;
+    char *text = td_arena_alloc(a, s->len + 1, 1);
+    if (text == NULL) {
+        return td_no_memory(err, s->len, "a request's text");
+    }
+    TD_TRY(td_json_unescape(j, s, text, &n, err));
+    TD_FAIL_IF(strlen(text) != n, err, INVALID_ARGUMENT, "text '%.100s...' holds a NUL byte", text);
+    *out = text;
+    return TD_OK;
+}
+
 bool td_json_str_is(const struct td_json_str *s, const char *text)
 {
     const size_t len = strlen(text);
@@ -520,7 +537,7 @@ enum td_code td_json_leap(struct td_json *j, struct td_err *err)
 }
 
 enum td_code td_json_member(struct td_json *j, bool first, struct td_json_str *key, bool *more,
-                                struct td_err *err)
+                            struct td_err *err)
 {
     *more = !td_json_eat(j, '}');
     if (!*more) {

@@ -13,6 +13,8 @@
 
 #include "core/status.h"
 
+struct td_arena;
+
 #define TD_JSON_MAX_DEPTH 128 /* of values that are skipped */
 
 struct td_json {
@@ -84,6 +86,9 @@ TD_MUST enum td_code td_json_string(struct td_json *j, struct td_json_str *out, 
 /* Resolves escapes into buf, which has room for s->len bytes; *n is the length of the result. */
 TD_MUST enum td_code td_json_unescape(const struct td_json *j, const struct td_json_str *s, char *buf,
                                       size_t *n, struct td_err *err);
+/* The same as a text of the arena: INVALID_ARGUMENT for one that holds a NUL, as no name of anything does. */
+TD_MUST enum td_code td_json_text(const struct td_json *j, const struct td_json_str *s, struct td_arena *a,
+                                  const char **out, struct td_err *err);
 /* Compares a string, escapes resolved, with plain text. */
 bool td_json_str_is(const struct td_json_str *s, const char *text);
 

@@ -22,14 +22,7 @@ static enum td_code read_signature(struct td_json *j, struct td_arena *arena, st
     struct td_json_str s;
     TD_FAIL_IF(td_json_peek(j) != '"', err, INVALID_ARGUMENT, "'signature_name' key must be a string value.");
     TD_TRY(td_json_string(j, &s, err));
-    char *text = td_arena_alloc(arena, s.len + 1, 1);
-    if (text == NULL) {
-        return td_no_memory(err, s.len, "a signature name");
-    }
-    size_t n = 0;
-    TD_TRY(td_json_unescape(j, &s, text, &n, err));
-    out->signature = text;
-    return TD_OK;
+    return td_json_text(j, &s, arena, &out->signature, err);
 }
 
 static enum td_code read_member(struct td_json *j, const struct td_json_str *key, struct td_arena *arena,

@@ -140,9 +140,13 @@ enum td_code td_repository_serving(struct td_registry *reg, const struct td_infe
         return walk_all(reg, fn, ctx, err);
     }
     TD_TRY(td_infer_find(reg, ref, &s, &signature, err));
-    const enum td_code rc = ref->has_version || ref->label != NULL
-                                ? fn(ctx, ref->name, s, err)
-                                : walk_model(reg, td_servable_name(s), ref->name, fn, ctx, err);
+    const struct td_signature *sig;
+    enum td_code rc = td_infer_view(s, signature, &sig, err);
+    if (rc == TD_OK) {
+        rc = ref->has_version || ref->label != NULL
+                 ? fn(ctx, ref->name, s, err)
+                 : walk_model(reg, td_servable_name(s), ref->name, fn, ctx, err);
+    }
     td_servable_unref(s);
     return rc;
 }

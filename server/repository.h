@@ -28,6 +28,9 @@ TD_MUST enum td_code td_repository_load_key(const char *key, enum td_load_key *o
 /* INVALID_ARGUMENT for files that come without a configuration. */
 TD_MUST enum td_code td_repository_check_upload(const struct td_upload *u, bool files, struct td_err *err);
 
+/* The parameter of an unload that is known: a flag. */
+#define TD_UNLOAD_DEPENDENTS "unload_dependents"
+
 /* u: what came with the request; NULL: nothing. Both return when it is done. NOT_FOUND for unknown names;
  * what a load failed of. */
 TD_MUST enum td_code td_repository_load(struct td_registry *reg, const char *name, struct td_upload *u,

@@ -165,7 +165,8 @@ static int hex(char c)
                                   : -1;
 }
 
-/* Percent-decoded, in the arena; NULL without memory. A %00 ends the text: no name holds one. */
+/* Percent-decoded, in the arena; NULL without memory. A %00 stays as it is: no name
+ * holds a NUL. */
 static const char *decode(struct td_arena *a, struct span s)
 {
     char *to = td_arena_alloc(a, s.n + 1, 1);
@@ -174,7 +175,8 @@ static const char *decode(struct td_arena *a, struct span s)
     }
     size_t n = 0;
     for (size_t i = 0; i < s.n; i++) {
-        if (s.p[i] == '%' && i + 2 < s.n && hex(s.p[i + 1]) >= 0 && hex(s.p[i + 2]) >= 0) {
+        if (s.p[i] == '%' && i + 2 < s.n && hex(s.p[i + 1]) >= 0 && hex(s.p[i + 2]) >= 0 &&
+            hex(s.p[i + 1]) + hex(s.p[i + 2]) > 0) {
             to[n++] = (char)(hex(s.p[i + 1]) * 16 + hex(s.p[i + 2]));
             i += 2;
         } else {

@@ -31,10 +31,11 @@ static enum td_code json_length(const struct td_exchange *x, size_t *out, struct
         return TD_OK;
     }
     size_t n = 0;
-    for (const char *p = text; *p >= '0' && *p <= '9' && n <= x->body_len; p++) {
+    const char *p = text;
+    for (; *p >= '0' && *p <= '9' && n <= x->body_len; p++) {
         n = n * 10 + (size_t)(*p - '0');
     }
-    TD_FAIL_IF(n > x->body_len || text[0] < '0' || text[0] > '9', err, INVALID_ARGUMENT,
+    TD_FAIL_IF(n > x->body_len || *p != '\0' || p == text, err, INVALID_ARGUMENT,
                LENGTH_HEADER " is '%.40s', the body has %zu bytes", text, x->body_len);
     *out = n;
     return TD_OK;

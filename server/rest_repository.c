@@ -44,9 +44,10 @@ enum td_code td_rest_v2_index(struct td_rest *rest, struct td_exchange *x, const
     struct td_json value;
     bool found = false;
     TD_TRY(body_find(x, args, "ready", &value, &found, err));
-    const bool ready_only = found && td_json_literal(&value) == 't';
+    const char ready = found ? td_json_literal(&value) : 'f';
+    TD_FAIL_IF(ready != 't' && ready != 'f', err, INVALID_ARGUMENT, "'ready' must be true or false");
     json_t *list = json_array();
-    if (td_repository_index(rest->registry, ready_only, add_row, list, err)) {
+    if (td_repository_index(rest->registry, ready == 't', add_row, list, err)) {
         json_decref(list);
         return err->code;
     }
@@ -116,18 +117,12 @@ static enum td_code read_parameters(struct loading *l, struct td_json j, const s
     TD_FAIL_IF(!td_json_eat(&j, '{'), err, INVALID_ARGUMENT, "'parameters' must be an object");
     for (bool first = true, more;; first = false) {
         struct td_json_str s;
-        size_t n = 0;
+        const char *key;
         TD_TRY(td_json_member(&j, first, &s, &more, err));
         if (!more) {
             return TD_OK;
         }
-        char *key = td_arena_alloc(args->arena, s.len + 1, 1);
-        if (key == NULL) {
-            return td_no_memory(err, s.len, "the name of a parameter");
-        }
-        TD_TRY(td_json_unescape(&j, &s, key, &n, err));
-        TD_FAIL_IF(strlen(key) != n, err, INVALID_ARGUMENT, "load parameter '%.100s...' holds a NUL byte",
-                   key);
+        TD_TRY(td_json_text(&j, &s, args->arena, &key, err));
         TD_TRY(read_parameter(l, &j, key, err));
     }
 }
@@ -164,11 +159,43 @@ enum td_code td_rest_v2_load(struct td_rest *rest, struct td_exchange *x, const 
     return rc;
 }
 
+/* Of the parameters only unload_dependents means something, a flag; nothing here depends on another model. */
+static enum td_code check_unload(const struct td_exchange *x, const struct td_route_args *args,
+                                 struct td_err *err)
+{
+    struct td_json j;
+    struct td_json_str key;
+    bool found = false, more = true;
+    TD_TRY(body_find(x, args, "parameters", &j, &found, err));
+    TD_FAIL_IF(found && !td_json_eat(&j, '{'), err, INVALID_ARGUMENT, "'parameters' must be an object");
+    for (bool first = true; found && more; first = false) {
+        TD_TRY(td_json_member(&j, first, &key, &more, err));
+        const bool dependents = more && td_json_str_is(&key, TD_UNLOAD_DEPENDENTS);
+        const char flag = dependents ? td_json_literal(&j) : 't';
+        TD_FAIL_IF(flag != 't' && flag != 'f', err, INVALID_ARGUMENT,
+                   "unload parameter '" TD_UNLOAD_DEPENDENTS "' must be true or false");
+        TD_TRY(more && !dependents ? td_json_skip(&j, err) : TD_OK);
+    }
+    return TD_OK;
+}
+
 enum td_code td_rest_v2_unload(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
                                struct td_err *err)
 {
-    (void)x;
+    if (check_unload(x, args, err)) {
+        return td_err_wrap(err, "failed to unload '%s'", args->model);
+    }
     return td_repository_unload(rest->registry, args->model, err);
+}
+
+/* Triton has the path, and answers it so: there is one repository. */
+enum td_code td_rest_v2_repository(struct td_rest *rest, struct td_exchange *x,
+                                   const struct td_route_args *args, struct td_err *err)
+{
+    (void)rest;
+    (void)x;
+    (void)args;
+    TD_FAIL(err, UNIMPLEMENTED, "'repository_name' specification is not supported");
 }
 
 /* ------------------------------------------------------------------ statistics */

@@ -68,7 +68,8 @@ static enum td_code find(struct td_rest *rest, const struct td_route_args *args,
     return td_infer_find(rest->registry, &ref, s, signature, err);
 }
 
-/* A model that is known but does not serve is not ready; one that is unknown is not found. */
+/* A model that is known but does not serve is not ready; one that is unknown is not found, nor is a signature
+ * that it has not. */
 enum td_code td_rest_v2_model_ready(struct td_rest *rest, struct td_exchange *x,
                                     const struct td_route_args *args, struct td_err *err)
 {
@@ -83,9 +84,13 @@ enum td_code td_rest_v2_model_ready(struct td_rest *rest, struct td_exchange *x,
         TD_FAIL_IF(rc == TD_OK, err, INVALID_ARGUMENT, "Model version not ready");
         return td_fail(err, why.code, "%s", why.msg);
     }
+    const struct td_signature *sig;
+    const enum td_code rc = td_infer_view(s, signature, &sig, err);
     td_servable_unref(s);
-    return td_rest_put_json(&x->out,
-                            json_pack("{s:o, s:b}", "name", td_rest_json_text(args->model), "ready", 1), err);
+    return rc ? rc
+              : td_rest_put_json(&x->out,
+                                 json_pack("{s:o, s:b}", "name", td_rest_json_text(args->model), "ready", 1),
+                                 err);
 }
 
 /* A shape as a list; an unknown rank is [-1]. */

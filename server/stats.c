@@ -21,7 +21,7 @@ void td_stats_request(struct td_stats *s, bool ok, int64_t rows, int64_t total_n
     add(ok ? &s->ok : &s->failed, 1);
     add(ok ? &s->ok_ns : &s->failed_ns, total_ns);
     if (ok) {
-        add(&s->inferences, rows);
+        add(&s->inferences, rows > 0 ? rows : 1);
         add(&s->queue_ns, t->queue_ns);
         add(&s->input_ns, t->input_ns);
         add(&s->infer_ns, t->infer_ns);

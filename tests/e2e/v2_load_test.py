@@ -181,6 +181,12 @@ class Load(Case):
         refused("INVALID_ARGUMENT", "invalid value type for load parameter 'file:1', expected bytes_param", config=("string_param", "{}"), file__1=("string_param", "x"))
         refused("INVALID_ARGUMENT", "expected string_param", config=("int64_param", 3))
         refused("INTERNAL", "unrecognized load parameter 'other'", other=("bool_param", True))
+        unload = service_pb2.RepositoryModelUnloadRequest(model_name="half")
+        unload.parameters["unload_dependents"].string_param = "true"
+        with self.assertRaises(Exception) as e:
+            stub.RepositoryModelUnload(unload)
+        self.assertEqual(e.exception.code().name, "INVALID_ARGUMENT")
+        self.assertIn("invalid value type for 'unload_dependents' parameter, expected bool_param.", e.exception.details())
         self.assertEqual(self.ask("half", [1]), [2.5])
 
     def test_requests_go_on_while_it_is_loaded_again(self):

@@ -85,6 +85,12 @@ class Server(Case):
             got, headers, data = self.d.call(method, path)
             self.assertEqual((got, headers["Allow"], json.loads(data)["error"]), (405, allow, f"Method Not Allowed: {method} {path}, want {allow}"))
 
+    def test_a_target_with_its_host_in_front(self):
+        for host in ("http://some.host:80", "HTTPS://other"):
+            self.assertEqual(self.d.call("GET", host + "/v2/health/live")[0], 200)
+        for path in ("http://some.host", "http://some.host?/v2", "ftp://some.host/v2"):
+            self.assertEqual(self.d.call("GET", path)[0], 404)
+
     def test_load_balancers_ask_for_the_head_only(self):
         for path in ("/healthz", "/readyz", "/metrics", "/v2/health/ready", "/v2/models/half/ready"):
             got, headers, data = self.d.call("HEAD", path)
@@ -140,6 +146,11 @@ class Infer(Case):
         for binary in (False, True):
             r = self.c.infer("half", [fp32("x", [], binary)], outputs=[triton.InferRequestedOutput("y", binary_data=binary)])
             self.assertEqual(r.as_numpy("y").shape, (0,))
+        for header in ({}, {LENGTH: "0"}):   # binary outputs without a byte are no binary answer
+            head = {"inputs": [{"name": "x", "shape": [0], "datatype": "FP32", "data": []}], "parameters": {"binary_data_output": True}}
+            status, headers, data = self.d.call("POST", "/v2/models/half/infer", b"" if header else head, header)
+            self.assertEqual((status, headers["Content-Type"], headers[LENGTH]), (200, "application/json", None), data)
+            self.assertEqual(json.loads(data)["outputs"][0]["parameters"], {"binary_data_size": 0})
         status, _, data = self.d.call("POST", "/v2/models/types:text/infer", {"inputs": [{"name": "s", "shape": [0], "datatype": "BYTES", "data": []}]})
         self.assertEqual((status, json.loads(data)["outputs"][0]["data"]), (200, []), data)
 
@@ -242,6 +253,8 @@ class Wrong(Case):
         self.assertEqual(self.d.call("OPTIONS", "/v2/models/half/infer", b"", {"Origin": "http://here"})[0], 200)
         self.assertEqual(self.d.call("OPTIONS", "/v2/models/half/infer")[0], 400)
         self.refused({"id": 5}, 400, "'id' must be a JSON string")
+        self.refused({"id": "7\0"}, 400, "text '7...' holds a NUL byte")
+        self.refused({"inputs": [x]}, 404, "Request for unknown model: 'half%00' is not found", path="/v2/models/half%00/infer")
         self.refused({"parameters": {"binary_data_output": 1}}, 400, "'binary_data_output' must be true or false, not 1")
         self.refused({"parameters": {"timeout": "soon"}}, 400, "'timeout' must be a whole number, 0 or more, not \"soon\"")
         self.refused(one(data=[1, 2, 3]), 400, "input 'x'", "'data' has 3 values, shape [2] has 2 elements")
@@ -266,7 +279,8 @@ class Wrong(Case):
         refused(8, b"123456789", "unexpected additional input data for model", "1 bytes")
         refused(7, b"1234567", "input byte size mismatch for input 'x'")
         refused(8, b"12345678", LENGTH, length="100000")
-        refused(8, b"12345678", LENGTH, length="-1")
+        for length in ("-1", "", "5x", "0x10", "1e2", "9" * 30):
+            refused(8, b"12345678", LENGTH, length=length)
         refused(8, b"12345678", "JSON Parse error", length="20")
         refused(8, b"\xff\xff\xff\xff1234", "element 0 of its BYTES is cut short", datatype="BYTES")
         refused(2**70, b"12345678", "must be a whole number")
@@ -292,6 +306,16 @@ class Repository(unittest.TestCase):
             self.assertFalse(c.is_model_ready("half"))
             c.load_model("half")
             self.assertEqual(c.infer("half", [fp32("x", [0])]).as_numpy("y").tolist(), [3.0])
+            for body, words in ((b"[", "JSON Parse error"), ({"parameters": 5}, "'parameters' must be an object"),
+                                ({"parameters": {"x": 1, "unload_dependents": "true"}}, "unload parameter 'unload_dependents' must be true or false")):
+                status, _, data = d.call("POST", "/v2/repository/models/half/unload", body)
+                self.assertEqual(status, 400, body)
+                self.assertIn("failed to unload 'half': " + words, json.loads(data)["error"])
+            self.assertEqual(d.call("POST", "/v2/repository/index", {"ready": 1})[0], 400)
+            for path in ("index", "models/half/load", "models/half/unload"):
+                status, _, data = d.call("POST", "/v2/repository/other/" + path)
+                self.assertEqual((status, json.loads(data)["error"]), (501, "'repository_name' specification is not supported"))
+            self.assertTrue(c.is_model_ready("half"))
             for call, words in ((lambda: c.load_model("none"), "failed to load 'none'"), (lambda: c.unload_model("none"), "failed to unload 'none'")):
                 with self.assertRaisesRegex(Exception, words) as e:
                     call()

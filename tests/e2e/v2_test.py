@@ -74,6 +74,24 @@ class Extensions(Case):
         self.assertEqual([(s["name"], s["version"], s["inference_count"]) for s in http["model_stats"]],
                          [(s.name, s.version, s.inference_count) for s in grpc.model_stats])
 
+    def test_statistics_of_scalars_and_signatures(self):
+        one = lambda: self.d.rest.get_inference_statistics("half", "2")["model_stats"][0]
+        before = one()
+        n = tg.InferInput("n", [], "INT64")
+        n.set_data_from_numpy(np.array(3, np.int64).reshape([]))
+        self.d.grpc.infer("half:slow", [n])
+        self.d.grpc.infer("half", [value(tg, "x", [])])      # no rows: still an inference
+        after = one()
+        self.assertEqual((after["inference_count"] - before["inference_count"], after["execution_count"] - before["execution_count"]), (2, 2))
+        rows = sum(b["batch_size"] * b["compute_infer"]["count"] for b in after["batch_stats"])
+        self.assertEqual((sum(b["compute_infer"]["count"] for b in after["batch_stats"]), rows), (after["execution_count"], after["inference_count"]))
+        for _, c in self.wires:
+            self.assertTrue(c.is_model_ready("half:two"))
+            self.assertFalse(c.is_model_ready("half:none"))
+            c.get_inference_statistics("half:two")
+            with self.fails(400, 'Serving signature key "none" not found.', code="FAILED_PRECONDITION"):
+                c.get_inference_statistics("half:none")
+
     def test_cuda_memory_is_refused(self):
         for _, c in self.wires:
             status = c.get_cuda_shared_memory_status()
@@ -210,6 +228,14 @@ class Parameters(Case):
             status, _, data = self.d.call("POST", "/v2/models/half/infer", {"inputs": [], "parameters": {key: v}})
             self.assertEqual(status, 400, key)
             self.assertIn(key, json.loads(data)["error"])
+
+    def test_texts_that_hold_a_nul(self):
+        stub = self.d.grpc._client_stub
+        for r in (service_pb2.ModelInferRequest(model_name="half\0x"), service_pb2.ModelInferRequest(model_name="half", id="1\0002")):
+            with self.assertRaises(Exception) as e:
+                stub.ModelInfer(r)
+            self.assertEqual(e.exception.code().name, "INVALID_ARGUMENT")
+            self.assertIn("holds a NUL byte", e.exception.details())
 
     def test_classification(self):
         for lib, c in self.wires:

@@ -83,7 +83,7 @@ class Rest(Case):
     def test_bodies(self):
         for body, words in (("", "JSON Parse error: The document is empty"), ("[]", "JSON"), ("{", "JSON Parse error"), ("{}", "Missing 'inputs' or 'instances' key"),
                             ('{"instances": []}', "instances"), ('{"instances": [1], "inputs": [1]}', "instances"), ('{"instances": ["a"]}', "is not of expected type: float"),
-                            ('{"instances": [[1], [1, 2]]}', "instances"), ('{"instances": [1], "signature_name": 5}', "'signature_name' key must be a string value."),
+                            ('{"instances": [[1], [1, 2]]}', "instances"), ('{"instances": [1], "signature_name": "two\\u0000"}', "holds a NUL byte"), ('{"instances": [1], "signature_name": 5}', "'signature_name' key must be a string value."),
                             ('{"instances": [1], "signature_name": "none"}', 'Serving signature name: "none" not found in signature def'),
                             ('{"instances": [{"z": 1}]}', "x"), ('{"inputs": {"z": 1}}', "Missing named input: x in 'inputs' object."),
                             ('{"instances": [1], "signature_name": "two"}', "")):

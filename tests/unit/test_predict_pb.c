@@ -95,8 +95,8 @@ TEST(label_and_version_are_one_choice)
 {
     struct td_err err = {0};
     struct td_predict_pb p;
-    CHECK_OK(read_blocks(BYTES("\x0a\x0d\x12\x02\x08\x05\x22\x07"
-                               "canary\x00"),
+    CHECK_OK(read_blocks(BYTES("\x0a\x0c\x12\x02\x08\x05\x22\x06"
+                               "canary"),
                          100, &p, &err));
     CHECK(!p.spec.has_version);
     CHECK_STR(p.spec.label, "canary");
@@ -105,6 +105,12 @@ TEST(label_and_version_are_one_choice)
                                "c\x12\x02\x08\x05"),
                          100, &p, &err));
     CHECK(p.spec.has_version && p.spec.label == NULL);
+    td_arena_free(arena);
+    CHECK_INT(read_blocks(BYTES("\x0a\x09\x22\x07"
+                                "canary\x00"),
+                          100, &p, &err),
+              TD_INVALID_ARGUMENT);
+    CHECK(strstr(err.msg, "text 'canary...' holds a NUL byte") != NULL);
     td_arena_free(arena);
 }
 
