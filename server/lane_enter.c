@@ -90,13 +90,13 @@ static void fill_tasks(struct td_lane_flow *f, struct td_job *j, uint64_t like, 
     const bool ends = over_ns != 0 && !patience->late && (own_ns == 0 || over_ns < own_ns);
     for (int i = 0; i < j->n_pieces; i++) {
         struct td_piece *p = &j->pieces[i];
-        p->like = like;
         p->proof = proof;
         p->task = (struct td_sched_task){.flow = &f->flow,
                                          .level = level,
                                          .late_ns = patience->late ? over_ns : 0,
                                          .rows = p->to > p->from ? p->to - p->from : 1,
-                                         .like = proof == TD_PROOF_ROWS ? like : (uint64_t)(uintptr_t)p,
+                                         .like = like,
+                                         .alone = proof != TD_PROOF_ROWS,
                                          .deadline_ns = ends ? over_ns : own_ns,
                                          .stop = j->run.stop};
     }

@@ -214,7 +214,7 @@ static void remember(struct td_lane_flow *f, uint64_t like, enum td_proof proof)
 
 void td_lane_flow_ask(struct td_lane_question *q, struct td_lane_flow *f, const struct td_piece *p)
 {
-    *q = (struct td_lane_question){.flow = f, .like = p->like};
+    *q = (struct td_lane_question){.flow = f, .like = p->task.like};
     q->shapes = p->proof == TD_PROOF_NONE ? td_calloc((size_t)f->sig->n_in + 1, sizeof *q->shapes) : NULL;
     if (q->shapes == NULL) {
         return;

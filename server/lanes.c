@@ -194,6 +194,7 @@ static void *reaper_main(void *arg)
         struct td_sched_list dropped = {NULL, NULL};
         const int64_t now_ns = td_clock_ns();
         td_sched_reap(&l->sched, now_ns, &dropped);
+        td_lanes_wake(l); /* what was behind those may be ready */
         for (struct td_lane_run *r = l->runs; r != NULL; r = r->next) {
             const int code = all_stopped(r, now_ns);
             if (code != 0) {

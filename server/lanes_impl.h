@@ -42,7 +42,6 @@ struct td_piece {
     struct td_job *job;
     int64_t from, to;
     struct td_tensor *made; /* the job's own when there is one piece */
-    uint64_t like;          /* the inputs' likeness; the task's own is unlike all others unless rows */
     enum td_proof proof;
 };
 

@@ -176,7 +176,7 @@ static bool is_full(const struct td_flow *f)
 /* When the batch that is open need not wait any longer. */
 static int64_t ready_at(const struct td_flow *f)
 {
-    return f->rule.timeout_ns == 0 || is_full(f) ? 0 : oldest_ns(f) + f->rule.timeout_ns;
+    return f->rule.timeout_ns == 0 || is_full(f) || head_of(f)->alone ? 0 : oldest_ns(f) + f->rule.timeout_ns;
 }
 
 int64_t td_sched_ready_at(const struct td_sched *s)
@@ -237,6 +237,9 @@ static int64_t rows_wanted(const struct td_sched *s, const struct td_flow *f)
     return part < worth ? part : worth;
 }
 
+/* Tasks looked at for one batch: those of other shapes may be many, and be looked at again for each batch. */
+enum { MAX_LOOKS = 1024 };
+
 /* Moves tasks like the first one from the flow into the batch, in their order, while they fit. */
 static void gather(struct td_sched *s, struct td_batch *b, int64_t wanted, int64_t now_ns,
                    struct td_sched_list *dropped)
@@ -244,6 +247,7 @@ static void gather(struct td_sched *s, struct td_batch *b, int64_t wanted, int64
     struct td_sched_list taken = {NULL, NULL};
     uint64_t like = 0;
     bool full = false;
+    int looks = 0;
     for (uint32_t left = b->flow->filled; left != 0 && !full;) {
         struct td_sched_task *next;
         for (struct td_sched_task *t = b->flow->waiting[next_queue(&left)].first; t != NULL && !full;
@@ -252,8 +256,9 @@ static void gather(struct td_sched *s, struct td_batch *b, int64_t wanted, int64
             if (!td_sched_alive(t, now_ns)) {
                 unqueue(s, t);
                 list_put(dropped, t);
-            } else if (b->n_tasks == 0 || (t->like == like && b->rows + t->rows <= wanted)) {
+            } else if (b->n_tasks == 0 || (!t->alone && t->like == like && b->rows + t->rows <= wanted)) {
                 like = t->like;
+                full = t->alone;
                 unqueue(s, t);
                 list_put(&taken, t);
                 b->n_tasks++;
@@ -261,7 +266,7 @@ static void gather(struct td_sched *s, struct td_batch *b, int64_t wanted, int64
             } else {
                 full = t->like == like;
             }
-            full = full || (b->n_tasks > 0 && b->rows >= wanted);
+            full = full || (b->n_tasks > 0 && (b->rows >= wanted || ++looks == MAX_LOOKS));
         }
     }
     b->tasks = taken.first;

@@ -49,6 +49,7 @@ struct td_sched_task {
     int64_t late_ns; /* from then on it goes behind those of its level that are in time; 0: never */
     int64_t rows;    /* >= 1 */
     uint64_t like;   /* equal: may share a batch */
+    bool alone;      /* shares none */
     int64_t since_ns, deadline_ns; /* deadline 0: none */
     const td_stop *stop;           /* NULL: none */
 };

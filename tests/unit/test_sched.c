@@ -62,6 +62,7 @@ static void check_batch(struct world *w, const struct td_batch *b)
         const struct one *o = (const struct one *)t;
         CHECK_INT(o->fate, WAITING);
         CHECK(t->flow == b->flow && t->like == first->like);
+        CHECK(!t->alone || b->n_tasks == 1);
         CHECK(td_sched_alive(t, w->now_ns));
         int64_t *last = &w->last_started[f][t->level][t->like];
         CHECK(t->late || o->number > *last); /* its turn: none of its kind came before and still waits */
@@ -209,6 +210,7 @@ static void arrive(struct world *w)
                                .late_ns = draw(w, 6) == 0 ? w->now_ns + 1 + (int64_t)draw(w, 2000) : 0,
                                .rows = 1 + (int64_t)(draw(w, 4) == 0 ? draw(w, 6) : 0),
                                .like = draw(w, 5) == 0 ? 1 + draw(w, 2) : 0,
+                               .alone = draw(w, 8) == 0,
                                .deadline_ns = draw(w, 6) == 0 ? w->now_ns + 1 + (int64_t)draw(w, 4000) : 0,
                                .stop = &o->stop};
     const int64_t most = f->rule.max_of_level[level];
@@ -473,7 +475,30 @@ TEST(a_batch_waits_for_its_timeout_or_until_it_is_full)
     flood_end(&x);
 }
 
+TEST(a_task_that_shares_no_batch_waits_for_nothing)
+{
+    struct flood x;
+    struct td_batch b;
+    struct one tasks[2];
+    struct td_sched_list none = {NULL, NULL};
+    flood_start(&x);
+    x.a.rule = (struct td_rule){.merges = true, .max_rows = 3, .timeout_ns = 1000};
+    for (int i = 0; i < 2; i++) {
+        flood_task(&x, &x.a, &tasks[i]);
+        tasks[i].task.alone = true;
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(td_sched_ready_at(&x.s), 0);
+        CHECK(td_sched_next(&x.s, x.now_ns, &b, &none));
+        CHECK(b.tasks == &tasks[i].task);
+        CHECK_INT(b.n_tasks, 1);
+        td_sched_done(&x.s, &b, 10, true);
+    }
+    flood_end(&x);
+}
+
 TEST_MAIN(RUN(random_schedules_keep_the_properties) RUN(two_flooded_models_get_equal_lane_time)
               RUN(a_flooded_model_delays_another_by_no_more_than_a_run)
                   RUN(a_lone_caller_takes_an_idle_lane_only_when_nothing_waits)
-                      RUN(a_batch_waits_for_its_timeout_or_until_it_is_full))
+                      RUN(a_batch_waits_for_its_timeout_or_until_it_is_full)
+                          RUN(a_task_that_shares_no_batch_waits_for_nothing))
