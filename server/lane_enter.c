@@ -13,6 +13,15 @@
 #define PIECE_NS 2000000 /* but no piece shorter than this */
 #define MAX_PIECES 4096
 
+/* What is known of a job before it runs. */
+struct nature {
+    int64_t leading; /* rows of its inputs; 0: none, or it may not be batched */
+    uint64_t like;   /* of jobs that may share a batch */
+    uint64_t shapes; /* the same but where shapes that differ are padded */
+    enum td_proof proof;
+    int64_t n_pieces;
+};
+
 /* What a call waits on when nobody is told. */
 struct waiter {
     pthread_mutex_t mu;
@@ -82,7 +91,7 @@ static int level_of(const struct td_lane_flow *f, const struct td_job *j)
     return p < TD_LEVELS ? (int)p - 1 : TD_LEVELS - 1;
 }
 
-static void fill_tasks(struct td_lane_flow *f, struct td_job *j, uint64_t like, enum td_proof proof)
+static void fill_tasks(struct td_lane_flow *f, struct td_job *j, const struct nature *n)
 {
     const int level = level_of(f, j);
     const struct td_patience *patience = &f->patience[level];
@@ -90,13 +99,13 @@ static void fill_tasks(struct td_lane_flow *f, struct td_job *j, uint64_t like, 
     const bool ends = over_ns != 0 && !patience->late && (own_ns == 0 || over_ns < own_ns);
     for (int i = 0; i < j->n_pieces; i++) {
         struct td_piece *p = &j->pieces[i];
-        p->proof = proof;
+        p->proof = n->proof;
         p->task = (struct td_sched_task){.flow = &f->flow,
                                          .level = level,
                                          .late_ns = patience->late ? over_ns : 0,
                                          .rows = p->to > p->from ? p->to - p->from : 1,
-                                         .like = like,
-                                         .alone = proof != TD_PROOF_ROWS,
+                                         .like = n->like,
+                                         .alone = n->proof != TD_PROOF_ROWS,
                                          .deadline_ns = ends ? over_ns : own_ns,
                                          .stop = j->run.stop};
     }
@@ -184,20 +193,14 @@ static enum td_code run_here(struct td_lanes *l, struct td_job *j, const struct 
     return rc;
 }
 
-/* What is known of a job before it runs. */
-struct nature {
-    int64_t leading; /* rows of its inputs; 0: none, or it may not be batched */
-    uint64_t like;
-    enum td_proof proof;
-    int64_t n_pieces;
-};
-
 static struct nature nature_of(const struct td_lane_flow *f, const struct td_job *j)
 {
     struct nature n = {.proof = TD_PROOF_NOT_ROWS, .n_pieces = 1};
     n.leading = f->batches ? td_batch_rows(j->in, j->sig->n_in) : 0;
     if (n.leading > 0) {
-        n.like = td_batch_likeness(j->in, j->sig->n_in, f->ruled && f->params.pad_variable_length_inputs);
+        const bool pad = f->ruled && f->params.pad_variable_length_inputs;
+        n.shapes = td_batch_likeness(j->in, j->sig->n_in, false);
+        n.like = pad ? td_batch_likeness(j->in, j->sig->n_in, true) : n.shapes;
     }
     return n;
 }
@@ -208,7 +211,7 @@ static enum td_code place(struct td_lanes *l, struct td_lane_flow *f, struct td_
 {
     const int64_t rows = n->leading > 0 ? n->leading : 1;
     if (n->leading > 0) {
-        n->proof = td_lane_flow_proof(f, n->like);
+        n->proof = td_lane_flow_proof(f, n->shapes);
     }
     TD_FAIL_IF(f->ruled && n->proof != TD_PROOF_NOT_ROWS && rows > f->params.max_batch_size, err,
                INVALID_ARGUMENT, "Task size %lld is larger than maximum input batch size %lld",
@@ -243,7 +246,7 @@ enum td_code td_lanes_run(struct td_lanes *l, struct td_job *j, bool *later, str
         return rc ? rc : run_here(l, j, &b, err);
     }
     TD_TRY(make_pieces(f, j, n.leading, n.n_pieces, err));
-    fill_tasks(f, j, n.like, n.proof);
+    fill_tasks(f, j, &n);
     if (j->done == NULL) {
         return enter_and_wait(l, j, err);
     }

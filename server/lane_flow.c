@@ -1,7 +1,7 @@
 /* server/lane_flow.c - a signature's queue: the rule it follows, and for which inner shapes it is row-wise.
  *
  * A queue is the servable's (its slot for the signature) and goes with it. What is row-wise is proven once a
- * shape, behind the first run of it, and remembered in a ring.
+ * shape, behind the first run of it, and remembered; where shapes are more than can be, all are forgotten.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -11,10 +11,13 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/rows.h"
+#include "server/batch.h"
 #include "server/lanes_impl.h"
 
 #define MAX_WAITING 65536 /* jobs of one signature, when nothing else limits them */
 #define MAX_WAIT_US (UINT64_C(1) << 40)
+#define LEAST_ROOM 16 /* for what is known of shapes; a power of two, as MOST_ROOM */
+#define MOST_ROOM 8192
 
 /* ------------------------------------------------------------------ flows */
 
@@ -25,6 +28,7 @@ static void free_flow(void *slot)
     pthread_mutex_lock(&l->mu);
     td_sched_leave(&l->sched, &f->flow);
     pthread_mutex_unlock(&l->mu);
+    td_free(f->known);
     td_free(f);
 }
 
@@ -189,43 +193,85 @@ enum td_code td_lane_flow_find(struct td_lanes *l, const struct td_job *j, struc
 
 /* ------------------------------------------------------------------ what is row-wise */
 
-/* Caller holds mu. */
-enum td_proof td_lane_flow_proof(const struct td_lane_flow *f, uint64_t like)
+/* Where what is known of the shapes is, or would be. */
+static struct td_lane_known *place_of(const struct td_lane_flow *f, uint64_t shapes)
 {
-    const unsigned n = f->n_known < TD_SHAPES_KNOWN ? f->n_known : TD_SHAPES_KNOWN;
-    for (unsigned i = 0; i < n; i++) {
-        if (f->known[i].like == like) {
-            return f->known[i].proof;
+    uint64_t i = shapes & (f->known_room - 1);
+    while (f->known[i].proof != TD_PROOF_NONE && f->known[i].shapes != shapes) {
+        i = (i + 1) & (f->known_room - 1);
+    }
+    return &f->known[i];
+}
+
+/* Caller holds mu. */
+enum td_proof td_lane_flow_proof(const struct td_lane_flow *f, uint64_t shapes)
+{
+    return f->known_room == 0 ? TD_PROOF_NONE : place_of(f, shapes)->proof;
+}
+
+static void forget(struct td_lane_flow *f)
+{
+    memset(f->known, 0, f->known_room * sizeof *f->known);
+    f->n_known = 0;
+}
+
+/* Room for one more. False without memory. */
+static bool make_room(struct td_lane_flow *f)
+{
+    const unsigned was = f->known_room, room = was == 0 ? LEAST_ROOM : 2 * was;
+    struct td_lane_known *old = f->known;
+    if (2 * (f->n_known + 1) <= was) {
+        return true;
+    }
+    if (room > MOST_ROOM) {
+        forget(f);
+        return true;
+    }
+    struct td_lane_known *larger = td_calloc(room, sizeof *larger);
+    if (larger == NULL) {
+        return false;
+    }
+    f->known = larger;
+    f->known_room = room;
+    for (unsigned i = 0; i < was; i++) {
+        if (old[i].proof != TD_PROOF_NONE) {
+            *place_of(f, old[i].shapes) = old[i];
         }
     }
-    return TD_PROOF_NONE;
+    td_free(old);
+    return true;
 }
 
-static void remember(struct td_lane_flow *f, uint64_t like, enum td_proof proof)
+/* True the first time that something is found not to be row-wise. */
+static bool remember(struct td_lane_flow *f, uint64_t shapes, enum td_proof proof)
 {
     pthread_mutex_lock(&f->lanes->mu);
-    if (td_lane_flow_proof(f, like) == TD_PROOF_NONE) {
-        const unsigned at = f->n_known++ % TD_SHAPES_KNOWN;
-        f->known[at].like = like;
-        f->known[at].proof = proof;
+    if (make_room(f)) {
+        struct td_lane_known *k = place_of(f, shapes);
+        f->n_known += k->proof == TD_PROOF_NONE;
+        *k = (struct td_lane_known){shapes, proof};
     }
+    const bool first = proof == TD_PROOF_NOT_ROWS && !f->said;
+    f->said = f->said || first;
     pthread_mutex_unlock(&f->lanes->mu);
+    return first;
 }
 
-void td_lane_flow_ask(struct td_lane_question *q, struct td_lane_flow *f, const struct td_piece *p)
+void td_lane_flow_ask(struct td_lane_question *q, struct td_lane_flow *f, struct td_servable *s,
+                      const struct td_tensor *in)
 {
-    *q = (struct td_lane_question){.flow = f, .like = p->task.like};
-    q->shapes = p->proof == TD_PROOF_NONE ? td_calloc((size_t)f->sig->n_in + 1, sizeof *q->shapes) : NULL;
-    if (q->shapes == NULL) {
+    *q = (struct td_lane_question){.flow = f, .shapes = td_batch_likeness(in, f->sig->n_in, false)};
+    q->shape = td_calloc((size_t)f->sig->n_in + 1, sizeof *q->shape);
+    if (q->shape == NULL) {
         return;
     }
     for (int i = 0; i < f->sig->n_in; i++) {
-        q->shapes[i] = p->job->in[i].shape;
+        q->shape[i] = in[i].shape;
     }
-    q->servable = td_servable_ref(p->job->servable);
+    q->servable = td_servable_ref(s);
 }
 
-/* Done once a shape, when the first job of it has run and been answered. */
+/* Done once a shape, when the first batch of it has run and been answered. */
 void td_lane_flow_prove(struct td_lane_question *q)
 {
     struct td_rows rows = {0};
@@ -235,13 +281,12 @@ void td_lane_flow_prove(struct td_lane_question *q)
     }
     const struct td_signature *sig = q->flow->sig;
     const bool known =
-        td_callable_rows(td_servable_callable(q->servable, sig), q->shapes, sig->n_in, &rows, &err) == TD_OK;
-    if (!known || !rows.rowwise) {
+        td_callable_rows(td_servable_callable(q->servable, sig), q->shape, sig->n_in, &rows, &err) == TD_OK;
+    if (remember(q->flow, q->shapes, known && rows.rowwise ? TD_PROOF_ROWS : TD_PROOF_NOT_ROWS)) {
         td_log(TD_LOG_INFO, NULL,
                "model '%s' signature '%s' is not row-wise, so its requests are not batched: %s",
                td_servable_name(q->servable), sig->key, known ? rows.why : err.msg);
     }
-    remember(q->flow, q->like, known && rows.rowwise ? TD_PROOF_ROWS : TD_PROOF_NOT_ROWS);
-    td_free(q->shapes);
+    td_free(q->shape);
     td_servable_unref(q->servable);
 }

@@ -169,6 +169,27 @@ static struct td_run_opts run_opts(const struct td_batch *b, td_stop *stop)
     return o;
 }
 
+/* Padding may have made shapes that no member had, so nothing is known of them. */
+static enum td_code check_joined(struct td_lane_flow *f, struct td_lane_run *run, const struct td_tensor *in,
+                                 struct td_err *err)
+{
+    if (!f->ruled || !f->params.pad_variable_length_inputs) {
+        return TD_OK;
+    }
+    const uint64_t shapes = td_batch_likeness(in, f->sig->n_in, false);
+    pthread_mutex_lock(&f->lanes->mu);
+    const enum td_proof proof = td_lane_flow_proof(f, shapes);
+    pthread_mutex_unlock(&f->lanes->mu);
+    if (proof == TD_PROOF_NONE) {
+        td_lane_flow_ask(&run->question, f, td_piece_of(run->batch.tasks)->job->servable, in);
+    }
+    TD_FAIL_IF(
+        proof != TD_PROOF_ROWS, err, FAILED_PRECONDITION,
+        "the padded inputs of a batch have shapes for which signature '%s' is not known to be row-wise",
+        f->sig->key);
+    return TD_OK;
+}
+
 static enum td_code run_together(struct td_lane_flow *f, struct td_lane_run *run, struct td_err *err)
 {
     const struct td_batch *b = &run->batch;
@@ -181,6 +202,7 @@ static enum td_code run_together(struct td_lane_flow *f, struct td_lane_run *run
     const struct td_run_opts opts = run_opts(b, &run->stop);
     int64_t at_ns[4] = {td_clock_ns()};
     enum td_code rc = join_inputs(f, b, in, err);
+    rc = rc ? rc : check_joined(f, run, in, err);
     at_ns[1] = td_clock_ns();
     rc = rc ? rc : td_servable_compute(td_piece_of(b->tasks)->job->servable, f->sig, in, &opts, made, err);
     at_ns[2] = td_clock_ns();

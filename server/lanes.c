@@ -103,14 +103,16 @@ static void tell(const struct td_lane_run *run, int64_t from_ns, bool ok)
 static void run_batch(struct td_lanes *l, struct td_lane_run *run)
 {
     struct td_lane_flow *f = td_lane_flow_of(run->batch.flow);
-    struct td_lane_question q;
+    const struct td_piece *first = td_piece_of(run->batch.tasks);
     if (run->batch.n_tasks > 1) {
         add_run(l, run);
     }
     td_lanes_wake(l);
     pthread_mutex_unlock(&l->mu);
     const int64_t from_ns = td_clock_ns();
-    td_lane_flow_ask(&q, f, td_piece_of(run->batch.tasks));
+    if (first->proof == TD_PROOF_NONE) {
+        td_lane_flow_ask(&run->question, f, first->job->servable, first->job->in);
+    }
     const bool ok = td_lane_batch(f, run);
     const int64_t ran_ns = td_clock_ns() - from_ns;
     tell(run, from_ns, ok);
@@ -124,7 +126,7 @@ static void run_batch(struct td_lanes *l, struct td_lane_run *run)
     td_lanes_wake(l);
     pthread_mutex_unlock(&l->mu);
     td_piece_end_list(run->batch.tasks);
-    td_lane_flow_prove(&q);
+    td_lane_flow_prove(&run->question);
     pthread_mutex_lock(&l->mu);
 }
 

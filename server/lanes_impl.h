@@ -11,18 +11,20 @@
 #include "server/lanes.h"
 #include "server/metrics.h"
 
-enum { TD_SHAPES_KNOWN = 64 };
-
 enum td_proof { TD_PROOF_NONE, TD_PROOF_ROWS, TD_PROOF_NOT_ROWS };
+
+/* For inputs of some inner shapes; `shapes` is their likeness (server/batch.h) without padding. */
+struct td_lane_known {
+    uint64_t shapes;
+    enum td_proof proof; /* NONE: a free place */
+};
 
 /* A signature's queue. */
 struct td_lane_flow {
-    struct td_flow flow; /* first; guarded by lanes->mu, as what follows up to n_known */
-    struct {
-        uint64_t like;
-        enum td_proof proof;
-    } known[TD_SHAPES_KNOWN]; /* a ring */
-    unsigned n_known;
+    struct td_flow flow;         /* first; guarded by lanes->mu, as what follows up to n_known */
+    struct td_lane_known *known; /* a hash table of known_room places, at most half of them taken */
+    unsigned known_room, n_known;
+    bool said; /* the log has said why it is not row-wise */
     struct td_crew crew; /* of its runs */
     struct td_lanes *lanes;
     const struct td_signature *sig;
@@ -42,7 +44,16 @@ struct td_piece {
     struct td_job *job;
     int64_t from, to;
     struct td_tensor *made; /* the job's own when there is one piece */
+    uint64_t shapes;        /* of the inputs: what the proof is of */
     enum td_proof proof;
+};
+
+/* What a proof needs of a job that is over by then. */
+struct td_lane_question {
+    struct td_servable *servable; /* counted; NULL: nothing to prove */
+    struct td_lane_flow *flow;
+    struct td_shape *shape;
+    uint64_t shapes;
 };
 
 /* A batch that runs. */
@@ -51,6 +62,7 @@ struct td_lane_run {
     struct td_times times;
     int64_t padding;                 /* rows added */
     td_stop stop;                    /* of several pieces */
+    struct td_lane_question question;
     struct td_lane_run *next, *prev; /* of lanes->runs */
 };
 
@@ -78,20 +90,14 @@ static inline struct td_lane_flow *td_lane_flow_of(struct td_flow *f)
     return (struct td_lane_flow *)f;
 }
 
-/* What a proof needs of a job that is over by then. */
-struct td_lane_question {
-    struct td_servable *servable; /* counted; NULL: nothing to prove */
-    struct td_lane_flow *flow;
-    struct td_shape *shapes;
-    uint64_t like;
-};
-
 /* The job's queue; NULL: its servable was never admitted. */
 TD_MUST enum td_code td_lane_flow_find(struct td_lanes *l, const struct td_job *j, struct td_lane_flow **out,
                                        struct td_err *err);
-enum td_proof td_lane_flow_proof(const struct td_lane_flow *f, uint64_t like); /* caller holds mu */
-void td_lane_flow_ask(struct td_lane_question *q, struct td_lane_flow *f, const struct td_piece *p);
-/* Done once a shape, when the first job of it has run and been answered. */
+enum td_proof td_lane_flow_proof(const struct td_lane_flow *f, uint64_t shapes); /* caller holds mu */
+/* Whether f is row-wise for inputs (sig->n_in) of such shapes. */
+void td_lane_flow_ask(struct td_lane_question *q, struct td_lane_flow *f, struct td_servable *s,
+                      const struct td_tensor *in);
+/* Done once a shape, when the first batch of it has run and been answered. */
 void td_lane_flow_prove(struct td_lane_question *q);
 
 /* Caller holds mu: a lane thread for what is ready. */

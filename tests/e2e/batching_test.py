@@ -35,9 +35,9 @@ class Batching(Case):
     def setUp(self):
         self.predict_stub = prediction_service_pb2_grpc.PredictionServiceStub(self.d.channel)
 
-    def predict(self, signature, timeout=30, **inputs):
+    def predict(self, signature, timeout=30, model="batching", **inputs):
         q = predict_pb2.PredictRequest()
-        q.model_spec.name, q.model_spec.signature_name = "batching", signature
+        q.model_spec.name, q.model_spec.signature_name = model, signature
         for name, value in inputs.items():
             q.inputs[name].CopyFrom(tf.make_tensor_proto(value))
         return {k: tf.make_ndarray(v) for k, v in self.predict_stub.Predict(q, timeout).outputs.items()}
@@ -154,7 +154,7 @@ class Parameters(Batching):
     TEXT = """max_batch_size { value: 8 } batch_timeout_micros { value: 20000 } max_enqueued_batches { value: 2 }
               num_batch_threads { value: 1 } allowed_batch_sizes: 4 allowed_batch_sizes: 8 pad_variable_length_inputs: true
               max_execution_batch_size { value: 99 } thread_pool_name { value: "mine" }"""   # the former counts with splitting only
-    OPTIONS = {"versions": {"batching": (1,)}, "files": {"batching.config": TEXT}}
+    OPTIONS = {"versions": {"batching": (1,), "widths": (1,)}, "files": {"batching.config": TEXT}}
 
     def test_a_task_larger_than_the_batch(self):
         with self.fails(CODE.INVALID_ARGUMENT, "Task size 9 is larger than maximum input batch size 8"):
@@ -188,6 +188,21 @@ class Parameters(Batching):
                     time.sleep(0.01)
         for x, y in zip(asked, self.many(ask, 8)):
             np.testing.assert_allclose(y, x.sum(1), rtol=1e-4, atol=1e-5)
+
+    def test_widths_of_which_some_mix_rows_share_no_batch(self):
+        """What was proven of one width holds for no other, nor for what padding makes of several."""
+        for width in (3, 5, 2):
+            self.predict("serving_default", x=rows(0, 1, width), model="widths")
+        asked = [rows(i, 2, (3, 5, 2)[i % 3]) for i in range(90)]
+        def ask(i):
+            while True:
+                try:
+                    return self.predict("serving_default", x=asked[i], model="widths")["y"]
+                except grpc.RpcError as e:
+                    self.assertEqual(e.code(), CODE.RESOURCE_EXHAUSTED)
+                    time.sleep(0.01)
+        for x, y in zip(asked, self.many(ask, 90)):
+            np.testing.assert_allclose(y, x.sum(1)[::-1] if x.shape[1] > 3 else x.sum(1), rtol=1e-4, atol=1e-5)
 
     def test_a_full_queue_answers_at_once(self):
         self.predict("serving_default", x=rows(0, 1))

@@ -1,7 +1,7 @@
 """Makes the SavedModels that the end-to-end tests serve, with TensorFlow, once.
 
-    python tests/e2e/models.py DIR      leaves DIR/half/{1,2}, DIR/types/1, DIR/tf1/1, DIR/batching/1 and
-                                        DIR/branches/1
+    python tests/e2e/models.py DIR      leaves DIR/half/{1,2}, DIR/types/1, DIR/tf1/1, DIR/batching/1,
+                                        DIR/widths/1 and DIR/branches/1
 
 half: y = x / 2 + 1 + version.
     serving_default(x float[?]) -> y         two(a float[?], b int64[?]) -> sum, text, kept
@@ -70,6 +70,25 @@ def make_batching(tf, where):
     m = Batching()
     tf.saved_model.save(m, where, signatures={"serving_default": m.default, "sizes": m.sizes, "pick": m.pick, "centred": m.centred,
                                               "total": m.total, "count": m.count})
+
+
+WIDTHS = """widths: rows alone in narrow inputs only.
+    serving_default(x float[?,?]) -> y float[?]      sums of the rows; of inputs wider than 3 in the opposite order
+"""
+
+
+def make_widths(tf, where):
+    if os.path.exists(os.path.join(where, "saved_model.pb")):
+        return
+
+    class Widths(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.float32, name="x")])
+        def default(self, x):
+            y = tf.reduce_sum(x, 1)
+            return {"y": tf.cond(tf.shape(x)[1] > 3, lambda: tf.reverse(y, [0]), lambda: y)}
+
+    m = Widths()
+    tf.saved_model.save(m, where, signatures={"serving_default": m.default})
 
 
 BRANCHES = """branches: three blocks of four towers each between a fork and a join, as Inception has them.
@@ -147,6 +166,7 @@ def make(root):
                                                       "regress": m.regress, "slow": m.slow})
     tf1(tf, os.path.join(root, "tf1", "1"))
     make_batching(tf, os.path.join(root, "batching", "1"))
+    make_widths(tf, os.path.join(root, "widths", "1"))
     make_branches(tf, os.path.join(root, "branches", "1"))
     where = os.path.join(root, "types", "1")
     if not os.path.exists(os.path.join(where, "saved_model.pb")):
