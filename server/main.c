@@ -28,6 +28,7 @@
 #include "server/grpc.h"
 #include "server/http.h"
 #include "server/lanes.h"
+#include "server/model_dirs.h"
 #include "server/op_library.h"
 #include "server/options.h"
 #include "server/rest.h"
@@ -44,6 +45,7 @@ enum { SETTLE_MS = 500 }; /* the first requests come before what only later ones
 
 struct server {
     struct td_options options;
+    struct td_model_dirs model_dirs; /* of model_repository */
     struct td_tls_config tls;
     struct td_access *access; /* NULL: no tokens file */
     struct td_monitoring monitoring;
@@ -148,11 +150,14 @@ static enum td_code of_flag(enum td_code rc, const char *flag, struct td_err *er
     return rc ? td_err_wrap(err, "--%s", flag) : TD_OK;
 }
 
-static enum td_code read_models(const struct td_options *o, struct td_model_config **out, int *n,
+static enum td_code read_models(const struct server *s, struct td_model_config **out, int *n,
                                 struct td_err *err)
 {
+    const struct td_options *o = &s->options;
     return o->model_config_file[0] != '\0'
                ? of_flag(td_config_file_models(o->model_config_file, out, n, err), "model_config_file", err)
+           : s->model_dirs.roots != NULL
+               ? of_flag(td_model_dirs_list(&s->model_dirs, out, n, err), "model_repository", err)
                : model_of_flags(o, out, n, err);
 }
 
@@ -160,7 +165,7 @@ static enum td_code configure(struct server *s, struct td_err *err)
 {
     struct td_model_config *models = NULL;
     int n = 0;
-    TD_TRY(read_models(&s->options, &models, &n, err));
+    TD_TRY(read_models(s, &models, &n, err));
     const enum td_code rc = td_registry_configure(s->registry, models, n, false, err);
     td_model_configs_free(models, n);
     return rc;
@@ -213,6 +218,10 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
 {
     const struct td_options *o = &s->options;
     const int cores = td_cores_usable("");
+    if (o->model_repository.n > 0 && o->model_config_file[0] == '\0') {
+        const bool commanded = strcmp(o->model_control_mode, "explicit") == 0;
+        s->model_dirs = (struct td_model_dirs){&o->model_repository, commanded ? &o->load_model : NULL};
+    }
     TD_TRY(td_op_table_new(td_op_families, &s->ops, err));
     TD_TRY(td_op_libraries_open(o->op_library, s->ops, &s->op_libraries, err));
     const struct td_registry_opts opts = {
@@ -226,6 +235,7 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
                      .no_soft_placement = o->no_soft_placement,
                      .log_placement = o->log_device_placement},
         .poll_wait_s = (double)o->file_system_poll_wait_seconds,
+        .model_dirs = s->model_dirs.roots != NULL ? &s->model_dirs : NULL,
         .max_load_retries = (int)o->max_num_load_retries,
         .retry_wait_us = o->load_retry_interval_micros,
         .load_threads = o->num_load_threads > 0 ? (int)o->num_load_threads
@@ -389,10 +399,21 @@ static void say_ready(const struct server *s)
 static void reread_config(struct server *s)
 {
     struct td_err err = {0};
-    if (s->options.model_config_file[0] != '\0' && configure(s, &err)) {
+    const char *file = s->options.model_config_file;
+    if ((file[0] != '\0' || s->model_dirs.roots != NULL) && configure(s, &err)) {
         td_log(TD_LOG_ERROR, NULL, "rereading %s: %s; the models stay as they are",
-               s->options.model_config_file, err.msg);
+               file[0] != '\0' ? file : "the model repository", err.msg);
     }
+}
+
+/* Seconds between rereads of what says which models there are; 0: only when told to. */
+static int64_t reread_period_s(const struct server *s)
+{
+    const struct td_options *o = &s->options;
+    return o->model_config_file[0] != '\0'              ? o->model_config_file_poll_wait_seconds
+           : s->model_dirs.roots == NULL                ? 0
+           : strcmp(o->model_control_mode, "poll") == 0 ? o->repository_poll_secs
+                                                        : 0;
 }
 
 static void reread_tokens(struct server *s)
@@ -410,8 +431,7 @@ static void reread_tokens(struct server *s)
 
 static void serve(struct server *s)
 {
-    const int64_t period_s =
-        s->options.model_config_file[0] != '\0' ? s->options.model_config_file_poll_wait_seconds : 0;
+    const int64_t period_s = reread_period_s(s);
     enum td_wake why = td_drain_wait(SETTLE_MS);
     if (why == TD_WAKE_TIME) {
         td_kernels_warm();

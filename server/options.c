@@ -14,7 +14,7 @@
 
 #include "core/log.h"
 
-enum kind { KIND_BOOL, KIND_INT, KIND_REAL, KIND_TEXT, KIND_PORT, KIND_NONE };
+enum kind { KIND_BOOL, KIND_INT, KIND_REAL, KIND_TEXT, KIND_PORT, KIND_LIST, KIND_NONE };
 
 struct row {
     const char *name;
@@ -32,6 +32,8 @@ static const struct row ROWS[] = {
 #define REAL(name, def, least, most, help) {#name, KIND_REAL, AT(name), least, most, #def, help},
 #define TEXT(name, def, help) {#name, KIND_TEXT, AT(name), 0, 0, def, help},
 #define PORT(name, def, help) {#name, KIND_PORT, AT(name), 0, 65535, #def, help},
+#define LIST(name, help) {#name, KIND_LIST, AT(name), 0, 0, "", help},
+#define ALIAS(other, name)
 #define NONE(name, def, help) {#name, KIND_NONE, 0, 0, 0, def, help},
 #define IDLE(name, why)
 #include "server/options.def"
@@ -40,6 +42,8 @@ static const struct row ROWS[] = {
 #undef REAL
 #undef TEXT
 #undef PORT
+#undef LIST
+#undef ALIAS
 #undef NONE
 #undef IDLE
 };
@@ -54,6 +58,8 @@ static const struct {
 #define REAL(...)
 #define TEXT(...)
 #define PORT(...)
+#define LIST(...)
+#define ALIAS(...)
 #define NONE(...)
 #define IDLE(name, why) {#name, why},
 #include "server/options.def"
@@ -62,10 +68,38 @@ static const struct {
 #undef REAL
 #undef TEXT
 #undef PORT
+#undef LIST
+#undef ALIAS
 #undef NONE
 #undef IDLE
 };
 #define N_IDLE (sizeof IDLE_FLAGS / sizeof IDLE_FLAGS[0])
+
+/* Other names of flags. */
+static const struct {
+    const char *other, *name;
+} ALIASES[] = {
+#define BOOL(...)
+#define INT(...)
+#define REAL(...)
+#define TEXT(...)
+#define PORT(...)
+#define LIST(...)
+#define ALIAS(other, name) {#other, #name},
+#define NONE(...)
+#define IDLE(...)
+#include "server/options.def"
+#undef BOOL
+#undef INT
+#undef REAL
+#undef TEXT
+#undef PORT
+#undef LIST
+#undef ALIAS
+#undef NONE
+#undef IDLE
+};
+#define N_ALIASES (sizeof ALIASES / sizeof ALIASES[0])
 
 /* Why a flag has no effect; NULL when it has one. */
 static const char *idle_reason(const struct row *row)
@@ -78,10 +112,27 @@ static const char *idle_reason(const struct row *row)
     return row->kind == KIND_NONE ? row->help : NULL;
 }
 
+/* Whether a flag was written by that name, with - or _. */
+static bool is_name(const char *flag, const char *name, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (flag[i] != (name[i] == '-' ? '_' : name[i])) {
+            return false;
+        }
+    }
+    return flag[len] == '\0';
+}
+
 static const struct row *find_row(const char *name, size_t len)
 {
+    for (size_t i = 0; i < N_ALIASES; i++) {
+        if (is_name(ALIASES[i].other, name, len)) {
+            name = ALIASES[i].name;
+            len = strlen(name);
+        }
+    }
     for (size_t i = 0; i < N_ROWS; i++) {
-        if (strlen(ROWS[i].name) == len && memcmp(ROWS[i].name, name, len) == 0) {
+        if (is_name(ROWS[i].name, name, len)) {
             return &ROWS[i];
         }
     }
@@ -142,6 +193,15 @@ static enum td_code set_real(double *to, const struct row *row, const char *valu
     return TD_OK;
 }
 
+static enum td_code add_text(struct td_texts *to, const struct row *row, const char *value,
+                             struct td_err *err)
+{
+    TD_FAIL_IF(to->n == TD_MAX_LIST, err, INVALID_ARGUMENT, "flag --%s: given more than %d times", row->name,
+               TD_MAX_LIST);
+    to->at[to->n++] = value;
+    return TD_OK;
+}
+
 static enum td_code set_row(struct td_options *o, const struct row *row, const char *value,
                             struct td_err *err)
 {
@@ -158,6 +218,8 @@ static enum td_code set_row(struct td_options *o, const struct row *row, const c
         return TD_OK;
     case KIND_PORT:
         return set_port(at, row, value, err);
+    case KIND_LIST:
+        return add_text(at, row, value, err);
     case KIND_NONE:
         break;
     }
@@ -176,6 +238,7 @@ static const char *kind_word(enum kind kind)
     case KIND_PORT:
         return "port";
     case KIND_TEXT:
+    case KIND_LIST:
     case KIND_NONE:
         break;
     }
@@ -194,6 +257,9 @@ void td_options_usage(int fd)
                 idle_reason(row) != NULL ? "no effect: " : "",
                 idle_reason(row) != NULL ? idle_reason(row) : row->help);
     }
+    for (size_t i = 0; i < N_ALIASES; i++) {
+        dprintf(fd, "  --%s\tsame as --%s\n", ALIASES[i].other, ALIASES[i].name);
+    }
 }
 
 static void warn_unknown(struct td_options *o, const char *arg)
@@ -204,7 +270,14 @@ static void warn_unknown(struct td_options *o, const char *arg)
     td_log(TD_LOG_WARNING, NULL, "unknown argument ignored: %s", arg);
 }
 
-static enum td_code parse_flag(struct td_options *o, const char *arg, struct td_err *err)
+/* What the command line says beyond the values. */
+struct told {
+    bool port, rest_api_port;
+};
+
+/* next: the argument behind, NULL none; *took says that it is the flag's value. */
+static enum td_code parse_flag(struct td_options *o, const char *arg, const char *next, struct told *told,
+                               bool *took, struct td_err *err)
 {
     const char *name = arg + 2;
     const char *equals = strchr(name, '=');
@@ -217,30 +290,47 @@ static enum td_code parse_flag(struct td_options *o, const char *arg, struct td_
     if (idle_reason(row) != NULL) {
         td_log(TD_LOG_WARNING, NULL, "flag --%s has no effect: %s", row->name, idle_reason(row));
     }
+    *took = equals == NULL && row->kind != KIND_BOOL && memchr(name, '-', len) != NULL && next != NULL &&
+            next[0] != '-';
     if (row->kind == KIND_NONE) {
         return TD_OK;
     }
-    TD_FAIL_IF(equals == NULL && row->kind != KIND_BOOL, err, INVALID_ARGUMENT,
+    TD_FAIL_IF(equals == NULL && row->kind != KIND_BOOL && !*took, err, INVALID_ARGUMENT,
                "flag --%s: no value, want --%s=VALUE", row->name, row->name);
-    return set_row(o, row, equals != NULL ? equals + 1 : "true", err);
+    told->port = told->port || row->offset == AT(port);
+    told->rest_api_port = told->rest_api_port || row->offset == AT(rest_api_port);
+    return set_row(o, row, equals != NULL ? equals + 1 : *took ? next : "true", err);
+}
+
+/* Ports that follow from what is served, and those that are switched off. */
+static void choose_ports(struct td_options *o, const struct told *told)
+{
+    const bool triton = o->model_repository.n > 0;
+    if ((o->dir != NULL || triton) && !told->rest_api_port) {
+        o->rest_api_port = triton ? 8000 : 8501;
+    }
+    if (triton && !told->port) {
+        o->port = 8001;
+    }
+    o->rest_api_port = o->allow_http ? o->rest_api_port : 0;
+    o->port = o->allow_grpc ? o->port : 0;
 }
 
 static enum td_code parse_args(struct td_options *o, int argc, char *const *argv, struct td_err *err)
 {
-    bool rest_given = false;
+    struct told told = {0};
     for (int i = 1; i < argc; i++) {
         if (strncmp(argv[i], "--", 2) == 0 && argv[i][2] != '\0') {
-            rest_given = rest_given || strncmp(argv[i], "--rest_api_port", 15) == 0;
-            TD_TRY(parse_flag(o, argv[i], err));
+            bool took = false;
+            TD_TRY(parse_flag(o, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &told, &took, err));
+            i += took;
         } else if (argv[i][0] != '-' && argv[i][0] != '\0' && o->dir == NULL) {
             o->dir = argv[i];
         } else {
             warn_unknown(o, argv[i]);
         }
     }
-    if (o->dir != NULL && !rest_given) {
-        o->rest_api_port = 8501;
-    }
+    choose_ports(o, &told);
     return TD_OK;
 }
 
@@ -260,6 +350,7 @@ static enum td_code check_together(const struct td_options *o, struct td_err *er
 {
     TD_TRY(one_of("kernels", o->kernels, "fast openblas reference", err));
     TD_TRY(one_of("log_format", o->log_format, "text json", err));
+    TD_TRY(one_of("model_control_mode", o->model_control_mode, "none poll explicit", err));
     TD_TRY(one_of("log_level", o->log_level, "debug info warning error", err));
     TD_FAIL_IF(o->batching_parameters_file[0] != '\0' && !o->enable_batching, err, INVALID_ARGUMENT,
                "--batching_parameters_file is set without --enable_batching");
@@ -279,6 +370,8 @@ enum td_code td_options_parse(struct td_options *o, int argc, char *const *argv,
 #define REAL(name, def, ...) .name = (def),
 #define TEXT(name, def, ...) .name = (def),
 #define PORT(name, def, ...) .name = (def),
+#define LIST(name, ...)
+#define ALIAS(other, name)
 #define NONE(name, def, ...)
 #define IDLE(name, why)
 #include "server/options.def"
@@ -287,6 +380,8 @@ enum td_code td_options_parse(struct td_options *o, int argc, char *const *argv,
 #undef REAL
 #undef TEXT
 #undef PORT
+#undef LIST
+#undef ALIAS
 #undef NONE
 #undef IDLE
     };

@@ -11,6 +11,10 @@
 #include "core/status.h"
 
 #define TD_PORT_AUTO (-1)
+#define TD_MAX_LIST 64
+
+/* The values of a flag that may be given several times. */
+struct td_texts { const char *at[TD_MAX_LIST]; int n; };
 
 struct td_options {
 #define BOOL(name, ...) bool name;
@@ -18,6 +22,8 @@ struct td_options {
 #define REAL(name, ...) double name;
 #define TEXT(name, ...) const char *name;
 #define PORT(name, ...) int name; /* 0 off, TD_PORT_AUTO a free one */
+#define LIST(name, ...) struct td_texts name;
+#define ALIAS(other, name)
 #define NONE(name, ...)
 #define IDLE(name, ...)
 #include "server/options.def"
@@ -26,6 +32,8 @@ struct td_options {
 #undef REAL
 #undef TEXT
 #undef PORT
+#undef LIST
+#undef ALIAS
 #undef NONE
 #undef IDLE
     const char *dir;      /* the positional argument: a model directory; NULL none */

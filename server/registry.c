@@ -235,7 +235,7 @@ static enum td_code replace_all(struct td_registry *r, struct td_model_config *m
         }
         td_metrics_add_model(e->name);
         if (e->is_new || moved) {
-            e->held = false;
+            e->held = e->config.on_command;
             e->listed = false;
             e->list_error = (struct td_err){0};
         }

@@ -12,6 +12,7 @@
 #include "server/servable.h"
 
 struct td_registry;
+struct td_model_dirs;
 struct td_lanes;
 struct td_upload;
 
@@ -22,6 +23,7 @@ const char *td_registry_state_name(enum td_state s); /* "AVAILABLE" */
 struct td_label { char *name; int64_t version; };
 struct td_model_config {
     char *name, *base_path;
+    bool on_command;              /* is loaded when told to: not by being configured */
     bool policy_of_model;         /* the config.pbtxt in base_path, or the default, sets what follows */
     enum td_policy_kind policy;
     int n_latest;                 /* of TD_POLICY_LATEST, >= 1 */
@@ -34,6 +36,7 @@ struct td_model_config {
 struct td_registry_opts {
     struct td_servable_opts servable;
     double poll_wait_s;           /* > 0 period, 0 list once, < 0 never list by itself */
+    const struct td_model_dirs *model_dirs; /* borrowed: a load finds models there that are not configured yet; NULL nowhere */
     int max_load_retries;
     int64_t retry_wait_us;
     int load_threads;             /* >= 1 */

@@ -169,7 +169,7 @@ bool td_registry_all_settled(struct td_registry *r)
     pthread_mutex_lock(&r->mu);
     for (int i = 0; i < r->n_entries && all; i++) {
         const struct td_entry *e = r->entries[i];
-        all = !e->configured || ((e->listed || r->opts.poll_wait_s < 0) && td_registry_settled(e));
+        all = !e->configured || e->held || ((e->listed || r->opts.poll_wait_s < 0) && td_registry_settled(e));
     }
     pthread_mutex_unlock(&r->mu);
     return all;

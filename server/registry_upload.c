@@ -15,6 +15,7 @@
 
 #include "core/mem.h"
 #include "server/metrics.h"
+#include "server/model_dirs.h"
 
 #define MAX_UPLOADED 1000 /* models that are there for their uploads alone */
 #define MAX_NAME 255
@@ -59,8 +60,8 @@ static bool is_name(const char *s)
     return plain;
 }
 
-/* Caller holds mu. */
-static enum td_code make_entry(struct td_registry *r, const char *model, const struct td_upload *u,
+/* uploaded: base_path is an upload's. Caller holds mu. */
+static enum td_code make_entry(struct td_registry *r, const char *model, const char *base_path, bool uploaded,
                                struct td_err *err)
 {
     int n = 0;
@@ -71,9 +72,10 @@ static enum td_code make_entry(struct td_registry *r, const char *model, const s
                "'%.255s' cannot name a new model: want 1 to %d bytes without '/', ':', '\\', white space, or "
                "a '.' in front",
                model, MAX_NAME);
-    TD_FAIL_IF(n >= MAX_UPLOADED, err, RESOURCE_EXHAUSTED, "%d uploaded models are there already", n);
+    TD_FAIL_IF(uploaded && n >= MAX_UPLOADED, err, RESOURCE_EXHAUSTED, "%d uploaded models are there already",
+               n);
     const struct td_model_config c = {.name = (char *)(uintptr_t)model,
-                                      .base_path = (char *)(uintptr_t)td_upload_base(u),
+                                      .base_path = (char *)(uintptr_t)base_path,
                                       .policy_of_model = true,
                                       .n_latest = 1};
     struct td_model_config copy = {0};
@@ -85,11 +87,25 @@ static enum td_code make_entry(struct td_registry *r, const char *model, const s
     }
     td_model_config_fini(&e->config);
     e->config = copy;
-    e->configured = e->uploaded = true;
+    e->configured = true;
+    e->uploaded = uploaded;
     e->is_new = e->listed = e->held = false;
     e->list_error = (struct td_err){0};
     td_metrics_add_model(e->name);
     return TD_OK;
+}
+
+/* A model whose folder was not there when the models were configured. Caller holds mu. */
+static enum td_code adopt(struct td_registry *r, const char *model, bool *made, struct td_err *err)
+{
+    char *path = is_name(model) ? td_model_dirs_find(r->opts.model_dirs, model) : NULL;
+    enum td_code rc = TD_OK;
+    if (path != NULL) {
+        rc = make_entry(r, model, path, false, err);
+        *made = rc == TD_OK;
+    }
+    td_free(path);
+    return rc;
 }
 
 /* ------------------------------------------------------------------ loading */
@@ -123,8 +139,10 @@ static enum td_code begin(struct td_registry *r, const char *model, struct td_up
 {
     const bool files = td_upload_base(u) != NULL;
     if (td_registry_entry(r, model) == NULL && files) {
-        TD_TRY(make_entry(r, model, u, err));
+        TD_TRY(make_entry(r, model, td_upload_base(u), true, err));
         was->made = true;
+    } else if (td_registry_entry(r, model) == NULL) {
+        TD_TRY(adopt(r, model, &was->made, err));
     }
     struct td_entry *e = take_turn(r, model);
     TD_FAIL_IF(e == NULL && r->stop, err, UNAVAILABLE, "the server is shutting down");

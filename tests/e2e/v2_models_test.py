@@ -15,6 +15,8 @@ import tritonclient.grpc as tg
 import tritonclient.http as th
 from tritonclient.grpc import service_pb2
 
+import server
+
 from v2_server import MODELS, Case, Daemon, setUpModule, value  # noqa: F401
 
 
@@ -47,6 +49,84 @@ class Repository(unittest.TestCase):
             self.assertEqual((e.exception.code().name, e.exception.details()), ("UNIMPLEMENTED", "'repository_name' specification is not supported"))
         finally:
             self.assertEqual(d.stop(), 0)
+
+
+class Directory(unittest.TestCase):
+    """Triton's command line: models are the folders of a repository."""
+    fails = Case.fails
+
+    def setUp(self):
+        self.root = tempfile.mkdtemp(prefix="tensord-e2e.")
+        self.addCleanup(shutil.rmtree, self.root, True)
+        self.add("half", {"1": "half/1", "2": "half/2"})
+        self.add("types", {"1": "types/1"})
+        with open(os.path.join(self.root, "half", "config.pbtxt"), "w") as f:
+            f.write("version_policy { all {} } max_batch_size: 3")
+        os.mkdir(os.path.join(self.root, ".git"))
+        with open(os.path.join(self.root, "README"), "w"):
+            pass
+
+    def add(self, name, versions):
+        for version, model in versions.items():
+            os.makedirs(os.path.join(self.root, name, version))
+            os.symlink(os.path.join(MODELS, model), os.path.join(self.root, name, version, "model.savedmodel"))
+
+    @contextlib.contextmanager
+    def daemon(self, *flags):
+        d = Daemon("--model_config_file=", "--model-repository", self.root, "--http-port=auto", "--grpc-port", "auto", "--allow-http=true",
+                   "--strict-readiness=true", "--log-verbose", "0", *flags)
+        try:
+            yield d, lambda: {(m.name, m.version) for m in d.grpc.get_model_repository_index().models if m.state == "READY"}
+        finally:
+            self.assertEqual(d.stop(), 0)
+
+    BOTH = {("half", "1"), ("half", "2"), ("types", "1")}
+
+    def test_every_folder_is_a_model(self):
+        with self.daemon() as (d, ready):
+            self.assertEqual(ready(), self.BOTH)
+            self.assertEqual(d.rest.get_model_config("half")["max_batch_size"], 3)
+            self.assertEqual(d.rest.infer("half", [value(th, "x", [1])], model_version="1").as_numpy("y").tolist(), [2.5])
+            with self.fails(404, "failed to load 'late'"):
+                d.rest.load_model("late")
+            self.add("late", {"4": "half/1"})
+            d.rest.load_model("late")
+            self.assertEqual(ready(), self.BOTH | {("late", "4")})
+            for name in ("..", ".git", "README", "late/4"):
+                with self.fails(404, "failed to load"):
+                    d.grpc.load_model(name)
+
+    def test_models_load_by_command(self):
+        with self.daemon("--model-control-mode=explicit", "--load-model=half") as (d, ready):
+            self.assertTrue(d.rest.is_server_ready())
+            self.assertEqual(ready(), self.BOTH - {("types", "1")})
+            self.assertFalse(d.grpc.is_model_ready("types"))
+            d.grpc.load_model("types")
+            d.rest.unload_model("half")
+            self.assertEqual(ready(), {("types", "1")})
+        with self.daemon("--model-control-mode=explicit") as (d, ready):
+            self.assertEqual(ready(), set())
+        with self.daemon("--model-control-mode=explicit", "--load-model=*") as (d, ready):
+            self.assertEqual(ready(), self.BOTH)
+
+    def test_folders_come_and_go(self):
+        with self.daemon("--model-control-mode=poll", "--repository-poll-secs=1") as (d, ready):
+            self.add("late", {"4": "half/1"})
+            for change, want in ((lambda: None, self.BOTH | {("late", "4")}), (lambda: shutil.rmtree(os.path.join(self.root, "late")), self.BOTH)):
+                change()
+                for _ in range(400):
+                    if ready() == want:
+                        break
+                    time.sleep(0.02)
+                self.assertEqual(ready(), want)
+
+    def test_wrong_directories_end_the_start(self):
+        for flags, words in ((("--model-repository=/nowhere",), "--model_repository: model repository /nowhere: No such file or directory"),
+                             (("--model-repository=" + self.root,) * 2, "Illegal to list model")):
+            s = server.Server("--model_config_file=", *flags, wait=False)
+            code, _, err = s.exits()
+            self.assertEqual(code, 2)
+            self.assertIn(words, err)
 
 
 class Ports(unittest.TestCase):

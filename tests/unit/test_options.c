@@ -49,6 +49,37 @@ TEST(a_directory_is_served_on_both_default_ports)
     CHECK_INT(o.rest_api_port, 0);
 }
 
+TEST(tritons_command_line_is_read)
+{
+    struct td_options o;
+    struct td_err err = {0};
+    CHECK_OK(PARSE("--model-store=/mnt/models", "--grpc-port=9000", "--http-port", "8080", "--allow-grpc=true",
+                   "--allow-http=true", "--log-verbose", "1", "--load-model=a", "--load-model", "b"));
+    CHECK(o.port == 9000 && o.rest_api_port == 8080 && o.dir == NULL);
+    CHECK_INT(o.n_unknown, 0);
+    CHECK_INT(o.model_repository.n, 1);
+    CHECK_STR(o.model_repository.at[0], "/mnt/models");
+    CHECK_INT(o.load_model.n, 2);
+    CHECK_STR(o.load_model.at[1], "b");
+    CHECK_OK(PARSE("--model-repository=/a", "--model_repository=/b", "--http-address=::1"));
+    CHECK(o.port == 8001 && o.rest_api_port == 8000 && o.model_repository.n == 2);
+    CHECK_STR(o.bind_address, "::1");
+    CHECK_OK(PARSE("--model-repository=/a", "--allow-http=false"));
+    CHECK(o.port == 8001 && o.rest_api_port == 0);
+    CHECK_OK(PARSE("/models/m", "--allow-grpc=false"));
+    CHECK(o.port == 0 && o.rest_api_port == 8501);
+    CHECK_INT(PARSE("--http-port"), TD_INVALID_ARGUMENT);
+    CHECK_INT((err = (struct td_err){0}, PARSE("--http-port", "--allow-http")), TD_INVALID_ARGUMENT);
+    CHECK_INT((err = (struct td_err){0}, PARSE("--rest_api_port", "80")), TD_INVALID_ARGUMENT);
+    CHECK_INT((err = (struct td_err){0}, PARSE("--model-control-mode=some")), TD_INVALID_ARGUMENT);
+    char *many[TD_MAX_LIST + 3] = {"tensord"};
+    for (int i = 0; i <= TD_MAX_LIST; i++) {
+        many[i + 1] = "--load-model=x";
+    }
+    CHECK_INT((err = (struct td_err){0}, parse(&o, &err, many)), TD_INVALID_ARGUMENT);
+    CHECK(strstr(err.msg, "--load_model: given more than 64 times") != NULL);
+}
+
 TEST(unknown_arguments_are_skipped_and_counted)
 {
     struct td_options o;
@@ -119,5 +150,6 @@ TEST(a_flag_without_effect_costs_one_line_that_says_so)
 }
 
 TEST_MAIN(RUN(defaults_are_tf_servings) RUN(values_of_every_kind_are_read)
-              RUN(a_directory_is_served_on_both_default_ports) RUN(unknown_arguments_are_skipped_and_counted)
+              RUN(a_directory_is_served_on_both_default_ports) RUN(tritons_command_line_is_read)
+                  RUN(unknown_arguments_are_skipped_and_counted)
                   RUN(malformed_values_are_refused_by_name) RUN(a_flag_without_effect_costs_one_line_that_says_so))
