@@ -65,6 +65,18 @@ static double least_quota(const char *mount, const char *group, double (*quota)(
     }
 }
 
+/* Whether "cpu" is one of the names of a list with commas: "cpuset" and "cpuacct" are other hierarchies. */
+static bool names_cpu(const char *list)
+{
+    for (; *list != '\0'; list += strcspn(list, ",")) {
+        list += *list == ',';
+        if (strcspn(list, ",") == 3 && strncmp(list, "cpu", 3) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Lines of /proc/self/cgroup are ID:CONTROLLERS:PATH; v2 has no controllers. */
 static double group_quota(const char *root)
 {
@@ -81,7 +93,7 @@ static double group_quota(const char *root)
         }
         *group++ = '\0';
         const bool v2 = controllers[1] == '\0';
-        if (!v2 && strstr(controllers, "cpu,") == NULL && strstr(controllers, ":cpu") == NULL) {
+        if (!v2 && !names_cpu(controllers + 1)) {
             continue;
         }
         char mount[MAX_PATH_BYTES];

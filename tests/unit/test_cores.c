@@ -71,5 +71,20 @@ TEST(the_first_version_of_groups_is_read)
     temp_dir_remove(&d);
 }
 
-TEST_MAIN(RUN(without_groups_the_affinity_mask_counts) RUN(a_quota_is_rounded_up) RUN(a_group_around_ours_counts_too)
-              RUN(the_first_version_of_groups_is_read))
+TEST(groups_of_other_controllers_have_other_places)
+{
+    struct temp_dir d = temp_dir_make();
+    const char *root = d.path;
+    write_below(root, "proc/self/cgroup", "5:cpuset:/x\n4:cpuacct:/x\n3:memory,cpu:/y\n");
+    write_below(root, "sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "90000\n");
+    write_below(root, "sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n");
+    CHECK_INT(td_cores_usable(root), of_mask());
+    write_below(root, "sys/fs/cgroup/cpu/y/cpu.cfs_quota_us", "90000\n");
+    write_below(root, "sys/fs/cgroup/cpu/y/cpu.cfs_period_us", "100000\n");
+    CHECK_INT(td_cores_usable(root), 1);
+    temp_dir_remove(&d);
+}
+
+TEST_MAIN(RUN(without_groups_the_affinity_mask_counts) RUN(a_quota_is_rounded_up)
+              RUN(a_group_around_ours_counts_too) RUN(the_first_version_of_groups_is_read)
+                  RUN(groups_of_other_controllers_have_other_places))
