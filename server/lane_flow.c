@@ -81,9 +81,10 @@ static void follow_settings(struct td_lane_flow *f, const struct td_model_settin
                                      .num_batch_threads = m->instances > 0 ? m->instances : l->sched.lanes};
     f->flow.rule = rule_of(f, l);
     f->flow.rule.max_running = m->instances > 0 && m->instances < l->sched.lanes ? m->instances : 0;
-    for (int i = 0; i < m->n_preferred_batch_size; i++) {
+    for (int i = 0; i < m->n_preferred_batch_size; i++) { /* none waits when one of a preferred size can run */
         const int32_t size = m->preferred_batch_size[i];
-        f->flow.rule.ready_rows = size > f->flow.rule.ready_rows ? size : f->flow.rule.ready_rows;
+        const int64_t least = f->flow.rule.ready_rows;
+        f->flow.rule.ready_rows = least == 0 || size < least ? size : least;
     }
     follow_policies(f, m);
 }

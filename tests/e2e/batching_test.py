@@ -290,6 +290,22 @@ class Policies(Batching):
         self.assertEqual(self.outcomes(priority=3), {"fine"})
 
 
+class Preferred(Batching):
+    """preferred_batch_size: requests wait for others only until the smallest of these sizes can run."""
+
+    CONFIG = """max_batch_size: 8 dynamic_batching { preferred_batch_size: [ 2, 8 ] max_queue_delay_microseconds: 5000000 }"""
+    FLAGS = Policies.FLAGS
+    OPTIONS = {"versions": {"batching": (1,)}, "files": {"batching/config.pbtxt": CONFIG}}
+
+    def test_a_preferred_size_waits_for_no_larger_one(self):
+        began = time.monotonic()
+        self.predict("serving_default", x=rows(0, 2))
+        self.assertIn((2, 256), {y.shape for y in self.many(lambda i: self.predict("serving_default", x=rows(i, 2))["y"], 4)})
+        for n in self.many(lambda i: self.predict("serving_default", x=rows(i, 1))["y"].shape[0], 2):
+            self.assertEqual(n, 1)
+        self.assertLess(time.monotonic() - began, 5)
+
+
 class Fairness(Batching):
     FLAGS = (ONE_LANE,)
     OPTIONS = {"versions": {"batching": (1,), "half": (1,)}}
