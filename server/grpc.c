@@ -1,7 +1,7 @@
 /* server/grpc.c - starts, polls and stops the gRPC server; see grpc.h for its threads.
  *
- * All threads poll one completion queue. There is one more of them than inference handlers may run at once,
- * so one is always reading. Stopping: the server takes no new calls and sends its clients away (GOAWAY); when
+ * All threads take events from one completion queue (grpc_poll.c). There is one more of them than inference
+ * handlers may run at once, so one can always read. Stopping: the server takes no new calls and sends its clients away (GOAWAY); when
  * the last call is gone, or the drain time is over and all calls were cancelled, the `down` event comes; then
  * the queue is shut down and the threads leave.
  *
@@ -31,21 +31,6 @@
 /* Large tensors are what we carry: fewer frames, and a window that one of them fills less often. */
 #define LARGE_FRAME (1 << 20)
 #define LOOKAHEAD (4 << 20)
-
-static void *poll_main(void *arg)
-{
-    struct td_grpc *g = arg;
-    const gpr_timespec for_ever = gpr_inf_future(GPR_CLOCK_REALTIME);
-    for (;;) {
-        grpc_event e = grpc_completion_queue_next(g->cq, for_ever, NULL);
-        if (e.type == GRPC_QUEUE_SHUTDOWN) {
-            return NULL;
-        }
-        if (e.type == GRPC_OP_COMPLETE) {
-            td_event_run(e.tag, e.success != 0);
-        }
-    }
-}
 
 static void step_down(void *owner, bool ok)
 {
@@ -268,7 +253,7 @@ static enum td_code start_threads(struct td_grpc *g, struct td_err *err)
         return td_no_memory(err, sizeof *g->pollers, "the gRPC server");
     }
     for (; g->n_pollers < g->opts.threads + 1; g->n_pollers++) {
-        TD_FAIL_IF(pthread_create(&g->pollers[g->n_pollers], NULL, poll_main, g) != 0, err,
+        TD_FAIL_IF(pthread_create(&g->pollers[g->n_pollers], NULL, td_poll_main, g) != 0, err,
                    RESOURCE_EXHAUSTED, "starting gRPC: cannot create thread %d of %d", g->n_pollers + 1,
                    g->opts.threads + 1);
     }
@@ -318,6 +303,8 @@ enum td_code td_grpc_start(const struct td_grpc_opts *opts, struct td_registry *
     g->down = (struct td_event){step_down, g};
     pthread_mutex_init(&g->mu, NULL);
     pthread_cond_init(&g->changed, NULL);
+    pthread_mutex_init(&g->polls.mu, NULL);
+    pthread_cond_init(&g->polls.wanted, NULL);
     enum td_code rc = start(g, port, err);
     if (rc) {
         td_grpc_stop(g, 0);
@@ -367,6 +354,7 @@ static void shut_down(struct td_grpc *g, int64_t drain_ms)
         g->closed = true;
         pthread_mutex_unlock(&g->mu);
     }
+    td_poll_close(&g->polls);
     grpc_completion_queue_shutdown(g->cq);
 }
 
@@ -380,7 +368,7 @@ void td_grpc_stop(struct td_grpc *g, int64_t drain_ms)
         pthread_join(g->pollers[i], NULL);
     }
     if (g->n_pollers == 0) {
-        poll_main(g); /* a failed start: nobody else takes the last events */
+        td_poll_main(g); /* a failed start: nobody else takes the last events */
     }
     if (g->ticker_runs) {
         pthread_join(g->ticker, NULL);
@@ -399,6 +387,8 @@ void td_grpc_stop(struct td_grpc *g, int64_t drain_ms)
     td_free((char *)g->opts.tls_ca);
     td_free(g->registered);
     td_free(g->pollers);
+    pthread_cond_destroy(&g->polls.wanted);
+    pthread_mutex_destroy(&g->polls.mu);
     pthread_cond_destroy(&g->changed);
     pthread_mutex_destroy(&g->mu);
     td_free(g);

@@ -1,8 +1,8 @@
 /* server/grpc.h - the gRPC listener: every service of methods.def on one port, on the gRPC C core.
  *
- * Threads: `threads` handlers of inference calls run at once, each on the thread that read its call; one more
- * thread keeps reading, so that health, status and cancellation are served while all of them compute. Calls
- * that manage models get a thread of their own.
+ * Threads: `threads` handlers of inference calls run at once, each on the thread that read its call; there is
+ * one more thread to read, so that health, status and cancellation are served while all of them compute; only as
+ * many read at a time as the traffic needs (grpc_poll.c). Calls that manage models get a thread of their own.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_GRPC_H

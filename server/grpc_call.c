@@ -294,6 +294,9 @@ enum td_code td_grpc_take_turn(struct td_grpc *g, struct td_turn *t, struct td_e
             g->running--;
         }
         pthread_mutex_unlock(&g->mu);
+        if (run) {
+            td_poll_step_back(); /* turns that waited may be long, and many */
+        }
     }
     return rc;
 }
@@ -307,6 +310,7 @@ static void infer(struct td_grpc_call *c)
 {
     struct td_err full = {0};
     c->turn = (struct td_turn){take_turn, c, NULL};
+    td_poll_before(c->payload.buffer);
     if (is_busy(c->g)) {
         watch(c);
     }
@@ -401,6 +405,7 @@ static void step_arrived(void *owner, bool ok)
     } else if (kind == TD_RPC_MANAGE) {
         manage(c);
     } else {
+        td_poll_step_back();
         handle(c);
     }
 }

@@ -41,6 +41,24 @@ static inline void td_event_run(void *tag, bool ok)
     td_race_take(ev);
     ev->step(ev->owner, ok);
 }
+
+/* The threads that take events; grpc_poll.c tells how many of them wait at a time. */
+struct td_polls {
+    pthread_mutex_t mu; /* guards the rest; taken after any other lock */
+    pthread_cond_t wanted;
+    int polling; /* in the completion queue, or at something short, or invited */
+    int parked, invited;
+    bool closing; /* nobody parks any more */
+    struct td_poller *all;
+};
+void *td_poll_main(void *grpc);
+/* td_poll_step_back, unless the work on this message is surely short. */
+void td_poll_before(grpc_byte_buffer *message);
+/* Pollers whose event takes long step back. Called now and then. */
+void td_poll_tick(struct td_polls *p);
+/* All poll from now on: the queue is about to be shut down. */
+void td_poll_close(struct td_polls *p);
+
 /* A turn to compute: opts.threads run at once, further ones wait, oldest first. */
 struct td_turn {
     void (*run)(void *owner);
@@ -58,6 +76,7 @@ struct td_grpc {
     int second_port;
     grpc_completion_queue *cq;
     void **registered; /* a handle for each row of td_rpc_methods */
+    struct td_polls polls;
     pthread_t *pollers;
     int n_pollers;
     pthread_t ticker;

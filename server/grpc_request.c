@@ -32,6 +32,7 @@ enum td_code td_rpc_request(struct td_rpc *r, td_rpc_request_fn *body, struct td
     q.deadline_ns = r->deadline_ns;
     td_rpc_watch(r, &q.stop);
     const int64_t from_ns = td_clock_ns();
+    td_poll_step_back(); /* body waits for its runs */
     const enum td_code rc = body(r, &q, err);
     td_rpc_watch(r, NULL);
     count(&q, rc, from_ns);

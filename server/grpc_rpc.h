@@ -66,6 +66,9 @@ struct td_rpc_method {
 extern const struct td_rpc_method td_rpc_methods[];
 extern const int td_rpc_n_methods;
 
+/* What follows on this thread may take long: others take gRPC's events meanwhile. */
+void td_poll_step_back(void);
+
 /* What handlers share that read names and the like from a message: body gets an arena for them, which is gone when it
  * returns. */
 typedef enum td_code td_rpc_arena_fn(struct td_rpc *r, struct td_arena *a, struct td_err *err);

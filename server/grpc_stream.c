@@ -244,6 +244,7 @@ static void begin_turn(struct td_grpc_stream *s)
     s->working = true;
     s->turn = (struct td_turn){compute, s, NULL};
     pthread_mutex_unlock(&s->mu);
+    td_poll_before(s->payload.buffer);
     if (td_grpc_take_turn(s->g, &s->turn, &full)) {
         pthread_mutex_lock(&s->mu);
         s->working = false;
@@ -287,6 +288,7 @@ static void step_received(void *owner, bool ok)
             return;
         }
         struct td_err err = {0};
+        td_poll_step_back();
         (void)handle(s, &err); /* only handlers that compute hold */
         if (!told(s, &err)) {
             go_on(s);
@@ -526,6 +528,7 @@ void *td_stream_ticker(void *grpc)
     while (wait_tick(grpc)) {
         tick_all(grpc);
         td_calls_tick(grpc);
+        td_poll_tick(&((struct td_grpc *)grpc)->polls);
     }
     return NULL;
 }

@@ -12,7 +12,7 @@
 #include "core/arena.h"
 #include "kernels/ops.h"
 #include "proto/wire.h"
-#include "server/grpc.h"
+#include "server/grpc_impl.h"
 #include "server/request.h"
 #include "tests/unit/temp_dir.h"
 
@@ -245,6 +245,51 @@ TEST(status_is_answered_while_all_handlers_compute)
     stop();
 }
 
+static int polling(void)
+{
+    pthread_mutex_lock(&server->polls.mu);
+    const int n = server->polls.polling;
+    pthread_mutex_unlock(&server->polls.mu);
+    return n;
+}
+
+/* Small calls one after another until one thread polls. */
+static void settle_on_one(void)
+{
+    struct tdc_error e;
+    for (int i = 0; i < 500 && polling() != 1; i++) {
+        CHECK_INT(predict("echo", NULL, 1, &e), 0);
+        pause_ms(2);
+    }
+    CHECK_INT(polling(), 1);
+}
+
+/* The one of three threads that polls is followed by another when its call turns out long, and those that are
+ * not needed park again. */
+TEST(no_more_threads_poll_than_are_needed)
+{
+    pthread_t t;
+    int rc;
+    struct tdc_error e;
+    start();
+    settle_on_one();
+    tdc_set_timeout(client, 1.5);
+    pthread_create(&t, NULL, slow_call, &rc);
+    wait_started(1);
+    struct tdc_status *rows;
+    int n;
+    /* the slow one was taken for a short one */
+    CHECK_INT(tdc_model_status(client, "echo", &rows, &n, &e), 0);
+    tdc_free(rows);
+    CHECK_INT(polling(), 1);
+    pthread_join(t, NULL);
+    CHECK_INT(rc, TD_DEADLINE_EXCEEDED);
+    wait_idle();
+    tdc_set_timeout(client, 20);
+    settle_on_one();
+    stop();
+}
+
 TEST(stopping_cancels_what_does_not_drain)
 {
     pthread_t t;
@@ -458,7 +503,8 @@ TEST(a_reload_replaces_the_models)
 
 TEST_MAIN(RUN(predict_answers) RUN(errors_have_their_codes_and_words)
               RUN(a_request_above_the_limit_is_refused) RUN(a_client_that_goes_away_stops_its_request)
-                  RUN(status_is_answered_while_all_handlers_compute) RUN(stopping_cancels_what_does_not_drain)
-                      RUN(health_follows_the_models) RUN(status_and_metadata_of_models)
-                          RUN(classify_and_regress) RUN(a_taken_port_is_an_error)
-                              RUN(a_socket_file_is_replaced) RUN(a_reload_replaces_the_models))
+                  RUN(status_is_answered_while_all_handlers_compute) RUN(no_more_threads_poll_than_are_needed)
+                      RUN(stopping_cancels_what_does_not_drain) RUN(health_follows_the_models)
+                          RUN(status_and_metadata_of_models) RUN(classify_and_regress)
+                              RUN(a_taken_port_is_an_error) RUN(a_socket_file_is_replaced)
+                                  RUN(a_reload_replaces_the_models))
