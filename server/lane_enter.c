@@ -219,6 +219,10 @@ static enum td_code place(struct td_lanes *l, struct td_lane_flow *f, struct td_
     if (n->proof == TD_PROOF_ROWS) {
         n->n_pieces = count_pieces(l, f, rows);
     }
+    if (n->n_pieces > 1 && td_sched_room(&f->flow, level_of(f, j), n->n_pieces, rows, err)) {
+        td_metrics_refused(td_lanes_metrics(j), err->code); /* whole, before any piece of it has entered */
+        return err->code;
+    }
     *here = n->n_pieces == 1 && n->proof != TD_PROOF_NONE && take_lane(l, f, j, rows, b);
     return TD_OK;
 }

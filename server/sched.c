@@ -420,33 +420,33 @@ void td_sched_back(struct td_sched *s, struct td_flow *borrower, int64_t ran_ns)
     borrower->share->used_ns += (double)ran_ns;
 }
 
-static enum td_code check_room(const struct td_flow *f, const struct td_sched_task *t, struct td_err *err)
+enum td_code td_sched_room(const struct td_flow *f, int level, int64_t tasks, int64_t rows,
+                           struct td_err *err)
 {
     const struct td_rule *r = &f->rule;
     if (r->max_batches > 0 && r->max_rows > 0) {
         const int64_t batches = (f->n_rows + r->max_rows - 1) / r->max_rows;
         TD_FAIL_IF(
-            (f->n_rows + t->rows + r->max_rows - 1) / r->max_rows > r->max_batches, err, RESOURCE_EXHAUSTED,
+            (f->n_rows + rows + r->max_rows - 1) / r->max_rows > r->max_batches, err, RESOURCE_EXHAUSTED,
             "The batch scheduling queue to which this task was submitted is full; currently %lld batches "
             "enqueued and max_enqueued_batches is %lld",
             (long long)batches, (long long)r->max_batches);
     }
-    TD_FAIL_IF(r->max_tasks > 0 && f->n_tasks >= r->max_tasks, err, RESOURCE_EXHAUSTED,
+    TD_FAIL_IF(r->max_tasks > 0 && f->n_tasks + tasks > r->max_tasks, err, RESOURCE_EXHAUSTED,
                "model '%s': Exceeds maximum queue size: %lld requests wait and the limit is %lld",
                f->share->name, (long long)f->n_tasks, (long long)r->max_tasks);
     TD_FAIL_IF(
-        r->max_of_level[t->level] > 0 && f->n_of_level[t->level] >= r->max_of_level[t->level], err,
+        r->max_of_level[level] > 0 && f->n_of_level[level] + tasks > r->max_of_level[level], err,
         RESOURCE_EXHAUSTED,
         "model '%s': Exceeds maximum queue size: %lld requests of priority %d wait and the limit is %lld",
-        f->share->name, (long long)f->n_of_level[t->level], t->level + 1,
-        (long long)r->max_of_level[t->level]);
+        f->share->name, (long long)f->n_of_level[level], level + 1, (long long)r->max_of_level[level]);
     return TD_OK;
 }
 
 enum td_code td_sched_add(struct td_sched *s, struct td_sched_task *t, int64_t now_ns, struct td_err *err)
 {
     struct td_flow *f = t->flow;
-    TD_TRY(check_room(f, t, err));
+    TD_TRY(td_sched_room(f, t->level, 1, t->rows, err));
     t->since_ns = now_ns;
     list_put(&f->waiting[queue_of(t)], t);
     f->filled |= UINT32_C(1) << queue_of(t);

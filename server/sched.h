@@ -115,6 +115,9 @@ void td_sched_leave(struct td_sched *s, struct td_flow *flow); /* nothing of it 
  */
 TD_MUST bool td_sched_try(struct td_sched *s, struct td_flow *flow, int64_t rows, int64_t now_ns,
                           struct td_batch *b);
+/* RESOURCE_EXHAUSTED when the flow's queue has no room for so many tasks, of so many rows together. */
+TD_MUST enum td_code td_sched_room(const struct td_flow *f, int level, int64_t tasks, int64_t rows,
+                                   struct td_err *err);
 /* RESOURCE_EXHAUSTED when the flow's queue is full. */
 TD_MUST enum td_code td_sched_add(struct td_sched *s, struct td_sched_task *t, int64_t now_ns,
                                   struct td_err *err);
