@@ -58,6 +58,22 @@ static enum td_code put_file(const Inference__ModelConfig *pb, struct td_sink *o
     return TD_OK;
 }
 
+/* The file as it stands for a signature: what it says of tensors is of the default one, and a signature without
+ * rows has no batches. */
+static Inference__ModelConfig file_for(const Inference__ModelConfig *pb, const struct td_servable *s,
+                                       const struct td_signature *sig)
+{
+    Inference__ModelConfig c = *pb;
+    if (sig != NULL && sig != td_servable_signature(s, "")) {
+        c.n_input = c.n_output = 0;
+    }
+    if (sig != NULL && !td_model_config_has_rows(sig)) {
+        c.max_batch_size = 0;
+        c.dynamic_batching = NULL;
+    }
+    return c;
+}
+
 /* ModelVersionPolicy { Latest latest = 1 { uint32 num_versions = 1 }; All all = 2; Specific specific = 3 {
  * repeated int64 versions = 1 } } */
 static enum td_code put_choice(const struct td_model_config *c, struct td_sink *out, struct td_err *err)
@@ -119,7 +135,9 @@ enum td_code td_config_view_write(struct td_registry *r, const struct td_servabl
                                   const struct td_signature *sig, struct td_sink *out, struct td_err *err)
 {
     const struct td_model_settings *m = td_servable_settings(s);
-    const Inference__ModelConfig *pb = m->pb;
+    const Inference__ModelConfig shown =
+        m->pb != NULL ? file_for(m->pb, s, sig) : (Inference__ModelConfig){0};
+    const Inference__ModelConfig *pb = m->pb != NULL ? &shown : NULL;
     const bool rows = pb != NULL ? pb->max_batch_size > 0 : says_rows(sig);
     TD_TRY(pb != NULL ? put_file(pb, out, err) : TD_OK);
     TD_TRY(td_put_text(out, 1, name, err));

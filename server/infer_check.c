@@ -81,6 +81,19 @@ static enum td_code check_rows(const struct td_request *q, struct td_err *err)
     return TD_OK;
 }
 
+#define SHAPE_BYTES 300 /* TD_MAX_RANK numbers */
+
+/* [-1,3], as Triton writes it. */
+static const char *shape_text(const struct td_shape *s, char text[SHAPE_BYTES])
+{
+    int n = snprintf(text, SHAPE_BYTES, "[");
+    for (int i = 0; i < s->rank; i++) {
+        n += snprintf(text + n, SHAPE_BYTES - (size_t)n, "%s%lld", i > 0 ? "," : "", (long long)s->dim[i]);
+    }
+    (void)snprintf(text + n, SHAPE_BYTES - (size_t)n, "]");
+    return text;
+}
+
 /* A model that has a configuration takes the shapes that it declares, as Triton has it; others are checked by
  * their kernels alone, as TensorFlow Serving has it. */
 static enum td_code check_shapes(const struct td_request *q, struct td_err *err)
@@ -88,13 +101,14 @@ static enum td_code check_shapes(const struct td_request *q, struct td_err *err)
     const struct td_model_settings *m = td_servable_settings(q->servable);
     for (int i = 0; m->given && i < q->n_in; i++) {
         const struct td_tensor_info *info = declared(q->sig, q->in[i].name);
-        TD_FAIL_IF(!td_shape_compatible(&q->in[i].t.shape, &info->shape), err, INVALID_ARGUMENT,
-                   "unexpected shape for input '%.200s' for model '%.200s'. Expected %s, got %s.%s",
-                   q->in[i].name, q->model, TD_SHAPE_STR(&info->shape), TD_SHAPE_STR(&q->in[i].t.shape),
-                   m->max_batch_size > 0
-                       ? " NOTE: Setting a non-zero max_batch_size in the model config requires a "
-                         "batch dimension to be prepended to each input shape."
-                       : "");
+        char expected[SHAPE_BYTES], got[SHAPE_BYTES];
+        TD_FAIL_IF(
+            !td_shape_compatible(&q->in[i].t.shape, &info->shape), err, INVALID_ARGUMENT,
+            "unexpected shape for input '%.200s' for model '%.200s'. Expected %s, got %s.%s", q->in[i].name,
+            q->model, shape_text(&info->shape, expected), shape_text(&q->in[i].t.shape, got),
+            m->max_batch_size > 0 ? " NOTE: Setting a non-zero max_batch_size in the model config requires a "
+                                    "batch dimension to be prepended to each input shape."
+                                  : "");
     }
     return TD_OK;
 }

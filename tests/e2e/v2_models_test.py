@@ -192,11 +192,16 @@ class Configured(unittest.TestCase):
         self.assertEqual(http["optimization"]["execution_accelerators"]["cpu_execution_accelerator"][0]["name"], "openvino")
         self.assertEqual(grpc.optimization.execution_accelerators.cpu_execution_accelerator[0].name, "openvino")
         self.assertEqual((grpc.backend, grpc.input[0].name, grpc.output[0].label_filename), ("tensorflow", "x", "labels.txt"))
+        # what it lists are the tensors of the default signature; one without rows has no batches
+        two, slow = self.d.rest.get_model_config("half:two"), self.d.rest.get_model_config("half:slow")
+        self.assertEqual(([t["name"] for t in two["input"]], [t["name"] for t in two["output"]]), (["a", "b"], ["kept", "sum", "text"]))
+        self.assertEqual((two["max_batch_size"], two["input"][0]["dims"], two["parameters"]), (4, [], http["parameters"]))
+        self.assertEqual((slow["max_batch_size"], slow["input"][0]["name"], "dynamic_batching" in slow), (0, "n", False))
         for lib, c in ((th, self.d.rest), (tg, self.d.grpc)):
             self.assertEqual(c.infer("half", [value(lib, "x", [1] * 4)]).as_numpy("y").shape, (4,))
             with self.fails(400, "inference request batch-size must be <= 4 for 'half'"):
                 c.infer("half", [value(lib, "x", [1] * 5)])
-            with self.fails(400, "unexpected shape for input 'x' for model 'half'. Expected [?], got [2,1]. NOTE: Setting a non-zero max_batch_size"):
+            with self.fails(400, "unexpected shape for input 'x' for model 'half'. Expected [-1], got [2,1]. NOTE: Setting a non-zero max_batch_size"):
                 c.infer("half", [value(lib, "x", [[1], [2]])])
             with self.fails(400, "missing required input(s) ['x']"):
                 c.infer("half", [value(lib, "z", [1])])
