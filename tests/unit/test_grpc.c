@@ -207,7 +207,7 @@ TEST(a_client_that_goes_away_stops_its_request)
 {
     struct tdc_error e;
     start();
-    tdc_set_timeout(client, 0.2);
+    tdc_set_timeout(client, 1);
     CHECK_INT(predict("echo", "slow", 1, &e), TD_DEADLINE_EXCEEDED);
     CHECK_INT(watch().started, 1);
     wait_idle();
@@ -221,7 +221,7 @@ TEST(status_is_answered_while_all_handlers_compute)
     int rc[4];
     struct tdc_error e;
     start();
-    tdc_set_timeout(client, 1.5);
+    tdc_set_timeout(client, 3);
     for (int i = 0; i < 4; i++) {
         pthread_create(&t[i], NULL, slow_call, &rc[i]);
     }
@@ -273,7 +273,7 @@ TEST(no_more_threads_poll_than_are_needed)
     struct tdc_error e;
     start();
     settle_on_one();
-    tdc_set_timeout(client, 1.5);
+    tdc_set_timeout(client, 3);
     pthread_create(&t, NULL, slow_call, &rc);
     wait_started(1);
     struct tdc_status *rows;
