@@ -31,8 +31,8 @@ enum td_code td_rpc_v2_server(struct td_rpc *r, struct td_err *err)
 {
     TD_TRY(td_put_text(&r->reply, 1, "tensord", err));
     TD_TRY(td_put_text(&r->reply, 2, TENSORD_VERSION, err));
-    for (const char *const *e = td_infer_extensions; *e != NULL; e++) {
-        TD_TRY(td_put_text(&r->reply, 3, *e, err));
+    for (int i = 0; td_infer_extension(i) != NULL; i++) {
+        TD_TRY(td_put_text(&r->reply, 3, td_infer_extension(i), err));
     }
     return TD_OK;
 }

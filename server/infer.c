@@ -7,8 +7,9 @@
 
 #include "core/arena.h"
 #include "core/mem.h"
+#include "server/cuda_ipc.h"
 
-const char *const td_infer_extensions[] = {
+static const char *const EXTENSIONS[] = {
     "classification",
     "model_repository",
     "model_repository(unload_dependents)",
@@ -20,8 +21,15 @@ const char *const td_infer_extensions[] = {
     "statistics",
     "trace",
     "logging",
+    "cuda_shared_memory", /* the last: only where there is a GPU */
     NULL,
 };
+
+const char *td_infer_extension(int i)
+{
+    const char *name = EXTENSIONS[i];
+    return name != NULL && strcmp(name, "cuda_shared_memory") == 0 && td_cuda_devices() == 0 ? NULL : name;
+}
 
 enum td_code td_infer_version(const char *text, struct td_infer_ref *ref, struct td_err *err)
 {

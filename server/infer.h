@@ -12,8 +12,8 @@
 #include "server/request.h"
 #include "server/shm.h"
 
-/* What of the protocol's extensions is served; NULL ends the list. */
-extern const char *const td_infer_extensions[];
+/* What of the protocol's extensions is served: the i-th; NULL behind the last. */
+const char *td_infer_extension(int i);
 
 /* What a request names. Texts are borrowed. */
 struct td_infer_ref {

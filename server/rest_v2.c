@@ -14,8 +14,8 @@ enum td_code td_rest_v2_server(struct td_rest *rest, struct td_exchange *x, cons
     (void)rest;
     (void)args;
     json_t *extensions = json_array();
-    for (const char *const *e = td_infer_extensions; *e != NULL; e++) {
-        (void)json_array_append_new(extensions, json_string(*e));
+    for (int i = 0; td_infer_extension(i) != NULL; i++) {
+        (void)json_array_append_new(extensions, json_string(td_infer_extension(i)));
     }
     return td_rest_put_json(
         &x->out,

@@ -15,8 +15,11 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "server/cuda_ipc.h"
 
 struct region {
+    enum td_shm_kind kind;
+    struct td_cuda_block block; /* of a GPU's memory */
     char *name, *key;
     uint64_t offset, byte_size;
     int fd;
@@ -36,6 +39,7 @@ static void region_free(struct region *r)
     if (r->fd >= 0) {
         close(r->fd);
     }
+    td_cuda_close(&r->block);
     td_free(r->name);
     td_free(r->key);
     td_free(r);
@@ -69,7 +73,8 @@ uint64_t td_shm_limit(const struct td_shm *s)
 void td_shm_free(struct td_shm *s)
 {
     if (s != NULL) {
-        td_shm_unregister(s, "");
+        td_shm_unregister(s, TD_SHM_SYSTEM, "");
+        td_shm_unregister(s, TD_SHM_CUDA, "");
         pthread_mutex_destroy(&s->mu);
         td_free(s);
     }
@@ -110,33 +115,35 @@ static enum td_code open_object(struct region *r, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code make_region(const char *name, const char *key, uint64_t offset, uint64_t byte_size,
-                                struct region **out, struct td_err *err)
+/* Not open yet. */
+static enum td_code make_region(enum td_shm_kind kind, const char *name, const char *key, uint64_t offset,
+                                uint64_t byte_size, struct region **out, struct td_err *err)
 {
+    TD_FAIL_IF(*name == '\0', err, INVALID_ARGUMENT, "a shared memory region needs a name");
     struct region *r = td_calloc(1, sizeof *r);
     if (r == NULL) {
         return td_no_memory(err, sizeof *r, "a shared memory region");
     }
-    *r = (struct region){td_strdup(name), td_strdup(key), offset, byte_size, -1, 1, NULL};
-    const enum td_code rc = r->name != NULL && r->key != NULL
-                                ? open_object(r, err)
-                                : td_no_memory(err, strlen(key), "a region's key");
-    if (rc) {
+    *r = (struct region){.kind = kind,
+                         .name = td_strdup(name),
+                         .key = td_strdup(key),
+                         .offset = offset,
+                         .byte_size = byte_size,
+                         .fd = -1,
+                         .refs = 1};
+    if (r->name == NULL || r->key == NULL) {
         region_free(r);
-        return rc;
+        return td_no_memory(err, strlen(key), "a region's key");
     }
     *out = r;
     return TD_OK;
 }
 
-enum td_code td_shm_register(struct td_shm *s, const char *name, const char *key, uint64_t offset,
-                             uint64_t byte_size, struct td_err *err)
+/* Puts an open region on the list; takes it. */
+static enum td_code put_region(struct td_shm *s, struct region *r, struct td_err *err)
 {
-    struct region *r = NULL;
-    TD_FAIL_IF(*name == '\0', err, INVALID_ARGUMENT, "a shared memory region needs a name");
-    TD_TRY(make_region(name, key, offset, byte_size, &r, err));
     pthread_mutex_lock(&s->mu);
-    struct region **at = find(s, name);
+    struct region **at = find(s, r->name);
     const bool taken = *at != NULL, full = s->n >= TD_SHM_MAX_REGIONS;
     if (!taken && !full) {
         *at = r;
@@ -146,42 +153,73 @@ enum td_code td_shm_register(struct td_shm *s, const char *name, const char *key
     if (!taken && !full) {
         return TD_OK;
     }
+    const enum td_code rc =
+        taken ? td_fail(err, TD_ALREADY_EXISTS, "shared memory region '%s' already in manager", r->name)
+              : td_fail(err, TD_RESOURCE_EXHAUSTED,
+                        "shared memory region '%s': %d regions are registered already", r->name,
+                        TD_SHM_MAX_REGIONS);
     region_free(r);
-    TD_FAIL_IF(taken, err, ALREADY_EXISTS, "shared memory region '%s' already in manager", name);
-    TD_FAIL(err, RESOURCE_EXHAUSTED, "shared memory region '%s': %d regions are registered already", name,
-            TD_SHM_MAX_REGIONS);
+    return rc;
 }
 
-void td_shm_unregister(struct td_shm *s, const char *name)
+enum td_code td_shm_register(struct td_shm *s, const char *name, const char *key, uint64_t offset,
+                             uint64_t byte_size, struct td_err *err)
+{
+    struct region *r = NULL;
+    TD_TRY(make_region(TD_SHM_SYSTEM, name, key, offset, byte_size, &r, err));
+    if (open_object(r, err)) {
+        region_free(r);
+        return err->code;
+    }
+    return put_region(s, r, err);
+}
+
+enum td_code td_shm_register_cuda(struct td_shm *s, const char *name, const void *handle, size_t n,
+                                  int64_t device, uint64_t byte_size, struct td_err *err)
+{
+    struct region *r = NULL;
+    struct td_err why = {0};
+    TD_TRY(make_region(TD_SHM_CUDA, name, "", 0, byte_size, &r, err));
+    if (td_cuda_open(handle, n, device, byte_size, &r->block, &why)) {
+        region_free(r);
+        return td_fail(err, why.code, "failed to register CUDA shared memory region: '%s', %s", name,
+                       why.msg);
+    }
+    return put_region(s, r, err);
+}
+
+void td_shm_unregister(struct td_shm *s, enum td_shm_kind kind, const char *name)
 {
     pthread_mutex_lock(&s->mu);
-    struct region **at = *name == '\0' ? &s->first : find(s, name);
-    while (*at != NULL) {
+    for (struct region **at = &s->first; *at != NULL;) {
         struct region *r = *at;
+        if (r->kind != kind || (*name != '\0' && strcmp(r->name, name) != 0)) {
+            at = &r->next;
+            continue;
+        }
         *at = r->next;
         s->n--;
         region_unref(r);
-        if (*name != '\0') {
-            break;
-        }
     }
     pthread_mutex_unlock(&s->mu);
 }
 
-enum td_code td_shm_each(struct td_shm *s, const char *name, td_shm_row_fn *fn, void *ctx, struct td_err *err)
+enum td_code td_shm_each(struct td_shm *s, enum td_shm_kind kind, const char *name, td_shm_row_fn *fn,
+                         void *ctx, struct td_err *err)
 {
     enum td_code rc = TD_OK;
     bool any = *name == '\0';
     pthread_mutex_lock(&s->mu);
     for (const struct region *r = s->first; r != NULL && rc == TD_OK; r = r->next) {
-        if (*name == '\0' || strcmp(r->name, name) == 0) {
-            const struct td_shm_row row = {r->name, r->key, r->offset, r->byte_size};
+        if (r->kind == kind && (*name == '\0' || strcmp(r->name, name) == 0)) {
+            const struct td_shm_row row = {r->name, r->key, r->offset, r->byte_size, r->block.device};
             rc = fn(ctx, &row, err);
             any = true;
         }
     }
     pthread_mutex_unlock(&s->mu);
-    TD_FAIL_IF(!any, err, NOT_FOUND, "Unable to find system shared memory region: '%s'", name);
+    TD_FAIL_IF(!any, err, NOT_FOUND, "Unable to find %s shared memory region: '%s'",
+               kind == TD_SHM_CUDA ? "cuda" : "system", name);
     return rc;
 }
 
@@ -245,8 +283,13 @@ static enum td_code transfer(struct td_shm *s, const char *name, uint64_t offset
 {
     struct region *r = NULL;
     TD_TRY(take(s, name, offset, n, &r, err));
-    const bool whole = copy(r, offset, to, from, n);
+    const bool cuda = r->kind == TD_SHM_CUDA;
+    const bool whole = !cuda        ? copy(r, offset, to, from, n)
+                       : to != NULL ? td_cuda_read(&r->block, offset, to, n)
+                                    : td_cuda_write(&r->block, offset, from, n);
     give_back(s, r);
+    TD_FAIL_IF(!whole && cuda, err, UNAVAILABLE,
+               "shared memory region '%s': copying from or to the GPU failed", name);
     TD_FAIL_IF(!whole, err, INVALID_ARGUMENT,
                "shared memory region '%s': its object has become smaller than it was when registered", name);
     return TD_OK;

@@ -3,6 +3,7 @@
     build/venv/bin/python tests/e2e/v2_shm_test.py [-v] [TestCase.test]      $TENSORD: the daemon (default build/tensord)
 """
 import asyncio
+import base64
 import contextlib
 import json
 import os
@@ -19,6 +20,7 @@ import tritonclient.http.aio as tha
 import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException, serialize_byte_tensor
 
+import server
 from v2_server import Case, Daemon, setUpModule, value  # noqa: F401
 
 
@@ -189,6 +191,81 @@ class SharedMemory(Case):
             os.truncate("/dev/shm" + key, 1 << 22)
             self.assertTrue(outcomes)
             self.assertTrue(self.d.grpc.is_server_live())
+
+
+DRIVER = os.path.join(os.path.dirname(server.DAEMON), "tests", "fake_cuda")
+
+
+@unittest.skipUnless(os.path.exists(os.path.join(DRIVER, "libcuda.so.1")), "the stand-in for the driver is not built")
+class Cuda(unittest.TestCase):
+    """Memory on a GPU, as far as the driver: tests/fake_cuda.c is one whose handles name shared memory of the host."""
+    fails, wanted, shared = Case.fails, SharedMemory.wanted, SharedMemory.shared
+
+    @classmethod
+    def setUpClass(cls):
+        os.environ["LD_LIBRARY_PATH"], path = DRIVER, os.environ.get("LD_LIBRARY_PATH")
+        try:
+            cls.d = Daemon()
+        finally:
+            os.environ.pop("LD_LIBRARY_PATH") if path is None else os.environ.update(LD_LIBRARY_PATH=path)
+        cls.wires = ((th, cls.d.rest), (tg, cls.d.grpc))
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.d.stop() == 0
+
+    @contextlib.contextmanager
+    def memory(self, size=64):
+        key = "/tensord-cuda-" + uuid.uuid4().hex[:8]
+        handle = shm.create_shared_memory_region("m", key, size)
+        try:
+            yield handle, base64.b64encode(key.encode().ljust(64, b"\0"))
+        finally:
+            for c in (self.d.rest, self.d.grpc):
+                c.unregister_cuda_shared_memory()
+            shm.destroy_shared_memory_region(handle)
+
+    def test_tensors_in_and_out(self):
+        self.assertIn("cuda_shared_memory", self.d.rest.get_server_metadata()["extensions"])
+        self.assertIn("cuda_shared_memory", self.d.grpc.get_server_metadata().extensions)
+        for lib, c in self.wires:
+            with self.memory() as (handle, raw):
+                c.register_cuda_shared_memory("g", raw, 0, 64)
+                x = np.float32([1, 2, 3])
+                shm.set_shared_memory_region(handle, [x], offset=16)
+                c.infer("half", [self.shared(lib, "x", [3], "FP32", "g", 12, 16)], outputs=[self.wanted(lib, "y", "g", 32, 32)])
+                np.testing.assert_array_equal(shm.get_contents_as_numpy(handle, np.float32, [3], offset=32), x / 2 + 3)
+                shm.set_shared_memory_region(handle, [serialize_byte_tensor(np.array([b"ab", b"c\x00"], dtype=object))])
+                c.infer("types:text", [self.shared(lib, "s", [2], "BYTES", "g", 12)], outputs=[self.wanted(lib, "upper", "g", 32, 32)])
+                self.assertEqual(shm.get_contents_as_numpy(handle, np.object_, [2], offset=32).tolist(), [b"AB", b"C\x00"])
+
+    def test_status_and_names(self):
+        with self.memory() as (handle, raw):
+            self.d.grpc.register_cuda_shared_memory("g", raw, 0, 32)
+            self.assertEqual(self.d.rest.get_cuda_shared_memory_status("g"), [{"name": "g", "device_id": 0, "byte_size": 32}])
+            row = self.d.grpc.get_cuda_shared_memory_status().regions["g"]
+            self.assertEqual((row.name, row.device_id, row.byte_size), ("g", 0, 32))
+            self.assertEqual(self.d.rest.get_system_shared_memory_status(), [])
+            for _, c in self.wires:
+                with self.fails(400, "shared memory region 'g' already in manager", code="ALREADY_EXISTS"):
+                    c.register_cuda_shared_memory("g", raw, 0, 64)
+                c.unregister_system_shared_memory()
+            self.d.rest.unregister_cuda_shared_memory("g")
+            for _, c in self.wires:
+                with self.fails(404, "Unable to find cuda shared memory region: 'g'"):
+                    c.get_cuda_shared_memory_status("g")
+
+    def test_wrong_regions(self):
+        for lib, c in self.wires:
+            with self.memory() as (handle, raw):
+                for what, device, size, words in ((raw, 1, 64, "device_id 1, there are 1 GPUs"), (raw, 0, 65, "byte_size 65 does not lie in the 64 bytes"),
+                                                  (raw, 0, 0, "byte_size 0"), (base64.b64encode(b"\0" * 64), 0, 8, "failed to open CUDA IPC handle"),
+                                                  (base64.b64encode(b"x"), 0, 8, "raw_handle has 1 bytes, want 64"), (b"", 0, 8, "raw_handle has 0 bytes")):
+                    with self.fails(400, "failed to register CUDA shared memory region: 'g', " , words):
+                        c.register_cuda_shared_memory("g", what, device, size)
+                c.register_cuda_shared_memory("g", raw, 0, 64)
+                with self.fails(400, "Invalid offset + byte size for shared memory region: 'g'"):
+                    c.infer("half", [self.shared(lib, "x", [1], "FP32", "g", 4, 61)])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ statistics, configurations, trace and log settings, parameters.
     build/venv/bin/python tests/e2e/v2_test.py [-v] [TestCase.test]      $TENSORD: the daemon (default build/tensord)
 """
 import asyncio
+import base64
 import contextlib
 import json
 import os
@@ -97,7 +98,7 @@ class Extensions(Case):
             status = c.get_cuda_shared_memory_status()
             self.assertEqual(len(status if isinstance(status, list) else status.regions), 0)
             with self.fails(501, "failed to register CUDA shared memory region: 'r', GPUs not supported"):
-                c.register_cuda_shared_memory("r", b"aGFuZGxl", 0, 8)
+                c.register_cuda_shared_memory("r", base64.b64encode(b"\1\0" * 32), 0, 8)
             c.unregister_cuda_shared_memory()
 
     def test_trace_settings(self):

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "server/cuda_ipc.h"
 #include "tests/test.h"
 
 static struct td_shm *s;
@@ -79,6 +80,25 @@ static enum td_code count(void *n, const struct td_shm_row *row, struct td_err *
     return TD_OK;
 }
 
+TEST(without_a_gpu_there_is_no_memory_on_one)
+{
+    const char handle[64] = {0};
+    int n = 0;
+    setup();
+    if (td_cuda_devices() == 0) {
+        refuses(td_shm_register_cuda(s, "r", handle, sizeof handle, 0, 8, &err), TD_UNIMPLEMENTED,
+                "failed to register CUDA shared memory region: 'r', GPUs not supported");
+    }
+    refuses(td_shm_each(s, TD_SHM_CUDA, "r", count, &n, &err), TD_NOT_FOUND,
+            "Unable to find cuda shared memory region: 'r'");
+    CHECK_OK(td_shm_register(s, "r", key, 0, 1, &err));
+    td_shm_unregister(s, TD_SHM_CUDA, "r"); /* of the other kind */
+    td_shm_unregister(s, TD_SHM_CUDA, "");
+    CHECK_OK(td_shm_each(s, TD_SHM_SYSTEM, "r", count, &n, &err));
+    CHECK_INT(n, 1);
+    clean();
+}
+
 TEST(regions_are_listed_and_dropped_by_name_or_all)
 {
     int n = 0;
@@ -86,16 +106,16 @@ TEST(regions_are_listed_and_dropped_by_name_or_all)
     for (int i = 0; i < 3; i++) {
         CHECK_OK(td_shm_register(s, i == 0 ? "a" : i == 1 ? "b" : "c", key, 0, 1, &err));
     }
-    td_shm_unregister(s, "b");
-    td_shm_unregister(s, "b");
-    CHECK_OK(td_shm_each(s, "", count, &n, &err));
+    td_shm_unregister(s, TD_SHM_SYSTEM, "b");
+    td_shm_unregister(s, TD_SHM_SYSTEM, "b");
+    CHECK_OK(td_shm_each(s, TD_SHM_SYSTEM, "", count, &n, &err));
     CHECK_INT(n, 2);
-    CHECK_OK(td_shm_each(s, "c", count, &n, &err));
+    CHECK_OK(td_shm_each(s, TD_SHM_SYSTEM, "c", count, &n, &err));
     CHECK_INT(n, 3);
-    refuses(td_shm_each(s, "b", count, &n, &err), TD_NOT_FOUND,
+    refuses(td_shm_each(s, TD_SHM_SYSTEM, "b", count, &n, &err), TD_NOT_FOUND,
             "Unable to find system shared memory region: 'b'");
-    td_shm_unregister(s, "");
-    CHECK_OK(td_shm_each(s, "", count, &n, &err));
+    td_shm_unregister(s, TD_SHM_SYSTEM, "");
+    CHECK_OK(td_shm_each(s, TD_SHM_SYSTEM, "", count, &n, &err));
     CHECK_INT(n, 3);
     clean();
 }
@@ -122,7 +142,7 @@ static void *shake(void *arg)
     (void)arg;
     while (!atomic_load(&stop)) {
         ignored = (struct td_err){0};
-        td_shm_unregister(s, "r");
+        td_shm_unregister(s, TD_SHM_SYSTEM, "r");
         const enum td_code rc = td_shm_register(s, "r", key, 0, 4096, &ignored);
         CHECK(rc == TD_OK || rc == TD_INVALID_ARGUMENT);
         CHECK_INT(ftruncate(fd, 0), 0);
@@ -148,7 +168,8 @@ TEST(a_region_may_go_while_it_is_read)
     clean();
 }
 
-TEST_MAIN(RUN(bytes_go_both_ways_at_their_offsets) RUN(what_cannot_be_a_region_is_refused)
+TEST_MAIN(RUN(bytes_go_both_ways_at_their_offsets) RUN(without_a_gpu_there_is_no_memory_on_one)
+              RUN(what_cannot_be_a_region_is_refused)
               RUN(regions_are_listed_and_dropped_by_name_or_all)
                   RUN(a_region_that_shrank_is_an_error_and_does_not_grow)
                       RUN(a_region_may_go_while_it_is_read))
