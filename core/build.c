@@ -71,10 +71,11 @@ enum td_code td_ir_make_literal(struct td_ir *ir, struct td_node *n, const struc
 {
     struct td_attr *a = td_arena_alloc(ir->arena, 1, sizeof *a);
     struct td_tensor *held = td_arena_alloc(ir->arena, 1, sizeof *held);
-    if (a == NULL || held == NULL || td_arena_defer(ir->arena, td_tensor_drop, held)) {
+    if (a == NULL || held == NULL) {
         return td_build_no_memory(err);
     }
     td_tensor_ref(held, t);
+    TD_TRY(td_tensor_keep(ir->arena, held, err));
     *a = (struct td_attr){.name = "value", .kind = TD_ATTR_TENSOR, .n = 1, .tensor = held};
     n->op = &td_op_literal;
     n->op_name = td_op_literal.name;

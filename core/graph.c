@@ -77,8 +77,9 @@ enum td_code td_library_add(struct td_library *lib, const char *name, struct td_
     return TD_OK;
 }
 
-enum td_code td_function_set_arg(struct td_arena *a, const struct td_arg_def *arg, int index, struct td_node *n,
-                                 struct td_err *err)
+/* The attributes of n, argument `index` of a function. */
+static enum td_code set_arg(struct td_arena *a, const struct td_arg_def *arg, int index, struct td_node *n,
+                            struct td_err *err)
 {
     struct { struct td_attr attrs[2]; int64_t index; struct td_bytes placeholder; enum td_dtype type; } *x;
     x = td_arena_alloc(a, 1, sizeof *x);
@@ -95,6 +96,20 @@ enum td_code td_function_set_arg(struct td_arena *a, const struct td_arg_def *ar
     x->attrs[1] = (struct td_attr){.name = "index", .kind = TD_ATTR_INT, .n = 1, .i = &x->index};
     n->attrs = x->attrs;
     n->n_attrs = 2;
+    return TD_OK;
+}
+
+enum td_code td_function_add_args(struct td_arena *a, struct td_function *f, struct td_err *err)
+{
+    f->n_args = f->def.n_in;
+    f->args = td_arena_alloc(a, (size_t)f->n_args + 1, sizeof f->args[0]);
+    if (f->args == NULL) {
+        return td_no_memory(err, (size_t)f->n_args * sizeof f->args[0], "function arguments");
+    }
+    for (int i = 0; i < f->n_args; i++) {
+        TD_TRY(td_graph_add(&f->body, f->def.in[i].name, "_Arg", "", &f->args[i], err));
+        TD_TRY(set_arg(a, &f->def.in[i], i, f->args[i], err));
+    }
     return TD_OK;
 }
 

@@ -85,9 +85,9 @@ TD_MUST enum td_code td_graph_add(struct td_graph *g, const char *name, const ch
 /* Adds an empty function called name (the arena's) with an initialised body; the loader fills it in. */
 TD_MUST enum td_code td_library_add(struct td_library *lib, const char *name, struct td_function **out,
                                     struct td_err *err);
-/* The attributes of n, argument `index` of a function, of a type, or of the placeholder of a type attribute. */
-TD_MUST enum td_code td_function_set_arg(struct td_arena *a, const struct td_arg_def *arg, int index, struct td_node *n,
-                                         struct td_err *err);
+/* The nodes of f's arguments, one for each input of its definition, into its body, which is empty yet. Their type may be
+ * the placeholder of a type attribute. */
+TD_MUST enum td_code td_function_add_args(struct td_arena *a, struct td_function *f, struct td_err *err);
 struct td_function *td_library_find(const struct td_library *lib, const char *name);
 
 /* Links everything: g and every function of lib. INVALID_ARGUMENT names node, input and rule (unknown input, arity,

@@ -278,21 +278,6 @@ static enum td_code note_lists(struct binding *b)
     return TD_OK;
 }
 
-static enum td_code add_args(struct binding *b)
-{
-    struct td_function *f = b->to;
-    f->n_args = f->def.n_in;
-    f->args = td_arena_alloc(b->m->lib->arena, (size_t)f->n_args + 1, sizeof f->args[0]);
-    if (f->args == NULL) {
-        return short_of_memory(b->m->err);
-    }
-    for (int i = 0; i < f->n_args; i++) {
-        TD_TRY(td_graph_add(&f->body, f->def.in[i].name, "_Arg", "", &f->args[i], b->m->err));
-        TD_TRY(td_function_set_arg(b->m->lib->arena, &f->def.in[i], i, f->args[i], b->m->err));
-    }
-    return TD_OK;
-}
-
 /* ------------------------------------------------------------------ the body */
 
 /* The list argument that text begins with, by number; *index: which element, -1 for all. -1 when it is none.
@@ -456,7 +441,7 @@ static enum td_code fill(struct binding *b)
     TD_TRY(note_lists(b));
     TD_TRY(widen_args(b, b->of->def.in, b->of->def.n_in, &def->in, &def->n_in));
     TD_TRY(widen_args(b, b->of->def.out, b->of->def.n_out, &def->out, &def->n_out));
-    TD_TRY(add_args(b));
+    TD_TRY(td_function_add_args(b->m->lib->arena, b->to, b->m->err));
     TD_TRY(copy_body(b));
     return add_results(b);
 }

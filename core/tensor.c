@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "core/arena.h"
 #include "core/mem.h"
 
 enum td_code td_tensor_new(struct td_tensor *t, enum td_dtype dtype, const struct td_shape *shape, struct td_err *err)
@@ -57,9 +58,18 @@ enum td_code td_tensor_copy(struct td_tensor *dst, const struct td_tensor *src, 
     return TD_OK;
 }
 
-void td_tensor_drop(void *t)
+static void drop(void *t)
 {
     td_tensor_clear(t);
+}
+
+enum td_code td_tensor_keep(struct td_arena *a, struct td_tensor *t, struct td_err *err)
+{
+    if (td_arena_defer(a, drop, t) != 0) {
+        td_tensor_clear(t);
+        return td_no_memory(err, sizeof *t, "a tensor");
+    }
+    return TD_OK;
 }
 
 bool td_tensor_same(const struct td_tensor *a, const struct td_tensor *b)

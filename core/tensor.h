@@ -43,7 +43,9 @@ void td_tensor_ref(struct td_tensor *dst, const struct td_tensor *src);
 TD_MUST enum td_code td_tensor_copy(struct td_tensor *dst, const struct td_tensor *src, struct td_err *err);
 /* Drops the reference and zeroes *t. Safe on a zeroed tensor. */
 void td_tensor_clear(struct td_tensor *t);
-void td_tensor_drop(void *t); /* the same, for td_arena_defer */
+struct td_arena;
+/* *t, which lies in a or outlives it, is cleared when a is freed; without memory for that at once. */
+TD_MUST enum td_code td_tensor_keep(struct td_arena *a, struct td_tensor *t, struct td_err *err);
 /* Same dtype, shape and bytes (of objects: the very same ones). Both on the host. */
 bool td_tensor_same(const struct td_tensor *a, const struct td_tensor *b);
 /* Makes *t writable: copies its bytes unless nobody else holds them. */

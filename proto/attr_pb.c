@@ -45,10 +45,7 @@ static enum td_code set_tensor(struct td_pb_reader *r, const struct td_scan_fiel
                                struct td_err *err)
 {
     TD_TRY(td_tensor_from_bytes(f->p, f->len, r->tensor_bytes, out, err));
-    if (td_arena_defer(r->arena, td_tensor_drop, out) != 0) {
-        td_tensor_clear(out);
-        return td_no_memory(err, sizeof *out, "attribute");
-    }
+    TD_TRY(td_tensor_keep(r->arena, out, err));
     r->tensor_bytes -= td_tensor_bytes(out);
     return TD_OK;
 }

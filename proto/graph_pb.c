@@ -10,7 +10,6 @@
 #include "core/mem.h"
 #include "proto/attr_pb.h"
 #include "proto/opdef_pb.h"
-#include "proto/shape_pb.h"
 
 enum { MAX_INPUTS = 1 << 16, MAX_ARGS = 1 << 16 };
 enum {
@@ -184,17 +183,6 @@ static enum td_code scan_function(const struct td_scan_field *function, struct f
     return s.bad ? td_pb_malformed("FunctionDef", err) : TD_OK;
 }
 
-static enum td_code add_args(struct td_pb_reader *r, struct td_function *f, struct td_err *err)
-{
-    f->n_args = f->def.n_in;
-    TD_TRY(td_pb_room(r, (size_t)f->n_args, sizeof f->args[0], &f->args, err));
-    for (int i = 0; i < f->n_args; i++) {
-        TD_TRY(td_graph_add(&f->body, f->def.in[i].name, "_Arg", "", &f->args[i], err));
-        TD_TRY(td_function_set_arg(r->arena, &f->def.in[i], i, f->args[i], err));
-    }
-    return TD_OK;
-}
-
 /* ret { key: a result's name, value: what it is } */
 static enum td_code add_result(struct td_pb_reader *r, const struct td_scan_field *entry,
                                struct td_function *f, struct td_err *err)
@@ -261,7 +249,7 @@ static enum td_code add_function(struct td_pb_reader *r, const struct td_scan_fi
     f->n_rets = def.n_out;
     TD_TRY(td_pb_room(r, (size_t)f->n_rets, sizeof f->ret_texts[0], &f->ret_texts, err));
     TD_TRY(td_pb_room(r, p.n_control_rets, sizeof f->control_texts[0], &f->control_texts, err));
-    TD_TRY(f->is_template ? TD_OK : add_args(r, f, err));
+    TD_TRY(f->is_template ? TD_OK : td_function_add_args(r->arena, f, err));
     return read_body(r, function, f, err) ? td_err_wrap(err, "function '%s'", f->name) : TD_OK;
 }
 

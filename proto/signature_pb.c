@@ -132,10 +132,7 @@ static enum td_code read_default(const Tensord__Loader__SignatureDef__DefaultsEn
         if (td_tensor_from_bytes(e->value.data, e->value.len, tensor_bytes, &s->defaults[i], err)) {
             return td_err_wrap(err, "default of input '%s'", e->key);
         }
-        if (td_arena_defer(a, td_tensor_drop, &s->defaults[i]) != 0) {
-            td_tensor_clear(&s->defaults[i]);
-            return td_no_memory(err, sizeof s->defaults[i], "signature");
-        }
+        TD_TRY(td_tensor_keep(a, &s->defaults[i], err));
     }
     return TD_OK;
 }

@@ -77,8 +77,9 @@ struct td_attr *op_graph_attr(struct op_graph *g, struct td_node *n, const char 
 
 void op_graph_own(struct op_graph *g, struct td_tensor *t)
 {
-    if (td_arena_defer(g->arena, td_tensor_drop, t) != 0) {
-        td_tensor_clear(t);
+    struct td_err err = {0};
+    if (td_tensor_keep(g->arena, t, &err)) {
+        return; /* it is empty then */
     }
 }
 

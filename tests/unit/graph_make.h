@@ -233,7 +233,8 @@ static inline struct td_node *made_const(struct td_graph *g, const char *name, i
     c->attrs = td_arena_alloc(g->arena, 2, sizeof *c->attrs);
     CHECK(t != NULL && type != NULL && c->attrs != NULL);
     *t = made_tensor(n, first);
-    CHECK_INT(td_arena_defer(g->arena, td_tensor_drop, t), 0);
+    struct td_err err = {0};
+    CHECK_OK(td_tensor_keep(g->arena, t, &err));
     *type = TD_FLOAT;
     c->attrs[c->n_attrs++] = (struct td_attr){.name = "value", .kind = TD_ATTR_TENSOR, .n = 1, .tensor = t};
     c->attrs[c->n_attrs++] = (struct td_attr){.name = "dtype", .kind = TD_ATTR_TYPE, .n = 1, .type = type};
