@@ -15,6 +15,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/rows.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -84,15 +85,96 @@ bool td_rows_same_value(const struct td_tensor *a, const struct td_tensor *b)
            (!td_dtype_is_object(a->dtype) && memcmp(a->data, b->data, td_tensor_bytes(a)) == 0);
 }
 
-static bool place_known(struct td_rows_trace *t, int v)
+/* Element i of a known number, a lone one for every i; false when it is not one. */
+static bool number_at(const struct td_tensor *t, int64_t count, int64_t i, double *out)
 {
-    const struct td_tensor *first = &t->layout[0]->known[v];
-    bool equal = true, same_shape = true;
-    for (int p = 1; p < TD_ROWS_PROBES; p++) {
-        equal &= td_rows_same_value(first, &t->layout[p]->known[v]);
-        same_shape &= td_shape_equal(&first->shape, &t->layout[p]->known[v].shape);
+    const int64_t n = td_tensor_count(t), at = n == 1 ? 0 : i;
+    if (n != 1 && n != count) {
+        return false;
     }
-    t->place[v] = (struct td_rows_place){.kind = equal ? TD_ROWS_CONST : TD_ROWS_SIZE};
+    if (td_dtype_in(t->dtype, TD_SET_INTS)) {
+        *out = (double)td_tensor_int(t, at);
+        return true;
+    }
+    *out = t->dtype == TD_FLOAT ? TD_DATA(t, float)[at] : t->dtype == TD_DOUBLE ? TD_DATA(t, double)[at] : 0;
+    return t->dtype == TD_FLOAT || t->dtype == TD_DOUBLE;
+}
+
+/* Two values with a difference of d at each probe are either equal for all N or unequal for all N: the
+ * difference is the same everywhere, or grows evenly and is 0 for no N. */
+static bool decided(const double d[TD_ROWS_PROBES])
+{
+    const double slope = (d[1] - d[0]) / (double)(td_rows_probe[1] - td_rows_probe[0]);
+    const double base = d[0] - slope * (double)td_rows_probe[0];
+    for (int p = 2; p < TD_ROWS_PROBES; p++) {
+        if (fabs(base + slope * (double)td_rows_probe[p] - d[p]) > 1e-6) {
+            return false;
+        }
+    }
+    const double root = fabs(slope) < 1e-9 ? 0 : -base / slope, most = 1e12;
+    return root < 0.5 || root > most || fabs(root - (double)(int64_t)(root + 0.5)) > 1e-6;
+}
+
+static bool always_compares_so(const struct td_rows_trace *t, const struct td_step *s)
+{
+    const int a = s->in[0], b = s->in[1];
+    if (t->place[a].kind == TD_ROWS_CONST && t->place[b].kind == TD_ROWS_CONST) {
+        return true;
+    }
+    const int64_t n = td_tensor_count(&t->layout[0]->known[s->out0]);
+    for (int64_t i = 0; i < n; i++) {
+        double d[TD_ROWS_PROBES], x, y;
+        for (int p = 0; p < TD_ROWS_PROBES; p++) {
+            if (!number_at(&t->layout[p]->known[a], n, i, &x) ||
+                !number_at(&t->layout[p]->known[b], n, i, &y)) {
+                return false;
+            }
+            d[p] = x - y;
+        }
+        if (!decided(d)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the value is known to be the same at all probes. */
+static bool same_everywhere(const struct td_rows_trace *t, int v)
+{
+    for (int p = 0; p < TD_ROWS_PROBES; p++) {
+        const struct td_tensor *known = &t->layout[p]->known[v];
+        if (known->dtype == TD_DTYPE_NONE || !td_rows_same_value(&t->layout[0]->known[v], known)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the step's known output, which is equal at all probes, is so for every N: "N = 4", "N % 4 = 2" and
+ * "8 < N and N < 64" are false at each probe, and true between them. Such a value counts as SIZE, and so does
+ * what follows from it. */
+static bool always(const struct td_rows_trace *t, const struct td_step *s)
+{
+    const char *op = s->node->op_name;
+    const bool joins = strcmp(op, "LogicalAnd") == 0 || strcmp(op, "LogicalOr") == 0 ||
+                       strcmp(op, "All") == 0 || strcmp(op, "Any") == 0;
+    for (int i = 0; i < s->n_in; i++) {
+        if (t->place[s->in[i]].kind == TD_ROWS_SIZE && (joins || same_everywhere(t, s->in[i]))) {
+            return false;
+        }
+    }
+    const bool compares = strcmp(op, "Equal") == 0 || strcmp(op, "NotEqual") == 0;
+    return !compares || s->n_in != 2 || always_compares_so(t, s);
+}
+
+static bool place_known(struct td_rows_trace *t, const struct td_step *s, int v)
+{
+    const bool same = same_everywhere(t, v) && always(t, s);
+    bool same_shape = true;
+    for (int p = 1; p < TD_ROWS_PROBES; p++) {
+        same_shape &= td_shape_equal(&t->layout[0]->known[v].shape, &t->layout[p]->known[v].shape);
+    }
+    t->place[v] = (struct td_rows_place){.kind = same ? TD_ROWS_CONST : TD_ROWS_SIZE};
     return same_shape;
 }
 
@@ -102,7 +184,7 @@ static bool follows_from_shapes(struct td_rows_trace *t, const struct td_step *s
 {
     bool all = s->n_out > 0;
     for (int i = 0; i < s->n_out && all; i++) {
-        all = known_everywhere(t, s->out0 + i) && place_known(t, s->out0 + i);
+        all = known_everywhere(t, s->out0 + i) && place_known(t, s, s->out0 + i);
     }
     return all;
 }

@@ -3,7 +3,8 @@
  * The analysis (core/rows.c) walks a plan at several numbers of rows N at once (td_rows_probe) and keeps for
  * every value where its rows are (struct td_rows_place). What holds at all probes is taken to hold for every
  * N: sizes in real graphs are products of N, and thresholds beyond the largest probe would have to be put
- * there on purpose.
+ * there on purpose. Not so for what is asked of N ("is it 4?"), which may be true between the probes:
+ * core/rows.c looks at where the answer would change.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_ROWS_RULES_H
