@@ -25,7 +25,15 @@ enum {
 };
 /* DescriptorProto, EnumDescriptorProto, ServiceDescriptorProto and MethodDescriptorProto all have their name
  * as 1. */
-enum { NAME = 1, SERVICE_METHOD = 2, MESSAGE_NESTED = 3, MESSAGE_ENUM = 4 };
+enum {
+    NAME = 1,
+    SERVICE_METHOD = 2,
+    MESSAGE_FIELD = 2,
+    ENUM_VALUE = 2,
+    MESSAGE_NESTED = 3,
+    MESSAGE_ENUM = 4,
+    ONEOF = 8
+};
 
 struct span {
     const uint8_t *p;
@@ -74,6 +82,20 @@ static const char *behind(const char *symbol, struct span name)
     return symbol[name.n] == '.' ? symbol + name.n + 1 : symbol + name.n;
 }
 
+/* Whether an enum has the value: its name stands beside the enum's, not below it. */
+static bool has_value(struct span enumeration, const char *name)
+{
+    struct td_scan s = td_scan_make(enumeration.p, enumeration.n);
+    struct td_scan_field f;
+    while (td_scan_next(&s, &f)) {
+        if (f.number == ENUM_VALUE && f.type == TD_WIRE_BYTES &&
+            same(text_of((struct span){f.p, f.len}, NAME), name, strlen(name))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether a message defines the path "" (itself), or one below it. */
 static bool defines(struct span message, const char *path, bool service, int depth)
 {
@@ -85,12 +107,17 @@ static bool defines(struct span message, const char *path, bool service, int dep
     while (depth < MAX_NESTING && td_scan_next(&s, &f)) {
         const bool nested =
             service ? f.number == SERVICE_METHOD : f.number == MESSAGE_NESTED || f.number == MESSAGE_ENUM;
+        const struct span inner = {f.p, f.len};
         if (nested && f.type == TD_WIRE_BYTES) {
-            const struct span inner = {f.p, f.len};
             const char *rest = behind(path, text_of(inner, NAME));
             if (rest != NULL && defines(inner, rest, service, depth + 1)) {
                 return true;
             }
+        }
+        const bool plain = !service && (f.number == MESSAGE_FIELD || f.number == ONEOF);
+        if (f.type == TD_WIRE_BYTES && ((plain && same(text_of(inner, NAME), path, strlen(path))) ||
+                                        (!service && f.number == MESSAGE_ENUM && has_value(inner, path)))) {
+            return true;
         }
     }
     return false;
@@ -106,7 +133,8 @@ static bool file_defines(struct span file, const char *symbol)
         if (known && f.type == TD_WIRE_BYTES) {
             const struct span inner = {f.p, f.len};
             const char *rest = behind(path, text_of(inner, NAME));
-            if (rest != NULL && defines(inner, rest, f.number == FILE_SERVICE, 0)) {
+            if ((rest != NULL && defines(inner, rest, f.number == FILE_SERVICE, 0)) ||
+                (f.number == FILE_ENUM && has_value(inner, path))) {
                 return true;
             }
         }

@@ -442,6 +442,13 @@ class Grpc(Case):
         q.model_spec.name = "half"
         r = self.d.channel.unary_unary(f"/{service.full_name}/{method.name}")(q.SerializeToString(), timeout=10)
         self.assertEqual(make(method.output_type).FromString(r).model_version_status[0].version, 1)
+        for name in ("tensorflow.serving.ModelSpec", "tensorflow.serving.ModelSpec.name", "tensorflow.serving.ModelSpec.version_choice",
+                     "tensorflow.serving.ModelVersionStatus.State", "tensorflow.serving.ModelVersionStatus.AVAILABLE", "tensorflow.DT_FLOAT",
+                     "inference.ModelInferRequest.InferInputTensor.shape", "tensorflow.serving.PredictionService.Predict"):
+            self.assertTrue(ProtoReflectionDescriptorDatabase(self.d.channel).FindFileContainingSymbol(name).name, name)   # one that knows nothing yet
+        for name in ("none.Such", "tensorflow.serving.ModelSpec.none", "tensorflow.serving.AVAILABLE", "tensorflow.serving.ModelSpec.name.x"):
+            with self.assertRaises(KeyError):
+                ProtoReflectionDescriptorDatabase(self.d.channel).FindFileContainingSymbol(name)
         with self.assertRaises(KeyError):
             pool.FindServiceByName("none.Such")
 
