@@ -21,10 +21,10 @@ LARGEST = 20000    # elements of a result
 
 
 class Draw:
-    """One function while it is made: x, its number of rows n, and the values so far."""
+    """One function while it is made: x, its number of rows n, and the values so far, further inputs among them."""
 
-    def __init__(self, rng, x):
-        self.rng, self.x, self.n, self.values = rng, x, tf.shape(x)[0], [x]
+    def __init__(self, rng, x, more):
+        self.rng, self.x, self.n, self.values = rng, x, tf.shape(x)[0], [x, *more]
 
     def pick(self, of):
         return of[self.rng.randrange(len(of))]
@@ -138,9 +138,9 @@ ENDS = (
 )
 
 
-def build(rng, x):
-    d = Draw(rng, x)
-    wanted = 1 + rng.randrange(2, 7)
+def build(rng, x, *more):
+    d = Draw(rng, x, more)
+    wanted = len(d.values) + rng.randrange(2, 7)
     for _ in range(60):
         if len(d.values) == wanted:
             break
@@ -153,11 +153,12 @@ def build(rng, x):
 
 def draw(rng):
     """A function with a result a row, or None."""
-    inner = rng.choice(([4], [4], [3, 4]))
+    inner = [rng.choice(([4], [4], [3, 4], [2])) for _ in range(rng.choice((1, 1, 2)))]
+    specs = [tf.TensorSpec([None, *sizes], F, name=name) for name, sizes in zip("xz", inner)]
     try:
-        f = tf.function(lambda x: build(rng, x), autograph=False).get_concrete_function(x=tf.TensorSpec([None, *inner], F, name="x"))
+        f = tf.function(lambda *inputs: build(rng, *inputs), input_signature=specs, autograph=False).get_concrete_function()
         for n in (4, 6):
-            y = f(x=tf.constant(np.random.default_rng(n).standard_normal([n, *inner]), F))["y"]
+            y = f(*(tf.constant(np.random.default_rng(n).standard_normal([n, *sizes]), F) for sizes in inner))["y"]
             if y.shape.rank < 1 or y.shape[0] != n or tf.size(y) > LARGEST:
                 return None
         return f
