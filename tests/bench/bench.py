@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import socket
+import statistics
 import struct
 import subprocess
 import sys
@@ -350,25 +351,30 @@ def cpu_us(pid):
 
 
 def in_turn(rounds, measure, sides):
-    """measure(port) of each (port, pid) in turn; the best round of each, and its processor time a second of measuring."""
-    best = [None] * len(sides)
-    for _ in range(rounds):
-        for i, (port, pid) in enumerate(sides):
+    """measure(port) of each (port, pid) in turn, every round in the other order. Of each side its rounds: what was measured, and
+    the server's processor time a request; None for a round that failed."""
+    seen = [[] for _ in sides]
+    for n in range(rounds):
+        for i in range(len(sides))[::-1 if n % 2 else 1]:
+            port, pid = sides[i]
             before, started = cpu_us(pid), time.perf_counter()
             r = measure(port)
             used = (cpu_us(pid) - before) / (time.perf_counter() - started)
-            if r is not None and (best[i] is None or r[0] > best[i][0]):
-                best[i] = r + [used / max(r[0], 1)]
-    return best
+            seen[i].append(None if r is None else r + [used / max(r[0], 1)])
+    return seen
 
 
-def rate_row(label, connections, best):
-    def cells(r):
-        if r is None:
+def rate_row(label, connections, seen):
+    """The median of each figure over the rounds, and of the rounds' ratios."""
+    def cells(rounds):
+        good = [r for r in rounds if r is not None]
+        if not good:
             return ["failed", "", ""]
-        return [f"{r[0]:.0f}", f"{r[1]:.0f} / {r[2]:.0f}" + (f", {r[3]:.0f} failed" if r[3] else ""), f"{r[4]:.0f}"]
-    ratio = f"{best[0][0] / best[1][0]:.2f}" if all(best) else ""
-    return [label, connections] + cells(best[0]) + cells(best[1]) + [ratio]
+        rate, p50, p99, _, cpu = (statistics.median(column) for column in zip(*good))
+        failed = sum(r[3] for r in good)
+        return [f"{rate:.0f}", f"{p50:.0f} / {p99:.0f}" + (f", {failed:.0f} failed" if failed else ""), f"{cpu:.0f}"]
+    ratios = [ours[0] / bare[0] for ours, bare in zip(*seen) if ours is not None and bare is not None and bare[0]]
+    return [label, connections] + cells(seen[0]) + cells(seen[1]) + [f"{statistics.median(ratios):.2f}" if ratios else ""]
 
 
 def rest_rows(build, label, base, body, plan):
@@ -387,9 +393,9 @@ def rest_rows(build, label, base, body, plan):
 
 
 def section_rates(build, models, quick):
-    plan = (1, 1) if quick else (3, 4)
+    plan = (1, 1) if quick else (9, 1)
     say("**Requests a second** (one load thread on the same machine; p50 / p99 and the server's processor time a request in microseconds; beside a bare libmicrohttpd echo and a bare"
-        f" gRPC C-core echo of the same bytes; best of {plan[0]}, in turn)\n")
+        f" gRPC C-core echo of the same bytes; medians of {plan[0]} rounds of {plan[1]} s, in turn)\n")
     head = ["wire, model", "connections", "tensord", "p50 / p99", "cpu", "bare echo", "p50 / p99", "cpu", "ratio"]
     rows, trivial = [], os.path.join(models, "trivial")
     image = json.dumps({"instances": [[[0.0] * 8] * 8]})
