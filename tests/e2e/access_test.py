@@ -15,6 +15,8 @@ import unittest
 import grpc
 import numpy as np
 import requests
+import tritonclient.grpc as tg
+import tritonclient.http as th
 
 import server
 from server import CODE, Case, Server, serving
@@ -105,6 +107,17 @@ class Tls(Case):
 
     def test_a_good_client_is_served(self):
         self.assertEqual((self.predict(), self.post().json()), ([2.0], {"predictions": [2.0]}))
+
+    def test_tritonclient_is_served(self):
+        ca, pair = self.c.path("ca.pem"), (self.c.path("client.key"), self.c.path("client.pem")) if self.VERIFY else (None, None)
+        files = {"keyfile": pair[0], "certfile": pair[1]} if self.VERIFY else {}
+        http = th.InferenceServerClient(f"localhost:{self.d.rest_port}", ssl=True, ssl_options={"ca_certs": ca, **files})
+        rpc = tg.InferenceServerClient(f"localhost:{self.d.port}", ssl=True, root_certificates=ca, private_key=pair[0], certificate_chain=pair[1])
+        for lib, c in ((th, http), (tg, rpc)):
+            x = lib.InferInput("x", [1], "FP32")
+            x.set_data_from_numpy(np.float32([0]))
+            self.assertEqual(c.infer("half", [x]).as_numpy("y").tolist(), [2.0])
+            c.close()
 
     def test_a_client_that_does_not_know_the_authority_leaves(self):
         self.refused(ca="other")
