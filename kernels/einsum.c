@@ -264,7 +264,7 @@ static void multiply(struct td_call *c, const struct plan *p, const struct opera
     size_t size = td_dtype_size(p->type);
     struct td_gemm g = {
         .m = l->free, .n = r->free, .k = l->contracted, .lda = l->contracted, .ldb = r->free, .ldc = r->free};
-    for (int64_t b = 0; b < l->batch && g.m * g.n > 0; b++) {
+    for (int64_t b = 0; b < l->batch && g.m * g.n > 0 && !td_stopped(c); b++) {
         g.a = (const char *)l->data + (size_t)(b * g.m * g.k) * size;
         g.b = (const char *)r->data + (size_t)(b * g.k * g.n) * size;
         g.c = (char *)z + (size_t)(b * g.m * g.n) * size;
@@ -380,7 +380,7 @@ static enum td_code product(struct td_call *c, const struct plan *p, void **z, s
     }
     TD_TRY(canonical(c, p, 1, &o[1], err));
     multiply(c, p, &o[0], &o[1], *z);
-    return TD_OK;
+    return td_stopped(c) ? td_stop_error(c, err) : TD_OK;
 }
 
 static enum td_code einsum(struct td_call *c, enum body body, struct td_err *err)

@@ -36,7 +36,7 @@ bool td_gemm_is_few(const struct td_gemm *g);
 /* The best of the above for floats. */
 void td_gemm_f32(const struct td_gemm *g);
 /* The best of all for floats as they are, oneDNN's (unless blas) among them; large ones on idle lanes too
- * (gemm_split.c). */
+ * (gemm_split.c). Ends early, c's parts not all set, when the run is stopped: look at td_stopped. */
 void td_gemm_spread(struct td_call *c, const struct td_gemm *g, bool blas);
 
 #endif

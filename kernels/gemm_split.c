@@ -4,6 +4,9 @@
  * better be copied once. What products take is learnt by size, a power of two at a time, for all models
  * together: the operands come as they are, so there is nothing else to know of a product.
  *
+ * A product of more than 2^LONG multiplications, a few tenths of a second, is computed in parts of about so many,
+ * one after the other, so that a run can be stopped between them.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -12,6 +15,7 @@
 #include "kernels/gemm_cpu.h"
 
 enum { PIECES = 8, STEP = 16 /* columns and rows of a piece, a multiple */, SMALLEST = 22, CLASSES = 64 };
+enum { LONG = 33, MOST_PARTS = 4096 };
 
 static struct td_crew_cost costs[CLASSES]; /* by the binary logarithm of the multiplications */
 
@@ -37,9 +41,8 @@ static void bounds(const struct job *j, int i, int64_t *from, int64_t *to)
     *to = i + 1 == j->n ? all : steps * (i + 1) / j->n * STEP;
 }
 
-static void run_piece(void *arg, int i, int who)
+static struct td_gemm piece_of(const struct job *j, int i)
 {
-    struct job *j = arg;
     struct td_gemm part = *j->g;
     int64_t from, to;
     bounds(j, i, &from, &to);
@@ -52,6 +55,13 @@ static void run_piece(void *arg, int i, int who)
         part.a = (const float *)part.a + from * (part.ta == TD_PLAIN ? part.lda : 1);
         part.c = (float *)part.c + from * part.ldc;
     }
+    return part;
+}
+
+static void run_piece(void *arg, int i, int who)
+{
+    struct job *j = arg;
+    const struct td_gemm part = piece_of(j, i);
     run_one(&part, j->blas);
     if (who > 0) {
         atomic_store_explicit(&j->helped, true, memory_order_relaxed);
@@ -81,10 +91,16 @@ static bool run_together(struct td_crew *crew, const struct td_gemm *g, bool bla
     return atomic_load(&j.helped);
 }
 
-void td_gemm_spread(struct td_call *c, const struct td_gemm *g, bool blas)
+static double work_of(const struct td_gemm *g)
+{
+    return (double)g->m * (double)g->k * (double)g->n;
+}
+
+/* On this thread and those that idle. */
+static void spread(struct td_call *c, const struct td_gemm *g, bool blas)
 {
     struct td_crew *crew = td_helpers(c);
-    const double work = (double)g->m * (double)g->k * (double)g->n;
+    const double work = work_of(g);
     if (crew == NULL || work < (double)(1 << SMALLEST) || (g->n < 4 * STEP && g->m < 4 * STEP) ||
         crew->idle(crew) == 0) {
         run_one(g, blas);
@@ -103,5 +119,23 @@ void td_gemm_spread(struct td_call *c, const struct td_gemm *g, bool blas)
     if (helped || way == TD_CREW_ALONE_TIMED) {
         td_crew_learn(helped ? &cost->together_ns : &cost->alone_ns,
                       scaled(td_now_ns() - from_ns, size, work));
+    }
+}
+
+void td_gemm_spread(struct td_call *c, const struct td_gemm *g, bool blas)
+{
+    struct job j = {.g = g, .blas = blas, .by_columns = g->n >= g->m};
+    const double parts = work_of(g) / (double)((int64_t)1 << LONG);
+    const int64_t most = (j.by_columns ? g->n : g->m) / (8 * STEP);
+    if (parts < 2 || most < 2) {
+        spread(c, g, blas);
+        return;
+    }
+    j.n = parts < (double)most && parts < MOST_PARTS ? (int)parts
+          : most < MOST_PARTS                        ? (int)most
+                                                     : MOST_PARTS;
+    for (int i = 0; i < j.n && !td_stopped(c); i++) {
+        const struct td_gemm part = piece_of(&j, i);
+        spread(c, &part, blas);
     }
 }

@@ -194,7 +194,7 @@ static enum td_code run_list(struct td_call *c, struct list *l, enum body body, 
             index[d] = 0;
         }
     }
-    return TD_OK;
+    return td_stopped(c) ? td_stop_error(c, err) : TD_OK; /* in the middle of the last product */
 }
 
 static enum td_code as_int32(struct td_call *c, const struct td_tensor *t, const void **out,

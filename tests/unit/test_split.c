@@ -1,6 +1,10 @@
 /* tests/unit/test_split.c - one large op on several threads: the same numbers as on one, but for rounding.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <pthread.h>
+#include <time.h>
+
 #include "tests/unit/crew_make.h"
 #include "tests/unit/pass_make.h"
 
@@ -126,5 +130,51 @@ TEST(products_by_rows_and_by_columns)
     CHECK(split > 0);
 }
 
+/* ------------------------------------------------------------------ stopping */
+
+static void *stop_soon(void *word)
+{
+    const struct timespec soon = {.tv_nsec = 20000000};
+    (void)nanosleep(&soon, NULL);
+    atomic_store((td_stop *)word, TD_CANCELLED);
+    return NULL;
+}
+
+/* One that takes half a second and more is computed in parts: the same numbers, and the run can be stopped. */
+TEST(a_long_product_is_stopped_in_its_middle)
+{
+    enum { ROWS = 2100, DEPTH = 4200 };
+    const struct td_shape x = td_shape_matrix(ROWS, DEPTH), y = td_shape_matrix(DEPTH, ROWS);
+    struct passed t;
+    struct td_model *m;
+    struct td_callable *f;
+    struct td_tensor in[2] = {ramp(&x, -1.5f, 0.25f), ramp(&y, 0.5f, 0.125f)}, got;
+    td_stop word = 0;
+    pthread_t other;
+    passed_open(&t, XY "r = MatMul " T "(x, y)\n", "r");
+    struct td_model_opts how = {.ops = t.ops};
+    CHECK_INT(td_model_new(&how, NULL, &t.g.graph, &t.g.lib, &m, &t.err), TD_OK);
+    CHECK_INT(td_callable_new(m, &t.how, &f, &t.err), TD_OK);
+    CHECK_INT(td_callable_run(f, in, &got, NULL, &t.err), TD_OK);
+    for (int i = 0; i < ROWS; i += 97) {
+        const int j = ROWS - 1 - i;
+        double want = 0;
+        for (int k = 0; k < DEPTH; k++) {
+            want += (double)TD_DATA(&in[0], float)[i * DEPTH + k] * TD_DATA(&in[1], float)[k * ROWS + j];
+        }
+        CHECK(fabs(TD_DATA(&got, float)[i * ROWS + j] - want) <= 1e-4 * (DEPTH + fabs(want)));
+    }
+    td_tensor_clear(&got);
+    CHECK_INT(pthread_create(&other, NULL, stop_soon, &word), 0);
+    const struct td_run_opts opts = {.stop = &word};
+    CHECK_INT(td_callable_run(f, in, &got, &opts, &t.err), TD_CANCELLED);
+    pthread_join(other, NULL);
+    td_tensor_clear(&in[0]);
+    td_tensor_clear(&in[1]);
+    td_model_unref(m);
+    passed_close(&t);
+}
+
 TEST_MAIN(RUN(images_of_a_batch_and_rows_of_an_image) RUN(what_follows_a_convolution_is_split_with_it)
-              RUN(grouped_convolutions) RUN(products_by_rows_and_by_columns))
+              RUN(grouped_convolutions) RUN(products_by_rows_and_by_columns)
+                  RUN(a_long_product_is_stopped_in_its_middle))
