@@ -10,7 +10,7 @@
 #include "kernels/dnnl_pack.h"
 #include "kernels/dnnl_post.h"
 
-enum { TD_DNNL_PIECES = 4 };
+enum { TD_DNNL_PIECES = 16 };
 
 /* Part of the output, for a thread of its own. */
 struct td_dnnl_piece {

@@ -11,12 +11,15 @@
  * copied. An element is computed as in the whole but for the blocking that oneDNN chooses for other sizes:
  * rounding may differ.
  *
+ * What takes longer than a run should go on after it is stopped is computed in pieces in any case.
+ *
  * Threads: any; the pieces are immutable once made.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dnnl_impl.h"
 
-enum { MIN_WORK = 2000000 /* multiplications: less is over before a helper comes */ };
+enum { MIN_WORK = 2000000 /* multiplications: less is over before a helper comes */, MOST_SHARED = 4 };
+#define LONG_WORK 0x1p33 /* multiplications: a few tenths of a second */
 
 bool td_dnnl_split_init(struct td_dnnl_split *s)
 {
@@ -124,16 +127,28 @@ static bool can_split(struct td_dnnl *d, int wanted)
 
 /* ------------------------------------------------------------------ running */
 
+/* Pieces of something long. */
+static int parts_of(double work)
+{
+    return work >= TD_DNNL_PIECES * LONG_WORK ? TD_DNNL_PIECES : (int)(work / LONG_WORK) + 1;
+}
+
 enum td_crew_way td_dnnl_split_way(struct td_dnnl *d, const struct td_call *c)
 {
     struct td_crew *crew = td_helpers(c);
-    if (crew == NULL || crew->most < 2 || d->backward || d->x_in != NULL || d->y_out != NULL ||
-        work_of(d) < MIN_WORK || crew->idle(crew) == 0) {
+    const bool whole_only = d->backward || d->x_in != NULL || d->y_out != NULL;
+    const double work = work_of(d);
+    if (!whole_only && work >= LONG_WORK && can_split(d, parts_of(work))) {
+        return TD_CREW_TOGETHER;
+    }
+    if (crew == NULL || crew->most < 2 || whole_only || work < MIN_WORK || crew->idle(crew) == 0) {
         return TD_CREW_ALONE;
     }
     const int64_t half_ns = td_crew_known(&d->split.cost.alone_ns) / 2;
     const enum td_crew_way way = td_crew_choose(&d->split.cost, crew, half_ns);
-    return way == TD_CREW_TOGETHER && !can_split(d, crew->most) ? TD_CREW_ALONE : way;
+    return way == TD_CREW_TOGETHER && !can_split(d, crew->most < MOST_SHARED ? crew->most : MOST_SHARED)
+               ? TD_CREW_ALONE
+               : way;
 }
 
 struct job {
@@ -151,6 +166,9 @@ static void run_piece(void *arg, int i, int who)
     const struct td_dnnl_piece *p = &j->d->split.piece[i];
     const struct td_dnnl_posts *posts = &j->d->posts;
     const float *operand[TD_DNNL_POSTS] = {NULL};
+    if (td_stopped(j->call)) {
+        return;
+    }
     for (int k = 0; k < posts->n; k++) {
         const bool each = j->d->post[k].kind < TD_POST_BIAS && j->d->post[k].operand == TD_POST_ELEMENT;
         operand[k] = j->call->post_in[k];
@@ -183,6 +201,9 @@ enum td_code td_dnnl_split_run(struct td_dnnl *d, struct td_call *c, const float
     const int64_t from_ns = td_now_ns();
     td_crew_each(td_helpers(c), s->n, run_piece, &j);
     TD_FAIL_IF(atomic_load(&j.failed), err, INTERNAL, "oneDNN could not run a piece of its primitive");
+    if (td_stopped(c)) {
+        return td_stop_error(c, err);
+    }
     if (atomic_load(&j.helped)) {
         td_crew_learn(&s->cost.together_ns, td_now_ns() - from_ns);
     }

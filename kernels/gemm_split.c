@@ -4,8 +4,9 @@
  * better be copied once. What products take is learnt by size, a power of two at a time, for all models
  * together: the operands come as they are, so there is nothing else to know of a product.
  *
- * A product of more than 2^LONG multiplications, a few tenths of a second, is computed in parts of about so many,
- * one after the other, so that a run can be stopped between them.
+ * A product of several times 2^LONG multiplications, which are half a second or more, is computed in parts of
+ * about so many, one after the other, so that a run can be stopped between them. (Smaller parts would cost a
+ * fifth: the operand that is not cut is copied for each.)
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -15,7 +16,7 @@
 #include "kernels/gemm_cpu.h"
 
 enum { PIECES = 8, STEP = 16 /* columns and rows of a piece, a multiple */, SMALLEST = 22, CLASSES = 64 };
-enum { LONG = 33, MOST_PARTS = 4096 };
+enum { LONG = 35, MOST_PARTS = 4096 };
 
 static struct td_crew_cost costs[CLASSES]; /* by the binary logarithm of the multiplications */
 

@@ -140,10 +140,10 @@ static void *stop_soon(void *word)
     return NULL;
 }
 
-/* One that takes half a second and more is computed in parts: the same numbers, and the run can be stopped. */
+/* One that takes more than a second is computed in parts: the same numbers, and the run can be stopped. */
 TEST(a_long_product_is_stopped_in_its_middle)
 {
-    enum { ROWS = 2100, DEPTH = 4200 };
+    enum { ROWS = 4200, DEPTH = 4200 };
     const struct td_shape x = td_shape_matrix(ROWS, DEPTH), y = td_shape_matrix(DEPTH, ROWS);
     struct passed t;
     struct td_model *m;
