@@ -8,7 +8,8 @@
 #define KEEP 0.9 /* of the older runs' weight, at each new run */
 #define OUTLIER                                                                                              \
     8.0 /* a run this many times longer than expected (a trace, a page fault storm) counts as that */
-#define FIXED_SHARE 8 /* a batch is large enough when fixed is this part of it */
+#define FIXED_SHARE 8   /* a batch is large enough when fixed is this part of it */
+#define BESIDE_NS 10000 /* fixed too: what a lane does for a batch besides running it */
 #define PATIENCE_NS 5000000
 #define PATIENCE_RUNS 4
 
@@ -69,7 +70,7 @@ int64_t td_cost_worth(const struct td_cost *c)
     if (!l.fits) {
         return most; /* try, to learn what a row costs */
     }
-    const double enough = l.each > 0 ? FIXED_SHARE * l.fixed / l.each : (double)most;
+    const double enough = l.each > 0 ? FIXED_SHARE * (l.fixed + BESIDE_NS) / l.each : (double)most;
     const double lone = l.fixed + l.each;
     const double patience = lone * PATIENCE_RUNS > PATIENCE_NS ? lone * PATIENCE_RUNS : PATIENCE_NS;
     const double quick = l.each > 0 ? (patience - l.fixed) / l.each : (double)most;

@@ -2,7 +2,8 @@
  *
  * A weighted least-squares line through (rows, ns), the weight of a run halving every few runs, so that a
  * machine that becomes busy is noticed. Before two different sizes were seen all of the time counts as
- * `each`.
+ * `each`. Runs of microseconds are worth joining even where a row costs as much as the next: what a lane does
+ * besides a run is more than that.
  *
  * Threads: none of its own; the caller's lock guards it.
  *

@@ -152,12 +152,8 @@ void td_calls_tick(struct td_grpc *g)
     pthread_mutex_unlock(&g->mu);
 }
 
-void td_rpc_watch(struct td_rpc *r, td_stop *stop)
+static void watch_for(struct td_rpc *r, td_stop *stop)
 {
-    if (r->streams) {
-        td_stream_watch(r, stop);
-        return;
-    }
     struct td_grpc_call *c = (struct td_grpc_call *)r;
     pthread_mutex_lock(&c->mu);
     c->stop = stop;
@@ -167,17 +163,13 @@ void td_rpc_watch(struct td_rpc *r, td_stop *stop)
     pthread_mutex_unlock(&c->mu);
 }
 
-bool td_rpc_local(struct td_rpc *r)
+static bool is_local(struct td_rpc *r)
 {
-    return r->streams ? td_stream_local(r) : td_grpc_is_local(((struct td_grpc_call *)r)->call);
+    return td_grpc_is_local(((struct td_grpc_call *)r)->call);
 }
 
-void td_rpc_drop_input(struct td_rpc *r)
+static void drop_input(struct td_rpc *r)
 {
-    if (r->streams) {
-        td_stream_drop_input(r);
-        return;
-    }
     r->in = (struct td_wire){0};
     td_payload_close(&((struct td_grpc_call *)r)->payload);
 }
@@ -207,29 +199,23 @@ static void answer(struct td_grpc_call *c, const struct td_err *err)
     }
 }
 
-void td_rpc_hold(struct td_rpc *r)
+static void hold(struct td_rpc *r)
 {
-    if (r->streams) {
-        td_stream_hold(r);
-        return;
-    }
     struct td_grpc_call *c = (struct td_grpc_call *)r;
     *c->held = true;
     unlist(c);
     if (!c->watched) {
         watch(c);
     }
-    td_rpc_drop_input(r);
+    drop_input(r);
 }
 
-void td_rpc_finish(struct td_rpc *r, const struct td_err *err)
+static void finish(struct td_rpc *r, const struct td_err *err)
 {
-    if (r->streams) {
-        td_stream_finish(r, err);
-    } else {
-        answer((struct td_grpc_call *)r, err);
-    }
+    answer((struct td_grpc_call *)r, err);
 }
+
+static const struct td_rpc_carrier CALL = {watch_for, hold, finish, drop_input, is_local};
 
 /* A call that its handler holds may be gone when this returns. */
 static void handle(struct td_grpc_call *c)
@@ -416,6 +402,7 @@ void td_call_listen(struct td_grpc *g, int method)
     if (c == NULL) {
         return; /* out of memory: other calls of the method still listen */
     }
+    c->rpc.carrier = &CALL;
     c->rpc.registry = g->registry;
     c->rpc.opts = &g->opts;
     c->g = g;

@@ -130,13 +130,6 @@ TD_MUST enum td_code td_grpc_take_turn(struct td_grpc *g, struct td_turn *t, str
 /* Whether the call's client is on this host. */
 bool td_grpc_is_local(grpc_call *call);
 
-/* What td_rpc_watch and the rest are for a stream. */
-void td_stream_watch(struct td_rpc *r, td_stop *stop);
-void td_stream_drop_input(struct td_rpc *r);
-bool td_stream_local(struct td_rpc *r);
-void td_stream_hold(struct td_rpc *r);
-void td_stream_finish(struct td_rpc *r, const struct td_err *err);
-
 /* Takes the sink's bytes. */
 grpc_byte_buffer *td_grpc_message(struct td_sink *takes);
 grpc_slice td_grpc_status_text(const struct td_err *err);

@@ -108,8 +108,7 @@ enum td_code td_rpc_v2_infer(struct td_rpc *r, struct td_err *err)
 
 /* ---- streams ---- */
 
-/* ModelStreamInferResponse { error_message = 1, infer_response = 2 { id = 3 } }. The id of the request under
- * way is the stream's state. */
+/* ModelStreamInferResponse { error_message = 1, infer_response = 2 { id = 3 } }. The request's id is the state. */
 static enum td_code answer_failure(struct td_rpc *r, struct td_err *err)
 {
     struct td_sink *s = &r->reply;
@@ -151,8 +150,6 @@ enum td_code td_rpc_v2_stream(struct td_rpc *r, struct td_err *err)
     if (r->event != TD_RPC_MESSAGE) {
         return TD_OK;
     }
-    td_free(r->state);
-    r->state = NULL;
     r->fail = answer_failure;
     const enum td_code rc = td_rpc_infer(r, decode_streamed, encode_streamed, &why);
     if (rc && answer_failure(r, &why)) {

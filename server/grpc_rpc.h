@@ -2,7 +2,8 @@
  *
  * A handler knows nothing of the transport. A unary one is called once, with TD_RPC_MESSAGE, and leaves its
  * answer in r->reply. A handler of a stream is called for every message and for the other events below; each
- * call may leave one answer (r->has_reply). Calls for one stream never overlap.
+ * call may leave one answer (r->has_reply). Calls for one stream never overlap. A stream of inference requests
+ * gives its handler a td_rpc for each of them, with TD_RPC_MESSAGE, and TD_RPC_GONE when its answer has left.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_GRPC_RPC_H
@@ -24,7 +25,17 @@ enum td_rpc_event {
 struct td_rpc;
 typedef enum td_code td_rpc_fail_fn(struct td_rpc *r, struct td_err *err);
 
+/* What a handler may ask of what carries its call; see the functions td_rpc_... of these names below. */
+struct td_rpc_carrier {
+    void (*watch)(struct td_rpc *r, td_stop *stop);
+    void (*hold)(struct td_rpc *r);
+    void (*finish)(struct td_rpc *r, const struct td_err *err);
+    void (*drop_input)(struct td_rpc *r);
+    bool (*local)(struct td_rpc *r);
+};
+
 struct td_rpc {
+    const struct td_rpc_carrier *carrier;
     struct td_registry *registry;
     const struct td_grpc_opts *opts;
     enum td_rpc_event event;
@@ -32,7 +43,6 @@ struct td_rpc {
     struct td_sink reply; /* taken by the transport */
     int64_t deadline_ns;  /* CLOCK_MONOTONIC; 0 none */
     /* of streams: */
-    bool streams; /* it is one */
     bool has_reply;
     bool ticks; /* call with TD_RPC_TICK from time to time, and keep the stream open */
     bool done;  /* end the stream with OK after this answer */
@@ -48,7 +58,7 @@ enum td_rpc_kind {
     TD_RPC_QUERY,  /* answers at once from memory */
     TD_RPC_MANAGE, /* may wait for files and loads */
     TD_RPC_STREAM, /* streams in one or both directions; each event answers at once */
-    TD_RPC_INFER_STREAM, /* streams, and computes in its messages, one after the other, like INFER */
+    TD_RPC_INFER_STREAM, /* computes for each message of a stream, several at once, like INFER */
 };
 static inline bool td_rpc_kind_streams(enum td_rpc_kind kind)
 {
@@ -87,14 +97,29 @@ TD_MUST enum td_code td_rpc_inputs(struct td_rpc *r, struct td_request *q, const
                                    struct td_err *err);
 
 /* Of kinds that compute. The transport sets *stop when the client goes away or the server stops, until told NULL. */
-void td_rpc_watch(struct td_rpc *r, td_stop *stop);
+static inline void td_rpc_watch(struct td_rpc *r, td_stop *stop)
+{
+    r->carrier->watch(r, stop);
+}
 /* Called by a handler that computes, on its thread: the answer will come from td_rpc_finish, which may be called, on any
  * thread, from now on. What the handler returns no longer counts, and r->in is gone. */
-void td_rpc_hold(struct td_rpc *r);
-void td_rpc_finish(struct td_rpc *r, const struct td_err *err);
+static inline void td_rpc_hold(struct td_rpc *r)
+{
+    r->carrier->hold(r);
+}
+static inline void td_rpc_finish(struct td_rpc *r, const struct td_err *err)
+{
+    r->carrier->finish(r, err);
+}
 /* Frees the bytes behind r->in, which the handler has decoded, before it computes. */
-void td_rpc_drop_input(struct td_rpc *r);
+static inline void td_rpc_drop_input(struct td_rpc *r)
+{
+    r->carrier->drop_input(r);
+}
 /* Whether the client is on this host. */
-bool td_rpc_local(struct td_rpc *r);
+static inline bool td_rpc_local(struct td_rpc *r)
+{
+    return r->carrier->local(r);
+}
 
 #endif

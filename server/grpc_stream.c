@@ -2,51 +2,26 @@
  * methods.
  *
  *   step_arrived    the stream is entered in the server's list; metadata leaves, a message is asked for
- *   step_received   a message, or none when the client has sent all: the handler runs; its answer leaves
+ *   step_received   a message, or none when the client has sent all: the handler runs; its answer leaves. Streams of
+ *                   inference make a request of it (grpc_infer_stream.c)
  *   step_sent       the answer has left: the next message is asked for, or the stream ends
  *   step_ended      the status has left
  *   step_closed     the call is over on both sides or was cancelled
- * refs counts the events still to come, the running step and the ticker; with the last one gone the stream is
- * taken off the list, told TD_RPC_GONE and freed. A stream on the list with refs == 0 is leaving it.
  *
- * Threads: mu serialises steps and ticks. A handler that computes does so in a turn, without mu, as part of
- * the step that received its message, or holds the stream and is finished by another thread: the stream sees
- * its end, and ticks, meanwhile.
- * Invariant: one write is under way at most (`writing`). Ticks begin when the client has sent all, so an
- * answer to a message and one to a tick never meet.
+ * With the last reference gone the handler is told TD_RPC_GONE.
+ * Threads: mu serialises steps and ticks.
+ * Invariant: ticks begin when the client has sent all, so an answer to a message and one to a tick never meet.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "server/grpc_stream.h"
+
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/mem.h"
-#include "server/grpc_impl.h"
 
 #define TICK_MS 100 /* how late an unasked answer may be */
-
-struct td_grpc_stream {
-    struct td_rpc rpc; /* first: a handler's td_rpc is the stream */
-    struct td_grpc *g;
-    int method; /* row of td_rpc_methods; -1 a method that does not exist */
-    struct td_event arrived, received, sent, ended, closed;
-    grpc_call *call;
-    gpr_timespec deadline;
-    grpc_metadata_array metadata;
-    grpc_call_details details; /* of unknown methods */
-    grpc_byte_buffer *message; /* the one just received */
-    struct td_payload payload; /* the one the handler reads */
-    struct td_turn turn;       /* of a handler that computes */
-    bool *held;                /* of the handler under way: set when it holds the stream */
-    td_stop *stop;             /* set when the client goes away; NULL none */
-    int cancelled;
-    pthread_mutex_t mu;
-    atomic_int refs;
-    bool opened;  /* counted in g->open */
-    bool working; /* the handler computes, without mu */
-    bool writing, ending, reading_over, gone;
-    struct td_grpc_stream *prev, *next;
-};
 
 static void list_add(struct td_grpc_stream *s)
 {
@@ -80,6 +55,7 @@ static void free_stream(struct td_grpc_stream *s)
         s->rpc.event = TD_RPC_GONE;
         (void)td_rpc_methods[s->method].fn(&s->rpc, &ignored);
     }
+    td_infer_stream_free(s);
     struct td_grpc *arrived_at = s->opened ? s->g : NULL;
     if (s->call != NULL) {
         grpc_call_unref(s->call);
@@ -87,7 +63,6 @@ static void free_stream(struct td_grpc_stream *s)
     grpc_metadata_array_destroy(&s->metadata);
     grpc_call_details_destroy(&s->details);
     grpc_byte_buffer_destroy(s->message);
-    td_payload_close(&s->payload);
     pthread_mutex_destroy(&s->mu);
     td_free(s->rpc.reply.p);
     td_free(s);
@@ -106,11 +81,15 @@ static void release(struct td_grpc_stream *s)
     }
 }
 
-/* The end of a step: its event is no longer to come. */
-static void leave(struct td_grpc_stream *s)
+void td_stream_leave(struct td_grpc_stream *s)
 {
     pthread_mutex_unlock(&s->mu);
     release(s);
+}
+
+static bool infers(const struct td_grpc_stream *s)
+{
+    return s->method >= 0 && td_rpc_methods[s->method].kind == TD_RPC_INFER_STREAM;
 }
 
 /* Under mu, by a caller that holds a reference. */
@@ -122,13 +101,14 @@ static void start_op(struct td_grpc_stream *s, const grpc_op *ops, size_t n, str
     }
 }
 
-static void receive(struct td_grpc_stream *s)
+void td_stream_receive(struct td_grpc_stream *s)
 {
+    s->reading = true;
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &s->message};
     start_op(s, &op, 1, &s->received);
 }
 
-static void end(struct td_grpc_stream *s, const struct td_err *err)
+void td_stream_end(struct td_grpc_stream *s, const struct td_err *err)
 {
     if (s->ending) {
         return;
@@ -146,10 +126,19 @@ static void end(struct td_grpc_stream *s, const struct td_err *err)
 static void go_on(struct td_grpc_stream *s)
 {
     if (s->rpc.done || (s->reading_over && !s->rpc.ticks)) {
-        end(s, &(struct td_err){0});
+        td_stream_end(s, &(struct td_err){0});
     } else if (!s->reading_over) {
-        receive(s);
+        td_stream_receive(s);
     }
+}
+
+void td_stream_send(struct td_grpc_stream *s, struct td_sink *answer)
+{
+    grpc_byte_buffer *b = td_grpc_message(answer);
+    grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = b};
+    s->writing = true;
+    start_op(s, &op, 1, &s->sent);
+    grpc_byte_buffer_destroy(b);
 }
 
 /* Sends what the handler has answered to an event. Returns whether a write is under way or the stream ends.
@@ -157,17 +146,13 @@ static void go_on(struct td_grpc_stream *s)
 static bool told(struct td_grpc_stream *s, const struct td_err *err)
 {
     if (err->code) {
-        end(s, err);
+        td_stream_end(s, err);
         return true;
     }
     if (!s->rpc.has_reply) {
         return false;
     }
-    grpc_byte_buffer *b = td_grpc_message(&s->rpc.reply);
-    grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = b};
-    s->writing = true;
-    start_op(s, &op, 1, &s->sent);
-    grpc_byte_buffer_destroy(b);
+    td_stream_send(s, &s->rpc.reply);
     return true;
 }
 
@@ -185,121 +170,55 @@ static bool tell(struct td_grpc_stream *s, enum td_rpc_event event)
     return told(s, &err);
 }
 
-/* The handler sees the message in s->payload. True when it holds the stream: that may be gone by now. */
-static bool handle(struct td_grpc_stream *s, struct td_err *err)
+/* The handler sees the message. Returns as told. */
+static bool tell_message(struct td_grpc_stream *s)
 {
-    bool held = false;
-    s->held = &held;
-    err->code = td_payload_open(&s->payload, &s->rpc.in, err);
-    if (err->code == TD_OK && td_grpc_admit_message(s->g, s->method, &s->metadata, s->rpc.in, err) == TD_OK) {
-        call_handler(s, TD_RPC_MESSAGE, err);
+    struct td_err err = {0};
+    struct td_payload payload = {.buffer = s->message};
+    s->message = NULL;
+    err.code = td_payload_open(&payload, &s->rpc.in, &err);
+    if (err.code == TD_OK) {
+        err.code = td_grpc_admit_message(s->g, s->method, &s->metadata, s->rpc.in, &err);
     }
-    if (!held) {
-        td_payload_close(&s->payload);
-        s->rpc.in = (struct td_wire){0};
+    if (err.code == TD_OK) {
+        call_handler(s, TD_RPC_MESSAGE, &err);
     }
-    return held;
+    td_payload_close(&payload);
+    s->rpc.in = (struct td_wire){0};
+    return told(s, &err);
 }
 
-/* The end of a turn. Meanwhile the stream may have ended. */
-static void computed(struct td_grpc_stream *s, const struct td_err *err)
+/* An answer may go out, or the next message come in. */
+static void proceed(struct td_grpc_stream *s)
 {
-    pthread_mutex_lock(&s->mu);
-    s->working = false;
-    if (!s->ending && !told(s, err)) {
+    if (infers(s)) {
+        td_infer_stream_go_on(s);
+    } else {
         go_on(s);
     }
-    leave(s);
-}
-
-/* A turn: with the reference of the step that received the message. */
-static void compute(void *owner)
-{
-    struct td_grpc_stream *s = owner;
-    struct td_err err = {0};
-    if (!handle(s, &err)) {
-        computed(s, &err);
-    }
-}
-
-void td_stream_hold(struct td_rpc *r)
-{
-    *((struct td_grpc_stream *)r)->held = true;
-    td_stream_drop_input(r);
-}
-
-void td_stream_finish(struct td_rpc *r, const struct td_err *err)
-{
-    struct td_err outcome = *err;
-    if (outcome.code && r->fail != NULL) {
-        outcome.code = r->fail(r, &outcome);
-    }
-    computed((struct td_grpc_stream *)r, &outcome);
-}
-
-/* Leaves mu. */
-static void begin_turn(struct td_grpc_stream *s)
-{
-    struct td_err full = {0};
-    s->working = true;
-    s->turn = (struct td_turn){compute, s, NULL};
-    pthread_mutex_unlock(&s->mu);
-    td_poll_before(s->payload.buffer);
-    if (td_grpc_take_turn(s->g, &s->turn, &full)) {
-        pthread_mutex_lock(&s->mu);
-        s->working = false;
-        td_payload_close(&s->payload);
-        end(s, &full);
-        leave(s);
-    }
-}
-
-void td_stream_watch(struct td_rpc *r, td_stop *stop)
-{
-    struct td_grpc_stream *s = (struct td_grpc_stream *)r;
-    pthread_mutex_lock(&s->mu);
-    s->stop = stop;
-    if (stop != NULL && s->gone) {
-        atomic_store(stop, TD_CANCELLED);
-    }
-    pthread_mutex_unlock(&s->mu);
-}
-
-void td_stream_drop_input(struct td_rpc *r)
-{
-    r->in = (struct td_wire){0};
-    td_payload_close(&((struct td_grpc_stream *)r)->payload);
-}
-
-bool td_stream_local(struct td_rpc *r)
-{
-    return td_grpc_is_local(((struct td_grpc_stream *)r)->call);
 }
 
 static void step_received(void *owner, bool ok)
 {
     struct td_grpc_stream *s = owner;
     pthread_mutex_lock(&s->mu);
+    s->reading = false;
     if (!s->ending && ok && s->message != NULL) {
-        s->payload = (struct td_payload){.buffer = s->message};
-        s->message = NULL;
-        if (td_rpc_methods[s->method].kind == TD_RPC_INFER_STREAM) {
-            begin_turn(s);
+        if (infers(s)) {
+            td_infer_stream_take(s);
             return;
         }
-        struct td_err err = {0};
         td_poll_step_back();
-        (void)handle(s, &err); /* only handlers that compute hold */
-        if (!told(s, &err)) {
+        if (!tell_message(s)) {
             go_on(s);
         }
     } else if (!s->ending && !s->gone) {
         s->reading_over = true;
-        if (!tell(s, TD_RPC_END)) {
-            go_on(s);
+        if (infers(s) || !tell(s, TD_RPC_END)) {
+            proceed(s);
         }
     }
-    leave(s);
+    td_stream_leave(s);
 }
 
 static void step_sent(void *owner, bool ok)
@@ -308,9 +227,9 @@ static void step_sent(void *owner, bool ok)
     pthread_mutex_lock(&s->mu);
     s->writing = false;
     if (ok && !s->ending) {
-        go_on(s);
+        proceed(s);
     }
-    leave(s);
+    td_stream_leave(s);
 }
 
 static void step_ended(void *owner, bool ok)
@@ -318,7 +237,7 @@ static void step_ended(void *owner, bool ok)
     struct td_grpc_stream *s = owner;
     (void)ok;
     pthread_mutex_lock(&s->mu);
-    leave(s);
+    td_stream_leave(s);
 }
 
 static void step_closed(void *owner, bool ok)
@@ -327,13 +246,11 @@ static void step_closed(void *owner, bool ok)
     (void)ok;
     pthread_mutex_lock(&s->mu);
     s->gone = true;
-    if (s->stop != NULL) {
-        atomic_store(s->stop, TD_CANCELLED);
-    }
+    td_infer_stream_stop(s);
     if (!s->ending) { /* the client went away: a status completes our side */
-        end(s, &(struct td_err){.code = TD_CANCELLED, .msg = "the client has gone"});
+        td_stream_end(s, &(struct td_err){.code = TD_CANCELLED, .msg = "the client has gone"});
     }
-    leave(s);
+    td_stream_leave(s);
 }
 
 /* False, with the stream freed, when the server is stopping. */
@@ -365,13 +282,21 @@ static void step_arrived(void *owner, bool ok)
     start_op(s, &close, 1, &s->closed);
     grpc_op open[2] = {{.op = GRPC_OP_SEND_INITIAL_METADATA},
                        {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &s->message}};
+    s->reading = true;
     start_op(s, open, 2, &s->received);
     struct td_err refused = {0};
     if (td_grpc_admit(s->g, s->method, &s->metadata, &refused)) {
-        end(s, &refused);
+        td_stream_end(s, &refused);
     }
-    leave(s);
+    td_stream_leave(s);
 }
+
+static bool is_local(struct td_rpc *r)
+{
+    return td_grpc_is_local(((struct td_grpc_stream *)r)->call);
+}
+
+static const struct td_rpc_carrier STREAM = {.local = is_local}; /* the rest is for handlers that compute */
 
 static struct td_grpc_stream *new_stream(struct td_grpc *g, int method)
 {
@@ -379,9 +304,9 @@ static struct td_grpc_stream *new_stream(struct td_grpc *g, int method)
     if (s == NULL) {
         return NULL;
     }
+    s->rpc.carrier = &STREAM;
     s->rpc.registry = g->registry;
     s->rpc.opts = &g->opts;
-    s->rpc.streams = true;
     s->g = g;
     s->method = method;
     s->refs = 1; /* the arrival */
@@ -431,7 +356,7 @@ static void step_unknown(void *owner, bool ok)
     pthread_mutex_lock(&s->mu);
     start_op(s, ops, 3, &s->ended);
     grpc_slice_unref(text);
-    leave(s);
+    td_stream_leave(s);
 }
 
 void td_unknown_listen(struct td_grpc *g)
@@ -455,11 +380,11 @@ static void tick(struct td_grpc_stream *s, bool stopping)
     if (s->ending || s->gone) {
         return;
     }
-    if (stopping && !s->working) { /* what is being computed is still answered */
-        end(s, &(struct td_err){.code = TD_UNAVAILABLE, .msg = "the server is shutting down"});
+    if (stopping && s->requests.first == NULL) { /* what is being computed is still answered */
+        td_stream_end(s, &(struct td_err){.code = TD_UNAVAILABLE, .msg = "the server is shutting down"});
     } else if (s->rpc.ticks && s->reading_over && !s->writing) {
         if (!tell(s, TD_RPC_TICK) && s->rpc.done) {
-            end(s, &(struct td_err){0});
+            td_stream_end(s, &(struct td_err){0});
         }
     }
 }

@@ -111,8 +111,8 @@ class Tls(Case):
     def test_tritonclient_is_served(self):
         ca, pair = self.c.path("ca.pem"), (self.c.path("client.key"), self.c.path("client.pem")) if self.VERIFY else (None, None)
         files = {"keyfile": pair[0], "certfile": pair[1]} if self.VERIFY else {}
-        http = th.InferenceServerClient(f"localhost:{self.d.rest_port}", ssl=True, ssl_options={"ca_certs": ca, **files})
-        rpc = tg.InferenceServerClient(f"localhost:{self.d.port}", ssl=True, root_certificates=ca, private_key=pair[0], certificate_chain=pair[1])
+        http = th.InferenceServerClient(f"127.0.0.1:{self.d.rest_port}", ssl=True, ssl_options={"ca_certs": ca, **files})
+        rpc = tg.InferenceServerClient(f"127.0.0.1:{self.d.port}", ssl=True, root_certificates=ca, private_key=pair[0], certificate_chain=pair[1])
         for lib, c in ((th, http), (tg, rpc)):
             x = lib.InferInput("x", [1], "FP32")
             x.set_data_from_numpy(np.float32([0]))

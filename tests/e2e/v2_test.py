@@ -272,6 +272,33 @@ class Streams(Case):
                 self.assertEqual((result.get_response().id, result.as_numpy("y").tolist()), (str(i), [i / 2 + 3]))
                 self.assertTrue(result.get_response().parameters["triton_final_response"].bool_param)
 
+    def test_requests_of_one_stream_share_batches(self):
+        """Both lanes (or all: as many slow requests as there are processors) are busy, and what comes behind gathers."""
+        busy = len(os.sched_getaffinity(0))
+
+        def counted():
+            rows = self.d.grpc.get_inference_statistics("half").model_stats
+            return sum(r.inference_stats.success.count for r in rows), sum(r.execution_count for r in rows)
+        with self.stream() as (c, take):
+            def send(n):
+                for i in range(n):
+                    c.async_stream_infer("half", [value(tg, "x", [i])])
+
+            def receive(n):
+                return [take()[0].as_numpy("y").tolist() for _ in range(n)]
+            send(4)   # the model's rows are known to be independent
+            receive(4)
+            requests, runs = counted()
+            for _ in range(busy):
+                c.async_stream_infer("half:slow", [value(tg, "n", np.int64(300000), "INT64")])
+            send(40)
+            for _ in range(busy):
+                self.assertIsNone(take()[1])
+            self.assertEqual(receive(40), [[i / 2 + 3] for i in range(40)])
+            after = counted()
+        self.assertEqual(after[0] - requests, 40 + busy)
+        self.assertLess(after[1] - runs, 20 + busy)
+
     def test_many_streams_at_once(self):
         stub = self.d.grpc._client_stub
 
@@ -312,7 +339,7 @@ class Streams(Case):
         stub = self.d.grpc._client_stub
         q = service_pb2.ModelInferRequest(model_name="half:slow")
         q.inputs.add(name="n", datatype="INT64", shape=[]).contents.int64_contents.append(2**40)
-        call = stub.ModelStreamInfer(iter([q]))
+        call = stub.ModelStreamInfer(iter([q] * 20))   # some run, the others wait
         time.sleep(0.3)
         began = time.monotonic()
         call.cancel()

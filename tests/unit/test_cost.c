@@ -55,6 +55,18 @@ TEST(batches_stay_small_where_every_row_costs_the_same)
     CHECK_INT(td_cost_worth(&c), 1);
 }
 
+/* Two rows were measured while the machine was busy: that must not keep all others alone. */
+TEST(one_slow_batch_does_not_keep_quick_runs_apart)
+{
+    struct td_cost c = {0};
+    td_cost_learn(&c, 1, 5000);
+    td_cost_learn(&c, 1, 5000);
+    td_cost_learn(&c, 2, 80000);
+    CHECK(td_cost_worth(&c) >= 2);
+    td_cost_learn(&c, 4, 20000);
+    CHECK(td_cost_worth(&c) >= 4);
+}
+
 TEST(one_slow_run_is_not_believed)
 {
     struct td_cost c = {0};
@@ -78,5 +90,7 @@ TEST(a_machine_that_became_slow_is_noticed)
 }
 
 TEST_MAIN(RUN(nothing_is_known_at_first) RUN(one_size_alone_makes_the_next_one_be_tried) RUN(a_line_is_found)
-              RUN(batches_grow_where_the_fixed_part_is_large) RUN(batches_stay_small_where_every_row_costs_the_same)
-                  RUN(one_slow_run_is_not_believed) RUN(a_machine_that_became_slow_is_noticed))
+              RUN(batches_grow_where_the_fixed_part_is_large)
+                  RUN(batches_stay_small_where_every_row_costs_the_same)
+                      RUN(one_slow_batch_does_not_keep_quick_runs_apart) RUN(one_slow_run_is_not_believed)
+                          RUN(a_machine_that_became_slow_is_noticed))
