@@ -4,6 +4,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,11 +23,13 @@ struct handle {
     char name[64];
 };
 
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* a driver may be called on any thread */
 static struct {
     char *at;
     size_t size;
-} blocks[MAX_OPEN];
-static __thread void *current;
+} blocks[MAX_OPEN]; /* under mu */
+/* In the threads' own block: ThreadSanitizer takes the end of a block that is allocated later for a race. */
+static __thread void *current __attribute__((tls_model("initial-exec")));
 
 API int cuInit(unsigned flags)
 {
@@ -56,17 +60,29 @@ API int cuCtxSetCurrent(void *context)
     return SUCCESS;
 }
 
-API int cuIpcOpenMemHandle_v2(uint64_t *at, struct handle h, unsigned flags)
+/* False when there is no more room. */
+static bool keep(char *p, size_t size)
 {
-    struct stat st;
     int i = 0;
-    const int fd = flags == 1 && h.name[0] == '/' && memchr(h.name, 0, sizeof h.name) != NULL
-                       ? shm_open(h.name, O_RDWR, 0)
-                       : -1;
+    pthread_mutex_lock(&mu);
     while (i < MAX_OPEN && blocks[i].at != NULL) {
         i++;
     }
-    void *p = current != NULL && i < MAX_OPEN && fd >= 0 && fstat(fd, &st) == 0
+    if (i < MAX_OPEN) {
+        blocks[i].at = p;
+        blocks[i].size = size;
+    }
+    pthread_mutex_unlock(&mu);
+    return i < MAX_OPEN;
+}
+
+API int cuIpcOpenMemHandle_v2(uint64_t *at, struct handle h, unsigned flags)
+{
+    struct stat st;
+    const int fd = flags == 1 && h.name[0] == '/' && memchr(h.name, 0, sizeof h.name) != NULL
+                       ? shm_open(h.name, O_RDWR, 0)
+                       : -1;
+    void *p = current != NULL && fd >= 0 && fstat(fd, &st) == 0
                   ? mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
                   : MAP_FAILED;
     if (fd >= 0) {
@@ -75,48 +91,63 @@ API int cuIpcOpenMemHandle_v2(uint64_t *at, struct handle h, unsigned flags)
     if (p == MAP_FAILED) {
         return INVALID_VALUE;
     }
-    blocks[i].at = p;
-    blocks[i].size = (size_t)st.st_size;
+    if (!keep(p, (size_t)st.st_size)) {
+        munmap(p, (size_t)st.st_size);
+        return INVALID_VALUE;
+    }
     *at = (uint64_t)(uintptr_t)p;
     return SUCCESS;
 }
 
-static int find(uint64_t at)
+/* The block that holds `at`; forgotten where it is taken. */
+static bool find(uint64_t at, bool take, char **base, size_t *size)
 {
-    for (int i = 0; i < MAX_OPEN; i++) {
+    bool found = false;
+    pthread_mutex_lock(&mu);
+    for (int i = 0; i < MAX_OPEN && !found; i++) {
         const uint64_t from = (uint64_t)(uintptr_t)blocks[i].at;
-        if (from != 0 && at >= from && at - from < blocks[i].size) {
-            return i;
+        found = from != 0 && at >= from && at - from < blocks[i].size;
+        if (found) {
+            *base = blocks[i].at;
+            *size = blocks[i].size;
+            blocks[i].at = take ? NULL : blocks[i].at;
         }
     }
-    return -1;
+    pthread_mutex_unlock(&mu);
+    return found;
 }
 
 API int cuIpcCloseMemHandle(uint64_t at)
 {
-    const int i = find(at);
-    if (i < 0) {
+    char *base;
+    size_t size;
+    if (!find(at, true, &base, &size)) {
         return INVALID_VALUE;
     }
-    munmap(blocks[i].at, blocks[i].size);
-    blocks[i].at = NULL;
+    munmap(base, size);
     return SUCCESS;
 }
 
 API int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t at)
 {
-    const int i = find(at);
-    if (i < 0) {
+    char *from;
+    if (!find(at, false, &from, size)) {
         return INVALID_VALUE;
     }
-    *base = (uint64_t)(uintptr_t)blocks[i].at;
-    *size = blocks[i].size;
+    *base = (uint64_t)(uintptr_t)from;
     return SUCCESS;
+}
+
+static bool is_mapped(uint64_t at)
+{
+    char *base;
+    size_t size;
+    return current != NULL && find(at, false, &base, &size);
 }
 
 API int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t n)
 {
-    if (current == NULL || find(from) < 0) {
+    if (!is_mapped(from)) {
         return INVALID_CONTEXT;
     }
     memcpy(to, (const void *)(uintptr_t)from, n);
@@ -125,7 +156,7 @@ API int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t n)
 
 API int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t n)
 {
-    if (current == NULL || find(to) < 0) {
+    if (!is_mapped(to)) {
         return INVALID_CONTEXT;
     }
     memcpy((void *)(uintptr_t)to, from, n);

@@ -290,7 +290,7 @@ class Streams(Case):
             receive(4)
             requests, runs = counted()
             for _ in range(busy):
-                c.async_stream_infer("half:slow", [value(tg, "n", np.int64(300000), "INT64")])
+                c.async_stream_infer("half:slow", [value(tg, "n", np.int64(60000), "INT64")])
             send(40)
             for _ in range(busy):
                 self.assertIsNone(take()[1])
