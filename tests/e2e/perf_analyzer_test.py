@@ -85,7 +85,8 @@ class PerfAnalyzer(unittest.TestCase):
         number = lambda what: int(re.search(what + r": (\d+)", text).group(1))
         self.assertGreaterEqual(number("Request count"), 50, text)
         # from the server's statistics; a request may be joined with others or spread over idle lanes, so executions are as many as they are
-        self.assertEqual(number("Inference count"), batch * number("Successful request count"), text)
+        # a request under way while the program reads the statistics (4 at most) may have run and not yet been answered
+        self.assertAlmostEqual(number("Inference count"), batch * number("Successful request count"), delta=4 * batch, msg=text)
         self.assertGreater(number("Execution count"), 0, text)
         self.assertGreater(float(re.search(r"Throughput: ([\d.]+) infer/sec", text).group(1)), 0, text)
 

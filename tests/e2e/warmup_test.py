@@ -77,7 +77,7 @@ class Warmup(Case):
 
     def test_iterations_and_switching_it_off(self):
         base = self.with_records(*log_of_every_kind())
-        with self.served(base, "--num_request_iterations_for_warmup=5") as d:
+        with self.served(base, "--num_request_iterations_for_warmup=5", "--lanes=1") as d:
             self.assertEqual(self.traces(d)["serving_default"], (1, 5))
         with self.served(base, "--enable_model_warmup=false") as d:
             self.assertEqual(self.traces(d)["serving_default"], (0, 0))
@@ -111,7 +111,7 @@ class Warmup(Case):
 
     def test_at_most_a_thousand_records(self):
         row = log_of_every_kind()[0]
-        with self.served(self.with_records(*[row] * 1000)) as d:
+        with self.served(self.with_records(*[row] * 1000), "--lanes=1") as d:
             self.assertEqual(self.traces(d)["serving_default"], (1, 1000))
         self.fails_to_load(self.with_records(*[row] * 1001), "INVALID_ARGUMENT", "Number of warmup records exceeds the maximum (1000)")
 
