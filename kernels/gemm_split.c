@@ -132,9 +132,8 @@ void td_gemm_spread(struct td_call *c, const struct td_gemm *g, bool blas)
         spread(c, g, blas);
         return;
     }
-    j.n = parts < (double)most && parts < MOST_PARTS ? (int)parts
-          : most < MOST_PARTS                        ? (int)most
-                                                     : MOST_PARTS;
+    const double some = parts < MOST_PARTS ? parts : MOST_PARTS;
+    j.n = (int)(some < (double)most ? some : (double)most);
     for (int i = 0; i < j.n && !td_stopped(c); i++) {
         const struct td_gemm part = piece_of(&j, i);
         spread(c, &part, blas);

@@ -227,9 +227,7 @@ static void handle(struct td_grpc_call *c)
     if (td_rpc_methods[c->method].kind == TD_RPC_INFER) {
         list(c);
     }
-    enum td_code rc = td_payload_open(&c->payload, &c->rpc.in, &err);
-    rc = rc ? rc : td_grpc_admit_message(c->g, c->method, &c->metadata, c->rpc.in, &err);
-    rc = rc ? rc : td_rpc_methods[c->method].fn(&c->rpc, &err);
+    const enum td_code rc = td_grpc_handle(c->g, c->method, &c->metadata, &c->payload, &c->rpc, &err);
     if (held) {
         return;
     }
@@ -463,6 +461,14 @@ void td_payload_close(struct td_payload *p)
         grpc_byte_buffer_destroy(p->buffer);
     }
     *p = (struct td_payload){0};
+}
+
+enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+                            struct td_payload *p, struct td_rpc *r, struct td_err *err)
+{
+    TD_TRY(td_payload_open(p, &r->in, err));
+    TD_TRY(td_grpc_admit_message(g, method, sent, r->in, err));
+    return td_rpc_methods[method].fn(r, err);
 }
 
 static void free_message(void *p)

@@ -109,6 +109,10 @@ struct td_payload {
 };
 TD_MUST enum td_code td_payload_open(struct td_payload *p, struct td_wire *in, struct td_err *err);
 void td_payload_close(struct td_payload *p);
+/* Opens the message, and lets the method's handler see it in r when the call's token allows what it names. A call or
+ * request that its handler holds may be gone when this returns. */
+TD_MUST enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+                                    struct td_payload *p, struct td_rpc *r, struct td_err *err);
 
 /* Every arrival and every freed call or stream is counted: operations may be started until the last has gone.
  * False when the queue is about to be shut down: then none may be started, and td_grpc_closed is not due. */

@@ -126,13 +126,7 @@ static void compute(void *owner)
     struct td_err err = {0};
     bool held = false;
     q->held = &held;
-    err.code = td_payload_open(&q->payload, &q->rpc.in, &err);
-    if (err.code == TD_OK) {
-        err.code = td_grpc_admit_message(s->g, s->method, &s->metadata, q->rpc.in, &err);
-    }
-    if (err.code == TD_OK) {
-        err.code = td_rpc_methods[s->method].fn(&q->rpc, &err);
-    }
+    err.code = td_grpc_handle(s->g, s->method, &s->metadata, &q->payload, &q->rpc, &err);
     if (!held) {
         finished(q, &err);
     }

@@ -156,17 +156,12 @@ static bool told(struct td_grpc_stream *s, const struct td_err *err)
     return true;
 }
 
-static void call_handler(struct td_grpc_stream *s, enum td_rpc_event event, struct td_err *err)
-{
-    s->rpc.event = event;
-    s->rpc.has_reply = false;
-    err->code = td_rpc_methods[s->method].fn(&s->rpc, err);
-}
-
 static bool tell(struct td_grpc_stream *s, enum td_rpc_event event)
 {
     struct td_err err = {0};
-    call_handler(s, event, &err);
+    s->rpc.event = event;
+    s->rpc.has_reply = false;
+    err.code = td_rpc_methods[s->method].fn(&s->rpc, &err);
     return told(s, &err);
 }
 
@@ -176,13 +171,9 @@ static bool tell_message(struct td_grpc_stream *s)
     struct td_err err = {0};
     struct td_payload payload = {.buffer = s->message};
     s->message = NULL;
-    err.code = td_payload_open(&payload, &s->rpc.in, &err);
-    if (err.code == TD_OK) {
-        err.code = td_grpc_admit_message(s->g, s->method, &s->metadata, s->rpc.in, &err);
-    }
-    if (err.code == TD_OK) {
-        call_handler(s, TD_RPC_MESSAGE, &err);
-    }
+    s->rpc.event = TD_RPC_MESSAGE;
+    s->rpc.has_reply = false;
+    err.code = td_grpc_handle(s->g, s->method, &s->metadata, &payload, &s->rpc, &err);
     td_payload_close(&payload);
     s->rpc.in = (struct td_wire){0};
     return told(s, &err);

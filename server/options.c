@@ -33,19 +33,8 @@ static const struct row ROWS[] = {
 #define TEXT(name, def, help) {#name, KIND_TEXT, AT(name), 0, 0, def, help},
 #define PORT(name, def, help) {#name, KIND_PORT, AT(name), 0, 65535, #def, help},
 #define LIST(name, help) {#name, KIND_LIST, AT(name), 0, 0, "", help},
-#define ALIAS(other, name)
 #define NONE(name, def, help) {#name, KIND_NONE, 0, 0, 0, def, help},
-#define IDLE(name, why)
 #include "server/options.def"
-#undef BOOL
-#undef INT
-#undef REAL
-#undef TEXT
-#undef PORT
-#undef LIST
-#undef ALIAS
-#undef NONE
-#undef IDLE
 };
 #define N_ROWS (sizeof ROWS / sizeof ROWS[0])
 
@@ -53,25 +42,8 @@ static const struct row ROWS[] = {
 static const struct {
     const char *name, *why;
 } IDLE_FLAGS[] = {
-#define BOOL(...)
-#define INT(...)
-#define REAL(...)
-#define TEXT(...)
-#define PORT(...)
-#define LIST(...)
-#define ALIAS(...)
-#define NONE(...)
 #define IDLE(name, why) {#name, why},
 #include "server/options.def"
-#undef BOOL
-#undef INT
-#undef REAL
-#undef TEXT
-#undef PORT
-#undef LIST
-#undef ALIAS
-#undef NONE
-#undef IDLE
 };
 #define N_IDLE (sizeof IDLE_FLAGS / sizeof IDLE_FLAGS[0])
 
@@ -79,25 +51,8 @@ static const struct {
 static const struct {
     const char *other, *name;
 } ALIASES[] = {
-#define BOOL(...)
-#define INT(...)
-#define REAL(...)
-#define TEXT(...)
-#define PORT(...)
-#define LIST(...)
 #define ALIAS(other, name) {#other, #name},
-#define NONE(...)
-#define IDLE(...)
 #include "server/options.def"
-#undef BOOL
-#undef INT
-#undef REAL
-#undef TEXT
-#undef PORT
-#undef LIST
-#undef ALIAS
-#undef NONE
-#undef IDLE
 };
 #define N_ALIASES (sizeof ALIASES / sizeof ALIASES[0])
 
@@ -370,20 +325,7 @@ enum td_code td_options_parse(struct td_options *o, int argc, char *const *argv,
 #define REAL(name, def, ...) .name = (def),
 #define TEXT(name, def, ...) .name = (def),
 #define PORT(name, def, ...) .name = (def),
-#define LIST(name, ...)
-#define ALIAS(other, name)
-#define NONE(name, def, ...)
-#define IDLE(name, why)
 #include "server/options.def"
-#undef BOOL
-#undef INT
-#undef REAL
-#undef TEXT
-#undef PORT
-#undef LIST
-#undef ALIAS
-#undef NONE
-#undef IDLE
     };
     TD_TRY(parse_args(o, argc, argv, err));
     return check_together(o, err);

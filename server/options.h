@@ -23,19 +23,7 @@ struct td_options {
 #define TEXT(name, ...) const char *name;
 #define PORT(name, ...) int name; /* 0 off, TD_PORT_AUTO a free one */
 #define LIST(name, ...) struct td_texts name;
-#define ALIAS(other, name)
-#define NONE(name, ...)
-#define IDLE(name, ...)
 #include "server/options.def"
-#undef BOOL
-#undef INT
-#undef REAL
-#undef TEXT
-#undef PORT
-#undef LIST
-#undef ALIAS
-#undef NONE
-#undef IDLE
     const char *dir;      /* the positional argument: a model directory; NULL none */
     int n_unknown;        /* arguments that are no flag; each has been named on stderr */
 };
