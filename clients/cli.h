@@ -7,12 +7,12 @@
 #ifndef TD_CLIENTS_CLI_H
 #define TD_CLIENTS_CLI_H
 
-int td_cli_predict(int argc, char **argv); /* one Predict; inputs as JSON, dtypes from the signature */
-int td_cli_models(int argc, char **argv);  /* every model with its versions and states */
-int td_cli_status(int argc, char **argv);  /* the versions of one model */
-int td_cli_reload(int argc, char **argv);  /* look for new versions now */
+int td_cli_predict(int argc, char **argv);   /* one Predict; inputs as JSON, dtypes from the signature */
+int td_cli_models(int argc, char **argv);    /* every model with its versions and states */
+int td_cli_status(int argc, char **argv);    /* the versions of one model */
+int td_cli_reload(int argc, char **argv);    /* look for new versions now */
 int td_cli_functions(int argc, char **argv); /* what a model's signatures have compiled */
-int td_cli_debug(int argc, char **argv);   /* a signature node by node, against its compiled form, or placed */
+int td_cli_debug(int argc, char **argv); /* a signature node by node, against its compiled form, or placed */
 
 /* Without a server, through libtensord: */
 int td_cli_run(int argc, char **argv);        /* runs a signature of a SavedModel directory */

@@ -12,9 +12,11 @@ static const struct verb {
     int (*run)(int argc, char **argv);
     const char *what;
 } verbs[] = {
-    {"inspect", td_cli_inspect, "DIR                     signatures, ops, what is unsupported, sizes of a SavedModel"},
+    {"inspect", td_cli_inspect,
+     "DIR                     signatures, ops, what is unsupported, sizes of a SavedModel"},
     {"run", td_cli_run, "DIR --inputs 'x=[[1]]'  run a signature without a server"},
-    {"checkpoint", td_cli_checkpoint, "DIR                     names, dtypes, shapes and bytes of its variables"},
+    {"checkpoint", td_cli_checkpoint,
+     "DIR                     names, dtypes, shapes and bytes of its variables"},
     {"ops", td_cli_ops, "[--json | --markdown]   the ops of this build"},
     {"predict", td_cli_predict, "MODEL --inputs ...      ask a server"},
     {"models", td_cli_models, "                        the models of a server"},

@@ -27,9 +27,9 @@ struct tdc_args {
     int n_outputs;
 };
 /* --server= --model= --signature= --version= --label= --inputs= --output= (repeatable) --token= --timeout=
- * --json, of run and inspect --op_library=, and of the debugger --mode= --values= --max-nodes= --rtol= --atol= --watch= (repeatable) --eager
- * --print-nodes --stop-on-nonfinite, each also as two words. False, with the reason and `usage` on stderr, when an argument is not
- * understood. */
+ * --json, of run and inspect --op_library=, and of the debugger --mode= --values= --max-nodes= --rtol=
+ * --atol= --watch= (repeatable) --eager --print-nodes --stop-on-nonfinite, each also as two words. False,
+ * with the reason and `usage` on stderr, when an argument is not understood. */
 bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *usage);
 /* A client as the options say; NULL, told on stderr. */
 struct tdc_client *tdc_args_open(const struct tdc_args *a);
@@ -38,8 +38,8 @@ int tdc_args_failed(const char *verb, const struct tdc_error *err);
 
 /* The debugger's options as the JSON object that it reads; freed with free(), NULL without memory. */
 char *tdc_debug_options(const struct tdc_args *a);
-/* The debugger's document: with a->json as it is, else the outputs, what differs, what was printed, and (nodes) a table of
- * the nodes. Returns the exit status. */
+/* The debugger's document: with a->json as it is, else the outputs, what differs, what was printed, and
+ * (nodes) a table of the nodes. Returns the exit status. */
 int tdc_debug_print(const char *document, const struct tdc_args *a, bool nodes);
 
 /* JSON (nested lists, a number, a string, {"b64": ...}) as a tensor of t's name and dtype: fills in rank,

@@ -165,7 +165,8 @@ static bool put_string(const json_t *v, const struct tdc_tensor *t, struct walk 
 static bool fits(int dtype, int64_t i)
 {
     const size_t size = tdc_dtype_size(dtype);
-    const bool is_signed = dtype == 3 || dtype == 5 || dtype == 6 || dtype == 11 || dtype == 13 || dtype == 15;
+    const bool is_signed =
+        dtype == 3 || dtype == 5 || dtype == 6 || dtype == 11 || dtype == 13 || dtype == 15;
     if (size >= 8) {
         return dtype != UINT64 || i >= 0;
     }

@@ -1,7 +1,7 @@
 /* clients/tensorctl_local.c - the verbs that need no server: run, inspect, checkpoint, ops.
  *
- * They use the C API (server/tensord.h) alone. tensord_bytes and tdc_bytes have the same members, so string tensors pass
- * between the two without a copy.
+ * They use the C API (server/tensord.h) alone. tensord_bytes and tdc_bytes have the same members, so string
+ * tensors pass between the two without a copy.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -13,7 +13,8 @@
 #include "clients/tensorctl_args.h"
 #include "server/tensord.h"
 
-_Static_assert(sizeof(tensord_bytes) == sizeof(struct tdc_bytes), "string elements of both clients are alike");
+_Static_assert(sizeof(tensord_bytes) == sizeof(struct tdc_bytes),
+               "string elements of both clients are alike");
 
 enum { MAX_TENSORS = 256 };
 
@@ -33,7 +34,10 @@ static double now_ms(void)
 
 static void to_wire(const tensord_tensor *t, struct tdc_tensor *out)
 {
-    *out = (struct tdc_tensor){.name = t->name, .dtype = t->dtype, .rank = t->rank < 0 ? 0 : t->rank, .data = t->data,
+    *out = (struct tdc_tensor){.name = t->name,
+                               .dtype = t->dtype,
+                               .rank = t->rank < 0 ? 0 : t->rank,
+                               .data = t->data,
                                .bytes = t->bytes};
     for (int i = 0; i < out->rank && i < TDC_MAX_RANK; i++) {
         out->dims[i] = t->dims[i];
@@ -42,7 +46,8 @@ static void to_wire(const tensord_tensor *t, struct tdc_tensor *out)
 
 static void from_wire(const struct tdc_tensor *t, tensord_tensor *out)
 {
-    *out = (tensord_tensor){.name = t->name, .dtype = t->dtype, .rank = t->rank, .data = t->data, .bytes = t->bytes};
+    *out = (tensord_tensor){
+        .name = t->name, .dtype = t->dtype, .rank = t->rank, .data = t->data, .bytes = t->bytes};
     for (int i = 0; i < t->rank && i < TENSORD_MAX_RANK; i++) { /* a larger rank is refused by the run */
         out->dims[i] = t->dims[i];
     }
@@ -50,11 +55,12 @@ static void from_wire(const struct tdc_tensor *t, tensord_tensor *out)
 
 /* ------------------------------------------------------------------ run */
 
-static const char run_usage[] = "usage: tensorctl run DIR --inputs 'NAME=JSON;NAME=JSON...' [--signature NAME] [--json]\n"
-                                "  --op_library F   a shared object with further ops (several: with commas)\n"
-                                "  --eager          as saved, node by node, without the compiler\n"
-                                "  --print-nodes    the nodes with their values' dtype, shape, range, time and kernel; and, as\n"
-                                "                   in tensorctl debug: --watch GLOB --values none|summary|full --max-nodes N\n";
+static const char run_usage[] =
+    "usage: tensorctl run DIR --inputs 'NAME=JSON;NAME=JSON...' [--signature NAME] [--json]\n"
+    "  --op_library F   a shared object with further ops (several: with commas)\n"
+    "  --eager          as saved, node by node, without the compiler\n"
+    "  --print-nodes    the nodes with their values' dtype, shape, range, time and kernel; and, as\n"
+    "                   in tensorctl debug: --watch GLOB --values none|summary|full --max-nodes N\n";
 
 static int print_results(tensord_tensor *rows, int n, const struct tdc_args *a)
 {
@@ -111,7 +117,8 @@ static int run_model(tensord_model *m, const struct tdc_args *a)
     struct tdc_error err = {0};
     int n = tensord_signature_tensors(m, a->signature, 0, declared, MAX_TENSORS);
     if (n < 0 || n > MAX_TENSORS) {
-        fprintf(stderr, "tensorctl run: the model has no signature '%s'\n", a->signature == NULL ? "serving_default" : a->signature);
+        fprintf(stderr, "tensorctl run: the model has no signature '%s'\n",
+                a->signature == NULL ? "serving_default" : a->signature);
         return 1;
     }
     for (int i = 0; i < n; i++) {
@@ -206,17 +213,20 @@ int td_cli_checkpoint(int argc, char **argv)
 
 static void print_op(json_t *op, bool markdown)
 {
-    json_t *kernel = json_array_get(json_object_get(op, "kernels"), 0), *types = json_object_get(kernel, "types"), *list;
+    json_t *kernel = json_array_get(json_object_get(op, "kernels"), 0),
+           *types = json_object_get(kernel, "types"), *list;
     const char *attr, *refused = json_string_value(json_object_get(op, "refused"));
     printf(markdown ? "| %s | " : "%-34s ", json_string_value(json_object_get(op, "name")));
     if (refused != NULL) {
         printf("refused: %s", refused);
     }
-    json_object_foreach(types, attr, list) {
+    json_object_foreach(types, attr, list)
+    {
         size_t i;
         json_t *t;
         printf("%s: ", attr);
-        json_array_foreach(list, i, t) {
+        json_array_foreach(list, i, t)
+        {
             printf("%s%s", i ? " " : "", json_string_value(t));
         }
         printf("; ");
@@ -237,8 +247,10 @@ int td_cli_ops(int argc, char **argv)
     json_t *doc = json_loads(text, 0, NULL), *op;
     size_t i;
     bool markdown = argc == 2;
-    printf(markdown ? "| op | dtypes |\n|---|---|\n" : "%zu ops\n", json_array_size(json_object_get(doc, "ops")));
-    json_array_foreach(json_object_get(doc, "ops"), i, op) {
+    printf(markdown ? "| op | dtypes |\n|---|---|\n" : "%zu ops\n",
+           json_array_size(json_object_get(doc, "ops")));
+    json_array_foreach(json_object_get(doc, "ops"), i, op)
+    {
         print_op(op, markdown);
     }
     json_decref(doc);

@@ -58,7 +58,7 @@ static bool read_input(char *name, const char *json, size_t n, const struct tdc_
 }
 
 int tdc_inputs_read(char *text, const struct tdc_tensor *declared, int n_declared, struct tdc_tensor *out,
-                       struct tdc_error *err)
+                    struct tdc_error *err)
 {
     int n = 0;
     while (*text) {

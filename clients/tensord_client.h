@@ -68,8 +68,10 @@ struct tdc_ask {
 int tdc_predict(struct tdc_client *c, const struct tdc_ask *ask, struct tdc_tensor **outputs, int *n_outputs,
                 int64_t *version, struct tdc_error *err);
 
-/* As tdc_predict, with a JSON object of options ("mode", "watch", ...); *json is the document, freed with tdc_free. */
-int tdc_debug(struct tdc_client *c, const struct tdc_ask *ask, const char *options, char **json, struct tdc_error *err);
+/* As tdc_predict, with a JSON object of options ("mode", "watch", ...); *json is the document, freed with
+ * tdc_free. */
+int tdc_debug(struct tdc_client *c, const struct tdc_ask *ask, const char *options, char **json,
+              struct tdc_error *err);
 /* What the signatures of a model have compiled: a JSON document, freed with tdc_free. */
 int tdc_functions(struct tdc_client *c, const struct tdc_ask *ask, char **json, struct tdc_error *err);
 

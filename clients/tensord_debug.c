@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "clients/tensord_messages.h"
-#include "proto/tensord.pb-c.h"
+#include "proto/schema/tensord.pb-c.h"
 
 #define RESOURCE_EXHAUSTED 8
 #define INTERNAL 13

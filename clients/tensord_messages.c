@@ -319,7 +319,8 @@ struct wanted {
     int64_t *version;
 };
 
-static int predict(struct tdc_client *c, const Tensorflow__Serving__PredictRequest *m, void *ctx, struct tdc_error *err)
+static int predict(struct tdc_client *c, const Tensorflow__Serving__PredictRequest *m, void *ctx,
+                   struct tdc_error *err)
 {
     const struct wanted *w = ctx;
     ProtobufCMessage *reply;
@@ -340,7 +341,8 @@ static int predict(struct tdc_client *c, const Tensorflow__Serving__PredictReque
     return got;
 }
 
-void tdc_fill_spec(const struct tdc_ask *ask, Tensorflow__Serving__ModelSpec *spec, Google__Protobuf__Int64Value *number)
+void tdc_fill_spec(const struct tdc_ask *ask, Tensorflow__Serving__ModelSpec *spec,
+                   Google__Protobuf__Int64Value *number)
 {
     *spec = (Tensorflow__Serving__ModelSpec)TENSORFLOW__SERVING__MODEL_SPEC__INIT;
     *number = (Google__Protobuf__Int64Value)GOOGLE__PROTOBUF__INT64_VALUE__INIT;
@@ -356,7 +358,8 @@ void tdc_fill_spec(const struct tdc_ask *ask, Tensorflow__Serving__ModelSpec *sp
     }
 }
 
-int tdc_send(struct tdc_client *c, const struct tdc_ask *ask, tdc_send_fn *send, void *ctx, struct tdc_error *err)
+int tdc_send(struct tdc_client *c, const struct tdc_ask *ask, tdc_send_fn *send, void *ctx,
+             struct tdc_error *err)
 {
     const size_t n = (size_t)ask->n_inputs;
     Tensorflow__Serving__PredictRequest m = TENSORFLOW__SERVING__PREDICT_REQUEST__INIT;
@@ -376,8 +379,9 @@ int tdc_send(struct tdc_client *c, const struct tdc_ask *ask, tdc_send_fn *send,
     }
     m.inputs = entries;
     m.n_inputs = n;
-    const int rc = ok ? send(c, &m, ctx, err)
-                      : tdc_fail(err, INVALID_ARGUMENT, "an input has too many dimensions, or memory is short");
+    const int rc =
+        ok ? send(c, &m, ctx, err)
+           : tdc_fail(err, INVALID_ARGUMENT, "an input has too many dimensions, or memory is short");
     for (size_t i = 0; in != NULL && i < n; i++) {
         free(in[i].strings);
     }

@@ -5,7 +5,7 @@
 #define TD_CLIENTS_TENSORD_MESSAGES_H
 
 #include "clients/tensord_client.h"
-#include "proto/serving.pb-c.h"
+#include "proto/schema/serving.pb-c.h"
 
 /* One block that holds an array and everything it points to: measured with p NULL, then filled. */
 struct tdc_block {
@@ -23,9 +23,11 @@ int tdc_exchange(struct tdc_client *c, const char *path, const ProtobufCMessage 
 /* Makes ask a PredictRequest (whose fields other requests begin with) and hands it to send. */
 typedef int tdc_send_fn(struct tdc_client *c, const Tensorflow__Serving__PredictRequest *m, void *ctx,
                         struct tdc_error *err);
-int tdc_send(struct tdc_client *c, const struct tdc_ask *ask, tdc_send_fn *send, void *ctx, struct tdc_error *err);
+int tdc_send(struct tdc_client *c, const struct tdc_ask *ask, tdc_send_fn *send, void *ctx,
+             struct tdc_error *err);
 /* Who is asked; number is what spec may point to. */
-void tdc_fill_spec(const struct tdc_ask *ask, Tensorflow__Serving__ModelSpec *spec, Google__Protobuf__Int64Value *number);
+void tdc_fill_spec(const struct tdc_ask *ask, Tensorflow__Serving__ModelSpec *spec,
+                   Google__Protobuf__Int64Value *number);
 /* False for ranks we do not hold and for sizes that overflow. */
 bool tdc_read_shape(const struct Tensorflow__TensorShapeProto *s, struct tdc_tensor *t);
 

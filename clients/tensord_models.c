@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "clients/tensord_messages.h"
-#include "proto/tensord.pb-c.h"
+#include "proto/schema/tensord.pb-c.h"
 
 #define NOT_FOUND 5
 #define RESOURCE_EXHAUSTED 8

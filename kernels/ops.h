@@ -4,8 +4,8 @@
 #ifndef TD_KERNELS_OPS_H
 #define TD_KERNELS_OPS_H
 
-#include "core/graph.h"
-#include "core/op.h"
+#include "core/graph/graph.h"
+#include "core/graph/op.h"
 
 #define FAMILY(name) extern const struct td_op td_ops_##name[];
 #include "kernels/ops.def"

@@ -1,8 +1,9 @@
 /* server/embed.c - the C API over servables: plain structs in, plain structs out.
  *
- * Inputs are wrapped without a copy (strings are copied into string elements), in tensors that own no buffer: whatever
- * outlives the call - an output that is an input, a variable assigned one - copies those bytes. Outputs are handed over
- * with the buffer that holds them in `owner`, strings with an array of pointers beside it.
+ * Inputs are wrapped without a copy (strings are copied into string elements), in tensors that own no buffer:
+ * whatever outlives the call - an output that is an input, a variable assigned one - copies those bytes.
+ * Outputs are handed over with the buffer that holds them in `owner`, strings with an array of pointers
+ * beside it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/tensord.h"
@@ -11,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "kernels/ops.h"
-#include "server/debug.h"
+#include "server/debug/debug.h"
 #include "server/embed.h"
-#include "server/inspect.h"
+#include "server/models/inspect.h"
 #include "server/op_library.h"
 #include "server/op_list.h"
-#include "server/servable_run.h"
+#include "server/models/servable_run.h"
 
 const struct td_device *td_embed_device;
 
@@ -57,8 +58,11 @@ int tensord_load(const char *dir, const tensord_options *opts, tensord_model **o
     }
     enum td_code rc = td_op_table_new(td_op_families, &m->ops, &err);
     rc = rc ? rc : td_op_libraries_open(opts->op_library, m->ops, &m->libraries, &err);
-    struct td_servable_opts o = {.ops = m->ops, .tags = opts->tags, .state_dir = opts->scratch_dir,
-                                 .kernels = kernels_named(opts->kernels), .passes_off = opts->passes_off,
+    struct td_servable_opts o = {.ops = m->ops,
+                                 .tags = opts->tags,
+                                 .state_dir = opts->scratch_dir,
+                                 .kernels = kernels_named(opts->kernels),
+                                 .passes_off = opts->passes_off,
                                  .device = td_embed_device};
     rc = rc ? rc : td_servable_load("model", 1, dir, &o, &m->servable, &err);
     if (rc) {
@@ -102,7 +106,8 @@ const char *tensord_signature_method(const tensord_model *m, const char *signatu
     return s == NULL ? NULL : s->method;
 }
 
-int tensord_signature_tensors(const tensord_model *m, const char *signature, int output, tensord_tensor *rows, int cap)
+int tensord_signature_tensors(const tensord_model *m, const char *signature, int output, tensord_tensor *rows,
+                              int cap)
 {
     const struct td_signature *s = td_servable_signature(m->servable, signature);
     if (s == NULL) {
@@ -121,7 +126,8 @@ int tensord_signature_tensors(const tensord_model *m, const char *signature, int
 
 /* ------------------------------------------------------------------ running */
 
-static enum td_code wrap_strings(const tensord_tensor *t, int64_t n, struct td_tensor *out, struct td_err *err)
+static enum td_code wrap_strings(const tensord_tensor *t, int64_t n, struct td_tensor *out,
+                                 struct td_err *err)
 {
     const tensord_bytes *s = t->data;
     for (int64_t i = 0; i < n; i++) {
@@ -133,14 +139,15 @@ static enum td_code wrap_strings(const tensord_tensor *t, int64_t n, struct td_t
 static enum td_code wrap_input(const tensord_tensor *t, struct td_tensor *out, struct td_err *err)
 {
     struct td_shape shape;
-    TD_FAIL_IF(!td_dtype_valid(t->dtype), err, INVALID_ARGUMENT, "input '%s': dtype %d does not exist", t->name, t->dtype);
+    TD_FAIL_IF(!td_dtype_valid(t->dtype), err, INVALID_ARGUMENT, "input '%s': dtype %d does not exist",
+               t->name, t->dtype);
     TD_TRY(td_shape_make(&shape, t->dims, t->rank, err));
     int64_t n = td_shape_count(&shape);
     enum td_dtype dtype = (enum td_dtype)t->dtype;
     size_t size = dtype == TD_STRING ? sizeof(tensord_bytes) : td_dtype_size(dtype);
-    TD_FAIL_IF(n < 0 || dtype == TD_RESOURCE || dtype == TD_VARIANT || t->bytes != (size_t)n * size, err, INVALID_ARGUMENT,
-               "input '%s': %zu bytes do not make a %s tensor of shape %s", t->name, t->bytes, td_dtype_name(dtype),
-               TD_SHAPE_STR(&shape));
+    TD_FAIL_IF(n < 0 || dtype == TD_RESOURCE || dtype == TD_VARIANT || t->bytes != (size_t)n * size, err,
+               INVALID_ARGUMENT, "input '%s': %zu bytes do not make a %s tensor of shape %s", t->name,
+               t->bytes, td_dtype_name(dtype), TD_SHAPE_STR(&shape));
     if (dtype == TD_STRING) {
         TD_TRY(td_tensor_new(out, dtype, &shape, err));
         return wrap_strings(t, n, out, err);
@@ -149,7 +156,11 @@ static enum td_code wrap_input(const tensord_tensor *t, struct td_tensor *out, s
     return TD_OK;
 }
 
-struct held { struct td_tensor t; tensord_bytes *strings; char *name; };
+struct held {
+    struct td_tensor t;
+    tensord_bytes *strings;
+    char *name;
+};
 
 static enum td_code export_output(struct td_named *from, tensord_tensor *to, struct td_err *err)
 {
@@ -161,8 +172,12 @@ static enum td_code export_output(struct td_named *from, tensord_tensor *to, str
     h->t = from->t;
     memset(&from->t, 0, sizeof from->t);
     int64_t n = td_tensor_count(&h->t);
-    *to = (tensord_tensor){.name = h->name, .dtype = (int)h->t.dtype, .rank = h->t.shape.rank, .data = h->t.data,
-                           .bytes = td_tensor_bytes(&h->t), .owner = h};
+    *to = (tensord_tensor){.name = h->name,
+                           .dtype = (int)h->t.dtype,
+                           .rank = h->t.shape.rank,
+                           .data = h->t.data,
+                           .bytes = td_tensor_bytes(&h->t),
+                           .owner = h};
     memcpy(to->dims, h->t.shape.dim, sizeof to->dims);
     if (h->t.dtype == TD_STRING) {
         h->strings = td_calloc((size_t)n + 1, sizeof *h->strings);
@@ -172,7 +187,9 @@ static enum td_code export_output(struct td_named *from, tensord_tensor *to, str
         to->data = h->strings;
         to->bytes = (size_t)n * sizeof *h->strings;
     }
-    return h->name == NULL || (h->t.dtype == TD_STRING && h->strings == NULL) ? td_no_memory(err, (size_t)n, "result") : TD_OK;
+    return h->name == NULL || (h->t.dtype == TD_STRING && h->strings == NULL)
+               ? td_no_memory(err, (size_t)n, "result")
+               : TD_OK;
 }
 
 void tensord_results_free(tensord_tensor *outputs, int n_outputs)
@@ -215,9 +232,11 @@ static enum td_code run(tensord_model *m, const struct td_signature *sig, struct
     return TD_OK;
 }
 
-/* The signature called so, and the inputs wrapped: *in is the caller's, n_inputs tensors long, on failure too. */
-static enum td_code wrap_call(tensord_model *m, const char *signature, const tensord_tensor *inputs, int n_inputs,
-                              const struct td_signature **sig, struct td_named **in, struct td_err *err)
+/* The signature called so, and the inputs wrapped: *in is the caller's, n_inputs tensors long, on failure
+ * too. */
+static enum td_code wrap_call(tensord_model *m, const char *signature, const tensord_tensor *inputs,
+                              int n_inputs, const struct td_signature **sig, struct td_named **in,
+                              struct td_err *err)
 {
     *in = NULL;
     *sig = td_servable_signature(m->servable, signature);
@@ -259,8 +278,8 @@ static enum td_code take_text(const struct td_sink *s, char **out, struct td_err
     return *out == NULL ? td_no_memory(err, s->n, "a document") : TD_OK;
 }
 
-static enum td_code debug(tensord_model *m, const struct td_servable_call *call, const char *options, char **out,
-                          struct td_err *err)
+static enum td_code debug(tensord_model *m, const struct td_servable_call *call, const char *options,
+                          char **out, struct td_err *err)
 {
     struct td_json_body body;
     struct td_debug_opts opts;

@@ -16,28 +16,28 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/rewrite.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/compile/rewrite.h"
 #include "kernels/ops.h"
-#include "kernels/threads.h"
-#include "proto/mapping.h"
-#include "server/config_file.h"
-#include "server/cores.h"
+#include "kernels/cpu/library_threads.h"
+#include "proto/bytes/mapping.h"
+#include "server/models/config_file.h"
+#include "server/base/cores.h"
 #include "server/drain.h"
-#include "server/grpc.h"
-#include "server/http.h"
-#include "server/lanes.h"
-#include "server/model_dirs.h"
+#include "server/grpc/grpc.h"
+#include "server/http/http.h"
+#include "server/sched/workers.h"
+#include "server/models/model_dirs.h"
 #include "server/op_library.h"
-#include "server/options.h"
-#include "server/rest.h"
-#include "server/shm.h"
-#include "server/tls.h"
-#include "server/trace_file.h"
-#include "server/trim.h"
-#include "server/upload.h"
-#include "server/warmup.h"
+#include "server/base/options.h"
+#include "server/http/rest.h"
+#include "server/request/shm.h"
+#include "server/base/tls.h"
+#include "server/base/trace_file.h"
+#include "server/base/trim.h"
+#include "server/models/upload.h"
+#include "server/request/warmup.h"
 
 enum { EXIT_DRAINED = 0, EXIT_OTHER = 1, EXIT_BAD_SETUP = 2 };
 enum { N_HTTP = 2 };      /* TF Serving's port, and KServe's own */
@@ -52,7 +52,7 @@ struct server {
     struct td_batching batching; /* of batching_parameters_file */
     struct td_op_table *ops;
     struct td_op_libraries *op_libraries;
-    struct td_lanes *lanes;
+    struct td_workers *workers;
     struct td_registry *registry;
     struct td_shm *shm;
     struct td_rest rest;
@@ -194,24 +194,24 @@ static enum td_code read_files(struct server *s, struct td_err *err)
                : TD_OK;
 }
 
-static enum td_code start_lanes(struct server *s, struct td_err *err)
+static enum td_code start_workers(struct server *s, struct td_err *err)
 {
     const struct td_options *o = &s->options;
     const int64_t threads = o->intra_op_threads > 0                  ? o->intra_op_threads
                             : o->tensorflow_intra_op_parallelism > 0 ? o->tensorflow_intra_op_parallelism
                                                                      : 1;
-    const int lanes = td_cores_usable("") / (int)threads;
+    const int workers = td_cores_usable("") / (int)threads;
     td_threads_set((int)threads);
-    const struct td_lanes_opts opts = {
-        .lanes = o->lanes > 0   ? (int)o->lanes
-                 : threads == 1 ? 0
-                 : lanes > 0    ? lanes
-                                : 1,
+    const struct td_workers_opts opts = {
+        .workers = o->workers > 0 ? (int)o->workers
+                   : threads == 1 ? 0
+                   : workers > 0  ? workers
+                                  : 1,
         .batching = o->batching,
         .params = o->batching_parameters_file[0] != '\0' ? &s->batching : NULL,
         .per_model = o->enable_per_model_batching_parameters,
     };
-    return td_lanes_start(&opts, &s->lanes, err);
+    return td_workers_start(&opts, &s->workers, err);
 }
 
 static enum td_code start_registry(struct server *s, struct td_err *err)
@@ -243,8 +243,8 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
                                                 : cores,
         .labels_for_unavailable = o->allow_version_labels_for_unavailable_models,
         .strict_shapes = o->strict_shapes,
-        .lanes = s->lanes,
-        .admit = td_lanes_admit,
+        .workers = s->workers,
+        .admit = td_workers_admit,
         .warm_up = o->enable_model_warmup ? td_warmup_run : NULL,
         .warmup_iterations = (int)o->num_request_iterations_for_warmup,
         .check_methods = o->enable_signature_method_name_check,
@@ -352,7 +352,7 @@ static enum td_code start(struct server *s, struct td_err *err)
     if (s->state_dir[0] != '\0') {
         td_upload_sweep(s->state_dir);
     }
-    TD_TRY(start_lanes(s, err));
+    TD_TRY(start_workers(s, err));
     TD_TRY(td_shm_new((uint64_t)s->options.max_request_bytes, &s->shm, err));
     TD_TRY(start_registry(s, err));
     TD_TRY(configure(s, err));
@@ -476,7 +476,7 @@ static bool drain(struct server *s)
 static void free_all(struct server *s)
 {
     td_registry_stop(s->registry);
-    td_lanes_stop(s->lanes);
+    td_workers_stop(s->workers);
     td_shm_free(s->shm);
     td_op_table_free(s->ops);
     td_op_libraries_close(s->op_libraries);

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/graph.h"
+#include "core/graph/graph.h"
 
 enum { MAX_SCRATCH_CALLS = 8, TEXT_BYTES = 700 };
 

@@ -4,7 +4,7 @@
 #ifndef TD_SERVER_OP_API_H
 #define TD_SERVER_OP_API_H
 
-#include "core/op.h"
+#include "core/graph/op.h"
 #include "server/tensord_op.h"
 
 enum { TD_OP_NAME_MAX = 200 };

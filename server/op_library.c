@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 #include "server/op_api.h"
 
 enum { MAX_OPS = 1000 };

@@ -4,10 +4,10 @@
 #ifndef TD_SERVER_OP_LIST_H
 #define TD_SERVER_OP_LIST_H
 
-#include "core/op.h"
+#include "core/graph/op.h"
 
-/* JSON: {"ops":[{"name","signature","stateful","refused"?,"kernels":[{"name","device","types":{"T":["float",...]}}]}]}.
- * Returns new (free), NULL without memory. */
+/* JSON:
+ * {"ops":[{"name","signature","stateful","refused"?,"kernels":[{"name","device","types":{"T":["float",...]}}]}]}. Returns new (free), NULL without memory. */
 char *td_op_list_json(const struct td_op_table *ops);
 
 #endif

@@ -8,15 +8,17 @@
  *   http work     (http.c) --rest_api_num_threads of them: handle all other requests
  *   http guard    (http.c) looks for clients that went away while their request waits or runs
  *   gRPC          (grpc.c) --grpc_max_threads handlers and one more
- *   lane          (lanes.c) --lanes of them: run what had to wait, and whatever is not short, and encode the answers
- *   reaper        (lanes.c) drops waiting requests that are too late or whose client left
+ *   worker          (workers.c) --workers of them: run what had to wait, and whatever is not short, and
+ *                   encode the answers
+ *   reaper        (workers.c) drops waiting requests that are too late or whose client left
  *
  * Locks, outermost first; a thread that holds one may only take locks further down
  *   registry.configuring   one change of the model list at a time; held while folders are listed
- *   registry.mu            models, versions, their states; never held while listing, loading, running or freeing
+ *   registry.mu            models, versions, their states; never held while listing, loading, running or
+ *                          freeing
  *   http.mu                the queue of requests and the list of running ones
  *   grpc.mu                the queue of calls and the list of streams (after the lock of a call or a stream)
- *   lanes.mu               who waits and who runs; never held while running or answering
+ *   workers.mu               who waits and who runs; never held while running or answering
  *   servable.narrowing     making signatures of fewer outputs
  *   metrics' making, access.lock: new cells; tokens. Nothing is taken under them
  *   locks inside core (a callable's, a resource's), each held alone

@@ -1,6 +1,6 @@
-/* tests/fake_cuda.c - stands in for NVIDIA's driver (libcuda.so.1) where there is no GPU: memory "on the device" is
- * that of a POSIX shared memory object, and a handle is its name. So the server's side of CUDA shared memory is
- * tried with all that comes before the driver; what a real one does is not.
+/* tests/fake_cuda.c - stands in for NVIDIA's driver (libcuda.so.1) where there is no GPU: memory "on the
+ * device" is that of a POSIX shared memory object, and a handle is its name. So the server's side of CUDA
+ * shared memory is tried with all that comes before the driver; what a real one does is not.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* tests/rows_apart.h - runs rows together and apart: what core/rows.h calls row-wise must not tell the
- * difference.
+/* tests/rows_apart.h - runs rows together and apart: what core/batchable/batchable.h calls row-wise must not
+ * tell the difference.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TESTS_ROWS_APART_H
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/model.h"
+#include "core/function/model.h"
 
 enum { APART_ROWS = 7, APART_FIRST = 3, APART_MOST = 64 };
 

@@ -9,9 +9,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "core/exec.h"
-#include "core/far.h"
-#include "core/mem.h"
+#include "core/run/exec.h"
+#include "core/run/device_run.h"
+#include "core/base/mem.h"
 
 enum job_kind { JOB_COPY, JOB_FREE, JOB_LAUNCH };
 
@@ -39,7 +39,7 @@ struct td_event {
 
 struct second_device {
     struct td_device base;
-    enum second_device_pace pace;
+    enum second_device_speed speed;
     pthread_mutex_t mu; /* guards all below */
     pthread_cond_t work, progress;
     pthread_t thread;
@@ -136,7 +136,7 @@ static void *work(void *device)
     pthread_mutex_lock(&t->mu);
     for (;;) {
         while (t->head == NULL ? !t->stop
-                               : t->pace == SECOND_DEVICE_LAZY && t->head->number > t->goal && !t->stop) {
+                               : t->speed == SECOND_DEVICE_LAZY && t->head->number > t->goal && !t->stop) {
             pthread_cond_wait(&t->work, &t->mu);
         }
         struct job *j = t->head;
@@ -361,13 +361,13 @@ static enum td_code event_wait(const struct td_device *d, struct td_event *event
 
 /* ------------------------------------------------------------------ the device */
 
-enum td_code td_second_device_new(enum second_device_pace pace, struct td_device **out, struct td_err *err)
+enum td_code td_second_device_new(enum second_device_speed speed, struct td_device **out, struct td_err *err)
 {
     struct second_device *t = td_calloc(1, sizeof *t);
     if (t == NULL) {
         return td_no_memory(err, sizeof *t, "the second device");
     }
-    *t = (struct second_device){.pace = pace};
+    *t = (struct second_device){.speed = speed};
     t->base = (struct td_device){.kind = TD_TEST_DEVICE,
                                  .name = "/device:TEST:0",
                                  .impl = t,

@@ -14,9 +14,9 @@
 #ifndef TD_TESTS_SECOND_DEVICE_H
 #define TD_TESTS_SECOND_DEVICE_H
 
-#include "core/device.h"
+#include "core/base/device.h"
 
-enum second_device_pace { SECOND_DEVICE_LAZY, SECOND_DEVICE_EAGER };
+enum second_device_speed { SECOND_DEVICE_LAZY, SECOND_DEVICE_EAGER };
 
 /* What has been asked for so far; and which request (counted from 1; 0 none) to leave out without a word. A
  * wait that is left out also calls off what it would have waited for: the host's bytes may be gone when that
@@ -26,7 +26,7 @@ struct second_device_counts {
 };
 
 /* Returns new. */
-TD_MUST enum td_code td_second_device_new(enum second_device_pace pace, struct td_device **out,
+TD_MUST enum td_code td_second_device_new(enum second_device_speed speed, struct td_device **out,
                                           struct td_err *err);
 void td_second_device_free(struct td_device *d); /* every stream must be closed */
 void td_second_device_leave_out(struct td_device *d, struct second_device_counts which); /* counts from now */

@@ -16,8 +16,8 @@ static struct td_device *device;
 
 __attribute__((constructor)) static void start(void)
 {
-    const char *pace = getenv("SECOND_DEVICE");
-    bool eager = pace != NULL && strcmp(pace, "eager") == 0;
+    const char *speed = getenv("SECOND_DEVICE");
+    bool eager = speed != NULL && strcmp(speed, "eager") == 0;
     struct td_err err = {0};
     TD_CHECK(td_second_device_new(eager ? SECOND_DEVICE_EAGER : SECOND_DEVICE_LAZY, &device, &err) == TD_OK);
     td_embed_device = device;

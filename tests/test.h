@@ -38,7 +38,8 @@ static inline void test_check_int(const char *file, int line, const char *what, 
     }
 }
 
-static inline void test_check_str(const char *file, int line, const char *what, const char *got, const char *want)
+static inline void test_check_str(const char *file, int line, const char *what, const char *got,
+                                  const char *want)
 {
     if (got == NULL || strcmp(got, want) != 0) {
         fprintf(stderr, "%s:%d: %s is\n  %s\nwant\n  %s\n", file, line, what, got ? got : "(null)", want);

@@ -10,8 +10,8 @@
  * where the data of a string tensor is a length and the bytes for each element.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_BENCH_CALL_H
-#define TD_BENCH_CALL_H
+#ifndef TD_TESTS_BENCH_CALL_H
+#define TD_TESTS_BENCH_CALL_H
 
 #include "server/tensord.h"
 

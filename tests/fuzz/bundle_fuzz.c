@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/bundle.h"
-#include "proto/sstable_write.h"
+#include "proto/checkpoint/bundle.h"
+#include "proto/checkpoint/sstable_write.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,9 +2,9 @@
  * are wanted; every value of theirs is copied out.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/example_reader.h"
+#include "kernels/data/example_reader.h"
 
-#include "core/mem.h"
+#include "core/base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "server/infer_json.h"
+#include "core/base/mem.h"
+#include "proto/json/infer_json.h"
 
 #define MOST 16 /* inputs that are looked at */
 

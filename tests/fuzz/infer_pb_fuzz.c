@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "proto/infer_pb.h"
+#include "core/base/mem.h"
+#include "proto/request/infer_pb.h"
 
 #define MAX_BLOCKS 4096
 #define MAX_BYTES ((uint64_t)1 << 24)

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "server/json_tensor.h"
+#include "core/base/mem.h"
+#include "proto/json/json_tensor.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,13 +4,13 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "core/mem.h"
-#include "proto/guard.h"
-#include "proto/model_config.pb-c.h"
-#include "server/json_pb.h"
-#include "server/json_read.h"
-#include "server/model_config.h"
-#include "server/pb_json.h"
+#include "core/base/mem.h"
+#include "proto/pb/guard.h"
+#include "proto/schema/model_config.pb-c.h"
+#include "proto/json/json_pb.h"
+#include "proto/json/json_read.h"
+#include "server/models/model_config.h"
+#include "proto/json/pb_json.h"
 
 /* Texts that are no UTF-8 become objects in JSON; those do not come back. */
 static void check_same(const ProtobufCMessage *m, const char *json, size_t n)

@@ -7,7 +7,8 @@
  *     name = Op {attr:kind=value; ...} (input, input, ...)       input: name, name:1, ^name, or  dtype[dims]
  * v v v
  *
- * Attributes are in the signature's own notation (core/op.h), of functions  kind=string, '@name'; values
+ * Attributes are in the signature's own notation (core/graph/op.h), of functions  kind=string, '@name';
+ *                                                                                 values
  * repeat until the tensor is full and know \\n and \\xNN. A function is
  *
  *     @name (arg:dtype, ...) -> (result:dtype, ...) = [ nodes ] (node:out:0, ...)
@@ -16,7 +17,7 @@
 #ifndef TD_TESTS_FUZZ_OP_GRAPH_H
 #define TD_TESTS_FUZZ_OP_GRAPH_H
 
-#include "core/model.h"
+#include "core/function/model.h"
 
 enum { OP_GRAPH_FEEDS = 48, OP_GRAPH_INPUTS = 48, OP_GRAPH_ATTRS = 32 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sig.h"
+#include "core/graph/sig.h"
 #include "tests/fuzz/op_graph.h"
 
 enum { WORDS = 16, WORD_BYTES = 1024 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/log.h"
+#include "core/base/log.h"
 #include "kernels/ops.h"
 #include "tests/fuzz/op_maker.h"
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "proto/classify_pb.h"
-#include "proto/model_pb.h"
+#include "core/base/mem.h"
+#include "proto/request/classify_pb.h"
+#include "proto/model/model_pb.h"
 
 #define MAX_BLOCKS 4096
 #define MAX_BYTES ((uint64_t)1 << 24)

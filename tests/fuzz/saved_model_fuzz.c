@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "core/mem.h"
-#include "proto/object_graph.h"
-#include "proto/saved_model.h"
+#include "core/base/mem.h"
+#include "proto/model/object_graph.h"
+#include "proto/model/saved_model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

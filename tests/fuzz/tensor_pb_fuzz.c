@@ -2,7 +2,7 @@
  * encoding.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "proto/tensor_pb.h"
+#include "proto/pb/tensor_pb.h"
 
 enum { MAX_BYTES = 1 << 20 };
 

@@ -1,10 +1,10 @@
 /* tests/fuzz/textpb_fuzz.c - any bytes as protobuf text, of a configuration and of a SavedModel.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "proto/textpb.h"
+#include "proto/pb/textpb.h"
 
-#include "proto/guard.h"
-#include "proto/serving.pb-c.h"
+#include "proto/pb/guard.h"
+#include "proto/schema/serving.pb-c.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,6 @@
-/* tests/property/rows_check.c - holds the analysis of core/rows.c against models: every signature that it
- * calls row-wise is run on random rows together and apart, and the answers must be the same.
+/* tests/property/rows_check.c - holds the analysis of core/batchable/batchable.c against models: every
+ * signature that it calls row-wise is run on random rows together and apart, and the answers must be the
+ * same.
  *
  *   rows_check DIR...     version directories of SavedModels; prints a line a signature, exits with 1 on a
  *                         wrong "yes"
@@ -13,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/mem.h"
-#include "core/rows.h"
+#include "core/base/mem.h"
+#include "core/batchable/batchable.h"
 #include "kernels/ops.h"
-#include "server/servable.h"
+#include "server/models/servable.h"
 #include "tests/rows_apart.h"
 
 enum { DRAWS = 3 };
@@ -113,7 +114,7 @@ static void check_signature(const char *dir, struct td_servable *s, const struct
 {
     static const int64_t sizes[] = {8, 64, 600};
     struct td_shape shape[APART_MOST];
-    struct td_rows rows = {0};
+    struct td_batchable rows = {0};
     struct td_err err = {0};
     struct td_callable *f = td_servable_callable(s, sig);
     if (sig->n_in > APART_MOST || sig->n_out > APART_MOST || f == NULL) {
@@ -121,7 +122,7 @@ static void check_signature(const char *dir, struct td_servable *s, const struct
     }
     for (int i = 0; i < 3 && !rows.rowwise; i++) {
         fill_shapes(sig, sizes[i], shape);
-        if (td_callable_rows(f, shape, sig->n_in, &rows, &err)) {
+        if (td_callable_batchable(f, shape, sig->n_in, &rows, &err)) {
             printf("%s %s: %s\n", dir, sig->key, err.msg);
             return;
         }

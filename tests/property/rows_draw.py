@@ -1,4 +1,4 @@
-"""Random functions of TensorFlow for tests/property/rows_check.c, which runs rows together and apart wherever core/rows.c says that it may.
+"""Random functions of TensorFlow for tests/property/rows_check.c, which runs rows together and apart wherever core/batchable/batchable.c says that it may.
 
     build/venv/bin/python tests/property/rows_draw.py OUT [--draws 40] [--seed 1]     writes OUT/1, a SavedModel with a signature a function
     build/tests/rows_check OUT/1

@@ -1,12 +1,12 @@
-/* tests/property/rows_ops.c - holds the rules of core/rows.c against every op that has a recipe
- * (tests/fuzz/op_recipes.inc).
+/* tests/property/rows_ops.c - holds the rules of core/batchable/batchable.c against every op that has a
+ * recipe (tests/fuzz/op_recipes.inc).
  *
  * Of each recipe each value, and each pair of values, is fed with rows (elements drawn from those of the
  * recipe) while the others stay constant, and each output of the last node is fetched alone. What is called
  * row-wise is run on rows together and apart. Prints what differs, and how much was tried.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "core/rows.h"
+#include "core/batchable/batchable.h"
 #include "kernels/ops.h"
 #include "tests/fuzz/op_draw.h"
 #include "tests/rows_apart.h"
@@ -110,8 +110,8 @@ static void check_output(struct subject *s, struct td_node *const *fed, int n, i
         .name = "f", .feeds = feeds, .n_feeds = n, .fetches = &fetch, .n_fetches = 1, .once = true};
     struct td_callable *f = NULL;
     struct td_err err = {0};
-    struct td_rows rows = {0};
-    if (td_callable_new(s->model, &how, &f, &err) || td_callable_rows(f, shape, n, &rows, &err) ||
+    struct td_batchable rows = {0};
+    if (td_callable_new(s->model, &how, &f, &err) || td_callable_batchable(f, shape, n, &rows, &err) ||
         !rows.rowwise) {
         t->no++;
         td_callable_drop(f);

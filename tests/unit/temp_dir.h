@@ -1,8 +1,8 @@
 /* tests/unit/temp_dir.h - a directory for one test, and the files in it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_TESTS_TEMP_DIR_H
-#define TD_TESTS_TEMP_DIR_H
+#ifndef TD_TESTS_UNIT_TEMP_DIR_H
+#define TD_TESTS_UNIT_TEMP_DIR_H
 
 #include "tests/test.h"
 

@@ -1,0 +1,59 @@
+/* core/base/buffer.h - counted blocks of bytes: the memory of tensors.
+ *
+ * Host blocks come from size-classed free lists of the calling thread, so that a warmed run asks the C
+ * library for nothing; they are 64-byte aligned. A block may instead be borrowed from a mapped file (a parent
+ * that is released with it) or live on a device. A block of objects holds `struct td_obj *` elements, zeroed
+ * at birth, and drops one reference of each when it goes.
+ *
+ * Invariant: bytes of a buffer with more than one reference are never written (copy on write);
+ * td_buffer_unique tells. The sum of all live bytes has a limit (td_buffer_set_limit): past it, allocation
+ * answers RESOURCE_EXHAUSTED.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_BASE_BUFFER_H
+#define TD_CORE_BASE_BUFFER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/device.h"
+#include "core/base/status.h"
+
+struct td_buffer {
+    atomic_int refs;
+    bool objects;   /* data is an array of bytes/8 td_obj pointers */
+    bool read_only; /* mapped: never unique */
+    size_t bytes;   /* usable bytes */
+    void *data;
+    const struct td_device *device; /* NULL: host */
+    void (*release)(void *owner);   /* for borrowed bytes: called with owner when the last reference goes */
+    void *owner;
+    struct td_stream
+        *stream;    /* of device bytes: work queued on it so far may still use them when they are freed */
+    int size_class; /* of the free list it returns to; -1 none */
+};
+
+/* Returns new: bytes uninitialised (objects: zeroed). bytes may be 0. */
+TD_MUST enum td_code td_buffer_new(size_t bytes, bool objects, struct td_buffer **out, struct td_err *err);
+/* Wraps read-only bytes that somebody else owns until release(owner) is called. Returns new. */
+TD_MUST enum td_code td_buffer_wrap(const void *data, size_t bytes, void (*release)(void *), void *owner,
+                                    struct td_buffer **out, struct td_err *err);
+/* Returns new bytes on d, freed in the order of stream, which must outlive them. d NULL: on the host. */
+TD_MUST enum td_code td_buffer_new_on(const struct td_device *d, struct td_stream *stream, size_t bytes,
+                                      struct td_buffer **out, struct td_err *err);
+struct td_buffer *td_buffer_ref(struct td_buffer *b); /* accepts NULL; returns b */
+void td_buffer_unref(struct td_buffer *b);            /* accepts NULL */
+bool td_buffer_unique(const struct td_buffer *b);     /* one reference and writable */
+
+uint64_t td_buffer_live_bytes(void);
+void td_buffer_set_limit(uint64_t bytes); /* 0: no limit */
+/* The calling thread may allocate so many bytes more (UINT64_MAX: any), then RESOURCE_EXHAUSTED. Returns what
+ * it had left. For work that nobody asked for, like evaluating constants ahead of a run. */
+uint64_t td_buffer_allow(uint64_t bytes);
+/* Gives the calling thread's cached blocks back to the C library (a worker calls it when it has been
+ * idle). */
+void td_buffer_trim(void);
+
+#endif

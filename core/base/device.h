@@ -1,0 +1,55 @@
+/* core/base/device.h - where bytes live and kernels run: the vtable that a CPU, a GPU and the tests' second
+ * device fill in.
+ *
+ * Streams are ordered queues of work; events mark a point in one. On the host every stream operation is
+ * immediate. A NULL `const struct td_device *` in a tensor or buffer means the host. core/run/device_run.h
+ * says how runs use a device.
+ *
+ * A failing copy or kernel fails the work queued behind it on its stream, until event_wait has reported it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_BASE_DEVICE_H
+#define TD_CORE_BASE_DEVICE_H
+
+#include <stddef.h>
+
+#include "core/base/status.h"
+
+enum td_device_kind { TD_CPU = 0, TD_CUDA = 1, TD_TEST_DEVICE = 2 };
+
+struct td_stream; /* opaque; NULL is the host's immediate stream */
+struct td_event;
+struct td_launch; /* core/run/device_run.h: one kernel with its tensors */
+
+struct td_device {
+    enum td_device_kind kind;
+    const char *name; /* "/device:GPU:0" */
+    void *impl;
+    /* whose kernel rows it runs: its own kind; the tests' device runs the host's */
+    enum td_device_kind kernels;
+
+    TD_MUST enum td_code (*allocate)(const struct td_device *d, size_t bytes, void **out, struct td_err *err);
+    /* Stream-ordered: the bytes may be reused once the work queued on stream before this call is done. */
+    void (*release)(const struct td_device *d, void *p, struct td_stream *stream);
+    /* Exactly one of dst_on_device / src_on_device may be false (host side). Returns when queued; the host
+     * side must stay valid until an event recorded after it has been waited for. */
+    TD_MUST enum td_code (*copy)(const struct td_device *d, struct td_stream *stream, void *dst,
+                                 bool dst_on_device, const void *src, bool src_on_device, size_t bytes,
+                                 struct td_err *err);
+    /* Returns when queued. Inputs and outputs that lie on the device need not be there yet and may be
+     * released right after; inputs on the host are read before this returns. */
+    TD_MUST enum td_code (*launch)(const struct td_device *d, struct td_stream *stream,
+                                   const struct td_launch *l, struct td_err *err);
+    TD_MUST enum td_code (*stream_open)(const struct td_device *d, struct td_stream **out,
+                                        struct td_err *err);
+    void (*stream_close)(const struct td_device *d, struct td_stream *stream); /* waits for queued work */
+    TD_MUST enum td_code (*event_open)(const struct td_device *d, struct td_event **out, struct td_err *err);
+    void (*event_close)(const struct td_device *d, struct td_event *event);
+    TD_MUST enum td_code (*event_record)(const struct td_device *d, struct td_stream *stream,
+                                         struct td_event *event, struct td_err *err);
+    /* Blocks the calling thread until the recorded point is reached; reports the first error of the work
+     * before it. */
+    TD_MUST enum td_code (*event_wait)(const struct td_device *d, struct td_event *event, struct td_err *err);
+};
+
+#endif

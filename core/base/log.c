@@ -1,0 +1,128 @@
+/* core/base/log.c - one line, one write(2), so that lines of several threads never mix.
+ *
+ * Text:  2026-01-01T00:00:00.123Z INFO  [model=NAME version=1 request=ID] message
+ * JSON:  {"ts":"...","level":"INFO","model":"NAME","version":1,"request_id":"ID","message":"..."}
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static atomic_uint levels = 1 << TD_LOG_INFO | 1 << TD_LOG_WARNING | 1 << TD_LOG_ERROR;
+static bool as_json;
+static const char *const names[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
+
+void td_log_setup(enum td_log_level least, bool json)
+{
+    atomic_store(&levels, (1u << (TD_LOG_ERROR + 1)) - (1u << least));
+    as_json = json;
+}
+
+unsigned td_log_levels(void)
+{
+    return atomic_load_explicit(&levels, memory_order_relaxed);
+}
+
+void td_log_choose(unsigned chosen)
+{
+    atomic_store(&levels, chosen);
+}
+
+struct line {
+    char text[4096];
+    size_t n;
+};
+
+static void put(struct line *l, const char *fmt, ...) TD_PRINTF(2, 3);
+
+static void put(struct line *l, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(l->text + l->n, sizeof l->text - l->n, fmt, ap);
+    va_end(ap);
+    l->n += n < 0 ? 0 : (size_t)n;
+    if (l->n > sizeof l->text - 2) {
+        l->n = sizeof l->text - 2;
+    }
+}
+
+/* Control characters never reach the log raw: a request must not forge lines. */
+static void put_escaped(struct line *l, const char *s)
+{
+    for (; *s != 0; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (as_json && (c == '"' || c == '\\')) {
+            put(l, "\\%c", c);
+        } else if (c < 0x20 || c == 0x7f) {
+            put(l, "\\u%04x", c);
+        } else {
+            put(l, "%c", c);
+        }
+    }
+}
+
+static void put_time(struct line *l)
+{
+    struct timespec now;
+    struct tm tm;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &tm);
+    put(l, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour,
+        tm.tm_min, tm.tm_sec, (int)(now.tv_nsec / 1000000));
+}
+
+static void put_about(struct line *l, const struct td_log_about *about)
+{
+    const char *open = as_json ? "" : " [", *sep = open;
+    if (about->model != NULL) {
+        put(l, as_json ? ",\"model\":\"" : "%smodel=", sep);
+        put_escaped(l, about->model);
+        put(l, as_json ? "\"" : "%s", "");
+        sep = " ";
+    }
+    if (about->version != 0) {
+        as_json ? put(l, ",\"version\":%lld", (long long)about->version)
+                : put(l, "%sversion=%lld", sep, (long long)about->version);
+        sep = " ";
+    }
+    if (about->request_id != NULL && about->request_id[0] != 0) {
+        put(l, as_json ? ",\"request_id\":\"" : "%srequest=", sep);
+        put_escaped(l, about->request_id);
+        put(l, as_json ? "\"" : "%s", "");
+        sep = " ";
+    }
+    if (!as_json && sep != open) {
+        put(l, "]");
+    }
+}
+
+void td_log(enum td_log_level level, const struct td_log_about *about, const char *fmt, ...)
+{
+    if (!(td_log_levels() & 1u << level)) {
+        return;
+    }
+    char message[2048];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    struct line l = {.n = 0};
+    put(&l, as_json ? "{\"ts\":\"" : "%s", "");
+    put_time(&l);
+    put(&l, as_json ? "\",\"level\":\"%s\"" : " %-7s", names[level]);
+    if (about != NULL) {
+        put_about(&l, about);
+    }
+    put(&l, as_json ? ",\"message\":\"" : "%s", as_json ? "" : " ");
+    put_escaped(&l, message);
+    put(&l, as_json ? "\"}" : "%s", "");
+    l.text[l.n++] = '\n';
+    ssize_t ignored = write(STDERR_FILENO, l.text, l.n);
+    (void)ignored;
+}

@@ -1,0 +1,117 @@
+/* core/base/mem.c - checked allocation with an overflow guard, a counter and a hook that makes the n-th call
+ * fail.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/mem.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static atomic_long fail_at;          /* 0: off; n: the n-th call from now fails; negative: all fail */
+static atomic_uint_fast64_t n_calls; /* requests to the C library */
+
+static bool refused(void)
+{
+    if (atomic_load_explicit(&fail_at, memory_order_relaxed) == 0) {
+        return false;
+    }
+    long left = atomic_fetch_sub(&fail_at, 1);
+    if (left == 1) {
+        atomic_store(&fail_at, -1);
+    }
+    return left <= 1;
+}
+
+static void count(void)
+{
+    atomic_fetch_add_explicit(&n_calls, 1, memory_order_relaxed);
+}
+
+void *td_calloc(size_t n, size_t size)
+{
+    count();
+    return refused() ? NULL : calloc(n ? n : 1, size ? size : 1);
+}
+
+void *td_calloc_pages(size_t bytes)
+{
+    count();
+    void *p = refused() ? NULL : aligned_alloc(TD_HUGE_PAGE, bytes);
+    if (p != NULL) {
+        (void)madvise(p, bytes, MADV_HUGEPAGE); /* advice: without it the pages are small */
+        memset(p, 0, bytes);
+    }
+    return p;
+}
+
+void *td_alloc_aligned(size_t align, size_t bytes)
+{
+    count();
+    return refused() ? NULL : aligned_alloc(align, bytes);
+}
+
+void *td_realloc(void *p, size_t n, size_t size)
+{
+    size_t bytes;
+    if (!td_size_mul(n, size, &bytes)) {
+        return NULL;
+    }
+    count();
+    return refused() ? NULL : realloc(p, bytes ? bytes : 1);
+}
+
+void td_free(void *p)
+{
+    free(p);
+}
+
+char *td_strndup(const char *s, size_t n)
+{
+    char *copy = td_calloc(n + 1, 1);
+    if (copy != NULL && n > 0) {
+        memcpy(copy, s, n);
+    }
+    return copy;
+}
+
+char *td_strdup(const char *s)
+{
+    return td_strndup(s, strlen(s));
+}
+
+bool td_i64_mul(int64_t a, int64_t b, int64_t *out)
+{
+    int64_t r;
+    if (__builtin_mul_overflow(a, b, &r)) {
+        return false;
+    }
+    *out = r;
+    return true;
+}
+
+bool td_i64_add(int64_t a, int64_t b, int64_t *out)
+{
+    int64_t r;
+    if (__builtin_add_overflow(a, b, &r)) {
+        return false;
+    }
+    *out = r;
+    return true;
+}
+
+enum td_code td_no_memory(struct td_err *err, size_t bytes, const char *what)
+{
+    return td_fail(err, TD_RESOURCE_EXHAUSTED, "%s: no memory for %zu bytes", what, bytes);
+}
+
+void td_mem_fail_at(long n)
+{
+    atomic_store(&fail_at, n);
+}
+
+uint64_t td_mem_allocations(void)
+{
+    return atomic_load(&n_calls);
+}

@@ -1,0 +1,59 @@
+/* core/base/obj.c - reference counts and the string object.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/obj.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+
+void td_obj_init(struct td_obj *o, const struct td_obj_type *type)
+{
+    atomic_init(&o->refs, 1);
+    o->type = type;
+}
+
+struct td_obj *td_obj_ref(struct td_obj *o)
+{
+    if (o != NULL) {
+        atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);
+    }
+    return o;
+}
+
+void td_obj_unref(struct td_obj *o)
+{
+    if (o != NULL && atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1) {
+        o->type->destroy(o);
+    }
+}
+
+bool td_obj_unique(const struct td_obj *o)
+{
+    return atomic_load_explicit(&o->refs, memory_order_acquire) == 1;
+}
+
+static void str_destroy(struct td_obj *o)
+{
+    td_free(o);
+}
+
+static const struct td_obj_type str_type = {"string", str_destroy};
+
+struct td_str *td_str_new(const char *bytes, size_t len)
+{
+    if (len > SIZE_MAX - sizeof(struct td_str) - 1) {
+        return NULL;
+    }
+    struct td_str *s = td_realloc(NULL, sizeof *s + len + 1, 1);
+    if (s == NULL) {
+        return NULL;
+    }
+    td_obj_init(&s->obj, &str_type);
+    s->len = len;
+    if (bytes != NULL && len > 0) {
+        memcpy(s->bytes, bytes, len);
+    }
+    s->bytes[len] = 0;
+    return s;
+}

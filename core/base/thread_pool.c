@@ -1,0 +1,98 @@
+/* core/base/thread_pool.c - see thread_pool.h: the heap of chunks and its helpers, and what has been learnt
+ * of them.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/thread_pool.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "core/base/float_mode.h"
+
+struct heap {
+    struct td_thread_pool *pool;
+    int n;
+    atomic_int next; /* the chunk to be taken */
+    void (*fn)(void *arg, int i, int who);
+    void *arg;
+};
+
+struct helper {
+    struct td_pool_task task; /* first */
+    struct heap *heap;
+    int who;
+};
+
+static void work(struct heap *h, int who)
+{
+    for (int i; (i = atomic_fetch_add(&h->next, 1)) < h->n;) {
+        h->fn(h->arg, i, who);
+        if (who > 0 && h->pool->wanted(h->pool)) {
+            return;
+        }
+    }
+}
+
+static void help(struct td_pool_task *t)
+{
+    const struct helper *me = (const struct helper *)t;
+    const unsigned long mode = td_float_mode_enter();
+    work(me->heap, me->who);
+    td_float_mode_leave(mode);
+}
+
+void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int i, int who), void *arg)
+{
+    struct helper helpers[TD_POOL_MOST];
+    struct heap h = {.pool = c, .n = n, .fn = fn, .arg = arg};
+    int started = 0;
+    for (; c != NULL && started < n - 1 && started < TD_POOL_MOST; started++) {
+        helpers[started] = (struct helper){.task = {.run = help}, .heap = &h, .who = started + 1};
+        if (!c->try_start(c, &helpers[started].task)) {
+            break;
+        }
+    }
+    work(&h, 0);
+    while (started > 0) {
+        c->join(c, &helpers[--started].task);
+    }
+}
+
+/* ------------------------------------------------------------------ is it worth it */
+
+/* The first runs prepare and pack weights; the next show what each way takes; then, now and then, one does.
+ */
+enum { WARM = 2, LOOKED = WARM + 4, TRIED = LOOKED + 6, LOOK_EVERY = 64, TRY_EVERY = 256 };
+
+int64_t td_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t td_parallel_known(const atomic_llong *ns)
+{
+    return atomic_load_explicit(ns, memory_order_relaxed);
+}
+
+void td_parallel_learn(atomic_llong *ns, int64_t took_ns)
+{
+    const int64_t before = td_parallel_known(ns);
+    const int64_t now = before == 0 ? took_ns : before + (took_ns - before) / 4;
+    atomic_store_explicit(ns, now, memory_order_relaxed);
+}
+
+enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, const struct td_thread_pool *pool,
+                                        int64_t share_ns)
+{
+    const unsigned run = atomic_fetch_add_explicit(&c->runs, 1, memory_order_relaxed);
+    const bool look = run < LOOKED || run % LOOK_EVERY == LOOK_EVERY - 1;
+    const bool try = run >= LOOKED && (run < TRIED || run % TRY_EVERY == TRY_EVERY - 1);
+    const bool faster = td_parallel_known(&c->together_ns) < td_parallel_known(&c->alone_ns);
+    if (share_ns > pool->wake_ns && (try || (!look && faster))) {
+        return TD_PARALLEL_TOGETHER;
+    }
+    return look && run >= WARM ? TD_PARALLEL_ALONE_TIMED : TD_PARALLEL_ALONE;
+}

@@ -1,0 +1,74 @@
+/* core/base/thread_pool.h - help from threads that idle: how a run spreads work that falls apart.
+ *
+ *   td_parallel_for(thread pool, n, fn, arg)   calls fn for each of 0..n-1, on this thread and on those that
+ *                                              are lent
+ *
+ * A thread pool lends a thread at once or not at all. Whoever borrows does not rely on it: it takes one chunk
+ * of work after another itself, the helpers take from the same heap, and a helper that no thread has begun to
+ * run by the time that the heap is empty is called back. So a borrower waits only for chunks that are being
+ * computed, by threads that wait for nothing but, in the same way, what they lent themselves: no deadlock, at
+ * any depth and on any number of threads.
+ *
+ * A helper goes home between two chunks when its thread is wanted for something else.
+ *
+ * Threads: any. The thread pool itself (server/sched/worker_pool.c; tests have their own) is shared by all
+ * runs that borrow from it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_BASE_THREAD_POOL_H
+#define TD_CORE_BASE_THREAD_POOL_H
+
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct td_thread_pool;
+
+/* What one thread is lent for. All but run is the thread pool's, from lend until settle. */
+struct td_pool_task {
+    void (*run)(struct td_pool_task *t);
+    struct td_thread_pool *pool;
+    struct td_pool_task *next, *prev;
+    bool begun;
+    sem_t ended;
+};
+
+struct td_thread_pool {
+    int most;        /* threads that there are, the borrower's own included */
+    int64_t wake_ns; /* what it takes until a helper is at work: work shorter than that is not worth lending
+                        for */
+    /* t->run(t) will be called on another thread, which is free now. False: none is; t is untouched. */
+    bool (*try_start)(struct td_thread_pool *c, struct td_pool_task *t);
+    /* The end of what was lent: when it has begun, waits until it has run, else it never will. */
+    void (*join)(struct td_thread_pool *c, struct td_pool_task *t);
+    /* Whether something else waits for a thread. */
+    bool (*wanted)(struct td_thread_pool *c);
+    /* How many threads are free. */
+    int (*idle)(struct td_thread_pool *c);
+};
+
+/* Calls fn(arg, i, who) for each i of 0..n-1, lower ones begun first, and returns when all have returned. who
+ * is 0 on this thread, else the number of the helper (up to TD_POOL_MOST): no two threads at a time have the
+ * same. Helpers treat denormal numbers as runs do (core/base/float_mode.h). c may be NULL. */
+enum { TD_POOL_MOST = 15 };
+void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int i, int who), void *arg);
+
+/* ------------------------------------------------------------------ is it worth it */
+
+/* What some work takes on one thread and on several, learnt from the runs before; 0: not known. Several are
+ * tried when there is enough to share, and used while they are faster: they are not where the processors are
+ * busy with other things, or memory is what all wait for. */
+struct td_parallel_cost {
+    atomic_uint runs;
+    atomic_llong alone_ns, together_ns;
+};
+enum td_parallel_way { TD_PARALLEL_ALONE, TD_PARALLEL_ALONE_TIMED, TD_PARALLEL_TOGETHER };
+/* How to run this time. share_ns: what a helper could take off the borrower; 0 while that is not known. */
+enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, const struct td_thread_pool *pool,
+                                        int64_t share_ns);
+int64_t td_now_ns(void); /* CLOCK_MONOTONIC */
+int64_t td_parallel_known(const atomic_llong *ns);
+void td_parallel_learn(atomic_llong *ns, int64_t took_ns);
+
+#endif

@@ -1,0 +1,14 @@
+/* core/compile/channels_last.h - channels-first convolutions and pools as channels-last ones.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_COMPILE_CHANNELS_LAST_H
+#define TD_CORE_COMPILE_CHANNELS_LAST_H
+
+#include "core/compile/permute.h"
+
+/* Conv2D, MaxPool and their like in a channels-first data format: each becomes Transpose, the same op
+ * channels last, Transpose. Those that could not mean the same (pools along the channels, sizes that are no
+ * constants) stay. */
+TD_MUST enum td_code td_channels_last(const struct td_permuter *t);
+
+#endif

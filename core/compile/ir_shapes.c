@@ -1,0 +1,85 @@
+/* core/compile/ir_shapes.c - see ir_shapes.h. A shape function that refuses leaves its outputs unknown: the
+ * run says why.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/ir_shapes.h"
+
+#include "core/base/mem.h"
+
+struct scratch {
+    struct td_shape *in;
+    const struct td_tensor **value;
+};
+
+static void infer_node(const struct td_node *n, struct td_ir_shapes *s, const struct scratch *x)
+{
+    struct td_shape *out = &s->at[s->first[n->id]];
+    const struct td_tensor *constant = td_ir_const(n);
+    for (int i = 0; i < n->n_out; i++) {
+        out[i] = constant != NULL ? constant->shape : td_shape_unknown();
+    }
+    if (constant != NULL || n->op == NULL || n->op->infer == NULL) {
+        return;
+    }
+    for (int i = 0; i < n->n_in; i++) {
+        const struct td_node *from = n->in[i].node;
+        bool by_reference = from->out_ref[n->in[i].port];
+        x->in[i] = by_reference ? td_shape_unknown() : *td_ir_shape(s, n->in[i]);
+        x->value[i] = by_reference ? NULL : td_ir_const(from);
+    }
+    struct td_infer c = {n, n->n_in, n->n_out, x->in, x->value, out};
+    struct td_err ignored = {0};
+    bool known = n->op->infer(&c, &ignored) == TD_OK;
+    for (int i = 0; i < n->n_out; i++) {
+        out[i] = known && !n->out_ref[i] ? out[i] : td_shape_unknown();
+    }
+}
+
+enum td_code td_ir_shapes_init(const struct td_ir *ir, struct td_ir_shapes *s, struct td_err *err)
+{
+    size_t values = 1, most = 1;
+    *s = (struct td_ir_shapes){.n_nodes = ir->n_nodes,
+                               .first = td_calloc((size_t)ir->n_nodes + 1, sizeof *s->first)};
+    for (int i = 0; s->first != NULL && i < ir->n_nodes; i++) {
+        s->first[i] = (int)values - 1;
+        values += (size_t)ir->nodes[i]->n_out;
+        most = (size_t)ir->nodes[i]->n_in > most ? (size_t)ir->nodes[i]->n_in : most;
+    }
+    s->at = td_calloc(values, sizeof *s->at);
+    struct scratch x = {.in = td_calloc(most, sizeof *x.in), .value = td_calloc(most, sizeof *x.value)};
+    bool ok = s->first != NULL && s->at != NULL && x.in != NULL && x.value != NULL;
+    for (int i = 0; ok && i < ir->n_nodes; i++) {
+        infer_node(ir->nodes[i], s, &x);
+    }
+    td_free(x.in);
+    td_free(x.value);
+    if (!ok) {
+        td_ir_shapes_fini(s);
+        return td_no_memory(err, values, "compiler pass");
+    }
+    return TD_OK;
+}
+
+enum td_code td_ir_shapes_now(struct td_ir *ir, const struct td_ir_shapes **out, struct td_err *err)
+{
+    if (ir->shapes.at == NULL || ir->shapes_at != ir->changes || ir->shapes.n_nodes != ir->n_nodes) {
+        td_ir_shapes_fini(&ir->shapes);
+        TD_TRY(td_ir_shapes_init(ir, &ir->shapes, err));
+        ir->shapes_at = ir->changes;
+    }
+    *out = &ir->shapes;
+    return TD_OK;
+}
+
+void td_ir_shapes_fini(struct td_ir_shapes *s)
+{
+    td_free(s->at);
+    td_free(s->first);
+    *s = (struct td_ir_shapes){0};
+}
+
+const struct td_shape *td_ir_shape(const struct td_ir_shapes *s, struct td_value v)
+{
+    static const struct td_shape unknown = {.rank = -1};
+    return v.node->id < s->n_nodes ? &s->at[s->first[v.node->id] + v.port] : &unknown;
+}

@@ -1,0 +1,148 @@
+/* core/compile/ir_sort.c - the order of an IR's nodes, and what may be dropped.
+ *
+ * Most passes leave the nodes in order: then one sweep from the last node to the first tells which are
+ * needed. Where an edge points back (a pass has added nodes) it is a depth-first walk from feeds, roots and
+ * fetches, with an explicit stack: a graph may be as deep as it is long.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/ir.h"
+#include "core/base/mem.h"
+
+struct sorter {
+    struct td_ir *ir;
+    unsigned char *mark;
+    int *next;
+    struct td_node **stack, **order;
+    int depth, n_order;
+    struct td_err *err;
+};
+
+static struct td_node *edge_of(const struct td_node *n, int e)
+{
+    return e < n->n_in ? n->in[e].node : n->control[e - n->n_in];
+}
+
+static enum td_code visit(struct sorter *s, struct td_node *root)
+{
+    if (s->mark[root->id] != 0) {
+        return TD_OK;
+    }
+    s->stack[s->depth++] = root;
+    s->mark[root->id] = 1;
+    while (s->depth > 0) {
+        struct td_node *n = s->stack[s->depth - 1];
+        int e = s->next[n->id]++;
+        if (e == n->n_in + n->n_control) {
+            s->depth--;
+            s->mark[n->id] = 2;
+            s->order[s->n_order++] = n;
+            continue;
+        }
+        struct td_node *from = edge_of(n, e);
+        TD_FAIL_IF(s->mark[from->id] == 1, s->err, INVALID_ARGUMENT,
+                   "the graph has a cycle through %s that is no loop of While or Enter and NextIteration",
+                   TD_NODE_STR(from));
+        if (s->mark[from->id] == 0) {
+            s->stack[s->depth++] = from;
+            s->mark[from->id] = 1;
+        }
+    }
+    return TD_OK;
+}
+
+/* Marks what node k needs; false when that stands behind it. */
+static bool mark_sources(const struct td_node *n, int k, bool *needed)
+{
+    bool forward = true;
+    for (int e = 0; forward && e < n->n_in + n->n_control; e++) {
+        const int from = edge_of(n, e)->id;
+        forward = from < k;
+        needed[from] = true;
+    }
+    return forward;
+}
+
+/* Drops what nothing needs. False, and nothing done, when the nodes are not in order. */
+static bool sweep(struct td_ir *ir, bool *needed)
+{
+    for (int i = 0; i < ir->n_feeds; i++) {
+        needed[ir->feeds[i]->id] = true;
+    }
+    for (int i = 0; i < ir->n_roots; i++) {
+        needed[ir->roots[i]->id] = true;
+    }
+    for (int i = 0; i < ir->n_fetches; i++) {
+        needed[ir->fetches[i].node->id] = true;
+    }
+    for (int k = ir->n_nodes - 1; k >= 0; k--) {
+        if (needed[k] && !mark_sources(ir->nodes[k], k, needed)) {
+            return false;
+        }
+    }
+    int kept = 0;
+    for (int k = 0; k < ir->n_nodes; k++) {
+        if (needed[k]) {
+            ir->nodes[k]->id = kept;
+            ir->nodes[kept++] = ir->nodes[k];
+        }
+    }
+    ir->n_nodes = kept;
+    return true;
+}
+
+static enum td_code sort(struct td_ir *ir, struct td_err *err)
+{
+    size_t n = (size_t)ir->n_nodes + 1;
+    struct sorter s = {.ir = ir,
+                       .mark = td_calloc(n, 1),
+                       .next = td_calloc(n, sizeof(int)),
+                       .stack = td_calloc(n, sizeof(void *)),
+                       .order = td_arena_alloc(ir->arena, n, sizeof(void *)),
+                       .err = err};
+    enum td_code rc = TD_OK;
+    if (s.mark == NULL || s.next == NULL || s.stack == NULL || s.order == NULL) {
+        rc = td_no_memory(err, n, "sorting a graph");
+    }
+    for (int i = 0; rc == TD_OK && i < ir->n_feeds; i++) {
+        rc = visit(&s, ir->feeds[i]);
+    }
+    for (int i = 0; rc == TD_OK && i < ir->n_roots; i++) {
+        rc = visit(&s, ir->roots[i]);
+    }
+    for (int i = 0; rc == TD_OK && i < ir->n_fetches; i++) {
+        rc = visit(&s, ir->fetches[i].node);
+    }
+    if (rc == TD_OK) {
+        ir->nodes = s.order;
+        ir->n_nodes = s.n_order;
+        ir->cap_nodes = (int)n;
+        for (int i = 0; i < s.n_order; i++) {
+            s.order[i]->id = i;
+        }
+    }
+    td_free(s.mark);
+    td_free(s.next);
+    td_free(s.stack);
+    return rc;
+}
+
+enum td_code td_ir_sort(struct td_ir *ir, struct td_err *err)
+{
+    bool *needed = td_calloc((size_t)ir->n_nodes + 1, sizeof *needed);
+    if (needed == NULL) {
+        return td_no_memory(err, (size_t)ir->n_nodes, "sorting a graph");
+    }
+    const bool done = sweep(ir, needed);
+    td_free(needed);
+    return done ? TD_OK : sort(ir, err);
+}
+
+bool td_ir_has_switch(const struct td_ir *ir)
+{
+    for (int i = 0; i < ir->n_nodes; i++) {
+        if (td_ir_flags(ir->nodes[i]) & (TD_OP_SWITCH | TD_OP_DEAD_OK)) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,24 @@
+/* core/compile/placer.h - which device a node asks for, and which it gets.
+ *
+ * There is the host, /device:CPU:0, and at most one more (core/run/device_run.h). A node that asks for one of
+ * them gets it where it has a kernel; one that asks for none goes to the device if it can, else stays on the
+ * host. A node that asks for what is not here, another device, another job's, or a device that has no kernel
+ * for it, is placed as if it had not asked (soft placement), or is refused with TensorFlow's words when its
+ * model is loaded without soft placement.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_COMPILE_PLACER_H
+#define TD_CORE_COMPILE_PLACER_H
+
+#include "core/compile/ir.h"
+
+/* The kernel that n would run on the model's device: NULL when it stays on the host. */
+const struct td_kernel *td_placer_device_kernel(const struct td_model_opts *o, const struct td_node *n);
+/* What n asked for in vain: "asks for /device:GPU:0, which is not here"; "" when it got what it asked for.
+ * Cut to bytes. */
+void td_placer_note(const struct td_model_opts *o, const struct td_node *n, char *text, size_t bytes);
+/* Refuses nodes that asked in vain, unless placement is soft; logs where each node goes when asked to. */
+TD_MUST enum td_code td_placer_run(const struct td_model_opts *o, const struct td_ir *ir, bool log,
+                                   struct td_err *err);
+
+#endif

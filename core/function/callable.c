@@ -1,0 +1,480 @@
+/* core/function/callable.c - polymorphic functions: one plan, its concrete functions, their bound plans.
+ *
+ * The plan does not depend on shapes, so it is compiled once. A concrete function is the set of inner shapes
+ * it was traced for (leading dimensions symbolic); tracing lays the plan out for the shapes at hand, and each
+ * further leading dimension lays it out again without being a new trace. Layouts are few and least recently
+ * used ones go. A function of the library (a loop's body) has one concrete function for all shapes.
+ *
+ * Threads: mu guards everything below it in the struct. It is held while compiling and laying out (so that
+ * concurrent first calls trace once), never while a plan runs: a run holds a reference to its bound plan.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/function/model_impl.h"
+#include "core/compile/rewrite.h"
+#include "core/run/select.h"
+
+enum { MAX_CONCRETE = 64, MAX_BOUND = 16, WARM_BOUND = 4 };
+
+struct concrete {
+    struct td_shape *shape; /* n_feeds; leading dims -1 where symbolic */
+    struct td_bound_plan *bound[MAX_BOUND];
+    int n_bound;
+    uint64_t calls, last_used;
+    double trace_ms;
+};
+
+struct td_callable {
+    struct td_model *model;
+    const struct td_graph *graph;
+    char *name;
+    struct td_value *feeds, *fetches;
+    struct td_node **targets;
+    int n_feeds, n_fetches, n_targets;
+    bool function;
+    pthread_mutex_t mu;
+    struct td_plan *plan; /* set once, under mu */
+    struct td_plan *eager_plan;
+    struct concrete *concretes[MAX_CONCRETE];
+    int n_concretes;
+    uint64_t clock, traces, evictions;
+};
+
+static void *copy_array(const void *src, int n, size_t size)
+{
+    void *copy = td_calloc((size_t)n + 1, size);
+    if (copy != NULL && n > 0) {
+        memcpy(copy, src, (size_t)n * size);
+    }
+    return copy;
+}
+
+enum td_code td_callable_make(struct td_model *m, const struct td_graph *graph,
+                              const struct td_callable_opts *opts, bool function, struct td_callable **out,
+                              struct td_err *err)
+{
+    struct td_callable *f = td_calloc(1, sizeof *f);
+    if (f == NULL) {
+        return td_no_memory(err, sizeof *f, "callable");
+    }
+    pthread_mutex_init(&f->mu, NULL);
+    f->model = m;
+    f->graph = graph;
+    f->function = function;
+    f->name = td_strdup(opts->name == NULL ? "" : opts->name);
+    f->feeds = copy_array(opts->feeds, opts->n_feeds, sizeof f->feeds[0]);
+    f->fetches = copy_array(opts->fetches, opts->n_fetches, sizeof f->fetches[0]);
+    f->targets = copy_array(opts->targets, opts->n_targets, sizeof f->targets[0]);
+    f->n_feeds = opts->n_feeds;
+    f->n_fetches = opts->n_fetches;
+    f->n_targets = opts->n_targets;
+    if (f->name == NULL || f->feeds == NULL || f->fetches == NULL || f->targets == NULL) {
+        td_callable_free(f);
+        return td_no_memory(err, sizeof *f, "callable");
+    }
+    *out = f;
+    return TD_OK;
+}
+
+static void free_concrete(struct concrete *c)
+{
+    for (int i = 0; i < c->n_bound; i++) {
+        td_bound_plan_unref(c->bound[i]);
+    }
+    td_free(c->shape);
+    td_free(c);
+}
+
+void td_callable_free(struct td_callable *f)
+{
+    if (f == NULL) {
+        return;
+    }
+    for (int i = 0; i < f->n_concretes; i++) {
+        free_concrete(f->concretes[i]);
+    }
+    td_plan_free(f->plan);
+    td_plan_free(f->eager_plan);
+    pthread_mutex_destroy(&f->mu);
+    td_free(f->name);
+    td_free(f->feeds);
+    td_free(f->fetches);
+    td_free(f->targets);
+    td_free(f);
+}
+
+/* ------------------------------------------------------------------ finding or making what a run needs */
+
+static struct td_callable_opts opts_of(const struct td_callable *f)
+{
+    return (struct td_callable_opts){.name = f->name,
+                                     .feeds = f->feeds,
+                                     .n_feeds = f->n_feeds,
+                                     .fetches = f->fetches,
+                                     .n_fetches = f->n_fetches,
+                                     .targets = f->targets,
+                                     .n_targets = f->n_targets};
+}
+
+/* Caller holds mu. */
+static enum td_code need_plan(struct td_callable *f, bool eager, struct td_plan **out, struct td_err *err)
+{
+    struct td_plan **plan = eager ? &f->eager_plan : &f->plan;
+    if (*plan == NULL) {
+        struct td_callable_opts opts = opts_of(f);
+        const struct td_model_opts *o = td_model_opts_of(f->model);
+        struct td_plan_opts how = {.inline_calls = eager || !td_rewrite_is_off(o->passes_off, "inline"),
+                                   .log_placement = !eager && o->log_placement,
+                                   .passes_off = eager ? "all" : o->passes_off};
+        TD_TRY(td_plan_compile(f->model, f->graph, &opts, &how, plan, err));
+    }
+    *out = *plan;
+    return TD_OK;
+}
+
+struct td_model *td_callable_model(const struct td_callable *f)
+{
+    return f->model;
+}
+
+const struct td_graph *td_callable_graph(const struct td_callable *f, struct td_callable_opts *opts)
+{
+    *opts = opts_of(f);
+    return f->graph;
+}
+
+enum td_code td_callable_plan(struct td_callable *f, const struct td_plan **out, struct td_err *err)
+{
+    struct td_plan *plan = NULL;
+    pthread_mutex_lock(&f->mu);
+    enum td_code rc = need_plan(f, false, &plan, err);
+    pthread_mutex_unlock(&f->mu);
+    *out = plan;
+    return rc;
+}
+
+static bool same_key(const struct td_callable *f, const struct concrete *c, const struct td_tensor *const *in)
+{
+    for (int i = 0; !f->function && i < f->n_feeds; i++) {
+        const struct td_shape *a = &c->shape[i], *b = &in[i]->shape;
+        if (a->rank != b->rank ||
+            (a->rank > 1 && memcmp(a->dim + 1, b->dim + 1, (size_t)(a->rank - 1) * sizeof a->dim[0]) != 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool same_shapes(const struct td_callable *f, const struct td_bound_plan *l,
+                        const struct td_tensor *const *in)
+{
+    for (int i = 0; i < f->n_feeds; i++) {
+        if (!td_shape_equal(&l->key[i], &in[i]->shape)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void evict_concrete(struct td_callable *f)
+{
+    int oldest = 0;
+    for (int i = 1; i < f->n_concretes; i++) {
+        if (f->concretes[i]->last_used < f->concretes[oldest]->last_used) {
+            oldest = i;
+        }
+    }
+    free_concrete(f->concretes[oldest]);
+    f->concretes[oldest] = f->concretes[--f->n_concretes];
+    f->evictions++;
+}
+
+static size_t all_bytes(const struct td_callable *f)
+{
+    size_t sum = 0;
+    for (int i = 0; i < f->n_concretes; i++) {
+        for (int k = 0; k < f->concretes[i]->n_bound; k++) {
+            sum += f->concretes[i]->bound[k]->bytes + f->concretes[i]->bound[k]->block_bytes;
+        }
+    }
+    return sum;
+}
+
+static void log_retrace(const struct td_callable *f, const struct td_tensor *const *in)
+{
+    int limit = td_model_opts_of(f->model)->retrace_warn;
+    if (f->function || f->traces < (uint64_t)limit || (f->traces & (f->traces - 1)) != 0) {
+        return; /* at each power of two beyond the limit */
+    }
+    td_log(TD_LOG_WARNING, NULL,
+           "function '%s' has been traced %llu times: each new rank or inner shape traces again; the last "
+           "had a first input of shape %s",
+           f->name, (unsigned long long)f->traces, f->n_feeds > 0 ? TD_SHAPE_STR(&in[0]->shape) : "(none)");
+}
+
+static enum td_code add_concrete(struct td_callable *f, const struct td_tensor *const *in,
+                                 struct concrete **out, struct td_err *err)
+{
+    struct concrete *c = td_calloc(1, sizeof *c);
+    struct td_shape *shape = td_calloc((size_t)f->n_feeds + 1, sizeof *shape);
+    if (c == NULL || shape == NULL) {
+        td_free(c);
+        td_free(shape);
+        return td_no_memory(err, sizeof *c, "concrete function");
+    }
+    for (int i = 0; i < f->n_feeds; i++) {
+        shape[i] = f->function ? td_shape_unknown() : in[i]->shape;
+        if (shape[i].rank > 0) {
+            shape[i].dim[0] = -1;
+        }
+    }
+    c->shape = shape;
+    while (f->n_concretes == MAX_CONCRETE ||
+           (f->n_concretes > 1 && all_bytes(f) > td_model_opts_of(f->model)->cache_bytes)) {
+        evict_concrete(f);
+    }
+    f->concretes[f->n_concretes++] = c;
+    f->traces++;
+    log_retrace(f, in);
+    *out = c;
+    return TD_OK;
+}
+
+static enum td_code add_bound(struct td_callable *f, struct concrete *c, const struct td_plan *plan,
+                              const struct td_tensor *const *in, struct td_bound_plan **out,
+                              struct td_err *err)
+{
+    struct td_shape *shapes = td_calloc((size_t)f->n_feeds + 1, sizeof *shapes);
+    if (shapes == NULL) {
+        return td_no_memory(err, sizeof *shapes, "layout");
+    }
+    for (int i = 0; i < f->n_feeds; i++) {
+        shapes[i] = in[i]->shape;
+    }
+    int64_t start = td_now_ns();
+    enum td_code rc = td_bound_plan_new(plan, shapes, out, err);
+    td_free(shapes);
+    if (rc) {
+        return rc;
+    }
+    c->trace_ms += c->n_bound == 0 ? (double)(td_now_ns() - start) / 1e6 : 0;
+    int slot = c->n_bound;
+    bool crowded = c->n_bound > WARM_BOUND && all_bytes(f) > td_model_opts_of(f->model)->cache_bytes;
+    if (c->n_bound == MAX_BOUND || crowded) {
+        slot = 0;
+        for (int i = 1; i < c->n_bound; i++) {
+            slot = c->bound[i]->last_used < c->bound[slot]->last_used ? i : slot;
+        }
+        td_bound_plan_unref(c->bound[slot]);
+    } else {
+        c->n_bound++;
+    }
+    c->bound[slot] = *out;
+    return TD_OK;
+}
+
+/* Caller holds mu. *out is a reference for the run. */
+static enum td_code find_bound(struct td_callable *f, const struct td_plan *plan,
+                               const struct td_tensor *const *in, struct td_bound_plan **out,
+                               struct td_err *err)
+{
+    struct concrete *c = NULL;
+    for (int i = 0; c == NULL && i < f->n_concretes; i++) {
+        c = same_key(f, f->concretes[i], in) ? f->concretes[i] : NULL;
+    }
+    if (c == NULL) {
+        TD_TRY(add_concrete(f, in, &c, err));
+    }
+    c->calls++;
+    c->last_used = ++f->clock;
+    struct td_bound_plan *l = NULL;
+    for (int i = 0; l == NULL && i < c->n_bound; i++) {
+        l = same_shapes(f, c->bound[i], in) ? c->bound[i] : NULL;
+    }
+    if (l == NULL) {
+        TD_TRY(add_bound(f, c, plan, in, &l, err));
+    }
+    l->last_used = f->clock;
+    *out = td_bound_plan_ref(l);
+    return TD_OK;
+}
+
+static enum td_code check_dtypes(const struct td_callable *f, const struct td_plan *plan,
+                                 const struct td_tensor *const *in, struct td_err *err)
+{
+    for (int i = 0; i < f->n_feeds; i++) {
+        enum td_dtype want = plan->dtype[i];
+        TD_FAIL_IF(
+            want != in[i]->dtype && want != TD_DTYPE_NONE && !f->feeds[i].node->out_ref[f->feeds[i].port],
+            err, INVALID_ARGUMENT,
+            "cannot compute %s as input #%d(zero-based) was expected to be a %s tensor but is a %s tensor",
+            f->name, i, td_dtype_name(want), td_dtype_name(in[i]->dtype));
+    }
+    return TD_OK;
+}
+
+static enum td_code eager_run(struct td_callable *f, const struct td_tensor *const *in, struct td_tensor *out,
+                              struct td_run *run, struct td_err *err)
+{
+    struct td_plan *plan;
+    struct td_bound_plan *l = NULL;
+    pthread_mutex_lock(&f->mu);
+    enum td_code rc = need_plan(f, true, &plan, err);
+    pthread_mutex_unlock(&f->mu);
+    rc = rc ? rc : check_dtypes(f, plan, in, err);
+    if (rc) {
+        return rc;
+    }
+    struct td_shape *shapes = td_calloc((size_t)f->n_feeds + 1, sizeof *shapes);
+    if (shapes == NULL) {
+        return td_no_memory(err, sizeof *shapes, "layout");
+    }
+    for (int i = 0; i < f->n_feeds; i++) {
+        shapes[i] = td_shape_unknown();
+    }
+    rc = td_bound_plan_new(plan, shapes, &l, err);
+    td_free(shapes);
+    rc = rc ? rc : td_exec_run(plan, l, run, in, out, err);
+    td_bound_plan_unref(l);
+    return rc;
+}
+
+enum td_code td_callable_run_inner(struct td_callable *f, const struct td_tensor *const *in,
+                                   struct td_tensor *out, struct td_run *run, struct td_err *err)
+{
+    struct td_plan *plan;
+    struct td_bound_plan *l = NULL;
+    if (run->opts->eager) {
+        return eager_run(f, in, out, run, err);
+    }
+    pthread_mutex_lock(&f->mu);
+    enum td_code rc = need_plan(f, false, &plan, err);
+    rc = rc ? rc : check_dtypes(f, plan, in, err);
+    rc = rc ? rc : find_bound(f, plan, in, &l, err);
+    pthread_mutex_unlock(&f->mu);
+    rc = rc ? rc : td_exec_run(plan, l, run, in, out, err);
+    td_bound_plan_unref(l);
+    return rc;
+}
+
+enum td_code td_callable_run(struct td_callable *f, const struct td_tensor *in, struct td_tensor *out,
+                             const struct td_run_opts *opts, struct td_err *err)
+{
+    static const struct td_run_opts plain = {0};
+    enum { FEW = 64 };
+    const struct td_tensor *few[FEW], **list = few;
+    if (f->n_feeds > FEW) {
+        list = td_calloc((size_t)f->n_feeds, sizeof *list);
+        if (list == NULL) {
+            return td_no_memory(err, sizeof *list, "inputs");
+        }
+    }
+    for (int i = 0; i < f->n_feeds; i++) {
+        list[i] = &in[i];
+    }
+    opts = opts == NULL ? &plain : opts;
+    struct td_run run = {
+        .model = f->model, .stop = opts->stop, .deadline_ns = opts->deadline_ns, .opts = opts};
+    enum td_code rc = td_callable_run_inner(f, list, out, &run, err);
+    if (list != few) {
+        td_free(list);
+    }
+    return rc;
+}
+
+/* ------------------------------------------------------------------ what is missing; statistics */
+
+int td_callable_missing(struct td_callable *f, struct td_missing *rows, int cap)
+{
+    struct td_arena *arena = td_arena_new((size_t)512 << 20);
+    struct td_callable_opts opts = opts_of(f);
+    struct td_ir ir;
+    int found = 0;
+    struct td_err err = {0};
+    if (arena != NULL &&
+        td_ir_build(&ir, arena, f->graph, td_model_library(f->model), &opts, TD_IR_INLINE, &err) == TD_OK) {
+        for (int i = 0; i < ir.n_nodes; i++) {
+            const struct td_node *n = ir.nodes[i];
+            const struct td_kernel *k;
+            struct td_err why = {0};
+            if (n->op == &td_op_feed || n->op == &td_op_join || td_ir_const(n) != NULL || n->n_out == 0 ||
+                (n->op != NULL && (n->op->flags & TD_OP_ARG)) ||
+                td_select_kernel(n, TD_CPU, td_model_opts_of(f->model)->kernels, &k, NULL, 0, &why) ==
+                    TD_OK) {
+                continue;
+            }
+            if (found < cap) {
+                const char *words = n->op == NULL                         ? "this build does not have the op"
+                                    : (n->op->flags & TD_OP_REFUSED) != 0 ? n->op->doc
+                                                                          : "no kernel takes its dtypes";
+                /* a node copied out of the graph has a name in the arena: give the source's */
+                const struct td_node *src = td_graph_find(f->graph, n->name, strlen(n->name));
+                rows[found] = (struct td_missing){src != NULL ? src->name : n->function, n->op_name,
+                                                  n->function, words};
+            }
+            found++;
+        }
+    }
+    td_arena_free(arena);
+    return found;
+}
+
+void td_callable_stats(struct td_callable *f, struct td_callable_stat *s)
+{
+    pthread_mutex_lock(&f->mu);
+    *s = (struct td_callable_stat){
+        .traces = f->traces, .evictions = f->evictions, .n_concrete = f->n_concretes};
+    pthread_mutex_unlock(&f->mu);
+}
+
+static void count_kernels(const struct td_plan *p, struct td_concrete_stat *s)
+{
+    int most = (int)(sizeof s->kernels / sizeof s->kernels[0]);
+    for (int k = 0; k < p->n_steps; k++) {
+        const struct td_kernel *dev = p->steps[k].device_kernel;
+        const char *name = dev != NULL ? dev->name : p->steps[k].kernel->name;
+        s->device_steps += dev != NULL;
+        int at = 0;
+        while (at < s->n_kernels && strcmp(s->kernels[at].kernel, name) != 0) {
+            at++;
+        }
+        if (at < most) {
+            s->kernels[at].kernel = name;
+            s->kernels[at].count = at == s->n_kernels ? 1 : s->kernels[at].count + 1;
+            s->n_kernels = at == s->n_kernels ? at + 1 : s->n_kernels;
+        }
+    }
+}
+
+void td_callable_each(struct td_callable *f, void (*fn)(void *ctx, const struct td_concrete_stat *c),
+                      void *ctx)
+{
+    enum td_dtype dtypes[64];
+    pthread_mutex_lock(&f->mu);
+    for (int i = 0; i < f->n_concretes && f->n_feeds <= 64; i++) {
+        struct concrete *c = f->concretes[i];
+        struct td_concrete_stat s = {.n_in = f->n_feeds,
+                                     .dtype = dtypes,
+                                     .shape = c->shape,
+                                     .calls = c->calls,
+                                     .trace_ms = c->trace_ms,
+                                     .graph_nodes = f->plan->graph_nodes,
+                                     .plan_steps = f->plan->n_steps,
+                                     .regions = f->plan->n_regions};
+        for (int k = 0; k < f->n_feeds; k++) {
+            dtypes[k] = f->feeds[k].node->out_type[f->feeds[k].port];
+        }
+        for (int k = 0; k < c->n_bound; k++) {
+            s.bytes += c->bound[k]->bytes + c->bound[k]->block_bytes;
+        }
+        const struct td_device *device = td_model_opts_of(f->model)->device;
+        s.device_name = device == NULL ? NULL : device->name;
+        count_kernels(f->plan, &s);
+        fn(ctx, &s);
+    }
+    pthread_mutex_unlock(&f->mu);
+}

@@ -1,0 +1,92 @@
+/* core/graph/fused.c - see fused.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/graph/fused.h"
+
+#include <string.h>
+
+#include "core/run/exec.h"
+#include "core/compile/ir.h"
+
+enum td_stage td_fused_stage(const char *op_name)
+{
+    static const struct {
+        const char *op;
+        enum td_stage stage;
+    } rows[] = {
+#define FUSE_STAGE(op, code, n) {#op, TD_STAGE_##code},
+#include "core/graph/fuse.def"
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(rows[i].op, op_name) == 0) {
+            return rows[i].stage;
+        }
+    }
+    return TD_STAGE_none;
+}
+
+bool td_fused_is_head(const char *op_name)
+{
+    static const char *const heads[] = {
+#define FUSE_HEAD(op) #op,
+#include "core/graph/fuse.def"
+    };
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        if (strcmp(heads[i], op_name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum td_stage td_fused_stage_of(const struct td_node *n)
+{
+    const struct td_op_def *def = td_ir_def(n);
+    return def == NULL ? TD_STAGE_none : (enum td_stage)def->fuse_stage;
+}
+
+bool td_fused_may_begin(const struct td_node *n)
+{
+    const struct td_op_def *def = td_ir_def(n);
+    return def != NULL && def->fuse_head;
+}
+
+enum td_code td_fused_shapes(const struct td_node *n, const struct td_shape *in,
+                             const struct td_tensor *const *value, struct td_shape *shapes,
+                             struct td_err *err)
+{
+    const struct td_fused *f = n->fused;
+    for (int k = 0; k < f->n_parts; k++) {
+        const struct td_part *p = &f->parts[k];
+        struct td_shape part_in[TD_FUSED_INPUTS], out[6];
+        const struct td_tensor *part_value[TD_FUSED_INPUTS];
+        for (int i = 0; i < p->node->n_in; i++) {
+            bool inner = p->from[i] >= n->n_in;
+            part_in[i] = inner ? shapes[p->from[i] - n->n_in] : in[p->from[i]];
+            part_value[i] = inner ? NULL : value[p->from[i]];
+        }
+        for (int i = 0; i < p->node->n_out; i++) {
+            out[i] = td_shape_unknown();
+        }
+        struct td_infer c = {p->node, p->node->n_in, p->node->n_out, part_in, part_value, out};
+        TD_TRY(p->node->op->infer(&c, err));
+        shapes[k] = out[0];
+    }
+    return TD_OK;
+}
+
+enum td_code td_fused_infer(struct td_infer *c, struct td_err *err)
+{
+    struct td_shape shapes[TD_FUSED_PARTS];
+    TD_FAIL_IF(c->node->fused == NULL, err, INVALID_ARGUMENT, "%s: only the compiler makes nodes of this op",
+               TD_NODE_STR(c->node));
+    TD_TRY(td_fused_shapes(c->node, c->in, c->value, shapes, err));
+    c->out[0] = shapes[c->node->fused->n_parts - 1];
+    return TD_OK;
+}
+
+enum td_code td_fused_head(struct td_call *c, const struct td_kernel *k, struct td_tensor *out,
+                           struct td_err *err)
+{
+    return td_exec_lone(c->run->model, c->node->fused->parts[0].node, k, false, c->in, out, err);
+}

@@ -1,0 +1,155 @@
+/* core/graph/op.c - the op table: signatures parsed at start, names in an open-addressed hash table.
+ *
+ * Tables of rows are added one after the other, the built-in ones first; a row never replaces an earlier one.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/graph/op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/arena.h"
+#include "core/graph/fused.h"
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+#include "core/compile/passes.h"
+#include "core/graph/sig.h"
+
+struct td_op_table {
+    struct td_arena *arena;
+    const struct td_op_def **sorted;
+    int n;
+    const struct td_op_def **slots; /* NULL empty; n_slots is a power of two, at most half full */
+    size_t n_slots;
+};
+
+static size_t slot_of(const struct td_op_table *t, const char *name)
+{
+    size_t i = td_hash_bytes(name, strlen(name)) & (t->n_slots - 1);
+    while (t->slots[i] != NULL && strcmp(t->slots[i]->name, name) != 0) {
+        i = (i + 1) & (t->n_slots - 1);
+    }
+    return i;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct td_op_def *const *)a)->name, (*(const struct td_op_def *const *)b)->name);
+}
+
+/* Room for `more` further rows. */
+static enum td_code reserve(struct td_op_table *t, size_t more, struct td_err *err)
+{
+    size_t total = (size_t)t->n + more, n_slots = 16;
+    while (n_slots < 2 * total) {
+        n_slots *= 2;
+    }
+    if (n_slots <= t->n_slots) {
+        return TD_OK;
+    }
+    const struct td_op_def **sorted = td_arena_alloc(t->arena, n_slots / 2, sizeof *sorted);
+    const struct td_op_def **slots = td_arena_alloc(t->arena, n_slots, sizeof *slots);
+    if (sorted == NULL || slots == NULL) {
+        return td_no_memory(err, total, "op table");
+    }
+    t->slots = slots;
+    t->n_slots = n_slots;
+    for (int i = 0; i < t->n; i++) {
+        sorted[i] = t->sorted[i];
+        slots[slot_of(t, sorted[i]->name)] = sorted[i];
+    }
+    t->sorted = sorted;
+    return TD_OK;
+}
+
+/* What the compiler's passes know of an op by its name is looked up here, once, and not node by node. */
+static void note_for_passes(struct td_op_def *def)
+{
+    def->fuse_stage = (unsigned char)td_fused_stage(def->name);
+    def->fuse_head = td_fused_is_head(def->name);
+    def->rules = td_arithmetic_rules(def->name);
+    def->is_condition = td_dead_branch_takes(def->name);
+    for (int i = 0; i < def->n_attrs; i++) {
+        def->has_data_format |= strcmp(def->attrs[i].name, "data_format") == 0;
+    }
+}
+
+static enum td_code add_row(struct td_op_table *t, const struct td_op *op, struct td_op_def *def,
+                            struct td_err *err)
+{
+    TD_TRY(td_sig_parse(t->arena, op->name, op->sig == NULL ? "() -> ()" : op->sig, def, err));
+    def->op = op;
+    note_for_passes(def);
+    size_t i = slot_of(t, op->name);
+    TD_FAIL_IF(t->slots[i] != NULL, err, INTERNAL, "op '%s' is in the table twice", op->name);
+    t->slots[i] = t->sorted[t->n++] = def;
+    return TD_OK;
+}
+
+static enum td_code add_families(struct td_op_table *t, const struct td_op *const *families,
+                                 struct td_err *err)
+{
+    size_t n = 0, at = 0;
+    for (const struct td_op *const *f = families; *f != NULL; f++) {
+        for (const struct td_op *op = *f; op->name != NULL; op++) {
+            n++;
+        }
+    }
+    TD_TRY(reserve(t, n, err));
+    struct td_op_def *defs = td_arena_alloc(t->arena, n + 1, sizeof *defs);
+    if (defs == NULL) {
+        return td_no_memory(err, n, "op table");
+    }
+    for (const struct td_op *const *f = families; *f != NULL; f++) {
+        for (const struct td_op *op = *f; op->name != NULL; op++) {
+            TD_TRY(add_row(t, op, &defs[at++], err));
+        }
+    }
+    qsort(t->sorted, (size_t)t->n, sizeof t->sorted[0], by_name);
+    return TD_OK;
+}
+
+enum td_code td_op_table_new(const struct td_op *const *families, struct td_op_table **out,
+                             struct td_err *err)
+{
+    struct td_op_table *t = td_calloc(1, sizeof *t);
+    struct td_arena *arena = td_arena_new(64 << 20);
+    if (t == NULL || arena == NULL) {
+        td_free(t);
+        td_arena_free(arena);
+        return td_no_memory(err, sizeof *t, "op table");
+    }
+    t->arena = arena;
+    enum td_code rc = add_families(t, families, err);
+    if (rc) {
+        td_op_table_free(t);
+        return rc;
+    }
+    *out = t;
+    return TD_OK;
+}
+
+enum td_code td_op_table_add(struct td_op_table *t, const struct td_op *rows, struct td_err *err)
+{
+    const struct td_op *const families[] = {rows, NULL};
+    return add_families(t, families, err);
+}
+
+void td_op_table_free(struct td_op_table *t)
+{
+    if (t != NULL) {
+        td_arena_free(t->arena);
+        td_free(t);
+    }
+}
+
+const struct td_op_def *td_op_find(const struct td_op_table *t, const char *name)
+{
+    return t->slots[slot_of(t, name)];
+}
+
+const struct td_op_def *const *td_op_list(const struct td_op_table *t, int *n)
+{
+    *n = t->n;
+    return t->sorted;
+}

@@ -1,0 +1,375 @@
+/* core/graph/op.h - what an op is, and what its functions see.
+ *
+ * An op is one row of a const table (struct td_op): its signature in TensorFlow's terms, its flags, its shape
+ * function, its kernels in order of preference, and its gradient. Family files in kernels/ each export one
+ * such table; kernels/ ops.def lists the families; the engine is given them all and knows no op by name.
+ *
+ * Signature text:  "(a:T, b:T) -> (product:T) {T:type; transpose_a:bool=false; transpose_b:bool=false}"
+ *   argument types: a dtype name (int32), a type attribute (T), a list of types (values:Tin where
+ *   Tin:list(type)), a repetition (inputs:N*T, x:N*int64), a reference (ref:Ref(T)).
+ *   attributes: string int float bool type shape tensor func, list(...) of these; "=default" where the OpDef
+ *   has one (strings in single quotes with \n \t \\ \' escapes, lists in brackets, type names bare); "in
+ *   ['SAME','VALID']" for strings.
+ *
+ * Shape functions and kernels: ONE place computes an op's output shapes. `infer` is called when the plan is
+ * laid out, with the shapes known then (dims may be -1, ranks unknown) and with those input values that are
+ * known; and again just before `run` whenever some output shape was still unknown, now with every shape and
+ * value. It must therefore answer unknown where it cannot tell yet and must check ranks, sizes and values
+ * where it can: a model file is hostile. A kernel may rely on everything infer checks with full knowledge. An
+ * op whose output shape depends on data beyond what infer can reach (Where, Unique) leaves that output
+ * unknown; its kernel then passes a shape to td_out.
+ *
+ * Kernels allocate nothing but outputs (td_out) and scratch (td_scratch), check data-dependent indices, and
+ * look at td_stopped in long loops. They may run on several threads at once, so they keep no state but what
+ * `prepare` made (immutable after, or guarded by itself) and the resources they are handed.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_GRAPH_OP_H
+#define TD_CORE_GRAPH_OP_H
+
+#include "core/graph/attr.h"
+#include "core/base/tensor.h"
+
+struct td_node;
+struct td_run;
+struct td_thread_pool;
+struct td_grad;
+
+/* ------------------------------------------------------------------ shape inference */
+
+struct td_infer {
+    const struct td_node *node;
+    int n_in, n_out;
+    const struct td_shape *in;            /* rank -1 / dim -1 where unknown */
+    const struct td_tensor *const *value; /* value[i] is NULL while input i is not known; host memory */
+    struct td_shape *out;                 /* unknown rank on entry; infer fills in what it can tell */
+};
+typedef enum td_code td_infer_fn(struct td_infer *c, struct td_err *err);
+
+/* Ready-made shape functions. */
+td_infer_fn td_infer_same;      /* out[0] = in[0] */
+td_infer_fn td_infer_broadcast; /* out[0] = broadcast of in[0] and in[1] */
+td_infer_fn td_infer_scalar;    /* every output is a scalar */
+td_infer_fn td_infer_merge_all; /* all inputs compatible; out[0] = their merge (AddN) */
+
+/* Checks for shape functions: INVALID_ARGUMENT naming the node, the input's name and shape, when the rank is
+ * known and not `rank` / below `rank`. */
+TD_MUST enum td_code td_infer_rank(const struct td_infer *c, int i, int rank, struct td_err *err);
+TD_MUST enum td_code td_infer_min_rank(const struct td_infer *c, int i, int rank, struct td_err *err);
+/* The shape that input i (a vector of int32/int64, -1 allowed when `partial`) spells: unknown dims while its
+ * value is unknown (rank from its length when that is known). A scalar -1 with `partial` is an unknown
+ * rank. */
+TD_MUST enum td_code td_infer_shape_value(const struct td_infer *c, int i, bool partial, struct td_shape *out,
+                                          struct td_err *err);
+/* Integer scalar (or one-element vector) value of input i: *known false while unknown. */
+TD_MUST enum td_code td_infer_int_value(const struct td_infer *c, int i, bool *known, int64_t *v,
+                                        struct td_err *err);
+/* *out = [n] and the axes of data from `used` on. INVALID_ARGUMENT past TD_MAX_RANK. */
+TD_MUST enum td_code td_infer_rows(const struct td_node *node, const struct td_shape *data, int used,
+                                   int64_t n, struct td_shape *out, struct td_err *err);
+
+/* ------------------------------------------------------------------ a kernel call */
+
+/* What a float kernel may be asked to do to each element y of its output by itself (an epilogue): y =
+ * kind(y), or y kind operand. A kernel that can takes the first so many; whoever asked does the rest. AFFINE
+ * only comes first. */
+enum td_post_kind {
+    TD_POST_RELU,
+    TD_POST_RELU6,
+    TD_POST_LEAKY,
+    TD_POST_ELU,
+    TD_POST_SIGMOID,
+    TD_POST_TANH,
+    TD_POST_SWISH,
+    TD_POST_GELU_ERF,
+    TD_POST_ADD,
+    TD_POST_SUB,
+    TD_POST_MUL,    /* operand from here on */
+    TD_POST_BIAS,   /* y + shift: one float a channel */
+    TD_POST_AFFINE, /* y * scale + shift: a float a channel of each, one after the other */
+};
+enum td_post_operand {
+    TD_POST_SCALAR,
+    TD_POST_CHANNEL,
+    TD_POST_ELEMENT
+}; /* channel: one float an element of the last axis */
+struct td_post {
+    enum td_post_kind kind;
+    enum td_post_operand operand;
+    float alpha; /* slope of LEAKY */
+};
+
+struct td_call {
+    const struct td_node *node;
+    int n_in, n_out;
+    const struct td_tensor *const *in; /* borrowed for the call */
+    const void *state;                 /* what prepare made; NULL when it did not run */
+    const float *const *post_in;       /* operands of the posts that prepare took, by post; NULL: none */
+    const struct td_shape *seen_as; /* td_out shows output 0 under this shape (same count); NULL: its own */
+    struct td_run *run;             /* opaque: stop word, resources, functions, printing (below) */
+    void *step;                     /* the executor's */
+};
+
+/* Output i with the inferred shape (shape NULL) or the given one; *out is borrowed, its data ready to be
+ * written (uninitialised; objects NULL). Call once an output. */
+TD_MUST enum td_code td_out(struct td_call *c, int i, const struct td_shape *shape, struct td_tensor **out,
+                            struct td_err *err);
+/* Output i as the kernel left it: for kernels that run another one first. Borrowed. */
+struct td_tensor *td_out_made(struct td_call *c, int i);
+/* Output i, a scalar, holds the object, whose reference is taken (dropped on an error). */
+TD_MUST enum td_code td_out_obj(struct td_call *c, int i, struct td_obj *takes, struct td_err *err);
+/* Output i takes over *t (its reference), which is zeroed. */
+void td_out_move(struct td_call *c, int i, struct td_tensor *t);
+/* Output i is input j's bytes under `shape` (NULL: its own) and its own dtype. Same element count. Of an op
+ * flagged TD_OP_VIEW only (output 0 from input 0). */
+TD_MUST enum td_code td_out_view(struct td_call *c, int i, int j, const struct td_shape *shape,
+                                 struct td_err *err);
+/* An owned reference to input i that may outlive the call (copies planned bytes). */
+TD_MUST enum td_code td_keep(struct td_call *c, int i, struct td_tensor *out, struct td_err *err);
+/* Like td_keep, but writable: takes input i's bytes over when this call is their last use, else copies
+ * them. */
+TD_MUST enum td_code td_take(struct td_call *c, int i, struct td_tensor *out, struct td_err *err);
+/* Uninitialised bytes, 64-byte aligned, until the call returns. */
+TD_MUST enum td_code td_scratch(struct td_call *c, size_t bytes, void **out, struct td_err *err);
+/* Threads that may help with this call (core/base/thread_pool.h); NULL: none, or the run is watched. */
+struct td_thread_pool *td_helpers(const struct td_call *c);
+/* True once the run shall end (deadline, cancellation, shutdown): return td_stop_error. Cheap: one atomic
+ * load. */
+bool td_stopped(const struct td_call *c);
+enum td_code td_stop_error(const struct td_call *c, struct td_err *err);
+
+/* Runs the function that attribute `attr` (kind func; element i of a list) names, with n_in inputs (borrowed)
+ * and n_out outputs (returned new in out[], to be cleared by the caller, also none on failure). */
+TD_MUST enum td_code td_call_function(struct td_call *c, const char *attr, int i,
+                                      const struct td_tensor *const *in, int n_in, struct td_tensor *out,
+                                      int n_out, struct td_err *err);
+
+/* The resource of (type, container, name) of this model version: returned borrowed. Created by create(arg),
+ * which returns new, when it does not exist and create is given; NOT_FOUND when create is NULL. */
+typedef enum td_code td_resource_create_fn(const void *arg, struct td_obj **out, struct td_err *err);
+TD_MUST enum td_code td_resource_get(struct td_call *c, const struct td_obj_type *type, const char *container,
+                                     const char *name, td_resource_create_fn *create, const void *arg,
+                                     struct td_obj **out, struct td_err *err);
+TD_MUST enum td_code td_resource_delete(struct td_call *c, const struct td_obj_type *type, struct td_obj *o,
+                                        struct td_err *err);
+/* Resource input i, checked to be of `type`; borrowed. INVALID_ARGUMENT names node, expected and found
+ * type. */
+TD_MUST enum td_code td_in_resource(const struct td_call *c, int i, const struct td_obj_type *type,
+                                    struct td_obj **out, struct td_err *err);
+/* State of this node in this model version (random counters, print counts): `bytes` zeroed bytes, the same at
+ * every call, and *lock guarding them. */
+TD_MUST enum td_code td_node_state(struct td_call *c, size_t bytes, void **state, void **lock,
+                                   struct td_err *err);
+void td_state_lock(void *lock);
+void td_state_unlock(void *lock);
+
+/* Text printed by Print / PrintV2: to the log (rate-limited) and into a debug answer. stream: "stderr",
+ * "stdout", "log(info)".. */
+void td_print(struct td_call *c, const char *stream, const char *text, size_t len);
+
+/* Maps a path that the graph names to the file that may be touched: the model's own directory (reading), or
+ * the version's scratch directory (reading and writing, as api.md --state_dir says). Result in buf.
+ * PERMISSION_DENIED names the path. */
+TD_MUST enum td_code td_file_path(struct td_call *c, const char *path, size_t len, bool write, char *buf,
+                                  size_t buf_bytes, struct td_err *err);
+
+/* ------------------------------------------------------------------ the table */
+
+struct td_prepare { /* what prepare sees: every input shape is known */
+    const struct td_node *node;
+    int n_in, n_out;
+    const struct td_shape *in, *out;
+    const struct td_tensor *const *value; /* constants; NULL where not constant */
+    const struct td_post *post;           /* n_post of them */
+    int n_post, *n_taken;                 /* prepare sets how many of the first its state will do; 0 before */
+};
+
+/* Which dtypes an attribute of kind type (or each of a list(type)) may have for a kernel row. */
+struct td_type_rule {
+    const char *attr;
+    uint32_t set;
+};
+#define TD_TYPE_RULES 6
+
+struct td_kernel {
+    const char *name; /* "matmul.dnnl", "matmul.reference" */
+    enum td_device_kind device;
+    struct td_type_rule types[TD_TYPE_RULES]; /* unused rules zeroed; an attribute without a rule takes all */
+    const char *(*refuse)(
+        const struct td_node *n); /* NULL, or a reason why this row does not serve this node */
+    /* Optional: runs once per bound plan (concrete input shapes); *state is handed to run and freed by
+     * release. */
+    enum td_code (*prepare)(const struct td_prepare *p, void **state, struct td_err *err);
+    void (*release)(void *state);
+    enum td_code (*run)(struct td_call *c, struct td_err *err);
+};
+
+enum td_op_flags {
+    TD_OP_STATEFUL =
+        1 << 0,          /* OpDef.is_stateful: never folded, merged or pruned while a control edge keeps it */
+    TD_OP_VIEW = 1 << 1, /* output 0 may share input 0's bytes (td_out_view) */
+    TD_OP_KEEPS = 1 << 2, /* inputs may outlive the call (td_keep): they get buffers of their own */
+    TD_OP_ELEMENTWISE =
+        1 << 3, /* output 0 may overwrite an input of equal size: element i reads only elements i */
+    TD_OP_HANDLE = 1 << 4, /* makes a resource handle, the same at every run: evaluated once, when compiled */
+    TD_OP_IDENTITY = 1 << 5,    /* output i is input i: removed by the compiler */
+    TD_OP_NO_FOLD = 1 << 6,     /* pure, but not evaluated at compile time */
+    TD_OP_COMMUTATIVE = 1 << 7, /* inputs 0 and 1 may be swapped */
+    TD_OP_CALL = 1 << 8,        /* calls attribute "f" with all inputs: inlined */
+    TD_OP_CONST = 1 << 9,       /* the value is attribute "value" */
+    TD_OP_ARG = 1 << 10,        /* fed: Placeholder, function arguments */
+    TD_OP_REFUSED =
+        1 << 11, /* known, and refused: runs code or touches files outside the model (doc says why) */
+    TD_OP_DEAD_OK = 1 << 12, /* runs with dead inputs (Merge) */
+    TD_OP_SWITCH = 1 << 13,
+    TD_OP_ENTER = 1 << 14,
+    TD_OP_EXIT = 1 << 15,
+    TD_OP_NEXT = 1 << 16,
+    TD_OP_LOOP_COND = 1 << 17,
+    TD_OP_SHAPE_ONLY =
+        1 << 18, /* outputs follow from the input shapes alone (Shape, Size, Rank): data may be NULL */
+};
+
+/* How an op treats the rows of a batch: which axes of its inputs it works along, and where they are in its
+ * outputs. Used to prove that requests may be batched (core/batchable/batchable.h). "Rows at axis a" means
+ * that dimension a runs over requests. */
+enum td_rows_rule {
+    TD_ROWS_NONE,  /* not known: may mix rows. An op flagged TD_OP_ELEMENTWISE counts as TD_ROWS_BROADCAST */
+    TD_ROWS_MIXES, /* known to mix them, though flagged TD_OP_ELEMENTWISE */
+    TD_ROWS_BROADCAST, /* each output element follows from the inputs' elements there, broadcast */
+    TD_ROWS_SELECT,    /* the same, but a vector condition chooses along axis 0 */
+    TD_ROWS_SAME,      /* output i is input i */
+    /* input 0 alone has rows, at any axis, and keeps that axis and its size; others are parameters */
+    TD_ROWS_MAP,
+    TD_ROWS_MAP1,      /* the same, any axis but the last: it works along that */
+    TD_ROWS_MAP2,      /* ... but the last two */
+    TD_ROWS_MAP3,      /* ... but the last three */
+    TD_ROWS_MAP_FIRST, /* ... axis 0 only: images, volumes */
+    TD_ROWS_ALL_FIRST, /* every input has rows at axis 0, or is a parameter */
+    /* SpaceToBatch, BatchToSpace: blocks go in front of axis 0, or come back from there */
+    TD_ROWS_SPACE_BATCH,
+    TD_ROWS_CONV_BACK,    /* ConvNDBackpropInput: input sizes, filter, rows at axis 0 */
+    TD_ROWS_REVERSE,      /* ReverseSequence: batch_dim */
+    TD_ROWS_BIAS,         /* BiasAdd */
+    TD_ROWS_NORM,         /* FusedBatchNorm: training or not */
+    TD_ROWS_MATMUL,       /* MatMul: transpose_a, transpose_b */
+    TD_ROWS_BATCH_MATMUL, /* BatchMatMul: adj_x, adj_y */
+    TD_ROWS_EINSUM,
+    TD_ROWS_REDUCE,  /* along the axes of input 1; keep_dims */
+    TD_ROWS_ALONG,   /* along the axes of input 1, which stay */
+    TD_ROWS_RESHAPE, /* the same elements in the same order under another shape */
+    TD_ROWS_TRANSPOSE,
+    TD_ROWS_CONCAT, /* the integer scalar among the inputs' ends is the axis */
+    TD_ROWS_PACK,
+    TD_ROWS_UNPACK,
+    TD_ROWS_SPLIT, /* Split, SplitV: the last or first input is the axis */
+    TD_ROWS_SLICE,
+    TD_ROWS_STRIDED, /* StridedSlice: masks */
+    TD_ROWS_SPREAD,  /* BroadcastTo */
+    TD_ROWS_TILE,
+    TD_ROWS_FILL,   /* all elements are equal: Fill */
+    TD_ROWS_LIKE,   /* all elements are equal, shape of input 0: ZerosLike */
+    TD_ROWS_GATHER, /* params, indices [, axis]; batch_dims */
+    TD_ROWS_GATHER_ND,
+    TD_ROWS_ONE_HOT,
+    TD_ROWS_READ,   /* reads state that its inputs name: constant while a request runs */
+    TD_ROWS_LOOKUP, /* state, keys, parameters: one result a key */
+    TD_ROWS_CHECK,  /* fails or does nothing, by input 0 */
+    TD_ROWS_PARSE,  /* a vector of serialized examples; only dense results have rows */
+    TD_ROWS_SWITCH,
+    TD_ROWS_MERGE,
+    TD_ROWS_CALL, /* functions and loops: core/batchable/batchable_call.c */
+    TD_ROWS_IF,
+    TD_ROWS_CASE,
+    TD_ROWS_WHILE,
+    TD_ROWS_LOOP,
+    TD_ROWS_FUSED,    /* that of each part: core/batchable/batchable_fused.c */
+    TD_ROWS_LIST_NEW, /* TensorLists: core/batchable/batchable_list.c */
+    TD_ROWS_LIST_EMPTY,
+    TD_ROWS_LIST_FROM,
+    TD_ROWS_LIST_GET,
+    TD_ROWS_LIST_POP,
+    TD_ROWS_LIST_SET,
+    TD_ROWS_LIST_PUSH,
+    TD_ROWS_LIST_STACK,
+    TD_ROWS_LIST_LENGTH,
+    TD_ROWS_ARRAY_NEW, /* TensorArrays */
+    TD_ROWS_ARRAY_WRITE,
+    TD_ROWS_ARRAY_SCATTER,
+    TD_ROWS_ARRAY_READ,
+    TD_ROWS_ARRAY_GATHER,
+    TD_ROWS_ARRAY_SIZE,
+    TD_ROWS_RULES /* how many there are */
+};
+
+struct td_op {
+    const char *name;
+    const char *sig;
+    uint32_t flags;
+    enum td_rows_rule rows;
+    uint32_t host_in; /* bit i: input ARGUMENT i (of the signature) stays in host memory on any device */
+    uint32_t host_out;
+    td_infer_fn *infer;              /* NULL: outputs are known only when run */
+    const struct td_kernel *kernels; /* ends with a row whose run is NULL; the plain reference comes last */
+    enum td_code (*grad)(struct td_grad *g, struct td_err *err); /* NULL: not differentiable */
+    const char *doc;                                             /* for refused ops: the reason, in words */
+};
+
+/* Shorthand of a kernel list with one CPU row:  .kernels = TD_KERNEL("Relu", relu_run, {"T",
+ * TD_SET_REALS}) */
+#define TD_KERNEL(kname, fn, ...)                                                                            \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        {.name = kname, .device = TD_CPU, .types = {__VA_ARGS__}, .run = fn},                                \
+        {                                                                                                    \
+            .name = NULL                                                                                     \
+        }                                                                                                    \
+    }
+
+/* ------------------------------------------------------------------ signatures */
+
+struct td_arg_def {
+    const char *name;
+    enum td_dtype type;      /* fixed type, or TD_DTYPE_NONE */
+    const char *type_attr;   /* "T"; NULL */
+    const char *number_attr; /* "N" of N*T; NULL */
+    const char *list_attr;   /* "Tin" with Tin:list(type); NULL */
+    bool is_ref;
+};
+struct td_attr_def {
+    const char *name;
+    enum td_attr_kind kind;
+    bool is_list, has_default;
+    struct td_attr value;     /* the default, when there is one */
+    struct td_bytes *allowed; /* strings allowed; NULL: any */
+    int n_allowed;
+};
+struct td_op_def { /* a parsed signature: of an op, of a function, or of an op only the file knows */
+    const char *name;
+    const struct td_op *op; /* NULL for functions and unknown ops */
+    struct td_arg_def *in, *out;
+    int n_in, n_out;
+    struct td_attr_def *attrs;
+    int n_attrs;
+    /* what compiler passes ask of every node; nothing of all this for functions and unknown ops */
+    unsigned char fuse_stage; /* enum td_stage: how the fuse pass takes it */
+    unsigned char rules;      /* of the arithmetic pass (td_arithmetic_rules) that may begin at it */
+    bool fuse_head, is_condition, has_data_format;
+};
+
+struct td_op_table; /* name -> td_op_def */
+
+/* families: a NULL-terminated array of op tables, each ending with a row whose name is NULL. Borrowed for the
+ * table's life. INTERNAL when a signature text does not parse or a name occurs twice: our own mistake, named.
+ * Returns new. */
+TD_MUST enum td_code td_op_table_new(const struct td_op *const *families, struct td_op_table **out,
+                                     struct td_err *err);
+/* Further rows (of an op library), looked up beside those that are there; borrowed likewise. Before anything
+ * uses the table. INTERNAL as above; the table may then only be freed. */
+TD_MUST enum td_code td_op_table_add(struct td_op_table *t, const struct td_op *rows, struct td_err *err);
+void td_op_table_free(struct td_op_table *t);
+const struct td_op_def *td_op_find(const struct td_op_table *t, const char *name);
+/* All definitions in alphabetical order. */
+const struct td_op_def *const *td_op_list(const struct td_op_table *t, int *n);
+
+#endif

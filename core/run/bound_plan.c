@@ -1,0 +1,437 @@
+/* core/run/bound_plan.c - shape and value propagation over a plan, and the pool of frames.
+ *
+ * Propagation visits steps in order. Where a pure step's inputs are known values (or only shapes matter, as
+ * for Shape), the step is run at once and its small result becomes a known value: the shape arithmetic of a
+ * model is done here, once a set of input shapes, not in every request. An error found on the way is left for
+ * the run to report in its turn, because steps before it (an Assert) may have more to say.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/run/bound_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/run/exec.h"
+#include "core/run/device_run.h"
+#include "core/base/mem.h"
+#include "core/run/variable.h"
+
+enum { KNOWN_BYTES = 2048 };
+
+/* ------------------------------------------------------------------ propagation */
+
+struct prop {
+    struct td_bound_plan *l;
+    const struct td_plan *p;
+    const struct td_tensor **value; /* scratch: max_in */
+    struct td_shape *in, *out;      /* scratch */
+    struct td_tensor *fake;         /* scratch: max_in tensors that have a shape but no data */
+    struct td_tensor *made;         /* scratch: max_out */
+};
+
+static const struct td_tensor *known(const struct prop *x, int v)
+{
+    return x->l->known[v].dtype == TD_DTYPE_NONE ? NULL : &x->l->known[v];
+}
+
+/* Shape behind a reference edge: the variable's declared one, when the handle is known. */
+static struct td_shape deref_shape(const struct prop *x, int v)
+{
+    const struct td_tensor *handle = known(x, v);
+    if (handle != NULL && td_tensor_count(handle) == 1) {
+        const struct td_obj *o = td_tensor_obj(handle, 0);
+        if (o != NULL && o->type == &td_variable_type) {
+            return ((const struct td_variable *)o)->shape;
+        }
+    }
+    return td_shape_unknown();
+}
+
+static void gather(struct prop *x, const struct td_step *s, bool *shapes_known, bool *values_known)
+{
+    *shapes_known = *values_known = true;
+    for (int i = 0; i < s->n_in; i++) {
+        bool deref = s->deref != NULL && s->deref[i];
+        x->in[i] = deref ? deref_shape(x, s->in[i]) : x->l->shape[s->in[i]];
+        x->value[i] = deref ? NULL : known(x, s->in[i]);
+        *shapes_known &= td_shape_known(&x->in[i]) && !deref;
+        *values_known &= x->value[i] != NULL;
+    }
+}
+
+static bool infer_outputs(struct prop *x, const struct td_step *s)
+{
+    for (int i = 0; i < s->n_out; i++) {
+        x->out[i] = td_shape_unknown();
+    }
+    if (s->node->op == NULL || s->node->op->infer == NULL) {
+        return s->n_out == 0;
+    }
+    struct td_infer c = {s->node, s->n_in, s->n_out, x->in, x->value, x->out};
+    struct td_err ignored = {0};
+    if (s->node->op->infer(&c, &ignored)) {
+        return false; /* the run says so in its turn */
+    }
+    bool all = true;
+    for (int i = 0; i < s->n_out; i++) {
+        if (s->node->out_ref[i]) {
+            x->out[i] = td_shape_unknown();
+        }
+        all &= td_shape_known(&x->out[i]) && td_shape_count(&x->out[i]) >= 0;
+        x->l->shape[s->out0 + i] = x->out[i];
+    }
+    return all;
+}
+
+static bool evaluable(const struct prop *x, const struct td_step *s, bool shapes_known, bool values_known,
+                      bool all_out)
+{
+    uint32_t never = TD_OP_STATEFUL | TD_OP_HANDLE | TD_OP_ARG | TD_OP_REFUSED | TD_OP_NO_FOLD |
+                     TD_OP_SWITCH | TD_OP_DEAD_OK;
+    bool enough = values_known || ((s->flags & TD_OP_SHAPE_ONLY) && shapes_known);
+    if (!enough || !all_out || s->n_out == 0 || (s->flags & never) || s->kernel->run == NULL) {
+        return false;
+    }
+    size_t bytes = 0;
+    for (int i = 0; i < s->n_out; i++) {
+        int64_t n = td_shape_count(&x->l->shape[s->out0 + i]);
+        if (n > KNOWN_BYTES || td_dtype_in(x->p->dtype[s->out0 + i], TD_SET_OBJECTS)) {
+            return false;
+        }
+        bytes += (size_t)n * td_dtype_size(x->p->dtype[s->out0 + i]);
+    }
+    return bytes <= KNOWN_BYTES;
+}
+
+static bool evaluate(struct prop *x, const struct td_step *s)
+{
+    for (int i = 0; i < s->n_in; i++) {
+        if (x->value[i] == NULL) {
+            x->fake[i] = (struct td_tensor){.dtype = x->p->dtype[s->in[i]], .shape = x->in[i]};
+            x->value[i] = &x->fake[i];
+        }
+    }
+    struct td_err ignored = {0};
+    memset(x->made, 0, (size_t)x->p->max_out * sizeof x->made[0]);
+    if (td_exec_kernel(x->p->model, s->node, s->kernel, x->value, x->made, &ignored)) {
+        return false;
+    }
+    for (int i = 0; i < s->n_out; i++) {
+        x->l->known[s->out0 + i] = x->made[i];
+        x->l->shape[s->out0 + i] = x->made[i].shape;
+    }
+    return true;
+}
+
+/* An integer scalar or vector not known yet is what shape functions judge by value: sizes, axes, counts. */
+static bool judges_values(const struct prop *x, const struct td_step *s)
+{
+    for (int i = 0; !(s->flags & TD_OP_ELEMENTWISE) && i < s->n_in; i++) {
+        if (x->value[i] == NULL && x->in[i].rank <= 1 && td_dtype_in(x->p->dtype[s->in[i]], TD_SET_INTS)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void prepare(struct prop *x, int step)
+{
+    const struct td_step *s = &x->p->steps[step];
+    if (s->kernel->prepare == NULL) {
+        return;
+    }
+    struct td_prepare p = {
+        .node = s->node, .n_in = s->n_in, .n_out = s->n_out, .in = x->in, .out = x->out, .value = x->value};
+    struct td_err ignored = {0};
+    if (s->kernel->prepare(&p, &x->l->state[step], &ignored)) {
+        x->l->state[step] = NULL;
+    }
+}
+
+static void propagate(struct prop *x)
+{
+    for (int k = 0; k < x->p->n_steps; k++) {
+        const struct td_step *s = &x->p->steps[k];
+        bool shapes_known, values_known;
+        gather(x, s, &shapes_known, &values_known);
+        bool all_out = infer_outputs(x, s);
+        x->l->mode[k] = !all_out || !shapes_known ? TD_STEP_INFER
+                        : judges_values(x, s)     ? TD_STEP_CHECK
+                                                  : TD_STEP_READY;
+        if (evaluable(x, s, shapes_known, values_known, all_out) && evaluate(x, s)) {
+            x->l->mode[k] = x->p->dead_values ? TD_STEP_READY : TD_STEP_SKIP;
+        } else if (s->device_kernel != NULL) {
+            x->l->mode[k] = x->l->mode[k] == TD_STEP_INFER   ? TD_STEP_DEVICE_INFER
+                            : x->l->mode[k] == TD_STEP_CHECK ? TD_STEP_DEVICE_CHECK
+                                                             : TD_STEP_DEVICE;
+            x->l->uses_device = true;
+        }
+        if (x->l->mode[k] == TD_STEP_READY || x->l->mode[k] == TD_STEP_CHECK) {
+            prepare(x, k);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ making and freeing */
+
+static bool allocate(struct td_bound_plan *l, const struct td_plan *p)
+{
+    size_t v = (size_t)p->n_values + 1, s = (size_t)p->n_steps + 1;
+    l->key = td_calloc((size_t)p->n_feeds + 1, sizeof *l->key);
+    l->shape = td_calloc(v, sizeof *l->shape);
+    l->known = td_calloc(v, sizeof *l->known);
+    l->offset = td_calloc(v, sizeof *l->offset);
+    l->mode = td_calloc(s, 1);
+    l->state = td_calloc(s, sizeof *l->state);
+    l->branch = td_calloc((size_t)p->n_regions + 1, sizeof *l->branch);
+    l->bytes = sizeof *l + v * (sizeof *l->shape + sizeof *l->known + sizeof *l->offset) +
+               s * (1 + sizeof *l->state);
+    return l->key && l->shape && l->known && l->offset && l->mode && l->state && l->branch;
+}
+
+static void destroy(struct td_bound_plan *l)
+{
+    while (l->frames != NULL) {
+        struct td_frame *f = l->frames;
+        l->frames = f->next;
+        td_device_run_close(f->dev);
+        td_buffer_unref(f->block);
+        td_free(f);
+    }
+    for (int k = 0; l->state != NULL && k < l->plan->n_steps; k++) {
+        if (l->state[k] != NULL && l->plan->steps[k].kernel->release != NULL) {
+            l->plan->steps[k].kernel->release(l->state[k]);
+        }
+    }
+    for (int v = 0; l->known != NULL && v < l->plan->n_values; v++) {
+        td_tensor_clear(&l->known[v]);
+    }
+    pthread_mutex_destroy(&l->mu);
+    td_free(l->key);
+    td_free(l->shape);
+    td_free(l->known);
+    td_free(l->offset);
+    td_free(l->mode);
+    td_free(l->state);
+    td_free(l->branch);
+    td_free(l);
+}
+
+static void start_values(struct td_bound_plan *l, const struct td_plan *p, const struct td_shape *feeds)
+{
+    for (int v = 0; v < p->n_values; v++) {
+        l->shape[v] = td_shape_unknown();
+    }
+    for (int i = 0; i < p->n_feeds; i++) {
+        l->key[i] = l->shape[i] = feeds[i];
+    }
+    for (int i = 0; i < p->n_consts; i++) {
+        td_tensor_ref(&l->known[p->first_const + i], p->consts[i]);
+        l->shape[p->first_const + i] = p->consts[i]->shape;
+    }
+}
+
+static bool prop_init(struct prop *x, const struct td_plan *p)
+{
+    size_t in = (size_t)p->max_in + 1, out = (size_t)p->max_out + 1;
+    x->p = p;
+    x->value = td_calloc(in, sizeof(void *));
+    x->in = td_calloc(in, sizeof(struct td_shape));
+    x->out = td_calloc(out, sizeof(struct td_shape));
+    x->fake = td_calloc(in, sizeof(struct td_tensor));
+    x->made = td_calloc(out, sizeof(struct td_tensor));
+    return x->value && x->in && x->out && x->fake && x->made;
+}
+
+static void prop_fini(struct prop *x)
+{
+    td_free(x->value);
+    td_free(x->in);
+    td_free(x->out);
+    td_free(x->fake);
+    td_free(x->made);
+}
+
+static enum td_code fill(struct td_bound_plan *l, const struct td_plan *p, struct td_err *err)
+{
+    size_t v = (size_t)p->n_values + 1;
+    struct prop x = {.l = l};
+    bool ok = prop_init(&x, p);
+    if (ok) {
+        propagate(&x);
+        ok = td_memory_plan(l);
+    }
+    prop_fini(&x);
+    return ok ? TD_OK : td_no_memory(err, v, "laying out a plan");
+}
+
+enum td_code td_bound_plan_new(const struct td_plan *p, const struct td_shape *feeds,
+                               struct td_bound_plan **out, struct td_err *err)
+{
+    struct td_bound_plan *l = td_calloc(1, sizeof *l);
+    if (l == NULL) {
+        return td_no_memory(err, sizeof *l, "layout");
+    }
+    l->plan = p;
+    atomic_init(&l->refs, 1);
+    pthread_mutex_init(&l->mu, NULL);
+    enum td_code rc = allocate(l, p) ? TD_OK : td_no_memory(err, sizeof *l, "layout");
+    if (rc == TD_OK) {
+        start_values(l, p, feeds);
+        rc = fill(l, p, err);
+    }
+    if (rc) {
+        destroy(l);
+        return rc;
+    }
+    *out = l;
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ walking */
+
+struct td_bound_walk {
+    struct prop x;
+};
+
+enum td_code td_bound_walk_new(const struct td_plan *p, const struct td_shape *feeds,
+                               struct td_bound_walk **out, struct td_err *err)
+{
+    struct td_bound_walk *w = td_calloc(1, sizeof *w);
+    struct td_bound_plan *l = td_calloc(1, sizeof *l);
+    if (w == NULL || l == NULL) {
+        td_free(w);
+        td_free(l);
+        return td_no_memory(err, sizeof *w, "walking a plan");
+    }
+    l->plan = p;
+    atomic_init(&l->refs, 1);
+    pthread_mutex_init(&l->mu, NULL);
+    w->x.l = l;
+    if (!allocate(l, p) || !prop_init(&w->x, p)) {
+        td_bound_walk_free(w);
+        return td_no_memory(err, sizeof *w, "walking a plan");
+    }
+    start_values(l, p, feeds);
+    *out = w;
+    return TD_OK;
+}
+
+struct td_bound_plan *td_bound_walk_plan(struct td_bound_walk *w)
+{
+    return w->x.l;
+}
+
+const struct td_shape *td_bound_walk_step(struct td_bound_walk *w, int k)
+{
+    const struct td_step *s = &w->x.p->steps[k];
+    bool shapes_known, values_known;
+    gather(&w->x, s, &shapes_known, &values_known);
+    bool all_out = infer_outputs(&w->x, s);
+    if (evaluable(&w->x, s, shapes_known, values_known, all_out)) {
+        (void)evaluate(&w->x, s); /* what does not run now stays unknown */
+    }
+    return w->x.in;
+}
+
+void td_bound_walk_free(struct td_bound_walk *w)
+{
+    if (w != NULL) {
+        prop_fini(&w->x);
+        destroy(w->x.l);
+        td_free(w);
+    }
+}
+
+struct td_bound_plan *td_bound_plan_ref(struct td_bound_plan *l)
+{
+    atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+    return l;
+}
+
+void td_bound_plan_unref(struct td_bound_plan *l)
+{
+    if (l != NULL && atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) == 1) {
+        destroy(l);
+    }
+}
+
+/* ------------------------------------------------------------------ frames */
+
+/* One allocation: the struct, then its arrays. */
+static struct td_frame *frame_new(const struct td_plan *p)
+{
+    size_t v = (size_t)p->n_values + 1, s = (size_t)p->n_steps + 1, in = (size_t)p->max_in + 1,
+           out = (size_t)p->max_out + 1;
+    size_t bytes = sizeof(struct td_frame) + v * sizeof(struct td_tensor) + in * sizeof(void *) +
+                   in * sizeof(struct td_tensor) + (in + out) * sizeof(struct td_shape) + v + v + s;
+    struct td_frame *f = td_calloc(1, bytes);
+    if (f == NULL) {
+        return NULL;
+    }
+    f->slots = (struct td_tensor *)(f + 1);
+    f->snapshots = f->slots + v;
+    f->shapes = (struct td_shape *)(f->snapshots + in);
+    f->in = (const struct td_tensor **)(f->shapes + in + out);
+    f->state = (unsigned char *)(f->in + in);
+    f->dead = (bool *)(f->state + v);
+    f->step_dead = f->dead + v;
+    return f;
+}
+
+static enum td_code frame_make(struct td_bound_plan *l, struct td_frame **out, struct td_err *err)
+{
+    struct td_frame *f = frame_new(l->plan);
+    if (f == NULL) {
+        return td_no_memory(err, sizeof *f, "a run's frame");
+    }
+    if (l->block_bytes > 0) {
+        enum td_code rc = td_buffer_new(l->block_bytes, false, &f->block, err);
+        if (rc) {
+            td_free(f);
+            return rc;
+        }
+    }
+    for (int v = 0; v < l->plan->n_values; v++) {
+        if (l->known[v].dtype != TD_DTYPE_NONE) {
+            f->slots[v] = l->known[v]; /* borrowed from the bound plan, which outlives the frame */
+        } else if (l->offset[v] >= 0) {
+            f->slots[v] = (struct td_tensor){.data = (char *)f->block->data + l->offset[v],
+                                             .dtype = l->plan->dtype[v],
+                                             .shape = l->shape[v]};
+        }
+    }
+    if (l->uses_device) {
+        enum td_code rc = td_device_run_open(l->plan, &f->dev, err);
+        if (rc) {
+            td_buffer_unref(f->block);
+            td_free(f);
+            return rc;
+        }
+    }
+    *out = f;
+    return TD_OK;
+}
+
+enum td_code td_frame_take(struct td_bound_plan *l, struct td_frame **out, struct td_err *err)
+{
+    pthread_mutex_lock(&l->mu);
+    struct td_frame *f = l->frames;
+    if (f != NULL) {
+        l->frames = f->next;
+    }
+    pthread_mutex_unlock(&l->mu);
+    if (f == NULL) {
+        return frame_make(l, out, err);
+    }
+    *out = f;
+    return TD_OK;
+}
+
+void td_frame_give(struct td_bound_plan *l, struct td_frame *f)
+{
+    pthread_mutex_lock(&l->mu);
+    f->next = l->frames;
+    l->frames = f;
+    pthread_mutex_unlock(&l->mu);
+}

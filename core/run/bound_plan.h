@@ -1,0 +1,96 @@
+/* core/run/bound_plan.h - a plan at concrete input shapes: every shape that can be known, values that follow
+ * from shapes, where intermediates lie in the run's block, and prepared kernels.
+ *
+ *   mode[step]   SKIP   all outputs are known values: nothing to run
+ *                READY  every output shape is known
+ *                CHECK  as READY, but a value that the shape function judges (an axis, a size) comes with the
+ *                       run:
+ *                       it is called again, with that value, before the kernel
+ *                INFER  shapes are found when the step runs
+ *                FAR, DEVICE_CHECK  as READY and CHECK, but the kernel runs on the model's device
+ *                                   (core/run/device_run.h)
+ *                DEVICE_INFER  as INFER, and there too once all its output shapes are found
+ *   offset[v]    byte offset in the block, or -1: the value gets a buffer when it is made
+ *
+ * A frame is one run's storage: the block and a tensor slot a value; frames are pooled. A bound plan is
+ * immutable but for its pool.
+ *
+ * Invariant: two values whose lifetimes overlap do not share bytes, unless one is a view of the other. Groups
+ * of a region (core/compile/parallel_regions.h) are taken to run at the same time.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_RUN_BOUND_PLAN_H
+#define TD_CORE_RUN_BOUND_PLAN_H
+
+#include <pthread.h>
+
+#include "core/compile/plan.h"
+
+enum td_step_mode {
+    TD_STEP_SKIP,
+    TD_STEP_READY,
+    TD_STEP_CHECK,
+    TD_STEP_INFER,
+    TD_STEP_DEVICE,
+    TD_STEP_DEVICE_CHECK,
+    TD_STEP_DEVICE_INFER
+};
+enum td_slot_state { TD_SLOT_UNSET, TD_SLOT_SET, TD_SLOT_OWNED };
+
+struct td_frame {
+    struct td_frame *next;
+    struct td_buffer *block;
+    struct td_tensor *slots;     /* n_values */
+    unsigned char *state;        /* n_values: enum td_slot_state */
+    bool *dead, *step_dead;      /* n_values, n_steps; NULL without dead values */
+    const struct td_tensor **in; /* max_in */
+    struct td_tensor *snapshots; /* max_in: what reference edges held */
+    struct td_shape *shapes;     /* max_in + max_out: for inference at run time */
+    struct td_device_run *dev;   /* the run's side on the device; NULL: nothing runs there */
+};
+
+static inline bool td_step_on_device(enum td_step_mode mode)
+{
+    return mode >= TD_STEP_DEVICE;
+}
+
+struct td_bound_plan {
+    const struct td_plan *plan;
+    struct td_shape *key;          /* n_feeds */
+    struct td_shape *shape;        /* n_values */
+    struct td_tensor *known;       /* n_values; dtype NONE where not known; owned */
+    int64_t *offset;               /* n_values */
+    unsigned char *mode;           /* n_steps */
+    void **state;                  /* n_steps: prepared kernels */
+    struct td_region_cost *branch; /* n_regions: what their groups took */
+    bool uses_device;              /* some step's mode is a device one */
+    size_t block_bytes, bytes;     /* of a run's block; of the bound plan itself */
+    atomic_int refs;
+    uint64_t last_used; /* guarded by the callable's lock */
+    pthread_mutex_t mu;
+    struct td_frame *frames; /* idle; guarded by mu */
+};
+
+TD_MUST enum td_code td_bound_plan_new(const struct td_plan *p, const struct td_shape *feeds,
+                                       struct td_bound_plan **out, struct td_err *err);
+/* Gives the values their offsets, when shapes and modes are known. False without memory.
+ * (core/run/memory_plan.c) */
+TD_MUST bool td_memory_plan(struct td_bound_plan *l);
+struct td_bound_plan *td_bound_plan_ref(struct td_bound_plan *l);
+void td_bound_plan_unref(struct td_bound_plan *l);
+TD_MUST enum td_code td_frame_take(struct td_bound_plan *l, struct td_frame **out, struct td_err *err);
+void td_frame_give(struct td_bound_plan *l, struct td_frame *f);
+
+/* Propagation alone, one step at a time, for an analysis (core/batchable/batchable.c) that fills in between
+ * steps what shape functions cannot tell. The bound plan is the walk's; shape[] and known[] of feeds and of
+ * the steps done may be written. */
+struct td_bound_walk;
+TD_MUST enum td_code td_bound_walk_new(const struct td_plan *p, const struct td_shape *feeds,
+                                       struct td_bound_walk **out, struct td_err *err);
+struct td_bound_plan *td_bound_walk_plan(struct td_bound_walk *w);
+/* Shapes, and values where they follow, of the outputs of step k. Returns the shapes of its inputs, until the
+ * next step. */
+const struct td_shape *td_bound_walk_step(struct td_bound_walk *w, int k);
+void td_bound_walk_free(struct td_bound_walk *w);
+
+#endif

@@ -1,0 +1,99 @@
+/* core/run/call.c - what kernels ask of a run beside their outputs (those are in core/run/exec.c): keeping
+ * inputs, stopping, calling functions, resources, printing.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "core/run/exec.h"
+#include "core/base/log.h"
+#include "core/function/model_impl.h"
+
+enum { MAX_DEPTH = 48 };
+
+enum td_code td_keep(struct td_call *c, int i, struct td_tensor *out, struct td_err *err)
+{
+    if (c->in[i]->buf == NULL) {
+        return td_tensor_copy(out, c->in[i], err);
+    }
+    td_tensor_ref(out, c->in[i]);
+    return TD_OK;
+}
+
+enum td_code td_call_stop_reason(const struct td_run *run)
+{
+    int word = run->stop == NULL ? 0 : atomic_load_explicit(run->stop, memory_order_relaxed);
+    if (word != 0) {
+        return (enum td_code)word;
+    }
+    return run->deadline_ns != 0 && td_now_ns() > run->deadline_ns ? TD_DEADLINE_EXCEEDED : TD_OK;
+}
+
+struct td_thread_pool *td_helpers(const struct td_call *c)
+{
+    const struct td_run_opts *o = c->run->opts;
+    return o->observe == NULL ? o->pool : NULL;
+}
+
+bool td_stopped(const struct td_call *c)
+{
+    return td_call_stop_reason(c->run) != TD_OK;
+}
+
+enum td_code td_call_stop_error(const struct td_run *run, struct td_err *err)
+{
+    enum td_code why = td_call_stop_reason(run);
+    return td_fail(err, why == TD_OK ? TD_CANCELLED : why, "the run was stopped: %s",
+                   why == TD_DEADLINE_EXCEEDED ? "its deadline has passed"
+                   : why == TD_UNAVAILABLE     ? "the server is shutting down"
+                                               : "the request was cancelled");
+}
+
+enum td_code td_stop_error(const struct td_call *c, struct td_err *err)
+{
+    return td_call_stop_error(c->run, err);
+}
+
+enum td_code td_call_function(struct td_call *c, const char *attr, int i, const struct td_tensor *const *in,
+                              int n_in, struct td_tensor *out, int n_out, struct td_err *err)
+{
+    const struct td_func_ref *f = td_attr_func(c->node, attr, i);
+    TD_FAIL_IF(f == NULL, err, INVALID_ARGUMENT, "%s: attribute '%s' names no function", TD_NODE_STR(c->node),
+               attr);
+    TD_FAIL_IF(c->run->depth >= MAX_DEPTH, err, INVALID_ARGUMENT,
+               "%s: functions nest deeper than %d levels: recursion is not supported", TD_NODE_STR(c->node),
+               MAX_DEPTH);
+    struct td_callable *fn;
+    TD_TRY(td_model_function(c->run->model, f->name, n_in, n_out, &fn, err));
+    struct td_run inner = *c->run;
+    inner.depth++;
+    return td_callable_run_inner(fn, in, out, &inner, err);
+}
+
+enum td_code td_in_resource(const struct td_call *c, int i, const struct td_obj_type *type,
+                            struct td_obj **out, struct td_err *err)
+{
+    const struct td_tensor *t = c->in[i];
+    TD_FAIL_IF(!td_dtype_is_object(t->dtype) || td_tensor_count(t) != 1, err, INVALID_ARGUMENT,
+               "%s: input %d must be a scalar resource handle, but is %s of shape %s", TD_NODE_STR(c->node),
+               i, td_dtype_name(t->dtype), TD_SHAPE_STR(&t->shape));
+    struct td_obj *o = td_tensor_obj(t, 0);
+    TD_FAIL_IF(o == NULL || o->type != type, err, INVALID_ARGUMENT,
+               "%s: Trying to access resource using the wrong type. Expected %s got %s", TD_NODE_STR(c->node),
+               type->name, o == NULL ? "an empty handle" : o->type->name);
+    *out = o;
+    return TD_OK;
+}
+
+void td_print(struct td_call *c, const char *stream, const char *text, size_t len)
+{
+    const struct td_run_opts *o = c->run->opts;
+    if (o->print != NULL) {
+        o->print(o->ctx, text, len);
+    }
+    enum td_log_level level = strstr(stream, "error") != NULL     ? TD_LOG_ERROR
+                              : strstr(stream, "warning") != NULL ? TD_LOG_WARNING
+                                                                  : TD_LOG_INFO;
+    if (td_model_may_print(c->run->model)) {
+        td_log(level, NULL, "%.*s", (int)(len > 1500 ? 1500 : len), text);
+    }
+}

@@ -1,0 +1,313 @@
+/* core/run/device_run.c - which steps may run on a device, and a run's side there.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/run/device_run.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/function/model_impl.h"
+#include "core/compile/placer.h"
+
+struct td_device_run {
+    const struct td_device *device;
+    struct td_model *model;
+    struct td_stream *stream;
+    struct td_event *event;
+    struct td_tensor *at;    /* n_values: where a value lies on the device; buf NULL: nowhere */
+    bool *only_there;        /* n_values: and its slot has no bytes */
+    struct td_tensor *args;  /* max_in: inputs of the step being launched */
+    struct td_buffer **pins; /* host bytes that queued copies read */
+    int n_values, n_pins, room;
+    bool queued; /* work was queued since the last wait */
+};
+
+/* ------------------------------------------------------------------ compiling */
+
+static int arg_length(const struct td_node *n, const struct td_arg_def *a)
+{
+    if (a->number_attr != NULL) {
+        return (int)td_attr_int(n, a->number_attr);
+    }
+    return a->list_attr != NULL ? td_attr_len(n, a->list_attr) : 1;
+}
+
+enum td_code td_device_run_choose(struct td_plan *p, struct td_step *s, struct td_err *err)
+{
+    const struct td_model_opts *o = td_model_opts_of(p->model);
+    const struct td_node *n = s->node;
+    const struct td_kernel *kernel = s->deref != NULL ? NULL : td_placer_device_kernel(o, n);
+    if (kernel == NULL) {
+        return TD_OK;
+    }
+    bool *on_host = td_arena_alloc(p->arena, (size_t)n->n_in + 1, sizeof *on_host);
+    if (on_host == NULL) {
+        return td_no_memory(err, (size_t)n->n_in, "compiling a plan");
+    }
+    for (int a = 0, i = 0; a < n->def->n_in; a++) {
+        int end = i + arg_length(n, &n->def->in[a]);
+        for (; i < end && i < n->n_in; i++) {
+            on_host[i] = a < 32 && (n->op->host_in >> a & 1) != 0;
+        }
+    }
+    s->device_kernel = kernel;
+    s->on_host = on_host;
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ a frame's side */
+
+enum td_code td_device_run_open(const struct td_plan *p, struct td_device_run **out, struct td_err *err)
+{
+    struct td_device_run *dev = td_calloc(1, sizeof *dev);
+    if (dev == NULL) {
+        return td_no_memory(err, sizeof *dev, "a run's side on a device");
+    }
+    dev->device = td_model_opts_of(p->model)->device;
+    dev->model = p->model;
+    dev->n_values = p->n_values;
+    dev->at = td_calloc((size_t)p->n_values + 1, sizeof *dev->at);
+    dev->only_there = td_calloc((size_t)p->n_values + 1, 1);
+    dev->args = td_calloc((size_t)p->max_in + 1, sizeof *dev->args);
+    enum td_code rc = dev->at && dev->only_there && dev->args
+                          ? TD_OK
+                          : td_no_memory(err, sizeof *dev->at, "a run's side on a device");
+    rc = rc ? rc : dev->device->stream_open(dev->device, &dev->stream, err);
+    rc = rc ? rc : dev->device->event_open(dev->device, &dev->event, err);
+    if (rc) {
+        td_device_run_close(dev);
+        return rc;
+    }
+    *out = dev;
+    return TD_OK;
+}
+
+void td_device_run_close(struct td_device_run *dev)
+{
+    if (dev == NULL) {
+        return;
+    }
+    if (dev->event != NULL) {
+        dev->device->event_close(dev->device, dev->event);
+    }
+    if (dev->stream != NULL) {
+        dev->device->stream_close(dev->device, dev->stream);
+    }
+    td_free(dev->at);
+    td_free(dev->only_there);
+    td_free(dev->args);
+    td_free(dev->pins);
+    td_free(dev);
+}
+
+static enum td_code make_at(const struct td_device_run *dev, enum td_dtype dtype,
+                            const struct td_shape *shape, struct td_tensor *t, struct td_err *err)
+{
+    size_t bytes;
+    TD_FAIL_IF(!td_size_mul((size_t)td_shape_count(shape), td_dtype_size(dtype), &bytes), err,
+               INVALID_ARGUMENT, "tensor of shape %s and dtype %s: its size overflows", TD_SHAPE_STR(shape),
+               td_dtype_name(dtype));
+    struct td_buffer *b;
+    TD_TRY(td_buffer_new_on(dev->device, dev->stream, bytes, &b, err));
+    *t =
+        (struct td_tensor){.buf = b, .data = b->data, .dtype = dtype, .device = dev->device, .shape = *shape};
+    return TD_OK;
+}
+
+static enum td_code pin(struct td_device_run *dev, struct td_buffer *b, struct td_err *err)
+{
+    if (b == NULL) {
+        return TD_OK; /* planned bytes stay as they are until the run's end */
+    }
+    if (dev->n_pins == dev->room) {
+        int room = dev->room * 2 + 16;
+        struct td_buffer **more = td_realloc(dev->pins, (size_t)room, sizeof *more);
+        if (more == NULL) {
+            return td_no_memory(err, sizeof *more, "a copy to a device");
+        }
+        dev->pins = more;
+        dev->room = room;
+    }
+    dev->pins[dev->n_pins++] = td_buffer_ref(b);
+    return TD_OK;
+}
+
+static enum td_code wait(struct td_device_run *dev, struct td_err *err)
+{
+    if (!dev->queued) {
+        return TD_OK;
+    }
+    enum td_code rc = dev->device->event_record(dev->device, dev->stream, dev->event, err);
+    rc = rc ? rc : dev->device->event_wait(dev->device, dev->event, err);
+    dev->queued = false;
+    while (dev->n_pins > 0) {
+        td_buffer_unref(dev->pins[--dev->n_pins]);
+    }
+    return rc;
+}
+
+/* ------------------------------------------------------------------ to the device */
+
+/* Infers s's output shapes from the input shapes of this run. Brings what shape functions judge by value,
+ * integer scalars and vectors, and leaves out what lies over there. *known: every output's shape is. */
+static enum td_code infer_now(struct td_frame *f, const struct td_plan *p, const struct td_step *s,
+                              bool *known, struct td_err *err)
+{
+    struct td_shape *in = f->shapes, *out = in + s->n_in;
+    for (int i = 0; i < s->n_in; i++) {
+        int v = s->in[i];
+        in[i] = f->dev->only_there[v] ? f->dev->at[v].shape : f->slots[v].shape;
+        if (in[i].rank <= 1 && td_dtype_in(p->dtype[v], TD_SET_INTS)) {
+            TD_TRY(td_device_run_fetch(f, &v, 1, err));
+        }
+        f->in[i] = f->dev->only_there[v] ? NULL : &f->slots[v];
+    }
+    for (int i = 0; i < s->n_out; i++) {
+        out[i] = td_shape_unknown();
+    }
+    struct td_infer c = {s->node, s->n_in, s->n_out, in, f->in, out};
+    TD_TRY(s->node->op->infer(&c, err));
+    *known = true;
+    for (int i = 0; i < s->n_out; i++) {
+        *known &= td_shape_known(&out[i]);
+    }
+    return TD_OK;
+}
+
+static enum td_code send(struct td_device_run *dev, const struct td_tensor *here, struct td_tensor *there,
+                         struct td_err *err)
+{
+    struct td_tensor t;
+    TD_TRY(make_at(dev, here->dtype, &here->shape, &t, err));
+    enum td_code rc = TD_OK;
+    size_t bytes = td_tensor_bytes(here);
+    if (bytes > 0) {
+        dev->queued = true;
+        rc = pin(dev, here->buf, err);
+        rc = rc ? rc
+                : dev->device->copy(dev->device, dev->stream, t.data, true, here->data, false, bytes, err);
+    }
+    if (rc) {
+        td_tensor_clear(&t);
+        return rc;
+    }
+    *there = t;
+    return TD_OK;
+}
+
+/* args[i] = input i as the kernel gets it. */
+static enum td_code place_input(struct td_frame *f, const struct td_step *s, int i, struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    int v = s->in[i];
+    if (s->on_host[i]) {
+        TD_TRY(td_device_run_fetch(f, &v, 1, err));
+        dev->args[i] = f->slots[v];
+        td_buffer_ref(dev->args[i].buf);
+        return TD_OK;
+    }
+    if (dev->at[v].buf == NULL) {
+        TD_TRY(send(dev, &f->slots[v], &dev->at[v], err));
+    }
+    td_tensor_ref(&dev->args[i], &dev->at[v]);
+    return TD_OK;
+}
+
+/* Queues s, whose outputs have these shapes. */
+static enum td_code launch_step(struct td_frame *f, const struct td_plan *p, const struct td_step *s,
+                                const struct td_shape *shapes, struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    enum td_code rc = TD_OK;
+    int placed = 0, made = 0;
+    while (rc == TD_OK && placed < s->n_in) {
+        rc = place_input(f, s, placed, err);
+        placed += rc == TD_OK;
+    }
+    while (rc == TD_OK && made < s->n_out) {
+        int v = s->out0 + made;
+        rc = make_at(dev, p->dtype[v], &shapes[made++], &dev->at[v], err);
+        dev->only_there[v] = rc == TD_OK;
+    }
+    if (rc == TD_OK) {
+        struct td_launch launch = {.model = dev->model,
+                                   .node = s->node,
+                                   .kernel = s->device_kernel,
+                                   .in = dev->args,
+                                   .out = &dev->at[s->out0],
+                                   .n_in = s->n_in,
+                                   .n_out = s->n_out};
+        dev->queued = true;
+        rc = dev->device->launch(dev->device, dev->stream, &launch, err);
+    }
+    for (int i = 0; i < placed; i++) {
+        td_tensor_clear(&dev->args[i]);
+    }
+    return rc;
+}
+
+enum td_code td_device_run_step(struct td_frame *f, const struct td_bound_plan *l, int step, bool *queued,
+                                struct td_err *err)
+{
+    const struct td_step *s = &l->plan->steps[step];
+    int mode = l->mode[step];
+    *queued = true;
+    if (mode != TD_STEP_DEVICE) {
+        TD_TRY(infer_now(f, l->plan, s, queued, err));
+    }
+    if (!*queued) {
+        return TD_OK;
+    }
+    return launch_step(f, l->plan, s, mode == TD_STEP_DEVICE_INFER ? f->shapes + s->n_in : &l->shape[s->out0],
+                       err);
+}
+
+/* ------------------------------------------------------------------ and back */
+
+enum td_code td_device_run_fetch(struct td_frame *f, const int *values, int n, struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    bool copied = false;
+    for (int i = 0; i < n; i++) {
+        int v = values[i];
+        if (!dev->only_there[v]) {
+            continue;
+        }
+        const struct td_tensor *at = &dev->at[v];
+        struct td_tensor t;
+        TD_TRY(td_tensor_new(&t, at->dtype, &at->shape, err));
+        f->slots[v] = t;
+        f->state[v] = TD_SLOT_OWNED;
+        dev->only_there[v] = false;
+        if (td_tensor_bytes(&t) > 0) {
+            copied = dev->queued = true;
+            TD_TRY(pin(dev, t.buf, err));
+            TD_TRY(dev->device->copy(dev->device, dev->stream, t.data, false, at->data, true,
+                                     td_tensor_bytes(&t), err));
+        }
+    }
+    return copied ? wait(dev, err) : TD_OK;
+}
+
+void td_device_run_release(struct td_frame *f, int v)
+{
+    td_tensor_clear(&f->dev->at[v]);
+    f->dev->only_there[v] = false;
+}
+
+enum td_code td_device_run_finish(struct td_frame *f, const struct td_plan *p, enum td_code rc,
+                                  struct td_err *err)
+{
+    struct td_err earlier = {0};
+    rc = rc ? rc : td_device_run_fetch(f, p->fetches, p->n_fetches, err);
+    if (wait(f->dev, &earlier)) {
+        rc = earlier.code;
+        if (err != NULL) {
+            *err = earlier;
+        }
+    }
+    for (int v = 0; v < f->dev->n_values; v++) {
+        td_device_run_release(f, v);
+    }
+    return rc;
+}

@@ -1,0 +1,40 @@
+/* core/run/exec.h - runs plans; the only caller of kernels.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_RUN_EXEC_H
+#define TD_CORE_RUN_EXEC_H
+
+#include "core/run/bound_plan.h"
+
+/* What a run shares with the runs inside it (bodies of If and While). */
+struct td_run {
+    struct td_model *model;
+    td_stop *stop;
+    int64_t deadline_ns;
+    int depth;                      /* runs around this one */
+    const struct td_run_opts *opts; /* never NULL */
+};
+
+/* Runs plan p at bound plan l: in[i] borrowed, out[i] owned by the caller, nothing on failure. */
+TD_MUST enum td_code td_exec_run(const struct td_plan *p, struct td_bound_plan *l, struct td_run *run,
+                                 const struct td_tensor *const *in, struct td_tensor *out,
+                                 struct td_err *err);
+/* Chooses a kernel for n and runs it alone: for folding, handles and eager use. out[i] owned by the
+ * caller. */
+TD_MUST enum td_code td_exec_node(struct td_model *m, const struct td_node *n,
+                                  const struct td_tensor *const *in, struct td_tensor *out,
+                                  struct td_err *err);
+/* The same with the kernel given. */
+TD_MUST enum td_code td_exec_kernel(struct td_model *m, const struct td_node *n, const struct td_kernel *k,
+                                    const struct td_tensor *const *in, struct td_tensor *out,
+                                    struct td_err *err);
+/* The same; ahead: of a run, with an allowance of memory. */
+TD_MUST enum td_code td_exec_lone(struct td_model *m, const struct td_node *n, const struct td_kernel *k,
+                                  bool ahead, const struct td_tensor *const *in, struct td_tensor *out,
+                                  struct td_err *err);
+
+/* Why the run shall end now (OK: it shall not), and that as an error. (core/run/call.c) */
+enum td_code td_call_stop_reason(const struct td_run *run);
+enum td_code td_call_stop_error(const struct td_run *run, struct td_err *err);
+
+#endif

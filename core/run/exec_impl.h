@@ -1,0 +1,30 @@
+/* core/run/exec_impl.h - a thread's part in a run: what exec.c and region_run.c share.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_RUN_EXEC_IMPL_H
+#define TD_CORE_RUN_EXEC_IMPL_H
+
+#include "core/run/exec.h"
+
+enum { TD_EXEC_SCRATCH = 16 };
+
+struct td_exec {
+    struct td_run *run;
+    const struct td_plan *plan;  /* NULL: a lone node */
+    struct td_bound_plan *bound; /* NULL: a lone node */
+    /* of several threads: slots and states are one, in, snapshots and shapes are each's own */
+    struct td_frame *frame;
+    const struct td_step *step;
+    int step_index;
+    const struct td_shape *shapes; /* of the outputs, when inferred now */
+    struct td_buffer *scratch[TD_EXEC_SCRATCH];
+    int n_scratch;
+    bool queued; /* the last step went to the model's device */
+};
+
+/* Runs the steps [from, to) on this thread. */
+TD_MUST enum td_code td_exec_steps(struct td_exec *x, int from, int to, struct td_err *err);
+/* Runs all groups of the plan's region r. The error is that of the first step that fails. */
+TD_MUST enum td_code td_region_run(struct td_exec *x, int r, struct td_err *err);
+
+#endif

@@ -1,0 +1,118 @@
+/* core/run/variable.c - snapshots and copy-on-write updates of a variable.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/run/variable.h"
+
+#include <string.h>
+
+#include "core/graph/graph.h"
+#include "core/base/mem.h"
+
+static void destroy(struct td_obj *o)
+{
+    struct td_variable *v = (struct td_variable *)o;
+    td_tensor_clear(&v->value);
+    pthread_mutex_destroy(&v->mu);
+    td_free(v->name);
+    td_free(v);
+}
+
+const struct td_obj_type td_variable_type = {"Variable", destroy};
+
+enum td_code td_variable_new(const char *name, enum td_dtype dtype, const struct td_shape *shape,
+                             struct td_variable **out, struct td_err *err)
+{
+    struct td_variable *v = td_calloc(1, sizeof *v);
+    char *copy = td_strdup(name);
+    if (v == NULL || copy == NULL) {
+        td_free(v);
+        td_free(copy);
+        return td_no_memory(err, sizeof *v, "variable");
+    }
+    td_obj_init(&v->obj, &td_variable_type);
+    pthread_mutex_init(&v->mu, NULL);
+    v->name = copy;
+    v->dtype = dtype;
+    v->shape = *shape;
+    *out = v;
+    return TD_OK;
+}
+
+static enum td_code uninitialised(const struct td_variable *v, struct td_err *err)
+{
+    return td_fail(
+        err, TD_FAILED_PRECONDITION,
+        "Could not find variable %s. This could mean that the variable has been deleted. In TF1, it can also "
+        "mean the variable is uninitialized. (Error while reading resource variable %s: it has no value)",
+        v->name, v->name);
+}
+
+enum td_code td_variable_read(struct td_variable *v, struct td_tensor *out, struct td_err *err)
+{
+    enum td_code rc = TD_OK;
+    pthread_mutex_lock(&v->mu);
+    if (v->value.dtype == TD_DTYPE_NONE) {
+        rc = uninitialised(v, err);
+    } else {
+        td_tensor_ref(out, &v->value);
+    }
+    pthread_mutex_unlock(&v->mu);
+    return rc;
+}
+
+enum td_code td_variable_assign(struct td_variable *v, struct td_tensor *t, struct td_err *err)
+{
+    TD_FAIL_IF(v->dtype != t->dtype, err, INVALID_ARGUMENT,
+               "Trying to assign variable %s of dtype %s a value of dtype %s", v->name,
+               td_dtype_name(v->dtype), td_dtype_name(t->dtype));
+    pthread_mutex_lock(&v->mu);
+    struct td_tensor old = v->value;
+    v->value = *t;
+    v->generation++;
+    pthread_mutex_unlock(&v->mu);
+    memset(t, 0, sizeof *t);
+    td_tensor_clear(&old);
+    return TD_OK;
+}
+
+enum td_code td_variable_edit(struct td_variable *v, struct td_err *err)
+{
+    pthread_mutex_lock(&v->mu);
+    enum td_code rc = v->value.dtype == TD_DTYPE_NONE ? uninitialised(v, err) : td_tensor_own(&v->value, err);
+    if (rc) {
+        pthread_mutex_unlock(&v->mu);
+    }
+    return rc;
+}
+
+void td_variable_done(struct td_variable *v)
+{
+    v->generation++;
+    pthread_mutex_unlock(&v->mu);
+}
+
+bool td_variable_initialized(struct td_variable *v)
+{
+    pthread_mutex_lock(&v->mu);
+    bool yes = v->value.dtype != TD_DTYPE_NONE;
+    pthread_mutex_unlock(&v->mu);
+    return yes;
+}
+
+enum td_code td_in_variable(const struct td_call *c, int i, struct td_variable **out, struct td_err *err)
+{
+    struct td_obj *o;
+    TD_TRY(td_in_resource(c, i, &td_variable_type, &o, err));
+    *out = (struct td_variable *)o;
+    return TD_OK;
+}
+
+enum td_code td_in_made_variable(const struct td_call *c, int i, struct td_variable **out, struct td_err *err)
+{
+    const struct td_op_def *def = c->node->def;
+    TD_TRY(td_in_variable(c, i, out, err));
+    bool reference = def && i < def->n_in && def->in[i].is_ref;
+    TD_FAIL_IF(!reference && !td_variable_initialized(*out), err, NOT_FOUND,
+               "%s: Could not find resource: variable '%s' has no value", TD_NODE_STR(c->node), (*out)->name);
+    return TD_OK;
+}

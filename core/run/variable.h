@@ -1,0 +1,47 @@
+/* core/run/variable.h - a variable of a model version: a tensor with a lock and a generation.
+ *
+ * Reading takes a counted snapshot; writing replaces the tensor, or changes it in place when nobody else
+ * holds its bytes (copy on write), so that a request sees each variable whole.
+ * Threads: mu guards value, initialized and generation; it is held for the length of an in-place update.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_RUN_VARIABLE_H
+#define TD_CORE_RUN_VARIABLE_H
+
+#include <pthread.h>
+
+#include "core/graph/op.h"
+
+struct td_variable {
+    struct td_obj obj;
+    pthread_mutex_t mu;
+    struct td_tensor value; /* unset until initialised */
+    uint64_t generation;    /* counts writes */
+    enum td_dtype dtype;
+    struct td_shape shape; /* declared; may be partly unknown */
+    char *name;
+};
+extern const struct td_obj_type td_variable_type;
+
+/* Returns new, uninitialised. */
+TD_MUST enum td_code td_variable_new(const char *name, enum td_dtype dtype, const struct td_shape *shape,
+                                     struct td_variable **out, struct td_err *err);
+/* A counted snapshot (*out is the caller's). FAILED_PRECONDITION when not initialised, with TensorFlow's
+ * words. */
+TD_MUST enum td_code td_variable_read(struct td_variable *v, struct td_tensor *out, struct td_err *err);
+/* Takes *t over as the value (zeroing it). INVALID_ARGUMENT on another dtype. */
+TD_MUST enum td_code td_variable_assign(struct td_variable *v, struct td_tensor *t, struct td_err *err);
+/* Locks v and makes its value writable in place; the caller changes v->value, then calls td_variable_done. */
+TD_MUST enum td_code td_variable_edit(struct td_variable *v, struct td_err *err);
+void td_variable_done(struct td_variable *v);
+bool td_variable_initialized(struct td_variable *v);
+/* Variable behind input i: a resource handle or a reference edge. Borrowed. */
+TD_MUST enum td_code td_in_variable(const struct td_call *c, int i, struct td_variable **out,
+                                    struct td_err *err);
+
+/* The same, of an op that changes or inspects a value: NOT_FOUND, as TensorFlow has it, when a resource
+ * variable was never assigned. (A reference variable exists all the same: td_variable_edit refuses it.) */
+TD_MUST enum td_code td_in_made_variable(const struct td_call *c, int i, struct td_variable **out,
+                                         struct td_err *err);
+
+#endif

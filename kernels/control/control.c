@@ -1,0 +1,456 @@
+/* kernels/control/control.c - functions and control flow: PartitionedCall, If, Case, While, For, Switch,
+ * Merge.
+ *
+ * Calls are inlined by the compiler; their kernel runs only in graphs that it left whole. If, Case and While
+ * own functions of the library, each with a plan of its own, run through td_call_function. A While moves its
+ * loop variables from one call to the next, so that a TensorList held by nobody else changes in place. TF1's
+ * Switch and Merge work on dead values: an output that a kernel does not make is dead (core/run/exec.c).
+ *
+ * A condition of any type is true when: a number is not zero, a string is not empty, a non-scalar has
+ * elements.
+ *
+ * Does not: run Enter/Exit/NextIteration as such; the compiler lifts those loops into While.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "kernels/ops.h"
+
+/* ------------------------------------------------------------------ conditions */
+
+static enum td_code truth(const struct td_tensor *t, bool *out, struct td_err *err)
+{
+    int64_t n = td_tensor_count(t);
+    if (t->shape.rank > 0) {
+        *out = n > 0;
+        return TD_OK;
+    }
+    switch (t->dtype) {
+    case TD_STRING: {
+        size_t len;
+        td_tensor_str(t, 0, &len);
+        *out = len > 0;
+        return TD_OK;
+    }
+    case TD_FLOAT:
+        *out = TD_DATA(t, float)[0] != 0;
+        return TD_OK;
+    case TD_DOUBLE:
+        *out = TD_DATA(t, double)[0] != 0;
+        return TD_OK;
+    case TD_HALF:
+    case TD_BFLOAT16:
+        *out = (TD_DATA(t, uint16_t)[0] & 0x7fffu) != 0;
+        return TD_OK;
+    default:
+        TD_FAIL_IF(!td_dtype_in(t->dtype, TD_SET_INTS | TD_BIT(TD_BOOL)), err, INVALID_ARGUMENT,
+                   "a condition of dtype %s is neither a number nor a string", td_dtype_name(t->dtype));
+        *out = td_tensor_int(t, 0) != 0;
+        return TD_OK;
+    }
+}
+
+static enum td_code in_truth(const struct td_call *c, bool *out, struct td_err *err)
+{
+    if (truth(c->in[0], out, err)) {
+        return td_err_wrap(err, "%s", TD_NODE_STR(c->node));
+    }
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ calling */
+
+/* Runs function i of attribute attr on in[0..n_in) and makes its results the outputs of the node. */
+static enum td_code call_into_outputs(struct td_call *c, const char *attr, int i,
+                                      const struct td_tensor *const *in, int n_in, struct td_err *err)
+{
+    struct td_tensor *out = td_calloc((size_t)c->n_out + 1, sizeof *out);
+    if (out == NULL) {
+        return td_no_memory(err, sizeof *out, "results of a function");
+    }
+    enum td_code rc = td_call_function(c, attr, i, in, n_in, out, c->n_out, err);
+    for (int k = 0; rc == TD_OK && k < c->n_out; k++) {
+        td_out_move(c, k, &out[k]);
+    }
+    td_free(out);
+    return rc;
+}
+
+static enum td_code call_run(struct td_call *c, struct td_err *err)
+{
+    return call_into_outputs(c, "f", 0, c->in, c->n_in, err);
+}
+
+/* The target is a device of this process: there is only one place to run. */
+static enum td_code remote_call_run(struct td_call *c, struct td_err *err)
+{
+    return call_into_outputs(c, "f", 0, c->in + 1, c->n_in - 1, err);
+}
+
+static enum td_code if_run(struct td_call *c, struct td_err *err)
+{
+    bool yes;
+    TD_TRY(in_truth(c, &yes, err));
+    return call_into_outputs(c, yes ? "then_branch" : "else_branch", 0, c->in + 1, c->n_in - 1, err);
+}
+
+static enum td_code case_infer(struct td_infer *c, struct td_err *err)
+{
+    return td_infer_rank(c, 0, 0, err);
+}
+
+static enum td_code case_run(struct td_call *c, struct td_err *err)
+{
+    int n = td_attr_len(c->node, "branches");
+    int64_t i = td_tensor_int(c->in[0], 0);
+    TD_FAIL_IF(n == 0, err, INVALID_ARGUMENT, "%s has no branches", TD_NODE_STR(c->node));
+    return call_into_outputs(c, "branches", i < 0 || i >= n ? n - 1 : (int)i, c->in + 1, c->n_in - 1, err);
+}
+
+/* ------------------------------------------------------------------ While */
+
+struct loop {
+    struct td_tensor *vars, *next; /* owned; n of each */
+    const struct td_tensor **in;
+    int n;
+};
+
+static void loop_free(struct loop *l)
+{
+    for (int i = 0; i < l->n && l->vars != NULL; i++) {
+        td_tensor_clear(&l->vars[i]);
+    }
+    td_free(l->vars);
+    td_free(l->next);
+    td_free(l->in);
+}
+
+static enum td_code loop_start(struct loop *l, struct td_call *c, int first, struct td_err *err)
+{
+    l->n = c->n_in - first;
+    l->vars = td_calloc((size_t)l->n + 1, sizeof *l->vars);
+    l->next = td_calloc((size_t)l->n + 2, sizeof *l->next);
+    l->in = td_calloc((size_t)l->n + 2, sizeof *l->in);
+    if (l->vars == NULL || l->next == NULL || l->in == NULL) {
+        return td_no_memory(err, sizeof *l->vars, "loop variables");
+    }
+    for (int i = 0; i < l->n; i++) {
+        TD_TRY(td_keep(c, first + i, &l->vars[i], err));
+        l->in[i] = &l->vars[i];
+    }
+    return TD_OK;
+}
+
+static void loop_advance(struct loop *l)
+{
+    for (int i = 0; i < l->n; i++) {
+        td_tensor_clear(&l->vars[i]);
+        l->vars[i] = l->next[i];
+    }
+    memset(l->next, 0, (size_t)l->n * sizeof *l->next);
+}
+
+static enum td_code loop_iterate(struct loop *l, struct td_call *c, struct td_err *err)
+{
+    for (;;) {
+        struct td_tensor cond = {0};
+        bool yes;
+        if (td_stopped(c)) {
+            return td_stop_error(c, err);
+        }
+        TD_TRY(td_call_function(c, "cond", 0, l->in, l->n, &cond, 1, err));
+        enum td_code rc = truth(&cond, &yes, err);
+        td_tensor_clear(&cond);
+        if (rc || !yes) {
+            return rc;
+        }
+        TD_TRY(td_call_function(c, "body", 0, l->in, l->n, l->next, l->n, err));
+        loop_advance(l);
+    }
+}
+
+static enum td_code while_run(struct td_call *c, struct td_err *err)
+{
+    struct loop l = {0};
+    enum td_code rc = loop_start(&l, c, 0, err);
+    rc = rc ? rc : loop_iterate(&l, c, err);
+    for (int i = 0; rc == TD_OK && i < c->n_out && i < l.n; i++) {
+        td_out_move(c, i, &l.vars[i]);
+    }
+    loop_free(&l);
+    return rc;
+}
+
+/* For(start, limit, delta, input): body(i, input...) -> input... */
+static enum td_code for_infer(struct td_infer *c, struct td_err *err)
+{
+    for (int i = 0; i < 3; i++) {
+        TD_TRY(td_infer_rank(c, i, 0, err));
+    }
+    return TD_OK;
+}
+
+static enum td_code for_iterate(struct loop *l, struct td_call *c, struct td_err *err)
+{
+    int64_t at = td_tensor_int(c->in[0], 0), limit = td_tensor_int(c->in[1], 0),
+            delta = td_tensor_int(c->in[2], 0);
+    TD_FAIL_IF((delta == 0 && at != limit) || (delta > 0 && at > limit) || (delta < 0 && at < limit), err,
+               INVALID_ARGUMENT, "%s: start %lld, limit %lld, delta %lld: the loop would not end",
+               TD_NODE_STR(c->node), (long long)at, (long long)limit, (long long)delta);
+    for (; delta > 0 ? at < limit : at > limit; at += delta) {
+        struct td_shape scalar = td_shape_scalar();
+        struct td_tensor counter;
+        if (td_stopped(c)) {
+            return td_stop_error(c, err);
+        }
+        TD_TRY(td_tensor_new(&counter, TD_INT32, &scalar, err));
+        TD_DATA(&counter, int32_t)[0] = (int32_t)at;
+        for (int i = l->n; i > 0; i--) {
+            l->in[i] = &l->vars[i - 1];
+        }
+        l->in[0] = &counter;
+        enum td_code rc = td_call_function(c, "body", 0, l->in, l->n + 1, l->next, l->n, err);
+        td_tensor_clear(&counter);
+        if (rc) {
+            return rc;
+        }
+        loop_advance(l);
+    }
+    return TD_OK;
+}
+
+static enum td_code for_run(struct td_call *c, struct td_err *err)
+{
+    struct loop l = {0};
+    enum td_code rc = loop_start(&l, c, 3, err);
+    rc = rc ? rc : for_iterate(&l, c, err);
+    for (int i = 0; rc == TD_OK && i < c->n_out && i < l.n; i++) {
+        td_out_move(c, i, &l.vars[i]);
+    }
+    loop_free(&l);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ TF1: dead values */
+
+static enum td_code forward(struct td_call *c, int out, int in, struct td_err *err)
+{
+    struct td_tensor t;
+    TD_TRY(td_keep(c, in, &t, err));
+    td_out_move(c, out, &t);
+    return TD_OK;
+}
+
+static enum td_code switch_infer(struct td_infer *c, struct td_err *err)
+{
+    return td_infer_rank(c, 1, 0, err);
+}
+
+static enum td_code switch_run(struct td_call *c, struct td_err *err)
+{
+    return forward(c, TD_DATA(c->in[1], td_bool)[0] ? 1 : 0, 0, err);
+}
+
+static enum td_code merge_run(struct td_call *c, struct td_err *err)
+{
+    struct td_shape scalar = td_shape_scalar();
+    for (int i = 0; i < c->n_in; i++) {
+        if (c->in[i] != NULL) {
+            struct td_tensor *index;
+            TD_TRY(td_out(c, 1, &scalar, &index, err));
+            TD_DATA(index, int32_t)[0] = i;
+            return forward(c, 0, i, err);
+        }
+    }
+    return td_fail(err, TD_INTERNAL, "%s ran with no live input", TD_NODE_STR(c->node));
+}
+
+/* ------------------------------------------------------------------ small ones */
+
+static enum td_code nothing_run(struct td_call *c, struct td_err *err)
+{
+    (void)c;
+    (void)err;
+    return TD_OK;
+}
+
+static enum td_code loop_cond_run(struct td_call *c, struct td_err *err)
+{
+    return forward(c, 0, 0, err);
+}
+
+static enum td_code outside_loop_run(struct td_call *c, struct td_err *err)
+{
+    return td_fail(err, TD_INVALID_ARGUMENT,
+                   "%s is not part of a loop that Enter, Merge, Switch, NextIteration and Exit form",
+                   TD_NODE_STR(c->node));
+}
+
+static enum td_code fake_param_infer(struct td_infer *c, struct td_err *err)
+{
+    (void)err;
+    const struct td_shape *s = td_attr_shape(c->node, "shape");
+    if (td_shape_known(s)) {
+        c->out[0] = *s;
+    } else if (c->in == NULL || s->rank < 0) {
+        c->out[0] = td_shape_vector(0);
+    } else {
+        c->out[0] = *s;
+        for (int i = 0; i < s->rank; i++) {
+            c->out[0].dim[i] = s->dim[i] < 0 ? 0 : s->dim[i];
+        }
+    }
+    return TD_OK;
+}
+
+static enum td_code fake_param_run(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    if (!td_dtype_is_object(y->dtype) && td_tensor_bytes(y) > 0) {
+        memset(y->data, 0, td_tensor_bytes(y));
+    }
+    return TD_OK;
+}
+
+const struct td_op td_ops_control[] = {
+    {.name = "PartitionedCall",
+     .sig = "(args:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); f:func; config:string=''; "
+            "config_proto:string=''; "
+            "executor_type:string=''}",
+     .flags = TD_OP_CALL | TD_OP_KEEPS | TD_OP_NO_FOLD,
+     .rows = TD_ROWS_CALL,
+     .kernels = TD_KERNEL("call", call_run)},
+    {.name = "StatefulPartitionedCall",
+     .sig = "(args:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); f:func; config:string=''; "
+            "config_proto:string=''; "
+            "executor_type:string=''}",
+     .flags = TD_OP_CALL | TD_OP_KEEPS | TD_OP_STATEFUL,
+     .rows = TD_ROWS_CALL,
+     .kernels = TD_KERNEL("call", call_run)},
+    {.name = "SymbolicGradient",
+     .sig = "(input:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); f:func}",
+     .flags = TD_OP_REFUSED,
+     .doc = "gradients of functions are not computed while serving; export a signature that holds the "
+            "gradient's own ops"},
+    {.name = "RemoteCall",
+     .sig = "(target:string, args:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); f:func}",
+     .flags = TD_OP_KEEPS | TD_OP_STATEFUL,
+     .kernels = TD_KERNEL("call.remote", remote_call_run)},
+    {.name = "If",
+     .sig = "(cond:Tcond, input:Tin) -> (output:Tout) {Tcond:type; Tin:list(type); Tout:list(type); "
+            "then_branch:func; "
+            "else_branch:func; output_shapes:list(shape)=[]}",
+     .flags = TD_OP_KEEPS | TD_OP_STATEFUL,
+     .rows = TD_ROWS_IF,
+     .host_in = 1,
+     .kernels = TD_KERNEL("if", if_run)},
+    {.name = "StatelessIf",
+     .sig = "(cond:Tcond, input:Tin) -> (output:Tout) {Tcond:type; Tin:list(type); Tout:list(type); "
+            "then_branch:func; "
+            "else_branch:func; output_shapes:list(shape)=[]}",
+     .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
+     .rows = TD_ROWS_IF,
+     .host_in = 1,
+     .kernels = TD_KERNEL("if", if_run)},
+    {.name = "Case",
+     .sig = "(branch_index:int32, input:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); "
+            "branches:list(func); "
+            "output_shapes:list(shape)=[]}",
+     .flags = TD_OP_KEEPS | TD_OP_STATEFUL,
+     .rows = TD_ROWS_CASE,
+     .host_in = 1,
+     .infer = case_infer,
+     .kernels = TD_KERNEL("case", case_run)},
+    {.name = "StatelessCase",
+     .sig = "(branch_index:int32, input:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); "
+            "branches:list(func); "
+            "output_shapes:list(shape)=[]}",
+     .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
+     .rows = TD_ROWS_CASE,
+     .host_in = 1,
+     .infer = case_infer,
+     .kernels = TD_KERNEL("case", case_run)},
+    {.name = "While",
+     .sig = "(input:T) -> (output:T) {T:list(type); cond:func; body:func; output_shapes:list(shape)=[]; "
+            "parallel_iterations:int=10}",
+     .flags = TD_OP_KEEPS | TD_OP_STATEFUL,
+     .rows = TD_ROWS_WHILE,
+     .kernels = TD_KERNEL("while", while_run)},
+    {.name = "StatelessWhile",
+     .sig = "(input:T) -> (output:T) {T:list(type); cond:func; body:func; output_shapes:list(shape)=[]; "
+            "parallel_iterations:int=10}",
+     .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
+     .rows = TD_ROWS_WHILE,
+     .kernels = TD_KERNEL("while", while_run)},
+    {.name = "For",
+     .sig = "(start:int32, limit:int32, delta:int32, input:T) -> (output:T) {T:list(type); body:func}",
+     .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
+     .host_in = 7,
+     .infer = for_infer,
+     .kernels = TD_KERNEL("for", for_run)},
+    {.name = "Switch",
+     .sig = "(data:T, pred:bool) -> (output_false:T, output_true:T) {T:type}",
+     .flags = TD_OP_SWITCH | TD_OP_KEEPS,
+     .rows = TD_ROWS_SWITCH,
+     .host_in = 2,
+     .infer = switch_infer,
+     .kernels = TD_KERNEL("switch", switch_run)},
+    {.name = "RefSwitch",
+     .sig = "(data:Ref(T), pred:bool) -> (output_false:Ref(T), output_true:Ref(T)) {T:type}",
+     .flags = TD_OP_SWITCH | TD_OP_KEEPS,
+     .rows = TD_ROWS_SWITCH,
+     .host_in = 2,
+     .infer = switch_infer,
+     .kernels = TD_KERNEL("switch", switch_run)},
+    {.name = "Merge",
+     .sig = "(inputs:N*T) -> (output:T, value_index:int32) {T:type; N:int}",
+     .flags = TD_OP_DEAD_OK | TD_OP_KEEPS,
+     .rows = TD_ROWS_MERGE,
+     .host_out = 2,
+     .kernels = TD_KERNEL("merge", merge_run)},
+    {.name = "RefMerge",
+     .sig = "(inputs:Ref(N*T)) -> (output:Ref(T), value_index:int32) {T:type; N:int}",
+     .flags = TD_OP_DEAD_OK | TD_OP_KEEPS,
+     .rows = TD_ROWS_MERGE,
+     .host_out = 2,
+     .kernels = TD_KERNEL("merge", merge_run)},
+    {.name = "LoopCond",
+     .sig = "(input:bool) -> (output:bool) {}",
+     .flags = TD_OP_LOOP_COND | TD_OP_KEEPS,
+     .infer = td_infer_same,
+     .kernels = TD_KERNEL("loop_cond", loop_cond_run)},
+    {.name = "Enter",
+     .sig = "(data:T) -> (output:T) {T:type; frame_name:string; is_constant:bool=false; "
+            "parallel_iterations:int=10}",
+     .flags = TD_OP_ENTER,
+     .kernels = TD_KERNEL("enter", outside_loop_run)},
+    {.name = "RefEnter",
+     .sig = "(data:Ref(T)) -> (output:Ref(T)) {T:type; frame_name:string; is_constant:bool=false; "
+            "parallel_iterations:int=10}",
+     .flags = TD_OP_ENTER,
+     .kernels = TD_KERNEL("enter", outside_loop_run)},
+    {.name = "Exit",
+     .sig = "(data:T) -> (output:T) {T:type}",
+     .flags = TD_OP_EXIT,
+     .kernels = TD_KERNEL("exit", outside_loop_run)},
+    {.name = "RefExit",
+     .sig = "(data:Ref(T)) -> (output:Ref(T)) {T:type}",
+     .flags = TD_OP_EXIT,
+     .kernels = TD_KERNEL("exit", outside_loop_run)},
+    {.name = "NextIteration",
+     .sig = "(data:T) -> (output:T) {T:type}",
+     .flags = TD_OP_NEXT,
+     .kernels = TD_KERNEL("next_iteration", outside_loop_run)},
+    {.name = "RefNextIteration",
+     .sig = "(data:Ref(T)) -> (output:Ref(T)) {T:type}",
+     .flags = TD_OP_NEXT,
+     .kernels = TD_KERNEL("next_iteration", outside_loop_run)},
+    {.name = "ControlTrigger", .sig = "() -> () {}", .kernels = TD_KERNEL("control_trigger", nothing_run)},
+    {.name = "FakeParam",
+     .sig = "() -> (output:dtype) {dtype:type; shape:shape}",
+     .infer = fake_param_infer,
+     .kernels = TD_KERNEL("fake_param", fake_param_run)},
+    {.name = NULL},
+};

@@ -1,0 +1,483 @@
+/* kernels/cpu/dnnl.c - oneDNN (2.6, C API): making and running primitives. With dnnl_base.c, dnnl_dims.c,
+ * dnnl_pack.c and dnnl_post.c the only file that calls it.
+ *
+ * Every primitive is created with weights in format `any` and activations in rows (matmul) or channels-last
+ * (convolution), so that no activation is ever reordered; where that leaves oneDNN with its reference
+ * implementation only (old CPUs, odd stems) activations are left to `any` too and reordered at run; if that
+ * is no better, there is no primitive and the caller takes its own path.
+ *
+ * A primitive may do what follows it (struct td_post of core/graph/op.h) while its results are in registers:
+ * a bias and a scale a channel as its own bias and in its packed weights, the rest as oneDNN's post-ops.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/dnnl.h"
+
+#include <string.h>
+
+#include "core/base/float_mode.h"
+#include "core/base/mem.h"
+#include "kernels/cpu/dnnl_base.h"
+#include "kernels/cpu/dnnl_dims.h"
+#include "kernels/cpu/dnnl_impl.h"
+#include "kernels/ops.h"
+
+enum { MOST_ARGS = 5 + TD_DNNL_POSTS };
+
+/* ------------------------------------------------------------------ making primitives */
+
+static void drop_primitives(struct td_dnnl *d)
+{
+    (void)dnnl_primitive_destroy(d->primitive);
+    (void)dnnl_primitive_destroy(d->x_in);
+    (void)dnnl_primitive_destroy(d->y_out);
+    d->primitive = d->x_in = d->y_out = NULL;
+}
+
+void td_dnnl_free(void *state)
+{
+    struct td_dnnl *d = state;
+    if (d == NULL) {
+        return;
+    }
+    drop_primitives(d);
+    td_dnnl_split_fini(&d->split);
+    td_dnnl_weights_fini(&d->weights);
+    td_free(d);
+}
+
+/* False when the implementation behind pd is one that other code of ours equals: the reference loops, and (as
+ * `plain` for matrix products) the one that calls the same sgemm as td_dnnl_gemm, for which a packed copy
+ * would be a waste. */
+static bool is_fast(const_dnnl_primitive_desc_t pd, const char *plain)
+{
+    const char *info = "ref";
+    (void)dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
+    return strstr(info, "ref") == NULL && strstr(info, plain) == NULL;
+}
+
+/* Takes over what pd says: layouts, scratch, the primitive and the reorders around it. */
+static bool adopt(struct td_dnnl *d, const_dnnl_primitive_desc_t pd)
+{
+    dnnl_query_t x_md = d->backward ? dnnl_query_diff_dst_md : dnnl_query_src_md;
+    dnnl_query_t y_md = d->backward ? dnnl_query_diff_src_md : dnnl_query_dst_md;
+    d->x_used = *dnnl_primitive_desc_query_md(pd, x_md, 0);
+    d->y_used = *dnnl_primitive_desc_query_md(pd, y_md, 0);
+    d->scratch_bytes =
+        dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    drop_primitives(d); /* of an attempt that failed half way */
+    const dnnl_memory_desc_t *w = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
+    if (d->whole != NULL) { /* its weights are packed already, its activations lie inside of others */
+        d->weights.used = *w;
+        return dnnl_memory_desc_equal(w, &d->whole->weights.used) &&
+               dnnl_memory_desc_equal(&d->x, &d->x_used) && dnnl_memory_desc_equal(&d->y, &d->y_used) &&
+               dnnl_primitive_create(&d->primitive, pd) == dnnl_success;
+    }
+    return td_dnnl_weights_set(&d->weights, w, d->posts.scaled ? d->y.dims[1] : 0, d->transposed) &&
+           td_dnnl_base_reorder_new(&d->x_in, &d->x, &d->x_used) &&
+           td_dnnl_base_reorder_new(&d->y_out, &d->y_used, &d->y) &&
+           dnnl_primitive_create(&d->primitive, pd) == dnnl_success;
+}
+
+static struct td_dnnl *fresh(void)
+{
+    struct td_dnnl *d = td_dnnl_base_stream() != NULL ? td_calloc(1, sizeof *d) : NULL;
+    if (d != NULL && !td_dnnl_weights_init(&d->weights)) {
+        td_free(d);
+        d = NULL;
+    }
+    if (d != NULL && !td_dnnl_split_init(&d->split)) {
+        td_dnnl_weights_fini(&d->weights);
+        td_free(d);
+        d = NULL;
+    }
+    return d;
+}
+
+static dnnl_primitive_attr_t user_scratch(void)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    if (dnnl_primitive_attr_create(&attr) == dnnl_success) {
+        (void)dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    }
+    return attr;
+}
+
+static bool bias_layout(struct td_dnnl *d, const dnnl_memory_desc_t *y)
+{
+    dnnl_dims_t channels = {y->dims[1]};
+    return dnnl_memory_desc_init_by_tag(&d->bias, 1, channels, dnnl_f32, dnnl_a) == dnnl_success;
+}
+
+/* Makes a primitive that does as many posts of p (may be NULL) as it can, the most first. */
+static bool with_posts(struct td_dnnl *d, const struct td_prepare *p, const dnnl_memory_desc_t *y,
+                       bool (*make)(struct td_dnnl *d, dnnl_primitive_attr_t attr, const void *arg),
+                       const void *arg)
+{
+    bool made = false;
+    int most = p == NULL || p->n_taken == NULL ? 0 : p->n_post < TD_DNNL_POSTS ? p->n_post : TD_DNNL_POSTS;
+    for (int n = most; !made && n >= 0; n--) {
+        dnnl_primitive_attr_t attr = user_scratch();
+        made = td_dnnl_posts_set(attr, p == NULL ? NULL : p->post, n, y, &d->posts) && bias_layout(d, y) &&
+               make(d, attr, arg);
+        (void)dnnl_primitive_attr_destroy(attr);
+        if (made && most > 0) {
+            *p->n_taken = n;
+            memcpy(d->post, p->post, (size_t)n * sizeof *p->post);
+        }
+    }
+    return made;
+}
+
+/* Finishes a constructor: packs known weights, or gives up (*out NULL) when `ok` is false. */
+static enum td_code finish(struct td_dnnl *d, bool ok, const struct td_tensor *weights, struct td_dnnl **out,
+                           struct td_err *err)
+{
+    *out = NULL;
+    if (!ok) {
+        td_dnnl_free(d);
+        return TD_OK;
+    }
+    enum td_code rc = td_dnnl_weights_known(&d->weights, weights, err);
+    if (rc) {
+        td_dnnl_free(d);
+        return rc;
+    }
+    *out = d;
+    return TD_OK;
+}
+
+/* The layout that the weights shall have: any, but a chunk has its whole's. */
+static bool weights_layout(const struct td_dnnl *d, int rank, const dnnl_dims_t dims, dnnl_memory_desc_t *md)
+{
+    if (d->whole != NULL) {
+        *md = d->whole->weights.used;
+        return true;
+    }
+    return dnnl_memory_desc_init_by_tag(md, rank, dims, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
+}
+
+static bool matmul_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, const void *arg)
+{
+    (void)arg;
+    dnnl_memory_desc_t any;
+    dnnl_dims_t xd = {d->m, d->k}, wd = {d->n, d->k}, yd = {d->m, d->n};
+    dnnl_dims_t ws = {d->transposed ? d->k : 1, d->transposed ? 1 : d->n};
+    dnnl_inner_product_desc_t op;
+    dnnl_primitive_desc_t pd = NULL;
+    bool ok = dnnl_memory_desc_init_by_tag(&d->x, 2, xd, dnnl_f32, dnnl_ab) == dnnl_success &&
+              dnnl_memory_desc_init_by_strides(&d->weights.plain, 2, wd, dnnl_f32, ws) == dnnl_success &&
+              weights_layout(d, 2, wd, &any) &&
+              dnnl_memory_desc_init_by_tag(&d->y, 2, yd, dnnl_f32, dnnl_ab) == dnnl_success &&
+              dnnl_inner_product_forward_desc_init(&op, dnnl_forward_inference, &d->x, &any,
+                                                   d->posts.bias ? &d->bias : NULL, &d->y) == dnnl_success &&
+              dnnl_primitive_desc_create(&pd, &op, attr, td_dnnl_base_engine(), NULL) == dnnl_success &&
+              is_fast(pd, "gemm") && adopt(d, pd);
+    (void)dnnl_primitive_desc_destroy(pd);
+    return ok;
+}
+
+enum td_code td_dnnl_matmul_new(int64_t m, int64_t k, int64_t n, bool transposed, const struct td_prepare *p,
+                                struct td_dnnl **out, struct td_err *err)
+{
+    *out = NULL;
+    struct td_dnnl *d = fresh();
+    if (d == NULL) {
+        return TD_OK;
+    }
+    d->m = m;
+    d->k = k;
+    d->n = n;
+    d->plain_gemm = true;
+    d->transposed = transposed;
+    dnnl_memory_desc_t y;
+    dnnl_dims_t yd = {m, n};
+    bool ok = dnnl_memory_desc_init_by_tag(&y, 2, yd, dnnl_f32, dnnl_ab) == dnnl_success &&
+              with_posts(d, p, &y, matmul_primitive, NULL);
+    return finish(d, ok, p->value[1], out, err);
+}
+
+static bool conv_forward_pd(const struct td_dnnl_dims *s, const dnnl_memory_desc_t *x,
+                            const dnnl_memory_desc_t *w, const dnnl_memory_desc_t *bias,
+                            const dnnl_memory_desc_t *y, dnnl_primitive_attr_t attr,
+                            dnnl_primitive_desc_t *pd)
+{
+    dnnl_convolution_desc_t op;
+    return dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_inference, dnnl_convolution_direct, x,
+                                                      w, bias, y, s->strides, s->dilates, s->before,
+                                                      s->after) == dnnl_success &&
+           dnnl_primitive_desc_create(pd, &op, attr, td_dnnl_base_engine(), NULL) == dnnl_success;
+}
+
+static bool conv_backward_pd(const struct td_dnnl_dims *s, const dnnl_memory_desc_t *dx,
+                             const dnnl_memory_desc_t *w, const dnnl_memory_desc_t *dy,
+                             dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *pd)
+{
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_convolution_desc_t op;
+    bool ok =
+        conv_forward_pd(s, dx, w, NULL, dy, attr, &hint) &&
+        dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, dx, w, dy, s->strides,
+                                                         s->dilates, s->before, s->after) == dnnl_success &&
+        dnnl_primitive_desc_create(pd, &op, attr, td_dnnl_base_engine(), hint) == dnnl_success;
+    (void)dnnl_primitive_desc_destroy(hint);
+    return ok;
+}
+
+/* Tries a convolution with activations channels-last, then with activations free. */
+static bool conv_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, const void *arg)
+{
+    const struct td_dnnl_dims *s = arg;
+    dnnl_format_tag_t last = s->n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
+    int rank = s->n_axes + 2;
+    dnnl_memory_desc_t in, out, in_any, out_any, w_any;
+    bool ok =
+        dnnl_memory_desc_init_by_tag(&in, rank, s->x, dnnl_f32, last) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&out, rank, s->y, dnnl_f32, last) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&in_any, rank, s->x, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&out_any, rank, s->y, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
+        weights_layout(d, s->w_rank, s->w, &w_any) &&
+        dnnl_memory_desc_init_by_strides(&d->weights.plain, s->w_rank, s->w, dnnl_f32, s->w_strides) ==
+            dnnl_success;
+    d->x = d->backward ? out : in;
+    d->y = d->backward ? in : out;
+    for (int attempt = 0; ok && attempt < 2; attempt++) {
+        const dnnl_memory_desc_t *x = attempt == 0 ? &in : &in_any, *y = attempt == 0 ? &out : &out_any;
+        dnnl_primitive_desc_t pd = NULL;
+        bool made = d->backward
+                        ? conv_backward_pd(s, x, &w_any, y, attr, &pd)
+                        : conv_forward_pd(s, x, &w_any, d->posts.bias ? &d->bias : NULL, y, attr, &pd);
+        bool done = made && is_fast(pd, "gemm:ref") && adopt(d, pd);
+        (void)dnnl_primitive_desc_destroy(pd);
+        if (done) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum td_code conv_new(const struct td_conv *g, bool backward, const struct td_prepare *p, bool posts,
+                             struct td_dnnl **out, struct td_err *err)
+{
+    *out = NULL;
+    struct td_dnnl *d = fresh();
+    if (d == NULL) {
+        return TD_OK;
+    }
+    d->backward = backward;
+    d->conv = *g;
+    struct td_dnnl_dims s;
+    td_dnnl_dims_of(g, &s);
+    dnnl_memory_desc_t y;
+    dnnl_format_tag_t last = s.n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
+    bool ok = dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, dnnl_f32, last) == dnnl_success &&
+              with_posts(d, posts ? p : NULL, &y, conv_primitive, &s);
+    return finish(d, ok, p->value[1], out, err);
+}
+
+enum td_code td_dnnl_conv_new(const struct td_conv *g, const struct td_prepare *p, bool posts,
+                              struct td_dnnl **out, struct td_err *err)
+{
+    return conv_new(g, false, p, posts, out, err);
+}
+
+enum td_code td_dnnl_deconv_new(const struct td_conv *g, const struct td_prepare *p, struct td_dnnl **out,
+                                struct td_err *err)
+{
+    return conv_new(g, true, p, false, out, err);
+}
+
+/* ------------------------------------------------------------------ chunks */
+
+/* A chunk does what its whole does to its output, or there is no chunk. */
+static struct td_dnnl *
+chunk_finish(struct td_dnnl *d, const dnnl_memory_desc_t *y,
+             bool (*make)(struct td_dnnl *d, dnnl_primitive_attr_t attr, const void *arg), const void *arg)
+{
+    const struct td_dnnl *whole = d->whole;
+    int taken = 0;
+    const struct td_prepare p = {.post = whole->post, .n_post = whole->posts.n, .n_taken = &taken};
+    d->weights.columns = whole->weights.columns;
+    if (!with_posts(d, &p, y, make, arg) || taken != whole->posts.n) {
+        td_dnnl_free(d);
+        return NULL;
+    }
+    return d;
+}
+
+struct td_dnnl *td_dnnl_chunk_matmul(const struct td_dnnl *whole, int64_t rows)
+{
+    struct td_dnnl *d = fresh();
+    dnnl_memory_desc_t y;
+    dnnl_dims_t yd = {rows, whole->n};
+    if (d == NULL || dnnl_memory_desc_init_by_tag(&y, 2, yd, dnnl_f32, dnnl_ab) != dnnl_success) {
+        td_dnnl_free(d);
+        return NULL;
+    }
+    d->whole = whole;
+    d->m = rows;
+    d->k = whole->k;
+    d->n = whole->n;
+    d->transposed = whole->transposed;
+    return chunk_finish(d, &y, matmul_primitive, NULL);
+}
+
+struct td_dnnl *td_dnnl_chunk_conv(const struct td_dnnl *whole, const struct td_conv *g)
+{
+    struct td_dnnl *d = fresh();
+    dnnl_memory_desc_t y;
+    struct td_dnnl_dims s;
+    td_dnnl_dims_of(g, &s);
+    dnnl_format_tag_t last = s.n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
+    if (d == NULL || s.n_axes + 2 != whole->y.ndims ||
+        dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, dnnl_f32, last) != dnnl_success) {
+        td_dnnl_free(d);
+        return NULL;
+    }
+    d->whole = whole;
+    d->conv = *g;
+    return chunk_finish(d, &y, conv_primitive, &s);
+}
+
+/* ------------------------------------------------------------------ running */
+
+bool td_dnnl_execute(const struct td_dnnl *d, const float *const *post_in, const void *x, const void *w,
+                     void *y, void *scratch)
+{
+    dnnl_stream_t stream = td_dnnl_base_stream();
+    dnnl_memory_desc_t scratch_md;
+    dnnl_dims_t bytes = {(dnnl_dim_t)d->scratch_bytes};
+    if (stream == NULL ||
+        dnnl_memory_desc_init_by_tag(&scratch_md, 1, bytes, dnnl_u8, dnnl_a) != dnnl_success) {
+        return false;
+    }
+    dnnl_memory_t m[MOST_ARGS] = {
+        td_dnnl_base_memory(&d->x_used, x), td_dnnl_base_memory(&d->weights.used, w),
+        td_dnnl_base_memory(&d->y_used, y), td_dnnl_base_memory(&scratch_md, scratch)};
+    dnnl_exec_arg_t args[MOST_ARGS] = {{d->backward ? DNNL_ARG_DIFF_DST : DNNL_ARG_SRC, m[0]},
+                                       {DNNL_ARG_WEIGHTS, m[1]},
+                                       {d->backward ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, m[2]},
+                                       {DNNL_ARG_SCRATCHPAD, m[3]}};
+    int n = 4;
+    if (d->posts.bias) {
+        m[n] = td_dnnl_base_memory(&d->bias, post_in[0] + d->weights.columns);
+        args[n] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, m[n]};
+        n++;
+    }
+    for (int i = d->posts.bias; i < d->posts.n; i++) {
+        if (d->posts.has_operand[i]) {
+            m[n] = td_dnnl_base_memory(&d->posts.operand[i], post_in[i]);
+            args[n] = (dnnl_exec_arg_t){td_dnnl_post_arg(&d->posts, i), m[n]};
+            n++;
+        }
+    }
+    bool ok = true;
+    for (int i = 0; i < n; i++) {
+        ok = ok && m[i] != NULL;
+    }
+    ok = ok && dnnl_primitive_execute(d->primitive, stream, n, args) == dnnl_success &&
+         dnnl_stream_wait(stream) == dnnl_success;
+    for (int i = 0; i < n; i++) {
+        (void)dnnl_memory_destroy(m[i]);
+    }
+    return ok;
+}
+
+/* Bytes for a reordered activation, or the plain ones when no reorder is needed. */
+static enum td_code staging(struct td_call *c, dnnl_primitive_t r, const dnnl_memory_desc_t *md, void **p,
+                            struct td_err *err)
+{
+    return r != NULL ? td_scratch(c, dnnl_memory_desc_get_size(md), p, err) : TD_OK;
+}
+
+static enum td_code run_whole(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
+                              float *y, struct td_err *err)
+{
+    void *scratch, *xs = (void *)x, *ys = y;
+    TD_TRY(td_scratch(c, d->scratch_bytes + 64, &scratch, err));
+    TD_TRY(staging(c, d->x_in, &d->x_used, &xs, err));
+    TD_TRY(staging(c, d->y_out, &d->y_used, &ys, err));
+    bool ok = (d->x_in == NULL || td_dnnl_base_reorder(d->x_in, &d->x, x, &d->x_used, xs)) &&
+              td_dnnl_execute(d, c->post_in, xs, w, ys, scratch) &&
+              (d->y_out == NULL || td_dnnl_base_reorder(d->y_out, &d->y_used, ys, &d->y, y));
+    TD_FAIL_IF(!ok, err, INTERNAL, "oneDNN could not run its primitive");
+    return TD_OK;
+}
+
+static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
+                               float *y, struct td_err *err)
+{
+    struct td_dnnl *mine = (struct td_dnnl *)d; /* its split guards itself */
+    const enum td_parallel_way way = td_dnnl_split_way(mine, c);
+    if (way == TD_PARALLEL_TOGETHER) {
+        return td_dnnl_split_run(mine, c, x, w, y, err);
+    }
+    const int64_t from_ns = way == TD_PARALLEL_ALONE_TIMED ? td_now_ns() : 0;
+    TD_TRY(run_whole(d, c, x, w, y, err));
+    if (way == TD_PARALLEL_ALONE_TIMED) {
+        td_parallel_learn(&mine->split.cost.alone_ns, td_now_ns() - from_ns);
+    }
+    return TD_OK;
+}
+
+bool td_dnnl_gemm(const struct td_gemm *g)
+{
+    return td_dnnl_base_stream() != NULL && g->k > 0 &&
+           dnnl_sgemm(g->ta == TD_PLAIN ? 'N' : 'T', g->tb == TD_PLAIN ? 'N' : 'T', g->m, g->n, g->k, 1, g->a,
+                      g->lda, g->b, g->ldb, g->add ? 1 : 0, g->c, g->ldc) == dnnl_success;
+}
+
+void td_kernels_warm(void)
+{
+    enum { SIDE = 32 };
+    float a[SIDE * SIDE] = {0}, c[SIDE * SIDE];
+    const struct td_gemm g = {
+        .m = SIDE, .n = SIDE, .k = SIDE, .a = a, .b = a, .c = c, .lda = SIDE, .ldb = SIDE, .ldc = SIDE};
+    unsigned long before = td_float_mode_enter();
+    (void)td_dnnl_gemm(&g);
+    td_float_mode_leave(before);
+}
+
+static const float *scale_of(const struct td_dnnl *d, const struct td_call *c)
+{
+    return d->posts.scaled ? c->post_in[0] : NULL;
+}
+
+/* Weights not met before. */
+static enum td_code run_unpacked(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
+                                 float *y, struct td_err *err)
+{
+    if (d->plain_gemm && d->posts.n == 0) {
+        struct td_gemm g = {.tb = d->transposed ? TD_TRANSPOSED : TD_PLAIN,
+                            .m = d->m,
+                            .n = d->n,
+                            .k = d->k,
+                            .a = x,
+                            .b = w,
+                            .c = y,
+                            .lda = d->k,
+                            .ldb = d->transposed ? d->k : d->n,
+                            .ldc = d->n};
+        TD_FAIL_IF(!td_dnnl_gemm(&g), err, INTERNAL, "oneDNN could not multiply");
+        return TD_OK;
+    }
+    void *packed;
+    TD_TRY(td_dnnl_weights_scratch(&d->weights, c, w, scale_of(d, c), &packed, err));
+    return run_packed(d, c, x, packed, y, err);
+}
+
+enum td_code td_dnnl_run(const struct td_dnnl *d, struct td_call *c, const float *x,
+                         const struct td_tensor *w, float *y, struct td_err *err)
+{
+    struct td_dnnl_weights *weights = (struct td_dnnl_weights *)&d->weights; /* guards itself */
+    struct td_dnnl_pack *p;
+    if (!weights->must_pack) {
+        return run_packed(d, c, x, w->data, y, err);
+    }
+    TD_TRY(td_dnnl_weights_meet(weights, w, scale_of(d, c), &p, err));
+    if (p == NULL) {
+        return run_unpacked(d, c, x, w->data, y, err);
+    }
+    enum td_code rc = run_packed(d, c, x, td_dnnl_pack_data(p), y, err);
+    td_dnnl_pack_drop(p);
+    return rc;
+}

@@ -1,0 +1,87 @@
+/* kernels/cpu/dnnl_base.c - see dnnl_base.h.
+ *
+ * Threads: one engine for the process; a stream for each thread, which is also told how many OpenMP threads
+ * to run on. Those begin in the float mode of the thread that starts them, and keep it: so all that may start
+ * one outside of a run does it in the mode of runs.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/dnnl_base.h"
+#include "core/base/float_mode.h"
+#include "kernels/cpu/library_threads.h"
+
+#include <omp.h>
+#include <pthread.h>
+
+static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
+static dnnl_engine_t engine;
+static pthread_key_t stream_key;
+static bool usable;
+
+static void stream_gone(void *s)
+{
+    (void)dnnl_stream_destroy(s);
+}
+
+static void engine_start(void)
+{
+    usable = pthread_key_create(&stream_key, stream_gone) == 0 &&
+             dnnl_engine_create(&engine, dnnl_cpu, 0) == dnnl_success;
+}
+
+dnnl_stream_t td_dnnl_base_stream(void)
+{
+    (void)pthread_once(&engine_once, engine_start);
+    if (!usable) {
+        return NULL;
+    }
+    dnnl_stream_t s = pthread_getspecific(stream_key);
+    if (s == NULL && dnnl_stream_create(&s, engine, dnnl_stream_default_flags) == dnnl_success) {
+        omp_set_num_threads(td_threads());
+        if (pthread_setspecific(stream_key, s) != 0) {
+            (void)dnnl_stream_destroy(s);
+            s = NULL;
+        }
+    }
+    return s;
+}
+
+dnnl_engine_t td_dnnl_base_engine(void)
+{
+    return engine;
+}
+
+dnnl_memory_t td_dnnl_base_memory(const dnnl_memory_desc_t *md, const void *data)
+{
+    dnnl_memory_t m = NULL;
+    return dnnl_memory_create(&m, md, engine, (void *)data) == dnnl_success ? m : NULL;
+}
+
+/* Runs a reorder primitive. */
+bool td_dnnl_base_reorder(dnnl_primitive_t r, const dnnl_memory_desc_t *from, const void *x,
+                          const dnnl_memory_desc_t *to, void *y)
+{
+    dnnl_stream_t stream = td_dnnl_base_stream();
+    dnnl_memory_t a = td_dnnl_base_memory(from, x), b = td_dnnl_base_memory(to, y);
+    dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, a}, {DNNL_ARG_TO, b}};
+    unsigned long before = td_float_mode_enter(); /* weights are packed outside of runs: see the header */
+    bool ok = stream != NULL && a != NULL && b != NULL &&
+              dnnl_primitive_execute(r, stream, 2, args) == dnnl_success &&
+              dnnl_stream_wait(stream) == dnnl_success;
+    td_float_mode_leave(before);
+    (void)dnnl_memory_destroy(a);
+    (void)dnnl_memory_destroy(b);
+    return ok;
+}
+
+bool td_dnnl_base_reorder_new(dnnl_primitive_t *out, const dnnl_memory_desc_t *from,
+                              const dnnl_memory_desc_t *to)
+{
+    if (dnnl_memory_desc_equal(from, to)) {
+        return true;
+    }
+    dnnl_primitive_desc_t pd = NULL;
+    bool ok = dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, NULL) == dnnl_success &&
+              dnnl_primitive_create(out, pd) == dnnl_success;
+    (void)dnnl_primitive_desc_destroy(pd);
+    return ok;
+}

@@ -1,0 +1,23 @@
+/* kernels/cpu/dnnl_base.h - what the dnnl files share: the engine, a thread's stream, memory objects,
+ * reorders.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_CPU_DNNL_BASE_H
+#define TD_KERNELS_CPU_DNNL_BASE_H
+
+#include <dnnl.h>
+#include <stdbool.h>
+
+/* The calling thread's stream, or NULL when oneDNN does not start. */
+dnnl_stream_t td_dnnl_base_stream(void);
+/* The process's engine; after a stream was got. */
+dnnl_engine_t td_dnnl_base_engine(void);
+/* Bytes as an object of oneDNN, to be destroyed; NULL when there is no memory. */
+dnnl_memory_t td_dnnl_base_memory(const dnnl_memory_desc_t *md, const void *data);
+/* *out stays NULL where both layouts are one. False when oneDNN cannot. */
+bool td_dnnl_base_reorder_new(dnnl_primitive_t *out, const dnnl_memory_desc_t *from,
+                              const dnnl_memory_desc_t *to);
+bool td_dnnl_base_reorder(dnnl_primitive_t r, const dnnl_memory_desc_t *from, const void *x,
+                          const dnnl_memory_desc_t *to, void *y);
+
+#endif

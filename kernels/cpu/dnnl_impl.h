@@ -1,0 +1,59 @@
+/* kernels/cpu/dnnl_impl.h - a primitive with its weights, as dnnl.c (which makes and runs it) and
+ * dnnl_split.c (which runs it in chunks) see it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_CPU_DNNL_IMPL_H
+#define TD_KERNELS_CPU_DNNL_IMPL_H
+
+#include "core/base/thread_pool.h"
+#include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/dnnl_pack.h"
+#include "kernels/cpu/dnnl_post.h"
+
+enum { TD_DNNL_CHUNKS = 16 };
+
+/* Part of the output, for a thread of its own. */
+struct td_dnnl_chunk {
+    struct td_dnnl *d;
+    int64_t x_at, y_at; /* floats */
+};
+
+/* Made when it is first wanted. */
+struct td_dnnl_split {
+    struct td_parallel_cost cost;
+    pthread_mutex_t mu; /* guards the making */
+    atomic_bool made;
+    int n; /* 0: it cannot be split */
+    struct td_dnnl_chunk chunk[TD_DNNL_CHUNKS];
+};
+
+struct td_dnnl {
+    dnnl_primitive_t primitive, x_in, y_out; /* x_in, y_out: reorders of activations, mostly NULL */
+    dnnl_memory_desc_t x, x_used, y, y_used, bias;
+    size_t scratch_bytes;
+    bool backward;
+    bool plain_gemm, transposed; /* matmul with weights not packed: dnnl_sgemm on them as they are */
+    int64_t m, k, n;
+    struct td_conv conv; /* unless it is a matmul */
+    struct td_dnnl_posts posts;
+    struct td_post post[TD_DNNL_POSTS];
+    struct td_dnnl_weights weights;
+    const struct td_dnnl *whole; /* this is a chunk of it, on its packed weights */
+    struct td_dnnl_split split;
+};
+
+/* The same as `whole` for so many rows, or of another image; NULL when oneDNN or memory lacks. */
+struct td_dnnl *td_dnnl_chunk_matmul(const struct td_dnnl *whole, int64_t rows);
+struct td_dnnl *td_dnnl_chunk_conv(const struct td_dnnl *whole, const struct td_conv *g);
+/* Runs the primitive on this thread: w is packed, scratch has scratch_bytes, post_in is that of td_call. */
+bool td_dnnl_execute(const struct td_dnnl *d, const float *const *post_in, const void *x, const void *w,
+                     void *y, void *scratch);
+
+bool td_dnnl_split_init(struct td_dnnl_split *s);
+void td_dnnl_split_fini(struct td_dnnl_split *s);
+/* How to run d this time; TOGETHER: with td_dnnl_split_run. */
+enum td_parallel_way td_dnnl_split_way(struct td_dnnl *d, const struct td_call *c);
+TD_MUST enum td_code td_dnnl_split_run(struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
+                                       float *y, struct td_err *err);
+
+#endif

@@ -1,0 +1,255 @@
+/* kernels/cpu/dnnl_pack.c - see dnnl_pack.h.
+ *
+ * Threads: a td_dnnl_weights' mu guards what it has seen. packs_mu guards the list of all packed copies; it
+ * is a leaf.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/dnnl_pack.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "kernels/cpu/dnnl_base.h"
+
+struct td_dnnl_pack {
+    struct td_dnnl_pack *next;
+    atomic_int users;
+    struct td_buffer *source; /* counted */
+    const void *source_data;
+    dnnl_memory_desc_t layout;
+    int64_t columns;
+    float *scale; /* columns of them; NULL: plain weights */
+    struct td_buffer *packed;
+};
+static pthread_mutex_t packs_mu = PTHREAD_MUTEX_INITIALIZER;
+static struct td_dnnl_pack *packs; /* guarded by packs_mu; short: one a weight and layout */
+
+/* ------------------------------------------------------------------ packing */
+
+/* Weights end in their columns, or begin with them when turned. */
+static void multiply(const struct td_dnnl_weights *w, const float *from, const float *scale, float *to)
+{
+    int64_t total = (int64_t)(dnnl_memory_desc_get_size(&w->plain) / sizeof(float)),
+            rows = total / w->columns;
+    for (int64_t i = 0; i < (w->transposed ? w->columns : rows); i++) {
+        const float *x = from + i * (w->transposed ? rows : w->columns);
+        float *y = to + i * (w->transposed ? rows : w->columns);
+        for (int64_t k = 0; k < (w->transposed ? rows : w->columns); k++) {
+            y[k] = x[k] * scale[w->transposed ? i : k];
+        }
+    }
+}
+
+/* room: for scaled weights in the plain layout, where there is a scale; may be `to` when there is no packer.
+ */
+static bool pack_into(const struct td_dnnl_weights *w, const void *data, const float *scale, void *room,
+                      void *to)
+{
+    if (w->columns > 0) {
+        multiply(w, data, scale, w->packer == NULL ? to : room);
+        data = room;
+    }
+    return w->packer == NULL || td_dnnl_base_reorder(w->packer, &w->plain, data, &w->used, to);
+}
+
+static size_t room_bytes(const struct td_dnnl_weights *w)
+{
+    return w->columns > 0 && w->packer != NULL ? dnnl_memory_desc_get_size(&w->plain) : 1;
+}
+
+enum td_code td_dnnl_weights_scratch(const struct td_dnnl_weights *w, struct td_call *c, const void *data,
+                                     const float *scale, void **out, struct td_err *err)
+{
+    void *room;
+    TD_TRY(td_scratch(c, room_bytes(w), &room, err));
+    TD_TRY(td_scratch(c, dnnl_memory_desc_get_size(&w->used), out, err));
+    TD_FAIL_IF(!pack_into(w, data, scale, room, *out), err, INTERNAL, "oneDNN could not pack weights");
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ the list of copies */
+
+static bool same_scale(const float *a, const float *b, int64_t columns)
+{
+    return columns == 0 || (a != NULL && b != NULL && memcmp(a, b, (size_t)columns * sizeof *a) == 0);
+}
+
+static struct td_dnnl_pack *pack_find(const struct td_dnnl_weights *w, const struct td_tensor *t,
+                                      const float *scale)
+{
+    for (struct td_dnnl_pack *p = packs; p != NULL; p = p->next) {
+        if (p->source == t->buf && p->source_data == t->data && p->columns == w->columns &&
+            dnnl_memory_desc_equal(&p->layout, &w->used) && same_scale(p->scale, scale, w->columns)) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+static void pack_free(struct td_dnnl_pack *p)
+{
+    td_buffer_unref(p->source);
+    td_buffer_unref(p->packed);
+    td_free(p->scale);
+    td_free(p);
+}
+
+/* Unlinks and frees p if it is still listed without users: somebody may have found it again, or freed it
+ * already. */
+static void pack_bury(struct td_dnnl_pack *p)
+{
+    (void)pthread_mutex_lock(&packs_mu);
+    struct td_dnnl_pack **at = &packs;
+    while (*at != NULL && *at != p) {
+        at = &(*at)->next;
+    }
+    bool dead = *at == p && atomic_load(&p->users) == 0;
+    if (dead) {
+        *at = p->next;
+    }
+    (void)pthread_mutex_unlock(&packs_mu);
+    if (dead) {
+        pack_free(p);
+    }
+}
+
+void td_dnnl_pack_drop(struct td_dnnl_pack *p)
+{
+    if (p != NULL && atomic_fetch_sub(&p->users, 1) == 1) {
+        pack_bury(p);
+    }
+}
+
+const void *td_dnnl_pack_data(const struct td_dnnl_pack *p)
+{
+    return p->packed->data;
+}
+
+static enum td_code fill(const struct td_dnnl_weights *w, const struct td_tensor *t, const float *scale,
+                         struct td_dnnl_pack *p, struct td_err *err)
+{
+    struct td_buffer *room;
+    if (w->columns > 0) {
+        p->scale = td_calloc((size_t)w->columns, sizeof *p->scale);
+        if (p->scale == NULL) {
+            return td_no_memory(err, (size_t)w->columns, "packed weights");
+        }
+        memcpy(p->scale, scale, (size_t)w->columns * sizeof *p->scale);
+    }
+    TD_TRY(td_buffer_new(dnnl_memory_desc_get_size(&w->used), false, &p->packed, err));
+    TD_TRY(td_buffer_new(room_bytes(w), false, &room, err));
+    bool ok = pack_into(w, t->data, scale, room->data, p->packed->data);
+    td_buffer_unref(room);
+    TD_FAIL_IF(!ok, err, INTERNAL, "oneDNN could not pack weights of %zu bytes", td_tensor_bytes(t));
+    return TD_OK;
+}
+
+static enum td_code pack_make(const struct td_dnnl_weights *w, const struct td_tensor *t, const float *scale,
+                              struct td_dnnl_pack **out, struct td_err *err)
+{
+    struct td_dnnl_pack *p = td_calloc(1, sizeof *p);
+    if (p == NULL) {
+        return td_no_memory(err, sizeof *p, "packed weights");
+    }
+    atomic_init(&p->users, 1);
+    p->source = td_buffer_ref(t->buf);
+    p->source_data = t->data;
+    p->layout = w->used;
+    p->columns = w->columns;
+    enum td_code rc = fill(w, t, scale, p, err);
+    if (rc) {
+        pack_free(p);
+        return rc;
+    }
+    *out = p;
+    return TD_OK;
+}
+
+/* The shared packed copy of t, counted for the caller; made when there is none, or left NULL. */
+static enum td_code pack_get(const struct td_dnnl_weights *w, const struct td_tensor *t, const float *scale,
+                             bool make, struct td_dnnl_pack **out, struct td_err *err)
+{
+    enum td_code rc = TD_OK;
+    (void)pthread_mutex_lock(&packs_mu);
+    struct td_dnnl_pack *p = pack_find(w, t, scale);
+    if (p != NULL) {
+        atomic_fetch_add(&p->users, 1);
+    } else if (make) {
+        rc = pack_make(w, t, scale, &p, err);
+        if (rc == TD_OK) {
+            p->next = packs;
+            packs = p;
+        }
+    }
+    (void)pthread_mutex_unlock(&packs_mu);
+    *out = p;
+    return rc;
+}
+
+/* ------------------------------------------------------------------ a primitive's weights */
+
+bool td_dnnl_weights_init(struct td_dnnl_weights *w)
+{
+    return pthread_mutex_init(&w->mu, NULL) == 0;
+}
+
+void td_dnnl_weights_fini(struct td_dnnl_weights *w)
+{
+    (void)dnnl_primitive_destroy(w->packer);
+    td_dnnl_pack_drop(w->pack);
+    td_buffer_unref(w->seen);
+    td_free(w->seen_scale);
+    (void)pthread_mutex_destroy(&w->mu);
+}
+
+bool td_dnnl_weights_set(struct td_dnnl_weights *w, const dnnl_memory_desc_t *used, int64_t columns,
+                         bool transposed)
+{
+    (void)dnnl_primitive_destroy(w->packer);
+    td_free(w->seen_scale);
+    w->packer = NULL;
+    w->seen_scale = columns > 0 ? td_calloc((size_t)columns, sizeof *w->seen_scale) : NULL;
+    w->used = *used;
+    w->columns = columns;
+    w->transposed = transposed;
+    w->must_pack = columns > 0 || !dnnl_memory_desc_equal(&w->plain, used);
+    return (columns == 0 || w->seen_scale != NULL) && td_dnnl_base_reorder_new(&w->packer, &w->plain, used);
+}
+
+enum td_code td_dnnl_weights_known(struct td_dnnl_weights *w, const struct td_tensor *t, struct td_err *err)
+{
+    if (t == NULL || t->buf == NULL || !w->must_pack || w->columns > 0) {
+        return TD_OK;
+    }
+    w->seen = td_buffer_ref(t->buf);
+    return pack_get(w, t, NULL, true, &w->pack, err);
+}
+
+enum td_code td_dnnl_weights_meet(struct td_dnnl_weights *w, const struct td_tensor *t, const float *scale,
+                                  struct td_dnnl_pack **out, struct td_err *err)
+{
+    enum td_code rc = TD_OK;
+    *out = NULL;
+    if (t->buf == NULL) {
+        return TD_OK;
+    }
+    (void)pthread_mutex_lock(&w->mu);
+    if (w->seen != t->buf || !same_scale(w->seen_scale, scale, w->columns)) {
+        td_buffer_unref(w->seen);
+        w->seen = td_buffer_ref(t->buf);
+        if (w->columns > 0) {
+            memcpy(w->seen_scale, scale, (size_t)w->columns * sizeof *scale);
+        }
+        td_dnnl_pack_drop(w->pack);
+        rc = pack_get(w, t, scale, false, &w->pack, err); /* another primitive may have packed them */
+    } else if (w->pack == NULL) {
+        rc = pack_get(w, t, scale, true, &w->pack, err);
+    }
+    if (w->pack != NULL && w->pack->source_data == t->data) {
+        atomic_fetch_add(&w->pack->users, 1);
+        *out = w->pack;
+    }
+    (void)pthread_mutex_unlock(&w->mu);
+    return rc;
+}

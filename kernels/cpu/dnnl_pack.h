@@ -1,0 +1,53 @@
+/* kernels/cpu/dnnl_pack.h - weights in the layout that a primitive likes, and multiplied by a scale a column.
+ *
+ * The packed copy is kept under the buffer it came from, to which a reference is held: a buffer with two
+ * references is never written (core/base/buffer.h), so the same buffer means the same weights. The scale
+ * (batch norm's, worked out anew by each run) is compared by value. Copies are shared by all primitives that
+ * want the same layout and scale of the same buffer.
+ *
+ * Weights meet a primitive in three ways: known when prepared (packed then), the same buffer for the second
+ * time (packed and kept), or new (the caller packs them into scratch for this run; they are remembered). So a
+ * weight that changes at every step costs no kept copies.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_CPU_DNNL_PACK_H
+#define TD_KERNELS_CPU_DNNL_PACK_H
+
+#include <dnnl.h>
+#include <pthread.h>
+
+#include "core/graph/op.h"
+
+struct td_dnnl_pack;
+
+struct td_dnnl_weights {
+    dnnl_memory_desc_t plain, used;
+    dnnl_primitive_t packer;   /* NULL: both layouts are one */
+    int64_t columns;           /* scaled: length of the scale; else 0 */
+    bool transposed;           /* [columns, rows]: a column lies in one chunk */
+    bool must_pack;            /* layouts differ, or there is a scale */
+    pthread_mutex_t mu;        /* guards the rest */
+    struct td_buffer *seen;    /* counted: the last weights met */
+    float *seen_scale;         /* and what they were multiplied by */
+    struct td_dnnl_pack *pack; /* counted: packed copy of seen */
+};
+
+bool td_dnnl_weights_init(struct td_dnnl_weights *w);
+void td_dnnl_weights_fini(struct td_dnnl_weights *w);
+/* From the layout w->plain to `used`. columns: 0 without scale. False when oneDNN or memory lacks. */
+bool td_dnnl_weights_set(struct td_dnnl_weights *w, const dnnl_memory_desc_t *used, int64_t columns,
+                         bool transposed);
+/* Packs weights that are known beforehand, unless their scale is still to come. */
+TD_MUST enum td_code td_dnnl_weights_known(struct td_dnnl_weights *w, const struct td_tensor *t,
+                                           struct td_err *err);
+/* Remembers t; *out is its packed copy when it has been met before (to be dropped), else NULL. */
+TD_MUST enum td_code td_dnnl_weights_meet(struct td_dnnl_weights *w, const struct td_tensor *t,
+                                          const float *scale, struct td_dnnl_pack **out, struct td_err *err);
+const void *td_dnnl_pack_data(const struct td_dnnl_pack *p);
+void td_dnnl_pack_drop(struct td_dnnl_pack *p); /* accepts NULL */
+/* Packs into scratch of this call. */
+TD_MUST enum td_code td_dnnl_weights_scratch(const struct td_dnnl_weights *w, struct td_call *c,
+                                             const void *data, const float *scale, void **out,
+                                             struct td_err *err);
+
+#endif

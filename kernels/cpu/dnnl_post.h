@@ -1,0 +1,28 @@
+/* kernels/cpu/dnnl_post.h - epilogues (core/graph/op.h, struct td_post) in oneDNN's terms.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_CPU_DNNL_POST_H
+#define TD_KERNELS_CPU_DNNL_POST_H
+
+#include <dnnl.h>
+
+#include "core/graph/op.h"
+
+enum { TD_DNNL_POSTS = 16 };
+
+/* What a primitive does to its output, and the layouts of the operands it wants with each run. */
+struct td_dnnl_posts {
+    int n;             /* as in struct td_prepare, from the first on */
+    bool bias, scaled; /* post 0 is the primitive's bias, and a scale that goes into the weights */
+    bool has_operand[TD_DNNL_POSTS];
+    dnnl_memory_desc_t operand[TD_DNNL_POSTS];
+};
+
+/* Adds the first n posts to attr for an output laid out as y (channels: axis 1). False when oneDNN lacks one.
+ */
+bool td_dnnl_posts_set(dnnl_primitive_attr_t attr, const struct td_post *post, int n,
+                       const dnnl_memory_desc_t *y, struct td_dnnl_posts *out);
+/* The execution argument of post i's operand. */
+int td_dnnl_post_arg(const struct td_dnnl_posts *posts, int i);
+
+#endif

@@ -1,0 +1,212 @@
+/* kernels/cpu/dnnl_split.c - one large product or convolution on several threads: its output in chunks.
+ *
+ *   product       rows of x and y          +------+   chunk 0: x rows 0..7  * w -> y rows 0..7
+ *                                          | x    |   chunk 1: x rows 8..15 * w -> y rows 8..15
+ *                                          +------+
+ *   convolution   images of the batch, or, of one image, rows of y: the rows of x below them, which overlap,
+ *                 with the padding that is theirs
+ *
+ * Each chunk is a primitive of its own on the weights as they are packed for the whole, made when workers
+ * idle for the first time and the whole takes long enough. Rows lie one after the other in x and y, so
+ * nothing is copied. An element is computed as in the whole but for the blocking that oneDNN chooses for
+ * other sizes:
+ * rounding may differ.
+ *
+ * What takes longer than a run should go on after it is stopped is computed in chunks in any case.
+ *
+ * Threads: any; the chunks are immutable once made.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/dnnl_impl.h"
+
+enum { MIN_WORK = 2000000 /* multiplications: less is over before a helper comes */, MOST_SHARED = 4 };
+#define LONG_WORK 0x1p33 /* multiplications: a few tenths of a second */
+
+bool td_dnnl_split_init(struct td_dnnl_split *s)
+{
+    return pthread_mutex_init(&s->mu, NULL) == 0;
+}
+
+void td_dnnl_split_fini(struct td_dnnl_split *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        td_dnnl_free(s->chunk[i].d);
+    }
+    (void)pthread_mutex_destroy(&s->mu);
+}
+
+/* ------------------------------------------------------------------ making chunks */
+
+static double work_of(const struct td_dnnl *d)
+{
+    const struct td_conv *g = &d->conv;
+    if (d->plain_gemm) {
+        return (double)d->m * (double)d->k * (double)d->n;
+    }
+    return (double)g->batch * (double)td_conv_out_cells(g) * (double)td_conv_taps(g) *
+           (double)(g->ic / g->groups) * (double)g->oc;
+}
+
+/* Of one image: the spatial axis whose rows lie one after the other; those before it have one cell. */
+static int row_axis(const struct td_conv *g)
+{
+    int a = 0;
+    while (a < 2 && g->axis[a].out == 1 && g->axis[a].in == 1) {
+        a++;
+    }
+    return a;
+}
+
+static int64_t rows_of(const struct td_dnnl *d)
+{
+    const struct td_conv *g = &d->conv;
+    return d->plain_gemm ? d->m : g->batch > 1 ? g->batch : g->axis[row_axis(g)].out;
+}
+
+/* What the rows [from, to) of y need: rows of x from *x_row on, and of the padding what lies there. */
+static bool crop(struct td_window *w, int64_t from, int64_t to, int64_t *x_row)
+{
+    const int64_t start = from * w->stride - w->before;
+    const int64_t end = (to - 1) * w->stride - w->before + (w->k - 1) * w->dilation + 1;
+    *x_row = start > 0 ? start : 0;
+    w->before = start < 0 ? -start : 0;
+    w->after = end > w->in ? end - w->in : 0;
+    w->in = (end < w->in ? end : w->in) - *x_row;
+    w->out = to - from;
+    return w->in > 0;
+}
+
+static bool make_chunk(const struct td_dnnl *d, int64_t from, int64_t to, struct td_dnnl_chunk *p)
+{
+    struct td_conv g = d->conv;
+    int64_t x_row = from;
+    if (d->plain_gemm) {
+        *p = (struct td_dnnl_chunk){td_dnnl_chunk_matmul(d, to - from), from * d->k, from * d->n};
+    } else if (g.batch > 1) {
+        g.batch = to - from;
+        *p = (struct td_dnnl_chunk){td_dnnl_chunk_conv(d, &g), from * td_conv_in_cells(&g) * g.ic,
+                                    from * td_conv_out_cells(&g) * g.oc};
+    } else {
+        struct td_window *w = &g.axis[row_axis(&g)];
+        const int64_t x_floats = td_conv_in_cells(&g) / w->in * g.ic,
+                      y_floats = td_conv_out_cells(&g) / w->out * g.oc;
+        const bool some = crop(w, from, to, &x_row);
+        *p = (struct td_dnnl_chunk){some ? td_dnnl_chunk_conv(d, &g) : NULL, x_row * x_floats,
+                                    from * y_floats};
+    }
+    return p->d != NULL;
+}
+
+/* Tried once: without all chunks there are none. */
+static void make_chunks(struct td_dnnl *d, int wanted)
+{
+    struct td_dnnl_split *s = &d->split;
+    const int64_t rows = rows_of(d), n = wanted < TD_DNNL_CHUNKS ? wanted : TD_DNNL_CHUNKS;
+    bool ok = n > 1 && rows >= n;
+    for (int64_t i = 0; ok && i < n; i++) {
+        ok = make_chunk(d, rows * i / n, rows * (i + 1) / n, &s->chunk[i]);
+        s->n += ok;
+    }
+    while (!ok && s->n > 0) {
+        td_dnnl_free(s->chunk[--s->n].d);
+    }
+}
+
+static bool can_split(struct td_dnnl *d, int wanted)
+{
+    struct td_dnnl_split *s = &d->split;
+    if (!atomic_load_explicit(&s->made, memory_order_acquire)) {
+        (void)pthread_mutex_lock(&s->mu);
+        if (!atomic_load_explicit(&s->made, memory_order_relaxed)) {
+            make_chunks(d, wanted);
+            atomic_store_explicit(&s->made, true, memory_order_release);
+        }
+        (void)pthread_mutex_unlock(&s->mu);
+    }
+    return s->n > 0;
+}
+
+/* ------------------------------------------------------------------ running */
+
+/* Pieces of something long. */
+static int parts_of(double work)
+{
+    return work >= TD_DNNL_CHUNKS * LONG_WORK ? TD_DNNL_CHUNKS : (int)(work / LONG_WORK) + 1;
+}
+
+enum td_parallel_way td_dnnl_split_way(struct td_dnnl *d, const struct td_call *c)
+{
+    struct td_thread_pool *pool = td_helpers(c);
+    const bool whole_only = d->backward || d->x_in != NULL || d->y_out != NULL;
+    const double work = work_of(d);
+    if (!whole_only && work >= LONG_WORK && can_split(d, parts_of(work))) {
+        return TD_PARALLEL_TOGETHER;
+    }
+    if (pool == NULL || pool->most < 2 || whole_only || work < MIN_WORK || pool->idle(pool) == 0) {
+        return TD_PARALLEL_ALONE;
+    }
+    const int64_t half_ns = td_parallel_known(&d->split.cost.alone_ns) / 2;
+    const enum td_parallel_way way = td_parallel_choose(&d->split.cost, pool, half_ns);
+    return way == TD_PARALLEL_TOGETHER && !can_split(d, pool->most < MOST_SHARED ? pool->most : MOST_SHARED)
+               ? TD_PARALLEL_ALONE
+               : way;
+}
+
+struct job {
+    const struct td_dnnl *d;
+    const struct td_call *call;
+    const float *x, *w;
+    float *y;
+    char *scratch[TD_DNNL_CHUNKS];
+    atomic_bool failed, helped;
+};
+
+static void run_chunk(void *arg, int i, int who)
+{
+    struct job *j = arg;
+    const struct td_dnnl_chunk *p = &j->d->split.chunk[i];
+    const struct td_dnnl_posts *posts = &j->d->posts;
+    const float *operand[TD_DNNL_POSTS] = {NULL};
+    if (td_stopped(j->call)) {
+        return;
+    }
+    for (int k = 0; k < posts->n; k++) {
+        const bool each = j->d->post[k].kind < TD_POST_BIAS && j->d->post[k].operand == TD_POST_ELEMENT;
+        operand[k] = j->call->post_in[k];
+        operand[k] += each && posts->has_operand[k] ? p->y_at : 0;
+    }
+    if (!td_dnnl_execute(p->d, operand, j->x + p->x_at, j->w, j->y + p->y_at, j->scratch[i])) {
+        atomic_store(&j->failed, true);
+    }
+    if (who > 0) {
+        atomic_store(&j->helped, true);
+    }
+}
+
+enum td_code td_dnnl_split_run(struct td_dnnl *d, struct td_call *c, const float *x, const void *w, float *y,
+                               struct td_err *err)
+{
+    enum { ALIGN = 64 };
+    struct td_dnnl_split *s = &d->split;
+    struct job j = {.d = d, .call = c, .x = x, .w = w, .y = y};
+    size_t bytes = ALIGN, at[TD_DNNL_CHUNKS];
+    void *scratch;
+    for (int i = 0; i < s->n; i++) {
+        at[i] = bytes;
+        bytes += (s->chunk[i].d->scratch_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    }
+    TD_TRY(td_scratch(c, bytes, &scratch, err));
+    for (int i = 0; i < s->n; i++) {
+        j.scratch[i] = (char *)scratch + at[i];
+    }
+    const int64_t from_ns = td_now_ns();
+    td_parallel_for(td_helpers(c), s->n, run_chunk, &j);
+    TD_FAIL_IF(atomic_load(&j.failed), err, INTERNAL, "oneDNN could not run a piece of its primitive");
+    if (td_stopped(c)) {
+        return td_stop_error(c, err);
+    }
+    if (atomic_load(&j.helped)) {
+        td_parallel_learn(&s->cost.together_ns, td_now_ns() - from_ns);
+    }
+    return TD_OK;
+}

@@ -1,0 +1,357 @@
+/* kernels/cpu/fused_loops.c - runs the instructions of a fused node over tiles that stay in the first-level
+ * cache.
+ *
+ *   for each tile of the output:   instruction 0 over the tile, instruction 1 over the tile, ..
+ *
+ * An operand of the output's size is read where it lies; a scalar stays one; any other is spread into the
+ * tile by its strides, once for all tiles when it is a row that fits a tile (tiles are then whole rows). A
+ * register's tile is used again once its last reader has run. The scalar functions are those of the ops' own
+ * kernels, so that results are equal.
+ *
+ * The last instruction writes the output itself, which may be the memory of an input of the same size:
+ * element i is written after the last read of element i.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/fused_program.h"
+#include "kernels/cpu/scalar.h"
+#include "kernels/cpu/vecmath.h"
+
+enum { TILE = 2048, LONGEST_ROW = 8192, LOOK_EVERY = 128, FEW = 512 /* floats on the stack */ };
+
+/* ------------------------------------------------------------------ loops */
+
+TD_INLINE float elu_f(float x)
+{
+    return x < 0 ? td_fast_expm1_f32(x) : x;
+}
+TD_INLINE float selu_f(float x)
+{
+    return x < 0 ? 1.7580993408473768f * td_fast_expm1_f32(x) : 1.0507009873554805f * x;
+}
+
+#define UNARY(attr, op, fn) TD_UNARY_LOOP(attr, loop_##op, float, float, fn)
+#define BINARY(op) TD_BINARY(TD_CLONES, loop_##op, float, td_##op##_f32)
+BINARY(add)
+BINARY(sub)
+BINARY(mul)
+BINARY(div)
+BINARY(max)
+BINARY(min)
+BINARY(sqdiff)
+UNARY(TD_CLONES, relu, td_relu_f32)
+UNARY(TD_CLONES, relu6, td_relu6_f32)
+UNARY(TD_CLONES, elu, elu_f)
+UNARY(TD_CLONES, selu, selu_f)
+UNARY(TD_CLONES, sigmoid, td_fast_sigmoid_f32)
+UNARY(TD_CLONES, tanh, td_fast_tanh_f32)
+UNARY(TD_CLONES, softplus, td_fast_softplus_f32)
+UNARY(TD_CLONES, softsign, td_softsign_f32)
+UNARY(TD_CLONES, exp, td_fast_exp_f32)
+UNARY(TD_CLONES, expm1, td_fast_expm1_f32)
+UNARY(TD_CLONES, log, td_fast_log_f32)
+UNARY(TD_CLONES, log1p, td_fast_log1p_f32)
+UNARY(TD_CLONES, sqrt, sqrtf)
+UNARY(TD_CLONES, rsqrt, td_rsqrt_f32)
+UNARY(TD_CLONES, square, td_square_f32)
+UNARY(TD_CLONES, neg, td_neg_f32)
+UNARY(TD_CLONES, abs, td_abs_f32)
+UNARY(TD_CLONES, inv, td_inv_f32)
+UNARY(TD_CLONES, erf, td_fast_erf_f32)
+UNARY(TD_CLONES, erfc, td_fast_erfc_f32)
+
+TD_CLONES static void loop_leaky(const float *x, float *y, int64_t n, float slope)
+{
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = x[i] > 0 ? x[i] : slope * x[i];
+    }
+}
+
+static void loop_norm(const float *a, const float *b, float *y, int64_t n, enum td_operands how,
+                      float epsilon)
+{
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = a[how == TD_LEFT_SCALAR ? 0 : i] / sqrtf(b[how == TD_RIGHT_SCALAR ? 0 : i] + epsilon);
+    }
+}
+
+/* Both of one kind: how a loop is called depends on its number of operands alone. */
+#define FUSE_CODE(code, n) FUSE_ROW_##n(code)
+#define FUSE_ROW_1(code) [TD_STAGE_##code] = {.one = loop_##code},
+#define FUSE_ROW_2(code) [TD_STAGE_##code] = {.two = loop_##code},
+static const struct {
+    td_unary_fn *one;
+    td_binary_fn *two;
+} loops[TD_STAGE_END] = {
+#include "core/graph/fuse.def"
+};
+
+/* ------------------------------------------------------------------ operands */
+
+enum access { WHOLE, ONE, ROWS, SPREAD };
+
+/* How a register is read in a loop over a domain of some shape. */
+struct operand {
+    const float *base;
+    enum access access;
+    int tile; /* number of the tile it lies in; -1 for WHOLE and ONE inputs */
+    int rank; /* of the domain with neighbours merged, innermost dim first */
+    int64_t dim[TD_MAX_RANK], stride[TD_MAX_RANK];
+};
+
+struct loop {
+    const struct td_program *p;
+    struct operand *operand;      /* by register */
+    int at[TD_PROGRAM_INSTRS], n; /* the instructions that run */
+    int64_t count, tile;          /* elements of the domain, of a tile */
+    int n_tiles;
+    float *room; /* n_tiles tiles */
+};
+
+/* Strides of s in the domain; neighbours that step alike become one dim. Returns its number of elements. */
+static int64_t set_strides(struct operand *o, const struct td_shape *s, const struct td_shape *domain)
+{
+    int64_t elements = 1;
+    for (int i = 1; i <= domain->rank; i++) {
+        int64_t d = domain->dim[domain->rank - i], mine = i <= s->rank ? s->dim[s->rank - i] : 1;
+        int64_t stride = mine == d ? elements : 0;
+        int last = o->rank - 1;
+        if (d == 1) {
+            continue;
+        }
+        if (last >= 0 && stride == (o->stride[last] == 0 ? 0 : o->stride[last] * o->dim[last])) {
+            o->dim[last] *= d;
+        } else {
+            o->dim[o->rank] = d;
+            o->stride[o->rank++] = stride;
+        }
+        elements *= mine;
+    }
+    return elements;
+}
+
+static void set_operand(struct operand *o, const float *base, const struct td_shape *s,
+                        const struct td_shape *domain)
+{
+    o->base = base;
+    o->tile = -1;
+    o->rank = 0;
+    int64_t n = set_strides(o, s, domain);
+    bool row = o->rank == 2 && o->stride[0] == 1 && o->stride[1] == 0 && o->dim[0] <= LONGEST_ROW;
+    o->access = n == td_shape_count(domain) ? WHOLE : n == 1 ? ONE : row ? ROWS : SPREAD;
+}
+
+/* n elements `stride` apart: one for all, neighbours, or neither. */
+static void spread_run(const float *from, int64_t stride, int64_t n, float *restrict to)
+{
+    if (stride == 0) {
+        const float v = *from;
+        for (int64_t i = 0; i < n; i++) {
+            to[i] = v;
+        }
+    } else if (stride == 1) {
+        memcpy(to, from, (size_t)n * sizeof *to);
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            to[i] = from[i * stride];
+        }
+    }
+}
+
+/* Copies elements [at, at + n) of the domain to `to`. */
+static void spread(const struct operand *o, int64_t at, int64_t n, float *to)
+{
+    int64_t index[TD_MAX_RANK] = {0}, from = 0, rest = at;
+    for (int d = 0; d < o->rank; d++) {
+        index[d] = rest % o->dim[d];
+        rest /= o->dim[d];
+        from += index[d] * o->stride[d];
+    }
+    while (n > 0) {
+        int64_t run = o->dim[0] - index[0] < n ? o->dim[0] - index[0] : n;
+        spread_run(o->base + from, o->stride[0], run, to);
+        to += run;
+        n -= run;
+        from += run * o->stride[0];
+        index[0] += run;
+        for (int d = 0; d + 1 < o->rank && index[d] == o->dim[d]; d++) {
+            from += o->stride[d + 1] - o->dim[d] * o->stride[d];
+            index[d] = 0;
+            index[d + 1]++;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ setting up a loop */
+
+static int register_of(const struct loop *l, int k, int side)
+{
+    const struct td_instr *in = &l->p->instr[l->at[k]];
+    return side == 0 ? in->a : in->b;
+}
+
+/* Operands that exist before the loop. Tiles become whole rows of the longest row there is. */
+static void set_inputs(struct loop *l, const struct td_shape *in, const float *const *reg,
+                       const struct td_shape *domain)
+{
+    int64_t row = 1;
+    for (int e = 0; e < 2 * l->n; e++) {
+        int r = register_of(l, e / 2, e % 2);
+        struct operand *o = r < 0 ? NULL : &l->operand[r];
+        if (o == NULL || reg[r] == NULL || o->base != NULL) {
+            continue;
+        }
+        set_operand(o, reg[r], td_program_shape(l->p, in, r), domain);
+        if (o->access == ROWS || o->access == SPREAD) {
+            o->tile = l->n_tiles++;
+            row = o->access == ROWS && o->dim[0] > row ? o->dim[0] : row;
+        }
+    }
+    l->tile = row >= TILE ? row : TILE / row * row;
+    l->tile = l->tile > l->count ? l->count : l->tile;
+    for (int r = 0; r < l->p->head + 1 + l->p->n_instr;
+         r++) { /* a shorter row that does not divide the tile */
+        struct operand *o = &l->operand[r];
+        if (o->base != NULL && o->access == ROWS && l->tile % o->dim[0] != 0) {
+            o->access = SPREAD;
+        }
+    }
+}
+
+static bool read_after(const struct loop *l, int reg, int k)
+{
+    for (int e = 2 * (k + 1); e < 2 * l->n; e++) {
+        if (register_of(l, e / 2, e % 2) == reg) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Results of all instructions but the last, which writes the output: a tile each, taken over from one no
+ * longer read. */
+static void set_results(struct loop *l)
+{
+    int owner[TD_PROGRAM_REGS], first = l->n_tiles;
+    for (int k = 0; k + 1 < l->n; k++) {
+        int t = first;
+        while (t < l->n_tiles && read_after(l, owner[t], k - 1)) {
+            t++;
+        }
+        l->n_tiles = t == l->n_tiles ? t + 1 : l->n_tiles;
+        owner[t] = l->p->head + 1 + l->at[k];
+        l->operand[owner[t]].access = WHOLE;
+        l->operand[owner[t]].tile = t;
+    }
+}
+
+/* ------------------------------------------------------------------ running it */
+
+static const float *elements(const struct loop *l, const struct operand *o, int64_t at)
+{
+    return o->tile >= 0 ? l->room + o->tile * l->tile : o->access == ONE ? o->base : o->base + at;
+}
+
+static void run_instr(const struct loop *l, const struct td_instr *in, int64_t at, int64_t n, float *y)
+{
+    const struct operand *a = &l->operand[in->a], *b = in->b < 0 ? NULL : &l->operand[in->b];
+    const float *pa = elements(l, a, at), *pb = b == NULL ? NULL : elements(l, b, at);
+    enum td_operands how = a->access == ONE                ? TD_LEFT_SCALAR
+                           : b != NULL && b->access == ONE ? TD_RIGHT_SCALAR
+                                                           : TD_BOTH_ARRAYS;
+    if (in->stage == TD_STAGE_leaky) {
+        loop_leaky(pa, y, n, in->alpha);
+    } else if (in->stage == TD_STAGE_norm) {
+        loop_norm(pa, pb, y, n, how, in->alpha);
+    } else if (b == NULL) {
+        loops[in->stage].one(pa, y, n);
+    } else {
+        loops[in->stage].two(pa, pb, y, n, how);
+    }
+}
+
+static enum td_code run_tiles(const struct loop *l, struct td_call *c, float *y, struct td_err *err)
+{
+    int last = l->p->head + 1 + l->p->n_instr;
+    for (int64_t at = 0, k = 0; at < l->count; at += l->tile, k++) {
+        int64_t n = l->count - at < l->tile ? l->count - at : l->tile;
+        if (k % LOOK_EVERY == LOOK_EVERY - 1 && td_stopped(c)) {
+            return td_stop_error(c, err);
+        }
+        for (int r = 0; r < last && l->n_tiles > 0; r++) {
+            const struct operand *o = &l->operand[r];
+            if (o->base != NULL && (o->access == SPREAD || (o->access == ROWS && at == 0))) {
+                spread(o, at, n, l->room + o->tile * l->tile);
+            }
+        }
+        for (int i = 0; i < l->n; i++) {
+            const struct operand *to = &l->operand[l->p->head + 1 + l->at[i]];
+            run_instr(l, &l->p->instr[l->at[i]], at, n,
+                      i == l->n - 1 ? y + at : l->room + to->tile * l->tile);
+        }
+    }
+    return TD_OK;
+}
+
+/* Runs the instructions listed in l over the domain. */
+static enum td_code run_list(struct loop *l, struct td_call *c, const struct td_shape *in,
+                             const float *const *reg, const struct td_shape *domain, float *y,
+                             struct td_err *err)
+{
+    struct operand operand[TD_PROGRAM_REGS];
+    float few[FEW];
+    void *room = few;
+    l->count = td_shape_count(domain);
+    if (l->count == 0 || l->n == 0) {
+        return TD_OK;
+    }
+    for (int r = 0; r < l->p->head + 1 + l->p->n_instr; r++) {
+        operand[r].base = NULL;
+    }
+    l->operand = operand;
+    set_inputs(l, in, reg, domain);
+    set_results(l);
+    if (l->n_tiles * l->tile > FEW) {
+        TD_TRY(td_scratch(c, (size_t)(l->n_tiles * l->tile) * sizeof(float), &room, err));
+    }
+    l->room = room;
+    return run_tiles(l, c, y, err);
+}
+
+enum td_code td_program_run_small(const struct td_program *p, struct td_call *c, const struct td_shape *in,
+                                  const float **reg, struct td_err *err)
+{
+    int64_t total = 0;
+    void *room;
+    for (int i = 0; i < p->n_instr; i++) {
+        total += p->instr[i].small ? td_shape_count(&p->instr[i].shape) : 0;
+    }
+    if (total == 0) {
+        return TD_OK;
+    }
+    TD_TRY(td_scratch(c, (size_t)total * sizeof(float), &room, err));
+    float *y = room;
+    for (int i = 0; i < p->n_instr; i++) {
+        if (p->instr[i].small) {
+            struct loop l = {.p = p, .at = {i}, .n = 1};
+            TD_TRY(run_list(&l, c, in, reg, &p->instr[i].shape, y, err));
+            reg[p->head + 1 + i] = y;
+            y += td_shape_count(&p->instr[i].shape);
+        }
+    }
+    return TD_OK;
+}
+
+enum td_code td_program_run_loop(const struct td_program *p, struct td_call *c, const struct td_shape *in,
+                                 const float **reg, float *y, struct td_err *err)
+{
+    struct loop l;
+    l.p = p;
+    l.n = l.n_tiles = 0;
+    for (int i = p->start; i < p->n_instr; i++) {
+        if (!p->instr[i].small) {
+            l.at[l.n++] = i;
+        }
+    }
+    return run_list(&l, c, in, reg, &p->out, y, err);
+}

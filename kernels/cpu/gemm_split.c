@@ -1,0 +1,142 @@
+/* kernels/cpu/gemm_split.c - one large product of floats on several threads: its columns or its rows in
+ * chunks.
+ *
+ * Columns when there are more of them: a library copies its operands into blocks, so that the larger one had
+ * better be copied once. What products take is learnt by size, a power of two at a time, for all models
+ * together: the operands come as they are, so there is nothing else to know of a product.
+ *
+ * A product of several times 2^LONG multiplications, which are half a second or more, is computed in parts of
+ * about so many, one after the other, so that a run can be stopped between them. (Smaller parts would cost a
+ * fifth: the operand that is not cut is copied for each.)
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "core/base/thread_pool.h"
+#include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/gemm_cpu.h"
+
+enum { PIECES = 8, STEP = 16 /* columns and rows of a chunk, a multiple */, SMALLEST = 22, CLASSES = 64 };
+enum { LONG = 35, MOST_PARTS = 4096 };
+
+static struct td_parallel_cost costs[CLASSES]; /* by the binary logarithm of the multiplications */
+
+struct job {
+    const struct td_gemm *g;
+    bool blas, by_columns;
+    int n; /* chunks */
+    atomic_bool helped;
+};
+
+static void run_one(const struct td_gemm *g, bool blas)
+{
+    if (blas || td_gemm_is_few(g) || !td_dnnl_gemm(g)) {
+        td_gemm_f32(g);
+    }
+}
+
+/* Piece i of the rows or columns: [*from, *to). */
+static void bounds(const struct job *j, int i, int64_t *from, int64_t *to)
+{
+    const int64_t all = j->by_columns ? j->g->n : j->g->m, steps = (all + STEP - 1) / STEP;
+    *from = steps * i / j->n * STEP;
+    *to = i + 1 == j->n ? all : steps * (i + 1) / j->n * STEP;
+}
+
+static struct td_gemm chunk_of(const struct job *j, int i)
+{
+    struct td_gemm part = *j->g;
+    int64_t from, to;
+    bounds(j, i, &from, &to);
+    if (j->by_columns) {
+        part.n = to - from;
+        part.b = (const float *)part.b + from * (part.tb == TD_PLAIN ? 1 : part.ldb);
+        part.c = (float *)part.c + from;
+    } else {
+        part.m = to - from;
+        part.a = (const float *)part.a + from * (part.ta == TD_PLAIN ? part.lda : 1);
+        part.c = (float *)part.c + from * part.ldc;
+    }
+    return part;
+}
+
+static void run_chunk(void *arg, int i, int who)
+{
+    struct job *j = arg;
+    const struct td_gemm part = chunk_of(j, i);
+    run_one(&part, j->blas);
+    if (who > 0) {
+        atomic_store_explicit(&j->helped, true, memory_order_relaxed);
+    }
+}
+
+static int class_of(double work)
+{
+    int exponent;
+    (void)frexp(work, &exponent);
+    return exponent - 1 < CLASSES ? exponent - 1 : CLASSES - 1;
+}
+
+/* As if the product had as many multiplications as the smallest of its class. */
+static int64_t scaled(int64_t ns, int size, double work)
+{
+    return (int64_t)((double)ns * (double)((uint64_t)1 << size) / work);
+}
+
+static bool run_together(struct td_thread_pool *pool, const struct td_gemm *g, bool blas)
+{
+    const int64_t most = (g->n > g->m ? g->n : g->m) / (2 * STEP);
+    struct job j = {.g = g, .blas = blas, .by_columns = g->n >= g->m};
+    j.n = pool->most < PIECES ? pool->most : PIECES;
+    j.n = j.n < most ? j.n : (int)most;
+    td_parallel_for(pool, j.n, run_chunk, &j);
+    return atomic_load(&j.helped);
+}
+
+static double work_of(const struct td_gemm *g)
+{
+    return (double)g->m * (double)g->k * (double)g->n;
+}
+
+/* On this thread and those that idle. */
+static void spread(struct td_call *c, const struct td_gemm *g, bool blas)
+{
+    struct td_thread_pool *pool = td_helpers(c);
+    const double work = work_of(g);
+    if (pool == NULL || work < (double)(1 << SMALLEST) || (g->n < 4 * STEP && g->m < 4 * STEP) ||
+        pool->idle(pool) == 0) {
+        run_one(g, blas);
+        return;
+    }
+    const int size = class_of(work);
+    struct td_parallel_cost *cost = &costs[size];
+    const enum td_parallel_way way = td_parallel_choose(cost, pool, td_parallel_known(&cost->alone_ns) / 2);
+    const int64_t from_ns = way == TD_PARALLEL_ALONE ? 0 : td_now_ns();
+    bool helped = false;
+    if (way == TD_PARALLEL_TOGETHER) {
+        helped = run_together(pool, g, blas);
+    } else {
+        run_one(g, blas);
+    }
+    if (helped || way == TD_PARALLEL_ALONE_TIMED) {
+        td_parallel_learn(helped ? &cost->together_ns : &cost->alone_ns,
+                          scaled(td_now_ns() - from_ns, size, work));
+    }
+}
+
+void td_gemm_spread(struct td_call *c, const struct td_gemm *g, bool blas)
+{
+    struct job j = {.g = g, .blas = blas, .by_columns = g->n >= g->m};
+    const double parts = work_of(g) / (double)((int64_t)1 << LONG);
+    const int64_t most = (j.by_columns ? g->n : g->m) / (8 * STEP);
+    if (parts < 2 || most < 2) {
+        spread(c, g, blas);
+        return;
+    }
+    const double some = parts < MOST_PARTS ? parts : MOST_PARTS;
+    j.n = (int)(some < (double)most ? some : (double)most);
+    for (int i = 0; i < j.n && !td_stopped(c); i++) {
+        const struct td_gemm part = chunk_of(&j, i);
+        spread(c, &part, blas);
+    }
+}

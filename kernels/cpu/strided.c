@@ -1,0 +1,285 @@
+/* kernels/cpu/strided.c - strided copies by element size.
+ *
+ * The loops are first simplified: those of size 1 go, neighbours that are one run in both views merge.
+ * What is left ends in one of three inner loops: a run (memcpy), a line (strides of its own; stride 0
+ * repeats), or, when the source's unit stride belongs to another loop than the destination's, a tiled 2-D
+ * transposition. Only the size of an element matters, except for counted
+ * objects, which go through td_elems_copy one by one.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/strided.h"
+
+#include <string.h>
+
+typedef struct {
+    uint64_t word[2];
+} elem16;
+
+#define EACH_SIZE(X)                                                                                         \
+    X(1, uint8_t)                                                                                            \
+    X(2, uint16_t)                                                                                           \
+    X(4, uint32_t)                                                                                           \
+    X(8, uint64_t)                                                                                           \
+    X(16, elem16)
+
+enum { TILE = 16 }; /* a tile row of 4-byte elements is one cache line */
+
+void td_strided_row_major(const struct td_shape *s, int64_t *stride)
+{
+    int64_t step = 1;
+    for (int i = s->rank - 1; i >= 0; i--) {
+        stride[i] = step;
+        step *= s->dim[i];
+    }
+}
+
+/* False when there is nothing to copy. */
+static bool simplify(const struct td_strided *in, struct td_strided *out)
+{
+    out->rank = 0;
+    for (int i = 0; i < in->rank; i++) {
+        if (in->dim[i] <= 0) { /* before any product: those of the other dims need not fit */
+            return false;
+        }
+    }
+    for (int i = 0; i < in->rank; i++) {
+        if (in->dim[i] == 1) {
+            continue;
+        }
+        int last = out->rank - 1;
+        if (last >= 0 && out->dst[last] == in->dst[i] * in->dim[i] &&
+            out->src[last] == in->src[i] * in->dim[i]) {
+            out->dim[last] *= in->dim[i];
+            out->dst[last] = in->dst[i];
+            out->src[last] = in->src[i];
+            continue;
+        }
+        td_strided_push(out, in->dim[i], in->dst[i], in->src[i]);
+    }
+    return true;
+}
+
+#define LINE(size, T)                                                                                        \
+    static void line_##size(T *restrict dst, int64_t ds, const T *restrict src, int64_t ss, int64_t n)       \
+    {                                                                                                        \
+        if (ss == 0 && ds == 1) {                                                                            \
+            const T value = *src;                                                                            \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                dst[i] = value;                                                                              \
+            }                                                                                                \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (int64_t i = 0; i < n && ss == -1 && ds == 1; i++) {                                             \
+            dst[i] = src[-i];                                                                                \
+        }                                                                                                    \
+        if (ss == -1 && ds == 1) {                                                                           \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            dst[i * ds] = src[i * ss];                                                                       \
+        }                                                                                                    \
+    }
+EACH_SIZE(LINE)
+#undef LINE
+
+static void line(enum td_dtype dtype, void *dst, int64_t ds, const void *src, int64_t ss, int64_t n)
+{
+    if (td_dtype_is_object(dtype)) {
+        for (int64_t i = 0; i < n; i++) {
+            td_elems_copy(dtype, (td_objp *)dst + i * ds, (const td_objp *)src + i * ss, 1);
+        }
+        return;
+    }
+    switch (td_dtype_size(dtype)) {
+#define CASE(size, T)                                                                                        \
+    case size:                                                                                               \
+        line_##size(dst, ds, src, ss, n);                                                                    \
+        break;
+        EACH_SIZE(CASE)
+#undef CASE
+    default:
+        break;
+    }
+}
+
+/* dst[i*ds + j] = src[i + j*ss], i in [0,n), j in [0,m): what does not fill a tile. */
+#define EDGE(size, T)                                                                                        \
+    static void edge_##size(T *restrict dst, int64_t ds, const T *restrict src, int64_t ss, int64_t n,       \
+                            int64_t m)                                                                       \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            for (int64_t j = 0; j < m; j++) {                                                                \
+                dst[i * ds + j] = src[i + j * ss];                                                           \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+EACH_SIZE(EDGE)
+#undef EDGE
+
+/* tile[i][j] = src[i + j*ss] of a whole tile: rows of the source are read in one run each, and what jumps
+ * about is a tile that stays in the first cache. */
+#define TURN(size, T)                                                                                        \
+    static void flip_##size(T(*restrict tile)[TILE], const T *restrict src, int64_t ss)                      \
+    {                                                                                                        \
+        for (int j = 0; j < TILE; j++) {                                                                     \
+            for (int i = 0; i < TILE; i++) {                                                                 \
+                tile[i][j] = src[i + j * ss];                                                                \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+TURN(1, uint8_t)
+TURN(2, uint16_t)
+TURN(8, uint64_t)
+TURN(16, elem16)
+#undef TURN
+
+typedef uint32_t four __attribute__((vector_size(16)));
+
+/* The same for the size that matters most, in blocks of 4 x 4 held in registers. */
+static void flip_4(uint32_t (*restrict tile)[TILE], const uint32_t *restrict src, int64_t ss)
+{
+    for (int j = 0; j < TILE; j += 4) {
+        for (int i = 0; i < TILE; i += 4) {
+            four r[4], t[4];
+            for (int k = 0; k < 4; k++) {
+                memcpy(&r[k], src + i + (j + k) * ss, sizeof r[k]);
+            }
+            for (int k = 0; k < 2; k++) {
+                t[k] = __builtin_shufflevector(r[k], r[k + 2], 0, 4, 1, 5);
+                t[k + 2] = __builtin_shufflevector(r[k], r[k + 2], 2, 6, 3, 7);
+            }
+            for (int k = 0; k < 4; k += 2) {
+                const four low = __builtin_shufflevector(t[k], t[k + 1], 0, 4, 1, 5);
+                const four high = __builtin_shufflevector(t[k], t[k + 1], 2, 6, 3, 7);
+                memcpy(&tile[i + k][j], &low, sizeof low);
+                memcpy(&tile[i + k + 1][j], &high, sizeof high);
+            }
+        }
+    }
+}
+
+/* dst[i*ds + j] = src[i + j*ss], i in [0,n), j in [0,m), in tiles: a tile is turned in place of its own
+ * and then written in whole rows, so that strides of a power of two do not push each other out of the
+ * cache. */
+#define TRANSPOSE(size, T)                                                                                   \
+    static void transpose_##size(T *restrict dst, int64_t ds, const T *restrict src, int64_t ss, int64_t n,  \
+                                 int64_t m)                                                                  \
+    {                                                                                                        \
+        T tile[TILE][TILE];                                                                                  \
+        for (int64_t i0 = 0; i0 < n; i0 += TILE) {                                                           \
+            for (int64_t j0 = 0; j0 < m; j0 += TILE) {                                                       \
+                const int64_t rows = n - i0 < TILE ? n - i0 : TILE, cols = m - j0 < TILE ? m - j0 : TILE;    \
+                T *to = dst + i0 * ds + j0;                                                                  \
+                const T *from = src + i0 + j0 * ss;                                                          \
+                if (rows < TILE || cols < TILE) {                                                            \
+                    edge_##size(to, ds, from, ss, rows, cols);                                               \
+                    continue;                                                                                \
+                }                                                                                            \
+                flip_##size(tile, from, ss);                                                                 \
+                for (int i = 0; i < TILE; i++) {                                                             \
+                    memcpy(to + i * ds, tile[i], sizeof tile[i]);                                            \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+EACH_SIZE(TRANSPOSE)
+#undef TRANSPOSE
+
+static void transpose(size_t size, void *dst, int64_t ds, const void *src, int64_t ss, int64_t n, int64_t m)
+{
+    switch (size) {
+#define CASE(bytes, T)                                                                                       \
+    case bytes:                                                                                              \
+        transpose_##bytes(dst, ds, src, ss, n, m);                                                           \
+        break;
+        EACH_SIZE(CASE)
+#undef CASE
+    default:
+        break;
+    }
+}
+
+/* Moves the loop with unit source stride next to the innermost one. True when a transposition remains. */
+static bool make_transposable(enum td_dtype dtype, struct td_strided *w)
+{
+    const int last = w->rank - 1;
+    if (w->rank < 2 || td_dtype_is_object(dtype) || w->dst[last] != 1 || w->src[last] <= 1) {
+        return false;
+    }
+    for (int i = 0; i < last; i++) {
+        if (w->src[i] != 1 || w->dst[i] <= 0) {
+            continue;
+        }
+        const int64_t dim = w->dim[i], dst = w->dst[i];
+        for (int k = i; k + 1 < last; k++) {
+            w->dim[k] = w->dim[k + 1];
+            w->dst[k] = w->dst[k + 1];
+            w->src[k] = w->src[k + 1];
+        }
+        w->dim[last - 1] = dim;
+        w->dst[last - 1] = dst;
+        w->src[last - 1] = 1;
+        return true;
+    }
+    return false;
+}
+
+/* Copies the innermost loops (one, or two to transpose) at the given starts. */
+static void inner(enum td_dtype dtype, const struct td_strided *w, bool two, void *dst, const void *src)
+{
+    const int k = w->rank - 1;
+    if (two) {
+        transpose(td_dtype_size(dtype), dst, w->dst[k - 1], src, w->src[k], w->dim[k - 1], w->dim[k]);
+    } else if (w->dst[k] == 1 && w->src[k] == 1) {
+        td_elems_copy(dtype, dst, src, w->dim[k]);
+    } else {
+        line(dtype, dst, w->dst[k], src, w->src[k], w->dim[k]);
+    }
+}
+
+void td_strided_copy(enum td_dtype dtype, const struct td_strided *in, void *dst, const void *src)
+{
+    struct td_strided w;
+    if (!simplify(in, &w)) {
+        return;
+    }
+    if (w.rank == 0) {
+        td_elems_copy(dtype, dst, src, 1);
+        return;
+    }
+    const bool two = make_transposable(dtype, &w);
+    const int outer = w.rank - (two ? 2 : 1);
+    const int64_t size = (int64_t)td_dtype_size(dtype);
+    int64_t index[TD_STRIDED_RANK] = {0};
+    char *d = dst;
+    const char *s = src;
+    for (;;) {
+        inner(dtype, &w, two, d, s);
+        int axis = outer - 1;
+        for (; axis >= 0; axis--) {
+            if (++index[axis] < w.dim[axis]) {
+                d += w.dst[axis] * size;
+                s += w.src[axis] * size;
+                break;
+            }
+            index[axis] = 0;
+            d -= w.dst[axis] * (w.dim[axis] - 1) * size;
+            s -= w.src[axis] * (w.dim[axis] - 1) * size;
+        }
+        if (axis < 0) {
+            return;
+        }
+    }
+}
+
+void td_strided_fill(enum td_dtype dtype, void *dst, const void *value, int64_t n)
+{
+    line(dtype, dst, 1, value, 0, n);
+}
+
+void td_strided_zero(enum td_dtype dtype, void *dst, int64_t n)
+{
+    if (n > 0 && !td_dtype_is_object(dtype)) {
+        memset(dst, 0, (size_t)n * td_dtype_size(dtype));
+    }
+}

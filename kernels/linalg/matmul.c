@@ -1,0 +1,366 @@
+/* kernels/linalg/matmul.c - MatMul and the batched products.     x [.., m, k]  *  y [.., k, n]  ->  [.., m,
+ * n]
+ *
+ * All four ops are one computation: a list of equal products whose operands are found by broadcasting the
+ * leading dimensions (MatMul has none, BatchMatMul wants them equal). When y is one matrix for the whole list
+ * and x is stored as it is used, the list is a single product of more rows, and with oneDNN y is packed once.
+ *
+ * half and bfloat16 are multiplied in float and rounded once; BatchMatMulV3's 8-bit operands in int32.
+ * Integers wrap. Bias and activation of a fused node (kernels/cpu/fused_kernel.c) are done by oneDNN where it
+ * packs.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/gemm_cpu.h"
+#include "kernels/ops.h"
+#include "kernels/cpu/upcast.h"
+
+/* ------------------------------------------------------------------ what is asked for */
+
+struct flags {
+    bool tx, ty, adjoint, broadcast, matrices_only;
+};
+
+static struct flags flags_of(const struct td_node *n)
+{
+    bool plain = strcmp(n->op_name, "MatMul") == 0;
+    struct flags f = {.adjoint = !plain, .matrices_only = plain};
+    f.tx = td_attr_bool(n, plain ? "transpose_a" : "adj_x");
+    f.ty = td_attr_bool(n, plain ? "transpose_b" : "adj_y");
+    f.broadcast = strcmp(n->op_name, "BatchMatMul") != 0;
+    return f;
+}
+
+static enum td_code check_ranks(const struct td_infer *c, const struct flags *f, struct td_err *err)
+{
+    const struct td_shape *x = &c->in[0], *y = &c->in[1];
+    for (int i = 0; i < 2; i++) {
+        int rank = c->in[i].rank;
+        TD_FAIL_IF(rank >= 0 && rank < 2 && !f->matrices_only, err, INVALID_ARGUMENT,
+                   "%s: In[%d] ndims must be >= 2: %d", TD_NODE_STR(c->node), i, rank);
+    }
+    if (x->rank < 0 || y->rank < 0) {
+        return TD_OK;
+    }
+    TD_FAIL_IF(x->rank != y->rank && !(f->broadcast && !f->matrices_only), err, INVALID_ARGUMENT,
+               "%s: In[0] and In[1] has different ndims: %s vs. %s", TD_NODE_STR(c->node), TD_SHAPE_STR(x),
+               TD_SHAPE_STR(y));
+    TD_FAIL_IF(f->matrices_only && x->rank != 2, err, INVALID_ARGUMENT,
+               "%s: In[0] and In[1] ndims must be == 2: %d, shapes %s and %s", TD_NODE_STR(c->node), x->rank,
+               TD_SHAPE_STR(x), TD_SHAPE_STR(y));
+    return TD_OK;
+}
+
+static enum td_code batch_shape(const struct td_infer *c, const struct flags *f, struct td_shape *out,
+                                struct td_err *err)
+{
+    struct td_shape x = c->in[0], y = c->in[1];
+    x.rank -= 2;
+    y.rank -= 2;
+    for (int i = 0; i < x.rank && !f->broadcast; i++) {
+        TD_FAIL_IF(x.dim[i] >= 0 && y.dim[i] >= 0 && x.dim[i] != y.dim[i], err, INVALID_ARGUMENT,
+                   "%s: In[0].dim(%d) and In[1].dim(%d) must be the same: %s vs %s", TD_NODE_STR(c->node), i,
+                   i, TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]));
+    }
+    struct td_err why = {0};
+    TD_FAIL_IF(td_shape_broadcast(&x, &y, out, &why), err, INVALID_ARGUMENT,
+               "%s: In[0] and In[1] must have compatible batch dimensions: %s vs. %s", TD_NODE_STR(c->node),
+               TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]));
+    return TD_OK;
+}
+
+static enum td_code matmul_infer(struct td_infer *c, struct td_err *err)
+{
+    struct flags f = flags_of(c->node);
+    const struct td_shape *x = &c->in[0], *y = &c->in[1];
+    TD_TRY(check_ranks(c, &f, err));
+    if (x->rank < 0 || y->rank < 0) {
+        c->out[0] = f.matrices_only ? td_shape_of_rank(2) : td_shape_unknown();
+        if (f.matrices_only && x->rank == 2) {
+            c->out[0].dim[0] = x->dim[f.tx];
+        } else if (f.matrices_only && y->rank == 2) {
+            c->out[0].dim[1] = y->dim[!f.ty];
+        }
+        return TD_OK;
+    }
+    int64_t m = x->dim[x->rank - (f.tx ? 1 : 2)], k = x->dim[x->rank - (f.tx ? 2 : 1)];
+    int64_t k2 = y->dim[y->rank - (f.ty ? 1 : 2)], n = y->dim[y->rank - (f.ty ? 2 : 1)];
+    TD_FAIL_IF(k >= 0 && k2 >= 0 && k != k2, err, INVALID_ARGUMENT,
+               "%s: Matrix size-incompatible: In[0]: %s, In[1]: %s", TD_NODE_STR(c->node), TD_SHAPE_STR(x),
+               TD_SHAPE_STR(y));
+    struct td_shape out;
+    TD_TRY(batch_shape(c, &f, &out, err));
+    if (out.rank < 0) {
+        out = td_shape_unknown();
+    } else {
+        out.dim[out.rank] = m;
+        out.dim[out.rank + 1] = n;
+        out.rank += 2;
+    }
+    c->out[0] = out;
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ the list of products */
+
+struct list {
+    struct td_gemm one;    /* sizes and strides of each; a, b, c at the first elements */
+    struct td_shape batch; /* of the output */
+    int64_t count;
+    int64_t x_step[TD_MAX_RANK],
+        y_step[TD_MAX_RANK]; /* elements per index of each batch dimension; 0 broadcasts */
+    bool one_y;              /* y is the same matrix throughout */
+};
+
+static int64_t steps_of(const struct td_shape *s, const struct td_shape *batch, int64_t *step)
+{
+    int64_t stride = s->dim[s->rank - 1] * s->dim[s->rank - 2], matrices = 1;
+    int shift = batch->rank - (s->rank - 2);
+    for (int i = batch->rank - 1; i >= 0; i--) {
+        int64_t dim = i >= shift ? s->dim[i - shift] : 1;
+        step[i] = dim == 1 ? 0 : stride;
+        stride *= dim;
+        matrices *= dim;
+    }
+    return matrices;
+}
+
+static void list_of(const struct td_node *n, const struct td_shape *x, const struct td_shape *y,
+                    const struct td_shape *out, struct list *l)
+{
+    struct flags f = flags_of(n);
+    *l = (struct list){.batch = *out};
+    l->batch.rank -= 2;
+    l->count = td_shape_count(&l->batch);
+    enum td_trans transposed = f.adjoint ? TD_ADJOINT : TD_TRANSPOSED;
+    struct td_gemm *g = &l->one;
+    g->ta = f.tx ? transposed : TD_PLAIN;
+    g->tb = f.ty ? transposed : TD_PLAIN;
+    g->m = out->dim[out->rank - 2];
+    g->n = out->dim[out->rank - 1];
+    g->k = x->dim[x->rank - (f.tx ? 2 : 1)];
+    g->lda = x->dim[x->rank - 1];
+    g->ldb = y->dim[y->rank - 1];
+    g->ldc = g->n;
+    int64_t xs = steps_of(x, &l->batch, l->x_step);
+    int64_t ys = steps_of(y, &l->batch, l->y_step);
+    l->one_y = ys == 1;
+    if (l->one_y && xs == l->count && !f.tx) { /* rows of all matrices are rows of one */
+        g->m *= l->count;
+        l->batch.rank = 0;
+        l->count = 1;
+    }
+}
+
+enum body { BODY_DNNL, BODY_BLAS, BODY_PLAIN };
+
+static void multiply(struct td_call *c, enum body body, enum td_dtype dtype, const struct td_gemm *g)
+{
+    if (body == BODY_PLAIN) {
+        td_gemm_plain(dtype, g);
+    } else if (dtype != TD_FLOAT) {
+        td_gemm_blas(dtype, g);
+    } else {
+        td_gemm_spread(c, g, body == BODY_BLAS);
+    }
+}
+
+/* Runs the list on operands of the arithmetic type `dtype`. */
+static enum td_code run_list(struct td_call *c, struct list *l, enum body body, enum td_dtype dtype,
+                             struct td_err *err)
+{
+    size_t size = td_dtype_size(dtype);
+    int64_t index[TD_MAX_RANK] = {0}, x_at = 0, y_at = 0, out_step = l->one.m * l->one.n;
+    struct td_gemm g = l->one;
+    if (out_step == 0) {
+        return TD_OK;
+    }
+    for (int64_t i = 0; i < l->count; i++) {
+        if (td_stopped(c)) {
+            return td_stop_error(c, err);
+        }
+        g.a = (const char *)l->one.a + (size_t)x_at * size;
+        g.b = (const char *)l->one.b + (size_t)y_at * size;
+        g.c = (char *)l->one.c + (size_t)(i * out_step) * size;
+        multiply(c, body, dtype, &g);
+        for (int d = l->batch.rank - 1; d >= 0; d--) {
+            x_at += l->x_step[d];
+            y_at += l->y_step[d];
+            if (++index[d] < l->batch.dim[d]) {
+                break;
+            }
+            x_at -= l->x_step[d] * index[d];
+            y_at -= l->y_step[d] * index[d];
+            index[d] = 0;
+        }
+    }
+    return td_stopped(c) ? td_stop_error(c, err) : TD_OK; /* in the middle of the last product */
+}
+
+static enum td_code as_int32(struct td_call *c, const struct td_tensor *t, const void **out,
+                             struct td_err *err)
+{
+    int64_t n = td_tensor_count(t);
+    void *room;
+    TD_TRY(td_scratch(c, (size_t)n * sizeof(int32_t), &room, err));
+    for (int64_t i = 0; i < n; i++) {
+        ((int32_t *)room)[i] = t->dtype == TD_INT8 ? TD_DATA(t, int8_t)[i] : TD_DATA(t, uint8_t)[i];
+    }
+    *out = room;
+    return TD_OK;
+}
+
+/* Chooses the arithmetic type and brings the operands to it. */
+static enum td_code run_any(struct td_call *c, struct list *l, enum body body, struct td_tensor *z,
+                            struct td_err *err)
+{
+    const struct td_tensor *x = c->in[0], *y = c->in[1];
+    l->one.a = x->data;
+    l->one.b = y->data;
+    l->one.c = z->data;
+    if (x->dtype == TD_HALF || x->dtype == TD_BFLOAT16) {
+        const float *xf, *yf;
+        float *zf;
+        TD_TRY(td_upcast(c, x, &xf, err));
+        TD_TRY(td_upcast(c, y, &yf, err));
+        TD_TRY(td_upcast_room(c, z, &zf, err));
+        l->one.a = xf;
+        l->one.b = yf;
+        l->one.c = zf;
+        TD_TRY(run_list(c, l, body, TD_FLOAT, err));
+        td_downcast(z, zf);
+        return TD_OK;
+    }
+    if (z->dtype == TD_INT32 && x->dtype != TD_INT32) {
+        TD_TRY(as_int32(c, x, &l->one.a, err));
+        TD_TRY(as_int32(c, y, &l->one.b, err));
+    }
+    return run_list(c, l, body, z->dtype, err);
+}
+
+static enum td_code run_body(struct td_call *c, enum body body, struct td_err *err)
+{
+    struct td_tensor *z;
+    TD_TRY(td_out(c, 0, NULL, &z, err));
+    struct list l;
+    list_of(c->node, &c->in[0]->shape, &c->in[1]->shape, &z->shape, &l);
+    if (c->state != NULL) {
+        return td_dnnl_run(c->state, c, c->in[0]->data, c->in[1], z->data, err);
+    }
+    return run_any(c, &l, body, z, err);
+}
+
+static enum td_code run_dnnl(struct td_call *c, struct td_err *err)
+{
+    return run_body(c, BODY_DNNL, err);
+}
+static enum td_code run_blas(struct td_call *c, struct td_err *err)
+{
+    return run_body(c, BODY_BLAS, err);
+}
+static enum td_code run_plain(struct td_call *c, struct td_err *err)
+{
+    return run_body(c, BODY_PLAIN, err);
+}
+
+/* A packed primitive where one matrix y meets several rows; single rows and small products are faster
+ * without. */
+static enum td_code prepare_dnnl(const struct td_prepare *p, void **state, struct td_err *err)
+{
+    *state = NULL;
+    struct list l;
+    list_of(p->node, &p->in[0], &p->in[1], &p->out[0], &l);
+    const struct td_gemm *g = &l.one;
+    if (l.count != 1 || !l.one_y || g->ta != TD_PLAIN || td_gemm_is_small(g) || g->m * g->n == 0 ||
+        g->k == 0) {
+        return TD_OK;
+    }
+    struct td_dnnl *d;
+    TD_TRY(td_dnnl_matmul_new(g->m, g->k, g->n, g->tb != TD_PLAIN, p, &d, err));
+    *state = d;
+    return TD_OK;
+}
+
+/* BatchMatMulV3 multiplies equal types, or 8-bit integers into int32. */
+static const char *refuse_mixed(const struct td_node *n)
+{
+    enum td_dtype a = td_attr_type(n, "Ta"), b = td_attr_type(n, "Tb"), out = td_attr_type(n, "Tout");
+    const uint32_t bytes = TD_BIT(TD_INT8) | TD_BIT(TD_UINT8);
+    if (td_dtype_in(a, bytes) && td_dtype_in(b, bytes) && out == TD_INT32) {
+        return NULL;
+    }
+    return a == b && a == out && !td_dtype_in(a, bytes)
+               ? NULL
+               : "operands and result have types that do not go together";
+}
+
+/* ------------------------------------------------------------------ table */
+
+#define SET_BLAS (TD_SET_FLOATS | TD_SET_COMPLEX)
+#define SET_MATMUL (SET_BLAS | TD_BIT(TD_INT16) | TD_BIT(TD_INT32) | TD_BIT(TD_INT64))
+#define SET_V3_IN                                                                                            \
+    (TD_SET_NUMBERS & ~(TD_BIT(TD_HALF) | TD_BIT(TD_UINT16) | TD_BIT(TD_UINT32) | TD_BIT(TD_UINT64)))
+
+#define ROWS(kname)                                                                                          \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        {.name = kname ".dnnl",                                                                              \
+         .types = {{"T", TD_BIT(TD_FLOAT)}},                                                                 \
+         .prepare = prepare_dnnl,                                                                            \
+         .release = td_dnnl_free,                                                                            \
+         .run = run_dnnl},                                                                                   \
+            {.name = kname ".openblas", .types = {{"T", SET_BLAS}}, .run = run_blas},                        \
+            {.name = kname ".reference", .types = {{"T", SET_MATMUL}}, .run = run_plain},                    \
+        {                                                                                                    \
+            .name = NULL                                                                                     \
+        }                                                                                                    \
+    }
+
+static const struct td_kernel v3_rows[] = {
+    {.name = "batch_matmul.dnnl",
+     .types = {{"Ta", TD_BIT(TD_FLOAT)}, {"Tb", TD_BIT(TD_FLOAT)}},
+     .refuse = refuse_mixed,
+     .prepare = prepare_dnnl,
+     .release = td_dnnl_free,
+     .run = run_dnnl},
+    {.name = "batch_matmul.openblas",
+     .types = {{"Ta", SET_BLAS}, {"Tb", SET_BLAS}, {"Tout", SET_BLAS}},
+     .refuse = refuse_mixed,
+     .run = run_blas},
+    {.name = "batch_matmul.reference",
+     .types = {{"Ta", SET_V3_IN}, {"Tb", SET_V3_IN}, {"Tout", SET_MATMUL}},
+     .refuse = refuse_mixed,
+     .run = run_plain},
+    {.name = NULL},
+};
+
+const struct td_op td_ops_matmul[] = {
+    {.name = "MatMul",
+     .sig = "(a:T, b:T) -> (product:T) {transpose_a:bool=false; transpose_b:bool=false; T:type; "
+            "grad_a:bool=false; "
+            "grad_b:bool=false}",
+     .rows = TD_ROWS_MATMUL,
+     .infer = matmul_infer,
+     .kernels = ROWS("matmul")},
+    {.name = "BatchMatMul",
+     .sig = "(x:T, y:T) -> (output:T) {T:type; adj_x:bool=false; adj_y:bool=false; grad_x:bool=false; "
+            "grad_y:bool=false}",
+     .rows = TD_ROWS_BATCH_MATMUL,
+     .infer = matmul_infer,
+     .kernels = ROWS("batch_matmul")},
+    {.name = "BatchMatMulV2",
+     .sig = "(x:T, y:T) -> (output:T) {T:type; adj_x:bool=false; adj_y:bool=false; grad_x:bool=false; "
+            "grad_y:bool=false}",
+     .rows = TD_ROWS_BATCH_MATMUL,
+     .infer = matmul_infer,
+     .kernels = ROWS("batch_matmul")},
+    {.name = "BatchMatMulV3",
+     .sig = "(x:Ta, y:Tb) -> (output:Tout) {Ta:type; Tb:type; Tout:type; adj_x:bool=false; adj_y:bool=false; "
+            "grad_x:bool=false; grad_y:bool=false}",
+     .rows = TD_ROWS_BATCH_MATMUL,
+     .infer = matmul_infer,
+     .kernels = v3_rows},
+    {.name = NULL},
+};

@@ -1,0 +1,500 @@
+/* kernels/nn/conv.c - Conv2D, DepthwiseConv2dNative, Conv3D, Conv, and the gradients that double as
+ * transposed convolution.
+ *
+ *     x [N,H,W,C]   w [kh,kw,C/groups,K]   ->   y [N,H',W',K]        (one more spatial axis for Conv3D)
+ *
+ * Everything runs channels last; a channels-first tensor is turned on the way in and out. Each op has three
+ * bodies: a oneDNN primitive with packed weights, patch matrices through OpenBLAS, direct loops. half and
+ * bfloat16 run in float. What the attributes and shapes mean is conv_spec.c's; the loops are conv_loops.c's.
+ * Gradients towards the input and the filter are rows of this table as well, since they are the same three
+ * tensors with another one unknown.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "kernels/nn/conv_spec.h"
+#include "kernels/cpu/dnnl.h"
+#include "kernels/ops.h"
+#include "kernels/cpu/upcast.h"
+
+enum body { BODY_DNNL, BODY_BLAS, BODY_PLAIN };
+
+/* ------------------------------------------------------------------ shapes */
+
+static enum td_code forward_infer(struct td_infer *c, struct td_err *err)
+{
+    struct td_conv g;
+    TD_TRY(td_conv_spec(c->node, &c->in[0], &c->in[1], &g, err));
+    if (strcmp(c->node->op_name, "Conv") == 0) {
+        int64_t groups = td_attr_int(c->node, "groups");
+        TD_FAIL_IF(groups < 1 || (g.groups > 0 && g.groups != groups), err, INVALID_ARGUMENT,
+                   "%s: groups is %lld, but input %s and filter %s make %lld", TD_NODE_STR(c->node),
+                   (long long)groups, TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]), (long long)g.groups);
+        if (c->in[0].rank < 0) {
+            return TD_OK;
+        }
+    }
+    c->out[0] = td_conv_out_shape(c->node, &g, &c->in[0]);
+    return TD_OK;
+}
+
+/* out_backprop must be what the forward convolution would have made. */
+static enum td_code check_backprop(const struct td_infer *c, const struct td_conv *g,
+                                   const struct td_shape *dy, struct td_err *err)
+{
+    struct td_bound_plan l = td_conv_layout(c->node);
+    if (dy->rank < 0) {
+        return TD_OK;
+    }
+    TD_FAIL_IF(dy->rank != l.n_spatial + 2, err, INVALID_ARGUMENT,
+               "%s: out_backprop must be %d-dimensional: %s", TD_NODE_STR(c->node), l.n_spatial + 2,
+               TD_SHAPE_STR(dy));
+    TD_FAIL_IF(g->batch >= 0 && dy->dim[0] >= 0 && g->batch != dy->dim[0], err, INVALID_ARGUMENT,
+               "%s: input and out_backprop must have the same batch size, got %lld and %lld",
+               TD_NODE_STR(c->node), (long long)g->batch, (long long)dy->dim[0]);
+    TD_FAIL_IF(g->oc >= 0 && dy->dim[l.channel] >= 0 && g->oc != dy->dim[l.channel], err, INVALID_ARGUMENT,
+               "%s: filter and out_backprop must have the same out_depth, got %lld and %lld",
+               TD_NODE_STR(c->node), (long long)g->oc, (long long)dy->dim[l.channel]);
+    for (int i = 0; i < l.n_spatial; i++) {
+        const struct td_window *w = &g->axis[3 - l.n_spatial + i];
+        int64_t got = dy->dim[l.spatial + i];
+        TD_FAIL_IF(w->out >= 0 && got >= 0 && w->out != got, err, INVALID_ARGUMENT,
+                   "%s: Size of out_backprop doesn't match computed: actual = %lld, computed = %lld, "
+                   "spatial_dim: %d "
+                   "input: %lld filter: %lld stride: %lld dilation: %lld",
+                   TD_NODE_STR(c->node), (long long)got, (long long)w->out, i, (long long)w->in,
+                   (long long)w->k, (long long)w->stride, (long long)w->dilation);
+    }
+    return TD_OK;
+}
+
+/* The forward input's shape as argument 0 spells it: all dimensions, or the spatial ones only (Conv2D). */
+static enum td_code input_sizes(const struct td_infer *c, const struct td_shape *filter,
+                                const struct td_shape *dy, struct td_shape *out, struct td_err *err)
+{
+    struct td_bound_plan l = td_conv_layout(c->node);
+    struct td_shape given;
+    TD_TRY(td_infer_shape_value(c, 0, false, &given, err));
+    if (given.rank != l.n_spatial || l.n_spatial != 2) {
+        TD_FAIL_IF(given.rank >= 0 && given.rank != l.n_spatial + 2, err, INVALID_ARGUMENT,
+                   "%s: input_sizes must have %d elements, got %d", TD_NODE_STR(c->node), l.n_spatial + 2,
+                   given.rank);
+        *out = given.rank < 0 ? td_shape_of_rank(l.n_spatial + 2) : given;
+        return TD_OK;
+    }
+    *out = td_shape_of_rank(4);
+    out->dim[0] = dy->rank > 0 ? dy->dim[0] : -1;
+    out->dim[l.channel] = filter->rank == 4 ? filter->dim[2] : -1;
+    out->dim[l.spatial] = given.dim[0];
+    out->dim[l.spatial + 1] = given.dim[1];
+    return TD_OK;
+}
+
+static enum td_code input_grad_infer(struct td_infer *c, struct td_err *err)
+{
+    bool shape_only = strcmp(c->node->op_name, "Conv3DBackpropInput") != 0;
+    struct td_shape x = c->in[0];
+    if (shape_only) {
+        TD_TRY(input_sizes(c, &c->in[1], &c->in[2], &x, err));
+    }
+    struct td_conv g;
+    TD_TRY(td_conv_spec(c->node, &x, &c->in[1], &g, err));
+    TD_TRY(check_backprop(c, &g, &c->in[2], err));
+    if (x.rank > 0 && x.dim[0] < 0 && c->in[2].rank > 0) {
+        x.dim[0] = c->in[2].dim[0];
+    }
+    c->out[0] = x;
+    return TD_OK;
+}
+
+static enum td_code filter_grad_infer(struct td_infer *c, struct td_err *err)
+{
+    struct td_shape w = c->in[1];
+    if (strcmp(c->node->op_name, "Conv3DBackpropFilter") != 0) {
+        TD_TRY(td_infer_shape_value(c, 1, false, &w, err));
+    }
+    struct td_conv g;
+    TD_TRY(td_conv_spec(c->node, &c->in[0], &w, &g, err));
+    TD_TRY(check_backprop(c, &g, &c->in[2], err));
+    c->out[0] = w.rank < 0 ? td_shape_of_rank(td_conv_axes(c->node) + 2) : w;
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------ activations in the loops' layout and type */
+
+static enum td_dtype arithmetic(enum td_dtype t)
+{
+    return t == TD_HALF || t == TD_BFLOAT16 ? TD_FLOAT : t;
+}
+
+/* Cells of an activation: channels, and all spatial positions of one image. */
+struct image {
+    int64_t batch, cells, channels;
+};
+
+/* t's elements in the arithmetic type, channels last. */
+static enum td_code bring(struct td_call *c, const struct td_tensor *t, struct image im, const void **out,
+                          struct td_err *err)
+{
+    enum td_dtype type = arithmetic(t->dtype);
+    const void *data = t->data;
+    if (type != t->dtype) {
+        const float *f;
+        TD_TRY(td_upcast(c, t, &f, err));
+        data = f;
+    }
+    if (td_conv_layout(c->node).channels_first && td_tensor_count(t) > 0) {
+        void *transposed;
+        TD_TRY(td_scratch(c, (size_t)td_tensor_count(t) * td_dtype_size(type), &transposed, err));
+        td_layout_swap(transposed, data, im.batch, im.channels, im.cells, td_dtype_size(type));
+        data = transposed;
+    }
+    *out = data;
+    return TD_OK;
+}
+
+/* Where the loops write output t: its own bytes when type and layout allow it. */
+static enum td_code room(struct td_call *c, const struct td_tensor *t, void **out, struct td_err *err)
+{
+    enum td_dtype type = arithmetic(t->dtype);
+    *out = t->data;
+    if (type == t->dtype && !td_conv_layout(c->node).channels_first) {
+        return TD_OK;
+    }
+    return td_scratch(c, (size_t)td_tensor_count(t) * td_dtype_size(type), out, err);
+}
+
+static enum td_code deliver(struct td_call *c, struct td_tensor *t, struct image im, void *from,
+                            struct td_err *err)
+{
+    enum td_dtype type = arithmetic(t->dtype);
+    if (from == t->data || td_tensor_count(t) == 0) {
+        return TD_OK;
+    }
+    void *transposed = from;
+    if (td_conv_layout(c->node).channels_first) {
+        transposed = t->data;
+        if (type != t->dtype) {
+            TD_TRY(td_scratch(c, (size_t)td_tensor_count(t) * td_dtype_size(type), &transposed, err));
+        }
+        td_layout_swap(transposed, from, im.batch, im.cells, im.channels, td_dtype_size(type));
+    }
+    if (type != t->dtype) {
+        td_downcast(t, transposed);
+    }
+    return TD_OK;
+}
+
+static enum td_code filter_of(struct td_call *c, const struct td_tensor *t, const void **out,
+                              struct td_err *err)
+{
+    *out = t->data;
+    if (arithmetic(t->dtype) == t->dtype) {
+        return TD_OK;
+    }
+    const float *f;
+    TD_TRY(td_upcast(c, t, &f, err));
+    *out = f;
+    return TD_OK;
+}
+
+static struct image input_image(const struct td_conv *g)
+{
+    return (struct image){g->batch, td_conv_in_cells(g), g->ic};
+}
+static struct image output_image(const struct td_conv *g)
+{
+    return (struct image){g->batch, td_conv_out_cells(g), g->oc};
+}
+
+/* ------------------------------------------------------------------ forward */
+
+static enum td_code forward(struct td_call *c, enum body body, struct td_err *err)
+{
+    struct td_tensor *y;
+    struct td_conv g;
+    TD_TRY(td_conv_spec(c->node, &c->in[0]->shape, &c->in[1]->shape, &g, err));
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    const void *x, *w;
+    void *to;
+    TD_TRY(bring(c, c->in[0], input_image(&g), &x, err));
+    TD_TRY(room(c, y, &to, err));
+    if (c->state != NULL) {
+        TD_TRY(td_dnnl_run(c->state, c, x, c->in[1], to, err));
+        return deliver(c, y, output_image(&g), to, err);
+    }
+    TD_TRY(filter_of(c, c->in[1], &w, err));
+    enum td_dtype type = arithmetic(y->dtype);
+    if (body != BODY_PLAIN && type == TD_FLOAT && g.groups == 1 && !td_conv_empty(&g)) {
+        TD_TRY(td_conv_forward_gemm(c, &g, x, w, to, err));
+    } else {
+        td_conv_forward(type, &g, x, w, to);
+    }
+    return deliver(c, y, output_image(&g), to, err);
+}
+
+static enum td_code forward_dnnl(struct td_call *c, struct td_err *err)
+{
+    return forward(c, BODY_DNNL, err);
+}
+static enum td_code forward_blas(struct td_call *c, struct td_err *err)
+{
+    return forward(c, BODY_BLAS, err);
+}
+static enum td_code forward_plain(struct td_call *c, struct td_err *err)
+{
+    return forward(c, BODY_PLAIN, err);
+}
+
+static enum td_code prepare_forward(const struct td_prepare *p, void **state, struct td_err *err)
+{
+    struct td_conv g;
+    struct td_dnnl *d = NULL;
+    TD_TRY(td_conv_spec(p->node, &p->in[0], &p->in[1], &g, err));
+    bool skips =
+        g.axis[0].before < 0 || g.axis[1].before < 0 || g.axis[2].before < 0; /* not oneDNN's to do */
+    if (!td_conv_empty(&g) && !skips) {
+        TD_TRY(td_dnnl_conv_new(&g, p, !td_conv_layout(p->node).channels_first, &d, err));
+    }
+    *state = d;
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ towards the input */
+
+static enum td_code input_grad(struct td_call *c, enum body body, struct td_err *err)
+{
+    struct td_tensor *dx;
+    struct td_conv g;
+    TD_TRY(td_out(c, 0, NULL, &dx, err));
+    TD_TRY(td_conv_spec(c->node, &dx->shape, &c->in[1]->shape, &g, err));
+    const void *dy, *w;
+    void *to;
+    TD_TRY(bring(c, c->in[2], output_image(&g), &dy, err));
+    TD_TRY(room(c, dx, &to, err));
+    if (c->state != NULL) {
+        TD_TRY(td_dnnl_run(c->state, c, dy, c->in[1], to, err));
+        return deliver(c, dx, input_image(&g), to, err);
+    }
+    TD_TRY(filter_of(c, c->in[1], &w, err));
+    enum td_dtype type = arithmetic(dx->dtype);
+    if (body != BODY_PLAIN && type == TD_FLOAT && g.groups == 1 && !td_conv_empty(&g)) {
+        TD_TRY(td_conv_input_grad_gemm(c, &g, w, dy, to, err));
+    } else {
+        td_conv_input_grad(type, &g, w, dy, to);
+    }
+    return deliver(c, dx, input_image(&g), to, err);
+}
+
+static enum td_code input_grad_dnnl(struct td_call *c, struct td_err *err)
+{
+    return input_grad(c, BODY_DNNL, err);
+}
+static enum td_code input_grad_blas(struct td_call *c, struct td_err *err)
+{
+    return input_grad(c, BODY_BLAS, err);
+}
+static enum td_code input_grad_plain(struct td_call *c, struct td_err *err)
+{
+    return input_grad(c, BODY_PLAIN, err);
+}
+
+static enum td_code prepare_input_grad(const struct td_prepare *p, void **state, struct td_err *err)
+{
+    struct td_conv g;
+    struct td_dnnl *d = NULL;
+    *state = NULL;
+    if (!td_shape_known(&p->out[0])) {
+        return TD_OK;
+    }
+    TD_TRY(td_conv_spec(p->node, &p->out[0], &p->in[1], &g, err));
+    if (!td_conv_empty(&g)) {
+        TD_TRY(td_dnnl_deconv_new(&g, p, &d, err));
+    }
+    *state = d;
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ towards the filter */
+
+static enum td_code filter_grad(struct td_call *c, enum body body, struct td_err *err)
+{
+    struct td_tensor *dw;
+    struct td_conv g;
+    TD_TRY(td_out(c, 0, NULL, &dw, err));
+    TD_TRY(td_conv_spec(c->node, &c->in[0]->shape, &dw->shape, &g, err));
+    const void *x, *dy;
+    void *to = dw->data;
+    TD_TRY(bring(c, c->in[0], input_image(&g), &x, err));
+    TD_TRY(bring(c, c->in[2], output_image(&g), &dy, err));
+    enum td_dtype type = arithmetic(dw->dtype);
+    if (type != dw->dtype) {
+        TD_TRY(td_scratch(c, (size_t)td_tensor_count(dw) * td_dtype_size(type), &to, err));
+    }
+    if (body != BODY_PLAIN && type == TD_FLOAT && g.groups == 1 && !td_conv_empty(&g)) {
+        TD_TRY(td_conv_filter_grad_gemm(c, &g, x, dy, to, err));
+    } else {
+        td_conv_filter_grad(type, &g, x, dy, to);
+    }
+    if (type != dw->dtype) {
+        td_downcast(dw, to);
+    }
+    return TD_OK;
+}
+
+static enum td_code filter_grad_blas(struct td_call *c, struct td_err *err)
+{
+    return filter_grad(c, BODY_BLAS, err);
+}
+static enum td_code filter_grad_plain(struct td_call *c, struct td_err *err)
+{
+    return filter_grad(c, BODY_PLAIN, err);
+}
+
+/* ------------------------------------------------------------------ table */
+
+#define T_FAST                                                                                               \
+    {                                                                                                        \
+        {                                                                                                    \
+            "T", TD_BIT(TD_FLOAT)                                                                            \
+        }                                                                                                    \
+    }
+#define T_BLAS                                                                                               \
+    {                                                                                                        \
+        {                                                                                                    \
+            "T", TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16)                                    \
+        }                                                                                                    \
+    }
+#define T_ALL                                                                                                \
+    {                                                                                                        \
+        {                                                                                                    \
+            "T", TD_SET_FLOATS | TD_BIT(TD_INT32)                                                            \
+        }                                                                                                    \
+    }
+#define T_FLOATS                                                                                             \
+    {                                                                                                        \
+        {                                                                                                    \
+            "T", TD_SET_FLOATS                                                                               \
+        }                                                                                                    \
+    }
+
+#define FORWARD(kname, types_all)                                                                            \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        {.name = kname ".dnnl",                                                                              \
+         .types = T_FAST,                                                                                    \
+         .prepare = prepare_forward,                                                                         \
+         .release = td_dnnl_free,                                                                            \
+         .run = forward_dnnl},                                                                               \
+            {.name = kname ".openblas", .types = T_BLAS, .run = forward_blas},                               \
+            {.name = kname ".reference", .types = types_all, .run = forward_plain},                          \
+        {                                                                                                    \
+            .name = NULL                                                                                     \
+        }                                                                                                    \
+    }
+#define INPUT_GRAD(kname, types_all)                                                                         \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        {.name = kname ".dnnl",                                                                              \
+         .types = T_FAST,                                                                                    \
+         .prepare = prepare_input_grad,                                                                      \
+         .release = td_dnnl_free,                                                                            \
+         .run = input_grad_dnnl},                                                                            \
+            {.name = kname ".openblas", .types = T_BLAS, .run = input_grad_blas},                            \
+            {.name = kname ".reference", .types = types_all, .run = input_grad_plain},                       \
+        {                                                                                                    \
+            .name = NULL                                                                                     \
+        }                                                                                                    \
+    }
+#define FILTER_GRAD(kname)                                                                                   \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        {.name = kname ".openblas", .types = T_BLAS, .run = filter_grad_blas},                               \
+            {.name = kname ".reference", .types = T_FLOATS, .run = filter_grad_plain},                       \
+        {                                                                                                    \
+            .name = NULL                                                                                     \
+        }                                                                                                    \
+    }
+
+#define ATTRS_2D                                                                                             \
+    "{T:type; strides:list(int); use_cudnn_on_gpu:bool=true; padding:string in "                             \
+    "['SAME','VALID','EXPLICIT']; "                                                                          \
+    "explicit_paddings:list(int)=[]; data_format:string='NHWC' in ['NHWC','NCHW']; "                         \
+    "dilations:list(int)=[1,1,1,1]}"
+#define ATTRS_DEPTHWISE                                                                                      \
+    "{T:type; strides:list(int); padding:string in ['SAME','VALID','EXPLICIT']; "                            \
+    "explicit_paddings:list(int)=[]; "                                                                       \
+    "data_format:string='NHWC' in ['NHWC','NCHW']; dilations:list(int)=[1,1,1,1]}"
+#define ATTRS_3D                                                                                             \
+    "{T:type; strides:list(int); padding:string in ['SAME','VALID']; data_format:string='NDHWC' in "         \
+    "['NDHWC','NCDHW']; dilations:list(int)=[1,1,1,1,1]"
+#define ATTRS_3D_V1                                                                                          \
+    "{T:type; strides:list(int); padding:string in ['SAME','VALID']; dilations:list(int)=[1,1,1,1,1]}"
+
+const struct td_op td_ops_conv[] = {
+    {.name = "Conv2D",
+     .sig = "(input:T, filter:T) -> (output:T) " ATTRS_2D,
+     .rows = TD_ROWS_MAP_FIRST,
+     .infer = forward_infer,
+     .kernels = FORWARD("conv2d", T_ALL)},
+    {.name = "Conv2DBackpropInput",
+     .sig = "(input_sizes:int32, filter:T, out_backprop:T) -> (output:T) " ATTRS_2D,
+     .rows = TD_ROWS_CONV_BACK,
+     .host_in = 1,
+     .infer = input_grad_infer,
+     .kernels = INPUT_GRAD("conv2d_input_grad", T_ALL)},
+    {.name = "Conv2DBackpropFilter",
+     .sig = "(input:T, filter_sizes:int32, out_backprop:T) -> (output:T) " ATTRS_2D,
+     .host_in = 2,
+     .infer = filter_grad_infer,
+     .kernels = FILTER_GRAD("conv2d_filter_grad")},
+    {.name = "DepthwiseConv2dNative",
+     .sig = "(input:T, filter:T) -> (output:T) " ATTRS_DEPTHWISE,
+     .rows = TD_ROWS_MAP_FIRST,
+     .infer = forward_infer,
+     .kernels = FORWARD("depthwise_conv2d", T_FLOATS)},
+    {.name = "DepthwiseConv2dNativeBackpropInput",
+     .sig = "(input_sizes:int32, filter:T, out_backprop:T) -> (output:T) " ATTRS_DEPTHWISE,
+     .rows = TD_ROWS_CONV_BACK,
+     .host_in = 1,
+     .infer = input_grad_infer,
+     .kernels = INPUT_GRAD("depthwise_input_grad", T_FLOATS)},
+    {.name = "DepthwiseConv2dNativeBackpropFilter",
+     .sig = "(input:T, filter_sizes:int32, out_backprop:T) -> (output:T) " ATTRS_DEPTHWISE,
+     .host_in = 2,
+     .infer = filter_grad_infer,
+     .kernels = FILTER_GRAD("depthwise_filter_grad")},
+    {.name = "Conv3D",
+     .sig = "(input:T, filter:T) -> (output:T) " ATTRS_3D "}",
+     .rows = TD_ROWS_MAP_FIRST,
+     .infer = forward_infer,
+     .kernels = FORWARD("conv3d", T_FLOATS)},
+    {.name = "Conv3DBackpropInput",
+     .sig = "(input:T, filter:T, out_backprop:T) -> (output:T) " ATTRS_3D_V1,
+     .rows = TD_ROWS_CONV_BACK,
+     .infer = input_grad_infer,
+     .kernels = INPUT_GRAD("conv3d_input_grad", T_FLOATS)},
+    {.name = "Conv3DBackpropInputV2",
+     .sig = "(input_sizes:Tshape, filter:T, out_backprop:T) -> (output:T) " ATTRS_3D "; Tshape:type=int32}",
+     .rows = TD_ROWS_CONV_BACK,
+     .host_in = 1,
+     .infer = input_grad_infer,
+     .kernels = INPUT_GRAD("conv3d_input_grad", T_FLOATS)},
+    {.name = "Conv3DBackpropFilter",
+     .sig = "(input:T, filter:T, out_backprop:T) -> (output:T) " ATTRS_3D_V1,
+     .infer = filter_grad_infer,
+     .kernels = FILTER_GRAD("conv3d_filter_grad")},
+    {.name = "Conv3DBackpropFilterV2",
+     .sig = "(input:T, filter_sizes:int32, out_backprop:T) -> (output:T) " ATTRS_3D "}",
+     .host_in = 2,
+     .infer = filter_grad_infer,
+     .kernels = FILTER_GRAD("conv3d_filter_grad")},
+    {.name = "Conv",
+     .sig =
+         "(input:T, filter:T) -> (output:T) {T:type; strides:list(int); padding:string in "
+         "['SAME','VALID','EXPLICIT']; explicit_paddings:list(int)=[]; data_format:string='CHANNELS_LAST' in "
+         "['CHANNELS_FIRST','CHANNELS_LAST']; dilations:list(int)=[]; batch_dims:int=1; groups:int=1}",
+     .infer = forward_infer,
+     .kernels = FORWARD("conv", T_ALL)},
+    {.name = NULL},
+};

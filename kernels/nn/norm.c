@@ -1,0 +1,585 @@
+/* kernels/nn/norm.c - batch normalisation and local response normalisation.
+ *
+ *     x [N,..,C]   scale, offset, mean, variance [C]   ->   y [N,..,C]
+ *
+ * FusedBatchNorm runs channels last; channels-first input is walked plane by plane instead of being turned.
+ * Statistics are summed in double. Inference is y = x * a + b with a and b worked out once a channel. half
+ * and bfloat16 tensors are widened, statistics are always float.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/ops.h"
+#include "kernels/cpu/vecmath.h"
+#include "kernels/cpu/upcast.h"
+#include "kernels/cpu/window.h"
+
+/* ------------------------------------------------------------------ FusedBatchNorm */
+
+struct batch_norm {
+    int64_t outer, channels, inner;
+    float epsilon;
+    bool training;
+}; /* x [outer][channels][inner] */
+
+static const char *norm_format(const struct td_node *n)
+{
+    return td_attr_str(n, "data_format");
+}
+
+static struct batch_norm norm_of(const struct td_node *n, const struct td_shape *x)
+{
+    int channel = td_bound_plan_of(norm_format(n), x->rank).channel;
+    return (struct batch_norm){.outer = td_shape_range(x, 0, channel),
+                               .channels = x->dim[channel],
+                               .inner = td_shape_range(x, channel + 1, x->rank),
+                               .epsilon = (float)td_attr_float(n, "epsilon"),
+                               .training = td_attr_bool(n, "is_training")};
+}
+
+static enum td_code norm_rank(const struct td_infer *c, int i, struct td_err *err)
+{
+    const struct td_shape *x = &c->in[i];
+    bool v3 = strstr(c->node->op_name, "V3") != NULL;
+    TD_FAIL_IF(x->rank >= 0 && x->rank != 4 && !(v3 && x->rank == 5), err, INVALID_ARGUMENT,
+               "%s: input must be 4-dimensional%s: %s", TD_NODE_STR(c->node), v3 ? " or 5-dimensional" : "",
+               TD_SHAPE_STR(x));
+    return TD_OK;
+}
+
+/* Input i must be a vector; of `channels` elements unless `may_be_empty` and it has none. Refines *channels.
+ */
+static enum td_code norm_vector(const struct td_infer *c, int i, const char *what, bool may_be_empty,
+                                int64_t *channels, struct td_err *err)
+{
+    const struct td_shape *s = &c->in[i];
+    TD_FAIL_IF(s->rank >= 0 && s->rank != 1, err, INVALID_ARGUMENT, "%s: %s must be 1-dimensional: %s",
+               TD_NODE_STR(c->node), what, TD_SHAPE_STR(s));
+    if (s->rank < 0 || s->dim[0] < 0 || (may_be_empty && s->dim[0] == 0)) {
+        return TD_OK;
+    }
+    TD_FAIL_IF(*channels >= 0 && *channels != s->dim[0], err, INVALID_ARGUMENT,
+               "%s: %s must have the same number of elements as the channels of x, got %lld and %lld",
+               TD_NODE_STR(c->node), what, (long long)s->dim[0], (long long)*channels);
+    *channels = s->dim[0];
+    return TD_OK;
+}
+
+static enum td_code norm_infer(struct td_infer *c, struct td_err *err)
+{
+    const struct td_shape *x = &c->in[0];
+    TD_TRY(norm_rank(c, 0, err));
+    int64_t channels = x->rank < 0 ? -1 : x->dim[td_bound_plan_of(norm_format(c->node), x->rank).channel];
+    bool training = td_attr_bool(c->node, "is_training");
+    bool empty_ok = training && td_attr_float(c->node, "exponential_avg_factor") == 1.0;
+    TD_TRY(norm_vector(c, 1, "scale", false, &channels, err));
+    TD_TRY(norm_vector(c, 2, "offset", false, &channels, err));
+    TD_TRY(norm_vector(c, 3, "mean", empty_ok, &channels, err));
+    TD_TRY(norm_vector(c, 4, "variance", empty_ok, &channels, err));
+    c->out[0] = *x;
+    for (int i = 1; i < 5; i++) {
+        c->out[i] = td_shape_vector(channels);
+    }
+    if (c->n_out == 6) {
+        c->out[5] = td_shape_scalar();
+    }
+    return TD_OK;
+}
+
+/* y = (x - mean) * a + b, in this order: of a channel without variance the difference is exactly 0. */
+TD_CLONES static void affine(const struct batch_norm *s, const float *x, const float *restrict mean,
+                             const float *restrict a, const float *restrict b, float *y)
+{
+    /* the compiler cannot know that y does not hold *s */
+    const int64_t channels = s->channels, inner = s->inner, outer = s->outer;
+    for (int64_t o = 0; o < outer && inner == 1; o++, x += channels, y += channels) {
+        TD_INDEPENDENT
+        for (int64_t j = 0; j < channels; j++) {
+            y[j] = (x[j] - mean[j]) * a[j] + b[j];
+        }
+    }
+    for (int64_t o = 0; o < outer * channels && inner != 1; o++, x += inner, y += inner) {
+        float m = a[o % channels], k = b[o % channels], mid = mean[o % channels];
+        TD_INDEPENDENT
+        for (int64_t i = 0; i < inner; i++) {
+            y[i] = (x[i] - mid) * m + k;
+        }
+    }
+}
+
+/* channel_sums where channels are the last axis, and either z and both shifts are given or none. */
+TD_CLONES static void channel_rows(const struct batch_norm *s, const float *x, const float *z,
+                                   const double *shift, const double *shift_z, double *restrict sum)
+{
+    int64_t n = s->channels;
+    for (int64_t o = 0; o < s->outer; o++) {
+        const float *p = x + o * n;
+        for (int64_t j = 0; j < n && z == NULL; j++) {
+            sum[j] += p[j];
+        }
+        const float *q = z != NULL ? z + o * n : NULL;
+        for (int64_t j = 0; j < n && z != NULL; j++) {
+            sum[j] += (p[j] - shift[j]) * (q[j] - shift_z[j]);
+        }
+    }
+}
+
+/* sum[c] += (x - shift[c]) * (z - shift_z[c]) over all cells; z NULL stands for 1, the shifts may be NULL. */
+static void channel_sums(const struct batch_norm *s, const float *x, const float *z, const double *shift,
+                         const double *shift_z, double *sum)
+{
+    memset(sum, 0, (size_t)s->channels * sizeof *sum);
+    if (s->inner == 1 && (shift != NULL) == (z != NULL) && (shift_z != NULL) == (z != NULL)) {
+        channel_rows(s, x, z, shift, shift_z, sum);
+        return;
+    }
+    for (int64_t o = 0; o < s->outer; o++) {
+        for (int64_t j = 0; j < s->channels; j++) {
+            double dx = shift != NULL ? shift[j] : 0, dz = shift_z != NULL ? shift_z[j] : 0, part = 0;
+            const float *p = x + (o * s->channels + j) * s->inner;
+            const float *q = z != NULL ? z + (o * s->channels + j) * s->inner : NULL;
+            for (int64_t i = 0; i < s->inner; i++) {
+                part += (p[i] - dx) * (q != NULL ? q[i] - dz : 1);
+            }
+            sum[j] += part;
+        }
+    }
+}
+
+struct norm_out {
+    float *mean, *variance, *saved_mean, *saved_variance;
+};
+
+/* The batch's own statistics: mean, biased variance in saved_*, and what the op reports as running ones. */
+static void batch_statistics(const struct td_call *c, const struct batch_norm *s, const float *x,
+                             double *work, const struct norm_out *out)
+{
+    double *mean = work, *var = work + s->channels, n = (double)(s->outer * s->inner);
+    float factor = (float)td_attr_float(c->node, "exponential_avg_factor");
+    channel_sums(s, x, NULL, NULL, NULL, mean);
+    for (int64_t j = 0; j < s->channels; j++) {
+        mean[j] /= n;
+    }
+    channel_sums(s, x, x, mean, mean, var);
+    const float *old_mean = c->in[3]->data, *old_var = c->in[4]->data;
+    for (int64_t j = 0; j < s->channels; j++) {
+        double v = var[j] / n, unbiased = n > 1 ? v * n / (n - 1) : v;
+        out->saved_mean[j] = (float)mean[j];
+        out->saved_variance[j] = (float)v;
+        if (factor == 1.0f) {
+            out->mean[j] = (float)mean[j];
+            out->variance[j] = (float)unbiased;
+        } else {
+            out->mean[j] = (1 - factor) * old_mean[j] + factor * (float)mean[j];
+            out->variance[j] = (1 - factor) * old_var[j] + factor * (float)unbiased;
+        }
+    }
+}
+
+static void given_statistics(const struct td_call *c, const struct batch_norm *s, const struct norm_out *out)
+{
+    size_t bytes = (size_t)s->channels * sizeof(float);
+    if (bytes > 0) {
+        memcpy(out->mean, c->in[3]->data, bytes);
+        memcpy(out->variance, c->in[4]->data, bytes);
+        memcpy(out->saved_mean, c->in[3]->data, bytes);
+        memcpy(out->saved_variance, c->in[4]->data, bytes);
+    }
+}
+
+static enum td_code norm_outputs(struct td_call *c, struct td_tensor **y, struct norm_out *out,
+                                 struct td_err *err)
+{
+    struct td_tensor *t[5];
+    TD_TRY(td_out(c, 0, NULL, y, err));
+    for (int i = 1; i < 5; i++) {
+        TD_TRY(td_out(c, i, NULL, &t[i], err));
+    }
+    *out = (struct norm_out){t[1]->data, t[2]->data, t[3]->data, t[4]->data};
+    if (c->n_out == 6) {
+        TD_TRY(td_out(c, 5, NULL, &t[0], err));
+        TD_DATA(t[0], float)[0] = 0;
+    }
+    return TD_OK;
+}
+
+static enum td_code norm_run(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *y;
+    struct norm_out out;
+    struct batch_norm s = norm_of(c->node, &c->in[0]->shape);
+    TD_TRY(norm_outputs(c, &y, &out, err));
+    const float *x, *scale = c->in[1]->data, *offset = c->in[2]->data;
+    float *to;
+    void *work;
+    TD_TRY(td_scratch(c, (size_t)s.channels * 2 * sizeof(double), &work, err));
+    TD_TRY(td_upcast(c, c->in[0], &x, err));
+    TD_TRY(td_upcast_room(c, y, &to, err));
+    if (s.outer * s.inner == 0) { /* TensorFlow answers NaN statistics for an empty batch */
+        for (int64_t j = 0; j < s.channels; j++) {
+            out.mean[j] = out.variance[j] = out.saved_mean[j] = out.saved_variance[j] = NAN;
+        }
+        return TD_OK;
+    }
+    if (s.training) {
+        batch_statistics(c, &s, x, work, &out);
+    } else {
+        given_statistics(c, &s, &out);
+    }
+    float *a = work;
+    for (int64_t j = 0; j < s.channels; j++) {
+        a[j] = scale[j] / sqrtf(out.saved_variance[j] + s.epsilon);
+    }
+    affine(&s, x, out.saved_mean, a, offset, to);
+    td_downcast(y, to);
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ FusedBatchNormGrad */
+
+static enum td_code norm_grad_infer(struct td_infer *c, struct td_err *err)
+{
+    TD_TRY(norm_rank(c, 0, err));
+    TD_TRY(norm_rank(c, 1, err));
+    struct td_shape x;
+    TD_FAIL_IF(!td_shape_compatible(&c->in[0], &c->in[1]), err, INVALID_ARGUMENT,
+               "%s: x and y_backprop must have same shape, but x has shape %s and y_backprop has shape %s",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[1]), TD_SHAPE_STR(&c->in[0]));
+    TD_TRY(td_shape_merge(&c->in[0], &c->in[1], &x, err));
+    int64_t channels = x.rank < 0 ? -1 : x.dim[td_bound_plan_of(norm_format(c->node), x.rank).channel];
+    TD_TRY(norm_vector(c, 2, "scale", false, &channels, err));
+    TD_TRY(norm_vector(c, 3, "reserve_space_1", false, &channels, err));
+    TD_TRY(norm_vector(c, 4, "reserve_space_2", false, &channels, err));
+    c->out[0] = x;
+    c->out[1] = c->out[2] = td_shape_vector(channels);
+    c->out[3] = c->out[4] = td_shape_vector(0);
+    return TD_OK;
+}
+
+struct norm_grad {
+    const float *dy, *x, *scale, *mean, *variance;
+    float *dx, *dscale, *doffset;
+};
+
+/* dx = k0 * dy + k1 * (x - mean) + k2, the k's a channel; work holds 3 doubles a channel. */
+static void norm_grad(const struct batch_norm *s, const struct norm_grad *g, double *work)
+{
+    double *mean = work, *sum_dy = work + s->channels, *sum_dyx = sum_dy + s->channels;
+    double n = (double)(s->outer * s->inner);
+    for (int64_t j = 0; j < s->channels; j++) {
+        mean[j] = g->mean[j];
+    }
+    channel_sums(s, g->dy, NULL, NULL, NULL, sum_dy);
+    channel_sums(s, g->dy, g->x, NULL, mean, sum_dyx);
+    for (int64_t j = 0; j < s->channels; j++) {
+        double r = 1 / sqrt((double)g->variance[j] + s->epsilon);
+        g->doffset[j] = (float)sum_dy[j];
+        g->dscale[j] = (float)(sum_dyx[j] * r);
+        sum_dyx[j] = s->training ? -g->scale[j] * r * r * r * sum_dyx[j] / n : 0;
+        sum_dy[j] = s->training ? -g->scale[j] * r * sum_dy[j] / n : 0;
+    }
+    for (int64_t o = 0; o < s->outer; o++) {
+        for (int64_t j = 0; j < s->channels; j++) {
+            int64_t at = (o * s->channels + j) * s->inner;
+            double k0 = g->scale[j] / sqrt((double)g->variance[j] + s->epsilon);
+            for (int64_t i = at; i < at + s->inner; i++) {
+                g->dx[i] = (float)(k0 * g->dy[i] + sum_dyx[j] * (g->x[i] - mean[j]) + sum_dy[j]);
+            }
+        }
+    }
+}
+
+static enum td_code norm_grad_run(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *dx, *t[5];
+    struct batch_norm s = norm_of(c->node, &c->in[1]->shape);
+    struct norm_grad g = {.scale = c->in[2]->data, .mean = c->in[3]->data, .variance = c->in[4]->data};
+    void *work;
+    TD_TRY(td_out(c, 0, NULL, &dx, err));
+    for (int i = 1; i < 5; i++) {
+        TD_TRY(td_out(c, i, NULL, &t[i], err));
+    }
+    g.dscale = t[1]->data;
+    g.doffset = t[2]->data;
+    TD_TRY(td_scratch(c, (size_t)s.channels * 3 * sizeof(double), &work, err));
+    TD_TRY(td_upcast(c, c->in[0], &g.dy, err));
+    TD_TRY(td_upcast(c, c->in[1], &g.x, err));
+    TD_TRY(td_upcast_room(c, dx, &g.dx, err));
+    norm_grad(&s, &g, work);
+    td_downcast(dx, g.dx);
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ BatchNormWithGlobalNormalization */
+
+static enum td_code global_infer(struct td_infer *c, struct td_err *err)
+{
+    const struct td_shape *x = &c->in[0];
+    TD_TRY(td_infer_rank(c, 0, 4, err));
+    int64_t channels = x->rank < 0 ? -1 : x->dim[3];
+    const char *const names[] = {"t", "m", "v", "beta", "gamma"};
+    for (int i = 1; i < 5; i++) {
+        TD_TRY(norm_vector(c, i, names[i], false, &channels, err));
+    }
+    c->out[0] = *x;
+    return TD_OK;
+}
+
+static void global_f64(struct td_call *c, struct td_tensor *y)
+{
+    const double *t = TD_DATA(c->in[0], double), *m = TD_DATA(c->in[1], double),
+                 *v = TD_DATA(c->in[2], double);
+    const double *beta = TD_DATA(c->in[3], double), *gamma = TD_DATA(c->in[4], double);
+    bool scaled = td_attr_bool(c->node, "scale_after_normalization");
+    float eps = (float)td_attr_float(c->node, "variance_epsilon");
+    for (int64_t i = 0, n = y->shape.dim[3]; i < td_tensor_count(y); i++) {
+        int64_t j = i % n;
+        double a = 1 / sqrt(v[j] + eps) * (scaled ? gamma[j] : 1);
+        TD_DATA(y, double)[i] = (t[i] - m[j]) * a + beta[j];
+    }
+}
+
+static enum td_code global_run(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    if (y->dtype == TD_DOUBLE) {
+        global_f64(c, y);
+        return TD_OK;
+    }
+    const float *in[5];
+    float *to;
+    for (int i = 0; i < 5; i++) {
+        TD_TRY(td_upcast(c, c->in[i], &in[i], err));
+    }
+    int64_t n = y->shape.dim[3];
+    void *work;
+    TD_TRY(td_scratch(c, (size_t)n * sizeof(float), &work, err));
+    TD_TRY(td_scratch(c, (size_t)td_tensor_count(y) * sizeof(float), (void **)&to, err));
+    float *a = work, eps = (float)td_attr_float(c->node, "variance_epsilon");
+    for (int64_t j = 0; j < n; j++) {
+        a[j] =
+            1 / sqrtf(in[2][j] + eps) * (td_attr_bool(c->node, "scale_after_normalization") ? in[4][j] : 1);
+    }
+    struct batch_norm s = {.outer = td_shape_range(&y->shape, 0, 3), .channels = n, .inner = 1};
+    affine(&s, in[0], in[1], a, in[3], to);
+    if (y->dtype == TD_FLOAT && td_tensor_count(y) > 0) {
+        memcpy(y->data, to, (size_t)td_tensor_count(y) * sizeof *to);
+    }
+    td_downcast(y, to);
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ LRN */
+
+static enum td_code lrn_infer(struct td_infer *c, struct td_err *err)
+{
+    TD_FAIL_IF(c->in[0].rank >= 0 && c->in[0].rank != 4, err, INVALID_ARGUMENT,
+               "%s: in must be 4-dimensional, got %s", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
+    for (int i = 1; i < c->n_in; i++) {
+        TD_FAIL_IF(!td_shape_compatible(&c->in[0], &c->in[i]), err, INVALID_ARGUMENT,
+                   "%s: input_grads, input_image and output_image should have the same shape, got %s and %s",
+                   TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[i]));
+    }
+    c->out[0] = c->in[0];
+    return TD_OK;
+}
+
+struct lrn {
+    int64_t rows, depth, radius;
+    double bias, alpha, beta;
+};
+
+static struct lrn lrn_of(const struct td_node *n, const struct td_shape *x)
+{
+    int64_t depth = x->dim[3], radius = td_attr_int(n, "depth_radius");
+    radius = radius < 0 ? -1 : radius > depth ? depth : radius;
+    return (struct lrn){
+        td_shape_range(x, 0, 3), depth, radius, td_attr_float(n, "bias"), td_attr_float(n, "alpha"),
+        td_attr_float(n, "beta")};
+}
+
+/* bias + alpha * sum of squares of the channels within radius of j. */
+static double lrn_norm(const struct lrn *s, const float *x, int64_t j)
+{
+    double sum = 0;
+    int64_t from = j > s->radius ? j - s->radius : 0,
+            to = j + s->radius + 1 < s->depth ? j + s->radius + 1 : s->depth;
+    for (int64_t i = from; i < to; i++) {
+        sum += (double)x[i] * x[i];
+    }
+    return s->bias + s->alpha * sum;
+}
+
+/* The norms of a row of x. square has room for depth + 2 * radius. */
+TD_CLONES static void lrn_norms(const struct lrn *s, const float *x, double *restrict square,
+                                double *restrict norm)
+{
+    const int64_t r = s->radius < 0 ? 0 : s->radius, n = s->depth, taps = s->radius < 0 ? 0 : 2 * r + 1;
+    memset(square, 0, (size_t)r * sizeof *square);
+    memset(square + r + n, 0, (size_t)r * sizeof *square);
+    for (int64_t j = 0; j < n; j++) {
+        square[r + j] = (double)x[j] * x[j];
+        norm[j] = 0;
+    }
+    int64_t k = 0;
+    for (; k + 4 <= taps; k += 4) {
+        for (int64_t j = 0; j < n; j++) {
+            norm[j] += square[j + k] + square[j + k + 1] + (square[j + k + 2] + square[j + k + 3]);
+        }
+    }
+    for (; k < taps; k++) {
+        for (int64_t j = 0; j < n; j++) {
+            norm[j] += square[j + k];
+        }
+    }
+    const double bias = s->bias, alpha = s->alpha;
+    for (int64_t j = 0; j < n; j++) {
+        norm[j] = bias + alpha * norm[j];
+    }
+}
+
+/* y = x * norm ^ -beta; the powers that networks use by roots. */
+TD_CLONES static void lrn_row(const struct lrn *s, const float *x, const double *restrict norm,
+                              float *restrict y)
+{
+    const int64_t n = s->depth;
+    const double beta = s->beta;
+    for (int64_t j = 0; j < n && beta == 0.5; j++) {
+        y[j] = (float)(x[j] * (1 / sqrt(norm[j])));
+    }
+    for (int64_t j = 0; j < n && beta == 0.75; j++) {
+        double root = sqrt(norm[j]);
+        y[j] = (float)(x[j] * (1 / (root * sqrt(root))));
+    }
+    for (int64_t j = 0; j < n && beta != 0.5 && beta != 0.75; j++) {
+        y[j] = (float)(x[j] * pow(norm[j], -beta));
+    }
+}
+
+static enum td_code lrn_run(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *y;
+    const float *x;
+    float *to;
+    void *square, *norm;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    TD_TRY(td_upcast(c, c->in[0], &x, err));
+    TD_TRY(td_upcast_room(c, y, &to, err));
+    struct lrn s = lrn_of(c->node, &y->shape);
+    TD_TRY(td_scratch(c, (size_t)(s.depth + 2 * (s.radius + 1)) * sizeof(double), &square, err));
+    TD_TRY(td_scratch(c, (size_t)s.depth * sizeof(double), &norm, err));
+    for (int64_t r = 0; r < s.rows; r++) {
+        if (td_stopped(c)) {
+            return td_stop_error(c, err);
+        }
+        lrn_norms(&s, x + r * s.depth, square, norm);
+        lrn_row(&s, x + r * s.depth, norm, to + r * s.depth);
+    }
+    td_downcast(y, to);
+    return TD_OK;
+}
+
+/* dx_i = dy_i * N_i^-beta  -  2 alpha beta x_i * sum over j near i of dy_j y_j / N_j */
+static enum td_code lrn_grad_run(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *dx;
+    const float *dy, *x, *y;
+    float *to;
+    TD_TRY(td_out(c, 0, NULL, &dx, err));
+    TD_TRY(td_upcast(c, c->in[0], &dy, err));
+    TD_TRY(td_upcast(c, c->in[1], &x, err));
+    TD_TRY(td_upcast(c, c->in[2], &y, err));
+    TD_TRY(td_upcast_room(c, dx, &to, err));
+    struct lrn s = lrn_of(c->node, &dx->shape);
+    memset(to, 0, (size_t)(s.rows * s.depth) * (to == NULL ? 0 : sizeof *to));
+    for (int64_t r = 0; r < s.rows; r++) {
+        const float *xr = x + r * s.depth;
+        float *out = to + r * s.depth;
+        for (int64_t j = 0; j < s.depth; j++) {
+            int64_t at = r * s.depth + j, from = j > s.radius ? j - s.radius : 0;
+            double norm = lrn_norm(&s, xr, j), common = -2 * s.alpha * s.beta * dy[at] * y[at] / norm;
+            for (int64_t i = from; i < s.depth && i <= j + s.radius; i++) {
+                out[i] += (float)(common * xr[i] + (i == j ? dy[at] * pow(norm, -s.beta) : 0));
+            }
+        }
+    }
+    td_downcast(dx, to);
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ table */
+
+#define SET_NORM (TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
+#define FORMAT2 "data_format:string='NHWC' in ['NHWC','NCHW']"
+#define FORMAT3 "data_format:string='NHWC' in ['NHWC','NCHW','NDHWC','NCDHW']"
+#define EPSILON "epsilon:float=9.999999747378752e-05; "
+#define FACTOR "exponential_avg_factor:float=1.0; "
+#define NORM_ROW TD_KERNEL("batch_norm.cpu", norm_run, {"T", SET_NORM}, {"U", TD_BIT(TD_FLOAT)})
+#define NORM_GRAD_ROW                                                                                        \
+    TD_KERNEL("batch_norm_grad.cpu", norm_grad_run, {"T", SET_NORM}, {"U", TD_BIT(TD_FLOAT)})
+
+const struct td_op td_ops_norm[] = {
+    {.name = "FusedBatchNorm",
+     .sig = "(x:T, scale:T, offset:T, mean:T, variance:T) -> (y:T, batch_mean:T, batch_variance:T, "
+            "reserve_space_1:T, "
+            "reserve_space_2:T) {T:type; " EPSILON FACTOR FORMAT2 "; is_training:bool=true}",
+     .rows = TD_ROWS_NORM,
+     .infer = norm_infer,
+     .kernels = TD_KERNEL("batch_norm.cpu", norm_run, {"T", TD_BIT(TD_FLOAT)})},
+    {.name = "FusedBatchNormV2",
+     .sig = "(x:T, scale:U, offset:U, mean:U, variance:U) -> (y:T, batch_mean:U, batch_variance:U, "
+            "reserve_space_1:U, "
+            "reserve_space_2:U) {T:type; U:type; " EPSILON FACTOR FORMAT2 "; is_training:bool=true}",
+     .rows = TD_ROWS_NORM,
+     .infer = norm_infer,
+     .kernels = NORM_ROW},
+    {.name = "FusedBatchNormV3",
+     .sig = "(x:T, scale:U, offset:U, mean:U, variance:U) -> (y:T, batch_mean:U, batch_variance:U, "
+            "reserve_space_1:U, "
+            "reserve_space_2:U, reserve_space_3:U) {T:type; U:type; " EPSILON FACTOR FORMAT3
+            "; is_training:bool=true}",
+     .rows = TD_ROWS_NORM,
+     .infer = norm_infer,
+     .kernels = NORM_ROW},
+    {.name = "FusedBatchNormGrad",
+     .sig = "(y_backprop:T, x:T, scale:T, reserve_space_1:T, reserve_space_2:T) -> (x_backprop:T, "
+            "scale_backprop:T, "
+            "offset_backprop:T, reserve_space_3:T, reserve_space_4:T) {T:type; " EPSILON FORMAT2
+            "; is_training:bool=true}",
+     .infer = norm_grad_infer,
+     .kernels = TD_KERNEL("batch_norm_grad.cpu", norm_grad_run, {"T", TD_BIT(TD_FLOAT)})},
+    {.name = "FusedBatchNormGradV2",
+     .sig = "(y_backprop:T, x:T, scale:float, reserve_space_1:U, reserve_space_2:U) -> (x_backprop:T, "
+            "scale_backprop:U, "
+            "offset_backprop:U, reserve_space_3:U, reserve_space_4:U) {T:type; U:type; " EPSILON FORMAT2
+            "; is_training:bool=true}",
+     .infer = norm_grad_infer,
+     .kernels = NORM_GRAD_ROW},
+    {.name = "FusedBatchNormGradV3",
+     .sig =
+         "(y_backprop:T, x:T, scale:float, reserve_space_1:U, reserve_space_2:U, reserve_space_3:U) -> "
+         "(x_backprop:T, scale_backprop:U, offset_backprop:U, reserve_space_4:U, reserve_space_5:U) {T:type; "
+         "U:type; " EPSILON FORMAT3 "; is_training:bool=true}",
+     .infer = norm_grad_infer,
+     .kernels = NORM_GRAD_ROW},
+    {.name = "BatchNormWithGlobalNormalization",
+     .sig = "(t:T, m:T, v:T, beta:T, gamma:T) -> (result:T) {T:type; variance_epsilon:float; "
+            "scale_after_normalization:bool}",
+     .infer = global_infer,
+     .kernels = TD_KERNEL("batch_norm.cpu", global_run, {"T", SET_NORM | TD_BIT(TD_DOUBLE)})},
+    {.name = "LRN",
+     .sig = "(input:T) -> (output:T) {depth_radius:int=5; bias:float=1.0; alpha:float=1.0; beta:float=0.5; "
+            "T:type=float}",
+     .rows = TD_ROWS_MAP_FIRST,
+     .infer = lrn_infer,
+     .kernels = TD_KERNEL("lrn.cpu", lrn_run, {"T", SET_NORM})},
+    {.name = "LRNGrad",
+     .sig =
+         "(input_grads:T, input_image:T, output_image:T) -> (output:T) {depth_radius:int=5; bias:float=1.0; "
+         "alpha:float=1.0; beta:float=0.5; T:type=float}",
+     .infer = lrn_infer,
+     .kernels = TD_KERNEL("lrn_grad.cpu", lrn_grad_run, {"T", SET_NORM})},
+    {.name = NULL},
+};

@@ -1,0 +1,167 @@
+/* kernels/nn/pool_avg.c - average pooling over two or three spatial axes, and its gradients.
+ *
+ *     x [N,H,W,C]   ->   y [N,H',W',C]          (one more axis for the 3-D ops)
+ *
+ * Channels last inside; a channels-first tensor is turned. An average divides by the cells of the window that
+ * are inside of the input. half and bfloat16 run in float; averages over two axes round every sum.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "kernels/ops.h"
+#include "kernels/nn/pool_spec.h"
+#include "kernels/cpu/vecmath.h"
+#include "kernels/cpu/upcast.h"
+
+TD_CLONES static void add_row(float *restrict y, const float *restrict x, float scale, int64_t n)
+{
+    for (int64_t c = 0; c < n; c++) {
+        y[c] += x[c] * scale;
+    }
+}
+
+TD_CLONES static void scale_row(float *restrict y, float by, int64_t n)
+{
+    for (int64_t c = 0; c < n; c++) {
+        y[c] /= by;
+    }
+}
+
+static void avg_f32(const struct td_pool *p, const float *x, float *y)
+{
+    struct td_pool_walk w;
+    int64_t cells = p->batch * td_pool_out_cells(p), n = p->channels;
+    for (int64_t cell = 0; cell < cells; cell++, y += n) {
+        memset(y, 0, (size_t)n * sizeof *y);
+        for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
+            add_row(y, x + w.in_cell * n, 1, n);
+        }
+        scale_row(y, (float)w.count, n);
+    }
+}
+
+/* Halves are added in their own type, over space. */
+static void avg_small(const struct td_pool *p, enum td_dtype t, const float *x, float *y)
+{
+    struct td_pool_walk w;
+    int64_t cells = p->batch * td_pool_out_cells(p), n = p->channels;
+    for (int64_t cell = 0; cell < cells; cell++, y += n) {
+        memset(y, 0, (size_t)n * sizeof *y);
+        for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
+            const float *from = x + w.in_cell * n;
+            for (int64_t c = 0; c < n; c++) {
+                const float sum = y[c] + from[c];
+                y[c] = t == TD_HALF ? td_round_half(sum) : td_round_bf16(sum);
+            }
+        }
+        scale_row(y, (float)w.count, n);
+    }
+}
+
+static void avg_grad_f32(const struct td_pool *p, const float *dy, float *dx)
+{
+    struct td_pool_walk w;
+    int64_t cells = p->batch * td_pool_out_cells(p), n = p->channels;
+    memset(dx, 0, (size_t)(p->batch * td_pool_in_cells(p) * n) * sizeof *dx);
+    for (int64_t cell = 0; cell < cells; cell++, dy += n) {
+        for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
+            add_row(dx + w.in_cell * n, dy, 1.0f / (float)w.count, n);
+        }
+    }
+}
+
+static void avg_f64(const struct td_pool *p, const double *x, double *y)
+{
+    struct td_pool_walk w;
+    int64_t cells = p->batch * td_pool_out_cells(p), n = p->channels;
+    for (int64_t cell = 0; cell < cells; cell++, y += n) {
+        memset(y, 0, (size_t)n * sizeof *y);
+        for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
+            for (int64_t c = 0; c < n; c++) {
+                y[c] += x[w.in_cell * n + c];
+            }
+        }
+        for (int64_t c = 0; c < n; c++) {
+            y[c] /= (double)w.count;
+        }
+    }
+}
+
+static void avg_grad_f64(const struct td_pool *p, const double *dy, double *dx)
+{
+    struct td_pool_walk w;
+    int64_t cells = p->batch * td_pool_out_cells(p), n = p->channels;
+    memset(dx, 0, (size_t)(p->batch * td_pool_in_cells(p) * n) * sizeof *dx);
+    for (int64_t cell = 0; cell < cells; cell++, dy += n) {
+        for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
+            for (int64_t c = 0; c < n; c++) {
+                dx[w.in_cell * n + c] += dy[c] / (double)w.count;
+            }
+        }
+    }
+}
+
+static enum td_code avg_run(struct td_call *c, struct td_err *err)
+{
+    struct td_pool p;
+    struct td_tensor *y;
+    const void *x;
+    void *to;
+    TD_TRY(td_pool_attrs(c->node, &c->in[0]->shape, &p, err));
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    TD_TRY(td_pool_bring(c, &p, c->in[0], td_pool_in_cells(&p), &x, err));
+    TD_TRY(td_pool_room(c, &p, y, &to, err));
+    if (td_tensor_count(y) > 0 && y->dtype == TD_DOUBLE) {
+        avg_f64(&p, x, to);
+    } else if (td_tensor_count(y) > 0 && y->dtype != TD_FLOAT && !td_pool_is_3d(c->node)) {
+        avg_small(&p, y->dtype, x, to);
+    } else if (td_tensor_count(y) > 0) {
+        avg_f32(&p, x, to);
+    }
+    return td_pool_deliver(c, &p, y, td_pool_out_cells(&p), to, err);
+}
+
+static enum td_code avg_grad_run(struct td_call *c, struct td_err *err)
+{
+    struct td_pool p;
+    struct td_tensor *dx;
+    const void *dy;
+    void *to;
+    TD_TRY(td_out(c, 0, NULL, &dx, err));
+    TD_TRY(td_pool_attrs(c->node, &dx->shape, &p, err));
+    p.widened = true;
+    TD_TRY(td_pool_bring(c, &p, c->in[1], td_pool_out_cells(&p), &dy, err));
+    TD_TRY(td_pool_room(c, &p, dx, &to, err));
+    if (td_tensor_count(dx) > 0 && dx->dtype == TD_DOUBLE) {
+        avg_grad_f64(&p, dy, to);
+    } else if (td_tensor_count(dx) > 0) {
+        avg_grad_f32(&p, dy, to);
+    }
+    return td_pool_deliver(c, &p, dx, td_pool_in_cells(&p), to, err);
+}
+
+/* ------------------------------------------------------------------ table */
+
+const struct td_op td_ops_pool_avg[] = {
+    {.name = "AvgPool",
+     .sig = "(value:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_2D "T:type}",
+     .rows = TD_ROWS_MAP_FIRST,
+     .infer = td_pool_infer,
+     .kernels = TD_KERNEL("avg_pool.cpu", avg_run, {"T", TD_SET_FLOATS})},
+    {.name = "AvgPool3D",
+     .sig = "(input:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D "T:type}",
+     .rows = TD_ROWS_MAP_FIRST,
+     .infer = td_pool_infer,
+     .kernels = TD_KERNEL("avg_pool.cpu", avg_run, {"T", TD_SET_FLOATS})},
+    {.name = "AvgPoolGrad",
+     .sig = "(orig_input_shape:int32, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_2D "T:type}",
+     .host_in = 1,
+     .infer = td_pool_avg_grad_infer,
+     .kernels = TD_KERNEL("avg_pool_grad.cpu", avg_grad_run, {"T", TD_SET_FLOATS})},
+    {.name = "AvgPool3DGrad",
+     .sig = "(orig_input_shape:int32, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D "T:type}",
+     .host_in = 1,
+     .infer = td_pool_avg_grad_infer,
+     .kernels = TD_KERNEL("avg_pool_grad.cpu", avg_grad_run, {"T", TD_SET_FLOATS})},
+    {.name = NULL},
+};

@@ -1,0 +1,102 @@
+/* kernels/nn/softmax.c - Softmax and LogSoftmax over the last axis.     x [.., C]  ->  y [.., C]
+ *
+ * Rows are independent; each is shifted by its maximum, so exp() cannot overflow. Float rows use the
+ * vectorised exp of vecmath.h; half and bfloat16 run in float. Other axes: TensorFlow graphs transpose around
+ * the op.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/ops.h"
+#include "kernels/cpu/vecmath.h"
+#include "kernels/cpu/upcast.h"
+
+static enum td_code softmax_infer(struct td_infer *c, struct td_err *err)
+{
+    TD_FAIL_IF(c->in[0].rank == 0, err, INVALID_ARGUMENT, "%s: logits must have >= 1 dimension, got []",
+               TD_NODE_STR(c->node));
+    c->out[0] = c->in[0];
+    return TD_OK;
+}
+
+TD_CLONES static void scale(float *y, float by, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        y[i] *= by;
+    }
+}
+
+TD_CLONES static void shift(const float *x, float by, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = x[i] - by;
+    }
+}
+
+static void rows_f32(const float *x, float *y, int64_t rows, int64_t n, bool logarithm)
+{
+    for (int64_t r = 0; r < rows; r++, x += n, y += n) {
+        float top = td_vec_max_f32(x, n), sum = td_vec_exp_sum_f32(x, top, y, n);
+        if (logarithm) { /* two steps: top + log(sum) would lose the sum beside a large maximum */
+            shift(x, top, y, n);
+            shift(y, logf(sum), y, n);
+        } else {
+            scale(y, 1 / sum, n);
+        }
+    }
+}
+
+static void rows_f64(const double *x, double *y, int64_t rows, int64_t n, bool logarithm)
+{
+    for (int64_t r = 0; r < rows; r++, x += n, y += n) {
+        double top = -INFINITY, sum = 0;
+        for (int64_t i = 0; i < n; i++) {
+            top = x[i] > top || isnan(x[i]) ? x[i] : top;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            y[i] = exp(x[i] - top);
+            sum += y[i];
+        }
+        double log_sum = log(sum);
+        for (int64_t i = 0; i < n; i++) {
+            y[i] = logarithm ? x[i] - top - log_sum : y[i] / sum;
+        }
+    }
+}
+
+static enum td_code softmax_run(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    if (td_tensor_count(y) == 0) {
+        return TD_OK;
+    }
+    int64_t n = y->shape.dim[y->shape.rank - 1], rows = td_tensor_count(y) / n;
+    bool logarithm = strcmp(c->node->op_name, "LogSoftmax") == 0;
+    if (y->dtype == TD_DOUBLE) {
+        rows_f64(c->in[0]->data, y->data, rows, n, logarithm);
+        return TD_OK;
+    }
+    const float *x;
+    float *to;
+    TD_TRY(td_upcast(c, c->in[0], &x, err));
+    TD_TRY(td_upcast_room(c, y, &to, err));
+    rows_f32(x, to, rows, n, logarithm);
+    td_downcast(y, to);
+    return TD_OK;
+}
+
+const struct td_op td_ops_softmax[] = {
+    {.name = "Softmax",
+     .sig = "(logits:T) -> (softmax:T) {T:type}",
+     .rows = TD_ROWS_MAP1,
+     .infer = softmax_infer,
+     .kernels = TD_KERNEL("softmax.cpu", softmax_run, {"T", TD_SET_FLOATS})},
+    {.name = "LogSoftmax",
+     .sig = "(logits:T) -> (logsoftmax:T) {T:type}",
+     .rows = TD_ROWS_MAP1,
+     .infer = softmax_infer,
+     .kernels = TD_KERNEL("log_softmax.cpu", softmax_run, {"T", TD_SET_FLOATS})},
+    {.name = NULL},
+};

@@ -1,0 +1,133 @@
+/* proto/bytes/file.c - see file.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "proto/bytes/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+
+static enum td_code read_all(int fd, const char *path, char *to, size_t n, struct td_err *err)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t got = read(fd, to + done, n - done);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        TD_FAIL_IF(got <= 0, err, DATA_LOSS, "Reading %s: %zu of %zu bytes, then %s", path, done, n,
+                   got == 0 ? "the end" : strerror(errno));
+        done += (size_t)got;
+    }
+    return TD_OK;
+}
+
+static enum td_code read_open(int fd, const char *path, size_t max_bytes, char **out, size_t *n,
+                              struct td_err *err)
+{
+    struct stat st;
+    TD_FAIL_IF(fstat(fd, &st) != 0, err, DATA_LOSS, "Reading %s: %s", path, strerror(errno));
+    TD_FAIL_IF(!S_ISREG(st.st_mode), err, INVALID_ARGUMENT, "Reading %s: it is not a regular file", path);
+    TD_FAIL_IF((uint64_t)st.st_size > max_bytes, err, INVALID_ARGUMENT,
+               "Reading %s: %lld bytes, at most %zu are read", path, (long long)st.st_size, max_bytes);
+    size_t size = (size_t)st.st_size;
+    char *bytes = td_realloc(NULL, size + 1, 1);
+    if (bytes == NULL) {
+        return td_no_memory(err, size, path);
+    }
+    enum td_code rc = read_all(fd, path, bytes, size, err);
+    if (rc) {
+        td_free(bytes);
+        return rc;
+    }
+    bytes[size] = 0;
+    *out = bytes;
+    *n = size;
+    return TD_OK;
+}
+
+enum td_code td_file_read(const char *path, size_t max_bytes, char **out, size_t *n, struct td_err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    TD_FAIL_IF(fd < 0 && (errno == ENOENT || errno == ENOTDIR), err, NOT_FOUND, "%s: no such file", path);
+    TD_FAIL_IF(fd < 0, err, PERMISSION_DENIED, "Opening %s: %s", path, strerror(errno));
+    enum td_code rc = read_open(fd, path, max_bytes, out, n, err);
+    close(fd);
+    return rc;
+}
+
+/* ---- writing */
+
+enum td_code td_file_put(int fd, const char *path, const void *bytes, size_t n, struct td_err *err)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t put = write(fd, (const char *)bytes + done, n - done);
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        TD_FAIL_IF(put < 0 && errno == ENOSPC, err, RESOURCE_EXHAUSTED, "Writing %s: no space left", path);
+        TD_FAIL_IF(put < 0, err, UNAVAILABLE, "Writing %s: %s", path, strerror(errno));
+        done += (size_t)put;
+    }
+    return TD_OK;
+}
+
+enum td_code td_file_rename(const char *from, const char *to, struct td_err *err)
+{
+    TD_FAIL_IF(rename(from, to) != 0, err, UNAVAILABLE, "Renaming %s to %s: %s", from, to, strerror(errno));
+    return TD_OK;
+}
+
+void td_file_sync_directory(const char *path)
+{
+    char dir[TD_FILE_PATH];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 0 : (size_t)(slash - path);
+    if (n >= sizeof dir) {
+        return;
+    }
+    memcpy(dir, path, n);
+    dir[n] = 0;
+    int fd = open(slash == NULL ? "." : n == 0 ? "/" : dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+}
+
+enum td_code td_file_temp_name(const char *base, char *buf, struct td_err *err)
+{
+    static atomic_uint counter;
+    int n = snprintf(buf, TD_FILE_PATH, "%s.tempstate%ld-%u", base, (long)getpid(),
+                     atomic_fetch_add(&counter, 1));
+    TD_FAIL_IF(n >= TD_FILE_PATH, err, INVALID_ARGUMENT, "path of %d bytes is too long", n);
+    return TD_OK;
+}
+
+enum td_code td_file_create(const char *path, int *fd, struct td_err *err)
+{
+    *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    TD_FAIL_IF(*fd < 0 && errno == ENOENT, err, NOT_FOUND, "Creating %s: its directory does not exist", path);
+    TD_FAIL_IF(*fd < 0, err, PERMISSION_DENIED, "Creating %s: %s", path, strerror(errno));
+    return TD_OK;
+}
+
+enum td_code td_file_write(const char *path, const void *bytes, size_t n, struct td_err *err)
+{
+    int fd;
+    TD_TRY(td_file_create(path, &fd, err));
+    enum td_code rc = td_file_put(fd, path, bytes, n, err);
+    if (rc == TD_OK && fsync(fd) != 0) {
+        rc = td_fail(err, TD_UNAVAILABLE, "Writing %s: %s", path, strerror(errno));
+    }
+    close(fd);
+    if (rc) {
+        unlink(path);
+    }
+    return rc;
+}

@@ -1,0 +1,134 @@
+/* proto/bytes/gzip.c - see gzip.h. The only file of the server that calls zlib.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "proto/bytes/gzip.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <zlib.h>
+
+#define PIECE ((size_t)32 << 10)
+
+/* Whether another gzip member follows the one that has ended: they count as one text. */
+static bool next_member(z_stream *z)
+{
+    const bool more = z->avail_in >= 2 && z->next_in[0] == 0x1f && z->next_in[1] == 0x8b;
+    return more && inflateReset(z) == Z_OK;
+}
+
+static enum td_code inflate_all(z_stream *z, size_t n, struct td_sink *out, struct td_err *err)
+{
+    for (int rc = Z_OK; rc != Z_STREAM_END || next_member(z);) {
+        const size_t room = out->limit - out->n < PIECE ? out->limit - out->n : PIECE;
+        char *to = NULL;
+        TD_FAIL_IF(room == 0, err, RESOURCE_EXHAUSTED, "inflating the body: more than %zu bytes",
+                   out->limit - 1);
+        TD_TRY(td_sink_grow(out, room, &to, err));
+        z->next_out = (Bytef *)to;
+        z->avail_out = (uInt)room;
+        rc = inflate(z, Z_NO_FLUSH);
+        out->n -= z->avail_out;
+        TD_FAIL_IF(rc != Z_OK && rc != Z_STREAM_END, err, INVALID_ARGUMENT,
+                   "inflating the body: no valid gzip or zlib at byte %zu of %zu", n - z->avail_in, n);
+    }
+    TD_FAIL_IF(z->avail_in > 0, err, INVALID_ARGUMENT,
+               "inflating the body: %u bytes behind the end of gzip or zlib", z->avail_in);
+    return TD_OK;
+}
+
+static enum td_code inflate_to(const void *bytes, size_t n, struct td_sink *out, struct td_err *err)
+{
+    z_stream z = {0};
+    TD_FAIL_IF(n > UINT_MAX || inflateInit2(&z, 15 + 32) != Z_OK, err, RESOURCE_EXHAUSTED,
+               "inflating the body: %zu bytes cannot be read", n);
+    z.next_in = (Bytef *)(uintptr_t)bytes;
+    z.avail_in = (uInt)n;
+    const enum td_code rc = inflate_all(&z, n, out, err);
+    inflateEnd(&z);
+    return rc;
+}
+
+enum td_code td_gzip_unpack(const char *encoding, size_t limit, struct td_sink *body, struct td_err *err)
+{
+    const bool packed = encoding != NULL && (strcasestr(encoding, "gzip") || strcasestr(encoding, "deflate"));
+    if (!packed || body->n == 0) {
+        return TD_OK;
+    }
+    struct td_sink plain = {.limit = limit + 1}; /* room is asked for before the end is seen */
+    const enum td_code rc = inflate_to(body->p, body->n, &plain, err);
+    td_sink_fini(body);
+    *body = plain;
+    TD_FAIL_IF(rc == TD_OK && plain.n > limit, err, RESOURCE_EXHAUSTED,
+               "inflating the body: more than %zu bytes", limit);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ packing */
+
+/* Whether the list has the word, and not with q=0. */
+static bool accepts(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *p = list; *p != '\0'; p += *p == ',') {
+        p += strspn(p, " \t,");
+        const size_t item = strcspn(p, ","), name = strcspn(p, " \t;,");
+        const char *q = memmem(p, item, "q=", 2);
+        if (name == n && strncasecmp(p, word, n) == 0) {
+            return q == NULL || strtod(q + 2, NULL) > 0;
+        }
+        p += item;
+    }
+    return false;
+}
+
+static enum td_code deflate_all(z_stream *z, struct td_sink *out, struct td_err *err)
+{
+    for (int rc = Z_OK; rc != Z_STREAM_END;) {
+        const size_t room = out->limit - out->n < PIECE ? out->limit - out->n : PIECE;
+        char *to = NULL;
+        TD_FAIL_IF(room == 0, err, RESOURCE_EXHAUSTED, "packing an answer: more than %zu bytes", out->limit);
+        TD_TRY(td_sink_grow(out, room, &to, err));
+        z->next_out = (Bytef *)to;
+        z->avail_out = (uInt)room;
+        rc = deflate(z, Z_FINISH);
+        out->n -= z->avail_out;
+        TD_FAIL_IF(rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR, err, INTERNAL,
+                   "packing an answer: zlib says %d", rc);
+    }
+    return TD_OK;
+}
+
+static enum td_code deflate_to(const struct td_sink *in, bool gzip, struct td_sink *out, struct td_err *err)
+{
+    z_stream z = {0};
+    const int window = gzip ? 15 + 16 : 15;
+    TD_FAIL_IF(in->n > UINT_MAX ||
+                   deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY) != Z_OK,
+               err, RESOURCE_EXHAUSTED, "packing an answer of %zu bytes", in->n);
+    z.next_in = (Bytef *)in->p;
+    z.avail_in = (uInt)in->n;
+    const enum td_code rc = deflate_all(&z, out, err);
+    deflateEnd(&z);
+    return rc;
+}
+
+const char *td_gzip_pack(const char *accept_encoding, struct td_sink *body)
+{
+    const bool gzip = accept_encoding != NULL && accepts(accept_encoding, "gzip");
+    struct td_sink packed = {.limit = body->n};
+    struct td_err ignored = {0};
+    if (accept_encoding == NULL || (!gzip && !accepts(accept_encoding, "deflate"))) {
+        return NULL;
+    }
+    if (deflate_to(body, gzip, &packed, &ignored)) {
+        td_sink_fini(&packed);
+        return NULL;
+    }
+    td_sink_fini(body);
+    *body = packed;
+    return gzip ? "gzip" : "deflate";
+}

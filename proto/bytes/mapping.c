@@ -1,0 +1,223 @@
+/* proto/bytes/mapping.c - see mapping.h.
+ *
+ * The signal handler may only look at memory that is always valid: a fixed table of slots with atomic fields.
+ * A slot is taken when a file is mapped and given back when it is unmapped; base is written last and cleared
+ * first.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "proto/bytes/mapping.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+
+enum { N_SLOTS = 8192 };
+
+struct slot {
+    atomic_uintptr_t base; /* 0: free; 1: being taken */
+    atomic_size_t size;
+    atomic_bool damaged;
+    atomic_uint_fast64_t below[2]; /* hashes of the directory that the file lies in, and of the one above */
+};
+
+struct td_mapping {
+    atomic_int refs;
+    void *base;
+    size_t size;
+    struct slot *slot;
+};
+
+static struct slot slots[N_SLOTS];
+static atomic_int n_used; /* slots [0, n_used) have been used at some time */
+static atomic_ulong damages;
+static struct sigaction before;
+
+static uint64_t hash(const char *text, size_t n)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++) {
+        h = (h ^ (unsigned char)text[i]) * 0x100000001b3u;
+    }
+    return h;
+}
+
+/* The length of path without its last component and the slashes before it. */
+static size_t without_last(const char *path, size_t n)
+{
+    while (n > 0 && path[n - 1] != '/') {
+        n--;
+    }
+    while (n > 0 && path[n - 1] == '/') {
+        n--;
+    }
+    return n;
+}
+
+static struct slot *take_slot(void)
+{
+    for (int i = 0; i < N_SLOTS; i++) {
+        uintptr_t free_base = 0;
+        if (atomic_compare_exchange_strong(&slots[i].base, &free_base, 1)) {
+            int used = atomic_load(&n_used);
+            while (used <= i && !atomic_compare_exchange_weak(&n_used, &used, i + 1)) {
+            }
+            return &slots[i];
+        }
+    }
+    return NULL;
+}
+
+static struct slot *slot_of(uintptr_t address)
+{
+    int n = atomic_load(&n_used);
+    for (int i = 0; i < n; i++) {
+        uintptr_t base = atomic_load(&slots[i].base);
+        if (base > 1 && address >= base && address - base < atomic_load(&slots[i].size)) {
+            return &slots[i];
+        }
+    }
+    return NULL;
+}
+
+static enum td_code map_open(int fd, const char *path, struct td_mapping *m, struct td_err *err)
+{
+    struct stat st;
+    TD_FAIL_IF(fstat(fd, &st) != 0, err, DATA_LOSS, "Mapping %s: %s", path, strerror(errno));
+    TD_FAIL_IF(!S_ISREG(st.st_mode), err, INVALID_ARGUMENT, "Mapping %s: it is not a regular file", path);
+    m->size = (size_t)st.st_size;
+    if (m->size == 0) {
+        return TD_OK;
+    }
+    m->slot = take_slot();
+    TD_FAIL_IF(m->slot == NULL, err, RESOURCE_EXHAUSTED, "Mapping %s: %d files are mapped already", path,
+               N_SLOTS);
+    void *base = mmap(NULL, m->size, PROT_READ, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        atomic_store(&m->slot->base, 0);
+        TD_FAIL(err, RESOURCE_EXHAUSTED, "Mapping %s (%zu bytes): %s", path, m->size, strerror(errno));
+    }
+    m->base = base;
+    atomic_store(&m->slot->size, m->size);
+    atomic_store(&m->slot->damaged, false);
+    const size_t dir = without_last(path, strlen(path));
+    atomic_store(&m->slot->below[0], hash(path, dir));
+    atomic_store(&m->slot->below[1], hash(path, without_last(path, dir)));
+    atomic_store(&m->slot->base, (uintptr_t)base);
+    return TD_OK;
+}
+
+enum td_code td_mapping_open(const char *path, struct td_mapping **out, struct td_err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    TD_FAIL_IF(fd < 0 && (errno == ENOENT || errno == ENOTDIR), err, NOT_FOUND, "%s: no such file", path);
+    TD_FAIL_IF(fd < 0, err, PERMISSION_DENIED, "Opening %s: %s", path, strerror(errno));
+    struct td_mapping *m = td_calloc(1, sizeof *m);
+    enum td_code rc = m == NULL ? td_no_memory(err, sizeof *m, path) : map_open(fd, path, m, err);
+    close(fd);
+    if (rc) {
+        td_free(m);
+        return rc;
+    }
+    atomic_init(&m->refs, 1);
+    *out = m;
+    return TD_OK;
+}
+
+struct td_mapping *td_mapping_ref(struct td_mapping *m)
+{
+    atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+    return m;
+}
+
+void td_mapping_unref(void *mapping)
+{
+    struct td_mapping *m = mapping;
+    if (m == NULL || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    if (m->base != NULL) {
+        atomic_store(&m->slot->base, 1);
+        munmap(m->base, m->size);
+        atomic_store(&m->slot->base, 0);
+    }
+    td_free(m);
+}
+
+const unsigned char *td_mapping_data(const struct td_mapping *m, size_t *n)
+{
+    *n = m->size;
+    return m->base == NULL ? (const unsigned char *)"" : m->base;
+}
+
+bool td_mapping_damaged(const void *address)
+{
+    struct slot *s = td_mapping_damages() == 0 ? NULL : slot_of((uintptr_t)address);
+    return s != NULL && atomic_load(&s->damaged);
+}
+
+bool td_mapping_damaged_below(const char *dir)
+{
+    const int n = td_mapping_damages() == 0 ? 0 : atomic_load(&n_used);
+    size_t len = strlen(dir);
+    while (len > 0 && dir[len - 1] == '/') {
+        len--;
+    }
+    const uint64_t want = hash(dir, n == 0 ? 0 : len);
+    for (int i = 0; i < n; i++) {
+        if (atomic_load(&slots[i].base) > 1 && atomic_load(&slots[i].damaged) &&
+            (atomic_load(&slots[i].below[0]) == want || atomic_load(&slots[i].below[1]) == want)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+unsigned long td_mapping_damages(void)
+{
+    return atomic_load_explicit(&damages, memory_order_relaxed);
+}
+
+/* ---- the handler: system calls and atomics only */
+
+static void on_sigbus(int number, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    struct slot *s = slot_of((uintptr_t)info->si_addr);
+    if (s != NULL) {
+        void *base = (void *)atomic_load(&s->base);
+        int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+        if (mmap(base, atomic_load(&s->size), PROT_READ, flags, -1, 0) != MAP_FAILED) {
+            if (!atomic_exchange(&s->damaged, true)) {
+                atomic_fetch_add(&damages, 1);
+            }
+            errno = saved;
+            return;
+        }
+    }
+    if (before.sa_flags & SA_SIGINFO && before.sa_sigaction != NULL) {
+        before.sa_sigaction(number, info, context);
+    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+        before.sa_handler(number);
+    } else {
+        signal(number, SIG_DFL); /* the fault repeats when this returns, and ends the process */
+    }
+    errno = saved;
+}
+
+void td_mapping_install_handler(void)
+{
+    struct sigaction now = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_RESTART};
+    struct sigaction current;
+    sigemptyset(&now.sa_mask);
+    if (sigaction(SIGBUS, NULL, &current) == 0 && current.sa_sigaction != on_sigbus) {
+        before = current;
+        sigaction(SIGBUS, &now, NULL);
+    }
+}

@@ -1,0 +1,47 @@
+/* proto/bytes/sink.c - see sink.h. Capacity doubles up to the limit.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "proto/bytes/sink.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+void td_sink_fini(struct td_sink *s)
+{
+    td_free(s->p);
+    *s = (struct td_sink){.limit = s->limit};
+}
+
+enum td_code td_sink_grow(struct td_sink *s, size_t n, char **out, struct td_err *err)
+{
+    size_t limit = s->limit ? s->limit : SIZE_MAX / 2;
+    TD_FAIL_IF(n > limit || s->n > limit - n, err, RESOURCE_EXHAUSTED,
+               "Encoding a message: %zu bytes and %zu more pass the limit of %zu bytes", s->n, n, limit);
+    if (s->n + n > s->cap) {
+        size_t cap = s->cap < 256 ? 256 : s->cap * 2;
+        cap = cap < s->n + n ? s->n + n : cap;
+        cap = cap > limit ? limit : cap;
+        char *p = td_realloc(s->p, cap, 1);
+        if (p == NULL) {
+            return td_no_memory(err, cap, "an encoded message");
+        }
+        s->p = p;
+        s->cap = cap;
+    }
+    *out = s->p + s->n;
+    s->n += n;
+    return TD_OK;
+}
+
+enum td_code td_sink_put(struct td_sink *s, const void *bytes, size_t n, struct td_err *err)
+{
+    char *to;
+    if (n == 0) {
+        return TD_OK;
+    }
+    TD_TRY(td_sink_grow(s, n, &to, err));
+    memcpy(to, bytes, n);
+    return TD_OK;
+}

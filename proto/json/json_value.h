@@ -1,0 +1,35 @@
+/* proto/json/json_value.h - gathers JSON values, one after another, into the elements of one tensor to be.
+ *
+ * td_gather_value appends one dense value (a scalar or nested lists) and reports its shape; values appended
+ * in turn become the rows of the tensor that td_gather_take makes. Strings are counted objects until then.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_PROTO_JSON_JSON_VALUE_H
+#define TD_PROTO_JSON_JSON_VALUE_H
+
+#include "core/base/tensor.h"
+#include "proto/json/json_read.h"
+
+struct td_gather {
+    enum td_dtype dtype;
+    size_t elem;   /* bytes an element */
+    char *data;    /* heap, or own while small */
+    size_t n, cap; /* elements */
+    _Alignas(16) char own[512];
+};
+
+/* UNIMPLEMENTED for dtypes that JSON has no form for: "Conversion of JSON Value: ... to type: complex64". */
+TD_MUST enum td_code td_gather_init(struct td_gather *g, enum td_dtype dtype, struct td_err *err);
+void td_gather_fini(struct td_gather *g);
+/* Appends the value at j. INVALID_ARGUMENT for ragged lists, wrong kinds and numbers out of range. */
+TD_MUST enum td_code td_gather_value(struct td_gather *g, struct td_json *j, struct td_shape *shape,
+                                     struct td_err *err);
+/* Appends every scalar of the value at j, in order, however they are nested. */
+TD_MUST enum td_code td_gather_flat(struct td_gather *g, struct td_json *j, struct td_err *err);
+/* Makes the tensor (elements move into it). shape must count exactly the elements gathered. */
+TD_MUST enum td_code td_gather_take(struct td_gather *g, const struct td_shape *shape, struct td_tensor *out,
+                                    struct td_err *err);
+/* True when the next token is {"b64": "..."}. */
+bool td_json_at_b64(const struct td_json *j);
+
+#endif

@@ -1,0 +1,76 @@
+/* server/base/listen.c - see listen.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/base/listen.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int try_bind(const struct addrinfo *a)
+{
+    const int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int on = 1, off = 0;
+    if (fd < 0) {
+        return -1;
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (a->ai_family == AF_INET6) {
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    }
+    if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0) {
+        const int why = errno;
+        close(fd);
+        errno = why;
+        return -1;
+    }
+    return fd;
+}
+
+/* Tries one address; *why is errno's value when it cannot be had. */
+static enum td_code try_host(const char *host, int port, int *fd, int *why, struct td_err *err)
+{
+    char service[16];
+    (void)snprintf(service, sizeof service, "%d", port);
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *list = NULL;
+    const int rc = getaddrinfo(host, service, &hints, &list);
+    TD_FAIL_IF(rc != 0, err, INVALID_ARGUMENT, "listening on '%s': %s", host, gai_strerror(rc));
+    *fd = try_bind(list);
+    *why = errno;
+    freeaddrinfo(list);
+    return TD_OK;
+}
+
+enum td_code td_listen_tcp(const char *host, int port, int *fd, int *bound, struct td_err *err)
+{
+    int why = 0;
+    *fd = -1;
+    TD_TRY(try_host(*host != '\0' ? host : "::", port, fd, &why, err));
+    if (*fd < 0 && *host == '\0' && why != EADDRINUSE) { /* a host without IPv6 */
+        TD_TRY(try_host("0.0.0.0", port, fd, &why, err));
+    }
+    TD_FAIL_IF(*fd < 0, err, UNAVAILABLE, "listening on %s port %d: %s",
+               *host != '\0' ? host : "all interfaces", port, strerror(why));
+    struct sockaddr_storage at;
+    socklen_t size = sizeof at;
+    TD_FAIL_IF(getsockname(*fd, (struct sockaddr *)&at, &size) != 0, err, INTERNAL,
+               "listening on port %d: %s", port, strerror(errno));
+    *bound = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+                                            : ((struct sockaddr_in *)&at)->sin_port);
+    return TD_OK;
+}
+
+bool td_listen_is_local(const struct sockaddr *peer)
+{
+    if (peer->sa_family == AF_INET) {
+        const struct sockaddr_in *a = (const struct sockaddr_in *)peer;
+        return ntohl(a->sin_addr.s_addr) >> 24 == 127;
+    }
+    const struct in6_addr *a = &((const struct sockaddr_in6 *)peer)->sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
+}

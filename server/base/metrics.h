@@ -1,0 +1,79 @@
+/* server/base/metrics.h - counters and histograms of the whole process, written as Prometheus text.
+ *
+ * Labels are bounded: model names are those that were ever configured, everything else is counted under the
+ * empty name; paths of versions are cut off at a limit in the same way. Counting takes no lock: a model's
+ * cells are made on their first use and found by a hash of its name, or through the handle of
+ * td_metrics_model.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_BASE_METRICS_H
+#define TD_SERVER_BASE_METRICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/bytes/sink.h"
+
+/* What a request asked for, and how it came. TD_API_OTHER: status and metadata. */
+enum td_api {
+    TD_API_OTHER,
+    TD_API_PREDICT,
+    TD_API_CLASSIFY,
+    TD_API_REGRESS,
+    TD_API_MULTI,
+    TD_API_INFER,
+    TD_N_APIS
+};
+enum td_entry_point { TD_ENTRY_GRPC, TD_ENTRY_REST, TD_N_ENTRIES };
+
+struct td_metrics_model; /* lives as long as the process */
+
+/* A configured model: its name may be counted from now on. Without memory it stays uncounted. */
+void td_metrics_add_model(const char *name);
+/* Never NULL: the cells of the empty name for an unknown one. A name "MODEL:SIGNATURE" is that of MODEL. */
+struct td_metrics_model *td_metrics_model(const char *name);
+
+/* A request has been answered: once for each, by the front end. us is its whole time in the server. */
+void td_metrics_request(struct td_metrics_model *m, enum td_api api, enum td_entry_point entry,
+                        enum td_code code, int64_t us);
+void td_metrics_examples(struct td_metrics_model *m, int64_t n); /* of Classify, Regress and MultiInference */
+/* Its share of running, once for each request that ran. */
+void td_metrics_runtime(struct td_metrics_model *m, enum td_api api, int64_t us);
+/* The graph ran once, for one request or for a batch of them. */
+void td_metrics_graph_run(int64_t us);
+
+/* A request was traced (server/base/trace.h); code: whether that could be written. */
+void td_metrics_logged(struct td_metrics_model *m, enum td_code code);
+
+/* The label thread_pool_name, at most 63 bytes: set before anything is counted. "": TF Serving's own default.
+ */
+void td_metrics_pool_name(const char *name);
+
+/* Of the scheduler: a request of so many rows begins to run after waiting; a batch runs; a request leaves
+ * unanswered (queue full, deadline, cancelled). */
+void td_metrics_batched(struct td_metrics_model *m, int64_t rows, int64_t wait_us);
+void td_metrics_batch(struct td_metrics_model *m, int64_t rows, int64_t padding);
+void td_metrics_helped(void); /* a run borrowed a worker */
+void td_metrics_refused(struct td_metrics_model *m, enum td_code code);
+
+/* Of the loaders; path is the version's directory. */
+void td_metrics_loaded(const char *path, bool ok, int64_t us);
+/* A stage of loading that has gone well: "restore_graph" (variables), "init_graph". */
+void td_metrics_load_stage(const char *path, const char *stage, int64_t us);
+void td_metrics_warmed(const char *path, enum td_code code, int64_t us, int64_t n_records);
+
+/* A counter by TensorFlow's name for it ("/tensorflow/serving/request_count"), over all labels; 0 for one
+ * that is not there. */
+int64_t td_metrics_counter(const char *name);
+
+/* All of it, in Prometheus' text format. */
+TD_MUST enum td_code td_metrics_write(struct td_sink *out, struct td_err *err);
+
+/* For values that are looked up when they are asked for: the lines in front of a metric's samples, and one
+ * sample. Labels are pairs of name and value ending with NULL. */
+TD_MUST enum td_code td_metrics_put_head(struct td_sink *out, const char *name, const char *type,
+                                         const char *help, struct td_err *err);
+TD_MUST enum td_code td_metrics_put(struct td_sink *out, const char *name, const char *const *labels,
+                                    double value, struct td_err *err);
+
+#endif

@@ -1,0 +1,84 @@
+/* server/base/rest_json.c - see rest_json.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/base/rest_json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "proto/json/json_write.h"
+
+#define MAX_DOCUMENT (1 << 20)
+
+struct dump {
+    struct td_sink *sink;
+    struct td_err *err;
+};
+
+static int put_chunk(const char *text, size_t n, void *data)
+{
+    struct dump *d = data;
+    return td_sink_put(d->sink, text, n, d->err) == TD_OK ? 0 : -1;
+}
+
+enum td_code td_rest_put_json(struct td_sink *s, json_t *takes_doc, struct td_err *err)
+{
+    if (takes_doc == NULL) {
+        return td_no_memory(err, sizeof(json_t), "an answer");
+    }
+    struct dump d = {s, err};
+    const int rc = json_dump_callback(takes_doc, put_chunk, &d, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    json_decref(takes_doc);
+    TD_FAIL_IF(rc != 0, err, RESOURCE_EXHAUSTED, "writing an answer: no memory after %zu bytes", s->n);
+    return td_sink_put(s, "\n", 1, err);
+}
+
+json_t *td_rest_json_text(const char *text)
+{
+    if (td_json_utf8(text, strlen(text))) {
+        return json_string(text);
+    }
+    char *plain = td_strdup(text);
+    for (char *c = plain; c != NULL && *c != '\0'; c++) {
+        *c = (unsigned char)*c < 0x80 ? *c : '?';
+    }
+    json_t *v = plain != NULL ? json_string(plain) : NULL;
+    td_free(plain);
+    return v;
+}
+
+json_t *td_rest_json_int64(int64_t v)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRId64, v);
+    return json_string(text);
+}
+
+json_t *td_rest_json_shape(const struct td_shape *shape)
+{
+    json_t *dims = json_array();
+    for (int i = 0; i < shape->rank; i++) {
+        (void)json_array_append_new(
+            dims, json_pack("{s:o, s:s}", "size", td_rest_json_int64(shape->dim[i]), "name", ""));
+    }
+    return json_pack("{s:o, s:b}", "dim", dims, "unknown_rank", shape->rank < 0);
+}
+
+enum td_code td_rest_get_json(const char *body, size_t n, json_t **out, struct td_err *err)
+{
+    json_error_t why;
+    TD_FAIL_IF(n > MAX_DOCUMENT, err, INVALID_ARGUMENT, "a document of %zu bytes, at most %d are read", n,
+               MAX_DOCUMENT);
+    json_t *doc = n == 0 ? json_object() : json_loadb(body, n, 0, &why);
+    TD_FAIL_IF(doc == NULL && n == 0, err, RESOURCE_EXHAUSTED, "reading a document: out of memory");
+    TD_FAIL_IF(doc == NULL, err, INVALID_ARGUMENT, "JSON Parse error: %s at offset: %d", why.text,
+               why.position);
+    if (!json_is_object(doc)) {
+        json_decref(doc);
+        TD_FAIL(err, INVALID_ARGUMENT, "the body must be a JSON object");
+    }
+    *out = doc;
+    return TD_OK;
+}

@@ -1,0 +1,80 @@
+/* server/base/trim.c - madvise over the read-only segments of all loaded objects.
+ *
+ * The dynamic linker reads the symbol and relocation tables of some seventy libraries once; they and the code
+ * of their initialisers would stay resident for the life of the process.
+ *
+ * Invariant: a page that was ever written to is not dropped. So segments with write permission are left
+ * alone, as are objects with relocations in their text, and everything when a debugger, whose breakpoints are
+ * writes, is there.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/base/trim.h"
+
+#include <link.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static bool traced(void)
+{
+    bool yes = true; /* when it cannot be told */
+    char line[256];
+    FILE *f = fopen("/proc/self/status", "re");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        if (strncmp(line, "TracerPid:", 10) == 0) {
+            yes = strtol(line + 10, NULL, 10) != 0;
+        }
+    }
+    if (f != NULL) {
+        (void)fclose(f);
+    }
+    return yes;
+}
+
+static bool has_text_relocations(const struct dl_phdr_info *object)
+{
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &object->dlpi_phdr[i];
+        if (p->p_type != PT_DYNAMIC) {
+            continue;
+        }
+        for (const ElfW(Dyn) *d = (const void *)(object->dlpi_addr + p->p_vaddr); d->d_tag != DT_NULL; d++) {
+            if (d->d_tag == DT_TEXTREL || (d->d_tag == DT_FLAGS && (d->d_un.d_val & DF_TEXTREL) != 0)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static int drop(struct dl_phdr_info *object, size_t size, void *page_size)
+{
+    (void)size;
+    const uintptr_t page = *(const uintptr_t *)page_size;
+    if (strncmp(object->dlpi_name, "linux-vdso", 10) == 0 || has_text_relocations(object)) {
+        return 0;
+    }
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &object->dlpi_phdr[i];
+        if (p->p_type == PT_LOAD && (p->p_flags & PF_W) == 0) {
+            const uintptr_t from = (object->dlpi_addr + p->p_vaddr) & ~(page - 1);
+            (void)madvise((void *)from, object->dlpi_addr + p->p_vaddr + p->p_memsz - from, MADV_DONTNEED);
+        }
+    }
+    return 0;
+}
+
+void td_trim(void)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+#ifndef TD_NO_BUFFER_CACHE /* sanitizers bring an allocator of their own */
+    (void)malloc_trim(0);
+#endif
+    if (!traced()) {
+        (void)dl_iterate_phdr(drop, &page);
+    }
+}

@@ -1,0 +1,12 @@
+/* server/base/trim.h - memory that only the start needed goes back.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_BASE_TRIM_H
+#define TD_SERVER_BASE_TRIM_H
+
+/* Unmaps, from this process, the pages of the program and its libraries that nothing will write (the next use
+ * of one brings it back from the page cache), and frees what the allocator holds unused. Takes a millisecond;
+ * any thread. */
+void td_trim(void);
+
+#endif

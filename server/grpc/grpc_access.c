@@ -1,0 +1,100 @@
+/* server/grpc/grpc_access.c - whether a gRPC call may be answered: its bearer token against what its method
+ * needs.
+ *
+ * methods.def says per method which scope that is and where in a message the model's name stands. The token
+ * is looked at when the call arrives, before it can take a place in the queue, and the names when its message
+ * is there.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "server/grpc/grpc_impl.h"
+
+struct token {
+    const char *text; /* NULL: none was sent */
+    size_t n;
+};
+
+static struct token token_of(const grpc_metadata_array *sent)
+{
+    static const char key[] = "authorization";
+    for (size_t i = 0; i < sent->count; i++) {
+        const grpc_slice *k = &sent->metadata[i].key, *v = &sent->metadata[i].value;
+        if (GRPC_SLICE_LENGTH(*k) == sizeof key - 1 &&
+            memcmp(GRPC_SLICE_START_PTR(*k), key, sizeof key - 1) == 0) {
+            return (struct token){(const char *)GRPC_SLICE_START_PTR(*v), GRPC_SLICE_LENGTH(*v)};
+        }
+    }
+    return (struct token){NULL, 0};
+}
+
+static enum td_scope scope_of(const struct td_rpc_method *m)
+{
+    return m->access.scope != TD_SCOPE_DEFAULT ? m->access.scope
+           : m->kind == TD_RPC_INFER           ? TD_SCOPE_INFER
+           : m->kind == TD_RPC_MANAGE          ? TD_SCOPE_MANAGE
+                                               : TD_SCOPE_ANY;
+}
+
+enum td_code td_grpc_admit(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+                           struct td_err *err)
+{
+    const struct td_rpc_method *m = &td_rpc_methods[method];
+    if (g->opts.access == NULL) {
+        return TD_OK;
+    }
+    const struct token t = token_of(sent);
+    const bool all = m->access.model != NULL && strcmp(m->access.model, TD_ACCESS_ALL) == 0;
+    return td_access_check(g->opts.access, t.text, t.n, scope_of(m), all ? TD_ACCESS_ALL : NULL, err);
+}
+
+struct check {
+    struct td_access *access;
+    struct token token;
+    enum td_scope scope;
+    int n_names;
+};
+
+static enum td_code check_name(struct check *c, struct td_wire text, struct td_err *err)
+{
+    const size_t n = (size_t)text.left;
+    c->n_names++;
+    char *name = td_calloc(n + 1, 1);
+    if (name == NULL) {
+        return td_no_memory(err, n, "a model's name");
+    }
+    td_wire_copy(text, name);
+    const enum td_code rc = td_access_check(c->access, c->token.text, c->token.n, c->scope, name, err);
+    td_free(name);
+    return rc;
+}
+
+/* Every field that the numbers of path lead to, as in "1.1"; counts them. The depth is the path's. */
+static enum td_code check_names(struct check *c, struct td_wire w, const char *path, struct td_err *err)
+{
+    char *rest;
+    const unsigned long number = strtoul(path, &rest, 10);
+    struct td_field f;
+    do {
+        TD_TRY(td_wire_next(&w, &f, err));
+        if (f.number == number && f.number != 0 && f.type == TD_WIRE_BYTES) {
+            TD_TRY(*rest == '.' ? check_names(c, f.sub, rest + 1, err) : check_name(c, f.sub, err));
+        }
+    } while (f.number != 0);
+    return TD_OK;
+}
+
+enum td_code td_grpc_admit_message(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+                                   struct td_wire message, struct td_err *err)
+{
+    const struct td_rpc_method *m = &td_rpc_methods[method];
+    if (g->opts.access == NULL || m->access.model == NULL || m->access.model[0] == TD_ACCESS_ALL[0]) {
+        return TD_OK;
+    }
+    struct check c = {g->opts.access, token_of(sent), scope_of(m), 0};
+    TD_TRY(check_names(&c, message, m->access.model, err));
+    return c.n_names > 0 ? TD_OK /* a message without a name may mean every model */
+                         : td_access_check(c.access, c.token.text, c.token.n, c.scope, TD_ACCESS_ALL, err);
+}

@@ -1,0 +1,508 @@
+/* server/grpc/grpc_call.c - one unary call, from arrival to the last event about it.
+ *
+ *   step_arrived   a message is there: the next call is listened for; then, by the method's kind,
+ *                    QUERY    handle
+ *                    INFER    handle, or into the queue while all handlers are busy
+ *                    MANAGE   handle on a new thread
+ *   handle         the handler runs; answer starts the last operations, unless the handler holds the call:
+ *                  then td_rpc_finish does, later and on another thread
+ *   step_closed    the call is over, or the client has gone: then the handler's stop word is set. Asked for
+ *                  once the call waits or takes long; most are answered before that
+ *   step_answered  the answer has left
+ *
+ * A call is freed with the last of its events. A QUERY cannot be cancelled and is never watched.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <grpc/support/alloc.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "server/base/clock.h"
+#include "server/grpc/grpc_impl.h"
+
+#define LONG_NS 20000000 /* a handler that runs longer is worth watching for */
+#define MAX_SLOW 16      /* threads of managing calls */
+#define MAX_QUEUED 16384 /* slots that wait: far beyond what a client would wait for */
+
+struct td_grpc_call {
+    struct td_rpc rpc; /* first: a handler's td_rpc is the call */
+    struct td_grpc *g;
+    int method; /* row of td_rpc_methods */
+    struct td_event arrived, closed, answered;
+    grpc_call *call;
+    gpr_timespec deadline;
+    grpc_metadata_array metadata;
+    struct td_payload payload;
+    int cancelled; /* written by gRPC when the call closes */
+    bool watched;  /* closed comes; else the answer's operations tell gRPC that nobody asks */
+    bool listed;   /* among g->handled, whose lock then guards watched */
+    int64_t since_ns;
+    struct td_grpc_call *next, *prev;
+    atomic_int pending; /* events still to come */
+    struct td_grpc_slot slot;
+    pthread_mutex_t mu; /* guards gone and stop */
+    bool gone;
+    bool opened; /* counted in g->open */
+    bool *held;  /* of the handler under way: set when it holds the call */
+    td_stop *stop;
+};
+
+static void free_call(struct td_grpc_call *c)
+{
+    td_payload_close(&c->payload);
+    grpc_metadata_array_destroy(&c->metadata);
+    struct td_grpc *arrived_at = c->opened ? c->g : NULL;
+    if (c->call != NULL) {
+        grpc_call_unref(c->call);
+    }
+    pthread_mutex_destroy(&c->mu);
+    td_free(c->rpc.reply.p);
+    td_free(c);
+    if (arrived_at != NULL) {
+        td_grpc_closed(arrived_at);
+    }
+}
+
+static void event_done(struct td_grpc_call *c)
+{
+    if (atomic_fetch_sub(&c->pending, 1) == 1) {
+        free_call(c);
+    }
+}
+
+static void step_answered(void *owner, bool ok)
+{
+    (void)ok;
+    event_done(owner);
+}
+
+static void step_closed(void *owner, bool ok)
+{
+    struct td_grpc_call *c = owner;
+    if (ok && c->cancelled) {
+        pthread_mutex_lock(&c->mu);
+        c->gone = true;
+        if (c->stop != NULL) {
+            atomic_store(c->stop, TD_CANCELLED);
+        }
+        pthread_mutex_unlock(&c->mu);
+    }
+    event_done(c);
+}
+
+/* From now on the call's client is seen to go. What is answered at once is not watched: the event that would
+ * end it wakes a thread for each call. What slots out to take longer is watched by the ticker. */
+static void watch(struct td_grpc_call *c)
+{
+    grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER, .data.recv_close_on_server.cancelled = &c->cancelled};
+    c->watched = true;
+    atomic_fetch_add(&c->pending, 1);
+    if (!td_event_start(c->call, &op, 1, &c->closed)) {
+        event_done(c);
+    }
+}
+
+/* The handler begins. */
+static void list(struct td_grpc_call *c)
+{
+    struct td_grpc *g = c->g;
+    c->since_ns = td_clock_ns();
+    pthread_mutex_lock(&g->mu);
+    c->listed = true;
+    c->prev = NULL;
+    c->next = g->handled;
+    if (g->handled != NULL) {
+        g->handled->prev = c;
+    }
+    g->handled = c;
+    g->any_handled = true;
+    if (!g->ticking) {
+        g->ticking = true;
+        pthread_cond_broadcast(&g->changed);
+    }
+    pthread_mutex_unlock(&g->mu);
+}
+
+/* The handler ends, or holds the call: before anything that may free it. */
+static void unlist(struct td_grpc_call *c)
+{
+    struct td_grpc *g = c->g;
+    pthread_mutex_lock(&g->mu);
+    if (c->listed) {
+        *(c->prev != NULL ? &c->prev->next : &g->handled) = c->next;
+        if (c->next != NULL) {
+            c->next->prev = c->prev;
+        }
+        c->listed = false;
+    }
+    pthread_mutex_unlock(&g->mu);
+}
+
+void td_calls_tick(struct td_grpc *g)
+{
+    const int64_t before_ns = td_clock_ns() - LONG_NS;
+    pthread_mutex_lock(&g->mu);
+    for (struct td_grpc_call *c = g->handled; c != NULL; c = c->next) {
+        if (!c->watched && c->since_ns < before_ns) {
+            watch(c);
+        }
+    }
+    g->ticking = g->handled != NULL || g->any_handled;
+    g->any_handled = false;
+    pthread_mutex_unlock(&g->mu);
+}
+
+static void watch_for(struct td_rpc *r, td_stop *stop)
+{
+    struct td_grpc_call *c = (struct td_grpc_call *)r;
+    pthread_mutex_lock(&c->mu);
+    c->stop = stop;
+    if (stop != NULL && c->gone) {
+        atomic_store(stop, TD_CANCELLED);
+    }
+    pthread_mutex_unlock(&c->mu);
+}
+
+static bool is_local(struct td_rpc *r)
+{
+    return td_grpc_is_local(((struct td_grpc_call *)r)->call);
+}
+
+static void drop_input(struct td_rpc *r)
+{
+    r->in = (struct td_wire){0};
+    td_payload_close(&((struct td_grpc_call *)r)->payload);
+}
+
+/* Starts the operations that end the call; the events left in c->pending are all that still touch it. */
+static void answer(struct td_grpc_call *c, const struct td_err *err)
+{
+    grpc_slice text = td_grpc_status_text(err);
+    grpc_byte_buffer *message = err->code ? NULL : td_grpc_message(&c->rpc.reply);
+    grpc_op ops[4] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}};
+    size_t n = 1;
+    if (message != NULL) {
+        ops[n++] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message};
+    }
+    ops[n++] = (grpc_op){.op = GRPC_OP_SEND_STATUS_FROM_SERVER,
+                         .data.send_status_from_server = {.status = (grpc_status_code)err->code,
+                                                          .status_details = err->code ? &text : NULL}};
+    if (!c->watched) {
+        ops[n++] = (grpc_op){.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
+                             .data.recv_close_on_server.cancelled = &c->cancelled};
+    }
+    bool started = td_event_start(c->call, ops, n, &c->answered);
+    grpc_byte_buffer_destroy(message); /* the operation holds its own references */
+    grpc_slice_unref(text);
+    if (!started) {
+        event_done(c);
+    }
+}
+
+static void hold(struct td_rpc *r)
+{
+    struct td_grpc_call *c = (struct td_grpc_call *)r;
+    *c->held = true;
+    unlist(c);
+    if (!c->watched) {
+        watch(c);
+    }
+    drop_input(r);
+}
+
+static void finish(struct td_rpc *r, const struct td_err *err)
+{
+    answer((struct td_grpc_call *)r, err);
+}
+
+static const struct td_rpc_carrier CALL = {watch_for, hold, finish, drop_input, is_local};
+
+/* A call that its handler holds may be gone when this returns. */
+static void handle(struct td_grpc_call *c)
+{
+    struct td_err err = {0};
+    bool held = false;
+    c->held = &held;
+    c->rpc.deadline_ns = td_grpc_deadline_ns(c->deadline);
+    if (td_rpc_methods[c->method].kind == TD_RPC_INFER) {
+        list(c);
+    }
+    const enum td_code rc = td_grpc_handle(c->g, c->method, &c->metadata, &c->payload, &c->rpc, &err);
+    if (held) {
+        return;
+    }
+    err.code = rc;
+    if (c->listed) {
+        unlist(c);
+    }
+    td_payload_close(&c->payload);
+    answer(c, &err);
+}
+
+/* Whether a slot would have to wait now. */
+static bool is_busy(struct td_grpc *g)
+{
+    pthread_mutex_lock(&g->mu);
+    const bool busy = g->running >= g->max_running;
+    pthread_mutex_unlock(&g->mu);
+    return busy;
+}
+
+/* The slot passes from slot to slot. */
+enum td_code td_grpc_take_slot(struct td_grpc *g, struct td_grpc_slot *t, struct td_err *err)
+{
+    enum td_code rc = TD_OK;
+    pthread_mutex_lock(&g->mu);
+    bool run = g->running < g->max_running;
+    if (run) {
+        g->running++;
+    } else if (g->queued < MAX_QUEUED) {
+        g->queued++;
+        *g->queue_end = t;
+        g->queue_end = &t->next;
+    } else {
+        rc = td_fail(err, TD_RESOURCE_EXHAUSTED, "the request queue is full: %d requests wait", g->queued);
+    }
+    pthread_mutex_unlock(&g->mu);
+    while (run) {
+        t->run(t->owner);
+        pthread_mutex_lock(&g->mu);
+        t = g->queue;
+        run = t != NULL;
+        if (run) {
+            g->queued--;
+            g->queue = t->next;
+            g->queue_end = g->queue != NULL ? g->queue_end : &g->queue;
+            t->next = NULL;
+        } else {
+            g->running--;
+        }
+        pthread_mutex_unlock(&g->mu);
+        if (run) {
+            td_poll_step_back(); /* slots that waited may be long, and many */
+        }
+    }
+    return rc;
+}
+
+static void take_slot(void *call)
+{
+    handle(call);
+}
+
+static void infer(struct td_grpc_call *c)
+{
+    struct td_err full = {0};
+    c->slot = (struct td_grpc_slot){take_slot, c, NULL};
+    td_poll_before(c->payload.buffer);
+    if (is_busy(c->g)) {
+        watch(c);
+    }
+    if (td_grpc_take_slot(c->g, &c->slot, &full)) {
+        answer(c, &full);
+    }
+}
+
+static void slow_done(struct td_grpc *g)
+{
+    pthread_mutex_lock(&g->mu);
+    g->slow--;
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->mu);
+}
+
+static void *slow_main(void *arg)
+{
+    struct td_grpc_call *c = arg;
+    struct td_grpc *g = c->g; /* c may be gone when handle returns */
+    handle(c);
+    slow_done(g);
+    return NULL;
+}
+
+/* Whether the client is on this host: gRPC names peers as URIs, with the brackets of IPv6 percent-encoded. */
+bool td_grpc_is_local(grpc_call *call)
+{
+    static const char *const local[] = {"unix:",      "ipv4:127.",           "ipv6:%5B::1%5D",
+                                        "ipv6:[::1]", "ipv6:%5B::ffff:127.", "ipv6:[::ffff:127."};
+    char *peer = grpc_call_get_peer(call);
+    bool found = false;
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
+        found = found || strncmp(peer, local[i], strlen(local[i])) == 0;
+    }
+    gpr_free(peer);
+    return found;
+}
+
+static void manage(struct td_grpc_call *c)
+{
+    struct td_grpc *g = c->g;
+    struct td_err err = {0};
+    if (g->opts.access == NULL && !g->opts.open_management && !td_grpc_is_local(c->call)) {
+        (void)td_fail(
+            &err, TD_PERMISSION_DENIED,
+            "%s: management requests are answered on this host only (--open_management changes that)",
+            td_rpc_methods[c->method].path);
+        answer(c, &err);
+        return;
+    }
+    pthread_mutex_lock(&g->mu);
+    bool ok = g->slow < MAX_SLOW;
+    g->slow += ok;
+    pthread_mutex_unlock(&g->mu);
+    pthread_t thread;
+    bool started = ok && pthread_create(&thread, NULL, slow_main, c) == 0;
+    if (started) {
+        pthread_detach(thread);
+        return;
+    }
+    if (ok) {
+        slow_done(g);
+    }
+    (void)td_fail(&err, TD_RESOURCE_EXHAUSTED, "%s: more than %d such calls at once",
+                  td_rpc_methods[c->method].path, MAX_SLOW);
+    answer(c, &err);
+}
+
+static void step_arrived(void *owner, bool ok)
+{
+    struct td_grpc_call *c = owner;
+    if (!ok) {
+        c->call = NULL;
+    }
+    c->opened = ok && td_grpc_opened(c->g);
+    if (!c->opened) { /* the server is stopping */
+        free_call(c);
+        return;
+    }
+    td_call_listen(c->g, c->method);
+    enum td_rpc_kind kind = td_rpc_methods[c->method].kind;
+    atomic_store(&c->pending, 1);
+    if (kind == TD_RPC_MANAGE) {
+        watch(c);
+    }
+    struct td_err refused = {0};
+    if (td_grpc_admit(c->g, c->method, &c->metadata, &refused)) {
+        answer(c, &refused);
+    } else if (kind == TD_RPC_INFER) {
+        infer(c);
+    } else if (kind == TD_RPC_MANAGE) {
+        manage(c);
+    } else {
+        td_poll_step_back();
+        handle(c);
+    }
+}
+
+void td_call_listen(struct td_grpc *g, int method)
+{
+    struct td_grpc_call *c = td_calloc(1, sizeof *c);
+    if (c == NULL) {
+        return; /* out of memory: other calls of the method still listen */
+    }
+    c->rpc.carrier = &CALL;
+    c->rpc.registry = g->registry;
+    c->rpc.opts = &g->opts;
+    c->g = g;
+    c->method = method;
+    c->arrived = (struct td_event){step_arrived, c};
+    c->closed = (struct td_event){step_closed, c};
+    c->answered = (struct td_event){step_answered, c};
+    pthread_mutex_init(&c->mu, NULL);
+    grpc_metadata_array_init(&c->metadata);
+    if (grpc_server_request_registered_call(g->server, g->registered[method], &c->call, &c->deadline,
+                                            &c->metadata, &c->payload.buffer, g->cq, g->cq,
+                                            td_event_give(&c->arrived)) != GRPC_CALL_OK) {
+        c->call = NULL;
+        free_call(c);
+    }
+}
+
+/* ---- messages ---- */
+
+enum td_code td_payload_open(struct td_payload *p, struct td_wire *in, struct td_err *err)
+{
+    *in = (struct td_wire){0};
+    TD_FAIL_IF(p->buffer == NULL, err, INVALID_ARGUMENT, "the call carries no message");
+    p->seg = p->few;
+    p->n_seg = 0;
+    TD_FAIL_IF(!grpc_byte_buffer_reader_init(&p->reader, p->buffer), err, INVALID_ARGUMENT,
+               "the message cannot be decompressed");
+    p->reading = true;
+    size_t cap = sizeof p->few / sizeof p->few[0];
+    grpc_slice *slice;
+    while (grpc_byte_buffer_reader_peek(&p->reader, &slice)) {
+        if (p->n_seg == cap) {
+            struct td_seg *more = td_realloc(p->seg == p->few ? NULL : p->seg, 4 * cap, sizeof *more);
+            if (more == NULL) {
+                return td_no_memory(err, 4 * cap * sizeof *more, "a request");
+            }
+            if (p->seg == p->few) {
+                memcpy(more, p->few, sizeof p->few);
+            }
+            p->seg = more;
+            cap *= 4;
+        }
+        p->seg[p->n_seg++] = (struct td_seg){GRPC_SLICE_START_PTR(*slice), GRPC_SLICE_LENGTH(*slice)};
+    }
+    td_wire_init(in, p->seg, p->n_seg);
+    return TD_OK;
+}
+
+void td_payload_close(struct td_payload *p)
+{
+    if (p->reading) {
+        grpc_byte_buffer_reader_destroy(&p->reader);
+    }
+    if (p->seg != p->few) {
+        td_free(p->seg);
+    }
+    if (p->buffer != NULL) {
+        grpc_byte_buffer_destroy(p->buffer);
+    }
+    *p = (struct td_payload){0};
+}
+
+enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+                            struct td_payload *p, struct td_rpc *r, struct td_err *err)
+{
+    TD_TRY(td_payload_open(p, &r->in, err));
+    TD_TRY(td_grpc_admit_message(g, method, sent, r->in, err));
+    return td_rpc_methods[method].fn(r, err);
+}
+
+static void free_message(void *p)
+{
+    td_tsan_acquire(p);
+    td_free(p);
+}
+
+grpc_byte_buffer *td_grpc_message(struct td_sink *takes)
+{
+    grpc_slice slice = grpc_empty_slice();
+    if (takes->n > 0) {
+        td_tsan_release(takes->p);
+        slice = grpc_slice_new(takes->p, takes->n, free_message);
+    } else {
+        td_free(takes->p);
+    }
+    *takes = (struct td_sink){0};
+    grpc_byte_buffer *b = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice_unref(slice);
+    return b;
+}
+
+grpc_slice td_grpc_status_text(const struct td_err *err)
+{
+    return err->code ? grpc_slice_from_copied_string(err->msg) : grpc_empty_slice();
+}
+
+int64_t td_grpc_deadline_ns(gpr_timespec deadline)
+{
+    if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) {
+        return 0;
+    }
+    gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+    int64_t at = td_clock_ns() + left.tv_sec * 1000000000 + left.tv_nsec;
+    return at > 0 ? at : 1; /* 0 would mean none */
+}

@@ -1,0 +1,217 @@
+/* server/grpc/grpc_infer_stream.c - streams of inference requests: several are under way at once, so that
+ * they share batches and workers as those of many clients do, and their answers leave in the order they came
+ * in.
+ *
+ *   td_infer_stream_take    a message: the next one is asked for, and this one's request takes a slot
+ *   compute                 the slot: the handler runs, or holds the request and is finished by another
+ *                           thread
+ *   finished                the request is over, whatever came of it
+ *   td_infer_stream_go_on   the answers of the first requests, as far as they are over; then more messages,
+ *                           the end
+ *
+ * No more is read while MAX_UNDER_WAY requests, or as many bytes as one request may have, are under way or
+ * wait for an earlier answer: the client waits then.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/grpc/grpc_stream.h"
+
+#include "core/base/mem.h"
+
+#define MAX_UNDER_WAY 64 /* a batch's worth */
+
+struct td_stream_request {
+    struct td_rpc rpc; /* first: a handler's td_rpc is the request */
+    struct td_grpc_stream *s;
+    struct td_stream_request *next;
+    size_t bytes;
+    struct td_payload payload;
+    struct td_grpc_slot slot;
+    bool *held;    /* of the handler under way: set when it holds the request */
+    td_stop *stop; /* set when the client goes away; NULL none. Under the stream's mu, as what follows */
+    bool over;
+    struct td_err err; /* code: what the stream ends with instead of going on */
+};
+
+static void free_request(struct td_stream_request *q)
+{
+    struct td_err ignored = {0};
+    q->rpc.event = TD_RPC_GONE;
+    (void)td_rpc_methods[q->s->method].fn(&q->rpc, &ignored);
+    td_payload_close(&q->payload);
+    td_free(q->rpc.reply.p);
+    td_free(q);
+}
+
+static struct td_stream_request *pop(struct td_grpc_stream *s)
+{
+    struct td_stream_request *q = s->requests.first;
+    s->requests.first = q->next;
+    s->requests.n--;
+    s->requests.bytes -= q->bytes;
+    return q;
+}
+
+static void push(struct td_grpc_stream *s, struct td_stream_request *q)
+{
+    *(s->requests.first != NULL ? &s->requests.last->next : &s->requests.first) = q;
+    s->requests.last = q;
+    s->requests.n++;
+    s->requests.bytes += q->bytes;
+}
+
+void td_infer_stream_free(struct td_grpc_stream *s)
+{
+    while (s->requests.first != NULL) {
+        free_request(pop(s));
+    }
+}
+
+void td_infer_stream_stop(struct td_grpc_stream *s)
+{
+    for (struct td_stream_request *q = s->requests.first; q != NULL; q = q->next) {
+        if (q->stop != NULL) {
+            atomic_store(q->stop, TD_CANCELLED);
+        }
+    }
+}
+
+static void answer(struct td_grpc_stream *s, struct td_stream_request *q)
+{
+    if (q->err.code) {
+        td_stream_end(s, &q->err);
+        td_infer_stream_stop(s);
+    } else if (q->rpc.has_reply) {
+        td_stream_send(s, &q->rpc.reply);
+    }
+}
+
+static bool has_room(const struct td_grpc_stream *s)
+{
+    return s->requests.n == 0 ||
+           (s->requests.n < MAX_UNDER_WAY && s->requests.bytes < s->g->opts.max_request_bytes);
+}
+
+void td_infer_stream_go_on(struct td_grpc_stream *s)
+{
+    while (s->requests.first != NULL && s->requests.first->over && !s->writing) {
+        struct td_stream_request *q = pop(s);
+        if (!s->ending) {
+            answer(s, q);
+        }
+        free_request(q);
+    }
+    if (s->ending) {
+        return;
+    }
+    if (s->reading_over && s->requests.first == NULL && !s->writing) {
+        td_stream_end(s, &(struct td_err){0});
+    } else if (!s->reading && !s->reading_over && has_room(s) && !atomic_load(&s->g->stopping)) {
+        td_stream_receive(s);
+    }
+}
+
+/* The request's reference is given up. */
+static void finished(struct td_stream_request *q, const struct td_err *err)
+{
+    struct td_grpc_stream *s = q->s;
+    pthread_mutex_lock(&s->mu);
+    q->err = *err;
+    q->over = true;
+    td_infer_stream_go_on(s);
+    td_stream_leave(s);
+}
+
+/* A request that its handler holds may be gone when this returns. */
+static void compute(void *owner)
+{
+    struct td_stream_request *q = owner;
+    const struct td_grpc_stream *s = q->s;
+    struct td_err err = {0};
+    bool held = false;
+    q->held = &held;
+    err.code = td_grpc_handle(s->g, s->method, &s->metadata, &q->payload, &q->rpc, &err);
+    if (!held) {
+        finished(q, &err);
+    }
+}
+
+/* ---- what a handler asks for ---- */
+
+static void watch(struct td_rpc *r, td_stop *stop)
+{
+    struct td_stream_request *q = (struct td_stream_request *)r;
+    pthread_mutex_lock(&q->s->mu);
+    q->stop = stop;
+    if (stop != NULL && (q->s->gone || q->s->ending)) {
+        atomic_store(stop, TD_CANCELLED);
+    }
+    pthread_mutex_unlock(&q->s->mu);
+}
+
+static void drop_input(struct td_rpc *r)
+{
+    r->in = (struct td_wire){0};
+    td_payload_close(&((struct td_stream_request *)r)->payload);
+}
+
+static void hold(struct td_rpc *r)
+{
+    *((struct td_stream_request *)r)->held = true;
+    drop_input(r);
+}
+
+static void finish(struct td_rpc *r, const struct td_err *err)
+{
+    struct td_err outcome = *err;
+    if (outcome.code && r->fail != NULL) {
+        outcome.code = r->fail(r, &outcome);
+    }
+    finished((struct td_stream_request *)r, &outcome);
+}
+
+static bool is_local(struct td_rpc *r)
+{
+    return td_grpc_is_local(((struct td_stream_request *)r)->s->call);
+}
+
+static const struct td_rpc_carrier REQUEST = {watch, hold, finish, drop_input, is_local};
+
+/* ---- a message ---- */
+
+static struct td_stream_request *new_request(struct td_grpc_stream *s)
+{
+    struct td_stream_request *q = td_calloc(1, sizeof *q);
+    if (q == NULL) {
+        return NULL;
+    }
+    q->rpc = (struct td_rpc){.carrier = &REQUEST,
+                             .registry = s->rpc.registry,
+                             .opts = s->rpc.opts,
+                             .event = TD_RPC_MESSAGE,
+                             .deadline_ns = s->rpc.deadline_ns};
+    q->s = s;
+    q->payload.buffer = s->message;
+    q->bytes = grpc_byte_buffer_length(s->message);
+    q->slot = (struct td_grpc_slot){compute, q, NULL};
+    s->message = NULL;
+    return q;
+}
+
+void td_infer_stream_take(struct td_grpc_stream *s)
+{
+    struct td_err err = {0};
+    struct td_stream_request *q = new_request(s);
+    if (q == NULL) {
+        (void)td_no_memory(&err, sizeof *q, "a request");
+        td_stream_end(s, &err);
+        td_stream_leave(s);
+        return;
+    }
+    push(s, q);
+    td_infer_stream_go_on(s);
+    pthread_mutex_unlock(&s->mu);
+    td_poll_before(q->payload.buffer);
+    if (td_grpc_take_slot(s->g, &q->slot, &err)) {
+        finished(q, &err);
+    }
+}

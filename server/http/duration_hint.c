@@ -1,0 +1,34 @@
+/* server/http/duration_hint.c - see duration_hint.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/http/duration_hint.h"
+
+uint64_t td_duration_hint_kind(const char *method, const char *target, size_t body_bytes)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)method[0]; /* FNV-1a */
+    for (const char *c = target; *c != '\0'; c++) {
+        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    }
+    h ^= (uint64_t)(64 - __builtin_clzll(body_bytes | 1)) << 56;
+    return (h * UINT64_C(0x9e3779b97f4a7c15)) | 1; /* 0 is an empty slot */
+}
+
+bool td_duration_hint_is_short(const struct td_duration_hints *p, uint64_t kind, int64_t limit_ns)
+{
+    const size_t at = (kind >> 20) % TD_DURATION_HINT_SLOTS;
+    return atomic_load_explicit(&p->slots[at].kind, memory_order_relaxed) == kind &&
+           atomic_load_explicit(&p->slots[at].ns, memory_order_relaxed) < limit_ns;
+}
+
+void td_duration_hint_remember(struct td_duration_hints *p, uint64_t kind, int64_t ns)
+{
+    const size_t at = (kind >> 20) % TD_DURATION_HINT_SLOTS;
+    const uint32_t took = ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
+    const bool same = atomic_load_explicit(&p->slots[at].kind, memory_order_relaxed) == kind;
+    const uint32_t old = same ? atomic_load_explicit(&p->slots[at].ns, memory_order_relaxed) : took;
+    atomic_store_explicit(&p->slots[at].ns, took >= old ? took : old - (old - took) / 8,
+                          memory_order_relaxed);
+    if (!same) {
+        atomic_store_explicit(&p->slots[at].kind, kind, memory_order_relaxed);
+    }
+}

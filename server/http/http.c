@@ -1,0 +1,382 @@
+/* server/http/http.c - what libmicrohttpd calls, and the listener's start and stop. See http_impl.h.
+ *
+ * How long requests keep their thread is remembered by kind: a hash of method, target and size of the body
+ * picks a slot that holds a slowly falling maximum of the times measured. A kind never seen counts as long.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "server/base/clock.h"
+#include "server/http/http_impl.h"
+#include "server/base/listen.h"
+#include "server/base/tls.h"
+
+#define SHORT_NS 300000 /* what may run on a poll thread: less than a worker's wake-up costs others */
+#define IDLE_S 600      /* keep-alive */
+#define CONNECTION_BYTES ((size_t)16 << 10) /* heads must fit; it is zeroed after every request */
+#define MAX_CONNECTIONS 16384
+#define MAX_POLL_THREADS 16
+#define STOP_GRACE_MS 5000 /* for handlers to notice their stop word */
+#define READING_MS 1000    /* for requests to become whole once we are stopping */
+
+static uint64_t kind_of(const struct exchange *e)
+{
+    return td_duration_hint_kind(e->x.method, e->target, e->body.n);
+}
+
+/* ------------------------------------------------------------------ what libmicrohttpd calls */
+
+/* A connection's target is seen before its request counts as begun: a request whose head is malformed behind
+ * the target gets no completion call. So the text belongs to the connection, and the exchange is made when
+ * the head is whole. */
+struct line {
+    char *target;
+    size_t cap;
+};
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    const struct td_http *h = cls;
+    struct line *line = *socket_context;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *tls =
+            h->opts.tls_ca != NULL ? MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)
+                                   : NULL;
+        if (tls != NULL) { /* libmicrohttpd itself would ask for a certificate and take none for an answer */
+            td_tls_demand_client(tls->tls_session);
+        }
+        *socket_context = td_calloc(1, sizeof *line);
+    } else if (line != NULL) {
+        *socket_context = NULL;
+        td_free(line->target);
+        td_free(line);
+    }
+}
+
+static struct line *line_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
+/* A target may be sent with scheme and host in front, as to a proxy. */
+static const char *path_of(const char *uri)
+{
+    const size_t scheme = strncasecmp(uri, "http://", 7) == 0    ? 7
+                          : strncasecmp(uri, "https://", 8) == 0 ? 8
+                                                                 : 0;
+    const char *path = scheme > 0 ? strpbrk(uri + scheme, "/?#") : uri;
+    return path != NULL && *path != '?' && *path != '#' ? path : "/";
+}
+
+static void *on_target(void *cls, const char *uri, struct MHD_Connection *connection)
+{
+    struct line *line = line_of(connection);
+    uri = path_of(uri);
+    const size_t n = strlen(uri) + 1;
+    (void)cls;
+    if (line == NULL) {
+        return NULL;
+    }
+    if (n > line->cap) {
+        char *grown = td_realloc(line->target, n, 1);
+        if (grown == NULL) {
+            line->cap = 0;
+            td_free(line->target);
+            line->target = NULL;
+            return NULL;
+        }
+        line->target = grown;
+        line->cap = n;
+    }
+    memcpy(line->target, uri, n);
+    return NULL;
+}
+
+static struct exchange *open_exchange(struct td_http *h, struct MHD_Connection *connection)
+{
+    const struct line *line = line_of(connection);
+    struct exchange *e = line != NULL && line->target != NULL ? td_calloc(1, sizeof *e) : NULL;
+    if (e == NULL) {
+        return NULL;
+    }
+    e->h = h;
+    e->connection = connection;
+    e->body.limit = h->opts.max_request_bytes;
+    e->x.status = MHD_HTTP_OK;
+    e->target = line->target;
+    atomic_fetch_add(&h->n_reading, 1);
+    return e;
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
+                         enum MHD_RequestTerminationCode why)
+{
+    struct td_http *h = cls;
+    struct exchange *e = *con_cls;
+    (void)connection;
+    (void)why;
+    if (e == NULL) {
+        return;
+    }
+    *con_cls = NULL;
+    td_sink_fini(&e->body);
+    td_sink_fini(&e->x.out);
+    const bool last = atomic_fetch_sub(e->phase == PHASE_BODY ? &h->n_reading : &h->n_answering, 1) == 1;
+    td_free(e);
+    if (last && atomic_load(&h->draining)) {
+        pthread_mutex_lock(&h->mu);
+        pthread_cond_broadcast(&h->idle);
+        pthread_mutex_unlock(&h->mu);
+    }
+}
+
+static bool is_local(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    return info != NULL && info->client_addr != NULL && td_listen_is_local(info->client_addr);
+}
+
+/* The head is read. A body that says it is too large is refused before it is sent. */
+static enum MHD_Result begin(struct exchange *e, const char *method)
+{
+    e->x.method = method;
+    e->x.target = e->target;
+    e->x.local = is_local(e->connection);
+    e->phase = PHASE_BODY;
+    const char *length = td_exchange_header(&e->x, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const unsigned long long n = length != NULL ? strtoull(length, NULL, 10) : 0;
+    if (n > e->h->opts.max_request_bytes) {
+        e->too_large = true;
+        td_http_received(e);
+        return td_http_run(e) ? td_http_send(e) : MHD_YES;
+    }
+    return MHD_YES;
+}
+
+/* Past the limit the rest is read and dropped, so that the answer can be given; but not for ever. */
+static enum MHD_Result gather(struct exchange *e, const char *data, size_t *n)
+{
+    struct td_err err = {0};
+    if (!e->too_large &&
+        (e->body.n + *n > e->h->opts.max_request_bytes || td_sink_put(&e->body, data, *n, &err))) {
+        e->too_large = true;
+        td_sink_fini(&e->body);
+        e->body.limit = 0;
+    }
+    if (e->too_large) {
+        e->x.body_len += *n;
+        if (e->x.body_len > e->h->opts.max_request_bytes) {
+            return MHD_NO;
+        }
+    }
+    *n = 0;
+    return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *data_size, void **con_cls)
+{
+    struct td_http *h = cls;
+    struct exchange *e = *con_cls;
+    (void)url;
+    (void)version;
+    if (e == NULL) {
+        e = open_exchange(h, connection);
+        *con_cls = e;
+        return e != NULL ? begin(e, method) : MHD_NO;
+    }
+    if (e->phase == PHASE_BODY && *data_size > 0) {
+        return gather(e, data, data_size);
+    }
+    if (e->phase == PHASE_BODY) {
+        e->kind = kind_of(e);
+        td_http_received(e);
+        if (!td_duration_hint_is_short(&h->hints, e->kind, SHORT_NS) ||
+            h->opts.may_block(h->opts.app, &e->x)) {
+            td_http_hand_over(e);
+            return MHD_YES;
+        }
+        return td_http_run(e) ? td_http_send(e) : MHD_YES;
+    }
+    return e->phase == PHASE_DONE ? td_http_send(e) : MHD_YES;
+}
+
+/* Targets are routed as they were sent. */
+static size_t keep_escaped(void *cls, struct MHD_Connection *connection, char *s)
+{
+    (void)cls;
+    (void)connection;
+    return strlen(s);
+}
+
+static void on_log(void *cls, const char *fmt, va_list ap)
+{
+    char text[512];
+    (void)cls;
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    text[strcspn(text, "\n")] = '\0';
+    td_log(TD_LOG_DEBUG, NULL, "HTTP: %s", text);
+}
+
+/* ------------------------------------------------------------------ start and stop */
+
+static enum td_code start_daemon(struct td_http *h, struct td_err *err)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const unsigned pollers = cores < 2 ? 2 : cores > MAX_POLL_THREADS ? MAX_POLL_THREADS : (unsigned)cores;
+    struct MHD_OptionItem tls[4] = {{MHD_OPTION_END, 0, NULL}};
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    if (h->opts.tls_key != NULL) {
+        int n = 0;
+        flags |= MHD_USE_TLS;
+        tls[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)h->opts.tls_key};
+        tls[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)h->opts.tls_cert};
+        if (h->opts.tls_ca != NULL) {
+            tls[n++] =
+                (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, (void *)(uintptr_t)h->opts.tls_ca};
+        }
+        tls[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+    }
+    h->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+        MHD_OPTION_LISTEN_SOCKET, h->listener, MHD_OPTION_THREAD_POOL_SIZE, pollers,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_URI_LOG_CALLBACK,
+        on_target, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, h, MHD_OPTION_UNESCAPE_CALLBACK, keep_escaped, NULL, MHD_OPTION_ARRAY, tls,
+        MHD_OPTION_END);
+    TD_FAIL_IF(h->daemon == NULL, err, UNAVAILABLE, "starting the HTTP server: %s",
+               h->opts.tls_key != NULL ? "the key, certificate or CA may be no PEM" : strerror(errno));
+    return TD_OK;
+}
+
+static enum td_code start_threads(struct td_http *h, struct td_err *err)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const int n = h->opts.threads > 0 ? h->opts.threads : cores > 0 ? 4 * (int)cores : 4;
+    h->workers = td_calloc((size_t)n, sizeof *h->workers);
+    if (h->workers == NULL) {
+        return td_no_memory(err, (size_t)n * sizeof *h->workers, "HTTP workers");
+    }
+    for (; h->n_workers < n; h->n_workers++) {
+        TD_FAIL_IF(pthread_create(&h->workers[h->n_workers], NULL, td_http_worker_main, h) != 0, err,
+                   RESOURCE_EXHAUSTED, "starting HTTP worker %d of %d: no thread could be made",
+                   h->n_workers + 1, n);
+    }
+    h->has_guard = pthread_create(&h->guard, NULL, td_http_guard_main, h) == 0;
+    TD_FAIL_IF(!h->has_guard, err, RESOURCE_EXHAUSTED, "starting the HTTP guard: no thread could be made");
+    return TD_OK;
+}
+
+static void join_and_free(struct td_http *h)
+{
+    pthread_mutex_lock(&h->mu);
+    h->stop = true;
+    pthread_cond_broadcast(&h->work);
+    pthread_cond_broadcast(&h->guard_wake);
+    pthread_mutex_unlock(&h->mu);
+    for (int i = 0; i < h->n_workers; i++) {
+        pthread_join(h->workers[i], NULL);
+    }
+    if (h->has_guard) {
+        pthread_join(h->guard, NULL);
+    }
+    if (h->daemon != NULL) {
+        MHD_stop_daemon(h->daemon);
+    }
+    if (h->listener >= 0) {
+        close(h->listener);
+    }
+    pthread_cond_destroy(&h->guard_wake);
+    pthread_cond_destroy(&h->idle);
+    pthread_cond_destroy(&h->work);
+    pthread_mutex_destroy(&h->mu);
+    td_free(h->workers);
+    td_free(h);
+}
+
+enum td_code td_http_start(const struct td_http_opts *opts, struct td_http **out, int *port,
+                           struct td_err *err)
+{
+    struct td_http *h = td_calloc(1, sizeof *h);
+    if (h == NULL) {
+        return td_no_memory(err, sizeof *h, "the HTTP server");
+    }
+    h->opts = *opts;
+    h->listener = -1;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&h->mu, NULL);
+    pthread_cond_init(&h->work, &monotonic);
+    pthread_cond_init(&h->idle, &monotonic);
+    pthread_cond_init(&h->guard_wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    enum td_code rc = td_listen_tcp(opts->bind_address, opts->port, &h->listener, port, err);
+    rc = rc ? rc : start_threads(h, err);
+    rc = rc ? rc : start_daemon(h, err);
+    if (rc) {
+        join_and_free(h);
+        return rc;
+    }
+    *out = h;
+    return TD_OK;
+}
+
+/* Waits until no answer is owed, and for a while for requests that are being sent to us; false when the time
+ * is over first. Caller holds mu. */
+static bool wait_idle(struct td_http *h, int64_t ms)
+{
+    const int64_t from_ns = td_clock_ns();
+    for (;;) {
+        const int64_t left_ms = ms - (td_clock_ns() - from_ns) / 1000000,
+                      reading_ms = left_ms - (ms - READING_MS);
+        const bool owed = atomic_load(&h->n_answering) > 0;
+        if (!owed && (atomic_load(&h->n_reading) == 0 || reading_ms <= 0)) {
+            return true;
+        }
+        if (left_ms <= 0) {
+            return false;
+        }
+        const int64_t due_ns = td_clock_ns() + 20000000; /* a request may become whole without a signal */
+        const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
+        (void)pthread_cond_timedwait(&h->idle, &h->mu, &at);
+    }
+}
+
+bool td_http_stop(struct td_http *h, int64_t drain_ms)
+{
+    if (h == NULL) {
+        return true;
+    }
+    atomic_store(&h->draining, true);
+    (void)MHD_quiesce_daemon(h->daemon);
+    pthread_mutex_lock(&h->mu);
+    bool all = wait_idle(h, drain_ms);
+    if (!all) {
+        for (struct exchange *e = h->running; e != NULL; e = e->next) {
+            atomic_store(&e->x.stop, TD_UNAVAILABLE);
+        }
+        all = wait_idle(h, STOP_GRACE_MS);
+    }
+    const bool stuck = h->running != NULL || h->head != NULL;
+    pthread_mutex_unlock(&h->mu);
+    if (stuck) {
+        return false;
+    }
+    join_and_free(h);
+    return true;
+}

@@ -1,0 +1,74 @@
+/* server/http/http.h - the HTTP listener: reads whole requests, has the application answer them, writes the
+ * answers.
+ *
+ * Only http.c and http_exchange.c know libmicrohttpd. A handler sees the request target as it was sent
+ * (nothing is unescaped), the body inflated and NUL-terminated, and fills in status, content type and bytes
+ * of the answer.
+ *
+ * Threads: a request whose kind has lately kept its thread for a fraction of a millisecond only runs on the
+ * thread that read it; any other runs on a worker, so that a long one never keeps the reading threads from
+ * serving the rest. A handler that has to wait holds the exchange and returns; td_exchange_finish, on any
+ * thread, sends the answer.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_HTTP_HTTP_H
+#define TD_SERVER_HTTP_HTTP_H
+
+#include "core/function/model.h"
+#include "proto/bytes/sink.h"
+
+struct td_http;
+
+/* One request and its answer. Everything is borrowed until the handler returns or the held exchange is
+ * finished. */
+struct td_exchange {
+    const char *method; /* "GET" */
+    const char *target; /* path and query, as sent */
+    const char *body;   /* body_len bytes and a NUL */
+    size_t body_len;
+    td_stop stop;        /* set when the client goes away, or when shutting down takes too long */
+    int64_t deadline_ns; /* CLOCK_MONOTONIC; 0 none */
+    bool local;          /* the peer is this host's loopback */
+    /* the answer */
+    int status;               /* 200 unless set */
+    const char *content_type; /* static text; NULL: "application/json" */
+    const char *location;     /* static or target's; NULL none: a Location header */
+    const char *allow;        /* static; NULL none: an Allow header */
+    size_t n_json;            /* > 0: an Inference-Header-Content-Length header */
+    struct td_sink out;
+};
+/* Called by a handler, on its thread: the answer will come from td_exchange_finish, which may be called, on
+ * any thread, from now on. What the handler returns no longer counts. */
+void td_exchange_hold(struct td_exchange *x);
+void td_exchange_finish(struct td_exchange *x);
+/* A header of the request, or NULL: borrowed. */
+const char *td_exchange_header(const struct td_exchange *x, const char *name);
+
+struct td_http_opts {
+    const char *bind_address; /* "": all interfaces */
+    int port;                 /* 0: any free one */
+    int threads;              /* workers; 0: 4 per core */
+    size_t max_request_bytes; /* of a body, also once inflated */
+    size_t pack_bytes;  /* answers of at least so many are compressed for clients that accept it; 0: none */
+    int64_t timeout_ms; /* deadline of a request; 0 none */
+    bool cors;          /* add CORS headers to every answer */
+    const char *cors_headers; /* request headers that scripts of other origins may send */
+    const char *tls_key, *tls_cert,
+        *tls_ca; /* PEM texts; tls_key NULL: plain HTTP; tls_ca: demand client certificates */
+    void (*handle)(void *app, struct td_exchange *x);
+    bool (*may_block)(void *app, const struct td_exchange *x); /* true: always on a worker */
+    /* Writes the error text for failures found here (too large, bad gzip) in the application's form. */
+    void (*fail)(void *app, struct td_exchange *x, const struct td_err *err);
+    void *app;
+};
+
+/* Returns new and serves at once; *port is the bound one. Texts of opts are borrowed until td_http_stop.
+ * UNAVAILABLE when the address cannot be bound (a taken port fails; SO_REUSEPORT is off). */
+TD_MUST enum td_code td_http_start(const struct td_http_opts *opts, struct td_http **out, int *port,
+                                   struct td_err *err);
+/* Accepts nothing new, lets open requests finish for up to drain_ms, then sets their stop words; joins and
+ * frees. Idle keep-alive connections are closed. Returns false when some handler would not end: then nothing
+ * was freed and the process should exit. Accepts NULL. */
+bool td_http_stop(struct td_http *h, int64_t drain_ms);
+
+#endif

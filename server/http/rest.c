@@ -1,0 +1,373 @@
+/* server/http/rest.c - matches targets with routes.def, and writes errors.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/http/rest.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/arena.h"
+#include "core/base/mem.h"
+#include "server/base/clock.h"
+#include "proto/json/json_write.h"
+#include "server/base/rest_json.h"
+
+enum trait {
+    PLAIN = 0,
+    EXACT = 1,
+    BLOCKS = 2,
+    MANAGES = 4,
+    COUNTED = 8,
+    API_SHIFT = 4,
+    OPEN = 128,
+    DEBUGS = 256
+};
+#define API(kind) (COUNTED | TD_API_##kind << API_SHIFT)
+
+static const struct route {
+    const char *method, *pattern;
+    td_rest_fn *handler;
+    int traits;
+} ROUTES[] = {
+#define ROUTE(method, pattern, handler, traits) {#method, pattern, handler, traits},
+#include "server/http/routes.def"
+#undef ROUTE
+};
+static const struct route MONITORING = {"GET", "", td_rest_metrics, BLOCKS};
+#define N_ROUTES (sizeof ROUTES / sizeof ROUTES[0])
+
+#define ARENA_LIMIT ((size_t)1 << 20)
+#define METHOD_NOT_ALLOWED 405
+#define UNSUPPORTED_MEDIA_TYPE 415
+
+/* ------------------------------------------------------------------ matching */
+
+struct span {
+    const char *p;
+    size_t n;
+};
+
+/* What a pattern's names matched, as sent. */
+struct match {
+    struct span model, version, label, id;
+};
+
+static struct span until(const char *p, const char *end, const char *stops)
+{
+    const char *q = p;
+    while (q < end && strchr(stops, *q) == NULL) {
+        q++;
+    }
+    return (struct span){p, (size_t)(q - p)};
+}
+
+static bool starts_with(const char *p, const char *end, const char *word)
+{
+    const size_t n = strlen(word);
+    return (size_t)(end - p) >= n && strncasecmp(p, word, n) == 0;
+}
+
+/* {at} at *p: moves past what it matches. */
+static void match_at(const char **p, const char *end, struct match *m)
+{
+    if (starts_with(*p, end, "/versions/")) {
+        struct span digits = {*p + 10, 0};
+        while (digits.p + digits.n < end && digits.p[digits.n] >= '0' && digits.p[digits.n] <= '9') {
+            digits.n++;
+        }
+        if (digits.n > 0) {
+            m->version = digits;
+            *p = digits.p + digits.n;
+        }
+    } else if (starts_with(*p, end, "/labels/")) {
+        const struct span label = until(*p + 8, end, "/:");
+        if (label.n > 0) {
+            m->label = label;
+            *p = label.p + label.n;
+        }
+    }
+}
+
+/* Whether the pattern matches the path from p to end, all of it. */
+static bool matches(const char *pattern, const char *p, const char *end, struct match *m)
+{
+    *m = (struct match){0};
+    while (*pattern != '\0') {
+        if (*pattern != '{') {
+            if (p == end || strncasecmp(p, pattern, 1) != 0) {
+                return false;
+            }
+            p++;
+            pattern++;
+            continue;
+        }
+        if (strncmp(pattern, "{at}", 4) == 0) {
+            match_at(&p, end, m);
+        } else {
+            const bool whole = strncmp(pattern, "{name}", 6) == 0;
+            const struct span s = until(p, end, whole ? "/" : "/:");
+            if (s.n == 0) {
+                return false;
+            }
+            *(whole || strncmp(pattern, "{model}", 7) == 0 ? &m->model : &m->id) = s;
+            p += s.n;
+        }
+        pattern = strchr(pattern, '}') + 1;
+    }
+    return p == end;
+}
+
+static bool is_v1(const struct td_exchange *x)
+{
+    return strncasecmp(x->target, "/v1/", 4) == 0;
+}
+
+static bool is_v2(const struct td_exchange *x)
+{
+    return strncasecmp(x->target, "/v2", 3) == 0 && (x->target[3] == '\0' || x->target[3] == '/');
+}
+
+static const struct route *find_route(const struct td_exchange *x, struct match *m)
+{
+    const char *end = x->target + strcspn(x->target, "?#");
+    const bool head = strcmp(x->method, "HEAD") == 0 && !is_v1(x); /* TF Serving knows it nowhere */
+    for (size_t i = 0; i < N_ROUTES; i++) {
+        const struct route *r = &ROUTES[i];
+        const bool refused = (r->traits & EXACT) && *end != '\0';
+        if (strcmp(r->method, head ? "GET" : x->method) == 0 && !refused &&
+            matches(r->pattern, x->target, end, m)) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
+/* The methods that would be answered; NULL: none. */
+static const char *other_methods(const struct td_exchange *x)
+{
+    struct match m;
+    bool get = false, post = false;
+    for (size_t i = 0; i < N_ROUTES; i++) {
+        if (matches(ROUTES[i].pattern, x->target, x->target + strcspn(x->target, "?#"), &m)) {
+            get = get || strcmp(ROUTES[i].method, "GET") == 0;
+            post = post || strcmp(ROUTES[i].method, "POST") == 0;
+        }
+    }
+    return get && post ? "GET, HEAD, POST" : get ? "GET, HEAD" : post ? "POST" : NULL;
+}
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* Percent-decoded, in the arena; NULL without memory. A %00 stays as it is: no name
+ * holds a NUL. */
+static const char *decode(struct td_arena *a, struct span s)
+{
+    char *to = td_arena_alloc(a, s.n + 1, 1);
+    if (to == NULL) {
+        return NULL;
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.p[i] == '%' && i + 2 < s.n && hex(s.p[i + 1]) >= 0 && hex(s.p[i + 2]) >= 0 &&
+            hex(s.p[i + 1]) + hex(s.p[i + 2]) > 0) {
+            to[n++] = (char)(hex(s.p[i + 1]) * 16 + hex(s.p[i + 2]));
+            i += 2;
+        } else {
+            to[n++] = s.p[i];
+        }
+    }
+    return to;
+}
+
+static enum td_code read_args(const struct td_exchange *x, const struct match *m, struct td_route_args *a,
+                              struct td_err *err)
+{
+    const char *query = strchr(x->target, '?');
+    a->model = decode(a->arena, m->model);
+    a->id = decode(a->arena, m->id);
+    a->label = m->label.n > 0 ? decode(a->arena, m->label) : NULL;
+    a->query = query != NULL ? query + 1 : "";
+    if (a->model == NULL || a->id == NULL || (m->label.n > 0 && a->label == NULL)) {
+        return td_no_memory(err, strlen(x->target), "a request's target");
+    }
+    a->has_version = m->version.n > 0;
+    for (size_t i = 0; i < m->version.n; i++) {
+        const bool fits = td_i64_mul(a->version, 10, &a->version) &&
+                          td_i64_add(a->version, m->version.p[i] - '0', &a->version);
+        TD_FAIL_IF(!fits, err, INVALID_ARGUMENT, "Malformed request: version %.*s is no 64-bit number",
+                   (int)m->version.n, m->version.p);
+    }
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ answering */
+
+/* What clients of the Open Inference Protocol know as the server's own trouble keeps its status; everything
+ * else that has no status of its own there is a bad request. */
+static int v2_status(enum td_code code)
+{
+    const bool known = code == TD_NOT_FOUND || code == TD_PERMISSION_DENIED || code == TD_UNAUTHENTICATED ||
+                       code == TD_RESOURCE_EXHAUSTED;
+    const int status = td_code_http(code);
+    return known || status >= 500 ? status : 400;
+}
+
+void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err)
+{
+    (void)app;
+    struct td_err ignored = {0};
+    char plain[sizeof err->msg];
+    memcpy(plain, err->msg, sizeof plain);
+    for (char *c = plain; *c != '\0' && !td_json_utf8(err->msg, strlen(err->msg)); c++) {
+        *c = (unsigned char)*c < 0x80 ? *c : '?';
+    }
+    x->status = is_v2(x) ? v2_status(err->code) : td_code_http(err->code);
+    x->content_type = NULL;
+    x->n_json = 0;
+    td_sink_fini(&x->out);
+    if (td_sink_put(&x->out, "{\n    \"error\": ", 15, &ignored) == TD_OK &&
+        td_json_put_string(&x->out, plain, strlen(plain), &ignored) == TD_OK) {
+        (void)!td_sink_put(&x->out, "\n}", 2, &ignored);
+    }
+}
+
+/* A cross-origin preflight: only the origin is looked at. */
+static enum td_code preflight(const struct td_exchange *x, struct td_err *err)
+{
+    const char *origin = td_exchange_header(x, "Origin");
+    TD_FAIL_IF(origin == NULL || (strstr(origin, "http://") == NULL && strstr(origin, "https://") == NULL),
+               err, FAILED_PRECONDITION, "Origin header is missing in CORS preflight");
+    return TD_OK;
+}
+
+/* model: "" when none is named. */
+static enum td_code admit(struct td_rest *rest, const struct td_exchange *x, enum td_scope scope,
+                          const char *model, struct td_err *err)
+{
+    if (rest->access == NULL) {
+        return TD_OK;
+    }
+    const char *sent = td_exchange_header(x, "Authorization");
+    return td_access_check(rest->access, sent, sent != NULL ? strlen(sent) : 0, scope,
+                           *model != '\0' ? model : NULL, err);
+}
+
+static enum td_code no_route(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+{
+    const char *path = rest->monitoring_path;
+    if (strcmp(x->method, "OPTIONS") != 0) { /* browsers send a preflight without a token */
+        TD_TRY(admit(rest, x, TD_SCOPE_ANY, "", err));
+    }
+    TD_FAIL_IF(path != NULL && strncmp(x->target, path, strlen(path)) == 0, err, INVALID_ARGUMENT,
+               "Unexpected path: %s", x->target);
+    if (strcmp(x->method, "OPTIONS") == 0 && (is_v1(x) || is_v2(x))) {
+        return preflight(x, err);
+    }
+    if (is_v1(x)) {
+        TD_FAIL(err, INVALID_ARGUMENT, "Malformed request: %s %s", x->method, x->target);
+    }
+    x->allow = other_methods(x);
+    TD_FAIL_IF(x->allow != NULL, err, NOT_FOUND, "Method Not Allowed: %s %s, want %s", x->method, x->target,
+               x->allow);
+    TD_FAIL(err, NOT_FOUND, "Not Found: %s %s", x->method, x->target);
+}
+
+static enum td_scope scope_of(const struct route *r)
+{
+    return r->traits & OPEN                               ? TD_SCOPE_OPEN
+           : r->traits & DEBUGS                           ? TD_SCOPE_DEBUG
+           : r->traits & MANAGES                          ? TD_SCOPE_MANAGE
+           : (r->traits >> API_SHIFT & 7) != TD_API_OTHER ? TD_SCOPE_INFER
+                                                          : TD_SCOPE_ANY;
+}
+
+static enum td_code answer(struct td_rest *rest, struct td_exchange *x, const struct route *route,
+                           const struct match *m, struct td_err *err)
+{
+    const bool closed = rest->access == NULL && !x->local && !rest->open_management;
+    TD_FAIL_IF((route->traits & MANAGES) && closed, err, PERMISSION_DENIED,
+               "%s %s: management requests are answered on this host only (--open_management changes that)",
+               x->method, x->target);
+    const int64_t from_ns = td_clock_ns();
+    struct td_route_args args = {.arena = td_arena_new(ARENA_LIMIT)};
+    if (args.arena == NULL) {
+        return td_no_memory(err, ARENA_LIMIT, "a request");
+    }
+    bool held = false;
+    args.held = &held;
+    args.api = (enum td_api)(route->traits >> API_SHIFT & 7);
+    enum td_code rc = read_args(x, m, &args, err);
+    rc = rc ? rc : admit(rest, x, scope_of(route), args.model, err);
+    rc = rc ? rc : route->handler(rest, x, &args, err);
+    if (!held && (route->traits & COUNTED)) {
+        td_metrics_request(td_metrics_model(args.model), args.api, TD_ENTRY_REST, rc,
+                           td_clock_us_since(from_ns));
+    }
+    td_arena_free(args.arena);
+    return rc;
+}
+
+/* TF Serving's path of metrics: any method; a query makes it another path. */
+static bool is_monitoring(const struct td_rest *rest, const struct td_exchange *x)
+{
+    return rest->monitoring_path != NULL && strcmp(rest->monitoring_path, x->target) == 0;
+}
+
+/* TF Serving takes a body in an encoding that it does not know as it is; Triton refuses it. */
+static bool known_encoding(const struct td_exchange *x, struct td_err *err)
+{
+    const char *sent = td_exchange_header(x, "Content-Encoding");
+    const bool known = sent == NULL || *sent == '\0' || strcasestr(sent, "gzip") != NULL ||
+                       strcasestr(sent, "deflate") != NULL || strcasecmp(sent, "identity") == 0;
+    return known || td_fail(err, TD_UNIMPLEMENTED,
+                            "Content-Encoding '%.60s' is not supported, gzip and deflate are", sent) == TD_OK;
+}
+
+void td_rest_handle(void *app, struct td_exchange *x)
+{
+    struct td_err err = {0};
+    struct match m = {0};
+    const struct route *route = is_monitoring(app, x) ? &MONITORING : find_route(x, &m);
+    if (is_v2(x) && !known_encoding(x, &err)) {
+        td_rest_fail(app, x, &err);
+        x->status = UNSUPPORTED_MEDIA_TYPE;
+    } else if (route == NULL ? no_route(app, x, &err) : answer(app, x, route, &m, &err)) {
+        td_rest_fail(app, x, &err);
+        x->status = x->allow != NULL ? METHOD_NOT_ALLOWED : x->status;
+    }
+}
+
+bool td_rest_may_block(void *app, const struct td_exchange *x)
+{
+    struct match m;
+    const struct route *route = find_route(x, &m);
+    return is_monitoring(app, x) || (route != NULL && (route->traits & BLOCKS) != 0);
+}
+
+enum td_code td_rest_find(struct td_rest *rest, const struct td_route_args *args, struct td_servable **out,
+                          struct td_err *err)
+{
+    TD_FAIL_IF(args->has_version && args->version <= 0, err, NOT_FOUND,
+               "Servable not found for request: Specific(%s, %lld)", args->model, (long long)args->version);
+    return td_registry_find(rest->registry, args->model, args->version, args->label, out, err);
+}
+
+enum td_code td_rest_request(struct td_exchange *x, const struct td_route_args *args, struct td_request *r,
+                             struct td_err *err)
+{
+    TD_TRY(td_request_init(r, err));
+    r->model = args->model;
+    r->version = args->version;
+    r->label = args->label;
+    r->deadline_ns = x->deadline_ns;
+    r->client = &x->stop;
+    r->api = args->api;
+    return TD_OK;
+}

@@ -1,0 +1,42 @@
+/* server/http/rest_health.c - is the process up, and is every model served?
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "server/http/rest.h"
+#include "server/base/rest_json.h"
+
+enum td_code td_rest_healthz(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                             struct td_err *err)
+{
+    (void)rest;
+    (void)args;
+    return td_sink_put(&x->out, "{\"status\": \"ok\"}\n", 17, err);
+}
+
+/* "a,b" as a list of texts. */
+static json_t *names_json(char *names)
+{
+    json_t *list = json_array();
+    char *rest = NULL;
+    for (char *name = names != NULL ? strtok_r(names, ",", &rest) : NULL; name != NULL;
+         name = strtok_r(NULL, ",", &rest)) {
+        (void)json_array_append_new(list, td_rest_json_text(name));
+    }
+    return list;
+}
+
+enum td_code td_rest_readyz(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                            struct td_err *err)
+{
+    (void)args;
+    char *missing = NULL;
+    const bool draining = atomic_load(&rest->draining);
+    const bool ready = td_registry_ready(rest->registry, &missing) && !draining;
+    json_t *doc =
+        json_pack("{s:b, s:b, s:o}", "ready", ready, "draining", draining, "missing", names_json(missing));
+    td_free(missing);
+    x->status = ready ? 200 : 503;
+    return td_rest_put_json(&x->out, doc, err);
+}

@@ -1,0 +1,201 @@
+/* server/http/rest_infer.c - POST .../infer of the Open Inference Protocol.
+ *
+ * A body whose Inference-Header-Content-Length is 0 is nothing but the bytes of the model's only input, whose
+ * shape may have one unknown size; it is answered with binary tensors.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/arena.h"
+#include "core/base/mem.h"
+#include "server/request/infer_request.h"
+#include "proto/json/infer_json.h"
+#include "server/http/rest_call.h"
+
+#define LENGTH_HEADER "Inference-Header-Content-Length"
+
+/* One request on its way, in its arena; args are there while it is decoded only. */
+struct infer {
+    struct td_rest *rest;
+    struct td_exchange *x;
+    const struct td_route_args *args;
+    struct td_request *r;
+    struct td_infer_json p;
+    struct td_infer_shared shared;
+};
+
+/* The bytes of JSON in the body: all of them unless a header says how many. */
+static enum td_code json_length(const struct td_exchange *x, size_t *out, struct td_err *err)
+{
+    const char *text = td_exchange_header(x, LENGTH_HEADER);
+    *out = x->body_len;
+    if (text == NULL) {
+        return TD_OK;
+    }
+    size_t n = 0;
+    const char *p = text;
+    for (; *p >= '0' && *p <= '9' && n <= x->body_len; p++) {
+        n = n * 10 + (size_t)(*p - '0');
+    }
+    TD_FAIL_IF(n > x->body_len || *p != '\0' || p == text, err, INVALID_ARGUMENT,
+               LENGTH_HEADER " is '%.40s', the body has %zu bytes", text, x->body_len);
+    *out = n;
+    return TD_OK;
+}
+
+static enum td_code resolve(struct infer *f, struct td_err *err)
+{
+    const struct td_infer_ref ref = {.name = f->args->model,
+                                     .has_version = f->args->has_version,
+                                     .version = f->args->version,
+                                     .label = f->args->label,
+                                     .signature = f->p.opts.signature};
+    TD_TRY(td_infer_find(f->rest->registry, &ref, &f->r->servable, &f->r->signature, err));
+    return td_request_resolve(f->r, f->rest->registry, err);
+}
+
+/* ------------------------------------------------------------------ a body of raw bytes */
+
+/* The declared shape with its one unknown size deduced. */
+static enum td_code raw_shape(const struct td_tensor_info *in, size_t bytes, struct td_shape *out,
+                              struct td_err *err)
+{
+    int unknown = -1, n_unknown = 0;
+    struct td_shape known = in->shape;
+    for (int i = 0; i < known.rank; i++) {
+        if (known.dim[i] < 0) {
+            unknown = i;
+            n_unknown++;
+            known.dim[i] = 1;
+        }
+    }
+    const int64_t count = known.rank >= 0 ? td_shape_count(&known) : -1;
+    const size_t row = count > 0 ? (size_t)count * td_dtype_size(in->dtype) : 0;
+    TD_FAIL_IF(n_unknown > 1 || row == 0 || bytes % row != 0, err, INVALID_ARGUMENT,
+               "input '%s': a shape %s cannot be deduced from %zu bytes", in->key, TD_SHAPE_STR(&in->shape),
+               bytes);
+    if (unknown >= 0) {
+        known.dim[unknown] = (int64_t)(bytes / row);
+    }
+    *out = known;
+    return TD_OK;
+}
+
+/* BYTES: the body is one element. */
+static enum td_code raw_text(const struct td_tensor_info *in, const struct td_exchange *x,
+                             struct td_tensor *out, struct td_err *err)
+{
+    const struct td_shape one = td_shape_vector(1);
+    struct td_tensor t;
+    TD_FAIL_IF(!td_shape_compatible(&in->shape, &one), err, INVALID_ARGUMENT,
+               "input '%s': a raw request needs shape [1], it has %s", in->key, TD_SHAPE_STR(&in->shape));
+    TD_TRY(td_tensor_new(&t, TD_STRING, &one, err));
+    if (td_tensor_set_str(&t, 0, x->body, x->body_len, err)) {
+        td_tensor_clear(&t);
+        return err->code;
+    }
+    *out = t;
+    return TD_OK;
+}
+
+static enum td_code raw_input(struct infer *f, struct td_err *err)
+{
+    const struct td_signature *sig = f->r->sig;
+    TD_FAIL_IF(sig->n_in != 1, err, INVALID_ARGUMENT,
+               "raw input request: model '%s' must have one input, it has %d", f->args->model, sig->n_in);
+    const struct td_tensor_info *in = &sig->in[0];
+    const char *type = td_v2_name(in->dtype);
+    const struct td_seg seg = {(const uint8_t *)f->x->body, f->x->body_len};
+    struct td_infer_in raw = {.name = in->key, .datatype = type != NULL ? type : ""};
+    struct td_tensor t;
+    if (in->dtype == TD_STRING) {
+        TD_TRY(raw_text(in, f->x, &t, err));
+    } else {
+        TD_TRY(raw_shape(in, f->x->body_len, &raw.shape, err));
+        td_wire_init(&raw.data, &seg, 1);
+        TD_TRY(td_infer_tensor(&raw, f->x->body_len, &t, err));
+    }
+    TD_TRY(td_infer_room(f->r, 1, err));
+    return td_infer_add(f->r, in->key, &t, err);
+}
+
+/* ------------------------------------------------------------------ a body of JSON */
+
+static enum td_code read_inputs(struct infer *f, struct td_err *err)
+{
+    const uint64_t max_bytes = UINT64_MAX; /* each element takes bytes of the body, and those are bounded */
+    TD_TRY(td_infer_room(f->r, f->p.n_in, err));
+    for (int i = 0; i < f->p.n_in; i++) {
+        struct td_tensor t;
+        const struct td_infer_in *in = &f->p.in[i].raw;
+        TD_TRY(in->place.region != NULL ? td_infer_fetch(&f->shared, in, max_bytes, &t, err)
+                                        : td_infer_json_tensor(&f->p.in[i], max_bytes, &t, err));
+        TD_TRY(td_infer_add(f->r, f->p.in[i].raw.name, &t, err));
+    }
+    return TD_OK;
+}
+
+static enum td_code read_request(struct infer *f, struct td_err *err)
+{
+    size_t n_json = 0;
+    TD_TRY(json_length(f->x, &n_json, err));
+    if (n_json == 0 && td_exchange_header(f->x, LENGTH_HEADER) != NULL) {
+        f->p = (struct td_infer_json){.id = "", .opts = {.signature = "", .binary_output = true}};
+        TD_TRY(resolve(f, err));
+        return raw_input(f, err);
+    }
+    TD_TRY(td_infer_json_read(f->x->body, f->x->body_len, n_json, f->r->arena, &f->p, err));
+    td_infer_limits(f->r, &f->p.opts);
+    TD_TRY(resolve(f, err));
+    TD_TRY(read_inputs(f, err));
+    return td_infer_filter(f->r, f->p.out, f->p.n_out, err);
+}
+
+/* ------------------------------------------------------------------ the answer */
+
+static enum td_code encode(struct td_rest_call *c, struct td_err *err)
+{
+    struct infer *f = c->r.detail;
+    TD_TRY(td_infer_deliver(&f->shared, f->r, f->p.out, f->p.n_out, err));
+    bool *binary = td_arena_alloc(f->r->arena, (size_t)f->r->n_out + 1, sizeof *binary);
+    if (binary == NULL) {
+        return td_no_memory(err, (size_t)f->r->n_out, "an answer");
+    }
+    for (int i = 0; i < f->r->n_out; i++) {
+        binary[i] = i < f->p.n_out ? f->p.out[i].place.binary : f->p.opts.binary_output;
+    }
+    const struct td_infer_json_answer answer = {
+        .model = f->r->model,
+        .id = f->p.id,
+        .version = td_servable_version(f->r->servable),
+        .out = f->r->out,
+        .binary = binary,
+        .n_out = f->r->n_out,
+        .asked = f->p.n_out > 0 ? f->p.out : NULL,
+    };
+    TD_TRY(td_infer_json_write(&answer, &f->x->out, &f->x->n_json, err));
+    f->x->content_type = f->x->n_json > 0 ? "application/octet-stream" : NULL;
+    return TD_OK;
+}
+
+static enum td_code decode(struct td_rest_call *c, const struct td_route_args *args, struct td_err *err)
+{
+    struct infer *f = td_arena_alloc(c->r.arena, 1, sizeof *f);
+    if (f == NULL) {
+        return td_no_memory(err, sizeof *f, "a request");
+    }
+    *f = (struct infer){.rest = c->rest,
+                        .x = c->x,
+                        .args = args,
+                        .r = &c->r,
+                        .shared = {.shm = c->rest->shm, .local = c->x->local || c->rest->open_management}};
+    c->r.detail = f;
+    TD_TRY(read_request(f, err));
+    f->args = NULL;
+    f->r->id = f->p.id;
+    return td_infer_prepare(f->r, err);
+}
+
+enum td_code td_rest_v2_infer(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                              struct td_err *err)
+{
+    return td_rest_call_run(rest, x, args, decode, encode, err);
+}

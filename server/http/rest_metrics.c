@@ -1,0 +1,166 @@
+/* server/http/rest_metrics.c - GET /metrics, and the same text on the path of TF Serving's monitoring
+ * configuration.
+ *
+ * Behind the counters of server/base/metrics.h come values that are looked up now: of the process, and of
+ * each version that is loaded.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+#include "server/base/metrics.h"
+#include "server/http/rest.h"
+
+/* ------------------------------------------------------------------ the process */
+
+static double resident_bytes(void)
+{
+    unsigned long long total = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f == NULL || fscanf(f, "%llu %llu", &total, &resident) != 2) {
+        resident = 0;
+    }
+    if (f != NULL) {
+        (void)fclose(f);
+    }
+    return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+static double open_files(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    int n = -3; /* ".", ".." and d itself */
+    while (d != NULL && readdir(d) != NULL) {
+        n++;
+    }
+    if (d != NULL) {
+        (void)closedir(d);
+    }
+    return n > 0 ? n : 0;
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static enum td_code put_one(struct td_sink *out, const char *name, const char *type, const char *help,
+                            double value, struct td_err *err)
+{
+    TD_TRY(td_metrics_put_head(out, name, type, help, err));
+    return td_metrics_put(out, name, NULL, value, err);
+}
+
+static enum td_code put_process(const struct td_rest *rest, struct td_sink *out, struct td_err *err)
+{
+    TD_TRY(put_one(out, "process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes(), err));
+    TD_TRY(put_one(out, "process_cpu_seconds_total", "counter", "Processor time.", cpu_seconds(), err));
+    TD_TRY(put_one(out, "process_open_fds", "gauge", "Open files and connections.", open_files(), err));
+    return put_one(out, "process_start_time_seconds", "gauge", "Start of the server, since the epoch.",
+                   (double)rest->started_at, err);
+}
+
+/* ------------------------------------------------------------------ loaded versions */
+
+typedef double version_fn(struct td_servable *s);
+
+static double count_ok(struct td_servable *s)
+{
+    return (double)atomic_load(&td_servable_stats(s)->ok);
+}
+static double count_failed(struct td_servable *s)
+{
+    return (double)atomic_load(&td_servable_stats(s)->failed);
+}
+static double count_rows(struct td_servable *s)
+{
+    return (double)atomic_load(&td_servable_stats(s)->inferences);
+}
+static double count_runs(struct td_servable *s)
+{
+    return (double)atomic_load(&td_servable_stats(s)->executions);
+}
+static double run_seconds(struct td_servable *s)
+{
+    return (double)atomic_load(&td_servable_stats(s)->infer_ns) * 1e-9;
+}
+static double weight_bytes(struct td_servable *s)
+{
+    return (double)td_model_weight_bytes(td_servable_engine(s));
+}
+
+static const struct version_metric {
+    const char *name, *type, *help, *outcome;
+    version_fn *value;
+} VERSION_METRICS[] = {
+    {"tensord_version_requests_total", "counter", "Requests to a version that is loaded.", "ok", count_ok},
+    {"tensord_version_requests_total", "counter", "", "failed", count_failed},
+    {"tensord_version_rows_total", "counter", "Rows of its requests that went well.", NULL, count_rows},
+    {"tensord_version_runs_total", "counter", "Runs of its graph.", NULL, count_runs},
+    {"tensord_version_run_seconds_total", "counter", "Time requests spent running.", NULL, run_seconds},
+    {"tensord_version_weight_bytes", "gauge", "Bytes of its weights.", NULL, weight_bytes},
+};
+
+/* Of every loaded version of the models, one sample. */
+static enum td_code put_versions(struct td_rest *rest, const struct td_model_config *models, int n_models,
+                                 const struct version_metric *what, struct td_sink *out, struct td_err *err)
+{
+    enum td_code rc =
+        *what->help != '\0' ? td_metrics_put_head(out, what->name, what->type, what->help, err) : TD_OK;
+    for (int i = 0; i < n_models && rc == TD_OK; i++) {
+        struct td_version_status *rows = NULL;
+        struct td_err gone = {0};
+        int n = 0;
+        (void)!td_registry_status(rest->registry, models[i].name, 0, &rows, &n, &gone);
+        for (int k = 0; k < n && rc == TD_OK; k++) {
+            struct td_servable *s = NULL;
+            char version[24];
+            if (rows[k].state != TD_STATE_AVAILABLE || rows[k].version <= 0 ||
+                td_registry_find(rest->registry, models[i].name, rows[k].version, NULL, &s, &gone)) {
+                continue;
+            }
+            (void)snprintf(version, sizeof version, "%lld", (long long)rows[k].version);
+            const char *const labels[] = {"model_name",
+                                          models[i].name,
+                                          "version",
+                                          version,
+                                          what->outcome != NULL ? "outcome" : NULL,
+                                          what->outcome,
+                                          NULL};
+            rc = td_metrics_put(out, what->name, labels, what->value(s), err);
+            td_servable_unref(s);
+        }
+        td_free(rows);
+    }
+    return rc;
+}
+
+static enum td_code put_models(struct td_rest *rest, struct td_sink *out, struct td_err *err)
+{
+    struct td_model_config *models = NULL;
+    int n = 0;
+    TD_TRY(td_registry_models(rest->registry, &models, &n, err));
+    enum td_code rc = TD_OK;
+    for (size_t i = 0; i < sizeof VERSION_METRICS / sizeof VERSION_METRICS[0] && rc == TD_OK; i++) {
+        rc = put_versions(rest, models, n, &VERSION_METRICS[i], out, err);
+    }
+    td_model_configs_free(models, n);
+    return rc;
+}
+
+enum td_code td_rest_metrics(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                             struct td_err *err)
+{
+    (void)args;
+    x->content_type = "text/plain; version=0.0.4; charset=utf-8";
+    TD_TRY(td_metrics_write(&x->out, err));
+    TD_TRY(put_models(rest, &x->out, err));
+    return put_process(rest, &x->out, err);
+}

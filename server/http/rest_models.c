@@ -1,0 +1,149 @@
+/* server/http/rest_models.c - which models and versions are there, what their functions have compiled, and
+ * reloading.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/mem.h"
+#include "server/models/functions.h"
+#include "server/http/rest.h"
+#include "server/base/rest_json.h"
+
+static json_t *version_json(const struct td_version_status *v)
+{
+    return json_pack("{s:o, s:s, s:{s:s, s:o}}", "version", td_rest_json_int64(v->version), "state",
+                     td_registry_state_name(v->state), "status", "error_code", td_code_name(v->error.code),
+                     "error_message", td_rest_json_text(v->error.msg));
+}
+
+/* ------------------------------------------------------------ one model's status, as TF Serving tells it */
+
+enum td_code td_rest_status(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                            struct td_err *err)
+{
+    struct td_version_status *rows = NULL;
+    int n = 0;
+    TD_FAIL_IF(args->has_version && args->version <= 0, err, NOT_FOUND,
+               "Could not find version %lld of model %s", (long long)args->version, args->model);
+    TD_TRY(td_registry_status(rest->registry, args->model, args->version, &rows, &n, err));
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) {
+        (void)json_array_append_new(list, version_json(&rows[i]));
+    }
+    td_free(rows);
+    return td_rest_put_json(&x->out, json_pack("{s:o}", "model_version_status", list), err);
+}
+
+/* ------------------------------------------------------------------ all models */
+
+static void add_plan_bytes(void *ctx, const struct td_concrete_stat *c)
+{
+    *(size_t *)ctx += c->bytes;
+}
+
+static json_t *labels_json(const struct td_model_config *c, int64_t version)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < c->n_labels; i++) {
+        if (c->labels[i].version == version) {
+            (void)json_array_append_new(list, td_rest_json_text(c->labels[i].name));
+        }
+    }
+    return list;
+}
+
+/* What only a loaded version can tell. */
+static void add_loaded(json_t *v, struct td_servable *s, const struct td_version_status *row)
+{
+    const struct td_saved_model *m = td_servable_model(s);
+    json_t *signatures = json_array();
+    size_t plans = 0;
+    for (int i = 0; i < m->n_signatures; i++) {
+        struct td_callable *f = td_servable_callable(s, &m->signatures[i]);
+        if (strncmp(m->signatures[i].key, "__", 2) != 0) {
+            (void)json_array_append_new(signatures, td_rest_json_text(m->signatures[i].key));
+        }
+        if (f != NULL) {
+            td_callable_each(f, add_plan_bytes, &plans);
+        }
+    }
+    const size_t weights = td_model_weight_bytes(td_servable_engine(s));
+    struct tm tm;
+    const time_t at = (time_t)row->loaded_at;
+    char when[40];
+    gmtime_r(&at, &tm);
+    (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    (void)json_object_set_new(v, "signatures", signatures);
+    (void)json_object_set_new(v, "devices", json_pack("[s]", "cpu"));
+    (void)json_object_set_new(
+        v, "bytes", json_pack("{s:I, s:I}", "weights", (json_int_t)weights, "plans", (json_int_t)plans));
+    (void)json_object_set_new(v, "load_ms", json_real(row->load_ms));
+    (void)json_object_set_new(v, "loaded_at", json_string(when));
+}
+
+static json_t *model_json(struct td_rest *rest, const struct td_model_config *c, int64_t *created)
+{
+    struct td_version_status *rows = NULL;
+    struct td_err ignored = {0};
+    int n = 0;
+    json_t *versions = json_array();
+    *created = 0;
+    if (td_registry_status(rest->registry, c->name, 0, &rows, &n, &ignored)) {
+        n = 0;
+    }
+    for (int i = 0; i < n; i++) {
+        json_t *v = version_json(&rows[i]);
+        struct td_servable *s = NULL;
+        struct td_err gone = {0};
+        (void)json_object_set_new(v, "labels", labels_json(c, rows[i].version));
+        if (rows[i].state == TD_STATE_AVAILABLE && rows[i].version > 0 &&
+            td_registry_find(rest->registry, c->name, rows[i].version, NULL, &s, &gone) == TD_OK) {
+            add_loaded(v, s, &rows[i]);
+            td_servable_unref(s);
+            *created = *created == 0 ? rows[i].loaded_at : *created;
+        }
+        (void)json_array_append_new(versions, v);
+    }
+    td_free(rows);
+    return json_pack("{s:o, s:o, s:s, s:o}", "name", td_rest_json_text(c->name), "base_path",
+                     td_rest_json_text(c->base_path), "platform", "tensorflow", "versions", versions);
+}
+
+enum td_code td_rest_models(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                            struct td_err *err)
+{
+    struct td_model_config *configs = NULL;
+    int n = 0;
+    (void)args;
+    TD_TRY(td_registry_models(rest->registry, &configs, &n, err));
+    json_t *data = json_array(), *models = json_array();
+    for (int i = 0; i < n; i++) {
+        int64_t created = 0;
+        (void)json_array_append_new(models, model_json(rest, &configs[i], &created));
+        (void)json_array_append_new(data, json_pack("{s:o, s:s, s:I, s:s}", "id",
+                                                    td_rest_json_text(configs[i].name), "object", "model",
+                                                    "created", (json_int_t)created, "owned_by", "tensord"));
+    }
+    td_model_configs_free(configs, n);
+    return td_rest_put_json(
+        &x->out, json_pack("{s:s, s:o, s:o}", "object", "list", "data", data, "models", models), err);
+}
+
+enum td_code td_rest_reload(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                            struct td_err *err)
+{
+    TD_TRY(td_registry_rescan(rest->registry, args->model, err));
+    return td_rest_status(rest, x, args, err);
+}
+
+enum td_code td_rest_functions(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
+                               struct td_err *err)
+{
+    struct td_servable *s = NULL;
+    TD_TRY(td_rest_find(rest, args, &s, err));
+    json_t *doc = td_functions_json(s);
+    td_servable_unref(s);
+    return td_rest_put_json(&x->out, doc, err);
+}

@@ -1,0 +1,134 @@
+/* server/models/inspect.c - walks a loaded version, or a checkpoint's index, into a jansson document.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/models/inspect.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "proto/checkpoint/bundle.h"
+
+enum { MAX_MISSING = 256 };
+
+static json_t *shape_json(const struct td_shape *s)
+{
+    if (s->rank < 0) {
+        return json_null();
+    }
+    json_t *list = json_array();
+    for (int i = 0; i < s->rank; i++) {
+        json_array_append_new(list, json_integer(s->dim[i]));
+    }
+    return list;
+}
+
+static json_t *infos_json(const struct td_tensor_info *infos, int n)
+{
+    json_t *all = json_object();
+    for (int i = 0; i < n; i++) {
+        json_t *row = json_object();
+        json_object_set_new(row, "dtype", json_string(td_dtype_tf_name(infos[i].dtype)));
+        json_object_set_new(row, "shape", shape_json(&infos[i].shape));
+        json_object_set_new(row, "name", json_string(infos[i].tensor));
+        json_object_set_new(all, infos[i].key, row);
+    }
+    return all;
+}
+
+static json_t *missing_json(struct td_callable *f)
+{
+    struct td_missing rows[MAX_MISSING];
+    json_t *list = json_array();
+    int n = f == NULL ? 0 : td_callable_missing(f, rows, MAX_MISSING);
+    for (int i = 0; i < n && i < MAX_MISSING; i++) {
+        json_t *row = json_object();
+        json_object_set_new(row, "node", json_string(rows[i].node));
+        json_object_set_new(row, "op", json_string(rows[i].op));
+        json_object_set_new(row, "function", json_string(rows[i].function));
+        json_object_set_new(row, "why", json_string(rows[i].why == NULL ? "" : rows[i].why));
+        json_array_append_new(list, row);
+    }
+    return list;
+}
+
+static json_t *signatures_json(struct td_servable *s)
+{
+    const struct td_saved_model *m = td_servable_model(s);
+    json_t *all = json_object();
+    for (int i = 0; i < m->n_signatures; i++) {
+        const struct td_signature *sig = &m->signatures[i];
+        json_t *row = json_object();
+        json_object_set_new(row, "method", json_string(sig->method));
+        json_object_set_new(row, "inputs", infos_json(sig->in, sig->n_in));
+        json_object_set_new(row, "outputs", infos_json(sig->out, sig->n_out));
+        json_object_set_new(row, "unsupported_ops", missing_json(td_servable_callable(s, sig)));
+        json_object_set_new(all, sig->key, row);
+    }
+    return all;
+}
+
+static void count_ops(json_t *ops, const struct td_graph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const char *op = g->nodes[i]->op_name;
+        json_int_t n = json_integer_value(json_object_get(ops, op));
+        json_object_set_new(ops, op, json_integer(n + 1));
+    }
+}
+
+char *td_inspect_model_json(struct td_servable *s)
+{
+    const struct td_saved_model *m = td_servable_model(s);
+    const struct td_library *lib = td_model_library(td_servable_engine(s));
+    json_t *doc = json_object(), *ops = json_object(), *tags = json_array();
+    for (int i = 0; i < m->n_tags; i++) {
+        json_array_append_new(tags, json_string(m->tags[i]));
+    }
+    count_ops(ops, td_model_graph(td_servable_engine(s)));
+    for (int i = 0; i < lib->n_functions; i++) {
+        count_ops(ops, &lib->functions[i]->body);
+    }
+    json_object_set_new(doc, "directory", json_string(td_servable_dir(s)));
+    json_object_set_new(doc, "tensorflow_version", json_string(m->tf_version == NULL ? "" : m->tf_version));
+    json_object_set_new(doc, "tags", tags);
+    json_object_set_new(doc, "signatures", signatures_json(s));
+    json_object_set_new(doc, "functions", json_integer(lib->n_functions));
+    json_object_set_new(doc, "variable_bytes",
+                        json_integer((json_int_t)td_model_weight_bytes(td_servable_engine(s))));
+    json_object_set_new(doc, "ops", ops);
+    char *text = json_dumps(doc, JSON_INDENT(1));
+    json_decref(doc);
+    return text;
+}
+
+enum td_code td_inspect_checkpoint_json(const char *dir, char **out, struct td_err *err)
+{
+    char path[4096];
+    struct td_bundle *b;
+    snprintf(path, sizeof path, "%s/variables/variables", dir);
+    if (td_bundle_open(path, &b, &(struct td_err){0}) != TD_OK) {
+        TD_TRY(td_bundle_open(dir, &b, err));
+    }
+    json_t *doc = json_object(), *rows = json_array();
+    const char *name;
+    enum td_dtype dtype;
+    struct td_shape shape;
+    uint64_t bytes, total = 0;
+    for (int i = 0; td_bundle_entry(b, i, &name, &dtype, &shape, &bytes); i++) {
+        json_t *row = json_object();
+        json_object_set_new(row, "name", json_string(name));
+        json_object_set_new(row, "dtype", json_string(td_dtype_tf_name(dtype)));
+        json_object_set_new(row, "shape", shape_json(&shape));
+        json_object_set_new(row, "bytes", json_integer((json_int_t)bytes));
+        json_array_append_new(rows, row);
+        total += bytes;
+    }
+    td_bundle_close(b);
+    json_object_set_new(doc, "tensors", rows);
+    json_object_set_new(doc, "bytes", json_integer((json_int_t)total));
+    *out = json_dumps(doc, JSON_INDENT(1));
+    json_decref(doc);
+    return *out == NULL ? td_no_memory(err, 1, "document") : TD_OK;
+}

@@ -1,0 +1,131 @@
+/* server/models/registry.h - the models being served: aspired versions, their states, and the serving map.
+ *
+ * A model is configured (name, base path, version policy, labels). The watcher thread lists version folders
+ * and sets the aspired versions; loader threads load them; a new version is made available before the old one
+ * is withdrawn; a version that fails to load keeps the old one serving and its error stays in its status.
+ * Requests take a counted reference to a version through td_registry_find: a short lock, never held while
+ * loading or running.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_MODELS_REGISTRY_H
+#define TD_SERVER_MODELS_REGISTRY_H
+
+#include "server/models/servable.h"
+
+struct td_registry;
+struct td_model_dirs;
+struct td_workers;
+struct td_upload;
+
+/* States have the numbers of ModelVersionStatus.State. */
+enum td_state {
+    TD_STATE_UNKNOWN = 0,
+    TD_STATE_START = 10,
+    TD_STATE_LOADING = 20,
+    TD_STATE_AVAILABLE = 30,
+    TD_STATE_UNLOADING = 40,
+    TD_STATE_END = 50
+};
+const char *td_registry_state_name(enum td_state s); /* "AVAILABLE" */
+
+struct td_label {
+    char *name;
+    int64_t version;
+};
+struct td_model_config {
+    char *name, *base_path;
+    bool on_command;      /* is loaded when told to: not by being configured */
+    bool policy_of_model; /* the config.pbtxt in base_path, or the default, sets what follows */
+    enum td_policy_kind policy;
+    int n_latest;      /* of TD_POLICY_LATEST, >= 1 */
+    int64_t *versions; /* of TD_POLICY_SPECIFIC */
+    int n_versions;
+    struct td_label *labels;
+    int n_labels;
+};
+
+struct td_registry_opts {
+    struct td_servable_opts servable;
+    double poll_wait_s; /* > 0 period, 0 list once, < 0 never list by itself */
+    /* borrowed: a load finds models there that are not configured yet; NULL nowhere */
+    const struct td_model_dirs *model_dirs;
+    int max_load_retries;
+    int64_t retry_wait_us;
+    int load_threads; /* >= 1 */
+    bool labels_for_unavailable;
+    /* where requests run; borrowed. NULL: on the thread that brings them, alone */
+    struct td_workers *workers;
+    /* Makes a version that has loaded known to the workers (td_workers_admit); set with them. */
+    enum td_code (*admit)(struct td_workers *l, struct td_servable *s, struct td_err *err);
+    bool strict_shapes; /* handed to every run */
+    /* What a loaded version goes through before it is published (td_warmup_run); its failure fails the load.
+     * NULL: nothing */
+    enum td_code (*warm_up)(struct td_registry *r, struct td_servable *s, td_stop *stop, struct td_err *err);
+    int warmup_iterations; /* times each recorded request is replayed; <= 1: once */
+    bool check_methods;    /* signatures must have the method that the request is of */
+};
+
+TD_MUST enum td_code td_registry_start(const struct td_registry_opts *opts, struct td_registry **out,
+                                       struct td_err *err);
+void td_registry_stop(
+    struct td_registry *r); /* withdraws all, waits for running requests, joins threads, frees */
+
+/* The options it was started with: borrowed. */
+const struct td_registry_opts *td_registry_options(const struct td_registry *r);
+
+/* Replaces the list of models (copies it). Validates first (duplicate names, relative paths, labels) and
+ * changes nothing on failure. wait: returns once every new model has an available version or has failed
+ * (UNAVAILABLE then names each). */
+TD_MUST enum td_code td_registry_configure(struct td_registry *r, const struct td_model_config *models, int n,
+                                           bool wait, struct td_err *err);
+/* Lists version folders of one model (NULL: all) now and waits until its aspired versions are settled. */
+TD_MUST enum td_code td_registry_rescan(struct td_registry *r, const char *model, struct td_err *err);
+
+/* Loads a model by name: brings it back after td_registry_unload, looks for versions, and loads those again
+ * whose files have changed. u (NULL: none): what came with the command. Its configuration counts in place of
+ * the model's config.pbtxt, and its files, if it has any, in place of the model's folder, until the next
+ * td_registry_load or td_registry_unload of the model; with files the model may be one that is not
+ * configured. All its versions are then loaded again; what serves goes on until they are there. On failure
+ * everything stays as it was, and the error names the versions that failed. */
+TD_MUST enum td_code td_registry_load(struct td_registry *r, const char *model, struct td_upload *u,
+                                      struct td_err *err);
+
+/* Withdraws all versions of a model and keeps it so until td_registry_rescan names it: polling does not bring
+ * it back. Returns once nothing can be asked any more; running requests end as they would. NOT_FOUND as
+ * td_registry_rescan. */
+TD_MUST enum td_code td_registry_unload(struct td_registry *r, const char *model, struct td_err *err);
+
+/* version > 0 or label (not NULL), or neither for the latest available. Returns a counted reference.
+ * NOT_FOUND "Servable not found for request: Latest(NAME)" / "Specific(NAME, V)";
+ * INVALID_ARGUMENT "Unrecognized servable version label: L". */
+TD_MUST enum td_code td_registry_find(struct td_registry *r, const char *model, int64_t version,
+                                      const char *label, struct td_servable **out, struct td_err *err);
+
+struct td_version_status {
+    int64_t version;
+    enum td_state state;
+    struct td_err error; /* code TD_OK unless loading failed */
+    double load_ms;
+    int64_t loaded_at; /* seconds since the epoch; 0 not loaded */
+};
+/* Statuses of a model's versions, highest first, in an array the caller td_frees. version > 0 asks for one
+ * only. NOT_FOUND "Could not find any versions of model NAME" / "Could not find version V of model NAME". */
+TD_MUST enum td_code td_registry_status(struct td_registry *r, const char *model, int64_t version,
+                                        struct td_version_status **rows, int *n, struct td_err *err);
+/* Whether a model of that name is configured, with versions or without. */
+bool td_registry_has(struct td_registry *r, const char *model);
+/* Copies of all configured models (free with td_model_configs_free). */
+TD_MUST enum td_code td_registry_models(struct td_registry *r, struct td_model_config **out, int *n,
+                                        struct td_err *err);
+/* The same of one model: an array of one. NOT_FOUND. */
+TD_MUST enum td_code td_registry_model(struct td_registry *r, const char *model, struct td_model_config **out,
+                                       struct td_err *err);
+void td_model_configs_free(struct td_model_config *models, int n);
+/* True when every configured model (but those unloaded by command) has an available version; else missing
+ * (td_free) lists the names of those that do not, comma-separated. */
+bool td_registry_ready(struct td_registry *r, char **missing);
+/* True when every configured model has been listed (unless it never is) and no aspired version waits or
+ * loads. */
+bool td_registry_all_settled(struct td_registry *r);
+
+#endif

@@ -1,0 +1,181 @@
+/* server/models/registry_find.c - who is served: a request finds its version, and what is there is told.
+ *
+ * Answers are copies or counted references, taken under the registry's mu: nobody outside sees an entry.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/models/registry_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+static struct td_version *pick(const struct td_entry *e, bool any, int64_t version)
+{
+    for (int i = 0; e != NULL && i < e->n_versions; i++) {
+        if (e->versions[i]->state == TD_STATE_AVAILABLE && (any || e->versions[i]->number == version)) {
+            return e->versions[i];
+        }
+    }
+    return NULL;
+}
+
+enum td_code td_registry_find(struct td_registry *r, const char *model, int64_t version, const char *label,
+                              struct td_servable **out, struct td_err *err)
+{
+    const bool labelled = label != NULL && *label != '\0';
+    bool unknown_label = false;
+    *out = NULL;
+    pthread_mutex_lock(&r->mu);
+    const struct td_entry *e = td_registry_entry(r, model);
+    if (labelled) {
+        const struct td_label *l = e != NULL ? td_registry_label(&e->config, label) : NULL;
+        unknown_label = l == NULL;
+        version = l != NULL ? l->version : 0;
+    }
+    const bool any = version <= 0 && !labelled;
+    const struct td_version *v = unknown_label ? NULL : pick(e, any, version);
+    if (v != NULL) {
+        *out = td_servable_ref(v->servable);
+    }
+    pthread_mutex_unlock(&r->mu);
+    TD_FAIL_IF(unknown_label, err, INVALID_ARGUMENT, "Unrecognized servable version label: %s", label);
+    TD_FAIL_IF(v == NULL && any, err, NOT_FOUND, "Servable not found for request: Latest(%s)", model);
+    TD_FAIL_IF(v == NULL, err, NOT_FOUND, "Servable not found for request: Specific(%s, %lld)", model,
+               (long long)version);
+    return TD_OK;
+}
+
+static enum td_code copy_rows(const struct td_entry *e, int64_t version, struct td_version_status **rows,
+                              int *n, struct td_err *err)
+{
+    struct td_version_status *copy = td_calloc((size_t)e->n_versions + 1, sizeof *copy);
+    if (copy == NULL) {
+        return td_no_memory(err, (size_t)e->n_versions * sizeof *copy, "a model's statuses");
+    }
+    for (int i = 0; i < e->n_versions; i++) {
+        const struct td_version *v = e->versions[i];
+        if (version <= 0 || v->number == version) {
+            copy[(*n)++] = (struct td_version_status){.version = v->number,
+                                                      .state = v->state,
+                                                      .error = v->error,
+                                                      .load_ms = v->load_ms,
+                                                      .loaded_at = v->loaded_at};
+        }
+    }
+    *rows = copy;
+    return TD_OK;
+}
+
+enum td_code td_registry_status(struct td_registry *r, const char *model, int64_t version,
+                                struct td_version_status **rows, int *n, struct td_err *err)
+{
+    enum td_code rc = TD_OK;
+    *rows = NULL;
+    *n = 0;
+    pthread_mutex_lock(&r->mu);
+    const struct td_entry *e = td_registry_any_entry(r, model);
+    if (e != NULL) {
+        rc = copy_rows(e, version, rows, n, err);
+    }
+    pthread_mutex_unlock(&r->mu);
+    if (rc == TD_OK && *n == 0) {
+        td_free(*rows);
+        *rows = NULL;
+        TD_FAIL_IF(version > 0, err, NOT_FOUND, "Could not find version %lld of model %s", (long long)version,
+                   model);
+        TD_FAIL(err, NOT_FOUND, "Could not find any versions of model %s", model);
+    }
+    return rc;
+}
+
+bool td_registry_has(struct td_registry *r, const char *model)
+{
+    pthread_mutex_lock(&r->mu);
+    const bool has = td_registry_entry(r, model) != NULL;
+    pthread_mutex_unlock(&r->mu);
+    return has;
+}
+
+enum td_code td_registry_model(struct td_registry *r, const char *model, struct td_model_config **out,
+                               struct td_err *err)
+{
+    pthread_mutex_lock(&r->mu);
+    const struct td_entry *e = td_registry_entry(r, model);
+    const enum td_code rc = e != NULL ? td_model_configs_copy(out, &e->config, 1, err)
+                                      : td_fail(err, TD_NOT_FOUND, "model '%s' is not configured", model);
+    pthread_mutex_unlock(&r->mu);
+    return rc;
+}
+
+enum td_code td_registry_models(struct td_registry *r, struct td_model_config **out, int *n,
+                                struct td_err *err)
+{
+    enum td_code rc = TD_OK;
+    pthread_mutex_lock(&r->mu);
+    struct td_model_config *copy = td_calloc((size_t)r->n_entries + 1, sizeof *copy);
+    int count = 0;
+    if (copy == NULL) {
+        rc = td_no_memory(err, (size_t)r->n_entries * sizeof *copy, "the list of models");
+    }
+    for (int i = 0; i < r->n_entries && rc == TD_OK; i++) {
+        if (r->entries[i]->configured) {
+            rc = td_model_config_copy(&copy[count], &r->entries[i]->config, err);
+            count += rc == TD_OK;
+        }
+    }
+    pthread_mutex_unlock(&r->mu);
+    if (rc) {
+        td_model_configs_free(copy, count);
+        return rc;
+    }
+    *out = copy;
+    *n = count;
+    return TD_OK;
+}
+
+static bool lacks(const struct td_entry *e)
+{
+    return e->configured && !e->held && !td_registry_has_available(e);
+}
+
+bool td_registry_ready(struct td_registry *r, char **missing)
+{
+    size_t bytes = 1;
+    pthread_mutex_lock(&r->mu);
+    for (int i = 0; i < r->n_entries; i++) {
+        bytes += lacks(r->entries[i]) ? strlen(r->entries[i]->name) + 1 : 0;
+    }
+    char *text = bytes > 1 ? td_calloc(bytes, 1) : NULL;
+    for (int i = 0; i < r->n_entries && text != NULL; i++) {
+        const struct td_entry *e = r->entries[i];
+        if (lacks(e)) {
+            const size_t at = strlen(text);
+            (void)snprintf(text + at, bytes - at, "%s%s", at > 0 ? "," : "", e->name);
+        }
+    }
+    pthread_mutex_unlock(&r->mu);
+    if (missing != NULL) {
+        *missing = text;
+    } else {
+        td_free(text);
+    }
+    return bytes == 1;
+}
+
+bool td_registry_all_settled(struct td_registry *r)
+{
+    bool all = true;
+    pthread_mutex_lock(&r->mu);
+    for (int i = 0; i < r->n_entries && all; i++) {
+        const struct td_entry *e = r->entries[i];
+        all = !e->configured || e->held || ((e->listed || r->opts.poll_wait_s < 0) && td_registry_settled(e));
+    }
+    pthread_mutex_unlock(&r->mu);
+    return all;
+}
+
+const struct td_registry_opts *td_registry_options(const struct td_registry *r)
+{
+    return &r->opts;
+}

@@ -1,0 +1,110 @@
+/* server/models/registry_impl.h - the registry's insides, shared by the registry*.c files.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_MODELS_REGISTRY_IMPL_H
+#define TD_SERVER_MODELS_REGISTRY_IMPL_H
+
+#include <pthread.h>
+
+#include "server/models/registry.h"
+#include "server/models/upload.h"
+#include "server/models/watch.h"
+
+#define TD_MAX_LOAD_THREADS 256
+#define TD_MAX_ENDED 64 /* unloaded versions of a model whose END status is kept */
+
+struct td_version {
+    int64_t number;
+    char *dir;
+    enum td_state state;
+    struct td_err error; /* why loading failed; state is then TD_STATE_END */
+    double load_ms;
+    int64_t loaded_at;            /* seconds since the epoch */
+    struct td_servable *servable; /* counted; only while AVAILABLE */
+    bool aspired;                 /* on disk and wanted by the policy */
+    bool busy;                    /* a loader works on it: the struct must stay */
+    int n_tries;
+    int64_t next_try_ns; /* of a failed one, CLOCK_MONOTONIC; 0: no further try */
+    uint64_t stamp;      /* of the files that the last try saw */
+    bool stale;          /* to be loaded again; what serves goes on until that is done, and if it fails */
+    uint64_t upload_id;  /* of the last try to load it */
+    struct td_err reload_error; /* of the last time that it was loaded in place */
+};
+
+struct td_entry {
+    char *name; /* never changes */
+    struct td_model_config config;
+    bool configured; /* false: removed; its statuses stay until its name is needed or space is */
+    bool is_new;     /* has not had its first listing settled since it was configured */
+    bool listed;
+    bool held;    /* unloaded by command: aspires to nothing until it is rescanned by name */
+    bool loading; /* a command to load it runs: others wait */
+    struct td_upload
+        *upload;   /* counted: what it is loaded with, and perhaps from; NULL: its own folder alone */
+    bool uploaded; /* not on the list of models: it is there for its upload, and goes with it */
+    struct td_err list_error;     /* of the last listing */
+    struct td_version **versions; /* highest first */
+    int n_versions;
+};
+
+struct td_registry {
+    struct td_registry_opts opts;
+    pthread_mutex_t configuring;
+    pthread_mutex_t mu;        /* guards all below */
+    pthread_cond_t changed;    /* some state changed */
+    pthread_cond_t work;       /* loaders: something may be due */
+    pthread_cond_t tick;       /* the watcher: stop */
+    struct td_entry **entries; /* sorted by name */
+    int n_entries;
+    int next_entry; /* where the loaders look first: models take turns */
+    bool stop;
+    pthread_t watcher, loaders[TD_MAX_LOAD_THREADS];
+    int n_loaders;
+    bool has_watcher;
+    td_stop warmup_stop; /* ends warm-ups when the registry stops */
+};
+
+/* registry.c: the entry of a configured model, or NULL. Caller holds mu. */
+struct td_entry *td_registry_entry(const struct td_registry *r, const char *name);
+/* The same, also of a model that is configured no longer while its last version goes. */
+struct td_entry *td_registry_any_entry(const struct td_registry *r, const char *name);
+/* The label of that name; NULL. */
+const struct td_label *td_registry_label(const struct td_model_config *c, const char *name);
+
+/* registry.c: the entry of a name, made when there is none. Caller holds mu. */
+TD_MUST enum td_code td_registry_add_entry(struct td_registry *r, const char *name, struct td_entry **out,
+                                           struct td_err *err);
+/* registry.c: waits until the models that `of` picks are settled, then names those that serve nothing. Caller
+ * holds mu. */
+typedef bool td_registry_pick_fn(const struct td_entry *e, const char *name);
+TD_MUST enum td_code td_registry_wait_settled(struct td_registry *r, td_registry_pick_fn *of,
+                                              const char *name, struct td_err *err);
+
+/* registry_config.c. The copies are the caller's. */
+void td_model_config_fini(struct td_model_config *c);
+TD_MUST enum td_code td_model_config_copy(struct td_model_config *to, const struct td_model_config *from,
+                                          struct td_err *err);
+TD_MUST enum td_code td_model_configs_copy(struct td_model_config **to, const struct td_model_config *from,
+                                           int n, struct td_err *err);
+
+/* registry_list.c. Lists the folders of all configured models (only: of that one) and sets what they aspire
+ * to; what is wrong with a folder stays in its entry. */
+TD_MUST enum td_code td_registry_list_all(struct td_registry *r, const char *only, bool again,
+                                          struct td_err *err);
+void *td_registry_watcher_main(void *registry);
+
+/* registry_load.c. Callers of the next four hold mu. */
+/* Makes the version folders on disk the aspired ones, as the policy selects. again: failed ones are tried
+ * again. */
+TD_MUST enum td_code td_registry_aspire(struct td_registry *r, struct td_entry *e,
+                                        const struct td_version_dir *dirs, int n, bool again,
+                                        struct td_err *err);
+void td_registry_forget_aspired(struct td_entry *e); /* for a model that was removed */
+bool td_registry_settled(const struct td_entry *e);  /* every aspired version is AVAILABLE or failed */
+bool td_registry_has_available(const struct td_entry *e);
+void td_version_free(struct td_version *v);
+
+/* Starts loader threads; stop is set and they are joined by registry.c. */
+TD_MUST enum td_code td_registry_start_loaders(struct td_registry *r, struct td_err *err);
+
+#endif

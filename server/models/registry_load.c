@@ -1,0 +1,474 @@
+/* server/models/registry_load.c - what to load and unload next, and the threads that do it.
+ *
+ * Loaders look for one action at a time under the lock, perform it without, and record the outcome. An
+ * aspired version that is not loaded is loaded, the highest of a model first. A version that is no longer
+ * aspired is withdrawn once another one of the model can take over (or none is aspired at all), so a model
+ * never has a gap; of several that linger only the highest stays. A stale version is loaded again beside
+ * itself, and the new one takes its place when it is ready. Withdrawing drops the registry's reference:
+ * running requests keep theirs.
+ *
+ * Invariant: v->servable is set exactly while v->state is AVAILABLE.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/models/registry_impl.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "proto/bytes/file.h"
+#include "server/base/clock.h"
+#include "server/base/metrics.h"
+
+#define LOADER_NICE 10 /* loading yields the processor to requests */
+
+void td_version_free(struct td_version *v)
+{
+    td_free(v->dir);
+    td_free(v);
+}
+
+const char *td_registry_state_name(enum td_state s)
+{
+    switch (s) {
+    case TD_STATE_START:
+        return "START";
+    case TD_STATE_LOADING:
+        return "LOADING";
+    case TD_STATE_AVAILABLE:
+        return "AVAILABLE";
+    case TD_STATE_UNLOADING:
+        return "UNLOADING";
+    case TD_STATE_END:
+        return "END";
+    case TD_STATE_UNKNOWN:
+        break;
+    }
+    return "UNKNOWN";
+}
+
+/* ------------------------------------------------------------------ aspired versions */
+
+static struct td_version *find_version(const struct td_entry *e, int64_t number)
+{
+    for (int i = 0; i < e->n_versions; i++) {
+        if (e->versions[i]->number == number) {
+            return e->versions[i];
+        }
+    }
+    return NULL;
+}
+
+static enum td_code insert_version(struct td_entry *e, const struct td_version_dir *d, struct td_err *err)
+{
+    struct td_version **grown = td_realloc(e->versions, (size_t)e->n_versions + 1, sizeof *grown);
+    if (grown != NULL) {
+        e->versions = grown;
+    }
+    struct td_version *v = td_calloc(1, sizeof *v);
+    if (v != NULL) {
+        v->dir = td_strdup(d->path);
+    }
+    if (grown == NULL || v == NULL || v->dir == NULL) {
+        td_free(v == NULL ? NULL : v->dir);
+        td_free(v);
+        return td_no_memory(err, sizeof *v, "a model version");
+    }
+    v->number = d->version;
+    v->state = TD_STATE_START;
+    v->aspired = true;
+    int at = e->n_versions++;
+    for (; at > 0 && e->versions[at - 1]->number < v->number; at--) {
+        e->versions[at] = e->versions[at - 1];
+    }
+    e->versions[at] = v;
+    return TD_OK;
+}
+
+static void start_over(struct td_version *v)
+{
+    v->state = TD_STATE_START;
+    v->error = (struct td_err){0};
+    v->n_tries = 0;
+    v->next_try_ns = 0;
+    v->stale = false;
+}
+
+/* A version on disk that the policy wants. */
+static enum td_code aspire_one(struct td_entry *e, const struct td_version_dir *d, bool again,
+                               struct td_err *err)
+{
+    struct td_version *v = find_version(e, d->version);
+    if (v == NULL) {
+        return insert_version(e, d, err);
+    }
+    const bool failed = v->state == TD_STATE_END && v->error.code != TD_OK;
+    if (strcmp(v->dir, d->path) != 0) {
+        char *dir = td_strdup(d->path);
+        if (dir == NULL) {
+            return td_no_memory(err, strlen(d->path), "a model version");
+        }
+        td_free(v->dir);
+        v->dir = dir;
+    }
+    if (!v->busy && v->state == TD_STATE_END &&
+        (!v->aspired || !failed || again || td_watch_stamp(v->dir) != v->stamp)) {
+        start_over(v);
+    }
+    v->aspired = true;
+    return TD_OK;
+}
+
+static bool wanted(const struct td_model_config *c, int64_t version, int i_from_top)
+{
+    if (c->policy == TD_POLICY_ALL) {
+        return true;
+    }
+    if (c->policy == TD_POLICY_LATEST) {
+        return i_from_top < c->n_latest;
+    }
+    for (int i = 0; i < c->n_versions; i++) {
+        if (c->versions[i] == version) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool on_list(const struct td_version_dir *dirs, int n, int64_t version,
+                    const struct td_model_config *c)
+{
+    for (int i = 0; i < n; i++) {
+        if (dirs[i].version == version) {
+            return wanted(c, version, i);
+        }
+    }
+    return false;
+}
+
+/* Drops rows that say nothing any more: never loaded, or too many that ended long ago (the lowest first). */
+static void drop_rows(struct td_entry *e)
+{
+    int ended = 0, kept = 0;
+    for (int i = 0; i < e->n_versions; i++) {
+        struct td_version *v = e->versions[i];
+        const bool gone = !v->aspired && !v->busy && (v->state == TD_STATE_START || v->state == TD_STATE_END);
+        if (gone && (v->state == TD_STATE_START || ++ended > TD_MAX_ENDED)) {
+            td_version_free(v);
+        } else {
+            e->versions[kept++] = v;
+        }
+    }
+    e->n_versions = kept;
+}
+
+enum td_code td_registry_aspire(struct td_registry *r, struct td_entry *e, const struct td_version_dir *dirs,
+                                int n, bool again, struct td_err *err)
+{
+    for (int i = 0; i < n; i++) {
+        if (wanted(&e->config, dirs[i].version, i)) {
+            TD_TRY(aspire_one(e, &dirs[i], again, err));
+        }
+    }
+    for (int i = 0; i < e->n_versions; i++) {
+        struct td_version *v = e->versions[i];
+        v->aspired = v->aspired && on_list(dirs, n, v->number, &e->config);
+    }
+    drop_rows(e);
+    e->listed = true;
+    e->list_error = (struct td_err){0};
+    pthread_cond_broadcast(&r->work);
+    pthread_cond_broadcast(&r->changed);
+    return TD_OK;
+}
+
+void td_registry_forget_aspired(struct td_entry *e)
+{
+    for (int i = 0; i < e->n_versions; i++) {
+        e->versions[i]->aspired = false;
+    }
+    drop_rows(e);
+}
+
+bool td_registry_settled(const struct td_entry *e)
+{
+    for (int i = 0; i < e->n_versions; i++) {
+        const struct td_version *v = e->versions[i];
+        if (v->aspired &&
+            (v->busy || v->stale || (v->state != TD_STATE_AVAILABLE && v->state != TD_STATE_END))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool td_registry_has_available(const struct td_entry *e)
+{
+    for (int i = 0; i < e->n_versions; i++) {
+        if (e->versions[i]->state == TD_STATE_AVAILABLE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ------------------------------------------------------------------ choosing */
+
+enum action { NOTHING, LOAD, UNLOAD };
+struct job {
+    enum action action;
+    struct td_entry *entry;
+    struct td_version *version;
+};
+
+/* Whether a failed version shall be tried again by now; *due_ns falls to the time when, otherwise. */
+static bool retry_due(const struct td_version *v, int64_t now_ns, int64_t *due_ns)
+{
+    if (v->state != TD_STATE_END || v->next_try_ns == 0) {
+        return false;
+    }
+    if (v->next_try_ns > now_ns) {
+        *due_ns = *due_ns == 0 || v->next_try_ns < *due_ns ? v->next_try_ns : *due_ns;
+        return false;
+    }
+    return true;
+}
+
+static struct job choose(struct td_entry *e, int64_t now_ns, int64_t *due_ns)
+{
+    bool any_aspired = false, aspired_up = false, lingering = false;
+    struct td_version *to_load = NULL, *to_unload = NULL;
+    for (int i = 0; i < e->n_versions; i++) {
+        struct td_version *v = e->versions[i];
+        any_aspired |= v->aspired;
+        aspired_up |= v->aspired && v->state == TD_STATE_AVAILABLE;
+        if (v->aspired && !v->busy && to_load == NULL &&
+            (v->state == TD_STATE_START || v->stale || retry_due(v, now_ns, due_ns))) {
+            to_load = v;
+        }
+        if (!v->aspired && v->state == TD_STATE_AVAILABLE && !v->busy) {
+            if (lingering) { /* a higher one lingers already */
+                return (struct job){UNLOAD, e, v};
+            }
+            lingering = true;
+            to_unload = v;
+        }
+    }
+    if (to_unload != NULL && (aspired_up || !any_aspired)) {
+        return (struct job){UNLOAD, e, to_unload};
+    }
+    return to_load != NULL ? (struct job){LOAD, e, to_load} : (struct job){0};
+}
+
+static struct job next_job(struct td_registry *r, int64_t *due_ns)
+{
+    const int64_t now_ns = td_clock_ns();
+    *due_ns = 0;
+    for (int i = 0; i < r->n_entries; i++) {
+        const int at = (r->next_entry + i) % r->n_entries;
+        const struct job job = choose(r->entries[at], now_ns, due_ns);
+        if (job.action != NOTHING) {
+            r->next_entry = at + 1;
+            return job;
+        }
+    }
+    return (struct job){0};
+}
+
+/* ------------------------------------------------------------------ doing */
+
+static void log_loaded(const char *name, const struct td_version *v, const struct td_err *why)
+{
+    const struct td_log_about about = {.model = name, .version = v->number};
+    if (why->code == TD_OK) {
+        td_log(TD_LOG_INFO, &about, "Successfully loaded servable version {name: %s version: %lld}", name,
+               (long long)v->number);
+    } else {
+        td_log(TD_LOG_ERROR, &about, "Loading servable: {name: %s version: %lld} failed: %s: %s%s", name,
+               (long long)v->number, td_code_name(why->code), why->msg,
+               v->state == TD_STATE_AVAILABLE ? " (what was loaded before goes on)" : "");
+    }
+}
+
+/* Where to load from, and with what. */
+struct source {
+    const char *name;
+    int64_t version;
+    char *dir;                /* owned */
+    struct td_upload *upload; /* counted */
+};
+
+/* Returns new: a version that may be published. */
+static enum td_code make_ready(struct td_registry *r, const struct source *from, struct td_servable **out,
+                               struct td_err *err)
+{
+    struct td_servable *s = NULL;
+    struct td_servable_opts opts = r->opts.servable;
+    const int64_t from_ns = td_clock_ns();
+    if (from->dir == NULL) {
+        return td_no_memory(err, TD_FILE_PATH, "a path");
+    }
+    opts.upload = from->upload;
+    enum td_code rc = td_servable_load(from->name, from->version, from->dir, &opts, &s, err);
+    td_metrics_loaded(from->dir, rc == TD_OK, (td_clock_ns() - from_ns) / 1000);
+    TD_TRY(rc);
+    const struct td_load_times times = td_servable_load_times(s);
+    td_metrics_load_stage(from->dir, "restore_graph", times.restore_ns / 1000);
+    td_metrics_load_stage(from->dir, "init_graph", times.init_ns / 1000);
+    rc = r->opts.workers != NULL ? r->opts.admit(r->opts.workers, s, err) : TD_OK;
+    rc = rc == TD_OK && r->opts.warm_up != NULL ? r->opts.warm_up(r, s, &r->warmup_stop, err) : rc;
+    if (rc) {
+        td_servable_unref(s);
+        return rc;
+    }
+    *out = s;
+    return TD_OK;
+}
+
+/* Caller holds mu. Returns what served until now: to be let go without mu. */
+static struct td_servable *publish(struct td_version *v, struct td_servable *takes)
+{
+    struct td_servable *old = v->servable;
+    v->servable = takes;
+    v->state = TD_STATE_AVAILABLE;
+    v->error = v->reload_error = (struct td_err){0};
+    v->loaded_at = (int64_t)time(NULL);
+    v->next_try_ns = 0;
+    return old;
+}
+
+/* Caller holds mu. */
+static void note_failure(const struct td_registry *r, struct td_version *v, const struct td_err *why)
+{
+    if (v->state == TD_STATE_AVAILABLE) {
+        v->reload_error = *why;
+        return;
+    }
+    v->state = TD_STATE_END;
+    v->error = *why;
+    v->n_tries++;
+    const int64_t wait_ns = r->opts.retry_wait_us > 0 ? r->opts.retry_wait_us * 1000 : 0;
+    v->next_try_ns = v->n_tries <= r->opts.max_load_retries ? td_clock_ns() + wait_ns : 0;
+}
+
+/* Caller holds mu, which is let go while loading. A stale version serves on meanwhile. */
+static void load(struct td_registry *r, struct td_entry *e, struct td_version *v)
+{
+    struct td_err err = {0};
+    struct td_servable *s = NULL, *old = NULL;
+    struct source from = {e->name, v->number, td_strdup(v->dir), td_upload_ref(e->upload)};
+    v->busy = true;
+    v->stale = false;
+    v->upload_id = td_upload_id(from.upload);
+    v->state = v->state == TD_STATE_AVAILABLE ? v->state : TD_STATE_LOADING;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mu);
+    const int64_t from_ns = td_clock_ns();
+    const uint64_t stamp = from.dir != NULL ? td_watch_stamp(from.dir) : 0;
+    const enum td_code rc = make_ready(r, &from, &s, &err);
+    const int64_t to_ns = td_clock_ns();
+    td_free(from.dir);
+    pthread_mutex_lock(&r->mu);
+    v->stamp = stamp;
+    v->load_ms = (double)(to_ns - from_ns) * 1e-6;
+    if (rc == TD_OK) {
+        err = (struct td_err){0}; /* what went wrong on the way was no failure */
+        old = publish(v, s);
+    } else {
+        note_failure(r, v, &err);
+    }
+    log_loaded(e->name, v, &err);
+    pthread_mutex_unlock(&r->mu);
+    if (old != NULL) {
+        td_servable_unref(old);
+    }
+    td_upload_unref(from.upload);
+    pthread_mutex_lock(&r->mu);
+    v->busy = false;
+}
+
+/* As load. */
+static void unload(struct td_registry *r, struct td_entry *e, struct td_version *v)
+{
+    struct td_servable *s = v->servable;
+    v->busy = true;
+    v->servable = NULL;
+    v->stale = false;
+    v->state = TD_STATE_UNLOADING;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mu);
+    td_servable_unref(s);
+    td_log(TD_LOG_INFO, &(struct td_log_about){.model = e->name, .version = v->number},
+           "Unloaded servable version {name: %s version: %lld}", e->name, (long long)v->number);
+    pthread_mutex_lock(&r->mu);
+    v->busy = false;
+    v->state = TD_STATE_END;
+    if (v->aspired) { /* it came back meanwhile */
+        start_over(v);
+    }
+}
+
+static void wait_for_work(struct td_registry *r, int64_t due_ns)
+{
+    if (due_ns == 0) {
+        pthread_cond_wait(&r->work, &r->mu);
+        return;
+    }
+    const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
+    (void)pthread_cond_timedwait(&r->work, &r->mu, &at);
+}
+
+/* Hands back what loading left free in the C library and in this thread's buffers. */
+static void give_back_memory(void)
+{
+    td_buffer_trim();
+#if defined(__GLIBC__) && !defined(TD_NO_BUFFER_CACHE) /* sanitizers bring an allocator of their own */
+    (void)malloc_trim(0);
+#endif
+}
+
+static void *loader_main(void *arg)
+{
+    struct td_registry *r = arg;
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOADER_NICE);
+    bool worked = false;
+    pthread_mutex_lock(&r->mu);
+    while (!r->stop) {
+        int64_t due_ns = 0;
+        const struct job job = next_job(r, &due_ns);
+        if (job.action != NOTHING) {
+            (job.action == LOAD ? load : unload)(r, job.entry, job.version);
+            worked = true;
+            pthread_cond_broadcast(&r->changed);
+            pthread_cond_broadcast(&r->work);
+        } else if (worked) { /* once after a series of loads: it takes milliseconds */
+            worked = false;
+            pthread_mutex_unlock(&r->mu);
+            give_back_memory();
+            pthread_mutex_lock(&r->mu);
+        } else {
+            wait_for_work(r, due_ns);
+        }
+    }
+    pthread_mutex_unlock(&r->mu);
+    return NULL;
+}
+
+enum td_code td_registry_start_loaders(struct td_registry *r, struct td_err *err)
+{
+    const int n = r->opts.load_threads < 1                     ? 1
+                  : r->opts.load_threads > TD_MAX_LOAD_THREADS ? TD_MAX_LOAD_THREADS
+                                                               : r->opts.load_threads;
+    for (; r->n_loaders < n; r->n_loaders++) {
+        TD_FAIL_IF(pthread_create(&r->loaders[r->n_loaders], NULL, loader_main, r) != 0, err,
+                   RESOURCE_EXHAUSTED, "starting loader thread %d of %d: no thread could be made",
+                   r->n_loaders + 1, n);
+    }
+    return TD_OK;
+}

@@ -1,0 +1,583 @@
+/* server/models/servable.c - loading one model version and running its signatures.
+ *
+ * Loading follows TensorFlow's order: read, restore (the graph's own restore op, fed with the checkpoint
+ * prefix and the assets), init op, then one callable a signature. A signature whose tensors do not exist is
+ * kept with its error, which a call of it reports; the rest of the model serves.
+ *
+ * Invariant: after td_servable_load nothing here changes but reference count and statistics; the engine below
+ * has its own locks.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/models/servable.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+#include "core/run/variable.h"
+#include "proto/bytes/mapping.h"
+#include "server/base/clock.h"
+#include "server/models/model_warmup.h"
+#include "server/models/upload.h"
+
+#define TRITON_NAME "model.savedmodel"
+#define MAX_NARROW 32 /* sets of outputs of a signature that are compiled for themselves */
+
+struct entry {                    /* what is behind a signature */
+    struct td_callable *callable; /* NULL: see error */
+    enum td_dtype *fed;           /* dtype of each fed edge, in signature order */
+    struct td_err *error;
+    _Atomic(void *) slot; /* the scheduler's */
+    void (*free_slot)(void *slot);
+    struct narrow *narrow; /* signatures made of this one for fewer outputs; under the servable's narrowing */
+    int n_narrow;
+};
+
+struct narrow {
+    struct td_signature sig; /* first: its address is the narrow signature's */
+    struct entry entry;
+    struct narrow *next;
+};
+
+struct td_servable {
+    atomic_int refs;
+    char *name, *tags, *passes_off; /* the last two may be NULL */
+    char *dir;                      /* the SavedModel's */
+    char *home;                     /* the version's folder: dir, or the one above it */
+    int64_t version;
+    struct td_servable_opts opts; /* for copies; without texts of its own, with a reference to the upload */
+    struct td_saved_model *model; /* lives in the arena that engine owns */
+    struct td_model *engine;
+    struct entry *entries; /* one a signature */
+    struct td_model_settings settings;
+    struct td_stats stats;
+    struct td_load_times times;
+    pthread_mutex_t narrowing;
+};
+
+/* ------------------------------------------------------------------ paths */
+
+static char *join(const char *a, const char *b)
+{
+    size_t n = strlen(a) + strlen(b) + 2;
+    char *s = td_calloc(n, 1);
+    if (s != NULL) {
+        snprintf(s, n, "%s/%s", a, b);
+    }
+    return s;
+}
+
+static char *scratch_path(const char *state_dir, const char *name, int64_t version)
+{
+    size_t n = strlen(state_dir) + strlen(name) + 40;
+    char *s = td_calloc(n, 1);
+    if (s != NULL) {
+        snprintf(s, n, "%s/scratch/%s/%lld", state_dir, name, (long long)version);
+    }
+    return s;
+}
+
+static bool file_exists(const char *dir, const char *below)
+{
+    char *path = join(dir, below);
+    bool yes = path != NULL && access(path, R_OK) == 0;
+    td_free(path);
+    return yes;
+}
+
+/* Where the SavedModel of a version's folder lies. */
+static char *model_dir(const char *home)
+{
+    const bool plain = file_exists(home, "saved_model.pb") || file_exists(home, "saved_model.pbtxt");
+    return !plain && file_exists(home, TRITON_NAME) ? join(home, TRITON_NAME) : td_strdup(home);
+}
+
+/* ------------------------------------------------------------------ running restore and init */
+
+static enum td_code string_tensor(const char *text, struct td_tensor *t, struct td_err *err)
+{
+    struct td_shape scalar = td_shape_scalar();
+    TD_TRY(td_tensor_new(t, TD_STRING, &scalar, err));
+    return td_tensor_set_str(t, 0, text, strlen(text), err);
+}
+
+/* The feeds of restore and init: assets, and the checkpoint prefix when given. */
+struct start_feeds {
+    struct td_value *at;
+    struct td_tensor *t;
+    int n;
+};
+
+static void start_feeds_free(struct start_feeds *f)
+{
+    for (int i = 0; i < f->n; i++) {
+        td_tensor_clear(&f->t[i]);
+    }
+    td_free(f->t);
+    td_free(f->at);
+}
+
+static enum td_code add_feed(struct td_servable *s, struct start_feeds *f, const char *tensor,
+                             const char *path, struct td_err *err)
+{
+    if (path == NULL) {
+        return td_no_memory(err, 1, "path");
+    }
+    TD_TRY(td_graph_value(td_model_graph(s->engine), tensor, &f->at[f->n], err));
+    f->n++;
+    return string_tensor(path, &f->t[f->n - 1], err);
+}
+
+static enum td_code start_feeds_make(struct td_servable *s, bool with_prefix, struct start_feeds *f,
+                                     struct td_err *err)
+{
+    const struct td_saved_model *m = s->model;
+    f->at = td_calloc((size_t)m->n_assets + 2, sizeof *f->at);
+    f->t = td_calloc((size_t)m->n_assets + 2, sizeof *f->t);
+    if (f->at == NULL || f->t == NULL) {
+        return td_no_memory(err, 1, "asset feeds");
+    }
+    char *assets = join(s->dir, "assets");
+    enum td_code rc = assets == NULL ? td_no_memory(err, 1, "path") : TD_OK;
+    for (int i = 0; rc == TD_OK && i < m->n_assets; i++) {
+        char *path = join(assets, m->assets[i].filename);
+        rc = add_feed(s, f, m->assets[i].tensor, path, err);
+        td_free(path);
+    }
+    td_free(assets);
+    if (rc == TD_OK && with_prefix) {
+        char *prefix = join(s->dir, "variables/variables");
+        rc = add_feed(s, f, m->filename_tensor, prefix, err);
+        td_free(prefix);
+    }
+    return rc;
+}
+
+static enum td_code run_target(struct td_servable *s, const char *op, bool with_prefix, struct td_err *err)
+{
+    struct start_feeds feeds = {0};
+    struct td_node *node = td_graph_find(td_model_graph(s->engine), op, strcspn(op, ":"));
+    TD_FAIL_IF(node == NULL, err, INVALID_ARGUMENT, "the graph has no node '%s' to run at load", op);
+    enum td_code rc = start_feeds_make(s, with_prefix, &feeds, err);
+    struct td_callable *f = NULL;
+    struct td_callable_opts opts = {
+        .name = op, .feeds = feeds.at, .n_feeds = feeds.n, .targets = &node, .n_targets = 1, .once = true};
+    rc = rc ? rc : td_callable_new(s->engine, &opts, &f, err);
+    rc = rc ? rc : td_callable_run(f, feeds.t, NULL, NULL, err);
+    td_callable_drop(f);
+    start_feeds_free(&feeds);
+    return rc;
+}
+
+static enum td_code restore_and_init(struct td_servable *s, struct td_err *err)
+{
+    const struct td_saved_model *m = s->model;
+    const int64_t from_ns = td_clock_ns();
+    if (m->restore_op != NULL && m->filename_tensor != NULL &&
+        file_exists(s->dir, "variables/variables.index")) {
+        if (run_target(s, m->restore_op, true, err)) {
+            return td_err_wrap(err, "restoring variables of '%s'", s->dir);
+        }
+    }
+    s->times.restore_ns = td_clock_ns() - from_ns;
+    if (m->init_op != NULL && run_target(s, m->init_op, false, err)) {
+        return td_err_wrap(err, "initialising '%s'", s->dir);
+    }
+    s->times.init_ns = td_clock_ns() - from_ns - s->times.restore_ns;
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ signatures */
+
+static enum td_code info_value(struct td_servable *s, const struct td_signature *sig,
+                               const struct td_tensor_info *info, struct td_value *out, struct td_err *err)
+{
+    TD_FAIL_IF(info->n_parts > 0 || info->tensor[0] == 0, err, UNIMPLEMENTED,
+               "signature '%s': '%s' is a composite tensor, which requests cannot carry", sig->key,
+               info->key);
+    if (td_graph_value(td_model_graph(s->engine), info->tensor, out, err)) {
+        return td_err_wrap(err, "signature '%s', tensor '%s'", sig->key, info->key);
+    }
+    return TD_OK;
+}
+
+static enum td_code open_entry(struct td_servable *s, const struct td_signature *sig, struct entry *d,
+                               struct td_err *err)
+{
+    struct td_value *feeds = td_calloc((size_t)sig->n_in + 1, sizeof *feeds);
+    struct td_value *fetches = td_calloc((size_t)sig->n_out + 1, sizeof *fetches);
+    d->fed = td_calloc((size_t)sig->n_in + 1, sizeof *d->fed);
+    enum td_code rc = feeds && fetches && d->fed ? TD_OK : td_no_memory(err, 1, "signature");
+    for (int i = 0; rc == TD_OK && i < sig->n_in; i++) {
+        rc = info_value(s, sig, &sig->in[i], &feeds[i], err);
+        d->fed[i] = rc ? TD_DTYPE_NONE : feeds[i].node->out_type[feeds[i].port];
+    }
+    for (int i = 0; rc == TD_OK && i < sig->n_out; i++) {
+        rc = info_value(s, sig, &sig->out[i], &fetches[i], err);
+    }
+    struct td_callable_opts opts = {
+        .name = sig->key, .feeds = feeds, .n_feeds = sig->n_in, .fetches = fetches, .n_fetches = sig->n_out};
+    rc = rc ? rc : td_callable_new(s->engine, &opts, &d->callable, err);
+    td_free(feeds);
+    td_free(fetches);
+    return rc;
+}
+
+static bool is_init(const struct td_signature *sig)
+{
+    return strcmp(sig->key, "__saved_model_init_op") == 0;
+}
+
+static enum td_code open_entries(struct td_servable *s, struct td_err *err)
+{
+    s->entries = td_calloc((size_t)s->model->n_signatures + 1, sizeof *s->entries);
+    if (s->entries == NULL) {
+        return td_no_memory(err, 1, "signatures");
+    }
+    for (int i = 0; i < s->model->n_signatures; i++) {
+        struct td_err why = {0};
+        if (is_init(&s->model->signatures[i]) ||
+            open_entry(s, &s->model->signatures[i], &s->entries[i], &why) == TD_OK) {
+            continue;
+        }
+        s->entries[i].error = td_calloc(1, sizeof why);
+        if (s->entries[i].error == NULL) {
+            return td_no_memory(err, sizeof why, "signatures");
+        }
+        *s->entries[i].error = why;
+    }
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ loading and freeing */
+
+static void close_entry(struct entry *d)
+{
+    while (d->narrow != NULL) {
+        struct narrow *n = d->narrow;
+        d->narrow = n->next;
+        close_entry(&n->entry); /* has no narrower ones itself */
+        td_free(n->sig.out);
+        td_free(n);
+    }
+    if (d->slot != NULL) {
+        d->free_slot(d->slot);
+    }
+    td_free(d->fed);
+    td_free(d->error);
+}
+
+static void destroy(struct td_servable *s)
+{
+    for (int i = 0; s->entries != NULL && i < s->model->n_signatures; i++) {
+        close_entry(&s->entries[i]);
+    }
+    pthread_mutex_destroy(&s->narrowing);
+    td_free(s->entries);
+    td_model_settings_fini(&s->settings);
+    if (s->engine != NULL) {
+        td_model_unref(s->engine);
+    } else {
+        td_saved_model_free(s->model);
+    }
+    td_upload_unref(s->opts.upload); /* last: it may remove the files */
+    td_free(s->name);
+    td_free(s->home);
+    td_free(s->dir);
+    td_free(s->tags);
+    td_free(s->passes_off);
+    td_free(s);
+}
+
+/* The configuration beside the model must fit it; its warm-up requests are run. */
+static enum td_code configure(struct td_servable *s, struct td_err *err)
+{
+    size_t n = 0;
+    const char *json = s->opts.upload != NULL ? td_upload_config(s->opts.upload, &n) : NULL;
+    TD_TRY(json != NULL ? td_model_config_override(s->home, json, n, &s->settings, err)
+                        : td_model_config_read(s->home, &s->settings, err));
+    if (td_model_config_check(&s->settings, td_servable_signature(s, ""), err) ||
+        td_model_warmup_run(s, err)) {
+        return json != NULL ? td_err_wrap(err, "config")
+                            : td_err_wrap(err, "%s/config.pbtxt", s->settings.dir);
+    }
+    return TD_OK;
+}
+
+static enum td_code load(struct td_servable *s, const struct td_servable_opts *o, struct td_err *err)
+{
+    TD_TRY(td_saved_model_read(s->dir, o->tags, o->ops, &s->model, err));
+    char *scratch = o->state_dir == NULL ? NULL : scratch_path(o->state_dir, s->name, s->version);
+    struct td_model_opts opts = {.ops = o->ops,
+                                 .kernels = o->kernels,
+                                 .passes_off = o->passes_off,
+                                 .dir = s->dir,
+                                 .scratch_dir = scratch,
+                                 .device = o->device,
+                                 .no_soft_placement = o->no_soft_placement,
+                                 .log_placement = o->log_placement};
+    enum td_code rc = td_model_new(&opts, s->model->arena, s->model->graph, s->model->lib, &s->engine, err);
+    td_free(scratch);
+    rc = rc ? rc : restore_and_init(s, err);
+    rc = rc ? rc : open_entries(s, err);
+    return rc ? rc : configure(s, err);
+}
+
+enum td_code td_servable_load(const char *name, int64_t version, const char *dir,
+                              const struct td_servable_opts *opts, struct td_servable **out,
+                              struct td_err *err)
+{
+    struct td_servable *s = td_calloc(1, sizeof *s);
+    if (s == NULL) {
+        return td_no_memory(err, sizeof *s, "servable");
+    }
+    atomic_init(&s->refs, 1);
+    pthread_mutex_init(&s->narrowing, NULL);
+    s->name = td_strdup(name);
+    s->home = td_strdup(dir);
+    s->dir = model_dir(dir);
+    s->tags = opts->tags == NULL ? NULL : td_strdup(opts->tags);
+    s->passes_off = opts->passes_off == NULL ? NULL : td_strdup(opts->passes_off);
+    s->version = version;
+    s->opts = (struct td_servable_opts){.ops = opts->ops,
+                                        .tags = s->tags,
+                                        .kernels = opts->kernels,
+                                        .passes_off = s->passes_off,
+                                        .device = opts->device,
+                                        .no_soft_placement = opts->no_soft_placement,
+                                        .upload = td_upload_ref(opts->upload)};
+    enum td_code rc = s->name && s->dir && s->home ? load(s, opts, err) : td_no_memory(err, 1, "servable");
+    if (rc) {
+        destroy(s);
+        return rc;
+    }
+    *out = s;
+    return TD_OK;
+}
+
+struct giving {
+    struct td_model *to;
+    enum td_code rc;
+    struct td_err *err;
+};
+
+static void give_variable(void *ctx, const char *name, struct td_obj *o)
+{
+    struct giving *g = ctx;
+    struct td_variable *from = (struct td_variable *)o;
+    struct td_variable *to = (struct td_variable *)td_model_resource(g->to, &td_variable_type, name);
+    struct td_tensor value;
+    if (g->rc || to == NULL || !td_variable_initialized(from)) {
+        return;
+    }
+    g->rc = td_variable_read(from, &value, g->err);
+    if (g->rc == TD_OK) {
+        g->rc = td_variable_assign(to, &value, g->err);
+        td_tensor_clear(&value);
+    }
+}
+
+enum td_code td_servable_copy(struct td_servable *s, struct td_servable **out, struct td_err *err)
+{
+    TD_TRY(td_servable_load(s->name, s->version, s->home, &s->opts, out, err));
+    struct giving g = {.to = (*out)->engine, .err = err};
+    td_model_each_resource(s->engine, &td_variable_type, give_variable, &g);
+    if (g.rc) {
+        td_servable_unref(*out);
+        *out = NULL;
+    }
+    return g.rc;
+}
+
+struct td_servable *td_servable_ref(struct td_servable *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+void td_servable_unref(struct td_servable *s)
+{
+    if (s != NULL && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) {
+        destroy(s);
+    }
+}
+
+const char *td_servable_name(const struct td_servable *s)
+{
+    return s->name;
+}
+
+int64_t td_servable_version(const struct td_servable *s)
+{
+    return s->version;
+}
+
+struct td_stats *td_servable_stats(struct td_servable *s)
+{
+    return &s->stats;
+}
+
+struct td_load_times td_servable_load_times(const struct td_servable *s)
+{
+    return s->times;
+}
+
+const struct td_model_settings *td_servable_settings(const struct td_servable *s)
+{
+    return &s->settings;
+}
+
+const char *td_servable_dir(const struct td_servable *s)
+{
+    return s->dir;
+}
+
+const struct td_saved_model *td_servable_model(const struct td_servable *s)
+{
+    return s->model;
+}
+
+struct td_model *td_servable_engine(struct td_servable *s)
+{
+    return s->engine;
+}
+
+const struct td_signature *td_servable_signature(const struct td_servable *s, const char *key)
+{
+    bool any = key == NULL || key[0] == 0;
+    const struct td_signature *only = NULL;
+    int n_public = 0;
+    for (int i = 0; i < s->model->n_signatures; i++) {
+        const struct td_signature *sig = &s->model->signatures[i];
+        if (strcmp(sig->key, any ? "serving_default" : key) == 0) {
+            return sig;
+        }
+        if (strncmp(sig->key, "__", 2) != 0) {
+            only = sig;
+            n_public++;
+        }
+    }
+    return any && n_public == 1 ? only : NULL;
+}
+
+static bool is_whole(const struct td_servable *s, const struct td_signature *sig)
+{
+    return sig >= s->model->signatures && sig < s->model->signatures + s->model->n_signatures;
+}
+
+static struct entry *entry_of(struct td_servable *s, const struct td_signature *sig)
+{
+    return is_whole(s, sig) ? &s->entries[sig - s->model->signatures]
+                            : &((struct narrow *)(uintptr_t)sig)->entry;
+}
+
+struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig)
+{
+    return entry_of(s, sig)->callable;
+}
+
+enum td_code td_servable_closed(struct td_servable *s, const struct td_signature *sig, struct td_err *err)
+{
+    const struct entry *d = entry_of(s, sig);
+    if (d->callable != NULL) {
+        return TD_OK;
+    }
+    return d->error != NULL ? td_fail(err, d->error->code, "%s", d->error->msg)
+                            : td_fail(err, TD_INVALID_ARGUMENT, "signature '%s' runs at load only", sig->key);
+}
+
+/* ------------------------------------------------------------------ fewer outputs */
+
+static bool is_named(const char *key, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i], key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How many outputs of sig the names name. */
+static int count_named(const struct td_signature *sig, const char *const *names, int n)
+{
+    int found = 0;
+    for (int i = 0; i < sig->n_out; i++) {
+        found += is_named(sig->out[i].key, names, n);
+    }
+    return found;
+}
+
+/* Caller holds narrowing. NULL when it cannot be made. */
+static struct narrow *make_downcast(struct td_servable *s, const struct td_signature *sig,
+                                    const char *const *names, int n)
+{
+    struct td_err ignored = {0};
+    struct narrow *one = td_calloc(1, sizeof *one);
+    struct td_tensor_info *out = td_calloc((size_t)n, sizeof *out);
+    if (one == NULL || out == NULL) {
+        td_free(one);
+        td_free(out);
+        return NULL;
+    }
+    one->sig = *sig;
+    one->sig.out = out;
+    one->sig.n_out = 0;
+    for (int i = 0; i < sig->n_out; i++) {
+        if (is_named(sig->out[i].key, names, n)) {
+            out[one->sig.n_out++] = sig->out[i];
+        }
+    }
+    if (open_entry(s, &one->sig, &one->entry, &ignored)) {
+        close_entry(&one->entry);
+        td_free(out);
+        td_free(one);
+        return NULL;
+    }
+    return one;
+}
+
+const struct td_signature *td_servable_fewer_outputs(struct td_servable *s, const struct td_signature *sig,
+                                                     const char *const *names, int n)
+{
+    if (n <= 0 || n >= sig->n_out || !is_whole(s, sig) || is_init(sig) || count_named(sig, names, n) != n) {
+        return sig;
+    }
+    struct entry *d = entry_of(s, sig);
+    pthread_mutex_lock(&s->narrowing);
+    struct narrow *one = d->narrow;
+    while (one != NULL && (one->sig.n_out != n || count_named(&one->sig, names, n) != n)) {
+        one = one->next;
+    }
+    if (one == NULL && d->n_narrow < MAX_NARROW) {
+        one = make_downcast(s, sig, names, n);
+        if (one != NULL) {
+            one->next = d->narrow;
+            d->narrow = one;
+            d->n_narrow++;
+        }
+    }
+    pthread_mutex_unlock(&s->narrowing);
+    return one != NULL ? &one->sig : sig;
+}
+
+void td_servable_set_slot(struct td_servable *s, const struct td_signature *sig, void *slot,
+                          void (*free_slot)(void *slot))
+{
+    entry_of(s, sig)->slot = slot;
+    entry_of(s, sig)->free_slot = free_slot;
+}
+
+void *td_servable_slot(struct td_servable *s, const struct td_signature *sig)
+{
+    return entry_of(s, sig)->slot;
+}
+
+enum td_dtype td_servable_fed_dtype(struct td_servable *s, const struct td_signature *sig, int i)
+{
+    enum td_dtype fed = entry_of(s, sig)->fed == NULL ? TD_DTYPE_NONE : entry_of(s, sig)->fed[i];
+    return fed == TD_DTYPE_NONE ? sig->in[i].dtype : fed;
+}

@@ -1,0 +1,82 @@
+/* server/models/servable.h - one model version, loaded and ready to answer: its signatures and what runs
+ * behind them.
+ *
+ * Loading reads the SavedModel, restores variables through the graph's own restore op, feeds assets, runs the
+ * init op and makes one callable a signature. A servable is counted: a request holds it, and the last one to
+ * let go frees it. Threads: everything after loading may be called from any thread.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_MODELS_SERVABLE_H
+#define TD_SERVER_MODELS_SERVABLE_H
+
+#include "core/function/model.h"
+#include "proto/model/saved_model.h"
+#include "server/models/model_config.h"
+#include "server/base/stats.h"
+
+struct td_servable;
+struct td_upload;
+
+struct td_servable_opts {
+    const struct td_op_table *ops;
+    const char *tags;      /* NULL: "serve" */
+    const char *state_dir; /* scratch root; NULL: none */
+    enum td_kernel_choice kernels;
+    const char *passes_off;
+    const struct td_device *device;
+    bool no_soft_placement, log_placement; /* as in core/function/model.h */
+    /* whose configuration counts in place of config.pbtxt (held while loaded); NULL: none */
+    struct td_upload *upload;
+};
+
+/* Returns new. On failure nothing stays allocated or mapped. dir is the version directory; where it holds no
+ * SavedModel but a folder model.savedmodel, as in Triton's repositories, that is read. */
+TD_MUST enum td_code td_servable_load(const char *name, int64_t version, const char *dir,
+                                      const struct td_servable_opts *opts, struct td_servable **out,
+                                      struct td_err *err);
+/* Returns new: another instance of the same version, read from its directory again (mapped weights are
+ * shared), whose variables have the values that those of s have now. Tables and random counters are as after
+ * a load; it has no scratch directory. */
+TD_MUST enum td_code td_servable_copy(struct td_servable *s, struct td_servable **out, struct td_err *err);
+struct td_servable *td_servable_ref(struct td_servable *s);
+void td_servable_unref(struct td_servable *s);
+
+const char *td_servable_name(const struct td_servable *s);
+int64_t td_servable_version(const struct td_servable *s);
+const char *td_servable_dir(const struct td_servable *s);
+const struct td_saved_model *td_servable_model(const struct td_servable *s); /* signatures, tags; borrowed */
+struct td_model *td_servable_engine(struct td_servable *s);
+/* NULL when there is no such signature. "" and NULL mean serving_default, or the only public signature there
+ * is. */
+const struct td_signature *td_servable_signature(const struct td_servable *s, const char *key);
+/* The signature for the named outputs only: what nothing of them needs does not run, as TensorFlow has it, so
+ * an output that is not asked for has no effects. sig itself when the names are not some of its outputs, each
+ * once (or are all of them), and beyond 32 such sets. Borrowed. */
+const struct td_signature *td_servable_fewer_outputs(struct td_servable *s, const struct td_signature *sig,
+                                                     const char *const *names, int n);
+/* The callable behind a signature (made at load); NULL: td_servable_closed says why. */
+struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig);
+/* Fails when the signature cannot be called: its tensors do not exist, or it runs at load only. */
+TD_MUST enum td_code td_servable_closed(struct td_servable *s, const struct td_signature *sig,
+                                        struct td_err *err);
+
+/* What the scheduler keeps with a signature, NULL at first. Set once; freed with the servable. */
+void td_servable_set_slot(struct td_servable *s, const struct td_signature *sig, void *slot,
+                          void (*free_slot)(void *slot));
+void *td_servable_slot(struct td_servable *s, const struct td_signature *sig);
+
+/* dtype of the edge that input i of sig feeds: some signatures misdeclare their graph's. */
+enum td_dtype td_servable_fed_dtype(struct td_servable *s, const struct td_signature *sig, int i);
+
+/* Requests and runs since it was loaded, reported by the front ends' common path (server/request/request.c).
+ * Borrowed. */
+struct td_stats *td_servable_stats(struct td_servable *s);
+/* Nanoseconds that restoring its variables, and its init op, took when it was loaded. */
+struct td_load_times {
+    int64_t restore_ns, init_ns;
+};
+struct td_load_times td_servable_load_times(const struct td_servable *s);
+/* What the config.pbtxt beside it says; all defaults when there is none. Borrowed. */
+const struct td_model_settings *td_servable_settings(const struct td_servable *s);
+
+#endif

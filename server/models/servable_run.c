@@ -1,0 +1,224 @@
+/* server/models/servable_run.c - see servable_run.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/models/servable_run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "proto/bytes/mapping.h"
+
+/* ------------------------------------------------------------------ checking a call */
+
+struct text {
+    char s[360];
+    size_t n;
+};
+
+static void say(struct text *t, const char *name)
+{
+    int put = snprintf(t->s + t->n, sizeof t->s - t->n, "%s%s", t->n ? "," : "", name);
+    t->n += put > 0 && (size_t)put < sizeof t->s - t->n ? (size_t)put : 0;
+}
+
+static int input_index(const struct td_signature *sig, const char *name)
+{
+    for (int i = 0; i < sig->n_in; i++) {
+        if (strcmp(sig->in[i].key, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static enum td_code names_differ(const struct td_servable_call *c, struct td_err *err)
+{
+    struct text sent = {.n = 0}, wanted = {.n = 0}, extra = {.n = 0}, missing = {.n = 0};
+    for (int i = 0; i < c->n_in; i++) {
+        say(&sent, c->in[i].name);
+        if (input_index(c->sig, c->in[i].name) < 0) {
+            say(&extra, c->in[i].name);
+        }
+    }
+    for (int i = 0; i < c->sig->n_in; i++) {
+        bool given = false;
+        say(&wanted, c->sig->in[i].key);
+        for (int k = 0; k < c->n_in; k++) {
+            given |= strcmp(c->in[k].name, c->sig->in[i].key) == 0;
+        }
+        if (!given && c->sig->defaults[i].dtype == TD_DTYPE_NONE) {
+            say(&missing, c->sig->in[i].key);
+        }
+    }
+    return td_fail(
+        err, TD_INVALID_ARGUMENT,
+        "input size does not match signature: %d!=%d len({%.200s}) != len({%.200s}). Sent extra: {%.200s}. "
+        "Missing but required: {%.200s}.",
+        c->n_in, c->sig->n_in, sent.s, wanted.s, extra.s, missing.s);
+}
+
+/* Puts the given tensors in signature order, defaults where none is given. */
+static enum td_code order_inputs(const struct td_servable_call *c, struct td_tensor *in, struct td_err *err)
+{
+    int used = 0;
+    for (int i = 0; i < c->sig->n_in; i++) {
+        const struct td_tensor *found = NULL;
+        for (int k = 0; k < c->n_in; k++) {
+            if (strcmp(c->in[k].name, c->sig->in[i].key) == 0) {
+                found = &c->in[k].t;
+                used++;
+            }
+        }
+        if (found == NULL && c->sig->defaults[i].dtype != TD_DTYPE_NONE) {
+            found = &c->sig->defaults[i];
+        }
+        if (found == NULL) {
+            return names_differ(c, err);
+        }
+        in[i] = *found;
+    }
+    return used == c->n_in ? TD_OK : names_differ(c, err);
+}
+
+static enum td_code check_method(const struct td_servable_call *c, struct td_err *err)
+{
+    static const char *const known[] = {"predict", "classify", "regress"};
+    static const char place[] = "tensorflow/serving/";
+    const char *method = c->sig->method;
+    for (size_t i = 0; c->check_method && i < sizeof known / sizeof known[0]; i++) {
+        if (strncmp(method, place, sizeof place - 1) == 0 &&
+            strcmp(method + sizeof place - 1, known[i]) == 0) {
+            return TD_OK;
+        }
+    }
+    TD_FAIL_IF(c->check_method, err, INTERNAL,
+               "Expected prediction signature method_name to be one of {tensorflow/serving/predict, "
+               "tensorflow/serving/classify, tensorflow/serving/regress}. Was: %s",
+               method);
+    return TD_OK;
+}
+
+static enum td_code check_inputs(struct td_servable *s, const struct td_servable_call *c,
+                                 const struct td_tensor *in, struct td_err *err)
+{
+    for (int i = 0; i < c->sig->n_in; i++) {
+        enum td_dtype want = td_servable_fed_dtype(s, c->sig, i);
+        TD_FAIL_IF(in[i].dtype != want, err, INVALID_ARGUMENT,
+                   "signature '%s': input '%s' was expected to be a %s tensor but is a %s tensor",
+                   c->sig->key, c->sig->in[i].key, td_dtype_name(want), td_dtype_name(in[i].dtype));
+        TD_FAIL_IF(c->strict_shapes && !td_shape_compatible(&in[i].shape, &c->sig->in[i].shape), err,
+                   INVALID_ARGUMENT, "signature '%s': input '%s' has shape %s, the signature declares %s",
+                   c->sig->key, c->sig->in[i].key, TD_SHAPE_STR(&in[i].shape),
+                   TD_SHAPE_STR(&c->sig->in[i].shape));
+    }
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ filtering outputs */
+
+static int output_index(const struct td_signature *sig, const char *name)
+{
+    for (int i = 0; i < sig->n_out; i++) {
+        if (strcmp(sig->out[i].key, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static enum td_code check_filter(const struct td_servable_call *c, struct td_err *err)
+{
+    for (int i = 0; i < c->n_filter; i++) {
+        if (output_index(c->sig, c->filter[i]) < 0) {
+            struct text known = {.n = 0};
+            for (int k = 0; k < c->sig->n_out; k++) {
+                say(&known, c->sig->out[k].key);
+            }
+            TD_FAIL(
+                err, INVALID_ARGUMENT,
+                "output tensor alias not found in signature: %.200s Outputs expected to be in the set {%s}.",
+                c->filter[i], known.s);
+        }
+        for (int k = 0; k < i; k++) {
+            TD_FAIL_IF(strcmp(c->filter[i], c->filter[k]) == 0, err, INVALID_ARGUMENT,
+                       "duplicate output tensor alias: %.200s", c->filter[i]);
+        }
+    }
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ the three steps */
+
+enum td_code td_servable_bind(struct td_servable *s, const struct td_servable_call *call,
+                              struct td_tensor *in, struct td_err *err)
+{
+    TD_TRY(td_servable_closed(s, call->sig, err));
+    TD_TRY(check_method(call, err));
+    TD_TRY(check_filter(call, err));
+    TD_TRY(order_inputs(call, in, err));
+    return check_inputs(s, call, in, err);
+}
+
+/* A mapped weight file was cut short: zeros stand in for what is gone, in this run and all later ones. */
+static enum td_code lost_data(struct td_servable *s, struct td_tensor *made, int n, struct td_err *err)
+{
+    for (int i = 0; i < n; i++) {
+        td_tensor_clear(&made[i]);
+    }
+    return td_fail(err, TD_DATA_LOSS,
+                   "model '%s' version %lld: a file below '%.300s' was truncated while it was mapped",
+                   td_servable_name(s), (long long)td_servable_version(s), td_servable_dir(s));
+}
+
+enum td_code td_servable_compute(struct td_servable *s, const struct td_signature *sig,
+                                 const struct td_tensor *in, const struct td_run_opts *opts,
+                                 struct td_tensor *made, struct td_err *err)
+{
+    if (td_callable_run(td_servable_callable(s, sig), in, made, opts, err)) {
+        const bool stopped = err->code == TD_DEADLINE_EXCEEDED || err->code == TD_CANCELLED;
+        return !stopped ? err->code
+                        : td_err_wrap(err, "model '%s' version %lld, signature '%s'", td_servable_name(s),
+                                      (long long)td_servable_version(s), sig->key);
+    }
+    return td_mapping_damaged_below(td_servable_dir(s)) ? lost_data(s, made, sig->n_out, err) : TD_OK;
+}
+
+void td_servable_deliver(const struct td_servable_call *c, struct td_tensor *made, struct td_named *out,
+                         int *n_out)
+{
+    *n_out = c->n_filter > 0 ? c->n_filter : c->sig->n_out;
+    for (int i = 0; i < *n_out; i++) {
+        int k = c->n_filter > 0 ? output_index(c->sig, c->filter[i]) : i;
+        out[i].name = c->sig->out[k].key;
+        out[i].t = made[k];
+        memset(&made[k], 0, sizeof made[k]);
+    }
+    for (int k = 0; k < c->sig->n_out; k++) {
+        td_tensor_clear(&made[k]);
+    }
+}
+
+enum td_code td_servable_run(struct td_servable *s, const struct td_servable_call *call, struct td_named *out,
+                             int *n_out, struct td_err *err)
+{
+    enum { FEW = 16 };
+    struct td_tensor few_in[FEW], few_made[FEW], *in = few_in, *made = few_made;
+    const struct td_signature *sig = call->sig;
+    if (sig->n_in > FEW || sig->n_out > FEW) {
+        in = td_calloc((size_t)sig->n_in + (size_t)sig->n_out + 1, sizeof *in);
+        if (in == NULL) {
+            return td_no_memory(err, sizeof *in, "a call");
+        }
+        made = in + sig->n_in;
+    }
+    enum td_code rc = td_servable_bind(s, call, in, err);
+    rc = rc ? rc : td_servable_compute(s, sig, in, &call->run, made, err);
+    if (rc == TD_OK) {
+        td_servable_deliver(call, made, out, n_out);
+    }
+    if (in != few_in) {
+        td_free(in);
+    }
+    return rc;
+}

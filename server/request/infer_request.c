@@ -1,0 +1,113 @@
+/* server/request/infer_request.c - see infer_request.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/request/infer_request.h"
+
+#include <string.h>
+
+#include "core/base/arena.h"
+#include "core/base/mem.h"
+#include "server/request/cuda_ipc.h"
+
+static const char *const EXTENSIONS[] = {
+    "classification",
+    "model_repository",
+    "model_repository(unload_dependents)",
+    "schedule_policy",
+    "model_configuration",
+    "system_shared_memory",
+    "binary_tensor_data",
+    "parameters",
+    "statistics",
+    "trace",
+    "logging",
+    "cuda_shared_memory", /* the last: only where there is a GPU */
+    NULL,
+};
+
+const char *td_infer_extension(int i)
+{
+    const char *name = EXTENSIONS[i];
+    return name != NULL && strcmp(name, "cuda_shared_memory") == 0 && td_cuda_devices() == 0 ? NULL : name;
+}
+
+enum td_code td_infer_version(const char *text, struct td_infer_ref *ref, struct td_err *err)
+{
+    int64_t v = 0;
+    for (const char *p = text; *p != '\0'; p++) {
+        const bool ok = *p >= '0' && *p <= '9' && td_i64_mul(v, 10, &v) && td_i64_add(v, *p - '0', &v);
+        TD_FAIL_IF(!ok, err, INVALID_ARGUMENT,
+                   "failed to get model version from specified version string '%s' of '%s'", text, ref->name);
+    }
+    ref->version = v;
+    ref->has_version = *text != '\0';
+    return TD_OK;
+}
+
+/* The registry's answer for a plain name; a version 0 that was asked for is nowhere. */
+static enum td_code find_plain(struct td_registry *reg, const struct td_infer_ref *ref, const char *name,
+                               struct td_servable **out, struct td_err *err)
+{
+    TD_FAIL_IF(ref->has_version && ref->version <= 0, err, NOT_FOUND, "version 0");
+    return td_registry_find(reg, name, ref->has_version ? ref->version : 0, ref->label, out, err);
+}
+
+enum td_code td_infer_find(struct td_registry *reg, const struct td_infer_ref *ref, struct td_servable **out,
+                           const char **signature, struct td_err *err)
+{
+    struct td_err why = {0};
+    const char *colon = strrchr(ref->name, ':');
+    enum td_code rc = find_plain(reg, ref, ref->name, out, &why);
+    *signature = ref->signature;
+    if (rc == TD_NOT_FOUND && colon != NULL) {
+        char *name = td_strndup(ref->name, (size_t)(colon - ref->name));
+        if (name == NULL) {
+            return td_no_memory(err, strlen(ref->name), "a model's name");
+        }
+        why = (struct td_err){0};
+        rc = find_plain(reg, ref, name, out, &why);
+        td_free(name);
+        *signature = colon + 1;
+    }
+    TD_FAIL_IF(rc == TD_NOT_FOUND && ref->has_version, err, NOT_FOUND,
+               "Request for unknown model: '%s' version %lld is not found", ref->name,
+               (long long)ref->version);
+    TD_FAIL_IF(rc == TD_NOT_FOUND, err, NOT_FOUND, "Request for unknown model: '%s' is not found", ref->name);
+    if (rc) {
+        return td_fail(err, rc, "%s", why.msg);
+    }
+    if (*ref->signature != '\0' && strcmp(*signature, ref->signature) != 0) {
+        td_servable_unref(*out);
+        *out = NULL;
+        TD_FAIL(err, INVALID_ARGUMENT, "model '%s' and parameter signature_name '%s' name two signatures",
+                ref->name, ref->signature);
+    }
+    return TD_OK;
+}
+
+enum td_code td_infer_view(const struct td_servable *s, const char *signature,
+                           const struct td_signature **out, struct td_err *err)
+{
+    *out = td_servable_signature(s, signature);
+    TD_FAIL_IF(*out == NULL && *signature != '\0', err, FAILED_PRECONDITION,
+               "Serving signature key \"%s\" not found.", signature);
+    return TD_OK;
+}
+
+enum td_code td_infer_room(struct td_request *q, int n, struct td_err *err)
+{
+    q->in = td_arena_alloc(q->arena, (size_t)n + 1, sizeof *q->in);
+    return q->in != NULL ? TD_OK : td_no_memory(err, (size_t)n * sizeof *q->in, "a request");
+}
+
+enum td_code td_infer_add(struct td_request *q, const char *name, struct td_tensor *takes, struct td_err *err)
+{
+    for (int i = 0; i < q->n_in; i++) {
+        if (strcmp(q->in[i].name, name) == 0) {
+            td_tensor_clear(takes);
+            TD_FAIL(err, INVALID_ARGUMENT, "input '%s' already exists in request", name);
+        }
+    }
+    q->in[q->n_in++] = (struct td_named){.name = name, .t = *takes};
+    return TD_OK;
+}

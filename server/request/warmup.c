@@ -1,0 +1,219 @@
+/* server/request/warmup.c - see warmup.h. Runs on the loader thread that has just loaded the version.
+ *
+ *   PredictionLog   classify_log = 2, regress_log = 3, multi_inference_log = 4, session_run_log = 5,
+ *                   predict_log = 6, predict_streamed_log = 7; each has request = 1
+ *
+ * A record takes the same path as a request of a client, from the decoding of its bytes to its outputs.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/request/warmup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "proto/bytes/tfrecord.h"
+#include "server/request/classify.h"
+#include "server/base/clock.h"
+#include "server/request/predict.h"
+
+#define MAX_RECORDS 1000
+#define MAX_RECORD_BYTES ((size_t)1 << 30)
+
+enum {
+    CLASSIFY_LOG = 2,
+    REGRESS_LOG,
+    MULTI_INFERENCE_LOG,
+    SESSION_RUN_LOG,
+    PREDICT_LOG,
+    PREDICT_STREAMED_LOG
+};
+
+/* One replay on its way. */
+struct warmup {
+    struct td_registry *reg;
+    struct td_servable *servable;
+    td_stop *stop;
+};
+
+static enum td_code new_request(const struct warmup *w, struct td_request *q, struct td_err *err)
+{
+    TD_TRY(td_request_init(q, err));
+    q->servable = td_servable_ref(w->servable);
+    q->model = td_servable_name(w->servable);
+    q->version = td_servable_version(w->servable);
+    q->client = w->stop;
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ one record */
+
+typedef enum td_code replay_fn(const struct warmup *w, struct td_request *q, struct td_wire message,
+                               struct td_err *err);
+
+static enum td_code replay_predict(const struct warmup *w, struct td_request *q, struct td_wire message,
+                                   struct td_err *err)
+{
+    struct td_predict_pb p;
+    TD_TRY(td_predict_read(message, q->arena, &p, err));
+    q->signature = p.spec.signature;
+    TD_TRY(td_predict_inputs(q, &p, MAX_RECORD_BYTES, err));
+    return td_request_run(q, w->reg, err);
+}
+
+static enum td_code replay_task(const struct warmup *w, struct td_request *q, enum td_task task,
+                                struct td_wire input, struct td_err *err)
+{
+    struct td_tensor examples = {0};
+    struct td_scores scores;
+    TD_TRY(td_input_read(input, MAX_RECORD_BYTES, &examples, err));
+    return td_classify_run(q, w->reg, task, &examples, &scores, err);
+}
+
+static enum td_code replay_examples(const struct warmup *w, struct td_request *q, enum td_task task,
+                                    struct td_wire message, struct td_err *err)
+{
+    struct td_examples_pb p;
+    TD_TRY(td_examples_read(message, q->arena, &p, err));
+    q->signature = p.spec.signature;
+    return replay_task(w, q, task, p.input, err);
+}
+
+static enum td_code replay_classify(const struct warmup *w, struct td_request *q, struct td_wire message,
+                                    struct td_err *err)
+{
+    return replay_examples(w, q, TD_TASK_CLASSIFY, message, err);
+}
+
+static enum td_code replay_regress(const struct warmup *w, struct td_request *q, struct td_wire message,
+                                   struct td_err *err)
+{
+    return replay_examples(w, q, TD_TASK_REGRESS, message, err);
+}
+
+static enum td_code replay_multi(const struct warmup *w, struct td_request *q, struct td_wire message,
+                                 struct td_err *err)
+{
+    struct td_multi_pb p;
+    TD_TRY(td_multi_read(message, q->arena, &p, err));
+    TD_TRY(td_classify_check_tasks(&p, err));
+    for (int i = 0; i < p.n_task; i++) {
+        struct td_request one;
+        TD_TRY(new_request(w, &one, err));
+        one.signature = p.task[i].spec.signature;
+        const enum td_code rc = replay_task(w, &one, td_classify_task(&p.task[i]), p.input, err);
+        td_request_fini(&one);
+        TD_TRY(rc);
+    }
+    return TD_OK;
+}
+
+static replay_fn *replay_of(uint32_t log)
+{
+    return log == PREDICT_LOG           ? replay_predict
+           : log == CLASSIFY_LOG        ? replay_classify
+           : log == REGRESS_LOG         ? replay_regress
+           : log == MULTI_INFERENCE_LOG ? replay_multi
+                                        : NULL;
+}
+
+/* The request in a log message; an empty one when there is none. */
+static enum td_code request_of(struct td_wire log, struct td_wire *out, struct td_err *err)
+{
+    struct td_field f;
+    *out = (struct td_wire){0};
+    do {
+        TD_TRY(td_wire_next(&log, &f, err));
+        if (f.number == 1 && f.type == TD_WIRE_BYTES) {
+            *out = f.sub;
+        }
+    } while (f.number != 0);
+    return TD_OK;
+}
+
+static enum td_code replay(const struct warmup *w, struct td_wire record, struct td_err *err)
+{
+    struct td_field f;
+    struct td_wire log = {0}, message;
+    uint32_t kind = 0;
+    do { /* one choice: the last wins */
+        TD_TRY(td_wire_next(&record, &f, err));
+        if (f.number >= CLASSIFY_LOG && f.number <= PREDICT_STREAMED_LOG && f.type == TD_WIRE_BYTES) {
+            kind = f.number;
+            log = f.sub;
+        }
+    } while (f.number != 0);
+    replay_fn *const fn = replay_of(kind);
+    TD_FAIL_IF(fn == NULL && kind != 0, err, UNIMPLEMENTED, "Unsupported log_type for warmup: %u", kind);
+    if (fn == NULL) {
+        return TD_OK; /* a log of nothing */
+    }
+    TD_TRY(request_of(log, &message, err));
+    struct td_request q;
+    TD_TRY(new_request(w, &q, err));
+    const enum td_code rc = fn(w, &q, message, err);
+    td_request_fini(&q);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ the file */
+
+static enum td_code replay_file(const struct warmup *w, struct td_tfrecord *file, const char *path,
+                                int *n_read, struct td_err *err)
+{
+    const int wanted = td_registry_options(w->reg)->warmup_iterations, times = wanted > 1 ? wanted : 1;
+    for (*n_read = 0;; ++*n_read) {
+        const void *bytes;
+        size_t n;
+        if (td_tfrecord_next(file, &bytes, &n, err)) {
+            return td_err_wrap(err, "warm-up file %s: Please verify your warmup data is in TFRecord format.",
+                               path);
+        }
+        if (bytes == NULL) {
+            return TD_OK;
+        }
+        TD_FAIL_IF(*n_read >= MAX_RECORDS, err, INVALID_ARGUMENT,
+                   "Number of warmup records exceeds the maximum (%d) at %s", MAX_RECORDS, path);
+        const struct td_seg seg = {bytes, n};
+        for (int i = 0; i < times; i++) {
+            struct td_wire record;
+            td_wire_init(&record, &seg, 1);
+            if (replay(w, record, err)) {
+                return td_err_wrap(err, "warm-up file %s, record %d", path, *n_read + 1);
+            }
+        }
+    }
+}
+
+enum td_code td_warmup_run(struct td_registry *reg, struct td_servable *s, td_stop *stop, struct td_err *err)
+{
+    static const char name[] = "/assets.extra/tf_serving_warmup_requests";
+    const size_t room = strlen(td_servable_dir(s)) + sizeof name;
+    char *path = td_calloc(room, 1);
+    if (path == NULL) {
+        return td_no_memory(err, room, "a path");
+    }
+    (void)snprintf(path, room, "%s%s", td_servable_dir(s), name);
+    struct td_tfrecord *file = NULL;
+    enum td_code rc = td_tfrecord_open(path, MAX_RECORD_BYTES, &file, err);
+    if (rc == TD_NOT_FOUND) {
+        rc = TD_OK;
+    } else if (rc == TD_OK) {
+        const struct warmup w = {reg, s, stop};
+        int n = 0;
+        const int64_t from_ns = td_clock_ns();
+        rc = replay_file(&w, file, path, &n, err);
+        td_metrics_warmed(td_servable_dir(s), rc, td_clock_us_since(from_ns), n);
+        memset(td_servable_stats(s), 0, sizeof(struct td_stats)); /* nobody else has seen s yet */
+        if (rc == TD_OK) {
+            td_log(TD_LOG_INFO,
+                   &(struct td_log_about){.model = td_servable_name(s), .version = td_servable_version(s)},
+                   "Finished reading warmup data for model at %s. Number of warmup records read: %d", path,
+                   n);
+        }
+    }
+    td_tfrecord_close(file);
+    td_free(path);
+    return rc;
+}

@@ -1,0 +1,248 @@
+/* server/sched/batch_run.c - how a batch runs: inputs joined, outputs split by rows, chunks of a job put
+ * together.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "server/sched/batch.h"
+#include "server/base/clock.h"
+#include "server/sched/workers_impl.h"
+#include "server/models/servable_run.h"
+
+static void clear_all(struct td_tensor *t, int n)
+{
+    for (int i = 0; i < n; i++) {
+        td_tensor_clear(&t[i]);
+    }
+}
+
+enum td_code td_worker_alone(struct td_job *j, struct td_err *err)
+{
+    return td_servable_compute(j->servable, j->sig, j->in, &j->run, j->made, err);
+}
+
+/* ------------------------------------------------------------------ ends */
+
+/* made of a job = its chunks' rows one after the other. */
+static enum td_code assemble(struct td_job *j, struct td_err *err)
+{
+    const struct td_tensor **parts = td_calloc((size_t)j->n_chunks, sizeof *parts);
+    if (parts == NULL) {
+        return td_no_memory(err, (size_t)j->n_chunks * sizeof *parts, "a split request");
+    }
+    enum td_code rc = TD_OK;
+    int n = 0;
+    for (; rc == TD_OK && n < j->sig->n_out; n++) {
+        for (int i = 0; i < j->n_chunks; i++) {
+            parts[i] = &j->chunks[i].made[n];
+        }
+        rc = td_batch_join(parts, j->n_chunks, 0, false, &j->made[n], err);
+    }
+    if (rc) {
+        clear_all(j->made, n - 1);
+        memset(j->made, 0, (size_t)j->sig->n_out * sizeof *j->made);
+    }
+    td_free(parts);
+    return rc;
+}
+
+static void end_job(struct td_job *j)
+{
+    struct td_err err = j->err;
+    if (err.code == TD_OK && j->n_chunks > 1) {
+        err.code = assemble(j, &err);
+    }
+    for (int i = 0; j->n_chunks > 1 && i < j->n_chunks; i++) {
+        clear_all(j->chunks[i].made, j->sig->n_out);
+    }
+    j->done(j, &err);
+}
+
+void td_chunk_fail(struct td_chunk *p, const struct td_err *err)
+{
+    if (!atomic_flag_test_and_set(&p->job->failed)) {
+        p->job->err = *err;
+    }
+}
+
+void td_chunk_end(struct td_chunk *p)
+{
+    if (atomic_fetch_sub_explicit(&p->job->left, 1, memory_order_acq_rel) == 1) {
+        end_job(p->job);
+    }
+}
+
+void td_chunk_end_list(struct td_sched_task *first)
+{
+    struct td_sched_task *next;
+    for (struct td_sched_task *t = first; t != NULL; t = next) {
+        next = t->next;
+        td_chunk_end(td_chunk_of(t));
+    }
+}
+
+/* ------------------------------------------------------------------ one chunk by itself */
+
+static enum td_code run_chunk(struct td_chunk *p, struct td_err *err)
+{
+    struct td_job *j = p->job;
+    if (j->n_chunks == 1) {
+        return td_worker_alone(j, err);
+    }
+    struct td_tensor *in = td_calloc((size_t)j->sig->n_in + 1, sizeof *in);
+    if (in == NULL) {
+        return td_no_memory(err, (size_t)j->sig->n_in * sizeof *in, "a split request");
+    }
+    for (int i = 0; i < j->sig->n_in; i++) {
+        td_tensor_rows(&in[i], &j->in[i], p->from, p->to);
+    }
+    const enum td_code rc = td_servable_compute(j->servable, j->sig, in, &j->run, p->made, err);
+    clear_all(in, j->sig->n_in);
+    td_free(in);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ several together */
+
+/* TF Serving's allowed_batch_sizes: rows to add so that the batch has one of them. */
+static int64_t extra_rows(const struct td_worker_queue *f, int64_t rows)
+{
+    for (int i = 0; f->ruled && i < f->params.n_allowed; i++) {
+        if (f->params.allowed_batch_sizes[i] >= rows) {
+            return f->params.allowed_batch_sizes[i] - rows;
+        }
+    }
+    return 0;
+}
+
+static enum td_code join_inputs(const struct td_worker_queue *f, const struct td_batch *b,
+                                struct td_tensor *in, struct td_err *err)
+{
+    const bool pad = f->ruled && f->params.pad_variable_length_inputs;
+    struct td_tensor *rows = td_calloc((size_t)b->n_tasks, sizeof *rows);
+    const struct td_tensor **parts = td_calloc((size_t)b->n_tasks, sizeof *parts);
+    enum td_code rc = rows && parts ? TD_OK : td_no_memory(err, (size_t)b->n_tasks * sizeof *rows, "a batch");
+    for (int i = 0; rc == TD_OK && i < f->sig->n_in; i++) {
+        int n = 0;
+        for (struct td_sched_task *t = b->tasks; t != NULL; t = t->next, n++) {
+            const struct td_chunk *p = td_chunk_of(t);
+            td_tensor_rows(&rows[n], &p->job->in[i], p->from, p->to);
+            parts[n] = &rows[n];
+        }
+        rc = td_batch_join(parts, n, extra_rows(f, b->rows), pad, &in[i], err);
+        clear_all(rows, n);
+    }
+    td_free(parts);
+    td_free(rows);
+    return rc;
+}
+
+static enum td_code split_outputs(const struct td_worker_queue *f, const struct td_batch *b,
+                                  const struct td_tensor *made, int64_t rows, struct td_err *err)
+{
+    for (int i = 0; i < f->sig->n_out; i++) {
+        TD_FAIL_IF(made[i].shape.rank < 1 || made[i].shape.dim[0] != rows, err, FAILED_PRECONDITION,
+                   "output '%s' of a batch of %lld rows has shape %s", f->sig->out[i].key, (long long)rows,
+                   TD_SHAPE_STR(&made[i].shape));
+    }
+    int64_t row = 0;
+    for (struct td_sched_task *t = b->tasks; t != NULL; t = t->next) {
+        struct td_chunk *p = td_chunk_of(t);
+        for (int i = 0; i < f->sig->n_out; i++) {
+            td_tensor_rows(&p->made[i], &made[i], row, row + t->rows);
+        }
+        row += t->rows;
+    }
+    return TD_OK;
+}
+
+/* The batch may run as long as its most patient member. */
+static struct td_run_opts run_opts(const struct td_batch *b, td_stop *stop)
+{
+    struct td_run_opts o = td_chunk_of(b->tasks)->job->run;
+    for (const struct td_sched_task *t = b->tasks; t != NULL; t = t->next) {
+        o.deadline_ns = t->deadline_ns == 0 || o.deadline_ns == 0 ? 0
+                        : t->deadline_ns > o.deadline_ns          ? t->deadline_ns
+                                                                  : o.deadline_ns;
+    }
+    o.stop = stop;
+    return o;
+}
+
+/* Padding may have made shapes that no member had, so nothing is known of them. */
+static enum td_code check_joined(struct td_worker_queue *f, struct td_batch_run *run,
+                                 const struct td_tensor *in, struct td_err *err)
+{
+    if (!f->ruled || !f->params.pad_variable_length_inputs) {
+        return TD_OK;
+    }
+    const uint64_t shapes = td_batch_likeness(in, f->sig->n_in, false);
+    pthread_mutex_lock(&f->workers->mu);
+    const enum td_proof proof = td_worker_queue_proof(f, shapes);
+    pthread_mutex_unlock(&f->workers->mu);
+    if (proof == TD_PROOF_NONE) {
+        td_worker_queue_ask(&run->question, f, td_chunk_of(run->batch.tasks)->job->servable, in);
+    }
+    TD_FAIL_IF(
+        proof != TD_PROOF_ROWS, err, FAILED_PRECONDITION,
+        "the padded inputs of a batch have shapes for which signature '%s' is not known to be row-wise",
+        f->sig->key);
+    return TD_OK;
+}
+
+static enum td_code run_together(struct td_worker_queue *f, struct td_batch_run *run, struct td_err *err)
+{
+    const struct td_batch *b = &run->batch;
+    const size_t n_in = (size_t)f->sig->n_in, n_out = (size_t)f->sig->n_out;
+    struct td_tensor *in = td_calloc(n_in + n_out + 1, sizeof *in);
+    if (in == NULL) {
+        return td_no_memory(err, (n_in + n_out) * sizeof *in, "a batch");
+    }
+    struct td_tensor *made = in + n_in;
+    const struct td_run_opts opts = run_opts(b, &run->stop);
+    int64_t at_ns[4] = {td_clock_ns()};
+    enum td_code rc = join_inputs(f, b, in, err);
+    rc = rc ? rc : check_joined(f, run, in, err);
+    at_ns[1] = td_clock_ns();
+    rc = rc ? rc : td_servable_compute(td_chunk_of(b->tasks)->job->servable, f->sig, in, &opts, made, err);
+    at_ns[2] = td_clock_ns();
+    rc = rc ? rc : split_outputs(f, b, made, b->rows + extra_rows(f, b->rows), err);
+    at_ns[3] = td_clock_ns();
+    run->times = (struct td_times){
+        .input_ns = at_ns[1] - at_ns[0], .infer_ns = at_ns[2] - at_ns[1], .output_ns = at_ns[3] - at_ns[2]};
+    clear_all(in, f->sig->n_in + f->sig->n_out);
+    td_free(in);
+    return rc;
+}
+
+/* One by one: what made the batch fail is one member's own fault, or nobody's. */
+static bool run_apart(struct td_batch *b)
+{
+    bool ok = true;
+    for (struct td_sched_task *t = b->tasks; t != NULL; t = t->next) {
+        struct td_err err = {0};
+        err.code = run_chunk(td_chunk_of(t), &err);
+        if (err.code != TD_OK) {
+            td_chunk_fail(td_chunk_of(t), &err);
+            ok = false;
+        }
+    }
+    return ok;
+}
+
+bool td_batch_run_batch(struct td_worker_queue *f, struct td_batch_run *run)
+{
+    const struct td_batch *b = &run->batch;
+    struct td_err err = {0};
+    const bool together =
+        b->n_tasks > 1 || (td_chunk_of(b->tasks)->proof == TD_PROOF_ROWS && extra_rows(f, b->rows) > 0);
+    if (together && run_together(f, run, &err) == TD_OK) {
+        run->padding = extra_rows(f, b->rows);
+        return true;
+    }
+    const int64_t from_ns = td_clock_ns();
+    const bool ok = run_apart(&run->batch);
+    run->times = (struct td_times){.infer_ns = td_clock_ns() - from_ns};
+    return ok;
+}

@@ -1,0 +1,29 @@
+/* server/sched/cost.h - what a run of n rows will take, learnt from the runs before: t(n) = fixed + each * n.
+ *
+ * A weighted least-squares line through (rows, ns), the weight of a run halving every few runs, so that a
+ * machine that becomes busy is noticed. Before two different sizes were seen all of the time counts as
+ * `each`. Runs of microseconds are worth joining even where a row costs as much as the next: what a worker
+ * does besides a run is more than that.
+ *
+ * Threads: none of its own; the caller's lock guards it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_SCHED_COST_H
+#define TD_SERVER_SCHED_COST_H
+
+#include <stdint.h>
+
+struct td_cost {
+    double w, n, t, nn, nt; /* decayed sums of 1, rows, ns, rows^2, rows * ns */
+    int64_t largest;        /* rows of the largest run so far */
+};
+
+void td_cost_learn(struct td_cost *c, int64_t rows, int64_t ns);
+/* ns of a run of so many rows; 0 when nothing is known. */
+int64_t td_cost_of(const struct td_cost *c, int64_t rows);
+/* Rows at which a batch should stop growing: its fixed part is then an eighth of it, or it would keep
+ * everybody longer than four lone runs (and 5 ms) take. Never more than twice the largest run so far, so that
+ * the line is trusted only near what was seen. At least 1. */
+int64_t td_cost_worth(const struct td_cost *c);
+
+#endif

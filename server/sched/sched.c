@@ -1,0 +1,493 @@
+/* server/sched/sched.c - see sched.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/sched/sched.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+
+void td_sched_init(struct td_sched *s, int workers)
+{
+    *s = (struct td_sched){.workers = workers > 0 ? workers : 1};
+}
+
+void td_sched_fini(struct td_sched *s)
+{
+    while (s->shares != NULL) {
+        struct td_share *next = s->shares->next;
+        td_free(s->shares->name);
+        td_free(s->shares);
+        s->shares = next;
+    }
+}
+
+/* ------------------------------------------------------------------ shares and queues */
+
+enum td_code td_sched_join(struct td_sched *s, struct td_sched_queue *queue, const char *model,
+                           struct td_err *err)
+{
+    struct td_share *h = s->shares;
+    while (h != NULL && strcmp(h->name, model) != 0) {
+        h = h->next;
+    }
+    if (h == NULL) {
+        h = td_calloc(1, sizeof *h);
+        char *name = td_strdup(model);
+        if (h == NULL || name == NULL) {
+            td_free(h);
+            td_free(name);
+            return td_no_memory(err, sizeof *h, "a model's share");
+        }
+        h->name = name;
+        h->used_ns = s->now_used;
+        h->next = s->shares;
+        s->shares = h;
+    }
+    h->n_queues++;
+    queue->share = h;
+    return TD_OK;
+}
+
+void td_sched_leave(struct td_sched *s, struct td_sched_queue *queue)
+{
+    struct td_share *h = queue->share;
+    queue->share = NULL;
+    if (h == NULL || --h->n_queues > 0) {
+        return;
+    }
+    struct td_share **at = &s->shares;
+    while (*at != h) {
+        at = &(*at)->next;
+    }
+    *at = h->next;
+    td_free(h->name);
+    td_free(h);
+}
+
+/* A share that was idle has saved nothing up. */
+static void share_enter(struct td_sched *s, struct td_share *h)
+{
+    if (h->busy++ == 0 && h->used_ns < s->now_used) {
+        h->used_ns = s->now_used;
+    }
+}
+
+/* ------------------------------------------------------------------ lists */
+
+static void list_put(struct td_sched_list *l, struct td_sched_task *t)
+{
+    t->next = NULL;
+    t->prev = l->last;
+    *(l->last != NULL ? &l->last->next : &l->first) = t;
+    l->last = t;
+}
+
+static void list_take(struct td_sched_list *l, struct td_sched_task *t)
+{
+    *(t->prev != NULL ? &t->prev->next : &l->first) = t->next;
+    *(t->next != NULL ? &t->next->prev : &l->last) = t->prev;
+    t->next = t->prev = NULL;
+}
+
+static void activate(struct td_sched *s, struct td_sched_queue *f)
+{
+    f->active = true;
+    f->prev = NULL;
+    f->next = s->active;
+    if (s->active != NULL) {
+        s->active->prev = f;
+    }
+    s->active = f;
+}
+
+static void deactivate(struct td_sched *s, struct td_sched_queue *f)
+{
+    *(f->prev != NULL ? &f->prev->next : &s->active) = f->next;
+    if (f->next != NULL) {
+        f->next->prev = f->prev;
+    }
+    f->active = false;
+}
+
+static int queue_of(const struct td_sched_task *t)
+{
+    return 2 * t->level + (t->late ? 1 : 0);
+}
+
+/* The first of the queues in a mask, which it loses. */
+static int next_queue(uint32_t *mask)
+{
+    const int q = __builtin_ctz(*mask);
+    *mask &= *mask - 1;
+    return q;
+}
+
+/* Takes t out of its queue's queue; the queue stays active until its last task has gone. */
+static void unqueue(struct td_sched *s, struct td_sched_task *t)
+{
+    struct td_sched_queue *f = t->queue;
+    const int q = queue_of(t);
+    list_take(&f->waiting[q], t);
+    f->filled &= f->waiting[q].first == NULL ? ~(UINT32_C(1) << q) : UINT32_MAX;
+    f->n_of_level[t->level]--;
+    f->n_rows -= t->rows;
+    s->n_tasks--;
+    f->share->busy--;
+    if (--f->n_tasks == 0) {
+        deactivate(s, f);
+    }
+}
+
+bool td_sched_alive(const struct td_sched_task *t, int64_t now_ns)
+{
+    return (t->deadline_ns == 0 || t->deadline_ns > now_ns) &&
+           (t->stop == NULL || atomic_load_explicit(t->stop, memory_order_relaxed) == 0);
+}
+
+/* ------------------------------------------------------------------ what is ready */
+
+/* Of an active queue. */
+static const struct td_sched_task *head_of(const struct td_sched_queue *f)
+{
+    return f->waiting[__builtin_ctz(f->filled)].first;
+}
+
+static int64_t oldest_ns(const struct td_sched_queue *f)
+{
+    int64_t oldest = INT64_MAX;
+    for (uint32_t left = f->filled; left != 0;) {
+        const struct td_sched_task *t = f->waiting[next_queue(&left)].first;
+        oldest = t->since_ns < oldest ? t->since_ns : oldest;
+    }
+    return oldest;
+}
+
+static bool may_run(const struct td_sched_queue *f)
+{
+    return f->rule.max_running == 0 || f->running < f->rule.max_running;
+}
+
+static bool is_full(const struct td_sched_queue *f)
+{
+    const int64_t enough = f->rule.ready_rows > 0 ? f->rule.ready_rows : f->rule.max_rows;
+    return enough > 0 && f->n_rows >= enough;
+}
+
+/* When the batch that is open need not wait any longer. */
+static int64_t ready_at(const struct td_sched_queue *f)
+{
+    return f->rule.timeout_ns == 0 || is_full(f) || head_of(f)->alone ? 0 : oldest_ns(f) + f->rule.timeout_ns;
+}
+
+int64_t td_sched_ready_at(const struct td_sched *s)
+{
+    int64_t at = INT64_MAX;
+    for (const struct td_sched_queue *f = s->active; f != NULL; f = f->next) {
+        const int64_t t = may_run(f) ? ready_at(f) : INT64_MAX;
+        at = t < at ? t : at;
+    }
+    return at;
+}
+
+static bool goes_before(const struct td_sched_queue *a, const struct td_sched_queue *b)
+{
+    const struct td_sched_task *x = head_of(a), *y = head_of(b);
+    const bool x_high = x->level == TD_LEVEL_HIGH, y_high = y->level == TD_LEVEL_HIGH;
+    if (x_high != y_high) {
+        return x_high;
+    }
+    if (a->share->used_ns < b->share->used_ns || a->share->used_ns > b->share->used_ns) {
+        return a->share->used_ns < b->share->used_ns;
+    }
+    return x->since_ns < y->since_ns;
+}
+
+static struct td_sched_queue *choose(struct td_sched *s, int64_t now_ns)
+{
+    struct td_sched_queue *best = NULL;
+    for (struct td_sched_queue *f = s->active; f != NULL; f = f->next) {
+        if (may_run(f) && ready_at(f) <= now_ns && (best == NULL || goes_before(f, best))) {
+            best = f;
+        }
+    }
+    return best;
+}
+
+/* ------------------------------------------------------------------ forming a batch */
+
+/* 1, 2, 3, 4, 6, 8, 12, 16, ... */
+static bool is_round(int64_t n)
+{
+    while (n > 3 && n % 2 == 0) {
+        n /= 2;
+    }
+    return n <= 3;
+}
+
+static int64_t rows_wanted(const struct td_sched *s, const struct td_sched_queue *f)
+{
+    if (!f->rule.merges) {
+        return 1;
+    }
+    if (f->rule.max_rows > 0) {
+        return f->rule.max_rows;
+    }
+    const int64_t worth = td_cost_worth(&f->cost), idle = s->workers - s->running;
+    const int64_t part = idle > 1 ? (f->n_rows + idle - 1) / idle : f->n_rows;
+    return part < worth ? part : worth;
+}
+
+/* Tasks looked at for one batch: those of other shapes may be many, and be looked at again for each batch. */
+enum { MAX_LOOKS = 1024 };
+
+/* Moves tasks like the first one from the queue into the batch, in their order, while they fit. */
+static void gather(struct td_sched *s, struct td_batch *b, int64_t wanted, int64_t now_ns,
+                   struct td_sched_list *dropped)
+{
+    struct td_sched_list taken = {NULL, NULL};
+    uint64_t like = 0;
+    bool full = false;
+    int looks = 0;
+    for (uint32_t left = b->queue->filled; left != 0 && !full;) {
+        struct td_sched_task *next;
+        for (struct td_sched_task *t = b->queue->waiting[next_queue(&left)].first; t != NULL && !full;
+             t = next) {
+            next = t->next;
+            if (!td_sched_alive(t, now_ns)) {
+                unqueue(s, t);
+                list_put(dropped, t);
+            } else if (b->n_tasks == 0 || (!t->alone && t->like == like && b->rows + t->rows <= wanted)) {
+                like = t->like;
+                full = t->alone;
+                unqueue(s, t);
+                list_put(&taken, t);
+                b->n_tasks++;
+                b->rows += t->rows;
+            } else {
+                full = t->like == like;
+            }
+            full = full || (b->n_tasks > 0 && (b->rows >= wanted || ++looks == MAX_LOOKS));
+        }
+    }
+    b->tasks = taken.first;
+}
+
+static void put_back(struct td_sched *s, struct td_sched_task *t)
+{
+    struct td_sched_queue *f = t->queue;
+    const int q = queue_of(t);
+    struct td_sched_list *l = &f->waiting[q];
+    f->filled |= UINT32_C(1) << q;
+    f->n_of_level[t->level]++;
+    t->prev = NULL;
+    t->next = l->first;
+    *(l->first != NULL ? &l->first->prev : &l->last) = t;
+    l->first = t;
+    f->n_rows += t->rows;
+    f->share->busy++;
+    s->n_tasks++;
+    if (f->n_tasks++ == 0) {
+        activate(s, f);
+    }
+}
+
+/* Gives the last tasks back when the rows before them are of a round number. */
+static void make_round(struct td_sched *s, struct td_batch *b)
+{
+    int64_t rows = 0;
+    struct td_sched_task *keep_to = NULL;
+    int n = 0, keep_n = 0;
+    for (struct td_sched_task *t = b->tasks; t != NULL; t = t->next) {
+        rows += t->rows;
+        n++;
+        if (is_round(rows)) {
+            keep_to = t;
+            keep_n = n;
+        }
+    }
+    if (keep_to == NULL || keep_n == b->n_tasks) {
+        return;
+    }
+    struct td_sched_task *last = keep_to;
+    while (last->next != NULL) {
+        last = last->next;
+    }
+    while (last != keep_to) {
+        struct td_sched_task *before = last->prev;
+        b->rows -= last->rows;
+        b->n_tasks--;
+        before->next = NULL;
+        put_back(s, last);
+        last = before;
+    }
+}
+
+/* Its share counts the batch as busy already. */
+static void start(struct td_sched *s, struct td_batch *b)
+{
+    struct td_sched_queue *f = b->queue;
+    s->running++;
+    f->running++;
+    s->now_used = f->share->used_ns > s->now_used ? f->share->used_ns : s->now_used;
+    b->charged_ns = td_cost_of(&f->cost, b->rows);
+    f->share->used_ns += (double)b->charged_ns;
+}
+
+static void be_late(struct td_sched_queue *f, struct td_sched_task *t)
+{
+    const int q = queue_of(t);
+    list_take(&f->waiting[q], t);
+    f->filled &= f->waiting[q].first == NULL ? ~(UINT32_C(1) << q) : UINT32_MAX;
+    t->late = true;
+    list_put(&f->waiting[q + 1], t);
+    f->filled |= UINT32_C(1) << (q + 1);
+}
+
+/* A queue must not be chosen for a task that may not start any more, nor for one that is late before those in
+ * time. */
+static bool drop_dead_heads(struct td_sched *s, struct td_sched_queue *f, int64_t now_ns,
+                            struct td_sched_list *dropped)
+{
+    bool any = false;
+    for (uint32_t left = f->filled; left != 0;) {
+        const int q = next_queue(&left);
+        struct td_sched_task *t;
+        while ((t = f->waiting[q].first) != NULL) {
+            const bool alive = td_sched_alive(t, now_ns);
+            if (alive && (t->late || t->late_ns == 0 || t->late_ns > now_ns)) {
+                break;
+            }
+            if (alive) {
+                be_late(f, t);
+            } else {
+                unqueue(s, t);
+                list_put(dropped, t);
+            }
+            any = true;
+        }
+    }
+    return any;
+}
+
+bool td_sched_next(struct td_sched *s, int64_t now_ns, struct td_batch *b, struct td_sched_list *dropped)
+{
+    while (s->running < s->workers) {
+        struct td_sched_queue *f = choose(s, now_ns);
+        if (f == NULL) {
+            return false;
+        }
+        if (drop_dead_heads(s, f, now_ns, dropped)) {
+            continue;
+        }
+        *b = (struct td_batch){.queue = f};
+        f->share->busy++; /* before its tasks leave, or the share would seem to have been idle */
+        gather(s, b, rows_wanted(s, f), now_ns, dropped);
+        if (f->rule.merges && f->rule.max_rows == 0) {
+            make_round(s, b);
+        }
+        start(s, b);
+        return true;
+    }
+    return false;
+}
+
+/* ------------------------------------------------------------------ entering and leaving */
+
+bool td_sched_try(struct td_sched *s, struct td_sched_queue *queue, int64_t rows, int64_t now_ns,
+                  struct td_batch *b)
+{
+    if (s->running >= s->workers || queue->rule.timeout_ns > 0 || !may_run(queue) ||
+        (s->n_tasks > 0 && choose(s, now_ns) != NULL)) {
+        return false;
+    }
+    *b = (struct td_batch){.queue = queue, .rows = rows};
+    share_enter(s, queue->share);
+    start(s, b);
+    return true;
+}
+
+bool td_sched_take_worker(struct td_sched *s, int64_t now_ns)
+{
+    if (s->running >= s->workers || (s->n_tasks > 0 && choose(s, now_ns) != NULL)) {
+        return false;
+    }
+    s->running++;
+    return true;
+}
+
+void td_sched_back(struct td_sched *s, struct td_sched_queue *borrower, int64_t ran_ns)
+{
+    s->running--;
+    borrower->share->used_ns += (double)ran_ns;
+}
+
+enum td_code td_sched_room(const struct td_sched_queue *f, int level, int64_t tasks, int64_t rows,
+                           struct td_err *err)
+{
+    const struct td_rule *r = &f->rule;
+    if (r->max_batches > 0 && r->max_rows > 0) {
+        const int64_t batches = (f->n_rows + r->max_rows - 1) / r->max_rows;
+        TD_FAIL_IF(
+            (f->n_rows + rows + r->max_rows - 1) / r->max_rows > r->max_batches, err, RESOURCE_EXHAUSTED,
+            "The batch scheduling queue to which this task was submitted is full; currently %lld batches "
+            "enqueued and max_enqueued_batches is %lld",
+            (long long)batches, (long long)r->max_batches);
+    }
+    TD_FAIL_IF(r->max_tasks > 0 && f->n_tasks + tasks > r->max_tasks, err, RESOURCE_EXHAUSTED,
+               "model '%s': Exceeds maximum queue size: %lld requests wait and the limit is %lld",
+               f->share->name, (long long)f->n_tasks, (long long)r->max_tasks);
+    TD_FAIL_IF(
+        r->max_of_level[level] > 0 && f->n_of_level[level] + tasks > r->max_of_level[level], err,
+        RESOURCE_EXHAUSTED,
+        "model '%s': Exceeds maximum queue size: %lld requests of priority %d wait and the limit is %lld",
+        f->share->name, (long long)f->n_of_level[level], level + 1, (long long)r->max_of_level[level]);
+    return TD_OK;
+}
+
+enum td_code td_sched_add(struct td_sched *s, struct td_sched_task *t, int64_t now_ns, struct td_err *err)
+{
+    struct td_sched_queue *f = t->queue;
+    TD_TRY(td_sched_room(f, t->level, 1, t->rows, err));
+    t->since_ns = now_ns;
+    list_put(&f->waiting[queue_of(t)], t);
+    f->filled |= UINT32_C(1) << queue_of(t);
+    f->n_of_level[t->level]++;
+    f->n_rows += t->rows;
+    s->n_tasks++;
+    share_enter(s, f->share);
+    if (f->n_tasks++ == 0) {
+        activate(s, f);
+    }
+    return TD_OK;
+}
+
+void td_sched_done(struct td_sched *s, const struct td_batch *b, int64_t ran_ns, bool ok)
+{
+    struct td_sched_queue *f = b->queue;
+    s->running--;
+    f->running--;
+    f->share->busy--;
+    f->share->used_ns += (double)(ran_ns - b->charged_ns);
+    if (ok) {
+        td_cost_learn(&f->cost, b->rows, ran_ns);
+    }
+}
+
+void td_sched_reap(struct td_sched *s, int64_t now_ns, struct td_sched_list *dropped)
+{
+    struct td_sched_queue *following;
+    for (struct td_sched_queue *f = s->active; f != NULL; f = following) {
+        following = f->next;
+        for (uint32_t left = f->filled; left != 0;) {
+            struct td_sched_task *next;
+            for (struct td_sched_task *t = f->waiting[next_queue(&left)].first; t != NULL; t = next) {
+                next = t->next;
+                if (!td_sched_alive(t, now_ns)) {
+                    unqueue(s, t);
+                    list_put(dropped, t);
+                }
+            }
+        }
+    }
+}

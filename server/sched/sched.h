@@ -1,0 +1,142 @@
+/* server/sched/sched.h - who runs next: the policy of batching, with no threads and no clock of its own.
+ *
+ *   share  a model: the worker time it has used. Of the models that wait, the one that has used least goes
+ * first, so a flooded model takes no more than its part while another has work
+ *
+ *   queue   one signature of one version: the tasks that wait for it, by level, those in time before those
+ * that are late, oldest first
+ *
+ *   task   some rows of one request
+ *
+ *   batch  tasks of one queue and of like inner shapes that run together
+ *
+ * A task for which td_sched_try finds an idle worker runs at once; any other is entered with td_sched_add,
+ * which refuses when the queue is full. td_sched_next picks: the high level before all others, then the share
+ * with the least worker time, then the oldest task. The batch takes the queue's first task and further ones
+ * of like shapes, up to the rule's rows. Between queues only the high level counts: the numbers of the others
+ * are a model's own.
+ *
+ * Rows of a batch: with a rule that has sizes of its own, up to max_rows. Else (adaptive) as many as
+ * td_cost_worth says, spread over the idle workers, and of a round number (1 2 3 4 6 8 12 ...): a plan is
+ * laid out anew for each number.
+ *
+ * Invariants: no task waits while a worker idles, unless its queue's rule makes it wait; tasks of one queue,
+ * level and shape that are in time start in their order; a task whose deadline has passed or whose stop word
+ * is set never starts.
+ *
+ * Threads: the caller's lock guards everything; all times are CLOCK_MONOTONIC ns given by the caller.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_SCHED_SCHED_H
+#define TD_SERVER_SCHED_SCHED_H
+
+#include <stdbool.h>
+
+#include "core/function/model.h"
+#include "server/sched/cost.h"
+
+enum td_level {
+    TD_LEVEL_HIGH,
+    TD_LEVEL_NORMAL,
+    TD_LEVELS = 16
+}; /* larger ones, up to TD_LEVELS - 1, go later */
+
+struct td_sched_task {
+    struct td_sched_task *next, *prev;
+    struct td_sched_queue *queue;
+    int level;       /* enum td_level, or a larger one */
+    bool late;       /* late_ns has passed */
+    int64_t late_ns; /* from then on it goes behind those of its level that are in time; 0: never */
+    int64_t rows;    /* >= 1 */
+    uint64_t like;   /* equal: may share a batch */
+    bool alone;      /* shares none */
+    int64_t since_ns, deadline_ns; /* deadline 0: none */
+    const td_stop *stop;           /* NULL: none */
+};
+
+struct td_sched_list {
+    struct td_sched_task *first, *last;
+};
+
+struct td_rule {
+    bool merges;                     /* tasks may share a batch */
+    int64_t max_rows;                /* of a batch; 0: adaptive */
+    int64_t ready_rows;              /* with timeout_ns: this many need not wait */
+    int64_t timeout_ns;              /* a batch that is not full waits this long for more */
+    int64_t max_batches;             /* waiting batches of max_rows; 0: see max_tasks */
+    int64_t max_tasks;               /* waiting tasks; 0: no limit */
+    int64_t max_of_level[TD_LEVELS]; /* the same of each level */
+    int max_running;                 /* batches at once; 0: the workers' number */
+};
+
+struct td_share {
+    struct td_share *next;
+    char *name;
+    double used_ns;     /* worker time, ahead by the estimates of what runs */
+    int n_queues, busy; /* busy: waiting tasks and running batches */
+};
+
+struct td_sched_queue {
+    struct td_share *share;
+    struct td_rule rule;
+    struct td_cost cost;
+    struct td_sched_list waiting[2 * TD_LEVELS]; /* of each level: those in time, those late */
+    uint32_t filled;                             /* bit i: waiting[i] is not empty */
+    int64_t n_of_level[TD_LEVELS];
+    int64_t n_tasks, n_rows; /* that wait */
+    int running;             /* batches */
+    bool active;             /* on the scheduler's list: something waits */
+    struct td_sched_queue *next, *prev;
+};
+
+struct td_sched {
+    int workers, running; /* running <= workers */
+    int64_t n_tasks;      /* that wait */
+    double now_used; /* worker time of the share that was served last: where a share that was idle starts */
+    struct td_sched_queue *active;
+    struct td_share *shares;
+};
+
+struct td_batch {
+    struct td_sched_queue *queue;
+    struct td_sched_task *tasks; /* linked by next */
+    int n_tasks;
+    int64_t rows, charged_ns;
+};
+
+void td_sched_init(struct td_sched *s, int workers);
+void td_sched_fini(struct td_sched *s);
+/* Makes queue one of the model's. */
+TD_MUST enum td_code td_sched_join(struct td_sched *s, struct td_sched_queue *queue, const char *model,
+                                   struct td_err *err);
+void td_sched_leave(struct td_sched *s, struct td_sched_queue *queue); /* nothing of it may wait or run */
+
+/* Takes an idle worker for a lone run of the queue when nothing else could use it; td_sched_done gives it
+ * back.
+ */
+TD_MUST bool td_sched_try(struct td_sched *s, struct td_sched_queue *queue, int64_t rows, int64_t now_ns,
+                          struct td_batch *b);
+/* RESOURCE_EXHAUSTED when the queue's queue has no room for so many tasks, of so many rows together. */
+TD_MUST enum td_code td_sched_room(const struct td_sched_queue *f, int level, int64_t tasks, int64_t rows,
+                                   struct td_err *err);
+/* RESOURCE_EXHAUSTED when the queue's queue is full. */
+TD_MUST enum td_code td_sched_add(struct td_sched *s, struct td_sched_task *t, int64_t now_ns,
+                                  struct td_err *err);
+/* The next batch and a worker for it; false when no worker idles or nothing is ready. Tasks found too late or
+ * cancelled go to the end of dropped. */
+TD_MUST bool td_sched_next(struct td_sched *s, int64_t now_ns, struct td_batch *b,
+                           struct td_sched_list *dropped);
+/* Takes an idle worker, for as long as a running batch of any queue borrows it, when nothing that waits could
+ * use it. */
+TD_MUST bool td_sched_take_worker(struct td_sched *s, int64_t now_ns);
+/* Gives it back; the time goes on the account of the queue that borrowed it. */
+void td_sched_back(struct td_sched *s, struct td_sched_queue *borrower, int64_t ran_ns);
+void td_sched_done(struct td_sched *s, const struct td_batch *b, int64_t ran_ns, bool ok);
+/* Moves every waiting task that is too late or cancelled to the end of dropped. */
+void td_sched_reap(struct td_sched *s, int64_t now_ns, struct td_sched_list *dropped);
+/* When something that waits now becomes ready by time alone; INT64_MAX: never. */
+int64_t td_sched_ready_at(const struct td_sched *s);
+/* Whether a task may still start. */
+TD_MUST bool td_sched_alive(const struct td_sched_task *t, int64_t now_ns);
+
+#endif

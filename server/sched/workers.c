@@ -1,0 +1,296 @@
+/* server/sched/workers.c - see workers.h: the workers' threads, and the reaper's.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/sched/workers.h"
+
+#include <time.h>
+
+#include "core/base/mem.h"
+#include "server/base/clock.h"
+#include "server/base/cores.h"
+#include "server/sched/workers_impl.h"
+#include "server/base/metrics.h"
+
+#define REAP_MS 10
+
+/* ------------------------------------------------------------------ running */
+
+void td_workers_wake(struct td_workers *l)
+{
+    if (l->sched.n_tasks > 0 && l->sched.running < l->sched.workers) {
+        pthread_cond_signal(&l->work);
+    }
+}
+
+void td_workers_count_batch(struct td_workers *l, const struct td_batch *b)
+{
+    l->counts.batches++;
+    l->counts.rows += (uint64_t)b->rows;
+    l->counts.merged += b->n_tasks > 1;
+}
+
+struct td_metrics_model *td_workers_metrics(const struct td_job *j)
+{
+    return td_metrics_model(td_servable_name(j->servable));
+}
+
+/* Ends tasks that will not run. */
+static void end_dropped(struct td_sched_list *dropped)
+{
+    struct td_sched_task *next;
+    for (struct td_sched_task *t = dropped->first; t != NULL; t = next) {
+        next = t->next;
+        struct td_err err = {0};
+        const int stop = t->stop != NULL ? atomic_load(t->stop) : 0;
+        if (stop != 0) {
+            (void)td_fail(&err, (enum td_code)stop, "the request was stopped while it waited for a lane");
+        } else {
+            (void)td_fail(&err, TD_DEADLINE_EXCEEDED, "Request timeout expired: it waited %lld ms for a lane",
+                          (long long)((td_clock_ns() - t->since_ns) / 1000000));
+        }
+        td_metrics_refused(td_workers_metrics(td_chunk_of(t)->job), err.code);
+        td_chunk_fail(td_chunk_of(t), &err);
+        td_chunk_end(td_chunk_of(t));
+    }
+    *dropped = (struct td_sched_list){NULL, NULL};
+}
+
+static void add_run(struct td_workers *l, struct td_batch_run *r)
+{
+    r->prev = NULL;
+    r->next = l->runs;
+    if (l->runs != NULL) {
+        l->runs->prev = r;
+    }
+    l->runs = r;
+    pthread_cond_signal(&l->watch);
+}
+
+static void remove_run(struct td_workers *l, struct td_batch_run *r)
+{
+    *(r->prev != NULL ? &r->prev->next : &l->runs) = r->next;
+    if (r->next != NULL) {
+        r->next->prev = r->prev;
+    }
+}
+
+/* Caller holds mu: chunks of one job may end in several workers at once, and the last writes its times. */
+static void time_jobs(const struct td_batch_run *run, int64_t from_ns)
+{
+    for (struct td_sched_task *t = run->batch.tasks; t != NULL; t = t->next) {
+        struct td_times *times = &td_chunk_of(t)->job->times;
+        *times = run->times;
+        times->queue_ns = from_ns - t->since_ns;
+    }
+}
+
+/* The times of a batch, to the statistics and the metrics. */
+static void tell(const struct td_batch_run *run, int64_t from_ns, bool ok)
+{
+    const struct td_batch *b = &run->batch;
+    struct td_metrics_model *m = td_workers_metrics(td_chunk_of(b->tasks)->job);
+    for (struct td_sched_task *t = b->tasks; t != NULL; t = t->next) {
+        td_metrics_batched(m, t->rows, (from_ns - t->since_ns) / 1000);
+    }
+    if (ok) {
+        td_stats_batch(td_servable_stats(td_chunk_of(b->tasks)->job->servable), b->rows, &run->times);
+        td_metrics_batch(m, b->rows, run->padding);
+        td_metrics_graph_run(run->times.infer_ns / 1000);
+    }
+}
+
+/* Caller holds mu, and again when it returns; the batch's worker is free then. */
+static void run_batch(struct td_workers *l, struct td_batch_run *run)
+{
+    struct td_worker_queue *f = td_worker_queue_of(run->batch.queue);
+    const struct td_chunk *first = td_chunk_of(run->batch.tasks);
+    if (run->batch.n_tasks > 1) {
+        add_run(l, run);
+    }
+    td_workers_wake(l);
+    pthread_mutex_unlock(&l->mu);
+    const int64_t from_ns = td_clock_ns();
+    if (first->proof == TD_PROOF_NONE) {
+        td_worker_queue_ask(&run->question, f, first->job->servable, first->job->in);
+    }
+    const bool ok = td_batch_run_batch(f, run);
+    const int64_t ran_ns = td_clock_ns() - from_ns;
+    tell(run, from_ns, ok);
+    pthread_mutex_lock(&l->mu);
+    time_jobs(run, from_ns);
+    if (run->batch.n_tasks > 1) {
+        remove_run(l, run);
+    }
+    td_workers_count_batch(l, &run->batch);
+    td_sched_done(&l->sched, &run->batch, ran_ns, ok);
+    td_workers_wake(l);
+    pthread_mutex_unlock(&l->mu);
+    td_chunk_end_list(run->batch.tasks);
+    td_worker_queue_prove(&run->question);
+    pthread_mutex_lock(&l->mu);
+}
+
+static void wait_until(pthread_cond_t *cond, pthread_mutex_t *mu, int64_t at_ns)
+{
+    if (at_ns == INT64_MAX) {
+        pthread_cond_wait(cond, mu);
+        return;
+    }
+    const struct timespec at = {.tv_sec = at_ns / 1000000000, .tv_nsec = at_ns % 1000000000};
+    (void)pthread_cond_timedwait(cond, mu, &at);
+}
+
+static void *worker_main(void *arg)
+{
+    struct td_workers *l = arg;
+    pthread_mutex_lock(&l->mu);
+    while (!l->stop) {
+        if (td_worker_pool_run(l)) {
+            continue;
+        }
+        struct td_batch_run run = {.stop = 0};
+        struct td_sched_list dropped = {NULL, NULL};
+        const bool found = td_sched_next(&l->sched, td_clock_ns(), &run.batch, &dropped);
+        if (dropped.first != NULL) {
+            pthread_mutex_unlock(&l->mu);
+            end_dropped(&dropped);
+            pthread_mutex_lock(&l->mu);
+        }
+        if (found) {
+            run_batch(l, &run);
+        } else if (!l->stop) {
+            const bool idle = l->sched.running < l->sched.workers;
+            wait_until(&l->work, &l->mu, idle ? td_sched_ready_at(&l->sched) : INT64_MAX);
+        }
+    }
+    pthread_mutex_unlock(&l->mu);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ the reaper */
+
+/* What all members of a running batch agree on: the code to stop it with, or 0. Caller holds mu. */
+static int all_stopped(const struct td_batch_run *r, int64_t now_ns)
+{
+    int code = 0;
+    for (const struct td_sched_task *t = r->batch.tasks; t != NULL; t = t->next) {
+        if (td_sched_alive(t, now_ns)) {
+            return 0;
+        }
+        const int stop = t->stop != NULL ? atomic_load(t->stop) : 0;
+        code = stop != 0 ? stop : TD_DEADLINE_EXCEEDED;
+    }
+    return code;
+}
+
+static void *reaper_main(void *arg)
+{
+    struct td_workers *l = arg;
+    pthread_mutex_lock(&l->mu);
+    while (!l->stop) {
+        if (l->sched.n_tasks == 0 && l->runs == NULL) {
+            pthread_cond_wait(&l->watch, &l->mu);
+            continue;
+        }
+        wait_until(&l->watch, &l->mu, td_clock_ns() + REAP_MS * 1000000);
+        struct td_sched_list dropped = {NULL, NULL};
+        const int64_t now_ns = td_clock_ns();
+        td_sched_reap(&l->sched, now_ns, &dropped);
+        td_workers_wake(l); /* what was behind those may be ready */
+        for (struct td_batch_run *r = l->runs; r != NULL; r = r->next) {
+            const int code = all_stopped(r, now_ns);
+            if (code != 0) {
+                atomic_store(&r->stop, code);
+            }
+        }
+        pthread_mutex_unlock(&l->mu);
+        end_dropped(&dropped);
+        pthread_mutex_lock(&l->mu);
+    }
+    pthread_mutex_unlock(&l->mu);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ start and stop */
+
+static enum td_code start_threads(struct td_workers *l, struct td_err *err)
+{
+    l->threads = td_calloc((size_t)l->sched.workers, sizeof *l->threads);
+    if (l->threads == NULL) {
+        return td_no_memory(err, (size_t)l->sched.workers * sizeof *l->threads, "lanes");
+    }
+    for (; l->n_threads < l->sched.workers; l->n_threads++) {
+        TD_FAIL_IF(pthread_create(&l->threads[l->n_threads], NULL, worker_main, l) != 0, err,
+                   RESOURCE_EXHAUSTED, "starting lane %d of %d: no thread could be made", l->n_threads + 1,
+                   l->sched.workers);
+    }
+    l->has_reaper = pthread_create(&l->reaper, NULL, reaper_main, l) == 0;
+    TD_FAIL_IF(!l->has_reaper, err, RESOURCE_EXHAUSTED,
+               "starting the lanes' reaper: no thread could be made");
+    return TD_OK;
+}
+
+enum td_code td_workers_start(const struct td_workers_opts *opts, struct td_workers **out, struct td_err *err)
+{
+    struct td_workers *l = td_calloc(1, sizeof *l);
+    if (l == NULL) {
+        return td_no_memory(err, sizeof *l, "lanes");
+    }
+    l->opts = *opts;
+    int workers = opts->workers > 0 ? opts->workers : td_cores_usable("");
+    if (opts->params != NULL) {
+        l->params = *opts->params;
+        td_metrics_pool_name(l->params.thread_pool_name);
+        workers = opts->workers == 0 && opts->params->num_batch_threads > workers
+                      ? (int)opts->params->num_batch_threads
+                      : workers;
+    }
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&l->mu, NULL);
+    pthread_cond_init(&l->work, &monotonic);
+    pthread_cond_init(&l->watch, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    td_sched_init(&l->sched, workers);
+    if (start_threads(l, err)) {
+        td_workers_stop(l);
+        return err->code;
+    }
+    *out = l;
+    return TD_OK;
+}
+
+void td_workers_stop(struct td_workers *l)
+{
+    if (l == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&l->mu);
+    l->stop = true;
+    pthread_cond_broadcast(&l->work);
+    pthread_cond_broadcast(&l->watch);
+    pthread_mutex_unlock(&l->mu);
+    for (int i = 0; i < l->n_threads; i++) {
+        pthread_join(l->threads[i], NULL);
+    }
+    if (l->has_reaper) {
+        pthread_join(l->reaper, NULL);
+    }
+    td_sched_fini(&l->sched);
+    pthread_cond_destroy(&l->watch);
+    pthread_cond_destroy(&l->work);
+    pthread_mutex_destroy(&l->mu);
+    td_free(l->threads);
+    td_free(l);
+}
+
+void td_workers_count(struct td_workers *l, struct td_workers_counts *out)
+{
+    pthread_mutex_lock(&l->mu);
+    *out = l->counts;
+    out->workers = l->sched.workers;
+    out->running = l->sched.running;
+    out->waiting = l->sched.n_tasks;
+    pthread_mutex_unlock(&l->mu);
+}

@@ -1,0 +1,124 @@
+/* server/sched/workers_impl.h - what the files of the workers share: workers.c (threads), worker_queue.c (a
+ * signature's queue), worker_enter.c (the entrance), batch_run.c (how a batch runs) and worker_pool.c (a run
+ * borrows workers).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_SCHED_WORKERS_IMPL_H
+#define TD_SERVER_SCHED_WORKERS_IMPL_H
+
+#include <pthread.h>
+
+#include "core/base/thread_pool.h"
+#include "server/sched/workers.h"
+#include "server/base/metrics.h"
+
+enum td_proof { TD_PROOF_NONE, TD_PROOF_ROWS, TD_PROOF_NOT_ROWS };
+
+/* For inputs of some inner shapes; `shapes` is their likeness (server/sched/batch.h) without padding. */
+struct td_proof_known {
+    uint64_t shapes;
+    enum td_proof proof; /* NONE: a free place */
+};
+
+/* A signature's queue. */
+struct td_worker_queue {
+    struct td_sched_queue queue;  /* first; guarded by workers->mu, as what follows up to n_known */
+    struct td_proof_known *known; /* a hash table of known_room places, at most half of them taken */
+    unsigned known_room, n_known;
+    bool said;                  /* the log has said why it is not row-wise */
+    struct td_thread_pool pool; /* of its runs */
+    struct td_workers *workers;
+    const struct td_signature *sig;
+    bool batches;                            /* its jobs may share batches */
+    struct td_batching params;               /* when ruled */
+    bool ruled;                              /* by batching parameters or a config.pbtxt; else adaptive */
+    uint64_t n_priorities, default_priority; /* that its model has; 0 none: jobs have levels */
+    struct td_patience {
+        int64_t ns; /* how long a job of this level may wait; 0 no limit but its own */
+        bool late;  /* past it, the job goes behind the others; else it ends */
+    } patience[TD_LEVELS];
+};
+
+/* Rows [from, to) of a job. */
+struct td_chunk {
+    struct td_sched_task task; /* first */
+    struct td_job *job;
+    int64_t from, to;
+    struct td_tensor *made; /* the job's own when there is one chunk */
+    uint64_t shapes;        /* of the inputs: what the proof is of */
+    enum td_proof proof;
+};
+
+/* What a proof needs of a job that is over by then. */
+struct td_proof_question {
+    struct td_servable *servable; /* counted; NULL: nothing to prove */
+    struct td_worker_queue *queue;
+    struct td_shape *shape;
+    uint64_t shapes;
+};
+
+/* A batch that runs. */
+struct td_batch_run {
+    struct td_batch batch;
+    struct td_times times;
+    int64_t padding; /* rows added */
+    td_stop stop;    /* of several chunks */
+    struct td_proof_question question;
+    struct td_batch_run *next, *prev; /* of workers->runs */
+};
+
+struct td_workers {
+    struct td_workers_opts opts;
+    struct td_batching params;
+    pthread_mutex_t mu;         /* guards what follows up to stop */
+    pthread_cond_t work, watch; /* something is ready; something waits or runs */
+    struct td_sched sched;
+    struct td_batch_run *runs;                   /* of more than one chunk */
+    struct td_pool_task *first_lent, *last_lent; /* a worker counts as running for each, and none has begun */
+    struct td_workers_counts counts;
+    bool stop;
+    pthread_t *threads, reaper;
+    int n_threads;
+    bool has_reaper;
+};
+
+static inline struct td_chunk *td_chunk_of(struct td_sched_task *t)
+{
+    return (struct td_chunk *)t;
+}
+static inline struct td_worker_queue *td_worker_queue_of(struct td_sched_queue *f)
+{
+    return (struct td_worker_queue *)f;
+}
+
+/* The job's queue; NULL: its servable was never admitted. */
+TD_MUST enum td_code td_worker_queue_find(struct td_workers *l, const struct td_job *j,
+                                          struct td_worker_queue **out, struct td_err *err);
+enum td_proof td_worker_queue_proof(const struct td_worker_queue *f, uint64_t shapes); /* caller holds mu */
+/* Whether f is row-wise for inputs (sig->n_in) of such shapes. */
+void td_worker_queue_ask(struct td_proof_question *q, struct td_worker_queue *f, struct td_servable *s,
+                         const struct td_tensor *in);
+/* Done once a shape, when the first batch of it has run and been answered. */
+void td_worker_queue_prove(struct td_proof_question *q);
+
+/* Caller holds mu: a worker thread for what is ready. */
+void td_workers_wake(struct td_workers *l);
+void td_workers_count_batch(struct td_workers *l, const struct td_batch *b); /* caller holds mu */
+struct td_metrics_model *td_workers_metrics(const struct td_job *j);
+
+extern const struct td_thread_pool td_worker_pool; /* of a queue: its thread pool */
+/* Runs what a run has borrowed a worker for. Caller holds mu, and again when it returns; false: there is
+ * nothing. */
+bool td_worker_pool_run(struct td_workers *l);
+
+/* One chunk that is its whole job, on this thread: the outcome, nothing is told to anybody. */
+TD_MUST enum td_code td_worker_alone(struct td_job *j, struct td_err *err);
+/* Runs the batch's chunks; a chunk's failure is noted in its job. True when all went well. */
+TD_MUST bool td_batch_run_batch(struct td_worker_queue *f, struct td_batch_run *run);
+/* The first failure of a job is its outcome. */
+void td_chunk_fail(struct td_chunk *p, const struct td_err *err);
+/* A chunk has ended; with the last one its job ends. The chunk is gone then, and the queue may be. */
+void td_chunk_end(struct td_chunk *p);
+void td_chunk_end_list(struct td_sched_task *first);
+
+#endif

@@ -1,0 +1,123 @@
+/* tests/unit/core/pool_make.h - a thread pool (core/base/thread_pool.h) of real threads for tests.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_TESTS_UNIT_CORE_POOL_MAKE_H
+#define TD_TESTS_UNIT_CORE_POOL_MAKE_H
+
+#include <pthread.h>
+
+#include "core/base/thread_pool.h"
+#include "tests/test.h"
+
+enum { CREW_THREADS = 3 };
+
+/* Lends every thread that is free, and returns when it is at work, so that chunks do run at the same time. */
+struct made_pool {
+    struct td_thread_pool pool; /* first */
+    pthread_mutex_t mu;
+    pthread_cond_t changed;
+    struct td_pool_task *task[CREW_THREADS];
+    pthread_t thread[CREW_THREADS];
+    bool stop;
+    int started;
+};
+
+struct pool_worker {
+    struct made_pool *pool;
+    int number;
+};
+
+static void *pool_work(void *arg)
+{
+    const struct pool_worker *w = arg;
+    struct made_pool *p = w->pool;
+    pthread_mutex_lock(&p->mu);
+    while (!p->stop) {
+        struct td_pool_task *t = p->task[w->number];
+        if (t == NULL) {
+            pthread_cond_wait(&p->changed, &p->mu);
+            continue;
+        }
+        t->begun = true;
+        pthread_cond_broadcast(&p->changed);
+        pthread_mutex_unlock(&p->mu);
+        t->run(t);
+        pthread_mutex_lock(&p->mu);
+        p->task[w->number] = NULL;
+        sem_post(&t->ended);
+    }
+    pthread_mutex_unlock(&p->mu);
+    return NULL;
+}
+
+static inline bool pool_try_start(struct td_thread_pool *c, struct td_pool_task *t)
+{
+    struct made_pool *p = (struct made_pool *)c;
+    pthread_mutex_lock(&p->mu);
+    int free_one = 0;
+    while (free_one < CREW_THREADS && p->task[free_one] != NULL) {
+        free_one++;
+    }
+    if (free_one < CREW_THREADS) {
+        sem_init(&t->ended, 0, 0);
+        t->begun = false;
+        p->task[free_one] = t;
+        p->started++;
+        pthread_cond_broadcast(&p->changed);
+        while (!t->begun) {
+            pthread_cond_wait(&p->changed, &p->mu);
+        }
+    }
+    pthread_mutex_unlock(&p->mu);
+    return free_one < CREW_THREADS;
+}
+
+static inline void pool_join(struct td_thread_pool *c, struct td_pool_task *t)
+{
+    (void)c;
+    while (sem_wait(&t->ended) != 0) {
+    }
+    sem_destroy(&t->ended);
+}
+
+static inline bool pool_wanted(struct td_thread_pool *c)
+{
+    (void)c;
+    return false;
+}
+
+static inline int pool_idle(struct td_thread_pool *c)
+{
+    (void)c;
+    return CREW_THREADS;
+}
+
+static struct pool_worker pool_workers[CREW_THREADS];
+
+static inline void pool_start(struct made_pool *p)
+{
+    *p = (struct made_pool){.pool = {.most = CREW_THREADS + 1,
+                                     .try_start = pool_try_start,
+                                     .join = pool_join,
+                                     .wanted = pool_wanted,
+                                     .idle = pool_idle},
+                            .mu = PTHREAD_MUTEX_INITIALIZER,
+                            .changed = PTHREAD_COND_INITIALIZER};
+    for (int i = 0; i < CREW_THREADS; i++) {
+        pool_workers[i] = (struct pool_worker){p, i};
+        CHECK_INT(pthread_create(&p->thread[i], NULL, pool_work, &pool_workers[i]), 0);
+    }
+}
+
+static inline void pool_stop(struct made_pool *p)
+{
+    pthread_mutex_lock(&p->mu);
+    p->stop = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->mu);
+    for (int i = 0; i < CREW_THREADS; i++) {
+        pthread_join(p->thread[i], NULL);
+    }
+}
+
+#endif

@@ -1,0 +1,180 @@
+/* tests/unit/core/test_buffer.c - counted blocks: who holds them, what is counted, limits, failing
+ * allocation.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/buffer.h"
+
+#include <pthread.h>
+
+#include "core/base/mem.h"
+#include "core/base/obj.h"
+#include "tests/test.h"
+
+static struct td_buffer *fresh(size_t bytes, bool objects)
+{
+    struct td_err err = {0};
+    struct td_buffer *b;
+    CHECK_OK(td_buffer_new(bytes, objects, &b, &err));
+    return b;
+}
+
+TEST(blocks_are_aligned_and_counted)
+{
+    static const size_t sizes[] = {0, 1, 63, 64, 65, 96, 97, 4096, (1 << 20) + 1, 40 << 20};
+    uint64_t before = td_buffer_live_bytes();
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct td_buffer *b = fresh(sizes[i], false);
+        CHECK((uintptr_t)b->data % 64 == 0 && b->bytes == sizes[i]);
+        memset(b->data, 0x5a, sizes[i]);
+        CHECK_INT(td_buffer_live_bytes() - before, sizes[i]);
+        td_buffer_unref(b);
+        CHECK_INT(td_buffer_live_bytes(), before);
+    }
+    td_buffer_unref(NULL);
+    CHECK(td_buffer_ref(NULL) == NULL);
+}
+
+TEST(only_a_lone_holder_may_write)
+{
+    struct td_buffer *b = fresh(8, false);
+    CHECK(td_buffer_unique(b));
+    td_buffer_ref(b);
+    CHECK(!td_buffer_unique(b));
+    td_buffer_unref(b);
+    CHECK(td_buffer_unique(b));
+    td_buffer_unref(b);
+}
+
+static int released;
+static void on_release(void *owner)
+{
+    released += *(int *)owner;
+}
+
+TEST(wrapped_bytes_go_back_once_and_are_never_written)
+{
+    struct td_err err = {0};
+    struct td_buffer *b;
+    int owner = 7;
+    CHECK_OK(td_buffer_wrap("bytes", 5, on_release, &owner, &b, &err));
+    CHECK(!td_buffer_unique(b));
+    td_buffer_ref(b);
+    td_buffer_unref(b);
+    CHECK_INT(released, 0);
+    td_buffer_unref(b);
+    CHECK_INT(released, 7);
+}
+
+static int destroyed;
+static void on_destroy(struct td_obj *o)
+{
+    destroyed++;
+    td_free(o);
+}
+static const struct td_obj_type thing = {"thing", on_destroy};
+
+TEST(objects_start_empty_and_are_let_go)
+{
+    struct td_buffer *b = fresh(3 * sizeof(struct td_obj *), true);
+    struct td_obj **list = b->data, *o = td_calloc(1, sizeof *o);
+    CHECK(list[0] == NULL && list[1] == NULL && list[2] == NULL);
+    td_obj_init(o, &thing);
+    list[0] = o;
+    list[2] = td_obj_ref(o);
+    td_buffer_unref(b);
+    CHECK_INT(destroyed, 1);
+    b = fresh(3 * sizeof(struct td_obj *), true); /* maybe the same block again */
+    CHECK(((struct td_obj **)b->data)[0] == NULL && ((struct td_obj **)b->data)[2] == NULL);
+    td_buffer_unref(b);
+}
+
+TEST(the_limit_counts_what_is_alive)
+{
+    struct td_err err = {0};
+    struct td_buffer *a, *b;
+    td_buffer_set_limit(td_buffer_live_bytes() + 1000);
+    CHECK_OK(td_buffer_new(600, false, &a, &err));
+    CHECK_INT(td_buffer_new(401, false, &b, &err), TD_RESOURCE_EXHAUSTED);
+    CHECK(strstr(err.msg, "401 bytes") != NULL && strstr(err.msg, "the limit is") != NULL);
+    err = (struct td_err){0};
+    CHECK_OK(td_buffer_new(400, false, &b, &err));
+    td_buffer_unref(a);
+    CHECK_OK(td_buffer_new(600, false, &a, &err));
+    td_buffer_unref(a);
+    td_buffer_unref(b);
+    td_buffer_set_limit(0);
+}
+
+TEST(an_allowance_is_used_up_and_handed_back)
+{
+    struct td_err err = {0};
+    struct td_buffer *a, *b;
+    CHECK(td_buffer_allow(100) == UINT64_MAX);
+    CHECK_OK(td_buffer_new(60, false, &a, &err));
+    CHECK_INT(td_buffer_new(41, false, &b, &err), TD_RESOURCE_EXHAUSTED);
+    CHECK_INT(td_buffer_allow(UINT64_MAX), 40);
+    err = (struct td_err){0};
+    CHECK_OK(td_buffer_new(41, false, &b, &err));
+    td_buffer_unref(a);
+    td_buffer_unref(b);
+}
+
+TEST(a_warm_thread_asks_the_c_library_for_nothing)
+{
+#ifndef TD_NO_BUFFER_CACHE
+    td_buffer_unref(fresh(5000, false));
+    uint64_t before = td_mem_allocations();
+    for (int i = 0; i < 100; i++) {
+        td_buffer_unref(fresh(4999, false));
+    }
+    CHECK_INT(td_mem_allocations(), before);
+    td_buffer_trim();
+    td_buffer_unref(fresh(4999, false));
+    CHECK(td_mem_allocations() > before);
+#endif
+}
+
+TEST(a_failed_allocation_counts_nothing)
+{
+    struct td_err err = {0};
+    struct td_buffer *b;
+    td_buffer_trim();
+    uint64_t before = td_buffer_live_bytes();
+    td_mem_fail_at(1);
+    CHECK_INT(td_buffer_new(700, false, &b, &err), TD_RESOURCE_EXHAUSTED);
+    CHECK_INT(td_buffer_new(SIZE_MAX, false, &b, &err), TD_RESOURCE_EXHAUSTED);
+    td_mem_fail_at(0);
+    CHECK_INT(td_buffer_new(SIZE_MAX - 100, false, &b, &err), TD_RESOURCE_EXHAUSTED);
+    CHECK_INT(td_buffer_live_bytes(), before);
+}
+
+static void *churn(void *shared)
+{
+    for (int i = 0; i < 2000; i++) {
+        td_buffer_ref(shared);
+        td_buffer_unref(fresh((size_t)(i % 700), false));
+        td_buffer_unref(shared);
+    }
+    return NULL;
+}
+
+TEST(threads_share_and_free)
+{
+    struct td_buffer *shared = fresh(10, false);
+    uint64_t before = td_buffer_live_bytes();
+    pthread_t t[3];
+    for (int i = 0; i < 3; i++) {
+        CHECK_INT(pthread_create(&t[i], NULL, churn, shared), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(t[i], NULL);
+    }
+    CHECK(td_buffer_unique(shared) && td_buffer_live_bytes() == before);
+    td_buffer_unref(shared);
+}
+
+TEST_MAIN(RUN(blocks_are_aligned_and_counted) RUN(only_a_lone_holder_may_write)
+              RUN(wrapped_bytes_go_back_once_and_are_never_written) RUN(objects_start_empty_and_are_let_go)
+                  RUN(the_limit_counts_what_is_alive) RUN(an_allowance_is_used_up_and_handed_back)
+                      RUN(a_warm_thread_asks_the_c_library_for_nothing)
+                          RUN(a_failed_allocation_counts_nothing) RUN(threads_share_and_free))

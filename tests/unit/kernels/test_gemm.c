@@ -1,0 +1,88 @@
+/* tests/unit/kernels/test_gemm.c - kernels/cpu/gemm_few.c: against the plain product, and rows alone against
+ * rows together.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "core/base/mem.h"
+#include "kernels/cpu/gemm_cpu.h"
+#include "tests/test.h"
+
+enum { MOST = 17, GAP = 3 };
+
+static float *numbers(int64_t n, int seed)
+{
+    float *p = td_calloc((size_t)n + 1, sizeof *p);
+    CHECK(p != NULL);
+    for (int64_t i = 0; i < n; i++) {
+        p[i] = (float)((i * 37 + seed) % 101) / 50 - 1;
+    }
+    return p;
+}
+
+/* One product of m rows against the reference, and against each row by itself. */
+static void check(int64_t m, int64_t k, int64_t n, enum td_trans tb, bool add)
+{
+    float *a = numbers(m * (k + GAP), 1), *b = numbers(k * n + 64, 2), *c[3];
+    for (int i = 0; i < 3; i++) {
+        c[i] = numbers(m * (n + GAP), 3);
+    }
+    struct td_gemm g = {.tb = tb,
+                        .m = m,
+                        .n = n,
+                        .k = k,
+                        .a = a,
+                        .b = b,
+                        .c = c[0],
+                        .lda = k + GAP,
+                        .ldb = tb == TD_PLAIN ? n : k,
+                        .ldc = n + GAP,
+                        .add = add};
+    td_gemm_small(&g);
+    g.c = c[1];
+    td_gemm_plain(TD_FLOAT, &g);
+    for (int64_t i = 0; i < m; i++) {
+        struct td_gemm row = g;
+        row.m = 1;
+        row.a = a + i * g.lda;
+        row.c = c[2] + i * g.ldc;
+        td_gemm_small(&row);
+    }
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < n + GAP; j++) {
+            int64_t at = i * g.ldc + j;
+            CHECK(fabsf(c[0][at] - c[1][at]) <= 1e-5f * (float)(k + 1));
+            CHECK(c[0][at] == c[2][at]);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        td_free(c[i]);
+    }
+    td_free(a);
+    td_free(b);
+}
+
+TEST(rows_together_are_what_they_are_alone)
+{
+    static const int64_t ks[] = {0, 1, 3, 4, 7, 64, 130}, ns[] = {1, 7, 8, 9, 65, 1024, 1029, 2100};
+    for (int64_t m = 1; m <= MOST; m++) {
+        for (size_t k = 0; k < sizeof ks / sizeof ks[0]; k++) {
+            for (size_t n = 0; n < sizeof ns / sizeof ns[0]; n += 1 + (m > 4)) {
+                check(m, ks[k], ns[n], TD_PLAIN, (m + (int64_t)n) % 2 == 0);
+            }
+        }
+        check(m, 37, 21, TD_TRANSPOSED, false);
+        check(m, 37, 21, TD_TRANSPOSED, true);
+    }
+}
+
+TEST(few_rows_of_large_weights_are_ours)
+{
+    CHECK(td_gemm_is_few(&(struct td_gemm){.m = 2, .k = 1024, .n = 1024}));
+    CHECK(td_gemm_is_few(&(struct td_gemm){.m = 1, .k = 16, .n = 16}));
+    CHECK(!td_gemm_is_few(&(struct td_gemm){.m = 2, .k = 1024, .n = 1024, .ta = TD_TRANSPOSED}));
+    CHECK(!td_gemm_is_few(&(struct td_gemm){.m = 16, .k = 1024, .n = 1024}));
+    CHECK(!td_gemm_is_small(&(struct td_gemm){.m = 2, .k = 1024, .n = 1024}));
+}
+
+TEST_MAIN(RUN(rows_together_are_what_they_are_alone) RUN(few_rows_of_large_weights_are_ours))

@@ -1,0 +1,275 @@
+/* tests/unit/proto/test_bundle.c - checkpoints: what is written is read, what is damaged is refused, merging.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "proto/checkpoint/bundle.h"
+
+#include <dirent.h>
+
+#include "tests/unit/temp_dir.h"
+
+static struct td_tensor numbers(int64_t n, float first)
+{
+    struct td_err err = {0};
+    struct td_tensor t = {0};
+    struct td_shape shape = td_shape_vector(n);
+    CHECK_OK(td_tensor_new(&t, TD_FLOAT, &shape, &err));
+    for (int64_t i = 0; i < n; i++) {
+        TD_DATA(&t, float)[i] = first + (float)i;
+    }
+    return t;
+}
+
+static struct td_tensor texts(const char *a, const char *b)
+{
+    struct td_err err = {0};
+    struct td_tensor t = {0};
+    struct td_shape shape = td_shape_vector(2);
+    CHECK_OK(td_tensor_new(&t, TD_STRING, &shape, &err));
+    CHECK_OK(td_tensor_set_str(&t, 0, a, strlen(a), &err));
+    CHECK_OK(td_tensor_set_str(&t, 1, b, strlen(b), &err));
+    return t;
+}
+
+/* "w" [0..n), "text", and "z" of no elements. */
+static void write_checkpoint(const char *prefix, const char *w_name, int64_t n)
+{
+    struct td_err err = {0};
+    struct td_bundle_writer *w;
+    struct td_tensor a = numbers(n, 0), s = texts("hello", ""), z = numbers(0, 0);
+    CHECK_OK(td_bundle_create(prefix, &w, &err));
+    CHECK_OK(td_bundle_add(w, w_name, &a, &err));
+    CHECK_OK(td_bundle_add(w, w_name[0] == 'w' ? "text" : "text2", &s, &err));
+    CHECK_OK(td_bundle_add(w, w_name[0] == 'w' ? "z" : "z2", &z, &err));
+    CHECK_OK(td_bundle_finish(w, &err));
+    td_tensor_clear(&a);
+    td_tensor_clear(&s);
+    td_tensor_clear(&z);
+}
+
+TEST(what_is_written_is_read)
+{
+    struct td_err err = {0};
+    struct temp_dir d = temp_dir_make();
+    struct temp_path prefix = temp_dir_file(&d, "variables");
+    struct td_bundle *b;
+    struct td_tensor t = {0};
+    size_t len;
+    write_checkpoint(prefix.s, "w", 1000);
+    CHECK_OK(td_bundle_open(prefix.s, &b, &err));
+    CHECK_OK(td_bundle_read(b, "w", "", &t, &err));
+    CHECK(td_tensor_count(&t) == 1000 && TD_DATA(&t, float)[999] == 999 && t.buf->read_only);
+    struct td_tensor s = {0}, z = {0};
+    CHECK_OK(td_bundle_read(b, "text", "", &s, &err));
+    CHECK_STR(td_tensor_str(&s, 0, &len), "hello");
+    CHECK_OK(td_bundle_read(b, "z", "", &z, &err));
+    CHECK_INT(td_tensor_count(&z), 0);
+    td_bundle_close(b);
+    CHECK(TD_DATA(&t, float)[500] == 500); /* stays mapped */
+    td_tensor_clear(&t);
+    td_tensor_clear(&s);
+    td_tensor_clear(&z);
+    temp_dir_remove(&d);
+}
+
+TEST(entries_are_listed_in_key_order)
+{
+    struct td_err err = {0};
+    struct temp_dir d = temp_dir_make();
+    struct temp_path prefix = temp_dir_file(&d, "variables");
+    struct td_bundle *b;
+    const char *name;
+    enum td_dtype dtype;
+    struct td_shape shape;
+    uint64_t bytes;
+    write_checkpoint(prefix.s, "w", 7);
+    CHECK_OK(td_bundle_open(prefix.s, &b, &err));
+    CHECK(td_bundle_entry(b, 1, &name, &dtype, &shape, &bytes));
+    CHECK_STR(name, "w");
+    CHECK(dtype == TD_FLOAT && shape.dim[0] == 7 && bytes == 28);
+    CHECK(!td_bundle_entry(b, 3, &name, &dtype, &shape, &bytes) &&
+          !td_bundle_entry(b, -1, &name, &dtype, &shape, &bytes));
+    CHECK(td_bundle_has(b, "z") && !td_bundle_has(b, "y") && !td_bundle_has(b, ""));
+    struct td_tensor t = {0};
+    CHECK_INT(td_bundle_read(b, "y", "", &t, &err), TD_NOT_FOUND);
+    CHECK_STR(err.msg, "Key y not found in checkpoint");
+    td_bundle_close(b);
+    temp_dir_remove(&d);
+}
+
+TEST(slices_are_cut_and_put_together)
+{
+    struct td_err err = {0};
+    struct temp_dir d = temp_dir_make();
+    struct temp_path prefix = temp_dir_file(&d, "p");
+    struct td_bundle_writer *w;
+    struct td_bundle *b;
+    struct td_tensor lower = numbers(6, 0), upper = numbers(9, 6), t = {0};
+    lower.shape = td_shape_matrix(2, 3);
+    upper.shape = td_shape_matrix(3, 3);
+    CHECK_OK(td_bundle_create(prefix.s, &w, &err));
+    CHECK_OK(td_bundle_add_slice(w, "v", "5 3 0,2:-", &lower, &err));
+    CHECK_OK(td_bundle_add_slice(w, "v", "5 3 2,3:-", &upper, &err));
+    CHECK_OK(td_bundle_add(w, "whole", &upper, &err));
+    CHECK_OK(td_bundle_finish(w, &err));
+    CHECK_OK(td_bundle_open(prefix.s, &b, &err));
+    CHECK_OK(td_bundle_read(b, "v", "", &t, &err));
+    CHECK(t.shape.dim[0] == 5 && TD_DATA(&t, float)[14] == 14);
+    td_tensor_clear(&t);
+    CHECK_OK(td_bundle_read(b, "v", "5 3 1,2:1,2", &t, &err));
+    CHECK(t.shape.dim[1] == 2 && TD_DATA(&t, float)[0] == 4 && TD_DATA(&t, float)[3] == 8);
+    td_tensor_clear(&t);
+    CHECK_OK(td_bundle_read(b, "whole", "3 3 1,2:-", &t, &err));
+    CHECK(t.buf->read_only && TD_DATA(&t, float)[0] == 9);
+    td_tensor_clear(&t);
+    CHECK_INT(td_bundle_read(b, "whole", "4 3 1,2:-", &t, &err), TD_INVALID_ARGUMENT);
+    td_bundle_close(b);
+    td_tensor_clear(&lower);
+    td_tensor_clear(&upper);
+    temp_dir_remove(&d);
+}
+
+static enum td_code read_w(const char *prefix, struct td_err *err)
+{
+    struct td_bundle *b;
+    struct td_tensor t = {0};
+    TD_TRY(td_bundle_open(prefix, &b, err));
+    enum td_code rc = td_bundle_read(b, "w", "", &t, err);
+    td_tensor_clear(&t);
+    td_bundle_close(b);
+    return rc;
+}
+
+static long file_size(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    CHECK(f != NULL && fseek(f, 0, SEEK_END) == 0);
+    long n = ftell(f);
+    fclose(f);
+    return n;
+}
+
+static void flip_byte(const char *path, long at)
+{
+    FILE *f = fopen(path, "r+b");
+    CHECK(f != NULL && fseek(f, at, SEEK_SET) == 0);
+    int c = fgetc(f);
+    CHECK(fseek(f, at, SEEK_SET) == 0 && fputc(c ^ 0x10, f) != EOF);
+    fclose(f);
+}
+
+TEST(damage_is_found)
+{
+    struct temp_dir d = temp_dir_make();
+    struct temp_path prefix = temp_dir_file(&d, "c"), index = temp_dir_file(&d, "c.index");
+    struct temp_path data = temp_dir_file(&d, "c.data-00000-of-00001");
+    write_checkpoint(prefix.s, "w", 100);
+    struct td_err err = {0};
+    CHECK_OK(read_w(prefix.s, &err));
+    flip_byte(data.s, 100);
+    CHECK_INT(read_w(prefix.s, &err), TD_DATA_LOSS);
+    CHECK(strstr(err.msg, "Checksum does not match") != NULL);
+    flip_byte(data.s, 100);
+    for (long i = 0, n = file_size(index.s); i < n; i++) { /* any flip but in the footer's padding */
+        err = (struct td_err){0};
+        flip_byte(index.s, i);
+        enum td_code rc = read_w(prefix.s, &err);
+        CHECK(rc == TD_DATA_LOSS || (rc == TD_OK && i >= n - 48 && i < n - 8));
+        flip_byte(index.s, i);
+    }
+    CHECK(truncate(data.s, 300) == 0);
+    err = (struct td_err){0};
+    CHECK_INT(read_w(prefix.s, &err), TD_DATA_LOSS);
+    CHECK(strstr(err.msg, "beyond the 300 bytes of data file 0") != NULL);
+    CHECK(unlink(data.s) == 0);
+    err = (struct td_err){0};
+    CHECK_INT(read_w(prefix.s, &err), TD_NOT_FOUND);
+    temp_dir_remove(&d);
+}
+
+static int count_files(const char *path)
+{
+    DIR *dir = opendir(path);
+    int n = 0;
+    for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
+        n += e->d_name[0] != '.';
+    }
+    closedir(dir);
+    return n;
+}
+
+TEST(an_abandoned_writer_leaves_nothing)
+{
+    struct td_err err = {0};
+    struct temp_dir d = temp_dir_make();
+    struct temp_path prefix = temp_dir_file(&d, "c"), nowhere = temp_dir_file(&d, "no/such");
+    struct td_bundle_writer *w;
+    struct td_tensor a = numbers(10, 0);
+    CHECK_OK(td_bundle_create(prefix.s, &w, &err));
+    CHECK_OK(td_bundle_add(w, "w", &a, &err));
+    td_bundle_abandon(w);
+    CHECK_INT(count_files(d.path), 0);
+    CHECK_OK(td_bundle_create(prefix.s, &w, &err));
+    CHECK_OK(td_bundle_add(w, "w", &a, &err));
+    CHECK_OK(td_bundle_add(w, "w", &a, &err));
+    CHECK_INT(td_bundle_finish(w, &err), TD_INVALID_ARGUMENT); /* one name twice */
+    CHECK_INT(count_files(d.path), 0);
+    err = (struct td_err){0};
+    CHECK_INT(td_bundle_create(nowhere.s, &w, &err), TD_NOT_FOUND);
+    td_tensor_clear(&a);
+    temp_dir_remove(&d);
+}
+
+TEST(bundles_merge_into_one)
+{
+    struct td_err err = {0};
+    struct temp_dir d = temp_dir_make();
+    struct temp_path one = temp_dir_file(&d, "one"), two = temp_dir_file(&d, "two"),
+                     all = temp_dir_file(&d, "all");
+    struct td_bundle *b;
+    struct td_tensor t = {0};
+    write_checkpoint(one.s, "w", 10);
+    write_checkpoint(two.s, "v", 20);
+    const char *prefixes[] = {one.s, two.s};
+    CHECK_OK(td_bundle_merge(prefixes, 2, all.s, false, &err));
+    CHECK_INT(count_files(d.path), 7);
+    CHECK_OK(td_bundle_merge(prefixes, 2, all.s, true, &err));
+    CHECK_INT(count_files(d.path), 3);
+    CHECK_OK(td_bundle_open(all.s, &b, &err));
+    CHECK_OK(td_bundle_read(b, "v", "", &t, &err));
+    CHECK(td_tensor_count(&t) == 20 && TD_DATA(&t, float)[19] == 19);
+    td_tensor_clear(&t);
+    CHECK(td_bundle_has(b, "w") && td_bundle_has(b, "text") && td_bundle_has(b, "text2"));
+    td_bundle_close(b);
+    temp_dir_remove(&d);
+}
+
+TEST(many_entries_make_many_blocks)
+{
+    struct td_err err = {0};
+    struct temp_dir d = temp_dir_make();
+    struct temp_path prefix = temp_dir_file(&d, "m");
+    struct td_bundle_writer *w;
+    struct td_bundle *b;
+    CHECK_OK(td_bundle_create(prefix.s, &w, &err));
+    for (int i = 0; i < 9000; i++) {
+        char name[64];
+        struct td_tensor t = numbers(1, (float)i);
+        snprintf(name, sizeof name, "layer/%d/kernel/.ATTRIBUTES/VARIABLE_VALUE", i * 7919 % 9000);
+        CHECK_OK(td_bundle_add(w, name, &t, &err));
+        td_tensor_clear(&t);
+    }
+    CHECK_OK(td_bundle_finish(w, &err));
+    CHECK(file_size(temp_dir_file(&d, "m.index").s) > 300000);
+    CHECK_OK(td_bundle_open(prefix.s, &b, &err));
+    struct td_tensor t = {0};
+    CHECK_OK(td_bundle_read(b, "layer/7919/kernel/.ATTRIBUTES/VARIABLE_VALUE", "", &t, &err));
+    CHECK(TD_DATA(&t, float)[0] == 1);
+    td_tensor_clear(&t);
+    td_bundle_close(b);
+    temp_dir_remove(&d);
+}
+
+TEST_MAIN(RUN(what_is_written_is_read) RUN(entries_are_listed_in_key_order)
+              RUN(slices_are_cut_and_put_together) RUN(damage_is_found)
+                  RUN(an_abandoned_writer_leaves_nothing) RUN(bundles_merge_into_one)
+                      RUN(many_entries_make_many_blocks))

@@ -1,0 +1,333 @@
+/* The registry over servables that are mere folders: what a folder's file "fail" says decides how it loads.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/models/registry.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#include "core/base/mem.h"
+#include "tests/test.h"
+
+/* ---- servables for this test */
+struct td_servable {
+    atomic_int refs;
+    int64_t version;
+};
+static atomic_int n_live, n_loads;
+
+enum td_code td_servable_load(const char *name, int64_t version, const char *dir,
+                              const struct td_servable_opts *opts, struct td_servable **out,
+                              struct td_err *err)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/fail", dir);
+    atomic_fetch_add(&n_loads, 1);
+    (void)opts;
+    TD_FAIL_IF(access(path, F_OK) == 0, err, DATA_LOSS, "model %s is broken", name);
+    snprintf(path, sizeof path, "%s/slow", dir);
+    if (access(path, F_OK) == 0) {
+        usleep(150000);
+    }
+    *out = td_calloc(1, sizeof **out);
+    (*out)->refs = 1;
+    (*out)->version = version;
+    atomic_fetch_add(&n_live, 1);
+    return TD_OK;
+}
+
+struct td_load_times td_servable_load_times(const struct td_servable *s)
+{
+    (void)s;
+    return (struct td_load_times){0};
+}
+
+struct td_servable *td_servable_ref(struct td_servable *s)
+{
+    atomic_fetch_add(&s->refs, 1);
+    return s;
+}
+
+void td_servable_unref(struct td_servable *s)
+{
+    if (atomic_fetch_sub(&s->refs, 1) == 1) {
+        atomic_fetch_sub(&n_live, 1);
+        td_free(s);
+    }
+}
+
+/* ---- folders */
+static char root[200];
+
+static void make(const char *rel)
+{
+    char path[500];
+    snprintf(path, sizeof path, "%s/%s", root, rel);
+    for (char *c = path + strlen(root) + 1; *c; c++) {
+        if (*c == '/') {
+            *c = '\0';
+            mkdir(path, 0755);
+            *c = '/';
+        }
+    }
+    mkdir(path, 0755);
+}
+
+static void touch(const char *rel)
+{
+    char path[500];
+    snprintf(path, sizeof path, "%s/%s", root, rel);
+    FILE *f = fopen(path, "w");
+    CHECK(f != NULL);
+    fclose(f);
+}
+
+static void erase(const char *rel)
+{
+    char command[600];
+    snprintf(command, sizeof command, "rm -rf '%s/%s'", root, rel);
+    CHECK_INT(system(command), 0);
+}
+
+static struct td_err err;
+
+static struct td_registry *start(double poll_s)
+{
+    strcpy(root, "/tmp/td_test_registry.XXXXXX");
+    CHECK(mkdtemp(root) != NULL);
+    struct td_registry *r = NULL;
+    const struct td_registry_opts opts = {.poll_wait_s = poll_s, .load_threads = 2, .retry_wait_us = 1000};
+    CHECK_OK(td_registry_start(&opts, &r, &err));
+    return r;
+}
+
+static void stop(struct td_registry *r)
+{
+    td_registry_stop(r);
+    CHECK_INT(n_live, 0);
+    erase("");
+}
+
+static struct td_model_config config(const char *name)
+{
+    static char paths[8][300];
+    static int i;
+    i = (i + 1) % 8;
+    snprintf(paths[i], sizeof paths[i], "%s/%s", root, name);
+    return (struct td_model_config){.name = (char *)name, .base_path = paths[i], .n_latest = 1};
+}
+
+static int64_t latest(struct td_registry *r, const char *name)
+{
+    struct td_servable *s = NULL;
+    err = (struct td_err){0};
+    if (td_registry_find(r, name, 0, NULL, &s, &err)) {
+        return -1;
+    }
+    const int64_t v = s->version;
+    td_servable_unref(s);
+    return v;
+}
+
+static enum td_state state_of(struct td_registry *r, const char *name, int64_t version)
+{
+    struct td_version_status *rows = NULL;
+    int n = 0;
+    struct td_err e = {0};
+    if (td_registry_status(r, name, version, &rows, &n, &e)) {
+        return TD_STATE_UNKNOWN;
+    }
+    const enum td_state s = rows[0].state;
+    td_free(rows);
+    return s;
+}
+
+static void await(struct td_registry *r, const char *name, int64_t version, enum td_state want)
+{
+    for (int i = 0; i < 500 && state_of(r, name, version) != want; i++) {
+        usleep(10000);
+    }
+    CHECK_INT(state_of(r, name, version), want);
+}
+
+TEST(the_latest_version_is_served_and_swapped)
+{
+    struct td_registry *r = start(0.05);
+    make("m/1");
+    const struct td_model_config c = config("m");
+    CHECK_OK(td_registry_configure(r, &c, 1, true, &err));
+    CHECK_INT(latest(r, "m"), 1);
+    make("m/00000123");
+    await(r, "m", 123, TD_STATE_AVAILABLE);
+    await(r, "m", 1, TD_STATE_END);
+    CHECK_INT(latest(r, "m"), 123);
+    erase("m/00000123");
+    await(r, "m", 123, TD_STATE_END);
+    CHECK_INT(latest(r, "m"), 1);
+    stop(r);
+}
+
+TEST(a_bad_version_keeps_the_old_one_and_its_error)
+{
+    struct td_registry *r = start(0.05);
+    make("m/1");
+    const struct td_model_config c = config("m");
+    CHECK_OK(td_registry_configure(r, &c, 1, true, &err));
+    make("m/.2");
+    touch("m/.2/fail");
+    char from[300], to[300];
+    snprintf(from, sizeof from, "%s/m/.2", root);
+    snprintf(to, sizeof to, "%s/m/2", root);
+    CHECK_INT(rename(from, to), 0);
+    await(r, "m", 2, TD_STATE_END);
+    CHECK_INT(latest(r, "m"), 1);
+    struct td_version_status *rows = NULL;
+    int n = 0;
+    CHECK_OK(td_registry_status(r, "m", 0, &rows, &n, &err));
+    CHECK_INT(n, 2);
+    CHECK_INT(rows[0].version, 2);
+    CHECK_INT(rows[0].error.code, TD_DATA_LOSS);
+    td_free(rows);
+    CHECK_INT(td_registry_rescan(r, "m", &err), TD_OK); /* version 1 still answers */
+    erase("m/2/fail");
+    touch("m/2/saved_model.pb");
+    await(r, "m", 2, TD_STATE_AVAILABLE);
+    stop(r);
+}
+
+TEST(one_bad_model_does_not_block_another)
+{
+    struct td_registry *r = start(0);
+    make("good/1");
+    make("bad/1");
+    make("empty");
+    touch("bad/1/fail");
+    const struct td_model_config c[] = {config("bad"), config("missing"), config("good"), config("empty")};
+    CHECK_INT(td_registry_configure(r, c, 4, true, &err), TD_UNAVAILABLE);
+    CHECK(strstr(err.msg, "3 servable(s) did not become available") != NULL);
+    CHECK(strstr(err.msg, "bad") && strstr(err.msg, "missing") && strstr(err.msg, "empty") &&
+          !strstr(err.msg, "good"));
+    CHECK_INT(latest(r, "good"), 1);
+    CHECK_INT(state_of(r, "bad", 1), TD_STATE_END);
+    char *missing = NULL;
+    CHECK(!td_registry_ready(r, &missing));
+    CHECK_STR(missing, "bad,empty,missing");
+    td_free(missing);
+    err = (struct td_err){0};
+    CHECK_INT(latest(r, "bad"), -1);
+    CHECK_STR(err.msg, "Servable not found for request: Latest(bad)");
+    struct td_version_status *rows = NULL;
+    int n = 0;
+    err = (struct td_err){0};
+    CHECK_INT(td_registry_status(r, "missing", 0, &rows, &n, &err), TD_NOT_FOUND);
+    CHECK_STR(err.msg, "Could not find any versions of model missing");
+    stop(r);
+}
+
+TEST(policies_choose_versions)
+{
+    struct td_registry *r = start(0);
+    make("m/1");
+    make("m/2");
+    make("m/3");
+    struct td_model_config c = config("m");
+    c.policy = TD_POLICY_ALL;
+    CHECK_OK(td_registry_configure(r, &c, 1, true, &err));
+    CHECK_INT(state_of(r, "m", 1), TD_STATE_AVAILABLE);
+    c.policy = TD_POLICY_SPECIFIC;
+    c.versions = (int64_t[]){2};
+    c.n_versions = 1;
+    CHECK_OK(td_registry_configure(r, &c, 1, true, &err));
+    await(r, "m", 3, TD_STATE_END);
+    await(r, "m", 1, TD_STATE_END);
+    CHECK_INT(latest(r, "m"), 2);
+    struct td_servable *s = NULL;
+    CHECK_INT(td_registry_find(r, "m", 3, NULL, &s, &err), TD_NOT_FOUND);
+    CHECK_STR(err.msg, "Servable not found for request: Specific(m, 3)");
+    stop(r);
+}
+
+TEST(labels_name_versions)
+{
+    struct td_registry *r = start(0);
+    make("m/1");
+    make("m/2");
+    struct td_model_config c = config("m");
+    c.policy = TD_POLICY_ALL;
+    c.labels = (struct td_label[]){{(char *)"stable", 1}};
+    c.n_labels = 1;
+    CHECK_OK(td_registry_configure(r, &c, 1, true, &err));
+    struct td_servable *s = NULL;
+    CHECK_OK(td_registry_find(r, "m", 0, "stable", &s, &err));
+    CHECK_INT(s->version, 1);
+    td_servable_unref(s);
+    CHECK_INT(td_registry_find(r, "m", 0, "canary", &s, &err), TD_INVALID_ARGUMENT);
+    CHECK_STR(err.msg, "Unrecognized servable version label: canary");
+    err = (struct td_err){0};
+    c.labels = (struct td_label[]){{(char *)"stable", 9}};
+    CHECK_INT(td_registry_configure(r, &c, 1, true, &err), TD_FAILED_PRECONDITION);
+    CHECK(strstr(err.msg, "Request to assign label to version 9 of model m") != NULL);
+    err = (struct td_err){0};
+    CHECK_OK(td_registry_find(r, "m", 0, "stable", &s, &err));
+    td_servable_unref(s);
+    stop(r);
+}
+
+TEST(bad_lists_change_nothing)
+{
+    struct td_registry *r = start(0);
+    make("m/1");
+    const struct td_model_config c[] = {config("m"), config("m")};
+    CHECK_INT(td_registry_configure(r, c, 2, true, &err), TD_INVALID_ARGUMENT);
+    CHECK_STR(err.msg, "Illegal to list model m multiple times in config list");
+    struct td_model_config relative = config("m");
+    relative.base_path = (char *)"models/m";
+    err = (struct td_err){0};
+    CHECK_INT(td_registry_configure(r, &relative, 1, true, &err), TD_INVALID_ARGUMENT);
+    err = (struct td_err){0};
+    CHECK_OK(td_registry_configure(r, c, 1, true, &err));
+    CHECK_OK(td_registry_configure(r, NULL, 0, true, &err));
+    await(r, "m", 1, TD_STATE_END);
+    CHECK_INT(latest(r, "m"), -1);
+    CHECK_OK(td_registry_configure(r, c, 1, true, &err));
+    CHECK_INT(latest(r, "m"), 1);
+    stop(r);
+}
+
+static void *ask(void *arg)
+{
+    for (int i = 0; i < 100000; i++) {
+        struct td_servable *s = NULL;
+        struct td_err e = {0};
+        if (td_registry_find(arg, "m", 0, NULL, &s, &e)) {
+            return arg;
+        }
+        td_servable_unref(s);
+    }
+    return NULL;
+}
+
+TEST(swapping_leaves_no_gap)
+{
+    struct td_registry *r = start(0);
+    make("m/1");
+    const struct td_model_config c = config("m");
+    CHECK_OK(td_registry_configure(r, &c, 1, true, &err));
+    pthread_t t;
+    CHECK_INT(pthread_create(&t, NULL, ask, r), 0);
+    for (int v = 2; v < 30; v++) {
+        char rel[20];
+        snprintf(rel, sizeof rel, "m/%d", v);
+        make(rel);
+        CHECK_OK(td_registry_rescan(r, "m", &err));
+        CHECK_INT(latest(r, "m"), v);
+    }
+    void *gap = NULL;
+    pthread_join(t, &gap);
+    CHECK(gap == NULL);
+    stop(r);
+}
+
+TEST_MAIN(RUN(the_latest_version_is_served_and_swapped) RUN(a_bad_version_keeps_the_old_one_and_its_error)
+              RUN(one_bad_model_does_not_block_another) RUN(policies_choose_versions)
+                  RUN(labels_name_versions) RUN(bad_lists_change_nothing) RUN(swapping_leaves_no_gap))

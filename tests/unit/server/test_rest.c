@@ -1,0 +1,142 @@
+/* Routing and documents of the HTTP API, without a listener and with models that never load.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/http/rest.h"
+
+#include <jansson.h>
+
+#include "core/base/mem.h"
+#include "tests/test.h"
+
+static struct td_rest rest;
+static struct td_exchange x;
+
+static void setup(void)
+{
+    struct td_err err = {0};
+    const struct td_registry_opts opts = {.poll_wait_s = 0, .load_threads = 1};
+    CHECK_OK(td_registry_start(&opts, &rest.registry, &err));
+    const struct td_model_config c = {
+        .name = (char *)"a/b:c", .base_path = (char *)"/no/such/place", .n_latest = 1};
+    CHECK_OK(td_registry_configure(rest.registry, &c, 1, false, &err));
+}
+
+static int ask(const char *method, const char *target, const char *body)
+{
+    struct td_err err = {0};
+    td_sink_fini(&x.out);
+    x = (struct td_exchange){.method = method,
+                             .target = target,
+                             .body = body,
+                             .body_len = strlen(body),
+                             .status = 200,
+                             .local = x.local};
+    td_rest_handle(&rest, &x);
+    CHECK_OK(td_sink_put(&x.out, "", 1, &err));
+    return x.status;
+}
+
+static void says(const char *words)
+{
+    if (strstr(x.out.p, words) == NULL) {
+        CHECK_STR(x.out.p, words);
+    }
+}
+
+TEST(unknown_targets_are_refused_as_tf_serving_does)
+{
+    setup();
+    CHECK_INT(ask("GET", "/v1/nothing/here", ""), 400);
+    CHECK_STR(x.out.p, "{\n    \"error\": \"Malformed request: GET /v1/nothing/here\"\n}");
+    CHECK_INT(ask("PUT", "/v1/models/m", ""), 400);
+    CHECK_INT(ask("POST", "/v1/models/m/versions/x:predict", "{}"), 400);
+    CHECK_INT(ask("POST", "/v1/models/m:predict?a=1", "{}"), 400);
+    CHECK_INT(ask("GET", "/v1", ""), 404);
+    CHECK_INT(ask("GET", "/", ""), 404);
+    CHECK_INT(ask("POST", "/v1/models/m/versions/99999999999999999999:predict", "{}"), 400);
+    td_registry_stop(rest.registry);
+}
+
+TEST(names_are_decoded_after_matching)
+{
+    setup();
+    CHECK_INT(ask("GET", "/v1/models/a%2Fb%3ac", ""), 404);
+    says("Could not find any versions of model a/b:c");
+    CHECK_INT(ask("POST", "/V1/MODELS/a%2Fb%3Ac/versions/7:Predict", "{\"instances\":[1]}"), 404);
+    says("Servable not found for request: Specific(a/b:c, 7)");
+    CHECK_INT(ask("POST", "/v1/models/m/labels/l%20m:predict", "{\"instances\":[1]}"), 400);
+    says("Unrecognized servable version label: l m");
+    CHECK_INT(ask("GET", "/v1/models/m/versions/3", ""), 404);
+    says("Could not find version 3 of model m");
+    CHECK_INT(ask("GET", "/v1/models/m/metadata", ""), 404);
+    says("Latest(m)");
+    td_registry_stop(rest.registry);
+}
+
+TEST(bytes_that_are_no_utf8_never_reach_an_answer)
+{
+    setup();
+    CHECK_INT(ask("GET", "/v1/models/%FF%FE", ""), 404);
+    json_t *doc = json_loads(x.out.p, 0, NULL);
+    CHECK(doc != NULL);
+    json_decref(doc);
+    td_registry_stop(rest.registry);
+}
+
+TEST(bad_bodies_are_told_before_models_are_sought)
+{
+    setup();
+    CHECK_INT(ask("POST", "/v1/models/m:predict", "{\"instances\":[1"), 400);
+    says("JSON Parse error");
+    CHECK_INT(ask("POST", "/v1/models/m:classify", ""), 400);
+    says("The document is empty");
+    td_registry_stop(rest.registry);
+}
+
+TEST(health_and_readiness_differ)
+{
+    setup();
+    CHECK_INT(ask("GET", "/healthz", ""), 200);
+    CHECK_INT(ask("GET", "/readyz", ""), 503);
+    says("a/b:c");
+    struct td_err err = {0};
+    CHECK_OK(td_registry_configure(rest.registry, NULL, 0, true, &err));
+    CHECK_INT(ask("GET", "/readyz", ""), 200);
+    atomic_store(&rest.draining, true);
+    CHECK_INT(ask("GET", "/readyz", ""), 503);
+    td_registry_stop(rest.registry);
+}
+
+TEST(the_list_names_models_that_do_not_serve)
+{
+    setup();
+    CHECK_INT(ask("GET", "/v1/models?x=1", ""), 200);
+    json_t *doc = json_loads(x.out.p, 0, NULL);
+    CHECK(doc != NULL);
+    CHECK_STR(json_string_value(json_object_get(doc, "object")), "list");
+    const json_t *model = json_array_get(json_object_get(doc, "models"), 0);
+    CHECK_STR(json_string_value(json_object_get(model, "name")), "a/b:c");
+    CHECK_INT(json_array_size(json_object_get(model, "versions")), 0);
+    json_decref(doc);
+    td_registry_stop(rest.registry);
+}
+
+TEST(management_is_for_this_host)
+{
+    setup();
+    x.local = false;
+    CHECK_INT(ask("POST", "/v1/models/m:reload", ""), 403);
+    x.local = true;
+    CHECK_INT(ask("POST", "/v1/models/m:reload", ""), 404);
+    CHECK_INT(ask("POST", "/v1/models/a%2Fb%3Ac:reload", ""), 503);
+    says("/no/such/place");
+    rest.open_management = true;
+    x.local = false;
+    CHECK_INT(ask("POST", "/v1/models/m:reload", ""), 404);
+    CHECK(td_rest_may_block(&rest, &x));
+    td_registry_stop(rest.registry);
+}
+
+TEST_MAIN(RUN(unknown_targets_are_refused_as_tf_serving_does) RUN(names_are_decoded_after_matching)
+              RUN(bytes_that_are_no_utf8_never_reach_an_answer)
+                  RUN(bad_bodies_are_told_before_models_are_sought) RUN(health_and_readiness_differ)
+                      RUN(the_list_names_models_that_do_not_serve) RUN(management_is_for_this_host))
