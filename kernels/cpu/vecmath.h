@@ -33,7 +33,7 @@
 #endif
 /* Before a loop: its stores touch nothing that a later turn reads, which gcc would check with more tests than
  * it allows. */
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
 #define TD_INDEPENDENT _Pragma("GCC ivdep")
 #else
 #define TD_INDEPENDENT
