@@ -4,7 +4,7 @@
 
 SUITE holds models/NAME and goldens/NAME/cases.json with npz files of "in/KEY" and "out/KEY" arrays (strings as KEY#bytes, KEY#offsets,
 KEY#shape; bfloat16 as KEY#bf16). Each model is loaded once and its cases run in order. Gradient cases are left out. Models run in
-a child process each (a crash costs one model). Prints failures and a last line "CASES n of m".
+a child process each (a crash costs one model). Prints failures, "SKIPPED n" for what it leaves out, and a last line "CASES n of m".
 
 --lib build/tests/libtensord_second_device.so runs the suite on the tests' second device (tests/second_device.h).
 """
@@ -191,11 +191,15 @@ def judge(case, run):
     return None
 
 
+def cases_of(folder, gradients=False):
+    with open(os.path.join(folder, "cases.json")) as f:
+        return [c for c in json.load(f) if (c.get("kind") == "gradient") == gradients]
+
+
 def check_model(args, name, queue):
     lib = load_library(args.lib)
     folder = os.path.join(args.suite, "goldens", name)
-    with open(os.path.join(folder, "cases.json")) as f:
-        cases = [c for c in json.load(f) if c.get("kind") != "gradient"]
+    cases = cases_of(folder)
     model, broken = None, None
     with tempfile.TemporaryDirectory() as scratch:
         try:
@@ -210,7 +214,8 @@ def check_model(args, name, queue):
                     raise broken
                 return {} if c.get("kind") == "load" else model.run(c.get("signature", "serving_default"), c["inputs"])
             queue.put(("start", c["id"]))
-            queue.put((c["id"], judge(c, run)))
+            why = judge(c, run)
+            queue.put((c["id"], f"{why[:400]}; again: {c['again']}" if why and "again" in c else why))
         if model:
             model.close()
     queue.put(None)
@@ -255,7 +260,7 @@ def main():
     ap.add_argument("--passes-off")
     args = ap.parse_args()
     args.lib = os.path.abspath(args.lib)
-    good = total = 0
+    good = total = skipped = 0
     for folder in sorted(glob.glob(os.path.join(args.suite, "goldens", "*"))):
         name = os.path.basename(folder)
         if not any(fnmatch.fnmatch(name, g) for g in args.only.split(",")):
@@ -264,8 +269,10 @@ def main():
         bad = [(c, w) for c, w in rows if w]
         good += len(rows) - len(bad)
         total += len(rows)
+        skipped += len(cases_of(folder, gradients=True))
         for c, w in bad if args.verbose else bad[:1]:
-            print(f"{name}: {len(bad)} of {len(rows)} fail; {c}: {w[:400]}")
+            print(f"{name}: {len(bad)} of {len(rows)} fail; {c}: {w[:600]}")
+    print(f"SKIPPED {skipped} gradient cases")
     print(f"CASES {good} of {total}")
     return 0 if good == total and total else 1
 

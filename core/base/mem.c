@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/base/check.h"
+
 static atomic_long fail_at;          /* 0: off; n: the n-th call from now fails; negative: all fail */
 static atomic_uint_fast64_t n_calls; /* requests to the C library */
 
@@ -60,6 +62,11 @@ void *td_realloc(void *p, size_t n, size_t size)
     }
     count();
     return refused() ? NULL : realloc(p, bytes ? bytes : 1);
+}
+
+void *td_check_room(size_t n, size_t size)
+{
+    return calloc(n ? n : 1, size ? size : 1);
 }
 
 void td_free(void *p)

@@ -5,11 +5,13 @@
 
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/run/device_run.h"
 #include "core/compile/loops.h"
 #include "core/base/mem.h"
 #include "core/function/model_impl.h"
 #include "core/compile/placer.h"
+#include "core/compile/plan_check.h"
 #include "core/compile/rewrite.h"
 #include "core/run/select.h"
 
@@ -349,6 +351,7 @@ enum td_code td_plan_compile(struct td_model *m, const struct td_graph *graph,
         td_plan_free(p);
         return rc;
     }
+    TD_HOLDS(td_plan_check, p);
     *out = p;
     return TD_OK;
 }

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/check.h"
+#include "core/compile/ir_check.h"
 #include "core/compile/ir_shapes.h"
 #include "core/compile/passes.h"
 
@@ -87,6 +89,23 @@ struct rewrite {
     int seen[N_PASSES]; /* ir->changes when the pass began to run last; -1: never */
 };
 
+static enum td_code run_pass(struct rewrite *w, int i, struct td_err *err)
+{
+    struct td_ir *ir = w->ir;
+    const int before = ir->changes;
+#ifndef NDEBUG
+    struct td_pass_promise promise;
+    td_pass_promise(ir, &promise);
+#endif
+    TD_TRY(passes[i].run(ir, w->m, err));
+    if (ir->changes != before) {
+        TD_TRY(td_ir_sort(ir, err));
+    }
+    TD_HOLDS(td_ir_check, ir);
+    TD_HOLDS(td_pass_check, ir, &promise);
+    return TD_OK;
+}
+
 /* Runs the passes of one kind that are not switched off and have something new to see. */
 static enum td_code run_passes(struct rewrite *w, enum when when, struct td_err *err)
 {
@@ -97,10 +116,7 @@ static enum td_code run_passes(struct rewrite *w, enum when when, struct td_err 
             continue;
         }
         const int before = ir->changes;
-        TD_TRY(passes[i].run(ir, w->m, err));
-        if (ir->changes != before) {
-            TD_TRY(td_ir_sort(ir, err));
-        }
+        TD_TRY(run_pass(w, i, err));
         w->seen[i] = before; /* what it changed may be news to itself */
     }
     return TD_OK;
@@ -109,6 +125,7 @@ static enum td_code run_passes(struct rewrite *w, enum when when, struct td_err 
 enum td_code td_rewrite_run(struct td_ir *ir, struct td_model *m, const char *passes_off, struct td_err *err)
 {
     TD_TRY(td_ir_sort(ir, err));
+    TD_HOLDS(td_ir_check, ir);
     struct rewrite w = {.ir = ir, .m = m, .passes_off = passes_off};
     enum td_code rc = TD_OK;
     memset(w.seen, 0xff, sizeof w.seen);

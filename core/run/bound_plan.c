@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/run/exec.h"
 #include "core/run/device_run.h"
+#include "core/run/bound_plan_check.h"
 #include "core/base/mem.h"
 #include "core/run/variable.h"
 
@@ -262,6 +264,9 @@ static enum td_code fill(struct td_bound_plan *l, const struct td_plan *p, struc
         ok = td_memory_plan(l);
     }
     prop_fini(&x);
+    if (ok) {
+        TD_HOLDS(td_bound_plan_check, l);
+    }
     return ok ? TD_OK : td_no_memory(err, v, "laying out a plan");
 }
 

@@ -1,12 +1,12 @@
 """Draws ops, attributes, dtypes, shapes and values at random, asks TensorFlow for the answers, and writes them as a suite that golden.py runs.
 
-    python tests/property/op_draws.py OUT [--draws 400] [--seed 1] [--only GLOB,...] [--jobs 1]
-    python tests/property/op_draws.py OUT --draw OP.SEED,...     # these draws again: a failing case is called OP_NUMBER.SEED
+    python tests/property/op_draws.py OUT [--each 1 | --draws N] [--seed N] [--only GLOB,...] [--jobs 1]
+    python tests/property/op_draws.py OUT --draw OP.SEED,...     # these draws again: golden.py prints this line of a case that fails
     python tests/golden.py OUT --lib build/libtensord.so
     python tests/property/op_draws.py --list                     # the ops that are drawn
     python tests/property/op_draws.py --missing build/tensorctl  # the registered ops that are neither drawn nor exempt (or a file of names)
 
-Draws go round the ops, so that any number of them covers all ops evenly. What a draw is: draw_source.py; models and cases are written by draw_suite.py. A family of ops is a module
+Draws go round the ops, so that any number of them covers all ops evenly; without --seed they are others each time (draw_seed.py), and the seed is printed. What a draw is: draw_source.py; models and cases are written by draw_suite.py. A family of ops is a module
 draws_*.py with up to three tables:
   DRAWS   {op: draw}
   EXEMPT  {op: why it is not drawn}: what TensorFlow answers cannot be compared
@@ -17,14 +17,18 @@ import argparse
 import fnmatch
 import glob
 import importlib
+import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")   # TensorFlow's own kernels, whatever the CPU
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+import draw_seed  # noqa: E402
 A_MODEL = 250
 
 
@@ -64,31 +68,32 @@ def plan(args, draws):
         ops = [op for op in sorted(draws) if any(fnmatch.fnmatchcase(op, g) for g in args.only.split(","))]
         if not ops:
             raise SystemExit(f"op_draws: --only {args.only} names no op that is drawn")
-        rows = [(ops[i % len(ops)], args.seed * 1000003 + i) for i in range(args.draws)]
+        rows = [(ops[i % len(ops)], args.seed * 1000003 + i) for i in range(args.draws or args.each * len(ops))]
     return [(f"draws_{at}", rows[at:at + A_MODEL]) for at in range(0, len(rows), A_MODEL)]
 
 
 def work(args, families):
-    """A child process: writes its share of the models, one after another. Says before each draw which it is, behind each model how many cases."""
+    """A child process: writes its share of the models, one after another. Says before each draw which it is, behind each model how many cases and what was left out."""
     import draw_suite
     left_out, done = args.left_out.split(","), args.done.split(",")
     for i, (name, rows) in enumerate(plan(args, families.draws)):
         if i % args.jobs == args.job and name not in done:
             say = lambda op, seed: print("at", op, seed, flush=True)
             rows = [r for r in rows if f"{r[0]}.{r[1]}" not in left_out]
-            print("model", name, draw_suite.write_model(args.out, name, rows, families, say), flush=True)
+            n, lost = draw_suite.write_model(args.out, name, rows, families, say)
+            print("model", name, n, json.dumps(lost), flush=True)
 
 
 class Child:
     """A job's process, started again behind a draw that ended it."""
 
     def __init__(self, args, job):
-        self.args, self.job, self.done, self.left_out, self.cases, self.ended = args, job, [], [], 0, []
+        self.args, self.job, self.done, self.left_out, self.cases, self.ended, self.lost = args, job, [], [], 0, [], Counter()
         self.start()
 
     def start(self):
         a = self.args
-        line = [sys.executable, os.path.abspath(__file__), a.out, "--draws", a.draws, "--seed", a.seed, "--only", a.only, "--draw", a.draw,
+        line = [sys.executable, os.path.abspath(__file__), a.out, "--draws", a.draws, "--each", a.each, "--seed", a.seed, "--only", a.only, "--draw", a.draw,
                 "--jobs", a.jobs, "--job", self.job, "--done", ",".join(self.done), "--left-out", ",".join(self.left_out)]
         self.process = subprocess.Popen([str(x) for x in line], stdout=subprocess.PIPE, text=True)
 
@@ -96,12 +101,13 @@ class Child:
         while True:
             now = None
             for line in self.process.stdout:
-                word = line.split()
+                word = line.split(None, 3)
                 if word[:1] == ["at"]:
                     now = f"{word[1]}.{word[2]}"
                 elif word[:1] == ["model"]:
                     self.done.append(word[1])
                     self.cases += int(word[2])
+                    self.lost += Counter(json.loads(word[3]))
             rc = self.process.wait()
             if rc == 0:
                 return
@@ -115,8 +121,9 @@ class Child:
 def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("out", nargs="?")
-    ap.add_argument("--draws", type=int, default=400)
-    ap.add_argument("--seed", type=int, default=1)
+    ap.add_argument("--each", type=int, default=1, help="draws an op")
+    ap.add_argument("--draws", type=int, default=0, help="draws in all, in place of --each")
+    draw_seed.add_flag(ap)
     ap.add_argument("--only", default="*", help="draw these ops alone: globs with commas between")
     ap.add_argument("--draw", default="", help="make these draws: OP.SEED with commas between")
     ap.add_argument("--jobs", type=int, default=1, help="processes that draw")
@@ -135,15 +142,23 @@ def main():
     if args.list or not args.out:
         print("\n".join(sorted(draws)))
         return 0
+    args.seed = draw_seed.chosen(args.seed)
     if args.job is not None:
         work(args, families)
         return 0
+    draw_seed.say(args.seed)
+    return draw_all(args, draws)
+
+
+def draw_all(args, draws):
+    """Runs the jobs; prints how many cases there are, and how many draws came to none."""
     children = [Child(args, job) for job in range(args.jobs)]
     with ThreadPoolExecutor(args.jobs) as readers:   # each reads its child: a pipe that nobody reads would stop it
         list(readers.map(Child.finish, children))
-    ended = [e for c in children for e in c.ended]
-    print(f"{sum(c.cases for c in children)} cases of {len({op for _, rows in plan(args, draws) for op, _ in rows})} ops in {args.out}"
-          + (f"; TensorFlow's own process ended in {len(ended)} draws: {' '.join(ended)}" if ended else ""))
+    lost = sum((c.lost for c in children), Counter({"TensorFlow's process ended": sum(len(c.ended) for c in children)}))
+    print(f"{sum(c.cases for c in children)} cases of {len({op for _, rows in plan(args, draws) for op, _ in rows})} ops in {args.out}")
+    print(f"SKIPPED {sum(lost.values())} draws" + "".join(f"; {n} {why}" for why, n in sorted(lost.items()) if n)
+          + "".join(f" {e}" for c in children for e in c.ended))
     return 0
 
 

@@ -1,6 +1,6 @@
 """Random functions of TensorFlow for tests/property/rows_check.c, which runs rows together and apart wherever core/batchable/batchable.c says that it may.
 
-    build/venv/bin/python tests/property/rows_draw.py OUT [--draws 40] [--seed 1]     writes OUT/1, a SavedModel with a signature a function
+    build/venv/bin/python tests/property/rows_draw.py OUT [--draws 40] [--seed N]     writes OUT/1, a SavedModel with a signature a function
     build/tests/rows_check OUT/1
 
 A function makes two to six moves: each takes a value made before (mostly one of the last) and transposes, reshapes, reduces, joins, slices, gathers, multiplies, repeats, scans or
@@ -10,8 +10,11 @@ import argparse
 import os
 import random
 
-import numpy as np
-import tensorflow as tf
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")   # TensorFlow's own kernels, whatever the CPU
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+import draw_seed  # noqa: E402
 
 F = tf.float32
 SHAPES = ([-1, 4], ["N", -1], [-1, 2], [2, -1], [4, -1], [-1], [-1, 2, 2], [2, -1, 2], ["N", 2, -1], [2, "N", -1], [-1, 8], ["N", -1, 2], [3, -1])
@@ -170,8 +173,10 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("out")
     p.add_argument("--draws", type=int, default=40)
-    p.add_argument("--seed", type=int, default=1)
+    draw_seed.add_flag(p)
     args = p.parse_args()
+    args.seed = draw_seed.chosen(args.seed)
+    draw_seed.say(args.seed)
     rng, kept = random.Random(args.seed), []
     while len(kept) < args.draws:
         f = draw(rng)

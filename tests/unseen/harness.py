@@ -138,7 +138,7 @@ class Suite:
         self.name, self.folder, self.meta, self.say = name, os.path.join(out, "goldens", name), meta, say
         os.makedirs(self.folder, exist_ok=True)
         self.answers = Answers(os.path.join(out, "models", name), meta.get("tags", ["serve"]))
-        self.rows, self.seen = [], set()
+        self.rows, self.seen, self.skipped = [], set(), 0
 
     def typed(self, c):
         """The case with its numbers in the signature's dtypes: lists in a maker's source have none."""
@@ -157,9 +157,11 @@ class Suite:
 
     def write(self, name, c, kind=None):
         if not self.say(name) or f"{self.name} {name}" in KNOWN or (kind and any(kind.startswith(k) for k in self.meta.get("skip", ()))):
+            self.skipped += 1
             return
         outputs, error = ({}, None) if "error" in c else self.answers.run(c["signature"], c["inputs"])
         if error and (error[0] == "UNIMPLEMENTED" or any(text in error[1] for text in CANNOT)):
+            self.skipped += 1
             return
         row = {"id": name, "signature": c["signature"], **{k: v for k, v in self.meta.items() if k in ("rtol", "atol", "shape_only", "stateful")},
                **{k: v for k, v in c.items() if k in ("error", "rtol", "atol", "shape_only", "stateful", "request")}}
@@ -184,6 +186,8 @@ class Suite:
     def close(self):
         with open(os.path.join(self.folder, "cases.json"), "w") as f:
             json.dump(self.rows, f, indent=1)
+        with open(os.path.join(self.folder, "skipped.txt"), "w") as f:
+            f.write(f"{self.skipped}\n")
         self.answers.session.close()
 
 

@@ -1,0 +1,66 @@
+"""Names: functions that nobody may call, those that belong to one file, words that were retired, and what is left over.
+
+  banned       strcpy, strcat, sprintf ..: no length, or no error          nowhere, tests included
+  at home      malloc, free, printf, abort, exit ..: in their files (HOME)  clients and tests have their own
+  retired      words of names.retired, as words of an identifier or of a file's name; the list says which stay, and why
+  left over    TODO, FIXME, XXX without an issue's number, #if 0
+"""
+import os
+import re
+
+from source import CODE, OURS, code, comments, exceptions, files, finish
+
+BANNED = "strcpy strncpy strcat strncat stpcpy sprintf vsprintf strtok atoi atol atoll atof gets alloca rand srand".split()
+HOME = {
+    "malloc": ("core/base/mem.c", "core/base/buffer.c"), "calloc": ("core/base/mem.c",), "realloc": ("core/base/mem.c",),
+    "free": ("core/base/mem.c", "core/base/buffer.c", "server/main/main.c"),
+    "strdup": (), "strndup": (), "asprintf": (), "vasprintf": (), "printf": (), "puts": (), "putchar": (),
+    "abort": ("core/base/status.c",), "exit": (), "_exit": ("server/main/main.c",), "quick_exit": (),
+}
+CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED + list(HOME)) + r")\s*\(")
+LEFT_OVER = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\s*\(?#\d)")
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def retired():
+    """{word: {identifier that may have it}}; an identifier "*" of a word: (path, word) of exceptions says where."""
+    rows = {}
+    for (word, keeps), _ in exceptions("names.retired").items():
+        rows.setdefault(word, set()).update(keeps.split(",") if keeps != "-" else ())
+    return rows
+
+
+def words_of(name):
+    return {w.lower() for w in WORDS.findall(name)}
+
+
+def calls(path, line, number):
+    for m in CALL.finditer(line):
+        name = m.group(1)
+        if name in BANNED:
+            yield f"{path}:{number}: {name} is banned"
+        elif path.startswith(OURS[:-1]) and path not in HOME[name]:
+            yield f"{path}:{number}: {name} belongs to {' and '.join(HOME[name]) or 'no file of the daemon'}"
+
+
+def main():
+    findings, gone = [], retired()
+    for path in files(endings=CODE):
+        seen = set()
+        stem = os.path.splitext(os.path.basename(path))[0]
+        for number, line in enumerate([stem] + code(path).splitlines()):
+            findings += calls(path, line, number) if number else []
+            if re.match(r"\s*#\s*if\s+0\b", line):
+                findings.append(f"{path}:{number}: #if 0")
+            for name in set(IDENTIFIER.findall(line)) - seen:
+                seen.add(name)
+                for word in words_of(name) & set(gone):
+                    if name not in gone[word] and not any(k.endswith("*") and name.startswith(k[:-1]) for k in gone[word]):
+                        findings.append(f"{path}:{max(number, 1)}: {name} has the retired word '{word}'")
+        findings += [f"{path}:{number}: {m.group(1)}" for number, c in comments(path) for m in LEFT_OVER.finditer(c)]
+    finish(findings, "names")
+
+
+if __name__ == "__main__":
+    main()
