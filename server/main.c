@@ -203,7 +203,7 @@ static enum td_code start_workers(struct server *s, struct td_err *err)
     const int workers = td_cores_usable("") / (int)threads;
     td_threads_set((int)threads);
     const struct td_workers_opts opts = {
-        .workers = o->workers > 0 ? (int)o->workers
+        .workers = o->lanes > 0 ? (int)o->lanes
                    : threads == 1 ? 0
                    : workers > 0  ? workers
                                   : 1,
