@@ -3,7 +3,7 @@
 FROM debian:bookworm-slim AS build
 WORKDIR /src
 COPY . .
-RUN deploy/packages.sh build && cmake --preset release && cmake --build build --target tensord tensorctl tensord_shared \
+RUN deploy/packages.sh build && cmake --preset release && cmake --build build --target tensord tensorctl tensord_shared man \
  && cmake --install build --prefix /opt/tensord --strip
 
 FROM debian:bookworm-slim

@@ -9,10 +9,20 @@
 
 #define DEFAULT_SERVER "127.0.0.1:8500"
 
-static bool bad(const char *what, const char *arg, const char *usage)
+const char *tdc_usage(const char *verb)
 {
-    fprintf(stderr, "tensorctl: %s '%s'\n%s", what, arg, usage);
-    return false;
+    static const struct {
+        const char *verb, *usage;
+    } rows[] = {
+#define VERB(name, arguments, what, usage) {#name, usage},
+#include "clients/verbs.def"
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(rows[i].verb, verb) == 0) {
+            return rows[i].usage;
+        }
+    }
+    return "";
 }
 
 /* The value of --name=value or of --name value; NULL when argv[*i] is another option, *missing when it lacks
@@ -99,15 +109,21 @@ static bool option(struct tdc_args *a, int argc, char **argv, int *i)
     return !missing && flag(a, argv[*i]);
 }
 
-bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *usage)
+bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *wanted)
 {
     *a = (struct tdc_args){.server = DEFAULT_SERVER, .timeout = 60};
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] != '-' && a->model == NULL) {
             a->model = argv[i];
         } else if (!option(a, argc, argv, &i)) {
-            return bad("not understood:", argv[i < argc ? i : argc - 1], usage);
+            fprintf(stderr, "tensorctl: not understood: '%s'\n%s", argv[i < argc ? i : argc - 1],
+                    tdc_usage(argv[0]));
+            return false;
         }
+    }
+    if (wanted != NULL && a->model == NULL) {
+        fprintf(stderr, "tensorctl %s: which %s?\n%s", argv[0], wanted, tdc_usage(argv[0]));
+        return false;
     }
     return true;
 }

@@ -28,9 +28,12 @@ struct tdc_args {
 };
 /* --server= --model= --signature= --version= --label= --inputs= --output= (repeatable) --token= --timeout=
  * --json, of run and inspect --op_library=, and of the debugger --mode= --values= --max-nodes= --rtol=
- * --atol= --watch= (repeatable) --eager --print-nodes --stop-on-nonfinite, each also as two words. False,
- * with the reason and `usage` on stderr, when an argument is not understood. */
-bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *usage);
+ * --atol= --watch= (repeatable) --eager --print-nodes --stop-on-nonfinite, each also as two words. argv[0] is
+ * the verb. False, with the reason and the verb's usage on stderr, when an argument is not understood or the
+ * positional one, `wanted` ("model", "directory"; NULL: none need be), is missing. */
+bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *wanted);
+/* What a verb's arguments are (clients/verbs.def), lines that end with one. */
+const char *tdc_usage(const char *verb);
 /* A client as the options say; NULL, told on stderr. */
 struct tdc_client *tdc_args_open(const struct tdc_args *a);
 /* Prints "verb: CODE: text" on stderr; returns 1. */

@@ -8,17 +8,6 @@
 #include "clients/cli.h"
 #include "clients/tensorctl_args.h"
 
-static const char debug_usage[] =
-    "usage: tensorctl debug MODEL --inputs 'NAME=JSON;NAME=JSON...' [options]\n"
-    "  --mode eager|compare|placement   (eager)              --signature NAME     (serving_default)\n"
-    "  --watch GLOB  only nodes, or node:port, that match; repeatable\n"
-    "  --values none|summary|full  (summary)                 --max-nodes N        (1000)\n"
-    "  --stop-on-nonfinite                                   --rtol X --atol X    (1e-4, 1e-5)\n"
-    "  --server HOST:PORT  (127.0.0.1:8500)   --version N | --label L   --token T   --timeout SECONDS   "
-    "--json\n";
-static const char functions_usage[] = "usage: tensorctl functions MODEL [--server HOST:PORT] [--version N | "
-                                      "--label L] [--token T] [--timeout SECONDS] [--json]\n";
-
 /* ------------------------------------------------------------------ options */
 
 static void put_number(json_t *o, const char *key, const char *text)
@@ -260,14 +249,10 @@ static int debug(struct tdc_client *c, const struct tdc_args *a, char *inputs, c
 }
 
 /* Parses arguments and opens a client; NULL with the exit status in *status. */
-static struct tdc_client *begin(struct tdc_args *a, int argc, char **argv, const char *usage, int *status)
+static struct tdc_client *begin(struct tdc_args *a, int argc, char **argv, int *status)
 {
     *status = 2;
-    if (!tdc_args_parse(a, argc, argv, usage)) {
-        return NULL;
-    }
-    if (a->model == NULL) {
-        fprintf(stderr, "tensorctl %s: which model?\n%s", argv[0], usage);
+    if (!tdc_args_parse(a, argc, argv, "model")) {
         return NULL;
     }
     *status = 1;
@@ -280,7 +265,7 @@ int td_cli_debug(int argc, char **argv)
     struct tdc_error err = {0};
     char *json = NULL;
     int status;
-    struct tdc_client *c = begin(&a, argc, argv, debug_usage, &status);
+    struct tdc_client *c = begin(&a, argc, argv, &status);
     if (c == NULL) {
         return status;
     }
@@ -322,7 +307,7 @@ int td_cli_functions(int argc, char **argv)
     struct tdc_error err = {0};
     char *json = NULL;
     int status;
-    struct tdc_client *c = begin(&a, argc, argv, functions_usage, &status);
+    struct tdc_client *c = begin(&a, argc, argv, &status);
     if (c == NULL) {
         return status;
     }

@@ -55,13 +55,6 @@ static void from_wire(const struct tdc_tensor *t, tensord_tensor *out)
 
 /* ------------------------------------------------------------------ run */
 
-static const char run_usage[] =
-    "usage: tensorctl run DIR --inputs 'NAME=JSON;NAME=JSON...' [--signature NAME] [--json]\n"
-    "  --op_library F   a shared object with further ops (several: with commas)\n"
-    "  --eager          as saved, node by node, without the compiler\n"
-    "  --print-nodes    the nodes with their values' dtype, shape, range, time and kernel; and, as\n"
-    "                   in tensorctl debug: --watch GLOB --values none|summary|full --max-nodes N\n";
-
 static int print_results(tensord_tensor *rows, int n, const struct tdc_args *a)
 {
     struct tdc_tensor *out = calloc((size_t)n + 1, sizeof *out);
@@ -83,7 +76,9 @@ static int debug_inputs(tensord_model *m, const struct tdc_args *a, const tensor
         free(options);
         return failed("run", &err);
     }
-    int status = tdc_debug_print(text, a, a->print_nodes);
+    const bool placement =
+        a->mode != NULL && strcmp(a->mode, "placement") == 0; /* which is all about nodes */
+    int status = tdc_debug_print(text, a, a->print_nodes || placement);
     free(text);
     free(options);
     return status;
@@ -97,7 +92,7 @@ static int run_inputs(tensord_model *m, const struct tdc_args *a, const struct t
     for (int i = 0; i < n; i++) {
         from_wire(&in[i], &given[i]);
     }
-    if (a->eager || a->print_nodes) {
+    if (a->eager || a->print_nodes || a->mode != NULL) {
         return debug_inputs(m, a, given, n);
     }
     double start = now_ms();
@@ -149,11 +144,7 @@ static tensord_model *open_model(const char *verb, const struct tdc_args *a)
 int td_cli_run(int argc, char **argv)
 {
     struct tdc_args a;
-    if (!tdc_args_parse(&a, argc, argv, run_usage)) {
-        return 2;
-    }
-    if (a.model == NULL) {
-        fprintf(stderr, "tensorctl run: which directory?\n%s", run_usage);
+    if (!tdc_args_parse(&a, argc, argv, "directory")) {
         return 2;
     }
     double start = now_ms();
@@ -182,13 +173,8 @@ static int print_document(char *text)
 
 int td_cli_inspect(int argc, char **argv)
 {
-    static const char usage[] = "usage: tensorctl inspect DIR [--op_library FILE[,FILE]]\n";
     struct tdc_args a;
-    if (!tdc_args_parse(&a, argc, argv, usage)) {
-        return 2;
-    }
-    if (a.model == NULL) {
-        fprintf(stderr, "tensorctl inspect: which directory?\n%s", usage);
+    if (!tdc_args_parse(&a, argc, argv, "directory")) {
         return 2;
     }
     tensord_model *m = open_model("inspect", &a);
@@ -205,7 +191,7 @@ int td_cli_checkpoint(int argc, char **argv)
     char *text;
     tensord_error err = {0};
     if (argc != 2) {
-        fprintf(stderr, "usage: tensorctl checkpoint DIR|PREFIX\n");
+        fputs(tdc_usage("checkpoint"), stderr);
         return 2;
     }
     return tensord_checkpoint_json(argv[1], &text, &err) ? failed("checkpoint", &err) : print_document(text);
@@ -237,7 +223,7 @@ static void print_op(json_t *op, bool markdown)
 int td_cli_ops(int argc, char **argv)
 {
     if (argc > 2 || (argc == 2 && strcmp(argv[1], "--json") != 0 && strcmp(argv[1], "--markdown") != 0)) {
-        fprintf(stderr, "usage: tensorctl ops [--json | --markdown]\n");
+        fputs(tdc_usage("ops"), stderr);
         return 2;
     }
     char *text = tensord_ops_json();

@@ -8,9 +8,6 @@
 #include "clients/cli.h"
 #include "clients/tensorctl_args.h"
 
-#define OPTIONS                                                                                              \
-    "  --server HOST:PORT   gRPC address (127.0.0.1:8500)   --token T   --timeout SECONDS   --json\n"
-
 /* One model's versions: printed, or added to `all`. */
 static int show(struct tdc_client *c, const char *model, json_t *all, struct tdc_error *err)
 {
@@ -76,30 +73,20 @@ static int list(const char *verb, struct tdc_args *a)
 int td_cli_models(int argc, char **argv)
 {
     struct tdc_args a;
-    return tdc_args_parse(&a, argc, argv, "usage: tensorctl models [MODEL] [options]\n" OPTIONS)
-               ? list("models", &a)
-               : 2;
+    return tdc_args_parse(&a, argc, argv, NULL) ? list("models", &a) : 2;
 }
 
 int td_cli_status(int argc, char **argv)
 {
     struct tdc_args a;
-    static const char usage[] = "usage: tensorctl status MODEL [options]\n" OPTIONS;
-    if (!tdc_args_parse(&a, argc, argv, usage)) {
-        return 2;
-    }
-    if (a.model == NULL) {
-        fprintf(stderr, "tensorctl status: which model?\n%s", usage);
-        return 2;
-    }
-    return list("status", &a);
+    return tdc_args_parse(&a, argc, argv, "model") ? list("status", &a) : 2;
 }
 
 int td_cli_reload(int argc, char **argv)
 {
     struct tdc_args a;
     struct tdc_error err = {0};
-    if (!tdc_args_parse(&a, argc, argv, "usage: tensorctl reload [MODEL] [options]\n" OPTIONS)) {
+    if (!tdc_args_parse(&a, argc, argv, NULL)) {
         return 2;
     }
     struct tdc_client *c = tdc_args_open(&a);

@@ -8,13 +8,6 @@
 #include "clients/cli.h"
 #include "clients/tensorctl_args.h"
 
-static const char usage[] =
-    "usage: tensorctl predict MODEL --inputs 'NAME=JSON;NAME=JSON...' [options]\n"
-    "  --server HOST:PORT   gRPC address (127.0.0.1:8500)      --signature NAME     (serving_default)\n"
-    "  --version N | --label L                                --output NAME        only this output; "
-    "repeatable\n"
-    "  --token T   --timeout SECONDS                          --json               one JSON object\n";
-
 /* The length of the JSON value text begins with, up to a ';' outside of strings and brackets. */
 static size_t value_length(const char *text)
 {
@@ -139,11 +132,7 @@ int td_cli_predict(int argc, char **argv)
 {
     struct tdc_args a;
     struct tdc_error err = {0};
-    if (!tdc_args_parse(&a, argc, argv, usage)) {
-        return 2;
-    }
-    if (a.model == NULL) {
-        fprintf(stderr, "tensorctl predict: which model?\n%s", usage);
+    if (!tdc_args_parse(&a, argc, argv, "model")) {
         return 2;
     }
     struct tdc_client *c = tdc_args_open(&a);

@@ -26,8 +26,6 @@ enum metric {
 #define METRIC(id, ...) id,
 #define METRIC_HISTOGRAM(id, ...) id,
 #include "server/base/metrics.def"
-#undef METRIC
-#undef METRIC_HISTOGRAM
     N_METRICS
 };
 
@@ -45,12 +43,10 @@ static struct family {
     const char *name, *help;
     _Atomic(struct cell *) cells;
 } FAMILIES[N_METRICS] = {
-#define METRIC(id, type, text, about) [id] = {.kind = type, .name = text, .help = about},
-#define METRIC_HISTOGRAM(id, from, times, n, text, about)                                                    \
+#define METRIC(id, type, text, labels, about) [id] = {.kind = type, .name = text, .help = about},
+#define METRIC_HISTOGRAM(id, from, times, n, text, labels, about)                                            \
     [id] = {.kind = HISTOGRAM, .first = from, .growth = times, .n_bounds = n, .name = text, .help = about},
 #include "server/base/metrics.def"
-#undef METRIC
-#undef METRIC_HISTOGRAM
 };
 
 #define N_CODES 17

@@ -18,8 +18,9 @@
 
 /* ------------------------------------------------------------------ the process */
 
-static double resident_bytes(void)
+static double resident_bytes(const struct td_rest *rest)
 {
+    (void)rest;
     unsigned long long total = 0, resident = 0;
     FILE *f = fopen("/proc/self/statm", "re");
     if (f == NULL || fscanf(f, "%llu %llu", &total, &resident) != 2) {
@@ -31,8 +32,9 @@ static double resident_bytes(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-static double open_files(void)
+static double open_files(const struct td_rest *rest)
 {
+    (void)rest;
     DIR *d = opendir("/proc/self/fd");
     int n = -3; /* ".", ".." and d itself */
     while (d != NULL && readdir(d) != NULL) {
@@ -44,27 +46,37 @@ static double open_files(void)
     return n > 0 ? n : 0;
 }
 
-static double cpu_seconds(void)
+static double cpu_seconds(const struct td_rest *rest)
 {
+    (void)rest;
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static enum td_code put_one(struct td_sink *out, const char *name, const char *type, const char *help,
-                            double value, struct td_err *err)
+static double started_at(const struct td_rest *rest)
 {
-    TD_TRY(td_metrics_put_head(out, name, type, help, err));
-    return td_metrics_put(out, name, NULL, value, err);
+    return (double)rest->started_at;
 }
+
+/* What TYPE stands for in server/base/metrics.def. */
+#define COUNTER "counter"
+#define GAUGE "gauge"
 
 static enum td_code put_process(const struct td_rest *rest, struct td_sink *out, struct td_err *err)
 {
-    TD_TRY(put_one(out, "process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes(), err));
-    TD_TRY(put_one(out, "process_cpu_seconds_total", "counter", "Processor time.", cpu_seconds(), err));
-    TD_TRY(put_one(out, "process_open_fds", "gauge", "Open files and connections.", open_files(), err));
-    return put_one(out, "process_start_time_seconds", "gauge", "Start of the server, since the epoch.",
-                   (double)rest->started_at, err);
+    static const struct {
+        const char *name, *type, *help;
+        double (*value)(const struct td_rest *rest);
+    } metrics[] = {
+#define METRIC_OF_PROCESS(kind, text, look, about) {text, kind, about, look},
+#include "server/base/metrics.def"
+    };
+    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
+        TD_TRY(td_metrics_put_head(out, metrics[i].name, metrics[i].type, metrics[i].help, err));
+        TD_TRY(td_metrics_put(out, metrics[i].name, NULL, metrics[i].value(rest), err));
+    }
+    return TD_OK;
 }
 
 /* ------------------------------------------------------------------ loaded versions */
@@ -100,12 +112,8 @@ static const struct version_metric {
     const char *name, *type, *help, *outcome;
     version_fn *value;
 } VERSION_METRICS[] = {
-    {"tensord_version_requests_total", "counter", "Requests to a version that is loaded.", "ok", count_ok},
-    {"tensord_version_requests_total", "counter", "", "failed", count_failed},
-    {"tensord_version_rows_total", "counter", "Rows of its requests that went well.", NULL, count_rows},
-    {"tensord_version_runs_total", "counter", "Runs of its graph.", NULL, count_runs},
-    {"tensord_version_run_seconds_total", "counter", "Time requests spent running.", NULL, run_seconds},
-    {"tensord_version_weight_bytes", "gauge", "Bytes of its weights.", NULL, weight_bytes},
+#define METRIC_OF_VERSION(kind, text, which, look, about) {text, kind, about, which, look},
+#include "server/base/metrics.def"
 };
 
 /* Of every loaded version of the models, one sample. */

@@ -3,7 +3,7 @@
 #
 #   tests/bench/run.sh [--quick] [--write] [--only SECTION,...] [SUITES]
 #
-# --quick  one short round of everything       --write  also puts the output between the bench markers of README.md
+# --quick  one short round of everything       --write  also puts the output between the bench markers of docs/benchmarks.md
 # --only   of start, memory, calls, rates, batching, branches, image, graph; and ops, which runs only when named (20 minutes): some
 #          280 single-op calls, to find slow kernels by
 # SUITES   a folder with zoo/models and zoo/goldens whose models are timed too (or $TD_SUITES)
@@ -48,5 +48,5 @@ if [ -n "$write" ]; then
   awk -v f="$out" '
     $0 == "<!-- bench begin -->" { print; while ((getline line < f) > 0) print line; skip = 1; next }
     $0 == "<!-- bench end -->" { skip = 0 }
-    !skip { print }' README.md >build/README.bench && cat build/README.bench >README.md
+    !skip { print }' docs/benchmarks.md >build/benchmarks.md && cat build/benchmarks.md >docs/benchmarks.md
 fi
