@@ -21,7 +21,7 @@ struct td_batchable {
  * its value is ignored, the others must be given. Takes about as long as laying out the plan a few times;
  * callers keep the answer, which is the same for any number of rows. Any thread. Fails only when f does not
  * compile or memory runs out. */
-TD_MUST enum td_code td_callable_batchable(struct td_callable *f, const struct td_shape *in, int n_in,
-                                           struct td_batchable *out, struct td_err *err);
+TD_MUST enum td_code td_batchable_prove(struct td_callable *f, const struct td_shape *in, int n_in,
+                                        struct td_batchable *out, struct td_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* core/batchable/batchable_fused.c - see batchable_fused.h.
+/* core/batchable/batchable_fused.c - see rows_fused.h.
  *
  * Each part is shown to its op's rule as a step of a small plan of its own: values are numbered inputs first,
  * then OUTS_A_PART for each part.
@@ -7,6 +7,7 @@
 #include "core/batchable/batchable_fused.h"
 
 #include "core/graph/fused.h"
+#include "core/run/bound_plan.h"
 #include "core/base/mem.h"
 
 enum { OUTS_A_PART = 6 };
@@ -14,29 +15,29 @@ enum { OUTS_A_PART = 6 };
 struct plan {
     struct td_batchable_step *outer;
     const struct td_fused *fused;
-    struct td_row_axis *place;                  /* by value */
-    struct td_bound_plan bound[TD_ROWS_PROBES]; /* of which rules see known and shape, by value */
+    struct td_batchable_value *value;                 /* by value */
+    struct td_bound_plan layout[TD_BATCHABLE_PROBES]; /* of which rules see known and shape, by value */
 };
 
 static bool allocate(struct plan *p, size_t values)
 {
-    p->place = td_calloc(values, sizeof *p->place);
-    bool ok = p->place != NULL;
-    for (int i = 0; i < TD_ROWS_PROBES; i++) {
-        p->bound[i].known = td_calloc(values, sizeof *p->bound[i].known);
-        p->bound[i].shape = td_calloc(values, sizeof *p->bound[i].shape);
-        ok = ok && p->bound[i].known != NULL && p->bound[i].shape != NULL;
+    p->value = td_calloc(values, sizeof *p->value);
+    bool ok = p->value != NULL;
+    for (int i = 0; i < TD_BATCHABLE_PROBES; i++) {
+        p->layout[i].known = td_calloc(values, sizeof *p->layout[i].known);
+        p->layout[i].shape = td_calloc(values, sizeof *p->layout[i].shape);
+        ok = ok && p->layout[i].known != NULL && p->layout[i].shape != NULL;
     }
     return ok;
 }
 
 static void release(struct plan *p)
 {
-    for (int i = 0; i < TD_ROWS_PROBES; i++) {
-        td_free(p->bound[i].known);
-        td_free(p->bound[i].shape);
+    for (int i = 0; i < TD_BATCHABLE_PROBES; i++) {
+        td_free(p->layout[i].known);
+        td_free(p->layout[i].shape);
     }
-    td_free(p->place);
+    td_free(p->value);
 }
 
 /* Places, shapes and known values of the inputs (tensors are borrowed). */
@@ -44,12 +45,12 @@ static void set_inputs(struct plan *p)
 {
     struct td_batchable_step *s = p->outer;
     for (int i = 0; i < s->n_in; i++) {
-        p->place[i] = s->in[i];
-        for (int k = 0; k < TD_ROWS_PROBES; k++) {
-            const struct td_tensor *known = td_rows_value(s, i, k);
-            p->bound[k].shape[i] = s->in_shape[k][i];
+        p->value[i] = s->in[i];
+        for (int k = 0; k < TD_BATCHABLE_PROBES; k++) {
+            const struct td_tensor *known = td_batchable_known(s, i, k);
+            p->layout[k].shape[i] = s->in_shape[k][i];
             if (known != NULL) {
-                p->bound[k].known[i] = *known;
+                p->layout[k].known[i] = *known;
             }
         }
     }
@@ -58,22 +59,22 @@ static void set_inputs(struct plan *p)
 static void set_shapes(struct plan *p)
 {
     struct td_batchable_step *s = p->outer;
-    for (int k = 0; k < TD_ROWS_PROBES; k++) {
+    for (int k = 0; k < TD_BATCHABLE_PROBES; k++) {
         struct td_shape shapes[TD_FUSED_PARTS];
         const struct td_tensor *value[TD_FUSED_INPUTS];
         struct td_err ignored = {0};
         for (int i = 0; i < s->n_in; i++) {
-            value[i] = td_rows_value(s, i, k);
+            value[i] = td_batchable_known(s, i, k);
         }
         for (int i = 0; i < p->fused->n_parts; i++) {
             shapes[i] = td_shape_unknown();
         }
         (void)!td_fused_shapes(s->node, s->in_shape[k], value, shapes, &ignored); /* the rest stays unknown */
         for (int v = s->n_in; v < s->n_in + p->fused->n_parts * OUTS_A_PART; v++) {
-            p->bound[k].shape[v] = td_shape_unknown();
+            p->layout[k].shape[v] = td_shape_unknown();
         }
         for (int i = 0; i < p->fused->n_parts; i++) {
-            p->bound[k].shape[s->n_in + i * OUTS_A_PART] = shapes[i];
+            p->layout[k].shape[s->n_in + i * OUTS_A_PART] = shapes[i];
         }
     }
 }
@@ -82,8 +83,8 @@ static void set_shapes(struct plan *p)
 static bool judge_part(struct plan *p, int number)
 {
     const struct td_part *part = &p->fused->parts[number];
-    struct td_shape in_shape[TD_ROWS_PROBES][TD_FUSED_INPUTS];
-    struct td_row_axis in[TD_FUSED_INPUTS];
+    struct td_shape in_shape[TD_BATCHABLE_PROBES][TD_FUSED_INPUTS];
+    struct td_batchable_value in[TD_FUSED_INPUTS];
     int from[TD_FUSED_INPUTS];
     struct td_step step = {.node = part->node,
                            .in = from,
@@ -97,41 +98,41 @@ static bool judge_part(struct plan *p, int number)
                                   .n_in = step.n_in,
                                   .n_out = 1,
                                   .in = in,
-                                  .out = &p->place[step.out0]};
+                                  .out = &p->value[step.out0]};
     bool all_const = true;
     for (int i = 0; i < s.n_in; i++) {
         int inner = part->from[i] - p->outer->n_in;
         from[i] = inner < 0 ? part->from[i] : p->outer->n_in + inner * OUTS_A_PART;
-        in[i] = p->place[from[i]];
-        all_const &= in[i].kind == TD_ROWS_CONST;
-        for (int k = 0; k < TD_ROWS_PROBES; k++) {
-            in_shape[k][i] = p->bound[k].shape[from[i]];
+        in[i] = p->value[from[i]];
+        all_const &= in[i].kind == TD_VALUE_CONST;
+        for (int k = 0; k < TD_BATCHABLE_PROBES; k++) {
+            in_shape[k][i] = p->layout[k].shape[from[i]];
         }
     }
-    for (int k = 0; k < TD_ROWS_PROBES; k++) {
+    for (int k = 0; k < TD_BATCHABLE_PROBES; k++) {
         s.in_shape[k] = in_shape[k];
-        s.bound[k] = &p->bound[k];
+        s.layout[k] = &p->layout[k];
     }
-    const struct td_rows_rule_row *rule = td_rows_rule(part->node->op);
+    const struct td_batchable_rule *rule = td_batchable_rule_of(part->node->op);
     if (all_const) {
-        s.out[0] = (struct td_row_axis){.kind = TD_ROWS_CONST};
+        s.out[0] = (struct td_batchable_value){.kind = TD_VALUE_CONST};
         return true;
     }
-    if (rule == NULL || !rule->fn(&s)) {
-        return td_rows_no(p->outer, "its part '%s' (%s): %s", part->node->name, part->node->op_name,
-                          rule == NULL ? "it is not known to keep rows apart" : s.why);
+    if (rule == NULL || !rule->rows(&s)) {
+        return td_batchable_no(p->outer, "its part '%s' (%s): %s", part->node->name, part->node->op_name,
+                               rule == NULL ? "it is not known to keep rows apart" : s.why);
     }
     return true;
 }
 
-bool td_rows_fused(struct td_batchable_step *s)
+bool td_batchable_fused(struct td_batchable_step *s)
 {
     struct plan p = {.outer = s, .fused = s->node->fused};
     if (p.fused == NULL) {
-        return td_rows_no(s, "only the compiler makes nodes of this op");
+        return td_batchable_no(s, "only the compiler makes nodes of this op");
     }
     bool ok = allocate(&p, (size_t)(s->n_in + p.fused->n_parts * OUTS_A_PART) + 1) ||
-              td_rows_no(s, "no memory to judge it");
+              td_batchable_no(s, "no memory to judge it");
     if (ok) {
         set_inputs(&p);
         set_shapes(&p);
@@ -140,7 +141,7 @@ bool td_rows_fused(struct td_batchable_step *s)
         ok = judge_part(&p, i);
     }
     if (ok) {
-        s->out[0] = p.place[s->n_in + (p.fused->n_parts - 1) * OUTS_A_PART];
+        s->out[0] = p.value[s->n_in + (p.fused->n_parts - 1) * OUTS_A_PART];
     }
     release(&p);
     return ok;

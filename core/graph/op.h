@@ -34,6 +34,7 @@ struct td_node;
 struct td_run;
 struct td_thread_pool;
 struct td_grad;
+struct td_batchable_rule;
 
 /* ------------------------------------------------------------------ shape inference */
 
@@ -230,9 +231,8 @@ enum td_op_flags {
         1 << 18, /* outputs follow from the input shapes alone (Shape, Size, Rank): data may be NULL */
 };
 
-/* How an op treats the rows of a batch: which axes of its inputs it works along, and where they are in its
- * outputs. Used to prove that requests may be batched (core/batchable/batchable.h). "Rows at axis a" means
- * that dimension a runs over requests. */
+/* Along which axes of its inputs an op works, and where they are in its outputs: what the permute and parallel
+ * passes ask until their facts are members of the row. */
 enum td_rows_rule {
     TD_ROWS_NONE,  /* not known: may mix rows. An op flagged TD_OP_ELEMENTWISE counts as TD_ROWS_BROADCAST */
     TD_ROWS_MIXES, /* known to mix them, though flagged TD_OP_ELEMENTWISE */
@@ -278,13 +278,13 @@ enum td_rows_rule {
     TD_ROWS_PARSE,  /* a vector of serialized examples; only dense results have rows */
     TD_ROWS_SWITCH,
     TD_ROWS_MERGE,
-    TD_ROWS_CALL, /* functions and loops: core/batchable/batchable_call.c */
+    TD_ROWS_CALL,
     TD_ROWS_IF,
     TD_ROWS_CASE,
     TD_ROWS_WHILE,
     TD_ROWS_LOOP,
-    TD_ROWS_FUSED,    /* that of each part: core/batchable/batchable_fused.c */
-    TD_ROWS_LIST_NEW, /* TensorLists: core/batchable/batchable_list.c */
+    TD_ROWS_FUSED,
+    TD_ROWS_LIST_NEW,
     TD_ROWS_LIST_EMPTY,
     TD_ROWS_LIST_FROM,
     TD_ROWS_LIST_GET,
@@ -306,7 +306,10 @@ struct td_op {
     const char *name;
     const char *sig;
     uint32_t flags;
-    enum td_rows_rule rows;
+    enum td_rows_rule rows; /* what compiler passes ask: along which axes it works */
+    /* What it does with the rows of a batch (core/batchable/batchable_rule.h). NULL: it may mix them; element-wise
+     * ops need say nothing. */
+    const struct td_batchable_rule *batchable;
     uint32_t host_in; /* bit i: input ARGUMENT i (of the signature) stays in host memory on any device */
     uint32_t host_out;
     td_infer_fn *infer;              /* NULL: outputs are known only when run */

@@ -9,6 +9,7 @@
  * offset - pad. So both directions are a loop over prod(B) offsets with one strided copy each.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
@@ -478,10 +479,32 @@ static enum td_code volume_patches_run(struct td_call *c, struct td_err *err)
     }
 #define FORMATS "data_format:string='NHWC' in ['NHWC','NCHW','NCHW_VECT_C']"
 
+/* ------------------------------------------------------------------ batches */
+
+/* SpaceToBatch makes image b its blocks [block * images + b]; BatchToSpace goes back. */
+static bool space_batch_rows(struct td_batchable_step *s)
+{
+    if (!td_batchable_alone(s, 0) || s->in[0].axis != 0) {
+        return td_batchable_no(s, "the rows are not its axis 0");
+    }
+    const struct td_shape *x = &s->in_shape[0][0], *y = td_batchable_out_shape(s, 0, 0);
+    if (y->rank < 1 || x->dim[0] <= 0 || y->dim[0] <= 0) {
+        return td_batchable_no(s, "the shape of its output is not known before it runs");
+    }
+    int64_t more = y->dim[0] / x->dim[0], fewer = x->dim[0] / y->dim[0];
+    if (more >= 1) {
+        return td_batchable_put(s, 0, 0, s->in[0].pre * more, td_batchable_per_row(s, 0, 0) * more);
+    }
+    return s->in[0].pre % fewer == 0
+               ? td_batchable_put(s, 0, 0, s->in[0].pre / fewer, td_batchable_per_row(s, 0, 0) / fewer)
+               : td_batchable_no(s, "it makes one image of several rows");
+}
+
 const struct td_op td_ops_array_block[] = {
     {.name = "SpaceToBatch",
      .sig = "(input:T, paddings:Tpaddings) -> (output:T) {T:type; Tpaddings:type=int32; block_size:int}",
      .rows = TD_ROWS_SPACE_BATCH,
+     .batchable = TD_BATCHABLE(space_batch_rows),
      .host_in = 2,
      .infer = space_to_batch_infer,
      .kernels =
@@ -490,6 +513,7 @@ const struct td_op td_ops_array_block[] = {
      .sig = "(input:T, block_shape:Tblock_shape, paddings:Tpaddings) -> (output:T) {T:type; "
             "Tblock_shape:type=int32; Tpaddings:type=int32}",
      .rows = TD_ROWS_SPACE_BATCH,
+     .batchable = TD_BATCHABLE(space_batch_rows),
      .host_in = 6,
      .infer = space_to_batch_nd_infer,
      .kernels = TD_KERNEL("space_to_batch.cpu", space_to_batch_nd_run, BLOCK_TYPES,
@@ -497,6 +521,7 @@ const struct td_op td_ops_array_block[] = {
     {.name = "BatchToSpace",
      .sig = "(input:T, crops:Tidx) -> (output:T) {T:type; block_size:int; Tidx:type=int32}",
      .rows = TD_ROWS_SPACE_BATCH,
+     .batchable = TD_BATCHABLE(space_batch_rows),
      .host_in = 2,
      .infer = batch_to_space_infer,
      .kernels = TD_KERNEL("batch_to_space.cpu", batch_to_space_run, BLOCK_TYPES, {"Tidx", TD_SET_INDEX})},
@@ -505,6 +530,7 @@ const struct td_op td_ops_array_block[] = {
          "(input:T, block_shape:Tblock_shape, crops:Tcrops) -> (output:T) {T:type; Tblock_shape:type=int32; "
          "Tcrops:type=int32}",
      .rows = TD_ROWS_SPACE_BATCH,
+     .batchable = TD_BATCHABLE(space_batch_rows),
      .host_in = 6,
      .infer = batch_to_space_nd_infer,
      .kernels = TD_KERNEL("batch_to_space.cpu", batch_to_space_nd_run, BLOCK_TYPES,
@@ -512,12 +538,14 @@ const struct td_op td_ops_array_block[] = {
     {.name = "SpaceToDepth",
      .sig = "(input:T) -> (output:T) {T:type; block_size:int; " FORMATS "}",
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = space_to_depth_infer,
      .kernels =
          TD_KERNEL("space_to_depth.cpu", space_to_depth_run, {"T", TD_SET_ALL_TYPES | TD_BIT(TD_QINT8)})},
     {.name = "DepthToSpace",
      .sig = "(input:T) -> (output:T) {T:type; block_size:int; " FORMATS "}",
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = depth_to_space_infer,
      .kernels = TD_KERNEL("depth_to_space.cpu", depth_to_space_run, BLOCK_TYPES)},
     {.name = "ExtractImagePatches",
@@ -525,12 +553,14 @@ const struct td_op td_ops_array_block[] = {
             "padding:string "
             "in ['SAME','VALID']}",
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = image_patches_infer,
      .kernels = TD_KERNEL("extract_patches.cpu", image_patches_run, {"T", TD_SET_NUMBERS})},
     {.name = "ExtractVolumePatches",
      .sig = "(input:T) -> (patches:T) {ksizes:list(int); strides:list(int); T:type; padding:string in "
             "['SAME','VALID']}",
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = volume_patches_infer,
      .kernels = TD_KERNEL("extract_patches.cpu", volume_patches_run, {"T", TD_SET_REALS})},
     {.name = NULL},

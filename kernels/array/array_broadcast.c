@@ -5,7 +5,9 @@
  *   BroadcastGradientArgs(s0, s1)    the axes to sum a gradient over on its way back to each of the two
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "kernels/array/array_batchable.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
@@ -210,6 +212,7 @@ const struct td_op td_ops_array_broadcast[] = {
     {.name = "BroadcastTo",
      .sig = "(input:T, shape:Tidx) -> (output:T) {T:type; Tidx:type=int32}",
      .rows = TD_ROWS_SPREAD,
+     .batchable = TD_BATCHABLE(td_batchable_broadcast_to),
      .host_in = 2,
      .infer = broadcast_to_infer,
      .kernels =
@@ -217,6 +220,7 @@ const struct td_op td_ops_array_broadcast[] = {
     {.name = "Tile",
      .sig = "(input:T, multiples:Tmultiples) -> (output:T) {T:type; Tmultiples:type=int32}",
      .rows = TD_ROWS_TILE,
+     .batchable = TD_BATCHABLE(td_batchable_tile),
      .host_in = 2,
      .infer = tile_infer,
      .kernels = TD_KERNEL("tile.cpu", tile_run, {"T", TD_SET_ALL_TYPES | TD_SET_QUANTIZED},

@@ -8,7 +8,9 @@
  * Every part is one two-level copy: `outer` rows of a run of `chunk` elements.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "kernels/array/array_batchable.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
@@ -459,22 +461,26 @@ const struct td_op td_ops_array_concat[] = {
     {.name = "Pack",
      .sig = "(values:N*T) -> (output:T) {N:int; T:type; axis:int=0}",
      .rows = TD_ROWS_PACK,
+     .batchable = TD_BATCHABLE(td_batchable_pack),
      .infer = pack_infer,
      .kernels = TD_KERNEL("pack.cpu", pack_run, {"T", TD_SET_ALL})},
     {.name = "Unpack",
      .sig = "(value:T) -> (output:num*T) {num:int; T:type; axis:int=0}",
      .rows = TD_ROWS_UNPACK,
+     .batchable = TD_BATCHABLE(td_batchable_unpack),
      .infer = unpack_infer,
      .kernels = TD_KERNEL("unpack.cpu", unpack_run, {"T", TD_SET_ALL_TYPES})},
     {.name = "Concat",
      .sig = "(concat_dim:int32, values:N*T) -> (output:T) {N:int; T:type}",
      .rows = TD_ROWS_CONCAT,
+     .batchable = TD_BATCHABLE(td_batchable_concat),
      .host_in = 1,
      .infer = concat_infer,
      .kernels = TD_KERNEL("concat.cpu", concat_run, CONCAT_TYPES)},
     {.name = "ConcatV2",
      .sig = "(values:N*T, axis:Tidx) -> (output:T) {N:int; T:type; Tidx:type=int32}",
      .rows = TD_ROWS_CONCAT,
+     .batchable = TD_BATCHABLE(td_batchable_concat),
      .host_in = 2,
      .infer = concat_v2_infer,
      .kernels = TD_KERNEL("concat.cpu", concat_v2_run, CONCAT_TYPES, {"Tidx", TD_SET_INDEX})},
@@ -491,6 +497,7 @@ const struct td_op td_ops_array_concat[] = {
     {.name = "Split",
      .sig = "(split_dim:int32, value:T) -> (output:num_split*T) {num_split:int; T:type}",
      .rows = TD_ROWS_SPLIT,
+     .batchable = TD_BATCHABLE(td_batchable_split),
      .host_in = 1,
      .infer = split_infer,
      .kernels = TD_KERNEL("split.cpu", split_run, SPLIT_TYPES)},
@@ -498,6 +505,7 @@ const struct td_op td_ops_array_concat[] = {
      .sig = "(value:T, size_splits:Tlen, split_dim:int32) -> (output:num_split*T) {num_split:int; T:type; "
             "Tlen:type=int64}",
      .rows = TD_ROWS_SPLIT,
+     .batchable = TD_BATCHABLE(td_batchable_split),
      .host_in = 6,
      .infer = split_v_infer,
      .kernels = TD_KERNEL("split_v.cpu", split_v_run, SPLIT_TYPES, {"Tlen", TD_SET_INDEX | TD_BIT(TD_INT8)})},

@@ -9,6 +9,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "core/batchable/batchable_rule.h"
+#include "kernels/array/array_batchable.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/cpu/combine.h"
 #include "kernels/ops.h"
@@ -286,6 +288,7 @@ const struct td_op td_ops_array_fill[] = {
     {.name = "Fill",
      .sig = "(dims:index_type, value:T) -> (output:T) {T:type; index_type:type=int32}",
      .rows = TD_ROWS_FILL,
+     .batchable = TD_BATCHABLE(td_batchable_fill),
      .host_in = 1,
      .infer = fill_infer,
      .kernels = TD_KERNEL("fill.cpu", fill_run, {"index_type", TD_SET_INDEX})},
@@ -298,11 +301,13 @@ const struct td_op td_ops_array_fill[] = {
     {.name = "ZerosLike",
      .sig = "(x:T) -> (y:T) {T:type}",
      .rows = TD_ROWS_LIKE,
+     .batchable = TD_BATCHABLE(td_batchable_like, .any_input = true),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("zeros_like.cpu", zeros_like_run, {"T", TD_SET_COPYABLE | TD_BIT(TD_VARIANT)})},
     {.name = "OnesLike",
      .sig = "(x:T) -> (y:T) {T:type}",
      .rows = TD_ROWS_LIKE,
+     .batchable = TD_BATCHABLE(td_batchable_like, .any_input = true),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("ones_like.cpu", ones_run, {"T", TD_SET_NUM_BOOL})},
     {.name = "Range",

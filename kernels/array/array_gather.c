@@ -8,8 +8,10 @@
  * Indices are checked before anything is copied, so that a wrong one leaves no half-written answer behind.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "core/run/variable.h"
+#include "kernels/array/array_batchable.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/array/nd_index.h"
 #include "kernels/ops.h"
@@ -459,6 +461,7 @@ const struct td_op td_ops_array_gather[] = {
          "(params:Tparams, indices:Tindices) -> (output:Tparams) {validate_indices:bool=true; Tparams:type; "
          "Tindices:type}",
      .rows = TD_ROWS_GATHER,
+     .batchable = TD_BATCHABLE(td_batchable_gather),
      .infer = gather_infer,
      .kernels = TD_KERNEL("gather.cpu", gather_run, {"Tparams", TD_SET_ALL}, {"Tindices", GATHER_INDEX})},
     {.name = "GatherV2",
@@ -466,6 +469,7 @@ const struct td_op td_ops_array_gather[] = {
             "Tparams:type; "
             "Tindices:type; Taxis:type}",
      .rows = TD_ROWS_GATHER,
+     .batchable = TD_BATCHABLE(td_batchable_gather),
      .host_in = 4,
      .infer = gather_v2_infer,
      .kernels = TD_KERNEL("gather.cpu", gather_v2_run, {"Tparams", TD_SET_ALL}, {"Tindices", GATHER_INDEX},
@@ -476,6 +480,7 @@ const struct td_op td_ops_array_gather[] = {
             "dtype:type; Tindices:type}",
      .flags = TD_OP_STATEFUL,
      .rows = TD_ROWS_GATHER,
+     .batchable = TD_BATCHABLE(td_batchable_gather),
      .infer = resource_gather_infer,
      .kernels = TD_KERNEL("resource_gather.cpu", resource_gather_run,
                           {"dtype", TD_SET_ALL_TYPES | TD_SET_Q8_32}, {"Tindices", TD_SET_INDEX})},
@@ -483,6 +488,7 @@ const struct td_op td_ops_array_gather[] = {
      .sig = "(params:Tparams, indices:Tindices) -> (output:Tparams) {Tparams:type; Tindices:type; "
             "bad_indices_policy:string=''}",
      .rows = TD_ROWS_GATHER_ND,
+     .batchable = TD_BATCHABLE(td_batchable_gather_nd),
      .infer = gather_nd_infer,
      .kernels = TD_KERNEL("gather_nd.cpu", gather_nd_run, {"Tparams", TD_SET_ALL_TYPES | TD_SET_Q8_32},
                           {"Tindices", GATHER_INDEX})},
@@ -490,6 +496,7 @@ const struct td_op td_ops_array_gather[] = {
      .sig = "(resource:resource, indices:Tindices) -> (output:dtype) {dtype:type; Tindices:type}",
      .flags = TD_OP_STATEFUL,
      .rows = TD_ROWS_GATHER_ND,
+     .batchable = TD_BATCHABLE(td_batchable_gather_nd),
      .infer = resource_gather_nd_infer,
      .kernels = TD_KERNEL("resource_gather_nd.cpu", resource_gather_nd_run, {"dtype", TD_SET_ALL_TYPES},
                           {"Tindices", TD_SET_INDEX})},
@@ -497,6 +504,7 @@ const struct td_op td_ops_array_gather[] = {
      .sig = "(indices:TI, depth:int32, on_value:T, off_value:T) -> (output:T) {axis:int=-1; T:type; "
             "TI:type=int64}",
      .rows = TD_ROWS_ONE_HOT,
+     .batchable = TD_BATCHABLE(td_batchable_one_hot),
      .host_in = 2,
      .infer = one_hot_infer,
      .kernels = TD_KERNEL("one_hot.cpu", one_hot_run, {"T", TD_SET_ALL_TYPES},

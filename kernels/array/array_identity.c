@@ -5,6 +5,7 @@
  * rest.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 
@@ -110,12 +111,13 @@ static enum td_code no_op_run(struct td_call *c, struct td_err *err)
 #define IDENTITY_ROW(op, signature, more_flags)                                                              \
     {                                                                                                        \
         .name = op, .sig = signature, .flags = TD_OP_IDENTITY | TD_OP_VIEW | (more_flags),                   \
-        .rows = TD_ROWS_SAME, .infer = td_infer_same,                                                        \
-        .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})                                        \
+        .rows = TD_ROWS_SAME, .batchable = TD_BATCHABLE(td_batchable_same, .any_input = true),               \
+        .infer = td_infer_same, .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})                \
     }
 #define COPY_ROW(op, signature, more_flags, ...)                                                             \
     {                                                                                                        \
-        .name = op, .sig = signature, .flags = more_flags, .rows = TD_ROWS_MAP, .infer = td_infer_same,      \
+        .name = op, .sig = signature, .flags = more_flags, .rows = TD_ROWS_MAP,                              \
+        .batchable = TD_BATCHABLE(td_batchable_map), .infer = td_infer_same,                                 \
         .kernels = TD_KERNEL("copy.cpu", copy_run, __VA_ARGS__)                                              \
     }
 #define FED_ROW(op, signature, more_flags)                                                                   \
@@ -161,18 +163,21 @@ const struct td_op td_ops_array_identity[] = {
      .sig = "(input:dtype) -> (output:dtype) {dtype:type; shape:shape}",
      .flags = TD_OP_VIEW,
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})},
     {.name = "EnsureShape",
      .sig = "(input:T) -> (output:T) {shape:shape; T:type}",
      .flags = TD_OP_VIEW,
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = ensure_shape_infer,
      .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})},
     {.name = "IdentityN",
      .sig = "(input:T) -> (output:T) {T:list(type)}",
      .flags = TD_OP_IDENTITY | TD_OP_KEEPS,
      .rows = TD_ROWS_SAME,
+     .batchable = TD_BATCHABLE(td_batchable_same, .any_input = true),
      .infer = identity_n_infer,
      .kernels = TD_KERNEL("identity_n.cpu", identity_n_run, {NULL, 0})},
     {.name = "RefIdentity",

@@ -7,6 +7,8 @@
  * All but the permutation's inverse are strided copies.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
+#include "kernels/array/array_batchable.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
@@ -354,9 +356,22 @@ static enum td_code roll_run(struct td_call *c, struct td_err *err)
 #define TRANSPOSE_ROW(op, kernel, fn)                                                                        \
     {                                                                                                        \
         .name = op, .sig = "(x:T, perm:Tperm) -> (y:T) {T:type; Tperm:type=int32}",                          \
-        .rows = TD_ROWS_TRANSPOSE, .host_in = 2, .infer = transpose_infer,                                   \
+        .rows = TD_ROWS_TRANSPOSE, .batchable = TD_BATCHABLE(td_batchable_transpose), .host_in = 2,          \
+        .infer = transpose_infer,                                                                            \
         .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_ALL_TYPES}, {"Tperm", TD_SET_INDEX})                   \
     }
+
+/* ------------------------------------------------------------------ batches */
+
+static bool reverse_sequence_rows(struct td_batchable_step *s)
+{
+    if (!td_batchable_same_rows(s, 0, 1)) {
+        return false;
+    }
+    return s->in[0].axis == td_attr_int(s->node, "batch_dim")
+               ? td_batchable_as_input(s, 0, 0, s->in[0].axis)
+               : td_batchable_no(s, "its lengths are not by row");
+}
 
 const struct td_op td_ops_array_layout[] = {
     TRANSPOSE_ROW("Transpose", "transpose.cpu", transpose_run),
@@ -373,6 +388,7 @@ const struct td_op td_ops_array_layout[] = {
     {.name = "ReverseV2",
      .sig = "(tensor:T, axis:Tidx) -> (output:T) {Tidx:type=int32; T:type}",
      .rows = TD_ROWS_ALONG,
+     .batchable = TD_BATCHABLE(td_batchable_along),
      .host_in = 2,
      .infer = reverse_v2_infer,
      .kernels = TD_KERNEL("reverse.cpu", reverse_v2_run, {"T", TD_SET_COPYABLE}, {"Tidx", TD_SET_INDEX})},
@@ -380,6 +396,7 @@ const struct td_op td_ops_array_layout[] = {
      .sig =
          "(input:T, seq_lengths:Tlen) -> (output:T) {seq_dim:int; batch_dim:int=0; T:type; Tlen:type=int64}",
      .rows = TD_ROWS_REVERSE,
+     .batchable = TD_BATCHABLE(reverse_sequence_rows),
      .host_in = 2,
      .infer = reverse_sequence_infer,
      .kernels = TD_KERNEL("reverse_sequence.cpu", reverse_sequence_run, {"T", TD_SET_COPYABLE},
@@ -387,6 +404,7 @@ const struct td_op td_ops_array_layout[] = {
     {.name = "Roll",
      .sig = "(input:T, shift:Tshift, axis:Taxis) -> (output:T) {T:type; Tshift:type; Taxis:type}",
      .rows = TD_ROWS_ALONG,
+     .batchable = TD_BATCHABLE(td_batchable_along),
      .host_in = 6,
      .infer = roll_infer,
      .kernels = TD_KERNEL("roll.cpu", roll_run, {"T", TD_SET_ALL_TYPES}, {"Tshift", TD_SET_INDEX},

@@ -5,6 +5,7 @@
  *   MirrorPadGrad   folds a border's gradient back onto the inside it mirrored
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/cpu/combine.h"
@@ -263,12 +264,14 @@ const struct td_op td_ops_array_pad[] = {
     {.name = "Pad",
      .sig = "(input:T, paddings:Tpaddings) -> (output:T) {T:type; Tpaddings:type=int32}",
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,
      .infer = pad_infer,
      .kernels = TD_KERNEL("pad.cpu", pad_run, PAD_TYPES, PADDINGS)},
     {.name = "PadV2",
      .sig = "(input:T, paddings:Tpaddings, constant_values:T) -> (output:T) {T:type; Tpaddings:type=int32}",
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,
      .infer = pad_infer,
      .kernels = TD_KERNEL("pad.cpu", pad_run, PAD_TYPES, PADDINGS)},
@@ -276,6 +279,7 @@ const struct td_op td_ops_array_pad[] = {
      .sig = "(input:T, paddings:Tpaddings) -> (output:T) {T:type; Tpaddings:type=int32; mode:string in "
             "['REFLECT','SYMMETRIC']}",
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,
      .infer = mirror_pad_infer,
      .kernels = TD_KERNEL("mirror_pad.cpu", mirror_pad_run, PAD_TYPES, PADDINGS)},

@@ -7,6 +7,7 @@
  *   DynamicStitch      rows of the data tensors back to the places that indices name; the last writer stays
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
@@ -432,6 +433,22 @@ static enum td_code stitch_run(struct td_call *c, struct td_err *err)
                              {"T", TD_SET_COPYABLE | TD_SET_Q8_32 | TD_BIT(TD_VARIANT)})                     \
     }
 
+/* ------------------------------------------------------------------ batches */
+
+static bool rows_of_select(struct td_batchable_step *s)
+{
+    if (s->in_shape[0][0].rank != 1 || s->in_shape[0][1].rank == 1) {
+        return td_batchable_broadcast(s);
+    }
+    for (int i = 0; i < 3; i++) {
+        if (!td_batchable_same_rows(s, 0, i) || s->in[i].axis != 0) {
+            return td_batchable_no(
+                s, "its condition chooses along an axis of input %d that is not that of the rows", i);
+        }
+    }
+    return td_batchable_as_input(s, 0, 1, 0);
+}
+
 const struct td_op td_ops_array_select[] = {
     {.name = "Where",
      .sig = "(input:T) -> (index:int64) {T:type=bool}",
@@ -440,11 +457,13 @@ const struct td_op td_ops_array_select[] = {
     {.name = "Select",
      .sig = "(condition:bool, t:T, e:T) -> (output:T) {T:type}",
      .rows = TD_ROWS_SELECT,
+     .batchable = TD_BATCHABLE(rows_of_select),
      .infer = select_infer,
      .kernels = TD_KERNEL("select.cpu", select_run, {"T", TD_SET_ALL_TYPES})},
     {.name = "SelectV2",
      .sig = "(condition:bool, t:T, e:T) -> (output:T) {T:type}",
      .rows = TD_ROWS_BROADCAST,
+     .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = select_v2_infer,
      .kernels = TD_KERNEL("select.cpu", select_v2_run, {"T", TD_SET_ALL_TYPES})},
     {.name = "DynamicPartition",

@@ -5,7 +5,9 @@
  *   Bitcast                          x -> the same bytes as elements of another dtype (copied)
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "kernels/array/array_batchable.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 
@@ -312,6 +314,7 @@ const struct td_op td_ops_array_shape[] = {
      .sig = "(tensor:T, shape:Tshape) -> (output:T) {T:type; Tshape:type=int32}",
      .flags = TD_OP_VIEW,
      .rows = TD_ROWS_RESHAPE,
+     .batchable = TD_BATCHABLE(td_batchable_reshape),
      .host_in = 2,
      .infer = reshape_infer,
      .kernels = TD_KERNEL("reshape.cpu", view_run, {"Tshape", TD_SET_INDEX})},
@@ -327,6 +330,7 @@ const struct td_op td_ops_array_shape[] = {
      .sig = "(input:T, dim:Tdim) -> (output:T) {T:type; Tdim:type=int32}",
      .flags = TD_OP_VIEW,
      .rows = TD_ROWS_RESHAPE,
+     .batchable = TD_BATCHABLE(td_batchable_reshape),
      .host_in = 2,
      .infer = expand_dims_infer,
      .kernels = TD_KERNEL("expand_dims.cpu", view_run, {"Tdim", TD_SET_INDEX})},
@@ -334,11 +338,13 @@ const struct td_op td_ops_array_shape[] = {
      .sig = "(input:T) -> (output:T) {T:type; squeeze_dims:list(int)=[]}",
      .flags = TD_OP_VIEW,
      .rows = TD_ROWS_RESHAPE,
+     .batchable = TD_BATCHABLE(td_batchable_reshape),
      .infer = squeeze_infer,
      .kernels = TD_KERNEL("squeeze.cpu", view_run, {NULL, 0})},
     {.name = "Bitcast",
      .sig = "(input:T) -> (output:type) {T:type; type:type}",
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = bitcast_infer,
      .kernels = TD_KERNEL("bitcast.cpu", bitcast_run, {"T", TD_SET_PLAIN & ~TD_BIT(TD_BOOL)},
                           {"type", TD_SET_PLAIN & ~TD_BIT(TD_BOOL)})},

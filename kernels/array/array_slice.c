@@ -8,6 +8,8 @@
  * Assigning to slices of variables is variable_scatter.c's.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
+#include "kernels/array/array_batchable.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 #include "kernels/array/slice_spec.h"
@@ -211,6 +213,7 @@ const struct td_op td_ops_array_slice[] = {
     {.name = "Slice",
      .sig = "(input:T, begin:Index, size:Index) -> (output:T) {T:type; Index:type}",
      .rows = TD_ROWS_SLICE,
+     .batchable = TD_BATCHABLE(td_batchable_slice),
      .host_in = 6,
      .infer = slice_infer,
      .kernels =
@@ -219,6 +222,7 @@ const struct td_op td_ops_array_slice[] = {
      .sig = "(input:T, begin:Index, end:Index, strides:Index) -> (output:T) {T:type; Index:type; " SLICE_MASKS
             "}",
      .rows = TD_ROWS_STRIDED,
+     .batchable = TD_BATCHABLE(td_batchable_strided_slice),
      .host_in = 14,
      .infer = strided_slice_infer,
      .kernels = TD_KERNEL("strided_slice.cpu", strided_slice_run, SLICE_TYPES, SLICE_INDEX)},

@@ -4,13 +4,13 @@
  * td_print, which limits its rate; a print to a file is refused unless the model may write there.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
+#include "kernels/text/summarize.h"
+#include "kernels/cpu/upcast.h"
 
 #include <math.h>
 #include <stdio.h>
-
-#include "kernels/text/summarize.h"
-#include "kernels/cpu/upcast.h"
 
 /* Longest text of one message; the rest is cut. */
 #define TEXT_LIMIT ((size_t)1 << 20)
@@ -216,6 +216,31 @@ static enum td_code print_v2_run(struct td_call *c, struct td_err *err)
     return rc;
 }
 
+/* ------------------------------------------------------------------ batches */
+
+static bool holds(const struct td_batchable_step *s)
+{
+    for (int p = 0; p < TD_BATCHABLE_PROBES; p++) {
+        const struct td_tensor *t = td_batchable_known(s, 0, p);
+        if (t == NULL || t->dtype != TD_BOOL || td_tensor_count(t) != 1 || !TD_DATA(t, td_bool)[0]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_rows(struct td_batchable_step *s)
+{
+    if (s->in[0].kind == TD_VALUE_UNSET) {
+        return true;
+    }
+    for (int o = 0; o < s->n_out; o++) {
+        s->out[o].kind = TD_VALUE_CONST;
+    }
+    return s->in[0].kind == TD_VALUE_CONST || holds(s) ||
+           td_batchable_no(s, "it may fail for one request, and with it all others of a batch");
+}
+
 /* ------------------------------------------------------------------ the table */
 
 const struct td_op td_ops_checks[] = {
@@ -223,6 +248,7 @@ const struct td_op td_ops_checks[] = {
      .sig = "(condition:bool, data:T) -> () {T:list(type); summarize:int=3}",
      .flags = TD_OP_STATEFUL,
      .rows = TD_ROWS_CHECK,
+     .batchable = TD_BATCHABLE(check_rows, .any_input = true),
      .host_in = 3,
      .infer = assert_infer,
      .kernels = TD_KERNEL("assert.cpu", assert_run)},
@@ -230,12 +256,14 @@ const struct td_op td_ops_checks[] = {
      .sig = "(tensor:T) -> (output:T) {T:type; message:string}",
      .flags = TD_OP_STATEFUL | TD_OP_VIEW,
      .rows = TD_ROWS_CHECK,
+     .batchable = TD_BATCHABLE(check_rows, .any_input = true),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("check_numerics.cpu", check_numerics_run, {"T", TD_SET_FLOATS})},
     {.name = "CheckNumericsV2",
      .sig = "(tensor:T) -> (output:T) {T:type; message:string}",
      .flags = TD_OP_STATEFUL | TD_OP_VIEW,
      .rows = TD_ROWS_CHECK,
+     .batchable = TD_BATCHABLE(check_rows, .any_input = true),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("check_numerics.cpu", check_numerics_v2_run, {"T", TD_SET_FLOATS})},
     {.name = "Print",

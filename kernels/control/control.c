@@ -14,7 +14,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "kernels/control/control_batchable.h"
 #include "kernels/ops.h"
 
 /* ------------------------------------------------------------------ conditions */
@@ -321,6 +323,7 @@ const struct td_op td_ops_control[] = {
             "executor_type:string=''}",
      .flags = TD_OP_CALL | TD_OP_KEEPS | TD_OP_NO_FOLD,
      .rows = TD_ROWS_CALL,
+     .batchable = TD_BATCHABLE(td_batchable_call, .any_input = true),
      .kernels = TD_KERNEL("call", call_run)},
     {.name = "StatefulPartitionedCall",
      .sig = "(args:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); f:func; config:string=''; "
@@ -328,6 +331,7 @@ const struct td_op td_ops_control[] = {
             "executor_type:string=''}",
      .flags = TD_OP_CALL | TD_OP_KEEPS | TD_OP_STATEFUL,
      .rows = TD_ROWS_CALL,
+     .batchable = TD_BATCHABLE(td_batchable_call, .any_input = true),
      .kernels = TD_KERNEL("call", call_run)},
     {.name = "SymbolicGradient",
      .sig = "(input:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); f:func}",
@@ -344,6 +348,7 @@ const struct td_op td_ops_control[] = {
             "else_branch:func; output_shapes:list(shape)=[]}",
      .flags = TD_OP_KEEPS | TD_OP_STATEFUL,
      .rows = TD_ROWS_IF,
+     .batchable = TD_BATCHABLE(td_batchable_if, .any_input = true),
      .host_in = 1,
      .kernels = TD_KERNEL("if", if_run)},
     {.name = "StatelessIf",
@@ -352,6 +357,7 @@ const struct td_op td_ops_control[] = {
             "else_branch:func; output_shapes:list(shape)=[]}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .rows = TD_ROWS_IF,
+     .batchable = TD_BATCHABLE(td_batchable_if, .any_input = true),
      .host_in = 1,
      .kernels = TD_KERNEL("if", if_run)},
     {.name = "Case",
@@ -360,6 +366,7 @@ const struct td_op td_ops_control[] = {
             "output_shapes:list(shape)=[]}",
      .flags = TD_OP_KEEPS | TD_OP_STATEFUL,
      .rows = TD_ROWS_CASE,
+     .batchable = TD_BATCHABLE(td_batchable_case, .any_input = true),
      .host_in = 1,
      .infer = case_infer,
      .kernels = TD_KERNEL("case", case_run)},
@@ -369,6 +376,7 @@ const struct td_op td_ops_control[] = {
             "output_shapes:list(shape)=[]}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .rows = TD_ROWS_CASE,
+     .batchable = TD_BATCHABLE(td_batchable_case, .any_input = true),
      .host_in = 1,
      .infer = case_infer,
      .kernels = TD_KERNEL("case", case_run)},
@@ -377,12 +385,14 @@ const struct td_op td_ops_control[] = {
             "parallel_iterations:int=10}",
      .flags = TD_OP_KEEPS | TD_OP_STATEFUL,
      .rows = TD_ROWS_WHILE,
+     .batchable = TD_BATCHABLE(td_batchable_while, .any_input = true),
      .kernels = TD_KERNEL("while", while_run)},
     {.name = "StatelessWhile",
      .sig = "(input:T) -> (output:T) {T:list(type); cond:func; body:func; output_shapes:list(shape)=[]; "
             "parallel_iterations:int=10}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .rows = TD_ROWS_WHILE,
+     .batchable = TD_BATCHABLE(td_batchable_while, .any_input = true),
      .kernels = TD_KERNEL("while", while_run)},
     {.name = "For",
      .sig = "(start:int32, limit:int32, delta:int32, input:T) -> (output:T) {T:list(type); body:func}",
@@ -394,6 +404,7 @@ const struct td_op td_ops_control[] = {
      .sig = "(data:T, pred:bool) -> (output_false:T, output_true:T) {T:type}",
      .flags = TD_OP_SWITCH | TD_OP_KEEPS,
      .rows = TD_ROWS_SWITCH,
+     .batchable = TD_BATCHABLE(td_batchable_switch, .any_input = true),
      .host_in = 2,
      .infer = switch_infer,
      .kernels = TD_KERNEL("switch", switch_run)},
@@ -401,6 +412,7 @@ const struct td_op td_ops_control[] = {
      .sig = "(data:Ref(T), pred:bool) -> (output_false:Ref(T), output_true:Ref(T)) {T:type}",
      .flags = TD_OP_SWITCH | TD_OP_KEEPS,
      .rows = TD_ROWS_SWITCH,
+     .batchable = TD_BATCHABLE(td_batchable_switch, .any_input = true),
      .host_in = 2,
      .infer = switch_infer,
      .kernels = TD_KERNEL("switch", switch_run)},
@@ -408,12 +420,14 @@ const struct td_op td_ops_control[] = {
      .sig = "(inputs:N*T) -> (output:T, value_index:int32) {T:type; N:int}",
      .flags = TD_OP_DEAD_OK | TD_OP_KEEPS,
      .rows = TD_ROWS_MERGE,
+     .batchable = TD_BATCHABLE(td_batchable_merge, .any_input = true),
      .host_out = 2,
      .kernels = TD_KERNEL("merge", merge_run)},
     {.name = "RefMerge",
      .sig = "(inputs:Ref(N*T)) -> (output:Ref(T), value_index:int32) {T:type; N:int}",
      .flags = TD_OP_DEAD_OK | TD_OP_KEEPS,
      .rows = TD_ROWS_MERGE,
+     .batchable = TD_BATCHABLE(td_batchable_merge, .any_input = true),
      .host_out = 2,
      .kernels = TD_KERNEL("merge", merge_run)},
     {.name = "LoopCond",

@@ -6,10 +6,11 @@
  * Lists made from a tensor share its bytes. Elements never set read as zeros.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/control/list_args.h"
-#include "kernels/ops.h"
-
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "kernels/control/list_args.h"
+#include "kernels/control/list_batchable.h"
+#include "kernels/ops.h"
 
 /* ------------------------------------------------------------------ tensor -> list */
 
@@ -417,6 +418,7 @@ const struct td_op td_ops_list_bulk[] = {
          "shape_type:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .rows = TD_ROWS_LIST_FROM,
+     .batchable = TD_BATCHABLE(td_batchable_list_from, .any_input = true),
      .host_in = 2,
      .infer = td_infer_scalar,
      .kernels = TD_KERNEL("list.cpu", from_tensor_run, LIST_TYPES)},
@@ -424,6 +426,7 @@ const struct td_op td_ops_list_bulk[] = {
      .sig = "(input_handle:variant, element_shape:int32) -> (tensor:element_dtype) {element_dtype:type; "
             "num_elements:int=-1}",
      .rows = TD_ROWS_LIST_STACK,
+     .batchable = TD_BATCHABLE(td_batchable_list_stack, .any_input = true),
      .host_in = 2,
      .infer = stack_infer,
      .kernels = TD_KERNEL("list.cpu", stack_run, LIST_TYPES)},

@@ -7,7 +7,9 @@
  * reads as zeros once its shape is known from the list, the op, or another element.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "kernels/control/list_args.h"
+#include "kernels/control/list_batchable.h"
 #include "kernels/ops.h"
 
 /* ------------------------------------------------------------------ making */
@@ -305,6 +307,7 @@ const struct td_op td_ops_list_element[] = {
             "shape_type:type}",
      .flags = TD_OP_NO_FOLD,
      .rows = TD_ROWS_LIST_NEW,
+     .batchable = TD_BATCHABLE(td_batchable_list_new, .any_input = true),
      .host_in = 3,
      .infer = reserve_infer,
      .kernels = TD_KERNEL("list.cpu", reserve_run)},
@@ -313,12 +316,14 @@ const struct td_op td_ops_list_element[] = {
             "shape_type:type}",
      .flags = TD_OP_NO_FOLD,
      .rows = TD_ROWS_LIST_EMPTY,
+     .batchable = TD_BATCHABLE(td_batchable_list_empty, .any_input = true),
      .host_in = 3,
      .infer = reserve_infer,
      .kernels = TD_KERNEL("list.cpu", empty_run)},
     {.name = "TensorListLength",
      .sig = "(input_handle:variant) -> (length:int32) {}",
      .rows = TD_ROWS_LIST_LENGTH,
+     .batchable = TD_BATCHABLE(td_batchable_list_length, .any_input = true),
      .host_out = 1,
      .infer = td_infer_scalar,
      .kernels = TD_KERNEL("list.cpu", length_run)},
@@ -336,6 +341,7 @@ const struct td_op td_ops_list_element[] = {
      .sig = "(input_handle:variant, tensor:element_dtype) -> (output_handle:variant) {element_dtype:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .rows = TD_ROWS_LIST_PUSH,
+     .batchable = TD_BATCHABLE(td_batchable_list_push, .any_input = true),
      .infer = td_infer_scalar,
      .kernels = TD_KERNEL("list.cpu", push_run)},
     {.name = "TensorListPushBackBatch",
@@ -348,6 +354,7 @@ const struct td_op td_ops_list_element[] = {
             "{element_dtype:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .rows = TD_ROWS_LIST_POP,
+     .batchable = TD_BATCHABLE(td_batchable_list_pop, .any_input = true),
      .host_in = 2,
      .infer = pop_infer,
      .kernels = TD_KERNEL("list.cpu", pop_run, {"element_dtype", LIST_SET})},
@@ -356,6 +363,7 @@ const struct td_op td_ops_list_element[] = {
             "{element_dtype:type; "
             "Tshape:type=int32}",
      .rows = TD_ROWS_LIST_GET,
+     .batchable = TD_BATCHABLE(td_batchable_list_get, .any_input = true),
      .host_in = 6,
      .infer = get_infer,
      .kernels = TD_KERNEL("list.cpu", get_run, {"element_dtype", LIST_SET})},
@@ -365,6 +373,7 @@ const struct td_op td_ops_list_element[] = {
             "resize_if_index_out_of_bounds:bool=false}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .rows = TD_ROWS_LIST_SET,
+     .batchable = TD_BATCHABLE(td_batchable_list_set, .any_input = true),
      .host_in = 2,
      .infer = set_infer,
      .kernels = TD_KERNEL("list.cpu", set_run)},

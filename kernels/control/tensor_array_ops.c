@@ -1,10 +1,11 @@
 /* kernels/control/tensor_array_ops.c - the ops of TensorArrays (tensor_array.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
+#include "core/base/mem.h"
 #include "kernels/ops.h"
 #include "kernels/control/tensor_array.h"
-
-#include "core/base/mem.h"
+#include "kernels/control/list_batchable.h"
 #include "kernels/control/tensor_list.h"
 
 /* ------------------------------------------------------------------ making and ending */
@@ -463,10 +464,18 @@ static enum td_code concat_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ the table */
 
+#define ARRAY_NEW TD_BATCHABLE(td_batchable_array_new, .any_input = true)
+#define ARRAY_WRITE TD_BATCHABLE(td_batchable_array_write, .any_input = true)
+#define ARRAY_READ TD_BATCHABLE(td_batchable_array_read, .any_input = true)
+#define ARRAY_GATHER TD_BATCHABLE(td_batchable_array_gather, .any_input = true)
+#define ARRAY_SCATTER TD_BATCHABLE(td_batchable_array_scatter, .any_input = true)
+#define ARRAY_SIZE TD_BATCHABLE(td_batchable_array_size, .any_input = true)
+#define READ TD_BATCHABLE(td_batchable_read)
+#define NONE NULL /* not known to keep rows apart */
 #define ROW(opname, signature, more, axes, shapes, fn)                                                       \
     {                                                                                                        \
-        .name = opname, .sig = signature, .flags = TD_OP_STATEFUL | (more), .rows = axes, .infer = shapes,   \
-        .kernels = TD_KERNEL("tensor_array.cpu", fn)                                                         \
+        .name = opname, .sig = signature, .flags = TD_OP_STATEFUL | (more), .rows = TD_ROWS_##axes,          \
+        .batchable = axes, .infer = shapes, .kernels = TD_KERNEL("tensor_array.cpu", fn)                     \
     }
 
 const struct td_op td_ops_tensor_array_ops[] = {
@@ -474,35 +483,35 @@ const struct td_op td_ops_tensor_array_ops[] = {
         "(size:int32) -> (handle:resource, flow:float) {dtype:type; element_shape:shape=?; "
         "dynamic_size:bool=false; "
         "clear_after_read:bool=true; identical_element_shapes:bool=false; tensor_array_name:string=''}",
-        0, TD_ROWS_ARRAY_NEW, pair_infer, new_run),
+        0, ARRAY_NEW, pair_infer, new_run),
     ROW("TensorArrayGradV3",
-        "(handle:resource, flow_in:float) -> (grad_handle:resource, flow_out:float) {source:string}", 0,
-        TD_ROWS_NONE, pair_infer, grad_run),
+        "(handle:resource, flow_in:float) -> (grad_handle:resource, flow_out:float) {source:string}", 0, NONE,
+        pair_infer, grad_run),
     ROW("TensorArrayGradWithShape",
         "(handle:resource, flow_in:float, shape_to_prepend:int32) -> (grad_handle:resource, flow_out:float) "
         "{source:string}",
-        0, TD_ROWS_NONE, pair_infer, grad_with_shape_run),
+        0, NONE, pair_infer, grad_with_shape_run),
     ROW("TensorArrayWriteV3",
         "(handle:resource, index:int32, value:T, flow_in:float) -> (flow_out:float) {T:type}", TD_OP_KEEPS,
-        TD_ROWS_ARRAY_WRITE, td_infer_scalar, write_run),
+        ARRAY_WRITE, td_infer_scalar, write_run),
     ROW("TensorArrayReadV3", "(handle:resource, index:int32, flow_in:float) -> (value:dtype) {dtype:type}", 0,
-        TD_ROWS_ARRAY_READ, NULL, read_run),
+        ARRAY_READ, NULL, read_run),
     ROW("TensorArrayGatherV3",
         "(handle:resource, indices:int32, flow_in:float) -> (value:dtype) {dtype:type; "
         "element_shape:shape=?}",
-        0, TD_ROWS_ARRAY_GATHER, NULL, gather_run),
+        0, ARRAY_GATHER, NULL, gather_run),
     ROW("TensorArrayScatterV3",
         "(handle:resource, indices:int32, value:T, flow_in:float) -> (flow_out:float) {T:type}", TD_OP_KEEPS,
-        TD_ROWS_ARRAY_SCATTER, td_infer_scalar, scatter_run),
+        ARRAY_SCATTER, td_infer_scalar, scatter_run),
     ROW("TensorArrayConcatV3",
         "(handle:resource, flow_in:float) -> (value:dtype, lengths:int64) {dtype:type; "
         "element_shape_except0:shape=?}",
-        0, TD_ROWS_NONE, NULL, concat_run),
+        0, NONE, NULL, concat_run),
     ROW("TensorArraySplitV3",
         "(handle:resource, value:T, lengths:int64, flow_in:float) -> (flow_out:float) {T:type}", TD_OP_KEEPS,
-        TD_ROWS_NONE, td_infer_scalar, split_run),
-    ROW("TensorArraySizeV3", "(handle:resource, flow_in:float) -> (size:int32) {}", 0, TD_ROWS_ARRAY_SIZE,
+        NONE, td_infer_scalar, split_run),
+    ROW("TensorArraySizeV3", "(handle:resource, flow_in:float) -> (size:int32) {}", 0, ARRAY_SIZE,
         td_infer_scalar, size_run),
-    ROW("TensorArrayCloseV3", "(handle:resource) -> () {}", 0, TD_ROWS_READ, NULL, close_run),
+    ROW("TensorArrayCloseV3", "(handle:resource) -> () {}", 0, READ, NULL, close_run),
     {.name = NULL},
 };

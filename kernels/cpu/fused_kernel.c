@@ -227,15 +227,10 @@ static const struct td_kernel without_head[] = {
 };
 
 const struct td_op td_ops_fused[] = {
-    {.name = "_Fused",
-     .sig = SIGNATURE,
-     .rows = TD_ROWS_FUSED,
-     .infer = td_fused_infer,
-     .kernels = with_head},
+    {.name = "_Fused", .sig = SIGNATURE, .infer = td_fused_infer, .kernels = with_head},
     {.name = "_FusedElementwise",
      .sig = SIGNATURE,
      .flags = TD_OP_ELEMENTWISE,
-     .rows = TD_ROWS_FUSED,
      .infer = td_fused_infer,
      .kernels = without_head},
     {.name = NULL},

@@ -2,6 +2,7 @@
  * SerializeTensor.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/ops.h"
 #include "kernels/text/strbuf.h"
@@ -223,6 +224,7 @@ const struct td_op td_ops_decode[] = {
     {.name = "DecodeRaw",
      .sig = "(bytes:string) -> (output:out_type) {out_type:type; little_endian:bool=true}",
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = raw_infer,
      .kernels = TD_KERNEL("decode.cpu", raw_run,
                           {"out_type", PADDED_TYPES | TD_SET_COMPLEX | TD_BIT(TD_BOOL) | TD_BIT(TD_HALF)})},
@@ -230,12 +232,14 @@ const struct td_op td_ops_decode[] = {
      .sig = "(input_bytes:string, fixed_length:int32) -> (output:out_type) {out_type:type; "
             "little_endian:bool=true}",
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,
      .infer = padded_infer,
      .kernels = TD_KERNEL("decode.cpu", padded_run, {"out_type", PADDED_TYPES})},
     {.name = "DecodeCompressed",
      .sig = "(bytes:string) -> (output:string) {compression_type:string=''}",
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = compressed_infer,
      .kernels = TD_KERNEL("decode.cpu", compressed_run, {0})},
     {.name = "ParseTensor",

@@ -6,6 +6,7 @@
  * are keys of the kind.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/ops.h"
 #include "kernels/data/parse_columns.h"
@@ -230,6 +231,22 @@ static enum td_code single_run(struct td_call *c, struct td_err *err)
     return parse(c, &s, NULL, err);
 }
 
+/* ------------------------------------------------------------------ batches */
+
+static bool parse_rows(struct td_batchable_step *s)
+{
+    if (!td_batchable_alone(s, 0)) {
+        return false;
+    }
+    for (int o = 0; o < s->n_out; o++) {
+        if (s->in_shape[0][0].rank != 1 || !td_batchable_as_input(s, o, 0, 0)) {
+            s->out[o] = (struct td_batchable_value){
+                .kind = TD_VALUE_MIX, .why = "a sparse, ragged or variable-length feature numbers the rows"};
+        }
+    }
+    return true;
+}
+
 const struct td_op td_ops_parse_example[] = {
     {.name = "ParseExample",
      .sig = "(serialized:string, names:string, sparse_keys:Nsparse*string, dense_keys:Ndense*string, "
@@ -238,6 +255,7 @@ const struct td_op td_ops_parse_example[] = {
             "sparse_types:list(type); "
             "Tdense:list(type); dense_shapes:list(shape)}",
      .rows = TD_ROWS_PARSE,
+     .batchable = TD_BATCHABLE(parse_rows),
      .infer = v1_infer,
      .kernels = TD_KERNEL("parse_example.cpu", v1_run, {0})},
     {.name = "ParseExampleV2",
@@ -248,6 +266,7 @@ const struct td_op td_ops_parse_example[] = {
          "ragged_row_splits:ragged_split_types) {Tdense:list(type); num_sparse:int; sparse_types:list(type); "
          "ragged_value_types:list(type); ragged_split_types:list(type); dense_shapes:list(shape)}",
      .rows = TD_ROWS_PARSE,
+     .batchable = TD_BATCHABLE(parse_rows),
      .infer = v2_infer,
      .kernels = TD_KERNEL("parse_example.cpu", v2_run, {0})},
     {.name = "ParseSingleExample",

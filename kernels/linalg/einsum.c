@@ -16,7 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "kernels/linalg/contract_batchable.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/linalg/einsum_equation.h"
 #include "kernels/cpu/gemm_cpu.h"
@@ -463,6 +465,7 @@ const struct td_op td_ops_einsum[] = {
     {.name = "Einsum",
      .sig = "(inputs:N*T) -> (output:T) {equation:string; N:int; T:type}",
      .rows = TD_ROWS_EINSUM,
+     .batchable = TD_BATCHABLE(td_batchable_einsum),
      .infer = einsum_infer,
      .kernels =
          (const struct td_kernel[]){

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
 #include "kernels/linalg/zmatrix.h"
 
@@ -96,30 +97,30 @@ EITHER(triangular_run)
 #define SET_INVERSE (SET_LAPACK | TD_BIT(TD_HALF))
 #define OP(op, signature, axes, shape, fn, kernel_name, set)                                                 \
     {                                                                                                        \
-        .name = op, .sig = signature, .rows = axes, .infer = shape,                                          \
+        .name = op, .sig = signature, .rows = TD_ROWS_##axes, .batchable = axes, .infer = shape,             \
         .kernels = TD_KERNEL(kernel_name, fn, {"T", set})                                                    \
     }
+#define MAP2 TD_BATCHABLE(td_batchable_map2)
+#define NONE NULL /* not known to keep rows apart */
 #define UNARY "(input:T) -> (output:T) {T:type}"
 #define INVERSE "(input:T) -> (output:T) {adjoint:bool=false; T:type}"
 #define LOWER_ADJOINT "(matrix:T, rhs:T) -> (output:T) {lower:bool=true; adjoint:bool=false; T:type}"
 #define ADJOINT "(matrix:T, rhs:T) -> (output:T) {adjoint:bool=false; T:type}"
 
 const struct td_op td_ops_linalg_solve[] = {
-    OP("Cholesky", UNARY, TD_ROWS_MAP2, square_infer, cholesky_run, "cholesky.cpu", SET_LAPACK),
-    OP("BatchCholesky", UNARY, TD_ROWS_MAP2, square_infer, cholesky_run, "cholesky.cpu", SET_LAPACK),
-    OP("MatrixInverse", INVERSE, TD_ROWS_MAP2, square_infer, inverse_run, "matrix_inverse.cpu", SET_INVERSE),
-    OP("BatchMatrixInverse", INVERSE, TD_ROWS_MAP2, square_infer, inverse_run, "matrix_inverse.cpu",
-       SET_INVERSE),
-    OP("MatrixDeterminant", UNARY, TD_ROWS_MAP2, det_infer, det_run, "matrix_determinant.cpu", SET_LAPACK),
-    OP("BatchMatrixDeterminant", UNARY, TD_ROWS_MAP2, det_infer, det_run, "matrix_determinant.cpu",
+    OP("Cholesky", UNARY, MAP2, square_infer, cholesky_run, "cholesky.cpu", SET_LAPACK),
+    OP("BatchCholesky", UNARY, MAP2, square_infer, cholesky_run, "cholesky.cpu", SET_LAPACK),
+    OP("MatrixInverse", INVERSE, MAP2, square_infer, inverse_run, "matrix_inverse.cpu", SET_INVERSE),
+    OP("BatchMatrixInverse", INVERSE, MAP2, square_infer, inverse_run, "matrix_inverse.cpu", SET_INVERSE),
+    OP("MatrixDeterminant", UNARY, MAP2, det_infer, det_run, "matrix_determinant.cpu", SET_LAPACK),
+    OP("BatchMatrixDeterminant", UNARY, MAP2, det_infer, det_run, "matrix_determinant.cpu", SET_LAPACK),
+    OP("LogMatrixDeterminant", "(input:T) -> (sign:T, log_abs_determinant:T) {T:type}", MAP2, det_infer,
+       log_det_run, "matrix_determinant.cpu", SET_LAPACK),
+    OP("MatrixSolve", ADJOINT, NONE, solve_infer, solve_run, "matrix_solve.cpu", SET_LAPACK),
+    OP("BatchMatrixSolve", ADJOINT, NONE, solve_infer, solve_run, "matrix_solve.cpu", SET_LAPACK),
+    OP("MatrixTriangularSolve", LOWER_ADJOINT, NONE, triangular_infer, triangular_run, "triangular_solve.cpu",
        SET_LAPACK),
-    OP("LogMatrixDeterminant", "(input:T) -> (sign:T, log_abs_determinant:T) {T:type}", TD_ROWS_MAP2,
-       det_infer, log_det_run, "matrix_determinant.cpu", SET_LAPACK),
-    OP("MatrixSolve", ADJOINT, TD_ROWS_NONE, solve_infer, solve_run, "matrix_solve.cpu", SET_LAPACK),
-    OP("BatchMatrixSolve", ADJOINT, TD_ROWS_NONE, solve_infer, solve_run, "matrix_solve.cpu", SET_LAPACK),
-    OP("MatrixTriangularSolve", LOWER_ADJOINT, TD_ROWS_NONE, triangular_infer, triangular_run,
-       "triangular_solve.cpu", SET_LAPACK),
-    OP("BatchMatrixTriangularSolve", LOWER_ADJOINT, TD_ROWS_NONE, triangular_infer, triangular_run,
+    OP("BatchMatrixTriangularSolve", LOWER_ADJOINT, NONE, triangular_infer, triangular_run,
        "triangular_solve.cpu", SET_LAPACK),
     {.name = "Lu",
      .sig = "(input:T) -> (lu:T, p:output_idx_type) {T:type; output_idx_type:type=int32}",

@@ -12,6 +12,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/batchable/batchable_rule.h"
+#include "kernels/linalg/contract_batchable.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_cpu.h"
 #include "kernels/ops.h"
@@ -342,24 +344,28 @@ const struct td_op td_ops_matmul[] = {
             "grad_a:bool=false; "
             "grad_b:bool=false}",
      .rows = TD_ROWS_MATMUL,
+     .batchable = TD_BATCHABLE(td_batchable_matmul),
      .infer = matmul_infer,
      .kernels = ROWS("matmul")},
     {.name = "BatchMatMul",
      .sig = "(x:T, y:T) -> (output:T) {T:type; adj_x:bool=false; adj_y:bool=false; grad_x:bool=false; "
             "grad_y:bool=false}",
      .rows = TD_ROWS_BATCH_MATMUL,
+     .batchable = TD_BATCHABLE(td_batchable_batch_matmul),
      .infer = matmul_infer,
      .kernels = ROWS("batch_matmul")},
     {.name = "BatchMatMulV2",
      .sig = "(x:T, y:T) -> (output:T) {T:type; adj_x:bool=false; adj_y:bool=false; grad_x:bool=false; "
             "grad_y:bool=false}",
      .rows = TD_ROWS_BATCH_MATMUL,
+     .batchable = TD_BATCHABLE(td_batchable_batch_matmul),
      .infer = matmul_infer,
      .kernels = ROWS("batch_matmul")},
     {.name = "BatchMatMulV3",
      .sig = "(x:Ta, y:Tb) -> (output:Tout) {Ta:type; Tb:type; Tout:type; adj_x:bool=false; adj_y:bool=false; "
             "grad_x:bool=false; grad_y:bool=false}",
      .rows = TD_ROWS_BATCH_MATMUL,
+     .batchable = TD_BATCHABLE(td_batchable_batch_matmul),
      .infer = matmul_infer,
      .kernels = v3_rows},
     {.name = NULL},

@@ -6,6 +6,7 @@
  * Shift counts outside [0, bits - 1] are clamped to that range; right shifts of signed types are arithmetic.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/scalar.h"
@@ -69,11 +70,13 @@ const struct td_op td_ops_bitwise[] = {
      .sig = "(x:T) -> (y:T) {T:type}",
      .flags = TD_OP_ELEMENTWISE,
      .rows = TD_ROWS_BROADCAST,
+     .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("bitwise.cpu", invert_run, {"T", TD_SET_INTS})},
     {.name = "PopulationCount",
      .sig = "(x:T) -> (y:uint8) {T:type}",
      .rows = TD_ROWS_BROADCAST,
+     .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("bitwise.cpu", popcount_run, {"T", TD_SET_INTS})},
     {.name = NULL},

@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/math/fft_lines.h"
 #include "kernels/ops.h"
@@ -263,17 +264,21 @@ static enum td_code fft_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ table */
 
+#define MAP1 TD_BATCHABLE(td_batchable_map1)
+#define MAP2 TD_BATCHABLE(td_batchable_map2)
+#define MAP3 TD_BATCHABLE(td_batchable_map3)
 #define COMPLEX_OP(op, axes)                                                                                 \
     {                                                                                                        \
-        .name = op, .sig = "(input:Tcomplex) -> (output:Tcomplex) {Tcomplex:type=complex64}", .rows = axes,  \
-        .infer = complex_infer, .kernels = TD_KERNEL("fft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX})       \
+        .name = op, .sig = "(input:Tcomplex) -> (output:Tcomplex) {Tcomplex:type=complex64}",                \
+        .rows = TD_ROWS_##axes, .batchable = axes, .infer = complex_infer,                                   \
+        .kernels = TD_KERNEL("fft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX})                               \
     }
 #define FORWARD_REAL(op, axes)                                                                               \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(input:Treal, fft_length:int32) -> (output:Tcomplex) {Treal:type=float; "                    \
                "Tcomplex:type=complex64}",                                                                   \
-        .rows = axes, .host_in = 2, .infer = real_infer,                                                     \
+        .rows = TD_ROWS_##axes, .batchable = axes, .host_in = 2, .infer = real_infer,                        \
         .kernels = TD_KERNEL("rfft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX},                              \
                              {"Treal", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)})                                \
     }
@@ -282,34 +287,34 @@ static enum td_code fft_run(struct td_call *c, struct td_err *err)
         .name = op,                                                                                          \
         .sig = "(input:Tcomplex, fft_length:int32) -> (output:Treal) {Treal:type=float; "                    \
                "Tcomplex:type=complex64}",                                                                   \
-        .rows = axes, .host_in = 2, .infer = real_infer,                                                     \
+        .rows = TD_ROWS_##axes, .batchable = axes, .host_in = 2, .infer = real_infer,                        \
         .kernels = TD_KERNEL("irfft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX},                             \
                              {"Treal", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)})                                \
     }
 #define BATCH_OP(op, axes)                                                                                   \
     {                                                                                                        \
-        .name = op, .sig = "(input:complex64) -> (output:complex64) {}", .rows = axes,                       \
-        .infer = complex_infer, .kernels = TD_KERNEL("fft.cpu", fft_run)                                     \
+        .name = op, .sig = "(input:complex64) -> (output:complex64) {}", .rows = TD_ROWS_##axes,             \
+        .batchable = axes, .infer = complex_infer, .kernels = TD_KERNEL("fft.cpu", fft_run)                  \
     }
 
 const struct td_op td_ops_fft[] = {
-    COMPLEX_OP("FFT", TD_ROWS_MAP1),
-    COMPLEX_OP("FFT2D", TD_ROWS_MAP2),
-    COMPLEX_OP("FFT3D", TD_ROWS_MAP3),
-    COMPLEX_OP("IFFT", TD_ROWS_MAP1),
-    COMPLEX_OP("IFFT2D", TD_ROWS_MAP2),
-    COMPLEX_OP("IFFT3D", TD_ROWS_MAP3),
-    FORWARD_REAL("RFFT", TD_ROWS_MAP1),
-    FORWARD_REAL("RFFT2D", TD_ROWS_MAP2),
-    FORWARD_REAL("RFFT3D", TD_ROWS_MAP3),
-    INVERSE_REAL("IRFFT", TD_ROWS_MAP1),
-    INVERSE_REAL("IRFFT2D", TD_ROWS_MAP2),
-    INVERSE_REAL("IRFFT3D", TD_ROWS_MAP3),
-    BATCH_OP("BatchFFT", TD_ROWS_MAP1),
-    BATCH_OP("BatchFFT2D", TD_ROWS_MAP2),
-    BATCH_OP("BatchFFT3D", TD_ROWS_MAP3),
-    BATCH_OP("BatchIFFT", TD_ROWS_MAP1),
-    BATCH_OP("BatchIFFT2D", TD_ROWS_MAP2),
-    BATCH_OP("BatchIFFT3D", TD_ROWS_MAP3),
+    COMPLEX_OP("FFT", MAP1),
+    COMPLEX_OP("FFT2D", MAP2),
+    COMPLEX_OP("FFT3D", MAP3),
+    COMPLEX_OP("IFFT", MAP1),
+    COMPLEX_OP("IFFT2D", MAP2),
+    COMPLEX_OP("IFFT3D", MAP3),
+    FORWARD_REAL("RFFT", MAP1),
+    FORWARD_REAL("RFFT2D", MAP2),
+    FORWARD_REAL("RFFT3D", MAP3),
+    INVERSE_REAL("IRFFT", MAP1),
+    INVERSE_REAL("IRFFT2D", MAP2),
+    INVERSE_REAL("IRFFT3D", MAP3),
+    BATCH_OP("BatchFFT", MAP1),
+    BATCH_OP("BatchFFT2D", MAP2),
+    BATCH_OP("BatchFFT3D", MAP3),
+    BATCH_OP("BatchIFFT", MAP1),
+    BATCH_OP("BatchIFFT2D", MAP2),
+    BATCH_OP("BatchIFFT3D", MAP3),
     {.name = NULL},
 };

@@ -8,6 +8,7 @@
  * extreme, as in TensorFlow (so all-NaN gives 0).
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
@@ -189,6 +190,7 @@ const struct td_op td_ops_math_arg[] = {
      .sig = "(input:T, dimension:Tidx) -> (output:output_type) {T:type; Tidx:type=int32; "
             "output_type:type=int64}",
      .rows = TD_ROWS_REDUCE,
+     .batchable = TD_BATCHABLE(td_batchable_reduce),
      .host_in = 1u << 1,
      .infer = infer_arg,
      .kernels = TD_KERNEL("math_arg.cpu", largest_run, {"T", TD_SET_REALS | TD_BIT(TD_BOOL)},
@@ -197,6 +199,7 @@ const struct td_op td_ops_math_arg[] = {
      .sig = "(input:T, dimension:Tidx) -> (output:output_type) {T:type; Tidx:type=int32; "
             "output_type:type=int64}",
      .rows = TD_ROWS_REDUCE,
+     .batchable = TD_BATCHABLE(td_batchable_reduce),
      .host_in = 1u << 1,
      .infer = infer_arg,
      .kernels = TD_KERNEL("math_arg.cpu", smallest_run, {"T", TD_SET_REALS | TD_BIT(TD_BOOL)},

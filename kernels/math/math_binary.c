@@ -7,6 +7,7 @@
  * is. Special functions of two and three arguments are in math_special.c, bit operations in bitwise.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
@@ -273,6 +274,7 @@ const struct td_op td_ops_math_binary[] = {
     {.name = "Add",
      .sig = "(x:T, y:T) -> (z:T) {T:type}",
      .rows = TD_ROWS_BROADCAST,
+     .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_broadcast,
      .kernels =
          (const struct td_kernel[]){

@@ -13,6 +13,7 @@
  * from double to bfloat16). Quantized types convert as their storage integers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
@@ -294,6 +295,7 @@ const struct td_op td_ops_math_cast[] = {
     {.name = "Cast",
      .sig = "(x:SrcT) -> (y:DstT) {SrcT:type; DstT:type; Truncate:bool=false}",
      .rows = TD_ROWS_BROADCAST,
+     .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_same,
      .kernels =
          (const struct td_kernel[]){

@@ -8,6 +8,7 @@
  * of an error.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
@@ -199,12 +200,13 @@ TEST(is_finite, ISFINITE, FINITE16, FINITEB16)
 #define ROW_ORDER(op_name, op)                                                                               \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type}", .rows = TD_ROWS_BROADCAST,                \
-        .infer = td_infer_broadcast, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_REALS}) \
+        .batchable = TD_BATCHABLE(td_batchable_broadcast), .infer = td_infer_broadcast,                      \
+        .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_REALS})                              \
     }
 #define ROW_EQUAL(op_name, op)                                                                               \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type; incompatible_shape_error:bool=true}",       \
-        .rows = TD_ROWS_BROADCAST, .infer = infer_equal,                                                     \
+        .rows = TD_ROWS_BROADCAST, .batchable = TD_BATCHABLE(td_batchable_broadcast), .infer = infer_equal,  \
         .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", SET_EQUAL})                                 \
     }
 #define ROW_LOGIC(op_name, op)                                                                               \
@@ -215,7 +217,8 @@ TEST(is_finite, ISFINITE, FINITE16, FINITEB16)
 #define ROW_TEST(op_name, op)                                                                                \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T) -> (y:bool) {T:type}", .rows = TD_ROWS_BROADCAST,                     \
-        .infer = td_infer_same, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_FLOATS})     \
+        .batchable = TD_BATCHABLE(td_batchable_broadcast), .infer = td_infer_same,                           \
+        .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_FLOATS})                             \
     }
 
 const struct td_op td_ops_math_compare[] = {
@@ -228,6 +231,7 @@ const struct td_op td_ops_math_compare[] = {
     {.name = "ApproximateEqual",
      .sig = "(x:T, y:T) -> (z:bool) {T:type; tolerance:float=9.999999747378752e-06}",
      .rows = TD_ROWS_BROADCAST,
+     .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_equal_shapes,
      .kernels = TD_KERNEL("math_compare.cpu", approximate_run, {"T", TD_SET_F32_F64})},
     ROW_LOGIC("LogicalAnd", logical_and),
@@ -236,6 +240,7 @@ const struct td_op td_ops_math_compare[] = {
      .sig = "(x:bool) -> (y:bool) {}",
      .flags = TD_OP_ELEMENTWISE,
      .rows = TD_ROWS_BROADCAST,
+     .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("math_compare.cpu", logical_not_run, {NULL, 0})},
     ROW_TEST("IsNan", is_nan),

@@ -7,6 +7,7 @@
  * (variants) adds them element by element: gradients of loops need it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
@@ -234,6 +235,7 @@ const struct td_op td_ops_math_misc[] = {
      .sig = "(inputs:N*T) -> (sum:T) {N:int; T:type}",
      .flags = TD_OP_ELEMENTWISE,
      .rows = TD_ROWS_BROADCAST,
+     .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_merge_all,
      .kernels =
          (const struct td_kernel[]){
@@ -255,6 +257,7 @@ const struct td_op td_ops_math_misc[] = {
     {.name = "ClipByValue",
      .sig = "(t:T, clip_value_min:T, clip_value_max:T) -> (output:T) {T:type}",
      .rows = TD_ROWS_BROADCAST,
+     .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = infer_clip,
      .kernels = TD_KERNEL("math_misc.cpu", clip_run, {"T", TD_SET_NUMBERS})},
     {.name = NULL},

@@ -17,6 +17,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/media/separable.h"
 #include "kernels/ops.h"
@@ -379,6 +380,7 @@ const struct td_op td_ops_resize[] = {
     {.name = "ResizeBilinear",
      .sig = "(images:T, size:int32) -> (resized_images:float) {T:type; " BOTH,
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .host_in = 2,
      .infer = resize_infer,
      .kernels = TD_KERNEL("resize_bilinear.cpu", bilinear_run, IMAGES)},
@@ -389,6 +391,7 @@ const struct td_op td_ops_resize[] = {
     {.name = "ResizeNearestNeighbor",
      .sig = "(images:T, size:int32) -> (resized_images:T) {T:type; " BOTH,
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .host_in = 2,
      .infer = resize_infer,
      .kernels = TD_KERNEL("resize_nearest.cpu", nearest_run, IMAGES)},
@@ -400,6 +403,7 @@ const struct td_op td_ops_resize[] = {
     {.name = "ResizeBicubic",
      .sig = "(images:T, size:int32) -> (resized_images:float) {T:type; " BOTH,
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .host_in = 2,
      .infer = resize_infer,
      .kernels = TD_KERNEL("resize_bicubic.cpu", bicubic_run, IMAGES)},
@@ -411,6 +415,7 @@ const struct td_op td_ops_resize[] = {
     {.name = "ResizeArea",
      .sig = "(images:T, size:int32) -> (resized_images:float) {T:type; align_corners:bool=false}",
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .host_in = 2,
      .infer = resize_infer,
      .kernels = TD_KERNEL("resize_area.cpu", area_run, IMAGES)},

@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -231,6 +232,19 @@ static enum td_code bias_grad_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ batches */
+
+static bool bias_rows(struct td_batchable_step *s)
+{
+    const char *format = td_attr_str(s->node, "data_format");
+    int channel = format[0] == 'N' && format[1] == 'C' ? 1 : s->in_shape[0][0].rank - 1;
+    if (!td_batchable_alone(s, 0)) {
+        return false;
+    }
+    return s->in[0].axis != channel ? td_batchable_as_input(s, 0, 0, s->in[0].axis)
+                                    : td_batchable_no(s, "its channels are the rows");
+}
+
 /* ------------------------------------------------------------------ table */
 
 #define FORMAT2 "data_format:string='NHWC' in ['NHWC','NCHW']"
@@ -240,12 +254,14 @@ const struct td_op td_ops_bias[] = {
      .sig = "(value:T, bias:T) -> (output:T) {T:type; " FORMAT2 "}",
      .flags = TD_OP_ELEMENTWISE,
      .rows = TD_ROWS_BIAS,
+     .batchable = TD_BATCHABLE(bias_rows),
      .infer = bias_infer,
      .kernels = TD_KERNEL("bias_add.cpu", bias_run, {"T", TD_SET_NUMBERS})},
     {.name = "BiasAddV1",
      .sig = "(value:T, bias:T) -> (output:T) {T:type}",
      .flags = TD_OP_ELEMENTWISE,
      .rows = TD_ROWS_BIAS,
+     .batchable = TD_BATCHABLE(bias_rows),
      .infer = bias_infer,
      .kernels = TD_KERNEL("bias_add.cpu", bias_run, {"T", TD_SET_NUMBERS})},
     {.name = "BiasAddGrad",

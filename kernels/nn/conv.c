@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/batchable/batchable_rule.h"
 #include "kernels/nn/conv_spec.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/ops.h"
@@ -351,6 +352,14 @@ static enum td_code filter_grad_plain(struct td_call *c, struct td_err *err)
     return filter_grad(c, BODY_PLAIN, err);
 }
 
+/* ------------------------------------------------------------------ batches */
+
+static bool conv_back_rows(struct td_batchable_step *s)
+{
+    return s->in[0].kind <= TD_VALUE_SIZE && s->in[1].kind == TD_VALUE_CONST &&
+           s->in[2].kind == TD_VALUE_ROW && s->in[2].axis == 0 && td_batchable_as_input(s, 0, 2, 0);
+}
+
 /* ------------------------------------------------------------------ table */
 
 #define T_FAST                                                                                               \
@@ -435,11 +444,13 @@ const struct td_op td_ops_conv[] = {
     {.name = "Conv2D",
      .sig = "(input:T, filter:T) -> (output:T) " ATTRS_2D,
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = forward_infer,
      .kernels = FORWARD("conv2d", T_ALL)},
     {.name = "Conv2DBackpropInput",
      .sig = "(input_sizes:int32, filter:T, out_backprop:T) -> (output:T) " ATTRS_2D,
      .rows = TD_ROWS_CONV_BACK,
+     .batchable = TD_BATCHABLE(conv_back_rows),
      .host_in = 1,
      .infer = input_grad_infer,
      .kernels = INPUT_GRAD("conv2d_input_grad", T_ALL)},
@@ -451,11 +462,13 @@ const struct td_op td_ops_conv[] = {
     {.name = "DepthwiseConv2dNative",
      .sig = "(input:T, filter:T) -> (output:T) " ATTRS_DEPTHWISE,
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = forward_infer,
      .kernels = FORWARD("depthwise_conv2d", T_FLOATS)},
     {.name = "DepthwiseConv2dNativeBackpropInput",
      .sig = "(input_sizes:int32, filter:T, out_backprop:T) -> (output:T) " ATTRS_DEPTHWISE,
      .rows = TD_ROWS_CONV_BACK,
+     .batchable = TD_BATCHABLE(conv_back_rows),
      .host_in = 1,
      .infer = input_grad_infer,
      .kernels = INPUT_GRAD("depthwise_input_grad", T_FLOATS)},
@@ -467,16 +480,19 @@ const struct td_op td_ops_conv[] = {
     {.name = "Conv3D",
      .sig = "(input:T, filter:T) -> (output:T) " ATTRS_3D "}",
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = forward_infer,
      .kernels = FORWARD("conv3d", T_FLOATS)},
     {.name = "Conv3DBackpropInput",
      .sig = "(input:T, filter:T, out_backprop:T) -> (output:T) " ATTRS_3D_V1,
      .rows = TD_ROWS_CONV_BACK,
+     .batchable = TD_BATCHABLE(conv_back_rows),
      .infer = input_grad_infer,
      .kernels = INPUT_GRAD("conv3d_input_grad", T_FLOATS)},
     {.name = "Conv3DBackpropInputV2",
      .sig = "(input_sizes:Tshape, filter:T, out_backprop:T) -> (output:T) " ATTRS_3D "; Tshape:type=int32}",
      .rows = TD_ROWS_CONV_BACK,
+     .batchable = TD_BATCHABLE(conv_back_rows),
      .host_in = 1,
      .infer = input_grad_infer,
      .kernels = INPUT_GRAD("conv3d_input_grad", T_FLOATS)},

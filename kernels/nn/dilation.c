@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -268,6 +269,7 @@ const struct td_op td_ops_dilation[] = {
     {.name = "Dilation2D",
      .sig = "(input:T, filter:T) -> (output:T) " ATTRS,
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = forward_infer,
      .kernels = ROW},
     {.name = "Dilation2DBackpropInput",

@@ -10,6 +10,7 @@
  * (max). min = max = 0 is taken to mean "not trained yet": outputs are 0 and gradients pass.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
@@ -211,6 +212,7 @@ const struct td_op td_ops_fake_quant[] = {
      .sig = "(inputs:float) -> (outputs:float) " ATTRS_ARGS,
      .flags = TD_OP_ELEMENTWISE,
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = infer_args,
      .kernels = KERNEL(args_run)},
     {.name = "FakeQuantWithMinMaxArgsGradient",
@@ -221,6 +223,7 @@ const struct td_op td_ops_fake_quant[] = {
     {.name = "FakeQuantWithMinMaxVars",
      .sig = "(inputs:float, min:float, max:float) -> (outputs:float) " ATTRS,
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = infer_vars,
      .kernels = KERNEL(vars_run)},
     {.name = "FakeQuantWithMinMaxVarsGradient",
@@ -230,6 +233,7 @@ const struct td_op td_ops_fake_quant[] = {
     {.name = "FakeQuantWithMinMaxVarsPerChannel",
      .sig = "(inputs:float, min:float, max:float) -> (outputs:float) " ATTRS,
      .rows = TD_ROWS_MAP1,
+     .batchable = TD_BATCHABLE(td_batchable_map1),
      .infer = infer_channels,
      .kernels = KERNEL(channels_run)},
     {.name = "FakeQuantWithMinMaxVarsPerChannelGradient",

@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/batchable/batchable_rule.h"
+#include "kernels/nn/norm_batchable.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -526,6 +528,7 @@ const struct td_op td_ops_norm[] = {
             "reserve_space_1:T, "
             "reserve_space_2:T) {T:type; " EPSILON FACTOR FORMAT2 "; is_training:bool=true}",
      .rows = TD_ROWS_NORM,
+     .batchable = TD_BATCHABLE(td_batchable_norm),
      .infer = norm_infer,
      .kernels = TD_KERNEL("batch_norm.cpu", norm_run, {"T", TD_BIT(TD_FLOAT)})},
     {.name = "FusedBatchNormV2",
@@ -533,6 +536,7 @@ const struct td_op td_ops_norm[] = {
             "reserve_space_1:U, "
             "reserve_space_2:U) {T:type; U:type; " EPSILON FACTOR FORMAT2 "; is_training:bool=true}",
      .rows = TD_ROWS_NORM,
+     .batchable = TD_BATCHABLE(td_batchable_norm),
      .infer = norm_infer,
      .kernels = NORM_ROW},
     {.name = "FusedBatchNormV3",
@@ -541,6 +545,7 @@ const struct td_op td_ops_norm[] = {
             "reserve_space_2:U, reserve_space_3:U) {T:type; U:type; " EPSILON FACTOR FORMAT3
             "; is_training:bool=true}",
      .rows = TD_ROWS_NORM,
+     .batchable = TD_BATCHABLE(td_batchable_norm),
      .infer = norm_infer,
      .kernels = NORM_ROW},
     {.name = "FusedBatchNormGrad",
@@ -573,6 +578,7 @@ const struct td_op td_ops_norm[] = {
      .sig = "(input:T) -> (output:T) {depth_radius:int=5; bias:float=1.0; alpha:float=1.0; beta:float=0.5; "
             "T:type=float}",
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = lrn_infer,
      .kernels = TD_KERNEL("lrn.cpu", lrn_run, {"T", SET_NORM})},
     {.name = "LRNGrad",

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/ops.h"
 #include "kernels/nn/pool_spec.h"
@@ -335,6 +336,7 @@ const struct td_op td_ops_pool[] = {
      .sig = "(input:T) -> (output:T) {T:type=float; " WINDOW_EXPLICIT
             "data_format:string='NHWC' in ['NHWC','NCHW','NCHW_VECT_C']}",
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = td_pool_infer,
      .kernels = MAX_ROW(max_run)},
     {.name = "MaxPoolV2",
@@ -342,12 +344,14 @@ const struct td_op td_ops_pool[] = {
             "['SAME','VALID']; "
             "data_format:string='NHWC' in ['NHWC','NCHW','NCHW_VECT_C']}",
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .host_in = 6,
      .infer = td_pool_v2_infer,
      .kernels = MAX_ROW(max_v2_run)},
     {.name = "MaxPool3D",
      .sig = "(input:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D "T:type}",
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = td_pool_infer,
      .kernels = TD_KERNEL("max_pool.cpu", max_run, {"T", TD_SET_FLOATS})},
     {.name = "MaxPoolWithArgmax",

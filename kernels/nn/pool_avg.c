@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
 #include "kernels/nn/pool_spec.h"
 #include "kernels/cpu/vecmath.h"
@@ -146,11 +147,13 @@ const struct td_op td_ops_pool_avg[] = {
     {.name = "AvgPool",
      .sig = "(value:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_2D "T:type}",
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = td_pool_infer,
      .kernels = TD_KERNEL("avg_pool.cpu", avg_run, {"T", TD_SET_FLOATS})},
     {.name = "AvgPool3D",
      .sig = "(input:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D "T:type}",
      .rows = TD_ROWS_MAP_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = td_pool_infer,
      .kernels = TD_KERNEL("avg_pool.cpu", avg_run, {"T", TD_SET_FLOATS})},
     {.name = "AvgPoolGrad",

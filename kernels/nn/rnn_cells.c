@@ -17,6 +17,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/gemm_cpu.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
@@ -239,6 +240,7 @@ const struct td_op td_ops_rnn_cells[] = {
     {.name = "LSTMBlockCell",
      .sig = "(" CELL_IN CELL_ATTRS,
      .rows = TD_ROWS_ALL_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = lstm_infer,
      .kernels = TD_KERNEL("lstm_block_cell.cpu", lstm_run, {"T", SET_CELL})},
     {.name = "BlockLSTM",
@@ -254,6 +256,7 @@ const struct td_op td_ops_rnn_cells[] = {
     {.name = "GRUBlockCell",
      .sig = "(x:T, h_prev:T, w_ru:T, w_c:T, b_ru:T, b_c:T) -> (r:T, u:T, c:T, h:T) {T:type}",
      .rows = TD_ROWS_ALL_FIRST,
+     .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = gru_infer,
      .kernels = TD_KERNEL("gru_block_cell.cpu", gru_run, {"T", TD_BIT(TD_FLOAT)})},
     {.name = NULL},

@@ -5,6 +5,7 @@
  * one) is in lookup_init.c, the map itself in table.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/state/lookup_init.h"
 #include "kernels/ops.h"
@@ -426,10 +427,13 @@ static enum td_code size_run(struct td_call *c, struct td_err *err)
         .name = op, .sig = signature, .flags = TD_OP_STATEFUL | (more), .host_in = 3, .infer = handle_infer, \
         .kernels = TD_KERNEL("lookup.cpu", fn, {"key_dtype", KEYS}, {"value_dtype", values})                 \
     }
+#define BATCHABLE_LOOKUP TD_BATCHABLE(td_batchable_keys)
+#define BATCHABLE_READ TD_BATCHABLE(td_batchable_read)
+#define BATCHABLE_NONE NULL /* not known to keep rows apart */
 #define TABLE_OP(op, handle, rest, more, keys, shapes, fn)                                                   \
     {                                                                                                        \
-        .name = op, .sig = "(table_handle:" handle rest, .flags = (more), .rows = keys, .infer = shapes,     \
-        .kernels = TD_KERNEL("lookup.cpu", fn, {0})                                                          \
+        .name = op, .sig = "(table_handle:" handle rest, .flags = (more), .rows = TD_ROWS_##keys,            \
+        .batchable = BATCHABLE_##keys, .infer = shapes, .kernels = TD_KERNEL("lookup.cpu", fn, {0})          \
     }
 #define BOTH(op, rest, keys, shapes, fn)                                                                     \
     TABLE_OP(op, "Ref(string)", rest, TD_OP_NO_FOLD, keys, shapes, fn),                                      \
@@ -465,16 +469,16 @@ const struct td_op td_ops_lookup[] = {
     HANDLE("AnonymousMutableDenseHashTable",
            "(empty_key:key_dtype, deleted_key:key_dtype) -> (table_handle:resource) {" DENSE "}", 0,
            anonymous_run, DENSE_VALUES),
-    BOTH("LookupTableFind", ", keys:Tin, default_value:Tout) -> (values:Tout) {Tin:type; Tout:type}",
-         TD_ROWS_LOOKUP, find_infer, find_run),
-    BOTH("LookupTableInsert", ", keys:Tin, values:Tout) -> () {Tin:type; Tout:type}", TD_ROWS_NONE,
-         no_outputs, insert_run),
-    BOTH("LookupTableImport", ", keys:Tin, values:Tout) -> () {Tin:type; Tout:type}", TD_ROWS_NONE,
-         no_outputs, import_run),
-    BOTH("LookupTableExport", ") -> (keys:Tkeys, values:Tvalues) {Tkeys:type; Tvalues:type}", TD_ROWS_NONE,
-         NULL, export_run),
-    BOTH("LookupTableSize", ") -> (size:int64) {}", TD_ROWS_READ, td_infer_scalar, size_run),
-    TABLE_OP("LookupTableRemoveV2", "resource", ", keys:Tin) -> () {Tin:type}", TD_OP_STATEFUL, TD_ROWS_NONE,
+    BOTH("LookupTableFind", ", keys:Tin, default_value:Tout) -> (values:Tout) {Tin:type; Tout:type}", LOOKUP,
+         find_infer, find_run),
+    BOTH("LookupTableInsert", ", keys:Tin, values:Tout) -> () {Tin:type; Tout:type}", NONE, no_outputs,
+         insert_run),
+    BOTH("LookupTableImport", ", keys:Tin, values:Tout) -> () {Tin:type; Tout:type}", NONE, no_outputs,
+         import_run),
+    BOTH("LookupTableExport", ") -> (keys:Tkeys, values:Tvalues) {Tkeys:type; Tvalues:type}", NONE, NULL,
+         export_run),
+    BOTH("LookupTableSize", ") -> (size:int64) {}", READ, td_infer_scalar, size_run),
+    TABLE_OP("LookupTableRemoveV2", "resource", ", keys:Tin) -> () {Tin:type}", TD_OP_STATEFUL, NONE,
              no_outputs, remove_run),
     {.name = NULL},
 };

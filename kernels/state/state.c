@@ -11,11 +11,11 @@
  * valid. Sparse and sliced updates are in variable_scatter.c, optimizer steps in optimizer.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/ops.h"
-
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "core/run/variable.h"
 #include "kernels/cpu/accumulate.h"
+#include "kernels/ops.h"
 
 /* TensorFlow's shared_name of a variable that has no name of its own. */
 #define ANONYMOUS_NAME "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
@@ -435,12 +435,14 @@ const struct td_op td_ops_state[] = {
      .sig = "(resource:resource) -> (value:dtype) {dtype:type}",
      .flags = TD_OP_STATEFUL,
      .rows = TD_ROWS_READ,
+     .batchable = TD_BATCHABLE(td_batchable_read),
      .infer = read_infer,
      .kernels = TD_KERNEL("variable_read.cpu", read_run)},
     {.name = "_ReadVariablesOp",
      .sig = "(resources:N*resource) -> (values:dtypes) {N:int; dtypes:list(type)}",
      .flags = TD_OP_STATEFUL,
      .rows = TD_ROWS_READ,
+     .batchable = TD_BATCHABLE(td_batchable_read),
      .infer = read_infer,
      .kernels = TD_KERNEL("variable_read.cpu", read_run)},
     {.name = "AssignVariableOp",
@@ -459,18 +461,21 @@ const struct td_op td_ops_state[] = {
      .sig = "(resource:resource) -> (is_initialized:bool) {}",
      .flags = TD_OP_STATEFUL,
      .rows = TD_ROWS_READ,
+     .batchable = TD_BATCHABLE(td_batchable_read),
      .infer = td_infer_scalar,
      .kernels = TD_KERNEL("variable.cpu", is_initialized_run)},
     {.name = "IsVariableInitialized",
      .sig = "(ref:Ref(dtype)) -> (is_initialized:bool) {dtype:type}",
      .flags = TD_OP_NO_FOLD,
      .rows = TD_ROWS_READ,
+     .batchable = TD_BATCHABLE(td_batchable_read),
      .infer = td_infer_scalar,
      .kernels = TD_KERNEL("variable.cpu", is_initialized_run)},
     {.name = "VariableShape",
      .sig = "(input:resource) -> (output:out_type) {out_type:type=int32}",
      .flags = TD_OP_STATEFUL,
      .rows = TD_ROWS_READ,
+     .batchable = TD_BATCHABLE(td_batchable_read),
      .host_out = 1,
      .infer = variable_shape_infer,
      .kernels = TD_KERNEL("variable.cpu", variable_shape_run, {"out_type", TD_SET_INDEX})},

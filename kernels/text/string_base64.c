@@ -2,6 +2,7 @@
  * optional.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
 #include "kernels/text/strbuf.h"
 
@@ -72,11 +73,13 @@ const struct td_op td_ops_string_base64[] = {
     {.name = "EncodeBase64",
      .sig = "(input:string) -> (output:string) {pad:bool=false}",
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("string_base64.cpu", encode_run, {0})},
     {.name = "DecodeBase64",
      .sig = "(input:string) -> (output:string) {}",
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("string_base64.cpu", decode_run, {0})},
     {.name = NULL},

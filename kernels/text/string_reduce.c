@@ -1,6 +1,7 @@
 /* kernels/text/string_reduce.c - ReduceJoin and UnsortedSegmentJoin: strings joined along axes or by segment.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/ops.h"
 #include "kernels/text/strbuf.h"
@@ -214,6 +215,7 @@ const struct td_op td_ops_string_reduce[] = {
      .sig = "(inputs:string, reduction_indices:int32) -> (output:string) {keep_dims:bool=false; "
             "separator:string=''}",
      .rows = TD_ROWS_REDUCE,
+     .batchable = TD_BATCHABLE(td_batchable_reduce),
      .host_in = 2,
      .infer = reduce_join_infer,
      .kernels = TD_KERNEL("string_reduce.cpu", reduce_join_run, {0})},

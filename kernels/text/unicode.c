@@ -8,6 +8,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/text/unicode.h"
+#include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/ops.h"
 
@@ -428,6 +429,7 @@ const struct td_op td_ops_unicode[] = {
     {.name = "UnicodeScript",
      .sig = "(input:int32) -> (output:int32) {}",
      .rows = TD_ROWS_MAP,
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("unicode.cpu", script_run, {0})},
     {.name = NULL},

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/batchable/batchable.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/batchable/batchable.h"
 #include "server/sched/batch.h"
 #include "server/sched/workers_impl.h"
 
@@ -283,8 +283,8 @@ void td_worker_queue_prove(struct td_proof_question *q)
         return; /* and the queue may be gone */
     }
     const struct td_signature *sig = q->queue->sig;
-    const bool known = td_callable_batchable(td_servable_callable(q->servable, sig), q->shape, sig->n_in,
-                                             &rows, &err) == TD_OK;
+    const bool known =
+        td_batchable_prove(td_servable_callable(q->servable, sig), q->shape, sig->n_in, &rows, &err) == TD_OK;
     if (remember(q->queue, q->shapes, known && rows.rowwise ? TD_PROOF_ROWS : TD_PROOF_NOT_ROWS)) {
         td_log(TD_LOG_INFO, NULL,
                "model '%s' signature '%s' is not row-wise, so its requests are not batched: %s",

@@ -123,7 +123,7 @@ static void check_signature(const char *dir, struct td_servable *s, const struct
     }
     for (int i = 0; i < 3 && !rows.rowwise; i++) {
         fill_shapes(sig, sizes[i], shape);
-        if (td_callable_batchable(f, shape, sig->n_in, &rows, &err)) {
+        if (td_batchable_prove(f, shape, sig->n_in, &rows, &err)) {
             printf("%s %s: %s\n", dir, sig->key, err.msg);
             t->left_out++;
             return;

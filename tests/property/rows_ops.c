@@ -111,7 +111,7 @@ static void check_output(struct subject *s, struct td_node *const *fed, int n, i
     struct td_callable *f = NULL;
     struct td_err err = {0};
     struct td_batchable rows = {0};
-    if (td_callable_new(s->model, &how, &f, &err) || td_callable_batchable(f, shape, n, &rows, &err) ||
+    if (td_callable_new(s->model, &how, &f, &err) || td_batchable_prove(f, shape, n, &rows, &err) ||
         !rows.rowwise) {
         t->no++;
         td_callable_drop(f);

@@ -112,7 +112,7 @@ static int check_claim(const struct td_op_table *ops, const struct claim *c)
     struct td_batchable rows;
     struct td_err err = {0};
     subject_open(&s, ops, c);
-    CHECK_OK(td_callable_batchable(s.f, s.shape, s.n_in, &rows, &err));
+    CHECK_OK(td_batchable_prove(s.f, s.shape, s.n_in, &rows, &err));
     bool right = rows.rowwise == (c->why == NULL) && (c->why == NULL || strstr(rows.why, c->why) != NULL);
     if (!right) {
         fprintf(stderr, "%s: %s, want %s\n", c->what, rows.rowwise ? "row-wise" : rows.why,
@@ -147,11 +147,11 @@ TEST(lack_of_memory_is_survived)
     struct td_batchable rows;
     CHECK_OK(td_op_table_new(td_op_families, &ops, &err));
     subject_open(&s, ops, &claims[0]);
-    CHECK_OK(td_callable_batchable(s.f, s.shape, s.n_in, &rows, &err)); /* compiled now */
+    CHECK_OK(td_batchable_prove(s.f, s.shape, s.n_in, &rows, &err)); /* compiled now */
     for (long n = 1; n < 4000; n++) {
         struct td_err failed = {0};
         td_mem_fail_at(n);
-        enum td_code rc = td_callable_batchable(s.f, s.shape, s.n_in, &rows, &failed);
+        enum td_code rc = td_batchable_prove(s.f, s.shape, s.n_in, &rows, &failed);
         td_mem_fail_at(0);
         if (rc == TD_OK && rows.rowwise) {
             break;

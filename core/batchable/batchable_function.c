@@ -1,4 +1,4 @@
-/* core/batchable/batchable_call.c - rows through functions, conditionals and loops.
+/* core/batchable/batchable_function.c - rows through functions, conditionals and loops.
  *
  * A branch taken by a constant is a call; a branch that is the same for all rows, but not known here, gives
  * what both branches agree on. A loop goes round until its variables stay what they are:
@@ -10,14 +10,13 @@
  * condition must be the same for all rows, for any number of them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "core/batchable/batchable_call.h"
+#include "core/batchable/batchable_function.h"
 
 #include <string.h>
 
 #include "core/compile/loops.h"
 #include "core/base/mem.h"
 #include "core/function/model_impl.h"
-#include "core/batchable/batchable_list.h"
 
 enum { MAX_ROUNDS = 16 };
 
@@ -25,9 +24,9 @@ enum { MAX_ROUNDS = 16 };
 
 static void face_of_input(const struct td_batchable_step *s, int i, struct td_batchable_face *face)
 {
-    face->place = s->in[i];
-    for (int p = 0; p < TD_ROWS_PROBES; p++) {
-        const struct td_tensor *t = td_rows_value(s, i, p);
+    face->value = s->in[i];
+    for (int p = 0; p < TD_BATCHABLE_PROBES; p++) {
+        const struct td_tensor *t = td_batchable_known(s, i, p);
         face->shape[p] = s->in_shape[p][i];
         if (t != NULL) {
             td_tensor_ref(&face->known[p], t);
@@ -38,7 +37,7 @@ static void face_of_input(const struct td_batchable_step *s, int i, struct td_ba
 static void face_copy(struct td_batchable_face *to, const struct td_batchable_face *from)
 {
     *to = *from;
-    for (int p = 0; p < TD_ROWS_PROBES; p++) {
+    for (int p = 0; p < TD_BATCHABLE_PROBES; p++) {
         to->known[p] = (struct td_tensor){0};
         if (from->known[p].dtype != TD_DTYPE_NONE) {
             td_tensor_ref(&to->known[p], &from->known[p]);
@@ -58,17 +57,17 @@ static struct td_batchable_face *faces_of_inputs(const struct td_batchable_step 
 static void faces_free(struct td_batchable_face *faces, int n)
 {
     if (faces != NULL) {
-        td_rows_face_clear(faces, n);
+        td_batchable_face_clear(faces, n);
         td_free(faces);
     }
 }
 
 static void put_output(struct td_batchable_step *s, int o, const struct td_batchable_face *face)
 {
-    s->out[o] = face->place;
-    for (int p = 0; p < TD_ROWS_PROBES; p++) {
-        struct td_tensor *known = &s->bound[p]->known[s->step->out0 + o];
-        *td_rows_out_shape(s, o, p) = face->shape[p];
+    s->out[o] = face->value;
+    for (int p = 0; p < TD_BATCHABLE_PROBES; p++) {
+        struct td_tensor *known = &s->layout[p]->known[s->step->out0 + o];
+        *td_batchable_out_shape(s, o, p) = face->shape[p];
         if (known->dtype == TD_DTYPE_NONE && face->known[p].dtype != TD_DTYPE_NONE) {
             td_tensor_ref(known, &face->known[p]);
         }
@@ -80,7 +79,7 @@ static void put_output(struct td_batchable_step *s, int o, const struct td_batch
 static bool forget_values(struct td_batchable_face *a)
 {
     bool had = false;
-    for (int p = 0; p < TD_ROWS_PROBES; p++) {
+    for (int p = 0; p < TD_BATCHABLE_PROBES; p++) {
         had |= a->known[p].dtype != TD_DTYPE_NONE;
         td_tensor_clear(&a->known[p]);
     }
@@ -89,8 +88,8 @@ static bool forget_values(struct td_batchable_face *a)
 
 static bool same_values(const struct td_batchable_face *a, const struct td_batchable_face *b)
 {
-    for (int p = 0; p < TD_ROWS_PROBES; p++) {
-        if (a->known[p].dtype == TD_DTYPE_NONE || !td_rows_same_value(&a->known[p], &b->known[p])) {
+    for (int p = 0; p < TD_BATCHABLE_PROBES; p++) {
+        if (a->known[p].dtype == TD_DTYPE_NONE || !td_batchable_same_value(&a->known[p], &b->known[p])) {
             return false;
         }
     }
@@ -99,7 +98,7 @@ static bool same_values(const struct td_batchable_face *a, const struct td_batch
 
 static bool same_shapes(const struct td_batchable_face *a, const struct td_batchable_face *b)
 {
-    for (int p = 0; p < TD_ROWS_PROBES; p++) {
+    for (int p = 0; p < TD_BATCHABLE_PROBES; p++) {
         if (!td_shape_equal(&a->shape[p], &b->shape[p])) {
             return false;
         }
@@ -110,7 +109,7 @@ static bool same_shapes(const struct td_batchable_face *a, const struct td_batch
 static bool become_mix(struct td_batchable_face *a, const char *why)
 {
     forget_values(a);
-    a->place = (struct td_row_axis){.kind = TD_ROWS_MIX, .why = why};
+    a->value = (struct td_batchable_value){.kind = TD_VALUE_MIX, .why = why};
     return true;
 }
 
@@ -118,7 +117,7 @@ static bool become_mix(struct td_batchable_face *a, const char *why)
 static bool join_shapes(struct td_batchable_face *a, const struct td_batchable_face *b)
 {
     bool changed = false;
-    for (int p = 0; p < TD_ROWS_PROBES; p++) {
+    for (int p = 0; p < TD_BATCHABLE_PROBES; p++) {
         struct td_shape *x = &a->shape[p];
         const struct td_shape *y = &b->shape[p];
         if (x->rank != y->rank) {
@@ -137,38 +136,38 @@ static bool join_shapes(struct td_batchable_face *a, const struct td_batchable_f
 
 static bool join_lists(struct td_batchable_face *a, const struct td_batchable_face *b)
 {
-    struct td_row_axis was = a->place;
-    if (!td_rows_join_items(&a->place, &b->place)) {
+    struct td_batchable_value was = a->value;
+    if (!td_batchable_join_items(&a->value, &b->value)) {
         return become_mix(a, "a list holds elements of different shapes or with the rows at different axes");
     }
-    a->place.length = was.length == b->place.length ? was.length : -1;
-    return a->place.item != was.item || a->place.length != was.length ||
-           (a->place.item_shape == NULL) != (was.item_shape == NULL);
+    a->value.length = was.length == b->value.length ? was.length : -1;
+    return a->value.item != was.item || a->value.length != was.length ||
+           (a->value.item_shape == NULL) != (was.item_shape == NULL);
 }
 
 /* a becomes what covers both. True when it was not that before. */
 static bool join(struct td_batchable_face *a, const struct td_batchable_face *b)
 {
-    enum td_rows_kind x = a->place.kind, y = b->place.kind;
-    if (y == TD_ROWS_UNSET || x == TD_ROWS_MIX) {
+    enum td_batchable_kind x = a->value.kind, y = b->value.kind;
+    if (y == TD_VALUE_UNSET || x == TD_VALUE_MIX) {
         return false;
     }
-    if (x == TD_ROWS_UNSET) {
+    if (x == TD_VALUE_UNSET) {
         forget_values(a);
         face_copy(a, b);
         return true;
     }
-    if (y == TD_ROWS_MIX) {
-        return become_mix(a, b->place.why);
+    if (y == TD_VALUE_MIX) {
+        return become_mix(a, b->value.why);
     }
-    if (x != y || (x == TD_ROWS_SIZE && !same_values(a, b))) {
+    if (x != y || (x == TD_VALUE_SIZE && !same_values(a, b))) {
         return become_mix(a, "a value has the rows on one way through a loop or branch, and not on another");
     }
-    if (x == TD_ROWS_LIST) {
+    if (x == TD_VALUE_LIST) {
         return join_lists(a, b);
     }
-    if (x == TD_ROWS_ROW &&
-        (a->place.axis != b->place.axis || a->place.pre != b->place.pre || !same_shapes(a, b))) {
+    if (x == TD_VALUE_ROW &&
+        (a->value.axis != b->value.axis || a->value.pre != b->value.pre || !same_shapes(a, b))) {
         return become_mix(a, "the rows are at different axes on two ways through a loop or branch");
     }
     bool forgot = !same_values(a, b) && forget_values(a);
@@ -181,8 +180,8 @@ static bool walk(struct td_batchable_step *s, struct td_callable *f, const struc
                  int n_in, struct td_batchable_face *out, int n_out)
 {
     struct td_err err = {0};
-    return td_rows_walk(s->trace->work, f, in, n_in, out, n_out, &err) == TD_OK ||
-           td_rows_no(s, "%.150s", err.msg);
+    return td_batchable_walk(s->trace->work, f, in, n_in, out, n_out, &err) == TD_OK ||
+           td_batchable_no(s, "%.150s", err.msg);
 }
 
 static bool find(struct td_batchable_step *s, const char *attr, int i, int n_in, int n_out,
@@ -191,10 +190,10 @@ static bool find(struct td_batchable_step *s, const char *attr, int i, int n_in,
     struct td_err err = {0};
     const struct td_func_ref *ref = td_attr_func(s->node, attr, i);
     if (ref == NULL) {
-        return td_rows_no(s, "it has no function '%s'", attr);
+        return td_batchable_no(s, "it has no function '%s'", attr);
     }
     return td_model_function(s->trace->work->model, ref->name, n_in, n_out, out, &err) == TD_OK ||
-           td_rows_no(s, "%.150s", err.msg);
+           td_batchable_no(s, "%.150s", err.msg);
 }
 
 /* Walks function i of attr with inputs [from, n_in) and joins its results into sum[n_out]. */
@@ -208,7 +207,7 @@ static bool join_call(struct td_batchable_step *s, const char *attr, int i, int 
     struct td_batchable_face *in = faces_of_inputs(s, from),
                              *out = td_calloc((size_t)s->n_out + 1, sizeof *out);
     bool ok = in != NULL && out != NULL ? walk(s, f, in, s->n_in - from, out, s->n_out)
-                                        : td_rows_no(s, "no memory");
+                                        : td_batchable_no(s, "no memory");
     for (int o = 0; ok && o < s->n_out; o++) {
         join(&sum[o], &out[o]);
     }
@@ -217,17 +216,10 @@ static bool join_call(struct td_batchable_step *s, const char *attr, int i, int 
     return ok;
 }
 
-/* Walks functions [first, last) of the attributes (one each when there are several, else the elements of
- * one). */
-struct choice {
-    const char *attr[2];
-    int first, last;
-};
-
-static bool calls(struct td_batchable_step *s, struct choice c, int from)
+bool td_batchable_calls(struct td_batchable_step *s, struct td_batchable_choice c, int from)
 {
     struct td_batchable_face *sum = td_calloc((size_t)s->n_out + 1, sizeof *sum);
-    bool ok = sum != NULL || td_rows_no(s, "no memory");
+    bool ok = sum != NULL || td_batchable_no(s, "no memory");
     for (int i = c.first; ok && i < c.last; i++) {
         ok =
             c.attr[1] != NULL ? join_call(s, c.attr[i], 0, from, sum) : join_call(s, c.attr[0], i, from, sum);
@@ -239,22 +231,17 @@ static bool calls(struct td_batchable_step *s, struct choice c, int from)
     return ok;
 }
 
-bool td_rows_call(struct td_batchable_step *s)
+bool td_batchable_choose(struct td_batchable_step *s, struct td_batchable_choice *c)
 {
-    return calls(s, (struct choice){{"f", NULL}, 0, 1}, 0);
-}
-
-/* Which branches may run: all, or the one that a known condition takes. */
-static bool branches(struct td_batchable_step *s, struct choice *c)
-{
-    const struct td_tensor *t = td_rows_value(s, 0, 0);
-    if (s->in[0].kind == TD_ROWS_UNSET) {
+    const struct td_tensor *t = td_batchable_known(s, 0, 0);
+    if (s->in[0].kind == TD_VALUE_UNSET) {
         c->last = c->first; /* not yet: nothing comes out */
         return true;
     }
-    if (s->in[0].kind != TD_ROWS_CONST) {
-        return td_rows_no(s, s->in[0].kind == TD_ROWS_SIZE ? "the number of rows decides which branch runs"
-                                                           : "the rows decide which branch runs");
+    if (s->in[0].kind != TD_VALUE_CONST) {
+        return td_batchable_no(s, s->in[0].kind == TD_VALUE_SIZE
+                                      ? "the number of rows decides which branch runs"
+                                      : "the rows decide which branch runs");
     }
     if (t != NULL && t->shape.rank == 0 && td_dtype_in(t->dtype, TD_SET_INTS | TD_BIT(TD_BOOL))) {
         int64_t v = td_tensor_int(t, 0), most = c->last - 1;
@@ -263,18 +250,6 @@ static bool branches(struct td_batchable_step *s, struct choice *c)
         c->last = c->first + 1;
     }
     return true;
-}
-
-bool td_rows_if(struct td_batchable_step *s)
-{
-    struct choice c = {{"then_branch", "else_branch"}, 0, 2};
-    return branches(s, &c) && calls(s, c, 1);
-}
-
-bool td_rows_case(struct td_batchable_step *s)
-{
-    struct choice c = {{"branches", NULL}, 0, td_attr_len(s->node, "branches")};
-    return branches(s, &c) && calls(s, c, 1);
 }
 
 /* ------------------------------------------------------------------ loops */
@@ -286,7 +261,7 @@ static bool walk_picked(struct td_batchable_step *s, struct td_callable *f,
 {
     struct td_batchable_face *in = td_calloc((size_t)n_in + 1, sizeof *in);
     if (in == NULL) {
-        return td_rows_no(s, "no memory");
+        return td_batchable_no(s, "no memory");
     }
     for (int k = 0; k < n_in; k++) {
         in[k] = values[from == NULL ? k : from[k]]; /* borrowed for the walk */
@@ -301,7 +276,7 @@ static bool go_round(struct td_batchable_step *s, const struct td_loop_parts *l,
 {
     struct td_batchable_face *next = td_calloc((size_t)l->n_vars + 1, sizeof *next);
     bool ok = next != NULL ? walk_picked(s, l->body, values, l->body_from, l->n_body_feeds, next, l->n_vars)
-                           : td_rows_no(s, "no memory");
+                           : td_batchable_no(s, "no memory");
     *changed = false;
     for (int i = 0; ok && i < l->n_vars; i++) {
         *changed |= join(&values[i], &next[i]);
@@ -315,19 +290,19 @@ static bool ends_alike(struct td_batchable_step *s, const struct td_loop_parts *
 {
     struct td_batchable_face cond = {0};
     bool ok = walk_picked(s, l->cond, values, l->cond_from, l->n_cond_feeds, &cond, 1);
-    ok = ok && (cond.place.kind == TD_ROWS_CONST ||
-                td_rows_no(s, "how often it runs follows from the rows or their number"));
-    td_rows_face_clear(&cond, 1);
+    ok = ok && (cond.value.kind == TD_VALUE_CONST ||
+                td_batchable_no(s, "how often it runs follows from the rows or their number"));
+    td_batchable_face_clear(&cond, 1);
     return ok;
 }
 
 static bool loop(struct td_batchable_step *s, const struct td_loop_parts *l)
 {
     struct td_batchable_face *values = faces_of_inputs(s, 0);
-    bool ok = values != NULL || td_rows_no(s, "no memory"), changed = true;
+    bool ok = values != NULL || td_batchable_no(s, "no memory"), changed = true;
     for (int round = 0; ok && changed && s->trace->work->refused == NULL; round++) {
         ok = round < MAX_ROUNDS ? go_round(s, l, values, &changed)
-                                : td_rows_no(s, "its variables do not come to rest");
+                                : td_batchable_no(s, "its variables do not come to rest");
     }
     ok = ok && ends_alike(s, l, values);
     for (int o = 0; ok && o < s->n_out; o++) {
@@ -337,14 +312,14 @@ static bool loop(struct td_batchable_step *s, const struct td_loop_parts *l)
     return ok;
 }
 
-bool td_rows_while(struct td_batchable_step *s)
+bool td_batchable_loop_of(struct td_batchable_step *s, const char *cond, const char *body)
 {
     struct td_loop_parts l = {.n_vars = s->n_in, .n_cond_feeds = s->n_in, .n_body_feeds = s->n_in};
-    return s->n_in == s->n_out && find(s, "cond", 0, s->n_in, 1, &l.cond) &&
-           find(s, "body", 0, s->n_in, s->n_in, &l.body) && loop(s, &l);
+    return s->n_in == s->n_out && find(s, cond, 0, s->n_in, 1, &l.cond) &&
+           find(s, body, 0, s->n_in, s->n_in, &l.body) && loop(s, &l);
 }
 
-bool td_rows_loop(struct td_batchable_step *s)
+bool td_batchable_lifted_loop(struct td_batchable_step *s)
 {
     struct td_loop_parts l = td_loop_parts(s->node->loop);
     return loop(s, &l);

@@ -1,0 +1,38 @@
+/* kernels/nn/norm_batchable.c - where rows go through FusedBatchNorm.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/nn/norm_batchable.h"
+
+/* Mean and variance are of a channel: where the rows are channels, as those of Keras's LayerNormalization
+ * (a row and its place in a sequence make one channel of NCHW), training keeps them apart. */
+static bool norm_of_channels(struct td_batchable_step *s)
+{
+    for (int i = 1; i < s->n_in; i++) {
+        const bool none = s->in[i].kind == TD_VALUE_CONST && td_shape_count(&s->in_shape[0][i]) == 0;
+        if (!none && (!td_batchable_same_rows(s, 0, i) || s->in[i].axis != 0)) {
+            return td_batchable_no(s, "its channels are the rows, and its input %d is not by row", i);
+        }
+    }
+    for (int o = 1; o < s->n_out; o++) {
+        s->out[o].kind = TD_VALUE_MIX;
+        s->out[o].why = "statistics of a batch normalization";
+    }
+    return td_batchable_as_input(s, 0, 0, 1);
+}
+
+/* Outputs past the first are the moving statistics as given, or what only training reads. */
+bool td_batchable_norm(struct td_batchable_step *s)
+{
+    const char *format = td_attr_str(s->node, "data_format");
+    if (td_attr_bool(s->node, "is_training")) {
+        return format[0] == 'N' && format[1] == 'C' && s->in[0].kind == TD_VALUE_ROW && s->in[0].axis == 1
+                   ? norm_of_channels(s)
+                   : td_batchable_no(s, "it takes mean and variance over the rows");
+    }
+    for (int o = 1; o < s->n_out; o++) {
+        s->out[o].kind = TD_VALUE_CONST;
+    }
+    return td_batchable_alone(s, 0) &&
+           (s->in[0].axis == 0 || td_batchable_no(s, "the rows are not its axis 0")) &&
+           td_batchable_as_input(s, 0, 0, 0);
+}
