@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/function/model.h"
+#include "core/function/callable.h"
 
 enum { APART_ROWS = 7, APART_FIRST = 3, APART_MOST = 64 };
 

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/function/model_impl.h"
+#include "core/function/callable_impl.h"
 #include "core/batchable/batchable_function.h"
 #include "core/batchable/batchable_fused.h"
 

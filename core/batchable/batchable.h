@@ -10,7 +10,7 @@
 #ifndef TD_CORE_BATCHABLE_BATCHABLE_H
 #define TD_CORE_BATCHABLE_BATCHABLE_H
 
-#include "core/function/model.h"
+#include "core/function/callable.h"
 
 struct td_batchable {
     bool rowwise;

@@ -16,7 +16,7 @@
 
 #include "core/compile/loops.h"
 #include "core/base/mem.h"
-#include "core/function/model_impl.h"
+#include "core/function/callable_impl.h"
 
 enum { MAX_ROUNDS = 16 };
 

@@ -8,7 +8,7 @@
 #include "core/base/arena.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/run/bound_plan.h"
-#include "core/function/model.h"
+#include "core/function/callable.h"
 
 /* A value as it goes into or comes out of a callable. */
 struct td_batchable_face {

@@ -91,7 +91,7 @@ static bool judge_part(struct plan *p, int number)
                            .n_in = part->node->n_in,
                            .n_out = 1,
                            .out0 = p->outer->n_in + number * OUTS_A_PART,
-                           .flags = td_ir_flags(part->node)};
+                           .flags = td_node_flags(part->node)};
     struct td_batchable_step s = {.trace = p->outer->trace,
                                   .step = &step,
                                   .node = part->node,

@@ -90,11 +90,6 @@ enum td_code td_ir_make_literal(struct td_ir *ir, struct td_node *n, const struc
     return TD_OK;
 }
 
-const struct td_tensor *td_ir_const(const struct td_node *n)
-{
-    return n->op != NULL && (n->op->flags & TD_OP_CONST) ? n->value : NULL;
-}
-
 /* ------------------------------------------------------------------ what a graph needs, in order */
 
 /* Position of (n, port) among the feeds; -1 when it is computed. Only the main graph or called function has
@@ -146,7 +141,7 @@ static bool walk_push(struct walk *w, const struct td_node *n)
 /* The back edge of a TF1 loop: Merge does not wait for its NextIteration. */
 static bool is_back_edge(const struct td_node *from, const struct td_node *to)
 {
-    return (td_ir_flags(from) & TD_OP_NEXT) && (td_ir_flags(to) & TD_OP_DEAD_OK);
+    return (td_node_flags(from) & TD_OP_NEXT) && (td_node_flags(to) & TD_OP_DEAD_OK);
 }
 
 /* Next node that n waits for, from edge `next` on; NULL when all are visited. */
@@ -278,7 +273,7 @@ static enum td_code copy_node(struct td_builder *b, struct td_instance *in, cons
     for (int i = 0; i < n->n_in; i++) {
         copy->in[i] = td_build_mapped(b, in, n->in[i]);
     }
-    TD_TRY(td_build_controls(b, in, n, copy, (td_ir_flags(n) & TD_OP_STATEFUL) != 0));
+    TD_TRY(td_build_controls(b, in, n, copy, (td_node_flags(n) & TD_OP_STATEFUL) != 0));
     in->images[n->id] = (struct td_image){.node = copy, .after = copy};
     return TD_OK;
 }
@@ -305,7 +300,7 @@ static enum td_code close_loops(struct td_builder *b, const struct td_instance *
             }
         }
         if (copy != NULL && copy->n_control < n->n_control) {
-            TD_TRY(td_build_controls(b, in, n, copy, (td_ir_flags(n) & TD_OP_STATEFUL) != 0));
+            TD_TRY(td_build_controls(b, in, n, copy, (td_node_flags(n) & TD_OP_STATEFUL) != 0));
         }
     }
     return TD_OK;

@@ -65,7 +65,7 @@ static bool grow(struct td_builder *b)
 
 struct td_node **td_build_constant(struct td_builder *b, const struct td_node *n, const char *device)
 {
-    const struct td_tensor *t = td_ir_const(n);
+    const struct td_tensor *t = td_node_const(n);
     if (!b->share_constants || t == NULL || n->n_control > 0 || td_dtype_is_object(t->dtype) ||
         t->device != NULL || td_tensor_bytes(t) > SMALL_BYTES || !grow(b)) {
         return NULL;

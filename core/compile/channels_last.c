@@ -36,7 +36,7 @@ static bool may_change(const struct td_node *n, const struct row *row)
     }
     int count = 0;
     const int64_t *ksize = td_attr_ints(n, "ksize", &count);
-    const struct td_tensor *sizes = ok && row->sizes >= 0 ? td_ir_const(n->in[row->sizes].node) : NULL;
+    const struct td_tensor *sizes = ok && row->sizes >= 0 ? td_node_const(n->in[row->sizes].node) : NULL;
     bool pools_channels = count > 1 && ksize[1] != 1;
     return ok && !pools_channels &&
            (row->sizes < 0 || (td_permute_is_index(sizes) && sizes->shape.rank == 1));
@@ -66,7 +66,7 @@ static enum td_code change(const struct td_permuter *t, struct td_node *n, const
     }
     TD_TRY(td_permute_ints(t, n, "explicit_paddings", p, 2));
     TD_TRY(td_permute_set_text(t, n, "data_format", p->rank == 4 ? "NHWC" : "NDHWC"));
-    if (row->sizes >= 0 && td_tensor_count(td_ir_const(n->in[row->sizes].node)) == p->rank) {
+    if (row->sizes >= 0 && td_tensor_count(td_node_const(n->in[row->sizes].node)) == p->rank) {
         TD_TRY(td_permute_numbers(t, n, row->sizes, p, 1));
     }
     TD_TRY(td_permute_add_transpose(t, n, n->in[row->data], p, &n->in[row->data]));

@@ -9,7 +9,7 @@
 #define TD_CORE_COMPILE_IR_H
 
 #include "core/graph/graph.h"
-#include "core/function/model.h"
+#include "core/run/model.h"
 
 extern const struct td_op td_op_feed;    /* fed from outside: one output */
 extern const struct td_op td_op_literal; /* attribute "value" */
@@ -56,17 +56,6 @@ TD_MUST enum td_code td_ir_add_root(struct td_ir *ir, struct td_node *n, struct 
 /* Turns n into a constant; takes a reference to t, dropped with the arena. */
 TD_MUST enum td_code td_ir_make_literal(struct td_ir *ir, struct td_node *n, const struct td_tensor *t,
                                         struct td_err *err);
-/* The constant tensor of n, or NULL. */
-const struct td_tensor *td_ir_const(const struct td_node *n);
-/* The definition of n's op in the table; NULL for functions, unknown ops and the engine's own. */
-static inline const struct td_op_def *td_ir_def(const struct td_node *n)
-{
-    return n->op != NULL && n->def != NULL && n->def->op == n->op ? n->def : NULL;
-}
-static inline uint32_t td_ir_flags(const struct td_node *n)
-{
-    return n->op == NULL ? TD_OP_STATEFUL : n->op->flags;
-}
 /* Reorders nodes so that every edge points forward and drops what no fetch or root needs. INVALID_ARGUMENT on
  * a cycle. */
 TD_MUST enum td_code td_ir_sort(struct td_ir *ir, struct td_err *err);

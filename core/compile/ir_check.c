@@ -147,7 +147,7 @@ void td_pass_promise(const struct td_ir *ir, struct td_pass_promise *p)
         p->fetched[i] = ir->fetches[i].node->out_type[ir->fetches[i].port];
     }
     for (int k = 0; k < ir->n_nodes && p->n_effects < TD_PASS_EFFECTS; k++) {
-        if (td_ir_flags(ir->nodes[k]) & TD_OP_STATEFUL) {
+        if (td_node_flags(ir->nodes[k]) & TD_OP_STATEFUL) {
             p->effect[p->n_effects++] = ir->nodes[k];
         }
     }

@@ -14,7 +14,7 @@ struct scratch {
 static void infer_node(const struct td_node *n, struct td_ir_shapes *s, const struct scratch *x)
 {
     struct td_shape *out = &s->at[s->first[n->id]];
-    const struct td_tensor *constant = td_ir_const(n);
+    const struct td_tensor *constant = td_node_const(n);
     for (int i = 0; i < n->n_out; i++) {
         out[i] = constant != NULL ? constant->shape : td_shape_unknown();
     }
@@ -25,7 +25,7 @@ static void infer_node(const struct td_node *n, struct td_ir_shapes *s, const st
         const struct td_node *from = n->in[i].node;
         bool by_reference = from->out_ref[n->in[i].port];
         x->in[i] = by_reference ? td_shape_unknown() : *td_ir_shape(s, n->in[i]);
-        x->value[i] = by_reference ? NULL : td_ir_const(from);
+        x->value[i] = by_reference ? NULL : td_node_const(from);
     }
     struct td_infer c = {n, n->n_in, n->n_out, x->in, x->value, out};
     struct td_err ignored = {0};

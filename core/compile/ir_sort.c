@@ -140,7 +140,7 @@ enum td_code td_ir_sort(struct td_ir *ir, struct td_err *err)
 bool td_ir_has_switch(const struct td_ir *ir)
 {
     for (int i = 0; i < ir->n_nodes; i++) {
-        if (td_ir_flags(ir->nodes[i]) & (TD_OP_SWITCH | TD_OP_DEAD_OK)) {
+        if (td_node_flags(ir->nodes[i]) & (TD_OP_SWITCH | TD_OP_DEAD_OK)) {
             return true;
         }
     }

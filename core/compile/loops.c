@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/function/model_impl.h"
+#include "core/run/exec.h"
 
 enum { MAX_FRAMES = 4096, MAX_SWEEPS = 1000 };
 
@@ -22,6 +22,7 @@ struct frame {
 };
 
 struct td_loop {
+    const struct td_callable_calls *calls;
     struct td_callable *cond, *body;
     int n_vars, n_consts;
     int *cond_from,
@@ -49,14 +50,17 @@ static enum td_code truth(const struct td_tensor *t, bool *out, struct td_err *e
     return TD_OK;
 }
 
-static enum td_code call(struct td_callable *f, const int *from, int n_feeds, const struct td_tensor *values,
+/* Runs the condition, or the body. */
+static enum td_code call(const struct td_loop *l, bool cond, const struct td_tensor *values,
                          const struct td_tensor **in, struct td_tensor *out, struct td_run *run,
                          struct td_err *err)
 {
+    const int *from = cond ? l->cond_from : l->body_from;
+    const int n_feeds = cond ? l->n_cond_feeds : l->n_body_feeds;
     for (int k = 0; k < n_feeds; k++) {
         in[k] = &values[from[k]];
     }
-    return td_callable_run_inner(f, in, out, run, err);
+    return l->calls->run_inside(cond ? l->cond : l->body, in, out, run, err);
 }
 
 static enum td_code iterate(const struct td_loop *l, struct td_call *c, struct td_tensor *values,
@@ -70,13 +74,13 @@ static enum td_code iterate(const struct td_loop *l, struct td_call *c, struct t
         if (td_stopped(c)) {
             return td_stop_error(c, err);
         }
-        TD_TRY(call(l->cond, l->cond_from, l->n_cond_feeds, values, in, &cond, &inner, err));
+        TD_TRY(call(l, true, values, in, &cond, &inner, err));
         enum td_code rc = truth(&cond, &yes, err);
         td_tensor_clear(&cond);
         if (rc || !yes) {
             return rc;
         }
-        TD_TRY(call(l->body, l->body_from, l->n_body_feeds, values, in, next, &inner, err));
+        TD_TRY(call(l, false, values, in, next, &inner, err));
         for (int i = 0; i < l->n_vars; i++) {
             td_tensor_clear(&values[i]);
             values[i] = next[i];
@@ -130,8 +134,8 @@ struct td_loop_parts td_loop_parts(const struct td_loop *l)
 static void loop_free(void *p)
 {
     struct td_loop *l = p;
-    td_callable_free(l->cond);
-    td_callable_free(l->body);
+    l->calls->free(l->cond);
+    l->calls->free(l->body);
 }
 
 /* ------------------------------------------------------------------ finding frames */
@@ -179,7 +183,7 @@ static enum td_code find_frames(struct lifter *x)
                    "the loops of the graph nest in a way that has no end");
         for (int i = 0; i < x->ir->n_nodes; i++) {
             const struct td_node *n = x->ir->nodes[i];
-            uint32_t flags = td_ir_flags(n);
+            uint32_t flags = td_node_flags(n);
             int f = input_frame(x, n);
             if (n->op != NULL && (flags & TD_OP_ENTER)) {
                 f = frame_named(x, f, n);
@@ -246,7 +250,7 @@ static enum td_code collect_constants(struct lifter *x, int frame, struct parts 
         for (int k = 0; k < n->n_in && !is(n, TD_OP_ENTER); k++) {
             struct td_node *from = n->in[k].node;
             const bool called = !same_path(n, &x->frames[frame]) || !same_path(from, &x->frames[frame]);
-            if (called && x->frame_of[from->id] < 0 && td_ir_const(from) != NULL && from->n_control == 0 &&
+            if (called && x->frame_of[from->id] < 0 && td_node_const(from) != NULL && from->n_control == 0 &&
                 !taken[from->id]) {
                 taken[from->id] = true;
                 p->nodes[p->n_nodes++] = from;
@@ -398,7 +402,7 @@ static enum td_code make_cond(struct lifter *x, const struct parts *p, const str
     TD_TRY(list_feeds(x, p, image, false, &feeds, &l->cond_from, &l->n_cond_feeds));
     struct td_callable_opts opts = {
         .name = p->cond->name, .feeds = feeds, .n_feeds = l->n_cond_feeds, .fetches = &fetch, .n_fetches = 1};
-    return td_callable_make(x->m, g, &opts, true, &l->cond, x->err);
+    return l->calls->make(x->m, g, &opts, &l->cond, x->err);
 }
 
 static enum td_code make_body(struct lifter *x, const struct parts *p, const struct td_graph *g,
@@ -434,7 +438,7 @@ static enum td_code make_body(struct lifter *x, const struct parts *p, const str
                                     .n_fetches = p->n_merges,
                                     .targets = targets,
                                     .n_targets = n_targets};
-    return td_callable_make(x->m, g, &opts, true, &l->body, x->err);
+    return l->calls->make(x->m, g, &opts, &l->body, x->err);
 }
 
 /* The node that stands for the loop: in = starts, out = final values. */
@@ -544,6 +548,7 @@ static enum td_code lift(struct lifter *x, int frame)
     if (g == NULL || l == NULL || image == NULL || td_arena_defer(x->ir->arena, loop_free, l)) {
         return td_no_memory(x->err, sizeof *l, "lifting a loop");
     }
+    l->calls = td_model_calls(x->m);
     TD_TRY(collect(x, frame, &p));
     x->frames[frame].lifted = true;
     if (p.n_enters == 0) {

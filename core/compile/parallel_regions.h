@@ -17,7 +17,7 @@
  *   - no group reads what another makes;
  *   - values of one group never share bytes with those of another, nor with what another reads
  *     (core/run/memory_plan.c);
- *   - a value from before that several groups read has its last use behind the region (core/compile/plan.c),
+ *   - a value from before that several groups read has its last use behind the region (core/compile/plan_make.c),
  *   so that
  *     none of them releases it or takes its bytes over.
  *
@@ -25,34 +25,11 @@
 #ifndef TD_CORE_COMPILE_PARALLEL_REGIONS_H
 #define TD_CORE_COMPILE_PARALLEL_REGIONS_H
 
-#include "core/base/thread_pool.h"
-#include "core/graph/graph.h"
-
-enum { TD_REGION_GROUPS = 8 };
-
-struct td_region {
-    int first, n_groups;
-    int end[TD_REGION_GROUPS]; /* by group: the step behind it; a group starts where the one before ends */
-};
-
-static inline int td_region_start(const struct td_region *r, int group)
-{
-    return group == 0 ? r->first : r->end[group - 1];
-}
-static inline int td_region_end(const struct td_region *r)
-{
-    return r->end[r->n_groups - 1];
-}
+#include "core/run/plan.h"
 
 /* Finds the regions of n steps in topological order, ascending and disjoint, and sorts the steps of each by
  * group. Everything else keeps its place. The regions are the arena's. */
 TD_MUST enum td_code td_regions_find(struct td_arena *arena, struct td_node **steps, int n,
                                      struct td_region **out, int *n_out, struct td_err *err);
-
-/* What a region takes, learnt from the runs of one layout. */
-struct td_region_cost {
-    struct td_parallel_cost whole;
-    atomic_llong ns[TD_REGION_GROUPS]; /* by group */
-};
 
 #endif

@@ -23,7 +23,7 @@
 #include <string.h>
 
 #include "core/compile/ir_shapes.h"
-#include "core/function/model_impl.h"
+#include "core/run/model.h"
 #include "core/compile/passes.h"
 #include "core/compile/remap.h"
 
@@ -99,7 +99,7 @@ unsigned char td_arithmetic_rules(const char *op_name)
 
 static unsigned rules_of(const struct td_node *n)
 {
-    const struct td_op_def *def = td_ir_def(n);
+    const struct td_op_def *def = td_node_def(n);
     return def == NULL ? 0 : def->rules;
 }
 
@@ -191,7 +191,7 @@ static bool rule_neutral(struct rules *r, const struct td_node *n, struct td_val
             continue;
         }
         for (int side = 0; side < 2; side++) { /* side: where the constant stands */
-            const struct td_tensor *c = td_ir_const(n->in[side].node);
+            const struct td_tensor *c = td_node_const(n->in[side].node);
             if (c != NULL && (row->sides & (side == 0 ? LEFT : RIGHT)) &&
                 all_are(c, row->value, row->negative_zero) &&
                 covers(td_ir_shape(r->shapes, n->in[1 - side]), &c->shape)) {
@@ -234,11 +234,11 @@ static bool rule_view(struct rules *r, const struct td_node *n, struct td_value 
 {
     const struct td_shape *want = td_ir_shape(r->shapes, (struct td_value){(struct td_node *)n, 0});
     bool found = false;
-    for (int steps = 0; steps < 4 && (td_ir_flags(n) & TD_OP_VIEW) && n->n_in > 0 && td_shape_known(want);
+    for (int steps = 0; steps < 4 && (td_node_flags(n) & TD_OP_VIEW) && n->n_in > 0 && td_shape_known(want);
          steps++) {
         struct td_value from = n->in[0];
         const struct td_shape *have = td_ir_shape(r->shapes, from);
-        if (n->op == NULL || (td_ir_flags(n) & TD_OP_STATEFUL) || n->n_control > 0 ||
+        if (n->op == NULL || (td_node_flags(n) & TD_OP_STATEFUL) || n->n_control > 0 ||
             from.node->out_ref[from.port] || !td_shape_known(have) ||
             from.node->out_type[from.port] != n->out_type[0]) {
             break;
@@ -258,7 +258,8 @@ static bool rule_view(struct rules *r, const struct td_node *n, struct td_value 
 /* The permutation of a Transpose when it is constant and the rank of what it turns is known to fit. */
 static int permutation(struct rules *r, const struct td_node *n, int *perm)
 {
-    const struct td_tensor *p = (rules_of(n) & TRANSPOSE) && n->n_in == 2 ? td_ir_const(n->in[1].node) : NULL;
+    const struct td_tensor *p =
+        (rules_of(n) & TRANSPOSE) && n->n_in == 2 ? td_node_const(n->in[1].node) : NULL;
     bool ok = p != NULL && p->shape.rank == 1 && p->shape.dim[0] <= TD_MAX_RANK &&
               td_ir_shape(r->shapes, n->in[0])->rank == p->shape.dim[0];
     int rank = ok ? (int)p->shape.dim[0] : 0;
@@ -307,7 +308,7 @@ static void rule_square(struct rules *r, struct td_node *n)
 {
     const struct td_op_def *square =
         r->ops == NULL || !(rules_of(n) & SQUARE) ? NULL : td_op_find(r->ops, "Square");
-    const struct td_tensor *c = square == NULL ? NULL : td_ir_const(n->in[1].node);
+    const struct td_tensor *c = square == NULL ? NULL : td_node_const(n->in[1].node);
     if (c != NULL &&
         td_dtype_in(n->out_type[0],
                     TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE) | TD_BIT(TD_INT32) | TD_BIT(TD_INT64)) &&
@@ -341,7 +342,7 @@ static enum td_code rule_divide(struct rules *r, struct td_node *n)
 {
     const struct td_op_def *mul =
         r->ops == NULL || !(rules_of(n) & DIVIDE) ? NULL : td_op_find(r->ops, "Mul");
-    const struct td_tensor *c = mul == NULL ? NULL : td_ir_const(n->in[1].node);
+    const struct td_tensor *c = mul == NULL ? NULL : td_node_const(n->in[1].node);
     if (c == NULL || !td_dtype_in(c->dtype, TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)) ||
         td_tensor_count(c) == 0 || td_tensor_count(c) > 4096) {
         return TD_OK;
@@ -375,7 +376,7 @@ static enum td_code rule_join_transposes(struct rules *r, struct td_node *n)
     }
     struct td_tensor perm;
     struct td_node *literal;
-    TD_TRY(td_tensor_copy(&perm, td_ir_const(n->in[1].node), r->err));
+    TD_TRY(td_tensor_copy(&perm, td_node_const(n->in[1].node), r->err));
     for (int i = 0; i < rank; i++) {
         if (perm.dtype == TD_INT32) {
             TD_DATA(&perm, int32_t)[i] = inner[outer[i]];
@@ -404,7 +405,7 @@ static bool may_change(const struct rules *r, const struct td_node *n)
     for (int i = 0; ok && i < n->n_in; i++) {
         const struct td_node *from = n->in[i].node;
         bool branch =
-            r->dead_values && (td_ir_flags(from) & TD_OP_SWITCH); /* control edges tell its outputs apart */
+            r->dead_values && (td_node_flags(from) & TD_OP_SWITCH); /* control edges tell its outputs apart */
         ok = !from->out_ref[n->in[i].port] && !n->in_ref[i] && !branch;
     }
     return ok;

@@ -60,8 +60,8 @@ static bool attr_equal(const struct td_attr *a, const struct td_attr *b)
 /* Attributes the op declares; "_class" and the like do not change what a node computes. */
 static bool same_attrs(const struct td_node *a, const struct td_node *b)
 {
-    if (td_ir_flags(a) & TD_OP_CONST) {
-        const struct td_tensor *x = td_ir_const(a), *y = td_ir_const(b);
+    if (td_node_flags(a) & TD_OP_CONST) {
+        const struct td_tensor *x = td_node_const(a), *y = td_node_const(b);
         return x != NULL && y != NULL && td_tensor_same(x, y);
     }
     for (int i = 0; i < a->n_attrs; i++) {
@@ -80,7 +80,7 @@ static bool mergeable(const struct td_node *n)
 {
     uint32_t never = TD_OP_STATEFUL | TD_OP_NO_FOLD | TD_OP_ARG | TD_OP_SWITCH | TD_OP_DEAD_OK | TD_OP_ENTER |
                      TD_OP_EXIT | TD_OP_NEXT | TD_OP_LOOP_COND | TD_OP_REFUSED;
-    if (n->op == NULL || n->n_control > 0 || n->n_out == 0 || (td_ir_flags(n) & never)) {
+    if (n->op == NULL || n->n_control > 0 || n->n_out == 0 || (td_node_flags(n) & never)) {
         return false;
     }
     for (int i = 0; i < n->n_in; i++) {
@@ -98,7 +98,7 @@ static uint64_t node_hash(const struct td_node *n)
         h = td_hash_more(h, &n->in[i].node->id, sizeof(int));
         h = td_hash_more(h, &n->in[i].port, sizeof(int));
     }
-    const struct td_tensor *c = td_ir_const(n);
+    const struct td_tensor *c = td_node_const(n);
     if (c != NULL) {
         size_t bytes = td_tensor_bytes(c);
         h = td_hash_more(h, &c->shape.rank, sizeof c->shape.rank);

@@ -17,7 +17,7 @@
 
 #include "core/compile/inline.h"
 #include "core/base/mem.h"
-#include "core/function/model_impl.h"
+#include "core/run/model.h"
 #include "core/compile/passes.h"
 #include "core/compile/remap.h"
 
@@ -40,7 +40,7 @@ static bool is(const struct td_node *n, const char *op, const char *stateless)
 /* Value of a constant scalar of integers or bools. */
 static bool constant(const struct td_node *n, int64_t *value)
 {
-    const struct td_tensor *t = td_ir_const(n);
+    const struct td_tensor *t = td_node_const(n);
     bool ok = t != NULL && t->shape.rank == 0 && td_dtype_in(t->dtype, TD_SET_INTS | TD_BIT(TD_BOOL));
     if (ok) {
         *value = td_tensor_int(t, 0);
@@ -80,7 +80,7 @@ static bool never_loops(const struct pruner *x, const struct td_node *n)
     }
     const struct td_node *from = f->rets[0].node;
     for (int i = 0;
-         i < MAX_IDENTITIES && (td_ir_flags(from) & TD_OP_IDENTITY) && from->op != NULL && from->n_in == 1;
+         i < MAX_IDENTITIES && (td_node_flags(from) & TD_OP_IDENTITY) && from->op != NULL && from->n_in == 1;
          i++) {
         from = from->in[0].node;
     }
@@ -96,7 +96,7 @@ static bool never_loops(const struct pruner *x, const struct td_node *n)
 static bool has_old_control_flow(const struct td_ir *ir, int from)
 {
     for (int i = from; i < ir->n_nodes; i++) {
-        if (td_ir_flags(ir->nodes[i]) & (TD_OP_SWITCH | TD_OP_DEAD_OK | TD_OP_ENTER)) {
+        if (td_node_flags(ir->nodes[i]) & (TD_OP_SWITCH | TD_OP_DEAD_OK | TD_OP_ENTER)) {
             return true;
         }
     }
@@ -180,7 +180,7 @@ bool td_dead_branch_takes(const char *op_name)
 static bool any_condition(const struct td_ir *ir)
 {
     for (int k = 0; k < ir->n_nodes; k++) {
-        const struct td_op_def *def = td_ir_def(ir->nodes[k]);
+        const struct td_op_def *def = td_node_def(ir->nodes[k]);
         if (def != NULL && def->is_condition) {
             return true;
         }

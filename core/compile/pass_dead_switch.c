@@ -30,7 +30,7 @@ static int certain_port(const struct td_node *n)
 {
     const struct td_tensor *p =
         n->op != NULL && (n->op->flags & TD_OP_SWITCH) && n->n_in == 2 && n->n_out == 2 && n->n_control == 0
-            ? td_ir_const(n->in[1].node)
+            ? td_node_const(n->in[1].node)
             : NULL;
     bool ok = p != NULL && p->dtype == TD_BOOL && p->shape.rank == 0 && !n->out_ref[0] &&
               n->in[1].node->n_control == 0 && !n->in[0].node->out_ref[n->in[0].port];
@@ -168,7 +168,7 @@ static bool any_open_switch(const struct marks *x)
 {
     for (int k = 0; k < x->ir->n_nodes; k++) {
         const struct td_node *n = x->ir->nodes[k];
-        if ((td_ir_flags(n) & TD_OP_SWITCH) && n->op != NULL && x->dead_port[k] == 0 && !x->dead[k]) {
+        if ((td_node_flags(n) & TD_OP_SWITCH) && n->op != NULL && x->dead_port[k] == 0 && !x->dead[k]) {
             return true;
         }
     }

@@ -29,8 +29,8 @@ struct pruner {
 
 static bool has_effect(const struct td_node *n)
 {
-    bool effect = n->op == NULL || n->loop != NULL || (td_ir_flags(n) & (TD_OP_STATEFUL | TD_OP_CALL)) != 0 ||
-                  (n->n_out == 0 && n->n_in > 0);
+    bool effect = n->op == NULL || n->loop != NULL ||
+                  (td_node_flags(n) & (TD_OP_STATEFUL | TD_OP_CALL)) != 0 || (n->n_out == 0 && n->n_in > 0);
     for (int i = 0; !effect && i < n->n_in; i++) {
         struct td_value v = n->in[i];
         enum td_dtype t = v.node->out_type[v.port];

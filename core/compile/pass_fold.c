@@ -21,7 +21,7 @@ static bool small_enough(const struct td_tensor *out, int n_out, const struct td
 {
     size_t in_bytes = 0, out_bytes = 0;
     for (int i = 0; i < n->n_in; i++) {
-        in_bytes += td_tensor_bytes(td_ir_const(n->in[i].node));
+        in_bytes += td_tensor_bytes(td_node_const(n->in[i].node));
     }
     for (int i = 0; i < n_out; i++) {
         out_bytes += td_tensor_bytes(&out[i]);
@@ -60,11 +60,11 @@ static enum td_code evaluate(struct td_ir *ir, struct td_model *m, struct td_rem
         return td_no_memory(err, (size_t)n->n_in, "compiler pass");
     }
     for (int i = 0; i < n->n_in; i++) {
-        in[i] = td_ir_const(n->in[i].node);
+        in[i] = td_node_const(n->in[i].node);
     }
     TD_TRY(td_exec_node(m, n, in, out, err));
     enum td_code rc = TD_OK;
-    if ((td_ir_flags(n) & TD_OP_HANDLE) || small_enough(out, n->n_out, n)) {
+    if ((td_node_flags(n) & TD_OP_HANDLE) || small_enough(out, n->n_out, n)) {
         rc = replace_by_literals(ir, r, n, out, err);
     }
     for (int i = 0; i < n->n_out; i++) {
@@ -77,13 +77,13 @@ static bool foldable(const struct td_node *n, bool handles)
 {
     uint32_t never = TD_OP_CONST | TD_OP_ARG | TD_OP_NO_FOLD | TD_OP_REFUSED | TD_OP_SWITCH | TD_OP_DEAD_OK |
                      TD_OP_ENTER | TD_OP_EXIT | TD_OP_NEXT | TD_OP_LOOP_COND | TD_OP_CALL;
-    uint32_t flags = td_ir_flags(n);
+    uint32_t flags = td_node_flags(n);
     if (n->op == NULL || n->n_out == 0 || (flags & never) || ((flags & TD_OP_HANDLE) != 0) != handles ||
         (!handles && (flags & TD_OP_STATEFUL))) {
         return false;
     }
     for (int i = 0; i < n->n_in; i++) {
-        if (td_ir_const(n->in[i].node) == NULL || n->in[i].node->out_ref[n->in[i].port]) {
+        if (td_node_const(n->in[i].node) == NULL || n->in[i].node->out_ref[n->in[i].port]) {
             return false;
         }
     }

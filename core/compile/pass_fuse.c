@@ -23,7 +23,7 @@
 #include "core/graph/fused.h"
 #include "core/compile/ir_shapes.h"
 #include "core/base/mem.h"
-#include "core/function/model_impl.h"
+#include "core/run/model.h"
 #include "core/compile/passes.h"
 #include "core/compile/remap.h"
 

@@ -19,7 +19,7 @@ static bool *stateful_consumers(struct td_ir *ir)
     bool *s = td_arena_alloc(ir->arena, (size_t)ir->n_nodes + 1, sizeof *s);
     for (int k = 0; s != NULL && k < ir->n_nodes; k++) {
         const struct td_node *n = ir->nodes[k];
-        for (int i = 0; (td_ir_flags(n) & TD_OP_STATEFUL) && i < n->n_in; i++) {
+        for (int i = 0; (td_node_flags(n) & TD_OP_STATEFUL) && i < n->n_in; i++) {
             s[n->in[i].node->id] = true;
         }
     }
@@ -40,7 +40,7 @@ static bool any_ref(const struct td_node *n)
  */
 static bool is_pivot(const struct td_node *n)
 {
-    return n->n_in > 0 && (td_ir_flags(n->in[0].node) & TD_OP_SWITCH) != 0 && n->in[0].node->op != NULL;
+    return n->n_in > 0 && (td_node_flags(n->in[0].node) & TD_OP_SWITCH) != 0 && n->in[0].node->op != NULL;
 }
 
 enum td_code td_pass_identity(struct td_ir *ir, struct td_model *m, struct td_err *err)
@@ -54,7 +54,7 @@ enum td_code td_pass_identity(struct td_ir *ir, struct td_model *m, struct td_er
     }
     for (int k = 0; k < ir->n_nodes; k++) {
         struct td_node *n = ir->nodes[k];
-        if (!(td_ir_flags(n) & TD_OP_IDENTITY) || n->n_in < n->n_out || n->n_out == 0 || any_ref(n) ||
+        if (!(td_node_flags(n) & TD_OP_IDENTITY) || n->n_in < n->n_out || n->n_out == 0 || any_ref(n) ||
             is_pivot(n) || (n->n_control > 0 && effects_read[n->id])) {
             continue;
         }

@@ -29,7 +29,7 @@
 
 #include "core/graph/fused.h"
 #include "core/base/mem.h"
-#include "core/function/model_impl.h"
+#include "core/run/model.h"
 #include "core/compile/passes.h"
 #include "core/compile/remap.h"
 
@@ -160,7 +160,7 @@ static int saved_by(const struct layout *l, struct td_value v)
         bool gone = td_perm_is_identity(&whole);
         return gone ? !at->wanted : -at->wanted;
     }
-    return td_ir_const(v.node) != NULL ? 0 : -1;
+    return td_node_const(v.node) != NULL ? 0 : -1;
 }
 
 /* Whether n is an element-wise node that would follow a product without a Transpose between them. */
@@ -419,7 +419,7 @@ static bool has_work(const struct td_ir *ir, const struct td_op_def *transpose)
     bool found = false;
     for (int k = 0; !found && k < ir->n_nodes; k++) {
         const struct td_node *n = ir->nodes[k];
-        const struct td_op_def *def = td_ir_def(n);
+        const struct td_op_def *def = td_node_def(n);
         found = def != NULL && (def == transpose || (def->has_data_format &&
                                                      strncmp(td_attr_str(n, "data_format"), "NC", 2) == 0));
     }

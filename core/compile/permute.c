@@ -42,7 +42,7 @@ static enum td_code permute_axes(const struct td_permuter *t, struct td_node *n,
 enum td_code td_permute_numbers(const struct td_permuter *t, struct td_node *n, int i,
                                 const struct td_perm *p, int each)
 {
-    const struct td_tensor *old = td_ir_const(n->in[i].node);
+    const struct td_tensor *old = td_node_const(n->in[i].node);
     struct td_tensor rows;
     TD_TRY(td_permute_own_input(t, n, i, &rows));
     for (int k = 0; k < each * p->rank; k++) {
@@ -70,7 +70,7 @@ static int out_rank(const struct td_permuter *t, const struct td_node *n, int po
 /* Bits of the axes that constant input i lists; false when that is not known or a number is none. */
 static bool known_axes(const struct td_node *n, int i, int rank, uint32_t *axes)
 {
-    const struct td_tensor *c = td_ir_const(n->in[i].node);
+    const struct td_tensor *c = td_node_const(n->in[i].node);
     bool ok = td_permute_is_index(c) && c->shape.rank <= 1 && td_tensor_count(c) <= TD_MAX_RANK;
     *axes = 0;
     for (int64_t k = 0; ok && k < td_tensor_count(c); k++) {
@@ -99,7 +99,7 @@ static bool keeps_order(const struct td_perm *p, uint32_t gone)
 
 static bool has_numbers(const struct td_node *n, int i, int64_t count)
 {
-    const struct td_tensor *c = td_ir_const(n->in[i].node);
+    const struct td_tensor *c = td_node_const(n->in[i].node);
     return td_permute_is_index(c) && td_tensor_count(c) == count;
 }
 
@@ -127,7 +127,7 @@ static struct td_permuted find_elementwise(const struct td_permuter *t, const st
         const struct td_shape *s = td_ir_shape(t->shapes, n->in[i]);
         if (s->rank == p->rank) {
             permute.in |= (uint64_t)1 << i;
-        } else if (s->rank != 0 && !(broadcasts && (all_ones(s) || td_ir_const(n->in[i].node) != NULL))) {
+        } else if (s->rank != 0 && !(broadcasts && (all_ones(s) || td_node_const(n->in[i].node) != NULL))) {
             return never;
         }
     }
@@ -149,7 +149,7 @@ static enum td_code apply_elementwise(const struct td_permuter *t, struct td_nod
             int at = k - (p->rank - low.rank);
             shape.dim[k] = at < 0 ? 1 : low.dim[at];
         }
-        td_tensor_ref(&wide, td_ir_const(from));
+        td_tensor_ref(&wide, td_node_const(from));
         wide.shape = shape;
         enum td_code rc = td_ir_add(t->ir, from, from->name, &literal, t->err);
         rc = rc ? rc : td_ir_make_literal(t->ir, literal, &wide, t->err);

@@ -61,7 +61,7 @@ bool td_permute_is_index(const struct td_tensor *t)
 bool td_permute_is_transpose(const struct td_permuter *t, const struct td_node *n, struct td_perm *p)
 {
     bool plain = n->op != NULL && strcmp(n->op_name, "Transpose") == 0 && n->n_in == 2 && n->n_control == 0;
-    const struct td_tensor *c = plain ? td_ir_const(n->in[1].node) : NULL;
+    const struct td_tensor *c = plain ? td_node_const(n->in[1].node) : NULL;
     if (!td_permute_is_index(c) || c->shape.rank != 1 || c->shape.dim[0] > TD_MAX_RANK || n->out_ref[0] ||
         n->in[0].node->out_ref[n->in[0].port]) {
         return false;
@@ -207,7 +207,7 @@ enum td_code td_permute_own_input(const struct td_permuter *t, struct td_node *n
 {
     const struct td_node *from = n->in[i].node;
     struct td_node *literal;
-    TD_TRY(td_tensor_copy(edited, td_ir_const(from), t->err));
+    TD_TRY(td_tensor_copy(edited, td_node_const(from), t->err));
     enum td_code rc = td_ir_add(t->ir, from, from->name, &literal, t->err);
     rc = rc ? rc : td_ir_make_literal(t->ir, literal, edited, t->err);
     if (rc) {

@@ -12,7 +12,7 @@
 #include <strings.h>
 
 #include "core/base/log.h"
-#include "core/function/model_impl.h"
+#include "core/run/model.h"
 #include "core/run/select.h"
 
 #define HERE "/job:localhost/replica:0/task:0"

@@ -14,7 +14,8 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/function/model_impl.h"
+#include "core/function/callable_impl.h"
+#include "core/compile/plan_make.h"
 #include "core/compile/rewrite.h"
 #include "core/run/select.h"
 
@@ -130,7 +131,7 @@ static enum td_code need_plan(struct td_callable *f, bool eager, struct td_plan 
         struct td_plan_opts how = {.inline_calls = eager || !td_rewrite_is_off(o->passes_off, "inline"),
                                    .log_placement = !eager && o->log_placement,
                                    .passes_off = eager ? "all" : o->passes_off};
-        TD_TRY(td_plan_compile(f->model, f->graph, &opts, &how, plan, err));
+        TD_TRY(td_plan_make(f->model, f->graph, &opts, &how, plan, err));
     }
     *out = *plan;
     return TD_OK;
@@ -343,8 +344,8 @@ static enum td_code eager_run(struct td_callable *f, const struct td_tensor *con
     return rc;
 }
 
-enum td_code td_callable_run_inner(struct td_callable *f, const struct td_tensor *const *in,
-                                   struct td_tensor *out, struct td_run *run, struct td_err *err)
+enum td_code td_callable_run_inside(struct td_callable *f, const struct td_tensor *const *in,
+                                    struct td_tensor *out, struct td_run *run, struct td_err *err)
 {
     struct td_plan *plan;
     struct td_bound_plan *l = NULL;
@@ -379,7 +380,7 @@ enum td_code td_callable_run(struct td_callable *f, const struct td_tensor *in, 
     opts = opts == NULL ? &plain : opts;
     struct td_run run = {
         .model = f->model, .stop = opts->stop, .deadline_ns = opts->deadline_ns, .opts = opts};
-    enum td_code rc = td_callable_run_inner(f, list, out, &run, err);
+    enum td_code rc = td_callable_run_inside(f, list, out, &run, err);
     if (list != few) {
         td_free(list);
     }
@@ -401,7 +402,7 @@ int td_callable_missing(struct td_callable *f, struct td_missing *rows, int cap)
             const struct td_node *n = ir.nodes[i];
             const struct td_kernel *k;
             struct td_err why = {0};
-            if (n->op == &td_op_feed || n->op == &td_op_join || td_ir_const(n) != NULL || n->n_out == 0 ||
+            if (n->op == &td_op_feed || n->op == &td_op_join || td_node_const(n) != NULL || n->n_out == 0 ||
                 (n->op != NULL && (n->op->flags & TD_OP_ARG)) ||
                 td_select_kernel(n, TD_CPU, td_model_opts_of(f->model)->kernels, &k, NULL, 0, &why) ==
                     TD_OK) {

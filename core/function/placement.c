@@ -12,7 +12,7 @@
 
 #include "core/graph/fused.h"
 #include "core/base/mem.h"
-#include "core/function/model_impl.h"
+#include "core/function/callable_impl.h"
 #include "core/compile/placer.h"
 #include "core/run/select.h"
 
@@ -113,9 +113,9 @@ static void place_node(struct places *p, const struct td_node *n, bool running_n
                                .fate = compiled && !running_now ? TD_FATE_REMOVED : TD_FATE_STEP};
     td_placer_note(o, n, why, sizeof why);
     size_t used = strlen(why);
-    if (n->op == &td_op_feed || (td_ir_flags(n) & TD_OP_ARG)) {
+    if (n->op == &td_op_feed || (td_node_flags(n) & TD_OP_ARG)) {
         row.fate = TD_FATE_FED;
-    } else if (td_ir_const(n) != NULL) {
+    } else if (td_node_const(n) != NULL) {
         row.fate = TD_FATE_CONSTANT;
     } else if ((row.kernel = td_placer_device_kernel(o, n)) != NULL) {
         row.device = o->device->name;

@@ -4,7 +4,7 @@
 #ifndef TD_CORE_FUNCTION_PLACEMENT_H
 #define TD_CORE_FUNCTION_PLACEMENT_H
 
-#include "core/function/model.h"
+#include "core/function/callable.h"
 
 enum td_fate {
     TD_FATE_STEP,     /* runs in every call, maybe as a part of a fused step */

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "core/run/exec.h"
 #include "core/compile/ir.h"
 
 enum td_stage td_fused_stage(const char *op_name)
@@ -41,13 +40,13 @@ bool td_fused_is_head(const char *op_name)
 
 enum td_stage td_fused_stage_of(const struct td_node *n)
 {
-    const struct td_op_def *def = td_ir_def(n);
+    const struct td_op_def *def = td_node_def(n);
     return def == NULL ? TD_STAGE_none : (enum td_stage)def->fuse_stage;
 }
 
 bool td_fused_may_begin(const struct td_node *n)
 {
-    const struct td_op_def *def = td_ir_def(n);
+    const struct td_op_def *def = td_node_def(n);
     return def != NULL && def->fuse_head;
 }
 
@@ -83,10 +82,4 @@ enum td_code td_fused_infer(struct td_infer *c, struct td_err *err)
     TD_TRY(td_fused_shapes(c->node, c->in, c->value, shapes, err));
     c->out[0] = shapes[c->node->fused->n_parts - 1];
     return TD_OK;
-}
-
-enum td_code td_fused_head(struct td_call *c, const struct td_kernel *k, struct td_tensor *out,
-                           struct td_err *err)
-{
-    return td_exec_lone(c->run->model, c->node->fused->parts[0].node, k, false, c->in, out, err);
 }

@@ -54,9 +54,4 @@ td_infer_fn td_fused_infer;
 TD_MUST enum td_code td_fused_shapes(const struct td_node *n, const struct td_shape *in,
                                      const struct td_tensor *const *value, struct td_shape *shapes,
                                      struct td_err *err);
-/* Runs the head alone, into a tensor of its own (*out is the caller's): where the fused node's output is
- * larger. */
-TD_MUST enum td_code td_fused_head(struct td_call *c, const struct td_kernel *k, struct td_tensor *out,
-                                   struct td_err *err);
-
 #endif

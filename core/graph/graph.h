@@ -49,6 +49,22 @@ struct td_node {
     const struct td_tensor *value; /* of ops with TD_OP_CONST: attribute "value"; not read for others */
 };
 
+/* The constant tensor of n, or NULL. */
+static inline const struct td_tensor *td_node_const(const struct td_node *n)
+{
+    return n->op != NULL && (n->op->flags & TD_OP_CONST) ? n->value : NULL;
+}
+/* The definition of n's op in the table; NULL for functions, unknown ops and the engine's own. */
+static inline const struct td_op_def *td_node_def(const struct td_node *n)
+{
+    return n->op != NULL && n->def != NULL && n->def->op == n->op ? n->def : NULL;
+}
+/* Flags of n's op; a call of what is not known may have effects. */
+static inline uint32_t td_node_flags(const struct td_node *n)
+{
+    return n->op == NULL ? (uint32_t)TD_OP_STATEFUL : n->op->flags;
+}
+
 struct td_graph {
     struct td_arena *arena; /* borrowed */
     struct td_node **nodes;

@@ -24,7 +24,8 @@
 
 #include <pthread.h>
 
-#include "core/compile/plan.h"
+#include "core/base/thread_pool.h"
+#include "core/run/plan.h"
 
 enum td_step_mode {
     TD_STEP_SKIP,
@@ -36,6 +37,12 @@ enum td_step_mode {
     TD_STEP_DEVICE_INFER
 };
 enum td_slot_state { TD_SLOT_UNSET, TD_SLOT_SET, TD_SLOT_OWNED };
+
+/* What a region takes, learnt from the runs of one bound plan. */
+struct td_region_cost {
+    struct td_parallel_cost whole;
+    atomic_llong ns[TD_REGION_GROUPS]; /* by group */
+};
 
 struct td_frame {
     struct td_frame *next;

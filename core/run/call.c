@@ -6,7 +6,7 @@
 
 #include "core/run/exec.h"
 #include "core/base/log.h"
-#include "core/function/model_impl.h"
+#include "core/graph/fused.h"
 
 enum { MAX_DEPTH = 48 };
 
@@ -62,11 +62,12 @@ enum td_code td_call_function(struct td_call *c, const char *attr, int i, const 
     TD_FAIL_IF(c->run->depth >= MAX_DEPTH, err, INVALID_ARGUMENT,
                "%s: functions nest deeper than %d levels: recursion is not supported", TD_NODE_STR(c->node),
                MAX_DEPTH);
+    const struct td_callable_calls *calls = td_model_calls(c->run->model);
     struct td_callable *fn;
-    TD_TRY(td_model_function(c->run->model, f->name, n_in, n_out, &fn, err));
+    TD_TRY(calls->function(c->run->model, f->name, n_in, n_out, &fn, err));
     struct td_run inner = *c->run;
     inner.depth++;
-    return td_callable_run_inner(fn, in, out, &inner, err);
+    return calls->run_inside(fn, in, out, &inner, err);
 }
 
 enum td_code td_in_resource(const struct td_call *c, int i, const struct td_obj_type *type,
@@ -96,4 +97,10 @@ void td_print(struct td_call *c, const char *stream, const char *text, size_t le
     if (td_model_may_print(c->run->model)) {
         td_log(level, NULL, "%.*s", (int)(len > 1500 ? 1500 : len), text);
     }
+}
+
+enum td_code td_exec_head(struct td_call *c, const struct td_kernel *k, struct td_tensor *out,
+                          struct td_err *err)
+{
+    return td_exec_lone(c->run->model, c->node->fused->parts[0].node, k, false, c->in, out, err);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/function/model_impl.h"
+#include "core/run/model.h"
 #include "core/compile/placer.h"
 
 struct td_device_run {

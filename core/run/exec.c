@@ -21,7 +21,7 @@
 #include "core/base/float_mode.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/function/model_impl.h"
+#include "core/run/model.h"
 #include "core/run/select.h"
 #include "core/run/variable.h"
 
@@ -300,7 +300,7 @@ static enum td_code call_kernel(struct td_exec *x, struct td_err *err)
 
 static void set_constant(struct td_exec *x)
 {
-    const struct td_tensor *t = td_ir_const(x->step->node);
+    const struct td_tensor *t = td_node_const(x->step->node);
     if (t != NULL) {
         struct td_tensor mine;
         td_tensor_ref(&mine, t);
@@ -544,7 +544,7 @@ enum td_code td_exec_lone(struct td_model *m, const struct td_node *n, const str
                             .n_in = n->n_in,
                             .n_out = n->n_out,
                             .out0 = n->n_in,
-                            .flags = td_ir_flags(n)};
+                            .flags = td_node_flags(n)};
         struct td_exec x = {.run = &run, .frame = &f, .step = &s};
         const uint64_t had =
             ahead ? td_buffer_allow(bytes) : 0; /* a Fill of many GiB is judged before it is made */

@@ -33,6 +33,11 @@ TD_MUST enum td_code td_exec_lone(struct td_model *m, const struct td_node *n, c
                                   bool ahead, const struct td_tensor *const *in, struct td_tensor *out,
                                   struct td_err *err);
 
+/* Runs the head of a fused node alone, into a tensor of its own (*out is the caller's): where the fused
+ * node's output is larger. (core/run/call.c) */
+TD_MUST enum td_code td_exec_head(struct td_call *c, const struct td_kernel *k, struct td_tensor *out,
+                                  struct td_err *err);
+
 /* Why the run shall end now (OK: it shall not), and that as an error. (core/run/call.c) */
 enum td_code td_call_stop_reason(const struct td_run *run);
 enum td_code td_call_stop_error(const struct td_run *run, struct td_err *err);

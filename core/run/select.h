@@ -5,7 +5,7 @@
 #define TD_CORE_RUN_SELECT_H
 
 #include "core/graph/graph.h"
-#include "core/function/model.h"
+#include "core/run/model.h"
 
 /* The first row that takes the node's dtypes on `device`, is allowed by `choice` and does not refuse.
  * UNIMPLEMENTED names node, op, function and why no row fits. why (may be NULL) gets the reasons of rows

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/function/model.h"
+#include "core/run/exec.h"
 #include "core/run/select.h"
 #include "kernels/ops.h"
 
@@ -157,7 +157,7 @@ static enum td_code run_program(struct td_call *c, const struct state *s, const 
         reg[i] = c->in[i]->dtype == TD_FLOAT ? c->in[i]->data : NULL;
     }
     if (p->head_apart) {
-        TD_TRY(td_fused_head(c, s->head, &apart, err));
+        TD_TRY(td_exec_head(c, s->head, &apart, err));
         reg[p->head] = apart.data;
     }
     enum td_code rc = td_program_run_small(p, c, in, reg, err);

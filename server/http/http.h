@@ -14,7 +14,7 @@
 #ifndef TD_SERVER_HTTP_HTTP_H
 #define TD_SERVER_HTTP_HTTP_H
 
-#include "core/function/model.h"
+#include "core/function/callable.h"
 #include "proto/bytes/sink.h"
 
 struct td_http;

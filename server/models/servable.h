@@ -9,7 +9,7 @@
 #ifndef TD_SERVER_MODELS_SERVABLE_H
 #define TD_SERVER_MODELS_SERVABLE_H
 
-#include "core/function/model.h"
+#include "core/function/callable.h"
 #include "proto/model/saved_model.h"
 #include "server/models/model_config.h"
 #include "server/base/stats.h"
@@ -24,7 +24,7 @@ struct td_servable_opts {
     enum td_kernel_choice kernels;
     const char *passes_off;
     const struct td_device *device;
-    bool no_soft_placement, log_placement; /* as in core/function/model.h */
+    bool no_soft_placement, log_placement; /* as in core/run/model.h */
     /* whose configuration counts in place of config.pbtxt (held while loaded); NULL: none */
     struct td_upload *upload;
 };

@@ -32,7 +32,7 @@
 
 #include <stdbool.h>
 
-#include "core/function/model.h"
+#include "core/function/callable.h"
 #include "server/sched/cost.h"
 
 enum td_level {

@@ -17,7 +17,7 @@
 #ifndef TD_TESTS_FUZZ_OP_GRAPH_H
 #define TD_TESTS_FUZZ_OP_GRAPH_H
 
-#include "core/function/model.h"
+#include "core/function/callable.h"
 
 enum { OP_GRAPH_FEEDS = 48, OP_GRAPH_INPUTS = 48, OP_GRAPH_ATTRS = 32 };
 

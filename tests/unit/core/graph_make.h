@@ -6,7 +6,8 @@
 #define TD_TESTS_UNIT_CORE_GRAPH_MAKE_H
 
 #include "core/graph/graph.h"
-#include "core/compile/ir.h"
+#include "core/compile/plan_make.h"
+#include "core/function/callable.h"
 #include "tests/test.h"
 
 static inline enum td_code make_negate(struct td_call *c, struct td_err *err)

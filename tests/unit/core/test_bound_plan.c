@@ -20,7 +20,7 @@ static void lay_out(const char *fetch, int64_t n)
     struct td_callable_opts f = {.feeds = &at, .n_feeds = 1, .fetches = &want, .n_fetches = 1};
     struct td_plan_opts opts = {.inline_calls = true, .passes_off = "all"};
     struct td_shape shape = td_shape_vector(n);
-    CHECK_OK(td_plan_compile(model, &m.graph, &f, &opts, &plan, &err));
+    CHECK_OK(td_plan_make(model, &m.graph, &f, &opts, &plan, &err));
     CHECK_OK(td_bound_plan_new(plan, &shape, &bound, &err));
 }
 

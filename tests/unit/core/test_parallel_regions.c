@@ -7,7 +7,7 @@
 #include "core/compile/parallel_regions.h"
 
 #include "core/run/bound_plan.h"
-#include "core/function/model_impl.h"
+#include "core/function/callable_impl.h"
 #include "tests/unit/core/pool_make.h"
 #include "tests/unit/core/pass_make.h"
 

@@ -1,7 +1,7 @@
 /* tests/unit/core/test_plan.c - plans and their memory: limits, lifetimes, reuse of dying inputs, views.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "core/compile/plan.h"
+#include "core/compile/plan_make.h"
 
 #include "core/run/bound_plan.h"
 #include "tests/unit/core/graph_make.h"
@@ -10,8 +10,8 @@ static enum td_code compile(struct made *m, struct td_model *model, const char *
 {
     struct td_value at = made_value(m, "x"), want = made_value(m, fetch);
     struct td_callable_opts f = {.feeds = &at, .n_feeds = 1, .fetches = &want, .n_fetches = 1};
-    return td_plan_compile(model, &m->graph, &f,
-                           &(struct td_plan_opts){.inline_calls = true, .passes_off = "all"}, out, &m->err);
+    return td_plan_make(model, &m->graph, &f,
+                        &(struct td_plan_opts){.inline_calls = true, .passes_off = "all"}, out, &m->err);
 }
 
 TEST(nodes_of_very_many_outputs_are_bounded_together)

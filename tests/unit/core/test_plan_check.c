@@ -1,7 +1,7 @@
 /* tests/unit/core/test_plan_check.c - broken plans and memory plans that the checks catch.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "core/compile/plan_check.h"
+#include "core/run/plan_check.h"
 
 #include "core/run/bound_plan_check.h"
 #include "tests/unit/core/graph_make.h"
@@ -27,7 +27,7 @@ static void make_plan(void)
     struct td_callable_opts f = {.feeds = &at, .n_feeds = 1, .fetches = &want, .n_fetches = 1};
     struct td_plan_opts opts = {.inline_calls = true, .passes_off = "all"};
     struct td_shape shape = td_shape_vector(100);
-    CHECK_OK(td_plan_compile(model, &m.graph, &f, &opts, &plan, &err));
+    CHECK_OK(td_plan_make(model, &m.graph, &f, &opts, &plan, &err));
     CHECK_OK(td_bound_plan_new(plan, &shape, &bound, &err));
     CHECK_OK(td_plan_check(plan, &err));
     CHECK_OK(td_bound_plan_check(bound, &err));

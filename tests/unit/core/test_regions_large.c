@@ -98,7 +98,7 @@ TEST(a_switch_that_is_certain_goes_with_its_dead_side)
     same_results(text, "r", pair(), pair());
     struct passed t;
     passed(&t, text, "m:1", "dead_branch");
-    CHECK(td_ir_const(result(&t)) != NULL && TD_DATA(td_ir_const(result(&t)), int32_t)[0] == 1);
+    CHECK(td_node_const(result(&t)) != NULL && TD_DATA(td_node_const(result(&t)), int32_t)[0] == 1);
     passed_close(&t);
 }
 

@@ -75,7 +75,7 @@ TEST(constant_chains_fold_into_one_value)
     rewrite(&m, "identity,cse", &ir);
     CHECK_INT(made_count(&ir, "One"), 0);
     CHECK_INT(made_count(&ir, "Neg"), 2);
-    const struct td_tensor *t = td_ir_const(ir.fetches[0].node->in[1].node);
+    const struct td_tensor *t = td_node_const(ir.fetches[0].node->in[1].node);
     CHECK(t != NULL && TD_DATA(t, float)[0] == -1);
     made_end(&m);
 }

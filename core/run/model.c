@@ -1,10 +1,9 @@
-/* core/function/model.c - a model version: its resources by name, state of its nodes, and the callables of
- * its functions.
+/* core/run/model.c - a model version: its resources by name, state of its nodes, and the files it may touch.
  *
- * Threads: mu guards the three lists; it is never held while anything runs but a resource's constructor.
+ * Threads: mu guards the entries; it is never held while anything runs but a resource's constructor.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "core/function/model.h"
+#include "core/run/model.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -14,8 +13,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
-#include "core/function/model_impl.h"
-#include "core/compile/rewrite.h"
+#include "core/run/exec.h"
 #include "core/run/variable.h"
 
 enum { PRINTS_A_SECOND = 20, MAX_ENTRIES = 1 << 20 };
@@ -29,12 +27,6 @@ struct entry { /* a resource, or a node's state */
     pthread_mutex_t state_mu;
 };
 
-struct fn_entry {
-    struct fn_entry *next;
-    struct td_callable *callable;
-    const struct td_function *function;
-};
-
 enum { BUCKETS = 256 };
 
 struct td_model {
@@ -44,12 +36,11 @@ struct td_model {
     struct td_arena *arena;
     struct td_graph *graph;
     struct td_library *lib;
-    pthread_mutex_t mu; /* guards entries, functions, callables, n_entries */
+    const struct td_callable_calls *calls;
+    void *callables;
+    pthread_mutex_t mu; /* guards entries, n_entries */
     struct entry *entries[BUCKETS];
     int n_entries;
-    struct fn_entry *functions[BUCKETS];
-    struct td_callable **callables;
-    int n_callables;
     atomic_llong print_second;
     atomic_int printed;
 };
@@ -59,10 +50,10 @@ static char *copy_or_empty(const char *s)
     return td_strdup(s == NULL ? "" : s);
 }
 
-enum td_code td_model_new(const struct td_model_opts *opts, struct td_arena *takes, struct td_graph *graph,
-                          struct td_library *lib, struct td_model **out, struct td_err *err)
+enum td_code td_model_make(const struct td_model_opts *opts, struct td_arena *takes, struct td_graph *graph,
+                           struct td_library *lib, const struct td_callable_calls *calls,
+                           struct td_model **out, struct td_err *err)
 {
-    TD_TRY(td_rewrite_check(opts->passes_off, err));
     struct td_model *m = td_calloc(1, sizeof *m);
     if (m == NULL) {
         return td_no_memory(err, sizeof *m, "model");
@@ -91,6 +82,7 @@ enum td_code td_model_new(const struct td_model_opts *opts, struct td_arena *tak
     pthread_mutex_init(&m->mu, NULL);
     m->arena = takes;
     m->graph = graph;
+    m->calls = calls;
     m->lib = lib;
     *out = m;
     return TD_OK;
@@ -114,12 +106,6 @@ static void free_entries(struct td_model *m)
             td_free(e);
             e = next;
         }
-        for (struct fn_entry *f = m->functions[b]; f != NULL;) {
-            struct fn_entry *next = f->next;
-            td_callable_free(f->callable);
-            td_free(f);
-            f = next;
-        }
     }
 }
 
@@ -128,10 +114,7 @@ void td_model_unref(struct td_model *m)
     if (m == NULL || atomic_fetch_sub(&m->refs, 1) != 1) {
         return;
     }
-    for (int i = 0; i < m->n_callables; i++) {
-        td_callable_free(m->callables[i]);
-    }
-    td_free(m->callables);
+    m->calls->free_all(m->callables);
     free_entries(m);
     td_arena_free(m->arena);
     pthread_mutex_destroy(&m->mu);
@@ -165,97 +148,19 @@ bool td_model_may_print(struct td_model *m)
     return atomic_fetch_add(&m->printed, 1) < PRINTS_A_SECOND;
 }
 
-/* ------------------------------------------------------------------ callables */
-
-enum td_code td_callable_new(struct td_model *m, const struct td_callable_opts *opts,
-                             struct td_callable **out, struct td_err *err)
+const struct td_callable_calls *td_model_calls(const struct td_model *m)
 {
-    struct td_callable *f;
-    TD_TRY(td_callable_make(m, m->graph, opts, false, &f, err));
-    if (!opts->once) {
-        pthread_mutex_lock(&m->mu);
-        struct td_callable **list = td_realloc(m->callables, (size_t)m->n_callables + 1, sizeof *list);
-        if (list != NULL) {
-            m->callables = list;
-            list[m->n_callables++] = f;
-        }
-        pthread_mutex_unlock(&m->mu);
-        if (list == NULL) {
-            td_callable_free(f);
-            return td_no_memory(err, sizeof *list, "callable");
-        }
-    }
-    *out = f;
-    return TD_OK;
+    return m->calls;
 }
 
-void td_callable_drop(struct td_callable *f)
+void td_model_set_callables(struct td_model *m, void *takes)
 {
-    td_callable_free(f);
+    m->callables = takes;
 }
 
-static enum td_code make_function(struct td_model *m, const struct td_function *f, struct td_callable **out,
-                                  struct td_err *err)
+void *td_model_callables(const struct td_model *m)
 {
-    struct td_value *feeds = td_calloc((size_t)f->n_args + 1, sizeof *feeds);
-    if (feeds == NULL) {
-        return td_no_memory(err, sizeof *feeds, "function");
-    }
-    for (int i = 0; i < f->n_args; i++) {
-        feeds[i] = (struct td_value){f->args[i], 0};
-    }
-    struct td_callable_opts opts = {.name = f->name,
-                                    .feeds = feeds,
-                                    .n_feeds = f->n_args,
-                                    .fetches = f->rets,
-                                    .n_fetches = f->n_rets,
-                                    .targets = f->control_rets,
-                                    .n_targets = f->n_control_rets};
-    enum td_code rc = td_callable_make(m, &f->body, &opts, true, out, err);
-    td_free(feeds);
-    return rc;
-}
-
-enum td_code td_model_function(struct td_model *m, const char *name, int n_in, int n_out,
-                               struct td_callable **out, struct td_err *err)
-{
-    struct fn_entry **bucket = &m->functions[td_hash_bytes(name, strlen(name)) % BUCKETS];
-    enum td_code rc = TD_OK;
-    pthread_mutex_lock(&m->mu);
-    struct fn_entry *e = *bucket;
-    while (e != NULL && strcmp(e->function->name, name) != 0) {
-        e = e->next;
-    }
-    if (e == NULL) {
-        const struct td_function *f = td_library_find(m->lib, name);
-        e = td_calloc(1, sizeof *e);
-        if (f == NULL) {
-            rc = td_fail(err, TD_NOT_FOUND, "function '%s' is not in the model's library", name);
-        } else if (f->is_template) {
-            rc = td_fail(err, TD_INVALID_ARGUMENT,
-                         "function '%s' is called without values for all of its %d attributes", name,
-                         f->def.n_attrs);
-        } else {
-            rc =
-                e == NULL ? td_no_memory(err, sizeof *e, "function") : make_function(m, f, &e->callable, err);
-        }
-        if (rc == TD_OK) {
-            e->function = f;
-            e->next = *bucket;
-            *bucket = e;
-        } else {
-            td_free(e);
-        }
-    }
-    pthread_mutex_unlock(&m->mu);
-    if (rc) {
-        return rc;
-    }
-    TD_FAIL_IF(e->function->n_args != n_in || e->function->n_rets != n_out, err, INVALID_ARGUMENT,
-               "function '%s' has %d arguments and %d results, is called with %d and %d", name,
-               e->function->n_args, e->function->n_rets, n_in, n_out);
-    *out = e->callable;
-    return TD_OK;
+    return m->callables;
 }
 
 /* ------------------------------------------------------------------ resources and node state */

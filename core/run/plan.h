@@ -1,4 +1,4 @@
-/* core/compile/plan.h - one callable compiled: a flat list of steps over numbered values. Immutable once
+/* core/run/plan.h - one callable compiled: a flat list of steps over numbered values. Immutable once
  * built.
  *
  * Values are numbered: feeds first, then constants, then step outputs in order. A step names its kernel, its
@@ -7,11 +7,28 @@
  * Invariant: a step's inputs have smaller value numbers than its outputs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_CORE_COMPILE_PLAN_H
-#define TD_CORE_COMPILE_PLAN_H
+#ifndef TD_CORE_RUN_PLAN_H
+#define TD_CORE_RUN_PLAN_H
 
-#include "core/compile/parallel_regions.h"
-#include "core/compile/ir.h"
+#include "core/run/model.h"
+
+/* A range of steps that falls apart into groups that do not need each other
+ * (core/compile/parallel_regions.h). */
+enum { TD_REGION_GROUPS = 8 };
+
+struct td_region {
+    int first, n_groups;
+    int end[TD_REGION_GROUPS]; /* by group: the step behind it; a group starts where the one before ends */
+};
+
+static inline int td_region_start(const struct td_region *r, int group)
+{
+    return group == 0 ? r->first : r->end[group - 1];
+}
+static inline int td_region_end(const struct td_region *r)
+{
+    return r->end[r->n_groups - 1];
+}
 
 struct td_step {
     const struct td_node *node;
@@ -48,16 +65,6 @@ struct td_plan {
     int graph_nodes;  /* of the IR before it became steps */
 };
 
-struct td_plan_opts {
-    bool inline_calls, log_placement;
-    const char *passes_off;
-};
-
-/* Builds IR, runs the passes, chooses kernels. Returns new. UNIMPLEMENTED / PERMISSION_DENIED name node, op
- * and function. */
-TD_MUST enum td_code td_plan_compile(struct td_model *m, const struct td_graph *graph,
-                                     const struct td_callable_opts *f, const struct td_plan_opts *opts,
-                                     struct td_plan **out, struct td_err *err);
 void td_plan_free(struct td_plan *p);
 
 #endif

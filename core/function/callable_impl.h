@@ -1,20 +1,20 @@
-/* core/function/model_impl.h - what model.c and callable.c share with the executor; not for users of the
- * engine.
+/* core/function/callable_impl.h - what analyses and reports see of a callable; not for users of the engine.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_CORE_FUNCTION_MODEL_IMPL_H
-#define TD_CORE_FUNCTION_MODEL_IMPL_H
+#ifndef TD_CORE_FUNCTION_CALLABLE_IMPL_H
+#define TD_CORE_FUNCTION_CALLABLE_IMPL_H
 
+#include "core/function/callable.h"
 #include "core/run/exec.h"
 
-const struct td_model_opts *td_model_opts_of(const struct td_model *m);
 /* The callable of a library function; made at first use, then kept. Borrowed. INVALID_ARGUMENT on another
  * arity. */
 TD_MUST enum td_code td_model_function(struct td_model *m, const char *name, int n_in, int n_out,
                                        struct td_callable **out, struct td_err *err);
 /* Runs inside another run: any input shapes, in[] borrowed. */
-TD_MUST enum td_code td_callable_run_inner(struct td_callable *f, const struct td_tensor *const *in,
-                                           struct td_tensor *out, struct td_run *run, struct td_err *err);
+TD_MUST enum td_code td_callable_run_inside(struct td_callable *f, const struct td_tensor *const *in,
+                                            struct td_tensor *out, struct td_run *run, struct td_err *err);
+/* function: one concrete function for all shapes. Returns new, the caller's. */
 TD_MUST enum td_code td_callable_make(struct td_model *m, const struct td_graph *graph,
                                       const struct td_callable_opts *opts, bool function,
                                       struct td_callable **out, struct td_err *err);
@@ -24,7 +24,5 @@ struct td_model *td_callable_model(const struct td_callable *f);
 const struct td_graph *td_callable_graph(const struct td_callable *f, struct td_callable_opts *opts);
 /* The compiled plan (borrowed, as long as f), made now if it was not yet. */
 TD_MUST enum td_code td_callable_plan(struct td_callable *f, const struct td_plan **out, struct td_err *err);
-/* Rate limit of lines that models print: at most 20 a second a model. */
-bool td_model_may_print(struct td_model *m);
 
 #endif

@@ -1,11 +1,11 @@
-/* core/compile/plan_check.h - what holds of a compiled plan (core/compile/plan.h) and of its parallel regions
+/* core/run/plan_check.h - what holds of a compiled plan (core/run/plan.h) and of its parallel regions
  * (core/compile/parallel_regions.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_CORE_COMPILE_PLAN_CHECK_H
-#define TD_CORE_COMPILE_PLAN_CHECK_H
+#ifndef TD_CORE_RUN_PLAN_CHECK_H
+#define TD_CORE_RUN_PLAN_CHECK_H
 
-#include "core/compile/plan.h"
+#include "core/run/plan.h"
 
 /* Values are numbered in the order they are made, steps read earlier ones, each value is released once, at
  * its last use, and regions are what core/compile/parallel_regions.h says. */

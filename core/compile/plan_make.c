@@ -1,7 +1,7 @@
-/* core/compile/plan.c - from a rewritten IR to numbered values and steps.
+/* core/compile/plan_make.c - from a rewritten IR to numbered values and steps.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "core/compile/plan.h"
+#include "core/compile/plan_make.h"
 
 #include <string.h>
 
@@ -9,9 +9,9 @@
 #include "core/run/device_run.h"
 #include "core/compile/loops.h"
 #include "core/base/mem.h"
-#include "core/function/model_impl.h"
+#include "core/compile/parallel_regions.h"
 #include "core/compile/placer.h"
-#include "core/compile/plan_check.h"
+#include "core/run/plan_check.h"
 #include "core/compile/rewrite.h"
 #include "core/run/select.h"
 
@@ -31,14 +31,14 @@ struct maker {
 /* Constants with control inputs are steps in graphs with dead values: they may be dead. */
 static bool is_const_value(const struct maker *k, const struct td_node *n)
 {
-    return td_ir_const(n) != NULL && !(k->p->dead_values && n->n_control > 0);
+    return td_node_const(n) != NULL && !(k->p->dead_values && n->n_control > 0);
 }
 
 /* Nothing in, nothing out, no effect: a point that control edges meet at. (InitializeTable has an effect and
  * no flag.) */
 static bool is_join(const struct td_node *n)
 {
-    return n->n_in == 0 && n->n_out == 0 && !(td_ir_flags(n) & TD_OP_STATEFUL);
+    return n->n_in == 0 && n->n_out == 0 && !(td_node_flags(n) & TD_OP_STATEFUL);
 }
 
 static bool is_step(const struct maker *k, const struct td_node *n)
@@ -103,7 +103,7 @@ static enum td_code number_values(struct maker *k)
     k->p->first_const = next;
     for (int i = 0; i < ir->n_nodes; i++) {
         if (is_const_value(k, ir->nodes[i])) {
-            k->p->consts[k->p->n_consts++] = td_ir_const(ir->nodes[i]);
+            k->p->consts[k->p->n_consts++] = td_node_const(ir->nodes[i]);
             number(k, ir->nodes[i], &next);
         }
     }
@@ -159,8 +159,8 @@ static enum td_code make_step(struct maker *k, struct td_node *n, struct td_step
                           .kernel = &nothing,
                           .n_out = n->n_out,
                           .out0 = k->first_value[n->id],
-                          .flags = td_ir_flags(n)};
-    if (!is_join(n) && td_ir_const(n) == NULL) {
+                          .flags = td_node_flags(n)};
+    if (!is_join(n) && td_node_const(n) == NULL) {
         TD_TRY(
             td_select_kernel(n, TD_CPU, td_model_opts_of(k->p->model)->kernels, &s->kernel, NULL, 0, k->err));
     }
@@ -322,9 +322,8 @@ static enum td_code make(struct td_plan *p, struct td_ir *ir, bool branches, str
     return make_lifetimes(&k);
 }
 
-enum td_code td_plan_compile(struct td_model *m, const struct td_graph *graph,
-                             const struct td_callable_opts *f, const struct td_plan_opts *opts,
-                             struct td_plan **out, struct td_err *err)
+enum td_code td_plan_make(struct td_model *m, const struct td_graph *graph, const struct td_callable_opts *f,
+                          const struct td_plan_opts *opts, struct td_plan **out, struct td_err *err)
 {
     struct td_plan *p = td_calloc(1, sizeof *p);
     struct td_arena *arena = td_arena_new(PLAN_ARENA_BYTES);
@@ -354,12 +353,4 @@ enum td_code td_plan_compile(struct td_model *m, const struct td_graph *graph,
     TD_HOLDS(td_plan_check, p);
     *out = p;
     return TD_OK;
-}
-
-void td_plan_free(struct td_plan *p)
-{
-    if (p != NULL) {
-        td_arena_free(p->arena);
-        td_free(p);
-    }
 }

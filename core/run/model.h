@@ -1,24 +1,24 @@
-/* core/function/model.h - one loaded model version as the engine sees it: graph, functions, resources, and
- * its callables.
+/* core/run/model.h - one loaded model version as runs and the compiler see it: graph, functions, options,
+ * resources by name, state of nodes, files.
  *
- * A callable is a polymorphic function: feeds and fetches by node:port, and a cache of concrete functions
- * (plans), one per dtypes and inner shapes with the leading dimensions symbolic. Each plan keeps bound plans,
- * one per full set of input shapes: known shapes, values computable from shapes alone, memory offsets and
- * prepared kernels.
+ * What runs (a callable) is made in a room above this one (core/function/callable.h). A run needs callables
+ * all the same, for the bodies of If and While and of TF1's loops: it reaches them through the model's table
+ * of calls, which core/function fills in, and knows nothing else of them.
  *
- * Threads: callables may be run from any number of threads; a first call traces under a lock, others wait for
- * it. Ownership: a td_model is counted; callables belong to it and die with it.
+ * Threads: any. Ownership: a td_model is counted; its callables belong to it and die with it, before its
+ * resources do.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_CORE_FUNCTION_MODEL_H
-#define TD_CORE_FUNCTION_MODEL_H
+#ifndef TD_CORE_RUN_MODEL_H
+#define TD_CORE_RUN_MODEL_H
 
 #include <stdatomic.h>
 
 #include "core/graph/graph.h"
 
 struct td_model;
-struct td_callable;
+struct td_callable; /* opaque here: core/function/callable.h */
+struct td_run;
 struct td_thread_pool;
 
 enum td_kernel_choice { TD_KERNELS_FAST, TD_KERNELS_REFERENCE, TD_KERNELS_OPENBLAS };
@@ -38,14 +38,42 @@ struct td_model_opts {
     int retrace_warn;   /* log a callable that traced more often; 0: 8 */
 };
 
-/* Takes the arena (and with it graph and lib, both resolved). Returns new. */
-TD_MUST enum td_code td_model_new(const struct td_model_opts *opts, struct td_arena *takes,
-                                  struct td_graph *graph, struct td_library *lib, struct td_model **out,
-                                  struct td_err *err);
+/* ------------------------------------------------------------------ callables, from below */
+
+struct td_callable_opts;
+/* What core/function does for runs and passes; "inside" a run: any input shapes, in[] borrowed, out[] owned
+ * by the caller and nothing on failure. */
+struct td_callable_calls {
+    TD_MUST enum td_code (*make)(struct td_model *m, const struct td_graph *graph,
+                                 const struct td_callable_opts *opts, struct td_callable **out,
+                                 struct td_err *err);
+    void (*free)(struct td_callable *f);
+    TD_MUST enum td_code (*run_inside)(struct td_callable *f, const struct td_tensor *const *in,
+                                       struct td_tensor *out, struct td_run *run, struct td_err *err);
+    /* The callable of a library function, kept by the model. INVALID_ARGUMENT on another arity. */
+    TD_MUST enum td_code (*function)(struct td_model *m, const char *name, int n_in, int n_out,
+                                     struct td_callable **out, struct td_err *err);
+    void (*free_all)(void *callables); /* those that belong to the model */
+};
+/* Takes the arena (and with it graph and lib, both resolved) and callables. Returns new. */
+TD_MUST enum td_code td_model_make(const struct td_model_opts *opts, struct td_arena *takes,
+                                   struct td_graph *graph, struct td_library *lib,
+                                   const struct td_callable_calls *calls, struct td_model **out,
+                                   struct td_err *err);
+const struct td_callable_calls *td_model_calls(const struct td_model *m);
+/* core/function's own list. */
+void td_model_set_callables(struct td_model *m, void *takes);
+void *td_model_callables(const struct td_model *m);
+
+/* ------------------------------------------------------------------ the model */
+
 struct td_model *td_model_ref(struct td_model *m);
 void td_model_unref(struct td_model *m);
 const struct td_graph *td_model_graph(const struct td_model *m);
 const struct td_library *td_model_library(const struct td_model *m);
+const struct td_model_opts *td_model_opts_of(const struct td_model *m);
+/* Rate limit of lines that models print: at most 20 a second a model. */
+bool td_model_may_print(struct td_model *m);
 
 struct td_callable_opts {
     const char *name;             /* for logs and lists; copied */
@@ -57,11 +85,6 @@ struct td_callable_opts {
     int n_targets;
     bool once; /* restore and init: do not keep plans */
 };
-/* Returns borrowed (the model's). Nothing is compiled yet. */
-TD_MUST enum td_code td_callable_new(struct td_model *m, const struct td_callable_opts *opts,
-                                     struct td_callable **out, struct td_err *err);
-void td_callable_drop(struct td_callable *f); /* frees a callable made with once */
-
 /* The stop word of a run: 0 run on; else the td_code the run shall end with (CANCELLED, DEADLINE_EXCEEDED,
  * UNAVAILABLE). */
 typedef atomic_int td_stop;
@@ -86,47 +109,6 @@ struct td_run_opts {
     /* threads to borrow (core/base/thread_pool.h); NULL: the run's thread alone */
     struct td_thread_pool *pool;
 };
-/* Runs with in[i] fed to feeds[i] (borrowed; host; dtype must be the fed edge's). out[i] gets fetch i, owned
- * by the caller (td_tensor_clear), nothing on failure. opts may be NULL. INVALID_ARGUMENT, with TensorFlow's
- * words where it has them, for whatever is wrong with values and shapes; UNIMPLEMENTED names node, op and
- * function of an op we lack. */
-TD_MUST enum td_code td_callable_run(struct td_callable *f, const struct td_tensor *in, struct td_tensor *out,
-                                     const struct td_run_opts *opts, struct td_err *err);
-
-/* Nodes that running f would need and that we have no op or kernel for (names borrowed): up to cap rows,
- * returns the number found. */
-struct td_missing {
-    const char *node, *op, *function, *why;
-};
-int td_callable_missing(struct td_callable *f, struct td_missing *rows, int cap);
-
-/* Statistics for GET .../functions. */
-struct td_concrete_stat {
-    int n_in;
-    const enum td_dtype *dtype;   /* n_in */
-    const struct td_shape *shape; /* n_in; -1 where symbolic */
-    uint64_t calls;
-    double trace_ms;
-    size_t bytes;
-    int graph_nodes, plan_steps;
-    int regions;             /* where the plan falls apart into groups (core/compile/parallel_regions.h) */
-    int device_steps;        /* of plan_steps: those that may run on the model's device */
-    const char *device_name; /* its name; NULL: there is none */
-    struct {
-        const char *kernel;
-        int count;
-    } kernels[32];
-    int n_kernels;
-};
-struct td_callable_stat {
-    uint64_t traces, evictions;
-    int n_concrete;
-};
-void td_callable_stats(struct td_callable *f, struct td_callable_stat *s);
-/* Calls fn for each concrete function, under the callable's lock: fn must not call back. */
-void td_callable_each(struct td_callable *f, void (*fn)(void *ctx, const struct td_concrete_stat *c),
-                      void *ctx);
-
 /* A variable of the model by its resource name (shared_name), or NULL: borrowed. */
 struct td_obj *td_model_resource(struct td_model *m, const struct td_obj_type *type, const char *name);
 /* Calls fn for each resource of the type, under the model's lock: fn must not run or change the model. Names

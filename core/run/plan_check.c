@@ -1,7 +1,7 @@
-/* core/compile/plan_check.c - walks a compiled plan in Debug builds (core/base/check.h).
+/* core/run/plan_check.c - walks a compiled plan in Debug builds (core/base/check.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "core/compile/plan_check.h"
+#include "core/run/plan_check.h"
 
 #include "core/base/check.h"
 

@@ -1,0 +1,68 @@
+/* core/function/callable.h - polymorphic functions of a loaded model: what runs.
+ *
+ * A callable is a polymorphic function: feeds and fetches by node:port, and a cache of concrete functions
+ * (plans), one per dtypes and inner shapes with the leading dimensions symbolic. Each plan keeps bound plans,
+ * one per full set of input shapes: known shapes, values computable from shapes alone, memory offsets and
+ * prepared kernels.
+ *
+ * Threads: callables may be run from any number of threads; a first call traces under a lock, others wait for
+ * it. Ownership: callables belong to their model and die with it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_FUNCTION_CALLABLE_H
+#define TD_CORE_FUNCTION_CALLABLE_H
+
+#include "core/run/model.h"
+
+/* Takes the arena (and with it graph and lib, both resolved). Returns new. */
+TD_MUST enum td_code td_model_new(const struct td_model_opts *opts, struct td_arena *takes,
+                                  struct td_graph *graph, struct td_library *lib, struct td_model **out,
+                                  struct td_err *err);
+
+/* Returns borrowed (the model's). Nothing is compiled yet. */
+TD_MUST enum td_code td_callable_new(struct td_model *m, const struct td_callable_opts *opts,
+                                     struct td_callable **out, struct td_err *err);
+void td_callable_drop(struct td_callable *f); /* frees a callable made with once */
+
+/* Runs with in[i] fed to feeds[i] (borrowed; host; dtype must be the fed edge's). out[i] gets fetch i, owned
+ * by the caller (td_tensor_clear), nothing on failure. opts may be NULL. INVALID_ARGUMENT, with TensorFlow's
+ * words where it has them, for whatever is wrong with values and shapes; UNIMPLEMENTED names node, op and
+ * function of an op we lack. */
+TD_MUST enum td_code td_callable_run(struct td_callable *f, const struct td_tensor *in, struct td_tensor *out,
+                                     const struct td_run_opts *opts, struct td_err *err);
+
+/* Nodes that running f would need and that we have no op or kernel for (names borrowed): up to cap rows,
+ * returns the number found. */
+struct td_missing {
+    const char *node, *op, *function, *why;
+};
+int td_callable_missing(struct td_callable *f, struct td_missing *rows, int cap);
+
+/* Statistics for GET .../functions. */
+struct td_concrete_stat {
+    int n_in;
+    const enum td_dtype *dtype;   /* n_in */
+    const struct td_shape *shape; /* n_in; -1 where symbolic */
+    uint64_t calls;
+    double trace_ms;
+    size_t bytes;
+    int graph_nodes, plan_steps;
+    int regions;             /* where the plan falls apart into groups (core/compile/parallel_regions.h) */
+    int device_steps;        /* of plan_steps: those that may run on the model's device */
+    const char *device_name; /* its name; NULL: there is none */
+    struct {
+        const char *kernel;
+        int count;
+    } kernels[32];
+    int n_kernels;
+};
+struct td_callable_stat {
+    uint64_t traces, evictions;
+    int n_concrete;
+};
+void td_callable_stats(struct td_callable *f, struct td_callable_stat *s);
+/* Calls fn for each concrete function, under the callable's lock: fn must not call back. */
+void td_callable_each(struct td_callable *f, void (*fn)(void *ctx, const struct td_concrete_stat *c),
+                      void *ctx);
+
+#endif
