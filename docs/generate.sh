@@ -26,7 +26,7 @@ for page in "$new"/*.md; do
     cp "$page" docs/
     echo "renewed docs/${page##*/}"
   else
-    echo "docs/${page##*/} is stale: run docs/generate.sh" >&2
+    echo "docs/${page##*/} is stale: run docs/generate.sh $build" >&2
     diff "docs/${page##*/}" "$page" | head -5 >&2 || true
   fi
 done
