@@ -24,7 +24,8 @@ static void optional_destroy(struct td_obj *o)
     td_free(p);
 }
 
-const struct td_obj_type td_optional_type = {"Optional", optional_destroy};
+static const struct td_obj_type optional_type = {
+    .name = "Optional", .destroy = optional_destroy, .nests = true};
 
 static enum td_code optional_new(int n, bool has_value, struct optional **out, struct td_err *err)
 {
@@ -32,7 +33,7 @@ static enum td_code optional_new(int n, bool has_value, struct optional **out, s
     if (!p) {
         return td_no_memory(err, sizeof *p, "optional");
     }
-    td_obj_init(&p->nest.obj, &td_optional_type);
+    td_obj_init(&p->nest.obj, &optional_type);
     p->nest.depth = 1;
     p->has_value = has_value;
     p->items = n > 0 ? td_calloc((size_t)n, sizeof *p->items) : NULL;
@@ -67,7 +68,7 @@ enum td_code td_optional_make(struct td_tensor *items, int n, struct td_obj **ou
 const struct td_tensor *td_optional_items(const struct td_obj *o, int *n)
 {
     const struct optional *p = (const struct optional *)o;
-    if (!o || o->type != &td_optional_type || !p->has_value) {
+    if (!o || o->type != &optional_type || !p->has_value) {
         return NULL;
     }
     *n = p->n;
@@ -104,7 +105,7 @@ static enum td_code in_optional(const struct td_call *c, struct optional **out, 
     TD_FAIL_IF(td_tensor_count(t) != 1, err, INVALID_ARGUMENT, "%s: input is not a scalar optional: %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&t->shape));
     struct td_obj *o = td_tensor_obj(t, 0);
-    TD_FAIL_IF(!o || o->type != &td_optional_type, err, INVALID_ARGUMENT,
+    TD_FAIL_IF(!o || o->type != &optional_type, err, INVALID_ARGUMENT,
                "%s: input is not an OptionalVariant object but '%s'", TD_NODE_STR(c->node),
                o ? o->type->name : "unset variant");
     *out = (struct optional *)o;

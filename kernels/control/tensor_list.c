@@ -16,7 +16,7 @@ static void list_destroy(struct td_obj *o)
     td_free(l);
 }
 
-static const struct td_obj_type list_type = {"TensorList", list_destroy};
+static const struct td_obj_type list_type = {.name = "TensorList", .destroy = list_destroy, .nests = true};
 
 enum td_code td_tensor_list_nest(const struct td_tensor *t, int *depth, struct td_err *err)
 {
@@ -24,7 +24,7 @@ enum td_code td_tensor_list_nest(const struct td_tensor *t, int *depth, struct t
     int64_t n = t->dtype == TD_VARIANT ? td_tensor_count(t) : 0;
     for (int64_t i = 0; i < n; i++) {
         struct td_obj *o = td_tensor_obj(t, i);
-        if (o && (o->type == &list_type || o->type == &td_optional_type || o->type == &td_dataset_type)) {
+        if (o != NULL && o->type->nests) {
             int d = ((struct td_nest *)o)->depth;
             deepest = d > deepest ? d : deepest;
         }

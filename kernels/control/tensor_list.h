@@ -29,8 +29,6 @@ struct td_tensor_list {
     int64_t n, cap;
     struct td_tensor *items; /* dtype TD_DTYPE_NONE where never set */
 };
-extern const struct td_obj_type td_optional_type;
-extern const struct td_obj_type td_dataset_type;
 
 /* Depth of a container that is to hold t: 1 when t holds none itself. RESOURCE_EXHAUSTED past TD_NEST_LIMIT.
  */
