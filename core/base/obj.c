@@ -38,7 +38,7 @@ static void str_destroy(struct td_obj *o)
     td_free(o);
 }
 
-static const struct td_obj_type str_type = {"string", str_destroy};
+static const struct td_obj_type str_type = {.name = "string", .destroy = str_destroy};
 
 struct td_str *td_str_new(const char *bytes, size_t len)
 {

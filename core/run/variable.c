@@ -17,7 +17,7 @@ static void destroy(struct td_obj *o)
     td_free(v);
 }
 
-const struct td_obj_type td_variable_type = {"Variable", destroy};
+const struct td_obj_type td_variable_type = {.name = "Variable", .destroy = destroy};
 
 enum td_code td_variable_new(const char *name, enum td_dtype dtype, const struct td_shape *shape,
                              struct td_variable **out, struct td_err *err)

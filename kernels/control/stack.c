@@ -26,7 +26,7 @@ static void stack_destroy(struct td_obj *o)
     td_free(s);
 }
 
-static const struct td_obj_type stack_type = {"Stack", stack_destroy};
+static const struct td_obj_type stack_type = {.name = "Stack", .destroy = stack_destroy};
 
 static enum td_code stack_run(struct td_call *c, struct td_err *err)
 {

@@ -33,7 +33,7 @@ static void array_destroy(struct td_obj *o)
     td_free(a);
 }
 
-const struct td_obj_type td_array_type = {"TensorArray", array_destroy};
+const struct td_obj_type td_array_type = {.name = "TensorArray", .destroy = array_destroy};
 
 /* Caller holds a->mu, or is alone with a. */
 static enum td_code td_array_grow(struct td_array *a, int64_t n, struct td_err *err)

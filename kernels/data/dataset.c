@@ -35,7 +35,7 @@ static void dataset_destroy(struct td_obj *o)
     td_free(ds);
 }
 
-static const struct td_obj_type dataset_type = {.name = "Dataset", .destroy = dataset_destroy, .nests = true};
+const struct td_obj_type td_dataset_type = {.name = "Dataset", .destroy = dataset_destroy, .nests = true};
 
 enum td_code td_dataset_new(td_dataset_next_fn *next, int n_out, int n_from, int n_args,
                             struct td_dataset **out, struct td_err *err)
@@ -44,7 +44,7 @@ enum td_code td_dataset_new(td_dataset_next_fn *next, int n_out, int n_from, int
     if (!ds) {
         return td_no_memory(err, sizeof *ds, "dataset");
     }
-    td_obj_init(&ds->nest.obj, &dataset_type);
+    td_obj_init(&ds->nest.obj, &td_dataset_type);
     ds->nest.depth = 1;
     ds->next = next;
     ds->n_out = n_out;
@@ -65,7 +65,7 @@ enum td_code td_dataset_in(const struct td_call *c, int i, struct td_dataset **o
 {
     const struct td_tensor *t = c->in[i];
     struct td_obj *o = t->dtype == TD_VARIANT && td_tensor_count(t) == 1 ? td_tensor_obj(t, 0) : NULL;
-    TD_FAIL_IF(!o || o->type != &dataset_type, err, INVALID_ARGUMENT,
+    TD_FAIL_IF(!o || o->type != &td_dataset_type, err, INVALID_ARGUMENT,
                "%s: input %d: Tensor must be a Dataset object, but is %s", TD_NODE_STR(c->node), i,
                o ? o->type->name : "something else");
     *out = (struct td_dataset *)o;
@@ -76,7 +76,7 @@ enum td_code td_dataset_given(const struct td_tensor *t, const char *function, i
                               struct td_dataset **out, struct td_err *err)
 {
     struct td_obj *o = t->dtype == TD_VARIANT && td_tensor_count(t) == 1 ? td_tensor_obj(t, 0) : NULL;
-    struct td_dataset *ds = o && o->type == &dataset_type ? (struct td_dataset *)o : NULL;
+    struct td_dataset *ds = o && o->type == &td_dataset_type ? (struct td_dataset *)o : NULL;
     TD_FAIL_IF(!ds || ds->n_out != n_out, err, INVALID_ARGUMENT, "%s: must return a dataset of %d components",
                function, n_out);
     *out = ds;

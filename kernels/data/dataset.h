@@ -26,6 +26,8 @@ typedef enum td_code td_dataset_next_fn(struct td_call *c, struct td_dataset_ite
 #define TD_DATASET_UNKNOWN (-2)
 #define TD_DATASET_NUMBERS 5
 
+extern const struct td_obj_type td_dataset_type;
+
 struct td_dataset {
     struct td_nest nest;
     td_dataset_next_fn *next;

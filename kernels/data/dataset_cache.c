@@ -33,7 +33,7 @@ static void cache_destroy(struct td_obj *o)
     td_free(k);
 }
 
-static const struct td_obj_type cache_type = {"DatasetCache", cache_destroy};
+static const struct td_obj_type cache_type = {.name = "DatasetCache", .destroy = cache_destroy};
 
 static enum td_code cache_new(int width, struct td_obj **out, struct td_err *err)
 {
@@ -138,7 +138,7 @@ static void handle_destroy(struct td_obj *o)
     td_free(o);
 }
 
-static const struct td_obj_type handle_type = {"MemoryCache", handle_destroy};
+static const struct td_obj_type handle_type = {.name = "MemoryCache", .destroy = handle_destroy};
 
 static enum td_code handle_run(struct td_call *c, struct td_err *err)
 {

@@ -32,7 +32,7 @@ static void seeds_destroy(struct td_obj *o)
     td_free(s);
 }
 
-static const struct td_obj_type seeds_type = {"SeedGenerator", seeds_destroy};
+static const struct td_obj_type seeds_type = {.name = "SeedGenerator", .destroy = seeds_destroy};
 
 /* Returns new. Two zeros: seeds of the system's choice. */
 static enum td_code seeds_new(int64_t seed, int64_t seed2, bool anew, struct td_obj **out, struct td_err *err)

@@ -28,7 +28,7 @@ static void iterator_destroy(struct td_obj *o)
     td_free(it);
 }
 
-static const struct td_obj_type iterator_type = {"Iterator", iterator_destroy};
+static const struct td_obj_type iterator_type = {.name = "Iterator", .destroy = iterator_destroy};
 
 static enum td_code create(const void *arg, struct td_obj **out, struct td_err *err)
 {

@@ -370,7 +370,7 @@ static void writer_destroy(struct td_obj *o)
     td_free(o);
 }
 
-static const struct td_obj_type writer_type = {"SummaryWriter", writer_destroy};
+static const struct td_obj_type writer_type = {.name = "SummaryWriter", .destroy = writer_destroy};
 
 static enum td_code create_writer(const void *arg, struct td_obj **out, struct td_err *err)
 {

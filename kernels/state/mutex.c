@@ -27,7 +27,7 @@ static void mutex_destroy(struct td_obj *o)
 {
     td_free(o);
 }
-static const struct td_obj_type mutex_type = {"Mutex", mutex_destroy};
+static const struct td_obj_type mutex_type = {.name = "Mutex", .destroy = mutex_destroy};
 
 static void lock_release(struct mutex_lock *l)
 {
@@ -45,7 +45,7 @@ static void lock_destroy(struct td_obj *o)
     td_obj_unref(&l->mutex->obj);
     td_free(l);
 }
-static const struct td_obj_type lock_type = {"MutexLock", lock_destroy};
+static const struct td_obj_type lock_type = {.name = "MutexLock", .destroy = lock_destroy};
 
 static enum td_code create_mutex(const void *arg, struct td_obj **out, struct td_err *err)
 {

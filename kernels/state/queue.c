@@ -39,7 +39,7 @@ static void queue_destroy(struct td_obj *o)
     td_free(q);
 }
 
-const struct td_obj_type td_queue_type = {"Queue", queue_destroy};
+const struct td_obj_type td_queue_type = {.name = "Queue", .destroy = queue_destroy};
 
 static const char *const kind_names[] = {"FIFOQueue", "PaddingFIFOQueue", "PriorityQueue",
                                          "RandomShuffleQueue"};

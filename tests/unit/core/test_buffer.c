@@ -71,7 +71,7 @@ static void on_destroy(struct td_obj *o)
     destroyed++;
     td_free(o);
 }
-static const struct td_obj_type thing = {"thing", on_destroy};
+static const struct td_obj_type thing = {.name = "thing", .destroy = on_destroy};
 
 TEST(objects_start_empty_and_are_let_go)
 {
