@@ -1,4 +1,4 @@
-/* server/op_list.h - the supported ops as a document: for `tensorctl ops`, the README and the C API.
+/* server/op_list.h - the supported ops as a document: for `tensorctl ops`, docs/ops.md and the C API.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_OP_LIST_H

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Holds README.md and docs/ against the tree: every path of the repository that they name is there, every link leads somewhere, every
-flag is one of tensord's, tensorctl's or of a tool that is named below, and the README keeps its size.
+flag is one of tensord's, tensorctl's or of a tool that is named below, docs/README.md lists every page, the program that is shown is the
+one that the tests run, and the README keeps its size.
 
     tests/lint/docs.py        from anywhere; prints what is wrong, one a line, and exits with 1 if anything is
 """
@@ -82,6 +83,20 @@ def unknown_flags(text, known):
             yield f"no such flag: --{flag}"
 
 
+def unlisted(text):
+    for page in pages():
+        if page not in ("README.md", "docs/README.md") and f"({os.path.basename(page)})" not in text:
+            yield f"does not list {page}"
+
+
+def wrong_example(text):
+    """The program that a page shows, against the file of the tests."""
+    program = read("tests/embed_example.c")
+    program = program[program.index("#include"):].replace('"server/tensord.h"', '"tensord.h"')
+    if f"```c\n{program}```" not in text:
+        yield "the program is not that of tests/embed_example.c"
+
+
 def size(text):
     lines = text.split("\n")
     if len(lines) - 1 > README_LINES:
@@ -97,8 +112,7 @@ def main():
     for page in pages():
         text = read(page)
         found = [*missing_paths(text), *missing_links(page, text), *unknown_flags(text, known)]
-        if page == "README.md":
-            found += size(text)
+        found += {"README.md": size, "docs/README.md": unlisted, "docs/embedding.md": wrong_example}.get(page, lambda _: ())(text)
         wrong += [f"{page}: {what}" for what in dict.fromkeys(found)]
     print("\n".join(wrong) if wrong else f"{len(pages())} pages: every path, link and flag is there")
     return 1 if wrong else 0
