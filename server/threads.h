@@ -8,8 +8,8 @@
  *   http work     (http.c) --rest_api_num_threads of them: handle all other requests
  *   http guard    (http.c) looks for clients that went away while their request waits or runs
  *   gRPC          (grpc.c) --grpc_max_threads handlers and one more
- *   worker          (workers.c) --workers of them: run what had to wait, and whatever is not short, and
- *                   encode the answers
+ *   worker        (workers.c) --lanes of them: run what had to wait, and whatever is not short, and encode
+ *                 the answers
  *   reaper        (workers.c) drops waiting requests that are too late or whose client left
  *
  * Locks, outermost first; a thread that holds one may only take locks further down
@@ -18,7 +18,7 @@
  *                          freeing
  *   http.mu                the queue of requests and the list of running ones
  *   grpc.mu                the queue of calls and the list of streams (after the lock of a call or a stream)
- *   workers.mu               who waits and who runs; never held while running or answering
+ *   workers.mu             who waits and who runs; never held while running or answering
  *   servable.narrowing     making signatures of fewer outputs
  *   metrics' making, access.lock: new cells; tokens. Nothing is taken under them
  *   locks inside core (a callable's, a resource's), each held alone
