@@ -40,8 +40,8 @@
 #include "server/request/warmup.h"
 
 enum { EXIT_DRAINED = 0, EXIT_OTHER = 1, EXIT_BAD_SETUP = 2 };
-enum { N_HTTP = 2 };      /* TF Serving's port, and KServe's own */
-enum { SETTLE_MS = 500 }; /* the first requests come before what only later ones gain by */
+enum { N_HTTP = 2 };     /* TF Serving's port, and KServe's own */
+enum { QUIET_MS = 500 }; /* the first requests come before what only later ones gain by */
 
 struct server {
     struct td_options options;
@@ -203,7 +203,7 @@ static enum td_code start_workers(struct server *s, struct td_err *err)
     const int workers = td_cores_usable("") / (int)threads;
     td_threads_set((int)threads);
     const struct td_workers_opts opts = {
-        .workers = o->lanes > 0 ? (int)o->lanes
+        .workers = o->lanes > 0   ? (int)o->lanes
                    : threads == 1 ? 0
                    : workers > 0  ? workers
                                   : 1,
@@ -432,7 +432,7 @@ static void reread_tokens(struct server *s)
 static void serve(struct server *s)
 {
     const int64_t period_s = reread_period_s(s);
-    enum td_wake why = td_drain_wait(SETTLE_MS);
+    enum td_wake why = td_drain_wait(QUIET_MS);
     if (why == TD_WAKE_TIME) {
         td_kernels_warm();
         td_trim();

@@ -6,8 +6,9 @@
 
 #include "core/graph/op.h"
 
-/* JSON:
- * {"ops":[{"name","signature","stateful","refused"?,"kernels":[{"name","device","types":{"T":["float",...]}}]}]}. Returns new (free), NULL without memory. */
+/* JSON, {"ops":[{"name","signature","stateful","refused"?,
+ *                "kernels":[{"name","device","types":{"T":["float",...]}}]}]}
+ * Returns new (free), NULL without memory. */
 char *td_op_list_json(const struct td_op_table *ops);
 
 #endif

@@ -8,8 +8,8 @@
  * would happen once for several requests.
  *
  * Functions and loop bodies are walked in the same way, from the places of their arguments
- * (core/batchable/batchable_function.c). The work is bounded by a budget of steps and by depth, so that nested loops of a
- * hostile model end as "no".
+ * (core/batchable/batchable_function.c). The work is bounded by a budget of steps and by depth, so that
+ * nested loops of a hostile model end as "no".
  *
  * Threads: all state is the call's own; the callable's plan is immutable.
  *

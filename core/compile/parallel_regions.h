@@ -17,8 +17,8 @@
  *   - no group reads what another makes;
  *   - values of one group never share bytes with those of another, nor with what another reads
  *     (core/run/memory_plan.c);
- *   - a value from before that several groups read has its last use behind the region (core/compile/plan_make.c),
- *   so that
+ *   - a value from before that several groups read has its last use behind the region
+ *   (core/compile/plan_make.c), so that
  *     none of them releases it or takes its bytes over.
  *
  * SPDX-License-Identifier: Apache-2.0 */

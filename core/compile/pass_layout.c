@@ -304,7 +304,7 @@ static enum td_code connect(struct layout *l, struct td_node *n)
     return TD_OK;
 }
 
-static enum td_code turn_regions(struct layout *l)
+static enum td_code permute_regions(struct layout *l)
 {
     TD_TRY(td_remap_init(l->ir, &l->remap, l->t.err));
     for (int k = 0; k < l->n_nodes; k++) {
@@ -372,7 +372,7 @@ static enum td_code try_perm(struct layout *l, const struct td_perm *p)
     if (!weigh(l)) {
         return TD_OK;
     }
-    TD_TRY(turn_regions(l));
+    TD_TRY(permute_regions(l));
     return open_bound(l);
 }
 

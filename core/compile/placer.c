@@ -19,7 +19,7 @@
 
 enum { TYPE_MAX = 24, NAME_MAX = 160, KERNELS_MAX = 500 };
 
-enum ask { ASK_NOTHING, ASK_HOST, ASK_FAR, ASK_ABSENT };
+enum ask { ASK_NOTHING, ASK_HOST, ASK_DEVICE, ASK_ABSENT };
 
 struct device_name {
     char type[TYPE_MAX]; /* "" any */
@@ -41,7 +41,7 @@ static void read_type(struct device_name *d, const char *type, size_t n, const c
     for (char *c = d->type; *c != 0; c++) {
         *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
     }
-    d->id = id == NULL || *id == '*' ? -1 : atoi(id);
+    d->id = id == NULL || *id == '*' ? -1 : (int)strtol(id, NULL, 10);
 }
 
 /* One "key:value" of n bytes. */
@@ -97,7 +97,7 @@ static enum ask asked(const struct td_model_opts *o, const struct td_node *n)
         return ASK_HOST;
     }
     struct device_name dev = o->device == NULL ? (struct device_name){0} : read_name(o->device->name);
-    return o->device != NULL && admits(&wanted, dev.type, dev.id) ? ASK_FAR : ASK_ABSENT;
+    return o->device != NULL && admits(&wanted, dev.type, dev.id) ? ASK_DEVICE : ASK_ABSENT;
 }
 
 /* ------------------------------------------------------------------ what may go to the device */
@@ -148,7 +148,7 @@ const struct td_kernel *td_placer_device_kernel(const struct td_model_opts *o, c
 static bool in_vain(const struct td_model_opts *o, const struct td_node *n, enum ask *ask)
 {
     *ask = asked(o, n);
-    return *ask == ASK_ABSENT || (*ask == ASK_FAR && !stays(n) && kernel_there(o, n) == NULL);
+    return *ask == ASK_ABSENT || (*ask == ASK_DEVICE && !stays(n) && kernel_there(o, n) == NULL);
 }
 
 void td_placer_note(const struct td_model_opts *o, const struct td_node *n, char *text, size_t bytes)
@@ -196,7 +196,7 @@ static enum td_code refuse(const struct td_model_opts *o, const struct td_node *
 {
     char kernels[KERNELS_MAX];
     list_kernels(o, n->op, kernels, sizeof kernels);
-    TD_FAIL_IF(ask == ASK_FAR, err, INVALID_ARGUMENT,
+    TD_FAIL_IF(ask == ASK_DEVICE, err, INVALID_ARGUMENT,
                "Cannot assign a device for operation %.*s: Could not satisfy explicit device specification "
                "'%.*s' because no "
                "supported kernel for %s devices is available. Op: %s. Registered kernels: %s",

@@ -233,8 +233,8 @@ static const char *element_name(struct td_arena *arena, const char *name, int i)
 }
 
 /* Plain arguments in place of those of the template. */
-static enum td_code widen_args(struct binding *b, const struct td_arg_def *from, int n,
-                               struct td_arg_def **out, int *n_out)
+static enum td_code expand_args(struct binding *b, const struct td_arg_def *from, int n,
+                                struct td_arg_def **out, int *n_out)
 {
     struct td_arena *arena = b->m->lib->arena;
     int total = 0, at = 0, width;
@@ -439,8 +439,8 @@ static enum td_code fill(struct binding *b)
 {
     struct td_op_def *def = &b->to->def;
     TD_TRY(note_lists(b));
-    TD_TRY(widen_args(b, b->of->def.in, b->of->def.n_in, &def->in, &def->n_in));
-    TD_TRY(widen_args(b, b->of->def.out, b->of->def.n_out, &def->out, &def->n_out));
+    TD_TRY(expand_args(b, b->of->def.in, b->of->def.n_in, &def->in, &def->n_in));
+    TD_TRY(expand_args(b, b->of->def.out, b->of->def.n_out, &def->out, &def->n_out));
     TD_TRY(td_function_add_args(b->m->lib->arena, b->to, b->m->err));
     TD_TRY(copy_body(b));
     return add_results(b);

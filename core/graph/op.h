@@ -231,8 +231,8 @@ enum td_op_flags {
         1 << 18, /* outputs follow from the input shapes alone (Shape, Size, Rank): data may be NULL */
 };
 
-/* Along which axes of its inputs an op works, and where they are in its outputs: what the permute and parallel
- * passes ask until their facts are members of the row. */
+/* Along which axes of its inputs an op works, and where they are in its outputs: what the permute and
+ * parallel passes ask until their facts are members of the row. */
 enum td_rows_rule {
     TD_ROWS_NONE,  /* not known: may mix rows. An op flagged TD_OP_ELEMENTWISE counts as TD_ROWS_BROADCAST */
     TD_ROWS_MIXES, /* known to mix them, though flagged TD_OP_ELEMENTWISE */
@@ -307,8 +307,8 @@ struct td_op {
     const char *sig;
     uint32_t flags;
     enum td_rows_rule rows; /* what compiler passes ask: along which axes it works */
-    /* What it does with the rows of a batch (core/batchable/batchable_rule.h). NULL: it may mix them; element-wise
-     * ops need say nothing. */
+    /* What it does with the rows of a batch (core/batchable/batchable_rule.h). NULL: it may mix them;
+     * element-wise ops need say nothing. */
     const struct td_batchable_rule *batchable;
     uint32_t host_in; /* bit i: input ARGUMENT i (of the signature) stays in host memory on any device */
     uint32_t host_out;

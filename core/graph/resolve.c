@@ -250,7 +250,7 @@ static void check_value(struct td_node *n)
 }
 
 /* An op nobody describes: any output a consumer names exists, of unknown dtype. */
-static enum td_code widen_unknown(const struct linker *l, struct td_node *n, int port)
+static enum td_code need_outputs(const struct linker *l, struct td_node *n, int port)
 {
     TD_FAIL_IF(port >= MAX_PORTS, l->err, INVALID_ARGUMENT, "%s: output %d is out of range", TD_NODE_STR(n),
                port);
@@ -309,16 +309,16 @@ static enum td_code parse_value(const struct linker *l, const char *text, struct
         const char *second = text + len + 1;
         size_t second_len = strcspn(second, ":");
         if (second[second_len] == 0 && all_digits(second, second_len)) {
-            port = atoi(second); /* at most six digits */
+            port = (int)strtol(second, NULL, 10); /* at most six digits */
         } else {
             const char *third = second[second_len] == ':' ? second + second_len + 1 : "0";
             TD_FAIL_IF(!all_digits(third, strlen(third)), l->err, INVALID_ARGUMENT,
                        "input '%s' is not of the form node, node:port or node:output:index", text);
-            TD_TRY(named_port(l, n, second, second_len, atol(third), text, &port));
+            TD_TRY(named_port(l, n, second, second_len, strtol(third, NULL, 10), text, &port));
         }
     }
     if (n->def == NULL && port >= n->n_out) {
-        TD_TRY(widen_unknown(l, n, port));
+        TD_TRY(need_outputs(l, n, port));
     }
     TD_FAIL_IF(port >= n->n_out, l->err, INVALID_ARGUMENT, "input '%s': %s has %d outputs", text,
                TD_NODE_STR(n), n->n_out);
@@ -411,7 +411,7 @@ static enum td_code define_nodes(struct linker *l)
             TD_TRY(set_outputs(l, n));
             check_value(n);
         } else {
-            TD_TRY(widen_unknown(l, n, 0)); /* a signature may fetch it */
+            TD_TRY(need_outputs(l, n, 0)); /* a signature may fetch it */
         }
     }
     return TD_OK;

@@ -1,4 +1,5 @@
-/* core/run/bound_plan_check.c - holds the memory plan against lifetimes found anew, in Debug builds (core/base/check.h).
+/* core/run/bound_plan_check.c - holds the memory plan against lifetimes found anew, in Debug builds
+ * (core/base/check.h).
  *
  * One walk over the steps keeps the values alive that lie in the block; each that is made is compared with
  * them. In a region nothing that one of its groups makes or reads ends before the region does, for the other

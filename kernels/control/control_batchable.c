@@ -1,4 +1,5 @@
-/* kernels/control/control_batchable.c - which functions the control ops own, for the analysis of what may be batched.
+/* kernels/control/control_batchable.c - which functions the control ops own, for the analysis of what may be
+ * batched.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/control/control_batchable.h"

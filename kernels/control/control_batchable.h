@@ -1,5 +1,5 @@
-/* kernels/control/control_batchable.h - rules (core/batchable/batchable_rule.h) of calls, conditionals and loops. All
- * are any_input.
+/* kernels/control/control_batchable.h - rules (core/batchable/batchable_rule.h) of calls, conditionals and
+ * loops. All are any_input.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CONTROL_BATCHABLE_H

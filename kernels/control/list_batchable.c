@@ -1,5 +1,5 @@
-/* kernels/control/list_batchable.c - rows in TensorLists, as loops over time keep them: an element a step, the rows
- * inside each element.
+/* kernels/control/list_batchable.c - rows in TensorLists, as loops over time keep them: an element a step,
+ * the rows inside each element.
  *
  * A list whose elements were set at different places of a graph is judged as a whole: all elements CONST, or
  * all ROW at the same axis with the same shape. A list with an element a row is MIX.

@@ -1,5 +1,5 @@
-/* kernels/control/list_batchable.h - rules (core/batchable/batchable_rule.h) of TensorLists and TensorArrays: a list
- * whose elements all have the rows at one axis. All are any_input.
+/* kernels/control/list_batchable.h - rules (core/batchable/batchable_rule.h) of TensorLists and TensorArrays:
+ * a list whose elements all have the rows at one axis. All are any_input.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_LIST_BATCHABLE_H

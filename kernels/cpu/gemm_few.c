@@ -2,7 +2,7 @@
  * small ones.
  *
  *     a      4 columns at a time          b      4 rows at a time, in chunks of STRIP columns
- *     [::::    ]  3 rows   -- 12 numbers, each in all workers  of a register --   [========]
+ *     [::::    ]  3 rows   -- 12 numbers, each in all lanes of a register  --   [========]
  *     [::::    ]                          c      3 rows of the chunk: read, 4 products added, written
  *
  * b is most of the bytes (the weights of a layer) and is read once for all rows, in runs long enough for the

@@ -16,7 +16,7 @@
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_cpu.h"
 
-enum { PIECES = 8, STEP = 16 /* columns and rows of a chunk, a multiple */, SMALLEST = 22, CLASSES = 64 };
+enum { CHUNKS = 8, STEP = 16 /* columns and rows of a chunk, a multiple */, SMALLEST = 22, CLASSES = 64 };
 enum { LONG = 35, MOST_PARTS = 4096 };
 
 static struct td_parallel_cost costs[CLASSES]; /* by the binary logarithm of the multiplications */
@@ -87,7 +87,7 @@ static bool run_together(struct td_thread_pool *pool, const struct td_gemm *g, b
 {
     const int64_t most = (g->n > g->m ? g->n : g->m) / (2 * STEP);
     struct job j = {.g = g, .blas = blas, .by_columns = g->n >= g->m};
-    j.n = pool->most < PIECES ? pool->most : PIECES;
+    j.n = pool->most < CHUNKS ? pool->most : CHUNKS;
     j.n = j.n < most ? j.n : (int)most;
     td_parallel_for(pool, j.n, run_chunk, &j);
     return atomic_load(&j.helped);

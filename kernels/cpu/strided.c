@@ -118,7 +118,7 @@ EACH_SIZE(EDGE)
 
 /* tile[i][j] = src[i + j*ss] of a whole tile: rows of the source are read in one run each, and what jumps
  * about is a tile that stays in the first cache. */
-#define TURN(size, T)                                                                                        \
+#define TRANSPOSE(size, T)                                                                                   \
     static void flip_##size(T(*restrict tile)[TILE], const T *restrict src, int64_t ss)                      \
     {                                                                                                        \
         for (int j = 0; j < TILE; j++) {                                                                     \
@@ -127,11 +127,11 @@ EACH_SIZE(EDGE)
             }                                                                                                \
         }                                                                                                    \
     }
-TURN(1, uint8_t)
-TURN(2, uint16_t)
-TURN(8, uint64_t)
-TURN(16, elem16)
-#undef TURN
+TRANSPOSE(1, uint8_t)
+TRANSPOSE(2, uint16_t)
+TRANSPOSE(8, uint64_t)
+TRANSPOSE(16, elem16)
+#undef TRANSPOSE
 
 typedef uint32_t four __attribute__((vector_size(16)));
 

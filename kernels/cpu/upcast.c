@@ -74,7 +74,7 @@ static void floats_to_halves(td_half *y, const float *x, int64_t n)
 
 /* ------------------------------------------------------------------ any type to float or double */
 
-#define WIDEN_BODY(ctype)                                                                                    \
+#define UPCAST_BODY(ctype)                                                                                   \
     switch (dtype) {                                                                                         \
     case TD_FLOAT:                                                                                           \
         EACH((ctype)((const float *)x)[i]);                                                                  \
@@ -112,13 +112,13 @@ void td_upcast_elems(float *y, const void *x, enum td_dtype dtype, int64_t n)
     } else if (dtype == TD_BFLOAT16) {
         bf16s_to_floats(y, x, n);
     } else {
-        WIDEN_BODY(float)
+        UPCAST_BODY(float)
     }
 }
 
 void td_upcast_doubles(double *y, const void *x, enum td_dtype dtype, int64_t n)
 {
-    WIDEN_BODY(double)
+    UPCAST_BODY(double)
 }
 
 /* Towards zero, clipped; NaN gives 0. lo and hi are representable in double or just outside the range. */
@@ -130,40 +130,40 @@ static double clip(double v, double lo, double hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-#define NARROW(ctype, expr)                                                                                  \
+#define DOWNCAST(ctype, expr)                                                                                \
     for (int64_t i = 0; i < n; i++) {                                                                        \
         ((ctype *)y)[i] = (expr);                                                                            \
     }                                                                                                        \
     break
-#define NARROW_INT(ctype, lo, hi) NARROW(ctype, (ctype)clip(x[i], lo, hi))
+#define DOWNCAST_INT(ctype, lo, hi) DOWNCAST(ctype, (ctype)clip(x[i], lo, hi))
 
 void td_downcast_doubles(void *y, const double *x, enum td_dtype dtype, int64_t n)
 {
     switch (dtype) {
     case TD_FLOAT:
-        NARROW(float, (float)x[i]);
+        DOWNCAST(float, (float)x[i]);
     case TD_DOUBLE:
-        NARROW(double, x[i]);
+        DOWNCAST(double, x[i]);
     case TD_HALF:
-        NARROW(td_half, td_float_to_half((float)x[i]));
+        DOWNCAST(td_half, td_float_to_half((float)x[i]));
     case TD_BFLOAT16:
-        NARROW(td_bf16, td_float_to_bf16((float)x[i]));
+        DOWNCAST(td_bf16, td_float_to_bf16((float)x[i]));
     case TD_INT8:
-        NARROW_INT(int8_t, INT8_MIN, INT8_MAX);
+        DOWNCAST_INT(int8_t, INT8_MIN, INT8_MAX);
     case TD_UINT8:
-        NARROW_INT(uint8_t, 0, UINT8_MAX);
+        DOWNCAST_INT(uint8_t, 0, UINT8_MAX);
     case TD_INT16:
-        NARROW_INT(int16_t, INT16_MIN, INT16_MAX);
+        DOWNCAST_INT(int16_t, INT16_MIN, INT16_MAX);
     case TD_UINT16:
-        NARROW_INT(uint16_t, 0, UINT16_MAX);
+        DOWNCAST_INT(uint16_t, 0, UINT16_MAX);
     case TD_INT32:
-        NARROW_INT(int32_t, INT32_MIN, INT32_MAX);
+        DOWNCAST_INT(int32_t, INT32_MIN, INT32_MAX);
     case TD_UINT32:
-        NARROW_INT(uint32_t, 0, UINT32_MAX);
+        DOWNCAST_INT(uint32_t, 0, UINT32_MAX);
     case TD_INT64:
-        NARROW_INT(int64_t, -0x1p63, 0x1.fffffffffffffp62);
+        DOWNCAST_INT(int64_t, -0x1p63, 0x1.fffffffffffffp62);
     case TD_UINT64:
-        NARROW_INT(uint64_t, 0, 0x1.fffffffffffffp63);
+        DOWNCAST_INT(uint64_t, 0, 0x1.fffffffffffffp63);
     default:
         TD_CHECK(n == 0);
     }

@@ -19,10 +19,10 @@ MAP(td_vec_sigmoid_f32, td_fast_sigmoid_f32)
 #define LANES 16
 #define BLOCK 1024 /* elements summed before a partial result joins the total */
 
-TD_INLINE float fold_sum(const float *worker)
+TD_INLINE float fold_sum(const float *lane)
 {
     float s[LANES];
-    memcpy(s, worker, sizeof s);
+    memcpy(s, lane, sizeof s);
     for (int w = LANES / 2; w > 0; w /= 2) {
         for (int i = 0; i < w; i++) {
             s[i] += s[i + w];
@@ -33,17 +33,17 @@ TD_INLINE float fold_sum(const float *worker)
 
 TD_INLINE float block_sum(const float *x, int64_t n)
 {
-    float worker[LANES] = {0};
+    float lane[LANES] = {0};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         for (int k = 0; k < LANES; k++) {
-            worker[k] += x[i + k];
+            lane[k] += x[i + k];
         }
     }
     for (int k = 0; i < n; i++, k++) {
-        worker[k] += x[i];
+        lane[k] += x[i];
     }
-    return fold_sum(worker);
+    return fold_sum(lane);
 }
 
 TD_CLONES float td_vec_sum_f32(const float *x, int64_t n)
@@ -58,16 +58,16 @@ TD_CLONES float td_vec_sum_f32(const float *x, int64_t n)
 /* NaN is looked for beside the maximum, not in it: so both are vector code. */
 TD_CLONES float td_vec_max_f32(const float *x, int64_t n)
 {
-    float worker[2 * LANES], m = -INFINITY;
+    float lane[2 * LANES], m = -INFINITY;
     int32_t nan[2 * LANES] = {0}, any = 0;
     for (int k = 0; k < 2 * LANES; k++) {
-        worker[k] = -INFINITY;
+        lane[k] = -INFINITY;
     }
     int64_t i = 0;
     for (; i + 2 * LANES <= n; i += 2 * LANES) {
         for (int k = 0; k < 2 * LANES; k++) {
             const float v = x[i + k];
-            worker[k] = v > worker[k] ? v : worker[k];
+            lane[k] = v > lane[k] ? v : lane[k];
             nan[k] |= v != v;
         }
     }
@@ -76,7 +76,7 @@ TD_CLONES float td_vec_max_f32(const float *x, int64_t n)
         any |= x[i] != x[i];
     }
     for (int k = 0; k < 2 * LANES; k++) {
-        m = worker[k] > m ? worker[k] : m;
+        m = lane[k] > m ? lane[k] : m;
         any |= nan[k];
     }
     return any ? NAN : m;

@@ -1,5 +1,5 @@
-/* kernels/linalg/contract_batchable.h - rules (core/batchable/batchable_rule.h) of ops that sum over an axis of two
- * inputs.
+/* kernels/linalg/contract_batchable.h - rules (core/batchable/batchable_rule.h) of ops that sum over an axis
+ * of two inputs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CONTRACT_BATCHABLE_H

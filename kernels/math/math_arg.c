@@ -52,7 +52,7 @@ BOTH(b8, td_bool, td_bool, TD_AS_IS, 0, 1)
 
 enum { WIDTH = 32 };
 
-/* Where sign * x is largest, the first of equal ones; NaN never is. A worker  for every number of LANES. */
+/* Where sign * x is largest, the first of equal ones; NaN never is. A lane for every number of LANES. */
 TD_CLONES static int64_t first_most(const float *x, int64_t n, float sign)
 {
     float best[WIDTH];
@@ -70,7 +70,7 @@ TD_CLONES static int64_t first_most(const float *x, int64_t n, float sign)
     }
     float top = best[0];
     int32_t where = at[0];
-    for (int l = 1; l < WIDTH; l++) { /* workers  without any say 0 */
+    for (int l = 1; l < WIDTH; l++) { /* lanes without any say 0 */
         if (best[l] > top || (best[l] == top && at[l] < where)) {
             top = best[l];
             where = at[l];

@@ -203,11 +203,11 @@ TD_CLONES static bool bins_of(const float *x, int64_t n, double low, double step
 static enum td_code histogram_floats(struct td_call *c, double low, double step, int64_t bins, int32_t *count,
                                      struct td_err *err)
 {
-    enum { PIECE = 256 };
-    int32_t bin[PIECE];
+    enum { CHUNK = 256 };
+    int32_t bin[CHUNK];
     const float *x = c->in[0]->data;
-    for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n; i += PIECE) {
-        int64_t most = n - i < PIECE ? n - i : PIECE;
+    for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n; i += CHUNK) {
+        int64_t most = n - i < CHUNK ? n - i : CHUNK;
         TD_FAIL_IF(!bins_of(x + i, most, low, step, (double)bins, bin), err, INVALID_ARGUMENT,
                    "%s: Histogram values must not contain NaN; one of elements %lld to %lld is",
                    TD_NODE_STR(c->node), (long long)i, (long long)(i + most - 1));
@@ -275,7 +275,7 @@ TD_CLONES static bool in_top(const float *p, int64_t classes, int64_t target, in
     }
     int64_t better = 0;
     for (int64_t from = 0; from < classes;
-         from += RUN) { /* counted in 32 bits, which workers of floats match */
+         from += RUN) { /* counted in 32 bits, which lanes of floats match */
         int64_t n = classes - from < RUN ? classes - from : RUN;
         int32_t above = 0, finite = 0;
         for (int64_t i = from; i < from + n; i++) {

@@ -107,7 +107,7 @@ FUNCTIONS(STAMP)
 /* Blocks with an argument too large for the short reduction go to the C library. */
 enum { TRIG_BLOCK = 256 };
 
-TD_CLONES static bool any_on_device(const float *x, int64_t n)
+TD_CLONES static bool any_large(const float *x, int64_t n)
 {
     int large = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -117,15 +117,15 @@ TD_CLONES static bool any_on_device(const float *x, int64_t n)
 }
 
 #define TRIG(op)                                                                                             \
-    TD_UNARY_LOOP(TD_CLONES, op##_near, float, float, td_fast_##op##_f32)                                    \
-    TD_UNARY_LOOP(, op##_far, float, float, op##f)                                                           \
+    TD_UNARY_LOOP(TD_CLONES, op##_small, float, float, td_fast_##op##_f32)                                   \
+    TD_UNARY_LOOP(, op##_large, float, float, op##f)                                                         \
     static void op##_f32(const void *xv, void *yv, int64_t n)                                                \
     {                                                                                                        \
         const float *x = xv;                                                                                 \
         float *y = yv;                                                                                       \
         for (int64_t i = 0; i < n; i += TRIG_BLOCK) {                                                        \
             const int64_t m = n - i < TRIG_BLOCK ? n - i : TRIG_BLOCK;                                       \
-            (any_on_device(x + i, m) ? op##_far : op##_near)(x + i, y + i, m);                               \
+            (any_large(x + i, m) ? op##_large : op##_small)(x + i, y + i, m);                                \
         }                                                                                                    \
     }                                                                                                        \
     OTHER_FLOATS(op, , op)                                                                                   \

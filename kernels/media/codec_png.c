@@ -19,7 +19,7 @@ struct failure {
 static void fail(png_structp png, png_const_charp message)
 {
     struct failure *f = png_get_error_ptr(png);
-    (void)strncpy(f->text, message, sizeof f->text - 1);
+    (void)snprintf(f->text, sizeof f->text, "%s", message);
     png_longjmp(png, 1);
 }
 

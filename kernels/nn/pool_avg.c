@@ -130,7 +130,7 @@ static enum td_code avg_grad_run(struct td_call *c, struct td_err *err)
     void *to;
     TD_TRY(td_out(c, 0, NULL, &dx, err));
     TD_TRY(td_pool_attrs(c->node, &dx->shape, &p, err));
-    p.widened = true;
+    p.stretched = true;
     TD_TRY(td_pool_bring(c, &p, c->in[1], td_pool_out_cells(&p), &dy, err));
     TD_TRY(td_pool_room(c, &p, dx, &to, err));
     if (td_tensor_count(dx) > 0 && dx->dtype == TD_DOUBLE) {

@@ -252,7 +252,7 @@ bool td_pool_cell_start(struct td_pool_walk *w, const struct td_pool *p, int64_t
         rest /= x->out;
         w->from[a] = start < 0 ? 0 : start;
         w->to[a] = start + x->k < x->in ? start + x->k : x->in;
-        if (p->widened && start < 0 && x->k > x->in) {
+        if (p->stretched && start < 0 && x->k > x->in) {
             w->to[a] = x->in;
         }
         w->at[a] = w->from[a];

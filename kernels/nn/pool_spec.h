@@ -18,8 +18,9 @@ struct td_pool {
     int64_t batch, channels, depth; /* depth: channels a group, 1 unless pooling along the channels */
     struct td_window axis[3];       /* leading ones of size 1 for 2-D */
     double lowest, lowest_at_edge; /* what the greatest of floats is sought from; argmax seeks from nothing */
-    bool widened; /* a window that is larger than the input and begins before it reaches to its end: so do the
-                     gradients of averages in TensorFlow */
+    /* A window that is larger than the input and begins before it reaches to its end: so do the gradients of
+     * averages in TensorFlow. */
+    bool stretched;
 };
 
 /* A place among the input cells of one window: in_cell numbers them over all images, count is how many there

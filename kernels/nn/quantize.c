@@ -50,7 +50,7 @@ static enum mode mode_of(const struct td_node *n)
     return strcmp(s, "SCALED") == 0 ? SCALED : strcmp(s, "MIN_FIRST") == 0 ? MIN_FIRST : MIN_COMBINED;
 }
 
-enum { PIECE = 256 };
+enum { CHUNK = 256 };
 
 static float clamp(float v, float low, float high)
 {
@@ -182,10 +182,10 @@ TD_CLONES static void quantize_all(const struct quantizer *of, const float *x, i
 static void quantize_run_of(const struct quantizer *q, const struct td_tensor *x, struct td_tensor *y,
                             int64_t at, int64_t n)
 {
-    int32_t level[PIECE];
+    int32_t level[CHUNK];
     const size_t size = td_dtype_size(y->dtype);
-    for (int64_t end = at + n; at < end; at += PIECE) {
-        int64_t most = end - at < PIECE ? end - at : PIECE;
+    for (int64_t end = at + n; at < end; at += CHUNK) {
+        int64_t most = end - at < CHUNK ? end - at : CHUNK;
         quantize_all(q, TD_DATA(x, const float) + at, most, level);
         for (int64_t i = 0; i < most && size == 1; i++) {
             TD_DATA(y, uint8_t)[at + i] = (uint8_t)level[i];

@@ -1,8 +1,8 @@
 /* kernels/text/string_split.c - StringSplit, StringSplitV2 and StringNGrams: strings into ragged rows of
  * strings.
  *
- * The splits count pieces in a first pass and store them in a second, so that nothing is kept in between:
- *   input [n]  ->  indices [pieces, 2], values [pieces], shape [2] = [n, longest row]
+ * The splits count tokens in a first pass and store them in a second, so that nothing is kept in between:
+ *   input [n]  ->  indices [tokens, 2], values [tokens], shape [2] = [n, longest row]
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* ------------------------------------------------------------------ one string into pieces */
+/* ------------------------------------------------------------------ one string into tokens */
 
 struct splitter {
     const char *sep;
@@ -29,8 +29,8 @@ struct cursor {
     bool done;
 };
 
-/* Next piece of cu; false at the end. */
-typedef bool next_fn(const struct splitter *sp, struct cursor *cu, const char **piece, size_t *n);
+/* Next token of cu; false at the end. */
+typedef bool next_fn(const struct splitter *sp, struct cursor *cu, const char **token, size_t *n);
 
 static bool is_space(char ch)
 {
@@ -38,7 +38,7 @@ static bool is_space(char ch)
 }
 
 /* Runs of white space separate; nothing empty comes out, but for the rest behind the last split allowed. */
-static bool next_word(const struct splitter *sp, struct cursor *cu, const char **piece, size_t *n)
+static bool next_word(const struct splitter *sp, struct cursor *cu, const char **token, size_t *n)
 {
     if (cu->done) {
         return false;
@@ -46,7 +46,7 @@ static bool next_word(const struct splitter *sp, struct cursor *cu, const char *
     while (cu->at < cu->n && is_space(cu->s[cu->at])) {
         cu->at++;
     }
-    *piece = cu->s + cu->at;
+    *token = cu->s + cu->at;
     if (sp->maxsplit > 0 && cu->splits == sp->maxsplit) {
         cu->done = true;
         *n = cu->n - cu->at;
@@ -61,7 +61,7 @@ static bool next_word(const struct splitter *sp, struct cursor *cu, const char *
     return *n > 0;
 }
 
-static bool next_sep(const struct splitter *sp, struct cursor *cu, const char **piece, size_t *n)
+static bool next_sep(const struct splitter *sp, struct cursor *cu, const char **token, size_t *n)
 {
     if (cu->done) {
         return false;
@@ -70,7 +70,7 @@ static bool next_sep(const struct splitter *sp, struct cursor *cu, const char **
     const char *from = cu->s + cu->at;
     const char *hit =
         sp->maxsplit > 0 && cu->splits == sp->maxsplit ? NULL : memmem(from, left, sp->sep, sp->n_sep);
-    *piece = from;
+    *token = from;
     *n = hit ? (size_t)(hit - from) : left;
     cu->done = !hit;
     cu->at += *n + sp->n_sep;
@@ -79,31 +79,31 @@ static bool next_sep(const struct splitter *sp, struct cursor *cu, const char **
 }
 
 /* No split allowed: the string as it is. */
-static bool next_whole(const struct splitter *sp, struct cursor *cu, const char **piece, size_t *n)
+static bool next_whole(const struct splitter *sp, struct cursor *cu, const char **token, size_t *n)
 {
     (void)sp;
     bool more = !cu->done;
-    *piece = cu->s;
+    *token = cu->s;
     *n = cu->n;
     cu->done = true;
     return more;
 }
 
 /* Version 1: an empty delimiter gives single bytes, else each byte of it separates. */
-static bool next_v1(const struct splitter *sp, struct cursor *cu, const char **piece, size_t *n)
+static bool next_v1(const struct splitter *sp, struct cursor *cu, const char **token, size_t *n)
 {
     while (!cu->done && cu->at <= cu->n) {
         size_t from = cu->at;
         if (!sp->any) {
             cu->at++;
-            *piece = cu->s + from;
+            *token = cu->s + from;
             *n = 1;
             return from < cu->n;
         }
         while (cu->at < cu->n && !sp->set[(unsigned char)cu->s[cu->at]]) {
             cu->at++;
         }
-        *piece = cu->s + from;
+        *token = cu->s + from;
         *n = cu->at - from;
         cu->done = cu->at == cu->n;
         cu->at++;
@@ -131,14 +131,14 @@ static enum td_code split_infer(struct td_infer *c, struct td_err *err)
 static void count_chunks(const struct td_tensor *x, const struct splitter *sp, next_fn *next, int64_t *total,
                          int64_t *longest)
 {
-    const char *piece;
+    const char *token;
     size_t n;
     *total = *longest = 0;
     for (int64_t i = 0, rows = td_tensor_count(x); i < rows; i++) {
         struct cursor cu = {0};
         int64_t here = 0;
         cu.s = td_tensor_str(x, i, &cu.n);
-        while (next(sp, &cu, &piece, &n)) {
+        while (next(sp, &cu, &token, &n)) {
             here++;
         }
         *total += here;
@@ -159,13 +159,13 @@ static enum td_code split(struct td_call *c, const struct splitter *sp, next_fn 
     TD_DATA(shape, int64_t)[1] = longest;
     for (int64_t i = 0, rows = td_tensor_count(x); i < rows; i++) {
         struct cursor cu = {0};
-        const char *piece;
+        const char *token;
         size_t n;
         cu.s = td_tensor_str(x, i, &cu.n);
-        for (int64_t k = 0; next(sp, &cu, &piece, &n); k++, at++) {
+        for (int64_t k = 0; next(sp, &cu, &token, &n); k++, at++) {
             TD_DATA(indices, int64_t)[2 * at] = i;
             TD_DATA(indices, int64_t)[2 * at + 1] = k;
-            TD_TRY(td_tensor_set_str(values, at, piece, n, err));
+            TD_TRY(td_tensor_set_str(values, at, token, n, err));
         }
     }
     return TD_OK;

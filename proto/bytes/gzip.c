@@ -11,7 +11,7 @@
 #include <strings.h>
 #include <zlib.h>
 
-#define PIECE ((size_t)32 << 10)
+#define CHUNK ((size_t)32 << 10)
 
 /* Whether another gzip member follows the one that has ended: they count as one text. */
 static bool next_member(z_stream *z)
@@ -23,7 +23,7 @@ static bool next_member(z_stream *z)
 static enum td_code inflate_all(z_stream *z, size_t n, struct td_sink *out, struct td_err *err)
 {
     for (int rc = Z_OK; rc != Z_STREAM_END || next_member(z);) {
-        const size_t room = out->limit - out->n < PIECE ? out->limit - out->n : PIECE;
+        const size_t room = out->limit - out->n < CHUNK ? out->limit - out->n : CHUNK;
         char *to = NULL;
         TD_FAIL_IF(room == 0, err, RESOURCE_EXHAUSTED, "inflating the body: more than %zu bytes",
                    out->limit - 1);
@@ -88,7 +88,7 @@ static bool accepts(const char *list, const char *word)
 static enum td_code deflate_all(z_stream *z, struct td_sink *out, struct td_err *err)
 {
     for (int rc = Z_OK; rc != Z_STREAM_END;) {
-        const size_t room = out->limit - out->n < PIECE ? out->limit - out->n : PIECE;
+        const size_t room = out->limit - out->n < CHUNK ? out->limit - out->n : CHUNK;
         char *to = NULL;
         TD_FAIL_IF(room == 0, err, RESOURCE_EXHAUSTED, "packing an answer: more than %zu bytes", out->limit);
         TD_TRY(td_sink_grow(out, room, &to, err));

@@ -24,7 +24,7 @@
 #include "server/models/upload.h"
 
 #define TRITON_NAME "model.savedmodel"
-#define MAX_NARROW 32 /* sets of outputs of a signature that are compiled for themselves */
+#define MAX_SUBSETS 32 /* sets of outputs of a signature that are compiled for themselves */
 
 struct entry {                    /* what is behind a signature */
     struct td_callable *callable; /* NULL: see error */
@@ -32,14 +32,14 @@ struct entry {                    /* what is behind a signature */
     struct td_err *error;
     _Atomic(void *) slot; /* the scheduler's */
     void (*free_slot)(void *slot);
-    struct narrow *narrow; /* signatures made of this one for fewer outputs; under the servable's narrowing */
-    int n_narrow;
+    struct subset *subsets; /* signatures made of this one for fewer outputs; under the servable's choosing */
+    int n_subsets;
 };
 
-struct narrow {
-    struct td_signature sig; /* first: its address is the narrow signature's */
+struct subset {
+    struct td_signature sig; /* first: its address is the smaller signature's */
     struct entry entry;
-    struct narrow *next;
+    struct subset *next;
 };
 
 struct td_servable {
@@ -55,7 +55,7 @@ struct td_servable {
     struct td_model_settings settings;
     struct td_stats stats;
     struct td_load_times times;
-    pthread_mutex_t narrowing;
+    pthread_mutex_t choosing;
 };
 
 /* ------------------------------------------------------------------ paths */
@@ -256,10 +256,10 @@ static enum td_code open_entries(struct td_servable *s, struct td_err *err)
 
 static void close_entry(struct entry *d)
 {
-    while (d->narrow != NULL) {
-        struct narrow *n = d->narrow;
-        d->narrow = n->next;
-        close_entry(&n->entry); /* has no narrower ones itself */
+    while (d->subsets != NULL) {
+        struct subset *n = d->subsets;
+        d->subsets = n->next;
+        close_entry(&n->entry); /* has no smaller ones itself */
         td_free(n->sig.out);
         td_free(n);
     }
@@ -275,7 +275,7 @@ static void destroy(struct td_servable *s)
     for (int i = 0; s->entries != NULL && i < s->model->n_signatures; i++) {
         close_entry(&s->entries[i]);
     }
-    pthread_mutex_destroy(&s->narrowing);
+    pthread_mutex_destroy(&s->choosing);
     td_free(s->entries);
     td_model_settings_fini(&s->settings);
     if (s->engine != NULL) {
@@ -335,7 +335,7 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
         return td_no_memory(err, sizeof *s, "servable");
     }
     atomic_init(&s->refs, 1);
-    pthread_mutex_init(&s->narrowing, NULL);
+    pthread_mutex_init(&s->choosing, NULL);
     s->name = td_strdup(name);
     s->home = td_strdup(dir);
     s->dir = model_dir(dir);
@@ -471,7 +471,7 @@ static bool is_whole(const struct td_servable *s, const struct td_signature *sig
 static struct entry *entry_of(struct td_servable *s, const struct td_signature *sig)
 {
     return is_whole(s, sig) ? &s->entries[sig - s->model->signatures]
-                            : &((struct narrow *)(uintptr_t)sig)->entry;
+                            : &((struct subset *)(uintptr_t)sig)->entry;
 }
 
 struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig)
@@ -511,12 +511,12 @@ static int count_named(const struct td_signature *sig, const char *const *names,
     return found;
 }
 
-/* Caller holds narrowing. NULL when it cannot be made. */
-static struct narrow *make_downcast(struct td_servable *s, const struct td_signature *sig,
-                                    const char *const *names, int n)
+/* Caller holds choosing. NULL when it cannot be made. */
+static struct subset *make_subset(struct td_servable *s, const struct td_signature *sig,
+                                  const char *const *names, int n)
 {
     struct td_err ignored = {0};
-    struct narrow *one = td_calloc(1, sizeof *one);
+    struct subset *one = td_calloc(1, sizeof *one);
     struct td_tensor_info *out = td_calloc((size_t)n, sizeof *out);
     if (one == NULL || out == NULL) {
         td_free(one);
@@ -547,20 +547,20 @@ const struct td_signature *td_servable_fewer_outputs(struct td_servable *s, cons
         return sig;
     }
     struct entry *d = entry_of(s, sig);
-    pthread_mutex_lock(&s->narrowing);
-    struct narrow *one = d->narrow;
+    pthread_mutex_lock(&s->choosing);
+    struct subset *one = d->subsets;
     while (one != NULL && (one->sig.n_out != n || count_named(&one->sig, names, n) != n)) {
         one = one->next;
     }
-    if (one == NULL && d->n_narrow < MAX_NARROW) {
-        one = make_downcast(s, sig, names, n);
+    if (one == NULL && d->n_subsets < MAX_SUBSETS) {
+        one = make_subset(s, sig, names, n);
         if (one != NULL) {
-            one->next = d->narrow;
-            d->narrow = one;
-            d->n_narrow++;
+            one->next = d->subsets;
+            d->subsets = one;
+            d->n_subsets++;
         }
     }
-    pthread_mutex_unlock(&s->narrowing);
+    pthread_mutex_unlock(&s->choosing);
     return one != NULL ? &one->sig : sig;
 }
 

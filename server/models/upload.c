@@ -88,7 +88,7 @@ static enum td_code make_base(struct td_upload *u, const char *state_dir, struct
     const int all = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     TD_FAIL_IF(all < 0 || flock(all, LOCK_SH) != 0, err, UNAVAILABLE, "Opening %s: %s", path,
                strerror(errno));
-    (void)strcat(path, "/XXXXXX"); /* folder_of left room */
+    memcpy(path + strlen(path), "/XXXXXX", sizeof "/XXXXXX"); /* folder_of left room */
     u->base = mkdtemp(path) != NULL ? td_strdup(path) : NULL;
     u->dir = u->base != NULL ? open(u->base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
     const bool held = u->dir >= 0 && flock(u->dir, LOCK_EX | LOCK_NB) == 0;

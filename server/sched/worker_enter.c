@@ -10,8 +10,8 @@
 
 #define SHORT_NS 60000   /* what a borrowed thread may compute itself: little more than a wake-up costs */
 #define SPLIT_NS 4000000 /* a job this long is worth running in chunks while workers idle */
-#define PIECE_NS 2000000 /* but no chunk shorter than this */
-#define MAX_PIECES 4096
+#define CHUNK_NS 2000000 /* but no chunk shorter than this */
+#define MAX_CHUNKS 4096
 
 /* What is known of a job before it runs. */
 struct nature {
@@ -53,7 +53,7 @@ static int64_t count_chunks(const struct td_workers *l, const struct td_worker_q
         return f->params.split_large && rows > most ? (rows + most - 1) / most : 1;
     }
     const int64_t ns = td_cost_of(&f->queue.cost, rows), idle = l->sched.workers - l->sched.running;
-    int64_t n = ns >= SPLIT_NS && idle > 1 ? ns / PIECE_NS : 1;
+    int64_t n = ns >= SPLIT_NS && idle > 1 ? ns / CHUNK_NS : 1;
     n = n < idle ? n : idle;
     n = n < rows ? n : rows;
     return n > 1 ? n : 1;
@@ -63,8 +63,8 @@ static enum td_code make_chunks(struct td_worker_queue *f, struct td_job *j, int
                                 struct td_err *err)
 {
     const size_t n_out = (size_t)f->sig->n_out;
-    TD_FAIL_IF(n > MAX_PIECES, err, INVALID_ARGUMENT,
-               "a request of %lld rows would run in more than %d batches", (long long)rows, MAX_PIECES);
+    TD_FAIL_IF(n > MAX_CHUNKS, err, INVALID_ARGUMENT,
+               "a request of %lld rows would run in more than %d batches", (long long)rows, MAX_CHUNKS);
     j->chunks = td_arena_alloc(j->arena, (size_t)n, sizeof *j->chunks);
     struct td_tensor *made = n > 1 ? td_arena_alloc(j->arena, (size_t)n * n_out, sizeof *made) : j->made;
     if (j->chunks == NULL || made == NULL) {

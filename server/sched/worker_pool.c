@@ -17,15 +17,15 @@ static struct td_worker_queue *queue_of(struct td_thread_pool *c)
 static void put(struct td_workers *l, struct td_pool_task *t)
 {
     t->next = NULL;
-    t->prev = l->last_lent;
-    *(l->last_lent != NULL ? &l->last_lent->next : &l->first_lent) = t;
-    l->last_lent = t;
+    t->prev = l->last_offered;
+    *(l->last_offered != NULL ? &l->last_offered->next : &l->first_offered) = t;
+    l->last_offered = t;
 }
 
 static void take(struct td_workers *l, struct td_pool_task *t)
 {
-    *(t->prev != NULL ? &t->prev->next : &l->first_lent) = t->next;
-    *(t->next != NULL ? &t->next->prev : &l->last_lent) = t->prev;
+    *(t->prev != NULL ? &t->prev->next : &l->first_offered) = t->next;
+    *(t->next != NULL ? &t->next->prev : &l->last_offered) = t->prev;
 }
 
 static bool try_start(struct td_thread_pool *c, struct td_pool_task *t)
@@ -89,7 +89,7 @@ const struct td_thread_pool td_worker_pool = {
 
 bool td_worker_pool_run(struct td_workers *l)
 {
-    struct td_pool_task *t = l->first_lent;
+    struct td_pool_task *t = l->first_offered;
     if (t == NULL) {
         return false;
     }

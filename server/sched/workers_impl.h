@@ -73,8 +73,9 @@ struct td_workers {
     pthread_mutex_t mu;         /* guards what follows up to stop */
     pthread_cond_t work, watch; /* something is ready; something waits or runs */
     struct td_sched sched;
-    struct td_batch_run *runs;                   /* of more than one chunk */
-    struct td_pool_task *first_lent, *last_lent; /* a worker counts as running for each, and none has begun */
+    struct td_batch_run *runs; /* of more than one chunk */
+    struct td_pool_task *first_offered,
+        *last_offered; /* a worker counts as running for each, and none has begun */
     struct td_workers_counts counts;
     bool stop;
     pthread_t *threads, reaper;

@@ -90,7 +90,7 @@ static enum td_code set_element(struct td_tensor *t, int64_t i, const char *word
 {
     if (t->dtype == TD_STRING) {
         char text[WORD_BYTES];
-        strcpy(text, word);
+        (void)snprintf(text, sizeof text, "%s", word);
         const size_t n = unescape(text);
         return td_tensor_set_str(t, i, text, n, err);
     }

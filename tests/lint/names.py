@@ -5,6 +5,7 @@
   retired      words of names.retired, as words of an identifier or of a file's name; the list says which stay, and why
   left over    TODO, FIXME, XXX without an issue's number, #if 0
 """
+import fnmatch
 import os
 import re
 
@@ -12,10 +13,11 @@ from source import CODE, OURS, code, comments, exceptions, files, finish
 
 BANNED = "strcpy strncpy strcat strncat stpcpy sprintf vsprintf strtok atoi atol atoll atof gets alloca rand srand".split()
 HOME = {
-    "malloc": ("core/base/mem.c", "core/base/buffer.c"), "calloc": ("core/base/mem.c",), "realloc": ("core/base/mem.c",),
-    "free": ("core/base/mem.c", "core/base/buffer.c", "server/main/main.c"),
-    "strdup": (), "strndup": (), "asprintf": (), "vasprintf": (), "printf": (), "puts": (), "putchar": (),
-    "abort": ("core/base/status.c",), "exit": (), "_exit": ("server/main/main.c",), "quick_exit": (),
+    "malloc": ("mem.c", "buffer.c"), "calloc": ("mem.c",), "realloc": ("mem.c",),
+    "free": ("mem.c", "buffer.c", "main.c"),   # main.c: what realpath made
+    "strdup": (), "strndup": ("embed.c",), "asprintf": (), "vasprintf": (),   # embed.c: what callers of the C API free
+    "printf": (), "puts": (), "putchar": (),
+    "abort": ("status.c",), "exit": (), "_exit": ("main.c", "drain.c"), "quick_exit": (),
 }
 CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED + list(HOME)) + r")\s*\(")
 LEFT_OVER = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\s*\(?#\d)")
@@ -24,7 +26,7 @@ WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def retired():
-    """{word: {identifier that may have it}}; an identifier "*" of a word: (path, word) of exceptions says where."""
+    """{word: PATH:NAME globs that may have it}"""
     rows = {}
     for (word, keeps), _ in exceptions("names.retired").items():
         rows.setdefault(word, set()).update(keeps.split(",") if keeps != "-" else ())
@@ -40,8 +42,15 @@ def calls(path, line, number):
         name = m.group(1)
         if name in BANNED:
             yield f"{path}:{number}: {name} is banned"
-        elif path.startswith(OURS[:-1]) and path not in HOME[name]:
+        elif path.startswith(OURS[:-1]) and os.path.basename(path) not in HOME[name]:
             yield f"{path}:{number}: {name} belongs to {' and '.join(HOME[name]) or 'no file of the daemon'}"
+
+
+def coined(path, names, number, gone):
+    for name in sorted(names):
+        for word in sorted(words_of(name) & set(gone)):
+            if not any(fnmatch.fnmatchcase(f"{path}:{name}", keep) for keep in gone[word]):
+                yield f"{path}:{number}: {name} has the retired word '{word}'"
 
 
 def main():
@@ -49,15 +58,12 @@ def main():
     for path in files(endings=CODE):
         seen = set()
         stem = os.path.splitext(os.path.basename(path))[0]
-        for number, line in enumerate([stem] + code(path).splitlines()):
+        for number, line in enumerate([stem] + code(path).splitlines()):   # line 0: the file's own name
             findings += calls(path, line, number) if number else []
             if re.match(r"\s*#\s*if\s+0\b", line):
                 findings.append(f"{path}:{number}: #if 0")
-            for name in set(IDENTIFIER.findall(line)) - seen:
-                seen.add(name)
-                for word in words_of(name) & set(gone):
-                    if name not in gone[word] and not any(k.endswith("*") and name.startswith(k[:-1]) for k in gone[word]):
-                        findings.append(f"{path}:{max(number, 1)}: {name} has the retired word '{word}'")
+            findings += coined(path, set(IDENTIFIER.findall(line)) - seen, number, gone)
+            seen |= set(IDENTIFIER.findall(line))
         findings += [f"{path}:{number}: {m.group(1)}" for number, c in comments(path) for m in LEFT_OVER.finditer(c)]
     finish(findings, "names")
 

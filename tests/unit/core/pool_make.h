@@ -9,15 +9,15 @@
 #include "core/base/thread_pool.h"
 #include "tests/test.h"
 
-enum { CREW_THREADS = 3 };
+enum { POOL_THREADS = 3 };
 
 /* Lends every thread that is free, and returns when it is at work, so that chunks do run at the same time. */
 struct made_pool {
     struct td_thread_pool pool; /* first */
     pthread_mutex_t mu;
     pthread_cond_t changed;
-    struct td_pool_task *task[CREW_THREADS];
-    pthread_t thread[CREW_THREADS];
+    struct td_pool_task *task[POOL_THREADS];
+    pthread_t thread[POOL_THREADS];
     bool stop;
     int started;
 };
@@ -55,10 +55,10 @@ static inline bool pool_try_start(struct td_thread_pool *c, struct td_pool_task 
     struct made_pool *p = (struct made_pool *)c;
     pthread_mutex_lock(&p->mu);
     int free_one = 0;
-    while (free_one < CREW_THREADS && p->task[free_one] != NULL) {
+    while (free_one < POOL_THREADS && p->task[free_one] != NULL) {
         free_one++;
     }
-    if (free_one < CREW_THREADS) {
+    if (free_one < POOL_THREADS) {
         sem_init(&t->ended, 0, 0);
         t->begun = false;
         p->task[free_one] = t;
@@ -69,7 +69,7 @@ static inline bool pool_try_start(struct td_thread_pool *c, struct td_pool_task 
         }
     }
     pthread_mutex_unlock(&p->mu);
-    return free_one < CREW_THREADS;
+    return free_one < POOL_THREADS;
 }
 
 static inline void pool_join(struct td_thread_pool *c, struct td_pool_task *t)
@@ -89,21 +89,21 @@ static inline bool pool_wanted(struct td_thread_pool *c)
 static inline int pool_idle(struct td_thread_pool *c)
 {
     (void)c;
-    return CREW_THREADS;
+    return POOL_THREADS;
 }
 
-static struct pool_worker pool_workers[CREW_THREADS];
+static struct pool_worker pool_workers[POOL_THREADS];
 
 static inline void pool_start(struct made_pool *p)
 {
-    *p = (struct made_pool){.pool = {.most = CREW_THREADS + 1,
+    *p = (struct made_pool){.pool = {.most = POOL_THREADS + 1,
                                      .try_start = pool_try_start,
                                      .join = pool_join,
                                      .wanted = pool_wanted,
                                      .idle = pool_idle},
                             .mu = PTHREAD_MUTEX_INITIALIZER,
                             .changed = PTHREAD_COND_INITIALIZER};
-    for (int i = 0; i < CREW_THREADS; i++) {
+    for (int i = 0; i < POOL_THREADS; i++) {
         pool_workers[i] = (struct pool_worker){p, i};
         CHECK_INT(pthread_create(&p->thread[i], NULL, pool_work, &pool_workers[i]), 0);
     }
@@ -115,7 +115,7 @@ static inline void pool_stop(struct made_pool *p)
     p->stop = true;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->mu);
-    for (int i = 0; i < CREW_THREADS; i++) {
+    for (int i = 0; i < POOL_THREADS; i++) {
         pthread_join(p->thread[i], NULL);
     }
 }

@@ -45,7 +45,7 @@ TEST(what_would_change_a_bit_stays)
               1);
 }
 
-TEST(a_constant_that_may_widen_the_result_stays)
+TEST(a_constant_that_may_broaden_the_result_stays)
 {
     CHECK_INT(left("r = Mul {T:type=float} (x, float[3] 1)", "Mul"), 1);
     CHECK_INT(left("r = Mul {T:type=float} (x, float[1] 1)", "Mul"), 1); /* x may be a scalar */
@@ -68,16 +68,20 @@ TEST(functions_that_undo_or_repeat_themselves_go)
 }
 
 #define CUBE "c = Reshape {T:type=float} (x, int32[3] 2 3 4)\n"
-#define TURN "Transpose {T:type=float; Tperm:type=int32} "
+#define TRANSPOSE "Transpose {T:type=float; Tperm:type=int32} "
 
 TEST(transposes_join_and_go)
 {
-    CHECK_INT(left(CUBE "a = " TURN "(c, int32[3] 1 2 0)\nr = " TURN "(a, int32[3] 2 0 1)", "Transpose"), 0);
-    CHECK_INT(left(CUBE "a = " TURN "(c, int32[3] 1 2 0)\nr = " TURN "(a, int32[3] 1 2 0)", "Transpose"), 1);
-    CHECK_INT(left(CUBE "r = " TURN "(c, int32[3] 0 1 2)", "Transpose"), 0);
-    CHECK_INT(left("r = " TURN "(x, int32[3] 0 1 2)", "Transpose"), 1); /* x may have another rank */
-    CHECK_INT(left(CUBE "r = " TURN "(c, int32[2] 0 1)", "Transpose"), 1);
-    same_results(X CUBE "a = " TURN "(c, int32[3] 1 2 0)\nr = " TURN "(a, int32[3] 1 2 0)", "r",
+    CHECK_INT(
+        left(CUBE "a = " TRANSPOSE "(c, int32[3] 1 2 0)\nr = " TRANSPOSE "(a, int32[3] 2 0 1)", "Transpose"),
+        0);
+    CHECK_INT(
+        left(CUBE "a = " TRANSPOSE "(c, int32[3] 1 2 0)\nr = " TRANSPOSE "(a, int32[3] 1 2 0)", "Transpose"),
+        1);
+    CHECK_INT(left(CUBE "r = " TRANSPOSE "(c, int32[3] 0 1 2)", "Transpose"), 0);
+    CHECK_INT(left("r = " TRANSPOSE "(x, int32[3] 0 1 2)", "Transpose"), 1); /* x may have another rank */
+    CHECK_INT(left(CUBE "r = " TRANSPOSE "(c, int32[2] 0 1)", "Transpose"), 1);
+    same_results(X CUBE "a = " TRANSPOSE "(c, int32[3] 1 2 0)\nr = " TRANSPOSE "(a, int32[3] 1 2 0)", "r",
                  td_shape_matrix(4, 6), td_shape_scalar());
 }
 
@@ -109,6 +113,7 @@ TEST(nodes_that_wait_for_others_stay)
 }
 
 TEST_MAIN(RUN(products_and_sums_with_neutral_elements_go) RUN(what_would_change_a_bit_stays)
-              RUN(a_constant_that_may_widen_the_result_stays) RUN(functions_that_undo_or_repeat_themselves_go)
-                  RUN(transposes_join_and_go) RUN(views_that_end_where_they_began_go)
-                      RUN(squares_and_powers_of_two_are_products) RUN(nodes_that_wait_for_others_stay))
+              RUN(a_constant_that_may_broaden_the_result_stays)
+                  RUN(functions_that_undo_or_repeat_themselves_go) RUN(transposes_join_and_go)
+                      RUN(views_that_end_where_they_began_go) RUN(squares_and_powers_of_two_are_products)
+                          RUN(nodes_that_wait_for_others_stay))

@@ -186,7 +186,7 @@ TEST(what_a_kernel_keeps_stays_as_it_was)
 {
     struct td_callable *f = start("Kept");
     struct td_tensor x = made_tensor(4, 1), y;
-    for (int turn = 0; turn < 3; turn++) {
+    for (int round = 0; round < 3; round++) {
         CHECK_INT(td_callable_run(f, &x, &y, NULL, &m.err), TD_OK);
         struct td_tensor first = kept;
         td_tensor_clear(&y);

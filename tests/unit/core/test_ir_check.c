@@ -122,5 +122,5 @@ TEST(a_fetch_of_another_type_is_seen)
 }
 
 TEST_MAIN(RUN(a_node_out_of_its_place_is_seen) RUN(edges_from_what_is_not_there_are_seen)
-              RUN(a_fused_node_whose_inner_value_is_read_is_seen) RUN(an_order_of_effects_that_is_lost_is_seen)
-                  RUN(a_fetch_of_another_type_is_seen))
+              RUN(a_fused_node_whose_inner_value_is_read_is_seen)
+                  RUN(an_order_of_effects_that_is_lost_is_seen) RUN(a_fetch_of_another_type_is_seen))

@@ -3,12 +3,12 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/core/pass_make.h"
 
-#define TURN "Transpose {T:type=float; Tperm:type=int32} "
+#define TRANSPOSE "Transpose {T:type=float; Tperm:type=int32} "
 #define TO_LAST ", int32[4] 0 2 3 1)\n"
 #define TO_FIRST ", int32[4] 0 3 1 2)\n"
 /* a: channels first, made of channels last */
-#define FIRST "c = Reshape {T:type=float} (x, int32[4] 2 4 5 3)\na = " TURN "(c" TO_FIRST
-#define LAST(from) "r = " TURN "(" from TO_LAST
+#define FIRST "c = Reshape {T:type=float} (x, int32[4] 2 4 5 3)\na = " TRANSPOSE "(c" TO_FIRST
+#define LAST(from) "r = " TRANSPOSE "(" from TO_LAST
 
 /* Transposes left in X + body after the pass and folding; the result is what it was. */
 static int left(const char *body)
@@ -72,7 +72,7 @@ TEST(axes_come_along)
                          "float[3] 1 2 3)\n" LAST("b")),
               0);
     CHECK_INT(
-        left("c = Reshape {T:type=float} (x, int32[4] 1 5 6 4)\na = " TURN "(c" TO_FIRST
+        left("c = Reshape {T:type=float} (x, int32[4] 1 5 6 4)\na = " TRANSPOSE "(c" TO_FIRST
              "b = DepthToSpace {T:type=float; block_size:int=2; data_format:string='NCHW'} (a)\n" LAST("b")),
         0);
 }
@@ -97,7 +97,7 @@ TEST(what_saves_nothing_stays)
     CHECK_INT(left(FIRST "b = Relu {T:type=float} (a)\nr = Reshape {T:type=float} (b, int32[1] -1)\n"), 1);
     /* of unknown rank, so that only the Transpose checks it */
     struct passed t;
-    passed(&t, X "a = " TURN "(x" TO_FIRST "b = Relu {T:type=float} (a)\n" LAST("b"), "r", "layout");
+    passed(&t, X "a = " TRANSPOSE "(x" TO_FIRST "b = Relu {T:type=float} (a)\n" LAST("b"), "r", "layout");
     CHECK_INT(count(&t, "Transpose"), 1);
     passed_close(&t);
 }
@@ -110,13 +110,15 @@ TEST(an_exported_network_keeps_its_channels_last)
 {
     const char *text =
         X "c = Reshape {T:type=float} (x, int32[4] 2 3 4 5)\n"
-          "c1 = " TURN "(c" TO_LAST "c2 = " CONV(
-              "NHWC") "(c1, float[3,3,3,2] 0.1 0.2 -0.1 0.3)\n"
-                      "c3 = " TURN "(c2" TO_FIRST "c4 = AddV2 {T:type=float} (c3, float[1,2,1,1] 0.5 -0.5)\n"
-                      "c5 = Relu {T:type=float} (c4)\n"
-                      "c6 = " TURN "(c5" TO_LAST
-                      "c7 = " CONV("NHWC") "(c6, float[1,1,2,2] 1 0.5 -1)\n"
-                                           "c8 = " TURN "(c7" TO_FIRST "c9 = AddV2 {T:type=float} (c8, c5)\n"
+          "c1 = " TRANSPOSE "(c" TO_LAST
+          "c2 = " CONV("NHWC") "(c1, float[3,3,3,2] 0.1 0.2 -0.1 0.3)\n"
+                               "c3 = " TRANSPOSE "(c2" TO_FIRST
+                               "c4 = AddV2 {T:type=float} (c3, float[1,2,1,1] 0.5 -0.5)\n"
+                               "c5 = Relu {T:type=float} (c4)\n"
+                               "c6 = " TRANSPOSE "(c5" TO_LAST "c7 = " CONV(
+                                   "NHWC") "(c6, float[1,1,2,2] 1 0.5 -1)\n"
+                                           "c8 = " TRANSPOSE "(c7" TO_FIRST
+                                           "c9 = AddV2 {T:type=float} (c8, c5)\n"
                                            "r = Mean {T:type=float; Tidx:type=int32} (c9, int32[2] 2 3)\n";
     struct passed t;
     passed(&t, text, "r", "layout,fold");

@@ -211,7 +211,7 @@ static int check_regions(const struct td_plan *p, const struct td_shape *feeds)
 
 /* ------------------------------------------------------------------ the same bits */
 
-enum { TURNS = 14 }; /* the first ones learn what the groups take */
+enum { ROUNDS = 14 }; /* the first ones learn what the groups take */
 
 /* Runs text with its groups on several threads, and without the pass: the same bits. Returns the regions
  * found. */
@@ -228,11 +228,11 @@ static int same_bits(const char *text, struct td_shape x, struct td_shape y)
     pool_start(&pool);
     compile(&c, text, "r", NULL);
     const int found = check_regions(c.plan, (const struct td_shape[]){x, y});
-    for (int turn = 0; turn < TURNS; turn++) {
+    for (int round = 0; round < ROUNDS; round++) {
         test_check_ok(__FILE__, __LINE__, text, td_callable_run(c.f, in, &got, &opts, &c.t.err), &c.t.err);
         CHECK(td_shape_equal(&want.shape, &got.shape));
         if (memcmp(want.data, got.data, td_tensor_bytes(&want)) != 0) {
-            fprintf(stderr, "turn %d differs of\n%s", turn, text);
+            fprintf(stderr, "round %d differs of\n%s", round, text);
             exit(1);
         }
         td_tensor_clear(&got);
@@ -316,7 +316,7 @@ static void random_graph(unsigned *seed, char *text, size_t bytes)
         } else {
             snprintf(line, sizeof line, "v%d = %s " T "(v%d)\n", i, kind == 4 ? "Tanh" : "Softsign", back);
         }
-        strcat(text, line);
+        (void)snprintf(text + strlen(text), bytes - strlen(text), "%s", line);
         last = i;
     }
     char names[600] = "";
@@ -335,7 +335,7 @@ TEST(random_graphs_give_the_same_bits)
 {
     static char text[16384];
     const char *seconds = getenv("TD_TEST_SECONDS");
-    const int64_t until_ns = td_now_ns() + (int64_t)((seconds != NULL ? atof(seconds) : 0) * 1e9);
+    const int64_t until_ns = td_now_ns() + (int64_t)((seconds != NULL ? strtod(seconds, NULL) : 0) * 1e9);
     unsigned seed = 1;
     int graphs = 0, regions = 0;
     for (; graphs < 60 || td_now_ns() < until_ns; graphs++) {
@@ -365,8 +365,8 @@ TEST(the_error_is_that_of_the_first_step)
     pool_start(&pool);
     compile(&c, text, "r", NULL);
     CHECK(check_regions(c.plan, (const struct td_shape[]){x, y}) > 0);
-    for (int turn = 0; turn < 30; turn++) {
-        const bool fails = turn % 3 == 2;
+    for (int round = 0; round < 30; round++) {
+        const bool fails = round % 3 == 2;
         TD_DATA(&in[1], float)[3] = fails ? 100 : 1;
         c.t.err = (struct td_err){0};
         const enum td_code rc = td_callable_run(c.f, in, &out, &opts, &c.t.err);
@@ -402,7 +402,7 @@ TEST(a_run_that_is_stopped_or_watched_stays_in_order)
     struct td_run_opts opts = {.pool = &pool.pool, .stop = &stop};
     pool_start(&pool);
     compile(&c, text, "r", NULL);
-    for (int turn = 0; turn < TURNS; turn++) {
+    for (int round = 0; round < ROUNDS; round++) {
         CHECK_INT(td_callable_run(c.f, in, &out, &opts, &c.t.err), TD_OK);
         td_tensor_clear(&out);
     }

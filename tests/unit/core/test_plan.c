@@ -48,7 +48,7 @@ static void runs_to(struct made *m, const char *fetch, const float *want)
     struct td_callable *f;
     struct td_tensor x = made_tensor(4, 1), y;
     CHECK_INT(td_callable_new(model, &opts, &f, &m->err), TD_OK);
-    for (int turn = 0; turn < 3; turn++) {
+    for (int round = 0; round < 3; round++) {
         test_check_ok(__FILE__, __LINE__, "run", td_callable_run(f, &x, &y, NULL, &m->err), &m->err);
         for (int i = 0; i < 4; i++) {
             CHECK_INT(TD_DATA(&y, float)[i], want[i]);

@@ -140,7 +140,8 @@ TEST(groups_that_share_bytes_are_seen)
     struct td_region r = {.first = 1, .n_groups = 2, .end = {2, 3}};
     in[0] = 1;
     last[1] = 3;
-    last[2] = 1; /* b ends with its own step, c is made behind it: apart, but for their running side by side */
+    last[2] =
+        1; /* b ends with its own step, c is made behind it: apart, but for their running side by side */
     CHECK_OK(td_bound_plan_check(bound, &err));
     plan->regions = &r;
     plan->n_regions = 1;

@@ -10,7 +10,7 @@
 #include "tests/unit/core/pass_make.h"
 
 #define T "{T:type=float} "
-enum { TURNS = 14 }; /* the first ones pack weights and learn what the op takes */
+enum { ROUNDS = 14 }; /* the first ones pack weights and learn what the op takes */
 
 /* Runs `text` on one thread and on several; tells whether it was split. */
 static bool same_numbers(const char *text, struct td_shape x, struct td_shape y)
@@ -27,13 +27,13 @@ static bool same_numbers(const char *text, struct td_shape x, struct td_shape y)
     CHECK_INT(td_callable_new(m, &t.how, &f, &t.err), TD_OK);
     test_check_ok(__FILE__, __LINE__, text, td_callable_run(f, in, &want, NULL, &t.err), &t.err);
     pool_start(&pool);
-    for (int turn = 0; turn < TURNS; turn++) {
+    for (int round = 0; round < ROUNDS; round++) {
         test_check_ok(__FILE__, __LINE__, text, td_callable_run(f, in, &got, &opts, &t.err), &t.err);
         CHECK(td_shape_equal(&want.shape, &got.shape));
         for (int64_t i = 0; i < td_tensor_count(&want); i++) {
             const float a = TD_DATA(&want, float)[i], b = TD_DATA(&got, float)[i];
             if (!(fabsf(a - b) <= 1e-4f * (1 + fabsf(a)))) {
-                fprintf(stderr, "%s\nturn %d, element %lld: %g on several threads, %g on one\n", text, turn,
+                fprintf(stderr, "%s\nround %d, element %lld: %g on several threads, %g on one\n", text, round,
                         (long long)i, (double)b, (double)a);
                 exit(1);
             }

@@ -444,15 +444,15 @@ static enum td_code replay(const struct advisory *row)
     case SNAPPY:
         return read_snappy(row->text);
     case DEEP_ATTR:
-        return deep_attr(atoi(row->text));
+        return deep_attr((int)strtol(row->text, NULL, 10));
     case DEEP_VALUE:
-        return deep_value(atoi(row->text));
+        return deep_value((int)strtol(row->text, NULL, 10));
     case DEEP_GROUP:
-        return deep_group(atoi(row->text));
+        return deep_group((int)strtol(row->text, NULL, 10));
     case DEEP_CALL:
-        return deep_call(atoi(row->text));
+        return deep_call((int)strtol(row->text, NULL, 10));
     default:
-        return deep_text(atoi(row->text));
+        return deep_text((int)strtol(row->text, NULL, 10));
     }
 }
 

@@ -8,7 +8,7 @@ static struct td_err err;
 static const char *file(const char *text)
 {
     static char path[100];
-    strcpy(path, "/tmp/td_test_config.XXXXXX");
+    (void)snprintf(path, sizeof path, "/tmp/td_test_config.XXXXXX");
     const int fd = mkstemp(path);
     CHECK(fd >= 0);
     CHECK(write(fd, text, strlen(text)) == (ssize_t)strlen(text));

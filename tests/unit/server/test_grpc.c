@@ -165,7 +165,7 @@ static void *slow_call(void *arg)
 }
 
 struct seen {
-    int32_t started, turns;
+    int32_t started, rounds;
 };
 
 /* What the model has counted of its loops, without the wire. */
@@ -190,17 +190,17 @@ static void wait_started(int n)
     CHECK_INT(watch().started, n);
 }
 
-/* No loop turns any more. */
+/* No loop goes round any more. */
 static void wait_idle(void)
 {
     for (int i = 0; i < 1000; i++) {
-        const int before = watch().turns;
+        const int before = watch().rounds;
         pause_ms(20);
-        if (watch().turns == before) {
+        if (watch().rounds == before) {
             return;
         }
     }
-    CHECK(!"a loop still turns");
+    CHECK(!"a loop still goes round");
 }
 
 TEST(a_client_that_goes_away_stops_its_request)
@@ -254,7 +254,7 @@ static int polling(void)
 }
 
 /* Small calls one after another until one thread polls. */
-static void settle_on_one(void)
+static void come_down_to_one(void)
 {
     struct tdc_error e;
     for (int i = 0; i < 500 && polling() != 1; i++) {
@@ -272,7 +272,7 @@ TEST(no_more_threads_poll_than_are_needed)
     int rc;
     struct tdc_error e;
     start();
-    settle_on_one();
+    come_down_to_one();
     tdc_set_timeout(client, 3);
     pthread_create(&t, NULL, slow_call, &rc);
     wait_started(1);
@@ -286,7 +286,7 @@ TEST(no_more_threads_poll_than_are_needed)
     CHECK_INT(rc, TD_DEADLINE_EXCEEDED);
     wait_idle();
     tdc_set_timeout(client, 20);
-    settle_on_one();
+    come_down_to_one();
     stop();
 }
 

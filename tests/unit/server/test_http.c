@@ -109,7 +109,7 @@ static int answer(int fd, char *buf, size_t room)
     }
     buf[size] = '\0';
     CHECK(strstr(head, "Access-Control-Allow-Origin: *") != NULL);
-    return atoi(head + 9);
+    return (int)strtol(head + 9, NULL, 10);
 }
 
 TEST(targets_arrive_as_sent_and_connections_are_kept)

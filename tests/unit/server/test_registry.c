@@ -93,7 +93,7 @@ static struct td_err err;
 
 static struct td_registry *start(double poll_s)
 {
-    strcpy(root, "/tmp/td_test_registry.XXXXXX");
+    (void)snprintf(root, sizeof root, "/tmp/td_test_registry.XXXXXX");
     CHECK(mkdtemp(root) != NULL);
     struct td_registry *r = NULL;
     const struct td_registry_opts opts = {.poll_wait_s = poll_s, .load_threads = 2, .retry_wait_us = 1000};

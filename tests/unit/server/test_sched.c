@@ -11,7 +11,7 @@
 #include "core/base/mem.h"
 #include "tests/test.h"
 
-enum { MAX_TASKS = 600, MAX_FLOWS = 6, MAX_LANES = 4, SEEDS = 400 };
+enum { MAX_TASKS = 600, MAX_QUEUES = 6, MAX_WORKERS = 4, SEEDS = 400 };
 enum fate { WAITING, RUNNING, DONE, DROPPED, REFUSED };
 
 struct one {
@@ -30,11 +30,11 @@ struct worker {
 
 struct world {
     struct td_sched s;
-    struct td_sched_queue queue[MAX_FLOWS];
-    int64_t fixed_ns[MAX_FLOWS], each_ns[MAX_FLOWS], last_started[MAX_FLOWS][TD_LEVELS][3];
+    struct td_sched_queue queue[MAX_QUEUES];
+    int64_t fixed_ns[MAX_QUEUES], each_ns[MAX_QUEUES], last_started[MAX_QUEUES][TD_LEVELS][3];
     int n_queues, n_tasks;
     struct one task[MAX_TASKS];
-    struct worker worker[MAX_LANES];
+    struct worker worker[MAX_WORKERS];
     int64_t now_ns;
     uint64_t random;
 };
@@ -119,7 +119,7 @@ static void check_idle(const struct world *w)
 
 static void check_counts(const struct world *w)
 {
-    int64_t waiting = 0, of_level[MAX_FLOWS][TD_LEVELS] = {{0}};
+    int64_t waiting = 0, of_level[MAX_QUEUES][TD_LEVELS] = {{0}};
     int running = 0;
     for (int i = 0; i < w->n_tasks; i++) {
         const struct td_sched_task *t = &w->task[i].task;
@@ -298,8 +298,8 @@ static void make_world(struct world *w, uint64_t seed)
     static const char *const models[] = {"a", "b", "c"};
     struct td_err err = {0};
     *w = (struct world){.now_ns = 1000, .random = seed * 7919 + 1};
-    td_sched_init(&w->s, 1 + (int)draw(w, MAX_LANES));
-    w->n_queues = 1 + (int)draw(w, MAX_FLOWS);
+    td_sched_init(&w->s, 1 + (int)draw(w, MAX_WORKERS));
+    w->n_queues = 1 + (int)draw(w, MAX_QUEUES);
     for (int f = 0; f < w->n_queues; f++) {
         struct td_rule *r = &w->queue[f].rule;
         CHECK_OK(td_sched_join(&w->s, &w->queue[f], models[draw(w, 3)], &err));

@@ -17,7 +17,7 @@ static char *in_root(const char *rel)
 
 static void setup(void)
 {
-    strcpy(root, "/tmp/td_test_watch.XXXXXX");
+    (void)snprintf(root, sizeof root, "/tmp/td_test_watch.XXXXXX");
     CHECK(mkdtemp(root) != NULL);
 }
 

@@ -151,7 +151,7 @@ static void *call_until(void *arg)
 {
     struct caller *c = arg;
     const char *seconds = getenv("TD_TEST_SECONDS");
-    const int64_t until_ns = td_clock_ns() + (int64_t)((seconds != NULL ? atof(seconds) : 1.0) * 1e9);
+    const int64_t until_ns = td_clock_ns() + (int64_t)((seconds != NULL ? strtod(seconds, NULL) : 1.0) * 1e9);
     while (td_clock_ns() < until_ns) {
         struct ask a;
         const int rows = 1 + rand_r(&c->seed) % MAX_ROWS;
@@ -230,10 +230,10 @@ TEST(random_load_with_batching_parameters)
 }
 
 /* A step of a run that falls into pieces, some of which fall into pieces again. */
-enum { PIECES = 12 };
+enum { CHUNKS = 12 };
 struct falling {
     struct td_thread_pool *pool;
-    int done[PIECES]; /* each written by the one thread that takes it */
+    int done[CHUNKS]; /* each written by the one thread that takes it */
     bool inner;
     atomic_int away; /* pieces that another thread did */
 };
@@ -247,8 +247,8 @@ static void fall(void *arg, int i, int who)
     }
     if (!f->inner && i % 5 == 0) {
         struct falling inner = {.pool = f->pool, .inner = true};
-        td_parallel_for(f->pool, PIECES, fall, &inner);
-        for (int k = 0; k < PIECES; k++) {
+        td_parallel_for(f->pool, CHUNKS, fall, &inner);
+        for (int k = 0; k < CHUNKS; k++) {
             CHECK_INT(inner.done[k], 1);
         }
     }
@@ -261,8 +261,8 @@ static void after_step(void *ctx, const struct td_observed *what)
     struct falling f = {.pool = ((struct ask *)ctx)->job.run.pool};
     (void)what;
     CHECK(f.pool != NULL);
-    td_parallel_for(f.pool, PIECES, fall, &f);
-    for (int i = 0; i < PIECES; i++) {
+    td_parallel_for(f.pool, CHUNKS, fall, &f);
+    for (int i = 0; i < CHUNKS; i++) {
         CHECK_INT(f.done[i], 1);
     }
     atomic_fetch_add(&chunks_away, atomic_load(&f.away));
@@ -272,7 +272,7 @@ static void *borrow_until(void *arg)
 {
     struct caller *c = arg;
     const char *seconds = getenv("TD_TEST_SECONDS");
-    const int64_t until_ns = td_clock_ns() + (int64_t)((seconds != NULL ? atof(seconds) : 1.0) * 1e9);
+    const int64_t until_ns = td_clock_ns() + (int64_t)((seconds != NULL ? strtod(seconds, NULL) : 1.0) * 1e9);
     while (td_clock_ns() < until_ns) {
         struct ask a;
         make(&a, rand_r(&c->seed) % (POOL - MAX_ROWS), 1 + rand_r(&c->seed) % MAX_ROWS, false);
