@@ -1,5 +1,5 @@
-/* tests/embed_example.c - the C API in thirty lines, as docs/embedding.md shows it: loads a SavedModel, runs it,
- * prints a result.
+/* tests/embed_example.c - the C API in thirty lines, as docs/embedding.md shows it: loads a SavedModel, runs
+ * it, prints a result.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/tensord.h"

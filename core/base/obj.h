@@ -20,8 +20,8 @@ struct td_obj;
 struct td_obj_type {
     const char *name;                 /* as error texts name it: "string", "TensorList", "Variable" */
     void (*destroy)(struct td_obj *); /* called once, when the last reference goes; frees the object */
-    bool
-        nests; /* holds tensors, and begins with a count of how deep it does (kernels/control/tensor_list.h) */
+    /* Holds tensors, and begins with a count of how deep it does (kernels/control/tensor_list.h). */
+    bool nests;
 };
 
 struct td_obj {
