@@ -136,6 +136,10 @@ class Debug(unittest.TestCase):
         out = self.ctl("run", f"{self.dir}/m/1", "--inputs", "x=[[1,2]]", "--eager", "--print-nodes")
         self.assertRegex(out.stdout, r"FLOAT\[1,2\] 2 \.\. 6 mean 4")
         self.assertEqual(out.returncode, 0)
+        out = self.ctl("run", f"{self.dir}/m/1", "--inputs", "x=[[1,2]]", "--mode", "compare")
+        self.assertIn("no difference", out.stdout + out.stderr)
+        out = self.ctl("run", f"{self.dir}/m/1", "--inputs", "x=[[1,2]]", "--mode", "placement")
+        self.assertIn("step ", out.stdout)
 
 
 if __name__ == "__main__":

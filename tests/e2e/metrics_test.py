@@ -2,6 +2,8 @@
 
     build/venv/bin/python tests/e2e/metrics_test.py [-v] [Metrics.test_...]
 """
+import os
+import re
 import threading
 import unittest
 
@@ -16,6 +18,10 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc, re
 
 PATH = "/monitoring/prometheus/metrics"
 SERVING = ":tensorflow:serving:"
+
+
+with open(os.path.join(server.ROOT, "docs", "metrics.md")) as page:  # made of the table of metrics (docs/manual.c)
+    TOLD = {name: set(labels.split(", ")) - {""} for name, labels in re.findall(r"^\| `([\w:]+)` \| [^|]* \| ([^|]*) \|", page.read(), re.M)}
 
 
 def request(x, name="half", signature=""):
@@ -45,6 +51,7 @@ class Metrics(Case):
                 name = s.name if f"\n{s.name}{{" in r.text else s.name.removesuffix("_total")   # the parser names counters anew
                 key = (name, *sorted(s.labels.items()))
                 self.assertNotIn(key, out)
+                self.assertEqual(set(s.labels) - {"le"}, TOLD[name if name in TOLD else re.sub("_(bucket|sum|count)$", "", name)], s)
                 out[key] = s.value
                 if s.name.endswith("_bucket"):
                     labels = tuple(sorted(kv for kv in s.labels.items() if kv[0] != "le"))
