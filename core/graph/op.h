@@ -2,7 +2,7 @@
  *
  * An op is one row of a const table (struct td_op): its signature in TensorFlow's terms, its flags, its shape
  * function, its kernels in order of preference, and its gradient. Family files in kernels/ each export one
- * such table; kernels/ ops.def lists the families; the engine is given them all and knows no op by name.
+ * such table; kernels/ops.def lists the families; the engine is given them all and knows no op by name.
  *
  * Signature text:  "(a:T, b:T) -> (product:T) {T:type; transpose_a:bool=false; transpose_b:bool=false}"
  *   argument types: a dtype name (int32), a type attribute (T), a list of types (values:Tin where

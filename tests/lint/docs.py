@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Holds README.md and docs/ against the tree: every path of the repository that they name is there, every link leads somewhere, every
-flag is one of tensord's, tensorctl's or of a tool that is named below, docs/README.md lists every page, the program that is shown is the
-one that the tests run, and the README keeps its size.
+"""Holds README.md, docs/ and comments against the tree: every path of the repository that they name is there, every link leads
+somewhere, every flag is one of tensord's, tensorctl's or of a tool that is named below, docs/README.md lists every page, the program
+that is shown is the one that the tests run, and the README keeps its size.
 
     tests/lint/docs.py        from anywhere; prints what is wrong, one a line, and exits with 1 if anything is
 """
 import glob
 import os
 import re
+import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -47,6 +48,20 @@ def missing_paths(text):
                 yield f"no such path: {path}"
 
 
+def sources():
+    out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [f for f in out.split("\n") if re.search(r"\.(c|h|def|inc|cc|proto|py|sh|supp)$|CMakeLists.txt$", f) and "/corpus/" not in f
+            and not f.startswith("tests/lint/") and os.path.isfile(os.path.join(ROOT, f))]
+
+
+def stale_paths(text):
+    """Files that a source names; NAME and <name> stand for others, and what protoc-c makes is built."""
+    for path in paths(text):
+        if re.search(r"\.(c|h|def|inc|cc|proto|py|sh|txt|md)$", path) and not re.search(r"[A-Z]{2}|pb-c|^tests/lint/", path):
+            if not any(glob.glob(os.path.join(ROOT, p)) for p in expand(path)):
+                yield f"names {path}, which is not there"
+
+
 def missing_links(page, text):
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if "://" in target:
@@ -70,10 +85,9 @@ def known_flags():
     (table,) = glob.glob(os.path.join(ROOT, "server/**/options.def"), recursive=True)
     with open(table, encoding="utf-8") as f:
         known.update(re.findall(r"^(?:BOOL|INT|REAL|TEXT|PORT|LIST|ALIAS|NONE)\((\w+)", f.read(), re.M))
-    sources = ["clients/verbs.def"] + [os.path.relpath(p, ROOT) for pattern in ("tests/**/*.py", "tests/**/*.sh", "deploy/*.sh", "docs/*.sh")
-                                       for p in glob.glob(os.path.join(ROOT, pattern), recursive=True)]
-    for path in sources:
-        known.update(re.findall(r"--([a-z][\w-]*)", read(path)))
+    for path in sources():
+        if path == "clients/verbs.def" or path.endswith((".py", ".sh")):
+            known.update(re.findall(r"--([a-z][\w-]*)", read(path)))
     return {flag.replace("-", "_") for flag in known}
 
 
@@ -114,7 +128,11 @@ def main():
         found = [*missing_paths(text), *missing_links(page, text), *unknown_flags(text, known)]
         found += {"README.md": size, "docs/README.md": unlisted, "docs/embedding.md": wrong_example}.get(page, lambda _: ())(text)
         wrong += [f"{page}: {what}" for what in dict.fromkeys(found)]
-    print("\n".join(wrong) if wrong else f"{len(pages())} pages: every path, link and flag is there")
+    n_sources = 0
+    for source in sources():
+        wrong += [f"{source}: {what}" for what in dict.fromkeys(stale_paths(read(source)))]
+        n_sources += 1
+    print("\n".join(wrong) if wrong else f"{len(pages())} pages and {n_sources} sources: every path, link and flag that they name is there")
     return 1 if wrong else 0
 
 

@@ -1,4 +1,4 @@
-"""Makes tests/models/tiny/7, the model of tests/unit/test_grpc.c, with TensorFlow.      python tests/models/tiny.py
+"""Makes tests/models/tiny/7, the model of tests/unit/server/test_grpc.c, with TensorFlow.      python tests/models/tiny.py
 
     serving_default(x) -> x        slow(x) -> x: after a loop that has no end        watch() -> started, turns: of the loops so far
     classify(inputs) -> classes (each example itself, twice), scores (0.5, 1.5, ...)             regress(inputs) -> outputs (0.5, 1.5, ...)
