@@ -1,5 +1,5 @@
-/* tests/unit/core/test_fuse.c - core/compile/pass_fuse.c and kernels/cpu/fused_*.c: what becomes one step, what
- * must not, and that results stay.
+/* tests/unit/core/test_fuse.c - core/compile/pass_fuse.c and kernels/cpu/fused_*.c: what becomes one
+ * step, what must not, and that results stay.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/core/pass_make.h"
