@@ -1,4 +1,16 @@
-/* proto/bytes/file.c - see file.h.
+/* proto/bytes/file.c - small files in one read, and the single steps of writing one.
+ *
+ * A file is opened without waiting (a FIFO must not hang the caller), its kind and size are asked once, and
+ * exactly that many bytes are read into a block that is one byte longer, for the NUL. One that shrinks
+ * meanwhile is DATA_LOSS; what is added to it meanwhile is not seen.
+ *
+ * A writer that must survive a power cut goes through the steps in this order: td_file_temp_name,
+ * td_file_create, td_file_put, fsync, td_file_rename, td_file_sync_directory. A temporary name is the
+ * target's with the process id and a counter behind it, the only state here; files are created with O_EXCL,
+ * so a name is never shared. td_file_write is create, put and fsync; it neither makes a temporary name nor
+ * renames.
+ *
+ * Does not: map files (proto/bytes/mapping.c), write in the background, lock files.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/bytes/file.h"

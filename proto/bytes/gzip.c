@@ -1,4 +1,13 @@
-/* proto/bytes/gzip.c - see gzip.h. The only file of the server that calls zlib.
+/* proto/bytes/gzip.c - bodies inflated and packed with zlib, chunk by chunk into a td_sink.
+ *
+ * Both ways the output grows by at most 32 KiB a step, so what is allocated follows what zlib really
+ * produced. To inflate, zlib itself tells gzip from zlib by the first bytes; members of gzip that follow one
+ * another count as one text. The sink is given one byte more than the limit: a body of exactly the limit then
+ * ends with room to spare. To pack, the sink's limit is the size of the body, so an answer that would grow
+ * runs out of room and stays as it is. gzip is taken before deflate where the client accepts both.
+ *
+ * Does not: choose what to pack (server/http), know raw deflate, read or write files. The DecodeCompressed op
+ * has its own use of zlib in kernels/data/decode.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/bytes/gzip.h"

@@ -1,8 +1,22 @@
-/* proto/bytes/mapping.c - see mapping.h.
+/* proto/bytes/mapping.c - a table of mapped files that a signal handler can read, and that handler.
  *
- * The signal handler may only look at memory that is always valid: a fixed table of slots with atomic fields.
- * A slot is taken when a file is mapped and given back when it is unmapped; base is written last and cleared
- * first.
+ * The handler may only look at memory that is always valid, so the mappings that are open stand in a fixed
+ * table of slots with atomic fields; struct td_mapping is the counted handle on one of them. An empty file
+ * has no slot.
+ *
+ *   slot   base     0 free | 1 being taken or given up | address of the mapping
+ *          size, damaged, hashes of the file's directory and of the one above
+ *
+ * A slot is taken by exchanging base 0 for 1; the other fields are set, and base is written last. Unmapping
+ * sets base to 1 first and to 0 after munmap, so the handler never finds an address that is no longer ours.
+ * Searches look at the slots used so far, in order; readers pay for one only once something is damaged (a
+ * process-wide counter).
+ *
+ * On SIGBUS inside a mapping the handler maps pages of zeros over all of it and marks the slot; the read that
+ * faulted is repeated and goes on. It makes system calls and touches atomics, nothing else.
+ *
+ * Threads: any, without locks. Does not: notice files that change their bytes without shrinking, repair
+ * anything, tell which run has read zeros (callers ask about an address or a directory).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/bytes/mapping.h"

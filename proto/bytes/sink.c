@@ -1,4 +1,11 @@
-/* proto/bytes/sink.c - see sink.h. Capacity doubles up to the limit.
+/* proto/bytes/sink.c - one block that doubles, from 256 bytes up to the limit.
+ *
+ * Every writer goes through td_sink_grow: it checks the limit before it adds, makes room, and counts the
+ * bytes as written; who has written fewer takes the rest off s->n again. Moving the block invalidates what
+ * grow gave out before. After an error the sink is as it was.
+ *
+ * Does not: know any format (proto/pb/wire.c and the writers of proto/json are built on it), shrink, share
+ * its bytes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/bytes/sink.h"

@@ -1,4 +1,14 @@
-/* proto/bytes/tfrecord.c - see tfrecord.h.
+/* proto/bytes/tfrecord.c - one record after the other through stdio, with both checksums verified.
+ *
+ *   record   uint64 length | uint32 masked CRC of it | bytes | uint32 masked CRC of them      (little-endian)
+ *
+ * The reader holds one buffer, which grows to the largest record met (bounded by max_bytes) and which the
+ * caller borrows until the next call. The length is believed only after its own checksum, so a damaged one
+ * cannot make the buffer grow. A file that ends between records ends well; within one it is cut. Offsets in
+ * errors are those of the record.
+ *
+ * Does not: seek, skip damaged records, read compressed files, write to files (td_tfrecord_put appends to a
+ * sink). One reader is used by one thread at a time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/bytes/tfrecord.h"

@@ -1,8 +1,20 @@
-/* proto/checkpoint/bundle.c - see bundle.h: the reader. The writer is proto/checkpoint/bundle_write.c.
+/* proto/checkpoint/bundle.c - the reader of a checkpoint (the writer is proto/checkpoint/bundle_write.c).
  *
- * The index is read whole and its entries are parsed at once; data files are mapped when first needed and
- * stay mapped as long as a tensor uses them. Rows whose key begins with a NUL are slices of partitioned
- * variables, found through the entry that lists them. One bundle is used by one thread at a time.
+ * The index is read whole when the bundle is opened and all its entries are parsed at once, one beside each
+ * row of the table; names are found by binary search in the rows. Rows come in this order:
+ *
+ *   ""            the header
+ *   \0...         slices of partitioned variables, under ordered codes (proto/checkpoint/slice.c)
+ *   name          a tensor: its bytes, or the list of its slices
+ *
+ * Data files are mapped when first needed and stay mapped as long as the bundle or a tensor uses them. Bytes
+ * are checked in full before a tensor is given out, and after that whether the mapping was damaged meanwhile.
+ * Numbers are used in place where they are aligned (bools only when all are 0 or 1); strings, slices that are
+ * not rows, and the rest are copied. A partitioned variable is read slice by slice, each copied where it
+ * meets the wanted box.
+ *
+ * One bundle is used by one thread at a time. Does not: keep what it has read, restore variables
+ * (kernels/state).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/checkpoint/bundle.h"

@@ -1,8 +1,17 @@
-/* proto/checkpoint/bundle_entry.c - see bundle_entry.h.
+/* proto/checkpoint/bundle_entry.c - entries and header of a checkpoint's index, read and written field by
+ * field.
  *
- *   entry    1 dtype, 2 shape, 3 shard_id, 4 offset, 5 size, 6 fixed32 crc32c, 7 repeated slice { 1 extent {
- *            1 start, 2 length } }
+ *   entry    1 dtype, 2 shape, 3 shard_id, 4 offset, 5 size, 6 fixed32 crc32c,
+ *            7 repeated slice { 1 extent { 1 start, 2 length } }
  *   header   1 num_shards, 2 endianness, 3 version { 1 producer, 2 min_consumer }
+ *
+ * The bytes are walked with proto/pb/scan.h; no message is built, since a large checkpoint has many thousand
+ * entries. Slices are only counted at first: each is looked up in the entry's bytes when it is asked for, and
+ * checked against the shape then. Numbers are bounded as they are read; a dtype beyond any real one becomes
+ * -1, which readers of the tensor refuse. Writing leaves zeros out, as proto3 does. The two names of files
+ * are made here too.
+ *
+ * Does not: open files, look at tensors.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/checkpoint/bundle_entry.h"

@@ -1,4 +1,12 @@
-/* proto/checkpoint/bundle_index.c - see bundle_index.h.
+/* proto/checkpoint/bundle_index.c - rows kept in the arena while a checkpoint is written, sorted once at the
+ * end.
+ *
+ * The rows and the slices of each row are arrays that double; what was outgrown stays in the arena, which
+ * goes as a whole. Rows are found by walking back from the last, because the slices of one variable are added
+ * one after another. To write, the rows are sorted by key and handed to the table writer behind the header;
+ * the finished table goes to a temporary file in one piece. Equal keys meet as neighbours and are refused.
+ *
+ * Does not: write data files or rename (proto/checkpoint/bundle_write.c, bundle_merge.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/checkpoint/bundle_index.h"

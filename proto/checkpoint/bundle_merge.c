@@ -1,7 +1,16 @@
-/* proto/checkpoint/bundle_merge.c - see bundle.h: merging, as MergeV2Checkpoints does it.
+/* proto/checkpoint/bundle_merge.c - MergeV2Checkpoints: many checkpoints become one without reading their
+ * tensors.
  *
- * Data files are not rewritten: they become the shards of the new checkpoint under new names (renamed, or
- * linked or copied where the sources stay), and one index is made of all entries.
+ * Data files are not rewritten: they become the shards of the new checkpoint under new names, renamed where
+ * the sources are to be deleted, else copied. One index is made of all entries, with the shards of source i
+ * counted on behind those of the sources before it. A partitioned variable that is spread over sources
+ * becomes one entry with all its slices; any other name may occur once.
+ *
+ * Order: the new index is written aside, the data files are placed, the index is renamed, then the old
+ * indexes are deleted and directories that this left empty. A merge that fails in between may leave data
+ * files under their new names (moved there, where the sources were to be deleted), but never a new index.
+ *
+ * Does not: verify the data files, or lock the sources against others.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>

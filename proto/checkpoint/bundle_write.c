@@ -1,8 +1,18 @@
-/* proto/checkpoint/bundle_write.c - see bundle.h: the writer.
+/* proto/checkpoint/bundle_write.c - the writer of a checkpoint: one data file that grows, and the index at
+ * the end.
  *
- * Elements go straight to a temporary data file; entries are kept until the end, when the index is built from
- * them in key order. Temporary names carry the process and a counter, so that writers do not meet; the index
- * is renamed last, so a reader finds all of a checkpoint or none of it.
+ * Elements go straight to a temporary data file; entries are kept (proto/checkpoint/bundle_index.c) until the
+ * end, when the index is built from them in key order. Strings pass through a buffer that is written out when
+ * it holds a megabyte: their lengths and the checksum of those, then their bytes. A slice adds two rows: one
+ * for the variable, which lists its slices, and one with the bytes under the slice's own key.
+ *
+ *   PREFIX.data-00000-of-00001.tempstate...   fsync, renamed first
+ *   PREFIX.index.tempstate...                 fsync, renamed last: a reader finds all of it or nothing
+ *
+ * Temporary names carry the process and a counter, so that writers do not meet. finish and abandon both free
+ * the writer and remove what was not renamed. One writer is used by one thread at a time.
+ *
+ * Does not: write more than one data file, compress, or merge (proto/checkpoint/bundle_merge.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>

@@ -1,7 +1,17 @@
-/* proto/checkpoint/slice.c - see slice.h.
+/* proto/checkpoint/slice.c - boxes of a tensor: parsed from RestoreV2's text, coded as keys, intersected,
+ * copied.
  *
- * Keys of slices are ordered codes: a number is its length and its big-endian bytes; a signed number carries
- * its length in its leading bits; a text has 00 as 00 FF and FF as FF 00 and ends with 00 01.
+ * Keys of slices are ordered codes: 0, the tensor's name, the rank, then start and length of each dimension
+ * (0 and -1 for a whole one).
+ *
+ *   number   its length in one byte, then its bytes, big-endian
+ *   signed   big-endian two's complement; as many leading bits as it has bytes are flipped
+ *   text     its bytes, FF as FF 00 (a name holds no 00), then the end 00 01
+ *
+ * Copying joins the innermost dimensions that both boxes hold whole into one run of elements, and counts the
+ * outer ones up like an odometer. Where in each box a run begins is computed anew from its coordinates.
+ *
+ * Does not: read or check tensors; td_slice_copy trusts that both tensors have the shapes of their boxes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/checkpoint/slice.h"

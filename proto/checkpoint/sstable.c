@@ -1,4 +1,16 @@
-/* proto/checkpoint/sstable.c - see table.h.
+/* proto/checkpoint/sstable.c - reads a LevelDB-style table from memory into one sorted array of rows.
+ *
+ * From the footer to the index block, and from each of its entries to a data block; its keys and the
+ * metaindex are not used, but every block's checksum is verified. Raw blocks are read where they lie, snappy
+ * blocks are unpacked into the arena first, with a bound on how far they may grow. Entries are read from the
+ * front, so restart points are trimmed off. Each key is put together in the arena from what it shares with
+ * the one before; values are pointed at.
+ *
+ * The rows must rise bytewise over the whole table; that is checked here, and td_sstable_find searches by
+ * halving.
+ *
+ * Does not: know what the values mean (proto/checkpoint/bundle_entry.c), read files, or seek: it is all or
+ * nothing, which suits an index of some megabytes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/checkpoint/sstable.h"

@@ -1,5 +1,15 @@
-/* proto/checkpoint/sstable_write.c - see sstable_write.h. Blocks are stored raw, with a restart point every
- * 16 entries; the index block has one at every entry. The metaindex block is empty.
+/* proto/checkpoint/sstable_write.c - builds a table in memory, block by block.
+ *
+ * Two blocks grow at the same time: the data block and the index block. A data block that has passed 256 KiB
+ * is ended before the next key: it moves to the file with its restart points, type byte and checksum, and the
+ * index block gets an entry with the block's last key and its place. finish ends the last data block, writes
+ * an empty metaindex block, the index block and the footer.
+ *
+ * Blocks are stored raw. Data blocks have a restart point every 16 entries, where the whole key is written;
+ * the index block has one at every entry. Each key is compared with the last one, both to shorten it and to
+ * refuse disorder.
+ *
+ * Does not: sort, or write files (proto/checkpoint/bundle_index.c does both).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/checkpoint/sstable_write.h"

@@ -1,7 +1,16 @@
-/* proto/json/infer_json.c - see infer_json.h.
+/* proto/json/infer_json.c - one walk over the request's object, and the answer written straight to the sink.
  *
- * The object is walked once; the extent of each "data" is found by counting brackets and read when its tensor
- * is made, since shape and datatype may come behind it.
+ * The walk descends by callbacks: each_member and each_element read the brackets and call the function that
+ * knows the names at that depth, so recursion is as deep as the protocol, not as the text. Inputs and outputs
+ * are arrays in the arena that double. The extent of each "data" is found by counting brackets and read when
+ * its tensor is made, since shape and datatype may come behind it. Bytes behind the object are handed to the
+ * binary inputs in their order, and must be used up.
+ *
+ *   body   [ JSON object, n_json bytes ][ bytes of the 1st binary input ][ 2nd ] ...
+ *
+ * The answer is the same the other way round: the object, then the bytes of its binary tensors.
+ *
+ * Does not: find the model or check names (server/request), read shared memory, choose what is binary.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/json/infer_json.h"

@@ -1,7 +1,14 @@
-/* proto/json/json_pb.c - see json_pb.h.
+/* proto/json/json_pb.c - rewrites JSON as the wire format in one pass; the guard then unpacks it.
  *
- * The JSON is rewritten as the wire format in one pass, which proto/pb/guard.h then unpacks: no message is
- * built by hand. Functions call each other once a nesting level, TD_GUARD_DEPTH levels at most.
+ * The descriptor says how each value is read: a map's object becomes one entry message a member, a list one
+ * field an element, a nested message is written and then moved behind its length. Whole numbers are checked
+ * against the range of their field; reals that are whole count as such. Names of enum values are compared
+ * without regard to case, as Triton does. No message is built by hand. Functions call each other once a
+ * nesting level, TD_GUARD_DEPTH levels at most; the wire form and the unpacked message are each bounded by 64
+ * MiB.
+ *
+ * Does not: read bytes fields (they are not among our configurations), floats, fixed or zigzag integers:
+ * UNIMPLEMENTED or a wrong-kind error names the field.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/json/json_pb.h"

@@ -2,8 +2,9 @@
  *
  * As protobuf's JSON form has it: fields by the name in the .proto file or in lowerCamelCase, 64-bit integers
  * as numbers or in quotes, enums by name or number, maps as objects, null for what is not given. Keys that
- * the descriptor lacks are skipped, as the text form's are (proto/pb/textpb.h): our .proto files hold only
- * part of their originals. The inverse of proto/json/pb_json.h.
+ * the descriptor lacks are errors, or skipped where the caller says so, as the text form's are
+ * (proto/pb/textpb.h): our .proto files hold only part of their originals. The inverse of
+ * proto/json/pb_json.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_PROTO_JSON_JSON_PB_H

@@ -1,5 +1,12 @@
-/* proto/json/pb_json.c - see pb_json.h. Its recursion ends where the message's nesting does, which
- * proto/pb/guard.h bounded when the message was read.
+/* proto/json/pb_json.c - walks a message along its descriptor and writes each field from its place in the
+ * struct.
+ *
+ * protobuf-c's descriptors give the offset of every field and of its count or oneof case; a repeated field is
+ * an array of elements whose size follows from the type, and an entry of a map is a message of two fields.
+ * Texts that are not UTF-8 are written as {"b64": "..."}. Its recursion ends where the message's nesting
+ * does, which proto/pb/guard.h bounded when the message was read.
+ *
+ * Does not: leave out defaults, sort, indent.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/json/pb_json.h"

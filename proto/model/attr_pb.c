@@ -1,6 +1,15 @@
-/* proto/model/attr_pb.c - see attr_pb.h. An AttrValue holds one value of some kind, or a list of them; both
- * are arrays in core/graph/attr.h, so one function sets an element of either. A list is walked twice: its
- * elements are counted, then set.
+/* proto/model/attr_pb.c - attribute values, single or in lists, from the bytes of an AttrValue.
+ *
+ * An AttrValue holds one value of some kind, or a list of them; both are arrays in core/graph/attr.h, so one
+ * function sets an element of either, and one table gives each field its kind, wire type and size. A list is
+ * walked twice: its elements are counted, then set; a packed run counts as many as it holds. All elements
+ * must be of one kind. Of a value given several times the last counts. Tensors are kept by the arena and
+ * charged to the reader's budget.
+ *
+ * A function value holds attributes again: the one recursion here, 32 levels deep at most (the reader's
+ * depth).
+ *
+ * Does not: check a value against what the op declares (core/graph).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/model/attr_pb.h"

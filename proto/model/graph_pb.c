@@ -1,6 +1,16 @@
-/* proto/model/graph_pb.c - see graph_pb.h. Nodes and functions; attribute values are read by
- * proto/model/attr_pb.c, signatures of functions by proto/model/opdef_pb.c. A message is walked twice: what
- * it holds is counted, then read into arrays of that length.
+/* proto/model/graph_pb.c - nodes and functions of a GraphDef, read field by field from where they lie.
+ *
+ * Attribute values are read by proto/model/attr_pb.c, signatures of functions by proto/model/opdef_pb.c. A
+ * message is walked twice: what it holds is counted, then read into arrays of that length. Where a GraphDef
+ * comes in several parts the versions of all are read and checked first, then each part's nodes and functions
+ * are added in turn.
+ *
+ * Inputs stay texts here ("node:1", "^control"), and so do the results of a function; td_graph_resolve links
+ * them when all nodes are known, since a node may name one that comes later. Const nodes are checked as they
+ * are read. Graphs of old producers get their scalar Placeholders turned into such of unknown shape at the
+ * end.
+ *
+ * Does not: look ops up, infer shapes, or instantiate templates (core/graph).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/model/graph_pb.h"

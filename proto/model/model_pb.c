@@ -1,5 +1,11 @@
-/* proto/model/model_pb.c - see model_pb.h. Messages are written inside out: fields first, then the head in
- * front of them.
+/* proto/model/model_pb.c - signatures and metadata, written field by field into a sink.
+ *
+ * Messages are written inside out: fields first, then td_put_end puts the head in front of them. What was
+ * loaded is written as it was declared: references get their number (+100) back, a tensor of three parts is a
+ * coo_sparse, one of another number of parts a composite_tensor. Signatures and tensors go in the order of
+ * their keys.
+ *
+ * Does not: keep the bytes it read the model from, so fields that the loader skipped do not come back.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/model/model_pb.h"

@@ -1,8 +1,19 @@
-/* proto/model/object_graph.c - see object_graph.h.
+/* proto/model/object_graph.c - objects, variables and functions of a TF2 model, and the checkpoint key of
+ * each variable.
  *
- * Reading makes nodes and functions; then one breadth-first walk from the root gives every node its shortest
- * path and, going along in the checkpoint's graph, variables the keys under which their values are stored.
- * Without that graph a key is made of the path, as TensorFlow makes it.
+ * Reading unpacks the message through the guard and copies nodes and concrete functions into one arena;
+ * structured signatures are flattened to lists of tensors, dicts by sorted key, as TensorFlow passes them.
+ * Then one breadth-first walk from the root gives every node its shortest path and, going along in the
+ * checkpoint's graph, its twin there; a variable's key is its twin's. Slots of optimizers hang on no child
+ * and are matched afterwards, by variable and name. Without the checkpoint's graph a key is made of the path,
+ * as TensorFlow makes it:
+ *
+ *   layers/0/kernel/.ATTRIBUTES/VARIABLE_VALUE      ("." and "/" in a name are ".." and ".S")
+ *
+ * Node numbers are checked as they are read. Flattening recurses as deep as the guard lets messages nest;
+ * tensors of a signature beyond the 4,096th are left out.
+ *
+ * Does not: read values (proto/checkpoint/bundle.c), or know Python classes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/model/object_graph.h"

@@ -1,4 +1,13 @@
-/* proto/model/opdef_pb.c - see opdef_pb.h.
+/* proto/model/opdef_pb.c - op definitions, read twice over their bytes: counted, then copied into arrays of
+ * that length.
+ *
+ * An argument's field is found by number and wire type in one switch. An attribute is collected first (name,
+ * type, default, allowed values) and then put together, because its type decides how the other two are read
+ * and may stand behind them. Default values are AttrValues (proto/model/attr_pb.c) and must be of the
+ * declared type. Names go through td_pb_name, so the many "T" of a file are mostly one text.
+ *
+ * Does not: read descriptions, constraints on numbers, or the allowed values of types; compare with our own
+ * op table (core/graph).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/model/opdef_pb.h"

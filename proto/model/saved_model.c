@@ -1,9 +1,17 @@
-/* proto/model/saved_model.c - see saved_model.h.
+/* proto/model/saved_model.c - from a directory to graph, functions and signatures in one arena.
+ *
+ *   saved_model.pb(txt) -> bytes -> the meta graph with the wanted tags -> graph | object graph | rest
  *
  * The file is read whole; a .pbtxt is turned into serialized bytes first. Its meta graphs are found by
- * scanning, and the one with the wanted tags is taken apart: the graph is read where it lies
- * (proto/model/graph_pb.h), the object graph stays serialized, and the rest, which is small, becomes a
- * message (proto/schema/loader.proto).
+ * scanning, and the chosen one is taken apart: the graph is read where it lies (proto/model/graph_pb.h), the
+ * object graph is copied as it is, and the rest, which is small, is put together again and unpacked as a
+ * message (proto/schema/loader.proto). From that come tags, signatures (proto/model/signature_pb.c), assets,
+ * saver and init op. At last the graph is resolved.
+ *
+ * The arena is bounded by the size of the file, constants by theirs; names of assets must stay inside the
+ * assets folder.
+ *
+ * Does not: map or restore variables, run the init op (server/models/servable.c), read chunked .cpb models.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/model/saved_model.h"

@@ -1,4 +1,12 @@
-/* proto/model/signature_pb.c - see signature_pb.h.
+/* proto/model/signature_pb.c - copies SignatureDefs out of the unpacked message into sorted arrays.
+ *
+ * inputs and outputs of a signature are maps whose entries protobuf-c gives one memory layout, so one
+ * function reads both (a static assertion holds them together). Each array is sorted by key after reading,
+ * which brings equal keys together, and they are refused. The parts of a sparse or composite tensor are
+ * listed depth first into one flat list of names. A default value belongs to the input of its key; of several
+ * the first counts, of no input it is ignored.
+ *
+ * Does not: look at the graph: whether the tensors exist is asked where a signature is called.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/model/signature_pb.h"

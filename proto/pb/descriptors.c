@@ -1,7 +1,13 @@
-/* proto/pb/descriptors.c - finds files and symbols in our own FileDescriptorSet. See descriptors.h.
+/* proto/pb/descriptors.c - finds files and symbols in our own FileDescriptorSet.
+ *
+ * The set is walked anew for every question: reflection is rare, and there is nothing to keep or to lock. A
+ * file is found by its name. A symbol is found by going down its dotted path: the package first, then
+ * messages, enums and services, then what is inside them, at most 8 levels; values of an enum stand beside
+ * the enum's name, as protobuf has it. What a file imports is a mask of files that grows until nothing is
+ * new; the file itself is written first.
  *
  * Field numbers are those of google/protobuf/descriptor.proto. The bytes are our own, but are walked with the
- * same bounded reader as any others.
+ * same bounded reader as any others. Does not: list services (server/grpc/grpc_reflect.c), know extensions.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/pb/descriptors.h"

@@ -1,9 +1,16 @@
-/* proto/pb/guard.c - see guard.h.
+/* proto/pb/guard.c - checks serialized protobuf without recursion, then lets protobuf-c unpack it into an
+ * arena.
  *
- * One frame a nesting level, on an explicit stack: the message's descriptor and the end of its bytes. Every
- * field is charged what protobuf-c will allocate for it, so the sum bounds the unpacked size before anything
- * is allocated. A singular message field may repeat on the wire and protobuf-c then merges the copies, each
- * time copying what it has so far; a few are let through, many are refused.
+ * The check keeps one frame a nesting level on a stack of fixed size: the message's descriptor and where it
+ * is read. Every field is charged what protobuf-c will allocate for it, so the sum bounds the unpacked size
+ * before anything is allocated. A singular message field may repeat on the wire and protobuf-c then merges
+ * the copies, each time copying what it has so far; a few are let through, many are refused.
+ *
+ *   arena   [ struct unpacked | message ] [block] [block] ...
+ *
+ * A message is thousands of small blocks that are freed together, so its allocator is an arena of its own. A
+ * header with the arena's address lies in front of the message, the first block that protobuf-c asks for;
+ * that is all that td_guard_free needs. Does not: check enum values, UTF-8, or what the fields mean.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/pb/guard.h"

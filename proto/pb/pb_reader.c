@@ -1,4 +1,10 @@
-/* proto/pb/pb_reader.c - see pb_reader.h.
+/* proto/pb/pb_reader.c - texts, room and map entries for the readers of a graph, all in the reader's arena.
+ *
+ * td_pb_name keeps a table of 256 words with one place for each hash of length, first, middle and last byte.
+ * A word that is there is used again, else it is copied and takes the place. Two words that want one place
+ * only cost copies.
+ *
+ * Does not: walk messages (proto/pb/scan.h), bound counts (each reader does, with its own text).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/pb/pb_reader.h"

@@ -1,4 +1,12 @@
-/* proto/pb/scan.c - see scan.h.
+/* proto/pb/scan.c - the general half of the reader; the common half, short fields of small numbers, is inline
+ * in scan.h.
+ *
+ * A field is its tag, then a varint, 4 or 8 bytes, or a length and that many bytes. Each is taken only when
+ * it fits between p and end; what does not fit, field number 0, tags above 32 bits and groups set bad, and
+ * from then on nothing more is read. Bits of a varint beyond the 64th are dropped. Fixed fields are read as
+ * little-endian on a little-endian host.
+ *
+ * Does not: allocate, recurse, check that a field has the type that a message gives it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/pb/scan.h"

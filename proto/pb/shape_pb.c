@@ -1,4 +1,10 @@
-/* proto/pb/shape_pb.c - see shape_pb.h.
+/* proto/pb/shape_pb.c - shapes from bytes and from protobuf-c's struct; dtypes from numbers.
+ *
+ * Both readers of shapes collect dims in an array of TD_MAX_RANK and leave it to td_shape_make to judge them;
+ * -1 is an unknown size there. The one over bytes serves the many shapes of a graph, the other the few
+ * messages that are unpacked as a whole (signatures, the object graph).
+ *
+ * Does not: write shapes; proto/pb/tensor_pb.c and proto/model/model_pb.c each do for their messages.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/pb/shape_pb.h"

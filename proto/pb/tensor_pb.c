@@ -1,9 +1,16 @@
-/* proto/pb/tensor_pb.c - see tensor_pb.h.
+/* proto/pb/tensor_pb.c - tensors from and to the bytes of a TensorProto.
  *
  * Every dtype has one typed field (value_kind): its number, how its scalars stand on the wire and how many
  * make an element. Decoding fills scalars from the front ("units": two of them an element of a complex type)
- * and finishes by the fill rule. td_tensor_from_bytes reads the wire twice, first for dtype, shape and
- * content, then for the values, so that they are copied once.
+ * and finishes by the fill rule. The wire is read twice, first for dtype, shape and content, then for the
+ * values, so that they are copied once, into a tensor whose size was checked. Values beyond the shape's count
+ * are dropped.
+ *
+ * Encoding computes the exact size, takes one block of it from the sink, and writes with plain stores.
+ * tensor_content is the memory of the tensor; the typed form of integers is varints.
+ *
+ * Does not: read tensors that lie in several blocks (td_wire_tensor of proto/pb/wire.c), compress repeated
+ * values.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/pb/tensor_pb.h"

@@ -1,4 +1,13 @@
-/* proto/pb/text_token.c - see text_token.h.
+/* proto/pb/text_token.c - tokens of the text format, read straight from the text at t->p.
+ *
+ * There is no list of tokens: each function reads what its caller expects at the place and fails if it is not
+ * there. Numbers are first copied, as the run of characters that numbers are made of, into a buffer of 320
+ * bytes, then parsed: integers in base 10, 16 (0x) or 8 (0) with overflow checked digit by digit, floats by
+ * strtod with inf, nan and a trailing f. Strings are copied to the sink in runs between escapes; \u and \U
+ * become UTF-8, surrogate pairs one character. Line and column are counted from the beginning of the text,
+ * and only for an error.
+ *
+ * Does not: know fields or messages (proto/pb/textpb.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/pb/text_token.h"

@@ -1,8 +1,16 @@
-/* proto/pb/textpb.c - see textpb.h.
+/* proto/pb/textpb.c - a recursive descent over the descriptor that writes the wire format as it reads the
+ * text.
  *
- * A recursive descent over the descriptor that writes the wire format; the protobuf-c message is then
- * unpacked from that, so there is one way only in which messages come to be. Recursion is bounded by
- * TD_TEXTPB_DEPTH. Scalars and tokens are in proto/pb/text_token.c.
+ * A nested message is written in place: its fields first, then td_put_end moves them behind their length. The
+ * protobuf-c message is unpacked from the bytes through the guard, so there is one way only in which messages
+ * come to be. Recursion is bounded by TD_TEXTPB_DEPTH, for fields that are read and for those that are
+ * skipped.
+ *
+ * A singular field may be given once, and one of a oneof; a mask of 64 fields a message remembers that.
+ * Fields without a name in the descriptor are read over by their brackets when the caller allows them. Of
+ * [type] { } only an AssetFileDef inside an Any is expanded, the one that SavedModels hold.
+ *
+ * Does not: read scalars (proto/pb/text_token.c), give defaults, check required fields.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/pb/textpb.h"

@@ -1,7 +1,18 @@
-/* proto/pb/wire.c - see wire.h.
+/* proto/pb/wire.c - the reader over scattered blocks, tensors read through it, and the writers of fields.
  *
  * Invariant: seg/at of a reader with left > 0 lie on a readable byte or at the end of a block that another
  * follows; step() moves over ends of blocks before a byte is looked at.
+ *
+ * A nested message is the same kind of reader with a smaller `left`, so bounds need no stack. Groups are
+ * skipped by counting their ends, at most 100 deep.
+ *
+ * A TensorProto is first read for its head. When it is plain (dtype, shape, and one run of bytes of exactly
+ * the tensor's size: tensor_content, or a packed float_val or double_val) those bytes are copied once, from
+ * the blocks to the tensor. Everything else, faults too, is gathered into one block for proto/pb/tensor_pb.c,
+ * which has the rules and the error texts.
+ *
+ * td_put_end writes the length of a nested message behind its fields and moves them: right for small
+ * messages. Large tensors have their size computed before (td_tensor_pb_size, td_put_head).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/pb/wire.h"

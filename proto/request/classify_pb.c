@@ -1,4 +1,12 @@
-/* proto/request/classify_pb.c - see classify_pb.h.
+/* proto/request/classify_pb.c - examples of a request gathered into one string tensor, tasks into an array,
+ * scores into the answer.
+ *
+ * The list of examples is walked twice: once to count them and add up their bytes, which bounds what the
+ * tensor will take (a context counts once for each example), once to fill the tensor. Each element is the
+ * context's bytes and the example's, copied once from the scattered message. Tasks are counted first too. The
+ * answer's messages are written inside out; zeros and empty labels are left out, as proto3 does.
+ *
+ * Does not: parse an Example (the graph does), check signatures or tensors (server/request/classify.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/request/classify_pb.h"

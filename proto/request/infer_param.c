@@ -1,4 +1,12 @@
-/* proto/request/infer_param.c - see infer_param.h.
+/* proto/request/infer_param.c - parameters by name: one chain of comparisons for requests, one for tensors.
+ *
+ * A value comes with the kind that its wire gave it; flag, text and whole say which kinds a name takes, and
+ * phrase the refusal in the words of the wire it came by (JSON shows the value that was sent). What a
+ * tensor's parameters say is collected one by one in a td_infer_place, in any order, and checked for what
+ * needs or excludes what once all are in.
+ *
+ * Does not: parse JSON (proto/json/infer_json.c), know shared memory regions (server/request/shm.c), apply
+ * anything.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/request/infer_param.h"

@@ -1,4 +1,15 @@
-/* proto/request/infer_pb.c - see infer_pb.h.
+/* proto/request/infer_pb.c - ModelInferRequest into parts, parts into tensors, outputs into
+ * ModelInferResponse.
+ *
+ * The request is walked once to count its parts, once to read them into arrays of the arena, and where there
+ * are raw contents once more to hand those out: they belong to the inputs in their order, without those in
+ * shared memory. A tensor is made later, when the model is known: its size is checked against the bytes that
+ * are there before it is allocated. Raw numbers are copied as a block, bools made 0 or 1, strings cut by
+ * their lengths; typed contents are read value by value from the one field that the datatype may use.
+ *
+ * One table ties the protocol's datatypes to ours. The answer reserves room for its raw bytes once.
+ *
+ * Does not: find models, read or write shared memory (server/request/shm.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/request/infer_pb.h"

@@ -1,8 +1,14 @@
-/* proto/request/predict_pb.c - see predict_pb.h.
+/* proto/request/predict_pb.c - PredictRequest into named parts, and PredictResponse of exactly known size.
  *
  * The reader goes over the message twice: once to count inputs and filters, so that both arrays come from the
- * arena in one piece, and once to fill them. Fields nobody here needs (client_id, request_options) are
- * skipped.
+ * arena in one block each, and once to fill them. An input of a name that was there before takes its place.
+ * Fields nobody here needs (client_id, request_options) are skipped. Tensors are left as readers on the
+ * message's bytes.
+ *
+ * The writer adds up the sizes of all outputs first and allocates once, so every length is written before its
+ * bytes and nothing is moved. An answer above protobuf's 2 GiB is refused before any of it is written.
+ *
+ * Does not: look at the signature, apply the filter (server/request).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/request/predict_pb.h"
