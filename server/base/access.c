@@ -1,7 +1,15 @@
-/* server/base/access.c - see access.h.
+/* server/base/access.c - a table of tokens, replaced as a whole; each check compares all of them.
  *
- * A table of rows, replaced as a whole under the write lock. A presented token is copied into a block of
- * fixed size, and so is every known one: each look compares all rows, whole.
+ * Reading the file builds a new table from its lines; only when all of them are right does it take the old
+ * one's place under the write lock, so a bad edit changes nothing. The text is wiped before it is freed.
+ *
+ * A presented token is copied into a block of fixed size filled up with zeros, and so is every known one. A
+ * check goes through all rows under the read lock and compares whole blocks: neither the place of the first
+ * wrong byte nor that of the row that fits shows in its time. A token may stand in several rows; what any of
+ * them allows is allowed. The error names the first thing that no row gave: the token, the scope, the model.
+ *
+ * Does not: notice that the file has changed (server/main.c asks to reread), count or delay failures, keep
+ * sessions.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/access.h"

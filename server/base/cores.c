@@ -1,4 +1,12 @@
-/* server/base/cores.c - see cores.h.
+/* server/base/cores.c - the affinity mask, cut to the CPU quota of the control groups.
+ *
+ * /proc/self/cgroup names this process's group in each hierarchy; v2 is the line without controllers, v1 the
+ * one that lists "cpu". From the group's folder up to the mount point every quota counts, since a group gets
+ * no more than those around it; the least one, rounded up, bounds the processors of the mask. What cannot be
+ * read counts as no quota.
+ *
+ * Nothing is kept between calls. Does not: count hyper-threads or NUMA nodes, notice a quota that changes
+ * later.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/cores.h"

@@ -1,4 +1,12 @@
-/* server/base/listen.c - see listen.h.
+/* server/base/listen.c - one socket a listener, bound to IPv6 with IPv4 mapped into it where the host has
+ * both.
+ *
+ * With a host the first address that getaddrinfo gives is taken. Without one "::" is tried with IPV6_V6ONLY
+ * off, which serves both families, and 0.0.0.0 only where that fails for another reason than a port that is
+ * taken. SO_REUSEADDR lets a restarted server have its port at once. The port that was bound is read back,
+ * for port 0.
+ *
+ * Does not: accept (server/http and server/grpc do), do TLS, listen on Unix sockets.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/listen.h"

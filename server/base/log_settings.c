@@ -1,4 +1,10 @@
-/* server/base/log_settings.c - see log_settings.h.
+/* server/base/log_settings.c - settings by name, turned into the bits of core/base/log.h's levels.
+ *
+ * All changes are made to a copy of the levels first; td_log_choose publishes them in one step when every one
+ * was right. Nothing is stored here: what is in force is read back from the log. log_file and log_format have
+ * one value each, which may be given (the format) or not be changed at all (the file).
+ *
+ * Does not: parse requests (server/http/rest_settings.c, server/grpc/grpc_settings.c), write log lines.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/log_settings.h"

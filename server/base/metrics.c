@@ -1,14 +1,20 @@
-/* server/base/metrics.c - see metrics.h.
+/* server/base/metrics.c - cells that are made once, found without a lock, and only ever added to.
  *
  *   FAMILIES[id].cells  ->  cell {labels, count, sum, buckets}  ->  cell ...
  *   models[hash(name)]  ->  model {name, its cells by what they count}  ->  model ...
- *                                                       both pushed in front, never taken out
+ *                           both pushed in front, never taken out
  *
  * A cell is made under `making` on its first use and is published by an atomic pointer; from then on it is
  * only added to, with relaxed atomics. Process-wide because it counts for the process: nothing here is ever
  * freed.
  *
  * Invariant: a cell's buckets number its family's bounds and one more, for what lies above them all.
+ *
+ * Cells of version directories have no slot and are searched under `making` by their labels; they are counted
+ * on loads only. Bounds of a histogram are a first value and a growth factor; the bucket is found by
+ * multiplying. Names, types and help texts are in metrics.def.
+ *
+ * Does not: hold gauges; those are looked up by who writes them (server/http/rest_metrics.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/metrics.h"

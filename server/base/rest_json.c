@@ -1,4 +1,10 @@
-/* server/base/rest_json.c - see rest_json.h.
+/* server/base/rest_json.c - documents through jansson: written chunk by chunk into a sink, read whole.
+ *
+ * json_dump_callback hands over chunks of text, so a document is never held as one string beside the sink. A
+ * document that is NULL (json_pack makes it so when a part of it is) is told here, in one place, as memory
+ * that ran short. A body of more than a megabyte is refused before jansson builds a tree of it.
+ *
+ * Does not: carry tensors (proto/json), choose what a document says.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/rest_json.h"

@@ -1,4 +1,11 @@
-/* server/base/stats.c - see stats.h.
+/* server/base/stats.c - relaxed atomics, each added to on its own.
+ *
+ * Batch sizes have a short list of rows without order: the row of a size is the first that carries it, or the
+ * first free one, whose size is exchanged for 0; of two threads that want the same free row one wins and the
+ * other sees what it became. Rows are never given back. When all are taken a run counts in the totals only.
+ *
+ * A time that is not above 0 adds nothing. Does not: keep quantiles (server/base/metrics.c has histograms),
+ * reset.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/stats.h"

@@ -1,4 +1,11 @@
-/* server/base/tls.c - see tls.h.
+/* server/base/tls.c - loads the texts into GnuTLS credentials to see whether they work, then frees them.
+ *
+ * The check runs before a listener starts, because libmicrohttpd says only that it failed: key and
+ * certificate must load and belong together, the CA's text must hold a certificate. A client's certificate is
+ * demanded in the session itself: the handshake fails without one that the credentials' CA has signed.
+ *
+ * Does not: read files (server/models/config_file.c), do the encryption (libmicrohttpd, gRPC), reload
+ * certificates.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/tls.h"

@@ -1,6 +1,13 @@
-/* server/base/trace.c - see trace.h.
+/* server/base/trace.c - rows of settings under one lock: row 0 for all models, then those with overrides.
  *
- * Rows of settings under one lock: row 0 for all models, then those with overrides.
+ * A value is the row's own where it has one, else row 0's, else the default of the table of keys. A change is
+ * parsed whole before the lock is taken, so it is made whole or not at all; it also starts the counting of
+ * its row anew. Rows are never removed.
+ *
+ * `active` is true while any row has a level. It is all that a request reads while nothing is traced; else it
+ * is counted under the lock: every trace_rate-th of a row is due, until trace_count were.
+ *
+ * Does not: write traces (server/base/trace_file.c), time requests (server/request).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/trace.h"

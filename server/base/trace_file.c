@@ -1,6 +1,16 @@
-/* server/base/trace_file.c - see trace_file.h.
+/* server/base/trace_file.c - one JSON list, whole again after each trace.
  *
- * Each trace is written over the closing bracket of the file, with a new one behind it, in one write.
+ *   [\n {...},\n{...} ... {...} \n]\n
+ *                                ^ the next trace is written from here, with its own end, in one write
+ *
+ * A trace is made as text first, without the file, then put over the closing bracket. Since the number and
+ * the size of the file are kept here, nothing is read back. Files are made anew, for their owner only, never
+ * through a link. Data of a tensor is text up to a limit, beyond which it is left out and said to be
+ * truncated. What counts against the limit of a gigabyte is all that the process wrote, over all files.
+ *
+ * `mu` guards the file and its numbers, and is held while a trace is made and written; the path is set before
+ * requests.
+ * Does not: decide what to trace (server/base/trace.c), delete files.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/trace_file.h"

@@ -1,5 +1,20 @@
-/* server/debug/debug.c - see debug.h: options in, the document out. What a run shows is debug_trace.c's and
+/* server/debug/debug.c - options in, the document out; what a run shows is debug_trace.c's and
  * debug_store.c's.
+ *
+ *   eager      one run with a trace
+ *   compare    a compiled run that fills a store, then an eager run whose trace compares with it
+ *   placement  no run: td_placement_each reports each node
+ *
+ * Whether a compared signature has effects is read off its placement: a step whose op is stateful and not
+ * among the readers listed here, or any reference input. It then runs on two copies of the version, so the
+ * state that serves is untouched. Copies are let go before the answer leaves.
+ *
+ * A run that fails after its first node is an answer; before it, or when the client left or its time is over,
+ * it is an error of the request. The document is written into one sink, in the order of debug.h, with the
+ * lists that the trace has collected as text.
+ *
+ * One thread does all of it. Does not: route (server/http/rest_debug.c, server/grpc/grpc_debug.c) or limit
+ * how many run.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/debug/debug.h"

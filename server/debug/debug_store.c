@@ -1,4 +1,14 @@
-/* server/debug/debug_store.c - see debug_store.h.
+/* server/debug/debug_store.c - a hash table of nodes, each with a queue of its runs.
+ *
+ *   slots[hash(name, function)] -> slot {function, name, runs} -> slot ...
+ *                                         first -> kept {kernel, copies of the outputs} -> ... -> last
+ *
+ * Keeping appends to a node's queue, comparing takes from its front: so the third run of a node in a loop
+ * meets the third. A value that was compared is dropped at once. The store is full at 512 MiB of copies, a
+ * million nodes, or when memory is short; from then on nothing is added, so what is kept is the beginning of
+ * the run. Only the first difference is described.
+ *
+ * One thread at a time. Does not: judge values (server/debug/debug_value.c), keep resources or variants.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/debug/debug_store.h"

@@ -1,4 +1,14 @@
-/* server/debug/debug_trace.c - see debug_trace.h.
+/* server/debug/debug_trace.c - the hooks that a run calls: after each node, and at each print.
+ *
+ * Every node is counted; it is then kept, or compared, and listed when a watch pattern takes it. Listed nodes
+ * are written as JSON at once, for their tensors are gone when the hook returns. A node that does not fit
+ * below the limit is taken out again as a whole, and `truncated` says so.
+ *
+ * The run gets a stop word of the trace's own, so that a value that is not finite can end it; the client's
+ * word is passed on to it after each node. Patterns match the full name, the name within its function, and,
+ * where they have a colon, name:port; matching takes at most pattern times text steps.
+ *
+ * Does not: choose which run is traced (server/debug/debug.c), format values (server/debug/debug_value.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/debug/debug_trace.h"

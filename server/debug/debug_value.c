@@ -1,4 +1,13 @@
-/* server/debug/debug_value.c - see debug_value.h.
+/* server/debug/debug_value.c - every element as one or two doubles, which statistics and comparisons are made
+ * of.
+ *
+ * `element` reads any number type as a real and an imaginary part. Statistics are one pass; integers above
+ * 2^53 are shown rounded there, never in the value itself. Comparing is exact, byte by byte, for everything
+ * but floats and complex numbers, so no precision is lost where none may be; strings are compared as texts.
+ * For floats, NaN equals NaN and infinities must be the same one.
+ *
+ * Values are written by the writer of answers (proto/json), so the debugger shows a number as Predict does.
+ * Does not: decide what is shown of a run, print to anything but a sink.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/debug/debug_value.h"

@@ -1,4 +1,12 @@
-/* server/models/config.c - see config.h.
+/* server/models/config.c - one pass over the message: each entry is checked, then copied into a
+ * td_model_config.
+ *
+ * Platform or type must say TensorFlow, and exactly one of them must be set; what the server lacks is refused
+ * rather than passed over. A policy that is absent leaves the choice to the model's own config.pbtxt
+ * (policy_of_model); one that is there though empty means the latest version, as in TF Serving. The first bad
+ * entry ends the reading, and what was copied is freed.
+ *
+ * Does not: parse text (server/models/config_file.c), look at paths, compare models with each other.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/config.h"

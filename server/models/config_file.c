@@ -1,4 +1,13 @@
-/* server/models/config_file.c - see config_file.h.
+/* server/models/config_file.c - four kinds of files, one way: read, parse with the message's descriptor,
+ * check, copy what is wanted.
+ *
+ * read_text does the first two steps; unknown fields are errors. The file's name is put behind the error's
+ * text, because scripts look for how it begins. Each reader then sets TF Serving's defaults, overwrites them
+ * with what is given, and checks the values against each other. The message is freed before return: nothing
+ * of it is kept.
+ *
+ * Does not: check certificates (server/base/tls.c), apply anything (server/main.c hands it on), watch for
+ * changes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/config_file.h"

@@ -1,7 +1,12 @@
-/* server/models/config_view.c - see config_view.h.
+/* server/models/config_view.c - the file's message with fields appended to its bytes.
  *
- * The answer is the file's message with fields appended: protobuf's rule that the last of a single field
- * counts makes that a merge.
+ * protobuf's rule that the last of a single field counts makes that a merge: name, policy and whatever the
+ * file leaves open are written behind the packed file, from the signature and the server's configuration. A
+ * shallow copy of the message is packed, out of which what does not hold for the asked signature has been
+ * taken: tensors that are listed for the default one, batching where there are no rows. JSON is made by
+ * unpacking the result again and writing it along its descriptor.
+ *
+ * Does not: check the file (server/models/model_config.c), change or keep anything.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/config_view.h"

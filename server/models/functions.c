@@ -1,4 +1,11 @@
-/* server/models/functions.c - see functions.h.
+/* server/models/functions.c - a jansson tree, built from what each callable says of itself.
+ *
+ * For each public signature (keys with "__" are internal) there are its declaration as text, counts, and one
+ * element for each concrete function, which td_callable_each calls back for under the callable's lock. A
+ * signature without a callable has empty lists. json_pack takes the parts over, and is NULL as a whole when
+ * one of them is.
+ *
+ * Does not: compile anything; a signature that was never called shows no concrete function.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/functions.h"

@@ -1,4 +1,20 @@
-/* server/models/model_config.c - see model_config.h.
+/* server/models/model_config.c - config.pbtxt (or its JSON form) into td_model_settings, and that against a
+ * signature.
+ *
+ * The text is parsed twice. First with unknown fields skipped, because kinds of models that are not served
+ * carry fields that are not all known here and should be refused as what they are; then strictly, so that a
+ * misspelt name is not passed over. Settings borrow from the unpacked message, which they own (`pb`); labels
+ * and priority policies are copied beside it. td_model_settings_fini frees all, also after a failure halfway.
+ *
+ *   MODEL/config.pbtxt            for all versions, or
+ *   MODEL/VERSION/config.pbtxt    for one; MODEL is looked at only where VERSION is a number
+ *
+ * Tensors that the file lists are compared with the signature by name, dtype and shape, with the rows put in
+ * front where max_batch_size is set. The version policy is read apart and leniently: it is asked before any
+ * version is loaded.
+ *
+ * Does not: apply batching (server/sched), run warm-ups (server/models/model_warmup.c), show the file
+ * (server/models/config_view.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/model_config.h"

@@ -1,4 +1,12 @@
-/* server/models/model_dirs.c - see model_dirs.h.
+/* server/models/model_dirs.c - lists folders; every folder is a model.
+ *
+ * Roots are resolved to absolute paths first, so that a configuration does not change its meaning with the
+ * working directory. Entries are taken in the order the file system gives them; the same name below two roots
+ * is listed twice, and refused by the registry. td_model_dirs_find looks one name up directly, first root
+ * first.
+ *
+ * Nothing is kept between calls. Does not: look into the folders (server/models/watch.c), read
+ * configurations.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/model_dirs.h"

@@ -1,7 +1,13 @@
-/* server/models/model_warmup.c - see model_warmup.h.
+/* server/models/model_warmup.c - makes the inputs of each sample once, runs the signature with them as often
+ * as it says.
  *
  * Data are zeros, random numbers or the bytes of a file below warmup/ beside the configuration, in the raw
- * form of the Open Inference Protocol.
+ * form of the Open Inference Protocol. Random numbers come from a fixed series (xorshift), small and not
+ * negative, so that they suit indices too and two starts do the same. The batch size stands in front of the
+ * dims where the model has rows. Outputs are dropped; the first failure ends it.
+ *
+ * Runs on the loader's thread, before the version is published. Does not: read TF Serving's warm-up records
+ * (server/request/warmup.c), go through the scheduler.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/model_warmup.h"

@@ -1,4 +1,14 @@
-/* server/models/servable_run.c - see servable_run.h.
+/* server/models/servable_run.c - bind, compute, deliver: small loops over the signature's inputs and outputs.
+ *
+ * Names are looked for by comparing with each of the signature's, which has few. Binding copies tensor
+ * structs without taking references: they borrow, so nothing is to be undone when it fails. When names differ
+ * the lists for TF Serving's message are made, and only then. Computing calls the signature's callable and
+ * then asks whether a mapped file below the version's folder has shrunk, because its values may have been
+ * zeros. Delivering moves each wanted output and clears the rest. td_servable_run keeps up to 16 inputs and
+ * outputs on its stack.
+ *
+ * Holds no state; any number of threads. Does not: find the version (registry), wait or batch (server/sched),
+ * count.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/servable_run.h"

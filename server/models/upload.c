@@ -1,7 +1,18 @@
-/* server/models/upload.c - see upload.h.
+/* server/models/upload.c - a folder for one request's files, made so that nothing lands beside it, and
+ * removed with its last user.
  *
  * Paths are walked one name at a time with openat, never following links, so a file lands below the folder
- * whatever its path says. A lock on the folder itself marks it as in use; it ends with the process.
+ * whatever its path says; files are created, never opened again, which also shows a path given twice.
+ *
+ *   state_dir/uploads          locked shared while a folder is made, exclusively while one sweeps
+ *   state_dir/uploads/XXXXXX   locked exclusively by its upload; the lock ends with the process
+ *
+ * A sweep takes the outer lock without waiting, and removes the folders whose own lock it gets: those of
+ * processes that are gone. References are counted with atomics; the last one removes the folder and closes
+ * it, in this order.
+ *
+ * Does not: load the model (server/models/registry_upload.c), limit the sum of bytes (the request's own limit
+ * does).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/upload.h"

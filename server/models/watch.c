@@ -1,4 +1,15 @@
-/* server/models/watch.c - see watch.h. Keeps nothing between calls.
+/* server/models/watch.c - reads a directory, and digests the files that publish a version. Keeps nothing
+ * between calls.
+ *
+ * A name counts when all of it is a decimal number that fits 64 bits and it is a folder, or a link to one.
+ * Versions are sorted, highest first; of folders that spell the same number (1 and 001) the first by name
+ * stays, with a warning. A path without versions that holds a saved_model.pb or .pbtxt is version 1 itself.
+ *
+ * The stamp mixes time, size and inode of a fixed list of files, those in Triton's model.savedmodel folder
+ * and the model's config.pbtxt included; files that are not there add nothing. Whoever keeps stamps sees that
+ * one has changed by comparing.
+ *
+ * Does not: watch by notification: the registry polls. Does not open files.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/watch.h"
