@@ -1,4 +1,13 @@
-/* clients/tensorctl_args.c - options of the wire verbs. See tensorctl_args.h.
+/* clients/tensorctl_args.c - options of the verbs that talk to a server or run a model: tables of names and
+ * places, walked for each argument.
+ *
+ * Options that are texts stand in one table with where they go, switches in another; version, timeout and the
+ * repeatable ones are read one by one. A value may follow its name behind '=' or as the next word. The first
+ * word that is no option is the model or the directory. Usage texts come from clients/verbs.def. Nothing is
+ * copied: texts point into argv.
+ *
+ * Errors are printed here, since a verb that is not understood ends at once. Does not: read JSON
+ * (clients/tensorctl_json.c), check texts that only the server or the engine knows.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "clients/tensorctl_args.h"

@@ -1,4 +1,16 @@
-/* clients/tensord_messages.c - tensors and Predict on the client's side. See tensord_client.h.
+/* clients/tensord_messages.c - tensors to and from TensorProto, and Predict, on the client's side.
+ *
+ * Outputs are handed over as one block that the caller frees: read_outputs runs twice over the unpacked
+ * answer, first with no block, to measure, then to fill it. Each part begins at a multiple of 16 bytes.
+ *
+ *   block   [ struct tdc_tensor x n ][ name ][ data ][ name ][ data: struct tdc_bytes x n ][ bytes ] ...
+ *
+ * Requests are messages of protobuf-c that point at the caller's own memory; only arrays of pointers are
+ * allocated. Typed fields of an answer are filled up as TensorFlow does: the last value repeats. The answer
+ * comes from a server, so shapes are bounded before they are multiplied.
+ *
+ * Nothing is shared between calls, so any thread may make one. Does not: open connections
+ * (clients/tensord_client.c), know JSON.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "clients/tensord_messages.h"

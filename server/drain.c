@@ -1,4 +1,11 @@
-/* server/drain.c - see drain.h.
+/* server/drain.c - signals taken by waiting for them, never by a handler.
+ *
+ * td_drain_init blocks them before any thread is made, and all threads inherit that; so they stay pending
+ * until the main thread asks with sigwait or sigtimedwait, and nothing of ours ever runs inside a handler.
+ * While a shutdown lasts a thread of its own waits for a second signal, or for 19 seconds, and ends the
+ * process with _exit: no lock, however it is held, can keep it from that.
+ *
+ * Does not: stop anything itself (server/main.c closes listeners, then workers), save state.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/drain.h"

@@ -1,5 +1,20 @@
-/* core/base/thread_pool.c - see thread_pool.h: the heap of chunks and its helpers, and what has been learnt
- * of them.
+/* core/base/thread_pool.c - one atomic counter of chunks, taken from by the caller and by the helpers it
+ * gets, and what was learnt of such work.
+ *
+ *   heap {next: 0 .. n}  <-  work(): takes the next number, calls fn with it, until none is left
+ *                            on the caller (who 0) and on each helper (who 1, 2, ..)
+ *
+ * Heap and helpers lie on the caller's stack. Helpers are started before the caller begins and joined, last
+ * first, before it returns; one that has not begun by then never will, so nothing points at the stack
+ * afterwards. A helper looks between two chunks whether its thread is wanted elsewhere, and leaves the rest
+ * to the others.
+ *
+ * td_parallel_choose goes by the number of the run: the first prepare and are not timed, some are timed
+ * alone, some are tried together, then the faster way is taken, and now and then each is looked at again.
+ * Times are averages in which the newest counts a quarter. They are relaxed atomics: two runs at a time may
+ * lose one.
+ *
+ * Does not: own threads (server/sched/worker_pool.c), cut work into chunks, order them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/thread_pool.h"

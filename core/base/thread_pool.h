@@ -1,18 +1,17 @@
 /* core/base/thread_pool.h - help from threads that idle: how a run spreads work that falls apart.
  *
- *   td_parallel_for(thread pool, n, fn, arg)   calls fn for each of 0..n-1, on this thread and on those that
- *                                              are lent
+ *   td_parallel_for(pool, n, fn, arg)   calls fn for each of 0..n-1, on this thread and on those that idle
  *
- * A thread pool lends a thread at once or not at all. Whoever borrows does not rely on it: it takes one chunk
- * of work after another itself, the helpers take from the same heap, and a helper that no thread has begun to
- * run by the time that the heap is empty is called back. So a borrower waits only for chunks that are being
- * computed, by threads that wait for nothing but, in the same way, what they lent themselves: no deadlock, at
- * any depth and on any number of threads.
+ * try_start gets a thread at once or not at all. The caller does not rely on it: it takes one chunk of work
+ * after another itself, the helpers take from the same heap, and a helper that no thread has begun to run by
+ * the time that the heap is empty is called back by join. So a caller waits only for chunks that are being
+ * computed, by threads that wait for nothing but, in the same way, helpers of their own: no deadlock, at any
+ * depth and on any number of threads.
  *
  * A helper goes home between two chunks when its thread is wanted for something else.
  *
  * Threads: any. The thread pool itself (server/sched/worker_pool.c; tests have their own) is shared by all
- * runs that borrow from it.
+ * runs that use it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_BASE_THREAD_POOL_H
@@ -25,7 +24,7 @@
 
 struct td_thread_pool;
 
-/* What one thread is lent for. All but run is the thread pool's, from lend until settle. */
+/* What a helper is to do. All but run is the thread pool's, from try_start until join. */
 struct td_pool_task {
     void (*run)(struct td_pool_task *t);
     struct td_thread_pool *pool;
@@ -35,12 +34,11 @@ struct td_pool_task {
 };
 
 struct td_thread_pool {
-    int most;        /* threads that there are, the borrower's own included */
-    int64_t wake_ns; /* what it takes until a helper is at work: work shorter than that is not worth lending
-                        for */
+    int most;        /* threads that there are, the caller's own included */
+    int64_t wake_ns; /* what it takes until a helper is at work: work shorter than that is not worth one */
     /* t->run(t) will be called on another thread, which is free now. False: none is; t is untouched. */
     bool (*try_start)(struct td_thread_pool *c, struct td_pool_task *t);
-    /* The end of what was lent: when it has begun, waits until it has run, else it never will. */
+    /* The end of what try_start began: when it has begun to run, waits until it has, else it never will. */
     void (*join)(struct td_thread_pool *c, struct td_pool_task *t);
     /* Whether something else waits for a thread. */
     bool (*wanted)(struct td_thread_pool *c);
@@ -64,7 +62,7 @@ struct td_parallel_cost {
     atomic_llong alone_ns, together_ns;
 };
 enum td_parallel_way { TD_PARALLEL_ALONE, TD_PARALLEL_ALONE_TIMED, TD_PARALLEL_TOGETHER };
-/* How to run this time. share_ns: what a helper could take off the borrower; 0 while that is not known. */
+/* How to run this time. share_ns: what a helper could take off the caller; 0 while that is not known. */
 enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, const struct td_thread_pool *pool,
                                         int64_t share_ns);
 int64_t td_now_ns(void); /* CLOCK_MONOTONIC */

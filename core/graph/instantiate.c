@@ -1,11 +1,18 @@
-/* core/graph/instantiate.c - see instantiate.h.
+/* core/graph/instantiate.c - makes an instance of a template for each set of values that it is called with.
  *
  * Works through a list: the nodes of the graph and of every plain function, then those of each instance as it
  * is made. An instance is known by the text of its values, which is also its name; a function that calls
  * itself with the same values finds itself, one that calls itself with ever new ones meets MAX_INSTANCES.
+ * Texts are quoted, so that two sets of values never have the same one; instances are found by them in an
+ * open-addressed table twice as large as their number may be.
  *
  * An argument that stands for several tensors (N*T, a list of types) becomes one argument for each, "x[0]",
- * "x[1]"; inputs "x:1" in the body are written anew, and "x" alone means all of them.
+ * "x[1]"; inputs "x:1" in the body are written anew, and "x" alone means all of them. Attributes that are
+ * placeholders are replaced by the values; functions named in attributes are copied, since they will be named
+ * anew.
+ *
+ * Instances are made in the library's arena. Does not: resolve the bodies (core/graph/resolve.c does,
+ * afterwards), check dtypes of edges, remove the templates.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/graph/instantiate.h"

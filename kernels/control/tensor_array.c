@@ -1,4 +1,15 @@
-/* kernels/control/tensor_array.c - see tensor_array.h.
+/* kernels/control/tensor_array.c - one element after the other, under the array's lock.
+ *
+ * td_array_in returns with the lock held, so an op checks, reads and writes as one step, and unlocks at its
+ * end. Elements are an array that doubles; each says whether it was written, read, or cleared after reading,
+ * which is all that the rules of TensorFlow need. Writing takes the tensor over without copying; adding up
+ * (arrays of gradients) first makes the element's bytes its own. Reading shares the bytes.
+ *
+ * An array may not be stored in another: such cycles would never be freed, since objects are counted. The
+ * reference from an array to its gradient arrays goes one way only.
+ *
+ * Does not: find or make gradient arrays, stack or split elements (the ops do), keep anything from run to
+ * run.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/control/tensor_array.h"

@@ -1,8 +1,14 @@
-/* kernels/cpu/dnnl_base.c - see dnnl_base.h.
+/* kernels/cpu/dnnl_base.c - oneDNN's engine, streams, memory objects and reorders, for the dnnl files.
  *
- * Threads: one engine for the process; a stream for each thread, which is also told how many OpenMP threads
- * to run on. Those begin in the float mode of the thread that starts them, and keep it: so all that may start
- * one outside of a run does it in the mode of runs.
+ * Threads: one engine for the process, made once; a stream for each thread, kept under a thread key and
+ * destroyed when the thread ends. Making it also tells OpenMP how many threads that thread may run on. Those
+ * begin in the float mode of the thread that starts them, and keep it: so all that may start one outside of a
+ * run does it in the mode of runs.
+ *
+ * A memory object here is a description and a pointer: it owns no bytes. Where oneDNN does not start the
+ * stream is NULL and callers go without it.
+ *
+ * Does not: make primitives (kernels/cpu/dnnl.c), choose between oneDNN and other kernels.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/dnnl_base.h"

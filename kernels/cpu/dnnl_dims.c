@@ -1,4 +1,13 @@
-/* kernels/cpu/dnnl_dims.c - see dnnl_dims.h.
+/* kernels/cpu/dnnl_dims.c - sizes and strides of a convolution, written down for oneDNN without moving a
+ * byte.
+ *
+ *   ours     x [N, spatial.., C]    w [spatial.., C / groups, out]
+ *   oneDNN   x [N, C, spatial..]    w [groups, out / groups, C / groups, spatial..] with the strides of ours
+ *
+ * A first axis that does nothing (size, window and result 1, no padding) is left out, so 1-D and 2-D
+ * convolutions are given as 2-D. oneDNN counts dilation from 0.
+ *
+ * Does not: pick layouts or make primitives (kernels/cpu/dnnl.c), check the sizes (kernels/nn/conv_spec.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/dnnl_dims.h"

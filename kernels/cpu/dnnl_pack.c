@@ -1,7 +1,20 @@
-/* kernels/cpu/dnnl_pack.c - see dnnl_pack.h.
+/* kernels/cpu/dnnl_pack.c - a list of packed weights that primitives share, and what each primitive has seen
+ * last.
  *
- * Threads: a td_dnnl_weights' mu guards what it has seen. packs_mu guards the list of all packed copies; it
- * is a leaf.
+ *   td_dnnl_weights (one a primitive)  seen -> td_buffer          mu guards what it has seen
+ *                                      pack -> td_dnnl_pack {source, layout, scale, packed bytes}
+ *   packs (the process)                list of all td_dnnl_pack   packs_mu guards the list; it is a leaf
+ *
+ * A packed copy is found by source buffer, address, layout and scale. It holds a reference to its source, so
+ * that address cannot come to mean other weights while it is listed. Users are counted with an atomic; who
+ * drops the last one looks again under packs_mu before it frees, because another may have found the copy in
+ * between. A copy is made under packs_mu: two primitives that want the same never pack it twice.
+ *
+ * A scale is multiplied into the plain weights first; then the reorder, where the layouts differ. Without a
+ * packer the product goes straight to its place.
+ *
+ * Does not: choose the layout (the primitive's description does, kernels/cpu/dnnl.c), limit the bytes that
+ * are kept: a copy lives as long as a primitive that uses it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/dnnl_pack.h"
@@ -27,7 +40,7 @@ static struct td_dnnl_pack *packs; /* guarded by packs_mu; short: one a weight a
 
 /* ------------------------------------------------------------------ packing */
 
-/* Weights end in their columns, or begin with them when turned. */
+/* Weights end in their columns, or begin with them when transposed. */
 static void multiply(const struct td_dnnl_weights *w, const float *from, const float *scale, float *to)
 {
     int64_t total = (int64_t)(dnnl_memory_desc_get_size(&w->plain) / sizeof(float)),

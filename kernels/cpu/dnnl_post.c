@@ -1,4 +1,13 @@
-/* kernels/cpu/dnnl_post.c - see dnnl_post.h. Beside dnnl.c the only file that calls oneDNN.
+/* kernels/cpu/dnnl_post.c - a step's epilogues, appended to a primitive's attributes one by one.
+ *
+ * Functions of one value become oneDNN's eltwise post-ops by a table. Those with an operand become binary
+ * post-ops, whose operand is laid out as the output, or is one number, or one number a channel, told as a
+ * tensor of ones in all other axes. A bias in front is no post-op: it goes in as the primitive's own bias,
+ * and a scale with it into the weights (kernels/cpu/dnnl_pack.c), so the numbers of later ones are counted
+ * without it.
+ *
+ * The first that oneDNN lacks makes all of it fail; the caller then tries again with one fewer.
+ * Does not: run anything, keep the operands' addresses (each run gives them).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/dnnl_post.h"

@@ -1,4 +1,9 @@
-/* kernels/cpu/library_threads.c - see library_threads.h.
+/* kernels/cpu/library_threads.c - one number of the process, written before anything runs and only read after
+ * that.
+ *
+ * It needs no lock for that reason. kernels/cpu/dnnl_base.c hands it to OpenMP and kernels/cpu/blas.c to
+ * OpenBLAS, each when it starts. Does not: count threads, or limit those of our own
+ * (core/base/thread_pool.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/library_threads.h"

@@ -1,4 +1,15 @@
-/* kernels/linalg/einsum_equation.c - see einsum_equation.h.
+/* kernels/linalg/einsum_equation.c - parsed, expanded, sized: three short passes over at most two operands.
+ *
+ *   "...ij,jk->...ik", ranks 4 and 2:   in[0] = [..1 ..0 i j]   in[1] = [j k]   out = [..1 ..0 i k]
+ *
+ * A term is a list of labels. An ellipsis is replaced by as many labels as its operand has dimensions left,
+ * numbered from the right, so that those of two operands meet as broadcasting wants them. Then the sizes are
+ * noted by label: -2 for one that has not been seen, -1 for one that is not known yet; only labels of an
+ * ellipsis may meet with 1 and something else. Both the shape function and the kernel begin here, so both
+ * refuse the same equations with the same words.
+ *
+ * Nothing is kept or allocated. Does not: compute, or find out which labels are summed
+ * (kernels/linalg/einsum.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/linalg/einsum_equation.h"

@@ -1,6 +1,10 @@
-/* kernels/math/reduce_axes.c - see reduce_axes.h.
+/* kernels/math/reduce_axes.c - a list of axes as a mask of bits, and the result's shape from it.
  *
- * While the axes are unknown, the result's rank follows from their number: each names another axis.
+ * Ranks are at most TD_MAX_RANK, so a mask of 32 bits holds them; an axis that is named twice shows as a bit
+ * that is set already. While the axes are unknown, the result's rank follows from their number, since each
+ * names another axis; with keep_dims it is the input's. An input of unknown rank leaves the result unknown.
+ *
+ * Does not: reduce (kernels/math's reductions lay the axes out for their loops themselves).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/math/reduce_axes.h"

@@ -1,4 +1,15 @@
-/* kernels/nn/pool_spec.c - see pool_spec.h.
+/* kernels/nn/pool_spec.c - what all pools share: windows from attributes or tensors, shape functions, a walk
+ * over a window, tensors brought in and out.
+ *
+ * A pool is always three axes, with leading ones of size 1 for 2-D, and always channels last inside:
+ * channels-first tensors are swapped into scratch, half and bfloat16 become float there. td_pool_bring and
+ * td_pool_room give the plain memory where neither is needed, and td_pool_deliver undoes what td_pool_room
+ * did.
+ *
+ * The walk stands on one input cell at a time and steps through the window as an odometer does, last axis
+ * first; the window is cut at the edges of the input, and `count` is what is left of it.
+ *
+ * Errors are TensorFlow's. Does not: compute maxima or averages (kernels/nn/pool.c, pool_avg.c), keep state.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/nn/pool_spec.h"

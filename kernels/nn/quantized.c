@@ -1,4 +1,14 @@
-/* kernels/nn/quantized.c - see quantized.h.
+/* kernels/nn/quantized.c - levels and values, one at a time and by the tensor, each rounded as TensorFlow
+ * rounds it.
+ *
+ * One number goes through double: the range is spread over all levels of the type, and minimum and value are
+ * rounded apart. A whole tensor goes through float with start, step, scale and shift worked out once (struct
+ * td_requantizer). The two differ in the last level; which op uses which is TensorFlow's doing, and answers
+ * must agree with it bit by bit. A double that no int64 holds becomes the lowest one, as the processor
+ * converts it; sums of levels wrap.
+ *
+ * Holds no state. Does not: multiply (kernels/nn/quantized_layer.c), choose ranges
+ * (kernels/nn/quantized_range.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/nn/quantized.h"
