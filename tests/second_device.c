@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "core/run/exec.h"
 #include "core/run/device_run.h"
+#include "core/run/lone.h"
 #include "core/base/mem.h"
 
 enum job_kind { JOB_COPY, JOB_FREE, JOB_LAUNCH };
@@ -82,32 +82,14 @@ static void job_free(struct job *j)
     td_free(j);
 }
 
+/* The kernel as it was prepared for this device, on tensors and a workspace in host terms. */
 static enum td_code run_launch(const struct job *j, struct td_err *err)
 {
-    const struct td_launch *l = &j->launch;
-    size_t n = (size_t)(l->n_in + l->n_out) + 1;
-    const struct td_tensor **in = td_calloc(n, sizeof *in);
-    struct td_tensor *made = td_calloc(n, sizeof *made);
-    enum td_code rc = in && made ? TD_OK : td_no_memory(err, n, "a launch");
-    for (int i = 0; rc == TD_OK && i < l->n_in; i++) {
-        in[i] = &j->tensors[i];
-    }
-    rc = rc ? rc : td_exec_kernel(l->model, l->node, l->kernel, in, made, err);
-    for (int i = 0; rc == TD_OK && i < l->n_out; i++) {
-        const struct td_tensor *out = &j->tensors[l->n_in + i];
-        if (!td_shape_equal(&made[i].shape, &out->shape) || made[i].dtype != out->dtype) {
-            rc = td_fail(err, TD_INTERNAL, "%s made an output of shape %s where %s was inferred",
-                         TD_NODE_STR(l->node), TD_SHAPE_STR(&made[i].shape), TD_SHAPE_STR(&out->shape));
-        } else if (td_tensor_bytes(out) > 0) {
-            memcpy(out->data, made[i].data, td_tensor_bytes(out));
-        }
-    }
-    for (int i = 0; made != NULL && i < l->n_out; i++) {
-        td_tensor_clear(&made[i]);
-    }
-    td_free(in);
-    td_free(made);
-    return rc;
+    struct td_launch l = j->launch;
+    l.in = j->tensors;
+    l.out = j->tensors + l.n_in;
+    l.workspace = l.workspace == NULL ? NULL : uncover(l.workspace);
+    return td_lone_launch(&l, err);
 }
 
 static void do_job(struct second_device *t, struct job *j)

@@ -10,7 +10,7 @@
  * evaluated.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "core/run/exec.h"
+#include "core/run/lone.h"
 #include "core/base/mem.h"
 #include "core/compile/passes.h"
 #include "core/compile/remap.h"
@@ -62,7 +62,7 @@ static enum td_code evaluate(struct td_ir *ir, struct td_model *m, struct td_rem
     for (int i = 0; i < n->n_in; i++) {
         in[i] = td_node_const(n->in[i].node);
     }
-    TD_TRY(td_exec_node(m, n, in, out, err));
+    TD_TRY(td_lone_node(m, n, in, out, err));
     enum td_code rc = TD_OK;
     if ((td_node_flags(n) & TD_OP_HANDLE) || small_enough(out, n->n_out, n)) {
         rc = replace_by_literals(ir, r, n, out, err);

@@ -129,26 +129,36 @@ static bool may_go(const struct td_node *n)
     return ok;
 }
 
-static const struct td_kernel *kernel_there(const struct td_model_opts *o, const struct td_node *n)
+static int rows_there(const struct td_model_opts *o, const struct td_node *n,
+                      const struct td_kernel *rows[TD_KERNEL_MOST])
 {
-    const struct td_kernel *kernel;
     struct td_err ignored = {0};
-    bool found = o->device != NULL && may_go(n) &&
-                 td_select_kernel(n, o->device->kernels, o->kernels, &kernel, NULL, 0, &ignored) == TD_OK;
-    return found ? kernel : NULL;
+    const struct td_target there = td_target_device(o);
+    int n_rows;
+    const bool found = o->device != NULL && may_go(n) &&
+                       td_select_rows(n, &there, rows, &n_rows, NULL, 0, &ignored) == TD_OK;
+    return found ? n_rows : 0;
 }
 
-const struct td_kernel *td_placer_device_kernel(const struct td_model_opts *o, const struct td_node *n)
+int td_placer_device_rows(const struct td_model_opts *o, const struct td_node *n,
+                          const struct td_kernel *rows[TD_KERNEL_MOST])
 {
-    return o->device == NULL || asked(o, n) == ASK_HOST ? NULL : kernel_there(o, n);
+    return o->device == NULL || asked(o, n) == ASK_HOST ? 0 : rows_there(o, n, rows);
+}
+
+bool td_placer_on_device(const struct td_model_opts *o, const struct td_node *n)
+{
+    const struct td_kernel *rows[TD_KERNEL_MOST];
+    return td_placer_device_rows(o, n, rows) > 0;
 }
 
 /* ------------------------------------------------------------------ asking in vain */
 
 static bool in_vain(const struct td_model_opts *o, const struct td_node *n, enum ask *ask)
 {
+    const struct td_kernel *rows[TD_KERNEL_MOST];
     *ask = asked(o, n);
-    return *ask == ASK_ABSENT || (*ask == ASK_DEVICE && !stays(n) && kernel_there(o, n) == NULL);
+    return *ask == ASK_ABSENT || (*ask == ASK_DEVICE && !stays(n) && rows_there(o, n, rows) == 0);
 }
 
 void td_placer_note(const struct td_model_opts *o, const struct td_node *n, char *text, size_t bytes)
@@ -162,12 +172,13 @@ void td_placer_note(const struct td_model_opts *o, const struct td_node *n, char
 }
 
 /* "device='CPU'; T in [DT_FLOAT, DT_HALF]" of each row. */
-static void list_kernels(const struct td_model_opts *o, const struct td_op *op, char *text, size_t bytes)
+static void list_kernels(const struct td_model_opts *o, const struct td_node *n, char *text, size_t bytes)
 {
     size_t used = 0;
     struct device_name dev = o->device == NULL ? (struct device_name){0} : read_name(o->device->name);
     snprintf(text, bytes, "<no registered kernels>");
-    for (const struct td_kernel *k = op == NULL ? NULL : op->kernels; k != NULL && k->run != NULL; k++) {
+    for (int i = 0; n->op != NULL && td_select_row(n, i) != NULL; i++) {
+        const struct td_kernel *k = td_select_row(n, i);
         bool there = o->device != NULL && k->device == o->device->kind;
         used += (size_t)snprintf(text + used, bytes - used, "%sdevice='%s'", used > 0 ? " | " : "",
                                  there                 ? dev.type
@@ -195,7 +206,7 @@ static enum td_code refuse(const struct td_model_opts *o, const struct td_node *
                            struct td_err *err)
 {
     char kernels[KERNELS_MAX];
-    list_kernels(o, n->op, kernels, sizeof kernels);
+    list_kernels(o, n, kernels, sizeof kernels);
     TD_FAIL_IF(ask == ASK_DEVICE, err, INVALID_ARGUMENT,
                "Cannot assign a device for operation %.*s: Could not satisfy explicit device specification "
                "'%.*s' because no "
@@ -223,7 +234,7 @@ enum td_code td_placer_run(const struct td_model_opts *o, const struct td_ir *ir
         }
         if (log && n->op != &td_op_join) {
             td_log(TD_LOG_INFO, NULL, "%s: (%s): " HERE "%s", n->name, n->op_name,
-                   td_placer_device_kernel(o, n) != NULL ? o->device->name : "/device:CPU:0");
+                   td_placer_on_device(o, n) ? o->device->name : "/device:CPU:0");
         }
     }
     return TD_OK;

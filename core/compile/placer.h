@@ -11,9 +11,13 @@
 #define TD_CORE_COMPILE_PLACER_H
 
 #include "core/compile/ir.h"
+#include "core/run/select.h"
 
-/* The kernel that n would run on the model's device: NULL when it stays on the host. */
-const struct td_kernel *td_placer_device_kernel(const struct td_model_opts *o, const struct td_node *n);
+/* The kernels that n may run on the model's device, in order; returns how many: 0 when it stays on the
+ * host. */
+int td_placer_device_rows(const struct td_model_opts *o, const struct td_node *n,
+                          const struct td_kernel *rows[TD_KERNEL_MOST]);
+bool td_placer_on_device(const struct td_model_opts *o, const struct td_node *n);
 /* What n asked for in vain: "asks for /device:GPU:0, which is not here"; "" when it got what it asked for.
  * Cut to bytes. */
 void td_placer_note(const struct td_model_opts *o, const struct td_node *n, char *text, size_t bytes);

@@ -152,17 +152,27 @@ static enum td_code make_after(struct maker *k, struct td_step *s)
     return TD_OK;
 }
 
+static enum td_code make_rows(struct maker *k, const struct td_node *n, const struct td_target *target,
+                              struct td_step *s)
+{
+    const struct td_kernel *found[TD_KERNEL_MOST];
+    TD_TRY(td_select_rows(n, target, found, &s->n_rows, NULL, 0, k->err));
+    const struct td_kernel **rows = room(k, (size_t)s->n_rows, sizeof *rows);
+    if (rows == NULL) {
+        return td_no_memory(k->err, (size_t)s->n_rows, "compiling a plan");
+    }
+    memcpy(rows, found, (size_t)s->n_rows * sizeof *rows);
+    s->rows = rows;
+    return TD_OK;
+}
+
 static enum td_code make_step(struct maker *k, struct td_node *n, struct td_step *s)
 {
-    static const struct td_kernel nothing = {.name = "nothing"};
-    *s = (struct td_step){.node = n,
-                          .kernel = &nothing,
-                          .n_out = n->n_out,
-                          .out0 = k->first_value[n->id],
-                          .flags = td_node_flags(n)};
+    *s = (struct td_step){
+        .node = n, .n_out = n->n_out, .out0 = k->first_value[n->id], .flags = td_node_flags(n)};
     if (!is_join(n) && td_node_const(n) == NULL) {
-        TD_TRY(
-            td_select_kernel(n, TD_CPU, td_model_opts_of(k->p->model)->kernels, &s->kernel, NULL, 0, k->err));
+        const struct td_target host = td_target_host(td_model_opts_of(k->p->model));
+        TD_TRY(make_rows(k, n, &host, s));
     }
     TD_TRY(make_inputs(k, s));
     TD_TRY(td_device_run_choose(k->p, s, k->err));
@@ -342,9 +352,7 @@ enum td_code td_plan_make(struct td_model *m, const struct td_graph *graph, cons
     rc = rc ? rc : td_placer_run(td_model_opts_of(m), &ir, opts->log_placement, err);
     rc = rc ? rc : td_loops_lift(&ir, m, err);
     rc = rc ? rc : td_rewrite_run(&ir, m, opts->passes_off, err);
-    /* a device has one queue a run */
-    const bool branches =
-        td_model_opts_of(m)->device == NULL && !td_rewrite_is_off(opts->passes_off, "branch");
+    const bool branches = !td_rewrite_is_off(opts->passes_off, "branch");
     rc = rc ? rc : make(p, &ir, branches, err);
     if (rc) {
         td_plan_free(p);

@@ -400,12 +400,13 @@ int td_callable_missing(struct td_callable *f, struct td_missing *rows, int cap)
         td_ir_build(&ir, arena, f->graph, td_model_library(f->model), &opts, TD_IR_INLINE, &err) == TD_OK) {
         for (int i = 0; i < ir.n_nodes; i++) {
             const struct td_node *n = ir.nodes[i];
-            const struct td_kernel *k;
+            const struct td_kernel *fit[TD_KERNEL_MOST];
+            const struct td_target host = td_target_host(td_model_opts_of(f->model));
+            int n_rows;
             struct td_err why = {0};
             if (n->op == &td_op_feed || n->op == &td_op_join || td_node_const(n) != NULL || n->n_out == 0 ||
                 (n->op != NULL && (n->op->flags & TD_OP_ARG)) ||
-                td_select_kernel(n, TD_CPU, td_model_opts_of(f->model)->kernels, &k, NULL, 0, &why) ==
-                    TD_OK) {
+                td_select_rows(n, &host, fit, &n_rows, NULL, 0, &why) == TD_OK) {
                 continue;
             }
             if (found < cap) {
@@ -432,13 +433,35 @@ void td_callable_stats(struct td_callable *f, struct td_callable_stat *s)
     pthread_mutex_unlock(&f->mu);
 }
 
-static void count_kernels(const struct td_plan *p, struct td_concrete_stat *s)
+/* Caller holds mu. The plan that c was bound to last; NULL: none. */
+static struct td_bound_plan *latest_of(const struct concrete *c)
+{
+    struct td_bound_plan *latest = NULL;
+    for (int k = 0; k < c->n_bound; k++) {
+        latest = latest == NULL || c->bound[k]->last_used > latest->last_used ? c->bound[k] : latest;
+    }
+    return latest;
+}
+
+struct td_bound_plan *td_callable_latest(struct td_callable *f)
+{
+    struct td_bound_plan *latest = NULL;
+    pthread_mutex_lock(&f->mu);
+    for (int i = 0; i < f->n_concretes; i++) {
+        struct td_bound_plan *l = latest_of(f->concretes[i]);
+        latest = latest == NULL || (l != NULL && l->last_used > latest->last_used) ? l : latest;
+    }
+    latest = latest == NULL ? NULL : td_bound_plan_ref(latest);
+    pthread_mutex_unlock(&f->mu);
+    return latest;
+}
+
+static void count_kernels(const struct td_bound_plan *l, struct td_concrete_stat *s)
 {
     int most = (int)(sizeof s->kernels / sizeof s->kernels[0]);
-    for (int k = 0; k < p->n_steps; k++) {
-        const struct td_kernel *dev = p->steps[k].device_kernel;
-        const char *name = dev != NULL ? dev->name : p->steps[k].kernel->name;
-        s->device_steps += dev != NULL;
+    for (int k = 0; l != NULL && k < l->plan->n_steps; k++) {
+        const char *name = td_bound_plan_kernel_name(l, k);
+        s->device_steps += td_step_on_device(l->mode[k]);
         int at = 0;
         while (at < s->n_kernels && strcmp(s->kernels[at].kernel, name) != 0) {
             at++;
@@ -474,7 +497,7 @@ void td_callable_each(struct td_callable *f, void (*fn)(void *ctx, const struct 
         }
         const struct td_device *device = td_model_opts_of(f->model)->device;
         s.device_name = device == NULL ? NULL : device->name;
-        count_kernels(f->plan, &s);
+        count_kernels(latest_of(c), &s);
         fn(ctx, &s);
     }
     pthread_mutex_unlock(&f->mu);

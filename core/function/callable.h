@@ -47,8 +47,8 @@ struct td_concrete_stat {
     double trace_ms;
     size_t bytes;
     int graph_nodes, plan_steps;
-    int regions;             /* where the plan falls apart into groups (core/compile/parallel_regions.h) */
-    int device_steps;        /* of plan_steps: those that may run on the model's device */
+    int regions;      /* where the plan falls apart into groups (core/compile/parallel_regions.h) */
+    int device_steps; /* of plan_steps: those that run on the model's device, as last bound; so are kernels */
     const char *device_name; /* its name; NULL: there is none */
     struct {
         const char *kernel;

@@ -24,5 +24,7 @@ struct td_model *td_callable_model(const struct td_callable *f);
 const struct td_graph *td_callable_graph(const struct td_callable *f, struct td_callable_opts *opts);
 /* The compiled plan (borrowed, as long as f), made now if it was not yet. */
 TD_MUST enum td_code td_callable_plan(struct td_callable *f, const struct td_plan **out, struct td_err *err);
+/* The plan bound to the shapes that f ran with last, counted for the caller; NULL: it has not run. */
+struct td_bound_plan *td_callable_latest(struct td_callable *f);
 
 #endif

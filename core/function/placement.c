@@ -26,15 +26,15 @@ struct places {
     int n_seen, cap_seen;
 };
 
+/* A node that runs, and the step that it is or is a part of. */
+struct running {
+    const struct td_node *node;
+    int step;
+};
+
 static int by_name(const void *a, const void *b)
 {
-    return strcmp((*(const struct td_node *const *)a)->name, (*(const struct td_node *const *)b)->name);
-}
-
-/* A node that runs: by itself, or as a part of a fused one. */
-static const struct td_node *running(const struct td_step *s, int part)
-{
-    return s->node->fused == NULL ? s->node : s->node->fused->parts[part].node;
+    return strcmp(((const struct running *)a)->node->name, ((const struct running *)b)->node->name);
 }
 
 static int parts_of(const struct td_step *s)
@@ -42,8 +42,8 @@ static int parts_of(const struct td_step *s)
     return s->node->fused == NULL ? 1 : s->node->fused->n_parts;
 }
 
-/* The nodes that f's plan runs, in the order of their names; none when f cannot be compiled. */
-static const struct td_node **sorted_nodes(struct td_callable *f, int *n)
+/* What f's plan runs, in the order of the nodes' names; nothing when f cannot be compiled. */
+static struct running *sorted_nodes(struct td_callable *f, int *n)
 {
     const struct td_plan *plan;
     struct td_err ignored = {0};
@@ -55,10 +55,12 @@ static const struct td_node **sorted_nodes(struct td_callable *f, int *n)
     for (int i = 0; i < plan->n_steps; i++) {
         all += (size_t)parts_of(&plan->steps[i]);
     }
-    const struct td_node **nodes = td_calloc(all, sizeof *nodes);
+    struct running *nodes = td_calloc(all, sizeof *nodes);
     for (int i = 0; nodes != NULL && i < plan->n_steps; i++) {
-        for (int k = 0; k < parts_of(&plan->steps[i]); k++) {
-            nodes[(*n)++] = running(&plan->steps[i], k);
+        const struct td_step *s = &plan->steps[i];
+        for (int k = 0; k < parts_of(s); k++) {
+            nodes[(*n)++] =
+                (struct running){s->node->fused == NULL ? s->node : s->node->fused->parts[k].node, i};
         }
     }
     if (nodes != NULL) {
@@ -67,10 +69,11 @@ static const struct td_node **sorted_nodes(struct td_callable *f, int *n)
     return nodes;
 }
 
-static bool runs(const struct td_node **nodes, int n, const struct td_node *node)
+static const struct running *find_running(const struct running *nodes, int n, const struct td_node *node)
 {
-    const struct td_node **at = n > 0 ? bsearch(&node, nodes, (size_t)n, sizeof *nodes, by_name) : NULL;
-    return at != NULL && (*at)->op == node->op;
+    const struct running wanted = {node, 0};
+    const struct running *at = n > 0 ? bsearch(&wanted, nodes, (size_t)n, sizeof *nodes, by_name) : NULL;
+    return at != NULL && at->node->op == node->op ? at : NULL;
 }
 
 static enum td_code note_functions(struct places *p, const struct td_node *n, struct td_err *err)
@@ -102,7 +105,43 @@ static enum td_code note_functions(struct places *p, const struct td_node *n, st
     return TD_OK;
 }
 
-static void place_node(struct places *p, const struct td_node *n, bool running_now, bool compiled)
+/* The kernel of a node whose shapes nobody has asked for yet: the first that may serve. */
+static void place_unbound(const struct td_model_opts *o, const struct td_node *n, struct td_placement *row,
+                          char *why, size_t bytes, struct td_err *err)
+{
+    const struct td_kernel *rows[TD_KERNEL_MOST];
+    const struct td_target host = td_target_host(o);
+    int n_rows;
+    if (td_placer_device_rows(o, n, rows) > 0) {
+        row->kernel = rows[0]->name;
+        row->device = o->device->name;
+    } else if (td_select_rows(n, &host, rows, &n_rows, why, bytes, err)) {
+        row->why = err->msg;
+    } else {
+        row->kernel = rows[0]->name;
+    }
+}
+
+/* The kernel that ran last, or will, for the shapes that l is bound to. */
+static void place_bound(const struct td_model_opts *o, const struct td_bound_plan *l, int step,
+                        struct td_placement *row, char *why, size_t bytes)
+{
+    const struct td_kernel *rows[TD_KERNEL_MOST];
+    const struct td_step *s = &l->plan->steps[step];
+    const bool there = td_step_on_device(l->mode[step]);
+    const struct td_target target = there ? td_target_device(o) : td_target_host(o);
+    struct td_err ignored = {0};
+    int n_rows;
+    row->kernel = td_bound_plan_kernel_name(l, step);
+    row->device = there ? o->device->name : "cpu";
+    if (s->n_rows > 0 && td_select_rows(s->node, &target, rows, &n_rows, why, bytes, &ignored) != TD_OK) {
+        why[0] = '\0';
+    }
+    td_select_notes_put(&l->passed_over, step, why, bytes);
+}
+
+static void place_node(struct places *p, const struct td_node *n, const struct running *running,
+                       const struct td_bound_plan *l, bool compiled)
 {
     char why[WHY_BYTES] = "";
     struct td_err err = {0};
@@ -110,24 +149,25 @@ static void place_node(struct places *p, const struct td_node *n, bool running_n
     struct td_placement row = {.node = n,
                                .device = "cpu",
                                .why = why,
-                               .fate = compiled && !running_now ? TD_FATE_REMOVED : TD_FATE_STEP};
+                               .fate = compiled && running == NULL ? TD_FATE_REMOVED : TD_FATE_STEP};
     td_placer_note(o, n, why, sizeof why);
     size_t used = strlen(why);
     if (n->op == &td_op_feed || (td_node_flags(n) & TD_OP_ARG)) {
         row.fate = TD_FATE_FED;
     } else if (td_node_const(n) != NULL) {
         row.fate = TD_FATE_CONSTANT;
-    } else if ((row.kernel = td_placer_device_kernel(o, n)) != NULL) {
-        row.device = o->device->name;
     } else {
+        const size_t note = used;
         if (used > 0 && used + 2 < sizeof why) {
             memcpy(why + used, "; ", 3);
             used += 2;
         }
-        if (td_select_kernel(n, TD_CPU, o->kernels, &row.kernel, why + used, sizeof why - used, &err)) {
-            row.kernel = NULL;
-            row.why = err.msg;
+        if (running != NULL && l != NULL) {
+            place_bound(o, l, running->step, &row, why + used, sizeof why - used);
+        } else {
+            place_unbound(o, n, &row, why + used, sizeof why - used, &err);
         }
+        why[why[used] == '\0' ? note : used + strlen(why + used)] = '\0';
     }
     p->fn(p->ctx, &row);
 }
@@ -143,14 +183,16 @@ static enum td_code place_callable(struct places *p, struct td_callable *f, stru
     struct td_ir ir;
     enum td_code rc = td_ir_build(&ir, arena, graph, td_model_library(p->model), &opts, TD_IR_INLINE, err);
     int n_running;
-    const struct td_node **nodes = sorted_nodes(f, &n_running);
+    struct running *nodes = sorted_nodes(f, &n_running);
+    struct td_bound_plan *latest = td_callable_latest(f);
     for (int i = 0; rc == TD_OK && i < ir.n_nodes; i++) {
         const struct td_node *n = ir.nodes[i];
         if (n->op != &td_op_join) {
-            place_node(p, n, runs(nodes, n_running, n), nodes != NULL);
+            place_node(p, n, find_running(nodes, n_running, n), latest, nodes != NULL);
             rc = note_functions(p, n, err);
         }
     }
+    td_bound_plan_unref(latest);
     td_free(nodes);
     td_arena_free(arena);
     return rc;

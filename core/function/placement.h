@@ -18,9 +18,11 @@ enum td_fate {
 struct td_placement {
     const struct td_node *node;
     enum td_fate fate;
-    const struct td_kernel *kernel; /* NULL: it needs none, or none fits */
-    const char *device;             /* "cpu", or the name of the model's device, where kernel would run */
-    const char *why; /* the device asked for in vain, kernel rows passed over, or why none fits; "" */
+    const char
+        *kernel; /* that ran when the callable ran last; before, the first that may. NULL: it needs none, or
+                           none fits */
+    const char *device; /* "cpu", or the name of the model's device, where kernel would run */
+    const char *why;    /* the device asked for in vain, kernel rows passed over, or why none fits; "" */
 };
 /* Calls fn for each node of f, then for those of the functions that its nodes call while they run (branches,
  * bodies of loops), each function once. A node without a kernel is no failure: it says why. */

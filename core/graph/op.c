@@ -135,6 +135,40 @@ enum td_code td_op_table_add(struct td_op_table *t, const struct td_op *rows, st
     return add_families(t, families, err);
 }
 
+static int count_rows(const struct td_kernel *k)
+{
+    int n = 0;
+    while (k != NULL && k[n].name != NULL) {
+        n++;
+    }
+    return n;
+}
+
+enum td_code td_op_table_add_kernels(struct td_op_table *t, const char *op, const struct td_kernel *rows,
+                                     struct td_err *err)
+{
+    struct td_op_def *def = (struct td_op_def *)td_op_find(t, op); /* the table's own */
+    TD_FAIL_IF(def == NULL, err, NOT_FOUND, "kernels for op '%.100s': there is no such op", op);
+    int n = count_rows(rows), all = n + count_rows(def->op->kernels);
+    for (const struct td_kernel_rows *more = def->added; more != NULL; more = more->next) {
+        all += more->n;
+    }
+    TD_FAIL_IF(n == 0 || all > TD_KERNEL_MOST, err, INVALID_ARGUMENT,
+               "kernels for op '%s': %d of them, %d with those it has, want 1 and at most %d", op, n, all,
+               TD_KERNEL_MOST);
+    for (int i = 0; i < n; i++) {
+        TD_FAIL_IF(rows[i].run == NULL, err, INVALID_ARGUMENT, "kernel '%s' for op '%s' has no run",
+                   rows[i].name, op);
+    }
+    struct td_kernel_rows *added = td_arena_alloc(t->arena, 1, sizeof *added);
+    if (added == NULL) {
+        return td_no_memory(err, sizeof *added, "op table");
+    }
+    *added = (struct td_kernel_rows){.next = def->added, .rows = rows, .n = n};
+    def->added = added;
+    return TD_OK;
+}
+
 void td_op_table_free(struct td_op_table *t)
 {
     if (t != NULL) {

@@ -28,6 +28,7 @@
 #define TD_CORE_GRAPH_OP_H
 
 #include "core/graph/attr.h"
+#include "core/graph/kernel.h"
 #include "core/base/tensor.h"
 
 struct td_node;
@@ -71,40 +72,13 @@ TD_MUST enum td_code td_infer_rows(const struct td_node *node, const struct td_s
 
 /* ------------------------------------------------------------------ a kernel call */
 
-/* What a float kernel may be asked to do to each element y of its output by itself (an epilogue): y =
- * kind(y), or y kind operand. A kernel that can takes the first so many; whoever asked does the rest. AFFINE
- * only comes first. */
-enum td_post_kind {
-    TD_POST_RELU,
-    TD_POST_RELU6,
-    TD_POST_LEAKY,
-    TD_POST_ELU,
-    TD_POST_SIGMOID,
-    TD_POST_TANH,
-    TD_POST_SWISH,
-    TD_POST_GELU_ERF,
-    TD_POST_ADD,
-    TD_POST_SUB,
-    TD_POST_MUL,    /* operand from here on */
-    TD_POST_BIAS,   /* y + shift: one float a channel */
-    TD_POST_AFFINE, /* y * scale + shift: a float a channel of each, one after the other */
-};
-enum td_post_operand {
-    TD_POST_SCALAR,
-    TD_POST_CHANNEL,
-    TD_POST_ELEMENT
-}; /* channel: one float an element of the last axis */
-struct td_post {
-    enum td_post_kind kind;
-    enum td_post_operand operand;
-    float alpha; /* slope of LEAKY */
-};
-
 struct td_call {
     const struct td_node *node;
     int n_in, n_out;
     const struct td_tensor *const *in; /* borrowed for the call */
-    const void *state;                 /* what prepare made; NULL when it did not run */
+    const void *state;                 /* what the row's prepare made (core/graph/kernel.h) */
+    void *workspace;                   /* as many bytes as it asked for; garbage; the call's alone */
+    struct td_stream *stream;          /* of a device's kernel: where its work is queued; NULL: the host's */
     const float *const *post_in;       /* operands of the posts that prepare took, by post; NULL: none */
     const struct td_shape *seen_as; /* td_out shows output 0 under this shape (same count); NULL: its own */
     struct td_run *run;             /* opaque: stop word, resources, functions, printing (below) */
@@ -130,7 +104,8 @@ TD_MUST enum td_code td_keep(struct td_call *c, int i, struct td_tensor *out, st
 /* Like td_keep, but writable: takes input i's bytes over when this call is their last use, else copies
  * them. */
 TD_MUST enum td_code td_take(struct td_call *c, int i, struct td_tensor *out, struct td_err *err);
-/* Uninitialised bytes, 64-byte aligned, until the call returns. */
+/* Uninitialised bytes, 64-byte aligned, until the call returns: where their number depends on data. What
+ * follows from shapes is asked for by prepare and planned with the run's memory. */
 TD_MUST enum td_code td_scratch(struct td_call *c, size_t bytes, void **out, struct td_err *err);
 /* Threads that may help with this call (core/base/thread_pool.h); NULL: none, or the run is watched. */
 struct td_thread_pool *td_helpers(const struct td_call *c);
@@ -175,35 +150,6 @@ TD_MUST enum td_code td_file_path(struct td_call *c, const char *path, size_t le
                                   size_t buf_bytes, struct td_err *err);
 
 /* ------------------------------------------------------------------ the table */
-
-struct td_prepare { /* what prepare sees: every input shape is known */
-    const struct td_node *node;
-    int n_in, n_out;
-    const struct td_shape *in, *out;
-    const struct td_tensor *const *value; /* constants; NULL where not constant */
-    const struct td_post *post;           /* n_post of them */
-    int n_post, *n_taken;                 /* prepare sets how many of the first its state will do; 0 before */
-};
-
-/* Which dtypes an attribute of kind type (or each of a list(type)) may have for a kernel row. */
-struct td_type_rule {
-    const char *attr;
-    uint32_t set;
-};
-#define TD_TYPE_RULES 6
-
-struct td_kernel {
-    const char *name; /* "matmul.dnnl", "matmul.reference" */
-    enum td_device_kind device;
-    struct td_type_rule types[TD_TYPE_RULES]; /* unused rules zeroed; an attribute without a rule takes all */
-    const char *(*refuse)(
-        const struct td_node *n); /* NULL, or a reason why this row does not serve this node */
-    /* Optional: runs once per bound plan (concrete input shapes); *state is handed to run and freed by
-     * release. */
-    enum td_code (*prepare)(const struct td_prepare *p, void **state, struct td_err *err);
-    void (*release)(void *state);
-    enum td_code (*run)(struct td_call *c, struct td_err *err);
-};
 
 enum td_op_flags {
     TD_OP_STATEFUL =
@@ -313,7 +259,7 @@ struct td_op {
     uint32_t host_in; /* bit i: input ARGUMENT i (of the signature) stays in host memory on any device */
     uint32_t host_out;
     td_infer_fn *infer;              /* NULL: outputs are known only when run */
-    const struct td_kernel *kernels; /* ends with a row whose run is NULL; the plain reference comes last */
+    const struct td_kernel *kernels; /* ends with a row without a name; the plain reference comes last */
     enum td_code (*grad)(struct td_grad *g, struct td_err *err); /* NULL: not differentiable */
     const char *doc;                                             /* for refused ops: the reason, in words */
 };
@@ -347,9 +293,15 @@ struct td_attr_def {
     struct td_bytes *allowed; /* strings allowed; NULL: any */
     int n_allowed;
 };
+struct td_kernel_rows { /* rows that a module added to an op */
+    const struct td_kernel_rows *next;
+    const struct td_kernel *rows;
+    int n;
+};
 struct td_op_def { /* a parsed signature: of an op, of a function, or of an op only the file knows */
     const char *name;
-    const struct td_op *op; /* NULL for functions and unknown ops */
+    const struct td_op *op;             /* NULL for functions and unknown ops */
+    const struct td_kernel_rows *added; /* asked before the op's own; NULL: none */
     struct td_arg_def *in, *out;
     int n_in, n_out;
     struct td_attr_def *attrs;
@@ -370,6 +322,11 @@ TD_MUST enum td_code td_op_table_new(const struct td_op *const *families, struct
 /* Further rows (of an op library), looked up beside those that are there; borrowed likewise. Before anything
  * uses the table. INTERNAL as above; the table may then only be freed. */
 TD_MUST enum td_code td_op_table_add(struct td_op_table *t, const struct td_op *rows, struct td_err *err);
+/* Further kernel rows of an op that is there, ending with a row without a name; borrowed likewise. They come
+ * before those it has. Before anything uses the table. NOT_FOUND: no such op; INVALID_ARGUMENT: a row without
+ * run, or too many. */
+TD_MUST enum td_code td_op_table_add_kernels(struct td_op_table *t, const char *op,
+                                             const struct td_kernel *rows, struct td_err *err);
 void td_op_table_free(struct td_op_table *t);
 const struct td_op_def *td_op_find(const struct td_op_table *t, const char *name);
 /* All definitions in alphabetical order. */

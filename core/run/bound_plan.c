@@ -15,7 +15,9 @@
 #include "core/run/exec.h"
 #include "core/run/device_run.h"
 #include "core/run/bound_plan_check.h"
+#include "core/run/lone.h"
 #include "core/base/mem.h"
+#include "core/run/model.h"
 #include "core/run/variable.h"
 
 enum { KNOWN_BYTES = 2048 };
@@ -29,6 +31,7 @@ struct prop {
     struct td_shape *in, *out;      /* scratch */
     struct td_tensor *fake;         /* scratch: max_in tensors that have a shape but no data */
     struct td_tensor *made;         /* scratch: max_out */
+    struct td_target host, device;
 };
 
 static const struct td_tensor *known(const struct prop *x, int v)
@@ -91,7 +94,7 @@ static bool evaluable(const struct prop *x, const struct td_step *s, bool shapes
     uint32_t never = TD_OP_STATEFUL | TD_OP_HANDLE | TD_OP_ARG | TD_OP_REFUSED | TD_OP_NO_FOLD |
                      TD_OP_SWITCH | TD_OP_DEAD_OK;
     bool enough = values_known || ((s->flags & TD_OP_SHAPE_ONLY) && shapes_known);
-    if (!enough || !all_out || s->n_out == 0 || (s->flags & never) || s->kernel->run == NULL) {
+    if (!enough || !all_out || s->n_out == 0 || (s->flags & never) || s->n_rows == 0) {
         return false;
     }
     size_t bytes = 0;
@@ -105,6 +108,13 @@ static bool evaluable(const struct prop *x, const struct td_step *s, bool shapes
     return bytes <= KNOWN_BYTES;
 }
 
+static void forget_fakes(struct prop *x, const struct td_step *s)
+{
+    for (int i = 0; i < s->n_in; i++) {
+        x->value[i] = x->value[i] == &x->fake[i] ? NULL : x->value[i];
+    }
+}
+
 static bool evaluate(struct prop *x, const struct td_step *s)
 {
     for (int i = 0; i < s->n_in; i++) {
@@ -115,7 +125,10 @@ static bool evaluate(struct prop *x, const struct td_step *s)
     }
     struct td_err ignored = {0};
     memset(x->made, 0, (size_t)x->p->max_out * sizeof x->made[0]);
-    if (td_exec_kernel(x->p->model, s->node, s->kernel, x->value, x->made, &ignored)) {
+    const struct td_lone one = {
+        .model = x->p->model, .node = s->node, .rows = s->rows, .n_rows = s->n_rows, .ahead = true};
+    if (td_lone_run(&one, x->value, x->made, &ignored)) {
+        forget_fakes(x, s);
         return false;
     }
     for (int i = 0; i < s->n_out; i++) {
@@ -136,17 +149,54 @@ static bool judges_values(const struct prop *x, const struct td_step *s)
     return false;
 }
 
-static void prepare(struct prop *x, int step)
+/* Chooses and prepares the step's kernel on a target. What no row serves is left for the run to report in its
+ * turn. */
+static bool choose(struct prop *x, int step, const struct td_target *target)
 {
     const struct td_step *s = &x->p->steps[step];
-    if (s->kernel->prepare == NULL) {
-        return;
+    struct td_choice *c = &x->l->choice[step];
+    const struct td_kernel *const *rows = target->device == NULL ? s->rows : s->device_rows;
+    if (td_select_is_plain(rows, target)) {
+        c->kernel = rows[0];
+        return true;
     }
-    struct td_prepare p = {
-        .node = s->node, .n_in = s->n_in, .n_out = s->n_out, .in = x->in, .out = x->out, .value = x->value};
-    struct td_err ignored = {0};
-    if (s->kernel->prepare(&p, &x->l->state[step], &ignored)) {
-        x->l->state[step] = NULL;
+    const struct td_kernel_query q = {.node = s->node,
+                                      .n_in = s->n_in,
+                                      .n_out = s->n_out,
+                                      .in = x->in,
+                                      .out = x->out,
+                                      .value = x->value,
+                                      .target = *target,
+                                      .notes = &x->l->passed_over,
+                                      .step = step,
+                                      .lasting = true};
+    struct td_err ignored;
+    ignored.code = TD_OK;
+    if (td_select_bind(&q, rows, target->device == NULL ? s->n_rows : s->n_device_rows, c, &ignored)) {
+        return false;
+    }
+    x->l->bytes += c->offer.state_bytes;
+    return true;
+}
+
+static enum td_step_mode device_mode(enum td_step_mode mode)
+{
+    return mode == TD_STEP_INFER   ? TD_STEP_DEVICE_INFER
+           : mode == TD_STEP_CHECK ? TD_STEP_DEVICE_CHECK
+                                   : TD_STEP_DEVICE;
+}
+
+/* What is left to a run, and its kernel when that follows from the shapes. */
+static void bind_step(struct prop *x, int k, enum td_step_mode mode)
+{
+    const struct td_step *s = &x->p->steps[k];
+    struct td_bound_plan *l = x->l;
+    l->mode[k] = mode;
+    if (s->n_device_rows > 0 && (mode == TD_STEP_INFER || choose(x, k, &x->device))) {
+        l->mode[k] = device_mode(mode);
+        l->uses_device = true;
+    } else if (s->n_rows > 0 && (mode != TD_STEP_INFER || td_select_is_plain(s->rows, &x->host))) {
+        (void)choose(x, k, &x->host);
     }
 }
 
@@ -157,19 +207,17 @@ static void propagate(struct prop *x)
         bool shapes_known, values_known;
         gather(x, s, &shapes_known, &values_known);
         bool all_out = infer_outputs(x, s);
-        x->l->mode[k] = !all_out || !shapes_known ? TD_STEP_INFER
-                        : judges_values(x, s)     ? TD_STEP_CHECK
-                                                  : TD_STEP_READY;
         if (evaluable(x, s, shapes_known, values_known, all_out) && evaluate(x, s)) {
-            x->l->mode[k] = x->p->dead_values ? TD_STEP_READY : TD_STEP_SKIP;
-        } else if (s->device_kernel != NULL) {
-            x->l->mode[k] = x->l->mode[k] == TD_STEP_INFER   ? TD_STEP_DEVICE_INFER
-                            : x->l->mode[k] == TD_STEP_CHECK ? TD_STEP_DEVICE_CHECK
-                                                             : TD_STEP_DEVICE;
-            x->l->uses_device = true;
-        }
-        if (x->l->mode[k] == TD_STEP_READY || x->l->mode[k] == TD_STEP_CHECK) {
-            prepare(x, k);
+            if (x->p->dead_values) {
+                bind_step(x, k, TD_STEP_READY);
+            } else {
+                x->l->mode[k] = TD_STEP_SKIP;
+            }
+        } else {
+            bind_step(x, k,
+                      !all_out || !shapes_known ? TD_STEP_INFER
+                      : judges_values(x, s)     ? TD_STEP_CHECK
+                                                : TD_STEP_READY);
         }
     }
 }
@@ -184,11 +232,12 @@ static bool allocate(struct td_bound_plan *l, const struct td_plan *p)
     l->known = td_calloc(v, sizeof *l->known);
     l->offset = td_calloc(v, sizeof *l->offset);
     l->mode = td_calloc(s, 1);
-    l->state = td_calloc(s, sizeof *l->state);
+    l->choice = td_calloc(s, sizeof *l->choice);
+    l->workspace = td_calloc(s, sizeof *l->workspace);
     l->branch = td_calloc((size_t)p->n_regions + 1, sizeof *l->branch);
     l->bytes = sizeof *l + v * (sizeof *l->shape + sizeof *l->known + sizeof *l->offset) +
-               s * (1 + sizeof *l->state);
-    return l->key && l->shape && l->known && l->offset && l->mode && l->state && l->branch;
+               s * (1 + sizeof *l->choice + sizeof *l->workspace);
+    return l->key && l->shape && l->known && l->offset && l->mode && l->choice && l->workspace && l->branch;
 }
 
 static void destroy(struct td_bound_plan *l)
@@ -200,11 +249,10 @@ static void destroy(struct td_bound_plan *l)
         td_buffer_unref(f->block);
         td_free(f);
     }
-    for (int k = 0; l->state != NULL && k < l->plan->n_steps; k++) {
-        if (l->state[k] != NULL && l->plan->steps[k].kernel->release != NULL) {
-            l->plan->steps[k].kernel->release(l->state[k]);
-        }
+    for (int k = 0; l->choice != NULL && k < l->plan->n_steps; k++) {
+        td_choice_fini(&l->choice[k]);
     }
+    td_select_notes_fini(&l->passed_over);
     for (int v = 0; l->known != NULL && v < l->plan->n_values; v++) {
         td_tensor_clear(&l->known[v]);
     }
@@ -214,7 +262,8 @@ static void destroy(struct td_bound_plan *l)
     td_free(l->known);
     td_free(l->offset);
     td_free(l->mode);
-    td_free(l->state);
+    td_free(l->choice);
+    td_free(l->workspace);
     td_free(l->branch);
     td_free(l);
 }
@@ -237,6 +286,8 @@ static bool prop_init(struct prop *x, const struct td_plan *p)
 {
     size_t in = (size_t)p->max_in + 1, out = (size_t)p->max_out + 1;
     x->p = p;
+    x->host = td_target_host(td_model_opts_of(p->model));
+    x->device = td_target_device(td_model_opts_of(p->model));
     x->value = td_calloc(in, sizeof(void *));
     x->in = td_calloc(in, sizeof(struct td_shape));
     x->out = td_calloc(out, sizeof(struct td_shape));
@@ -346,6 +397,15 @@ void td_bound_walk_free(struct td_bound_walk *w)
         destroy(w->x.l);
         td_free(w);
     }
+}
+
+const char *td_bound_plan_kernel_name(const struct td_bound_plan *l, int k)
+{
+    const struct td_step *s = &l->plan->steps[k];
+    return l->choice[k].kernel != NULL     ? td_choice_name(&l->choice[k])
+           : td_step_on_device(l->mode[k]) ? s->device_rows[0]->name
+           : s->n_rows > 0                 ? s->rows[0]->name
+                                           : "nothing";
 }
 
 struct td_bound_plan *td_bound_plan_ref(struct td_bound_plan *l)

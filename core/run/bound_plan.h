@@ -11,6 +11,8 @@
  *                                   (core/run/device_run.h)
  *                DEVICE_INFER  as INFER, and there too once all its output shapes are found
  *   offset[v]    byte offset in the block, or -1: the value gets a buffer when it is made
+ *   choice[step] the kernel row for these shapes, prepared, and why those before it were passed over
+ *   (core/run/select.h)
  *
  * A frame is one run's storage: the block and a tensor slot a value; frames are pooled. A bound plan is
  * immutable but for its pool.
@@ -26,6 +28,7 @@
 
 #include "core/base/thread_pool.h"
 #include "core/run/plan.h"
+#include "core/run/select.h"
 
 enum td_step_mode {
     TD_STEP_SKIP,
@@ -63,15 +66,18 @@ static inline bool td_step_on_device(enum td_step_mode mode)
 
 struct td_bound_plan {
     const struct td_plan *plan;
-    struct td_shape *key;          /* n_feeds */
-    struct td_shape *shape;        /* n_values */
-    struct td_tensor *known;       /* n_values; dtype NONE where not known; owned */
-    int64_t *offset;               /* n_values */
-    unsigned char *mode;           /* n_steps */
-    void **state;                  /* n_steps: prepared kernels */
-    struct td_region_cost *branch; /* n_regions: what their groups took */
-    bool uses_device;              /* some step's mode is a device one */
-    size_t block_bytes, bytes;     /* of a run's block; of the bound plan itself */
+    struct td_shape *key;    /* n_feeds */
+    struct td_shape *shape;  /* n_values */
+    struct td_tensor *known; /* n_values; dtype NONE where not known; owned */
+    int64_t *offset;         /* n_values */
+    unsigned char *mode;     /* n_steps */
+    /* n_steps: the kernel of each, prepared. NULL: found in the run (INFER, or none serves) */
+    struct td_choice *choice;
+    int64_t *workspace; /* n_steps: offset of the choice's workspace in the block; -1: it needs none */
+    struct td_select_notes passed_over; /* by step: rows that were asked and do not run, and why */
+    struct td_region_cost *branch;      /* n_regions: what their groups took */
+    bool uses_device;                   /* some step's mode is a device one */
+    size_t block_bytes, bytes;          /* of a run's block; of the bound plan itself */
     atomic_int refs;
     uint64_t last_used; /* guarded by the callable's lock */
     pthread_mutex_t mu;
@@ -83,6 +89,8 @@ TD_MUST enum td_code td_bound_plan_new(const struct td_plan *p, const struct td_
 /* Gives the values their offsets, when shapes and modes are known. False without memory.
  * (core/run/memory_plan.c) */
 TD_MUST bool td_memory_plan(struct td_bound_plan *l);
+/* How the kernel of step k is called in reports; before a run finds its shapes, the first that may serve. */
+const char *td_bound_plan_kernel_name(const struct td_bound_plan *l, int k);
 struct td_bound_plan *td_bound_plan_ref(struct td_bound_plan *l);
 void td_bound_plan_unref(struct td_bound_plan *l);
 TD_MUST enum td_code td_frame_take(struct td_bound_plan *l, struct td_frame **out, struct td_err *err);

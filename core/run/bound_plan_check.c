@@ -2,8 +2,8 @@
  * (core/base/check.h).
  *
  * One walk over the steps keeps the values alive that lie in the block; each that is made is compared with
- * them. In a region nothing that one of its groups makes or reads ends before the region does, for the other
- * groups.
+ * them, and so is the workspace of each step's kernel. In a region nothing that one of its groups makes or
+ * reads ends before the region does, for the other groups.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/bound_plan_check.h"
@@ -105,6 +105,34 @@ static enum td_code check_made(struct checker *x, int v, int k)
     return TD_OK;
 }
 
+static bool overlaps_workspace(const struct checker *x, int step, int v)
+{
+    const int64_t from = x->l->workspace[step], to = from + (int64_t)x->l->choice[step].offer.workspace_bytes;
+    return from >= 0 && x->l->offset[v] < to && from < end_of_bytes(x, v);
+}
+
+/* The workspace of step k is nobody else's while k runs, nor while another group of its region does. */
+static enum td_code check_workspace(struct checker *x, int k)
+{
+    const struct td_region *r = region_at(x, k);
+    const char *node = TD_NODE_STR(x->p->steps[k].node);
+    for (int i = 0; i < x->n_alive; i++) {
+        const int u = x->alive[i];
+        TD_WANT(!overlaps_workspace(x, k, u) || (x->end[u] < k && (r == NULL || !used_beside(x, r, u, k))),
+                x->err, "the workspace of %s shares bytes with value %d, which is used until step %d", node,
+                u, x->end[u]);
+    }
+    for (int o = 0; o < x->p->steps[k].n_out; o++) {
+        const int v = x->p->steps[k].out0 + o;
+        for (int j = r == NULL ? k : r->first; x->l->offset[v] >= 0 && j < k; j++) {
+            TD_WANT(group_of(r, j) == group_of(r, k) || !overlaps_workspace(x, j, v), x->err,
+                    "value %d of %s shares bytes with the workspace of step %d, of another group", v, node,
+                    j);
+        }
+    }
+    return TD_OK;
+}
+
 /* Behind a region, and outside of any, what has ended is out of the way. */
 static void retire(struct checker *x, int k)
 {
@@ -133,6 +161,7 @@ static enum td_code check_steps(struct checker *x)
                 TD_TRY(check_made(x, s->out0 + o, k));
             }
         }
+        TD_TRY(check_workspace(x, k));
     }
     return TD_OK;
 }

@@ -98,9 +98,3 @@ void td_print(struct td_call *c, const char *stream, const char *text, size_t le
         td_log(level, NULL, "%.*s", (int)(len > 1500 ? 1500 : len), text);
     }
 }
-
-enum td_code td_exec_head(struct td_call *c, const struct td_kernel *k, struct td_tensor *out,
-                          struct td_err *err)
-{
-    return td_exec_lone(c->run->model, c->node->fused->parts[0].node, k, false, c->in, out, err);
-}

@@ -8,6 +8,7 @@
 #include "core/base/mem.h"
 #include "core/run/model.h"
 #include "core/compile/placer.h"
+#include "core/run/select.h"
 
 struct td_device_run {
     const struct td_device *device;
@@ -18,7 +19,8 @@ struct td_device_run {
     bool *only_there;        /* n_values: and its slot has no bytes */
     struct td_tensor *args;  /* max_in: inputs of the step being launched */
     struct td_buffer **pins; /* host bytes that queued copies read */
-    int n_values, n_pins, room;
+    struct td_choice *late;  /* kernels chosen in this run, whose queued work uses their state */
+    int n_values, n_pins, room, n_late, late_room;
     bool queued; /* work was queued since the last wait */
 };
 
@@ -34,23 +36,26 @@ static int arg_length(const struct td_node *n, const struct td_arg_def *a)
 
 enum td_code td_device_run_choose(struct td_plan *p, struct td_step *s, struct td_err *err)
 {
-    const struct td_model_opts *o = td_model_opts_of(p->model);
     const struct td_node *n = s->node;
-    const struct td_kernel *kernel = s->deref != NULL ? NULL : td_placer_device_kernel(o, n);
-    if (kernel == NULL) {
+    const struct td_kernel *found[TD_KERNEL_MOST];
+    const int n_rows = s->deref != NULL ? 0 : td_placer_device_rows(td_model_opts_of(p->model), n, found);
+    if (n_rows == 0) {
         return TD_OK;
     }
     bool *on_host = td_arena_alloc(p->arena, (size_t)n->n_in + 1, sizeof *on_host);
-    if (on_host == NULL) {
+    const struct td_kernel **rows = td_arena_alloc(p->arena, (size_t)n_rows, sizeof *rows);
+    if (on_host == NULL || rows == NULL) {
         return td_no_memory(err, (size_t)n->n_in, "compiling a plan");
     }
+    memcpy(rows, found, (size_t)n_rows * sizeof *rows);
     for (int a = 0, i = 0; a < n->def->n_in; a++) {
         int end = i + arg_length(n, &n->def->in[a]);
         for (; i < end && i < n->n_in; i++) {
             on_host[i] = a < 32 && (n->op->host_in >> a & 1) != 0;
         }
     }
-    s->device_kernel = kernel;
+    s->device_rows = rows;
+    s->n_device_rows = n_rows;
     s->on_host = on_host;
     return TD_OK;
 }
@@ -97,6 +102,7 @@ void td_device_run_close(struct td_device_run *dev)
     td_free(dev->only_there);
     td_free(dev->args);
     td_free(dev->pins);
+    td_free(dev->late);
     td_free(dev);
 }
 
@@ -142,6 +148,9 @@ static enum td_code wait(struct td_device_run *dev, struct td_err *err)
     dev->queued = false;
     while (dev->n_pins > 0) {
         td_buffer_unref(dev->pins[--dev->n_pins]);
+    }
+    while (dev->n_late > 0) {
+        td_choice_fini(&dev->late[--dev->n_late]);
     }
     return rc;
 }
@@ -213,9 +222,34 @@ static enum td_code place_input(struct td_frame *f, const struct td_step *s, int
     return TD_OK;
 }
 
-/* Queues s, whose outputs have these shapes. */
+/* The workspace may be taken for something else behind the launch, in the stream's order. */
+static enum td_code launch_kernel(struct td_device_run *dev, const struct td_step *s,
+                                  const struct td_choice *c, struct td_err *err)
+{
+    struct td_buffer *room = NULL;
+    if (c->offer.workspace_bytes > 0) {
+        TD_TRY(td_buffer_new_on(dev->device, dev->stream, c->offer.workspace_bytes, &room, err));
+    }
+    const struct td_launch launch = {.model = dev->model,
+                                     .node = s->node,
+                                     .kernel = c->kernel,
+                                     .state = c->offer.state,
+                                     .workspace = room == NULL ? NULL : room->data,
+                                     .workspace_bytes = c->offer.workspace_bytes,
+                                     .stream = dev->stream,
+                                     .in = dev->args,
+                                     .out = &dev->at[s->out0],
+                                     .n_in = s->n_in,
+                                     .n_out = s->n_out};
+    dev->queued = true;
+    const enum td_code rc = dev->device->launch(dev->device, dev->stream, &launch, err);
+    td_buffer_unref(room);
+    return rc;
+}
+
+/* Queues s to the kernel, its outputs having these shapes. */
 static enum td_code launch_step(struct td_frame *f, const struct td_plan *p, const struct td_step *s,
-                                const struct td_shape *shapes, struct td_err *err)
+                                const struct td_choice *c, const struct td_shape *shapes, struct td_err *err)
 {
     struct td_device_run *dev = f->dev;
     enum td_code rc = TD_OK;
@@ -229,37 +263,64 @@ static enum td_code launch_step(struct td_frame *f, const struct td_plan *p, con
         rc = make_at(dev, p->dtype[v], &shapes[made++], &dev->at[v], err);
         dev->only_there[v] = rc == TD_OK;
     }
-    if (rc == TD_OK) {
-        struct td_launch launch = {.model = dev->model,
-                                   .node = s->node,
-                                   .kernel = s->device_kernel,
-                                   .in = dev->args,
-                                   .out = &dev->at[s->out0],
-                                   .n_in = s->n_in,
-                                   .n_out = s->n_out};
-        dev->queued = true;
-        rc = dev->device->launch(dev->device, dev->stream, &launch, err);
-    }
+    rc = rc ? rc : launch_kernel(dev, s, c, err);
     for (int i = 0; i < placed; i++) {
         td_tensor_clear(&dev->args[i]);
     }
     return rc;
 }
 
-enum td_code td_device_run_step(struct td_frame *f, const struct td_bound_plan *l, int step, bool *queued,
-                                struct td_err *err)
+/* The kernel for shapes found in the run, kept until its work is done; NULL: none serves. */
+static enum td_code choose_late(struct td_frame *f, const struct td_plan *p, const struct td_step *s,
+                                const struct td_choice **out, struct td_err *err)
+{
+    struct td_device_run *dev = f->dev;
+    *out = NULL;
+    if (dev->n_late == dev->late_room) {
+        struct td_choice *more = td_realloc(dev->late, (size_t)dev->late_room * 2 + 8, sizeof *more);
+        if (more == NULL) {
+            return td_no_memory(err, sizeof *more, "a kernel's state");
+        }
+        dev->late = more;
+        dev->late_room = dev->late_room * 2 + 8;
+    }
+    const struct td_kernel_query q = {.node = s->node,
+                                      .n_in = s->n_in,
+                                      .n_out = s->n_out,
+                                      .in = f->shapes,
+                                      .out = f->shapes + s->n_in,
+                                      .value = f->in,
+                                      .target = td_target_device(td_model_opts_of(p->model))};
+    struct td_err ignored = {0}; /* the host has its own to say */
+    struct td_choice *c = &dev->late[dev->n_late];
+    if (td_select_bind(&q, s->device_rows, s->n_device_rows, c, &ignored) == TD_OK) {
+        dev->n_late++;
+        *out = c;
+    }
+    return TD_OK;
+}
+
+enum td_code td_device_run_step(struct td_frame *f, const struct td_bound_plan *l, int step,
+                                const char **kernel, struct td_err *err)
 {
     const struct td_step *s = &l->plan->steps[step];
-    int mode = l->mode[step];
-    *queued = true;
+    const int mode = l->mode[step];
+    const struct td_choice *c = &l->choice[step];
+    bool known = true;
+    *kernel = NULL;
     if (mode != TD_STEP_DEVICE) {
-        TD_TRY(infer_now(f, l->plan, s, queued, err));
+        TD_TRY(infer_now(f, l->plan, s, &known, err));
     }
-    if (!*queued) {
+    if (known && mode == TD_STEP_DEVICE_INFER) {
+        TD_TRY(choose_late(f, l->plan, s, &c, err));
+    }
+    if (!known || c == NULL) {
         return TD_OK;
     }
-    return launch_step(f, l->plan, s, mode == TD_STEP_DEVICE_INFER ? f->shapes + s->n_in : &l->shape[s->out0],
-                       err);
+    /* a late choice may be over before it is reported: its row's name stays */
+    *kernel = mode == TD_STEP_DEVICE_INFER ? c->kernel->name : td_choice_name(c);
+    return launch_step(f, l->plan, s, c,
+                       mode == TD_STEP_DEVICE_INFER ? f->shapes + s->n_in : &l->shape[s->out0], err);
 }
 
 /* ------------------------------------------------------------------ and back */

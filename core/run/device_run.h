@@ -2,9 +2,9 @@
  * two memories.
  *
  * A step goes to the model's device when that has a kernel for its node, the op is pure and its values are
- * numbers (core/compile/placer.h), and the bound plan knows every output shape (modes FAR, DEVICE_CHECK) or
- * the shape function tells them from the run's own input shapes (DEVICE_INFER). All other steps run on the
- * host; variables and constants live there.
+ * numbers (core/compile/placer.h), and the bound plan knows every output shape and a row serves it (modes
+ * FAR, DEVICE_CHECK), or the shape function tells the shapes from the run's own input shapes (DEVICE_INFER).
+ * All other steps run on the host; variables and constants live there.
  *
  * Each value of a run may have bytes on the host (its slot), on the device (td_device_run.at), or on both.
  * The executor queues a device step on the run's one stream and goes on; td_device_run_launch copies its
@@ -22,27 +22,35 @@
 
 #include "core/run/bound_plan.h"
 
-/* What a device is asked to run. Everything is borrowed until launch returns, and the bytes of device tensors
- * in the stream's order. Inputs whose device is NULL lie on the host: those that the op's row marks
- * (host_in). */
+/* What a device is asked to run: a kernel as its row's prepare left it for these shapes and this device.
+ * Everything is borrowed until launch returns, and state and the bytes of device tensors and workspace in the
+ * stream's order. Inputs whose device is NULL lie on the host: those that the op's row marks (host_in). */
 struct td_launch {
     struct td_model *model; /* valid until the stream's work is done, as are node and kernel */
     const struct td_node *node;
     const struct td_kernel *kernel;
+    const void *state;
+    void *workspace; /* on the device; NULL: the kernel wants none */
+    size_t workspace_bytes;
+    const float *const
+        *post_in; /* operands of the epilogues that prepare took, on the device; NULL: none were wanted */
+    struct td_stream *stream;
     const struct td_tensor *in, *out; /* out: allocated, of the inferred shapes */
     int n_in, n_out;
 };
 
-/* Sets the step's device_kernel and near when its node may run on the model's device. */
+/* Lists the rows of the model's device that may run the step, and which inputs they want on the host: none
+ * when the step stays there. */
 TD_MUST enum td_code td_device_run_choose(struct td_plan *p, struct td_step *s, struct td_err *err);
 
 /* A frame's side on the device of p's model. */
 TD_MUST enum td_code td_device_run_open(const struct td_plan *p, struct td_device_run **out,
                                         struct td_err *err);
 void td_device_run_close(struct td_device_run *dev); /* accepts NULL */
-/* Queues a step of mode FAR, DEVICE_CHECK or DEVICE_INFER; unless *queued, the host is to run it. */
+/* Queues a step of mode FAR, DEVICE_CHECK or DEVICE_INFER; *kernel: what it was queued to, for reports; NULL:
+ * the host is to run it. */
 TD_MUST enum td_code td_device_run_step(struct td_frame *f, const struct td_bound_plan *l, int step,
-                                        bool *queued, struct td_err *err);
+                                        const char **kernel, struct td_err *err);
 /* Gives these values host bytes where they only have device bytes. */
 TD_MUST enum td_code td_device_run_fetch(struct td_frame *f, const int *values, int n, struct td_err *err);
 /* Frees value v's bytes on the device. */

@@ -25,11 +25,11 @@
 #include "core/run/select.h"
 #include "core/run/variable.h"
 
-enum { CLOCK_EVERY = 8, LONE_BYTES = 64 << 20 };
+enum { CLOCK_EVERY = 8 };
 
 /* ------------------------------------------------------------------ slots */
 
-static void slot_release(struct td_exec *x, int v)
+void td_exec_release(struct td_exec *x, int v)
 {
     struct td_frame *f = x->frame;
     if (f->state[v] != TD_SLOT_OWNED) {
@@ -46,7 +46,7 @@ static void slot_release(struct td_exec *x, int v)
 
 static void slot_own(struct td_exec *x, int v, const struct td_tensor *t)
 {
-    slot_release(x, v);
+    td_exec_release(x, v);
     x->frame->slots[v] = *t;
     x->frame->state[v] = TD_SLOT_OWNED;
 }
@@ -107,7 +107,10 @@ static enum td_code make_out(struct td_call *c, int i, const struct td_shape *sh
         return wrong_shape(x, shape, planned, err);
     }
     *out = &x->frame->slots[v];
-    if (x->bound != NULL && x->bound->offset[v] >= 0) {
+    if (x->outputs_given && !td_shape_equal(shape, &(*out)->shape)) {
+        return wrong_shape(x, shape, &(*out)->shape, err);
+    }
+    if (x->outputs_given || (x->bound != NULL && x->bound->offset[v] >= 0)) {
         x->frame->state[v] = TD_SLOT_SET;
         return TD_OK;
     }
@@ -167,7 +170,7 @@ enum td_code td_out_view(struct td_call *c, int i, int j, const struct td_shape 
                "%s: Input to reshape is a tensor with %lld values, but the requested shape %s has %lld",
                TD_NODE_STR(c->node), (long long)td_tensor_count(c->in[j]), TD_SHAPE_STR(&t.shape),
                (long long)td_shape_count(&t.shape));
-    slot_release(x, v);
+    td_exec_release(x, v);
     td_buffer_ref(t.buf);
     x->frame->slots[v] = t;
     x->frame->state[v] = t.buf != NULL ? TD_SLOT_OWNED : TD_SLOT_SET;
@@ -186,7 +189,7 @@ enum td_code td_take(struct td_call *c, int i, struct td_tensor *out, struct td_
     if (last && td_buffer_unique(c->in[i]->buf)) {
         *out = x->frame->slots[u];
         td_buffer_ref(out->buf);
-        slot_release(x, u); /* the reference moves to the caller; the slot's tensor stays readable */
+        td_exec_release(x, u); /* the reference moves to the caller; the slot's tensor stays readable */
         return TD_OK;
     }
     return td_tensor_copy(out, c->in[i], err);
@@ -272,30 +275,67 @@ static enum td_code check_outputs(struct td_exec *x, struct td_err *err)
     return TD_OK;
 }
 
+/* The step's kernel, when that is found in the run: its shapes are known only now, or no row served them
+ * before. */
+static enum td_code choose_now(struct td_exec *x, bool inferred, struct td_err *err)
+{
+    const struct td_step *s = x->step;
+    if (!inferred) {
+        TD_TRY(infer_now(x, err));
+    }
+    const struct td_kernel_query q = {.node = s->node,
+                                      .n_in = s->n_in,
+                                      .n_out = s->n_out,
+                                      .in = x->frame->shapes,
+                                      .out = x->frame->shapes + s->n_in,
+                                      .value = x->frame->in,
+                                      .target = td_target_host(td_model_opts_of(x->run->model))};
+    TD_TRY(td_select_bind(&q, s->rows, s->n_rows, &x->now, err));
+    x->choice = &x->now;
+    return TD_OK;
+}
+
+static enum td_code workspace(struct td_exec *x, struct td_call *c, struct td_err *err)
+{
+    const size_t bytes = x->choice->offer.workspace_bytes;
+    const int64_t at = x->bound != NULL ? x->bound->workspace[x->step_index] : -1;
+    if (bytes == 0 || c->workspace != NULL) {
+        return TD_OK;
+    }
+    if (at >= 0) {
+        c->workspace = (char *)x->frame->block->data + at;
+        return TD_OK;
+    }
+    return td_scratch(c, bytes, &c->workspace, err);
+}
+
 static enum td_code call_kernel(struct td_exec *x, struct td_err *err)
 {
     const struct td_step *s = x->step;
     int mode = x->bound != NULL ? x->bound->mode[x->step_index] : TD_STEP_INFER;
-    bool ready = mode == TD_STEP_READY || mode == TD_STEP_CHECK;
     x->shapes = NULL;
     if (x->frame->dev != NULL) {
         TD_TRY(td_device_run_fetch(x->frame, s->in, s->n_in, err));
     }
     TD_TRY(gather(x, err));
-    if (mode != TD_STEP_READY && s->kernel->run != NULL) {
+    if (mode != TD_STEP_READY && s->n_rows > 0) {
         TD_TRY(infer_now(x, err));
     }
-    if (s->kernel->run == NULL) {
+    if (s->n_rows == 0) {
         return TD_OK; /* a join, or a constant whose control inputs are alive */
+    }
+    if (x->choice == NULL || x->choice->kernel == NULL) {
+        TD_TRY(choose_now(x, mode != TD_STEP_READY, err));
     }
     struct td_call c = {.node = s->node,
                         .n_in = s->n_in,
                         .n_out = s->n_out,
                         .in = x->frame->in,
-                        .state = ready ? x->bound->state[x->step_index] : NULL,
+                        .state = x->choice->offer.state,
                         .run = x->run,
                         .step = x};
-    return s->kernel->run(&c, err);
+    TD_TRY(workspace(x, &c, err));
+    return x->choice->kernel->run(&c, err);
 }
 
 static void set_constant(struct td_exec *x)
@@ -312,30 +352,41 @@ static void set_constant(struct td_exec *x)
 static enum td_code run_on_device(struct td_exec *x, struct td_err *err)
 {
     TD_TRY(td_device_run_step(x->frame, x->bound, x->step_index, &x->queued, err));
-    for (int i = 0; x->queued && x->run->opts->observe != NULL && i < x->step->n_out; i++) {
+    for (int i = 0; x->queued != NULL && x->run->opts->observe != NULL && i < x->step->n_out; i++) {
         TD_TRY(td_device_run_fetch(x->frame, &(int){x->step->out0 + i}, 1, err));
     }
     return TD_OK;
 }
 
-static enum td_code run_kernel(struct td_exec *x, struct td_err *err)
+enum td_code td_exec_step(struct td_exec *x, struct td_err *err)
 {
-    x->queued = false;
-    enum td_code rc =
-        x->bound != NULL && td_step_on_device(x->bound->mode[x->step_index]) ? run_on_device(x, err) : TD_OK;
-    if (rc || x->queued) {
+    x->queued = NULL;
+    enum td_code rc = TD_OK;
+    if (x->bound != NULL && td_step_on_device(x->bound->mode[x->step_index])) {
+        rc = run_on_device(x, err);
+    } else if (x->bound != NULL) {
+        x->choice = &x->bound->choice[x->step_index];
+    }
+    if (rc || x->queued != NULL) {
         return rc;
     }
     rc = call_kernel(x, err);
-    if (rc == TD_OK && x->step->kernel->run == NULL) {
+    if (rc == TD_OK && x->step->n_rows == 0) {
         set_constant(x);
     }
-    rc = rc ? rc : check_outputs(x, err);
+    return rc ? rc : check_outputs(x, err);
+}
+
+void td_exec_end_step(struct td_exec *x)
+{
     drop_snapshots(x);
     while (x->n_scratch > 0) {
         td_buffer_unref(x->scratch[--x->n_scratch]);
     }
-    return rc;
+    if (x->now.kernel != NULL) {
+        td_choice_fini(&x->now);
+    }
+    x->choice = NULL;
 }
 
 /* Deadness: any dead input or control input kills the step; Merge lives while one input does. */
@@ -378,14 +429,16 @@ static enum td_code run_step(struct td_exec *x, struct td_err *err)
     }
     const struct td_run_opts *o = x->run->opts;
     if (o->observe == NULL) {
-        return run_kernel(x, err);
+        return td_exec_step(x, err);
     }
     int64_t start = td_now_ns();
-    TD_TRY(run_kernel(x, err));
+    TD_TRY(td_exec_step(x, err));
     int64_t ns = td_now_ns() - start;
     show_dead(x, true);
-    const char *kernel = x->queued ? s->device_kernel->name : s->kernel->name;
-    const char *device = x->queued ? td_model_opts_of(x->run->model)->device->name : "cpu";
+    const char *kernel = x->queued != NULL ? x->queued
+                         : s->n_rows > 0   ? td_choice_name(x->choice)
+                                           : "nothing";
+    const char *device = x->queued != NULL ? td_model_opts_of(x->run->model)->device->name : "cpu";
     o->observe(o->ctx,
                &(struct td_observed){s->node, &x->frame->slots[s->out0], s->n_out, ns, kernel, device});
     show_dead(x, false);
@@ -407,9 +460,13 @@ enum td_code td_exec_steps(struct td_exec *x, int from, int to, struct td_err *e
         }
         x->step = &p->steps[k];
         x->step_index = k;
-        TD_TRY(run_step(x, err));
+        const enum td_code rc = run_step(x, err);
+        td_exec_end_step(x);
+        if (rc) {
+            return rc;
+        }
         for (int i = 0; i < x->step->n_release; i++) {
-            slot_release(x, x->step->release[i]);
+            td_exec_release(x, x->step->release[i]);
             if (x->frame->dev != NULL) {
                 td_device_run_release(x->frame, x->step->release[i]);
             }
@@ -482,100 +539,8 @@ enum td_code td_exec_run(const struct td_plan *p, struct td_bound_plan *l, struc
     }
     rc = rc ? rc : take_outputs(&x, out, err);
     for (int v = 0; v < p->n_values; v++) {
-        slot_release(&x, v);
+        td_exec_release(&x, v);
     }
     td_frame_give(l, f);
     return rc;
-}
-
-/* ------------------------------------------------------------------ a lone node */
-
-static enum td_code run_lone(struct td_exec *x, const struct td_tensor *const *in, struct td_tensor *out,
-                             struct td_err *err)
-{
-    const struct td_step *s = x->step;
-    for (int i = 0; i < s->n_in; i++) {
-        x->frame->slots[i] = *in[i];
-        x->frame->state[i] = TD_SLOT_SET;
-    }
-    enum td_code rc = run_kernel(x, err);
-    for (int i = 0; rc == TD_OK && i < s->n_out; i++) {
-        struct td_tensor *t = &x->frame->slots[s->out0 + i];
-        if (t->buf == NULL) {
-            rc = td_tensor_copy(&out[i], t, err);
-        } else {
-            td_tensor_ref(&out[i], t);
-        }
-        if (rc) {
-            while (i-- > 0) {
-                td_tensor_clear(&out[i]);
-            }
-            break;
-        }
-    }
-    for (int v = 0; v < s->n_in + s->n_out; v++) {
-        slot_release(x, v);
-    }
-    return rc;
-}
-
-enum td_code td_exec_lone(struct td_model *m, const struct td_node *n, const struct td_kernel *k, bool ahead,
-                          const struct td_tensor *const *in, struct td_tensor *out, struct td_err *err)
-{
-    static const struct td_run_opts plain = {0};
-    size_t total = (size_t)(n->n_in + n->n_out) + 1;
-    struct td_run run = {.model = m, .opts = &plain};
-    struct td_frame f = {.slots = td_calloc(total, sizeof(struct td_tensor)),
-                         .state = td_calloc(total, 1),
-                         .in = td_calloc(total, sizeof(void *)),
-                         .snapshots = td_calloc(total, sizeof(struct td_tensor)),
-                         .shapes = td_calloc(total, sizeof(struct td_shape))};
-    int *ids = td_calloc(total, sizeof *ids);
-    uint64_t bytes = LONE_BYTES;
-    enum td_code rc;
-    if (f.slots && f.state && f.in && f.snapshots && f.shapes && ids) {
-        for (int i = 0; i < n->n_in; i++) {
-            ids[i] = i;
-            bytes += 2 * td_tensor_bytes(in[i]);
-        }
-        struct td_step s = {.node = n,
-                            .kernel = k,
-                            .in = ids,
-                            .n_in = n->n_in,
-                            .n_out = n->n_out,
-                            .out0 = n->n_in,
-                            .flags = td_node_flags(n)};
-        struct td_exec x = {.run = &run, .frame = &f, .step = &s};
-        const uint64_t had =
-            ahead ? td_buffer_allow(bytes) : 0; /* a Fill of many GiB is judged before it is made */
-        unsigned long mode = td_float_mode_enter();
-        rc = run_lone(&x, in, out, err);
-        td_float_mode_leave(mode);
-        if (ahead) {
-            td_buffer_allow(had);
-        }
-    } else {
-        rc = td_no_memory(err, total, "running a node");
-    }
-    td_free(f.slots);
-    td_free(f.state);
-    td_free(f.in);
-    td_free(f.snapshots);
-    td_free(f.shapes);
-    td_free(ids);
-    return rc;
-}
-
-enum td_code td_exec_kernel(struct td_model *m, const struct td_node *n, const struct td_kernel *k,
-                            const struct td_tensor *const *in, struct td_tensor *out, struct td_err *err)
-{
-    return td_exec_lone(m, n, k, true, in, out, err);
-}
-
-enum td_code td_exec_node(struct td_model *m, const struct td_node *n, const struct td_tensor *const *in,
-                          struct td_tensor *out, struct td_err *err)
-{
-    const struct td_kernel *k;
-    TD_TRY(td_select_kernel(n, TD_CPU, td_model_opts_of(m)->kernels, &k, NULL, 0, err));
-    return td_exec_kernel(m, n, k, in, out, err);
 }

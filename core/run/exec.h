@@ -19,25 +19,6 @@ struct td_run {
 TD_MUST enum td_code td_exec_run(const struct td_plan *p, struct td_bound_plan *l, struct td_run *run,
                                  const struct td_tensor *const *in, struct td_tensor *out,
                                  struct td_err *err);
-/* Chooses a kernel for n and runs it alone: for folding, handles and eager use. out[i] owned by the
- * caller. */
-TD_MUST enum td_code td_exec_node(struct td_model *m, const struct td_node *n,
-                                  const struct td_tensor *const *in, struct td_tensor *out,
-                                  struct td_err *err);
-/* The same with the kernel given. */
-TD_MUST enum td_code td_exec_kernel(struct td_model *m, const struct td_node *n, const struct td_kernel *k,
-                                    const struct td_tensor *const *in, struct td_tensor *out,
-                                    struct td_err *err);
-/* The same; ahead: of a run, with an allowance of memory. */
-TD_MUST enum td_code td_exec_lone(struct td_model *m, const struct td_node *n, const struct td_kernel *k,
-                                  bool ahead, const struct td_tensor *const *in, struct td_tensor *out,
-                                  struct td_err *err);
-
-/* Runs the head of a fused node alone, into a tensor of its own (*out is the caller's): where the fused
- * node's output is larger. (core/run/call.c) */
-TD_MUST enum td_code td_exec_head(struct td_call *c, const struct td_kernel *k, struct td_tensor *out,
-                                  struct td_err *err);
-
 /* Why the run shall end now (OK: it shall not), and that as an error. (core/run/call.c) */
 enum td_code td_call_stop_reason(const struct td_run *run);
 enum td_code td_call_stop_error(const struct td_run *run, struct td_err *err);

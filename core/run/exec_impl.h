@@ -19,8 +19,17 @@ struct td_exec {
     const struct td_shape *shapes; /* of the outputs, when inferred now */
     struct td_buffer *scratch[TD_EXEC_SCRATCH];
     int n_scratch;
-    bool queued; /* the last step went to the model's device */
+    const struct td_choice *choice; /* the step's kernel: the bound plan's, or `now` */
+    struct td_choice now;           /* chosen in this run, until td_exec_end_step */
+    const char *queued;             /* the last step went to the model's device: to this kernel; else NULL */
+    bool outputs_given;             /* a lone node's: they are the slots' bytes already */
 };
+
+/* Runs x's step: on the host, or queues it on the model's device. td_exec_end_step is due after it, whatever
+ * it came to. */
+TD_MUST enum td_code td_exec_step(struct td_exec *x, struct td_err *err);
+void td_exec_end_step(struct td_exec *x);
+void td_exec_release(struct td_exec *x, int v); /* gives back what value v's slot owns */
 
 /* Runs the steps [from, to) on this thread. */
 TD_MUST enum td_code td_exec_steps(struct td_exec *x, int from, int to, struct td_err *err);

@@ -1,9 +1,9 @@
 /* core/run/memory_plan.c - the memory plan: where the values of a bound plan lie in a run's block.
  *
- * It is first fit over the steps: an output takes the lowest gap between the blocks alive; an
- * elementwise step writes over an input that dies with it. In a region (core/compile/parallel_regions.h)
- * bytes from before it stay taken until its end, and a group takes what it has left itself, but nothing that
- * a group before it had.
+ * It is first fit over the steps: an output takes the lowest gap between the blocks alive, as does the
+ * workspace of the step's kernel, which is alive in that step alone; an elementwise step writes over an input
+ * that dies with it. In a region (core/compile/parallel_regions.h) bytes from before it stay taken until its
+ * end, and a group takes what it has left itself, but nothing that a group before it had.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "core/run/bound_plan.h"
 #include "core/base/mem.h"
 
-enum { ALIGN = 64 };
+enum { ALIGN = 64, MOST_WORKSPACE = 1 << 30 /* what is more is had for the call */ };
 
 struct area {
     int64_t from, to;
@@ -169,6 +169,26 @@ static bool reuse_input(struct planner *m, const struct td_step *s, int k, int v
     return false;
 }
 
+static void place_outputs(struct planner *m, const struct td_step *s, int k)
+{
+    for (int o = 0; o < s->n_out; o++) {
+        int v = s->out0 + o;
+        if (plannable(m, s, k, v) && !(o == 0 && reuse_input(m, s, k, v))) {
+            m->l->offset[v] = first_fit(m, aligned_bytes(m, v), k, m->area_end[v]);
+        }
+    }
+}
+
+/* Bytes that are the step's kernel's while it runs, and nobody's after; -1: it wants none. */
+static int64_t workspace_at(struct planner *m, int k)
+{
+    const size_t bytes = m->l->choice[k].offer.workspace_bytes;
+    if (bytes == 0 || bytes > MOST_WORKSPACE || td_step_on_device(m->l->mode[k])) {
+        return -1;
+    }
+    return first_fit(m, (int64_t)((bytes + ALIGN - 1) / ALIGN * ALIGN), k, k);
+}
+
 static void plan_memory(struct planner *m)
 {
     extend_by_views(m);
@@ -181,14 +201,10 @@ static void plan_memory(struct planner *m)
         enter_step(m, k);
         if ((s->flags & TD_OP_VIEW) && s->n_in > 0 && s->n_out > 0) {
             m->root[s->out0] = m->root[s->in[0]];
-            continue;
+        } else {
+            place_outputs(m, s, k);
         }
-        for (int o = 0; o < s->n_out; o++) {
-            int v = s->out0 + o;
-            if (plannable(m, s, k, v) && !(o == 0 && reuse_input(m, s, k, v))) {
-                m->l->offset[v] = first_fit(m, aligned_bytes(m, v), k, m->area_end[v]);
-            }
-        }
+        m->l->workspace[k] = workspace_at(m, k);
     }
 }
 
@@ -198,7 +214,7 @@ bool td_memory_plan(struct td_bound_plan *l)
     const size_t v = (size_t)p->n_values + 1;
     struct planner m = {.l = l,
                         .p = p,
-                        .areas = td_calloc(v, sizeof(struct area)),
+                        .areas = td_calloc(v + (size_t)p->n_steps, sizeof(struct area)),
                         .root = td_calloc(v, sizeof(int)),
                         .area_end = td_calloc(v, sizeof(int))};
     const bool ok = m.areas && m.root && m.area_end;

@@ -21,12 +21,11 @@ struct td_callable; /* opaque here: core/function/callable.h */
 struct td_run;
 struct td_thread_pool;
 
-enum td_kernel_choice { TD_KERNELS_FAST, TD_KERNELS_REFERENCE, TD_KERNELS_OPENBLAS };
-
 struct td_model_opts {
     const struct td_op_table *ops; /* borrowed for the model's life */
-    enum td_kernel_choice
-        kernels;             /* rows whose name ends in ".dnnl" (or ".openblas") are left out accordingly */
+    enum td_kernel_choice kernels; /* whose kernel rows are left out */
+    int64_t trial_ns; /* may be spent on trying kernels that compete, a bound plan; 0: none are tried */
+    struct td_timings *timings; /* where trials are remembered; borrowed; NULL: nowhere */
     const char *passes_off;  /* comma-separated names of compiler passes not to run; NULL none, "all" all */
     const char *dir;         /* the model's directory: files in it may be read by its ops */
     const char *scratch_dir; /* "" or NULL: no scratch files */
@@ -37,6 +36,16 @@ struct td_model_opts {
     size_t cache_bytes; /* plans of all callables; 0: 64 MiB */
     int retrace_warn;   /* log a callable that traced more often; 0: 8 */
 };
+
+/* Where nodes of such a model run: on the host, or on its device. */
+static inline struct td_target td_target_host(const struct td_model_opts *o)
+{
+    return (struct td_target){.kernels = o->kernels, .trial_ns = o->trial_ns, .timings = o->timings};
+}
+static inline struct td_target td_target_device(const struct td_model_opts *o)
+{
+    return (struct td_target){.device = o->device, .kernels = o->kernels};
+}
 
 /* ------------------------------------------------------------------ callables, from below */
 

@@ -1,8 +1,9 @@
 /* core/run/plan.h - one callable compiled: a flat list of steps over numbered values. Immutable once
  * built.
  *
- * Values are numbered: feeds first, then constants, then step outputs in order. A step names its kernel, its
- * input values and its first output value. Shapes are not part of a plan (core/run/bound_plan.h has them).
+ * Values are numbered: feeds first, then constants, then step outputs in order. A step names the kernels that
+ * may run it, its input values and its first output value. Shapes are not part of a plan
+ * (core/run/bound_plan.h has them).
  *
  * Invariant: a step's inputs have smaller value numbers than its outputs.
  *
@@ -32,12 +33,13 @@ static inline int td_region_end(const struct td_region *r)
 
 struct td_step {
     const struct td_node *node;
-    const struct td_kernel *kernel;
-    const struct td_kernel
-        *device_kernel;  /* on the model's device; NULL: the step runs on the host (core/run/device_run.h) */
-    const bool *on_host; /* with device_kernel: this input stays in host memory */
-    const int *in;       /* value numbers, n_in */
-    const bool *deref;   /* this input is a reference edge: take a snapshot of its variable; NULL: none is */
+    const struct td_kernel *const
+        *rows; /* that may run it on the host, in order: which one does is the bound plan's to say */
+    const struct td_kernel *const *device_rows; /* the same of the model's device (core/run/device_run.h) */
+    int n_rows, n_device_rows; /* no rows: a join, or a constant; no device rows: it stays on the host */
+    const bool *on_host;       /* with device_rows: this input stays in host memory */
+    const int *in;             /* value numbers, n_in */
+    const bool *deref; /* this input is a reference edge: take a snapshot of its variable; NULL: none is */
     int n_in, n_out, out0;
     const int *release; /* values whose last use this is */
     int n_release;

@@ -108,42 +108,69 @@ static bool bias_layout(struct td_dnnl *d, const dnnl_memory_desc_t *y)
     return dnnl_memory_desc_init_by_tag(&d->bias, 1, channels, dnnl_f32, dnnl_a) == dnnl_success;
 }
 
-/* Makes a primitive that does as many posts of p (may be NULL) as it can, the most first. */
-static bool with_posts(struct td_dnnl *d, const struct td_prepare *p, const dnnl_memory_desc_t *y,
-                       bool (*make)(struct td_dnnl *d, dnnl_primitive_attr_t attr, const void *arg),
-                       const void *arg)
+typedef bool make_fn(struct td_dnnl *d, dnnl_primitive_attr_t attr, const void *arg);
+
+/* Makes a primitive that does as many of the posts as it can, the most first: d->posts.n of them. */
+static bool with_posts(struct td_dnnl *d, const struct td_post *post, int n_post, const dnnl_memory_desc_t *y,
+                       make_fn *make, const void *arg)
 {
     bool made = false;
-    int most = p == NULL || p->n_taken == NULL ? 0 : p->n_post < TD_DNNL_POSTS ? p->n_post : TD_DNNL_POSTS;
-    for (int n = most; !made && n >= 0; n--) {
+    for (int n = n_post < TD_DNNL_POSTS ? n_post : TD_DNNL_POSTS; !made && n >= 0; n--) {
         dnnl_primitive_attr_t attr = user_scratch();
-        made = td_dnnl_posts_set(attr, p == NULL ? NULL : p->post, n, y, &d->posts) && bias_layout(d, y) &&
-               make(d, attr, arg);
+        made = td_dnnl_posts_set(attr, post, n, y, &d->posts) && bias_layout(d, y) && make(d, attr, arg);
         (void)dnnl_primitive_attr_destroy(attr);
-        if (made && most > 0) {
-            *p->n_taken = n;
-            memcpy(d->post, p->post, (size_t)n * sizeof *p->post);
+        if (made && n > 0) {
+            memcpy(d->post, post, (size_t)n * sizeof *post);
         }
     }
     return made;
 }
 
-/* Finishes a constructor: packs known weights, or gives up (*out NULL) when `ok` is false. */
-static enum td_code finish(struct td_dnnl *d, bool ok, const struct td_tensor *weights, struct td_dnnl **out,
-                           struct td_err *err)
+static size_t aligned(size_t bytes)
 {
-    *out = NULL;
-    if (!ok) {
+    return (bytes + 63) / 64 * 64;
+}
+
+static void plan_workspace(struct td_dnnl *d)
+{
+    d->x_at = aligned(d->scratch_bytes + 64);
+    d->y_at = d->x_at + (d->x_in == NULL ? 0 : aligned(dnnl_memory_desc_get_size(&d->x_used)));
+    d->workspace_bytes = d->y_at + (d->y_out == NULL ? 0 : aligned(dnnl_memory_desc_get_size(&d->y_used)));
+}
+
+/* Finishes an offer: packs known weights, or refuses when `made` is false. */
+static enum td_code finish(struct td_dnnl *d, bool made, const struct td_kernel_query *q,
+                           struct td_kernel_offer *o, struct td_err *err)
+{
+    if (!made) {
         td_dnnl_free(d);
+        o->refusal = "oneDNN has no fast implementation for these shapes";
         return TD_OK;
     }
-    enum td_code rc = td_dnnl_weights_known(&d->weights, weights, err);
+    const enum td_code rc = td_dnnl_weights_known(&d->weights, q->value[1], err);
     if (rc) {
         td_dnnl_free(d);
         return rc;
     }
-    *out = d;
+    plan_workspace(d);
+    o->state = d;
+    o->state_bytes = sizeof *d;
+    o->workspace_bytes = d->workspace_bytes;
+    o->n_posts = d->posts.n;
     return TD_OK;
+}
+
+/* A state to be made for many runs; NULL when the row refuses. */
+static enum td_code begin(const struct td_kernel_query *q, struct td_kernel_offer *o, struct td_dnnl **out,
+                          struct td_err *err)
+{
+    *out = NULL;
+    if (!q->lasting) {
+        o->refusal = "shapes are found in the run: making a primitive takes longer than it saves";
+        return TD_OK;
+    }
+    *out = fresh();
+    return *out == NULL ? td_no_memory(err, sizeof **out, "a oneDNN primitive") : TD_OK;
 }
 
 /* The layout that the weights shall have: any, but a chunk has its whole's. */
@@ -176,24 +203,24 @@ static bool matmul_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, cons
     return ok;
 }
 
-enum td_code td_dnnl_matmul_new(int64_t m, int64_t k, int64_t n, bool transposed, const struct td_prepare *p,
-                                struct td_dnnl **out, struct td_err *err)
+enum td_code td_dnnl_matmul_offer(const struct td_gemm *g, const struct td_kernel_query *q, bool posts,
+                                  struct td_kernel_offer *o, struct td_err *err)
 {
-    *out = NULL;
-    struct td_dnnl *d = fresh();
+    struct td_dnnl *d;
+    TD_TRY(begin(q, o, &d, err));
     if (d == NULL) {
         return TD_OK;
     }
-    d->m = m;
-    d->k = k;
-    d->n = n;
+    d->m = g->m;
+    d->k = g->k;
+    d->n = g->n;
     d->plain_gemm = true;
-    d->transposed = transposed;
+    d->transposed = g->tb != TD_PLAIN;
     dnnl_memory_desc_t y;
-    dnnl_dims_t yd = {m, n};
+    dnnl_dims_t yd = {d->m, d->n};
     bool ok = dnnl_memory_desc_init_by_tag(&y, 2, yd, dnnl_f32, dnnl_ab) == dnnl_success &&
-              with_posts(d, p, &y, matmul_primitive, NULL);
-    return finish(d, ok, p->value[1], out, err);
+              with_posts(d, q->post, posts ? q->n_post : 0, &y, matmul_primitive, NULL);
+    return finish(d, ok, q, o, err);
 }
 
 static bool conv_forward_pd(const struct td_dnnl_dims *s, const dnnl_memory_desc_t *x,
@@ -255,11 +282,11 @@ static bool conv_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, const 
     return false;
 }
 
-static enum td_code conv_new(const struct td_conv *g, bool backward, const struct td_prepare *p, bool posts,
-                             struct td_dnnl **out, struct td_err *err)
+static enum td_code conv_offer(const struct td_conv *g, bool backward, const struct td_kernel_query *q,
+                               int n_post, struct td_kernel_offer *o, struct td_err *err)
 {
-    *out = NULL;
-    struct td_dnnl *d = fresh();
+    struct td_dnnl *d;
+    TD_TRY(begin(q, o, &d, err));
     if (d == NULL) {
         return TD_OK;
     }
@@ -270,34 +297,31 @@ static enum td_code conv_new(const struct td_conv *g, bool backward, const struc
     dnnl_memory_desc_t y;
     dnnl_format_tag_t last = s.n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
     bool ok = dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, dnnl_f32, last) == dnnl_success &&
-              with_posts(d, posts ? p : NULL, &y, conv_primitive, &s);
-    return finish(d, ok, p->value[1], out, err);
+              with_posts(d, q->post, n_post, &y, conv_primitive, &s);
+    return finish(d, ok, q, o, err);
 }
 
-enum td_code td_dnnl_conv_new(const struct td_conv *g, const struct td_prepare *p, bool posts,
-                              struct td_dnnl **out, struct td_err *err)
+enum td_code td_dnnl_conv_offer(const struct td_conv *g, const struct td_kernel_query *q, bool posts,
+                                struct td_kernel_offer *o, struct td_err *err)
 {
-    return conv_new(g, false, p, posts, out, err);
+    return conv_offer(g, false, q, posts ? q->n_post : 0, o, err);
 }
 
-enum td_code td_dnnl_deconv_new(const struct td_conv *g, const struct td_prepare *p, struct td_dnnl **out,
-                                struct td_err *err)
+enum td_code td_dnnl_deconv_offer(const struct td_conv *g, const struct td_kernel_query *q,
+                                  struct td_kernel_offer *o, struct td_err *err)
 {
-    return conv_new(g, true, p, false, out, err);
+    return conv_offer(g, true, q, 0, o, err);
 }
 
 /* ------------------------------------------------------------------ chunks */
 
 /* A chunk does what its whole does to its output, or there is no chunk. */
-static struct td_dnnl *
-chunk_finish(struct td_dnnl *d, const dnnl_memory_desc_t *y,
-             bool (*make)(struct td_dnnl *d, dnnl_primitive_attr_t attr, const void *arg), const void *arg)
+static struct td_dnnl *chunk_finish(struct td_dnnl *d, const dnnl_memory_desc_t *y, make_fn *make,
+                                    const void *arg)
 {
     const struct td_dnnl *whole = d->whole;
-    int taken = 0;
-    const struct td_prepare p = {.post = whole->post, .n_post = whole->posts.n, .n_taken = &taken};
     d->weights.columns = whole->weights.columns;
-    if (!with_posts(d, &p, y, make, arg) || taken != whole->posts.n) {
+    if (!with_posts(d, whole->post, whole->posts.n, y, make, arg) || d->posts.n != whole->posts.n) {
         td_dnnl_free(d);
         return NULL;
     }
@@ -382,22 +406,14 @@ bool td_dnnl_execute(const struct td_dnnl *d, const float *const *post_in, const
     return ok;
 }
 
-/* Bytes for a reordered activation, or the plain ones when no reorder is needed. */
-static enum td_code staging(struct td_call *c, dnnl_primitive_t r, const dnnl_memory_desc_t *md, void **p,
-                            struct td_err *err)
-{
-    return r != NULL ? td_scratch(c, dnnl_memory_desc_get_size(md), p, err) : TD_OK;
-}
-
 static enum td_code run_whole(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
                               float *y, struct td_err *err)
 {
-    void *scratch, *xs = (void *)x, *ys = y;
-    TD_TRY(td_scratch(c, d->scratch_bytes + 64, &scratch, err));
-    TD_TRY(staging(c, d->x_in, &d->x_used, &xs, err));
-    TD_TRY(staging(c, d->y_out, &d->y_used, &ys, err));
-    bool ok = (d->x_in == NULL || td_dnnl_base_reorder(d->x_in, &d->x, x, &d->x_used, xs)) &&
-              td_dnnl_execute(d, c->post_in, xs, w, ys, scratch) &&
+    char *room = c->workspace;
+    const void *xs = d->x_in == NULL ? (const void *)x : room + d->x_at;
+    void *ys = d->y_out == NULL ? (void *)y : room + d->y_at;
+    bool ok = (d->x_in == NULL || td_dnnl_base_reorder(d->x_in, &d->x, x, &d->x_used, room + d->x_at)) &&
+              td_dnnl_execute(d, c->post_in, xs, w, ys, room) &&
               (d->y_out == NULL || td_dnnl_base_reorder(d->y_out, &d->y_used, ys, &d->y, y));
     TD_FAIL_IF(!ok, err, INTERNAL, "oneDNN could not run its primitive");
     return TD_OK;

@@ -31,6 +31,7 @@ struct td_dnnl {
     dnnl_primitive_t primitive, x_in, y_out; /* x_in, y_out: reorders of activations, mostly NULL */
     dnnl_memory_desc_t x, x_used, y, y_used, bias;
     size_t scratch_bytes;
+    size_t x_at, y_at, workspace_bytes; /* of a call: scratch, then the reordered activations */
     bool backward;
     bool plain_gemm, transposed; /* matmul with weights not packed: dnnl_sgemm on them as they are */
     int64_t m, k, n;

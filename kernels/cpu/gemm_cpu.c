@@ -97,12 +97,17 @@ static bool fits(const struct td_gemm *g)
     return g->m <= big && g->n <= big && g->k <= big && g->lda <= big && g->ldb <= big && g->ldc <= big;
 }
 
+bool td_gemm_blas_serves(enum td_dtype dtype, const struct td_gemm *g)
+{
+    const bool real = dtype == TD_FLOAT || dtype == TD_DOUBLE,
+               cplx = dtype == TD_COMPLEX64 || dtype == TD_COMPLEX128;
+    return (real || cplx) && fits(g) && g->m > 0 && g->n > 0 && g->k > 0 && td_blas() != NULL;
+}
+
 void td_gemm_blas(enum td_dtype dtype, const struct td_gemm *g)
 {
-    bool real = dtype == TD_FLOAT || dtype == TD_DOUBLE,
-         cplx = dtype == TD_COMPLEX64 || dtype == TD_COMPLEX128;
     const struct td_blas *blas = td_blas();
-    if (blas == NULL || !fits(g) || !(real || cplx) || g->m == 0 || g->n == 0 || g->k == 0) {
+    if (!td_gemm_blas_serves(dtype, g)) {
         td_gemm_plain(dtype, g);
         return;
     }

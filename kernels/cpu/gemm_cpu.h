@@ -34,10 +34,16 @@ void td_gemm_small(const struct td_gemm *g);
 bool td_gemm_is_small(const struct td_gemm *g);
 /* Whether it beats a library that is given the operands as they are: a few rows, too. */
 bool td_gemm_is_few(const struct td_gemm *g);
-/* The best of the above for floats. */
+/* The best of the above for floats: for kernels that multiply on the side. */
 void td_gemm_f32(const struct td_gemm *g);
-/* The best of all for floats as they are, oneDNN's (unless blas) among them; large ones on idle workers too
- * (gemm_split.c). Ends early, c's parts not all set, when the run is stopped: look at td_stopped. */
-void td_gemm_spread(struct td_call *c, const struct td_gemm *g, bool blas);
+/* Whether td_gemm_blas calls OpenBLAS for it. */
+bool td_gemm_blas_serves(enum td_dtype dtype, const struct td_gemm *g);
+
+/* Floats as they are with the body that the kernel's row stands for; large products on idle threads too
+ * (gemm_split.c). DNNL wants k > 0. Ends early, c's parts not all set, when the run is stopped: look at
+ * td_stopped. */
+enum td_gemm_body { TD_GEMM_SMALL, TD_GEMM_DNNL, TD_GEMM_BLAS };
+TD_MUST enum td_code td_gemm_spread(struct td_call *c, const struct td_gemm *g, enum td_gemm_body body,
+                                    struct td_err *err);
 
 #endif

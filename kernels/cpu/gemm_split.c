@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "core/base/thread_pool.h"
+#include "core/graph/graph.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_cpu.h"
 
@@ -23,16 +24,23 @@ static struct td_parallel_cost costs[CLASSES]; /* by the binary logarithm of the
 
 struct job {
     const struct td_gemm *g;
-    bool blas, by_columns;
+    enum td_gemm_body body;
+    bool by_columns;
     int n; /* chunks */
-    atomic_bool helped;
+    atomic_bool helped, failed;
 };
 
-static void run_one(const struct td_gemm *g, bool blas)
+static bool run_one(const struct td_gemm *g, enum td_gemm_body body)
 {
-    if (blas || td_gemm_is_few(g) || !td_dnnl_gemm(g)) {
-        td_gemm_f32(g);
+    if (body == TD_GEMM_DNNL) {
+        return td_dnnl_gemm(g);
     }
+    if (body == TD_GEMM_SMALL) {
+        td_gemm_small(g);
+    } else {
+        td_gemm_blas(TD_FLOAT, g);
+    }
+    return true;
 }
 
 /* Piece i of the rows or columns: [*from, *to). */
@@ -64,7 +72,9 @@ static void run_chunk(void *arg, int i, int who)
 {
     struct job *j = arg;
     const struct td_gemm part = chunk_of(j, i);
-    run_one(&part, j->blas);
+    if (!run_one(&part, j->body)) {
+        atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+    }
     if (who > 0) {
         atomic_store_explicit(&j->helped, true, memory_order_relaxed);
     }
@@ -83,14 +93,16 @@ static int64_t scaled(int64_t ns, int size, double work)
     return (int64_t)((double)ns * (double)((uint64_t)1 << size) / work);
 }
 
-static bool run_together(struct td_thread_pool *pool, const struct td_gemm *g, bool blas)
+static bool run_together(struct td_thread_pool *pool, const struct td_gemm *g, enum td_gemm_body body,
+                         bool *helped)
 {
     const int64_t most = (g->n > g->m ? g->n : g->m) / (2 * STEP);
-    struct job j = {.g = g, .blas = blas, .by_columns = g->n >= g->m};
+    struct job j = {.g = g, .body = body, .by_columns = g->n >= g->m};
     j.n = pool->most < CHUNKS ? pool->most : CHUNKS;
     j.n = j.n < most ? j.n : (int)most;
     td_parallel_for(pool, j.n, run_chunk, &j);
-    return atomic_load(&j.helped);
+    *helped = atomic_load(&j.helped);
+    return !atomic_load(&j.failed);
 }
 
 static double work_of(const struct td_gemm *g)
@@ -98,45 +110,45 @@ static double work_of(const struct td_gemm *g)
     return (double)g->m * (double)g->k * (double)g->n;
 }
 
-/* On this thread and those that idle. */
-static void spread(struct td_call *c, const struct td_gemm *g, bool blas)
+/* On this thread and those that idle. False when the library failed. */
+static bool spread(struct td_call *c, const struct td_gemm *g, enum td_gemm_body body)
 {
     struct td_thread_pool *pool = td_helpers(c);
     const double work = work_of(g);
     if (pool == NULL || work < (double)(1 << SMALLEST) || (g->n < 4 * STEP && g->m < 4 * STEP) ||
         pool->idle(pool) == 0) {
-        run_one(g, blas);
-        return;
+        return run_one(g, body);
     }
     const int size = class_of(work);
     struct td_parallel_cost *cost = &costs[size];
     const enum td_parallel_way way = td_parallel_choose(cost, pool, td_parallel_known(&cost->alone_ns) / 2);
     const int64_t from_ns = way == TD_PARALLEL_ALONE ? 0 : td_now_ns();
     bool helped = false;
-    if (way == TD_PARALLEL_TOGETHER) {
-        helped = run_together(pool, g, blas);
-    } else {
-        run_one(g, blas);
-    }
-    if (helped || way == TD_PARALLEL_ALONE_TIMED) {
+    const bool ok = way == TD_PARALLEL_TOGETHER ? run_together(pool, g, body, &helped) : run_one(g, body);
+    if (ok && (helped || way == TD_PARALLEL_ALONE_TIMED)) {
         td_parallel_learn(helped ? &cost->together_ns : &cost->alone_ns,
                           scaled(td_now_ns() - from_ns, size, work));
     }
+    return ok;
 }
 
-void td_gemm_spread(struct td_call *c, const struct td_gemm *g, bool blas)
+enum td_code td_gemm_spread(struct td_call *c, const struct td_gemm *g, enum td_gemm_body body,
+                            struct td_err *err)
 {
-    struct job j = {.g = g, .blas = blas, .by_columns = g->n >= g->m};
+    struct job j = {.g = g, .by_columns = g->n >= g->m};
     const double parts = work_of(g) / (double)((int64_t)1 << LONG);
     const int64_t most = (j.by_columns ? g->n : g->m) / (8 * STEP);
+    bool ok = true;
     if (parts < 2 || most < 2) {
-        spread(c, g, blas);
-        return;
+        ok = spread(c, g, body);
+    } else {
+        const double some = parts < MOST_PARTS ? parts : MOST_PARTS;
+        j.n = (int)(some < (double)most ? some : (double)most);
+        for (int i = 0; i < j.n && ok && !td_stopped(c); i++) {
+            const struct td_gemm part = chunk_of(&j, i);
+            ok = spread(c, &part, body);
+        }
     }
-    const double some = parts < MOST_PARTS ? parts : MOST_PARTS;
-    j.n = (int)(some < (double)most ? some : (double)most);
-    for (int i = 0; i < j.n && !td_stopped(c); i++) {
-        const struct td_gemm part = chunk_of(&j, i);
-        spread(c, &part, blas);
-    }
+    TD_FAIL_IF(!ok, err, RESOURCE_EXHAUSTED, "%s: oneDNN could not multiply", TD_NODE_STR(c->node));
+    return TD_OK;
 }

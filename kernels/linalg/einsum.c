@@ -111,7 +111,8 @@ static void gather_axes(void *y, const void *x, const struct axes *a, size_t siz
 
 /* ------------------------------------------------------------------ operands in canonical order */
 
-enum body { BODY_DNNL, BODY_BLAS, BODY_PLAIN };
+/* Whose code multiplies: td_gemm_spread's bodies, or the reference. */
+enum body { BODY_SMALL = TD_GEMM_SMALL, BODY_DNNL = TD_GEMM_DNNL, BODY_BLAS = TD_GEMM_BLAS, BODY_PLAIN };
 enum role { BATCH, FREE, CONTRACTED, SUMMED };
 
 struct plan {
@@ -260,8 +261,8 @@ static enum td_code canonical(struct td_call *c, const struct plan *p, int k, st
     return TD_OK;
 }
 
-static void multiply(struct td_call *c, const struct plan *p, const struct operand *l,
-                     const struct operand *r, void *z)
+static enum td_code multiply(struct td_call *c, const struct plan *p, const struct operand *l,
+                             const struct operand *r, void *z, struct td_err *err)
 {
     size_t size = td_dtype_size(p->type);
     struct td_gemm g = {
@@ -275,9 +276,10 @@ static void multiply(struct td_call *c, const struct plan *p, const struct opera
         } else if (p->type != TD_FLOAT) {
             td_gemm_blas(p->type, &g);
         } else {
-            td_gemm_spread(c, &g, p->body == BODY_BLAS);
+            TD_TRY(td_gemm_spread(c, &g, (enum td_gemm_body)p->body, err));
         }
     }
+    return TD_OK;
 }
 
 /* How the output views the product [batch.., left free.., right free..]. A repeated output label is a
@@ -381,7 +383,7 @@ static enum td_code product(struct td_call *c, const struct plan *p, void **z, s
         return td_dnnl_run(c->state, c, o[0].data, c->in[1], *z, err);
     }
     TD_TRY(canonical(c, p, 1, &o[1], err));
-    multiply(c, p, &o[0], &o[1], *z);
+    TD_TRY(multiply(c, p, &o[0], &o[1], *z, err));
     return td_stopped(c) ? td_stop_error(c, err) : TD_OK;
 }
 
@@ -417,6 +419,10 @@ static enum td_code einsum(struct td_call *c, enum body body, struct td_err *err
     return TD_OK;
 }
 
+static enum td_code einsum_small(struct td_call *c, struct td_err *err)
+{
+    return einsum(c, BODY_SMALL, err);
+}
 static enum td_code einsum_dnnl(struct td_call *c, struct td_err *err)
 {
     return einsum(c, BODY_DNNL, err);
@@ -430,32 +436,72 @@ static enum td_code einsum_plain(struct td_call *c, struct td_err *err)
     return einsum(c, BODY_PLAIN, err);
 }
 
-/* A dense layer: rows times one matrix that lies in canonical order gets a primitive with packed weights. */
-static enum td_code prepare_dnnl(const struct td_prepare *pr, void **state, struct td_err *err)
+/* ------------------------------------------------------------------ which row serves */
+
+/* The product that the equation comes to at these shapes. */
+struct inner {
+    struct td_gemm g;
+    bool is_product; /* of two operands, with elements */
+    bool one_matrix; /* rows times one matrix that lies in canonical order: a dense layer */
+};
+
+static enum td_code inner_of(const struct td_kernel_query *q, struct inner *in, struct td_err *err)
 {
-    *state = NULL;
     struct plan p = {.type = TD_FLOAT};
     bool ready;
-    const struct td_shape *shapes[2] = {&pr->in[0], pr->n_in > 1 ? &pr->in[1] : NULL};
-    TD_TRY(td_einsum_analyse(pr->node, shapes, &p.e, p.size, &ready, err));
+    const struct td_shape *shapes[2] = {&q->in[0], q->n_in > 1 ? &q->in[1] : NULL};
+    *in = (struct inner){0};
+    TD_TRY(td_einsum_analyse(q->node, shapes, &p.e, p.size, &ready, err));
     if (!ready || p.e.n_in != 2) {
         return TD_OK;
     }
     struct operand l, r;
     struct axes a;
     int64_t summed;
-    canonical_axes(&p, 0, &pr->in[0], &a, &l, &summed);
-    canonical_axes(&p, 1, &pr->in[1], &a, &r, &summed);
-    struct td_gemm g = {.m = l.free, .n = r.free, .k = r.contracted};
-    if (l.batch != 1 || summed != 1 || !in_place(&a) || g.m * g.n == 0 || g.k == 0 || td_gemm_is_small(&g)) {
-        return TD_OK;
-    }
-    struct td_dnnl *d;
-    struct td_prepare bare = *pr; /* the product may still be turned: it takes no posts */
-    bare.n_post = 0;
-    bare.n_taken = NULL;
-    TD_TRY(td_dnnl_matmul_new(g.m, g.k, g.n, false, &bare, &d, err));
-    *state = d;
+    canonical_axes(&p, 0, &q->in[0], &a, &l, &summed);
+    canonical_axes(&p, 1, &q->in[1], &a, &r, &summed);
+    in->g = (struct td_gemm){
+        .m = l.free, .n = r.free, .k = l.contracted, .lda = l.contracted, .ldb = r.free, .ldc = r.free};
+    in->is_product = in->g.m * in->g.n > 0 && l.batch > 0;
+    in->one_matrix = l.batch == 1 && summed == 1 && in_place(&a);
+    return TD_OK;
+}
+
+static bool is_slower(const struct td_kernel_query *q, bool as_a_rule)
+{
+    return as_a_rule && q->target.trial_ns == 0;
+}
+
+static enum td_code prepare_packed(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                   struct td_err *err)
+{
+    struct inner in;
+    TD_TRY(inner_of(q, &in, err));
+    o->refusal = !in.is_product || in.g.k == 0           ? "there is nothing to multiply"
+                 : !in.one_matrix                        ? "the right side is not one matrix as it lies"
+                 : is_slower(q, td_gemm_is_small(&in.g)) ? "a small product is faster without packing"
+                                                         : NULL;
+    /* the product may still be permuted: it takes no posts */
+    return o->refusal != NULL ? TD_OK : td_dnnl_matmul_offer(&in.g, q, false, o, err);
+}
+
+static enum td_code prepare_small(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                  struct td_err *err)
+{
+    struct inner in;
+    TD_TRY(inner_of(q, &in, err));
+    o->refusal = !in.is_product                         ? "there is nothing to multiply"
+                 : is_slower(q, !td_gemm_is_few(&in.g)) ? "more than a few rows"
+                                                        : NULL;
+    return TD_OK;
+}
+
+static enum td_code prepare_product(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                    struct td_err *err)
+{
+    struct inner in;
+    TD_TRY(inner_of(q, &in, err));
+    o->refusal = in.is_product && in.g.k > 0 ? NULL : "there is nothing to multiply";
     return TD_OK;
 }
 
@@ -470,12 +516,29 @@ const struct td_op td_ops_einsum[] = {
      .kernels =
          (const struct td_kernel[]){
              {.name = "einsum.dnnl",
+              .library = TD_LIB_DNNL,
               .types = {{"T", TD_BIT(TD_FLOAT)}},
-              .prepare = prepare_dnnl,
+              .competes = true,
+              .prepare = prepare_packed,
               .release = td_dnnl_free,
               .run = einsum_dnnl},
+             {.name = "einsum.small",
+              .library = TD_LIB_OWN,
+              .types = {{"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16)}},
+              .competes = true,
+              .prepare = prepare_small,
+              .run = einsum_small},
+             {.name = "einsum.sgemm",
+              .library = TD_LIB_DNNL,
+              .types = {{"T", TD_BIT(TD_FLOAT)}},
+              .competes = true,
+              .prepare = prepare_product,
+              .run = einsum_dnnl},
              {.name = "einsum.openblas",
+              .library = TD_LIB_OPENBLAS,
               .types = {{"T", TD_SET_FLOATS | TD_SET_COMPLEX}},
+              .competes = true,
+              .prepare = prepare_product,
               .run = einsum_blas},
              {.name = "einsum.reference", .types = {{"T", SET_EINSUM}}, .run = einsum_plain},
              {.name = NULL},

@@ -156,17 +156,20 @@ static void list_of(const struct td_node *n, const struct td_shape *x, const str
     }
 }
 
-enum body { BODY_DNNL, BODY_BLAS, BODY_PLAIN };
+/* Whose code multiplies: td_gemm_spread's bodies, or the reference. */
+enum body { BODY_SMALL = TD_GEMM_SMALL, BODY_DNNL = TD_GEMM_DNNL, BODY_BLAS = TD_GEMM_BLAS, BODY_PLAIN };
 
-static void multiply(struct td_call *c, enum body body, enum td_dtype dtype, const struct td_gemm *g)
+static enum td_code multiply(struct td_call *c, enum body body, enum td_dtype dtype, const struct td_gemm *g,
+                             struct td_err *err)
 {
     if (body == BODY_PLAIN) {
         td_gemm_plain(dtype, g);
     } else if (dtype != TD_FLOAT) {
         td_gemm_blas(dtype, g);
     } else {
-        td_gemm_spread(c, g, body == BODY_BLAS);
+        return td_gemm_spread(c, g, (enum td_gemm_body)body, err);
     }
+    return TD_OK;
 }
 
 /* Runs the list on operands of the arithmetic type `dtype`. */
@@ -186,7 +189,7 @@ static enum td_code run_list(struct td_call *c, struct list *l, enum body body, 
         g.a = (const char *)l->one.a + (size_t)x_at * size;
         g.b = (const char *)l->one.b + (size_t)y_at * size;
         g.c = (char *)l->one.c + (size_t)(i * out_step) * size;
-        multiply(c, body, dtype, &g);
+        TD_TRY(multiply(c, body, dtype, &g, err));
         for (int d = l->batch.rank - 1; d >= 0; d--) {
             x_at += l->x_step[d];
             y_at += l->y_step[d];
@@ -248,12 +251,19 @@ static enum td_code run_body(struct td_call *c, enum body body, struct td_err *e
     TD_TRY(td_out(c, 0, NULL, &z, err));
     struct list l;
     list_of(c->node, &c->in[0]->shape, &c->in[1]->shape, &z->shape, &l);
-    if (c->state != NULL) {
-        return td_dnnl_run(c->state, c, c->in[0]->data, c->in[1], z->data, err);
-    }
     return run_any(c, &l, body, z, err);
 }
 
+static enum td_code run_packed(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *z;
+    TD_TRY(td_out(c, 0, NULL, &z, err));
+    return td_dnnl_run(c->state, c, c->in[0]->data, c->in[1], z->data, err);
+}
+static enum td_code run_small(struct td_call *c, struct td_err *err)
+{
+    return run_body(c, BODY_SMALL, err);
+}
 static enum td_code run_dnnl(struct td_call *c, struct td_err *err)
 {
     return run_body(c, BODY_DNNL, err);
@@ -267,21 +277,49 @@ static enum td_code run_plain(struct td_call *c, struct td_err *err)
     return run_body(c, BODY_PLAIN, err);
 }
 
-/* A packed primitive where one matrix y meets several rows; single rows and small products are faster
- * without. */
-static enum td_code prepare_dnnl(const struct td_prepare *p, void **state, struct td_err *err)
+/* ------------------------------------------------------------------ which row serves */
+
+/* Where rows are tried against each other, one that is slower as a rule may be faster here. */
+static bool is_slower(const struct td_kernel_query *q, bool as_a_rule)
 {
-    *state = NULL;
+    return as_a_rule && q->target.trial_ns == 0;
+}
+
+/* A packed primitive where one matrix y meets several rows. */
+static enum td_code prepare_packed(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                   struct td_err *err)
+{
     struct list l;
-    list_of(p->node, &p->in[0], &p->in[1], &p->out[0], &l);
+    list_of(q->node, &q->in[0], &q->in[1], &q->out[0], &l);
     const struct td_gemm *g = &l.one;
-    if (l.count != 1 || !l.one_y || g->ta != TD_PLAIN || td_gemm_is_small(g) || g->m * g->n == 0 ||
-        g->k == 0) {
-        return TD_OK;
-    }
-    struct td_dnnl *d;
-    TD_TRY(td_dnnl_matmul_new(g->m, g->k, g->n, g->tb != TD_PLAIN, p, &d, err));
-    *state = d;
+    o->refusal = l.count != 1 || !l.one_y        ? "y is not one matrix for all rows"
+                 : g->ta != TD_PLAIN             ? "x is transposed"
+                 : g->m * g->n == 0 || g->k == 0 ? "there is nothing to multiply"
+                 : is_slower(q, td_gemm_is_small(g))
+                     ? "a single row, or a small product, is faster without packing"
+                     : NULL;
+    return o->refusal != NULL ? TD_OK : td_dnnl_matmul_offer(g, q, true, o, err);
+}
+
+static enum td_code prepare_small(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                  struct td_err *err)
+{
+    (void)err;
+    struct list l;
+    list_of(q->node, &q->in[0], &q->in[1], &q->out[0], &l);
+    o->refusal = l.one.ta != TD_PLAIN                    ? "x is transposed"
+                 : is_slower(q, !td_gemm_is_few(&l.one)) ? "more than a few rows"
+                                                         : NULL;
+    return TD_OK;
+}
+
+static enum td_code prepare_dnnl(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                 struct td_err *err)
+{
+    (void)err;
+    struct list l;
+    list_of(q->node, &q->in[0], &q->in[1], &q->out[0], &l);
+    o->refusal = l.one.k == 0 ? "there is nothing to multiply" : NULL;
     return TD_OK;
 }
 
@@ -305,38 +343,71 @@ static const char *refuse_mixed(const struct td_node *n)
 #define SET_V3_IN                                                                                            \
     (TD_SET_NUMBERS & ~(TD_BIT(TD_HALF) | TD_BIT(TD_UINT16) | TD_BIT(TD_UINT32) | TD_BIT(TD_UINT64)))
 
-#define ROWS(kname)                                                                                          \
-    (const struct td_kernel[])                                                                               \
-    {                                                                                                        \
-        {.name = kname ".dnnl",                                                                              \
-         .types = {{"T", TD_BIT(TD_FLOAT)}},                                                                 \
+#define SET_SMALL (TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
+
+/* Of one matrix y for all rows, packed; few rows; operands as they are, by one library or the other; plain
+ * loops. types: a set as the ops' type attributes spell it; no: what refuses mixed types. */
+#define ROWS(kname, no, packed, small, blas, plain)                                                          \
+    {.name = kname ".dnnl",                                                                                  \
+     .library = TD_LIB_DNNL,                                                                                 \
+     .types = packed,                                                                                        \
+     .competes = true,                                                                                       \
+     .refuse = no,                                                                                           \
+     .prepare = prepare_packed,                                                                              \
+     .release = td_dnnl_free,                                                                                \
+     .run = run_packed},                                                                                     \
+        {.name = kname ".small",                                                                             \
+         .library = TD_LIB_OWN,                                                                              \
+         .types = small,                                                                                     \
+         .competes = true,                                                                                   \
+         .refuse = no,                                                                                       \
+         .prepare = prepare_small,                                                                           \
+         .run = run_small},                                                                                  \
+        {.name = kname ".sgemm",                                                                             \
+         .library = TD_LIB_DNNL,                                                                             \
+         .types = packed,                                                                                    \
+         .competes = true,                                                                                   \
+         .refuse = no,                                                                                       \
          .prepare = prepare_dnnl,                                                                            \
-         .release = td_dnnl_free,                                                                            \
          .run = run_dnnl},                                                                                   \
-            {.name = kname ".openblas", .types = {{"T", SET_BLAS}}, .run = run_blas},                        \
-            {.name = kname ".reference", .types = {{"T", SET_MATMUL}}, .run = run_plain},                    \
+        {.name = kname ".openblas",                                                                          \
+         .library = TD_LIB_OPENBLAS,                                                                         \
+         .types = blas,                                                                                      \
+         .competes = true,                                                                                   \
+         .refuse = no,                                                                                       \
+         .run = run_blas},                                                                                   \
+        {.name = kname ".reference", .types = plain, .refuse = no, .run = run_plain},                        \
+    {                                                                                                        \
+        .name = NULL                                                                                         \
+    }
+#define T(set)                                                                                               \
+    {                                                                                                        \
         {                                                                                                    \
-            .name = NULL                                                                                     \
+            "T", set                                                                                         \
+        }                                                                                                    \
+    }
+#define PAIR(set)                                                                                            \
+    {                                                                                                        \
+        {"Ta", set},                                                                                         \
+        {                                                                                                    \
+            "Tb", set                                                                                        \
+        }                                                                                                    \
+    }
+#define TRIPLE(set, out)                                                                                     \
+    {                                                                                                        \
+        {"Ta", set}, {"Tb", set},                                                                            \
+        {                                                                                                    \
+            "Tout", out                                                                                      \
         }                                                                                                    \
     }
 
-static const struct td_kernel v3_rows[] = {
-    {.name = "batch_matmul.dnnl",
-     .types = {{"Ta", TD_BIT(TD_FLOAT)}, {"Tb", TD_BIT(TD_FLOAT)}},
-     .refuse = refuse_mixed,
-     .prepare = prepare_dnnl,
-     .release = td_dnnl_free,
-     .run = run_dnnl},
-    {.name = "batch_matmul.openblas",
-     .types = {{"Ta", SET_BLAS}, {"Tb", SET_BLAS}, {"Tout", SET_BLAS}},
-     .refuse = refuse_mixed,
-     .run = run_blas},
-    {.name = "batch_matmul.reference",
-     .types = {{"Ta", SET_V3_IN}, {"Tb", SET_V3_IN}, {"Tout", SET_MATMUL}},
-     .refuse = refuse_mixed,
-     .run = run_plain},
-    {.name = NULL},
-};
+static const struct td_kernel matmul_rows[] = {
+    ROWS("matmul", NULL, T(TD_BIT(TD_FLOAT)), T(SET_SMALL), T(SET_BLAS), T(SET_MATMUL))};
+static const struct td_kernel batch_rows[] = {
+    ROWS("batch_matmul", NULL, T(TD_BIT(TD_FLOAT)), T(SET_SMALL), T(SET_BLAS), T(SET_MATMUL))};
+static const struct td_kernel v3_rows[] = {ROWS("batch_matmul", refuse_mixed, PAIR(TD_BIT(TD_FLOAT)),
+                                                TRIPLE(SET_SMALL, SET_SMALL), TRIPLE(SET_BLAS, SET_BLAS),
+                                                TRIPLE(SET_V3_IN, SET_MATMUL))};
 
 const struct td_op td_ops_matmul[] = {
     {.name = "MatMul",
@@ -346,21 +417,21 @@ const struct td_op td_ops_matmul[] = {
      .rows = TD_ROWS_MATMUL,
      .batchable = TD_BATCHABLE(td_batchable_matmul),
      .infer = matmul_infer,
-     .kernels = ROWS("matmul")},
+     .kernels = matmul_rows},
     {.name = "BatchMatMul",
      .sig = "(x:T, y:T) -> (output:T) {T:type; adj_x:bool=false; adj_y:bool=false; grad_x:bool=false; "
             "grad_y:bool=false}",
      .rows = TD_ROWS_BATCH_MATMUL,
      .batchable = TD_BATCHABLE(td_batchable_batch_matmul),
      .infer = matmul_infer,
-     .kernels = ROWS("batch_matmul")},
+     .kernels = batch_rows},
     {.name = "BatchMatMulV2",
      .sig = "(x:T, y:T) -> (output:T) {T:type; adj_x:bool=false; adj_y:bool=false; grad_x:bool=false; "
             "grad_y:bool=false}",
      .rows = TD_ROWS_BATCH_MATMUL,
      .batchable = TD_BATCHABLE(td_batchable_batch_matmul),
      .infer = matmul_infer,
-     .kernels = ROWS("batch_matmul")},
+     .kernels = batch_rows},
     {.name = "BatchMatMulV3",
      .sig = "(x:Ta, y:Tb) -> (output:Tout) {Ta:type; Tb:type; Tout:type; adj_x:bool=false; adj_y:bool=false; "
             "grad_x:bool=false; grad_y:bool=false}",

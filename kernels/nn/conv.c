@@ -18,7 +18,7 @@
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
 
-enum body { BODY_DNNL, BODY_BLAS, BODY_PLAIN };
+enum body { BODY_DNNL, BODY_BLAS, BODY_PLAIN }; /* packed; patches times the filter; loops */
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -208,6 +208,9 @@ static struct image output_image(const struct td_conv *g)
     return (struct image){g->batch, td_conv_out_cells(g), g->oc};
 }
 
+#define EMPTY "a tensor has no elements"
+#define GROUPED "there are groups of channels: they are no product of matrices"
+
 /* ------------------------------------------------------------------ forward */
 
 static enum td_code forward(struct td_call *c, enum body body, struct td_err *err)
@@ -220,13 +223,13 @@ static enum td_code forward(struct td_call *c, enum body body, struct td_err *er
     void *to;
     TD_TRY(bring(c, c->in[0], input_image(&g), &x, err));
     TD_TRY(room(c, y, &to, err));
-    if (c->state != NULL) {
+    if (body == BODY_DNNL) {
         TD_TRY(td_dnnl_run(c->state, c, x, c->in[1], to, err));
         return deliver(c, y, output_image(&g), to, err);
     }
     TD_TRY(filter_of(c, c->in[1], &w, err));
     enum td_dtype type = arithmetic(y->dtype);
-    if (body != BODY_PLAIN && type == TD_FLOAT && g.groups == 1 && !td_conv_empty(&g)) {
+    if (body == BODY_BLAS) {
         TD_TRY(td_conv_forward_gemm(c, &g, x, w, to, err));
     } else {
         td_conv_forward(type, &g, x, w, to);
@@ -247,17 +250,24 @@ static enum td_code forward_plain(struct td_call *c, struct td_err *err)
     return forward(c, BODY_PLAIN, err);
 }
 
-static enum td_code prepare_forward(const struct td_prepare *p, void **state, struct td_err *err)
+static enum td_code prepare_forward(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                    struct td_err *err)
 {
     struct td_conv g;
-    struct td_dnnl *d = NULL;
-    TD_TRY(td_conv_spec(p->node, &p->in[0], &p->in[1], &g, err));
-    bool skips =
-        g.axis[0].before < 0 || g.axis[1].before < 0 || g.axis[2].before < 0; /* not oneDNN's to do */
-    if (!td_conv_empty(&g) && !skips) {
-        TD_TRY(td_dnnl_conv_new(&g, p, !td_conv_layout(p->node).channels_first, &d, err));
-    }
-    *state = d;
+    TD_TRY(td_conv_spec(q->node, &q->in[0], &q->in[1], &g, err));
+    const bool skips = g.axis[0].before < 0 || g.axis[1].before < 0 || g.axis[2].before < 0;
+    o->refusal = td_conv_empty(&g) ? EMPTY : skips ? "padding below zero is not oneDNN's to do" : NULL;
+    return o->refusal != NULL ? TD_OK
+                              : td_dnnl_conv_offer(&g, q, !td_conv_layout(q->node).channels_first, o, err);
+}
+
+/* Patches times the filter: what OpenBLAS can do. */
+static enum td_code prepare_forward_blas(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                         struct td_err *err)
+{
+    struct td_conv g;
+    TD_TRY(td_conv_spec(q->node, &q->in[0], &q->in[1], &g, err));
+    o->refusal = td_conv_empty(&g) ? EMPTY : g.groups != 1 ? GROUPED : NULL;
     return TD_OK;
 }
 
@@ -273,13 +283,13 @@ static enum td_code input_grad(struct td_call *c, enum body body, struct td_err 
     void *to;
     TD_TRY(bring(c, c->in[2], output_image(&g), &dy, err));
     TD_TRY(room(c, dx, &to, err));
-    if (c->state != NULL) {
+    if (body == BODY_DNNL) {
         TD_TRY(td_dnnl_run(c->state, c, dy, c->in[1], to, err));
         return deliver(c, dx, input_image(&g), to, err);
     }
     TD_TRY(filter_of(c, c->in[1], &w, err));
     enum td_dtype type = arithmetic(dx->dtype);
-    if (body != BODY_PLAIN && type == TD_FLOAT && g.groups == 1 && !td_conv_empty(&g)) {
+    if (body == BODY_BLAS) {
         TD_TRY(td_conv_input_grad_gemm(c, &g, w, dy, to, err));
     } else {
         td_conv_input_grad(type, &g, w, dy, to);
@@ -300,19 +310,21 @@ static enum td_code input_grad_plain(struct td_call *c, struct td_err *err)
     return input_grad(c, BODY_PLAIN, err);
 }
 
-static enum td_code prepare_input_grad(const struct td_prepare *p, void **state, struct td_err *err)
+static enum td_code prepare_input_grad(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                       struct td_err *err)
 {
     struct td_conv g;
-    struct td_dnnl *d = NULL;
-    *state = NULL;
-    if (!td_shape_known(&p->out[0])) {
-        return TD_OK;
-    }
-    TD_TRY(td_conv_spec(p->node, &p->out[0], &p->in[1], &g, err));
-    if (!td_conv_empty(&g)) {
-        TD_TRY(td_dnnl_deconv_new(&g, p, &d, err));
-    }
-    *state = d;
+    TD_TRY(td_conv_spec(q->node, &q->out[0], &q->in[1], &g, err));
+    o->refusal = td_conv_empty(&g) ? EMPTY : NULL;
+    return o->refusal != NULL ? TD_OK : td_dnnl_deconv_offer(&g, q, o, err);
+}
+
+static enum td_code prepare_input_grad_blas(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                            struct td_err *err)
+{
+    struct td_conv g;
+    TD_TRY(td_conv_spec(q->node, &q->out[0], &q->in[1], &g, err));
+    o->refusal = td_conv_empty(&g) ? EMPTY : g.groups != 1 ? GROUPED : NULL;
     return TD_OK;
 }
 
@@ -332,7 +344,7 @@ static enum td_code filter_grad(struct td_call *c, enum body body, struct td_err
     if (type != dw->dtype) {
         TD_TRY(td_scratch(c, (size_t)td_tensor_count(dw) * td_dtype_size(type), &to, err));
     }
-    if (body != BODY_PLAIN && type == TD_FLOAT && g.groups == 1 && !td_conv_empty(&g)) {
+    if (body == BODY_BLAS) {
         TD_TRY(td_conv_filter_grad_gemm(c, &g, x, dy, to, err));
     } else {
         td_conv_filter_grad(type, &g, x, dy, to);
@@ -340,6 +352,15 @@ static enum td_code filter_grad(struct td_call *c, enum body body, struct td_err
     if (type != dw->dtype) {
         td_downcast(dw, to);
     }
+    return TD_OK;
+}
+
+static enum td_code prepare_filter_grad_blas(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                             struct td_err *err)
+{
+    struct td_conv g;
+    TD_TRY(td_conv_spec(q->node, &q->in[0], &q->out[0], &g, err));
+    o->refusal = td_conv_empty(&g) ? EMPTY : g.groups != 1 ? GROUPED : NULL;
     return TD_OK;
 }
 
@@ -391,11 +412,18 @@ static bool conv_back_rows(struct td_batchable_step *s)
     (const struct td_kernel[])                                                                               \
     {                                                                                                        \
         {.name = kname ".dnnl",                                                                              \
+         .library = TD_LIB_DNNL,                                                                             \
          .types = T_FAST,                                                                                    \
+         .competes = true,                                                                                   \
          .prepare = prepare_forward,                                                                         \
          .release = td_dnnl_free,                                                                            \
          .run = forward_dnnl},                                                                               \
-            {.name = kname ".openblas", .types = T_BLAS, .run = forward_blas},                               \
+            {.name = kname ".openblas",                                                                      \
+             .library = TD_LIB_OPENBLAS,                                                                     \
+             .types = T_BLAS,                                                                                \
+             .competes = true,                                                                               \
+             .prepare = prepare_forward_blas,                                                                \
+             .run = forward_blas},                                                                           \
             {.name = kname ".reference", .types = types_all, .run = forward_plain},                          \
         {                                                                                                    \
             .name = NULL                                                                                     \
@@ -405,11 +433,18 @@ static bool conv_back_rows(struct td_batchable_step *s)
     (const struct td_kernel[])                                                                               \
     {                                                                                                        \
         {.name = kname ".dnnl",                                                                              \
+         .library = TD_LIB_DNNL,                                                                             \
          .types = T_FAST,                                                                                    \
+         .competes = true,                                                                                   \
          .prepare = prepare_input_grad,                                                                      \
          .release = td_dnnl_free,                                                                            \
          .run = input_grad_dnnl},                                                                            \
-            {.name = kname ".openblas", .types = T_BLAS, .run = input_grad_blas},                            \
+            {.name = kname ".openblas",                                                                      \
+             .library = TD_LIB_OPENBLAS,                                                                     \
+             .types = T_BLAS,                                                                                \
+             .competes = true,                                                                               \
+             .prepare = prepare_input_grad_blas,                                                             \
+             .run = input_grad_blas},                                                                        \
             {.name = kname ".reference", .types = types_all, .run = input_grad_plain},                       \
         {                                                                                                    \
             .name = NULL                                                                                     \
@@ -418,7 +453,11 @@ static bool conv_back_rows(struct td_batchable_step *s)
 #define FILTER_GRAD(kname)                                                                                   \
     (const struct td_kernel[])                                                                               \
     {                                                                                                        \
-        {.name = kname ".openblas", .types = T_BLAS, .run = filter_grad_blas},                               \
+        {.name = kname ".openblas",                                                                          \
+         .library = TD_LIB_OPENBLAS,                                                                         \
+         .types = T_BLAS,                                                                                    \
+         .prepare = prepare_filter_grad_blas,                                                                \
+         .run = filter_grad_blas},                                                                           \
             {.name = kname ".reference", .types = T_FLOATS, .run = filter_grad_plain},                       \
         {                                                                                                    \
             .name = NULL                                                                                     \

@@ -1,9 +1,9 @@
 /* kernels/text/regex.c - StaticRegexReplace, RegexReplace, StaticRegexFullMatch, RegexFullMatch: RE2 over
  * string tensors.
  *
- * The static forms compile their pattern once a layout (prepare); the others once a call, when the pattern is
- * known. A rewrite that names a group the pattern lacks leaves the text as it is. An RE2 object is safe to
- * use from several threads.
+ * The static forms compile their pattern once a bound plan (prepare); the others once a call, when the
+ * pattern is known. A rewrite that names a group the pattern lacks leaves the text as it is. An RE2 object is
+ * safe to use from several threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
@@ -23,10 +23,14 @@ static enum td_code compile(const struct td_node *n, const char *pattern, size_t
     return TD_OK;
 }
 
-static enum td_code static_prepare(const struct td_prepare *p, void **state, struct td_err *err)
+static enum td_code static_prepare(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                   struct td_err *err)
 {
-    struct td_bytes pattern = td_attr_bytes(p->node, "pattern");
-    return compile(p->node, pattern.p, pattern.len, (struct td_regex **)state, err);
+    struct td_bytes pattern = td_attr_bytes(q->node, "pattern");
+    struct td_regex *r;
+    TD_TRY(compile(q->node, pattern.p, pattern.len, &r, err));
+    o->state = r;
+    return TD_OK;
 }
 
 static void regex_release(void *state)
@@ -64,31 +68,9 @@ static enum td_code replace_all(struct td_call *c, const struct td_regex *r, str
     return TD_OK;
 }
 
-/* Runs with the prepared pattern; without one (it did not compile, or nothing was prepared) it is compiled
- * here. */
-static enum td_code
-static_run(struct td_call *c, enum td_code (*run)(struct td_call *, const struct td_regex *, struct td_err *),
-           struct td_err *err)
-{
-    struct td_bytes pattern = td_attr_bytes(c->node, "pattern");
-    struct td_regex *r;
-    if (c->state) {
-        return run(c, c->state, err);
-    }
-    TD_TRY(compile(c->node, pattern.p, pattern.len, &r, err));
-    enum td_code rc = run(c, r, err);
-    td_regex_free(r);
-    return rc;
-}
-
-static enum td_code replace_by_attr(struct td_call *c, const struct td_regex *r, struct td_err *err)
-{
-    return replace_all(c, r, td_attr_bytes(c->node, "rewrite"), err);
-}
-
 static enum td_code static_replace_run(struct td_call *c, struct td_err *err)
 {
-    return static_run(c, replace_by_attr, err);
+    return replace_all(c, c->state, td_attr_bytes(c->node, "rewrite"), err);
 }
 
 static enum td_code scalar_input(const struct td_infer *c, int i, const char *what, struct td_err *err)
@@ -136,7 +118,7 @@ static enum td_code match_all(struct td_call *c, const struct td_regex *r, struc
 
 static enum td_code static_match_run(struct td_call *c, struct td_err *err)
 {
-    return static_run(c, match_all, err);
+    return match_all(c, c->state, err);
 }
 
 static enum td_code match_infer(struct td_infer *c, struct td_err *err)

@@ -230,7 +230,7 @@ static enum td_code put_place(struct td_trace *t, const struct td_placement *p, 
     TD_TRY(td_trace_put_node(s, p->node, err));
     TD_TRY(td_debug_put(s, err, ", \"placed\": \"%s\", \"device\": ", fates[p->fate]));
     if (p->kernel != NULL) {
-        TD_TRY(td_debug_put(s, err, "\"%s\", \"kernel\": \"%s\"", p->device, p->kernel->name));
+        TD_TRY(td_debug_put(s, err, "\"%s\", \"kernel\": \"%s\"", p->device, p->kernel));
     } else {
         TD_TRY(td_debug_put(s, err, "null, \"kernel\": null"));
     }

@@ -34,7 +34,7 @@ static void add_argument(struct op_maker *m, const struct td_arg_def *a)
 static const struct td_kernel *draw_row(struct op_maker *m, const struct td_op *op)
 {
     int n = 0;
-    while (op != NULL && op->kernels != NULL && op->kernels[n].run != NULL) {
+    while (op != NULL && op->kernels != NULL && op->kernels[n].name != NULL) {
         n++;
     }
     return n == 0 ? NULL : &op->kernels[op_draw(m, (uint64_t)n)];

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/exec.h"
+#include "core/run/lone.h"
 
 #include "core/base/mem.h"
 #include "tests/unit/core/graph_make.h"
@@ -236,7 +237,7 @@ TEST(a_lone_node_runs_without_a_plan)
     struct td_tensor x = made_tensor(3, 1), y = {0};
     const struct td_tensor *in[] = {&x};
     const struct td_node *n = td_graph_find(td_model_graph(model), "b", 1);
-    CHECK_OK(td_exec_node(model, n, in, &y, &err));
+    CHECK_OK(td_lone_node(model, n, in, &y, &err));
     CHECK(TD_DATA(&y, float)[2] == -3 && TD_DATA(&x, float)[2] == 3);
     td_tensor_clear(&y);
     td_tensor_clear(&x);

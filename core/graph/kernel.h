@@ -1,0 +1,134 @@
+/* core/graph/kernel.h - what a kernel row is: one way to compute an op, and what it says of itself.
+ *
+ * An op has its rows in order of preference. Which one runs is decided in two steps (core/run/select.h):
+ *
+ *   when a plan is made     by device, element types, library, and what `refuse` says of the node
+ *   when shapes are known   by `prepare`: a row without one serves every shape and needs nothing. Each row
+ *                           that is
+ *                           left is asked in turn, with the concrete shapes, until one serves.
+ *
+ * `prepare` answers for those shapes (struct td_kernel_offer): that it does not serve, and why; or how many
+ * bytes of workspace a call needs, how many of the wanted epilogues it takes, and the state that it has made
+ * once: packed weights, a library's primitive, an algorithm. An error passes the row over like a refusal,
+ * with its text as the reason.
+ *
+ * A plain row says nothing of all that:   {"relu.cpu", TD_CPU, {{"T", TD_SET_REALS}}, .run = relu_run}
+ *
+ * The same rows serve every device. What runs on one is asked with the query's device set, so that its state
+ * is the device's; its workspace lies in the device's memory, and its run queues work on td_call.stream
+ * (core/base/device.h).
+ *
+ * Threads: prepare and run may be called by any number of threads at once; state is immutable or guards
+ * itself.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_KERNEL_H
+#define TD_CORE_KERNEL_H
+
+#include "core/base/device.h"
+#include "core/base/tensor.h"
+
+struct td_node;
+struct td_call;
+
+/* ------------------------------------------------------------------ epilogues */
+
+/* What a float kernel may be asked to do to each element y of its output by itself (an epilogue): y =
+ * kind(y), or y kind operand. A kernel that can takes the first so many; whoever asked does the rest. AFFINE
+ * only comes first. */
+enum td_post_kind {
+    TD_POST_RELU,
+    TD_POST_RELU6,
+    TD_POST_LEAKY,
+    TD_POST_ELU,
+    TD_POST_SIGMOID,
+    TD_POST_TANH,
+    TD_POST_SWISH,
+    TD_POST_GELU_ERF,
+    TD_POST_ADD,
+    TD_POST_SUB,
+    TD_POST_MUL,    /* operand from here on */
+    TD_POST_BIAS,   /* y + shift: one float a channel */
+    TD_POST_AFFINE, /* y * scale + shift: a float a channel of each, one after the other */
+};
+enum td_post_operand {
+    TD_POST_SCALAR,
+    TD_POST_CHANNEL,
+    TD_POST_ELEMENT
+}; /* channel: one float an element of the last axis */
+struct td_post {
+    enum td_post_kind kind;
+    enum td_post_operand operand;
+    float alpha; /* slope of LEAKY */
+};
+
+/* ------------------------------------------------------------------ libraries */
+
+/* Whose arithmetic a row is: what --kernels leaves out. */
+enum td_library_kind {
+    TD_LIB_REFERENCE, /* ours, plain or the only one: never left out. Rows that say nothing are this */
+    TD_LIB_OWN,       /* ours, made for speed */
+    TD_LIB_OPENBLAS,
+    TD_LIB_DNNL,
+    TD_LIB_MODULE, /* a device module's or an op library's */
+};
+enum td_kernel_choice { TD_KERNELS_FAST, TD_KERNELS_REFERENCE, TD_KERNELS_OPENBLAS };
+
+/* ------------------------------------------------------------------ asking a row */
+
+/* Where a node is to run, and with whose arithmetic. */
+struct td_target {
+    const struct td_device *device; /* NULL: the host */
+    enum td_kernel_choice kernels;
+    int64_t trial_ns; /* may be spent on trying rows that compete, for one set of shapes; 0: the first wins */
+    struct td_timings *timings; /* where such trials are remembered; NULL: nowhere */
+};
+
+struct td_kernel_query {
+    const struct td_node *node;
+    int n_in, n_out;
+    const struct td_shape *in, *out; /* known, but for outputs whose size depends on data */
+    /* lasting: the constants among the inputs, NULL where not constant; else all inputs of the one run. Host
+     * memory. */
+    const struct td_tensor *const *value;
+    const struct td_post *post; /* epilogues wanted, n_post of them */
+    int n_post;
+    struct td_target target;
+    /* told of rows passed over, for `step`; NULL: nobody asks (core/run/select.h) */
+    struct td_select_notes *notes;
+    int step;
+    bool lasting; /* the state will serve many runs; false: it is made within a run, for that alone */
+};
+
+struct td_kernel_offer {    /* zeroed before prepare; what it does not set is so */
+    const char *refusal;    /* the row does not serve, and why: a text that stays, such as a literal */
+    void *state;            /* handed to run, freed by release */
+    size_t state_bytes;     /* what state holds, packed weights of its own included */
+    size_t workspace_bytes; /* td_call.workspace: 64-byte aligned, uninitialised */
+    int n_posts;            /* the first so many of the wanted epilogues are taken */
+    /* what was chosen inside, for reports; part of state, or NULL: the row's name says it */
+    const char *name;
+};
+
+/* Which dtypes an attribute of kind type (or each of a list(type)) may have for a kernel row. */
+struct td_type_rule {
+    const char *attr;
+    uint32_t set;
+};
+#define TD_TYPE_RULES 6
+#define TD_KERNEL_MOST 32 /* rows of one op, added ones included (core/graph/op.c sees to it) */
+
+struct td_kernel {
+    const char *name; /* "matmul.dnnl", "matmul.reference" */
+    enum td_device_kind device;
+    struct td_type_rule types[TD_TYPE_RULES]; /* unused rules zeroed; an attribute without a rule takes all */
+    enum td_library_kind library;
+    bool competes; /* with its neighbours that say so too: which is faster is worth trying */
+    const char *(*refuse)(
+        const struct td_node *n); /* NULL, or a reason why this row does not serve this node */
+    enum td_code (*prepare)(const struct td_kernel_query *q, struct td_kernel_offer *o, struct td_err *err);
+    void (*release)(void *state); /* of a state that is not NULL; NULL: nothing to free */
+    enum td_code (*run)(struct td_call *c, struct td_err *err);
+};
+
+#endif
