@@ -307,7 +307,7 @@ static enum td_code start_listener(struct server *s, int i, int port, struct td_
         .tls_cert = s->tls.cert,
         .tls_ca = s->tls.client_verify ? s->tls.ca : NULL,
         .handle = td_rest_handle,
-        .may_block = td_rest_may_block,
+        .route = td_rest_route,
         .fail = td_rest_fail,
         .app = &s->rest,
     };

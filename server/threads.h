@@ -4,9 +4,10 @@
  *   main          starts and stops everything; waits for signals; rereads the configuration file
  *   watch         (registry.c) lists version folders every --file_system_poll_wait_seconds
  *   load          (registry_load.c) --num_load_threads of them, niced: load and unload versions
- *   http poll     (http.c) libmicrohttpd's: accept, read, write; handle requests that are known to be short
- *   http work     (http.c) --rest_api_num_threads of them: handle all other requests
- *   http guard    (http.c) looks for clients that went away while their request waits or runs
+ *   http poll     (http.c) libmicrohttpd's: accept, read, route, write; handle requests that are known to be
+ *                 short
+ *   http work     (http_exchange.c) --rest_api_num_threads of them: handle all other requests
+ *   http guard    (http_exchange.c) looks for clients that went away while their request waits or runs
  *   gRPC          (grpc.c) --grpc_max_threads handlers and one more
  *   worker        (workers.c) --lanes of them: run what had to wait, and whatever is not short, and encode
  *                 the answers
@@ -17,7 +18,7 @@
  *   registry.mu            models, versions, their states; never held while listing, loading, running or
  *                          freeing
  *   http.mu                the queue of requests and the list of running ones
- *   grpc.mu                the queue of calls and the list of streams (after the lock of a call or a stream)
+ *   grpc.mu                the queue of calls and the list of streams (after the lock of a stream)
  *   workers.mu             who waits and who runs; never held while running or answering
  *   servable.narrowing     making signatures of fewer outputs
  *   metrics' making, access.lock: new cells; tokens. Nothing is taken under them

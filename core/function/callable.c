@@ -378,8 +378,7 @@ enum td_code td_callable_run(struct td_callable *f, const struct td_tensor *in, 
         list[i] = &in[i];
     }
     opts = opts == NULL ? &plain : opts;
-    struct td_run run = {
-        .model = f->model, .stop = opts->stop, .deadline_ns = opts->deadline_ns, .opts = opts};
+    struct td_run run = {.model = f->model, .opts = opts};
     enum td_code rc = td_callable_run_inside(f, list, out, &run, err);
     if (list != few) {
         td_free(list);

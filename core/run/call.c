@@ -21,11 +21,12 @@ enum td_code td_keep(struct td_call *c, int i, struct td_tensor *out, struct td_
 
 enum td_code td_call_stop_reason(const struct td_run *run)
 {
-    int word = run->stop == NULL ? 0 : atomic_load_explicit(run->stop, memory_order_relaxed);
+    const struct td_run_opts *o = run->opts;
+    int word = o->stop == NULL ? 0 : atomic_load_explicit(o->stop, memory_order_relaxed);
     if (word != 0) {
         return (enum td_code)word;
     }
-    return run->deadline_ns != 0 && td_now_ns() > run->deadline_ns ? TD_DEADLINE_EXCEEDED : TD_OK;
+    return o->deadline_ns != 0 && td_now_ns() > o->deadline_ns ? TD_DEADLINE_EXCEEDED : TD_OK;
 }
 
 struct td_thread_pool *td_helpers(const struct td_call *c)

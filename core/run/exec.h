@@ -9,10 +9,8 @@
 /* What a run shares with the runs inside it (bodies of If and While). */
 struct td_run {
     struct td_model *model;
-    td_stop *stop;
-    int64_t deadline_ns;
     int depth;                      /* runs around this one */
-    const struct td_run_opts *opts; /* never NULL */
+    const struct td_run_opts *opts; /* never NULL; stop word and deadline are read there alone */
 };
 
 /* Runs plan p at bound plan l: in[i] borrowed, out[i] owned by the caller, nothing on failure. */

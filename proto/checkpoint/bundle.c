@@ -333,19 +333,26 @@ static enum td_code read_entry(struct td_bundle *b, const struct td_bundle_entry
     return e->dtype == TD_STRING ? read_strings(b, e, out, err) : read_numbers(b, e, out, err);
 }
 
+/* A box of an entry that is stored in slices. */
+struct partitioned {
+    const char *name;
+    const struct td_bundle_entry *entry;
+    const struct td_box *box;
+};
+
 /* Copies what slice i of a partitioned entry holds of the box. *covered counts elements. */
-static enum td_code add_part(struct td_bundle *b, const char *name, const struct td_bundle_entry *e, int i,
-                             const struct td_box *box, struct td_tensor *out, int64_t *covered,
-                             struct td_err *err)
+static enum td_code add_part(struct td_bundle *b, const struct partitioned *p, int i, struct td_tensor *out,
+                             int64_t *covered, struct td_err *err)
 {
+    const struct td_bundle_entry *e = p->entry;
     struct td_box part, both;
     struct td_sink key = {.limit = 1 << 16};
     struct td_tensor t = {0};
     TD_TRY(td_bundle_entry_slice(e, i, &part, err));
-    if (!td_box_intersect(&part, box, &both)) {
+    if (!td_box_intersect(&part, p->box, &both)) {
         return TD_OK;
     }
-    enum td_code rc = td_slice_key(name, &part, &key, err);
+    enum td_code rc = td_slice_key(p->name, &part, &key, err);
     const struct td_bundle_entry *stored = rc ? NULL : find_entry(b, key.p, key.n);
     td_sink_fini(&key);
     TD_FAIL_IF(stored == NULL, err, DATA_LOSS, "slice %d of it is not in the checkpoint", i);
@@ -354,7 +361,7 @@ static enum td_code add_part(struct td_bundle *b, const char *name, const struct
                err, DATA_LOSS, "slice %d of it has shape %s, want %s", i, TD_SHAPE_STR(&stored->shape),
                TD_SHAPE_STR(&shape));
     TD_TRY(read_entry(b, stored, &t, err));
-    td_slice_copy(&t, &part, out, box);
+    td_slice_copy(&t, &part, out, p->box);
     td_tensor_clear(&t);
     struct td_shape common = td_box_shape(&both);
     *covered += td_shape_count(&common);
@@ -364,6 +371,7 @@ static enum td_code add_part(struct td_bundle *b, const char *name, const struct
 static enum td_code read_partitioned(struct td_bundle *b, const char *name, const struct td_bundle_entry *e,
                                      const struct td_box *box, struct td_tensor *out, struct td_err *err)
 {
+    const struct partitioned p = {name, e, box};
     struct td_shape shape = td_box_shape(box);
     struct td_tensor t = {0};
     int64_t covered = 0;
@@ -371,7 +379,7 @@ static enum td_code read_partitioned(struct td_bundle *b, const char *name, cons
     TD_FAIL_IF(!td_dtype_valid(e->dtype), err, UNIMPLEMENTED, "DataType %d is not supported", e->dtype);
     TD_TRY(td_tensor_new(&t, (enum td_dtype)e->dtype, &shape, err));
     for (int i = 0; rc == TD_OK && i < e->n_slices; i++) {
-        rc = add_part(b, name, e, i, box, &t, &covered, err);
+        rc = add_part(b, &p, i, &t, &covered, err);
     }
     if (rc == TD_OK && covered < td_shape_count(&shape)) {
         rc = td_fail(err, TD_INVALID_ARGUMENT, "its slices hold %lld of %lld elements", (long long)covered,

@@ -157,9 +157,11 @@ static enum td_code run_once(struct td_servable *s, const struct td_servable_cal
                              bool eager, struct result *r, struct td_err *err)
 {
     struct td_servable_call mine = *call;
+    struct td_run_opts watched = call->run != NULL ? *call->run : (struct td_run_opts){0};
     const int room = call->sig->n_out > call->n_filter ? call->sig->n_out : call->n_filter;
     mine.sig = td_servable_signature(s, call->sig->key);
-    td_trace_attach(t, eager, &mine.run);
+    td_trace_attach(t, eager, &watched);
+    mine.run = &watched;
     r->out = td_calloc((size_t)room + 1, sizeof *r->out);
     if (r->out == NULL) {
         return td_no_memory(err, (size_t)room, "outputs");
@@ -423,7 +425,7 @@ enum td_code td_debug_run(struct td_servable *s, const struct td_servable_call *
                           const struct td_debug_opts *opts, struct td_sink *out, struct td_err *err)
 {
     struct td_trace t;
-    td_trace_init(&t, opts, call->run.stop);
+    td_trace_init(&t, opts, call->run != NULL ? call->run->stop : NULL);
     struct document d = {.s = s, .call = call, .opts = opts, .trace = &t};
     const enum td_code rc = opts->mode == TD_DEBUG_PLACEMENT ? placement(&d, &t, out, err)
                             : opts->mode == TD_DEBUG_COMPARE ? compare(&d, &t, out, err)

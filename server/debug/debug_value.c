@@ -189,6 +189,12 @@ static bool strings_differ(const struct td_tensor *a, const struct td_tensor *b,
     return n != m || memcmp(p, q, n) != 0;
 }
 
+static bool bytes_differ(const struct td_tensor *a, const struct td_tensor *b, int64_t i)
+{
+    const size_t size = td_dtype_size(a->dtype), at = (size_t)i * size;
+    return memcmp((const char *)a->data + at, (const char *)b->data + at, size) != 0;
+}
+
 static bool parts_differ(double x, double y, double rtol, double atol)
 {
     if (isnan(x) || isnan(y)) {
@@ -200,17 +206,26 @@ static bool parts_differ(double x, double y, double rtol, double atol)
     return fabs(x - y) > atol + rtol * fabs(y);
 }
 
-static bool floats_differ(const struct td_tensor *a, const struct td_tensor *b, int64_t i, double rtol,
-                          double atol, struct td_debug_diff *d, double *x, double *y)
+/* An element of each: real and imaginary part. */
+struct pair {
+    double x, y, xi, yi;
+};
+
+static struct pair pair_at(const struct td_tensor *a, const struct td_tensor *b, int64_t i)
 {
-    double xi, yi;
-    element(a, i, x, &xi);
-    element(b, i, y, &yi);
-    const double abs = fabs(*x - *y) > fabs(xi - yi) ? fabs(*x - *y) : fabs(xi - yi);
+    struct pair p;
+    element(a, i, &p.x, &p.xi);
+    element(b, i, &p.y, &p.yi);
+    return p;
+}
+
+static bool floats_differ(const struct pair *p, double rtol, double atol, struct td_debug_diff *d)
+{
+    const double re = fabs(p->x - p->y), im = fabs(p->xi - p->yi), abs = re > im ? re : im;
     if (isfinite(abs) && abs > d->max_abs) {
         d->max_abs = abs;
     }
-    return parts_differ(*x, *y, rtol, atol) || parts_differ(xi, yi, rtol, atol);
+    return parts_differ(p->x, p->y, rtol, atol) || parts_differ(p->xi, p->yi, rtol, atol);
 }
 
 void td_debug_diff(const struct td_tensor *a, const struct td_tensor *b, double rtol, double atol,
@@ -222,26 +237,17 @@ void td_debug_diff(const struct td_tensor *a, const struct td_tensor *b, double 
         a->dtype == TD_VARIANT) {
         return;
     }
-    const size_t size = td_dtype_size(a->dtype);
     const bool exact = !td_dtype_in(a->dtype, TD_SET_FLOATS | TD_SET_COMPLEX);
     const int64_t n = td_tensor_count(a);
     for (int64_t i = 0; i < n; i++) {
-        double x = 0, y = 0;
-        const char *p = (const char *)a->data + (size_t)i * size,
-                   *q = (const char *)b->data + (size_t)i * size;
+        const struct pair p = is_number(a->dtype) ? pair_at(a, b, i) : (struct pair){0};
         const bool differs = a->dtype == TD_STRING ? strings_differ(a, b, i)
-                             : exact               ? memcmp(p, q, size) != 0
-                                                   : floats_differ(a, b, i, rtol, atol, out, &x, &y);
-        if (!differs || out->n++ > 0) {
-            continue;
+                             : exact               ? bytes_differ(a, b, i)
+                                                   : floats_differ(&p, rtol, atol, out);
+        if (differs && out->n++ == 0) {
+            out->first = i;
+            out->a = p.x;
+            out->b = p.y;
         }
-        out->first = i;
-        if (is_number(a->dtype) && exact) {
-            double unused;
-            element(a, i, &x, &unused);
-            element(b, i, &y, &unused);
-        }
-        out->a = x;
-        out->b = y;
     }
 }

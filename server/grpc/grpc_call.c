@@ -4,9 +4,9 @@
  *                    QUERY    handle
  *                    INFER    handle, or into the queue while all handlers are busy
  *                    MANAGE   handle on a new thread
- *   handle         the handler runs; answer starts the last operations, unless the handler holds the call:
- *                  then td_rpc_finish does, later and on another thread
- *   step_closed    the call is over, or the client has gone: then the handler's stop word is set. Asked for
+ *   handle         the handler runs, and its request (td_rpc_run)
+ *   finish         answer starts the last operations, here or later and on another thread
+ *   step_closed    the call is over, or the client has gone: then the request's stop word is set. Asked for
  *                  once the call waits or takes long; most are answered before that
  *   step_answered  the answer has left
  *
@@ -40,11 +40,7 @@ struct td_grpc_call {
     struct td_grpc_call *next, *prev;
     atomic_int pending; /* events still to come */
     struct td_grpc_slot slot;
-    pthread_mutex_t mu; /* guards gone and stop */
-    bool gone;
     bool opened; /* counted in g->open */
-    bool *held;  /* of the handler under way: set when it holds the call */
-    td_stop *stop;
 };
 
 static void free_call(struct td_grpc_call *c)
@@ -55,7 +51,6 @@ static void free_call(struct td_grpc_call *c)
     if (c->call != NULL) {
         grpc_call_unref(c->call);
     }
-    pthread_mutex_destroy(&c->mu);
     td_free(c->rpc.reply.p);
     td_free(c);
     if (arrived_at != NULL) {
@@ -80,18 +75,13 @@ static void step_closed(void *owner, bool ok)
 {
     struct td_grpc_call *c = owner;
     if (ok && c->cancelled) {
-        pthread_mutex_lock(&c->mu);
-        c->gone = true;
-        if (c->stop != NULL) {
-            atomic_store(c->stop, TD_CANCELLED);
-        }
-        pthread_mutex_unlock(&c->mu);
+        atomic_store(&c->rpc.q.stop, TD_CANCELLED);
     }
     event_done(c);
 }
 
 /* From now on the call's client is seen to go. What is answered at once is not watched: the event that would
- * end it wakes a thread for each call. What slots out to take longer is watched by the ticker. */
+ * end it wakes a thread for each call. What turns out to take longer is watched by the ticker. */
 static void watch(struct td_grpc_call *c)
 {
     grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER, .data.recv_close_on_server.cancelled = &c->cancelled};
@@ -152,17 +142,6 @@ void td_calls_tick(struct td_grpc *g)
     pthread_mutex_unlock(&g->mu);
 }
 
-static void watch_for(struct td_rpc *r, td_stop *stop)
-{
-    struct td_grpc_call *c = (struct td_grpc_call *)r;
-    pthread_mutex_lock(&c->mu);
-    c->stop = stop;
-    if (stop != NULL && c->gone) {
-        atomic_store(stop, TD_CANCELLED);
-    }
-    pthread_mutex_unlock(&c->mu);
-}
-
 static bool is_local(struct td_rpc *r)
 {
     return td_grpc_is_local(((struct td_grpc_call *)r)->call);
@@ -199,10 +178,10 @@ static void answer(struct td_grpc_call *c, const struct td_err *err)
     }
 }
 
+/* Its client may leave while it waits. */
 static void hold(struct td_rpc *r)
 {
     struct td_grpc_call *c = (struct td_grpc_call *)r;
-    *c->held = true;
     unlist(c);
     if (!c->watched) {
         watch(c);
@@ -212,31 +191,24 @@ static void hold(struct td_rpc *r)
 
 static void finish(struct td_rpc *r, const struct td_err *err)
 {
-    answer((struct td_grpc_call *)r, err);
-}
-
-static const struct td_rpc_carrier CALL = {watch_for, hold, finish, drop_input, is_local};
-
-/* A call that its handler holds may be gone when this returns. */
-static void handle(struct td_grpc_call *c)
-{
-    struct td_err err = {0};
-    bool held = false;
-    c->held = &held;
-    c->rpc.deadline_ns = td_grpc_deadline_ns(c->deadline);
-    if (td_rpc_methods[c->method].kind == TD_RPC_INFER) {
-        list(c);
-    }
-    const enum td_code rc = td_grpc_handle(c->g, c->method, &c->metadata, &c->payload, &c->rpc, &err);
-    if (held) {
-        return;
-    }
-    err.code = rc;
+    struct td_grpc_call *c = (struct td_grpc_call *)r;
     if (c->listed) {
         unlist(c);
     }
     td_payload_close(&c->payload);
-    answer(c, &err);
+    answer(c, err);
+}
+
+static const struct td_rpc_carrier CALL = {hold, finish, drop_input, is_local};
+
+/* The call may be gone when this returns. */
+static void handle(struct td_grpc_call *c)
+{
+    c->rpc.q.run.deadline_ns = td_grpc_deadline_ns(c->deadline);
+    if (td_rpc_methods[c->method].kind == TD_RPC_INFER) {
+        list(c);
+    }
+    td_rpc_run(&c->rpc, c->g, c->method, &c->metadata, &c->payload);
 }
 
 /* Whether a slot would have to wait now. */
@@ -400,6 +372,7 @@ void td_call_listen(struct td_grpc *g, int method)
     if (c == NULL) {
         return; /* out of memory: other calls of the method still listen */
     }
+    td_request_init(&c->rpc.q);
     c->rpc.carrier = &CALL;
     c->rpc.registry = g->registry;
     c->rpc.opts = &g->opts;
@@ -408,7 +381,6 @@ void td_call_listen(struct td_grpc *g, int method)
     c->arrived = (struct td_event){step_arrived, c};
     c->closed = (struct td_event){step_closed, c};
     c->answered = (struct td_event){step_answered, c};
-    pthread_mutex_init(&c->mu, NULL);
     grpc_metadata_array_init(&c->metadata);
     if (grpc_server_request_registered_call(g->server, g->registered[method], &c->call, &c->deadline,
                                             &c->metadata, &c->payload.buffer, g->cq, g->cq,

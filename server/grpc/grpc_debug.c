@@ -33,12 +33,18 @@ static enum td_code reply_text(struct td_rpc *r, const struct td_sink *text, str
     return td_put_bytes(&r->reply, 1, text->p == NULL ? "" : text->p, text->n, err);
 }
 
-static enum td_code run(struct td_rpc *r, struct td_request *q, struct td_err *err)
+enum td_code td_rpc_debug_run(struct td_rpc *r, struct td_err *err)
 {
+    struct td_request *q = &r->q;
     struct td_predict_pb p;
     struct td_json_body body;
     struct td_debug_opts opts;
     const char *options;
+    TD_FAIL_IF(
+        !r->opts->debug_api, err, PERMISSION_DENIED,
+        "debugging shows weights and intermediate values, so it is off until the server is started with "
+        "--enable_debug_api");
+    TD_TRY(td_request_open(q, err));
     TD_TRY(td_predict_read(r->in, q->arena, &p, err));
     TD_TRY(read_text(r->in, 4, q->arena, &options, err));
     options = *options ? options : "{}";
@@ -47,17 +53,10 @@ static enum td_code run(struct td_rpc *r, struct td_request *q, struct td_err *e
     TD_TRY(td_rpc_ask_for(q, &p.spec, err));
     TD_TRY(td_request_resolve(q, r->registry, err));
     if (opts.mode != TD_DEBUG_PLACEMENT) {
-        TD_TRY(td_rpc_inputs(r, q, &p, err));
+        TD_TRY(td_rpc_inputs(r, &p, err));
     }
-    const struct td_servable_call call = {
-        .sig = q->sig,
-        .in = q->in,
-        .n_in = q->n_in,
-        .filter = p.filter,
-        .n_filter = p.n_filter,
-        .strict_shapes = td_registry_options(r->registry)->strict_shapes,
-        .run = {.stop = &q->stop, .deadline_ns = q->deadline_ns},
-    };
+    struct td_servable_call call = td_request_call(q, r->registry);
+    call.check_method = false;
     struct td_sink text = {0};
     enum td_code rc = td_debug_run(q->servable, &call, &opts, &text, err);
     rc = rc ? rc : reply_text(r, &text, err);
@@ -65,20 +64,13 @@ static enum td_code run(struct td_rpc *r, struct td_request *q, struct td_err *e
     return rc;
 }
 
-enum td_code td_rpc_debug_run(struct td_rpc *r, struct td_err *err)
+enum td_code td_rpc_models_functions(struct td_rpc *r, struct td_err *err)
 {
-    TD_FAIL_IF(
-        !r->opts->debug_api, err, PERMISSION_DENIED,
-        "debugging shows weights and intermediate values, so it is off until the server is started with "
-        "--enable_debug_api");
-    return td_rpc_request(r, run, err);
-}
-
-static enum td_code functions(struct td_rpc *r, struct td_request *q, struct td_err *err)
-{
-    struct td_field f;
+    struct td_request *q = &r->q;
     struct td_model_spec spec = {.name = "", .signature = ""};
     struct td_wire in = r->in;
+    struct td_field f;
+    TD_TRY(td_request_open(q, err));
     do {
         TD_TRY(td_wire_next(&in, &f, err));
         if (f.number == 1 && f.type == TD_WIRE_BYTES) {
@@ -92,9 +84,4 @@ static enum td_code functions(struct td_rpc *r, struct td_request *q, struct td_
     rc = rc ? rc : reply_text(r, &text, err);
     td_sink_fini(&text);
     return rc;
-}
-
-enum td_code td_rpc_models_functions(struct td_rpc *r, struct td_err *err)
-{
-    return td_rpc_request(r, functions, err);
 }

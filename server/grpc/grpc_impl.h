@@ -3,7 +3,7 @@
  *
  * Every tag is a struct td_event: when its operation completes, a polling thread calls step(owner, ok). A
  * call is thus a small table of named steps, each starting the operations whose completion is the next step.
- * Lock order: td_grpc_stream.mu or td_grpc_call.mu before td_grpc.mu.
+ * Lock order: td_grpc_stream.mu before td_grpc.mu.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_GRPC_GRPC_IMPL_H
@@ -109,10 +109,12 @@ struct td_payload {
 };
 TD_MUST enum td_code td_payload_open(struct td_payload *p, struct td_wire *in, struct td_err *err);
 void td_payload_close(struct td_payload *p);
-/* Opens the message, and lets the method's handler see it in r when the call's token allows what it names. A
- * call or request that its handler holds may be gone when this returns. */
+/* Opens the message, and lets the method's handler see it in r when the call's token allows its names. */
 TD_MUST enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
                                     struct td_payload *p, struct td_rpc *r, struct td_err *err);
+/* The same, and all that follows, up to the carrier's finish: r may be gone when this returns. */
+void td_rpc_run(struct td_rpc *r, const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+                struct td_payload *p);
 
 /* Every arrival and every freed call or stream is counted: operations may be started until the last has gone.
  * False when the queue is about to be shut down: then none may be started, and td_grpc_closed is not due. */

@@ -13,13 +13,10 @@
 
 td_rpc_fn td_rpc_v2_infer, td_rpc_v2_stream;
 
-/* One request on its way, in its arena or on the stack of a stream's handler. */
+/* What a request's message says besides its inputs; in its arena. */
 struct infer {
-    struct td_rpc *rpc;
-    struct td_request *q;
     struct td_infer_pb p;
     struct td_infer_shared shared;
-    bool final; /* say so in the answer */
 };
 
 static bool uses_shared(const struct td_infer_pb *p)
@@ -34,43 +31,49 @@ static bool uses_shared(const struct td_infer_pb *p)
     return any;
 }
 
-static enum td_code read_inputs(struct infer *f, struct td_err *err)
+static enum td_code read_inputs(struct td_rpc *r, struct infer *f, struct td_err *err)
 {
-    struct td_rpc *r = f->rpc;
+    struct td_request *q = &r->q;
     f->shared.shm = r->opts->shm;
     f->shared.local = uses_shared(&f->p) && (r->opts->open_management || td_rpc_local(r));
-    TD_TRY(td_infer_room(f->q, f->p.n_in, err));
+    TD_TRY(td_infer_room(q, f->p.n_in, err));
     for (int i = 0; i < f->p.n_in; i++) {
         struct td_tensor t;
         TD_TRY(td_infer_fetch(&f->shared, &f->p.in[i], r->opts->max_request_bytes, &t, err));
-        TD_TRY(td_infer_add(f->q, f->p.in[i].name, &t, err));
+        TD_TRY(td_infer_add(q, f->p.in[i].name, &t, err));
     }
     td_rpc_drop_input(r);
     return TD_OK;
 }
 
-static enum td_code decode_into(struct infer *f, struct td_err *err)
+static enum td_code decode(struct td_rpc *r, struct td_err *err)
 {
-    struct td_rpc *r = f->rpc;
-    struct td_request *q = f->q;
+    struct td_request *q = &r->q;
+    TD_TRY(td_request_open(q, err));
+    struct infer *f = td_arena_alloc(q->arena, 1, sizeof *f);
+    if (f == NULL) {
+        return td_no_memory(err, sizeof *f, "a request");
+    }
+    q->detail = f;
     f->p.id = "";
-    TD_TRY(td_infer_read(r->in, q->arena, &f->p, err));
+    const enum td_code rc = td_infer_read(r->in, q->arena, &f->p, err);
+    q->id = f->p.id; /* also of a message that is broken behind it */
+    TD_TRY(rc);
     q->model = f->p.model;
     q->api = TD_API_INFER;
-    q->id = f->p.id;
     td_infer_limits(q, &f->p.opts);
     TD_TRY(td_grpc_v2_find(r->registry, f->p.model, f->p.version, f->p.opts.signature, &q->servable,
                            &q->signature, err));
     TD_TRY(td_request_resolve(q, r->registry, err));
-    TD_TRY(read_inputs(f, err));
+    TD_TRY(read_inputs(r, f, err));
     TD_TRY(td_infer_filter(q, f->p.out, f->p.n_out, err));
     return td_infer_prepare(q, err);
 }
 
-static enum td_code encode_from(struct infer *f, struct td_err *err)
+/* final: the answer says that it is the last one of its request. */
+static enum td_code write_answer(struct td_request *q, bool final, struct td_err *err)
 {
-    struct td_rpc *r = f->rpc;
-    struct td_request *q = f->q;
+    const struct infer *f = q->detail;
     TD_TRY(td_infer_deliver(&f->shared, q, f->p.out, f->p.n_out, err));
     const struct td_infer_answer answer = {
         .model = f->p.model,
@@ -79,37 +82,25 @@ static enum td_code encode_from(struct infer *f, struct td_err *err)
         .out = q->out,
         .n_out = q->n_out,
         .asked = f->p.n_out > 0 ? f->p.out : NULL,
-        .final = f->final,
+        .final = final,
     };
-    return td_infer_write(&answer, &r->reply, err);
+    return td_infer_write(&answer, &td_rpc_of(q)->reply, err);
 }
 
-static enum td_code decode(struct td_rpc *r, struct td_request *q, struct td_err *err)
+static enum td_code encode(struct td_request *q, struct td_err *err)
 {
-    struct infer *f = td_arena_alloc(q->arena, 1, sizeof *f);
-    if (f == NULL) {
-        return td_no_memory(err, sizeof *f, "a request");
-    }
-    *f = (struct infer){.rpc = r, .q = q};
-    q->detail = f;
-    return decode_into(f, err);
-}
-
-static enum td_code encode(struct td_rpc *r, struct td_request *q, struct td_err *err)
-{
-    (void)r;
-    return encode_from(q->detail, err);
+    return write_answer(q, false, err);
 }
 
 enum td_code td_rpc_v2_infer(struct td_rpc *r, struct td_err *err)
 {
-    return td_rpc_infer(r, decode, encode, err);
+    r->q.encode = encode;
+    return decode(r, err);
 }
 
 /* ---- streams ---- */
 
-/* ModelStreamInferResponse { error_message = 1, infer_response = 2 { id = 3 } }. The request's id is the
- * state. */
+/* ModelStreamInferResponse { error_message = 1, infer_response = 2 { id = 3 } } */
 static enum td_code answer_failure(struct td_rpc *r, struct td_err *err)
 {
     struct td_sink *s = &r->reply;
@@ -117,44 +108,24 @@ static enum td_code answer_failure(struct td_rpc *r, struct td_err *err)
     s->n = 0;
     TD_TRY(td_put_text(s, 1, *err->msg ? err->msg : td_code_name(err->code), &full));
     const size_t at = td_put_mark(s);
-    TD_TRY(td_put_text(s, 3, r->state != NULL ? r->state : "", &full));
+    TD_TRY(td_put_text(s, 3, r->q.id, &full));
     TD_TRY(td_put_end(s, 2, at, &full));
     r->has_reply = true;
     return TD_OK;
 }
 
-static enum td_code decode_streamed(struct td_rpc *r, struct td_request *q, struct td_err *err)
+static enum td_code encode_streamed(struct td_request *q, struct td_err *err)
 {
-    const enum td_code rc = decode(r, q, err);
-    struct infer *f = q->detail;
-    r->state = f != NULL ? td_strdup(f->p.id) : NULL;
-    if (f != NULL) {
-        f->final = true;
-    }
-    return rc;
-}
-
-static enum td_code encode_streamed(struct td_rpc *r, struct td_request *q, struct td_err *err)
-{
+    struct td_rpc *r = td_rpc_of(q);
     const size_t at = td_put_mark(&r->reply);
-    TD_TRY(encode_from(q->detail, err));
+    TD_TRY(write_answer(q, true, err));
     r->has_reply = true;
     return td_put_end(&r->reply, 2, at, err);
 }
 
 enum td_code td_rpc_v2_stream(struct td_rpc *r, struct td_err *err)
 {
-    struct td_err why = {0};
-    if (r->event == TD_RPC_GONE) {
-        td_free(r->state);
-    }
-    if (r->event != TD_RPC_MESSAGE) {
-        return TD_OK;
-    }
     r->fail = answer_failure;
-    const enum td_code rc = td_rpc_infer(r, decode_streamed, encode_streamed, &why);
-    if (rc && answer_failure(r, &why)) {
-        return td_fail(err, rc, "%s", why.msg);
-    }
-    return TD_OK;
+    r->q.encode = encode_streamed;
+    return decode(r, err);
 }

@@ -26,17 +26,12 @@ struct td_stream_request {
     size_t bytes;
     struct td_payload payload;
     struct td_grpc_slot slot;
-    bool *held;    /* of the handler under way: set when it holds the request */
-    td_stop *stop; /* set when the client goes away; NULL none. Under the stream's mu, as what follows */
-    bool over;
+    bool over;         /* under the stream's mu, as what follows */
     struct td_err err; /* code: what the stream ends with instead of going on */
 };
 
 static void free_request(struct td_stream_request *q)
 {
-    struct td_err ignored = {0};
-    q->rpc.event = TD_RPC_GONE;
-    (void)td_rpc_methods[q->s->method].fn(&q->rpc, &ignored);
     td_payload_close(&q->payload);
     td_free(q->rpc.reply.p);
     td_free(q);
@@ -69,9 +64,7 @@ void td_infer_stream_free(struct td_grpc_stream *s)
 void td_infer_stream_stop(struct td_grpc_stream *s)
 {
     for (struct td_stream_request *q = s->requests.first; q != NULL; q = q->next) {
-        if (q->stop != NULL) {
-            atomic_store(q->stop, TD_CANCELLED);
-        }
+        atomic_store(&q->rpc.q.stop, TD_CANCELLED);
     }
 }
 
@@ -121,32 +114,14 @@ static void finished(struct td_stream_request *q, const struct td_err *err)
     td_stream_leave(s);
 }
 
-/* A request that its handler holds may be gone when this returns. */
+/* The request may be gone when this returns. */
 static void compute(void *owner)
 {
     struct td_stream_request *q = owner;
-    const struct td_grpc_stream *s = q->s;
-    struct td_err err = {0};
-    bool held = false;
-    q->held = &held;
-    err.code = td_grpc_handle(s->g, s->method, &s->metadata, &q->payload, &q->rpc, &err);
-    if (!held) {
-        finished(q, &err);
-    }
+    td_rpc_run(&q->rpc, q->s->g, q->s->method, &q->s->metadata, &q->payload);
 }
 
 /* ---- what a handler asks for ---- */
-
-static void watch(struct td_rpc *r, td_stop *stop)
-{
-    struct td_stream_request *q = (struct td_stream_request *)r;
-    pthread_mutex_lock(&q->s->mu);
-    q->stop = stop;
-    if (stop != NULL && (q->s->gone || q->s->ending)) {
-        atomic_store(stop, TD_CANCELLED);
-    }
-    pthread_mutex_unlock(&q->s->mu);
-}
 
 static void drop_input(struct td_rpc *r)
 {
@@ -154,19 +129,9 @@ static void drop_input(struct td_rpc *r)
     td_payload_close(&((struct td_stream_request *)r)->payload);
 }
 
-static void hold(struct td_rpc *r)
-{
-    *((struct td_stream_request *)r)->held = true;
-    drop_input(r);
-}
-
 static void finish(struct td_rpc *r, const struct td_err *err)
 {
-    struct td_err outcome = *err;
-    if (outcome.code && r->fail != NULL) {
-        outcome.code = r->fail(r, &outcome);
-    }
-    finished((struct td_stream_request *)r, &outcome);
+    finished((struct td_stream_request *)r, err);
 }
 
 static bool is_local(struct td_rpc *r)
@@ -174,7 +139,7 @@ static bool is_local(struct td_rpc *r)
     return td_grpc_is_local(((struct td_stream_request *)r)->s->call);
 }
 
-static const struct td_rpc_carrier REQUEST = {watch, hold, finish, drop_input, is_local};
+static const struct td_rpc_carrier REQUEST = {drop_input, finish, drop_input, is_local};
 
 /* ---- a message ---- */
 
@@ -184,11 +149,10 @@ static struct td_stream_request *new_request(struct td_grpc_stream *s)
     if (q == NULL) {
         return NULL;
     }
-    q->rpc = (struct td_rpc){.carrier = &REQUEST,
-                             .registry = s->rpc.registry,
-                             .opts = s->rpc.opts,
-                             .event = TD_RPC_MESSAGE,
-                             .deadline_ns = s->rpc.deadline_ns};
+    q->rpc = (struct td_rpc){
+        .carrier = &REQUEST, .registry = s->rpc.registry, .opts = s->rpc.opts, .event = TD_RPC_MESSAGE};
+    td_request_init(&q->rpc.q);
+    q->rpc.q.run.deadline_ns = s->rpc.q.run.deadline_ns;
     q->s = s;
     q->payload.buffer = s->message;
     q->bytes = grpc_byte_buffer_length(s->message);
@@ -204,6 +168,7 @@ void td_infer_stream_take(struct td_grpc_stream *s)
     if (q == NULL) {
         (void)td_no_memory(&err, sizeof *q, "a request");
         td_stream_end(s, &err);
+        td_infer_stream_stop(s);
         td_stream_leave(s);
         return;
     }

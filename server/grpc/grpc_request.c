@@ -1,10 +1,11 @@
-/* server/grpc/grpc_request.c - the requests of gRPC handlers: made, run and dropped around what a handler
- * decodes and encodes; and the arenas of those that decode little.
+/* server/grpc/grpc_request.c - a message from its handler to its answer: see grpc_rpc.h; and the arenas of
+ * handlers that decode little.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/arena.h"
 #include "core/base/mem.h"
 #include "server/base/clock.h"
-#include "server/grpc/grpc_rpc.h"
+#include "server/grpc/grpc_impl.h"
 
 #define ARENA_BYTES ((size_t)1 << 20) /* of names, keys and settings */
 
@@ -19,79 +20,46 @@ enum td_code td_rpc_with_arena(struct td_rpc *r, td_rpc_arena_fn *body, struct t
     return rc;
 }
 
-static void count(const struct td_request *q, enum td_code rc, int64_t from_ns)
+static void count(const struct td_request *q, enum td_code rc)
 {
     const char *name = q->servable != NULL ? td_servable_name(q->servable) : q->model;
-    td_metrics_request(td_metrics_model(name), q->api, TD_ENTRY_GRPC, rc, td_clock_us_since(from_ns));
+    td_metrics_request(td_metrics_model(name), q->api, TD_ENTRY_GRPC, rc, td_clock_us_since(q->opened_ns));
 }
 
-enum td_code td_rpc_request(struct td_rpc *r, td_rpc_request_fn *body, struct td_err *err)
+/* The last of a message, on whatever thread: err->code says how it went. */
+static void answer(struct td_rpc *r, struct td_err *err)
 {
-    struct td_request q;
-    TD_TRY(td_request_init(&q, err));
-    q.deadline_ns = r->deadline_ns;
-    td_rpc_watch(r, &q.stop);
-    const int64_t from_ns = td_clock_ns();
-    td_poll_step_back(); /* body waits for its runs */
-    const enum td_code rc = body(r, &q, err);
-    td_rpc_watch(r, NULL);
-    count(&q, rc, from_ns);
-    td_request_fini(&q);
-    return rc;
-}
-
-/* An inference, which may outlive its handler. */
-struct inference {
-    struct td_request q; /* first */
-    struct td_rpc *r;
-    td_rpc_request_fn *encode;
-    int64_t from_ns;
-};
-
-static void hold(struct td_request *q)
-{
-    td_rpc_hold(((struct inference *)q)->r);
-}
-
-static void drop(struct inference *f, enum td_code rc)
-{
-    td_rpc_watch(f->r, NULL);
-    count(&f->q, rc, f->from_ns);
-    td_request_fini(&f->q);
-    td_free(f);
-}
-
-static void answer_later(struct td_request *q, struct td_err *err)
-{
-    struct inference *f = (struct inference *)q;
-    struct td_rpc *r = f->r;
-    err->code = err->code ? err->code : f->encode(r, q, err);
-    drop(f, err->code);
-    td_rpc_finish(r, err);
-}
-
-enum td_code td_rpc_infer(struct td_rpc *r, td_rpc_request_fn *decode, td_rpc_request_fn *encode,
-                          struct td_err *err)
-{
-    bool later = false;
-    struct inference *f = td_calloc(1, sizeof *f);
-    if (f == NULL || td_request_init(&f->q, err)) {
-        td_free(f);
-        return td_no_memory(err, sizeof *f, "a request");
+    if (r->q.arena != NULL) {
+        count(&r->q, err->code);
     }
-    f->r = r;
-    f->encode = encode;
-    f->from_ns = td_clock_ns();
-    f->q.deadline_ns = r->deadline_ns;
-    f->q.borrowed = true;
-    f->q.queued = hold;
-    f->q.done = answer_later;
-    td_rpc_watch(r, &f->q.stop);
-    enum td_code rc = decode(r, &f->q, err);
-    rc = rc ? rc : td_request_start(&f->q, r->registry, &later, err);
-    if (!later) {
-        rc = rc ? rc : encode(r, &f->q, err);
-        drop(f, rc);
+    if (err->code && r->fail != NULL) {
+        err->code = r->fail(r, err);
     }
-    return rc;
+    td_request_fini(&r->q);
+    r->carrier->finish(r, err);
+}
+
+static void on_queued(struct td_request *q)
+{
+    td_rpc_of(q)->carrier->hold(td_rpc_of(q));
+}
+
+static void on_done(struct td_request *q, struct td_err *err)
+{
+    answer(td_rpc_of(q), err);
+}
+
+void td_rpc_run(struct td_rpc *r, const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+                struct td_payload *p)
+{
+    struct td_err err = {0};
+    err.code = td_grpc_handle(g, method, sent, p, r, &err);
+    if (err.code != TD_OK || r->q.encode == NULL) {
+        answer(r, &err);
+    } else {
+        r->q.shares_thread = true;
+        r->q.queued = on_queued;
+        r->q.done = on_done;
+        td_request_start(&r->q, r->registry);
+    }
 }

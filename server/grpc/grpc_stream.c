@@ -50,9 +50,14 @@ static void list_remove(struct td_grpc_stream *s)
     pthread_mutex_unlock(&g->mu);
 }
 
+static bool infers(const struct td_grpc_stream *s)
+{
+    return s->method >= 0 && td_rpc_methods[s->method].kind == TD_RPC_INFER_STREAM;
+}
+
 static void free_stream(struct td_grpc_stream *s)
 {
-    if (s->method >= 0 && s->opened) {
+    if (s->method >= 0 && s->opened && !infers(s)) {
         struct td_err ignored = {0};
         s->rpc.event = TD_RPC_GONE;
         (void)td_rpc_methods[s->method].fn(&s->rpc, &ignored);
@@ -87,11 +92,6 @@ void td_stream_leave(struct td_grpc_stream *s)
 {
     pthread_mutex_unlock(&s->mu);
     release(s);
-}
-
-static bool infers(const struct td_grpc_stream *s)
-{
-    return s->method >= 0 && td_rpc_methods[s->method].kind == TD_RPC_INFER_STREAM;
 }
 
 /* Under mu, by a caller that holds a reference. */
@@ -267,7 +267,7 @@ static void step_arrived(void *owner, bool ok)
         return;
     }
     td_stream_listen(s->g, s->method);
-    s->rpc.deadline_ns = td_grpc_deadline_ns(s->deadline);
+    s->rpc.q.run.deadline_ns = td_grpc_deadline_ns(s->deadline);
     pthread_mutex_lock(&s->mu);
     list_add(s);
     grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,

@@ -1,8 +1,5 @@
 /* server/http/http.c - what libmicrohttpd calls, and the listener's start and stop. See http_impl.h.
  *
- * How long requests keep their thread is remembered by kind: a hash of method, target and size of the body
- * picks a slot that holds a slowly falling maximum of the times measured. A kind never seen counts as long.
- *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
@@ -19,18 +16,12 @@
 #include "server/base/listen.h"
 #include "server/base/tls.h"
 
-#define SHORT_NS 300000 /* what may run on a poll thread: less than a worker's wake-up costs others */
-#define IDLE_S 600      /* keep-alive */
+#define IDLE_S 600                          /* keep-alive */
 #define CONNECTION_BYTES ((size_t)16 << 10) /* heads must fit; it is zeroed after every request */
 #define MAX_CONNECTIONS 16384
 #define MAX_POLL_THREADS 16
 #define STOP_GRACE_MS 5000 /* for handlers to notice their stop word */
 #define READING_MS 1000    /* for requests to become whole once we are stopping */
-
-static uint64_t kind_of(const struct exchange *e)
-{
-    return td_duration_hint_kind(e->x.method, e->target, e->body.n);
-}
 
 /* ------------------------------------------------------------------ what libmicrohttpd calls */
 
@@ -114,7 +105,8 @@ static struct exchange *open_exchange(struct td_http *h, struct MHD_Connection *
     e->connection = connection;
     e->body.limit = h->opts.max_request_bytes;
     e->x.status = MHD_HTTP_OK;
-    e->target = line->target;
+    e->x.target = line->target;
+    td_request_init(&e->x.r);
     atomic_fetch_add(&h->n_reading, 1);
     return e;
 }
@@ -152,15 +144,11 @@ static bool is_local(struct MHD_Connection *connection)
 static enum MHD_Result begin(struct exchange *e, const char *method)
 {
     e->x.method = method;
-    e->x.target = e->target;
     e->x.local = is_local(e->connection);
-    e->phase = PHASE_BODY;
     const char *length = td_exchange_header(&e->x, MHD_HTTP_HEADER_CONTENT_LENGTH);
     const unsigned long long n = length != NULL ? strtoull(length, NULL, 10) : 0;
     if (n > e->h->opts.max_request_bytes) {
-        e->too_large = true;
-        td_http_received(e);
-        return td_http_run(e) ? td_http_send(e) : MHD_YES;
+        return td_http_refuse(e);
     }
     return MHD_YES;
 }
@@ -202,14 +190,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
         return gather(e, data, data_size);
     }
     if (e->phase == PHASE_BODY) {
-        e->kind = kind_of(e);
-        td_http_received(e);
-        if (!td_duration_hint_is_short(&h->hints, e->kind, SHORT_NS) ||
-            h->opts.may_block(h->opts.app, &e->x)) {
-            td_http_hand_over(e);
-            return MHD_YES;
-        }
-        return td_http_run(e) ? td_http_send(e) : MHD_YES;
+        return td_http_received(e);
     }
     return e->phase == PHASE_DONE ? td_http_send(e) : MHD_YES;
 }
@@ -368,7 +349,7 @@ bool td_http_stop(struct td_http *h, int64_t drain_ms)
     bool all = wait_idle(h, drain_ms);
     if (!all) {
         for (struct exchange *e = h->running; e != NULL; e = e->next) {
-            atomic_store(&e->x.stop, TD_UNAVAILABLE);
+            atomic_store(&e->x.r.stop, TD_UNAVAILABLE);
         }
         all = wait_idle(h, STOP_GRACE_MS);
     }

@@ -5,30 +5,46 @@
  * (nothing is unescaped), the body inflated and NUL-terminated, and fills in status, content type and bytes
  * of the answer.
  *
+ *   route(x)                 once, when the whole request is there: who will answer, and whether that may
+ *                            take long
+ *   handle(x)                decode and run, or answer at once
+ *   td_exchange_hold(x)      the answer will take a while (before anybody else can finish x)
+ *   td_exchange_finish(x)    the answer is there: once for each exchange, on any thread
+ *
  * Threads: a request whose kind has lately kept its thread for a fraction of a millisecond only runs on the
  * thread that read it; any other runs on a worker, so that a long one never keeps the reading threads from
- * serving the rest. A handler that has to wait holds the exchange and returns; td_exchange_finish, on any
- * thread, sends the answer.
+ * serving the rest.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_HTTP_HTTP_H
 #define TD_SERVER_HTTP_HTTP_H
 
-#include "core/function/callable.h"
 #include "proto/bytes/sink.h"
+#include "server/sched/request.h"
 
 struct td_http;
+struct td_route;
 
-/* One request and its answer. Everything is borrowed until the handler returns or the held exchange is
- * finished. */
+/* What the names of a route's pattern matched, as sent. */
+struct td_route_match {
+    struct td_route_span {
+        const char *p;
+        size_t n;
+    } model, version, label, id;
+};
+
+/* One request and its answer. Everything is borrowed until it is finished. */
 struct td_exchange {
+    /* first: deadline and stop word are the listener's to set; opened by the application */
+    struct td_request r;
     const char *method; /* "GET" */
     const char *target; /* path and query, as sent */
     const char *body;   /* body_len bytes and a NUL */
     size_t body_len;
-    td_stop stop;        /* set when the client goes away, or when shutting down takes too long */
-    int64_t deadline_ns; /* CLOCK_MONOTONIC; 0 none */
-    bool local;          /* the peer is this host's loopback */
+    bool local; /* the peer is this host's loopback */
+    /* the application's */
+    const struct td_route *route; /* NULL: none matched */
+    struct td_route_match match;
     /* the answer */
     int status;               /* 200 unless set */
     const char *content_type; /* static text; NULL: "application/json" */
@@ -37,9 +53,15 @@ struct td_exchange {
     size_t n_json;            /* > 0: an Inference-Header-Content-Length header */
     struct td_sink out;
 };
-/* Called by a handler, on its thread: the answer will come from td_exchange_finish, which may be called, on
- * any thread, from now on. What the handler returns no longer counts. */
+static inline struct td_exchange *td_exchange_of(struct td_request *r)
+{
+    return (struct td_exchange *)r;
+}
+
+/* Called by a handler, on its thread, before another one can finish x: its client is looked after
+ * meanwhile. */
 void td_exchange_hold(struct td_exchange *x);
+/* x may be gone when this returns, or when the handler that calls it does. */
 void td_exchange_finish(struct td_exchange *x);
 /* A header of the request, or NULL: borrowed. */
 const char *td_exchange_header(const struct td_exchange *x, const char *name);
@@ -55,8 +77,9 @@ struct td_http_opts {
     const char *cors_headers; /* request headers that scripts of other origins may send */
     const char *tls_key, *tls_cert,
         *tls_ca; /* PEM texts; tls_key NULL: plain HTTP; tls_ca: demand client certificates */
+    bool (*route)(void *app,
+                  struct td_exchange *x); /* sets x->route; true: may take long, so always on a worker */
     void (*handle)(void *app, struct td_exchange *x);
-    bool (*may_block)(void *app, const struct td_exchange *x); /* true: always on a worker */
     /* Writes the error text for failures found here (too large, bad gzip) in the application's form. */
     void (*fail)(void *app, struct td_exchange *x, const struct td_err *err);
     void *app;

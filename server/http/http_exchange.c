@@ -12,6 +12,7 @@
 #include "proto/bytes/gzip.h"
 #include "server/http/http_impl.h"
 
+#define SHORT_NS 300000   /* what may run on a poll thread: less than a worker's wake-up costs others */
 #define GUARD_MS 50       /* how often clients of running requests are looked at */
 #define RETRY_AFTER_S "1" /* a full queue empties within about a second or not at all */
 
@@ -38,13 +39,6 @@ static enum td_code finish_body(struct exchange *e, struct td_err *err)
     return TD_OK;
 }
 
-void td_http_received(struct exchange *e)
-{
-    e->phase = PHASE_WORK;
-    atomic_fetch_add(&e->h->n_answering, 1);
-    atomic_fetch_sub(&e->h->n_reading, 1);
-}
-
 /* Caller holds h->mu. */
 static void list_running(struct td_http *h, struct exchange *e)
 {
@@ -62,10 +56,10 @@ void td_exchange_hold(struct td_exchange *x)
 {
     struct exchange *e = (struct exchange *)x;
     struct td_http *h = e->h;
-    *e->held = true;
+    e->held = true;
     td_duration_hint_remember(&h->hints, e->kind, td_clock_ns() - e->from_ns);
-    if (!e->suspended) {
-        e->suspended = true;
+    if (e->here) {
+        e->here = false;
         MHD_suspend_connection(e->connection);
         pthread_mutex_lock(&h->mu);
         list_running(h, e);
@@ -82,27 +76,25 @@ static void resume(struct exchange *e)
         e->next->prev = e->prev;
     }
     e->phase = PHASE_DONE;
-    e->suspended = false;
     MHD_resume_connection(e->connection);
     pthread_mutex_unlock(&h->mu);
 }
 
-/* The answer is made: it is packed for those who want it so, and large bodies do not wait for slow readers.
- */
-static void conclude(struct exchange *e)
-{
-    const struct td_http_opts *o = &e->h->opts;
-    if (o->pack_bytes > 0 && e->x.out.n >= o->pack_bytes) {
-        e->encoding = td_gzip_pack(td_exchange_header(&e->x, MHD_HTTP_HEADER_ACCEPT_ENCODING), &e->x.out);
-    }
-    td_sink_fini(&e->body);
-}
-
+/* The answer is packed for those who want it so, and large bodies do not wait for slow readers. */
 void td_exchange_finish(struct td_exchange *x)
 {
     struct exchange *e = (struct exchange *)x;
-    conclude(e);
-    resume(e);
+    const struct td_http_opts *o = &e->h->opts;
+    if (o->pack_bytes > 0 && x->out.n >= o->pack_bytes) {
+        e->encoding = td_gzip_pack(td_exchange_header(x, MHD_HTTP_HEADER_ACCEPT_ENCODING), &x->out);
+    }
+    td_sink_fini(&e->body);
+    if (!e->held) {
+        td_duration_hint_remember(&e->h->hints, e->kind, td_clock_ns() - e->from_ns);
+    }
+    if (!e->here) {
+        resume(e);
+    }
 }
 
 #define TIMEOUT_HEADER "X-Request-Timeout"
@@ -112,7 +104,8 @@ static enum td_code set_deadline(struct exchange *e, struct td_err *err)
 {
     const int64_t limit_ms = e->h->opts.timeout_ms;
     const char *text = td_exchange_header(&e->x, TIMEOUT_HEADER);
-    e->x.deadline_ns = limit_ms > 0 ? e->from_ns + limit_ms * 1000000 : 0;
+    int64_t *deadline_ns = &e->x.r.run.deadline_ns;
+    *deadline_ns = limit_ms > 0 ? e->from_ns + limit_ms * 1000000 : 0;
     if (text == NULL) {
         return TD_OK;
     }
@@ -124,29 +117,71 @@ static enum td_code set_deadline(struct exchange *e, struct td_err *err)
         err, INVALID_ARGUMENT,
         TIMEOUT_HEADER " is '%.40s', want a positive number of seconds, such as 0.5, 2s or 500ms", text);
     const int64_t at = e->from_ns + (int64_t)(number * (in_ms ? 1e6 : 1e9));
-    e->x.deadline_ns = e->x.deadline_ns == 0 || at < e->x.deadline_ns ? at : e->x.deadline_ns;
+    *deadline_ns = *deadline_ns == 0 || at < *deadline_ns ? at : *deadline_ns;
     return TD_OK;
 }
 
-bool td_http_run(struct exchange *e)
+/* On the poll thread or a worker. The exchange is finished when this returns, or held. */
+static void run(struct exchange *e)
 {
     struct td_http *h = e->h;
     struct td_err err = {0};
-    bool held = false;
-    e->held = &held;
     e->from_ns = td_clock_ns();
     if (finish_body(e, &err) || set_deadline(e, &err)) {
         h->opts.fail(h->opts.app, &e->x, &err);
         e->x.status = e->too_large ? MHD_HTTP_CONTENT_TOO_LARGE : e->x.status;
+        td_exchange_finish(&e->x);
     } else {
         h->opts.handle(h->opts.app, &e->x);
     }
-    if (held) {
-        return false;
+}
+
+static enum MHD_Result run_here(struct exchange *e)
+{
+    e->here = true;
+    run(e);
+    return e->here ? td_http_send(e) : MHD_YES;
+}
+
+/* Leaves it to a worker; its connection is suspended. */
+static void hand_over(struct exchange *e)
+{
+    struct td_http *h = e->h;
+    MHD_suspend_connection(e->connection);
+    pthread_mutex_lock(&h->mu);
+    e->next = NULL;
+    *(h->tail != NULL ? &h->tail->next : &h->head) = e;
+    h->tail = e;
+    pthread_cond_signal(&h->work);
+    pthread_mutex_unlock(&h->mu);
+}
+
+/* A drain waits for the answer from here on. */
+static void begin_work(struct exchange *e)
+{
+    e->phase = PHASE_WORK;
+    atomic_fetch_add(&e->h->n_answering, 1);
+    atomic_fetch_sub(&e->h->n_reading, 1);
+}
+
+enum MHD_Result td_http_refuse(struct exchange *e)
+{
+    e->too_large = true;
+    begin_work(e);
+    return run_here(e);
+}
+
+enum MHD_Result td_http_received(struct exchange *e)
+{
+    struct td_http *h = e->h;
+    begin_work(e);
+    e->kind = td_duration_hint_kind(e->x.method, e->x.target, e->body.n);
+    const bool may_block = h->opts.route(h->opts.app, &e->x);
+    if (!may_block && td_duration_hint_is_short(&h->hints, e->kind, SHORT_NS)) {
+        return run_here(e);
     }
-    conclude(e);
-    td_duration_hint_remember(&h->hints, e->kind, td_clock_ns() - e->from_ns);
-    return true;
+    hand_over(e);
+    return MHD_YES;
 }
 
 enum MHD_Result td_http_send(struct exchange *e)
@@ -214,26 +249,11 @@ void *td_http_worker_main(void *arg)
         h->tail = h->head == NULL ? NULL : h->tail;
         list_running(h, e);
         pthread_mutex_unlock(&h->mu);
-        if (td_http_run(e)) {
-            resume(e);
-        }
+        run(e);
         pthread_mutex_lock(&h->mu);
     }
     pthread_mutex_unlock(&h->mu);
     return NULL;
-}
-
-void td_http_hand_over(struct exchange *e)
-{
-    struct td_http *h = e->h;
-    e->suspended = true;
-    MHD_suspend_connection(e->connection);
-    pthread_mutex_lock(&h->mu);
-    e->next = NULL;
-    *(h->tail != NULL ? &h->tail->next : &h->head) = e;
-    h->tail = e;
-    pthread_cond_signal(&h->work);
-    pthread_mutex_unlock(&h->mu);
 }
 
 void *td_http_guard_main(void *arg)
@@ -253,7 +273,7 @@ void *td_http_guard_main(void *arg)
                 MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
             struct pollfd p = {.fd = info != NULL ? info->connect_fd : -1, .events = POLLRDHUP};
             if (p.fd >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
-                atomic_store(&e->x.stop, TD_CANCELLED);
+                atomic_store(&e->x.r.stop, TD_CANCELLED);
             }
         }
     }

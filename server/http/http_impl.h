@@ -1,14 +1,16 @@
 /* server/http/http_impl.h - the insides of the HTTP listener, shared by http.c (libmicrohttpd's calls, start
  * and stop) and http_exchange.c (a request from its whole body to its answer).
  *
- *   poll thread:  head read -> body gathered -> short? handle : suspend, queue
- *   worker:       take -> handle -> resume
- *   either:       the handler holds the exchange -> (suspended) ... td_exchange_finish -> resume
+ *   poll thread:  head read -> body gathered -> routed -> short? handle : suspend, queue
+ *   worker:       take -> handle
+ *   either:       the handler finishes the exchange, or holds it -> ... td_exchange_finish elsewhere
+ *   finish:       here (not held, on the poll thread): the answer is queued when the handler returns; else
+ *                 resume
  *   poll thread:  (called again) queue the answer -> sent -> exchange freed
  *
  * Invariant: a suspended connection's exchange is on exactly one of queue and running, or is being resumed;
- * one that is held may be gone at any time for the thread that held it. Locks: h->mu guards queue, running
- * and stop; never held while a handler runs.
+ * it may be gone at any time for a thread that has handled it, but for the poll thread that reads its
+ * connection: that frees it. Locks: h->mu guards queue, running and stop; never held while a handler runs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_HTTP_HTTP_IMPL_H
@@ -28,13 +30,12 @@ struct exchange {
     struct MHD_Connection *connection;
     enum phase phase;
     bool too_large;
-    const char *target; /* the connection's */
     struct td_sink body;
     const char *encoding; /* of the answer; NULL: as it is */
     uint64_t kind;
     int64_t from_ns;
-    bool suspended;
-    bool *held;                   /* of the run under way: set when the exchange is held */
+    bool here; /* the poll thread handles it, and sends the answer: its connection is not suspended */
+    bool held; /* by its handler; only that thread and the one that finishes it look */
     struct exchange *next, *prev; /* of queue (next) or running */
 };
 
@@ -57,13 +58,11 @@ struct td_http {
     bool has_guard;
 };
 
-/* http_exchange.c */
-/* The request is whole: a drain waits for its answer. */
-void td_http_received(struct exchange *e);
-/* Runs the handler on this thread. False when the exchange is held: then it may be gone already. */
-bool td_http_run(struct exchange *e);
-/* Leaves it to a worker; its connection is suspended. */
-void td_http_hand_over(struct exchange *e);
+/* http_exchange.c. For libmicrohttpd: what its callback returns. */
+/* The request is whole: it is answered here, or handed to a worker. */
+enum MHD_Result td_http_received(struct exchange *e);
+/* It is too large to become whole. */
+enum MHD_Result td_http_refuse(struct exchange *e);
 enum MHD_Result td_http_send(struct exchange *e);
 void *td_http_worker_main(void *http);
 /* Thread: sets the stop word of running requests whose client has closed its side. */

@@ -25,7 +25,7 @@ enum trait {
 };
 #define API(kind) (COUNTED | TD_API_##kind << API_SHIFT)
 
-static const struct route {
+static const struct td_route {
     const char *method, *pattern;
     td_rest_fn *handler;
     int traits;
@@ -34,32 +34,21 @@ static const struct route {
 #include "server/http/routes.def"
 #undef ROUTE
 };
-static const struct route MONITORING = {"GET", "", td_rest_metrics, BLOCKS};
+static const struct td_route MONITORING = {"GET", "", td_rest_metrics, BLOCKS};
 #define N_ROUTES (sizeof ROUTES / sizeof ROUTES[0])
 
-#define ARENA_LIMIT ((size_t)1 << 20)
 #define METHOD_NOT_ALLOWED 405
 #define UNSUPPORTED_MEDIA_TYPE 415
 
 /* ------------------------------------------------------------------ matching */
 
-struct span {
-    const char *p;
-    size_t n;
-};
-
-/* What a pattern's names matched, as sent. */
-struct match {
-    struct span model, version, label, id;
-};
-
-static struct span until(const char *p, const char *end, const char *stops)
+static struct td_route_span until(const char *p, const char *end, const char *stops)
 {
     const char *q = p;
     while (q < end && strchr(stops, *q) == NULL) {
         q++;
     }
-    return (struct span){p, (size_t)(q - p)};
+    return (struct td_route_span){p, (size_t)(q - p)};
 }
 
 static bool starts_with(const char *p, const char *end, const char *word)
@@ -69,10 +58,10 @@ static bool starts_with(const char *p, const char *end, const char *word)
 }
 
 /* {at} at *p: moves past what it matches. */
-static void match_at(const char **p, const char *end, struct match *m)
+static void match_at(const char **p, const char *end, struct td_route_match *m)
 {
     if (starts_with(*p, end, "/versions/")) {
-        struct span digits = {*p + 10, 0};
+        struct td_route_span digits = {*p + 10, 0};
         while (digits.p + digits.n < end && digits.p[digits.n] >= '0' && digits.p[digits.n] <= '9') {
             digits.n++;
         }
@@ -81,7 +70,7 @@ static void match_at(const char **p, const char *end, struct match *m)
             *p = digits.p + digits.n;
         }
     } else if (starts_with(*p, end, "/labels/")) {
-        const struct span label = until(*p + 8, end, "/:");
+        const struct td_route_span label = until(*p + 8, end, "/:");
         if (label.n > 0) {
             m->label = label;
             *p = label.p + label.n;
@@ -90,9 +79,9 @@ static void match_at(const char **p, const char *end, struct match *m)
 }
 
 /* Whether the pattern matches the path from p to end, all of it. */
-static bool matches(const char *pattern, const char *p, const char *end, struct match *m)
+static bool matches(const char *pattern, const char *p, const char *end, struct td_route_match *m)
 {
-    *m = (struct match){0};
+    *m = (struct td_route_match){0};
     while (*pattern != '\0') {
         if (*pattern != '{') {
             if (p == end || strncasecmp(p, pattern, 1) != 0) {
@@ -106,7 +95,7 @@ static bool matches(const char *pattern, const char *p, const char *end, struct 
             match_at(&p, end, m);
         } else {
             const bool whole = strncmp(pattern, "{name}", 6) == 0;
-            const struct span s = until(p, end, whole ? "/" : "/:");
+            const struct td_route_span s = until(p, end, whole ? "/" : "/:");
             if (s.n == 0) {
                 return false;
             }
@@ -128,12 +117,12 @@ static bool is_v2(const struct td_exchange *x)
     return strncasecmp(x->target, "/v2", 3) == 0 && (x->target[3] == '\0' || x->target[3] == '/');
 }
 
-static const struct route *find_route(const struct td_exchange *x, struct match *m)
+static const struct td_route *find_route(const struct td_exchange *x, struct td_route_match *m)
 {
     const char *end = x->target + strcspn(x->target, "?#");
     const bool head = strcmp(x->method, "HEAD") == 0 && !is_v1(x); /* TF Serving knows it nowhere */
     for (size_t i = 0; i < N_ROUTES; i++) {
-        const struct route *r = &ROUTES[i];
+        const struct td_route *r = &ROUTES[i];
         const bool refused = (r->traits & EXACT) && *end != '\0';
         if (strcmp(r->method, head ? "GET" : x->method) == 0 && !refused &&
             matches(r->pattern, x->target, end, m)) {
@@ -146,7 +135,7 @@ static const struct route *find_route(const struct td_exchange *x, struct match 
 /* The methods that would be answered; NULL: none. */
 static const char *other_methods(const struct td_exchange *x)
 {
-    struct match m;
+    struct td_route_match m;
     bool get = false, post = false;
     for (size_t i = 0; i < N_ROUTES; i++) {
         if (matches(ROUTES[i].pattern, x->target, x->target + strcspn(x->target, "?#"), &m)) {
@@ -167,7 +156,7 @@ static int hex(char c)
 
 /* Percent-decoded, in the arena; NULL without memory. A %00 stays as it is: no name
  * holds a NUL. */
-static const char *decode(struct td_arena *a, struct span s)
+static const char *decode(struct td_arena *a, struct td_route_span s)
 {
     char *to = td_arena_alloc(a, s.n + 1, 1);
     if (to == NULL) {
@@ -186,25 +175,36 @@ static const char *decode(struct td_arena *a, struct span s)
     return to;
 }
 
-static enum td_code read_args(const struct td_exchange *x, const struct match *m, struct td_route_args *a,
-                              struct td_err *err)
+/* The names that the target has, decoded. */
+static enum td_code read_target(struct td_request *r, const struct td_exchange *x, struct td_err *err)
 {
-    const char *query = strchr(x->target, '?');
-    a->model = decode(a->arena, m->model);
-    a->id = decode(a->arena, m->id);
-    a->label = m->label.n > 0 ? decode(a->arena, m->label) : NULL;
-    a->query = query != NULL ? query + 1 : "";
-    if (a->model == NULL || a->id == NULL || (m->label.n > 0 && a->label == NULL)) {
+    const struct td_route_match *m = &x->match;
+    r->model = decode(r->arena, m->model);
+    r->label = m->label.n > 0 ? decode(r->arena, m->label) : NULL;
+    if (r->model == NULL || (m->label.n > 0 && r->label == NULL)) {
+        r->model = "";
         return td_no_memory(err, strlen(x->target), "a request's target");
     }
-    a->has_version = m->version.n > 0;
+    r->has_version = m->version.n > 0;
     for (size_t i = 0; i < m->version.n; i++) {
-        const bool fits = td_i64_mul(a->version, 10, &a->version) &&
-                          td_i64_add(a->version, m->version.p[i] - '0', &a->version);
+        const bool fits = td_i64_mul(r->version, 10, &r->version) &&
+                          td_i64_add(r->version, m->version.p[i] - '0', &r->version);
         TD_FAIL_IF(!fits, err, INVALID_ARGUMENT, "Malformed request: version %.*s is no 64-bit number",
                    (int)m->version.n, m->version.p);
     }
     return TD_OK;
+}
+
+/* TF Serving's path of metrics: any method; a query makes it another path. */
+static bool is_monitoring(const struct td_rest *rest, const struct td_exchange *x)
+{
+    return rest->monitoring_path != NULL && strcmp(rest->monitoring_path, x->target) == 0;
+}
+
+bool td_rest_route(void *app, struct td_exchange *x)
+{
+    x->route = is_monitoring(app, x) ? &MONITORING : find_route(x, &x->match);
+    return x->route != NULL && (x->route->traits & BLOCKS) != 0;
 }
 
 /* ------------------------------------------------------------------ answering */
@@ -219,9 +219,9 @@ static int v2_status(enum td_code code)
     return known || status >= 500 ? status : 400;
 }
 
-void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err)
+/* The answer to a request that failed. */
+static void put_error(struct td_exchange *x, const struct td_err *err)
 {
-    (void)app;
     struct td_err ignored = {0};
     char plain[sizeof err->msg];
     memcpy(plain, err->msg, sizeof plain);
@@ -236,6 +236,12 @@ void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err)
         td_json_put_string(&x->out, plain, strlen(plain), &ignored) == TD_OK) {
         (void)!td_sink_put(&x->out, "\n}", 2, &ignored);
     }
+}
+
+void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err)
+{
+    (void)app;
+    put_error(x, err);
 }
 
 /* A cross-origin preflight: only the origin is looked at. */
@@ -279,7 +285,7 @@ static enum td_code no_route(struct td_rest *rest, struct td_exchange *x, struct
     TD_FAIL(err, NOT_FOUND, "Not Found: %s %s", x->method, x->target);
 }
 
-static enum td_scope scope_of(const struct route *r)
+static enum td_scope scope_of(const struct td_route *r)
 {
     return r->traits & OPEN                               ? TD_SCOPE_OPEN
            : r->traits & DEBUGS                           ? TD_SCOPE_DEBUG
@@ -288,36 +294,45 @@ static enum td_scope scope_of(const struct route *r)
                                                           : TD_SCOPE_ANY;
 }
 
-static enum td_code answer(struct td_rest *rest, struct td_exchange *x, const struct route *route,
-                           const struct match *m, struct td_err *err)
+/* What is asked, and the handler's part of the answer. */
+static enum td_code handle(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
+    const struct td_route *route = x->route;
     const bool closed = rest->access == NULL && !x->local && !rest->open_management;
     TD_FAIL_IF((route->traits & MANAGES) && closed, err, PERMISSION_DENIED,
                "%s %s: management requests are answered on this host only (--open_management changes that)",
                x->method, x->target);
-    const int64_t from_ns = td_clock_ns();
-    struct td_route_args args = {.arena = td_arena_new(ARENA_LIMIT)};
-    if (args.arena == NULL) {
-        return td_no_memory(err, ARENA_LIMIT, "a request");
-    }
-    bool held = false;
-    args.held = &held;
-    args.api = (enum td_api)(route->traits >> API_SHIFT & 7);
-    enum td_code rc = read_args(x, m, &args, err);
-    rc = rc ? rc : admit(rest, x, scope_of(route), args.model, err);
-    rc = rc ? rc : route->handler(rest, x, &args, err);
-    if (!held && (route->traits & COUNTED)) {
-        td_metrics_request(td_metrics_model(args.model), args.api, TD_ENTRY_REST, rc,
-                           td_clock_us_since(from_ns));
-    }
-    td_arena_free(args.arena);
-    return rc;
+    TD_TRY(td_request_open(&x->r, err));
+    x->r.api = (enum td_api)(route->traits >> API_SHIFT & 7);
+    TD_TRY(read_target(&x->r, x, err));
+    TD_TRY(admit(rest, x, scope_of(route), x->r.model, err));
+    return route->handler(rest, x, err);
 }
 
-/* TF Serving's path of metrics: any method; a query makes it another path. */
-static bool is_monitoring(const struct td_rest *rest, const struct td_exchange *x)
+/* The last of an exchange, on whatever thread: err->code says how it went. */
+static void answer(struct td_exchange *x, const struct td_err *err)
 {
-    return rest->monitoring_path != NULL && strcmp(rest->monitoring_path, x->target) == 0;
+    struct td_request *r = &x->r;
+    if (err->code) {
+        put_error(x, err);
+        x->status = x->allow != NULL ? METHOD_NOT_ALLOWED : x->status;
+    }
+    if (r->arena != NULL && (x->route->traits & COUNTED)) {
+        td_metrics_request(td_metrics_model(r->model), r->api, TD_ENTRY_REST, err->code,
+                           td_clock_us_since(r->opened_ns));
+    }
+    td_request_fini(r);
+    td_exchange_finish(x);
+}
+
+static void on_queued(struct td_request *r)
+{
+    td_exchange_hold(td_exchange_of(r));
+}
+
+static void on_done(struct td_request *r, struct td_err *err)
+{
+    answer(td_exchange_of(r), err);
 }
 
 /* TF Serving takes a body in an encoding that it does not know as it is; Triton refuses it. */
@@ -332,42 +347,30 @@ static bool known_encoding(const struct td_exchange *x, struct td_err *err)
 
 void td_rest_handle(void *app, struct td_exchange *x)
 {
+    struct td_rest *rest = app;
     struct td_err err = {0};
-    struct match m = {0};
-    const struct route *route = is_monitoring(app, x) ? &MONITORING : find_route(x, &m);
     if (is_v2(x) && !known_encoding(x, &err)) {
-        td_rest_fail(app, x, &err);
+        put_error(x, &err);
         x->status = UNSUPPORTED_MEDIA_TYPE;
-    } else if (route == NULL ? no_route(app, x, &err) : answer(app, x, route, &m, &err)) {
-        td_rest_fail(app, x, &err);
-        x->status = x->allow != NULL ? METHOD_NOT_ALLOWED : x->status;
+        td_exchange_finish(x);
+        return;
+    }
+    err.code = x->route == NULL ? no_route(rest, x, &err) : handle(rest, x, &err);
+    if (err.code != TD_OK || x->r.encode == NULL) {
+        answer(x, &err);
+    } else {
+        x->r.shares_thread = true;
+        x->r.queued = on_queued;
+        x->r.done = on_done;
+        td_request_start(&x->r, rest->registry);
     }
 }
 
-bool td_rest_may_block(void *app, const struct td_exchange *x)
-{
-    struct match m;
-    const struct route *route = find_route(x, &m);
-    return is_monitoring(app, x) || (route != NULL && (route->traits & BLOCKS) != 0);
-}
-
-enum td_code td_rest_find(struct td_rest *rest, const struct td_route_args *args, struct td_servable **out,
+enum td_code td_rest_find(struct td_rest *rest, const struct td_exchange *x, struct td_servable **out,
                           struct td_err *err)
 {
-    TD_FAIL_IF(args->has_version && args->version <= 0, err, NOT_FOUND,
-               "Servable not found for request: Specific(%s, %lld)", args->model, (long long)args->version);
-    return td_registry_find(rest->registry, args->model, args->version, args->label, out, err);
-}
-
-enum td_code td_rest_request(struct td_exchange *x, const struct td_route_args *args, struct td_request *r,
-                             struct td_err *err)
-{
-    TD_TRY(td_request_init(r, err));
-    r->model = args->model;
-    r->version = args->version;
-    r->label = args->label;
-    r->deadline_ns = x->deadline_ns;
-    r->client = &x->stop;
-    r->api = args->api;
-    return TD_OK;
+    const struct td_request *r = &x->r;
+    TD_FAIL_IF(r->has_version && r->version <= 0, err, NOT_FOUND,
+               "Servable not found for request: Specific(%s, %lld)", r->model, (long long)r->version);
+    return td_registry_find(rest->registry, r->model, r->version, r->label, out, err);
 }

@@ -20,7 +20,7 @@
 #include "proto/json/json_tensor.h"
 #include "proto/json/json_value.h"
 #include "proto/json/json_write.h"
-#include "server/http/rest_call.h"
+#include "server/http/rest.h"
 
 #define MAX_EXAMPLES_BYTES                                                                                   \
     ((size_t)1 << 30) /* contexts repeat in each example: bounds what that multiplies to */
@@ -246,58 +246,42 @@ static enum td_code put_scores(struct td_sink *s, const struct td_scores *r, str
     return td_sink_put(s, "]\n}", 3, err);
 }
 
-static enum td_code encode(struct td_rest_call *c, struct td_err *err)
+static enum td_task task_of(const struct td_request *r)
 {
-    const enum td_task *task = c->r.detail;
-    struct td_scores scores;
-    TD_TRY(td_classify_scores(&c->r, *task, &scores, err));
-    return put_scores(&c->x->out, &scores, err);
+    return r->api == TD_API_REGRESS ? TD_TASK_REGRESS : TD_TASK_CLASSIFY;
 }
 
-static enum td_code decode(struct td_rest_call *c, const struct td_route_args *args, enum td_task task,
-                           struct td_err *err)
+static enum td_code encode(struct td_request *r, struct td_err *err)
 {
-    struct td_request *r = &c->r;
+    struct td_scores scores;
+    TD_TRY(td_classify_scores(r, task_of(r), &scores, err));
+    return put_scores(&td_exchange_of(r)->out, &scores, err);
+}
+
+static enum td_code decode(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+{
+    struct td_request *r = &x->r;
     struct td_json_body body;
     struct td_tensor examples = {0};
-    enum td_task *kept = td_arena_alloc(r->arena, 1, sizeof *kept);
-    if (kept == NULL) {
-        return td_no_memory(err, sizeof *kept, "a request");
-    }
-    *kept = task;
-    c->r.detail = kept;
-    TD_TRY(td_json_body(c->x->body, c->x->body_len, r->arena, &body, err));
+    r->encode = encode;
+    TD_TRY(td_json_body(x->body, x->body_len, r->arena, &body, err));
     r->signature = body.signature;
-    TD_TRY(td_rest_find(c->rest, args, &r->servable, err));
-    TD_TRY(td_classify_resolve(r, c->rest->registry, task, err));
+    TD_TRY(td_rest_find(rest, x, &r->servable, err));
+    TD_TRY(td_classify_resolve(r, rest->registry, task_of(r), err));
     if (read_examples(&body, r->arena, &examples, err)) {
         td_tensor_clear(&examples);
         return err->code;
     }
-    td_metrics_examples(td_metrics_model(args->model), examples.shape.dim[0]);
-    return td_classify_bind(r, task, &examples, err);
+    td_metrics_examples(td_metrics_model(r->model), examples.shape.dim[0]);
+    return td_classify_bind(r, task_of(r), &examples, err);
 }
 
-static enum td_code decode_classify(struct td_rest_call *c, const struct td_route_args *args,
-                                    struct td_err *err)
+enum td_code td_rest_classify(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    return decode(c, args, TD_TASK_CLASSIFY, err);
+    return decode(rest, x, err);
 }
 
-static enum td_code decode_regress(struct td_rest_call *c, const struct td_route_args *args,
-                                   struct td_err *err)
+enum td_code td_rest_regress(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    return decode(c, args, TD_TASK_REGRESS, err);
-}
-
-enum td_code td_rest_classify(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                              struct td_err *err)
-{
-    return td_rest_call_run(rest, x, args, decode_classify, encode, err);
-}
-
-enum td_code td_rest_regress(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                             struct td_err *err)
-{
-    return td_rest_call_run(rest, x, args, decode_regress, encode, err);
+    return decode(rest, x, err);
 }

@@ -7,11 +7,9 @@
 #include "server/http/rest.h"
 #include "server/base/rest_json.h"
 
-enum td_code td_rest_healthz(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                             struct td_err *err)
+enum td_code td_rest_healthz(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     (void)rest;
-    (void)args;
     return td_sink_put(&x->out, "{\"status\": \"ok\"}\n", 17, err);
 }
 
@@ -27,10 +25,8 @@ static json_t *names_json(char *names)
     return list;
 }
 
-enum td_code td_rest_readyz(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                            struct td_err *err)
+enum td_code td_rest_readyz(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    (void)args;
     char *missing = NULL;
     const bool draining = atomic_load(&rest->draining);
     const bool ready = td_registry_ready(rest->registry, &missing) && !draining;

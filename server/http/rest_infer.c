@@ -8,16 +8,15 @@
 #include "core/base/mem.h"
 #include "server/request/infer_request.h"
 #include "proto/json/infer_json.h"
-#include "server/http/rest_call.h"
+#include "server/http/rest.h"
 
 #define LENGTH_HEADER "Inference-Header-Content-Length"
 
-/* One request on its way, in its arena; args are there while it is decoded only. */
+/* What a request's message says besides its inputs; in its arena. */
 struct infer {
-    struct td_rest *rest;
     struct td_exchange *x;
-    const struct td_route_args *args;
-    struct td_request *r;
+    struct td_request *r; /* x's */
+    struct td_registry *registry;
     struct td_infer_json p;
     struct td_infer_shared shared;
 };
@@ -43,13 +42,13 @@ static enum td_code json_length(const struct td_exchange *x, size_t *out, struct
 
 static enum td_code resolve(struct infer *f, struct td_err *err)
 {
-    const struct td_infer_ref ref = {.name = f->args->model,
-                                     .has_version = f->args->has_version,
-                                     .version = f->args->version,
-                                     .label = f->args->label,
+    const struct td_infer_ref ref = {.name = f->r->model,
+                                     .has_version = f->r->has_version,
+                                     .version = f->r->version,
+                                     .label = f->r->label,
                                      .signature = f->p.opts.signature};
-    TD_TRY(td_infer_find(f->rest->registry, &ref, &f->r->servable, &f->r->signature, err));
-    return td_request_resolve(f->r, f->rest->registry, err);
+    TD_TRY(td_infer_find(f->registry, &ref, &f->r->servable, &f->r->signature, err));
+    return td_request_resolve(f->r, f->registry, err);
 }
 
 /* ------------------------------------------------------------------ a body of raw bytes */
@@ -100,7 +99,7 @@ static enum td_code raw_input(struct infer *f, struct td_err *err)
 {
     const struct td_signature *sig = f->r->sig;
     TD_FAIL_IF(sig->n_in != 1, err, INVALID_ARGUMENT,
-               "raw input request: model '%s' must have one input, it has %d", f->args->model, sig->n_in);
+               "raw input request: model '%s' must have one input, it has %d", f->r->model, sig->n_in);
     const struct td_tensor_info *in = &sig->in[0];
     const char *type = td_v2_name(in->dtype);
     const struct td_seg seg = {(const uint8_t *)f->x->body, f->x->body_len};
@@ -151,9 +150,9 @@ static enum td_code read_request(struct infer *f, struct td_err *err)
 
 /* ------------------------------------------------------------------ the answer */
 
-static enum td_code encode(struct td_rest_call *c, struct td_err *err)
+static enum td_code encode(struct td_request *r, struct td_err *err)
 {
-    struct infer *f = c->r.detail;
+    struct infer *f = r->detail;
     TD_TRY(td_infer_deliver(&f->shared, f->r, f->p.out, f->p.n_out, err));
     bool *binary = td_arena_alloc(f->r->arena, (size_t)f->r->n_out + 1, sizeof *binary);
     if (binary == NULL) {
@@ -176,26 +175,20 @@ static enum td_code encode(struct td_rest_call *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code decode(struct td_rest_call *c, const struct td_route_args *args, struct td_err *err)
+enum td_code td_rest_v2_infer(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    struct infer *f = td_arena_alloc(c->r.arena, 1, sizeof *f);
+    struct td_request *r = &x->r;
+    struct infer *f = td_arena_alloc(r->arena, 1, sizeof *f);
     if (f == NULL) {
         return td_no_memory(err, sizeof *f, "a request");
     }
-    *f = (struct infer){.rest = c->rest,
-                        .x = c->x,
-                        .args = args,
-                        .r = &c->r,
-                        .shared = {.shm = c->rest->shm, .local = c->x->local || c->rest->open_management}};
-    c->r.detail = f;
+    *f = (struct infer){.x = x,
+                        .r = r,
+                        .registry = rest->registry,
+                        .shared = {.shm = rest->shm, .local = x->local || rest->open_management}};
+    r->detail = f;
+    r->encode = encode;
     TD_TRY(read_request(f, err));
-    f->args = NULL;
-    f->r->id = f->p.id;
-    return td_infer_prepare(f->r, err);
-}
-
-enum td_code td_rest_v2_infer(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                              struct td_err *err)
-{
-    return td_rest_call_run(rest, x, args, decode, encode, err);
+    r->id = f->p.id;
+    return td_infer_prepare(r, err);
 }

@@ -91,18 +91,17 @@ static json_t *signature_json(const struct td_signature *sig)
                      "defaults", defaults);
 }
 
-enum td_code td_rest_metadata(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                              struct td_err *err)
+enum td_code td_rest_metadata(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     struct td_servable *s = NULL;
-    TD_TRY(td_rest_find(rest, args, &s, err));
+    TD_TRY(td_rest_find(rest, x, &s, err));
     const struct td_saved_model *m = td_servable_model(s);
     json_t *signatures = json_object();
     for (int i = 0; i < m->n_signatures; i++) {
         (void)json_object_set_new(signatures, m->signatures[i].key, signature_json(&m->signatures[i]));
     }
     json_t *doc =
-        json_pack("{s:{s:o, s:s, s:o}, s:{s:{s:o}}}", "model_spec", "name", td_rest_json_text(args->model),
+        json_pack("{s:{s:o, s:s, s:o}, s:{s:{s:o}}}", "model_spec", "name", td_rest_json_text(x->r.model),
                   "signature_name", "", "version", td_rest_json_int64(td_servable_version(s)), "metadata",
                   "signature_def", "signature_def", signatures);
     td_servable_unref(s);

@@ -163,10 +163,8 @@ static enum td_code put_models(struct td_rest *rest, struct td_sink *out, struct
     return rc;
 }
 
-enum td_code td_rest_metrics(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                             struct td_err *err)
+enum td_code td_rest_metrics(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    (void)args;
     x->content_type = "text/plain; version=0.0.4; charset=utf-8";
     TD_TRY(td_metrics_write(&x->out, err));
     TD_TRY(put_models(rest, &x->out, err));

@@ -20,14 +20,13 @@ static json_t *version_json(const struct td_version_status *v)
 
 /* ------------------------------------------------------------ one model's status, as TF Serving tells it */
 
-enum td_code td_rest_status(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                            struct td_err *err)
+enum td_code td_rest_status(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     struct td_version_status *rows = NULL;
     int n = 0;
-    TD_FAIL_IF(args->has_version && args->version <= 0, err, NOT_FOUND,
-               "Could not find version %lld of model %s", (long long)args->version, args->model);
-    TD_TRY(td_registry_status(rest->registry, args->model, args->version, &rows, &n, err));
+    TD_FAIL_IF(x->r.has_version && x->r.version <= 0, err, NOT_FOUND,
+               "Could not find version %lld of model %s", (long long)x->r.version, x->r.model);
+    TD_TRY(td_registry_status(rest->registry, x->r.model, x->r.version, &rows, &n, err));
     json_t *list = json_array();
     for (int i = 0; i < n; i++) {
         (void)json_array_append_new(list, version_json(&rows[i]));
@@ -111,12 +110,10 @@ static json_t *model_json(struct td_rest *rest, const struct td_model_config *c,
                      td_rest_json_text(c->base_path), "platform", "tensorflow", "versions", versions);
 }
 
-enum td_code td_rest_models(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                            struct td_err *err)
+enum td_code td_rest_models(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     struct td_model_config *configs = NULL;
     int n = 0;
-    (void)args;
     TD_TRY(td_registry_models(rest->registry, &configs, &n, err));
     json_t *data = json_array(), *models = json_array();
     for (int i = 0; i < n; i++) {
@@ -131,18 +128,16 @@ enum td_code td_rest_models(struct td_rest *rest, struct td_exchange *x, const s
         &x->out, json_pack("{s:s, s:o, s:o}", "object", "list", "data", data, "models", models), err);
 }
 
-enum td_code td_rest_reload(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                            struct td_err *err)
+enum td_code td_rest_reload(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    TD_TRY(td_registry_rescan(rest->registry, args->model, err));
-    return td_rest_status(rest, x, args, err);
+    TD_TRY(td_registry_rescan(rest->registry, x->r.model, err));
+    return td_rest_status(rest, x, err);
 }
 
-enum td_code td_rest_functions(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                               struct td_err *err)
+enum td_code td_rest_functions(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     struct td_servable *s = NULL;
-    TD_TRY(td_rest_find(rest, args, &s, err));
+    TD_TRY(td_rest_find(rest, x, &s, err));
     json_t *doc = td_functions_json(s);
     td_servable_unref(s);
     return td_rest_put_json(&x->out, doc, err);

@@ -4,13 +4,13 @@
 #include "core/base/arena.h"
 #include "core/base/mem.h"
 #include "proto/json/json_tensor.h"
-#include "server/http/rest_call.h"
+#include "server/http/rest.h"
 
 /* Model and signature; an unknown signature has words of its own on this API. */
-enum td_code td_rest_resolve(struct td_rest *rest, struct td_request *r, const struct td_route_args *args,
-                             struct td_err *err)
+enum td_code td_rest_resolve(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    TD_TRY(td_rest_find(rest, args, &r->servable, err));
+    struct td_request *r = &x->r;
+    TD_TRY(td_rest_find(rest, x, &r->servable, err));
     r->sig = td_servable_signature(r->servable, r->signature);
     TD_FAIL_IF(r->sig == NULL, err, INVALID_ARGUMENT,
                "Serving signature name: \"%s\" not found in signature def",
@@ -38,29 +38,25 @@ enum td_code td_rest_inputs(struct td_request *r, const struct td_json_body *bod
     return TD_OK;
 }
 
-static enum td_code encode(struct td_rest_call *c, struct td_err *err)
+static enum td_code encode(struct td_request *r, struct td_err *err)
 {
-    const enum td_json_form *form = c->r.detail;
-    return td_json_outputs(&c->x->out, c->r.out, c->r.n_out, *form, err);
+    const enum td_json_form *form = r->detail;
+    return td_json_outputs(&td_exchange_of(r)->out, r->out, r->n_out, *form, err);
 }
 
-static enum td_code decode(struct td_rest_call *c, const struct td_route_args *args, struct td_err *err)
+enum td_code td_rest_predict(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
+    struct td_request *r = &x->r;
     struct td_json_body body;
-    enum td_json_form *form = td_arena_alloc(c->r.arena, 1, sizeof *form);
+    enum td_json_form *form = td_arena_alloc(r->arena, 1, sizeof *form);
     if (form == NULL) {
         return td_no_memory(err, sizeof *form, "a request");
     }
-    TD_TRY(td_json_body(c->x->body, c->x->body_len, c->r.arena, &body, err));
-    c->r.signature = body.signature;
+    TD_TRY(td_json_body(x->body, x->body_len, r->arena, &body, err));
     *form = body.form;
-    c->r.detail = form;
-    TD_TRY(td_rest_resolve(c->rest, &c->r, args, err));
-    return td_rest_inputs(&c->r, &body, err);
-}
-
-enum td_code td_rest_predict(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                             struct td_err *err)
-{
-    return td_rest_call_run(rest, x, args, decode, encode, err);
+    r->signature = body.signature;
+    r->detail = form;
+    r->encode = encode;
+    TD_TRY(td_rest_resolve(rest, x, err));
+    return td_rest_inputs(r, &body, err);
 }

@@ -26,24 +26,23 @@ static enum td_code add_row(void *list, const struct td_repository_row *row, str
 }
 
 /* The value of a key of the body's object; false when there is no body or no such key. */
-static enum td_code body_find(const struct td_exchange *x, const struct td_route_args *args, const char *key,
-                              struct td_json *value, bool *found, struct td_err *err)
+static enum td_code body_find(const struct td_exchange *x, const char *key, struct td_json *value,
+                              bool *found, struct td_err *err)
 {
     struct td_json_body body;
     *found = false;
     if (x->body_len > 0) {
-        TD_TRY(td_json_body(x->body, x->body_len, args->arena, &body, err));
+        TD_TRY(td_json_body(x->body, x->body_len, x->r.arena, &body, err));
         *found = td_json_body_find(&body, key, value);
     }
     return TD_OK;
 }
 
-enum td_code td_rest_v2_index(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                              struct td_err *err)
+enum td_code td_rest_v2_index(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     struct td_json value;
     bool found = false;
-    TD_TRY(body_find(x, args, "ready", &value, &found, err));
+    TD_TRY(body_find(x, "ready", &value, &found, err));
     const char ready = found ? td_json_literal(&value) : 'f';
     TD_FAIL_IF(ready != 't' && ready != 'f', err, INVALID_ARGUMENT, "'ready' must be true or false");
     json_t *list = json_array();
@@ -110,7 +109,7 @@ static enum td_code read_parameter(struct loading *l, struct td_json *j, const c
     return rc;
 }
 
-static enum td_code read_parameters(struct loading *l, struct td_json j, const struct td_route_args *args,
+static enum td_code read_parameters(struct loading *l, struct td_json j, struct td_arena *arena,
                                     enum td_load_key wanted, struct td_err *err)
 {
     l->wanted = wanted;
@@ -122,51 +121,49 @@ static enum td_code read_parameters(struct loading *l, struct td_json j, const s
         if (!more) {
             return TD_OK;
         }
-        TD_TRY(td_json_text(&j, &s, args->arena, &key, err));
+        TD_TRY(td_json_text(&j, &s, arena, &key, err));
         TD_TRY(read_parameter(l, &j, key, err));
     }
 }
 
 /* What came with the request, new; NULL without parameters. */
-static enum td_code read_upload(struct td_rest *rest, const struct td_exchange *x,
-                                const struct td_route_args *args, struct td_upload **out, struct td_err *err)
+static enum td_code read_upload(struct td_rest *rest, const struct td_exchange *x, struct td_upload **out,
+                                struct td_err *err)
 {
     struct td_json value;
     bool found = false;
     struct loading l = {.state_dir = td_registry_options(rest->registry)->servable.state_dir};
-    TD_TRY(body_find(x, args, "parameters", &value, &found, err));
+    TD_TRY(body_find(x, "parameters", &value, &found, err));
     if (!found) {
         return TD_OK;
     }
-    enum td_code rc = read_parameters(&l, value, args, TD_LOAD_CONFIG, err);
+    enum td_code rc = read_parameters(&l, value, x->r.arena, TD_LOAD_CONFIG, err);
     rc = rc ? rc : td_repository_check_upload(l.upload, l.files, err);
-    rc = rc || !l.files ? rc : read_parameters(&l, value, args, TD_LOAD_FILE, err);
+    rc = rc || !l.files ? rc : read_parameters(&l, value, x->r.arena, TD_LOAD_FILE, err);
     if (rc) {
         td_upload_unref(l.upload);
-        return td_err_wrap(err, "failed to load '%s'", args->model);
+        return td_err_wrap(err, "failed to load '%s'", x->r.model);
     }
     *out = l.upload;
     return TD_OK;
 }
 
-enum td_code td_rest_v2_load(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                             struct td_err *err)
+enum td_code td_rest_v2_load(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     struct td_upload *u = NULL;
-    TD_TRY(read_upload(rest, x, args, &u, err));
-    const enum td_code rc = td_repository_load(rest->registry, args->model, u, err);
+    TD_TRY(read_upload(rest, x, &u, err));
+    const enum td_code rc = td_repository_load(rest->registry, x->r.model, u, err);
     td_upload_unref(u);
     return rc;
 }
 
 /* Of the parameters only unload_dependents means something, a flag; nothing here depends on another model. */
-static enum td_code check_unload(const struct td_exchange *x, const struct td_route_args *args,
-                                 struct td_err *err)
+static enum td_code check_unload(const struct td_exchange *x, struct td_err *err)
 {
     struct td_json j;
     struct td_json_str key;
     bool found = false, more = true;
-    TD_TRY(body_find(x, args, "parameters", &j, &found, err));
+    TD_TRY(body_find(x, "parameters", &j, &found, err));
     TD_FAIL_IF(found && !td_json_eat(&j, '{'), err, INVALID_ARGUMENT, "'parameters' must be an object");
     for (bool first = true; found && more; first = false) {
         TD_TRY(td_json_member(&j, first, &key, &more, err));
@@ -179,22 +176,19 @@ static enum td_code check_unload(const struct td_exchange *x, const struct td_ro
     return TD_OK;
 }
 
-enum td_code td_rest_v2_unload(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                               struct td_err *err)
+enum td_code td_rest_v2_unload(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    if (check_unload(x, args, err)) {
-        return td_err_wrap(err, "failed to unload '%s'", args->model);
+    if (check_unload(x, err)) {
+        return td_err_wrap(err, "failed to unload '%s'", x->r.model);
     }
-    return td_repository_unload(rest->registry, args->model, err);
+    return td_repository_unload(rest->registry, x->r.model, err);
 }
 
 /* Triton has the path, and answers it so: there is one repository. */
-enum td_code td_rest_v2_repository(struct td_rest *rest, struct td_exchange *x,
-                                   const struct td_route_args *args, struct td_err *err)
+enum td_code td_rest_v2_repository(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     (void)rest;
     (void)x;
-    (void)args;
     TD_FAIL(err, UNIMPLEMENTED, "'repository_name' specification is not supported");
 }
 
@@ -244,13 +238,12 @@ static enum td_code add_stats(void *list, const char *name, struct td_servable *
     return TD_OK;
 }
 
-enum td_code td_rest_v2_stats(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                              struct td_err *err)
+enum td_code td_rest_v2_stats(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    const struct td_infer_ref ref = {.name = args->model,
-                                     .has_version = args->has_version,
-                                     .version = args->version,
-                                     .label = args->label,
+    const struct td_infer_ref ref = {.name = x->r.model,
+                                     .has_version = x->r.has_version,
+                                     .version = x->r.version,
+                                     .label = x->r.label,
                                      .signature = ""};
     json_t *list = json_array();
     if (td_repository_serving(rest->registry, &ref, add_stats, list, err)) {

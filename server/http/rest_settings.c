@@ -45,42 +45,41 @@ static enum td_code read_change(const char *key, const json_t *v, struct td_aren
     return TD_OK;
 }
 
-static enum td_code change(const struct td_route_args *args, json_t *doc, struct td_err *err)
+static enum td_code change(const struct td_exchange *x, json_t *doc, struct td_err *err)
 {
     const char *key;
     json_t *v;
     int n = 0;
-    struct td_trace_change *list = td_arena_alloc(args->arena, json_object_size(doc) + 1, sizeof *list);
+    struct td_trace_change *list = td_arena_alloc(x->r.arena, json_object_size(doc) + 1, sizeof *list);
     if (list == NULL) {
         return td_no_memory(err, json_object_size(doc) * sizeof *list, "trace settings");
     }
     json_object_foreach(doc, key, v)
     {
-        TD_TRY(read_change(key, v, args->arena, &list[n++], err));
+        TD_TRY(read_change(key, v, x->r.arena, &list[n++], err));
     }
-    return td_trace_set(args->model, list, n, err);
+    return td_trace_set(x->r.model, list, n, err);
 }
 
 /* A model that is named must be known. */
-static enum td_code check_model(struct td_rest *rest, const struct td_route_args *args, struct td_err *err)
+static enum td_code check_model(struct td_rest *rest, const struct td_exchange *x, struct td_err *err)
 {
     struct td_version_status *rows = NULL;
     struct td_err unknown = {0};
     int n = 0;
-    if (*args->model == '\0' ||
-        td_registry_status(rest->registry, args->model, 0, &rows, &n, &unknown) == TD_OK) {
+    if (*x->r.model == '\0' ||
+        td_registry_status(rest->registry, x->r.model, 0, &rows, &n, &unknown) == TD_OK) {
         td_free(rows);
         return TD_OK;
     }
-    TD_FAIL(err, NOT_FOUND, "Request for unknown model: '%s' is not found", args->model);
+    TD_FAIL(err, NOT_FOUND, "Request for unknown model: '%s' is not found", x->r.model);
 }
 
-enum td_code td_rest_trace(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                           struct td_err *err)
+enum td_code td_rest_trace(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    TD_TRY(check_model(rest, args, err));
+    TD_TRY(check_model(rest, x, err));
     json_t *doc = json_object();
-    const enum td_code rc = td_trace_each(args->model, add_setting, doc, err);
+    const enum td_code rc = td_trace_each(x->r.model, add_setting, doc, err);
     if (rc) {
         json_decref(doc);
         return rc;
@@ -88,25 +87,22 @@ enum td_code td_rest_trace(struct td_rest *rest, struct td_exchange *x, const st
     return td_rest_put_json(&x->out, doc, err);
 }
 
-enum td_code td_rest_set_trace(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                               struct td_err *err)
+enum td_code td_rest_set_trace(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     json_t *doc = NULL;
-    TD_TRY(check_model(rest, args, err));
+    TD_TRY(check_model(rest, x, err));
     TD_TRY(td_rest_get_json(x->body, x->body_len, &doc, err));
-    const enum td_code rc = change(args, doc, err);
+    const enum td_code rc = change(x, doc, err);
     json_decref(doc);
-    return rc ? rc : td_rest_trace(rest, x, args, err);
+    return rc ? rc : td_rest_trace(rest, x, err);
 }
 
 /* ------------------------------------------------------------------ log */
 
-enum td_code td_rest_logging(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                             struct td_err *err)
+enum td_code td_rest_logging(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     struct td_log_setting list[TD_LOG_N_SETTINGS];
     (void)rest;
-    (void)args;
     td_log_settings_get(list);
     json_t *doc = json_object();
     for (int i = 0; i < TD_LOG_N_SETTINGS; i++) {
@@ -147,12 +143,11 @@ static enum td_code set_log(struct td_arena *a, json_t *doc, struct td_err *err)
     return td_log_settings_set(list, n, err);
 }
 
-enum td_code td_rest_set_logging(struct td_rest *rest, struct td_exchange *x,
-                                 const struct td_route_args *args, struct td_err *err)
+enum td_code td_rest_set_logging(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     json_t *doc = NULL;
     TD_TRY(td_rest_get_json(x->body, x->body_len, &doc, err));
-    const enum td_code rc = set_log(args->arena, doc, err);
+    const enum td_code rc = set_log(x->r.arena, doc, err);
     json_decref(doc);
-    return rc ? rc : td_rest_logging(rest, x, args, err);
+    return rc ? rc : td_rest_logging(rest, x, err);
 }

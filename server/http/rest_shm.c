@@ -10,13 +10,6 @@
 #include "server/base/rest_json.h"
 #include "server/request/shm.h"
 
-static enum td_code shm_of(const struct td_rest *rest, struct td_shm **out, struct td_err *err)
-{
-    TD_FAIL_IF(rest->shm == NULL, err, UNIMPLEMENTED, "shared memory is not served here");
-    *out = rest->shm;
-    return TD_OK;
-}
-
 static enum td_code add_row(void *list, const struct td_shm_row *row, struct td_err *err)
 {
     (void)err;
@@ -27,17 +20,13 @@ static enum td_code add_row(void *list, const struct td_shm_row *row, struct td_
     return TD_OK;
 }
 
-enum td_code td_rest_shm_status(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                                struct td_err *err)
+static enum td_code add_cuda_row(void *list, const struct td_shm_row *row, struct td_err *err)
 {
-    struct td_shm *shm = NULL;
-    TD_TRY(shm_of(rest, &shm, err));
-    json_t *list = json_array();
-    if (td_shm_each(shm, TD_SHM_SYSTEM, args->model, add_row, list, err)) {
-        json_decref(list);
-        return err->code;
-    }
-    return td_rest_put_json(&x->out, list, err);
+    (void)err;
+    (void)json_array_append_new(list,
+                                json_pack("{s:o, s:i, s:I}", "name", td_rest_json_text(row->name),
+                                          "device_id", row->device, "byte_size", (json_int_t)row->byte_size));
+    return TD_OK;
 }
 
 /* A whole number of the body; absent: what *out holds. */
@@ -54,103 +43,111 @@ static enum td_code get_size(const json_t *doc, const char *key, bool must, uint
     return TD_OK;
 }
 
-static enum td_code add_region(struct td_shm *shm, const char *name, const json_t *doc, struct td_err *err)
+/* {"key", "offset", "byte_size"} */
+static enum td_code add_region(struct td_shm *shm, const struct td_exchange *x, const json_t *doc,
+                               struct td_err *err)
 {
     const json_t *key = json_object_get(doc, "key");
     uint64_t offset = 0, byte_size = 0;
     TD_FAIL_IF(!json_is_string(key), err, INVALID_ARGUMENT,
-               "shared memory region '%s': 'key' must be a JSON string", name);
+               "shared memory region '%s': 'key' must be a JSON string", x->r.model);
     if (get_size(doc, "offset", false, &offset, err) || get_size(doc, "byte_size", true, &byte_size, err)) {
-        return td_err_wrap(err, "shared memory region '%s'", name);
+        return td_err_wrap(err, "shared memory region '%s'", x->r.model);
     }
-    return td_shm_register(shm, name, json_string_value(key), offset, byte_size, err);
-}
-
-enum td_code td_rest_shm_register(struct td_rest *rest, struct td_exchange *x,
-                                  const struct td_route_args *args, struct td_err *err)
-{
-    struct td_shm *shm = NULL;
-    json_t *doc = NULL;
-    TD_TRY(shm_of(rest, &shm, err));
-    TD_TRY(td_rest_get_json(x->body, x->body_len, &doc, err));
-    const enum td_code rc = add_region(shm, args->model, doc, err);
-    json_decref(doc);
-    return rc;
-}
-
-enum td_code td_rest_shm_unregister(struct td_rest *rest, struct td_exchange *x,
-                                    const struct td_route_args *args, struct td_err *err)
-{
-    struct td_shm *shm = NULL;
-    (void)x;
-    TD_TRY(shm_of(rest, &shm, err));
-    td_shm_unregister(shm, TD_SHM_SYSTEM, args->model);
-    return TD_OK;
-}
-
-/* ------------------------------------------------------------------ memory on GPUs */
-
-static enum td_code add_cuda_row(void *list, const struct td_shm_row *row, struct td_err *err)
-{
-    (void)err;
-    (void)json_array_append_new(list,
-                                json_pack("{s:o, s:i, s:I}", "name", td_rest_json_text(row->name),
-                                          "device_id", row->device, "byte_size", (json_int_t)row->byte_size));
-    return TD_OK;
-}
-
-enum td_code td_rest_cuda_status(struct td_rest *rest, struct td_exchange *x,
-                                 const struct td_route_args *args, struct td_err *err)
-{
-    struct td_shm *shm = NULL;
-    TD_TRY(shm_of(rest, &shm, err));
-    json_t *list = json_array();
-    if (td_shm_each(shm, TD_SHM_CUDA, args->model, add_cuda_row, list, err)) {
-        json_decref(list);
-        return err->code;
-    }
-    return td_rest_put_json(&x->out, list, err);
+    return td_shm_register(shm, x->r.model, json_string_value(key), offset, byte_size, err);
 }
 
 /* {"raw_handle": {"b64": ".."}, "device_id", "byte_size"} */
-static enum td_code add_cuda(struct td_shm *shm, const struct td_route_args *args, const json_t *doc,
+static enum td_code add_cuda(struct td_shm *shm, const struct td_exchange *x, const json_t *doc,
                              struct td_err *err)
 {
     const json_t *text = json_object_get(json_object_get(doc, "raw_handle"), "b64");
     const size_t len = json_is_string(text) ? json_string_length(text) : 0;
     uint64_t device = 0, byte_size = 0;
     size_t n = 0;
-    char *handle = td_arena_alloc(args->arena, len + 1, 1);
+    char *handle = td_arena_alloc(x->r.arena, len + 1, 1);
     if (handle == NULL) {
         return td_no_memory(err, len, "a handle");
     }
     if (get_size(doc, "device_id", false, &device, err) ||
         get_size(doc, "byte_size", false, &byte_size, err)) {
-        return td_err_wrap(err, "shared memory region '%s'", args->model);
+        return td_err_wrap(err, "shared memory region '%s'", x->r.model);
     }
     TD_FAIL_IF(len > 0 && !td_json_base64(json_string_value(text), len, handle, &n), err, INVALID_ARGUMENT,
-               "shared memory region '%s': failed to decode base64 of 'raw_handle'", args->model);
-    return td_shm_register_cuda(shm, args->model, handle, n, (int64_t)device, byte_size, err);
+               "shared memory region '%s': failed to decode base64 of 'raw_handle'", x->r.model);
+    return td_shm_register_cuda(shm, x->r.model, handle, n, (int64_t)device, byte_size, err);
 }
 
-enum td_code td_rest_cuda_register(struct td_rest *rest, struct td_exchange *x,
-                                   const struct td_route_args *args, struct td_err *err)
+/* What the two kinds of memory differ in. */
+static const struct kind {
+    td_shm_row_fn *add_row;
+    enum td_code (*add)(struct td_shm *shm, const struct td_exchange *x, const json_t *doc,
+                        struct td_err *err);
+} KINDS[] = {[TD_SHM_SYSTEM] = {add_row, add_region}, [TD_SHM_CUDA] = {add_cuda_row, add_cuda}};
+
+static enum td_code check_served(const struct td_rest *rest, struct td_err *err)
 {
-    struct td_shm *shm = NULL;
+    TD_FAIL_IF(rest->shm == NULL, err, UNIMPLEMENTED, "shared memory is not served here");
+    return TD_OK;
+}
+
+static enum td_code status(struct td_rest *rest, struct td_exchange *x, enum td_shm_kind kind,
+                           struct td_err *err)
+{
+    TD_TRY(check_served(rest, err));
+    json_t *list = json_array();
+    if (td_shm_each(rest->shm, kind, x->r.model, KINDS[kind].add_row, list, err)) {
+        json_decref(list);
+        return err->code;
+    }
+    return td_rest_put_json(&x->out, list, err);
+}
+
+static enum td_code add(struct td_rest *rest, struct td_exchange *x, enum td_shm_kind kind,
+                        struct td_err *err)
+{
     json_t *doc = NULL;
-    TD_TRY(shm_of(rest, &shm, err));
+    TD_TRY(check_served(rest, err));
     TD_TRY(td_rest_get_json(x->body, x->body_len, &doc, err));
-    const enum td_code rc = add_cuda(shm, args, doc, err);
+    const enum td_code rc = KINDS[kind].add(rest->shm, x, doc, err);
     json_decref(doc);
     return rc;
 }
 
-enum td_code td_rest_cuda_unregister(struct td_rest *rest, struct td_exchange *x,
-                                     const struct td_route_args *args, struct td_err *err)
+static enum td_code drop(struct td_rest *rest, struct td_exchange *x, enum td_shm_kind kind,
+                         struct td_err *err)
 {
-    struct td_shm *shm = NULL;
-    (void)x;
-    TD_TRY(shm_of(rest, &shm, err));
-    td_shm_unregister(shm, TD_SHM_CUDA, args->model);
+    TD_TRY(check_served(rest, err));
+    td_shm_unregister(rest->shm, kind, x->r.model);
     return TD_OK;
+}
+
+enum td_code td_rest_shm_status(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+{
+    return status(rest, x, TD_SHM_SYSTEM, err);
+}
+
+enum td_code td_rest_shm_register(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+{
+    return add(rest, x, TD_SHM_SYSTEM, err);
+}
+
+enum td_code td_rest_shm_unregister(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+{
+    return drop(rest, x, TD_SHM_SYSTEM, err);
+}
+
+enum td_code td_rest_cuda_status(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+{
+    return status(rest, x, TD_SHM_CUDA, err);
+}
+
+enum td_code td_rest_cuda_register(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+{
+    return add(rest, x, TD_SHM_CUDA, err);
+}
+
+enum td_code td_rest_cuda_unregister(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+{
+    return drop(rest, x, TD_SHM_CUDA, err);
 }

@@ -8,11 +8,9 @@
 #include "server/http/rest.h"
 #include "server/base/rest_json.h"
 
-enum td_code td_rest_v2_server(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                               struct td_err *err)
+enum td_code td_rest_v2_server(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     (void)rest;
-    (void)args;
     json_t *extensions = json_array();
     for (int i = 0; td_infer_extension(i) != NULL; i++) {
         (void)json_array_append_new(extensions, json_string(td_infer_extension(i)));
@@ -23,29 +21,23 @@ enum td_code td_rest_v2_server(struct td_rest *rest, struct td_exchange *x, cons
         err);
 }
 
-enum td_code td_rest_v2_live(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                             struct td_err *err)
+enum td_code td_rest_v2_live(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     (void)rest;
-    (void)args;
     return td_rest_put_json(&x->out, json_pack("{s:b}", "live", 1), err);
 }
 
-enum td_code td_rest_v2_ready(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                              struct td_err *err)
+enum td_code td_rest_v2_ready(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    (void)args;
     const bool ready = td_registry_ready(rest->registry, NULL) && !atomic_load(&rest->draining);
     x->status = ready ? 200 : 400;
     return td_rest_put_json(&x->out, json_pack("{s:b}", "ready", ready), err);
 }
 
-enum td_code td_rest_v2_models(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                               struct td_err *err)
+enum td_code td_rest_v2_models(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     struct td_model_config *configs = NULL;
     int n = 0;
-    (void)args;
     TD_TRY(td_registry_models(rest->registry, &configs, &n, err));
     json_t *names = json_array();
     for (int i = 0; i < n; i++) {
@@ -57,29 +49,28 @@ enum td_code td_rest_v2_models(struct td_rest *rest, struct td_exchange *x, cons
 
 /* ------------------------------------------------------------------ one model */
 
-static enum td_code find(struct td_rest *rest, const struct td_route_args *args, struct td_servable **s,
+static enum td_code find(struct td_rest *rest, const struct td_exchange *x, struct td_servable **s,
                          const char **signature, struct td_err *err)
 {
-    const struct td_infer_ref ref = {.name = args->model,
-                                     .has_version = args->has_version,
-                                     .version = args->version,
-                                     .label = args->label,
+    const struct td_infer_ref ref = {.name = x->r.model,
+                                     .has_version = x->r.has_version,
+                                     .version = x->r.version,
+                                     .label = x->r.label,
                                      .signature = ""};
     return td_infer_find(rest->registry, &ref, s, signature, err);
 }
 
 /* A model that is known but does not serve is not ready; one that is unknown is not found, nor is a signature
  * that it has not. */
-enum td_code td_rest_v2_model_ready(struct td_rest *rest, struct td_exchange *x,
-                                    const struct td_route_args *args, struct td_err *err)
+enum td_code td_rest_v2_model_ready(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     struct td_servable *s = NULL;
     const char *signature;
     struct td_err why = {0}, unknown = {0};
-    if (find(rest, args, &s, &signature, &why)) {
+    if (find(rest, x, &s, &signature, &why)) {
         struct td_version_status *rows = NULL;
         int n = 0;
-        const enum td_code rc = td_registry_status(rest->registry, args->model, 0, &rows, &n, &unknown);
+        const enum td_code rc = td_registry_status(rest->registry, x->r.model, 0, &rows, &n, &unknown);
         td_free(rows);
         TD_FAIL_IF(rc == TD_OK, err, INVALID_ARGUMENT, "Model version not ready");
         return td_fail(err, why.code, "%s", why.msg);
@@ -88,9 +79,8 @@ enum td_code td_rest_v2_model_ready(struct td_rest *rest, struct td_exchange *x,
     const enum td_code rc = td_infer_view(s, signature, &sig, err);
     td_servable_unref(s);
     return rc ? rc
-              : td_rest_put_json(&x->out,
-                                 json_pack("{s:o, s:b}", "name", td_rest_json_text(args->model), "ready", 1),
-                                 err);
+              : td_rest_put_json(
+                    &x->out, json_pack("{s:o, s:b}", "name", td_rest_json_text(x->r.model), "ready", 1), err);
 }
 
 /* A shape as a list; an unknown rank is [-1]. */
@@ -146,30 +136,27 @@ static json_t *metadata_json(struct td_rest *rest, const char *name, const struc
                      infos_json(sig != NULL ? sig->out : NULL, sig != NULL ? sig->n_out : 0));
 }
 
-static enum td_code describe(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                             bool config, struct td_err *err)
+static enum td_code describe(struct td_rest *rest, struct td_exchange *x, bool config, struct td_err *err)
 {
     struct td_servable *s = NULL;
     const char *signature;
     const struct td_signature *sig;
-    TD_TRY(find(rest, args, &s, &signature, err));
+    TD_TRY(find(rest, x, &s, &signature, err));
     enum td_code rc = td_infer_view(s, signature, &sig, err);
     if (rc == TD_OK) {
-        rc = config ? td_config_view_json(rest->registry, s, args->model, sig, &x->out, err)
-                    : td_rest_put_json(&x->out, metadata_json(rest, args->model, s, sig), err);
+        rc = config ? td_config_view_json(rest->registry, s, x->r.model, sig, &x->out, err)
+                    : td_rest_put_json(&x->out, metadata_json(rest, x->r.model, s, sig), err);
     }
     td_servable_unref(s);
     return rc;
 }
 
-enum td_code td_rest_v2_model(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                              struct td_err *err)
+enum td_code td_rest_v2_model(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    return describe(rest, x, args, false, err);
+    return describe(rest, x, false, err);
 }
 
-enum td_code td_rest_v2_config(struct td_rest *rest, struct td_exchange *x, const struct td_route_args *args,
-                               struct td_err *err)
+enum td_code td_rest_v2_config(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    return describe(rest, x, args, true, err);
+    return describe(rest, x, true, err);
 }

@@ -68,7 +68,7 @@ void *td_servable_slot(struct td_servable *s, const struct td_signature *sig);
 /* dtype of the edge that input i of sig feeds: some signatures misdeclare their graph's. */
 enum td_dtype td_servable_fed_dtype(struct td_servable *s, const struct td_signature *sig, int i);
 
-/* Requests and runs since it was loaded, reported by the front ends' common path (server/request/request.c).
+/* Requests and runs since it was loaded, reported by the front ends' common path (server/sched/request.c).
  * Borrowed. */
 struct td_stats *td_servable_stats(struct td_servable *s);
 /* Nanoseconds that restoring its variables, and its init op, took when it was loaded. */

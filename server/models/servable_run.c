@@ -223,7 +223,7 @@ enum td_code td_servable_run(struct td_servable *s, const struct td_servable_cal
         made = in + sig->n_in;
     }
     enum td_code rc = td_servable_bind(s, call, in, err);
-    rc = rc ? rc : td_servable_compute(s, sig, in, &call->run, made, err);
+    rc = rc ? rc : td_servable_compute(s, sig, in, call->run, made, err);
     if (rc == TD_OK) {
         td_servable_deliver(call, made, out, n_out);
     }

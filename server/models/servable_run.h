@@ -21,8 +21,8 @@ struct td_servable_call {
     const char *const *filter; /* outputs wanted, in this order; none: all, in key order */
     int n_filter;
     bool strict_shapes;
-    bool check_method; /* refuse a signature whose method is not predict, classify or regress */
-    struct td_run_opts run;
+    bool check_method;             /* refuse a signature whose method is not predict, classify or regress */
+    const struct td_run_opts *run; /* borrowed; NULL: none */
 };
 
 /* in[sig->n_in] borrows from the call and the signature. INVALID_ARGUMENT with TF Serving's words ("input

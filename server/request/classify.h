@@ -8,7 +8,7 @@
 #define TD_SERVER_REQUEST_CLASSIFY_H
 
 #include "proto/request/classify_pb.h"
-#include "server/request/request.h"
+#include "server/sched/request.h"
 
 enum td_task { TD_TASK_CLASSIFY, TD_TASK_REGRESS };
 

@@ -9,7 +9,7 @@
 #define TD_SERVER_REQUEST_INFER_REQUEST_H
 
 #include "proto/request/infer_pb.h"
-#include "server/request/request.h"
+#include "server/sched/request.h"
 #include "server/request/shm.h"
 
 /* What of the protocol's extensions is served: the i-th; NULL behind the last. */

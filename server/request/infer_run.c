@@ -20,8 +20,8 @@ void td_infer_limits(struct td_request *q, const struct td_infer_options *o)
         !td_i64_add(td_clock_ns(), ns, &at)) {
         return; /* none, or one beyond all clocks */
     }
-    if (q->deadline_ns == 0 || at < q->deadline_ns) {
-        q->deadline_ns = at;
+    if (q->run.deadline_ns == 0 || at < q->run.deadline_ns) {
+        q->run.deadline_ns = at;
         q->own_limit = true;
     }
 }
@@ -145,9 +145,9 @@ static enum td_code write_trace(const struct td_request *q, struct td_err *err)
         .request_id = q->id,
         .timestamps = (q->traced & TD_TRACE_TIMESTAMPS) != 0,
         .tensors = (q->traced & TD_TRACE_TENSORS) != 0,
-        .start_ns = q->since_ns,
+        .start_ns = q->started_ns,
         .end_ns = td_clock_ns(),
-        .times = &q->job.times,
+        .times = &q->times,
         .in = q->in,
         .n_in = q->n_in,
         .out = q->out,
@@ -166,7 +166,7 @@ static void trace(const struct td_request *q, enum td_code outcome)
     struct td_err why = {0};
     if (*td_trace_file_path() == '\0') {
         td_log(TD_LOG_INFO, &about, "trace: signature %s, %d inputs, %s after %.1f us", q->sig->key, q->n_in,
-               td_code_name(outcome), (double)td_clock_us_since(q->since_ns));
+               td_code_name(outcome), (double)td_clock_us_since(q->started_ns));
     } else if (write_trace(q, &why)) {
         td_log(TD_LOG_WARNING, &about, "%s", why.msg);
     }
@@ -179,7 +179,8 @@ static void ended(struct td_request *q, struct td_err *err)
     if (q->traced) {
         trace(q, err->code);
     }
-    const bool policy = q->deadline_ns == 0 || td_clock_ns() < q->deadline_ns; /* the model's queue gave up */
+    const bool policy =
+        q->run.deadline_ns == 0 || td_clock_ns() < q->run.deadline_ns; /* the model's queue gave up */
     if ((q->own_limit || policy) && err->code == TD_DEADLINE_EXCEEDED) {
         static const char known[] = "Request timeout expired"; /* Triton's words */
         const struct td_err was = *err;
@@ -192,11 +193,11 @@ static void ended(struct td_request *q, struct td_err *err)
 enum td_code td_infer_prepare(struct td_request *q, struct td_err *err)
 {
     if (td_infer_check(q, err)) {
-        td_stats_request(td_servable_stats(q->servable), false, 0, 0, &q->job.times);
+        td_stats_request(td_servable_stats(q->servable), false, 0, 0, &q->times);
         return err->code;
     }
-    if (q->own_limit && td_clock_ns() >= q->deadline_ns) {
-        td_stats_request(td_servable_stats(q->servable), false, 0, 0, &q->job.times);
+    if (q->own_limit && td_clock_ns() >= q->run.deadline_ns) {
+        td_stats_request(td_servable_stats(q->servable), false, 0, 0, &q->times);
         TD_FAIL(err, UNAVAILABLE, "Request timeout expired: it had passed before the request was read");
     }
     q->traced = td_trace_due(td_servable_name(q->servable));

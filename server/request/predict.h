@@ -6,7 +6,7 @@
 #define TD_SERVER_REQUEST_PREDICT_H
 
 #include "proto/request/predict_pb.h"
-#include "server/request/request.h"
+#include "server/sched/request.h"
 
 /* Makes q->in and q->filter of the message; no tensor takes more than max_bytes. Afterwards the message's
  * bytes are not needed any more but for names in q's arena. INVALID_ARGUMENT "tensor parsing error: NAME". */

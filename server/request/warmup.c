@@ -39,11 +39,12 @@ struct warmup {
 
 static enum td_code new_request(const struct warmup *w, struct td_request *q, struct td_err *err)
 {
-    TD_TRY(td_request_init(q, err));
+    td_request_init(q);
+    TD_TRY(td_request_open(q, err));
     q->servable = td_servable_ref(w->servable);
     q->model = td_servable_name(w->servable);
     q->version = td_servable_version(w->servable);
-    q->client = w->stop;
+    q->run.stop = w->stop;
     return TD_OK;
 }
 
@@ -99,12 +100,9 @@ static enum td_code replay_multi(const struct warmup *w, struct td_request *q, s
     TD_TRY(td_multi_read(message, q->arena, &p, err));
     TD_TRY(td_classify_check_tasks(&p, err));
     for (int i = 0; i < p.n_task; i++) {
-        struct td_request one;
-        TD_TRY(new_request(w, &one, err));
-        one.signature = p.task[i].spec.signature;
-        const enum td_code rc = replay_task(w, &one, td_classify_task(&p.task[i]), p.input, err);
-        td_request_fini(&one);
-        TD_TRY(rc);
+        td_request_again(q);
+        q->signature = p.task[i].spec.signature;
+        TD_TRY(replay_task(w, q, td_classify_task(&p.task[i]), p.input, err));
     }
     return TD_OK;
 }
@@ -150,7 +148,7 @@ static enum td_code replay(const struct warmup *w, struct td_wire record, struct
         return TD_OK; /* a log of nothing */
     }
     TD_TRY(request_of(log, &message, err));
-    struct td_request q;
+    struct td_request q = {0};
     TD_TRY(new_request(w, &q, err));
     const enum td_code rc = fn(w, &q, message, err);
     td_request_fini(&q);

@@ -1,4 +1,4 @@
-/* server/sched/batch_run.c - how a batch runs: inputs joined, outputs split by rows, chunks of a job put
+/* server/sched/batch_run.c - how a batch runs: inputs joined, outputs split by rows, chunks of a request put
  * together.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -17,59 +17,54 @@ static void clear_all(struct td_tensor *t, int n)
     }
 }
 
-enum td_code td_worker_alone(struct td_job *j, struct td_err *err)
-{
-    return td_servable_compute(j->servable, j->sig, j->in, &j->run, j->made, err);
-}
-
 /* ------------------------------------------------------------------ ends */
 
-/* made of a job = its chunks' rows one after the other. */
-static enum td_code assemble(struct td_job *j, struct td_err *err)
+/* made of a request = its chunks' rows one after the other. */
+static enum td_code assemble(struct td_request *r, struct td_err *err)
 {
-    const struct td_tensor **parts = td_calloc((size_t)j->n_chunks, sizeof *parts);
+    const struct td_tensor **parts = td_calloc((size_t)r->n_chunks, sizeof *parts);
     if (parts == NULL) {
-        return td_no_memory(err, (size_t)j->n_chunks * sizeof *parts, "a split request");
+        return td_no_memory(err, (size_t)r->n_chunks * sizeof *parts, "a split request");
     }
     enum td_code rc = TD_OK;
     int n = 0;
-    for (; rc == TD_OK && n < j->sig->n_out; n++) {
-        for (int i = 0; i < j->n_chunks; i++) {
-            parts[i] = &j->chunks[i].made[n];
+    for (; rc == TD_OK && n < r->sig->n_out; n++) {
+        for (int i = 0; i < r->n_chunks; i++) {
+            parts[i] = &r->chunks[i].made[n];
         }
-        rc = td_batch_join(parts, j->n_chunks, 0, false, &j->made[n], err);
+        rc = td_batch_join(parts, r->n_chunks, 0, false, &r->made[n], err);
     }
     if (rc) {
-        clear_all(j->made, n - 1);
-        memset(j->made, 0, (size_t)j->sig->n_out * sizeof *j->made);
+        clear_all(r->made, n - 1);
+        memset(r->made, 0, (size_t)r->sig->n_out * sizeof *r->made);
     }
     td_free(parts);
     return rc;
 }
 
-static void end_job(struct td_job *j)
+static void end_request(struct td_request *r)
 {
-    struct td_err err = j->err;
-    if (err.code == TD_OK && j->n_chunks > 1) {
-        err.code = assemble(j, &err);
+    struct td_err err = r->err;
+    if (err.code == TD_OK && r->n_chunks > 1) {
+        err.code = assemble(r, &err);
     }
-    for (int i = 0; j->n_chunks > 1 && i < j->n_chunks; i++) {
-        clear_all(j->chunks[i].made, j->sig->n_out);
+    for (int i = 0; r->n_chunks > 1 && i < r->n_chunks; i++) {
+        clear_all(r->chunks[i].made, r->sig->n_out);
     }
-    j->done(j, &err);
+    td_request_end(r, &err);
 }
 
 void td_chunk_fail(struct td_chunk *p, const struct td_err *err)
 {
-    if (!atomic_flag_test_and_set(&p->job->failed)) {
-        p->job->err = *err;
+    if (!atomic_flag_test_and_set(&p->request->failed)) {
+        p->request->err = *err;
     }
 }
 
 void td_chunk_end(struct td_chunk *p)
 {
-    if (atomic_fetch_sub_explicit(&p->job->left, 1, memory_order_acq_rel) == 1) {
-        end_job(p->job);
+    if (atomic_fetch_sub_explicit(&p->request->left, 1, memory_order_acq_rel) == 1) {
+        end_request(p->request);
     }
 }
 
@@ -86,19 +81,19 @@ void td_chunk_end_list(struct td_sched_task *first)
 
 static enum td_code run_chunk(struct td_chunk *p, struct td_err *err)
 {
-    struct td_job *j = p->job;
-    if (j->n_chunks == 1) {
-        return td_worker_alone(j, err);
+    struct td_request *r = p->request;
+    if (r->n_chunks == 1) {
+        return td_servable_compute(r->servable, r->sig, r->bound, &r->run, r->made, err);
     }
-    struct td_tensor *in = td_calloc((size_t)j->sig->n_in + 1, sizeof *in);
+    struct td_tensor *in = td_calloc((size_t)r->sig->n_in + 1, sizeof *in);
     if (in == NULL) {
-        return td_no_memory(err, (size_t)j->sig->n_in * sizeof *in, "a split request");
+        return td_no_memory(err, (size_t)r->sig->n_in * sizeof *in, "a split request");
     }
-    for (int i = 0; i < j->sig->n_in; i++) {
-        td_tensor_rows(&in[i], &j->in[i], p->from, p->to);
+    for (int i = 0; i < r->sig->n_in; i++) {
+        td_tensor_rows(&in[i], &r->bound[i], p->from, p->to);
     }
-    const enum td_code rc = td_servable_compute(j->servable, j->sig, in, &j->run, p->made, err);
-    clear_all(in, j->sig->n_in);
+    const enum td_code rc = td_servable_compute(r->servable, r->sig, in, &r->run, p->made, err);
+    clear_all(in, r->sig->n_in);
     td_free(in);
     return rc;
 }
@@ -127,7 +122,7 @@ static enum td_code join_inputs(const struct td_worker_queue *f, const struct td
         int n = 0;
         for (struct td_sched_task *t = b->tasks; t != NULL; t = t->next, n++) {
             const struct td_chunk *p = td_chunk_of(t);
-            td_tensor_rows(&rows[n], &p->job->in[i], p->from, p->to);
+            td_tensor_rows(&rows[n], &p->request->bound[i], p->from, p->to);
             parts[n] = &rows[n];
         }
         rc = td_batch_join(parts, n, extra_rows(f, b->rows), pad, &in[i], err);
@@ -160,11 +155,12 @@ static enum td_code split_outputs(const struct td_worker_queue *f, const struct 
 /* The batch may run as long as its most patient member. */
 static struct td_run_opts run_opts(const struct td_batch *b, td_stop *stop)
 {
-    struct td_run_opts o = td_chunk_of(b->tasks)->job->run;
+    struct td_run_opts o = *b->tasks->run;
     for (const struct td_sched_task *t = b->tasks; t != NULL; t = t->next) {
-        o.deadline_ns = t->deadline_ns == 0 || o.deadline_ns == 0 ? 0
-                        : t->deadline_ns > o.deadline_ns          ? t->deadline_ns
-                                                                  : o.deadline_ns;
+        const int64_t deadline_ns = t->run->deadline_ns;
+        o.deadline_ns = deadline_ns == 0 || o.deadline_ns == 0 ? 0
+                        : deadline_ns > o.deadline_ns          ? deadline_ns
+                                                               : o.deadline_ns;
     }
     o.stop = stop;
     return o;
@@ -182,7 +178,7 @@ static enum td_code check_joined(struct td_worker_queue *f, struct td_batch_run 
     const enum td_proof proof = td_worker_queue_proof(f, shapes);
     pthread_mutex_unlock(&f->workers->mu);
     if (proof == TD_PROOF_NONE) {
-        td_worker_queue_ask(&run->question, f, td_chunk_of(run->batch.tasks)->job->servable, in);
+        td_worker_queue_ask(&run->question, f, td_chunk_of(run->batch.tasks)->request->servable, in);
     }
     TD_FAIL_IF(
         proof != TD_PROOF_ROWS, err, FAILED_PRECONDITION,
@@ -205,7 +201,8 @@ static enum td_code run_together(struct td_worker_queue *f, struct td_batch_run 
     enum td_code rc = join_inputs(f, b, in, err);
     rc = rc ? rc : check_joined(f, run, in, err);
     at_ns[1] = td_clock_ns();
-    rc = rc ? rc : td_servable_compute(td_chunk_of(b->tasks)->job->servable, f->sig, in, &opts, made, err);
+    rc =
+        rc ? rc : td_servable_compute(td_chunk_of(b->tasks)->request->servable, f->sig, in, &opts, made, err);
     at_ns[2] = td_clock_ns();
     rc = rc ? rc : split_outputs(f, b, made, b->rows + extra_rows(f, b->rows), err);
     at_ns[3] = td_clock_ns();

@@ -139,10 +139,16 @@ static void unqueue(struct td_sched *s, struct td_sched_task *t)
     }
 }
 
+bool td_sched_wanted(const struct td_sched_task *t, int64_t now_ns)
+{
+    const struct td_run_opts *o = t->run;
+    return (o->deadline_ns == 0 || o->deadline_ns > now_ns) &&
+           (o->stop == NULL || atomic_load_explicit(o->stop, memory_order_relaxed) == 0);
+}
+
 bool td_sched_alive(const struct td_sched_task *t, int64_t now_ns)
 {
-    return (t->deadline_ns == 0 || t->deadline_ns > now_ns) &&
-           (t->stop == NULL || atomic_load_explicit(t->stop, memory_order_relaxed) == 0);
+    return (t->start_by_ns == 0 || t->start_by_ns > now_ns) && td_sched_wanted(t, now_ns);
 }
 
 /* ------------------------------------------------------------------ what is ready */

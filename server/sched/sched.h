@@ -21,8 +21,8 @@
  * laid out anew for each number.
  *
  * Invariants: no task waits while a worker idles, unless its queue's rule makes it wait; tasks of one queue,
- * level and shape that are in time start in their order; a task whose deadline has passed or whose stop word
- * is set never starts.
+ * level and shape that are in time start in their order; a task that waited too long, whose deadline has
+ * passed or whose stop word is set never starts.
  *
  * Threads: the caller's lock guards everything; all times are CLOCK_MONOTONIC ns given by the caller.
  *
@@ -50,8 +50,9 @@ struct td_sched_task {
     int64_t rows;    /* >= 1 */
     uint64_t like;   /* equal: may share a batch */
     bool alone;      /* shares none */
-    int64_t since_ns, deadline_ns; /* deadline 0: none */
-    const td_stop *stop;           /* NULL: none */
+    int64_t since_ns;
+    int64_t start_by_ns;           /* the queue's own limit: it starts before then, or never; 0: none */
+    const struct td_run_opts *run; /* whose deadline and stop word are the task's */
 };
 
 struct td_sched_list {
@@ -138,5 +139,7 @@ void td_sched_reap(struct td_sched *s, int64_t now_ns, struct td_sched_list *dro
 int64_t td_sched_ready_at(const struct td_sched *s);
 /* Whether a task may still start. */
 TD_MUST bool td_sched_alive(const struct td_sched_task *t, int64_t now_ns);
+/* Whether anybody still waits for a task's answer: its deadline is to come, and it was not stopped. */
+TD_MUST bool td_sched_wanted(const struct td_sched_task *t, int64_t now_ns);
 
 #endif

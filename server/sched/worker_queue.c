@@ -15,7 +15,7 @@
 #include "server/sched/batch.h"
 #include "server/sched/workers_impl.h"
 
-#define MAX_WAITING 65536 /* jobs of one signature, when nothing else limits them */
+#define MAX_WAITING 65536 /* requests of one signature, when nothing else limits them */
 #define MAX_WAIT_US (UINT64_C(1) << 40)
 #define LEAST_ROOM 16 /* for what is known of shapes; a power of two, as MOST_ROOM */
 #define MOST_ROOM 8192
@@ -154,7 +154,7 @@ enum td_code td_workers_admit(struct td_workers *l, struct td_servable *s, struc
 }
 
 /* The queue of a signature made for fewer outputs follows the rule of the whole one. Caller holds mu. */
-static enum td_code add_downcast(struct td_workers *l, const struct td_job *j,
+static enum td_code add_downcast(struct td_workers *l, const struct td_request *r,
                                  const struct td_worker_queue *whole, struct td_err *err)
 {
     struct td_worker_queue *f = td_calloc(1, sizeof *f);
@@ -163,7 +163,7 @@ static enum td_code add_downcast(struct td_workers *l, const struct td_job *j,
     }
     *f = (struct td_worker_queue){.workers = l,
                                   .pool = whole->pool,
-                                  .sig = j->sig,
+                                  .sig = r->sig,
                                   .batches = whole->batches,
                                   .params = whole->params,
                                   .ruled = whole->ruled,
@@ -171,25 +171,24 @@ static enum td_code add_downcast(struct td_workers *l, const struct td_job *j,
                                   .default_priority = whole->default_priority};
     memcpy(f->patience, whole->patience, sizeof f->patience);
     f->queue.rule = whole->queue.rule;
-    return enter_queue(l, j->servable, f, err);
+    return enter_queue(l, r->servable, f, err);
 }
 
-/* The job's queue; NULL: its servable was never admitted. */
-enum td_code td_worker_queue_find(struct td_workers *l, const struct td_job *j, struct td_worker_queue **out,
-                                  struct td_err *err)
+enum td_code td_worker_queue_find(struct td_workers *l, const struct td_request *r,
+                                  struct td_worker_queue **out, struct td_err *err)
 {
     enum td_code rc = TD_OK;
-    *out = td_servable_slot(j->servable, j->sig);
+    *out = td_servable_slot(r->servable, r->sig);
     if (*out != NULL) {
         return TD_OK;
     }
     const struct td_worker_queue *whole =
-        td_servable_slot(j->servable, td_servable_signature(j->servable, j->sig->key));
+        td_servable_slot(r->servable, td_servable_signature(r->servable, r->sig->key));
     pthread_mutex_lock(&l->mu);
-    if (whole != NULL && td_servable_slot(j->servable, j->sig) == NULL) {
-        rc = add_downcast(l, j, whole, err);
+    if (whole != NULL && td_servable_slot(r->servable, r->sig) == NULL) {
+        rc = add_downcast(l, r, whole, err);
     }
-    *out = td_servable_slot(j->servable, j->sig);
+    *out = td_servable_slot(r->servable, r->sig);
     pthread_mutex_unlock(&l->mu);
     return rc;
 }

@@ -29,9 +29,9 @@ void td_workers_count_batch(struct td_workers *l, const struct td_batch *b)
     l->counts.merged += b->n_tasks > 1;
 }
 
-struct td_metrics_model *td_workers_metrics(const struct td_job *j)
+struct td_metrics_model *td_workers_metrics(const struct td_request *r)
 {
-    return td_metrics_model(td_servable_name(j->servable));
+    return td_metrics_model(td_servable_name(r->servable));
 }
 
 /* Ends tasks that will not run. */
@@ -41,14 +41,14 @@ static void end_dropped(struct td_sched_list *dropped)
     for (struct td_sched_task *t = dropped->first; t != NULL; t = next) {
         next = t->next;
         struct td_err err = {0};
-        const int stop = t->stop != NULL ? atomic_load(t->stop) : 0;
+        const int stop = atomic_load(t->run->stop);
         if (stop != 0) {
             (void)td_fail(&err, (enum td_code)stop, "the request was stopped while it waited for a lane");
         } else {
             (void)td_fail(&err, TD_DEADLINE_EXCEEDED, "Request timeout expired: it waited %lld ms for a lane",
                           (long long)((td_clock_ns() - t->since_ns) / 1000000));
         }
-        td_metrics_refused(td_workers_metrics(td_chunk_of(t)->job), err.code);
+        td_metrics_refused(td_workers_metrics(td_chunk_of(t)->request), err.code);
         td_chunk_fail(td_chunk_of(t), &err);
         td_chunk_end(td_chunk_of(t));
     }
@@ -74,11 +74,12 @@ static void remove_run(struct td_workers *l, struct td_batch_run *r)
     }
 }
 
-/* Caller holds mu: chunks of one job may end in several workers at once, and the last writes its times. */
-static void time_jobs(const struct td_batch_run *run, int64_t from_ns)
+/* Caller holds mu: chunks of one request may end in several workers at once, and the last writes its
+ * times. */
+static void time_requests(const struct td_batch_run *run, int64_t from_ns)
 {
     for (struct td_sched_task *t = run->batch.tasks; t != NULL; t = t->next) {
-        struct td_times *times = &td_chunk_of(t)->job->times;
+        struct td_times *times = &td_chunk_of(t)->request->times;
         *times = run->times;
         times->queue_ns = from_ns - t->since_ns;
     }
@@ -88,12 +89,12 @@ static void time_jobs(const struct td_batch_run *run, int64_t from_ns)
 static void tell(const struct td_batch_run *run, int64_t from_ns, bool ok)
 {
     const struct td_batch *b = &run->batch;
-    struct td_metrics_model *m = td_workers_metrics(td_chunk_of(b->tasks)->job);
+    struct td_metrics_model *m = td_workers_metrics(td_chunk_of(b->tasks)->request);
     for (struct td_sched_task *t = b->tasks; t != NULL; t = t->next) {
         td_metrics_batched(m, t->rows, (from_ns - t->since_ns) / 1000);
     }
     if (ok) {
-        td_stats_batch(td_servable_stats(td_chunk_of(b->tasks)->job->servable), b->rows, &run->times);
+        td_stats_batch(td_servable_stats(td_chunk_of(b->tasks)->request->servable), b->rows, &run->times);
         td_metrics_batch(m, b->rows, run->padding);
         td_metrics_graph_run(run->times.infer_ns / 1000);
     }
@@ -111,13 +112,13 @@ static void run_batch(struct td_workers *l, struct td_batch_run *run)
     pthread_mutex_unlock(&l->mu);
     const int64_t from_ns = td_clock_ns();
     if (first->proof == TD_PROOF_NONE) {
-        td_worker_queue_ask(&run->question, f, first->job->servable, first->job->in);
+        td_worker_queue_ask(&run->question, f, first->request->servable, first->request->bound);
     }
     const bool ok = td_batch_run_batch(f, run);
     const int64_t ran_ns = td_clock_ns() - from_ns;
     tell(run, from_ns, ok);
     pthread_mutex_lock(&l->mu);
-    time_jobs(run, from_ns);
+    time_requests(run, from_ns);
     if (run->batch.n_tasks > 1) {
         remove_run(l, run);
     }
@@ -174,10 +175,10 @@ static int all_stopped(const struct td_batch_run *r, int64_t now_ns)
 {
     int code = 0;
     for (const struct td_sched_task *t = r->batch.tasks; t != NULL; t = t->next) {
-        if (td_sched_alive(t, now_ns)) {
+        if (td_sched_wanted(t, now_ns)) {
             return 0;
         }
-        const int stop = t->stop != NULL ? atomic_load(t->stop) : 0;
+        const int stop = atomic_load(t->run->stop);
         code = stop != 0 ? stop : TD_DEADLINE_EXCEEDED;
     }
     return code;

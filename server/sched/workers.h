@@ -1,26 +1,23 @@
 /* server/sched/workers.h - the workers that compute, and the one entrance to them.
  *
- * A worker is the right to compute: there are as many as processors. A job that finds a worker idle, and is
- * short or brings a thread of its own, runs at once on the caller's thread, with no hand-over; any other
- * waits, and a worker's own thread runs it, together with others that are like it (server/sched/sched.h
- * decides, server/sched/batch.h joins rows).
+ * A worker is the right to compute: there are as many as processors. A request (server/sched/request.h)
+ * that finds a worker idle, and is short or brings a thread of its own, runs at once on the caller's thread,
+ * with no hand-over; any other waits, and a worker's own thread runs it, together with others that are like
+ * it (server/sched/sched.h decides, server/sched/batch.h joins rows).
  *
- *   caller  td_workers_run: run and answer (one lock, no wake-up),
- *                         or queued() and then done() from elsewhere,
- *                         or, when there is no done(), wait
+ *   caller  td_workers_run: run and end (one lock, no wake-up), or queued() and into the queue
  *
- *   worker    next batch -> join inputs -> run -> split outputs -> done() of each job
+ *   worker    next batch -> join inputs -> run -> split outputs -> the end of each request
  *
- *   reaper  drops jobs that are too late or whose client left; stops a batch all of whose members have
+ *   reaper  ends requests that are too late or whose client left; stops a batch all of whose members have
  *
  * Only signatures proven row-wise for the inputs' inner shapes share batches (core/batchable/batchable.h);
  * the proof is made after the first run of a shape. When a batch fails its members run again one by one, so
- * that no request fails for another's values. A job of more rows than a batch may have, or one long enough to
- * be worth it while workers idle, runs in chunks. A run whose graph falls apart for a while borrows workers
- * that idle then (core/base/thread_pool.h).
+ * that no request fails for another's values. A request of more rows than a batch may have, or one long
+ * enough to be worth it while workers idle, runs in chunks. A run whose graph falls apart for a while borrows
+ * workers that idle then (core/base/thread_pool.h).
  *
- * Threads: any may call; done() is called on a worker's thread, the reaper's or the caller's, with no lock
- * held.
+ * Threads: any may call; requests end on a worker's thread, the reaper's or the caller's, with no lock held.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_SCHED_WORKERS_H
@@ -31,7 +28,7 @@
 #include "server/models/servable.h"
 
 struct td_workers;
-struct td_chunk;
+struct td_request;
 
 struct td_workers_opts {
     int workers;                      /* 0: usable cores */
@@ -49,36 +46,15 @@ void td_workers_stop(struct td_workers *l);
  * batching_params.pbtxt. */
 TD_MUST enum td_code td_workers_admit(struct td_workers *l, struct td_servable *s, struct td_err *err);
 
-struct td_job {
-    struct td_servable *servable;
-    const struct td_signature *sig;
-    const struct td_tensor *in; /* bound: sig->n_in, borrowed until done */
-    struct td_tensor *made;     /* sig->n_out, zeroed; outputs owned by the caller, nothing on failure */
-    struct td_run_opts run;
-    struct td_arena *arena; /* of the request: what the job needs while it waits */
-    enum td_level level;
-    int priority;  /* for models that have priorities: 1 first; 0 the model's default */
-    bool borrowed; /* this thread serves others: only a short job may run on it */
-    void (*queued)(
-        struct td_job *j); /* the job will wait: called on this thread, before done can be; may be NULL */
-    void (*done)(struct td_job *j,
-                 struct td_err *err); /* NULL: td_workers_run waits. err->code is the outcome */
-    /* while it runs: */
-    struct td_times times; /* of its last chunk */
-    struct td_chunk *chunks;
-    int n_chunks;
-    atomic_int left;    /* chunks that have not ended */
-    atomic_flag failed; /* set by the chunk that wrote err */
-    struct td_err err;
-};
-
-/* Runs the job: the code is its outcome, unless *later, when done is called instead. RESOURCE_EXHAUSTED at
- * once when the queue is full; DEADLINE_EXCEEDED or the stop word's code when it waited too long. */
-TD_MUST enum td_code td_workers_run(struct td_workers *l, struct td_job *j, bool *later, struct td_err *err);
+/* Runs a request whose inputs are bound, with room for what it makes, and ends it (td_request_end): at once
+ * on this thread, or later on a worker's. It ends with RESOURCE_EXHAUSTED when the queue is full;
+ * DEADLINE_EXCEEDED or the stop word's code when it waited too long. err: empty, to be used while this thread
+ * has the request. */
+void td_workers_run(struct td_workers *l, struct td_request *r, struct td_err *err);
 
 struct td_workers_counts {
     int workers, running;           /* batches */
-    int64_t waiting;                /* jobs' chunks */
+    int64_t waiting;                /* requests' chunks */
     uint64_t batches, rows, merged; /* since the start: runs, their rows, runs of more than one chunk */
     uint64_t borrowed;              /* times that a run borrowed a worker */
 };

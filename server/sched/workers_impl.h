@@ -10,9 +10,7 @@
 
 #include "core/base/thread_pool.h"
 #include "server/sched/workers.h"
-#include "server/base/metrics.h"
-
-enum td_proof { TD_PROOF_NONE, TD_PROOF_ROWS, TD_PROOF_NOT_ROWS };
+#include "server/sched/request.h"
 
 /* For inputs of some inner shapes; `shapes` is their likeness (server/sched/batch.h) without padding. */
 struct td_proof_known {
@@ -29,27 +27,17 @@ struct td_worker_queue {
     struct td_thread_pool pool; /* of its runs */
     struct td_workers *workers;
     const struct td_signature *sig;
-    bool batches;                            /* its jobs may share batches */
+    bool batches;                            /* its requests may share batches */
     struct td_batching params;               /* when ruled */
     bool ruled;                              /* by batching parameters or a config.pbtxt; else adaptive */
-    uint64_t n_priorities, default_priority; /* that its model has; 0 none: jobs have levels */
+    uint64_t n_priorities, default_priority; /* that its model has; 0 none: requests have levels */
     struct td_patience {
-        int64_t ns; /* how long a job of this level may wait; 0 no limit but its own */
-        bool late;  /* past it, the job goes behind the others; else it ends */
+        int64_t ns; /* how long a request of this level may wait; 0 no limit but its own */
+        bool late;  /* past it, the request goes behind the others; else it ends */
     } patience[TD_LEVELS];
 };
 
-/* Rows [from, to) of a job. */
-struct td_chunk {
-    struct td_sched_task task; /* first */
-    struct td_job *job;
-    int64_t from, to;
-    struct td_tensor *made; /* the job's own when there is one chunk */
-    uint64_t shapes;        /* of the inputs: what the proof is of */
-    enum td_proof proof;
-};
-
-/* What a proof needs of a job that is over by then. */
+/* What a proof needs of a request that is over by then. */
 struct td_proof_question {
     struct td_servable *servable; /* counted; NULL: nothing to prove */
     struct td_worker_queue *queue;
@@ -92,8 +80,8 @@ static inline struct td_worker_queue *td_worker_queue_of(struct td_sched_queue *
     return (struct td_worker_queue *)f;
 }
 
-/* The job's queue; NULL: its servable was never admitted. */
-TD_MUST enum td_code td_worker_queue_find(struct td_workers *l, const struct td_job *j,
+/* The request's queue; NULL: its servable was never admitted. */
+TD_MUST enum td_code td_worker_queue_find(struct td_workers *l, const struct td_request *r,
                                           struct td_worker_queue **out, struct td_err *err);
 enum td_proof td_worker_queue_proof(const struct td_worker_queue *f, uint64_t shapes); /* caller holds mu */
 /* Whether f is row-wise for inputs (sig->n_in) of such shapes. */
@@ -105,20 +93,18 @@ void td_worker_queue_prove(struct td_proof_question *q);
 /* Caller holds mu: a worker thread for what is ready. */
 void td_workers_wake(struct td_workers *l);
 void td_workers_count_batch(struct td_workers *l, const struct td_batch *b); /* caller holds mu */
-struct td_metrics_model *td_workers_metrics(const struct td_job *j);
+struct td_metrics_model *td_workers_metrics(const struct td_request *r);
 
 extern const struct td_thread_pool td_worker_pool; /* of a queue: its thread pool */
 /* Runs what a run has borrowed a worker for. Caller holds mu, and again when it returns; false: there is
  * nothing. */
 bool td_worker_pool_run(struct td_workers *l);
 
-/* One chunk that is its whole job, on this thread: the outcome, nothing is told to anybody. */
-TD_MUST enum td_code td_worker_alone(struct td_job *j, struct td_err *err);
-/* Runs the batch's chunks; a chunk's failure is noted in its job. True when all went well. */
+/* Runs the batch's chunks; a chunk's failure is noted in its request. True when all went well. */
 TD_MUST bool td_batch_run_batch(struct td_worker_queue *f, struct td_batch_run *run);
-/* The first failure of a job is its outcome. */
+/* The first failure of a request's chunks is its outcome. */
 void td_chunk_fail(struct td_chunk *p, const struct td_err *err);
-/* A chunk has ended; with the last one its job ends. The chunk is gone then, and the queue may be. */
+/* A chunk has ended; with the last one its request ends. The chunk is gone then, and the queue may be. */
 void td_chunk_end(struct td_chunk *p);
 void td_chunk_end_list(struct td_sched_task *first);
 

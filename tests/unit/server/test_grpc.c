@@ -13,7 +13,7 @@
 #include "kernels/ops.h"
 #include "proto/pb/wire.h"
 #include "server/grpc/grpc_impl.h"
-#include "server/request/request.h"
+#include "server/sched/request.h"
 #include "tests/unit/temp_dir.h"
 
 #define PREDICT "/tensorflow.serving.PredictionService/Predict"
@@ -172,8 +172,9 @@ struct seen {
 static struct seen watch(void)
 {
     struct td_err err = {0};
-    struct td_request r;
-    CHECK_OK(td_request_init(&r, &err));
+    struct td_request r = {0};
+    td_request_init(&r);
+    CHECK_OK(td_request_open(&r, &err));
     r.model = "echo";
     r.signature = "watch";
     CHECK_OK(td_request_run(&r, registry, &err));

@@ -20,10 +20,10 @@ static void handle(void *app, struct td_exchange *x)
     (void)app;
     if (strcmp(x->target, "/sleep") == 0) {
         atomic_fetch_add(&n_running, 1);
-        for (int i = 0; i < 500 && atomic_load(&x->stop) == 0; i++) {
+        for (int i = 0; i < 500 && atomic_load(&x->r.stop) == 0; i++) {
             usleep(10000);
         }
-        atomic_fetch_add(&n_stopped, atomic_load(&x->stop) != 0);
+        atomic_fetch_add(&n_stopped, atomic_load(&x->r.stop) != 0);
     }
     CHECK_OK(td_sink_put(&x->out, x->method, strlen(x->method), &err));
     CHECK_OK(td_sink_put(&x->out, " ", 1, &err));
@@ -31,9 +31,10 @@ static void handle(void *app, struct td_exchange *x)
     CHECK_OK(td_sink_put(&x->out, " ", 1, &err));
     CHECK_OK(td_sink_put(&x->out, x->body, x->body_len, &err));
     CHECK_INT(x->body[x->body_len], 0);
+    td_exchange_finish(x);
 }
 
-static bool may_block(void *app, const struct td_exchange *x)
+static bool route(void *app, struct td_exchange *x)
 {
     (void)app;
     return strcmp(x->target, "/sleep") == 0;
@@ -57,7 +58,7 @@ static struct td_http *start(void)
                                       .threads = 2,
                                       .max_request_bytes = 100000,
                                       .handle = handle,
-                                      .may_block = may_block,
+                                      .route = route,
                                       .fail = fail,
                                       .cors = true};
     signal(SIGPIPE, SIG_IGN);
@@ -270,7 +271,7 @@ TEST(a_taken_port_fails)
     struct td_http *h = start(), *other = NULL;
     struct td_err err = {0};
     const struct td_http_opts opts = {
-        .bind_address = "127.0.0.1", .port = port, .handle = handle, .may_block = may_block, .fail = fail};
+        .bind_address = "127.0.0.1", .port = port, .handle = handle, .route = route, .fail = fail};
     CHECK_INT(td_http_start(&opts, &other, &port, &err), TD_UNAVAILABLE);
     CHECK(td_http_stop(h, 1000));
 }

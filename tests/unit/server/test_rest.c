@@ -5,10 +5,13 @@
 #include <jansson.h>
 
 #include "core/base/mem.h"
+#include "server/http/http_impl.h"
 #include "tests/test.h"
 
 static struct td_rest rest;
-static struct td_exchange x;
+static struct td_http listener; /* that does not listen */
+static struct exchange e;
+#define x e.x
 
 static void setup(void)
 {
@@ -23,13 +26,17 @@ static void setup(void)
 static int ask(const char *method, const char *target, const char *body)
 {
     struct td_err err = {0};
+    const bool local = x.local;
     td_sink_fini(&x.out);
-    x = (struct td_exchange){.method = method,
-                             .target = target,
-                             .body = body,
-                             .body_len = strlen(body),
-                             .status = 200,
-                             .local = x.local};
+    e = (struct exchange){.h = &listener, .here = true};
+    x.method = method;
+    x.target = target;
+    x.body = body;
+    x.body_len = strlen(body);
+    x.status = 200;
+    x.local = local;
+    td_request_init(&x.r);
+    (void)td_rest_route(&rest, &x);
     td_rest_handle(&rest, &x);
     CHECK_OK(td_sink_put(&x.out, "", 1, &err));
     return x.status;
@@ -132,7 +139,7 @@ TEST(management_is_for_this_host)
     rest.open_management = true;
     x.local = false;
     CHECK_INT(ask("POST", "/v1/models/m:reload", ""), 404);
-    CHECK(td_rest_may_block(&rest, &x));
+    CHECK(td_rest_route(&rest, &x));
     td_registry_stop(rest.registry);
 }
 

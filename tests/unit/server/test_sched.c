@@ -17,6 +17,7 @@ enum fate { WAITING, RUNNING, DONE, DROPPED, REFUSED };
 struct one {
     struct td_sched_task task; /* first */
     td_stop stop;
+    struct td_run_opts run;
     enum fate fate;
     int number;
 };
@@ -201,6 +202,8 @@ static void arrive(struct world *w)
     struct td_sched_queue *f = &w->queue[draw(w, (uint64_t)w->n_queues)];
     struct td_err err = {0};
     *o = (struct one){.number = ++w->n_tasks};
+    o->run = (struct td_run_opts){
+        .stop = &o->stop, .deadline_ns = draw(w, 6) == 0 ? w->now_ns + 1 + (int64_t)draw(w, 4000) : 0};
     const int level = draw(w, 4) == 0   ? TD_LEVEL_HIGH
                       : draw(w, 3) == 0 ? (int)draw(w, TD_LEVELS)
                                         : TD_LEVEL_NORMAL;
@@ -211,8 +214,8 @@ static void arrive(struct world *w)
                                .rows = 1 + (int64_t)(draw(w, 4) == 0 ? draw(w, 6) : 0),
                                .like = draw(w, 5) == 0 ? 1 + draw(w, 2) : 0,
                                .alone = draw(w, 8) == 0,
-                               .deadline_ns = draw(w, 6) == 0 ? w->now_ns + 1 + (int64_t)draw(w, 4000) : 0,
-                               .stop = &o->stop};
+                               .start_by_ns = draw(w, 6) == 0 ? w->now_ns + 1 + (int64_t)draw(w, 4000) : 0,
+                               .run = &o->run};
     const int64_t most = f->rule.max_of_level[level];
     const bool full = (f->rule.max_tasks > 0 && f->n_tasks >= f->rule.max_tasks) ||
                       (most > 0 && f->n_of_level[level] >= most);
@@ -369,7 +372,7 @@ struct flood {
 static void flood_task(struct flood *x, struct td_sched_queue *f, struct one *o)
 {
     struct td_err err = {0};
-    *o = (struct one){.task = {.queue = f, .level = TD_LEVEL_NORMAL, .rows = 1}};
+    *o = (struct one){.task = {.queue = f, .level = TD_LEVEL_NORMAL, .rows = 1, .run = &o->run}};
     CHECK_OK(td_sched_add(&x->s, &o->task, x->now_ns, &err));
 }
 

@@ -163,8 +163,9 @@ TEST(a_run_past_its_deadline_stops)
     struct td_err err = {0};
     struct td_named given = {.name = "images"}, out[2];
     CHECK_INT(images(1, &given.t, &err), TD_OK);
+    const struct td_run_opts late = {.deadline_ns = 1};
     struct td_servable_call call = {
-        .sig = td_servable_signature(s, ""), .in = &given, .n_in = 1, .run = {.deadline_ns = 1}};
+        .sig = td_servable_signature(s, ""), .in = &given, .n_in = 1, .run = &late};
     int n;
     CHECK_INT(td_servable_run(s, &call, out, &n, &err), TD_DEADLINE_EXCEEDED);
     td_tensor_clear(&given.t);

@@ -15,6 +15,7 @@
 #include "core/base/mem.h"
 #include "kernels/ops.h"
 #include "server/base/clock.h"
+#include "server/sched/request.h"
 #include "tests/test.h"
 
 enum { POOL = 64, MAX_ROWS = 7, CALLERS = 6 };
@@ -58,44 +59,45 @@ static void finish(void)
 
 /* A request for rows [from, from + rows) of the pool. */
 struct ask {
-    struct td_job job; /* first */
-    struct td_tensor in, made[2];
-    td_stop stop;
+    struct td_request r; /* first */
+    struct td_named in;
     int from, rows;
     sem_t ended;
     struct td_err err;
 };
 
-static void on_done(struct td_job *j, struct td_err *err)
+static void on_done(struct td_request *r, struct td_err *err)
 {
-    struct ask *a = (struct ask *)j;
+    struct ask *a = (struct ask *)r;
     a->err = *err;
     sem_post(&a->ended);
 }
 
-static void make(struct ask *a, int from, int rows, bool borrowed)
+static void make(struct ask *a, int from, int rows, bool shares_thread)
 {
+    struct td_err err = {0};
     memset(a, 0, sizeof *a);
     a->from = from;
     a->rows = rows;
     sem_init(&a->ended, 0, 0);
-    td_tensor_rows(&a->in, &pool, from, from + rows);
-    a->job = (struct td_job){.servable = model,
-                             .sig = td_servable_signature(model, ""),
-                             .in = &a->in,
-                             .made = a->made,
-                             .run = {.stop = &a->stop},
-                             .arena = td_arena_new(1 << 20),
-                             .level = TD_LEVEL_NORMAL,
-                             .borrowed = borrowed};
+    struct td_request *r = &a->r;
+    td_request_init(r);
+    CHECK_OK(td_request_open(r, &err));
+    r->servable = td_servable_ref(model);
+    r->sig = td_servable_signature(model, "");
+    a->in.name = r->sig->in[0].key;
+    td_tensor_rows(&a->in.t, &pool, from, from + rows);
+    r->in = &a->in;
+    r->n_in = 1;
+    r->shares_thread = shares_thread;
+    r->done = on_done;
+    const struct td_servable_call call = td_request_call(r, NULL);
+    CHECK_OK(td_request_bind(r, &call, &err));
 }
 
 static void drop(struct ask *a)
 {
-    td_tensor_clear(&a->in);
-    td_tensor_clear(&a->made[0]);
-    td_tensor_clear(&a->made[1]);
-    td_arena_free(a->job.arena);
+    td_request_fini(&a->r);
     sem_destroy(&a->ended);
 }
 
@@ -103,7 +105,7 @@ static void drop(struct ask *a)
  * else. */
 static void check_rows(const struct ask *a)
 {
-    const struct td_tensor *t = &a->made[a->made[0].shape.rank == 2 ? 0 : 1];
+    const struct td_tensor *t = &a->r.out[a->r.out[0].t.shape.rank == 2 ? 0 : 1].t;
     CHECK_INT(t->shape.dim[0], a->rows);
     const float *got = TD_DATA(t, float), *want = TD_DATA(&answers, float) + a->from * 10;
     for (int i = 0; i < a->rows * 10; i++) {
@@ -111,14 +113,22 @@ static void check_rows(const struct ask *a)
     }
 }
 
+static void enter(struct ask *a)
+{
+    struct td_err scratch = {0};
+    td_workers_run(workers, &a->r, &scratch);
+}
+
+static bool has_ended(struct ask *a)
+{
+    int n = 0;
+    sem_getvalue(&a->ended, &n);
+    return n > 0;
+}
+
 static enum td_code run(struct ask *a)
 {
-    bool later = false;
-    const enum td_code rc = td_workers_run(workers, &a->job, &later, &a->err);
-    if (!later) {
-        a->err.code = rc;
-        return rc;
-    }
+    enter(a);
     while (sem_wait(&a->ended) != 0) {
     }
     return a->err.code;
@@ -133,7 +143,6 @@ TEST(a_lone_request_is_answered_here_or_later)
     for (int i = 0; i < 20; i++) {
         struct ask a;
         make(&a, i, 1 + i % MAX_ROWS, i % 2 == 0);
-        a.job.done = i % 3 == 0 ? on_done : NULL;
         CHECK_INT(run(&a), TD_OK);
         check_rows(&a);
         drop(&a);
@@ -156,13 +165,12 @@ static void *call_until(void *arg)
         struct ask a;
         const int rows = 1 + rand_r(&c->seed) % MAX_ROWS;
         make(&a, rand_r(&c->seed) % (POOL - MAX_ROWS), rows, rand_r(&c->seed) % 2 == 0);
-        a.job.level = rand_r(&c->seed) % 4 == 0 ? TD_LEVEL_HIGH : TD_LEVEL_NORMAL;
-        a.job.done = rand_r(&c->seed) % 2 == 0 ? on_done : NULL;
+        a.r.priority = rand_r(&c->seed) % 4 == 0;
         const int fate = rand_r(&c->seed) % 10;
         if (fate == 0) {
-            a.job.run.deadline_ns = td_clock_ns() + rand_r(&c->seed) % 200000;
+            a.r.run.deadline_ns = td_clock_ns() + rand_r(&c->seed) % 200000;
         } else if (fate == 1) {
-            atomic_store(&a.stop, TD_CANCELLED);
+            atomic_store(&a.r.stop, TD_CANCELLED);
         }
         const enum td_code rc = run(&a);
         if (rc == TD_OK) {
@@ -258,7 +266,7 @@ static atomic_int chunks_away;
 
 static void after_step(void *ctx, const struct td_observed *what)
 {
-    struct falling f = {.pool = ((struct ask *)ctx)->job.run.pool};
+    struct falling f = {.pool = ((struct ask *)ctx)->r.run.pool};
     (void)what;
     CHECK(f.pool != NULL);
     td_parallel_for(f.pool, CHUNKS, fall, &f);
@@ -276,9 +284,8 @@ static void *borrow_until(void *arg)
     while (td_clock_ns() < until_ns) {
         struct ask a;
         make(&a, rand_r(&c->seed) % (POOL - MAX_ROWS), 1 + rand_r(&c->seed) % MAX_ROWS, false);
-        a.job.done = on_done;
-        a.job.run.observe = after_step;
-        a.job.run.ctx = &a;
+        a.r.run.observe = after_step;
+        a.r.run.ctx = &a;
         CHECK_INT(run(&a), TD_OK);
         check_rows(&a);
         drop(&a);
@@ -331,18 +338,16 @@ TEST(a_full_queue_answers_at_once)
     struct ask first, a, b;
     start(&opts);
     prove(&first);
-    bool later;
     make(&a, 0, 1, false);
-    a.job.done = on_done;
-    CHECK_INT(td_workers_run(workers, &a.job, &later, &a.err), TD_OK);
-    CHECK(later);
+    enter(&a);
+    CHECK(!has_ended(&a));
     make(&b, 0, 2, false);
     const int64_t from_ns = td_clock_ns();
     CHECK_INT(run(&b), TD_RESOURCE_EXHAUSTED);
     CHECK(td_clock_ns() - from_ns < 500000000);
     CHECK(strstr(b.err.msg, "max_enqueued_batches is 1") != NULL);
     drop(&b);
-    atomic_store(&a.stop, TD_CANCELLED);
+    atomic_store(&a.r.stop, TD_CANCELLED);
     while (sem_wait(&a.ended) != 0) {
     }
     CHECK_INT(a.err.code, TD_CANCELLED);
@@ -379,10 +384,9 @@ TEST(a_task_whose_chunks_do_not_all_fit_enters_none)
     start(&opts);
     prove(&first);
     make(&a, 0, 8, false);
-    bool later = true;
-    a.job.done = on_done;
-    CHECK_INT(td_workers_run(workers, &a.job, &later, &a.err), TD_RESOURCE_EXHAUSTED);
-    CHECK(!later);
+    enter(&a);
+    CHECK(has_ended(&a));
+    CHECK_INT(a.err.code, TD_RESOURCE_EXHAUSTED);
     td_workers_count(workers, &counts);
     CHECK_INT(counts.waiting + counts.running, 0);
     drop(&a);

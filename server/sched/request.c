@@ -1,0 +1,204 @@
+/* server/sched/request.c - the life of a request: opened, resolved, bound, handed to the workers, ended.
+ * See request.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/sched/request.h"
+
+#include <pthread.h>
+
+#include "core/base/arena.h"
+#include "core/base/mem.h"
+#include "server/base/clock.h"
+#include "server/sched/workers.h"
+
+#define ARENA_LIMIT ((size_t)256 << 20) /* names and filters; tensors have their own limit */
+
+void td_request_init(struct td_request *r)
+{
+    r->model = "";
+    r->signature = "";
+    r->id = "";
+    r->run.stop = &r->stop;
+}
+
+enum td_code td_request_open(struct td_request *r, struct td_err *err)
+{
+    r->opened_ns = td_clock_ns();
+    r->arena = td_arena_new(ARENA_LIMIT);
+    return r->arena != NULL ? TD_OK : td_no_memory(err, ARENA_LIMIT, "a request");
+}
+
+static void clear_all(struct td_named *t, int *n)
+{
+    for (int i = 0; i < *n; i++) {
+        td_tensor_clear(&t[i].t);
+    }
+    *n = 0;
+}
+
+void td_request_again(struct td_request *r)
+{
+    clear_all(r->in, &r->n_in);
+    clear_all(r->out, &r->n_out);
+    r->sig = NULL;
+}
+
+void td_request_fini(struct td_request *r)
+{
+    td_request_again(r);
+    td_servable_unref(r->servable);
+    r->servable = NULL;
+    td_arena_free(r->arena);
+    r->arena = NULL;
+}
+
+enum td_code td_request_resolve(struct td_request *r, struct td_registry *reg, struct td_err *err)
+{
+    if (r->sig != NULL) {
+        return TD_OK;
+    }
+    if (r->servable == NULL) {
+        TD_TRY(td_registry_find(reg, r->model, r->version, r->label, &r->servable, err));
+    }
+    r->sig = td_servable_signature(r->servable, r->signature);
+    TD_FAIL_IF(r->sig == NULL, err, FAILED_PRECONDITION, "Serving signature key \"%s\" not found.",
+               r->signature != NULL && *r->signature != '\0' ? r->signature : "serving_default");
+    return TD_OK;
+}
+
+struct td_servable_call td_request_call(const struct td_request *r, struct td_registry *reg)
+{
+    return (struct td_servable_call){
+        .sig = r->sig,
+        .in = r->in,
+        .n_in = r->n_in,
+        .filter = r->filter,
+        .n_filter = r->n_filter,
+        .strict_shapes = reg != NULL && td_registry_options(reg)->strict_shapes,
+        .check_method = reg != NULL && td_registry_options(reg)->check_methods,
+        .run = &r->run,
+    };
+}
+
+enum td_code td_request_bind(struct td_request *r, const struct td_servable_call *call, struct td_err *err)
+{
+    const size_t n_in = (size_t)r->sig->n_in, n_out = (size_t)r->sig->n_out;
+    const size_t room = (n_out > (size_t)r->n_filter ? n_out : (size_t)r->n_filter) + 1;
+    r->bound = td_arena_alloc(r->arena, n_in + n_out + 1, sizeof *r->bound);
+    struct td_named *out = td_arena_alloc(r->arena, room, sizeof *out);
+    if (r->bound == NULL || out == NULL) {
+        return td_no_memory(err, (n_in + n_out) * sizeof *r->bound + room * sizeof *out,
+                            "the outputs of a request");
+    }
+    r->made = r->bound + n_in;
+    clear_all(r->out, &r->n_out);
+    r->out = out;
+    return td_servable_bind(r->servable, call, r->bound, err);
+}
+
+/* The request's batch size: 1 where the signature has none. */
+static int64_t rows_of(const struct td_request *r)
+{
+    return r->n_in > 0 && r->in[0].t.shape.rank > 0 && td_model_config_has_rows(r->sig)
+               ? r->in[0].t.shape.dim[0]
+               : 1;
+}
+
+/* ------------------------------------------------------------------ the end */
+
+static void finish(struct td_request *r, struct td_err *err)
+{
+    if (err->code == TD_OK && r->encode != NULL) {
+        err->code = r->encode(r, err);
+    }
+    r->done(r, err);
+}
+
+void td_request_end(struct td_request *r, struct td_err *err)
+{
+    const bool ok = err->code == TD_OK;
+    td_stats_request(td_servable_stats(r->servable), ok, rows_of(r), td_clock_ns() - r->started_ns,
+                     &r->times);
+    if (ok) {
+        const struct td_servable_call call = td_request_call(r, NULL);
+        td_metrics_runtime(td_metrics_model(td_servable_name(r->servable)), r->api, r->times.infer_ns / 1000);
+        td_servable_deliver(&call, r->made, r->out, &r->n_out);
+    }
+    if (r->ended != NULL) {
+        r->ended(r, err);
+    }
+    finish(r, err);
+}
+
+/* ------------------------------------------------------------------ the start */
+
+/* Without workers: on this thread, alone. */
+static enum td_code run_directly(struct td_request *r, struct td_err *err)
+{
+    const int64_t from_ns = td_clock_ns();
+    TD_TRY(td_servable_compute(r->servable, r->sig, r->bound, &r->run, r->made, err));
+    r->times = (struct td_times){.infer_ns = td_clock_ns() - from_ns};
+    td_stats_batch(td_servable_stats(r->servable), rows_of(r), &r->times);
+    td_metrics_graph_run(r->times.infer_ns / 1000);
+    return TD_OK;
+}
+
+static enum td_code prepare(struct td_request *r, struct td_registry *reg, struct td_err *err)
+{
+    TD_TRY(td_request_resolve(r, reg, err));
+    r->sig = td_servable_fewer_outputs(r->servable, r->sig, r->filter, r->n_filter);
+    r->started_ns = td_clock_ns();
+    r->times = (struct td_times){0};
+    const struct td_servable_call call = td_request_call(r, reg);
+    if (td_request_bind(r, &call, err)) {
+        td_stats_request(td_servable_stats(r->servable), false, 0, 0, &r->times);
+    }
+    return err->code;
+}
+
+void td_request_start(struct td_request *r, struct td_registry *reg)
+{
+    struct td_workers *workers = td_registry_options(reg)->workers;
+    struct td_err err = {0};
+    if (prepare(r, reg, &err)) {
+        finish(r, &err);
+    } else if (workers != NULL) {
+        td_workers_run(workers, r, &err);
+    } else {
+        err.code = run_directly(r, &err);
+        td_request_end(r, &err);
+    }
+}
+
+/* What a caller waits on that wants to be kept. */
+struct waiter {
+    pthread_mutex_t mu;
+    pthread_cond_t cond;
+    bool over;
+    struct td_err *err;
+};
+
+static void wake(struct td_request *r, struct td_err *err)
+{
+    struct waiter *w = r->waiter;
+    pthread_mutex_lock(&w->mu);
+    *w->err = *err;
+    w->over = true;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->mu);
+}
+
+enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struct td_err *err)
+{
+    struct waiter w = {.mu = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER, .err = err};
+    r->waiter = &w;
+    r->done = wake;
+    r->queued = NULL;
+    td_request_start(r, reg);
+    pthread_mutex_lock(&w.mu);
+    while (!w.over) {
+        pthread_cond_wait(&w.cond, &w.mu);
+    }
+    pthread_mutex_unlock(&w.mu);
+    return err->code;
+}

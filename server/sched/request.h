@@ -1,0 +1,122 @@
+/* server/sched/request.h - one inference request, whatever wire it came over, from the front end that
+ * decodes it to the worker that runs it and back. It is one struct, made once, inside what carries it (an
+ * HTTP exchange, a gRPC call, a message of a stream): one deadline, one stop word, one completion, which
+ * everybody on the way points to.
+ *
+ *   front end   init (deadline, stop word) -> open -> decode -> start
+ *   start       find model and signature -> bind inputs -> td_workers_run: here at once, or in a queue
+ *   end         statistics -> outputs by name -> ended -> encode -> done
+ *
+ * done is called once for each request that was started: before td_request_start returns, where a worker was
+ * idle and the run is short, or later on a worker's thread.
+ *
+ * Invariant: between start and done the request is the workers' alone; but anybody may set its stop word.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_SCHED_REQUEST_H
+#define TD_SERVER_SCHED_REQUEST_H
+
+#include "server/base/metrics.h"
+#include "server/models/registry.h"
+#include "server/models/servable_run.h"
+#include "server/sched/sched.h"
+
+enum td_proof { TD_PROOF_NONE, TD_PROOF_ROWS, TD_PROOF_NOT_ROWS };
+
+struct td_request;
+
+/* Rows [from, to) of a request: what waits in a queue and shares a batch. */
+struct td_chunk {
+    struct td_sched_task task; /* first */
+    struct td_request *request;
+    int64_t from, to;
+    struct td_tensor *made; /* the request's own when there is one chunk */
+    enum td_proof proof;
+};
+
+/* err->code is the outcome. */
+typedef void td_request_end_fn(struct td_request *r, struct td_err *err);
+
+struct td_request {
+    /* What is asked; texts are borrowed, mostly from the arena. */
+    struct td_arena *arena; /* NULL: not open */
+    const char *model;
+    bool has_version; /* version was said, be it 0 */
+    int64_t version;
+    const char *label;     /* NULL none */
+    const char *signature; /* "" default */
+    const char *id;        /* for logs and answers; "" none */
+    struct td_named *in;   /* tensors owned by the request */
+    int n_in;
+    const char *const *filter; /* outputs wanted; none: all */
+    int n_filter;
+    enum td_api api; /* what it is counted as */
+    int priority;    /* 1 first, larger ones later; 0: the model's default */
+
+    /* How long: the only deadline, run.deadline_ns, and the only stop word, run.stop (&stop; a warm-up's: the
+     * loader's). */
+    struct td_run_opts run;
+    td_stop stop;   /* set when the client goes away, or the server stops */
+    bool own_limit; /* the deadline is one that the message itself names */
+
+    /* Who asks: the front end's. */
+    bool shares_thread; /* the thread that starts it serves others too: nothing long may run on it */
+    int traced;         /* what of it is to be traced when it ends: bits of enum td_trace_level */
+    void *detail;       /* what encode needs of the message; in the arena */
+    void *waiter;       /* done's own */
+    /* The protocol's word on how its run went, which it may change; NULL: none. */
+    td_request_end_fn *ended;
+    /* Its outputs, as an answer; NULL: there is none. */
+    enum td_code (*encode)(struct td_request *r, struct td_err *err);
+    /* On the starting thread, before the request waits for a worker; NULL: nobody asks. */
+    void (*queued)(struct td_request *r);
+    /* It is over, and the front end's again. */
+    td_request_end_fn *done;
+
+    /* What is found, and made. */
+    struct td_servable *servable; /* counted */
+    const struct td_signature *sig;
+    struct td_named *out; /* tensors owned by the request */
+    int n_out;
+    int64_t opened_ns, started_ns;
+
+    /* The workers', while it runs. */
+    struct td_tensor *bound; /* sig->n_in: the inputs in the signature's order; borrowed from in and sig */
+    struct td_tensor *made;  /* sig->n_out, in the signature's order */
+    struct td_times times;   /* of its last chunk */
+    struct td_chunk whole;
+    struct td_chunk *chunks; /* &whole, or several in the arena */
+    int n_chunks;
+    atomic_int left;    /* chunks that have not ended */
+    atomic_flag failed; /* set by the chunk that wrote err */
+    struct td_err err;
+};
+
+/* Of zeroed storage: from now on it may be stopped, and be given a deadline. Takes no memory. */
+void td_request_init(struct td_request *r);
+/* Makes the arena; the time of its answer counts from here. */
+TD_MUST enum td_code td_request_open(struct td_request *r, struct td_err *err);
+/* Drops everything that it holds. */
+void td_request_fini(struct td_request *r);
+/* Before another run, on the same version: drops inputs and outputs, and forgets the signature. */
+void td_request_again(struct td_request *r);
+
+/* Finds servable and signature (so that a codec can look at declared dtypes before decoding). Idempotent.
+ * NOT_FOUND / FAILED_PRECONDITION with TF Serving's texts. */
+TD_MUST enum td_code td_request_resolve(struct td_request *r, struct td_registry *reg, struct td_err *err);
+/* It as a call of its signature, borrowed. */
+struct td_servable_call td_request_call(const struct td_request *r, struct td_registry *reg);
+/* Checks its inputs against the signature, and makes room for its outputs. */
+TD_MUST enum td_code td_request_bind(struct td_request *r, const struct td_servable_call *call,
+                                     struct td_err *err);
+
+/* Resolves if need be, binds, runs. done is called once, perhaps before this returns; r may be gone then. */
+void td_request_start(struct td_request *r, struct td_registry *reg);
+/* The same, and waits: r is the caller's again, and out holds the outputs. done and queued are not the
+ * caller's. */
+TD_MUST enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struct td_err *err);
+
+/* By the workers: it has run, or will not (err->code). r may be gone when this returns. */
+void td_request_end(struct td_request *r, struct td_err *err);
+
+#endif
