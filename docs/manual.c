@@ -372,6 +372,12 @@ static const char *const TENSORD_1[] = {
     "A port is a number, 0 (off) or auto (a free one, named in the line that begins with \"ready:\").\n",
 };
 static const char *const TENSORD_1_END[] = {
+    ".SH EXAMPLES\n.nf\n",
+    "tensord models/digits\n",
+    "tensord \\-\\-port=8500 \\-\\-rest_api_port=8501 \\-\\-model_config_file=models.config\n",
+    "tensord \\-\\-model\\-repository=models \\-\\-model\\-control\\-mode=explicit "
+    "\\-\\-load\\-model=digits\n",
+    "curl \\-d '{\"instances\": [[1, 2]]}' localhost:8501/v1/models/NAME:predict\n.fi\n",
     ".SH SIGNALS\n",
     ".TP\nSIGTERM, SIGINT\nStop: readiness fails at once, open requests have some seconds to finish.\n",
     ".TP\nSIGHUP\nRead \\fB\\-\\-tokens_file\\fR, \\fB\\-\\-model_config_file\\fR and the model repository "
@@ -395,6 +401,10 @@ static const char *const TENSORCTL_1[] = {
     "\"...\"}.\n",
 };
 static const char *const TENSORCTL_1_END[] = {
+    ".SH EXAMPLES\n.nf\n",
+    "tensorctl inspect models/my/1\n",
+    "tensorctl run models/my/1 \\-\\-inputs 'x=[[1,2]]' \\-\\-eager \\-\\-print\\-nodes\n",
+    "tensorctl predict my \\-\\-server 127.0.0.1:8500 \\-\\-inputs 'x=[[1,2]]'\n.fi\n",
     ".SH EXIT STATUS\n",
     ".TP\n0\nDone.\n",
     ".TP\n1\nThe model or the server answered with an error, which is printed.\n",
