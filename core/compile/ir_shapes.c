@@ -1,5 +1,15 @@
-/* core/compile/ir_shapes.c - see ir_shapes.h. A shape function that refuses leaves its outputs unknown: the
- * run says why.
+/* core/compile/ir_shapes.c - one array of shapes for all values of an IR, filled in one walk.
+ *
+ *   at[first[node id] + port]     the shape of a value; nodes that were added since are beyond first's end
+ *
+ * A constant's shape is its tensor's. Any other node's shape function is called with the shapes of its inputs
+ * and the constants among them; reference edges are shown as unknown, since what they lead to may be assigned
+ * another shape. A function that refuses leaves its outputs unknown, and its error is dropped: the run says
+ * why, with the values at hand.
+ *
+ * td_ir_shapes_now keeps the array with the IR and makes it anew when ir->changes or the number of nodes
+ * tells that a pass has changed something. Does not: know feeds' shapes, infer inside called functions, hold
+ * for a run (core/run/bound_plan.c infers again, for shapes that are known).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/ir_shapes.h"

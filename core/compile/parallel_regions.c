@@ -1,14 +1,20 @@
-/* core/compile/parallel_regions.c - see parallel_regions.h: how regions are found.
+/* core/compile/parallel_regions.c - finds regions: from each join backwards, by union-find.
  *
  * A step whose output nothing has used so far is open. A step that is the first to use several open ones may
  * be a join (and so may the end, where what is fetched is open). From each join the steps before it are
  * visited backwards, and those that an edge connects are united: as long as there are several parts, [step,
  * join) is a candidate. Its gain is the weight of all parts but the heaviest. When the join's own parts have
  * become one, at the fork, the walk ends. Of all candidates, disjoint ones of the most gain together are
- * chosen (best[] below), so that two towers win over the forks inside them.
+ * chosen (best[] below), so that two towers win over the forks inside them. The parts of a chosen region are
+ * dealt out to at most TD_REGION_GROUPS groups, the heaviest first and each to the lightest group so far, and
+ * the steps are sorted by group.
  *
  * Weights are guesses by kind of op: they only choose between candidates. Whether a region is worth a second
- * thread is measured, run by run.
+ * thread is measured, run by run. The steps visited in all are bounded, so that a graph with many joins is
+ * not quadratic.
+ *
+ * Does not: run regions (core/run/region_run.c), keep their values apart in memory (core/run/memory_plan.c),
+ * check what it made (core/run/plan_check.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/parallel_regions.h"

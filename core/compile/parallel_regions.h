@@ -1,4 +1,4 @@
-/* core/compile/parallel_regions.h - parallel branches of one graph: parts that do not need each other,
+/* core/compile/parallel_regions.h - parallel regions of one graph: parts that do not need each other,
  * between a fork and a join.
  *
  *            +-- conv 1x1 ---------------+

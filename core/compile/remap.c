@@ -1,4 +1,14 @@
-/* core/compile/remap.c - see remap.h.
+/* core/compile/remap.c - a table of replacements by node, followed like a chain, applied in one sweep.
+ *
+ *   to[node id] -> {what is read in place of each output} -> ... until a node that stays
+ *
+ * A pass marks nodes while it walks, and asks td_remap_follow for what an input stands for by then; so a
+ * replacement may itself be replaced later, and no edge is touched before the end. The sweep then redirects
+ * inputs, control edges and fetches of all nodes, and counts the changes; without marks it does nothing.
+ * Replacements must not lead in a circle, or the chain would not end. The table is the IR's and is used by
+ * one pass at a time.
+ *
+ * Does not: remove nodes (td_ir_sort leaves out what nobody needs), add any, or keep order.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/remap.h"

@@ -1,9 +1,18 @@
-/* server/grpc/grpc.c - starts, polls and stops the gRPC server; see grpc.h for its threads.
+/* server/grpc/grpc.c - makes the gRPC server, its threads and its end.
  *
  * All threads take events from one completion queue (grpc_poll.c). There is one more of them than inference
- * handlers may run at once, so one can always read. Stopping: the server takes no new calls and sends its
- * clients away (GOAWAY); when the last call is gone, or the drain time is over and all calls were cancelled,
- * the `down` event comes; then the queue is shut down and the threads leave.
+ * handlers may run at once, so one can always read. Every method is registered, and listened for by calls
+ * that wait to be filled: several for inference, so that a burst is taken in without a step in between, one
+ * for each of the rest. Our settings of the channel come first, then those of the command line, then the
+ * limits of requests, which stay ours.
+ *
+ * Stopping: the server takes no new calls and sends its clients away (GOAWAY); when the last call is gone, or
+ * the drain time is over and all calls were cancelled, the `down` event comes; then the queue is shut down
+ * and the threads leave. A failed start goes the same way, with this thread taking the last events.
+ *
+ * Locks: g->mu guards the state of stopping and what handlers wait for; see grpc_impl.h. Does not: carry
+ * calls (grpc_call.c, grpc_stream.c), know what a method means (grpc_methods.c and the files of its
+ * handlers).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/grpc/grpc.h"

@@ -1,4 +1,12 @@
-/* server/http/duration_hint.c - see duration_hint.h.
+/* server/http/duration_hint.c - a table of slots, each one kind's, read and written with relaxed atomics.
+ *
+ * A kind's hash picks its slot; another kind that falls on the same slot takes it over. A longer time is
+ * believed at once, a shorter one moves the remembered time an eighth of the way: so a kind must be short for
+ * a while before it counts as such again, and once long is enough to count as long. Kind and time of a slot
+ * are two stores, so another thread may see the time of one kind with the name of another; that is one wrong
+ * guess.
+ *
+ * Does not: measure (server/http/http_exchange.c does), look at what a request asks for.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/http/duration_hint.h"

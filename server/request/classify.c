@@ -1,4 +1,16 @@
-/* server/request/classify.c - see classify.h.
+/* server/request/classify.c - TensorFlow Serving's checks around a run that is like any other.
+ *
+ * Before the run the signature must fit the task: one input `inputs`, and `classes`, `scores` or `outputs`
+ * among the outputs. Binding makes the examples the only input and the filter the outputs that the task
+ * reads, so nothing else is computed. After the run the outputs are looked up by name and must have a row for
+ * each example; what is found is handed on by reference (struct td_scores), for each wire to write in its own
+ * form.
+ *
+ * Tasks of a MultiInference are checked against each other before any of them runs. Errors are TensorFlow
+ * Serving's, word by word, since clients compare them. Holds no state.
+ *
+ * Does not: decode or encode messages (proto/request/classify_pb.c, server/http/rest_examples.c), run
+ * anything itself.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/request/classify.h"

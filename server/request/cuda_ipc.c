@@ -1,8 +1,15 @@
-/* server/request/cuda_ipc.c - see cuda_ipc.h.
+/* server/request/cuda_ipc.c - GPU memory of other processes, through the driver library that is there or not.
  *
- * The driver's functions are found by name, so that nothing of CUDA is needed to build or to start. Each
- * device has its primary context, retained when first used and kept; a thread makes it its own before every
- * call.
+ * The driver's functions are found by name, so that nothing of CUDA is needed to build or to start; the
+ * library is loaded once, when first asked, and counts as absent unless every function is found. Each device
+ * has its primary context, retained when first used and kept; a thread makes it its own before every call,
+ * since requests come on any thread.
+ *
+ * What a handle opens is asked of the driver again: the size that a client claims must lie in the block that
+ * it really is. Copies are synchronous and go through host memory.
+ *
+ * Locks: `mu` guards the table of contexts and is held for retaining only. Does not: run kernels, keep a list
+ * of regions (server/request/shm.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/request/cuda_ipc.h"

@@ -1,4 +1,15 @@
-/* server/request/infer_request.c - see infer_request.h.
+/* server/request/infer_request.c - which version and signature a name means, and room for a request's inputs.
+ *
+ * A name is looked up as it stands first; only when there is no such model, and it has a colon, what is
+ * before the last colon is, and what is behind it names a signature. So a model may have a colon in its name.
+ * A version 0 that was asked for is nowhere, while the registry takes 0 for "any". The registry's words are
+ * replaced by the protocol's.
+ *
+ * Extensions are one list, whose last is told only where there is a GPU. Inputs are an array in the request's
+ * arena, whose length is known beforehand; equal names are found by comparing.
+ *
+ * Does not: check shapes against a configuration (server/request/infer_check.c), fetch and deliver tensors
+ * (infer_run.c), rank classes (infer_top.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/request/infer_request.h"

@@ -1,4 +1,11 @@
-/* server/request/predict.c - see predict.h.
+/* server/request/predict.c - one array of the arena, filled with a tensor for each named part of the message.
+ *
+ * Each tensor is made here, once its model is known, with its bytes copied from the message for the first and
+ * last time. n_in counts up as tensors are made, so a failure leaves just those for the request's end to
+ * clear. The filter is borrowed from the message's arena.
+ *
+ * Does not: read the message (proto/request/predict_pb.c), check names or dtypes
+ * (server/models/servable_run.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/request/predict.h"

@@ -1,4 +1,13 @@
-/* server/request/repository.c - see repository.h.
+/* server/request/repository.c - the registry's own lists, told row by row in the protocol's words.
+ *
+ * Every walk takes a copy of the registry's list of models, then a copy of each model's states, and calls the
+ * wire's function with no lock held; so a slow client holds nothing up, and what goes away meanwhile is left
+ * out or shown as it was. A version that serves is counted while the function is called with it. Five states
+ * become four words.
+ *
+ * Loading and unloading wait for the registry on the caller's thread, which is why both wires give such calls
+ * a thread that may wait. Does not: decide what to load (server/models/registry_load.c), write files
+ * (server/models/upload.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/request/repository.h"

@@ -1,6 +1,15 @@
-/* server/request/shm.c - see shm.h.
+/* server/request/shm.c - a list of counted regions under one lock, which is not held while bytes are copied.
  *
- * A list of counted regions under one lock, which is not held while bytes are copied.
+ *   register   opened and measured without the lock, then put on the list if name and room are free
+ *   transfer   counted under the lock -> pread, pwrite or the driver's copy -> given back under the lock
+ *   remove     off the list; freed (closed) by whoever lets go last, under the lock
+ *
+ * Bytes go through the file descriptor, never a mapping, so an object that shrinks makes a short read and no
+ * SIGBUS; before writing its size is asked again, because writing behind the end would make it grow. Offsets
+ * are added with overflow checked, and must lie in the size that was registered. There is one list for both
+ * kinds of memory, searched by name.
+ *
+ * Does not: know tensors (server/request/infer_run.c), create objects, trust what lies in them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/request/shm.h"

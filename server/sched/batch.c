@@ -1,4 +1,16 @@
-/* server/sched/batch.c - see batch.h.
+/* server/sched/batch.c - joins tensors along axis 0, and says what may be joined.
+ *
+ * Likeness is a hash of dtypes, ranks and inner sizes, made once for each request, so that the scheduler
+ * compares numbers and no shapes. Two that are alike by chance only are caught here: joining checks the
+ * shapes themselves.
+ *
+ * Equal inner sizes are one copy a part. Parts that must be padded are copied run by run of their innermost
+ * axis into the corner of their rows, in a block of zeros (of empty strings for strings). Rows that fill a
+ * batch up to an allowed size repeat the first row of the last part: values that the model takes, and whose
+ * results nobody reads.
+ *
+ * Holds no state. Does not: split outputs again (server/sched/batch_run.c), choose who shares a batch
+ * (server/sched/sched.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/sched/batch.h"

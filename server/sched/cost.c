@@ -1,4 +1,14 @@
-/* server/sched/cost.c - see cost.h.
+/* server/sched/cost.c - a line through (rows, ns) by weighted least squares, from five running sums.
+ *
+ * Each run multiplies the sums by KEEP and adds itself, so the last ten or so decide. A run many times longer
+ * than expected (a plan made, a storm of page faults) counts as OUTLIER times the expectation: the line
+ * moves, but not far. While all runs had one size there is no line, and all of the time counts as the rows';
+ * a slope or a fixed part below zero is taken as none.
+ *
+ * td_cost_worth weighs two limits, each solved for rows: the fixed part has become a small share of the
+ * batch, and nobody waits longer for it than for a few lone runs. Twice the largest run so far bounds both.
+ *
+ * Does not: measure time, lock, or know what is run.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/sched/cost.h"
