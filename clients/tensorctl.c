@@ -1,4 +1,10 @@
-/* clients/tensorctl.c - the command line client: one verb, its arguments.
+/* clients/tensorctl.c - the command line client: a table of verbs from clients/verbs.def, the first argument
+ * picks one.
+ *
+ * A verb gets the arguments from its own name on and returns the exit status: 0, 1 for a failure, 2 for
+ * arguments that are not understood. Without a verb, or with one that is not there, the table is printed.
+ * Verbs that talk to a server go through clients/tensord_client.h; those that work offline use libtensord
+ * (clients/tensorctl_local.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>

@@ -1,4 +1,12 @@
-/* clients/tensorctl_debug.c - tensorctl debug and functions, and the debugger's document as tables.
+/* clients/tensorctl_debug.c - tensorctl debug and functions: options as JSON, the documents that come back as
+ * tables.
+ *
+ * Options go to the server as they were given; it checks them. The document may hold NaN and Infinity, which
+ * are no JSON: they are put in quotes outside of strings before jansson reads it. What cannot be read is
+ * printed as it is. Printing walks the document by its keys and leaves out what is not there, so a newer
+ * server's additions do no harm.
+ *
+ * tensorctl run prints its documents through here too. Does not: compare or compute anything itself.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>

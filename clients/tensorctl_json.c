@@ -1,5 +1,12 @@
-/* clients/tensorctl_json.c - tensors as JSON: numbers, true and false, strings, nested lists. See
- * tensorctl_args.h.
+/* clients/tensorctl_json.c - tensors as JSON and back: numbers, true and false, strings, nested lists.
+ *
+ * Reading takes the shape from the first elements on the way down, then walks the value twice: to check it
+ * and measure its strings, then to fill one block, elements first and the strings' bytes behind them.
+ * Integers must fit their type. Halves are rounded by arithmetic, to even. Writing gives a float the shortest
+ * decimal that reads back as the same float; NaN and infinities become strings, and strings that are not
+ * UTF-8 {"b64": ...}.
+ *
+ * Recursion is as deep as a tensor's rank. Does not: talk to a server, know complex numbers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>

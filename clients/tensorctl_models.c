@@ -1,4 +1,8 @@
-/* clients/tensorctl_models.c - tensorctl models, status and reload.
+/* clients/tensorctl_models.c - tensorctl models, status and reload: a list of versions, printed or collected.
+ *
+ * One function shows a model either as lines or as a member of one JSON object. Listing all models asks for
+ * the names first, then for each one's versions; a model that fails has a line of its own and does not end
+ * the list. reload asks for new versions, waits for them on the server's side, and lists what is there then.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>

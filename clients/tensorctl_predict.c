@@ -1,4 +1,11 @@
-/* clients/tensorctl_predict.c - tensorctl predict: one request, its inputs given as JSON.
+/* clients/tensorctl_predict.c - tensorctl predict: inputs as NAME=JSON, the signature's dtypes, one request,
+ * outputs as text or JSON.
+ *
+ * The text of inputs is cut in place: a value ends at a ';' outside of strings and brackets. The server's
+ * signature is asked for first, because JSON does not say what a number's dtype is. Everything read is freed
+ * in one place, whatever failed; the exit status is 1 for any failure of the request and 2 for arguments.
+ *
+ * tensorctl run and debug read and print through the same functions. Does not: stack or repeat requests.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>

@@ -1,5 +1,10 @@
-/* clients/tensord_debug.c - tensord.v1.Debug and tensord.v1.Models.Functions on the client's side. See
- * tensord_client.h.
+/* clients/tensord_debug.c - tensord.v1.Debug and tensord.v1.Models.Functions on the client's side.
+ *
+ * A DebugRequest is a PredictRequest with one more field behind it, so the messages of Predict are made
+ * (tdc_send), packed, and the options appended as bytes of that field. Answers are documents of JSON, handed
+ * over as text that the caller frees.
+ *
+ * Holds no state. Does not: read the documents (clients/tensorctl_debug.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>

@@ -1,5 +1,11 @@
-/* clients/tensord_models.c - status, signatures and names of models on the client's side. See
- * tensord_client.h.
+/* clients/tensord_models.c - status, signatures and names of models on the client's side.
+ *
+ * Each call makes a message, has it exchanged and copies what it wants out of the answer into one block that
+ * the caller frees: rows of statuses, tensors of a signature, names with a NULL behind them. Blocks with
+ * texts are measured first, then filled by the same function (struct tdc_block). A signature comes inside an
+ * Any and is unpacked a second time.
+ *
+ * Holds no state; any thread may call. Does not: open connections (clients/tensord_client.c), print.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>

@@ -1,4 +1,8 @@
-/* server/op_list.c - walks the op table into a jansson document.
+/* server/op_list.c - walks the op table into a jansson document, one row an op.
+ *
+ * A row has the op's signature as text, whether it is stateful or refused and why, and its kernel rows with
+ * the dtypes that each takes for each attribute, read off the sets of bits. Nothing is loaded or run. Does
+ * not: know models.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/op_list.h"

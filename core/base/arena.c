@@ -1,5 +1,16 @@
 /* core/base/arena.c - chained blocks of growing size, filled from the front; cleanups in a list inside the
- * arena. A large arena grows by huge pages.
+ * arena.
+ *
+ *   arena -> block being filled [used | room] -> full block -> ... -> first block (4 KiB)
+ *
+ * td_arena_alloc takes from the newest block inline; only when that has no room is td_arena_more called here.
+ * A block is twice the one before, up to a megabyte, or as large as the request; behind that a large arena
+ * grows by huge pages. What is left in a block that was left behind is lost, but not counted: the limit
+ * bounds what was handed out. Blocks are zeroed when they are made, so nothing is zeroed twice.
+ *
+ * Freeing runs the cleanups, last first, then frees the blocks; a cleanup may still read everything. One
+ * thread at a time.
+ * Does not: give single blocks back, shrink, or move anything.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/arena.h"

@@ -24,7 +24,7 @@ struct td_arena {
     struct td_arena_cleanup *cleanups;
 };
 
-/* NULL without memory. limit_bytes bounds the sum of all blocks. */
+/* NULL without memory. limit_bytes bounds the sum of all that is allocated from it. */
 struct td_arena *td_arena_new(size_t limit_bytes);
 /* Runs the deferred cleanups, last first, and frees all blocks. Accepts NULL. */
 void td_arena_free(struct td_arena *a);

@@ -1,5 +1,9 @@
-/* core/base/dtype.c - names and sizes from dtype.def; half and bfloat16 conversion in plain integer
- * arithmetic.
+/* core/base/dtype.c - names and sizes from dtype.def, in a table by number.
+ *
+ * The numbers are TensorFlow's DataType and have gaps; a row without a name is none, and every question about
+ * it gets a harmless answer ("invalid", size 0). A static assertion a row holds each size to its C type.
+ *
+ * Does not: convert values; half and bfloat16 do so inline in dtype.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/dtype.h"

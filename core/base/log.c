@@ -1,7 +1,15 @@
 /* core/base/log.c - one line, one write(2), so that lines of several threads never mix.
  *
- * Text:  2026-01-01T00:00:00.123Z INFO  [model=NAME version=1 request=ID] message
- * JSON:  {"ts":"...","level":"INFO","model":"NAME","version":1,"request_id":"ID","message":"..."}
+ *   text   2026-01-01T00:00:00.123Z INFO  [model=NAME version=1 request=ID] message
+ *   json   {"ts":"...","level":"INFO","model":"NAME","version":1,"request_id":"ID","message":"..."}
+ *
+ * A line is put together in a buffer on the stack; what does not fit is cut. Control characters are escaped,
+ * since parts of a line may come from a request, which must not be able to forge lines. Levels are bits of
+ * one atomic, and a level that is off costs one load. Whether lines are JSON is set once, before there are
+ * threads.
+ *
+ * Takes no lock and allocates nothing. Does not: open files, rotate, keep lines for later; a write that fails
+ * is dropped.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/log.h"

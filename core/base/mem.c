@@ -1,5 +1,13 @@
-/* core/base/mem.c - checked allocation with an overflow guard, a counter and a hook that makes the n-th call
- * fail.
+/* core/base/mem.c - the C library's allocator behind a counter and a hook, and arithmetic that tells
+ * overflow.
+ *
+ * Every request is counted, then refused if the hook says so: td_mem_fail_at(n) lets n - 1 more succeed and
+ * fails all after that, so that tests can walk through every failure of a path. Sizes are multiplied with
+ * overflow checked before anything is asked for, and a request of nothing gets a block all the same, so NULL
+ * always means failure. Counter and hook are atomics; in normal operation the hook is one relaxed load.
+ *
+ * td_check_room is outside of both: checks that run only in Debug builds must not shift the count.
+ * Does not: pool, limit or account bytes (arenas and budgets do).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"

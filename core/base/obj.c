@@ -1,4 +1,11 @@
-/* core/base/obj.c - reference counts and the string object.
+/* core/base/obj.c - reference counts by atomics, and the string, the object that needs nothing else.
+ *
+ * Taking a reference is relaxed, for it is only taken by who has one. Dropping one releases what this thread
+ * has written, and the last one acquires what all others have, before the type's destroy runs. td_obj_unique
+ * is what lets an owner change an object in place: with one reference nobody else can take another.
+ *
+ * A string is one block: head, bytes, and a NUL behind them that len does not count. Does not: find cycles
+ * (types that hold objects refuse to make them).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/obj.h"

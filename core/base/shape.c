@@ -1,5 +1,12 @@
-/* core/base/shape.c - shape arithmetic with overflow checks; the one place where element counts are
- * multiplied.
+/* core/base/shape.c - shape arithmetic on plain structs; the one place where element counts are multiplied.
+ *
+ * td_shape_make is where dims from outside come in: it refuses ranks, negative sizes and products that
+ * overflow, zeros left out of the product, so that any part of a shape it made may be multiplied. What
+ * combines shapes goes through it again. Unknown is carried along: -1 as a size, rank -1 for the whole;
+ * comparing treats it as fitting everything, merging and broadcasting let the known side win.
+ *
+ * Shapes are copied by value, so nothing here allocates or fails for memory. Texts go to the caller's buffer.
+ * Does not: infer an op's shape (core/graph/shape_infer.c and the ops do).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/shape.h"

@@ -1,4 +1,11 @@
-/* core/base/status.c - error values: formatting, first-error-wins, names and HTTP numbers from status.def.
+/* core/base/status.c - an error is a code and a text in the caller's struct; the first one stays.
+ *
+ * td_fail writes only where there is no error yet, so that code which fails again while it cleans up does not
+ * hide the cause. td_err_wrap puts words in front of the text that is there, cutting its end where it must.
+ * Names and HTTP numbers come from status.def, one row a code. td_panic is for broken invariants of ours and
+ * the only way to end the process from here.
+ *
+ * Does not: allocate, log, or translate texts.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/status.h"

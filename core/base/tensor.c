@@ -1,4 +1,12 @@
-/* core/base/tensor.c - making, sharing and copying tensors; element copies that keep object counts right.
+/* core/base/tensor.c - tensors as views: a counted buffer, a place in it, a dtype and a shape.
+ *
+ * Making one multiplies count and size with overflow checked, then takes a buffer; sharing counts the buffer;
+ * rows are the same buffer from another place. Changing needs td_tensor_own, which copies unless the buffer
+ * has one user. Elements of object dtypes are counted pointers, NULL standing for the empty string or
+ * nothing, so they are copied one by one, the new one taken before the old one is dropped.
+ *
+ * A tensor struct is its holder's: clearing zeroes it first and then drops the buffer. Does not: check
+ * indices or dtypes of element access (callers have), convert.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/tensor.h"

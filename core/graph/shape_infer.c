@@ -1,4 +1,12 @@
-/* core/graph/shape_infer.c - ready-made shape functions and the checks that shape functions share.
+/* core/graph/shape_infer.c - shape functions that many ops share, and the checks that the others are made of.
+ *
+ * A check passes what is unknown and refuses only what can never fit, because the same functions run when a
+ * graph is compiled (little is known) and when it is bound to shapes (nearly all is). Refusals name the node,
+ * the input by its name in the op's signature, and both shapes. Values of inputs are there when they are
+ * constants or small tensors that the caller knows; a shape that stands in an input is read from its value,
+ * else its rank at least from the input's length.
+ *
+ * Holds no state. Does not: know single ops; those are in kernels/, next to what they compute.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/graph/op.h"

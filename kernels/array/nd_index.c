@@ -1,5 +1,11 @@
-/* kernels/array/nd_index.c - index tuples: bounds, row numbers, what to say of a wrong one, and scattering by
- * them.
+/* kernels/array/nd_index.c - tuples of indices: from a tuple to a flat place, and scattering by tuples.
+ *
+ * A tuple of `depth` numbers names a slice: its parts are multiplied up over the leading axes, each checked
+ * against its size. Scattering checks all tuples before it writes anything, unless bad ones are to be
+ * ignored, and then combines slice by slice in the order of the tuples, so equal tuples add up as they stand.
+ * Strings are joined where numbers would be added.
+ *
+ * Errors are TensorFlow's. Does not: copy the tensor that is written into (the op owns it by then), gather.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/array/nd_index.h"

@@ -1,4 +1,11 @@
-/* kernels/control/list_args.c - arguments and results that the TensorList ops share.
+/* kernels/control/list_args.c - what the TensorList ops read and write: handles, shapes, single elements.
+ *
+ * A handle is a scalar variant that holds the list object. An op that changes a list takes the handle from
+ * the run; when nobody else holds the list it is changed in place, else copied first, which copies references
+ * and no elements. The shape of elements is merged from the op's own, the list's, and those of the elements
+ * at hand; elements that were never set read as zeros of that shape.
+ *
+ * Does not: hold or free lists (kernels/control/tensor_list.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/control/list_args.h"

@@ -1,4 +1,11 @@
-/* kernels/control/optional.c - Optional: a variant that holds some tensors, or none.
+/* kernels/control/optional.c - an Optional: a counted object with an array of tensors, never changed once
+ * made.
+ *
+ * It counts how deep it nests, so that a graph cannot build a chain that is too deep to free by recursion
+ * (td_tensor_list_nest). Making one moves or keeps the tensors without copying their bytes; reading shares
+ * them, after dtypes and shapes were compared with what the op declares.
+ *
+ * Does not: lock (it is immutable), know iterators, which return Optionals (kernels/data/iterator.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/control/optional.h"

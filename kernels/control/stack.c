@@ -1,4 +1,10 @@
-/* kernels/control/stack.c - StackV2: a last-in first-out store of tensors, made anew by every run.
+/* kernels/control/stack.c - StackV2: a TensorList used from one end, under a lock, made anew by every run.
+ *
+ * The object is handed about as a resource, so pushes and pops of one run may come from several threads; each
+ * takes the lock for its own check and change. A push keeps its input and passes it on as the output. Closing
+ * drops the elements and makes every later use an error.
+ *
+ * Does not: outlive its run, or move elements to another memory (swap_memory is accepted and ignored).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"

@@ -1,5 +1,12 @@
-/* kernels/control/tensor_list.c - the TensorList object: making, copying, growing. Its ops are in
- * tensor_list_ops.c and tensor_list_bulk.c.
+/* kernels/control/tensor_list.c - the TensorList object: an array of tensors that doubles; one that was never
+ * set has no dtype.
+ *
+ * Copying a list takes a reference to each element. The depth of lists within lists (and Optionals) is
+ * counted as elements are set and bounded by TD_NEST_LIMIT, because freeing recurses once a level. The number
+ * of elements is bounded too.
+ *
+ * A list is not locked: it is changed only by an op that holds its one reference. Its ops are in
+ * list_element.c and list_bulk.c, what they share in list_args.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/control/tensor_list.h"

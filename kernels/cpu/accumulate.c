@@ -1,4 +1,10 @@
-/* kernels/cpu/accumulate.c - adds or subtracts an array in place, for every numeric dtype.
+/* kernels/cpu/accumulate.c - adds or subtracts an array in place: one stamped loop a dtype and sign, found in
+ * a table.
+ *
+ * Signed integers go through their unsigned type, so they wrap; complex numbers are twice as many reals; half
+ * and bfloat16 are rounded once an element. The loops are plain, for the compiler to vectorise.
+ *
+ * Does not: broadcast, check shapes, or use threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/accumulate.h"

@@ -1,4 +1,11 @@
-/* kernels/cpu/blas.c - dlopen of OpenBLAS.
+/* kernels/cpu/blas.c - OpenBLAS, opened once with dlopen: all functions are found, or it counts as absent.
+ *
+ * Nothing is needed to build or to start; who needs the library asks for it when it runs. The library starts
+ * its threads when it is opened, so that is done in the float mode of runs, and it is told how many there may
+ * be (kernels/cpu/library_threads.h). pthread_once makes it safe from any thread; the table never changes
+ * after that.
+ *
+ * Does not: choose between BLAS and other kernels, or close the library.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/blas.h"

@@ -1,4 +1,12 @@
-/* kernels/cpu/elem.c - one stamped function a type.
+/* kernels/cpu/elem.c - arithmetic on one element of any dtype: one stamped function a type, found by a
+ * switch.
+ *
+ * For ops that combine single elements in an order that data decide, where a vector loop has nothing to gain.
+ * Integers add and multiply in an unsigned type that is not promoted, so they wrap; the lowest one divided by
+ * -1 is itself; dividing by 0 is told, not done. Half and bfloat16 are computed in float, complex64 products
+ * in double.
+ *
+ * Does not: loop, broadcast, handle strings.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/elem.h"

@@ -1,4 +1,16 @@
-/* kernels/data/dataset.c - the dataset and iterator objects.
+/* kernels/data/dataset.c - the two objects: a dataset, which is counted and immutable, and an iterator, which
+ * belongs to one place.
+ *
+ *   dataset  -> from[] datasets it draws on, arg[] kept tensors, function, next()
+ *   iterator -> its dataset, from[] an iterator for each of those, state[], buffer, open[]
+ *
+ * A new iterator makes those of its inputs with it, so a chain of datasets is a tree of iterators; freeing
+ * goes the same way, as deep as datasets nest, which making them has bounded. td_dataset_next stands around
+ * every kind's next(): it remembers the end, looks at the stop word, and clears what a failure has left half
+ * made. Functions are called through a copy of the pulling op's call whose node names the dataset's function.
+ *
+ * One iterator is used by one thread at a time; resources lock around it (kernels/data/iterator.c). Does not:
+ * know any kind of dataset (dataset_ops.c, dataset_next.c and their like).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/data/dataset.h"

@@ -1,5 +1,12 @@
-/* kernels/data/dataset_reduce.c - ops that use a dataset up, or ask about it: ReduceDataset,
- * DatasetToSingleElement, DatasetCardinality.
+/* kernels/data/dataset_reduce.c - ops that draw a dataset up at once: ReduceDataset, DatasetToSingleElement,
+ * and DatasetCardinality, which only asks.
+ *
+ * ReduceDataset pulls elements one by one and calls its function with state, element and captured tensors;
+ * the result takes the state's place. State, captured tensors and room for an element and a result are one
+ * array, so one loop clears all of it whatever went wrong. DatasetToSingleElement pulls twice: the second
+ * time must find the end.
+ *
+ * The iterator lives for the call. Does not: run in parallel, whatever the attributes allow.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/data/dataset.h"

@@ -1,5 +1,14 @@
 /* kernels/data/example_reader.c - a cursor over protobuf wire bytes, and the messages of tf.Example on it.
  *
+ * A span is a pointer and a length; reading moves it on, and every length is checked against what is left.
+ * Wanted keys are put into an open-addressed table once a call; each example's map is then walked once, and
+ * the value of every key that is wanted is noted as a span, the last one of a key counting. Nothing is
+ * decoded until a feature's values are counted and copied: floats as a block, integers varint by varint,
+ * strings one by one.
+ *
+ * Allocates nothing: tables and spans are the caller's scratch. Does not: build messages, know outputs
+ * (kernels/data/parse_columns.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/data/example_reader.h"
 

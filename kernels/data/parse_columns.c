@@ -1,4 +1,12 @@
-/* kernels/data/parse_columns.c - cells of features into output tensors.
+/* kernels/data/parse_columns.c - cells of features into output tensors, in two passes: count, then copy.
+ *
+ * td_parse_read finds every (example, key) once and lays the spans out row by row in scratch. Counting tells
+ * the outputs' shapes, and checks dtypes and bytes on the way; so copying only fails for memory. Sparse
+ * outputs also get their indices, ragged ones their splits; dense ones of a fixed shape need no counting
+ * pass, those of a variable length are padded with the default to the longest row.
+ *
+ * Errors are TensorFlow's and name example and key. Does not: read attributes of the ops
+ * (kernels/data/parse_example.c, parse_sequence.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/data/parse_columns.h"

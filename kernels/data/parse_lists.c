@@ -1,4 +1,13 @@
-/* kernels/data/parse_lists.c - two passes over each list: measure, then copy.
+/* kernels/data/parse_lists.c - feature lists of sequence examples into output tensors, in two passes over
+ * each list: measure, then copy.
+ *
+ * Measuring walks all rows for the number of values and steps and for the longest of each; that is every
+ * output's shape. Copying walks them again and writes values in order, with their indices (row, step, place),
+ * or splits, or into a block of zeros with as many steps as the longest row. Both walks go through next(),
+ * which also says which row a list is cut in.
+ *
+ * Does not: find the lists (kernels/data/parse_columns.c reads cells), decode features
+ * (kernels/data/example_reader.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/data/parse_lists.h"

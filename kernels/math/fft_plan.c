@@ -1,4 +1,14 @@
-/* kernels/math/fft_plan.c - factors, roots and chirps of Fourier transforms, and the few plans that are kept.
+/* kernels/math/fft_plan.c - factors, roots and chirps, computed in double, and the few plans that are kept.
+ *
+ * Roots are exact at the multiples of a quarter turn and else from one cosine and sine of a reduced angle, so
+ * errors do not add up along a table. A pass's table holds the factors that its butterflies multiply with, in
+ * their order. Bluestein's chirp takes j^2 modulo 2n before it becomes an angle, and its filter is
+ * transformed once, here, by the inner plan.
+ *
+ * Kept plans are counted by their users under `mu`; a new one takes the place of the one unused for longest,
+ * if any has no users, else it is freed by its last user. Plans are made without the lock: two threads may
+ * make the same one.
+ * Does not: transform (kernels/math/fft.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/math/fft_plan.h"

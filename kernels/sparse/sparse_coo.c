@@ -1,4 +1,12 @@
-/* kernels/sparse/sparse_coo.c - sparse triples: checks, order, sorting.
+/* kernels/sparse/sparse_coo.c - checks, order and sorting of (indices, values, shape) triples, on borrowed
+ * arrays.
+ *
+ * Shape functions check ranks and counts; kernels make a view and check what only data tell: sizes that are
+ * negative or whose product overflows, and where the op asks for it every index. Sorting gives an order and
+ * moves nothing: rows compare number by number, equal ones stay in their order, and rows that are in order
+ * already are not sorted.
+ *
+ * Does not: change or allocate triples, look at values.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/sparse/sparse_coo.h"

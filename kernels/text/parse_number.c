@@ -1,6 +1,13 @@
 /* kernels/text/parse_number.c - a small grammar is checked before strtod sees a byte, so that half-numbers
  * never pass.
  *
+ * White space is cut off both ends. Floats are digits with a point and an exponent, hexadecimal ones after
+ * 0x, or inf, infinity, nan and nan(...); all of the text must be one of these, and only then does strtof or
+ * strtod compute it. It stops by itself: the byte behind is white space or NUL. Integers are read digit by
+ * digit against the limit of their type, minus signs only where the type has them.
+ *
+ * Does not: look at the locale (the server sets none), accept separators or suffixes.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/text/parse_number.h"
 

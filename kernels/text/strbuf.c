@@ -1,4 +1,10 @@
-/* kernels/text/strbuf.c - a byte string that doubles its block as it grows.
+/* kernels/text/strbuf.c - a byte string that doubles its block as it grows, up to a limit.
+ *
+ * Every writer goes through td_strbuf_reserve, which checks the limit before it adds. printf-like text is
+ * measured first, then written in place. td_strbuf_map runs a function over the elements of a string tensor
+ * with one buffer for all of them, so it grows to the longest and is freed once.
+ *
+ * Does not: keep a NUL behind the bytes, share them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/text/strbuf.h"

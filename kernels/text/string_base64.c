@@ -1,6 +1,12 @@
 /* kernels/text/string_base64.c - EncodeBase64 and DecodeBase64: the URL-safe alphabet (- and _), padding
  * optional.
  *
+ * Encoding takes three bytes at a time and writes as many characters as the last ones need, or = up to four.
+ * Decoding checks the length first, takes padding off, and writes a byte with each character but the first of
+ * four. Each element goes through one buffer (td_strbuf_map).
+ *
+ * Does not: accept the alphabet with + and /, white space, or lengths of 1 modulo 4.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"

@@ -1,5 +1,12 @@
 /* server/models/inspect.c - walks a loaded version, or a checkpoint's index, into a jansson document.
  *
+ * Signatures come with the ops that keep them from being called (td_callable_missing); ops are counted over
+ * the graph and all functions' bodies, each body once. A checkpoint is opened for its index only: rows are
+ * names, dtypes, shapes and stored sizes, and no tensor is read. The text is made at the end and the tree
+ * freed.
+ *
+ * Does not: run or compile anything, describe what a file holds beyond what was loaded.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/inspect.h"
 

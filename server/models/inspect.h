@@ -6,8 +6,9 @@
 
 #include "server/models/servable.h"
 
-/* {"signatures":{KEY:{"method","inputs":{..},"outputs":{..},"unsupported_ops":[..]}},"ops":{NAME:count},
- * "unsupported_ops":[..], "parameters":n,"bytes":n,...}. Returns new (free); NULL without memory. */
+/* {"directory","tensorflow_version","tags":[..],"signatures":{KEY:{"method","inputs":{..},"outputs":{..},
+ * "unsupported_ops":[..]}},"functions":n,"variable_bytes":n,"ops":{NAME:count}}. Returns new (free); NULL
+ * without memory. */
 char *td_inspect_model_json(struct td_servable *s);
 /* {"tensors":[{"name","dtype","shape","bytes"}],"bytes":n} of the bundle DIR/variables/variables, or of the
  * prefix DIR. */

@@ -1,4 +1,11 @@
-/* server/models/registry_config.c - copies of model configurations.
+/* server/models/registry_config.c - model configurations are copied whole and freed whole: names, paths,
+ * versions and labels are each copy's own.
+ *
+ * A copy that runs out of memory frees what it has and leaves a zeroed struct, so that freeing it again does
+ * no harm. Lists are arrays of such copies. The registry copies in what it is given and copies out what it is
+ * asked for, so no caller holds anything that its lock guards.
+ *
+ * Does not: check configurations (server/models/config.c, registry.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/registry_impl.h"
