@@ -1,8 +1,16 @@
-/* core/function/placement.c - see placement.h.
+/* core/function/placement.c - the nodes of a graph as it was saved, each matched with what the compiled plan
+ * makes of it.
  *
  * The graph is copied and inlined as the compiler does before its first pass; the compiled plan, if there can
- * be one, tells which of these nodes are left. Functions are walked breadth first from a list, so that no
- * depth of calls in a file is a depth of ours.
+ * be one, tells which of these nodes are left: its nodes, those inside fused steps too, are sorted by name,
+ * and each node of the copy is looked up there. A node that is not found was compiled away. Where the
+ * callable has run, the kernel told is the one that its latest bound plan chose for those shapes; else it is
+ * the first that may serve.
+ *
+ * Functions are walked breadth first from a list, so that no depth of calls in a file is a depth of ours.
+ * Reasons are put together in a buffer on the stack, which the callback borrows.
+ *
+ * Does not: run anything, or choose a device (core/compile/placer.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/function/placement.h"

@@ -1,6 +1,13 @@
 /* core/run/call.c - what kernels ask of a run beside their outputs (those are in core/run/exec.c): keeping
  * inputs, stopping, calling functions, resources, printing.
  *
+ * Input bytes that a buffer owns are kept by a reference; planned bytes, which the run will use again, by a
+ * copy. Whether a run was stopped is one relaxed read of a word that others set, and a look at the clock if
+ * there is a deadline. A call of a function copies the run's record, one level deeper, and goes through the
+ * model's table of functions, so that this room calls none above it.
+ *
+ * Threads: td_helpers() tells NULL in runs that somebody watches, so that those stay on one thread.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

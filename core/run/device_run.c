@@ -1,5 +1,21 @@
 /* core/run/device_run.c - which steps may run on a device, and a run's side there.
  *
+ * By value number, a run keeps the tensor on the device and whether its slot on the host is empty. A step is
+ * queued in four moves: inputs are sent that are not there, outputs are allocated, the workspace is, and the
+ * device is told to launch. None of them waits, but for an input that the kernel or the shape function wants
+ * on the host.
+ *
+ *   host slot   --send-->   at[v]   --launch-->   at[out]   --fetch, wait-->   host slot
+ *
+ * All work of a run is in one stream. Host bytes that a queued copy reads or writes are pinned, and kernels
+ * that were chosen in the run are kept, until the next wait. A step whose shapes are found only now
+ * (DEVICE_INFER) has the host as its way out: where no row serves them, *kernel stays NULL and nothing was
+ * queued.
+ *
+ * Threads: one run's, as its frame is.
+ *
+ * Does not: know any device: core/base/device.h has the functions that one brings.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/device_run.h"
 

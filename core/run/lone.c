@@ -1,4 +1,15 @@
-/* core/run/lone.c - see lone.h: a frame of the node's inputs and outputs, and one step.
+/* core/run/lone.c - a node without a plan: a frame of the node's inputs and outputs, and one step that reads
+ * the first and makes the second.
+ *
+ * Value numbers are 0 .. n_in - 1 for the inputs, then the outputs. The step goes through td_exec_step(), as
+ * a plan's steps do, so a kernel sees no difference; but there is no memory plan: an output that is allocated
+ * gets a buffer of its own. td_lone_launch() is the exception: the kernel was chosen and the outputs were
+ * allocated by somebody else, and the kernel is called with a td_call made here.
+ *
+ * Runs ahead of a request have an allowance of memory, twice the inputs and 64 MiB, so that a node that would
+ * make many GiB fails before it does. The frame is made and freed in each call.
+ *
+ * Threads: whoever calls; nothing is shared, and kernels here get no helpers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/lone.h"

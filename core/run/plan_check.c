@@ -1,5 +1,12 @@
 /* core/run/plan_check.c - walks a compiled plan in Debug builds (core/base/check.h).
  *
+ * One walk over the steps counts values and releases as it goes, and holds each step's numbers against what
+ * plan.h promises; a second, over the regions, holds their bounds, and what one group reads against what the
+ * others make and release. The first thing that is wrong is an INTERNAL error that names the step and its
+ * node: no plan of a user can cause it.
+ *
+ * Does not: look at where values lie (core/run/bound_plan_check.c) or at the IR (core/compile/ir_check.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/plan_check.h"
 

@@ -1,5 +1,15 @@
 /* core/run/select.c - walks an op's kernel rows in order; each refusal has a reason.
  *
+ * Without shapes, a row is taken if it is for the target's device, is allowed by --kernels, has the node's
+ * dtypes, and its own refuse() does not mind. Those taken are kept as a list, because the first may still
+ * refuse the shapes. With shapes, each row of the list is asked in turn: prepare() offers a state, or says
+ * why not. The first to serve is chosen, unless rows compete and time was set aside for trying them.
+ *
+ * Reasons are gathered in short texts on the stack, cut where they are too long; those of a bound plan are
+ * kept by step, and what an error said is copied.
+ *
+ * Threads: no state here; what prepare() makes belongs to the choice.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/select.h"
 

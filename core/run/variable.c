@@ -1,5 +1,15 @@
 /* core/run/variable.c - snapshots and copy-on-write updates of a variable.
  *
+ * A read takes a reference to the tensor's buffer under the lock, and no copy; whoever holds it keeps those
+ * bytes as they are. An assignment swaps the tensor and lets the old one go after the lock is given back. An
+ * edit in place keeps the lock, and first makes the bytes the variable's own if a snapshot still holds them
+ * (td_tensor_own).
+ *
+ * Threads: mu is each variable's own. It is held from td_variable_edit to td_variable_done, over a kernel's
+ * work, and no other variable's lock is taken meanwhile by this file.
+ *
+ * Does not: find variables by name (core/run/model.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/variable.h"
 

@@ -1,5 +1,12 @@
 /* kernels/control/tensor_array_ops.c - the ops of TensorArrays (tensor_array.h).
  *
+ * Each op finds the array by its handle and locks it, does its work through tensor_array.c, and unlocks it.
+ * What is slow comes outside of the lock: an input is kept before, and elements that were read are stacked or
+ * joined after. Elements of a scattered or split tensor are rows of it, not copies.
+ *
+ * A gradient's array is found by "<name>@<source>" among those of its array, and made there the first time;
+ * from then on the array cannot grow.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"

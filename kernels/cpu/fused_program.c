@@ -1,6 +1,19 @@
 /* kernels/cpu/fused_program.c - from the parts of a fused node to instructions, and which of them a kernel
  * could do itself.
  *
+ * Parts are walked in their order, each becoming one instruction (FusedBatchNorm five). Results of
+ * instructions that have fewer elements than the output are small: they do not depend on the head, or only on
+ * a small one.
+ *
+ * Behind the head, the instructions that add, subtract or multiply by a number or by a vector of the channels
+ * are put together as one post, whose scale and shift are worked out in each run. Then come single ones that
+ * kernels know, and longer patterns: sigmoid times its input is swish; x / 2 times twice the normal
+ * distribution function, in any order of the multiplications, is GELU. The chain ends at the first
+ * instruction that no kernel has, or whose result something else reads.
+ *
+ * Does not: run programs (kernels/cpu/fused_loops.c), or ask a kernel to take posts
+ * (kernels/cpu/fused_kernel.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/fused_program.h"
 

@@ -1,6 +1,15 @@
 /* kernels/sparse/sparse_dense.c - sparse and dense tensors together: SparseToDense, SparseTensorDenseMatMul,
  * SparseTensorDenseAdd, SparseDenseCwise{Add,Mul,Div}, SparseMatMul.
  *
+ * All of them walk the entries of the sparse operand one by one and touch the dense one where its index says;
+ * each index is checked before it is used. A product adds v times a row of b to a row of the output, with a
+ * loop of its own for float and double; half and bfloat16 add up in a float copy that is rounded once at the
+ * end, and the other dtypes go element by element through td_elem_apply().
+ *
+ * SparseMatMul has two dense operands; zeros of the first are skipped, and it is plain loops otherwise.
+ *
+ * Threads: the run's; no helpers.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
 #include "kernels/cpu/elem.h"

@@ -1,6 +1,12 @@
 /* kernels/sparse/sparse_layout.c - sparse tensors moved about: SparseReshape, SparseReorder, SparseConcat,
  * SparseSlice, SparseSliceGrad, SparseSplit.
  *
+ * Values are copied and never computed with; the work is in the indices. A reshape goes through the row-major
+ * position of each index. Reorder and concat sort by td_coo_sort(), concat over all its inputs together.
+ * Slices and splits walk the entries twice: to count those inside, as the outputs' sizes are not known
+ * before, and to copy them. The gradient of a slice walks both index lists at once, as they are in the same
+ * order.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
 #include "kernels/ops.h"

@@ -1,5 +1,10 @@
 /* kernels/text/string_reduce.c - ReduceJoin and UnsortedSegmentJoin: strings joined along axes or by segment.
  *
+ * Both make one output at a time in a buffer that they use again. ReduceJoin splits the position in the
+ * output into coordinates of the axes that stay, and counts through those that go, the first one named
+ * running fastest. UnsortedSegmentJoin sorts the rows by segment once, with a counting sort that keeps their
+ * order, and then reads each segment's rows.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
