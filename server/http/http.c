@@ -1,4 +1,20 @@
-/* server/http/http.c - what libmicrohttpd calls, and the listener's start and stop. See http_impl.h.
+/* server/http/http.c - what libmicrohttpd calls back for, and the listener's start and stop; a request once
+ * it is whole is http_exchange.c's.
+ *
+ *   connection   a line of text for its target, made when it starts and freed when it ends
+ *   target       kept as sent, with scheme and host cut off; nothing is unescaped
+ *   request      called when the head is there (the exchange is made), for each part of the body, when it is
+ *                whole, and when the answer is to be sent: the exchange's phase tells which
+ *   completed    frees the exchange; the last one wakes who drains
+ *
+ * A body that says it is too large is refused before it is sent; one that only turns out to be is read and
+ * dropped up to the limit once more, so that the client hears why. Polling threads, one a core between 2 and
+ * 16, never wait: a request that may take long is suspended and queued for the workers.
+ *
+ * Stopping: no new connections, then the wait for answers that are owed, and for a while for bodies on their
+ * way; past the drain time the stop words are set, and when a handler still does not end nothing is freed.
+ *
+ * Threads and locks: see http_impl.h. Does not: route or know models (server/http/rest.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>

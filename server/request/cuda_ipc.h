@@ -1,4 +1,5 @@
-/* server/request/cuda_ipc.h - memory on a GPU that another process of this host shares by its CUDA IPC handle.
+/* server/request/cuda_ipc.h - memory on a GPU that another process of this host shares by its CUDA IPC
+ * handle.
  *
  * NVIDIA's driver library is looked for when first asked. Without it, or without a GPU, there are no devices
  * and nothing can be opened.

@@ -1,9 +1,16 @@
-/* server/request/warmup.c - see warmup.h. Runs on the loader thread that has just loaded the version.
+/* server/request/warmup.c - recorded requests, taken along the path of a client's request, from the decoding
+ * of their bytes to their outputs.
  *
  *   PredictionLog   classify_log = 2, regress_log = 3, multi_inference_log = 4, session_run_log = 5,
  *                   predict_log = 6, predict_streamed_log = 7; each has request = 1
  *
- * A record takes the same path as a request of a client, from the decoding of its bytes to its outputs.
+ * Runs on the loader thread that has just loaded the version and waits for each request there. A request is
+ * opened with its servable already found, since nobody can ask the registry for it yet, and with the loader's
+ * stop word in place of its own. One record is in memory at a time; each is decoded anew for every iteration,
+ * so that decoding is warm too. The statistics of the version are wiped afterwards.
+ *
+ * Does not: read the samples of a config.pbtxt (server/models/model_warmup.c), compare outputs with recorded
+ * ones.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/request/warmup.h"

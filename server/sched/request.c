@@ -1,5 +1,18 @@
 /* server/sched/request.c - the life of a request: opened, resolved, bound, handed to the workers, ended.
- * See request.h.
+ *
+ * A request is not allocated here; it lies in what carries it. What it needs besides comes from its arena,
+ * which is made when it is opened and freed by td_request_fini() with the tensors and the reference to the
+ * servable. Each step may be taken early by a front end (a codec resolves before it decodes, to see the
+ * dtypes); td_request_start() does what is left.
+ *
+ * There is one way out. A request that cannot be bound goes straight to encode and done; one that ran goes
+ * through td_request_end(): statistics, outputs by name, ended, encode, done. Without workers it is run on
+ * the calling thread. A caller that wants to wait gets a done that signals a condition on its own stack.
+ *
+ * Threads: start is the front end's thread, end perhaps a worker's; the request itself has no lock, as one of
+ * them has it at a time.
+ *
+ * Does not: split into chunks, or wait in a queue (server/sched/worker_enter.c), or know any wire format.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/sched/request.h"

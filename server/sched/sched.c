@@ -1,4 +1,22 @@
-/* server/sched/sched.c - see sched.h.
+/* server/sched/sched.c - lists and choices; every function is called with the caller's lock held and returns
+ * at once.
+ *
+ *   td_sched.active -> queue <-> queue ...            those with waiting tasks, in no order
+ *   queue.waiting[2 * level + late] -> task <-> ...   one list a level, and one for its late tasks
+ *   queue.filled                                      bit i: waiting[i] holds something
+ *
+ * A pick walks the active queues once and keeps the best (goes_before). Tasks at its heads that may not start
+ * any more are dropped, late ones moved, and the pick is made again, so a queue is never chosen for a dead
+ * task. Then tasks like the first are gathered in order until the rows wanted are there, one does not fit, or
+ * MAX_LOOKS were looked at; an adaptive batch gives its last tasks back where that makes the number of rows a
+ * round one.
+ *
+ * A share is charged the estimated time when its batch starts and corrected when it ends; a share that was
+ * idle is lifted to the one that was served last, so nothing can be saved up. Dropped tasks go out on a list:
+ * ending them calls back, and that is for the caller to do without the lock.
+ *
+ * Does not: read a clock, wake or own threads (server/sched/workers.c), join tensors
+ * (server/sched/batch_run.c), decide who may share a batch (a queue's rule and a task's likeness say so).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/sched/sched.h"
@@ -123,7 +141,7 @@ static int next_queue(uint32_t *mask)
     return q;
 }
 
-/* Takes t out of its queue's queue; the queue stays active until its last task has gone. */
+/* Takes t out of its queue; the queue stays active until its last task has gone. */
 static void unqueue(struct td_sched *s, struct td_sched_task *t)
 {
     struct td_sched_queue *f = t->queue;

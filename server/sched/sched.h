@@ -117,10 +117,10 @@ void td_sched_leave(struct td_sched *s, struct td_sched_queue *queue); /* nothin
  */
 TD_MUST bool td_sched_try(struct td_sched *s, struct td_sched_queue *queue, int64_t rows, int64_t now_ns,
                           struct td_batch *b);
-/* RESOURCE_EXHAUSTED when the queue's queue has no room for so many tasks, of so many rows together. */
+/* RESOURCE_EXHAUSTED when the queue has no room for so many tasks, of so many rows together. */
 TD_MUST enum td_code td_sched_room(const struct td_sched_queue *f, int level, int64_t tasks, int64_t rows,
                                    struct td_err *err);
-/* RESOURCE_EXHAUSTED when the queue's queue is full. */
+/* RESOURCE_EXHAUSTED when the queue is full. */
 TD_MUST enum td_code td_sched_add(struct td_sched *s, struct td_sched_task *t, int64_t now_ns,
                                   struct td_err *err);
 /* The next batch and a worker for it; false when no worker idles or nothing is ready. Tasks found too late or

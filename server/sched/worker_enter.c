@@ -90,7 +90,7 @@ static void fill_tasks(struct td_worker_queue *f, struct td_request *r, const st
     }
 }
 
-/* Pieces that were refused after others had entered end with the refusal. Caller holds mu. */
+/* Chunks that were refused after others had entered end with the refusal. Caller holds mu. */
 static void enter_chunks(struct td_workers *l, struct td_request *r, struct td_sched_list *refused)
 {
     const int64_t now_ns = td_clock_ns();

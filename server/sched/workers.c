@@ -1,4 +1,21 @@
-/* server/sched/workers.c - see workers.h: the workers' threads, and the reaper's.
+/* server/sched/workers.c - the threads: those of the workers, which run batches, and the reaper's.
+ *
+ * A worker thread loops under the lock: join a run that asks for helpers (server/sched/worker_pool.c), else
+ * take the next batch from the scheduler, else wait until something is ready by time or it is woken. The lock
+ * is let go while tasks are ended and while a batch runs; it is taken again for the times, the counts and
+ * giving the worker back. Requests end after that, so that a worker is free before its clients hear of it,
+ * and proofs come last, when nobody waits for them.
+ *
+ * Whoever adds a task or frees a worker calls td_workers_wake, which signals one thread when a worker idles
+ * and something waits; a thread that takes a batch passes that on.
+ *
+ * The reaper looks every REAP_MS while anything waits or a batch of several runs. It ends tasks that are too
+ * late, and sets the stop word of a batch when all its members have gone. Every condition waits by
+ * CLOCK_MONOTONIC.
+ *
+ * Locks: l->mu guards the scheduler, the queues, the list of runs and the counts; no request is ended and
+ * nothing runs under it. Does not: take requests in (server/sched/worker_enter.c), run a batch
+ * (server/sched/batch_run.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/sched/workers.h"

@@ -32,13 +32,13 @@ struct td_request;
 
 struct td_workers_opts {
     int workers;                      /* 0: usable cores */
-    bool batching;                    /* false: every job runs alone */
+    bool batching;                    /* false: every request runs alone */
     const struct td_batching *params; /* TF Serving's rule for all models; NULL: adaptive */
     bool per_model; /* that rule from batching_params.pbtxt in a version's directory; none: runs alone */
 };
 TD_MUST enum td_code td_workers_start(const struct td_workers_opts *opts, struct td_workers **out,
                                       struct td_err *err);
-/* Joins the threads and frees. No job may wait or run, and every servable admitted must be gone. Accepts
+/* Joins the threads and frees. No request may wait or run, and every servable admitted must be gone. Accepts
  * NULL. */
 void td_workers_stop(struct td_workers *l);
 
