@@ -9,12 +9,27 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/batchable/batchable.h"
 #include "core/function/callable.h"
 
-enum { APART_ROWS = 7, APART_FIRST = 3, APART_MOST = 64 };
+enum { APART_MOST = 64 };
 
-static inline enum td_code apart_run(struct td_callable *f, const struct td_tensor *all, int n_in, int from,
-                                     int to, struct td_tensor *out, struct td_err *err)
+/* So many rows together; and apart the first, and the others. */
+struct apart_split {
+    int64_t first, all;
+};
+
+/* 3 and 4 of 7 where the claim is about them; else the fewest that it is about, and as many again or one
+ * more. */
+static inline struct apart_split apart_split_of(const struct td_batchable *b)
+{
+    const int64_t least = b->min_rows, spare = b->max_rows > 2 * least ? 1 : 0;
+    return least <= 3 && b->max_rows >= 7 ? (struct apart_split){3, 7}
+                                          : (struct apart_split){least, 2 * least + spare};
+}
+
+static inline enum td_code apart_run(struct td_callable *f, const struct td_tensor *all, int n_in,
+                                     int64_t from, int64_t to, struct td_tensor *out, struct td_err *err)
 {
     struct td_tensor part[APART_MOST] = {{0}};
     for (int i = 0; i < n_in; i++) {
@@ -76,11 +91,13 @@ static inline bool apart_same_strings(const struct td_tensor *a, const struct td
     return true;
 }
 
-/* Whether part is rows [from, to) of whole. Halves are compared by shape alone: their rounding shows. */
-static inline bool apart_same(const struct td_tensor *whole, const struct td_tensor *part, int from, int to)
+/* Whether part is rows [from, to) of whole, which has `all`. Halves are compared by shape alone: their
+ * rounding shows. */
+static inline bool apart_same(const struct td_tensor *whole, const struct td_tensor *part, int64_t from,
+                              int64_t to, int64_t all)
 {
     struct td_tensor rows;
-    if (whole->shape.rank < 1 || whole->shape.dim[0] != APART_ROWS) {
+    if (whole->shape.rank < 1 || whole->shape.dim[0] != all) {
         return false;
     }
     td_tensor_rows(&rows, whole, from, to);
@@ -98,17 +115,17 @@ static inline bool apart_same(const struct td_tensor *whole, const struct td_ten
     return same;
 }
 
-/* all[n_in] have APART_ROWS rows. 1: the same; 0: it does not run on them (err says why); -1: different. */
+/* all[n_in] have split.all rows. 1: the same; 0: it does not run on them (err says why); -1: different. */
 static inline int apart_verdict(struct td_callable *f, const struct td_tensor *all, int n_in, int n_out,
-                                struct td_err *err)
+                                struct apart_split split, struct td_err *err)
 {
     struct td_tensor out[3][APART_MOST] = {{{0}}};
-    int verdict = apart_run(f, all, n_in, 0, APART_ROWS, out[0], err) == TD_OK &&
-                  apart_run(f, all, n_in, 0, APART_FIRST, out[1], err) == TD_OK &&
-                  apart_run(f, all, n_in, APART_FIRST, APART_ROWS, out[2], err) == TD_OK;
+    int verdict = apart_run(f, all, n_in, 0, split.all, out[0], err) == TD_OK &&
+                  apart_run(f, all, n_in, 0, split.first, out[1], err) == TD_OK &&
+                  apart_run(f, all, n_in, split.first, split.all, out[2], err) == TD_OK;
     for (int i = 0; i < n_out; i++) {
-        if (verdict == 1 && (!apart_same(&out[0][i], &out[1][i], 0, APART_FIRST) ||
-                             !apart_same(&out[0][i], &out[2][i], APART_FIRST, APART_ROWS))) {
+        if (verdict == 1 && (!apart_same(&out[0][i], &out[1][i], 0, split.first, split.all) ||
+                             !apart_same(&out[0][i], &out[2][i], split.first, split.all, split.all))) {
             verdict = -1;
         }
         for (int k = 0; k < 3; k++) {

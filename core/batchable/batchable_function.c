@@ -10,7 +10,7 @@
  * condition must be the same for all rows, for any number of them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "core/batchable/batchable_function.h"
+#include "core/batchable/batchable_impl.h"
 
 #include <string.h>
 
@@ -66,7 +66,7 @@ static void put_output(struct td_batchable_step *s, int o, const struct td_batch
 {
     s->out[o] = face->value;
     for (int p = 0; p < TD_BATCHABLE_PROBES; p++) {
-        struct td_tensor *known = &s->layout[p]->known[s->step->out0 + o];
+        struct td_tensor *known = &s->bound[p]->known[s->step->out0 + o];
         *td_batchable_out_shape(s, o, p) = face->shape[p];
         if (known->dtype == TD_DTYPE_NONE && face->known[p].dtype != TD_DTYPE_NONE) {
             td_tensor_ref(known, &face->known[p]);
@@ -160,7 +160,7 @@ static bool join(struct td_batchable_face *a, const struct td_batchable_face *b)
     if (y == TD_VALUE_MIX) {
         return become_mix(a, b->value.why);
     }
-    if (x != y || (x == TD_VALUE_SIZE && !same_values(a, b))) {
+    if (x != y || (x == TD_VALUE_SIZE && !td_batchable_same_sizes(&a->value, &b->value))) {
         return become_mix(a, "a value has the rows on one way through a loop or branch, and not on another");
     }
     if (x == TD_VALUE_LIST) {

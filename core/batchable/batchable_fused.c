@@ -111,7 +111,7 @@ static bool judge_part(struct plan *p, int number)
     }
     for (int k = 0; k < TD_BATCHABLE_PROBES; k++) {
         s.in_shape[k] = in_shape[k];
-        s.layout[k] = &p->layout[k];
+        s.bound[k] = &p->layout[k];
     }
     const struct td_batchable_rule *rule = td_batchable_rule_of(part->node->op);
     if (all_const) {

@@ -19,7 +19,9 @@ bool td_batchable_broadcast(struct td_batchable_step *s)
     int first = -1, back = -1;
     for (int i = 0; i < s->n_in; i++) {
         if (s->in[i].kind == TD_VALUE_SIZE || s->in[i].kind == TD_VALUE_LIST) {
-            return td_batchable_no(s, "its input %d follows from the number of rows", i);
+            const char *why = s->in[i].why != NULL ? s->in[i].why : "";
+            return td_batchable_no(s, "its input %d follows from the number of rows%s%.120s", i,
+                                   why[0] != 0 ? "; " : "", why);
         }
         if (s->in[i].kind != TD_VALUE_ROW) {
             continue;
@@ -111,8 +113,7 @@ bool td_batchable_all_first(struct td_batchable_step *s)
 
 /* ------------------------------------------------------------------ along given axes */
 
-/* Bit a for each axis a that the last input names. */
-static bool named_axes(struct td_batchable_step *s, uint32_t *axes)
+bool td_batchable_axes(struct td_batchable_step *s, uint32_t *axes)
 {
     int at = s->n_in - 1;
     const struct td_tensor *t = td_batchable_known(s, at, 0);
@@ -133,7 +134,7 @@ static bool named_axes(struct td_batchable_step *s, uint32_t *axes)
 
 static bool spares_rows(struct td_batchable_step *s, uint32_t *axes)
 {
-    if (!td_batchable_alone(s, 0) || !named_axes(s, axes)) {
+    if (!td_batchable_alone(s, 0) || !td_batchable_axes(s, axes)) {
         return false;
     }
     return (*axes >> s->in[0].axis & 1) == 0 || td_batchable_no(s, "it works over all rows");

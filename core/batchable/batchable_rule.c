@@ -8,21 +8,22 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
 
-#include "core/run/bound_plan.h"
+#include "core/batchable/batchable_impl.h"
 
 /* ------------------------------------------------------------------ shapes at the probes */
 
 struct td_shape *td_batchable_out_shape(const struct td_batchable_step *s, int o, int probe)
 {
-    return &s->layout[probe]->shape[s->step->out0 + o];
+    return &s->bound[probe]->shape[s->step->out0 + o];
 }
 
-static int64_t entries(const struct td_shape *const *shape, int axis)
+static int64_t entries(const struct td_batchable_step *s, const struct td_shape *const *shape, int axis)
 {
-    int64_t k = axis < shape[0]->rank ? shape[0]->dim[axis] / td_batchable_probe[0] : 0;
+    const int64_t *probe = s->trace->work->probe;
+    int64_t k = axis < shape[0]->rank ? shape[0]->dim[axis] / probe[0] : 0;
     for (int p = 0; p < TD_BATCHABLE_PROBES && k > 0; p++) {
         int64_t want;
-        bool fits = axis < shape[p]->rank && !__builtin_mul_overflow(k, td_batchable_probe[p], &want);
+        bool fits = axis < shape[p]->rank && !__builtin_mul_overflow(k, probe[p], &want);
         k = fits && shape[p]->dim[axis] == want ? k : 0;
     }
     return k;
@@ -34,7 +35,7 @@ int64_t td_batchable_per_row(const struct td_batchable_step *s, int i, int axis)
     for (int p = 0; p < TD_BATCHABLE_PROBES; p++) {
         shape[p] = &s->in_shape[p][i];
     }
-    return entries(shape, axis);
+    return entries(s, shape, axis);
 }
 
 /* All dimensions but `axis` (-1: really all) known, and the same at all probes. */
@@ -62,24 +63,13 @@ bool td_batchable_put(struct td_batchable_step *s, int o, int axis, int64_t pre,
             return td_batchable_no(s, "the shape of its output %d is not known before it runs", o);
         }
     }
-    int64_t have = axis < 0 ? 0 : entries(shape, axis);
+    int64_t have = axis < 0 ? 0 : entries(s, shape, axis);
     if (have == 0 || pre < 1 || have % pre != 0 || (k != 0 && have != k) || !steady(shape, axis)) {
         return td_batchable_no(s, "its output %d of shape %s for %lld rows does not keep them", o,
-                               TD_SHAPE_STR(shape[0]), (long long)td_batchable_probe[0]);
+                               TD_SHAPE_STR(shape[0]), (long long)s->trace->work->probe[0]);
     }
     s->out[o] = (struct td_batchable_value){.kind = TD_VALUE_ROW, .axis = axis, .pre = pre};
     return true;
-}
-
-int td_batchable_growing(const struct td_batchable_step *s, int o)
-{
-    const struct td_shape *a = td_batchable_out_shape(s, o, 0), *b = td_batchable_out_shape(s, o, 1);
-    for (int d = 0; d < a->rank && d < b->rank; d++) {
-        if (a->dim[d] != b->dim[d]) {
-            return d;
-        }
-    }
-    return -1;
 }
 
 bool td_batchable_spans(const struct td_batchable_step *s, int i, int back)
@@ -90,28 +80,47 @@ bool td_batchable_spans(const struct td_batchable_step *s, int i, int back)
 
 /* ------------------------------------------------------------------ inputs */
 
+bool td_batchable_size(const struct td_batchable_step *s, int i, int64_t k, struct td_affine *out)
+{
+    const struct td_batchable_value *x = &s->in[i];
+    if (x->kind == TD_VALUE_SIZE && x->sizes != NULL && k >= 0 && k < x->n_sizes) {
+        *out = x->sizes[k];
+        return !out->opaque;
+    }
+    const struct td_tensor *t = x->kind == TD_VALUE_CONST ? td_batchable_known(s, i, 0) : NULL;
+    if (t == NULL || !td_dtype_in(t->dtype, TD_SET_INTS | TD_BIT(TD_BOOL)) || k < 0 ||
+        k >= td_tensor_count(t)) {
+        return false;
+    }
+    *out = td_affine_const(td_tensor_int(t, k));
+    return true;
+}
+
 bool td_batchable_int(const struct td_batchable_step *s, int i, int64_t k, int64_t *out)
 {
-    for (int p = 0; p < TD_BATCHABLE_PROBES; p++) {
-        const struct td_tensor *t = td_batchable_known(s, i, p);
-        if (t == NULL || !td_dtype_in(t->dtype, TD_SET_INTS) || k < 0 || k >= td_tensor_count(t) ||
-            (p > 0 && td_tensor_int(t, k) != *out)) {
-            return false;
-        }
-        *out = td_tensor_int(t, k);
+    struct td_affine x;
+    if (!td_batchable_size(s, i, k, &x) || x.slope != 0) {
+        return false;
     }
+    *out = x.base;
     return true;
+}
+
+struct td_row_range *td_batchable_range(const struct td_batchable_step *s)
+{
+    return &s->trace->work->range;
 }
 
 bool td_batchable_consts(struct td_batchable_step *s, int but)
 {
     for (int i = 0; i < s->n_in; i++) {
-        if (i != but && s->in[i].kind != TD_VALUE_CONST) {
-            return td_batchable_no(s,
-                                   s->in[i].kind == TD_VALUE_SIZE
-                                       ? "its input %d follows from the number of rows"
-                                       : "its input %d differs by row, and is read for all rows",
-                                   i);
+        const struct td_batchable_value *x = &s->in[i];
+        if (i != but && x->kind == TD_VALUE_SIZE) {
+            return td_batchable_no(s, "its input %d follows from the number of rows%s%.120s", i,
+                                   x->why != NULL ? "; " : "", x->why != NULL ? x->why : "");
+        }
+        if (i != but && x->kind != TD_VALUE_CONST) {
+            return td_batchable_no(s, "its input %d differs by row, and is read for all rows", i);
         }
     }
     return true;

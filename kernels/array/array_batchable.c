@@ -3,30 +3,140 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/array/array_batchable.h"
 
+#include "core/base/mem.h"
+
 /* ------------------------------------------------------------------ other shapes of the same elements */
+
+/* The shape that input 1 spells, for an input 0 of total * N elements: the same for every N but for one
+ * dimension, `axis`, which is k * N. */
+struct target {
+    struct td_shape shape; /* 1 at axis */
+    int axis;
+    int64_t k;
+};
+
+/* Dimension d of the shape; -1 stands for what is left of the elements, and is noted in *rest. */
+static bool target_dim(struct td_batchable_step *s, int d, struct target *t, int *rest)
+{
+    struct td_affine x;
+    if (!td_batchable_size(s, 1, d, &x)) {
+        return td_batchable_no(s, "its shape is not known before it runs, or not followed");
+    }
+    t->shape.dim[d] = 1;
+    if (x.slope == 0 && x.base >= 0) {
+        t->shape.dim[d] = x.base;
+        return true;
+    }
+    if (x.slope == 0 && x.base == -1 && *rest < 0) {
+        *rest = d;
+        return true;
+    }
+    if (x.base != 0 || x.slope <= 0 || t->axis >= 0) {
+        return td_batchable_no(s, "dimension %d of its shape is not the same for every number of rows", d);
+    }
+    t->axis = d;
+    t->k = x.slope;
+    return true;
+}
+
+/* The dimension that was left out: what all elements are of the others. */
+static bool target_rest(struct td_batchable_step *s, int64_t total, int rest, struct target *t)
+{
+    int64_t others = td_shape_count(&t->shape), all;
+    if (others < 1 || (t->axis >= 0 && !td_i64_mul(others, t->k, &others)) || total % others != 0) {
+        return td_batchable_no(s, "its elements do not fill its shape for every number of rows");
+    }
+    if (rest >= 0 && t->axis < 0) {
+        t->axis = rest;
+        t->k = total / others;
+    } else if (rest >= 0) {
+        t->shape.dim[rest] = total / others;
+    }
+    return (t->axis >= 0 && td_i64_mul(td_shape_count(&t->shape), t->k, &all) && all == total) ||
+           td_batchable_no(s, "its shape does not keep the rows");
+}
+
+static bool target_of(struct td_batchable_step *s, int64_t total, struct target *t)
+{
+    const struct td_shape *spec = &s->in_shape[0][1];
+    int rest = -1;
+    if (spec->rank != 1 || spec->dim[0] < 1 || spec->dim[0] > TD_MAX_RANK) {
+        return td_batchable_no(s, "its shape is not known before it runs");
+    }
+    *t = (struct target){.shape = td_shape_of_rank((int)spec->dim[0]), .axis = -1};
+    for (int d = 0; d < t->shape.rank; d++) {
+        if (!target_dim(s, d, t, &rest)) {
+            return false;
+        }
+    }
+    return target_rest(s, total, rest, t);
+}
 
 /* Row n of the input is elements [(p*N + n) * inner, +inner) for each p < blocks: so they must be in the
  * output, whose growing axis has `before` entries' worth of dimensions in front: blocks = before * pre. */
 bool td_batchable_reshape(struct td_batchable_step *s)
 {
-    const struct td_shape *y = td_batchable_out_shape(s, 0, 0);
-    int axis = td_batchable_growing(s, 0);
+    const struct td_shape *x = &s->in_shape[0][0];
+    const int axis = s->in[0].axis;
+    struct target t;
     if (s->in[0].kind != TD_VALUE_ROW) {
         return td_batchable_no(s, "its input 0 has no rows");
     }
-    if (axis < 0) {
-        return td_batchable_no(s,
-                               "its output does not keep the rows, or its shape is not known before it runs");
+    int64_t blocks, total;
+    if (!td_i64_mul(td_shape_range(x, 0, axis), s->in[0].pre, &blocks) ||
+        !td_i64_mul(td_shape_range(x, 0, axis), td_batchable_per_row(s, 0, axis), &total) ||
+        !td_i64_mul(total, td_shape_range(x, axis + 1, x->rank), &total) || total < 1) {
+        return td_batchable_no(s, "it has no elements, or more than can be");
     }
-    int64_t blocks = td_shape_range(&s->in_shape[0][0], 0, s->in[0].axis) * s->in[0].pre;
-    int64_t before = 1;
-    for (int d = 0; d < axis; d++) {
-        before = y->dim[d] <= 0 || before > blocks ? 0 : before * y->dim[d];
+    if (!target_of(s, total, &t)) {
+        return false;
     }
-    if (before == 0 || blocks % before != 0) {
-        return td_batchable_no(s, "it spreads a row over several places of its output %s", TD_SHAPE_STR(y));
+    const int64_t before = td_shape_range(&t.shape, 0, t.axis);
+    if (blocks % before != 0) {
+        return td_batchable_no(s, "it spreads a row over several places of its output %s",
+                               TD_SHAPE_STR(td_batchable_out_shape(s, 0, 0)));
     }
-    return td_batchable_put(s, 0, axis, blocks / before, 0);
+    return td_batchable_put(s, 0, t.axis, blocks / before, t.k);
+}
+
+bool td_batchable_expand_dims(struct td_batchable_step *s)
+{
+    int64_t given;
+    int axis;
+    if (!td_batchable_alone(s, 0)) {
+        return false;
+    }
+    if (!td_batchable_int(s, 1, 0, &given) || !td_shape_axis(td_batchable_rank(s, 0) + 1, given, &axis)) {
+        return td_batchable_no(s, "its axis is not known before it runs");
+    }
+    return td_batchable_as_input(s, 0, 0, s->in[0].axis + (axis <= s->in[0].axis));
+}
+
+/* Which axes go: those named, or all of one entry. That of the rows has one entry for one row alone. */
+bool td_batchable_squeeze(struct td_batchable_step *s)
+{
+    const struct td_shape *x = &s->in_shape[0][0];
+    int n, before = 0;
+    const int64_t *named = td_attr_ints(s->node, "squeeze_dims", &n);
+    const int rows = s->in[0].axis;
+    if (!td_batchable_alone(s, 0)) {
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        int axis;
+        if (!td_shape_axis(x->rank, named[i], &axis) || axis == rows) {
+            return td_batchable_no(s, "it takes the axis of the rows away");
+        }
+        before += axis < rows;
+    }
+    for (int d = 0; n == 0 && d < rows; d++) {
+        before += x->dim[d] == 1;
+    }
+    const struct td_affine spare = {.base = -1, .slope = td_batchable_per_row(s, 0, rows)};
+    if (n == 0 && td_row_range_zero(td_batchable_range(s), spare)) {
+        return td_batchable_no(s, "it takes the axis of a single row away");
+    }
+    return td_batchable_as_input(s, 0, 0, rows - before);
 }
 
 bool td_batchable_transpose(struct td_batchable_step *s)
@@ -136,12 +246,21 @@ static bool steady_vector(struct td_batchable_step *s, int i, int64_t n, int64_t
     return true;
 }
 
-/* A size that covers all rows shows in the output's shape. */
+/* From the first of the rows on, as many as there are. */
 bool td_batchable_slice(struct td_batchable_step *s)
 {
-    int axis = s->in[0].axis, rank = td_batchable_rank(s, 0);
-    return s->in[0].kind == TD_VALUE_ROW && steady_vector(s, 1, rank, -1) &&
-           steady_vector(s, 2, rank, axis) && td_batchable_as_input(s, 0, 0, axis);
+    const int axis = s->in[0].axis, rank = td_batchable_rank(s, 0);
+    struct td_affine from, size;
+    if (s->in[0].kind != TD_VALUE_ROW || !td_batchable_size(s, 1, axis, &from) ||
+        !td_batchable_size(s, 2, axis, &size)) {
+        return td_batchable_no(s, "its input 0 has no rows, or what it takes is not followed");
+    }
+    if (!td_affine_is(from, 0, 0) ||
+        (!td_affine_is(size, -1, 0) && !td_affine_is(size, 0, td_batchable_per_row(s, 0, axis)))) {
+        return td_batchable_no(s, "it does not keep them all: some rows are cut off");
+    }
+    return steady_vector(s, 1, rank, axis) && steady_vector(s, 2, rank, axis) &&
+           td_batchable_as_input(s, 0, 0, axis);
 }
 
 /* Where axis `rows` of the input is in the output, and which entry of the specification is about it (-1:
@@ -181,9 +300,43 @@ static bool strided_axis(struct td_batchable_step *s, int64_t n, int rows, int *
     return true;
 }
 
+/* Whether entry k of the specification, a slice of k*N entries, leaves none of them out for any N of the
+ * range. */
+static bool takes_all(struct td_batchable_step *s, int64_t entry, struct td_affine all)
+{
+    struct td_row_range *r = td_batchable_range(s);
+    struct td_affine from, to, d;
+    int64_t stride;
+    if (!td_batchable_int(s, 3, entry, &stride) || stride != 1) {
+        return td_batchable_no(s, "it does not take the rows one by one");
+    }
+    if ((td_attr_int(s->node, "begin_mask") >> entry & 1) == 0) { /* 0, or at or below -all */
+        if (!td_batchable_size(s, 1, entry, &from)) {
+            return td_batchable_no(s, "where it begins is not followed");
+        }
+        const bool negative = td_row_range_negative(r, from);
+        if (negative && !td_affine_add(r, from, all, &from)) {
+            return td_batchable_no(s, "where it begins is not followed");
+        }
+        from.base -= from.base > INT64_MIN;
+        if (!td_row_range_negative(r, from)) {
+            return td_batchable_no(s, "it does not keep them all: the first rows are cut off");
+        }
+    }
+    if ((td_attr_int(s->node, "end_mask") >> entry & 1) == 0) { /* at or past the end */
+        if (!td_batchable_size(s, 2, entry, &to) || !td_affine_sub(r, to, all, &d)) {
+            return td_batchable_no(s, "where it ends is not followed");
+        }
+        if (td_row_range_negative(r, d)) {
+            return td_batchable_no(s, "it does not keep them all: the last rows are cut off");
+        }
+    }
+    return true;
+}
+
 bool td_batchable_strided_slice(struct td_batchable_step *s)
 {
-    int64_t n = s->in_shape[0][1].rank == 1 ? s->in_shape[0][1].dim[0] : -1, entry, stride = 1;
+    int64_t n = s->in_shape[0][1].rank == 1 ? s->in_shape[0][1].dim[0] : -1, entry;
     int to;
     if (s->in[0].kind != TD_VALUE_ROW || n < 0 || n > 31) {
         return td_batchable_no(s,
@@ -192,9 +345,7 @@ bool td_batchable_strided_slice(struct td_batchable_step *s)
     if (!strided_axis(s, n, s->in[0].axis, &to, &entry)) {
         return false;
     }
-    if (entry >= 0 && (!td_batchable_int(s, 3, entry, &stride) || stride != 1)) {
-        return td_batchable_no(s, "it does not take the rows one by one");
-    }
-    return steady_vector(s, 1, n, entry) && steady_vector(s, 2, n, entry) && steady_vector(s, 3, n, -1) &&
-           td_batchable_as_input(s, 0, 0, to);
+    const struct td_affine all = {.slope = td_batchable_per_row(s, 0, s->in[0].axis)};
+    return (entry < 0 || takes_all(s, entry, all)) && steady_vector(s, 1, n, entry) &&
+           steady_vector(s, 2, n, entry) && steady_vector(s, 3, n, -1) && td_batchable_as_input(s, 0, 0, to);
 }

@@ -4,52 +4,157 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/array/array_batchable.h"
 
+#include "core/base/mem.h"
+
+/* ------------------------------------------------------------------ shapes as numbers */
+
+/* What is said of the shape of an input without rows: as much as of the input, but that numbers of N which
+ * are followed have a shape that is the same for every N. */
+static struct td_batchable_value of_shape(const struct td_batchable_value *x)
+{
+    const bool steady = x->kind == TD_VALUE_LIST || (x->kind == TD_VALUE_SIZE && x->sizes != NULL);
+    return steady ? (struct td_batchable_value){.kind = TD_VALUE_CONST} : *x;
+}
+
+static struct td_affine dim_of_rows(const struct td_batchable_step *s, int i, int d)
+{
+    const struct td_affine rows = {.slope = td_batchable_per_row(s, i, d)};
+    return d == s->in[i].axis ? rows : td_affine_const(s->in_shape[0][i].dim[d]);
+}
+
+bool td_batchable_shape(struct td_batchable_step *s)
+{
+    for (int i = 0; i < s->n_in; i++) {
+        struct td_affine dim[TD_MAX_RANK];
+        for (int d = 0; s->in[i].kind == TD_VALUE_ROW && d < td_batchable_rank(s, i); d++) {
+            dim[d] = dim_of_rows(s, i, d);
+        }
+        if (s->in[i].kind != TD_VALUE_ROW) {
+            s->out[i] = of_shape(&s->in[i]);
+        } else if (!td_batchable_put_sizes(s, i, dim, td_batchable_rank(s, i))) {
+            return td_batchable_no(s, "no memory");
+        }
+    }
+    return true;
+}
+
+bool td_batchable_rank_of(struct td_batchable_step *s)
+{
+    s->out[0] = s->in[0].kind == TD_VALUE_ROW ? (struct td_batchable_value){.kind = TD_VALUE_CONST}
+                                              : of_shape(&s->in[0]);
+    return true;
+}
+
+bool td_batchable_size_of(struct td_batchable_step *s)
+{
+    struct td_affine all = td_affine_const(1);
+    s->out[0] = of_shape(&s->in[0]);
+    for (int d = 0; s->in[0].kind == TD_VALUE_ROW && d < td_batchable_rank(s, 0); d++) {
+        if (!td_affine_mul(td_batchable_range(s), all, dim_of_rows(s, 0, d), &all)) {
+            return td_batchable_no(s, "it has more elements than can be");
+        }
+    }
+    return s->in[0].kind != TD_VALUE_ROW || td_batchable_put_sizes(s, 0, &all, 1) ||
+           td_batchable_no(s, "no memory");
+}
+
 /* ------------------------------------------------------------------ repeating */
 
-/* Nothing but the number of rows decides on the output: all rows are equal, if there are rows. */
-static bool equal_rows(struct td_batchable_step *s, int value, int size)
+/* Which element of input i, a vector of n sizes, grows with N; the others must be the same for every N. -1:
+ * says no. */
+static int growing(struct td_batchable_step *s, int i, int64_t n, int64_t *k)
 {
-    if (s->in[value].kind != TD_VALUE_CONST || s->in[size].kind > TD_VALUE_SIZE) {
-        return td_batchable_no(s, "its input %d or %d differs by row", value, size);
+    int axis = -1;
+    for (int d = 0; d < n; d++) {
+        struct td_affine x;
+        if (!td_batchable_size(s, i, d, &x) || (x.slope != 0 && (x.base != 0 || x.slope < 0 || axis >= 0))) {
+            (void)td_batchable_no(s, "element %d of its input %d is not followed, or no multiple of the rows",
+                                  d, i);
+            return -1;
+        }
+        axis = x.slope != 0 ? d : axis;
+        *k = x.slope != 0 ? x.slope : *k;
     }
-    return td_batchable_put(s, 0, td_batchable_growing(s, 0), 1, 0);
+    if (axis < 0) {
+        (void)td_batchable_no(s, "its output does not have the rows, and its input 0 does not differ by row");
+    }
+    return axis;
+}
+
+static int64_t vector_length(const struct td_batchable_step *s, int i)
+{
+    const struct td_shape *x = &s->in_shape[0][i];
+    return x->rank == 1 && x->dim[0] >= 0 && x->dim[0] <= TD_MAX_RANK ? x->dim[0] : 0;
+}
+
+/* Dimension d of a shape of rank `rank` in input i, whose axes align with it from the right. */
+static int64_t dim_under(const struct td_batchable_step *s, int i, int rank, int d)
+{
+    const struct td_shape *x = &s->in_shape[0][i];
+    const int at = d - (rank - x->rank);
+    return x->rank < 0 ? -1 : at < 0 ? 1 : x->dim[at];
 }
 
 bool td_batchable_broadcast_to(struct td_batchable_step *s)
 {
-    if (s->in[0].kind != TD_VALUE_ROW) {
-        return equal_rows(s, 0, 1);
+    const int n = (int)vector_length(s, 1);
+    int64_t k = 0;
+    const int axis = growing(s, 1, n, &k);
+    if (axis < 0) {
+        return false;
     }
-    return s->in[1].kind <= TD_VALUE_SIZE
-               ? td_batchable_as_input(
-                     s, 0, 0, td_batchable_out_shape(s, 0, 0)->rank - td_batchable_rank(s, 0) + s->in[0].axis)
-               : td_batchable_no(s, "the rows decide on its shape");
+    if (s->in[0].kind == TD_VALUE_ROW) {
+        const bool same = n - td_batchable_rank(s, 0) + s->in[0].axis == axis &&
+                          td_batchable_per_row(s, 0, s->in[0].axis) == k;
+        return same ? td_batchable_as_input(s, 0, 0, axis)
+                    : td_batchable_no(s, "its shape does not have the rows where its input has them");
+    }
+    if (s->in[0].kind != TD_VALUE_CONST || dim_under(s, 0, n, axis) != 1) {
+        return td_batchable_no(s, "its input 0 has a constant for each row, or follows from their number");
+    }
+    return td_batchable_put(s, 0, axis, 1, k);
 }
 
+/* Of a constant all rows are equal: each is the constant's entries, as often as they are repeated a row. */
 bool td_batchable_tile(struct td_batchable_step *s)
 {
-    if (s->in[0].kind != TD_VALUE_ROW) {
-        return equal_rows(s, 0, 1);
+    int64_t k = 0, times;
+    if (s->in[0].kind == TD_VALUE_ROW) {
+        for (int d = 0; d < td_batchable_rank(s, 0); d++) {
+            if (!td_batchable_int(s, 1, d, &times) || (d == s->in[0].axis && times != 1)) {
+                return td_batchable_no(
+                    s, "it repeats the rows, or how often is not the same for any number of them");
+            }
+        }
+        return td_batchable_as_input(s, 0, 0, s->in[0].axis);
     }
-    return s->in[1].kind <= TD_VALUE_SIZE ? td_batchable_as_input(s, 0, 0, s->in[0].axis)
-                                          : td_batchable_no(s, "the rows decide on its shape");
+    const int axis = growing(s, 1, vector_length(s, 1), &k);
+    if (axis < 0 || s->in[0].kind != TD_VALUE_CONST) {
+        return axis >= 0 && td_batchable_no(s, "its input 0 follows from the number of rows");
+    }
+    return td_i64_mul(k, dim_under(s, 0, td_batchable_rank(s, 0), axis), &k) && k > 0 &&
+           td_batchable_put(s, 0, axis, 1, k);
 }
 
 bool td_batchable_fill(struct td_batchable_step *s)
 {
-    return equal_rows(s, 1, 0);
+    int64_t k = 0;
+    const int axis = growing(s, 0, vector_length(s, 0), &k);
+    if (axis < 0 || s->in[1].kind != TD_VALUE_CONST) {
+        return axis >= 0 && td_batchable_no(s, "what it fills with is not the same for all rows");
+    }
+    return td_batchable_put(s, 0, axis, 1, k);
 }
 
 bool td_batchable_like(struct td_batchable_step *s)
 {
-    if (s->in[0].kind == TD_VALUE_ROW) {
-        return td_batchable_as_input(s, 0, 0, s->in[0].axis);
+    const struct td_batchable_value *x = &s->in[0];
+    if (x->kind == TD_VALUE_ROW) {
+        return td_batchable_as_input(s, 0, 0, x->axis);
     }
-    if (s->in[0].kind <= TD_VALUE_CONST) {
-        s->out[0].kind = s->in[0].kind;
-        return true;
-    }
-    return td_batchable_put(s, 0, td_batchable_growing(s, 0), 1, 0);
+    const bool steady = x->kind == TD_VALUE_CONST || (x->kind == TD_VALUE_SIZE && x->sizes != NULL);
+    s->out[0] = steady ? (struct td_batchable_value){.kind = TD_VALUE_CONST} : *x;
+    return x->kind != TD_VALUE_LIST || td_batchable_no(s, "its input is a list");
 }
 
 /* ------------------------------------------------------------------ choosing by index */

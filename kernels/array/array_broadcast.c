@@ -212,7 +212,7 @@ const struct td_op td_ops_array_broadcast[] = {
     {.name = "BroadcastTo",
      .sig = "(input:T, shape:Tidx) -> (output:T) {T:type; Tidx:type=int32}",
      .rows = TD_ROWS_SPREAD,
-     .batchable = TD_BATCHABLE(td_batchable_broadcast_to),
+     .batchable = TD_BATCHABLE_MOVES(td_batchable_broadcast_to, 0, 1),
      .host_in = 2,
      .infer = broadcast_to_infer,
      .kernels =
@@ -220,7 +220,7 @@ const struct td_op td_ops_array_broadcast[] = {
     {.name = "Tile",
      .sig = "(input:T, multiples:Tmultiples) -> (output:T) {T:type; Tmultiples:type=int32}",
      .rows = TD_ROWS_TILE,
-     .batchable = TD_BATCHABLE(td_batchable_tile),
+     .batchable = TD_BATCHABLE_MOVES(td_batchable_tile, 0, 1),
      .host_in = 2,
      .infer = tile_infer,
      .kernels = TD_KERNEL("tile.cpu", tile_run, {"T", TD_SET_ALL_TYPES | TD_SET_QUANTIZED},

@@ -288,7 +288,7 @@ const struct td_op td_ops_array_fill[] = {
     {.name = "Fill",
      .sig = "(dims:index_type, value:T) -> (output:T) {T:type; index_type:type=int32}",
      .rows = TD_ROWS_FILL,
-     .batchable = TD_BATCHABLE(td_batchable_fill),
+     .batchable = TD_BATCHABLE_MOVES(td_batchable_fill, 1, 0),
      .host_in = 1,
      .infer = fill_infer,
      .kernels = TD_KERNEL("fill.cpu", fill_run, {"index_type", TD_SET_INDEX})},

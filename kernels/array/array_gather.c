@@ -461,7 +461,7 @@ const struct td_op td_ops_array_gather[] = {
          "(params:Tparams, indices:Tindices) -> (output:Tparams) {validate_indices:bool=true; Tparams:type; "
          "Tindices:type}",
      .rows = TD_ROWS_GATHER,
-     .batchable = TD_BATCHABLE(td_batchable_gather),
+     .batchable = TD_BATCHABLE_MOVES(td_batchable_gather, 0, 1),
      .infer = gather_infer,
      .kernels = TD_KERNEL("gather.cpu", gather_run, {"Tparams", TD_SET_ALL}, {"Tindices", GATHER_INDEX})},
     {.name = "GatherV2",
@@ -469,7 +469,7 @@ const struct td_op td_ops_array_gather[] = {
             "Tparams:type; "
             "Tindices:type; Taxis:type}",
      .rows = TD_ROWS_GATHER,
-     .batchable = TD_BATCHABLE(td_batchable_gather),
+     .batchable = TD_BATCHABLE_MOVES(td_batchable_gather, 0, 2),
      .host_in = 4,
      .infer = gather_v2_infer,
      .kernels = TD_KERNEL("gather.cpu", gather_v2_run, {"Tparams", TD_SET_ALL}, {"Tindices", GATHER_INDEX},
@@ -488,7 +488,7 @@ const struct td_op td_ops_array_gather[] = {
      .sig = "(params:Tparams, indices:Tindices) -> (output:Tparams) {Tparams:type; Tindices:type; "
             "bad_indices_policy:string=''}",
      .rows = TD_ROWS_GATHER_ND,
-     .batchable = TD_BATCHABLE(td_batchable_gather_nd),
+     .batchable = TD_BATCHABLE_MOVES(td_batchable_gather_nd, 0, 1),
      .infer = gather_nd_infer,
      .kernels = TD_KERNEL("gather_nd.cpu", gather_nd_run, {"Tparams", TD_SET_ALL_TYPES | TD_SET_Q8_32},
                           {"Tindices", GATHER_INDEX})},

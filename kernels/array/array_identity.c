@@ -117,7 +117,7 @@ static enum td_code no_op_run(struct td_call *c, struct td_err *err)
 #define COPY_ROW(op, signature, more_flags, ...)                                                             \
     {                                                                                                        \
         .name = op, .sig = signature, .flags = more_flags, .rows = TD_ROWS_MAP,                              \
-        .batchable = TD_BATCHABLE(td_batchable_map), .infer = td_infer_same,                                 \
+        .batchable = TD_BATCHABLE_MOVES(td_batchable_map, 0, 0), .infer = td_infer_same,                     \
         .kernels = TD_KERNEL("copy.cpu", copy_run, __VA_ARGS__)                                              \
     }
 #define FED_ROW(op, signature, more_flags)                                                                   \
@@ -163,14 +163,14 @@ const struct td_op td_ops_array_identity[] = {
      .sig = "(input:dtype) -> (output:dtype) {dtype:type; shape:shape}",
      .flags = TD_OP_VIEW,
      .rows = TD_ROWS_MAP,
-     .batchable = TD_BATCHABLE(td_batchable_map),
+     .batchable = TD_BATCHABLE_MOVES(td_batchable_map, 0, 0),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})},
     {.name = "EnsureShape",
      .sig = "(input:T) -> (output:T) {shape:shape; T:type}",
      .flags = TD_OP_VIEW,
      .rows = TD_ROWS_MAP,
-     .batchable = TD_BATCHABLE(td_batchable_map),
+     .batchable = TD_BATCHABLE_MOVES(td_batchable_map, 0, 0),
      .infer = ensure_shape_infer,
      .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})},
     {.name = "IdentityN",

@@ -356,8 +356,8 @@ static enum td_code roll_run(struct td_call *c, struct td_err *err)
 #define TRANSPOSE_ROW(op, kernel, fn)                                                                        \
     {                                                                                                        \
         .name = op, .sig = "(x:T, perm:Tperm) -> (y:T) {T:type; Tperm:type=int32}",                          \
-        .rows = TD_ROWS_TRANSPOSE, .batchable = TD_BATCHABLE(td_batchable_transpose), .host_in = 2,          \
-        .infer = transpose_infer,                                                                            \
+        .rows = TD_ROWS_TRANSPOSE, .batchable = TD_BATCHABLE_MOVES(td_batchable_transpose, 0, 1),            \
+        .host_in = 2, .infer = transpose_infer,                                                              \
         .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_ALL_TYPES}, {"Tperm", TD_SET_INDEX})                   \
     }
 
@@ -388,7 +388,7 @@ const struct td_op td_ops_array_layout[] = {
     {.name = "ReverseV2",
      .sig = "(tensor:T, axis:Tidx) -> (output:T) {Tidx:type=int32; T:type}",
      .rows = TD_ROWS_ALONG,
-     .batchable = TD_BATCHABLE(td_batchable_along),
+     .batchable = TD_BATCHABLE_MOVES(td_batchable_along, 0, 1),
      .host_in = 2,
      .infer = reverse_v2_infer,
      .kernels = TD_KERNEL("reverse.cpu", reverse_v2_run, {"T", TD_SET_COPYABLE}, {"Tidx", TD_SET_INDEX})},

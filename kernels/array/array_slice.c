@@ -213,7 +213,7 @@ const struct td_op td_ops_array_slice[] = {
     {.name = "Slice",
      .sig = "(input:T, begin:Index, size:Index) -> (output:T) {T:type; Index:type}",
      .rows = TD_ROWS_SLICE,
-     .batchable = TD_BATCHABLE(td_batchable_slice),
+     .batchable = TD_BATCHABLE_MOVES(td_batchable_slice, 0, 2),
      .host_in = 6,
      .infer = slice_infer,
      .kernels =
@@ -222,7 +222,7 @@ const struct td_op td_ops_array_slice[] = {
      .sig = "(input:T, begin:Index, end:Index, strides:Index) -> (output:T) {T:type; Index:type; " SLICE_MASKS
             "}",
      .rows = TD_ROWS_STRIDED,
-     .batchable = TD_BATCHABLE(td_batchable_strided_slice),
+     .batchable = TD_BATCHABLE_MOVES(td_batchable_strided_slice, 0, 3),
      .host_in = 14,
      .infer = strided_slice_infer,
      .kernels = TD_KERNEL("strided_slice.cpu", strided_slice_run, SLICE_TYPES, SLICE_INDEX)},

@@ -218,17 +218,6 @@ static enum td_code print_v2_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ batches */
 
-static bool holds(const struct td_batchable_step *s)
-{
-    for (int p = 0; p < TD_BATCHABLE_PROBES; p++) {
-        const struct td_tensor *t = td_batchable_known(s, 0, p);
-        if (t == NULL || t->dtype != TD_BOOL || td_tensor_count(t) != 1 || !TD_DATA(t, td_bool)[0]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool check_rows(struct td_batchable_step *s)
 {
     if (s->in[0].kind == TD_VALUE_UNSET) {
@@ -237,7 +226,7 @@ static bool check_rows(struct td_batchable_step *s)
     for (int o = 0; o < s->n_out; o++) {
         s->out[o].kind = TD_VALUE_CONST;
     }
-    return s->in[0].kind == TD_VALUE_CONST || holds(s) ||
+    return s->in[0].kind == TD_VALUE_CONST ||
            td_batchable_no(s, "it may fail for one request, and with it all others of a batch");
 }
 

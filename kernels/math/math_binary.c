@@ -260,21 +260,23 @@ static enum td_code add_strings_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ the table */
 
-#define ROW_AS(op_name, sig_text, op, more_flags, set)                                                       \
+#define ROW_AS(op_name, sig_text, op, more_flags, set, ...)                                                  \
     {                                                                                                        \
         .name = op_name, .sig = sig_text, .flags = TD_OP_ELEMENTWISE | (more_flags),                         \
-        .infer = td_infer_broadcast, .kernels = TD_KERNEL("math_binary.cpu", op##_run, {"T", set})           \
+        .infer = td_infer_broadcast, .kernels = TD_KERNEL("math_binary.cpu", op##_run, {"T", set}),          \
+        __VA_ARGS__                                                                                          \
     }
-#define ROW(op_name, op, set) ROW_AS(op_name, "(x:T, y:T) -> (z:T) {T:type}", op, 0, set)
-#define ROW_COMMUTES(op_name, op, set)                                                                       \
-    ROW_AS(op_name, "(x:T, y:T) -> (z:T) {T:type}", op, TD_OP_COMMUTATIVE, set)
+#define ROW(op_name, op, set, ...) ROW_AS(op_name, "(x:T, y:T) -> (z:T) {T:type}", op, 0, set, __VA_ARGS__)
+#define ROW_COMMUTES(op_name, op, set, ...)                                                                  \
+    ROW_AS(op_name, "(x:T, y:T) -> (z:T) {T:type}", op, TD_OP_COMMUTATIVE, set, __VA_ARGS__)
+#define SIZES(fn) .batchable = TD_BATCHABLE_NUMBER(fn) /* graphs compute shapes with it */
 #define FLOATS_COMPLEX (TD_SET_FLOATS | TD_SET_COMPLEX)
 
 const struct td_op td_ops_math_binary[] = {
     {.name = "Add",
      .sig = "(x:T, y:T) -> (z:T) {T:type}",
      .rows = TD_ROWS_BROADCAST,
-     .batchable = TD_BATCHABLE(td_batchable_broadcast),
+     SIZES(td_affine_add),
      .infer = td_infer_broadcast,
      .kernels =
          (const struct td_kernel[]){
@@ -284,26 +286,26 @@ const struct td_op td_ops_math_binary[] = {
               .types = {{"T", TD_BIT(TD_STRING)}},
               .run = add_strings_run},
              {.name = NULL}}},
-    ROW_COMMUTES("AddV2", add, TD_SET_NUMBERS),
-    ROW("Sub", sub, TD_SET_NUMBERS),
-    ROW_COMMUTES("Mul", mul, TD_SET_NUMBERS),
-    ROW("MulNoNan", mul_no_nan, FLOATS_COMPLEX),
-    ROW("Div", div, TD_SET_NUMBERS),
-    ROW("RealDiv", real_div, FLOATS_COMPLEX),
-    ROW("DivNoNan", div_no_nan, FLOATS_COMPLEX),
-    ROW("FloorDiv", floor_div, TD_SET_REALS),
-    ROW("FloorMod", floor_mod, TD_SET_REALS),
-    ROW("TruncateDiv", trunc_div, TD_SET_REALS),
-    ROW("TruncateMod", trunc_mod, TD_SET_F32_F64 | TD_SET_INDEX),
-    ROW("Mod", trunc_mod, TD_SET_F32_F64 | TD_SET_INDEX),
-    ROW("Pow", pow, FLOATS_COMPLEX | TD_SET_SIGNED),
-    ROW("Maximum", max, TD_SET_REALS),
-    ROW("Minimum", min, TD_SET_REALS),
-    ROW("SquaredDifference", sqdiff, FLOATS_COMPLEX | TD_SET_INDEX),
-    ROW("Xlogy", xlogy, FLOATS_COMPLEX),
-    ROW("Xlog1py", xlog1py, FLOATS_COMPLEX),
-    ROW("Xdivy", xdivy, FLOATS_COMPLEX),
-    ROW_AS("Atan2", "(y:T, x:T) -> (z:T) {T:type}", atan2, 0, TD_SET_FLOATS),
-    ROW_AS("NextAfter", "(x1:T, x2:T) -> (output:T) {T:type=float}", next_after, 0, TD_SET_F32_F64),
+    ROW_COMMUTES("AddV2", add, TD_SET_NUMBERS, SIZES(td_affine_add)),
+    ROW("Sub", sub, TD_SET_NUMBERS, SIZES(td_affine_sub)),
+    ROW_COMMUTES("Mul", mul, TD_SET_NUMBERS, SIZES(td_affine_mul)),
+    ROW("MulNoNan", mul_no_nan, FLOATS_COMPLEX, ),
+    ROW("Div", div, TD_SET_NUMBERS, SIZES(td_affine_div)),
+    ROW("RealDiv", real_div, FLOATS_COMPLEX, ),
+    ROW("DivNoNan", div_no_nan, FLOATS_COMPLEX, ),
+    ROW("FloorDiv", floor_div, TD_SET_REALS, SIZES(td_affine_div)),
+    ROW("FloorMod", floor_mod, TD_SET_REALS, SIZES(td_affine_mod)),
+    ROW("TruncateDiv", trunc_div, TD_SET_REALS, SIZES(td_affine_div)),
+    ROW("TruncateMod", trunc_mod, TD_SET_F32_F64 | TD_SET_INDEX, SIZES(td_affine_mod)),
+    ROW("Mod", trunc_mod, TD_SET_F32_F64 | TD_SET_INDEX, SIZES(td_affine_mod)),
+    ROW("Pow", pow, FLOATS_COMPLEX | TD_SET_SIGNED, ),
+    ROW("Maximum", max, TD_SET_REALS, SIZES(td_affine_max)),
+    ROW("Minimum", min, TD_SET_REALS, SIZES(td_affine_min)),
+    ROW("SquaredDifference", sqdiff, FLOATS_COMPLEX | TD_SET_INDEX, ),
+    ROW("Xlogy", xlogy, FLOATS_COMPLEX, ),
+    ROW("Xlog1py", xlog1py, FLOATS_COMPLEX, ),
+    ROW("Xdivy", xdivy, FLOATS_COMPLEX, ),
+    ROW_AS("Atan2", "(y:T, x:T) -> (z:T) {T:type}", atan2, 0, TD_SET_FLOATS, ),
+    ROW_AS("NextAfter", "(x1:T, x2:T) -> (output:T) {T:type=float}", next_after, 0, TD_SET_F32_F64, ),
     {.name = NULL},
 };

@@ -295,7 +295,7 @@ const struct td_op td_ops_math_cast[] = {
     {.name = "Cast",
      .sig = "(x:SrcT) -> (y:DstT) {SrcT:type; DstT:type; Truncate:bool=false}",
      .rows = TD_ROWS_BROADCAST,
-     .batchable = TD_BATCHABLE(td_batchable_broadcast),
+     .batchable = TD_BATCHABLE_NUMBER(td_affine_left),
      .infer = td_infer_same,
      .kernels =
          (const struct td_kernel[]){

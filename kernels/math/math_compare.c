@@ -197,16 +197,16 @@ TEST(is_finite, ISFINITE, FINITE16, FINITEB16)
 /* ------------------------------------------------------------------ the table */
 
 #define SET_EQUAL (TD_SET_PLAIN | TD_BIT(TD_STRING))
-#define ROW_ORDER(op_name, op)                                                                               \
+#define ROW_ORDER(op_name, op, number_fn)                                                                    \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type}", .rows = TD_ROWS_BROADCAST,                \
-        .batchable = TD_BATCHABLE(td_batchable_broadcast), .infer = td_infer_broadcast,                      \
+        .batchable = TD_BATCHABLE_NUMBER(number_fn), .infer = td_infer_broadcast,                            \
         .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_REALS})                              \
     }
-#define ROW_EQUAL(op_name, op)                                                                               \
+#define ROW_EQUAL(op_name, op, number_fn)                                                                    \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type; incompatible_shape_error:bool=true}",       \
-        .rows = TD_ROWS_BROADCAST, .batchable = TD_BATCHABLE(td_batchable_broadcast), .infer = infer_equal,  \
+        .rows = TD_ROWS_BROADCAST, .batchable = TD_BATCHABLE_NUMBER(number_fn), .infer = infer_equal,        \
         .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", SET_EQUAL})                                 \
     }
 #define ROW_LOGIC(op_name, op)                                                                               \
@@ -222,12 +222,12 @@ TEST(is_finite, ISFINITE, FINITE16, FINITEB16)
     }
 
 const struct td_op td_ops_math_compare[] = {
-    ROW_ORDER("Less", less),
-    ROW_ORDER("LessEqual", less_equal),
-    ROW_ORDER("Greater", greater),
-    ROW_ORDER("GreaterEqual", greater_equal),
-    ROW_EQUAL("Equal", equal),
-    ROW_EQUAL("NotEqual", not_equal),
+    ROW_ORDER("Less", less, td_affine_less),
+    ROW_ORDER("LessEqual", less_equal, td_affine_less_equal),
+    ROW_ORDER("Greater", greater, td_affine_greater),
+    ROW_ORDER("GreaterEqual", greater_equal, td_affine_greater_equal),
+    ROW_EQUAL("Equal", equal, td_affine_equals),
+    ROW_EQUAL("NotEqual", not_equal, td_affine_differs),
     {.name = "ApproximateEqual",
      .sig = "(x:T, y:T) -> (z:bool) {T:type; tolerance:float=9.999999747378752e-06}",
      .rows = TD_ROWS_BROADCAST,

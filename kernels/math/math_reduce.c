@@ -453,13 +453,13 @@ RUN(min, ROWS_EXTREMES(min), ROWS_INTS(min))
 RUN(all, [TD_BOOL] = REDUCER(all, bool))
 RUN(any, [TD_BOOL] = REDUCER(any, bool))
 
-#define ROW(op_name, op, set)                                                                                \
+#define ROW(op_name, op, set, ...)                                                                           \
     {                                                                                                        \
         .name = op_name,                                                                                     \
         .sig = "(input:T, reduction_indices:Tidx) -> (output:T) {keep_dims:bool=false; T:type; "             \
                "Tidx:type=int32}",                                                                           \
-        .rows = TD_ROWS_REDUCE, .batchable = TD_BATCHABLE(td_batchable_reduce), .host_in = 1u << 1,          \
-        .infer = td_infer_reduce,                                                                            \
+        .rows = TD_ROWS_REDUCE, .batchable = TD_BATCHABLE(td_batchable_reduce, __VA_ARGS__),                 \
+        .host_in = 1u << 1, .infer = td_infer_reduce,                                                        \
         .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})                \
     }
 #define ROW_BOOL(op_name, op)                                                                                \
@@ -471,13 +471,15 @@ RUN(any, [TD_BOOL] = REDUCER(any, bool))
         .infer = td_infer_reduce, .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"Tidx", TD_SET_INDEX})  \
     }
 
+#define SIZES(fn) .sizes = td_batchable_folds, .number = fn /* of shapes */
+
 const struct td_op td_ops_math_reduce[] = {
-    ROW("Sum", sum, TD_SET_NUMBERS),
-    ROW("Mean", mean, TD_SET_NUMBERS),
-    ROW("Prod", prod, TD_SET_NUMBERS),
-    ROW("Max", max, TD_SET_REALS),
-    ROW("Min", min, TD_SET_REALS),
-    ROW("EuclideanNorm", norm, TD_SET_NUMBERS),
+    ROW("Sum", sum, TD_SET_NUMBERS, SIZES(td_affine_add)),
+    ROW("Mean", mean, TD_SET_NUMBERS, ),
+    ROW("Prod", prod, TD_SET_NUMBERS, SIZES(td_affine_mul)),
+    ROW("Max", max, TD_SET_REALS, SIZES(td_affine_max)),
+    ROW("Min", min, TD_SET_REALS, SIZES(td_affine_min)),
+    ROW("EuclideanNorm", norm, TD_SET_NUMBERS, ),
     ROW_BOOL("All", all),
     ROW_BOOL("Any", any),
     {.name = NULL},

@@ -375,10 +375,23 @@ static enum td_code filter_grad_plain(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ batches */
 
+/* Input 0 is the shape of the output, or that without batch and channels. */
 static bool conv_back_rows(struct td_batchable_step *s)
 {
-    return s->in[0].kind <= TD_VALUE_SIZE && s->in[1].kind == TD_VALUE_CONST &&
-           s->in[2].kind == TD_VALUE_ROW && s->in[2].axis == 0 && td_batchable_as_input(s, 0, 2, 0);
+    const int64_t n = s->in_shape[0][0].rank == 1 ? s->in_shape[0][0].dim[0] : 0;
+    if (s->in[1].kind != TD_VALUE_CONST || s->in[2].kind != TD_VALUE_ROW || s->in[2].axis != 0) {
+        return td_batchable_no(s,
+                               "its input 2 does not have the rows at axis 0, or its filter is no constant");
+    }
+    for (int64_t d = 0; d < n; d++) {
+        struct td_affine x;
+        const bool known = td_batchable_size(s, 0, d, &x);
+        if (!known || (x.slope != 0 && (d > 0 || !td_affine_is(x, 0, td_batchable_per_row(s, 2, 0))))) {
+            return td_batchable_no(s, "size %lld of its output is not the same for every number of rows",
+                                   (long long)d);
+        }
+    }
+    return n > 0 && td_batchable_as_input(s, 0, 2, 0);
 }
 
 /* ------------------------------------------------------------------ table */

@@ -100,12 +100,14 @@ static enum td_code run_chunk(struct td_chunk *p, struct td_err *err)
 
 /* ------------------------------------------------------------------ several together */
 
-/* TF Serving's allowed_batch_sizes: rows to add so that the batch has one of them. */
-static int64_t extra_rows(const struct td_worker_queue *f, int64_t rows)
+/* TF Serving's allowed_batch_sizes: rows to add so that the batch has one of them, where it may have so
+ * many. */
+static int64_t extra_rows(const struct td_worker_queue *f, const struct td_batch *b)
 {
     for (int i = 0; f->ruled && i < f->params.n_allowed; i++) {
-        if (f->params.allowed_batch_sizes[i] >= rows) {
-            return f->params.allowed_batch_sizes[i] - rows;
+        const int64_t size = f->params.allowed_batch_sizes[i];
+        if (size >= b->rows) {
+            return b->max_rows == 0 || size <= b->max_rows ? size - b->rows : 0;
         }
     }
     return 0;
@@ -125,7 +127,7 @@ static enum td_code join_inputs(const struct td_worker_queue *f, const struct td
             td_tensor_rows(&rows[n], &p->request->bound[i], p->from, p->to);
             parts[n] = &rows[n];
         }
-        rc = td_batch_join(parts, n, extra_rows(f, b->rows), pad, &in[i], err);
+        rc = td_batch_join(parts, n, extra_rows(f, b), pad, &in[i], err);
         clear_all(rows, n);
     }
     td_free(parts);
@@ -175,7 +177,7 @@ static enum td_code check_joined(struct td_worker_queue *f, struct td_batch_run 
     }
     const uint64_t shapes = td_batch_likeness(in, f->sig->n_in, false);
     pthread_mutex_lock(&f->workers->mu);
-    const enum td_proof proof = td_worker_queue_proof(f, shapes);
+    const enum td_proof proof = td_worker_queue_proof(f, shapes, in[0].shape.dim[0]).proof;
     pthread_mutex_unlock(&f->workers->mu);
     if (proof == TD_PROOF_NONE) {
         td_worker_queue_ask(&run->question, f, td_chunk_of(run->batch.tasks)->request->servable, in);
@@ -204,7 +206,7 @@ static enum td_code run_together(struct td_worker_queue *f, struct td_batch_run 
     rc =
         rc ? rc : td_servable_compute(td_chunk_of(b->tasks)->request->servable, f->sig, in, &opts, made, err);
     at_ns[2] = td_clock_ns();
-    rc = rc ? rc : split_outputs(f, b, made, b->rows + extra_rows(f, b->rows), err);
+    rc = rc ? rc : split_outputs(f, b, made, b->rows + extra_rows(f, b), err);
     at_ns[3] = td_clock_ns();
     run->times = (struct td_times){
         .input_ns = at_ns[1] - at_ns[0], .infer_ns = at_ns[2] - at_ns[1], .output_ns = at_ns[3] - at_ns[2]};
@@ -233,9 +235,9 @@ bool td_batch_run_batch(struct td_worker_queue *f, struct td_batch_run *run)
     const struct td_batch *b = &run->batch;
     struct td_err err = {0};
     const bool together =
-        b->n_tasks > 1 || (td_chunk_of(b->tasks)->proof == TD_PROOF_ROWS && extra_rows(f, b->rows) > 0);
+        b->n_tasks > 1 || (td_chunk_of(b->tasks)->proof == TD_PROOF_ROWS && extra_rows(f, b) > 0);
     if (together && run_together(f, run, &err) == TD_OK) {
-        run->padding = extra_rows(f, b->rows);
+        run->padding = extra_rows(f, b);
         return true;
     }
     const int64_t from_ns = td_clock_ns();

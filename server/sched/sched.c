@@ -265,6 +265,22 @@ static int64_t rows_wanted(const struct td_sched *s, const struct td_sched_queue
 /* Tasks looked at for one batch: those of other shapes may be many, and be looked at again for each batch. */
 enum { MAX_LOOKS = 1024 };
 
+static bool fits(const struct td_sched_task *t, const struct td_batch *b, int64_t wanted)
+{
+    const int64_t rows = b->rows + t->rows;
+    return rows <= wanted && (t->max_rows == 0 || rows <= t->max_rows) &&
+           (b->max_rows == 0 || rows <= b->max_rows);
+}
+
+static void add_task(struct td_batch *b, const struct td_sched_task *t)
+{
+    b->n_tasks++;
+    b->rows += t->rows;
+    if (t->max_rows > 0 && (b->max_rows == 0 || t->max_rows < b->max_rows)) {
+        b->max_rows = t->max_rows;
+    }
+}
+
 /* Moves tasks like the first one from the queue into the batch, in their order, while they fit. */
 static void gather(struct td_sched *s, struct td_batch *b, int64_t wanted, int64_t now_ns,
                    struct td_sched_list *dropped)
@@ -281,13 +297,12 @@ static void gather(struct td_sched *s, struct td_batch *b, int64_t wanted, int64
             if (!td_sched_alive(t, now_ns)) {
                 unqueue(s, t);
                 list_put(dropped, t);
-            } else if (b->n_tasks == 0 || (!t->alone && t->like == like && b->rows + t->rows <= wanted)) {
+            } else if (b->n_tasks == 0 || (!t->alone && t->like == like && fits(t, b, wanted))) {
                 like = t->like;
                 full = t->alone;
                 unqueue(s, t);
                 list_put(&taken, t);
-                b->n_tasks++;
-                b->rows += t->rows;
+                add_task(b, t);
             } else {
                 full = t->like == like;
             }

@@ -44,12 +44,13 @@ enum td_level {
 struct td_sched_task {
     struct td_sched_task *next, *prev;
     struct td_sched_queue *queue;
-    int level;       /* enum td_level, or a larger one */
-    bool late;       /* late_ns has passed */
-    int64_t late_ns; /* from then on it goes behind those of its level that are in time; 0: never */
-    int64_t rows;    /* >= 1 */
-    uint64_t like;   /* equal: may share a batch */
-    bool alone;      /* shares none */
+    int level;        /* enum td_level, or a larger one */
+    bool late;        /* late_ns has passed */
+    int64_t late_ns;  /* from then on it goes behind those of its level that are in time; 0: never */
+    int64_t rows;     /* >= 1 */
+    uint64_t like;    /* equal: may share a batch */
+    bool alone;       /* shares none */
+    int64_t max_rows; /* of a batch that it shares; 0: as many as may be */
     int64_t since_ns;
     int64_t start_by_ns;           /* the queue's own limit: it starts before then, or never; 0: none */
     const struct td_run_opts *run; /* whose deadline and stop word are the task's */
@@ -103,6 +104,7 @@ struct td_batch {
     struct td_sched_task *tasks; /* linked by next */
     int n_tasks;
     int64_t rows, charged_ns;
+    int64_t max_rows; /* that its tasks may share, padding included; 0: as many as may be */
 };
 
 void td_sched_init(struct td_sched *s, int workers);

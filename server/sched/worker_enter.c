@@ -18,7 +18,7 @@ struct nature {
     int64_t leading; /* rows of its inputs; 0: none, or it may not be batched */
     uint64_t like;   /* of requests that may share a batch */
     uint64_t shapes; /* the same but where shapes that differ are padded */
-    enum td_proof proof;
+    struct td_proof_known known;
     int64_t n_chunks;
 };
 
@@ -36,6 +36,19 @@ static int64_t count_chunks(const struct td_workers *l, const struct td_worker_q
     return n > 1 ? n : 1;
 }
 
+/* Of each of n chunks but the last, which has the rest. */
+static int64_t chunk_rows(const struct td_worker_queue *f, int64_t rows, int64_t n)
+{
+    return f->ruled ? f->queue.rule.max_rows : (rows + n - 1) / n;
+}
+
+/* Whether each of n chunks has that many rows at least. */
+static bool chunks_hold(const struct td_worker_queue *f, int64_t rows, int64_t n, int64_t least)
+{
+    const int64_t each = chunk_rows(f, rows, n), last = rows - (n - 1) * each;
+    return n <= 1 || (each >= least && last >= least);
+}
+
 static enum td_code make_chunks(struct td_worker_queue *f, struct td_request *r, int64_t rows, int64_t n,
                                 struct td_err *err)
 {
@@ -51,7 +64,7 @@ static enum td_code make_chunks(struct td_worker_queue *f, struct td_request *r,
     r->n_chunks = (int)n;
     r->err.code = TD_OK;
     atomic_flag_clear(&r->failed);
-    const int64_t each = f->ruled ? f->queue.rule.max_rows : (rows + n - 1) / n;
+    const int64_t each = chunk_rows(f, rows, n);
     for (int64_t i = 0; i < n; i++) {
         const int64_t from = n > 1 ? i * each : 0, to = n > 1 && from + each < rows ? from + each : rows;
         r->chunks[i] =
@@ -78,13 +91,14 @@ static void fill_tasks(struct td_worker_queue *f, struct td_request *r, const st
     const int64_t over_ns = patience->ns > 0 ? td_clock_ns() + patience->ns : 0;
     for (int i = 0; i < r->n_chunks; i++) {
         struct td_chunk *p = &r->chunks[i];
-        p->proof = n->proof;
+        p->proof = n->known.proof;
         p->task = (struct td_sched_task){.queue = &f->queue,
                                          .level = level,
                                          .late_ns = patience->late ? over_ns : 0,
                                          .rows = p->to > p->from ? p->to - p->from : 1,
                                          .like = n->like,
-                                         .alone = n->proof != TD_PROOF_ROWS,
+                                         .alone = n->known.proof != TD_PROOF_ROWS,
+                                         .max_rows = n->known.max_rows,
                                          .start_by_ns = patience->late ? 0 : over_ns,
                                          .run = &r->run};
     }
@@ -154,7 +168,7 @@ static enum td_code run_here(struct td_workers *l, struct td_request *r, const s
 
 static struct nature nature_of(const struct td_worker_queue *f, const struct td_request *r)
 {
-    struct nature n = {.proof = TD_PROOF_NOT_ROWS, .n_chunks = 1};
+    struct nature n = {.known.proof = TD_PROOF_NOT_ROWS, .n_chunks = 1};
     n.leading = f->batches ? td_batch_rows(r->bound, r->sig->n_in) : 0;
     if (n.leading > 0) {
         const bool pad = f->ruled && f->params.pad_variable_length_inputs;
@@ -170,21 +184,22 @@ static bool runs_here(struct td_workers *l, struct td_worker_queue *f, struct td
 {
     const int64_t rows = n->leading > 0 ? n->leading : 1;
     if (n->leading > 0) {
-        n->proof = td_worker_queue_proof(f, n->shapes);
+        n->known = td_worker_queue_proof(f, n->shapes, rows);
     }
-    if (f->ruled && n->proof != TD_PROOF_NOT_ROWS && rows > f->params.max_batch_size) {
+    if (f->ruled && n->known.proof != TD_PROOF_NOT_ROWS && rows > f->params.max_batch_size) {
         (void)td_fail(err, TD_INVALID_ARGUMENT, "Task size %lld is larger than maximum input batch size %lld",
                       (long long)rows, (long long)f->params.max_batch_size);
         return false;
     }
-    if (n->proof == TD_PROOF_ROWS) {
+    if (n->known.proof == TD_PROOF_ROWS) {
         n->n_chunks = count_chunks(l, f, rows);
+        n->n_chunks = chunks_hold(f, rows, n->n_chunks, n->known.min_rows) ? n->n_chunks : 1;
     }
     if (n->n_chunks > 1 && td_sched_room(&f->queue, level_of(f, r), n->n_chunks, rows, err)) {
         td_metrics_refused(td_workers_metrics(r), err->code); /* whole, before any chunk of it has entered */
         return false;
     }
-    return n->n_chunks == 1 && n->proof != TD_PROOF_NONE && take_worker(l, f, r, rows, b);
+    return n->n_chunks == 1 && n->known.proof != TD_PROOF_NONE && take_worker(l, f, r, rows, b);
 }
 
 /* Runs the request here, if it may, or makes it ready to wait: *waits. */

@@ -205,10 +205,16 @@ static struct td_proof_known *place_of(const struct td_worker_queue *f, uint64_t
     return &f->known[i];
 }
 
-/* Caller holds mu. */
-enum td_proof td_worker_queue_proof(const struct td_worker_queue *f, uint64_t shapes)
+struct td_proof_known td_worker_queue_proof(const struct td_worker_queue *f, uint64_t shapes, int64_t rows)
 {
-    return f->known_room == 0 ? TD_PROOF_NONE : place_of(f, shapes)->proof;
+    struct td_proof_known k = {.shapes = shapes};
+    if (f->known_room > 0) {
+        k = *place_of(f, shapes);
+    }
+    if (k.proof == TD_PROOF_ROWS && (rows < k.min_rows || rows > k.max_rows)) {
+        k.proof = TD_PROOF_NOT_ROWS;
+    }
+    return k;
 }
 
 static void forget(struct td_worker_queue *f)
@@ -245,15 +251,15 @@ static bool make_room(struct td_worker_queue *f)
 }
 
 /* True the first time that something is found not to be row-wise. */
-static bool remember(struct td_worker_queue *f, uint64_t shapes, enum td_proof proof)
+static bool remember(struct td_worker_queue *f, const struct td_proof_known *found)
 {
     pthread_mutex_lock(&f->workers->mu);
     if (make_room(f)) {
-        struct td_proof_known *k = place_of(f, shapes);
+        struct td_proof_known *k = place_of(f, found->shapes);
         f->n_known += k->proof == TD_PROOF_NONE;
-        *k = (struct td_proof_known){shapes, proof};
+        *k = *found;
     }
-    const bool first = proof == TD_PROOF_NOT_ROWS && !f->said;
+    const bool first = found->proof == TD_PROOF_NOT_ROWS && !f->said;
     f->said = f->said || first;
     pthread_mutex_unlock(&f->workers->mu);
     return first;
@@ -284,7 +290,11 @@ void td_worker_queue_prove(struct td_proof_question *q)
     const struct td_signature *sig = q->queue->sig;
     const bool known =
         td_batchable_prove(td_servable_callable(q->servable, sig), q->shape, sig->n_in, &rows, &err) == TD_OK;
-    if (remember(q->queue, q->shapes, known && rows.rowwise ? TD_PROOF_ROWS : TD_PROOF_NOT_ROWS)) {
+    const struct td_proof_known found = {.shapes = q->shapes,
+                                         .proof = known && rows.rowwise ? TD_PROOF_ROWS : TD_PROOF_NOT_ROWS,
+                                         .min_rows = rows.min_rows,
+                                         .max_rows = rows.max_rows};
+    if (remember(q->queue, &found)) {
         td_log(TD_LOG_INFO, NULL,
                "model '%s' signature '%s' is not row-wise, so its requests are not batched: %s",
                td_servable_name(q->servable), sig->key, known ? rows.why : err.msg);

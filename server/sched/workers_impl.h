@@ -15,7 +15,8 @@
 /* For inputs of some inner shapes; `shapes` is their likeness (server/sched/batch.h) without padding. */
 struct td_proof_known {
     uint64_t shapes;
-    enum td_proof proof; /* NONE: a free place */
+    enum td_proof proof;        /* NONE: a free place */
+    int64_t min_rows, max_rows; /* ROWS: of each that shares a batch, and of the batch */
 };
 
 /* A signature's queue. */
@@ -83,7 +84,9 @@ static inline struct td_worker_queue *td_worker_queue_of(struct td_sched_queue *
 /* The request's queue; NULL: its servable was never admitted. */
 TD_MUST enum td_code td_worker_queue_find(struct td_workers *l, const struct td_request *r,
                                           struct td_worker_queue **out, struct td_err *err);
-enum td_proof td_worker_queue_proof(const struct td_worker_queue *f, uint64_t shapes); /* caller holds mu */
+/* What is known of inputs of such shapes and so many rows: NOT_ROWS where the claim is not about so many.
+ * Caller holds mu. */
+struct td_proof_known td_worker_queue_proof(const struct td_worker_queue *f, uint64_t shapes, int64_t rows);
 /* Whether f is row-wise for inputs (sig->n_in) of such shapes. */
 void td_worker_queue_ask(struct td_proof_question *q, struct td_worker_queue *f, struct td_servable *s,
                          const struct td_tensor *in);

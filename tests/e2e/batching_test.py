@@ -107,6 +107,19 @@ class Adaptive(Batching):
         for signature in ("centred", "total", "count"):
             self.assertRegex(log, f"signature '{signature}' is not row-wise, so its requests are not batched: .+")
 
+    def test_batches_stay_where_a_signature_is_row_wise(self):
+        asked = [rows(i, 1 + (i % 7 == 0) * (i % 5)) for i in range(200)]
+        want = [self.predict("serving_default", x=x)["y"] for x in asked]
+        self.predict("few", x=asked[1])
+        before = self.batches()
+        got = self.many(lambda i: self.predict("few", x=asked[i])["y"])
+        for x, y, z in zip(asked, want, got):
+            np.testing.assert_allclose(z, y if len(x) <= 3 else y[::-1], rtol=1e-4, atol=1e-5)
+        after = self.batches()
+        ran = {n for n in after if after[n] != before.get(n, 0)}
+        self.assertIn(3, ran, "no requests ran together")
+        self.assertLessEqual(max(ran), 5, "what is the largest request alone")
+
     def test_a_request_is_not_run_after_its_deadline(self):
         self.predict("serving_default", x=rows(0, 1))
         results = self.many(lambda i: self.predict("serving_default", timeout=0.005 if i % 2 else 30, x=rows(i, 64)), 100)

@@ -27,6 +27,7 @@ BATCHING = """batching: what may share a batch and what may not; the layers make
     centred(x float[?,256]) -> y                                    x minus the mean over all rows
     total(x float[?,256]) -> y float[]                              one number
     count(x float[?]) -> n float[?]                                 a counter: 1, 2, 3 ... by call
+    few(x float[?,256]) -> y                                        up to 3 rows alone; of more, rows in the opposite order
 """
 
 
@@ -63,13 +64,18 @@ def make_batching(tf, where):
         def total(self, x):
             return {"y": tf.reduce_sum(x)}
 
+        @tf.function(input_signature=[tf.TensorSpec([None, 256], tf.float32, name="x")])
+        def few(self, x):
+            y = self.default(x)["y"]
+            return {"y": tf.cond(tf.shape(x)[0] <= 3, lambda: y, lambda: tf.reverse(y, [0]))}
+
         @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
         def count(self, x):
             return {"n": self.calls.assign_add(1.0) + 0.0 * x}
 
     m = Batching()
     tf.saved_model.save(m, where, signatures={"serving_default": m.default, "sizes": m.sizes, "pick": m.pick, "centred": m.centred,
-                                              "total": m.total, "count": m.count})
+                                              "total": m.total, "count": m.count, "few": m.few})
 
 
 WIDTHS = """widths: rows alone in narrow inputs only.

@@ -64,11 +64,11 @@ static void draw_element(struct td_tensor *t, int64_t i, unsigned below)
 }
 
 static bool draw_inputs(struct td_servable *s, const struct td_signature *sig, const struct td_shape *shape,
-                        struct td_tensor *all, unsigned below, struct td_err *err)
+                        struct td_tensor *all, int64_t rows, unsigned below, struct td_err *err)
 {
     for (int i = 0; i < sig->n_in; i++) {
         struct td_shape full = shape[i];
-        full.dim[0] = APART_ROWS;
+        full.dim[0] = rows;
         if (td_tensor_new(&all[i], td_servable_fed_dtype(s, sig, i), &full, err)) {
             return false;
         }
@@ -81,12 +81,12 @@ static bool draw_inputs(struct td_servable *s, const struct td_signature *sig, c
 
 /* 1 the same, 0 did not run, -1 differs. */
 static int compare(struct td_servable *s, const struct td_signature *sig, const struct td_shape *shape,
-                   unsigned below)
+                   unsigned below, struct apart_split split)
 {
     struct td_tensor all[APART_MOST] = {{0}};
     struct td_err err = {0};
-    int verdict = draw_inputs(s, sig, shape, all, below, &err)
-                      ? apart_verdict(td_servable_callable(s, sig), all, sig->n_in, sig->n_out, &err)
+    int verdict = draw_inputs(s, sig, shape, all, split.all, below, &err)
+                      ? apart_verdict(td_servable_callable(s, sig), all, sig->n_in, sig->n_out, split, &err)
                       : 0;
     if (verdict == 0) {
         printf("    did not run: %.150s\n", err.msg);
@@ -134,7 +134,7 @@ static void check_signature(const char *dir, struct td_servable *s, const struct
     t->no += !rows.rowwise;
     int same = 1, ran = 0;
     for (int i = 0; rows.rowwise && i < DRAWS && same >= 0; i++) {
-        same = compare(s, sig, shape, i == 0 ? 2 : 4);
+        same = compare(s, sig, shape, i == 0 ? 2 : 4, apart_split_of(&rows));
         ran |= same != 0;
     }
     t->ran += ran;

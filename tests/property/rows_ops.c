@@ -65,13 +65,13 @@ static void close_subject(struct subject *s)
 }
 
 /* Rows of the value's shape, of its elements in any order. */
-static bool draw_rows(const struct td_node *n, struct td_tensor *t)
+static bool draw_rows(const struct td_node *n, int64_t rows, struct td_tensor *t)
 {
     const struct td_tensor *from = td_attr_tensor(n, "value");
     struct td_shape shape = from->shape;
     struct td_err err = {0};
     size_t size = td_dtype_size(from->dtype);
-    shape.dim[0] = APART_ROWS;
+    shape.dim[0] = rows;
     if (td_tensor_new(t, from->dtype, &shape, &err)) {
         return false;
     }
@@ -82,15 +82,15 @@ static bool draw_rows(const struct td_node *n, struct td_tensor *t)
     return true;
 }
 
-static int try_rows(struct td_callable *f, struct td_node *const *fed, int n)
+static int try_rows(struct td_callable *f, struct td_node *const *fed, int n, struct apart_split split)
 {
     struct td_tensor all[2] = {{0}};
     struct td_err err = {0};
     int verdict = 1;
     for (int i = 0; i < n && verdict == 1; i++) {
-        verdict = draw_rows(fed[i], &all[i]);
+        verdict = draw_rows(fed[i], split.all, &all[i]);
     }
-    verdict = verdict == 1 ? apart_verdict(f, all, n, 1, &err) : verdict;
+    verdict = verdict == 1 ? apart_verdict(f, all, n, 1, split, &err) : verdict;
     for (int i = 0; i < n; i++) {
         td_tensor_clear(&all[i]);
     }
@@ -120,7 +120,7 @@ static void check_output(struct subject *s, struct td_node *const *fed, int n, i
     t->yes++;
     int same = 1, ran = 0;
     for (int k = 0; k < DRAWS && same >= 0; k++) {
-        same = try_rows(f, fed, n);
+        same = try_rows(f, fed, n, apart_split_of(&rows));
         ran |= same != 0;
     }
     t->ran += ran;

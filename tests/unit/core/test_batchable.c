@@ -15,11 +15,16 @@
 #include "tests/test.h"
 
 struct claim {
-    const char *what, *graph, *why;
-}; /* why NULL: row-wise */
+    const char *what, *graph;
+    const char *why; /* NULL: row-wise; "[2,8]", "[2,]": for so many rows; else words of the reason why not */
+};
 
-static const struct claim claims[] = {
+static const struct claim claims[] =
+    {
 #include "tests/unit/core/batchable_claims.inc"
+},
+                          hostile[] = {
+#include "tests/unit/core/batchable_hostile.inc"
 };
 
 enum { MOST = 8 };
@@ -87,42 +92,59 @@ static void draw(struct td_tensor *t, unsigned seed)
     }
 }
 
-static bool batches_right(struct subject *s)
+/* As apart_verdict. */
+static int verdict_of(struct subject *s, struct apart_split split)
 {
     struct td_tensor all[MOST] = {{0}};
     struct td_err err = {0};
     for (int i = 0; i < s->n_in; i++) {
-        s->shape[i].dim[0] = APART_ROWS;
+        s->shape[i].dim[0] = split.all;
         CHECK_OK(td_tensor_new(&all[i], s->dtype[i], &s->shape[i], &err));
         draw(&all[i], (unsigned)i + 1);
     }
-    int verdict = apart_verdict(s->f, all, s->n_in, s->n_out, &err);
-    CHECK_STR(err.msg, "");
+    const int verdict = apart_verdict(s->f, all, s->n_in, s->n_out, split, &err);
     for (int i = 0; i < s->n_in; i++) {
         td_tensor_clear(&all[i]);
     }
-    return verdict == 1;
+    return verdict;
+}
+
+static bool batches_right(struct subject *s, const struct td_batchable *rows)
+{
+    return verdict_of(s, apart_split_of(rows)) == 1;
 }
 
 /* ------------------------------------------------------------------ claims */
 
-static int check_claim(const struct td_op_table *ops, const struct claim *c)
+static bool says_so(const struct claim *c, const struct td_batchable *rows)
+{
+    long long least = 1, most = 0;
+    const bool ranged = c->why != NULL && sscanf(c->why, "[%lld,%lld]", &least, &most) > 0;
+    if (c->why != NULL && !ranged) {
+        return !rows->rowwise && strstr(rows->why, c->why) != NULL;
+    }
+    return rows->rowwise && (!ranged || rows->min_rows == least) && (most == 0 || rows->max_rows == most);
+}
+
+static int check_claim(const struct td_op_table *ops, const struct claim *c,
+                       bool (*right)(struct subject *s, const struct td_batchable *rows))
 {
     static struct subject s;
     struct td_batchable rows;
     struct td_err err = {0};
+    bool wrong = true;
     subject_open(&s, ops, c);
     CHECK_OK(td_batchable_prove(s.f, s.shape, s.n_in, &rows, &err));
-    bool right = rows.rowwise == (c->why == NULL) && (c->why == NULL || strstr(rows.why, c->why) != NULL);
-    if (!right) {
-        fprintf(stderr, "%s: %s, want %s\n", c->what, rows.rowwise ? "row-wise" : rows.why,
-                c->why ? c->why : "row-wise");
-    } else if (rows.rowwise && !batches_right(&s)) {
+    if (!says_so(c, &rows)) {
+        fprintf(stderr, "%s: %s [%lld, %lld], want %s\n", c->what, rows.rowwise ? "row-wise" : rows.why,
+                (long long)rows.min_rows, (long long)rows.max_rows, c->why ? c->why : "row-wise");
+    } else if (rows.rowwise && !right(&s, &rows)) {
         fprintf(stderr, "%s: called row-wise, but rows together and apart differ\n", c->what);
-        right = false;
+    } else {
+        wrong = false;
     }
     subject_close(&s);
-    return !right;
+    return wrong;
 }
 
 TEST(row_wise_graphs_are_told_from_others)
@@ -132,7 +154,37 @@ TEST(row_wise_graphs_are_told_from_others)
     int wrong = 0;
     CHECK_OK(td_op_table_new(td_op_families, &ops, &err));
     for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
-        wrong += check_claim(ops, &claims[i]);
+        wrong += check_claim(ops, &claims[i], batches_right);
+    }
+    td_op_table_free(ops);
+    CHECK_INT(wrong, 0);
+}
+
+/* The smallest and the largest batches of the range, one that is just too large, and one of too few rows. */
+static bool range_is_right(struct subject *s, const struct td_batchable *rows)
+{
+    enum { MOST_RUN = 2000000 };
+    const int64_t least = rows->min_rows, most = rows->max_rows;
+    bool right = verdict_of(s, (struct apart_split){least, 2 * least}) == 1;
+    for (int64_t n = 2 * least + 1; n < 12 && n <= most; n++) {
+        right = right && verdict_of(s, (struct apart_split){least, n}) == 1;
+    }
+    if (most < MOST_RUN) {
+        right = right && verdict_of(s, (struct apart_split){least, most}) == 1 &&
+                verdict_of(s, (struct apart_split){most - least, most}) == 1 &&
+                verdict_of(s, (struct apart_split){least, most + 1}) != 1;
+    }
+    return right && (least == 1 || verdict_of(s, (struct apart_split){1, 2 * least + 1}) != 1);
+}
+
+TEST(hostile_use_of_the_number_of_rows_is_never_batched_wrongly)
+{
+    struct td_op_table *ops = NULL;
+    struct td_err err = {0};
+    int wrong = 0;
+    CHECK_OK(td_op_table_new(td_op_families, &ops, &err));
+    for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
+        wrong += check_claim(ops, &hostile[i], range_is_right);
     }
     td_op_table_free(ops);
     CHECK_INT(wrong, 0);
@@ -163,4 +215,5 @@ TEST(lack_of_memory_is_survived)
     td_op_table_free(ops);
 }
 
-TEST_MAIN(RUN(row_wise_graphs_are_told_from_others) RUN(lack_of_memory_is_survived))
+TEST_MAIN(RUN(row_wise_graphs_are_told_from_others)
+              RUN(hostile_use_of_the_number_of_rows_is_never_batched_wrongly) RUN(lack_of_memory_is_survived))

@@ -69,6 +69,7 @@ static void check_batch(struct world *w, const struct td_batch *b)
         CHECK(t->late || o->number > *last); /* its turn: none of its kind came before and still waits */
         *last = t->late ? *last : o->number;
         rows += t->rows;
+        CHECK(t->max_rows == 0 || b->n_tasks == 1 || b->rows <= t->max_rows);
     }
     CHECK_INT(rows, b->rows);
     CHECK_INT(n, b->n_tasks);
@@ -214,6 +215,7 @@ static void arrive(struct world *w)
                                .rows = 1 + (int64_t)(draw(w, 4) == 0 ? draw(w, 6) : 0),
                                .like = draw(w, 5) == 0 ? 1 + draw(w, 2) : 0,
                                .alone = draw(w, 8) == 0,
+                               .max_rows = draw(w, 3) == 0 ? 6 + (int64_t)draw(w, 4) : 0,
                                .start_by_ns = draw(w, 6) == 0 ? w->now_ns + 1 + (int64_t)draw(w, 4000) : 0,
                                .run = &o->run};
     const int64_t most = f->rule.max_of_level[level];
