@@ -1,6 +1,10 @@
 /* server/grpc/grpc_debug.c - tensord.v1.Debug.Run and tensord.v1.Models.Functions: documents of the HTTP API
  * as one string.
  *
+ * Debug.Run is a PredictRequest with one more field: the JSON of what to look at, read by the code that reads
+ * :debug's body. Both answers are the text of a JSON document in field 1. The run is this thread's, past the
+ * workers; it is refused unless the server was started with --enable_debug_api.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

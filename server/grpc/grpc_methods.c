@@ -1,5 +1,9 @@
 /* server/grpc/grpc_methods.c - the tables that methods.def expands to.
  *
+ * A row is a path, a kind, a handler and who may call it. Handlers are declared from the same rows, so a
+ * method without a handler does not link. Nothing else lists methods: the server registers these
+ * (server/grpc/grpc.c), and reflection names their services (server/grpc/grpc_reflect.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/grpc/grpc_rpc.h"
 

@@ -1,5 +1,12 @@
 /* server/grpc/grpc_repository.c - GRPCInferenceService: the model repository and statistics.
  *
+ * Requests are read field by field from the wire and answers written straight to the reply, each length
+ * filled in when its message is complete. The parameters of a load are walked twice: for the configuration,
+ * then for the files, one at a time.
+ *
+ * Does not: load (server/models/registry_load.c), write files (server/models/upload.c). HTTP's side is
+ * server/http/rest_repository.c.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

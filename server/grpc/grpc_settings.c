@@ -1,5 +1,11 @@
 /* server/grpc/grpc_settings.c - GRPCInferenceService: trace and log settings.
  *
+ * A request without settings asks what holds; one with some changes them first, all in one call. They are
+ * listed in arrays of at most MAX_CHANGES on the stack, with texts in an arena that is gone when the handler
+ * returns.
+ *
+ * Does not: keep settings (server/base/trace.c, server/base/log_settings.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

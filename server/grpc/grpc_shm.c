@@ -1,5 +1,11 @@
 /* server/grpc/grpc_shm.c - GRPCInferenceService: shared memory regions, of the host and of its GPUs.
  *
+ * All requests are read by one function, as their fields have the same numbers; the second is a key, or a
+ * handle of a GPU's memory, and the third an offset, or a device. Rows of a status are written to the reply
+ * as the list is walked.
+ *
+ * Does not: open or read memory (server/request/shm.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
 #include "server/grpc/grpc_rpc.h"

@@ -1,6 +1,12 @@
 /* server/grpc/grpc_tensord.c - tensord.v1.Models: every model with its versions, and looking for new versions
  * now.
  *
+ * The list is written to the reply model by model from copies of the registry's rows; a version that serves
+ * is looked up once more for what only a loaded one knows, and is left without it when it has gone meanwhile.
+ * Reloading waits for the look at the folders, on the caller's thread.
+ *
+ * Does not: tell what functions have compiled (server/grpc/grpc_debug.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

@@ -1,6 +1,12 @@
 /* server/grpc/grpc_v2.c - GRPCInferenceService, the Open Inference Protocol (KServe v2): liveness, readiness,
  * metadata and configuration of the server and its models.
  *
+ * Each handler reads a name and a version, finds the servable and writes fields straight to the reply; packed
+ * shapes are varints with the length filled in after. A false answer is an empty message, as proto3 has it.
+ * td_grpc_v2_find() and td_grpc_v2_model() are for the files of the other methods too.
+ *
+ * Does not: infer (server/grpc/grpc_infer.c), or list the repository (server/grpc/grpc_repository.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

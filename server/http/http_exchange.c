@@ -1,6 +1,19 @@
 /* server/http/http_exchange.c - one HTTP request: its body made whole, run, held or not, answered; and the
  * threads that run those which take long. See http_impl.h.
  *
+ * A whole body is inflated, closed with a NUL, and given its deadline: the nearer of the server's and the
+ * header's. Short ones run on the poll thread, which then sends the answer itself. Others are suspended and
+ * stand in a list that the workers take from. A handler that holds its exchange frees its thread; whoever
+ * finishes it later resumes the connection, and the poll thread sends.
+ *
+ * libmicrohttpd tells nobody that a client hung up while its connection is suspended. So a guard polls the
+ * sockets of running exchanges every GUARD_MS, and sets the stop word of those whose client has gone.
+ *
+ * Locks: h->mu guards the two lists, and is held over the resume, so that the guard never looks at a
+ * connection that may be closed.
+ *
+ * Does not: route or know models (server/http/rest.c), open or close connections (server/http/http.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <poll.h>
 #include <stdio.h>

@@ -1,5 +1,19 @@
 /* server/http/rest.c - matches targets with routes.def, and writes errors.
  *
+ * Patterns are tried in their order, character by character on the path as it was sent, without regard to
+ * case; {model}, {name} and {id} match up to a slash, {at} a version or a label or nothing. What names
+ * matched are spans of the target until they are decoded into the request's arena. HEAD is taken as GET but
+ * under /v1/.
+ *
+ * A route's traits say the rest: whether it may take long, what scope a token needs, whether loopback only,
+ * what it is counted as. A target that matches with another method is told which.
+ *
+ * An error becomes a JSON object; bytes that are no UTF-8 become '?'. Its status is its code's, and under
+ * /v2/ one that clients of that protocol know.
+ *
+ * Does not: read sockets or bodies (server/http/http.c, server/http/http_exchange.c), answer anything itself
+ * (the handlers).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/http/rest.h"
 

@@ -1,5 +1,10 @@
 /* server/http/rest_debug.c - :debug: a Predict body and what to look at; server/debug/debug.h has the answer.
  *
+ * The members that :predict reads are read as there, the others by td_debug_read(). The run is this thread's,
+ * past the workers and their queues, whatever the signature's method, and its document is the answer. With
+ * mode "placement" nothing runs, so no inputs are needed. Refused unless the server was started with
+ * --enable_debug_api.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/debug/debug.h"
 #include "server/http/rest.h"

@@ -1,5 +1,9 @@
 /* server/http/rest_health.c - is the process up, and is every model served?
  *
+ * healthz says yes as long as somebody answers. readyz asks the registry, which names the models that are
+ * missing, and says no while the server drains, so that a load balancer looks elsewhere before connections
+ * are refused.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

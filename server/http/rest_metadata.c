@@ -1,5 +1,11 @@
 /* server/http/rest_metadata.c - a version's signatures, as protobuf's JSON of GetModelMetadataResponse.
  *
+ * The document is built as jansson values from the loaded SavedModel, in the form that TensorFlow Serving's
+ * JSON has. Values of defaults are printed by the same writer as outputs of :predict, and read back as JSON;
+ * those that JSON has no form for (NaN, infinities) leave the field out.
+ *
+ * Does not: look at files (server/models/servable.c has read them).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,14 @@
 /* server/http/rest_models.c - which models and versions are there, what their functions have compiled, and
  * reloading.
  *
+ * The list walks a copy of the registry's models, and of each model's states; a version that serves is looked
+ * up once more, and counted while it is described, so that what is being unloaded is told as it was, or
+ * without its details. A version's bytes are its weights, and the plans of its signatures. Reloading looks at
+ * the folders now, on the calling thread, and answers with the states then.
+ *
+ * Does not: tell these things in the protocol's words of /v2/ (server/http/rest_repository.c,
+ * server/http/rest_v2.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,12 @@
 /* server/http/rest_predict.c - :predict: JSON to tensors, a run, tensors to JSON.
  *
+ * The body is looked through once for its members, before the model is known; with the signature, whose
+ * dtypes say how numbers are to be read, each input is made a tensor. Whether the client wrote rows or
+ * columns is kept in the arena, since the outputs take the same form.
+ *
+ * Does not: parse JSON (proto/json/json_tensor.c), fill in defaults or check shapes
+ * (server/models/servable_run.c), run (server/sched/request.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/arena.h"
 #include "core/base/mem.h"

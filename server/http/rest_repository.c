@@ -1,6 +1,14 @@
 /* server/http/rest_repository.c - the Open Inference Protocol's view of the model repository: index, load,
  * unload, and statistics.
  *
+ * Rows come from server/request/repository.c, and are put into jansson values here. The parameters of a load
+ * are walked twice in the body, because the configuration, which files are of no use without, may stand
+ * behind them: first for the configuration, then for the files, each of which is unescaped, decoded from
+ * base64 in place, and given to the upload before the next is read.
+ *
+ * Does not: load (server/models/registry_load.c), write files (server/models/upload.c). gRPC's side is
+ * server/grpc/grpc_repository.c.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

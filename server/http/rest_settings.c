@@ -1,5 +1,11 @@
 /* server/http/rest_settings.c - trace and log settings over HTTP.
  *
+ * A body is read whole, its members are checked and listed, and the list is handed on in one call, so that
+ * settings change together or not at all. The answer to a change is what holds then. Texts of the body are
+ * borrowed until that call is over.
+ *
+ * Does not: keep settings (server/base/trace.c, server/base/log_settings.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

@@ -1,5 +1,11 @@
 /* server/http/rest_shm.c - shared memory regions over HTTP: of the host and of its GPUs.
  *
+ * The two kinds differ in the members of a body and of a row; a small table has a function for each, and
+ * status, adding and removing are written once. A region's name is the target's. A handle of a GPU's memory
+ * comes as base64, and is passed on as the bytes it is.
+ *
+ * Does not: open or read memory (server/request/shm.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

@@ -1,5 +1,12 @@
 /* server/http/rest_v2.c - what the server and its models are, as the Open Inference Protocol tells it.
  *
+ * Each handler finds what it tells about and builds one JSON document. A model's name may have a signature
+ * behind a colon; td_infer_find() splits it, and td_infer_view() gives the inputs and outputs to tell.
+ * Versions are those that serve now, lowest first. The configuration is written by
+ * server/models/config_view.c, for both wires.
+ *
+ * Does not: infer (server/http/rest_infer.c), or list the repository (server/http/rest_repository.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
 #include "proto/request/infer_pb.h"

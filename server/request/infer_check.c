@@ -1,6 +1,13 @@
 /* server/request/infer_check.c - the inputs of an inference request against the model's signature and
  * configuration, in the words that Triton's clients know. See infer_request.h.
  *
+ * Names come first: what is missing, then what is not declared. Then rows against max_batch_size, and shapes,
+ * but these only for a model with a config.pbtxt. Inputs are few, so names are compared one by one. Lists of
+ * names in an error are cut at NAMES_BYTES.
+ *
+ * Does not: check dtypes, or shapes that only TensorFlow's kernels know (server/models/servable_run.c and the
+ * run itself).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,21 @@
 /* server/sched/batch_run.c - how a batch runs: inputs joined, outputs split by rows, chunks of a request put
  * together.
  *
+ *   chunk, chunk, ..   --rows of each input-->   join (+ rows to an allowed size)   --run-->   made
+ *   made   --rows of each output-->   chunk.made, ...   --of one request, in order-->   request.made
+ *
+ * Splits are views of the batch's output; only joins copy. A batch that fails together is run again one chunk
+ * at a time, so that one bad request spoils no other. The first chunk of a request that fails has its error;
+ * the last one to end, on whatever worker, ends the request.
+ *
+ * A batch of several has a stop word of its own, set when all of its members have gone
+ * (server/sched/workers.c), and the latest of their deadlines.
+ *
+ * Threads: a batch is one worker's. left and failed of a request are atomic, as its chunks may end on several
+ * at once; the lock is taken only to look at what is proved of padded shapes.
+ *
+ * Does not: choose what runs together (server/sched/sched.c), copy bytes (server/sched/batch.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

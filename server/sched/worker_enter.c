@@ -1,5 +1,19 @@
 /* server/sched/worker_enter.c - the entrance: a request runs here at once, or enters the queue in chunks.
  *
+ * What is known of a request is worked out before the lock is taken: rows, likeness, whether it may share a
+ * batch. Under the lock it is decided who runs it. This thread does, if a worker idles and the thread is the
+ * caller's own, or serves others and the run is expected to take no longer than a wake-up. Then the run
+ * counts as a batch of one, and the worker as taken.
+ *
+ * Otherwise the request waits, as one chunk, or as several where it is row-wise and long and workers idle, or
+ * a rule says so. Room for all chunks is looked for before one enters; one that is refused all the same fails
+ * the request, which ends with the others.
+ *
+ * The first request of shapes that nothing is known of waits even so, because its batch is what asks for the
+ * proof.
+ *
+ * Does not: run what waits (server/sched/workers.c), prove anything (server/sched/worker_queue.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/arena.h"
 #include "core/base/mem.h"
