@@ -1,5 +1,7 @@
-/* Any bytes as the body of a predict request: the first picks the dtypes, the rest is the text.
- * What parses is printed and must parse again.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/fuzz/json_tensor_fuzz.c - any bytes as the body of a predict request: the first picks the dtypes, the
+ * rest is the text. What parses is printed and must parse again.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,6 @@
-/* KServe v2 requests and answers over HTTP, and classification.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/unit/proto/test_infer_json.c - KServe v2 requests and answers over HTTP, and classification.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/json/infer_json.h"
 
 #include <math.h>

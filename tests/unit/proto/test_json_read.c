@@ -1,4 +1,6 @@
-/* Tokens and numbers.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/unit/proto/test_json_read.c - tokens and numbers.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/json/json_read.h"
 
 #include <inttypes.h>

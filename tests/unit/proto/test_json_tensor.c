@@ -1,4 +1,6 @@
-/* Bodies of the REST API to tensors and back.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/unit/proto/test_json_tensor.c - bodies of the REST API to tensors and back.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/json/json_tensor.h"
 
 #include <math.h>

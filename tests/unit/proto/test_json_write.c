@@ -1,4 +1,6 @@
-/* Numbers and strings as JSON.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/unit/proto/test_json_write.c - numbers and strings as JSON.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/json/json_write.h"
 
 #include <inttypes.h>

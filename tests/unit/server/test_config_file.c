@@ -1,4 +1,6 @@
-/* Configuration files.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/unit/server/test_config_file.c - configuration files.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/config_file.h"
 
 #include "tests/test.h"

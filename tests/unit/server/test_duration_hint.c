@@ -1,4 +1,6 @@
-/* Short requests and long ones.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/unit/server/test_duration_hint.c - short requests and long ones.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "server/http/duration_hint.h"
 
 #include "tests/test.h"

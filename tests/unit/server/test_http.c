@@ -1,4 +1,6 @@
-/* The HTTP listener with a handler that echoes what it saw.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/unit/server/test_http.c - the HTTP listener with a handler that echoes what it saw.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "server/http/http.h"
 
 #include <arpa/inet.h>

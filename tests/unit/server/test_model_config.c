@@ -1,4 +1,6 @@
-/* config.pbtxt, and messages as JSON.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/unit/server/test_model_config.c - config.pbtxt, and messages as JSON.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/model_config.h"
 
 #include "core/base/mem.h"

@@ -1,4 +1,6 @@
-/* The command line.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/unit/server/test_options.c - the command line.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/options.h"
 
 #include "tests/test.h"

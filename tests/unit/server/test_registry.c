@@ -1,4 +1,6 @@
-/* The registry over servables that are mere folders: what a folder's file "fail" says decides how it loads.
+/* tests/unit/server/test_registry.c - the registry over servables that are mere folders: what a folder's file
+ * "fail" says decides how it loads.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/registry.h"
 

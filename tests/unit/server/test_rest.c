@@ -1,4 +1,6 @@
-/* Routing and documents of the HTTP API, without a listener and with models that never load.
+/* tests/unit/server/test_rest.c - routing and documents of the HTTP API, without a listener and with models
+ * that never load.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/http/rest.h"
 

@@ -1,4 +1,6 @@
-/* Shared memory regions.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/unit/server/test_shm.c - shared memory regions.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "server/request/shm.h"
 
 #include <fcntl.h>

@@ -1,4 +1,6 @@
-/* Statistics of a model version.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/unit/server/test_stats.c - statistics of a model version.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/stats.h"
 
 #include <pthread.h>

@@ -1,4 +1,6 @@
-/* Trace and log settings.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/unit/server/test_trace.c - trace and log settings.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/trace.h"
 
 #include "core/base/log.h"

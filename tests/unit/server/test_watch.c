@@ -1,4 +1,6 @@
-/* Version folders.  SPDX-License-Identifier: Apache-2.0 */
+/* tests/unit/server/test_watch.c - version folders.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/watch.h"
 
 #include <sys/stat.h>
