@@ -14,12 +14,12 @@
 #include <string.h>
 
 #include "core/compile/build_impl.h"
+#include "core/compile/ir_shapes.h"
 #include "core/base/mem.h"
 
 enum { MAX_IR_NODES = 2000000, MAX_WORK = 1 << 26 };
 
 const struct td_op td_op_feed = {.name = "_Feed", .flags = TD_OP_ARG};
-const struct td_op td_op_literal = {.name = "_Literal", .flags = TD_OP_CONST};
 const struct td_op td_op_join = {.name = "_Join"};
 
 enum td_code td_build_no_memory(struct td_err *err)
@@ -70,24 +70,32 @@ enum td_code td_ir_add_root(struct td_ir *ir, struct td_node *n, struct td_err *
     return append(ir->arena, &ir->roots, &ir->n_roots, &ir->cap_roots, n) ? TD_OK : td_build_no_memory(err);
 }
 
-enum td_code td_ir_make_literal(struct td_ir *ir, struct td_node *n, const struct td_tensor *t,
-                                struct td_err *err)
+static enum td_code add_beside(void *graph, const struct td_node *at, const char *op_name,
+                               struct td_node **out, struct td_err *err)
 {
-    struct td_attr *a = td_arena_alloc(ir->arena, 1, sizeof *a);
-    struct td_tensor *held = td_arena_alloc(ir->arena, 1, sizeof *held);
-    if (a == NULL || held == NULL) {
-        return td_build_no_memory(err);
-    }
-    td_tensor_ref(held, t);
-    TD_TRY(td_tensor_keep(ir->arena, held, err));
-    *a = (struct td_attr){.name = "value", .kind = TD_ATTR_TENSOR, .n = 1, .tensor = held};
-    n->op = &td_op_literal;
-    n->op_name = td_op_literal.name;
-    n->attrs = a;
-    n->n_attrs = 1;
-    n->value = held;
-    n->n_in = 0;
+    (void)op_name;
+    TD_TRY(td_ir_add(graph, NULL, at == NULL ? "" : at->name, out, err));
+    (*out)->device = at == NULL || at->device == NULL ? "" : at->device;
+    (*out)->function = at == NULL ? "" : at->function;
+    (*out)->path = at == NULL ? NULL : at->path;
     return TD_OK;
+}
+
+static const struct td_shape *shape_of(const void *shapes, struct td_value v)
+{
+    return td_ir_shape(shapes, v);
+}
+
+struct td_emitter td_ir_emitter(struct td_ir *ir, const struct td_ir_shapes *shapes,
+                                const struct td_op_table *ops, struct td_err *err)
+{
+    return (struct td_emitter){.err = err,
+                               .ops = ops,
+                               .arena = ir->arena,
+                               .graph = ir,
+                               .add = add_beside,
+                               .shapes = shapes,
+                               .shape_of = shapes == NULL ? NULL : shape_of};
 }
 
 /* ------------------------------------------------------------------ what a graph needs, in order */
@@ -219,11 +227,11 @@ const char *td_build_path(struct td_builder *b, const struct td_instance *in, co
 
 enum td_code td_build_join(struct td_builder *b, const char *name, struct td_node **out)
 {
-    TD_TRY(td_ir_add(b->ir, NULL, name, out, b->err));
-    (*out)->op = &td_op_join;
-    (*out)->op_name = td_op_join.name;
-    (*out)->device = (*out)->function = "";
-    return TD_OK;
+    const struct td_node at = {.name = name, .function = ""};
+    struct td_emitter e = td_ir_emitter(b->ir, NULL, NULL, b->err);
+    e.at = &at;
+    *out = td_emit_bare(&e, &td_op_join, td_op_join.name, 0, 0);
+    return td_emit_close(&e);
 }
 
 /* Control inputs of n, mapped, plus the instance's join when n has effects. */
@@ -251,7 +259,8 @@ static enum td_code copy_node(struct td_builder *b, struct td_instance *in, cons
 {
     struct td_node *copy;
     const char *device = n->device == NULL || n->device[0] == 0 ? in->device : n->device;
-    struct td_node **shared = td_build_constant(b, n, device);
+    const struct td_tensor *value = b->share_constants && n->n_control == 0 ? td_node_const(n) : NULL;
+    struct td_node **shared = value == NULL ? NULL : td_constants_slot(&b->constants, n->op, value, device);
     if (shared != NULL && *shared != NULL) {
         in->images[n->id] = (struct td_image){.node = *shared, .after = *shared};
         return TD_OK;
@@ -361,24 +370,19 @@ static enum td_code add_feeds(struct td_builder *b)
     if (ir->feeds == NULL) {
         return td_build_no_memory(b->err);
     }
+    struct td_emitter e = td_ir_emitter(ir, NULL, NULL, b->err);
     for (int i = 0; i < ir->n_feeds; i++) {
-        struct td_value v = b->opts->feeds[i];
-        struct td_node *n;
-        TD_TRY(td_ir_add(ir, NULL, v.node->name, &n, b->err));
-        n->op = &td_op_feed;
-        n->op_name = td_op_feed.name;
-        n->device = "";
-        n->function = v.node->function;
-        n->n_out = 1;
-        n->out_type = td_arena_alloc(ir->arena, 1, sizeof n->out_type[0]);
-        n->out_ref = td_arena_alloc(ir->arena, 1, sizeof n->out_ref[0]);
-        if (n->out_type == NULL || n->out_ref == NULL) {
-            return td_build_no_memory(b->err);
+        const struct td_value v = b->opts->feeds[i];
+        const struct td_node at = {.name = v.node->name, .function = v.node->function};
+        e.at = &at;
+        struct td_node *n = td_emit_bare(&e, &td_op_feed, td_op_feed.name, 0, 1);
+        if (n == NULL) {
+            break;
         }
         n->out_type[0] = v.node->out_type[v.port];
         ir->feeds[i] = n;
     }
-    return TD_OK;
+    return td_emit_close(&e);
 }
 
 /* Lists of feeds by node; of a value fed twice the first feed counts. */
@@ -413,7 +417,7 @@ enum td_code td_ir_build(struct td_ir *ir, struct td_arena *arena, const struct 
     struct td_instance in = {.graph = graph, .path = "", .device = ""};
     const enum td_code built =
         td_build_instantiate(&b, &in, opts->fetches, opts->n_fetches, opts->targets, opts->n_targets);
-    td_free(b.constants);
+    td_constants_free(&b.constants);
     TD_TRY(built);
     ir->n_fetches = opts->n_fetches;
     ir->fetches = td_arena_alloc(arena, (size_t)opts->n_fetches + 1, sizeof ir->fetches[0]);

@@ -5,6 +5,7 @@
 #ifndef TD_CORE_COMPILE_BUILD_IMPL_H
 #define TD_CORE_COMPILE_BUILD_IMPL_H
 
+#include "core/graph/constants.h"
 #include "core/compile/ir.h"
 
 enum { TD_MAX_CALL_DEPTH = 64 };
@@ -33,8 +34,7 @@ struct td_builder {
     const struct td_library *lib;
     const struct td_callable_opts *opts;
     bool inline_calls, share_constants;
-    struct td_node **constants; /* core/compile/build_share.c: open-addressed, by their bytes; malloc'ed */
-    size_t n_constants, constant_slots;
+    struct td_constants constants;
     int *feed_at, *feed_next; /* by node id and by feed: 1 + the first / next feed of that node; 0 none */
     size_t work; /* nodes of all instances, needed or not: bounds the time that nested calls take */
     struct td_err *err;
@@ -51,9 +51,6 @@ TD_MUST enum td_code td_build_instantiate(struct td_builder *b, struct td_instan
 struct td_value td_build_mapped(const struct td_builder *b, const struct td_instance *in, struct td_value v);
 /* "call/" and name; NULL without memory. */
 const char *td_build_path(struct td_builder *b, const struct td_instance *in, const char *name);
-/* core/compile/build_share.c: where the node stands, or is to be put, that is one with all constants equal to
- * n on that device; NULL for nodes that are not shared. */
-struct td_node **td_build_constant(struct td_builder *b, const struct td_node *n, const char *device);
 TD_MUST enum td_code td_build_join(struct td_builder *b, const char *name, struct td_node **out);
 /* Control inputs of n, mapped, plus the instance's join when n has effects. */
 TD_MUST enum td_code td_build_controls(struct td_builder *b, const struct td_instance *in,

@@ -10,25 +10,9 @@
 
 #include "core/base/mem.h"
 
-static const struct row {
-    const char *op;
-    int data, sizes; /* the inputs that hold the data and, -1 for none, the shape of the result */
-} rows[] = {
-    {"Conv2D", 0, -1},
-    {"DepthwiseConv2dNative", 0, -1},
-    {"Conv3D", 0, -1},
-    {"Conv2DBackpropInput", 2, 0},
-    {"DepthwiseConv2dNativeBackpropInput", 2, 0},
-    {"Conv3DBackpropInputV2", 2, 0},
-    {"MaxPool", 0, -1},
-    {"AvgPool", 0, -1},
-    {"MaxPool3D", 0, -1},
-    {"AvgPool3D", 0, -1},
-};
-
 static const struct td_perm to_last[] = {{4, {0, 2, 3, 1}}, {5, {0, 2, 3, 4, 1}}};
 
-static bool may_change(const struct td_node *n, const struct row *row)
+static bool may_change(const struct td_node *n, int sizes)
 {
     bool ok = n->n_out == 1 && !n->out_ref[0];
     for (int i = 0; ok && i < n->n_in; i++) {
@@ -36,64 +20,63 @@ static bool may_change(const struct td_node *n, const struct row *row)
     }
     int count = 0;
     const int64_t *ksize = td_attr_ints(n, "ksize", &count);
-    const struct td_tensor *sizes = ok && row->sizes >= 0 ? td_node_const(n->in[row->sizes].node) : NULL;
+    const struct td_tensor *shape = ok && sizes >= 0 ? td_known_value(n->in[sizes]) : NULL;
     bool pools_channels = count > 1 && ksize[1] != 1;
-    return ok && !pools_channels &&
-           (row->sizes < 0 || (td_permute_is_index(sizes) && sizes->shape.rank == 1));
+    return ok && !pools_channels && (sizes < 0 || (td_permute_is_index(shape) && shape->shape.rank == 1));
 }
 
-/* The row of an op in a channels-first format, and the permutation it needs. */
-static const struct row *find(const struct td_node *n, const struct td_perm **p)
+/* The permutation that n needs when it is in a channels-first format and may leave it; NULL. */
+static const struct td_perm *find(const struct td_node *n)
 {
-    for (size_t i = 0; n->op != NULL && i < sizeof rows / sizeof rows[0]; i++) {
-        if (strcmp(n->op_name, rows[i].op) == 0) {
-            const char *format = td_attr_str(n, "data_format");
-            *p = strcmp(format, "NCHW") == 0    ? &to_last[0]
-                 : strcmp(format, "NCDHW") == 0 ? &to_last[1]
-                                                : NULL;
-            return *p != NULL && may_change(n, &rows[i]) ? &rows[i] : NULL;
-        }
+    const struct td_op_channels *channels = n->op == NULL ? NULL : n->op->channels;
+    if (channels == NULL) {
+        return NULL;
     }
-    return NULL;
+    const char *format = td_attr_str(n, "data_format");
+    const struct td_perm *p = strcmp(format, "NCHW") == 0    ? &to_last[0]
+                              : strcmp(format, "NCDHW") == 0 ? &to_last[1]
+                                                             : NULL;
+    return p != NULL && may_change(n, channels->sizes) ? p : NULL;
 }
 
-static enum td_code change(const struct td_permuter *t, struct td_node *n, const struct row *row,
-                           const struct td_perm *p, struct td_value *reads)
+/* *reads: what is to be read in place of n. */
+static void change(struct td_emitter *e, struct td_node *n, const struct td_perm *p, struct td_value *reads)
 {
     static const char *const lists[] = {"strides", "dilations", "ksize"};
+    const int data = n->op->channels->data, sizes = n->op->channels->sizes;
+    const struct td_perm back = td_perm_inverse(p);
+    e->at = n;
     for (int i = 0; i < 3; i++) {
-        TD_TRY(td_permute_ints(t, n, lists[i], p, 1));
+        td_permute_ints(e, n, lists[i], p, 1);
     }
-    TD_TRY(td_permute_ints(t, n, "explicit_paddings", p, 2));
-    TD_TRY(td_permute_set_text(t, n, "data_format", p->rank == 4 ? "NHWC" : "NDHWC"));
-    if (row->sizes >= 0 && td_tensor_count(td_node_const(n->in[row->sizes].node)) == p->rank) {
-        TD_TRY(td_permute_numbers(t, n, row->sizes, p, 1));
+    td_permute_ints(e, n, "explicit_paddings", p, 2);
+    td_emit_attr(e, n, &(struct td_attr)TD_ATTR_OF_TEXT("data_format", p->rank == 4 ? "NHWC" : "NDHWC"));
+    if (sizes >= 0 && td_permute_has_numbers(n, sizes, p->rank)) {
+        td_permute_numbers(e, n, sizes, p, 1);
     }
-    TD_TRY(td_permute_add_transpose(t, n, n->in[row->data], p, &n->in[row->data]));
-    struct td_perm back = td_perm_inverse(p);
-    return td_permute_add_transpose(t, n, (struct td_value){n, 0}, &back, reads);
+    const struct td_value last = td_emit_transpose(e, n->in[data], p);
+    n->in[data] = last.node != NULL ? last : n->in[data];
+    *reads = td_emit_transpose(e, (struct td_value){n, 0}, &back);
 }
 
 static bool any(const struct td_ir *ir)
 {
-    const struct td_perm *p;
     bool found = false;
     for (int k = 0; !found && k < ir->n_nodes; k++) {
-        found = find(ir->nodes[k], &p) != NULL;
+        found = find(ir->nodes[k]) != NULL;
     }
     return found;
 }
 
-enum td_code td_channels_last(const struct td_permuter *t)
+enum td_code td_channels_last(struct td_ir *ir, struct td_emitter *e)
 {
-    struct td_ir *ir = t->ir;
     int n_nodes = ir->n_nodes;
     if (!any(ir)) {
         return TD_OK;
     }
     struct td_value *reads = td_arena_alloc(ir->arena, (size_t)n_nodes + 1, sizeof *reads);
     if (reads == NULL) {
-        return td_no_memory(t->err, (size_t)n_nodes, "compiler pass");
+        return td_no_memory(e->err, (size_t)n_nodes, "compiler pass");
     }
     for (int k = 0; k < n_nodes; k++) {
         struct td_node *n = ir->nodes[k];
@@ -101,10 +84,11 @@ enum td_code td_channels_last(const struct td_permuter *t)
             const struct td_value *now = &reads[n->in[i].node->id];
             n->in[i] = now->node != NULL ? *now : n->in[i];
         }
-        const struct td_perm *p;
-        const struct row *row = find(n, &p);
-        if (row != NULL) {
-            TD_TRY(change(t, n, row, p, &reads[k]));
+        const struct td_perm *p = find(n);
+        if (p != NULL) {
+            change(e, n, p, &reads[k]);
+            TD_TRY(e->rc);
+            ir->changes++;
         }
     }
     for (int i = 0; i < ir->n_fetches; i++) {

@@ -4,11 +4,12 @@
 #ifndef TD_CORE_COMPILE_CHANNELS_LAST_H
 #define TD_CORE_COMPILE_CHANNELS_LAST_H
 
+#include "core/compile/ir.h"
 #include "core/compile/permute.h"
 
-/* Conv2D, MaxPool and their like in a channels-first data format: each becomes Transpose, the same op
- * channels last, Transpose. Those that could not mean the same (pools along the channels, sizes that are no
- * constants) stay. */
-TD_MUST enum td_code td_channels_last(const struct td_permuter *t);
+/* Nodes of ops that row member `channels` describes, in a channels-first data format: each becomes Transpose,
+ * the same op channels last, Transpose. Those that could not mean the same (pools along the channels, sizes
+ * that are no constants) stay. */
+TD_MUST enum td_code td_channels_last(struct td_ir *ir, struct td_emitter *e);
 
 #endif

@@ -8,12 +8,12 @@
 #ifndef TD_CORE_COMPILE_IR_H
 #define TD_CORE_COMPILE_IR_H
 
+#include "core/graph/emit.h"
 #include "core/graph/graph.h"
 #include "core/run/model.h"
 
-extern const struct td_op td_op_feed;    /* fed from outside: one output */
-extern const struct td_op td_op_literal; /* attribute "value" */
-extern const struct td_op td_op_join;    /* nothing in, nothing out: a point that control edges meet at */
+extern const struct td_op td_op_feed; /* fed from outside: one output */
+extern const struct td_op td_op_join; /* nothing in, nothing out: a point that control edges meet at */
 
 struct td_ir_shapes {    /* core/compile/ir_shapes.h */
     struct td_shape *at; /* of all values: that of (n, port) is at[first[n->id] + port] */
@@ -50,12 +50,14 @@ TD_MUST enum td_code td_ir_build(struct td_ir *ir, struct td_arena *arena, const
 /* INVALID_ARGUMENT names a node whose input is not of the dtype its op takes. Gives feeds of unknown dtype
  * the one wanted. */
 TD_MUST enum td_code td_ir_check_types(struct td_ir *ir, struct td_err *err);
+/* A copy of like, or an empty node. What is no copy of a loaded node is made by an emitter. */
 TD_MUST enum td_code td_ir_add(struct td_ir *ir, const struct td_node *like, const char *name,
                                struct td_node **out, struct td_err *err);
+/* Adds nodes to ir; shapes (NULL: none are known) are those of its values when the pass began. All are
+ * borrowed. */
+struct td_emitter td_ir_emitter(struct td_ir *ir, const struct td_ir_shapes *shapes,
+                                const struct td_op_table *ops, struct td_err *err);
 TD_MUST enum td_code td_ir_add_root(struct td_ir *ir, struct td_node *n, struct td_err *err);
-/* Turns n into a constant; takes a reference to t, dropped with the arena. */
-TD_MUST enum td_code td_ir_make_literal(struct td_ir *ir, struct td_node *n, const struct td_tensor *t,
-                                        struct td_err *err);
 /* Reorders nodes so that every edge points forward and drops what no fetch or root needs. INVALID_ARGUMENT on
  * a cycle. */
 TD_MUST enum td_code td_ir_sort(struct td_ir *ir, struct td_err *err);

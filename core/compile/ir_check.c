@@ -63,8 +63,8 @@ enum td_code td_fused_check(const struct td_node *n, struct td_err *err)
     for (int k = 0; k < f->n_parts; k++) {
         const struct td_part *p = &f->parts[k];
         const bool plain = (k == 0 && f->has_head) || (k == 1 && f->has_view);
-        TD_WANT((p->stage == TD_STAGE_none) == plain, err, "%s: part %d, '%s', has stage %d", TD_NODE_STR(n),
-                k, p->node->name, (int)p->stage);
+        TD_WANT((p->stage == NULL) == plain, err, "%s: part %d, '%s', has %s stage", TD_NODE_STR(n), k,
+                p->node->name, p->stage == NULL ? "no" : "a");
         for (int i = 0; i < p->node->n_in; i++) {
             const bool own = p->from[i] == i; /* the head's inputs are the node's first */
             TD_WANT(p->from[i] >= 0 && p->from[i] < n->n_in + k && (own || !(k == 0 && f->has_head)), err,

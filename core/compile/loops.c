@@ -115,10 +115,8 @@ static enum td_code loop_run(struct td_call *c, struct td_err *err)
 
 static const struct td_kernel loop_kernels[] = {{.name = "loop", .device = TD_CPU, .run = loop_run},
                                                 {.name = NULL}};
-static const struct td_op td_op_loop = {.name = "_Loop",
-                                        .flags = TD_OP_KEEPS | TD_OP_STATEFUL | TD_OP_NO_FOLD,
-                                        .rows = TD_ROWS_LOOP,
-                                        .kernels = loop_kernels};
+static const struct td_op td_op_loop = {
+    .name = "_Loop", .flags = TD_OP_KEEPS | TD_OP_STATEFUL | TD_OP_NO_FOLD, .kernels = loop_kernels};
 
 struct td_loop_parts td_loop_parts(const struct td_loop *l)
 {
@@ -295,8 +293,8 @@ static enum td_code collect(struct lifter *x, int frame, struct parts *p)
     if (p->n_enters == 0) {
         return TD_OK; /* a guess of an early sweep that turned out to lie elsewhere */
     }
-    TD_FAIL_IF(p->cond == NULL || p->n_merges == 0, x->err, INVALID_ARGUMENT, "loop '%s' has no %s",
-               x->frames[frame].name, p->cond == NULL ? "LoopCond" : "loop variable");
+    TD_FAIL_IF(p->cond == NULL || p->n_merges == 0, x->err, INVALID_ARGUMENT, "loop '%s' has %s",
+               x->frames[frame].name, p->cond == NULL ? "no LoopCond" : "no loop variable");
     return collect_constants(x, frame, p);
 }
 
@@ -445,28 +443,23 @@ static enum td_code make_body(struct lifter *x, const struct parts *p, const str
 static enum td_code add_loop_node(struct lifter *x, const struct parts *p, struct td_loop *l,
                                   struct td_node **out)
 {
-    struct td_arena *a = x->ir->arena;
-    int n_in = p->n_merges + p->n_constants, n_control = 0;
-    struct td_node *n;
-    TD_TRY(td_ir_add(x->ir, NULL, p->cond->name, &n, x->err));
+    const int n_in = p->n_merges + p->n_constants;
+    int n_control = 0;
     for (int i = 0; i < p->n_enters; i++) {
         n_control += p->enters[i]->n_control;
     }
-    n->op = &td_op_loop;
-    n->op_name = td_op_loop.name;
-    n->device = "";
-    n->function = p->cond->function;
-    n->path = p->cond->path;
+    const struct td_node at = {.name = p->cond->name, .function = p->cond->function, .path = p->cond->path};
+    struct td_emitter e = td_ir_emitter(x->ir, NULL, NULL, x->err);
+    e.at = &at;
+    struct td_node *n = td_emit_bare(&e, &td_op_loop, td_op_loop.name, n_in, p->n_merges);
+    TD_TRY(td_emit_close(&e));
     n->loop = l;
-    n->n_out = p->n_merges;
-    n->n_in = n_in;
-    n->in = p->start;
-    n->in_ref = td_arena_alloc(a, (size_t)n_in + 1, sizeof(bool));
-    n->control = td_arena_alloc(a, (size_t)n_control + 1, sizeof(void *));
-    n->out_type = td_arena_alloc(a, (size_t)p->n_merges + 1, sizeof n->out_type[0]);
-    n->out_ref = td_arena_alloc(a, (size_t)p->n_merges + 1, sizeof n->out_ref[0]);
-    if (!n->in_ref || !n->control || !n->out_type || !n->out_ref) {
+    n->control = td_arena_alloc(x->ir->arena, (size_t)n_control + 1, sizeof(void *));
+    if (n->control == NULL) {
         return td_no_memory(x->err, sizeof *n, "lifting a loop");
+    }
+    for (int i = 0; i < n_in; i++) {
+        n->in[i] = p->start[i];
     }
     for (int i = 0; i < p->n_merges; i++) {
         n->out_type[i] = p->merges[i]->out_type[0];

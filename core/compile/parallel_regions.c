@@ -52,9 +52,7 @@ struct finder {
 
 static bool only_reads(const struct td_node *n)
 {
-    const enum td_rows_rule rule = n->op->rows;
-    return n->n_out > 0 && (rule == TD_ROWS_READ || rule == TD_ROWS_LOOKUP || rule == TD_ROWS_GATHER ||
-                            rule == TD_ROWS_GATHER_ND);
+    return n->n_out > 0 && (n->op->flags & TD_OP_READS) != 0;
 }
 
 static bool may_be_inside(const struct td_node *n)
@@ -76,13 +74,6 @@ static bool may_be_inside(const struct td_node *n)
     return true;
 }
 
-static bool contracts(const struct td_node *n)
-{
-    const enum td_rows_rule rule = n->op->rows;
-    return rule == TD_ROWS_MATMUL || rule == TD_ROWS_BATCH_MATMUL || rule == TD_ROWS_EINSUM ||
-           rule == TD_ROWS_MAP_FIRST || rule == TD_ROWS_CONV_BACK;
-}
-
 static int64_t weight_of(const struct td_node *n)
 {
     for (int i = 0; i < n->n_attrs; i++) {
@@ -93,10 +84,10 @@ static int64_t weight_of(const struct td_node *n)
     if (n->fused != NULL) {
         return n->fused->has_head ? HEAVY : LIGHT * n->fused->n_parts;
     }
-    if (n->op->rows == TD_ROWS_READ || (n->op->flags & (TD_OP_VIEW | TD_OP_SHAPE_ONLY))) {
+    if (n->op->flags & (TD_OP_VIEW | TD_OP_SHAPE_ONLY | TD_OP_FREE)) {
         return NOTHING;
     }
-    return contracts(n) ? HEAVY : LIGHT;
+    return n->op->flags & TD_OP_HEAVY ? HEAVY : LIGHT;
 }
 
 /* ------------------------------------------------------------------ users */

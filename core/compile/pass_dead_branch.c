@@ -32,11 +32,6 @@ struct pruner {
     struct td_err *err;
 };
 
-static bool is(const struct td_node *n, const char *op, const char *stateless)
-{
-    return n->op != NULL && (strcmp(n->op_name, op) == 0 || strcmp(n->op_name, stateless) == 0);
-}
-
 /* Value of a constant scalar of integers or bools. */
 static bool constant(const struct td_node *n, int64_t *value)
 {
@@ -52,28 +47,20 @@ static bool constant(const struct td_node *n, int64_t *value)
 static const struct td_function *certain_branch(const struct pruner *x, const struct td_node *n)
 {
     int64_t value;
-    const struct td_func_ref *f = NULL;
-    if (n->n_in == 0 || !constant(n->in[0].node, &value)) {
+    if (n->op == NULL || n->op->branch.taken == NULL || n->n_in == 0 || !constant(n->in[0].node, &value)) {
         return NULL;
     }
-    if (is(n, "If", "StatelessIf")) {
-        f = td_attr_func(n, value != 0 ? "then_branch" : "else_branch", 0);
-    } else if (is(n, "Case", "StatelessCase")) {
-        int branches = td_attr_len(n, "branches");
-        f = branches == 0
-                ? NULL
-                : td_attr_func(n, "branches", value < 0 || value >= branches ? branches - 1 : (int)value);
-    }
+    const struct td_func_ref *f = n->op->branch.taken(n, value);
     return f == NULL ? NULL : td_library_find(x->lib, f->name);
 }
 
 /* Whether While n's condition is a function that answers the constant false. */
 static bool never_loops(const struct pruner *x, const struct td_node *n)
 {
-    if (!is(n, "While", "StatelessWhile") || n->n_in != n->n_out) {
+    if (n->op == NULL || n->op->branch.loop_cond == NULL || n->n_in != n->n_out) {
         return false;
     }
-    const struct td_func_ref *ref = td_attr_func(n, "cond", 0);
+    const struct td_func_ref *ref = td_attr_func(n, n->op->branch.loop_cond, 0);
     const struct td_function *f = ref == NULL ? NULL : td_library_find(x->lib, ref->name);
     if (f == NULL || f->is_template || f->n_rets != 1 || f->n_control_rets > 0 || f->n_args != n->n_in) {
         return false;
@@ -165,23 +152,12 @@ static enum td_code prune(struct pruner *x)
     return td_ir_check_types(x->ir, x->err);
 }
 
-bool td_dead_branch_takes(const char *op_name)
-{
-    static const char *const names[] = {"If",    "StatelessIf",   "Case", "StatelessCase",
-                                        "While", "StatelessWhile"};
-    bool found = false;
-    for (size_t i = 0; !found && i < sizeof names / sizeof names[0]; i++) {
-        found = strcmp(names[i], op_name) == 0;
-    }
-    return found;
-}
-
 /* Cheap to ask first: most graphs have none of these ops. */
 static bool any_condition(const struct td_ir *ir)
 {
     for (int k = 0; k < ir->n_nodes; k++) {
-        const struct td_op_def *def = td_node_def(ir->nodes[k]);
-        if (def != NULL && def->is_condition) {
+        const struct td_op *op = ir->nodes[k]->op;
+        if (op != NULL && (op->branch.taken != NULL || op->branch.loop_cond != NULL)) {
             return true;
         }
     }

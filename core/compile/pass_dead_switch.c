@@ -19,10 +19,10 @@
 
 struct marks {
     struct td_ir *ir;
+    struct td_emitter e;
     struct td_remap remap;
     bool *dead;     /* by node id: it never runs */
     int *dead_port; /* by node id: 1 + the output of a Switch that is never alive; 0 none */
-    struct td_err *err;
 };
 
 /* A Switch with a constant scalar predicate that waits for nothing. */
@@ -102,26 +102,6 @@ static bool mark_all(struct marks *x, bool *any)
     return true;
 }
 
-/* Output 1 of a Merge says which input it took. */
-static enum td_code add_index(struct marks *x, const struct td_node *merge, int index, struct td_value *out)
-{
-    struct td_tensor t;
-    struct td_shape scalar = td_shape_scalar();
-    TD_TRY(td_tensor_new(&t, TD_INT32, &scalar, x->err));
-    TD_DATA(&t, int32_t)[0] = index;
-    enum td_code rc = td_ir_add(x->ir, merge, merge->name, &out->node, x->err);
-    if (rc == TD_OK) {
-        out->node->n_out = 1;
-        out->node->n_control = 0;
-        out->node->out_type = merge->out_type + 1;
-        out->node->out_ref = merge->out_ref + 1;
-        out->port = 0;
-        rc = td_ir_make_literal(x->ir, out->node, &t, x->err);
-    }
-    td_tensor_clear(&t);
-    return rc;
-}
-
 /* A Merge may be read through only where its one input is certainly alive: the index, a constant now, has no
  * other way to be dead, and control edges from the Merge go to what made the input. */
 static enum td_code replace_merge(struct marks *x, struct td_node *n)
@@ -132,10 +112,12 @@ static enum td_code replace_merge(struct marks *x, struct td_node *n)
     }
     struct td_value *to = td_arena_alloc(x->ir->arena, 2, sizeof *to);
     if (to == NULL) {
-        return td_no_memory(x->err, sizeof *to, "compiler pass");
+        return td_no_memory(x->e.err, sizeof *to, "compiler pass");
     }
     to[0] = n->in[left];
-    TD_TRY(add_index(x, n, left, &to[1]));
+    x->e.at = n;
+    to[1] = td_emit_int(&x->e, TD_INT32, left); /* output 1 of a Merge says which input it took */
+    TD_TRY(x->e.rc);
     x->remap.to[n->id] = to;
     return TD_OK;
 }
@@ -151,7 +133,7 @@ static enum td_code replace_all(struct marks *x)
         if (x->dead_port[k] != 0) {
             struct td_value *to = td_arena_alloc(x->ir->arena, 2, sizeof *to);
             if (to == NULL) {
-                return td_no_memory(x->err, sizeof *to, "compiler pass");
+                return td_no_memory(x->e.err, sizeof *to, "compiler pass");
             }
             to[0] = to[1] = n->in[0]; /* nothing that remains reads the dead one */
             x->remap.to[k] = to;
@@ -181,15 +163,16 @@ enum td_code td_pass_dead_switch(struct td_ir *ir, struct td_model *m, struct td
     size_t n = (size_t)ir->n_nodes + 1;
     bool any = false;
     struct marks x = {.ir = ir,
+                      .e = td_ir_emitter(ir, NULL, NULL, err),
                       .dead = td_calloc(n, sizeof *x.dead),
-                      .dead_port = td_calloc(n, sizeof *x.dead_port),
-                      .err = err};
+                      .dead_port = td_calloc(n, sizeof *x.dead_port)};
     enum td_code rc =
         x.dead && x.dead_port ? td_remap_init(ir, &x.remap, err) : td_no_memory(err, n, "compiler pass");
     if (rc == TD_OK && mark_all(&x, &any) && any && !any_open_switch(&x)) {
         rc = replace_all(&x);
     }
+    const enum td_code emitted = td_emit_close(&x.e);
     td_free(x.dead);
     td_free(x.dead_port);
-    return rc;
+    return rc ? rc : emitted;
 }

@@ -34,21 +34,16 @@ static enum td_code replace_by_literals(struct td_ir *ir, struct td_remap *r, st
                                         struct td_tensor *out, struct td_err *err)
 {
     struct td_value *to = td_arena_alloc(ir->arena, (size_t)n->n_out, sizeof *to);
+    struct td_emitter e = td_ir_emitter(ir, NULL, NULL, err);
     if (to == NULL) {
         return td_no_memory(err, (size_t)n->n_out, "compiler pass");
     }
+    e.at = n;
     for (int i = 0; i < n->n_out; i++) {
-        TD_TRY(td_ir_add(ir, n, n->name, &to[i].node, err));
-        struct td_node *lit = to[i].node;
-        lit->n_out = 1;
-        lit->out_type = n->out_type + i;
-        lit->out_ref = n->out_ref + i;
-        lit->n_control = 0;
-        to[i].port = 0;
-        TD_TRY(td_ir_make_literal(ir, lit, &out[i], err));
+        to[i] = td_emit_literal(&e, &out[i]);
     }
     r->to[n->id] = to;
-    return TD_OK;
+    return td_emit_close(&e);
 }
 
 static enum td_code evaluate(struct td_ir *ir, struct td_model *m, struct td_remap *r, struct td_node *n,

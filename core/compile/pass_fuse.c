@@ -31,7 +31,7 @@ enum { MAX_READERS = 8, NAME_BYTES = 160 };
 
 struct fuser {
     struct td_ir *ir;
-    const struct td_ir_shapes *shapes;
+    struct td_emitter e;
     struct td_remap remap;
     const struct td_op_def *with_head, *without;
     int *reader_at;           /* by node id: where its readers start in readers[] */
@@ -40,7 +40,6 @@ struct fuser {
     unsigned char *taken;     /* by node id: fused already, or in the group at hand */
     struct td_node *group[TD_FUSED_PARTS];
     int n_group;
-    struct td_err *err;
 };
 
 /* ------------------------------------------------------------------ who reads what */
@@ -115,13 +114,12 @@ static bool is_stage(const struct fuser *x, const struct td_node *n)
         (n->n_out != 1 && n->n_out != 5 && n->n_out != 6)) {
         return false;
     }
-    enum td_stage stage = td_fused_stage_of(n);
-    if (stage == TD_STAGE_none || !all_floats(n)) {
+    if (td_fused_stage_of(n) == NULL || !all_floats(n)) {
         return false;
     }
     const char *format = td_attr_str(n, "data_format"); /* "" where the op has none */
     bool channels_last = strncmp(format, "NC", 2) != 0;
-    return channels_last && n->n_in <= 5 && (stage != TD_STAGE_norm || !td_attr_bool(n, "is_training"));
+    return channels_last && n->n_in <= 5 && (n->op->fuse.refuse == NULL || !n->op->fuse.refuse(n));
 }
 
 static bool is_head(const struct fuser *x, const struct td_node *n)
@@ -130,11 +128,11 @@ static bool is_head(const struct fuser *x, const struct td_node *n)
            all_floats(n);
 }
 
-/* A Reshape of v alone, whose own shape comes from elsewhere. */
+/* A view of the head alone, whose own shape comes from elsewhere. */
 static bool is_view_of(const struct td_node *n, const struct td_node *head)
 {
-    return n->op != NULL && strcmp(n->op_name, "Reshape") == 0 && n->n_control == 0 &&
-           n->in[0].node == head && n->in[1].node != head && !n->in[1].node->out_ref[n->in[1].port];
+    return n->op != NULL && n->op->fuse.view && n->n_control == 0 && n->in[0].node == head &&
+           n->in[1].node != head && !n->in[1].node->out_ref[n->in[1].port];
 }
 
 /* Whether a value of shape `part` would surely be computed more often inside a loop over `whole`. */
@@ -213,9 +211,9 @@ static bool may_join(const struct fuser *x, const struct td_node *n)
     }
     struct td_value result = {(struct td_node *)n, 0};
     for (int i = 0; i < n->n_in; i++) {
-        bool main_input = i == 0 || td_fused_stage_of(n) != TD_STAGE_norm;
-        if (in_group(x, n->in[i].node) && (!main_input || surely_smaller(td_ir_shape(x->shapes, n->in[i]),
-                                                                         td_ir_shape(x->shapes, result)))) {
+        bool main_input = i == 0 || !n->op->fuse.first_only;
+        if (in_group(x, n->in[i].node) &&
+            (!main_input || surely_smaller(td_emit_shape(&x->e, n->in[i]), td_emit_shape(&x->e, result)))) {
             return false;
         }
     }
@@ -257,10 +255,10 @@ static void grow_back(struct fuser *x)
     for (int i = 0; i < x->n_group; i++) {
         for (int k = 0; k < x->group[i]->n_in; k++) {
             struct td_value v = x->group[i]->in[k], to = {x->group[i], 0};
-            bool main_input = k == 0 || td_fused_stage_of(x->group[i]) != TD_STAGE_norm;
+            bool main_input = k == 0 || !x->group[i]->op->fuse.first_only;
             if (!main_input || in_group(x, v.node) || !is_stage(x, v.node) || !only_group_reads(x, v.node) ||
                 x->n_group == TD_FUSED_PARTS || count_inputs(x) + v.node->n_in > TD_FUSED_INPUTS ||
-                surely_smaller(td_ir_shape(x->shapes, v), td_ir_shape(x->shapes, to))) {
+                surely_smaller(td_emit_shape(&x->e, v), td_emit_shape(&x->e, to))) {
                 continue;
             }
             int at = 0;
@@ -323,34 +321,28 @@ static bool connect(struct fuser *x, struct td_node *n, struct td_fused *f, int 
     return true;
 }
 
-static enum td_code make_fused(struct fuser *x, bool head)
+static struct td_fused *new_fused(struct fuser *x, bool head)
 {
-    struct td_arena *a = x->ir->arena;
-    struct td_node *last = x->group[x->n_group - 1], *n;
-    const struct td_op_def *def = head ? x->with_head : x->without;
-    struct td_fused *f = td_arena_alloc(a, 1, sizeof *f);
-    TD_TRY(td_ir_add(x->ir, last, last->name, &n, x->err));
-    n->in = td_arena_alloc(a, TD_FUSED_INPUTS, sizeof *n->in);
-    n->in_ref = td_arena_alloc(a, TD_FUSED_INPUTS, sizeof *n->in_ref);
-    n->op_name = joined_name(x);
-    if (f == NULL || n->in == NULL || n->in_ref == NULL || n->op_name == NULL ||
-        (f->parts = td_arena_alloc(a, (size_t)x->n_group, sizeof *f->parts)) == NULL) {
-        return td_no_memory(x->err, sizeof *f, "compiler pass");
+    struct td_fused *f = td_arena_alloc(x->ir->arena, 1, sizeof *f);
+    struct td_part *parts = td_arena_alloc(x->ir->arena, (size_t)x->n_group, sizeof *parts);
+    if (f == NULL || parts == NULL) {
+        return NULL;
     }
-    *f = (struct td_fused){.parts = f->parts,
+    *f = (struct td_fused){.parts = parts,
                            .n_parts = x->n_group,
                            .has_head = head,
-                           .has_view = head && strcmp(x->group[1]->op_name, "Reshape") == 0};
-    n->op = def->op;
-    n->def = def;
-    n->attrs = NULL;
-    n->n_attrs = n->n_in = n->n_inputs = 0;
-    n->in_type = NULL;
-    n->n_out = 1;
+                           .has_view = head && x->group[1]->op->fuse.view};
+    return f;
+}
+
+/* The parts of n, its inputs, and where the parts take theirs from. */
+static bool fill(struct fuser *x, struct td_node *n, struct td_fused *f)
+{
+    n->n_in = 0;
     n->fused = f;
     for (int k = 0; k < x->n_group; k++) {
         if (!connect(x, n, f, k)) {
-            return td_no_memory(x->err, sizeof *f, "compiler pass");
+            return false;
         }
         x->taken[x->group[k]->id] = 1;
     }
@@ -360,7 +352,27 @@ static enum td_code make_fused(struct fuser *x, bool head)
             *from = *from < 0 ? n->n_in - 1 - *from : *from;
         }
     }
-    return td_remap_set(x->ir, &x->remap, last, (struct td_value){n, 0}, x->err);
+    return true;
+}
+
+static enum td_code make_fused(struct fuser *x, bool head)
+{
+    const struct td_op_def *def = head ? x->with_head : x->without;
+    struct td_node *last = x->group[x->n_group - 1];
+    struct td_fused *f = new_fused(x, head);
+    const char *op_name = joined_name(x);
+    if (f == NULL || op_name == NULL) {
+        return td_no_memory(x->e.err, sizeof *f, "compiler pass");
+    }
+    x->e.at = last;
+    struct td_node *n = td_emit_bare(&x->e, def->op, op_name, TD_FUSED_INPUTS, 1);
+    if (n == NULL) {
+        return x->e.rc;
+    }
+    n->def = def;
+    n->out_type[0] = last->out_type[0];
+    return fill(x, n, f) ? td_remap_set(x->ir, &x->remap, last, (struct td_value){n, 0}, x->e.err)
+                         : td_no_memory(x->e.err, sizeof *f, "compiler pass");
 }
 
 static enum td_code fuse_all(struct fuser *x)
@@ -394,19 +406,21 @@ enum td_code td_pass_fuse(struct td_ir *ir, struct td_model *m, struct td_err *e
     }
     const struct td_op_table *ops = td_model_opts_of(m)->ops;
     struct fuser x = {.ir = ir,
-                      .with_head = td_op_find(ops, "_Fused"),
-                      .without = td_op_find(ops, "_FusedElementwise"),
-                      .err = err};
+                      .with_head = td_op_of_role(ops, TD_ROLE_FUSED),
+                      .without = td_op_of_role(ops, TD_ROLE_FUSED_ELEMENTWISE)};
     if (x.with_head == NULL || x.without == NULL) {
         return TD_OK;
     }
+    const struct td_ir_shapes *shapes;
     TD_TRY(td_remap_init(ir, &x.remap, err));
-    TD_TRY(td_ir_shapes_now(ir, &x.shapes, err));
+    TD_TRY(td_ir_shapes_now(ir, &shapes, err));
+    x.e = td_ir_emitter(ir, shapes, ops, err);
     enum td_code rc =
         find_readers(&x) ? fuse_all(&x) : td_no_memory(err, (size_t)ir->n_nodes, "compiler pass");
+    const enum td_code emitted = td_emit_close(&x.e);
     td_free(x.reader_at);
     td_free(x.readers);
     td_free(x.pinned);
     td_free(x.taken);
-    return rc;
+    return rc ? rc : emitted;
 }

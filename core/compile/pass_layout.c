@@ -24,6 +24,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/channels_last.h"
+#include "core/compile/ir_shapes.h"
 
 #include <string.h>
 
@@ -55,7 +56,7 @@ struct transpose {
 };
 
 struct layout {
-    struct td_permuter t;
+    struct td_emitter e;
     struct td_ir *ir;
     struct td_ir_shapes shapes;
     struct td_remap remap;
@@ -81,9 +82,10 @@ static bool fits(const struct layout *l, struct td_value v)
     return td_ir_shape(&l->shapes, v)->rank == l->p.rank;
 }
 
-static bool is_shape(const struct td_node *n)
+/* What makes n's output from its permuted input, when n does not care how that is kept (Shape). */
+static bool is_restated(const struct td_node *n)
 {
-    return n->op != NULL && strcmp(n->op_name, "Shape") == 0 && n->n_control == 0;
+    return n->op != NULL && n->op->permute != NULL && n->op->permute->restate != NULL && n->n_control == 0;
 }
 
 /* ------------------------------------------------------------------ regions */
@@ -132,13 +134,13 @@ static void tie(struct layout *l, struct td_node *n)
     }
 }
 
-/* Notes who reads values as they are. Transposes and Shape read any order at no cost. */
+/* Notes who reads values as they are. Transposes, and what is restated, read any order at no cost. */
 static void find_wanted(struct layout *l)
 {
     for (int k = 0; k < l->n_nodes; k++) {
         const struct td_node *n = l->ir->nodes[k];
         for (int i = 0; i < n->n_in; i++) {
-            bool free = reads_permuted(l, n, i) || (i == 0 && (l->transposes[k].is || is_shape(n)));
+            bool free = reads_permuted(l, n, i) || (i == 0 && (l->transposes[k].is || is_restated(n)));
             place_of(l, n->in[i])->wanted |= !free;
         }
     }
@@ -167,7 +169,7 @@ static int saved_by(const struct layout *l, struct td_value v)
 static bool would_fuse(const struct layout *l, const struct td_node *n)
 {
     const struct transpose *made = n->n_in > 0 ? &l->transposes[n->in[0].node->id] : NULL;
-    if (made == NULL || !made->is || !reads_permuted(l, n, 0) || td_fused_stage_of(n) == TD_STAGE_none) {
+    if (made == NULL || !made->is || !reads_permuted(l, n, 0) || td_fused_stage_of(n) == NULL) {
         return false;
     }
     struct td_perm whole = td_perm_then(&made->perm, &l->p);
@@ -211,12 +213,28 @@ static bool chosen(struct layout *l, struct td_value v)
 
 /* ------------------------------------------------------------------ turning them */
 
+/* Transpose(v, p) as a node of the place and name of `like`. */
+static struct td_value transposed(struct layout *l, const struct td_node *like, struct td_value v,
+                                  const struct td_perm *p)
+{
+    l->e.at = like;
+    l->ir->changes++;
+    return td_emit_transpose(&l->e, v, p);
+}
+
+/* Drops nodes that nothing reads, constants that the emitter might share among them. */
+static enum td_code sort(struct layout *l)
+{
+    td_emit_forget(&l->e);
+    return td_ir_sort(l->ir, l->e.err);
+}
+
 /* v as p keeps it, for a value that no node of its region makes. */
-static enum td_code permute_outer(struct layout *l, struct td_value v, struct td_value *permuted)
+static struct td_value permute_outer(struct layout *l, struct td_value v)
 {
     const struct transpose *made = &l->transposes[v.node->id];
     if (!made->is) {
-        return td_permute_add_transpose(&l->t, v.node, v, &l->p, permuted);
+        return transposed(l, v.node, v, &l->p);
     }
     struct td_value from = made->from;
     struct td_perm whole = td_perm_then(&made->perm, &l->p);
@@ -225,31 +243,22 @@ static enum td_code permute_outer(struct layout *l, struct td_value v, struct td
         whole = td_perm_then(&l->back, &whole);
         from = place_of(l, from)->permuted;
     }
-    if (td_perm_is_identity(&whole) && rank_checked) {
-        *permuted = from;
-        return TD_OK;
-    }
-    return td_permute_add_transpose(&l->t, v.node, from, &whole, permuted);
+    return td_perm_is_identity(&whole) && rank_checked ? from : transposed(l, v.node, from, &whole);
 }
 
-static enum td_code place_outputs(struct layout *l, struct td_node *n)
+static void place_outputs(struct layout *l, struct td_node *n)
 {
     for (int i = 0; i < n->n_out; i++) {
-        struct td_value v = {n, i};
+        const struct td_value v = {n, i};
         if (!chosen(l, v)) {
             continue;
         }
         struct place *at = place_of(l, v);
-        if (!at->inner) {
-            TD_TRY(permute_outer(l, v, &at->permuted));
-            continue;
-        }
-        at->permuted = v;
-        if (at->wanted) {
-            TD_TRY(td_permute_add_transpose(&l->t, n, v, &l->back, &at->plain));
+        at->permuted = at->inner ? v : permute_outer(l, v);
+        if (at->inner && at->wanted) {
+            at->plain = transposed(l, n, v, &l->back);
         }
     }
-    return TD_OK;
 }
 
 static struct td_value as_it_was(const struct layout *l, struct td_value v)
@@ -259,13 +268,13 @@ static struct td_value as_it_was(const struct layout *l, struct td_value v)
 }
 
 /* Inputs of a node that reads permuted values, and does not care. */
-static enum td_code permute_node(struct layout *l, struct td_node *n)
+static void permute_node(struct layout *l, struct td_node *n)
 {
-    TD_TRY(td_permute_apply(&l->t, n, &l->p));
+    l->ir->changes++;
+    td_permute_apply(&l->e, n, &l->p);
     for (int i = 0; i < n->n_in; i++) {
         n->in[i] = reads_permuted(l, n, i) ? place_of(l, n->in[i])->permuted : as_it_was(l, n->in[i]);
     }
-    return TD_OK;
 }
 
 static bool is_permuted(struct layout *l, const struct td_node *n)
@@ -278,49 +287,57 @@ static bool is_permuted(struct layout *l, const struct td_node *n)
     return false;
 }
 
+/* What may be read in place of n, which reads the permuted `from` in place of its first input; none when n is
+ * neither a Transpose nor restated. */
+static struct td_value instead_of(struct layout *l, struct td_node *n, struct td_value from)
+{
+    if (l->transposes[n->id].is) {
+        const struct td_perm rest = td_perm_then(&l->back, &l->transposes[n->id].perm);
+        return td_perm_is_identity(&rest) ? from : transposed(l, n, from, &rest);
+    }
+    if (is_restated(n)) {
+        l->e.at = n;
+        l->ir->changes++;
+        return n->op->permute->restate(&l->e, n, from, &l->p);
+    }
+    return td_no_value;
+}
+
 static enum td_code connect(struct layout *l, struct td_node *n)
 {
-    struct td_value instead;
     if (is_permuted(l, n)) {
-        return permute_node(l, n);
+        permute_node(l, n);
+        return l->e.rc;
     }
-    bool first_chosen = n->n_in > 0 && chosen(l, n->in[0]);
-    struct td_value from = first_chosen ? place_of(l, n->in[0])->permuted : (struct td_value){0};
-    if (first_chosen && l->transposes[n->id].is) {
-        struct td_perm rest = td_perm_then(&l->back, &l->transposes[n->id].perm);
-        if (td_perm_is_identity(&rest)) {
-            return td_remap_set(l->ir, &l->remap, n, from, l->t.err);
-        }
-        TD_TRY(td_permute_add_transpose(&l->t, n, from, &rest, &instead));
-        return td_remap_set(l->ir, &l->remap, n, instead, l->t.err);
-    }
-    if (first_chosen && is_shape(n)) {
-        TD_TRY(td_permute_add_shape(&l->t, n, from, &l->p, &instead));
-        return td_remap_set(l->ir, &l->remap, n, instead, l->t.err);
+    const bool first_chosen = n->n_in > 0 && chosen(l, n->in[0]);
+    const struct td_value to = first_chosen ? instead_of(l, n, place_of(l, n->in[0])->permuted) : td_no_value;
+    if (to.node != NULL) {
+        return td_remap_set(l->ir, &l->remap, n, to, l->e.err);
     }
     for (int i = 0; i < n->n_in; i++) {
         n->in[i] = as_it_was(l, n->in[i]);
     }
-    return TD_OK;
+    return l->e.rc;
 }
 
 static enum td_code permute_regions(struct layout *l)
 {
-    TD_TRY(td_remap_init(l->ir, &l->remap, l->t.err));
+    TD_TRY(td_remap_init(l->ir, &l->remap, l->e.err));
     for (int k = 0; k < l->n_nodes; k++) {
         TD_TRY(connect(l, l->ir->nodes[k]));
-        TD_TRY(place_outputs(l, l->ir->nodes[k]));
+        place_outputs(l, l->ir->nodes[k]);
+        TD_TRY(l->e.rc);
     }
     for (int i = 0; i < l->ir->n_fetches; i++) {
         l->ir->fetches[i] = as_it_was(l, l->ir->fetches[i]);
     }
     td_remap_apply(l->ir, &l->remap);
-    return td_ir_sort(l->ir, l->t.err);
+    return sort(l);
 }
 
 /* ------------------------------------------------------------------ one permutation after the other */
 
-static void close_bound(struct layout *l)
+static void close_layout(struct layout *l)
 {
     td_ir_shapes_fini(&l->shapes);
     td_free(l->at);
@@ -332,11 +349,11 @@ static void close_bound(struct layout *l)
 }
 
 /* What is known of the graph as it is now. */
-static enum td_code open_bound(struct layout *l)
+static enum td_code open_layout(struct layout *l)
 {
     struct td_ir *ir = l->ir;
-    close_bound(l);
-    TD_TRY(td_ir_shapes_init(ir, &l->shapes, l->t.err));
+    close_layout(l);
+    TD_TRY(td_ir_shapes_init(ir, &l->shapes, l->e.err));
     l->n_nodes = ir->n_nodes;
     l->n_values = 0;
     for (int k = 0; k < l->n_nodes; k++) {
@@ -346,11 +363,11 @@ static enum td_code open_bound(struct layout *l)
     l->permutes = td_calloc((size_t)l->n_nodes + 1, sizeof *l->permutes);
     l->transposes = td_calloc((size_t)l->n_nodes + 1, sizeof *l->transposes);
     if (l->at == NULL || l->permutes == NULL || l->transposes == NULL) {
-        return td_no_memory(l->t.err, (size_t)l->n_nodes, "compiler pass");
+        return td_no_memory(l->e.err, (size_t)l->n_nodes, "compiler pass");
     }
     for (int k = 0; k < l->n_nodes; k++) {
         struct transpose *made = &l->transposes[k];
-        made->is = td_permute_is_transpose(&l->t, ir->nodes[k], &made->perm);
+        made->is = td_permute_is_transpose(&l->e, ir->nodes[k], &made->perm);
         made->from = made->is ? ir->nodes[k]->in[0] : (struct td_value){0};
     }
     return TD_OK;
@@ -365,7 +382,7 @@ static enum td_code try_perm(struct layout *l, const struct td_perm *p)
         l->at[i].parent = i;
     }
     for (int k = 0; k < l->n_nodes; k++) {
-        l->permutes[k] = td_permute_find(&l->t, l->ir->nodes[k], p);
+        l->permutes[k] = td_permute_find(&l->e, l->ir->nodes[k], p);
         tie(l, l->ir->nodes[k]);
     }
     find_wanted(l);
@@ -373,7 +390,7 @@ static enum td_code try_perm(struct layout *l, const struct td_perm *p)
         return TD_OK;
     }
     TD_TRY(permute_regions(l));
-    return open_bound(l);
+    return open_layout(l);
 }
 
 static void add_perm(struct td_perm perms[MAX_PERMS], int *n, const struct td_perm *p)
@@ -404,9 +421,9 @@ static int collect(const struct layout *l, struct td_perm perms[MAX_PERMS])
 static enum td_code try_all(struct layout *l)
 {
     struct td_perm perms[MAX_PERMS];
-    TD_TRY(td_channels_last(&l->t));
-    TD_TRY(td_ir_sort(l->ir, l->t.err));
-    TD_TRY(open_bound(l));
+    TD_TRY(td_channels_last(l->ir, &l->e));
+    TD_TRY(sort(l));
+    TD_TRY(open_layout(l));
     int n = collect(l, perms);
     for (int i = 0; i < n; i++) {
         TD_TRY(try_perm(l, &perms[i]));
@@ -414,31 +431,27 @@ static enum td_code try_all(struct layout *l)
     return TD_OK;
 }
 
-static bool has_work(const struct td_ir *ir, const struct td_op_def *transpose)
+static bool has_work(const struct td_ir *ir)
 {
     bool found = false;
     for (int k = 0; !found && k < ir->n_nodes; k++) {
         const struct td_node *n = ir->nodes[k];
-        const struct td_op_def *def = td_node_def(n);
-        found = def != NULL && (def == transpose || (def->has_data_format &&
-                                                     strncmp(td_attr_str(n, "data_format"), "NC", 2) == 0));
+        found = n->op != NULL &&
+                (n->op->role == TD_ROLE_TRANSPOSE ||
+                 (n->op->channels != NULL && strncmp(td_attr_str(n, "data_format"), "NC", 2) == 0));
     }
     return found;
 }
 
 enum td_code td_pass_layout(struct td_ir *ir, struct td_model *m, struct td_err *err)
 {
-    const struct td_op_table *ops = m == NULL ? NULL : td_model_opts_of(m)->ops;
-    if (m == NULL || td_model_opts_of(m)->device != NULL || !has_work(ir, td_op_find(ops, "Transpose"))) {
+    if (m == NULL || td_model_opts_of(m)->device != NULL || !has_work(ir)) {
         return TD_OK;
     }
     struct layout l = {.ir = ir};
-    l.t = (struct td_permuter){.ir = ir,
-                               .shapes = &l.shapes,
-                               .transpose = td_op_find(ops, "Transpose"),
-                               .gather = td_op_find(ops, "GatherV2"),
-                               .err = err};
-    enum td_code rc = l.t.transpose != NULL && l.t.gather != NULL ? try_all(&l) : TD_OK;
-    close_bound(&l);
-    return rc;
+    l.e = td_ir_emitter(ir, &l.shapes, td_model_opts_of(m)->ops, err);
+    enum td_code rc = td_op_of_role(l.e.ops, TD_ROLE_TRANSPOSE) != NULL ? try_all(&l) : TD_OK;
+    const enum td_code emitted = td_emit_close(&l.e);
+    close_layout(&l);
+    return rc ? rc : emitted;
 }

@@ -24,10 +24,6 @@ typedef enum td_code td_pass_fn(struct td_ir *ir, struct td_model *m, struct td_
 /* Folds nodes of constant inputs: those that make resource handles, or all others. */
 TD_MUST enum td_code td_pass_fold_nodes(struct td_ir *ir, struct td_model *m, bool handles,
                                         struct td_err *err);
-/* Whether the dead_branch pass has a rule for the op, for the op table. */
-bool td_dead_branch_takes(const char *op_name);
-/* Which rules of the arithmetic pass may begin at an op, as bits, for the op table. */
-unsigned char td_arithmetic_rules(const char *op_name);
 /* The part of dead_branch that deals with TF1's Switch and Merge. */
 td_pass_fn td_pass_dead_switch;
 

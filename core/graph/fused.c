@@ -3,53 +3,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/graph/fused.h"
 
-#include <string.h>
-
-#include "core/compile/ir.h"
-
-enum td_stage td_fused_stage(const char *op_name)
-{
-    static const struct {
-        const char *op;
-        enum td_stage stage;
-    } rows[] = {
-#define FUSE_STAGE(op, code, n) {#op, TD_STAGE_##code},
-#include "core/graph/fuse.def"
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (strcmp(rows[i].op, op_name) == 0) {
-            return rows[i].stage;
-        }
-    }
-    return TD_STAGE_none;
-}
-
-bool td_fused_is_head(const char *op_name)
-{
-    static const char *const heads[] = {
-#define FUSE_HEAD(op) #op,
-#include "core/graph/fuse.def"
-    };
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        if (strcmp(heads[i], op_name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-enum td_stage td_fused_stage_of(const struct td_node *n)
-{
-    const struct td_op_def *def = td_node_def(n);
-    return def == NULL ? TD_STAGE_none : (enum td_stage)def->fuse_stage;
-}
-
-bool td_fused_may_begin(const struct td_node *n)
-{
-    const struct td_op_def *def = td_node_def(n);
-    return def != NULL && def->fuse_head;
-}
-
 enum td_code td_fused_shapes(const struct td_node *n, const struct td_shape *in,
                              const struct td_tensor *const *value, struct td_shape *shapes,
                              struct td_err *err)

@@ -6,8 +6,8 @@
  *
  * A fused node has the name, path, function and output of its last part, so that whoever watches sees that
  * value under its own name; the parts are the nodes as they were, in topological order. Part 0 is the head
- * (core/graph/fuse.def) when has_head; its inputs are the fused node's first. Part 1 may then be a Reshape of
- * the head. All others are element-wise.
+when has_head; its inputs are the fused node's first. Part 1 may then be a Reshape of the
+ * head. All others are element-wise.
  *
  * Invariant: no value of a part but the last is read outside the fused node, fetched, or waited for.
  *
@@ -19,34 +19,27 @@
 
 enum { TD_FUSED_PARTS = 32, TD_FUSED_INPUTS = 64 };
 
-enum td_stage {
-    TD_STAGE_none,
-    TD_STAGE_leaky,
-    TD_STAGE_norm,
-#define FUSE_CODE(code, n) TD_STAGE_##code,
-#include "core/graph/fuse.def"
-    TD_STAGE_END
-};
-
 struct td_part {
     const struct td_node *node;
-    enum td_stage stage; /* NONE: the head, or a Reshape of it */
+    const struct td_stage *stage; /* NULL: the head, or a view of it */
     const int *from; /* by its input: an input of the fused node, or n_in + the number of an earlier part */
 };
 
 struct td_fused {
     struct td_part *parts;
     int n_parts;
-    bool has_head, has_view; /* part 0 is a head; part 1 is a Reshape of it */
+    bool has_head, has_view; /* part 0 is a head; part 1 is a view of it */
 };
 
-/* What core/graph/fuse.def says of an op, for the op table: its stage, NONE when it cannot follow; whether it
- * is a head. */
-enum td_stage td_fused_stage(const char *op_name);
-bool td_fused_is_head(const char *op_name);
-/* The same of a node. */
-enum td_stage td_fused_stage_of(const struct td_node *n);
-bool td_fused_may_begin(const struct td_node *n);
+/* How n may follow in a fused node; NULL: it may not. */
+static inline const struct td_stage *td_fused_stage_of(const struct td_node *n)
+{
+    return n->op == NULL ? NULL : n->op->fuse.stage;
+}
+static inline bool td_fused_may_begin(const struct td_node *n)
+{
+    return n->op != NULL && n->op->fuse.head;
+}
 
 /* Shape function of fused nodes: those of the parts in turn, so that errors name the original node. */
 td_infer_fn td_fused_infer;

@@ -115,7 +115,8 @@ static enum td_code set_arg(struct td_arena *a, const struct td_arg_def *arg, in
     return TD_OK;
 }
 
-enum td_code td_function_add_args(struct td_arena *a, struct td_function *f, struct td_err *err)
+enum td_code td_function_add_args(struct td_arena *a, struct td_function *f, const char *op_name,
+                                  struct td_err *err)
 {
     f->n_args = f->def.n_in;
     f->args = td_arena_alloc(a, (size_t)f->n_args + 1, sizeof f->args[0]);
@@ -123,7 +124,7 @@ enum td_code td_function_add_args(struct td_arena *a, struct td_function *f, str
         return td_no_memory(err, (size_t)f->n_args * sizeof f->args[0], "function arguments");
     }
     for (int i = 0; i < f->n_args; i++) {
-        TD_TRY(td_graph_add(&f->body, f->def.in[i].name, "_Arg", "", &f->args[i], err));
+        TD_TRY(td_graph_add(&f->body, f->def.in[i].name, op_name, "", &f->args[i], err));
         TD_TRY(set_arg(a, &f->def.in[i], i, f->args[i], err));
     }
     return TD_OK;

@@ -15,10 +15,6 @@
 
 struct td_loop;
 struct td_fused;
-struct td_value {
-    struct td_node *node;
-    int port;
-};
 
 struct td_node {
     /* what passes look at most, together */
@@ -77,7 +73,7 @@ struct td_graph {
 struct td_function {
     const char *name;
     struct td_graph body;
-    struct td_node **args; /* n_args nodes of op "_Arg" in body, one a signature input element */
+    struct td_node **args; /* n_args nodes in body, one a signature input element */
     int n_args;
     struct td_value *rets;  /* n_rets results, one a signature output element */
     const char **ret_texts; /* as loaded; resolved into rets */
@@ -107,9 +103,10 @@ TD_MUST enum td_code td_graph_add(struct td_graph *g, const char *name, const ch
 /* Adds an empty function called name (the arena's) with an initialised body; the loader fills it in. */
 TD_MUST enum td_code td_library_add(struct td_library *lib, const char *name, struct td_function **out,
                                     struct td_err *err);
-/* The nodes of f's arguments, one for each input of its definition, into its body, which is empty yet. Their
- * type may be the placeholder of a type attribute. */
-TD_MUST enum td_code td_function_add_args(struct td_arena *a, struct td_function *f, struct td_err *err);
+/* The nodes of f's arguments, one for each input of its definition, into its body, which is empty yet;
+ * op_name: of the op that has TD_ROLE_ARG. Their type may be the placeholder of a type attribute. */
+TD_MUST enum td_code td_function_add_args(struct td_arena *a, struct td_function *f, const char *op_name,
+                                          struct td_err *err);
 struct td_function *td_library_find(const struct td_library *lib, const char *name);
 
 /* Links everything: g and every function of lib. INVALID_ARGUMENT names node, input and rule (unknown input,

@@ -37,6 +37,7 @@ struct maker {
     struct td_library templates;  /* the functions as they were: what names are looked up in */
     struct td_function **by_name; /* instances, open-addressed */
     int n_instances;
+    const char *arg_op; /* the op of a function's arguments */
     struct td_err *err;
 };
 
@@ -448,7 +449,7 @@ static enum td_code fill(struct binding *b)
     TD_TRY(note_lists(b));
     TD_TRY(expand_args(b, b->of->def.in, b->of->def.n_in, &def->in, &def->n_in));
     TD_TRY(expand_args(b, b->of->def.out, b->of->def.n_out, &def->out, &def->n_out));
-    TD_TRY(td_function_add_args(b->m->lib->arena, b->to, b->m->err));
+    TD_TRY(td_function_add_args(b->m->lib->arena, b->to, b->m->arg_op, b->m->err));
     TD_TRY(copy_body(b));
     return add_results(b);
 }
@@ -522,8 +523,8 @@ static enum td_code bind_graph(struct maker *m, struct td_graph *g)
     return TD_OK;
 }
 
-enum td_code td_functions_instantiate(struct td_graph *g, struct td_library *lib, bool *any,
-                                      struct td_err *err)
+enum td_code td_functions_instantiate(struct td_graph *g, struct td_library *lib,
+                                      const struct td_op_table *ops, bool *any, struct td_err *err)
 {
     bool templates = false;
     *any = false;
@@ -533,8 +534,13 @@ enum td_code td_functions_instantiate(struct td_graph *g, struct td_library *lib
     if (!templates) {
         return TD_OK;
     }
-    struct maker m = {
-        .lib = lib, .templates = *lib, .err = err, .by_name = td_calloc(SLOTS, sizeof *m.by_name)};
+    const struct td_op_def *arg = td_op_of_role(ops, TD_ROLE_ARG);
+    TD_FAIL_IF(arg == NULL, err, INTERNAL, "no op has the role of a function's argument");
+    struct maker m = {.lib = lib,
+                      .templates = *lib,
+                      .arg_op = arg->name,
+                      .err = err,
+                      .by_name = td_calloc(SLOTS, sizeof *m.by_name)};
     m.templates.functions = td_calloc((size_t)lib->n_functions + 1, sizeof *lib->functions);
     enum td_code rc = m.by_name == NULL || m.templates.functions == NULL ? short_of_memory(err) : TD_OK;
     if (rc == TD_OK) {

@@ -15,7 +15,7 @@
  * instances themselves call templates with, once each; *any tells that there are some. The callers then name
  * the instance. A call that leaves out a value stays as it is: whoever reaches it says so. INVALID_ARGUMENT
  * names function, attribute and value; RESOURCE_EXHAUSTED when the instances do not end. */
-TD_MUST enum td_code td_functions_instantiate(struct td_graph *g, struct td_library *lib, bool *any,
-                                              struct td_err *err);
+TD_MUST enum td_code td_functions_instantiate(struct td_graph *g, struct td_library *lib,
+                                              const struct td_op_table *ops, bool *any, struct td_err *err);
 
 #endif

@@ -37,6 +37,7 @@ struct td_call;
  * kind(y), or y kind operand. A kernel that can takes the first so many; whoever asked does the rest. AFFINE
  * only comes first. */
 enum td_post_kind {
+    TD_POST_NONE,
     TD_POST_RELU,
     TD_POST_RELU6,
     TD_POST_LEAKY,

@@ -9,10 +9,8 @@
 #include <string.h>
 
 #include "core/base/arena.h"
-#include "core/graph/fused.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
-#include "core/compile/passes.h"
 #include "core/graph/sig.h"
 
 struct td_op_table {
@@ -21,6 +19,7 @@ struct td_op_table {
     int n;
     const struct td_op_def **slots; /* NULL empty; n_slots is a power of two, at most half full */
     size_t n_slots;
+    const struct td_op_def *role[TD_ROLES];
 };
 
 static size_t slot_of(const struct td_op_table *t, const char *name)
@@ -62,27 +61,19 @@ static enum td_code reserve(struct td_op_table *t, size_t more, struct td_err *e
     return TD_OK;
 }
 
-/* What the compiler's passes know of an op by its name is looked up here, once, and not node by node. */
-static void note_for_passes(struct td_op_def *def)
-{
-    def->fuse_stage = (unsigned char)td_fused_stage(def->name);
-    def->fuse_head = td_fused_is_head(def->name);
-    def->rules = td_arithmetic_rules(def->name);
-    def->is_condition = td_dead_branch_takes(def->name);
-    for (int i = 0; i < def->n_attrs; i++) {
-        def->has_data_format |= strcmp(def->attrs[i].name, "data_format") == 0;
-    }
-}
-
 static enum td_code add_row(struct td_op_table *t, const struct td_op *op, struct td_op_def *def,
                             struct td_err *err)
 {
     TD_TRY(td_sig_parse(t->arena, op->name, op->sig == NULL ? "() -> ()" : op->sig, def, err));
     def->op = op;
-    note_for_passes(def);
     size_t i = slot_of(t, op->name);
     TD_FAIL_IF(t->slots[i] != NULL, err, INTERNAL, "op '%s' is in the table twice", op->name);
     t->slots[i] = t->sorted[t->n++] = def;
+    if (op->role != TD_ROLE_NONE) {
+        TD_FAIL_IF(t->role[op->role] != NULL, err, INTERNAL, "op '%s' has the role of op '%s'", op->name,
+                   t->role[op->role]->name);
+        t->role[op->role] = def;
+    }
     return TD_OK;
 }
 
@@ -180,6 +171,11 @@ void td_op_table_free(struct td_op_table *t)
 const struct td_op_def *td_op_find(const struct td_op_table *t, const char *name)
 {
     return t->slots[slot_of(t, name)];
+}
+
+const struct td_op_def *td_op_of_role(const struct td_op_table *t, enum td_op_role role)
+{
+    return t == NULL ? NULL : t->role[role];
 }
 
 const struct td_op_def *const *td_op_list(const struct td_op_table *t, int *n)

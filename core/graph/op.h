@@ -35,7 +35,14 @@ struct td_node;
 struct td_run;
 struct td_thread_pool;
 struct td_grad;
-struct td_batchable_rule;
+struct td_batchable_rule; /* core/batchable/batchable_rule.h */
+struct td_emitter;        /* core/graph/emit.h */
+struct td_stage;          /* kernels/cpu/fused_stage.h */
+struct td_permute_rule;   /* core/compile/permute.h */
+struct td_value {
+    struct td_node *node;
+    int port;
+};
 
 /* ------------------------------------------------------------------ shape inference */
 
@@ -175,84 +182,67 @@ enum td_op_flags {
     TD_OP_LOOP_COND = 1 << 17,
     TD_OP_SHAPE_ONLY =
         1 << 18, /* outputs follow from the input shapes alone (Shape, Size, Rank): data may be NULL */
+    TD_OP_READS = 1 << 19, /* stateful in that it reads state, no more: may run beside others that do */
+    TD_OP_FREE = 1 << 20,  /* hands out what there is: its time is nothing */
+    TD_OP_HEAVY = 1 << 21, /* much arithmetic an element: products, convolutions, whole images */
 };
 
-/* Along which axes of its inputs an op works, and where they are in its outputs: what the permute and
- * parallel passes ask until their facts are members of the row. */
-enum td_rows_rule {
-    TD_ROWS_NONE,  /* not known: may mix rows. An op flagged TD_OP_ELEMENTWISE counts as TD_ROWS_BROADCAST */
-    TD_ROWS_MIXES, /* known to mix them, though flagged TD_OP_ELEMENTWISE */
-    TD_ROWS_BROADCAST, /* each output element follows from the inputs' elements there, broadcast */
-    TD_ROWS_SELECT,    /* the same, but a vector condition chooses along axis 0 */
-    TD_ROWS_SAME,      /* output i is input i */
-    /* input 0 alone has rows, at any axis, and keeps that axis and its size; others are parameters */
-    TD_ROWS_MAP,
-    TD_ROWS_MAP1,      /* the same, any axis but the last: it works along that */
-    TD_ROWS_MAP2,      /* ... but the last two */
-    TD_ROWS_MAP3,      /* ... but the last three */
-    TD_ROWS_MAP_FIRST, /* ... axis 0 only: images, volumes */
-    TD_ROWS_ALL_FIRST, /* every input has rows at axis 0, or is a parameter */
-    /* SpaceToBatch, BatchToSpace: blocks go in front of axis 0, or come back from there */
-    TD_ROWS_SPACE_BATCH,
-    TD_ROWS_CONV_BACK,    /* ConvNDBackpropInput: input sizes, filter, rows at axis 0 */
-    TD_ROWS_REVERSE,      /* ReverseSequence: batch_dim */
-    TD_ROWS_BIAS,         /* BiasAdd */
-    TD_ROWS_NORM,         /* FusedBatchNorm: training or not */
-    TD_ROWS_MATMUL,       /* MatMul: transpose_a, transpose_b */
-    TD_ROWS_BATCH_MATMUL, /* BatchMatMul: adj_x, adj_y */
-    TD_ROWS_EINSUM,
-    TD_ROWS_REDUCE,  /* along the axes of input 1; keep_dims */
-    TD_ROWS_ALONG,   /* along the axes of input 1, which stay */
-    TD_ROWS_RESHAPE, /* the same elements in the same order under another shape */
-    TD_ROWS_TRANSPOSE,
-    TD_ROWS_CONCAT, /* the integer scalar among the inputs' ends is the axis */
-    TD_ROWS_PACK,
-    TD_ROWS_UNPACK,
-    TD_ROWS_SPLIT, /* Split, SplitV: the last or first input is the axis */
-    TD_ROWS_SLICE,
-    TD_ROWS_STRIDED, /* StridedSlice: masks */
-    TD_ROWS_SPREAD,  /* BroadcastTo */
-    TD_ROWS_TILE,
-    TD_ROWS_FILL,   /* all elements are equal: Fill */
-    TD_ROWS_LIKE,   /* all elements are equal, shape of input 0: ZerosLike */
-    TD_ROWS_GATHER, /* params, indices [, axis]; batch_dims */
-    TD_ROWS_GATHER_ND,
-    TD_ROWS_ONE_HOT,
-    TD_ROWS_READ,   /* reads state that its inputs name: constant while a request runs */
-    TD_ROWS_LOOKUP, /* state, keys, parameters: one result a key */
-    TD_ROWS_CHECK,  /* fails or does nothing, by input 0 */
-    TD_ROWS_PARSE,  /* a vector of serialized examples; only dense results have rows */
-    TD_ROWS_SWITCH,
-    TD_ROWS_MERGE,
-    TD_ROWS_CALL,
-    TD_ROWS_IF,
-    TD_ROWS_CASE,
-    TD_ROWS_WHILE,
-    TD_ROWS_LOOP,
-    TD_ROWS_FUSED,
-    TD_ROWS_LIST_NEW,
-    TD_ROWS_LIST_EMPTY,
-    TD_ROWS_LIST_FROM,
-    TD_ROWS_LIST_GET,
-    TD_ROWS_LIST_POP,
-    TD_ROWS_LIST_SET,
-    TD_ROWS_LIST_PUSH,
-    TD_ROWS_LIST_STACK,
-    TD_ROWS_LIST_LENGTH,
-    TD_ROWS_ARRAY_NEW, /* TensorArrays */
-    TD_ROWS_ARRAY_WRITE,
-    TD_ROWS_ARRAY_SCATTER,
-    TD_ROWS_ARRAY_READ,
-    TD_ROWS_ARRAY_GATHER,
-    TD_ROWS_ARRAY_SIZE,
-    TD_ROWS_RULES /* how many there are */
+/* ------------------------------------------------------------------ what the compiler asks of an op
+ *
+ * Optional knowledge, written where the op is: a row leaves out what does not hold for it. */
+
+/* What may be read in place of output 0 of n, a node of this op with one output and no control inputs: a
+ * value equal to it bit for bit, one of n's inputs or made of nodes that e adds (core/graph/emit.h), which
+ * has n at hand. No node: n stays. */
+typedef struct td_value td_simplify_fn(struct td_emitter *e, const struct td_node *n);
+
+/* How the fuse pass joins the op with others into one step (core/graph/fused.h). */
+struct td_op_fuse {
+    /* a float kernel with one output, written whole through td_out: may begin a fused node */
+    bool head;
+    /* shows input 0 under the shape that input 1 spells: may stand behind a head */
+    bool view;
+    /* element-wise on floats, inputs broadcast: may follow, and is computed so (kernels/cpu/fused_stage.h) */
+    const struct td_stage *stage;
+    /* of a stage: its inputs but the first are parameters, made outside of the fused node */
+    bool first_only;
+    /* of a stage: whether this node may not follow; NULL: every one may */
+    bool (*refuse)(const struct td_node *n);
+};
+
+/* Control flow by functions of the model: what the compiler must know to run one of them in the op's
+ * place. */
+struct td_op_branch {
+    /* The function that n runs on its inputs but the first when that is the integer or bool `value`; NULL:
+     * none. */
+    const struct td_func_ref *(*taken)(const struct td_node *n, int64_t value);
+    /* a loop: the attribute naming the function that must answer true for it to go on */
+    const char *loop_cond;
+};
+
+/* An op that works along the axes of an image in attribute data_format. In a channels-first one it may become
+ * the same op channels last between two Transposes (core/compile/channels_last.h), its lists of numbers an
+ * axis in the other order. */
+struct td_op_channels {
+    int data;  /* the input that holds the image */
+    int sizes; /* the input that spells the shape of the result; -1: none */
+};
+
+/* Ops that core makes nodes of, or treats by themselves. One row of the table each at most. */
+enum td_op_role {
+    TD_ROLE_NONE,
+    TD_ROLE_ARG,               /* an argument of a function: attributes T and index */
+    TD_ROLE_TRANSPOSE,         /* (x, perm) -> axis i of the result is axis perm[i] of x */
+    TD_ROLE_FUSED,             /* a product with the stages behind it */
+    TD_ROLE_FUSED_ELEMENTWISE, /* stages alone */
+    TD_ROLES
 };
 
 struct td_op {
     const char *name;
     const char *sig;
     uint32_t flags;
-    enum td_rows_rule rows; /* what compiler passes ask: along which axes it works */
+    enum td_op_role role;
     /* What it does with the rows of a batch (core/batchable/batchable_rule.h). NULL: it may mix them;
      * element-wise ops need say nothing. */
     const struct td_batchable_rule *batchable;
@@ -260,6 +250,12 @@ struct td_op {
     uint32_t host_out;
     td_infer_fn *infer;              /* NULL: outputs are known only when run */
     const struct td_kernel *kernels; /* ends with a row without a name; the plain reference comes last */
+    /* what the compiler asks (above); zeroed where nothing of the kind is known */
+    td_simplify_fn *simplify;
+    struct td_op_fuse fuse;
+    struct td_op_branch branch;
+    const struct td_op_channels *channels;
+    const struct td_permute_rule *permute; /* NULL: TD_OP_ELEMENTWISE does not care for the order of axes */
     enum td_code (*grad)(struct td_grad *g, struct td_err *err); /* NULL: not differentiable */
     const char *doc;                                             /* for refused ops: the reason, in words */
 };
@@ -306,10 +302,6 @@ struct td_op_def { /* a parsed signature: of an op, of a function, or of an op o
     int n_in, n_out;
     struct td_attr_def *attrs;
     int n_attrs;
-    /* what compiler passes ask of every node; nothing of all this for functions and unknown ops */
-    unsigned char fuse_stage; /* enum td_stage: how the fuse pass takes it */
-    unsigned char rules;      /* of the arithmetic pass (td_arithmetic_rules) that may begin at it */
-    bool fuse_head, is_condition, has_data_format;
 };
 
 struct td_op_table; /* name -> td_op_def */
@@ -329,6 +321,8 @@ TD_MUST enum td_code td_op_table_add_kernels(struct td_op_table *t, const char *
                                              const struct td_kernel *rows, struct td_err *err);
 void td_op_table_free(struct td_op_table *t);
 const struct td_op_def *td_op_find(const struct td_op_table *t, const char *name);
+/* NULL: no row has the role. */
+const struct td_op_def *td_op_of_role(const struct td_op_table *t, enum td_op_role role);
 /* All definitions in alphabetical order. */
 const struct td_op_def *const *td_op_list(const struct td_op_table *t, int *n);
 

@@ -11,12 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/graph/graph.h"
+#include "core/graph/define.h"
 #include "core/base/hash.h"
 #include "core/graph/instantiate.h"
 #include "core/base/mem.h"
-
-enum { MAX_PORTS = 1 << 16 };
 
 struct linker {
     struct td_library *lib;
@@ -71,7 +69,7 @@ static enum td_code index_functions(struct td_library *lib, struct td_err *err)
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ definitions and attributes */
+/* ------------------------------------------------------------------ definitions */
 
 static const struct td_op_def *definition(const struct linker *l, const char *op_name)
 {
@@ -98,147 +96,7 @@ static void find_definition(struct linker *l, struct td_node *n)
     n->value = n->op == NULL ? NULL : td_attr_tensor(n, "value");
 }
 
-static enum td_code check_attr(const struct linker *l, const struct td_node *n, const struct td_attr_def *d,
-                               const struct td_attr *a)
-{
-    static const char *const names[] = {"none", "string", "int",    "float", "bool",
-                                        "type", "shape",  "tensor", "func",  "placeholder"};
-    if (a->kind == TD_ATTR_PLACEHOLDER) {
-        return TD_OK;
-    }
-    bool empty_list = a->is_list && a->n == 0;
-    TD_FAIL_IF(a->is_list != d->is_list || (a->kind != d->kind && !empty_list), l->err, INVALID_ARGUMENT,
-               "%s: AttrValue had value with type '%s%s' when '%s%s' expected for attr '%s'", TD_NODE_STR(n),
-               a->is_list ? "list of " : "", names[a->kind], d->is_list ? "list of " : "", names[d->kind],
-               a->name);
-    bool fits = d->n_allowed == 0 || a->kind != TD_ATTR_STRING;
-    for (int i = 0; !fits && !a->is_list && i < d->n_allowed; i++) {
-        fits = d->allowed[i].len == a->str[0].len && memcmp(d->allowed[i].p, a->str[0].p, a->str[0].len) == 0;
-    }
-    TD_FAIL_IF(!fits && !a->is_list, l->err, INVALID_ARGUMENT,
-               "%s: Value for attr '%s' of \"%.60s\" is not in the list of allowed values", TD_NODE_STR(n),
-               a->name, a->str[0].p);
-    return TD_OK;
-}
-
-/* Checks the attributes that are there; *missing counts those that the file left out and that have a
- * default. */
-static enum td_code check_attrs(const struct linker *l, const struct td_node *n, int *missing)
-{
-    *missing = 0;
-    for (int i = 0; i < n->def->n_attrs; i++) {
-        const struct td_attr_def *d = &n->def->attrs[i];
-        const struct td_attr *a = td_attr_find(n->attrs, n->n_attrs, d->name);
-        if (a != NULL) {
-            TD_TRY(check_attr(l, n, d, a));
-        } else if (d->has_default) {
-            ++*missing;
-        } else {
-            TD_FAIL_IF(n->op != NULL && d->kind != TD_ATTR_FUNC && d->kind != TD_ATTR_SHAPE, l->err,
-                       INVALID_ARGUMENT, "NodeDef missing attr '%s' from Op<name=%s>: %s", d->name,
-                       n->op_name, TD_NODE_STR(n));
-        }
-    }
-    return TD_OK;
-}
-
-/* Appends the defaults of attributes that the file left out. */
-static enum td_code complete_attrs(const struct linker *l, struct td_node *n)
-{
-    int missing, given = n->n_attrs;
-    TD_TRY(check_attrs(l, n, &missing));
-    if (missing == 0) {
-        return TD_OK;
-    }
-    struct td_attr *all = td_arena_alloc(l->g->arena, (size_t)given + (size_t)missing, sizeof *all);
-    if (all == NULL) {
-        return td_no_memory(l->err, sizeof *all, "attributes");
-    }
-    if (given > 0) {
-        memcpy(all, n->attrs, (size_t)given * sizeof *all);
-    }
-    for (int i = 0; i < n->def->n_attrs; i++) {
-        const struct td_attr_def *d = &n->def->attrs[i];
-        if (d->has_default && td_attr_find(all, given, d->name) == NULL) {
-            all[n->n_attrs++] = d->value;
-        }
-    }
-    n->attrs = all;
-    return TD_OK;
-}
-
 /* ------------------------------------------------------------------ ports */
-
-/* How many tensors one argument stands for; -1 with an error set when an attribute has a nonsensical
- * length. */
-static int arg_length(const struct linker *l, const struct td_node *n, const struct td_arg_def *a)
-{
-    int64_t len = 1;
-    if (a->number_attr != NULL) {
-        len = td_attr_int(n, a->number_attr);
-    } else if (a->list_attr != NULL) {
-        len = td_attr_len(n, a->list_attr);
-    }
-    if (len < 0 || len > MAX_PORTS) {
-        td_fail(l->err, TD_INVALID_ARGUMENT, "%s: argument '%s' has length %lld, must be in [0, %d]",
-                TD_NODE_STR(n), a->name, (long long)len, MAX_PORTS);
-        return -1;
-    }
-    return (int)len;
-}
-
-static enum td_dtype arg_type(const struct td_node *n, const struct td_arg_def *a, int i)
-{
-    if (a->list_attr != NULL) {
-        int count;
-        const enum td_dtype *list = td_attr_types(n, a->list_attr, &count);
-        return i < count ? list[i] : TD_DTYPE_NONE;
-    }
-    return a->type_attr != NULL ? td_attr_type(n, a->type_attr) : a->type;
-}
-
-static enum td_code count_ports(const struct linker *l, const struct td_node *n,
-                                const struct td_arg_def *args, int n_args, int *total)
-{
-    *total = 0;
-    for (int i = 0; i < n_args; i++) {
-        int len = arg_length(l, n, &args[i]);
-        if (len < 0) {
-            return l->err->code;
-        }
-        *total += len;
-        TD_FAIL_IF(*total > MAX_PORTS, l->err, INVALID_ARGUMENT, "%s has more than %d tensors",
-                   TD_NODE_STR(n), MAX_PORTS);
-    }
-    return TD_OK;
-}
-
-/* Room for that many outputs, in one block. */
-static enum td_code make_outputs(const struct linker *l, struct td_node *n, int total)
-{
-    const size_t room = (size_t)total + 1;
-    n->out_type = td_arena_alloc(l->g->arena, room, sizeof n->out_type[0] + sizeof n->out_ref[0]);
-    if (n->out_type == NULL) {
-        return td_no_memory(l->err, room, "node outputs");
-    }
-    n->out_ref = (bool *)(n->out_type + room);
-    return TD_OK;
-}
-
-static enum td_code set_outputs(const struct linker *l, struct td_node *n)
-{
-    int total;
-    TD_TRY(count_ports(l, n, n->def->out, n->def->n_out, &total));
-    TD_TRY(make_outputs(l, n, total));
-    for (int i = 0; i < n->def->n_out; i++) {
-        int len = arg_length(l, n, &n->def->out[i]);
-        for (int k = 0; k < len; k++) {
-            n->out_ref[n->n_out] = n->def->out[i].is_ref;
-            n->out_type[n->n_out++] = arg_type(n, &n->def->out[i], k);
-        }
-    }
-    return TD_OK;
-}
 
 /* A constant whose value is not of the type that its attribute names has none that the compiler may use: the
  * kernel says why when it is run. */
@@ -252,9 +110,9 @@ static void check_value(struct td_node *n)
 /* An op nobody describes: any output a consumer names exists, of unknown dtype. */
 static enum td_code need_outputs(const struct linker *l, struct td_node *n, int port)
 {
-    TD_FAIL_IF(port >= MAX_PORTS, l->err, INVALID_ARGUMENT, "%s: output %d is out of range", TD_NODE_STR(n),
-               port);
-    TD_TRY(make_outputs(l, n, port + 1));
+    TD_FAIL_IF(port >= TD_MAX_PORTS, l->err, INVALID_ARGUMENT, "%s: output %d is out of range",
+               TD_NODE_STR(n), port);
+    TD_TRY(td_define_output_room(l->g->arena, n, port + 1, l->err));
     n->n_out = port + 1;
     return TD_OK;
 }
@@ -282,7 +140,7 @@ static enum td_code named_port(const struct linker *l, struct td_node *n, const 
     int base = 0;
     for (int i = 0; i < n->def->n_out; i++) {
         const char *name = n->def->out[i].name;
-        int width = arg_length(l, n, &n->def->out[i]);
+        int width = td_define_width(n, &n->def->out[i], l->err);
         if (width < 0) {
             return l->err->code;
         }
@@ -326,52 +184,16 @@ static enum td_code parse_value(const struct linker *l, const char *text, struct
     return TD_OK;
 }
 
-static enum td_code check_edge(const struct linker *l, const struct td_node *n, int i, enum td_dtype want,
-                               bool want_ref)
-{
-    const struct td_value *v = &n->in[i];
-    enum td_dtype have = v->node->out_type[v->port];
-    bool wrong_type = want != TD_DTYPE_NONE && have != TD_DTYPE_NONE && want != have;
-    TD_FAIL_IF(wrong_type || (want_ref && !v->node->out_ref[v->port]), l->err, INVALID_ARGUMENT,
-               "Input %d of node %s was passed %s from %s:%d incompatible with expected %s%s. (op %s%s%s)", i,
-               n->name, td_dtype_name(have), v->node->name, v->port, td_dtype_name(want),
-               want_ref ? "_ref" : "", n->op_name, n->function[0] ? ", function " : "", n->function);
-    return TD_OK;
-}
-
-static enum td_code check_inputs(const struct linker *l, struct td_node *n)
-{
-    int want, i = 0;
-    TD_TRY(count_ports(l, n, n->def->in, n->def->n_in, &want));
-    TD_FAIL_IF(want != n->n_in, l->err, INVALID_ARGUMENT, "%s has %d inputs, its definition wants %d",
-               TD_NODE_STR(n), n->n_in, want);
-    n->in_type = (enum td_dtype *)(n->in + n->n_in);
-    for (int a = 0; a < n->def->n_in; a++) {
-        int len = arg_length(l, n, &n->def->in[a]);
-        for (int k = 0; k < len; k++, i++) {
-            n->in_ref[i] = n->def->in[a].is_ref;
-            n->in_type[i] = arg_type(n, &n->def->in[a], k);
-            TD_TRY(check_edge(l, n, i, n->in_type[i], n->in_ref[i]));
-        }
-    }
-    return TD_OK;
-}
-
-/* Room for the inputs, in one block: values, dtypes, references; the control inputs in another. */
+/* Room for the inputs, and for the control inputs behind them. */
 static enum td_code make_edges(const struct linker *l, struct td_node *n)
 {
-    size_t data = 0, all = (size_t)n->n_inputs;
-    while (data < all && n->inputs[data][0] != '^') {
+    int data = 0;
+    while (data < n->n_inputs && n->inputs[data][0] != '^') {
         data++;
     }
-    n->in =
-        td_arena_alloc(l->g->arena, data + 1, sizeof n->in[0] + sizeof n->in_type[0] + sizeof n->in_ref[0]);
-    n->control = td_arena_alloc(l->g->arena, all - data, sizeof n->control[0]);
-    if (n->in == NULL || n->control == NULL) {
-        return td_no_memory(l->err, all, "edges");
-    }
-    n->in_ref = (bool *)((enum td_dtype *)(n->in + data) + data);
-    return TD_OK;
+    TD_TRY(td_define_input_room(l->g->arena, n, data, l->err));
+    n->control = td_arena_alloc(l->g->arena, (size_t)(n->n_inputs - data), sizeof n->control[0]);
+    return n->control == NULL ? td_no_memory(l->err, (size_t)n->n_inputs, "edges") : TD_OK;
 }
 
 static enum td_code link_node(const struct linker *l, struct td_node *n)
@@ -392,7 +214,7 @@ static enum td_code link_node(const struct linker *l, struct td_node *n)
                    TD_NODE_STR(n), text);
         n->control[n->n_control++] = from;
     }
-    return n->def == NULL ? TD_OK : check_inputs(l, n);
+    return n->def == NULL ? TD_OK : td_define_inputs(n, l->err);
 }
 
 /* ------------------------------------------------------------------ graphs and functions */
@@ -407,8 +229,8 @@ static enum td_code define_nodes(struct linker *l)
                    l->g->function, n->name);
         find_definition(l, n);
         if (n->def != NULL) {
-            TD_TRY(complete_attrs(l, n));
-            TD_TRY(set_outputs(l, n));
+            TD_TRY(td_define_attrs(l->g->arena, n, l->err));
+            TD_TRY(td_define_outputs(l->g->arena, n, l->err));
             check_value(n);
         } else {
             TD_TRY(need_outputs(l, n, 0)); /* a signature may fetch it */
@@ -451,7 +273,7 @@ enum td_code td_graph_resolve(struct td_graph *g, struct td_library *lib, const 
 {
     bool more;
     TD_TRY(index_functions(lib, err));
-    TD_TRY(td_functions_instantiate(g, lib, &more, err));
+    TD_TRY(td_functions_instantiate(g, lib, ops, &more, err));
     TD_TRY(more ? index_functions(lib, err) : TD_OK);
     struct linker l = {.lib = lib, .ops = ops, .err = err, .g = g};
     TD_TRY(define_nodes(&l));

@@ -9,6 +9,7 @@
  * offset - pad. So both directions are a loop over prod(B) offsets with one strided copy each.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/cpu/array_types.h"
@@ -500,10 +501,22 @@ static bool space_batch_rows(struct td_batchable_step *s)
                : td_batchable_no(s, "it makes one image of several rows");
 }
 
+/* DepthToSpace and its inverse read their blocks row by row: height stays before width. */
+static struct td_permuted find_blocks(const struct td_emitter *e, const struct td_node *n,
+                                      const struct td_perm *p)
+{
+    const char *format = td_attr_str(n, "data_format");
+    const bool ok = p->rank == 4 && p->at[0] == 0 && strlen(format) == 4 &&
+                    td_perm_keeps_order(p, 1u << td_permute_channel_axis(format, 4));
+    return ok ? td_permute_find_channels(e, n, p) : td_permute_none;
+}
+
+static const struct td_permute_rule permute_blocks = {.find = find_blocks,
+                                                      .apply = td_permute_apply_channels};
+
 const struct td_op td_ops_array_block[] = {
     {.name = "SpaceToBatch",
      .sig = "(input:T, paddings:Tpaddings) -> (output:T) {T:type; Tpaddings:type=int32; block_size:int}",
-     .rows = TD_ROWS_SPACE_BATCH,
      .batchable = TD_BATCHABLE(space_batch_rows),
      .host_in = 2,
      .infer = space_to_batch_infer,
@@ -512,7 +525,6 @@ const struct td_op td_ops_array_block[] = {
     {.name = "SpaceToBatchND",
      .sig = "(input:T, block_shape:Tblock_shape, paddings:Tpaddings) -> (output:T) {T:type; "
             "Tblock_shape:type=int32; Tpaddings:type=int32}",
-     .rows = TD_ROWS_SPACE_BATCH,
      .batchable = TD_BATCHABLE(space_batch_rows),
      .host_in = 6,
      .infer = space_to_batch_nd_infer,
@@ -520,7 +532,6 @@ const struct td_op td_ops_array_block[] = {
                           {"Tblock_shape", TD_SET_INDEX}, {"Tpaddings", TD_SET_INDEX})},
     {.name = "BatchToSpace",
      .sig = "(input:T, crops:Tidx) -> (output:T) {T:type; block_size:int; Tidx:type=int32}",
-     .rows = TD_ROWS_SPACE_BATCH,
      .batchable = TD_BATCHABLE(space_batch_rows),
      .host_in = 2,
      .infer = batch_to_space_infer,
@@ -529,7 +540,6 @@ const struct td_op td_ops_array_block[] = {
      .sig =
          "(input:T, block_shape:Tblock_shape, crops:Tcrops) -> (output:T) {T:type; Tblock_shape:type=int32; "
          "Tcrops:type=int32}",
-     .rows = TD_ROWS_SPACE_BATCH,
      .batchable = TD_BATCHABLE(space_batch_rows),
      .host_in = 6,
      .infer = batch_to_space_nd_infer,
@@ -537,14 +547,16 @@ const struct td_op td_ops_array_block[] = {
                           {"Tblock_shape", TD_SET_INDEX}, {"Tcrops", TD_SET_INDEX})},
     {.name = "SpaceToDepth",
      .sig = "(input:T) -> (output:T) {T:type; block_size:int; " FORMATS "}",
-     .rows = TD_ROWS_MAP_FIRST,
+     .flags = TD_OP_HEAVY,
+     .permute = &permute_blocks,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = space_to_depth_infer,
      .kernels =
          TD_KERNEL("space_to_depth.cpu", space_to_depth_run, {"T", TD_SET_ALL_TYPES | TD_BIT(TD_QINT8)})},
     {.name = "DepthToSpace",
      .sig = "(input:T) -> (output:T) {T:type; block_size:int; " FORMATS "}",
-     .rows = TD_ROWS_MAP_FIRST,
+     .flags = TD_OP_HEAVY,
+     .permute = &permute_blocks,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = depth_to_space_infer,
      .kernels = TD_KERNEL("depth_to_space.cpu", depth_to_space_run, BLOCK_TYPES)},
@@ -552,14 +564,14 @@ const struct td_op td_ops_array_block[] = {
      .sig = "(images:T) -> (patches:T) {ksizes:list(int); strides:list(int); rates:list(int); T:type; "
             "padding:string "
             "in ['SAME','VALID']}",
-     .rows = TD_ROWS_MAP_FIRST,
+     .flags = TD_OP_HEAVY,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = image_patches_infer,
      .kernels = TD_KERNEL("extract_patches.cpu", image_patches_run, {"T", TD_SET_NUMBERS})},
     {.name = "ExtractVolumePatches",
      .sig = "(input:T) -> (patches:T) {ksizes:list(int); strides:list(int); T:type; padding:string in "
             "['SAME','VALID']}",
-     .rows = TD_ROWS_MAP_FIRST,
+     .flags = TD_OP_HEAVY,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = volume_patches_infer,
      .kernels = TD_KERNEL("extract_patches.cpu", volume_patches_run, {"T", TD_SET_REALS})},

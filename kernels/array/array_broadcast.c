@@ -211,7 +211,6 @@ static enum td_code gradient_args_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_array_broadcast[] = {
     {.name = "BroadcastTo",
      .sig = "(input:T, shape:Tidx) -> (output:T) {T:type; Tidx:type=int32}",
-     .rows = TD_ROWS_SPREAD,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_broadcast_to, 0, 1),
      .host_in = 2,
      .infer = broadcast_to_infer,
@@ -219,7 +218,6 @@ const struct td_op td_ops_array_broadcast[] = {
          TD_KERNEL("broadcast_to.cpu", broadcast_to_run, {"T", TD_SET_ALL_TYPES}, {"Tidx", TD_SET_INDEX})},
     {.name = "Tile",
      .sig = "(input:T, multiples:Tmultiples) -> (output:T) {T:type; Tmultiples:type=int32}",
-     .rows = TD_ROWS_TILE,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_tile, 0, 1),
      .host_in = 2,
      .infer = tile_infer,

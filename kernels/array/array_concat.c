@@ -8,6 +8,7 @@
  * Every part is one two-level copy: `outer` rows of a run of `chunk` elements.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/array/array_batchable.h"
@@ -457,29 +458,80 @@ static enum td_code split_v_run(struct td_call *c, struct td_err *err)
         "T", TD_SET_ALL_TYPES | TD_BIT(TD_QUINT8)                                                            \
     }
 
+/* ------------------------------------------------------------------ axes in another order */
+
+static int concat_axis(const struct td_node *n)
+{
+    return n->op->permute->arg == 0 ? 0 : n->n_in - 1;
+}
+
+static struct td_permuted find_concat(const struct td_emitter *e, const struct td_node *n,
+                                      const struct td_perm *p)
+{
+    const int axis = concat_axis(n);
+    uint32_t axes;
+    struct td_permuted permute = {0, 1};
+    for (int i = 0; i < n->n_in; i++) {
+        permute.in |= i == axis ? 0 : (uint64_t)1 << i;
+        if (i != axis && td_rank_of(e, n->in[i]) != p->rank) {
+            return td_permute_none;
+        }
+    }
+    return td_permute_known_axes(n, axis, p->rank, &axes) && axes != 0 ? permute : td_permute_none;
+}
+
+static void apply_concat(struct td_emitter *e, struct td_node *n, const struct td_perm *p)
+{
+    td_permute_axes(e, n, concat_axis(n), p);
+}
+
+static struct td_permuted find_split(const struct td_emitter *e, const struct td_node *n,
+                                     const struct td_perm *p)
+{
+    const int axis = n->op->permute->arg, value = axis == 0 ? 1 : 0;
+    uint32_t axes;
+    if (td_rank_of(e, n->in[value]) != p->rank || !td_permute_known_axes(n, axis, p->rank, &axes) ||
+        axes == 0) {
+        return td_permute_none;
+    }
+    return (struct td_permuted){(uint64_t)1 << value, td_permute_all(n->n_out)};
+}
+
+static void apply_split(struct td_emitter *e, struct td_node *n, const struct td_perm *p)
+{
+    td_permute_axes(e, n, n->op->permute->arg, p);
+}
+
+/* arg: the input that holds the axis; -1: the last */
+static const struct td_permute_rule permute_concat_axis_first = {
+    .find = find_concat, .apply = apply_concat, .arg = 0};
+static const struct td_permute_rule permute_concat_axis_last = {
+    .find = find_concat, .apply = apply_concat, .arg = -1};
+static const struct td_permute_rule permute_split = {.find = find_split, .apply = apply_split, .arg = 0};
+static const struct td_permute_rule permute_split_sizes = {
+    .find = find_split, .apply = apply_split, .arg = 2};
+
 const struct td_op td_ops_array_concat[] = {
     {.name = "Pack",
      .sig = "(values:N*T) -> (output:T) {N:int; T:type; axis:int=0}",
-     .rows = TD_ROWS_PACK,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_pack, 0, 0),
      .infer = pack_infer,
      .kernels = TD_KERNEL("pack.cpu", pack_run, {"T", TD_SET_ALL})},
     {.name = "Unpack",
      .sig = "(value:T) -> (output:num*T) {num:int; T:type; axis:int=0}",
-     .rows = TD_ROWS_UNPACK,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_unpack, 0, 0),
      .infer = unpack_infer,
      .kernels = TD_KERNEL("unpack.cpu", unpack_run, {"T", TD_SET_ALL_TYPES})},
     {.name = "Concat",
      .sig = "(concat_dim:int32, values:N*T) -> (output:T) {N:int; T:type}",
-     .rows = TD_ROWS_CONCAT,
+     .permute = &permute_concat_axis_first,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_concat, 1, 0),
      .host_in = 1,
      .infer = concat_infer,
      .kernels = TD_KERNEL("concat.cpu", concat_run, CONCAT_TYPES)},
     {.name = "ConcatV2",
      .sig = "(values:N*T, axis:Tidx) -> (output:T) {N:int; T:type; Tidx:type=int32}",
-     .rows = TD_ROWS_CONCAT,
+     .permute = &permute_concat_axis_last,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_concat, 0, 1),
      .host_in = 2,
      .infer = concat_v2_infer,
@@ -496,7 +548,7 @@ const struct td_op td_ops_array_concat[] = {
      .kernels = TD_KERNEL("concat_offset.cpu", concat_offset_run, {"shape_type", TD_SET_INDEX})},
     {.name = "Split",
      .sig = "(split_dim:int32, value:T) -> (output:num_split*T) {num_split:int; T:type}",
-     .rows = TD_ROWS_SPLIT,
+     .permute = &permute_split,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_split, 1, 0),
      .host_in = 1,
      .infer = split_infer,
@@ -504,7 +556,7 @@ const struct td_op td_ops_array_concat[] = {
     {.name = "SplitV",
      .sig = "(value:T, size_splits:Tlen, split_dim:int32) -> (output:num_split*T) {num_split:int; T:type; "
             "Tlen:type=int64}",
-     .rows = TD_ROWS_SPLIT,
+     .permute = &permute_split_sizes,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_split, 0, 2),
      .host_in = 6,
      .infer = split_v_infer,

@@ -9,6 +9,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/array/array_batchable.h"
 #include "kernels/cpu/array_types.h"
@@ -287,7 +288,6 @@ static enum td_code linspace_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_array_fill[] = {
     {.name = "Fill",
      .sig = "(dims:index_type, value:T) -> (output:T) {T:type; index_type:type=int32}",
-     .rows = TD_ROWS_FILL,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_fill, 1, 0),
      .host_in = 1,
      .infer = fill_infer,
@@ -300,13 +300,13 @@ const struct td_op td_ops_array_fill[] = {
      .kernels = TD_KERNEL("empty.cpu", zeros_run, {"dtype", TD_SET_COPYABLE})},
     {.name = "ZerosLike",
      .sig = "(x:T) -> (y:T) {T:type}",
-     .rows = TD_ROWS_LIKE,
+     .permute = &td_permute_like,
      .batchable = TD_BATCHABLE(td_batchable_like, .any_input = true),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("zeros_like.cpu", zeros_like_run, {"T", TD_SET_COPYABLE | TD_BIT(TD_VARIANT)})},
     {.name = "OnesLike",
      .sig = "(x:T) -> (y:T) {T:type}",
-     .rows = TD_ROWS_LIKE,
+     .permute = &td_permute_like,
      .batchable = TD_BATCHABLE(td_batchable_like, .any_input = true),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("ones_like.cpu", ones_run, {"T", TD_SET_NUM_BOOL})},

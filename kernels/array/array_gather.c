@@ -460,7 +460,6 @@ const struct td_op td_ops_array_gather[] = {
      .sig =
          "(params:Tparams, indices:Tindices) -> (output:Tparams) {validate_indices:bool=true; Tparams:type; "
          "Tindices:type}",
-     .rows = TD_ROWS_GATHER,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_gather, 0, 1),
      .infer = gather_infer,
      .kernels = TD_KERNEL("gather.cpu", gather_run, {"Tparams", TD_SET_ALL}, {"Tindices", GATHER_INDEX})},
@@ -468,7 +467,6 @@ const struct td_op td_ops_array_gather[] = {
      .sig = "(params:Tparams, indices:Tindices, axis:Taxis) -> (output:Tparams) {batch_dims:int=0; "
             "Tparams:type; "
             "Tindices:type; Taxis:type}",
-     .rows = TD_ROWS_GATHER,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_gather, 0, 2),
      .host_in = 4,
      .infer = gather_v2_infer,
@@ -478,8 +476,7 @@ const struct td_op td_ops_array_gather[] = {
      .sig = "(resource:resource, indices:Tindices) -> (output:dtype) {batch_dims:int=0; "
             "validate_indices:bool=true; "
             "dtype:type; Tindices:type}",
-     .flags = TD_OP_STATEFUL,
-     .rows = TD_ROWS_GATHER,
+     .flags = TD_OP_STATEFUL | TD_OP_READS,
      .batchable = TD_BATCHABLE(td_batchable_gather),
      .infer = resource_gather_infer,
      .kernels = TD_KERNEL("resource_gather.cpu", resource_gather_run,
@@ -487,15 +484,13 @@ const struct td_op td_ops_array_gather[] = {
     {.name = "GatherNd",
      .sig = "(params:Tparams, indices:Tindices) -> (output:Tparams) {Tparams:type; Tindices:type; "
             "bad_indices_policy:string=''}",
-     .rows = TD_ROWS_GATHER_ND,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_gather_nd, 0, 1),
      .infer = gather_nd_infer,
      .kernels = TD_KERNEL("gather_nd.cpu", gather_nd_run, {"Tparams", TD_SET_ALL_TYPES | TD_SET_Q8_32},
                           {"Tindices", GATHER_INDEX})},
     {.name = "ResourceGatherNd",
      .sig = "(resource:resource, indices:Tindices) -> (output:dtype) {dtype:type; Tindices:type}",
-     .flags = TD_OP_STATEFUL,
-     .rows = TD_ROWS_GATHER_ND,
+     .flags = TD_OP_STATEFUL | TD_OP_READS,
      .batchable = TD_BATCHABLE(td_batchable_gather_nd),
      .infer = resource_gather_nd_infer,
      .kernels = TD_KERNEL("resource_gather_nd.cpu", resource_gather_nd_run, {"dtype", TD_SET_ALL_TYPES},
@@ -503,7 +498,6 @@ const struct td_op td_ops_array_gather[] = {
     {.name = "OneHot",
      .sig = "(indices:TI, depth:int32, on_value:T, off_value:T) -> (output:T) {axis:int=-1; T:type; "
             "TI:type=int64}",
-     .rows = TD_ROWS_ONE_HOT,
      .batchable = TD_BATCHABLE(td_batchable_one_hot),
      .host_in = 2,
      .infer = one_hot_infer,

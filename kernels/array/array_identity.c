@@ -5,6 +5,7 @@
  * rest.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
@@ -111,12 +112,12 @@ static enum td_code no_op_run(struct td_call *c, struct td_err *err)
 #define IDENTITY_ROW(op, signature, more_flags)                                                              \
     {                                                                                                        \
         .name = op, .sig = signature, .flags = TD_OP_IDENTITY | TD_OP_VIEW | (more_flags),                   \
-        .rows = TD_ROWS_SAME, .batchable = TD_BATCHABLE(td_batchable_same, .any_input = true),               \
-        .infer = td_infer_same, .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})                \
+        .batchable = TD_BATCHABLE(td_batchable_same, .any_input = true), .infer = td_infer_same,             \
+        .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})                                        \
     }
 #define COPY_ROW(op, signature, more_flags, ...)                                                             \
     {                                                                                                        \
-        .name = op, .sig = signature, .flags = more_flags, .rows = TD_ROWS_MAP,                              \
+        .name = op, .sig = signature, .flags = more_flags, .permute = &td_permute_map,                       \
         .batchable = TD_BATCHABLE_MOVES(td_batchable_map, 0, 0), .infer = td_infer_same,                     \
         .kernels = TD_KERNEL("copy.cpu", copy_run, __VA_ARGS__)                                              \
     }
@@ -132,6 +133,7 @@ const struct td_op td_ops_array_identity[] = {
     {.name = "_Arg",
      .sig = "() -> (output:T) {T:type; index:int}",
      .flags = TD_OP_ARG | TD_OP_STATEFUL,
+     .role = TD_ROLE_ARG,
      .kernels = TD_KERNEL("placeholder.cpu", placeholder_run, {NULL, 0})},
     {.name = "Const",
      .sig = "() -> (output:dtype) {value:tensor; dtype:type}",
@@ -162,21 +164,20 @@ const struct td_op td_ops_array_identity[] = {
     {.name = "PlaceholderWithDefault",
      .sig = "(input:dtype) -> (output:dtype) {dtype:type; shape:shape}",
      .flags = TD_OP_VIEW,
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_map, 0, 0),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})},
     {.name = "EnsureShape",
      .sig = "(input:T) -> (output:T) {shape:shape; T:type}",
      .flags = TD_OP_VIEW,
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_map, 0, 0),
      .infer = ensure_shape_infer,
      .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})},
     {.name = "IdentityN",
      .sig = "(input:T) -> (output:T) {T:list(type)}",
      .flags = TD_OP_IDENTITY | TD_OP_KEEPS,
-     .rows = TD_ROWS_SAME,
      .batchable = TD_BATCHABLE(td_batchable_same, .any_input = true),
      .infer = identity_n_infer,
      .kernels = TD_KERNEL("identity_n.cpu", identity_n_run, {NULL, 0})},

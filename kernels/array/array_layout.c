@@ -7,6 +7,7 @@
  * All but the permutation's inverse are strided copies.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/array/array_batchable.h"
 #include "kernels/cpu/array_types.h"
@@ -353,13 +354,42 @@ static enum td_code roll_run(struct td_call *c, struct td_err *err)
     }
 }
 
-#define TRANSPOSE_ROW(op, kernel, fn)                                                                        \
+/* Further members of the row follow. */
+#define TRANSPOSE_ROW(op, kernel, fn, ...)                                                                   \
     {                                                                                                        \
         .name = op, .sig = "(x:T, perm:Tperm) -> (y:T) {T:type; Tperm:type=int32}",                          \
-        .rows = TD_ROWS_TRANSPOSE, .batchable = TD_BATCHABLE_MOVES(td_batchable_transpose, 0, 1),            \
-        .host_in = 2, .infer = transpose_infer,                                                              \
-        .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_ALL_TYPES}, {"Tperm", TD_SET_INDEX})                   \
+        .batchable = TD_BATCHABLE_MOVES(td_batchable_transpose, 0, 1), .host_in = 2,                         \
+        .infer = transpose_infer,                                                                            \
+        .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_ALL_TYPES}, {"Tperm", TD_SET_INDEX}), __VA_ARGS__      \
     }
+
+/* ------------------------------------------------------------------ cheaper forms */
+
+/* The permutation of a Transpose when it is constant and the rank of what it permutes is known to fit. */
+static bool is_sure(const struct td_emitter *e, const struct td_node *n, struct td_perm *p)
+{
+    return td_permute_is_transpose(e, n, p) && td_rank_of(e, n->in[0]) == p->rank;
+}
+
+/* Transpose of Transpose is one Transpose; one that moves nothing is what it reads. */
+static struct td_value simplify_transpose(struct td_emitter *e, const struct td_node *n)
+{
+    struct td_perm p, inner;
+    if (!is_sure(e, n, &p)) {
+        return td_no_value;
+    }
+    struct td_value x = n->in[0];
+    const struct td_node *from = td_only_maker(x);
+    const bool two = from != NULL && is_sure(e, from, &inner);
+    if (two) {
+        p = td_perm_then(&inner, &p);
+        x = from->in[0];
+    }
+    if (td_perm_is_identity(&p)) {
+        return x;
+    }
+    return two ? td_emit_transpose(e, x, &p) : td_no_value;
+}
 
 /* ------------------------------------------------------------------ batches */
 
@@ -374,7 +404,8 @@ static bool reverse_sequence_rows(struct td_batchable_step *s)
 }
 
 const struct td_op td_ops_array_layout[] = {
-    TRANSPOSE_ROW("Transpose", "transpose.cpu", transpose_run),
+    TRANSPOSE_ROW("Transpose", "transpose.cpu", transpose_run, .role = TD_ROLE_TRANSPOSE,
+                  .simplify = simplify_transpose),
     TRANSPOSE_ROW("ConjugateTranspose", "conjugate_transpose.cpu", conjugate_transpose_run),
     {.name = "InvertPermutation",
      .sig = "(x:T) -> (y:T) {T:type=int32}",
@@ -387,7 +418,7 @@ const struct td_op td_ops_array_layout[] = {
      .kernels = TD_KERNEL("reverse.cpu", reverse_run, {"T", TD_SET_COPYABLE})},
     {.name = "ReverseV2",
      .sig = "(tensor:T, axis:Tidx) -> (output:T) {Tidx:type=int32; T:type}",
-     .rows = TD_ROWS_ALONG,
+     .permute = &td_permute_along1,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_along, 0, 1),
      .host_in = 2,
      .infer = reverse_v2_infer,
@@ -395,7 +426,6 @@ const struct td_op td_ops_array_layout[] = {
     {.name = "ReverseSequence",
      .sig =
          "(input:T, seq_lengths:Tlen) -> (output:T) {seq_dim:int; batch_dim:int=0; T:type; Tlen:type=int64}",
-     .rows = TD_ROWS_REVERSE,
      .batchable = TD_BATCHABLE(reverse_sequence_rows),
      .host_in = 2,
      .infer = reverse_sequence_infer,
@@ -403,7 +433,7 @@ const struct td_op td_ops_array_layout[] = {
                           {"Tlen", TD_SET_INDEX})},
     {.name = "Roll",
      .sig = "(input:T, shift:Tshift, axis:Taxis) -> (output:T) {T:type; Tshift:type; Taxis:type}",
-     .rows = TD_ROWS_ALONG,
+     .permute = &td_permute_along2,
      .batchable = TD_BATCHABLE(td_batchable_along),
      .host_in = 6,
      .infer = roll_infer,

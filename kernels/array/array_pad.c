@@ -5,6 +5,7 @@
  *   MirrorPadGrad   folds a border's gradient back onto the inside it mirrored
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/cpu/array_types.h"
@@ -260,17 +261,31 @@ static enum td_code mirror_pad_grad_run(struct td_call *c, struct td_err *err)
         "T", TD_SET_COPYABLE | TD_SET_Q8_32                                                                  \
     }
 
+static struct td_permuted find_pad(const struct td_emitter *e, const struct td_node *n,
+                                   const struct td_perm *p)
+{
+    const bool ok = td_rank_of(e, n->in[0]) == p->rank && td_permute_has_numbers(n, 1, 2 * (int64_t)p->rank);
+    return ok ? td_permute_first : td_permute_none;
+}
+
+static void apply_pad(struct td_emitter *e, struct td_node *n, const struct td_perm *p)
+{
+    td_permute_numbers(e, n, 1, p, 2);
+}
+
+static const struct td_permute_rule permute_pad = {.find = find_pad, .apply = apply_pad};
+
 const struct td_op td_ops_array_pad[] = {
     {.name = "Pad",
      .sig = "(input:T, paddings:Tpaddings) -> (output:T) {T:type; Tpaddings:type=int32}",
-     .rows = TD_ROWS_MAP,
+     .permute = &permute_pad,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,
      .infer = pad_infer,
      .kernels = TD_KERNEL("pad.cpu", pad_run, PAD_TYPES, PADDINGS)},
     {.name = "PadV2",
      .sig = "(input:T, paddings:Tpaddings, constant_values:T) -> (output:T) {T:type; Tpaddings:type=int32}",
-     .rows = TD_ROWS_MAP,
+     .permute = &permute_pad,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,
      .infer = pad_infer,
@@ -278,7 +293,7 @@ const struct td_op td_ops_array_pad[] = {
     {.name = "MirrorPad",
      .sig = "(input:T, paddings:Tpaddings) -> (output:T) {T:type; Tpaddings:type=int32; mode:string in "
             "['REFLECT','SYMMETRIC']}",
-     .rows = TD_ROWS_MAP,
+     .permute = &permute_pad,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,
      .infer = mirror_pad_infer,

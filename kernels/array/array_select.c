@@ -7,6 +7,7 @@
  *   DynamicStitch      rows of the data tensors back to the places that indices name; the last writer stays
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
@@ -456,13 +457,13 @@ const struct td_op td_ops_array_select[] = {
      .kernels = TD_KERNEL("where.cpu", where_run, {"T", TD_SET_NUM_BOOL})},
     {.name = "Select",
      .sig = "(condition:bool, t:T, e:T) -> (output:T) {T:type}",
-     .rows = TD_ROWS_SELECT,
+     .permute = &td_permute_select,
      .batchable = TD_BATCHABLE_MOVES(rows_of_select, 1, 0),
      .infer = select_infer,
      .kernels = TD_KERNEL("select.cpu", select_run, {"T", TD_SET_ALL_TYPES})},
     {.name = "SelectV2",
      .sig = "(condition:bool, t:T, e:T) -> (output:T) {T:type}",
-     .rows = TD_ROWS_BROADCAST,
+     .permute = &td_permute_elementwise,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_broadcast, 1, 0),
      .infer = select_v2_infer,
      .kernels = TD_KERNEL("select.cpu", select_v2_run, {"T", TD_SET_ALL_TYPES})},

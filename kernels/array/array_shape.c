@@ -5,6 +5,7 @@
  *   Bitcast                          x -> the same bytes as elements of another dtype (copied)
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/array/array_batchable.h"
@@ -280,6 +281,73 @@ static enum td_code bitcast_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ axes in another order */
+
+/* The shape of x from that of Transpose(x, p). */
+static struct td_value restate_shape(struct td_emitter *e, const struct td_node *n, struct td_value permuted,
+                                     const struct td_perm *p)
+{
+    const struct td_perm back = td_perm_inverse(p);
+    int64_t order[TD_MAX_RANK];
+    for (int i = 0; i < p->rank; i++) {
+        order[i] = back.at[i];
+    }
+    const struct td_value shape =
+        td_emit(e, "Shape", TD_IN(permuted), TD_ATTRS(TD_ATTR_OF_TYPE("out_type", n->out_type[0])));
+    return td_emit(e, "GatherV2",
+                   TD_IN(shape, td_emit_ints(e, TD_INT32, order, p->rank), td_emit_int(e, TD_INT32, 0)),
+                   TD_NO_ATTRS);
+}
+
+/* Size and Rank do not care. */
+static struct td_permuted find_count(const struct td_emitter *e, const struct td_node *n,
+                                     const struct td_perm *p)
+{
+    return td_rank_of(e, n->in[0]) == p->rank ? (struct td_permuted){1, 0} : td_permute_none;
+}
+
+/* Bits of the axes that Squeeze n takes away; none when it does not name them all. */
+static uint32_t squeezed(const struct td_node *n, int rank)
+{
+    int count;
+    const int64_t *dims = td_attr_ints(n, "squeeze_dims", &count);
+    uint32_t gone = 0;
+    for (int i = 0; i < count; i++) {
+        int axis;
+        if (!td_shape_axis(rank, dims[i], &axis)) {
+            return 0;
+        }
+        gone |= 1u << axis;
+    }
+    return gone;
+}
+
+static struct td_permuted find_squeeze(const struct td_emitter *e, const struct td_node *n,
+                                       const struct td_perm *p)
+{
+    const uint32_t gone = td_rank_of(e, n->in[0]) == p->rank ? squeezed(n, p->rank) : 0;
+    return gone != 0 && td_perm_keeps_order(p, gone) ? (struct td_permuted){1, 0} : td_permute_none;
+}
+
+static void apply_squeeze(struct td_emitter *e, struct td_node *n, const struct td_perm *p)
+{
+    const uint32_t gone = squeezed(n, p->rank);
+    int64_t dims[TD_MAX_RANK];
+    int count = 0;
+    for (int i = 0; i < p->rank; i++) {
+        if (gone >> p->at[i] & 1u) {
+            dims[count++] = i;
+        }
+    }
+    td_emit_attr(e, n, &(struct td_attr)TD_ATTR_OF_INTS("squeeze_dims", dims, count));
+}
+
+static const struct td_permute_rule permute_shape = {.restate = restate_shape};
+static const struct td_permute_rule permute_count = {.find = find_count};
+static const struct td_permute_rule permute_squeeze = {.find = find_squeeze, .apply = apply_squeeze};
+
+/* ------------------------------------------------------------------ table */
+
 #define OUT_INDEX                                                                                            \
     {                                                                                                        \
         "out_type", TD_SET_INDEX                                                                             \
@@ -291,6 +359,7 @@ const struct td_op td_ops_array_shape[] = {
      .flags = TD_OP_SHAPE_ONLY,
      .batchable = TD_BATCHABLE(td_batchable_shape, .any_input = true),
      .host_out = 1,
+     .permute = &permute_shape,
      .infer = shape_infer,
      .kernels = TD_KERNEL("shape.cpu", shape_run, OUT_INDEX)},
     {.name = "ShapeN",
@@ -305,6 +374,7 @@ const struct td_op td_ops_array_shape[] = {
      .flags = TD_OP_SHAPE_ONLY,
      .batchable = TD_BATCHABLE(td_batchable_rank_of, .any_input = true),
      .host_out = 1,
+     .permute = &permute_count,
      .infer = td_infer_scalar,
      .kernels = TD_KERNEL("rank.cpu", rank_run, {NULL, 0})},
     {.name = "Size",
@@ -312,12 +382,13 @@ const struct td_op td_ops_array_shape[] = {
      .flags = TD_OP_SHAPE_ONLY,
      .batchable = TD_BATCHABLE(td_batchable_size_of, .any_input = true),
      .host_out = 1,
+     .permute = &permute_count,
      .infer = td_infer_scalar,
      .kernels = TD_KERNEL("size.cpu", size_run, OUT_INDEX)},
     {.name = "Reshape",
      .sig = "(tensor:T, shape:Tshape) -> (output:T) {T:type; Tshape:type=int32}",
      .flags = TD_OP_VIEW,
-     .rows = TD_ROWS_RESHAPE,
+     .fuse = {.view = true},
      .batchable = TD_BATCHABLE_MOVES(td_batchable_reshape, 0, 1),
      .host_in = 2,
      .infer = reshape_infer,
@@ -333,7 +404,6 @@ const struct td_op td_ops_array_shape[] = {
     {.name = "ExpandDims",
      .sig = "(input:T, dim:Tdim) -> (output:T) {T:type; Tdim:type=int32}",
      .flags = TD_OP_VIEW,
-     .rows = TD_ROWS_RESHAPE,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_expand_dims, 0, 1),
      .host_in = 2,
      .infer = expand_dims_infer,
@@ -341,13 +411,13 @@ const struct td_op td_ops_array_shape[] = {
     {.name = "Squeeze",
      .sig = "(input:T) -> (output:T) {T:type; squeeze_dims:list(int)=[]}",
      .flags = TD_OP_VIEW,
-     .rows = TD_ROWS_RESHAPE,
+     .permute = &permute_squeeze,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_squeeze, 0, 0),
      .infer = squeeze_infer,
      .kernels = TD_KERNEL("squeeze.cpu", view_run, {NULL, 0})},
     {.name = "Bitcast",
      .sig = "(input:T) -> (output:type) {T:type; type:type}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = bitcast_infer,
      .kernels = TD_KERNEL("bitcast.cpu", bitcast_run, {"T", TD_SET_PLAIN & ~TD_BIT(TD_BOOL)},

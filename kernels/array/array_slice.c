@@ -8,6 +8,7 @@
  * Assigning to slices of variables is variable_scatter.c's.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/array/array_batchable.h"
 #include "kernels/cpu/array_types.h"
@@ -198,6 +199,47 @@ static enum td_code strided_update_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ axes in another order */
+
+/* Begins, ends and the like must be constants of a number an axis. */
+static struct td_permuted find_slice(const struct td_emitter *e, const struct td_node *n,
+                                     const struct td_perm *p)
+{
+    bool ok = td_rank_of(e, n->in[0]) == p->rank;
+    for (int i = 1; ok && i < n->n_in; i++) {
+        ok = td_permute_has_numbers(n, i, p->rank);
+    }
+    return ok ? td_permute_first : td_permute_none;
+}
+
+static void apply_slice(struct td_emitter *e, struct td_node *n, const struct td_perm *p)
+{
+    for (int i = 1; i < n->n_in; i++) {
+        td_permute_numbers(e, n, i, p, 1);
+    }
+}
+
+static struct td_permuted find_strided_slice(const struct td_emitter *e, const struct td_node *n,
+                                             const struct td_perm *p)
+{
+    const bool plain = td_attr_int(n, "ellipsis_mask") == 0 && td_attr_int(n, "new_axis_mask") == 0 &&
+                       td_attr_int(n, "shrink_axis_mask") == 0;
+    return plain ? find_slice(e, n, p) : td_permute_none;
+}
+
+static void apply_strided_slice(struct td_emitter *e, struct td_node *n, const struct td_perm *p)
+{
+    apply_slice(e, n, p);
+    td_permute_mask(e, n, "begin_mask", p);
+    td_permute_mask(e, n, "end_mask", p);
+}
+
+static const struct td_permute_rule permute_slice = {.find = find_slice, .apply = apply_slice};
+static const struct td_permute_rule permute_strided_slice = {.find = find_strided_slice,
+                                                             .apply = apply_strided_slice};
+
+/* ------------------------------------------------------------------ table */
+
 #define SLICE_MASKS                                                                                          \
     "begin_mask:int=0; end_mask:int=0; ellipsis_mask:int=0; new_axis_mask:int=0; shrink_axis_mask:int=0"
 #define SLICE_TYPES                                                                                          \
@@ -212,7 +254,7 @@ static enum td_code strided_update_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_array_slice[] = {
     {.name = "Slice",
      .sig = "(input:T, begin:Index, size:Index) -> (output:T) {T:type; Index:type}",
-     .rows = TD_ROWS_SLICE,
+     .permute = &permute_slice,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_slice, 0, 2),
      .host_in = 6,
      .infer = slice_infer,
@@ -221,7 +263,7 @@ const struct td_op td_ops_array_slice[] = {
     {.name = "StridedSlice",
      .sig = "(input:T, begin:Index, end:Index, strides:Index) -> (output:T) {T:type; Index:type; " SLICE_MASKS
             "}",
-     .rows = TD_ROWS_STRIDED,
+     .permute = &permute_strided_slice,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_strided_slice, 0, 3),
      .host_in = 14,
      .infer = strided_slice_infer,

@@ -316,13 +316,27 @@ static enum td_code fake_param_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ branches that are certain */
+
+static const struct td_func_ref *if_taken(const struct td_node *n, int64_t value)
+{
+    return td_attr_func(n, value != 0 ? "then_branch" : "else_branch", 0);
+}
+
+static const struct td_func_ref *case_taken(const struct td_node *n, int64_t value)
+{
+    const int branches = td_attr_len(n, "branches");
+    return branches == 0
+               ? NULL
+               : td_attr_func(n, "branches", value < 0 || value >= branches ? branches - 1 : (int)value);
+}
+
 const struct td_op td_ops_control[] = {
     {.name = "PartitionedCall",
      .sig = "(args:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); f:func; config:string=''; "
             "config_proto:string=''; "
             "executor_type:string=''}",
      .flags = TD_OP_CALL | TD_OP_KEEPS | TD_OP_NO_FOLD,
-     .rows = TD_ROWS_CALL,
      .batchable = TD_BATCHABLE(td_batchable_call, .any_input = true),
      .kernels = TD_KERNEL("call", call_run)},
     {.name = "StatefulPartitionedCall",
@@ -330,7 +344,6 @@ const struct td_op td_ops_control[] = {
             "config_proto:string=''; "
             "executor_type:string=''}",
      .flags = TD_OP_CALL | TD_OP_KEEPS | TD_OP_STATEFUL,
-     .rows = TD_ROWS_CALL,
      .batchable = TD_BATCHABLE(td_batchable_call, .any_input = true),
      .kernels = TD_KERNEL("call", call_run)},
     {.name = "SymbolicGradient",
@@ -347,7 +360,7 @@ const struct td_op td_ops_control[] = {
             "then_branch:func; "
             "else_branch:func; output_shapes:list(shape)=[]}",
      .flags = TD_OP_KEEPS | TD_OP_STATEFUL,
-     .rows = TD_ROWS_IF,
+     .branch = {.taken = if_taken},
      .batchable = TD_BATCHABLE(td_batchable_if, .any_input = true),
      .host_in = 1,
      .kernels = TD_KERNEL("if", if_run)},
@@ -356,7 +369,7 @@ const struct td_op td_ops_control[] = {
             "then_branch:func; "
             "else_branch:func; output_shapes:list(shape)=[]}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
-     .rows = TD_ROWS_IF,
+     .branch = {.taken = if_taken},
      .batchable = TD_BATCHABLE(td_batchable_if, .any_input = true),
      .host_in = 1,
      .kernels = TD_KERNEL("if", if_run)},
@@ -365,7 +378,7 @@ const struct td_op td_ops_control[] = {
             "branches:list(func); "
             "output_shapes:list(shape)=[]}",
      .flags = TD_OP_KEEPS | TD_OP_STATEFUL,
-     .rows = TD_ROWS_CASE,
+     .branch = {.taken = case_taken},
      .batchable = TD_BATCHABLE(td_batchable_case, .any_input = true),
      .host_in = 1,
      .infer = case_infer,
@@ -375,7 +388,7 @@ const struct td_op td_ops_control[] = {
             "branches:list(func); "
             "output_shapes:list(shape)=[]}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
-     .rows = TD_ROWS_CASE,
+     .branch = {.taken = case_taken},
      .batchable = TD_BATCHABLE(td_batchable_case, .any_input = true),
      .host_in = 1,
      .infer = case_infer,
@@ -384,14 +397,14 @@ const struct td_op td_ops_control[] = {
      .sig = "(input:T) -> (output:T) {T:list(type); cond:func; body:func; output_shapes:list(shape)=[]; "
             "parallel_iterations:int=10}",
      .flags = TD_OP_KEEPS | TD_OP_STATEFUL,
-     .rows = TD_ROWS_WHILE,
+     .branch = {.loop_cond = "cond"},
      .batchable = TD_BATCHABLE(td_batchable_while, .any_input = true),
      .kernels = TD_KERNEL("while", while_run)},
     {.name = "StatelessWhile",
      .sig = "(input:T) -> (output:T) {T:list(type); cond:func; body:func; output_shapes:list(shape)=[]; "
             "parallel_iterations:int=10}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
-     .rows = TD_ROWS_WHILE,
+     .branch = {.loop_cond = "cond"},
      .batchable = TD_BATCHABLE(td_batchable_while, .any_input = true),
      .kernels = TD_KERNEL("while", while_run)},
     {.name = "For",
@@ -403,7 +416,6 @@ const struct td_op td_ops_control[] = {
     {.name = "Switch",
      .sig = "(data:T, pred:bool) -> (output_false:T, output_true:T) {T:type}",
      .flags = TD_OP_SWITCH | TD_OP_KEEPS,
-     .rows = TD_ROWS_SWITCH,
      .batchable = TD_BATCHABLE(td_batchable_switch, .any_input = true),
      .host_in = 2,
      .infer = switch_infer,
@@ -411,7 +423,6 @@ const struct td_op td_ops_control[] = {
     {.name = "RefSwitch",
      .sig = "(data:Ref(T), pred:bool) -> (output_false:Ref(T), output_true:Ref(T)) {T:type}",
      .flags = TD_OP_SWITCH | TD_OP_KEEPS,
-     .rows = TD_ROWS_SWITCH,
      .batchable = TD_BATCHABLE(td_batchable_switch, .any_input = true),
      .host_in = 2,
      .infer = switch_infer,
@@ -419,14 +430,12 @@ const struct td_op td_ops_control[] = {
     {.name = "Merge",
      .sig = "(inputs:N*T) -> (output:T, value_index:int32) {T:type; N:int}",
      .flags = TD_OP_DEAD_OK | TD_OP_KEEPS,
-     .rows = TD_ROWS_MERGE,
      .batchable = TD_BATCHABLE(td_batchable_merge, .any_input = true),
      .host_out = 2,
      .kernels = TD_KERNEL("merge", merge_run)},
     {.name = "RefMerge",
      .sig = "(inputs:Ref(N*T)) -> (output:Ref(T), value_index:int32) {T:type; N:int}",
      .flags = TD_OP_DEAD_OK | TD_OP_KEEPS,
-     .rows = TD_ROWS_MERGE,
      .batchable = TD_BATCHABLE(td_batchable_merge, .any_input = true),
      .host_out = 2,
      .kernels = TD_KERNEL("merge", merge_run)},

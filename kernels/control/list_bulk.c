@@ -417,7 +417,6 @@ const struct td_op td_ops_list_bulk[] = {
          "(tensor:element_dtype, element_shape:shape_type) -> (output_handle:variant) {element_dtype:type; "
          "shape_type:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
-     .rows = TD_ROWS_LIST_FROM,
      .batchable = TD_BATCHABLE(td_batchable_list_from, .any_input = true),
      .host_in = 2,
      .infer = td_infer_scalar,
@@ -425,7 +424,6 @@ const struct td_op td_ops_list_bulk[] = {
     {.name = "TensorListStack",
      .sig = "(input_handle:variant, element_shape:int32) -> (tensor:element_dtype) {element_dtype:type; "
             "num_elements:int=-1}",
-     .rows = TD_ROWS_LIST_STACK,
      .batchable = TD_BATCHABLE(td_batchable_list_stack, .any_input = true),
      .host_in = 2,
      .infer = stack_infer,

@@ -306,7 +306,6 @@ const struct td_op td_ops_list_element[] = {
      .sig = "(element_shape:shape_type, num_elements:int32) -> (handle:variant) {element_dtype:type; "
             "shape_type:type}",
      .flags = TD_OP_NO_FOLD,
-     .rows = TD_ROWS_LIST_NEW,
      .batchable = TD_BATCHABLE(td_batchable_list_new, .any_input = true),
      .host_in = 3,
      .infer = reserve_infer,
@@ -315,14 +314,12 @@ const struct td_op td_ops_list_element[] = {
      .sig = "(element_shape:shape_type, max_num_elements:int32) -> (handle:variant) {element_dtype:type; "
             "shape_type:type}",
      .flags = TD_OP_NO_FOLD,
-     .rows = TD_ROWS_LIST_EMPTY,
      .batchable = TD_BATCHABLE(td_batchable_list_empty, .any_input = true),
      .host_in = 3,
      .infer = reserve_infer,
      .kernels = TD_KERNEL("list.cpu", empty_run)},
     {.name = "TensorListLength",
      .sig = "(input_handle:variant) -> (length:int32) {}",
-     .rows = TD_ROWS_LIST_LENGTH,
      .batchable = TD_BATCHABLE(td_batchable_list_length, .any_input = true),
      .host_out = 1,
      .infer = td_infer_scalar,
@@ -340,7 +337,6 @@ const struct td_op td_ops_list_element[] = {
     {.name = "TensorListPushBack",
      .sig = "(input_handle:variant, tensor:element_dtype) -> (output_handle:variant) {element_dtype:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
-     .rows = TD_ROWS_LIST_PUSH,
      .batchable = TD_BATCHABLE(td_batchable_list_push, .any_input = true),
      .infer = td_infer_scalar,
      .kernels = TD_KERNEL("list.cpu", push_run)},
@@ -353,7 +349,6 @@ const struct td_op td_ops_list_element[] = {
      .sig = "(input_handle:variant, element_shape:int32) -> (output_handle:variant, tensor:element_dtype) "
             "{element_dtype:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
-     .rows = TD_ROWS_LIST_POP,
      .batchable = TD_BATCHABLE(td_batchable_list_pop, .any_input = true),
      .host_in = 2,
      .infer = pop_infer,
@@ -362,7 +357,6 @@ const struct td_op td_ops_list_element[] = {
      .sig = "(input_handle:variant, index:int32, element_shape:Tshape) -> (item:element_dtype) "
             "{element_dtype:type; "
             "Tshape:type=int32}",
-     .rows = TD_ROWS_LIST_GET,
      .batchable = TD_BATCHABLE(td_batchable_list_get, .any_input = true),
      .host_in = 6,
      .infer = get_infer,
@@ -372,7 +366,6 @@ const struct td_op td_ops_list_element[] = {
             "{element_dtype:type; "
             "resize_if_index_out_of_bounds:bool=false}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
-     .rows = TD_ROWS_LIST_SET,
      .batchable = TD_BATCHABLE(td_batchable_list_set, .any_input = true),
      .host_in = 2,
      .infer = set_infer,

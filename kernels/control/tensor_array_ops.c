@@ -481,8 +481,8 @@ static enum td_code concat_run(struct td_call *c, struct td_err *err)
 #define NONE NULL /* not known to keep rows apart */
 #define ROW(opname, signature, more, axes, shapes, fn)                                                       \
     {                                                                                                        \
-        .name = opname, .sig = signature, .flags = TD_OP_STATEFUL | (more), .rows = TD_ROWS_##axes,          \
-        .batchable = axes, .infer = shapes, .kernels = TD_KERNEL("tensor_array.cpu", fn)                     \
+        .name = opname, .sig = signature, .flags = TD_OP_STATEFUL | (more), .batchable = axes,               \
+        .infer = shapes, .kernels = TD_KERNEL("tensor_array.cpu", fn)                                        \
     }
 
 const struct td_op td_ops_tensor_array_ops[] = {
@@ -519,6 +519,6 @@ const struct td_op td_ops_tensor_array_ops[] = {
         NONE, td_infer_scalar, split_run),
     ROW("TensorArraySizeV3", "(handle:resource, flow_in:float) -> (size:int32) {}", 0, ARRAY_SIZE,
         td_infer_scalar, size_run),
-    ROW("TensorArrayCloseV3", "(handle:resource) -> () {}", 0, READ, NULL, close_run),
+    ROW("TensorArrayCloseV3", "(handle:resource) -> () {}", TD_OP_FREE, READ, NULL, close_run),
     {.name = NULL},
 };

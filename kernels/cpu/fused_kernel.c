@@ -204,10 +204,11 @@ static const struct td_kernel rows[] = {
 };
 
 const struct td_op td_ops_fused[] = {
-    {.name = "_Fused", .sig = SIGNATURE, .infer = td_fused_infer, .kernels = rows},
+    {.name = "_Fused", .sig = SIGNATURE, .role = TD_ROLE_FUSED, .infer = td_fused_infer, .kernels = rows},
     {.name = "_FusedElementwise",
      .sig = SIGNATURE,
      .flags = TD_OP_ELEMENTWISE,
+     .role = TD_ROLE_FUSED_ELEMENTWISE,
      .infer = td_fused_infer,
      .kernels = rows},
     {.name = NULL},

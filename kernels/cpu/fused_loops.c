@@ -5,8 +5,7 @@
  *
  * An operand of the output's size is read where it lies; a scalar stays one; any other is spread into the
  * tile by its strides, once for all tiles when it is a row that fits a tile (tiles are then whole rows). A
- * register's tile is used again once its last reader has run. The scalar functions are those of the ops' own
- * kernels, so that results are equal.
+ * register's tile is used again once its last reader has run.
  *
  * The last instruction writes the output itself, which may be the memory of an input of the same size:
  * element i is written after the last read of element i.
@@ -14,77 +13,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/fused_program.h"
-#include "kernels/cpu/scalar.h"
-#include "kernels/cpu/vecmath.h"
 
 enum { TILE = 2048, LONGEST_ROW = 8192, LOOK_EVERY = 128, FEW = 512 /* floats on the stack */ };
-
-/* ------------------------------------------------------------------ loops */
-
-TD_INLINE float elu_f(float x)
-{
-    return x < 0 ? td_fast_expm1_f32(x) : x;
-}
-TD_INLINE float selu_f(float x)
-{
-    return x < 0 ? 1.7580993408473768f * td_fast_expm1_f32(x) : 1.0507009873554805f * x;
-}
-
-#define UNARY(attr, op, fn) TD_UNARY_LOOP(attr, loop_##op, float, float, fn)
-#define BINARY(op) TD_BINARY(TD_CLONES, loop_##op, float, td_##op##_f32)
-BINARY(add)
-BINARY(sub)
-BINARY(mul)
-BINARY(div)
-BINARY(max)
-BINARY(min)
-BINARY(sqdiff)
-UNARY(TD_CLONES, relu, td_relu_f32)
-UNARY(TD_CLONES, relu6, td_relu6_f32)
-UNARY(TD_CLONES, elu, elu_f)
-UNARY(TD_CLONES, selu, selu_f)
-UNARY(TD_CLONES, sigmoid, td_fast_sigmoid_f32)
-UNARY(TD_CLONES, tanh, td_fast_tanh_f32)
-UNARY(TD_CLONES, softplus, td_fast_softplus_f32)
-UNARY(TD_CLONES, softsign, td_softsign_f32)
-UNARY(TD_CLONES, exp, td_fast_exp_f32)
-UNARY(TD_CLONES, expm1, td_fast_expm1_f32)
-UNARY(TD_CLONES, log, td_fast_log_f32)
-UNARY(TD_CLONES, log1p, td_fast_log1p_f32)
-UNARY(TD_CLONES, sqrt, sqrtf)
-UNARY(TD_CLONES, rsqrt, td_rsqrt_f32)
-UNARY(TD_CLONES, square, td_square_f32)
-UNARY(TD_CLONES, neg, td_neg_f32)
-UNARY(TD_CLONES, abs, td_abs_f32)
-UNARY(TD_CLONES, inv, td_inv_f32)
-UNARY(TD_CLONES, erf, td_fast_erf_f32)
-UNARY(TD_CLONES, erfc, td_fast_erfc_f32)
-
-TD_CLONES static void loop_leaky(const float *x, float *y, int64_t n, float slope)
-{
-    for (int64_t i = 0; i < n; i++) {
-        y[i] = x[i] > 0 ? x[i] : slope * x[i];
-    }
-}
-
-static void loop_norm(const float *a, const float *b, float *y, int64_t n, enum td_operands how,
-                      float epsilon)
-{
-    for (int64_t i = 0; i < n; i++) {
-        y[i] = a[how == TD_LEFT_SCALAR ? 0 : i] / sqrtf(b[how == TD_RIGHT_SCALAR ? 0 : i] + epsilon);
-    }
-}
-
-/* Both of one kind: how a loop is called depends on its number of operands alone. */
-#define FUSE_CODE(code, n) FUSE_ROW_##n(code)
-#define FUSE_ROW_1(code) [TD_STAGE_##code] = {.one = loop_##code},
-#define FUSE_ROW_2(code) [TD_STAGE_##code] = {.two = loop_##code},
-static const struct {
-    td_unary_fn *one;
-    td_binary_fn *two;
-} loops[TD_STAGE_END] = {
-#include "core/graph/fuse.def"
-};
 
 /* ------------------------------------------------------------------ operands */
 
@@ -259,14 +189,13 @@ static void run_instr(const struct loop *l, const struct td_instr *in, int64_t a
     enum td_operands how = a->access == ONE                ? TD_LEFT_SCALAR
                            : b != NULL && b->access == ONE ? TD_RIGHT_SCALAR
                                                            : TD_BOTH_ARRAYS;
-    if (in->stage == TD_STAGE_leaky) {
-        loop_leaky(pa, y, n, in->alpha);
-    } else if (in->stage == TD_STAGE_norm) {
-        loop_norm(pa, pb, y, n, how, in->alpha);
-    } else if (b == NULL) {
-        loops[in->stage].one(pa, y, n);
+    const struct td_stage *stage = in->stage;
+    if (stage->with != NULL) {
+        stage->with(pa, pb, y, n, how, in->parameter);
+    } else if (stage->one != NULL) {
+        stage->one(pa, y, n);
     } else {
-        loops[in->stage].two(pa, pb, y, n, how);
+        stage->two(pa, pb, y, n, how);
     }
 }
 

@@ -47,12 +47,12 @@ static enum td_code add_norm(struct td_program *p, const struct td_shape *in, co
 {
     int scale, shift, y;
     float epsilon = (float)td_attr_float(n, "epsilon");
-    TD_TRY(add(p, in, (struct td_instr){.stage = TD_STAGE_norm, .a = r[1], .b = r[4], .alpha = epsilon},
+    TD_TRY(add(p, in, (struct td_instr){.stage = &td_stage_norm, .a = r[1], .b = r[4], .parameter = epsilon},
                &scale, err));
-    TD_TRY(add(p, in, (struct td_instr){.stage = TD_STAGE_mul, .a = r[3], .b = scale}, &shift, err));
-    TD_TRY(add(p, in, (struct td_instr){.stage = TD_STAGE_sub, .a = r[2], .b = shift}, &shift, err));
-    TD_TRY(add(p, in, (struct td_instr){.stage = TD_STAGE_mul, .a = r[0], .b = scale}, &y, err));
-    return add(p, in, (struct td_instr){.stage = TD_STAGE_add, .a = y, .b = shift}, reg, err);
+    TD_TRY(add(p, in, (struct td_instr){.stage = &td_stage_mul, .a = r[3], .b = scale}, &shift, err));
+    TD_TRY(add(p, in, (struct td_instr){.stage = &td_stage_sub, .a = r[2], .b = shift}, &shift, err));
+    TD_TRY(add(p, in, (struct td_instr){.stage = &td_stage_mul, .a = r[0], .b = scale}, &y, err));
+    return add(p, in, (struct td_instr){.stage = &td_stage_add, .a = y, .b = shift}, reg, err);
 }
 
 static enum td_code add_part(struct td_program *p, const struct td_shape *in, const struct td_part *part,
@@ -62,12 +62,13 @@ static enum td_code add_part(struct td_program *p, const struct td_shape *in, co
     for (int i = 0; i < part->node->n_in && i < 5; i++) {
         r[i] = part->from[i] < p->n_in ? part->from[i] : result[part->from[i] - p->n_in];
     }
-    if (part->stage == TD_STAGE_norm) {
+    if (part->stage == &td_stage_norm) {
         return add_norm(p, in, part->node, r, reg, err);
     }
-    float alpha = part->stage == TD_STAGE_leaky ? (float)td_attr_float(part->node, "alpha") : 0;
-    return add(p, in, (struct td_instr){.stage = part->stage, .a = r[0], .b = r[1], .alpha = alpha}, reg,
-               err);
+    const char *attr = part->stage->parameter;
+    const float parameter = attr == NULL ? 0 : (float)td_attr_float(part->node, attr);
+    return add(p, in, (struct td_instr){.stage = part->stage, .a = r[0], .b = r[1], .parameter = parameter},
+               reg, err);
 }
 
 enum td_code td_program_make(const struct td_node *n, const struct td_shape *in,
@@ -162,15 +163,16 @@ static bool is_scaled(const struct finder *f, int reg, int x, double *factor)
     *factor = 1;
     while (reg != x) {
         const struct td_instr *i = made_by(f->p, reg);
-        if (i == NULL || (i->stage != TD_STAGE_mul && i->stage != TD_STAGE_div && i->stage != TD_STAGE_neg)) {
+        if (i == NULL ||
+            (i->stage != &td_stage_mul && i->stage != &td_stage_div && i->stage != &td_stage_neg)) {
             return false;
         }
         float a = i->b < 0 ? -1 : constant(f, i->a), b = i->b < 0 ? -1 : constant(f, i->b);
-        bool left = i->stage == TD_STAGE_mul && !isnan(a);
+        bool left = i->stage == &td_stage_mul && !isnan(a);
         if (i->b >= 0 && !left && isnan(b)) {
             return false;
         }
-        *factor = i->stage == TD_STAGE_div ? *factor / (double)b : *factor * (double)(left ? a : b);
+        *factor = i->stage == &td_stage_div ? *factor / (double)b : *factor * (double)(left ? a : b);
         reg = left && i->b >= 0 ? i->b : i->a;
     }
     return true;
@@ -181,15 +183,15 @@ static bool is_twice_cdf(const struct finder *f, int reg, int x)
 {
     const struct td_instr *i = made_by(f->p, reg);
     double factor;
-    if (i != NULL && i->stage == TD_STAGE_erfc) {
+    if (i != NULL && i->stage == &td_stage_erfc) {
         return is_scaled(f, i->a, x, &factor) && is_close((float)factor, -M_SQRT1_2);
     }
-    if (i == NULL || i->stage != TD_STAGE_add) {
+    if (i == NULL || i->stage != &td_stage_add) {
         return false;
     }
     int inner = constant(f, i->a) == 1.0f ? i->b : constant(f, i->b) == 1.0f ? i->a : -1;
     const struct td_instr *e = inner < 0 ? NULL : made_by(f->p, inner);
-    return e != NULL && e->stage == TD_STAGE_erf && is_scaled(f, e->a, x, &factor) &&
+    return e != NULL && e->stage == &td_stage_erf && is_scaled(f, e->a, x, &factor) &&
            is_close((float)factor, M_SQRT1_2);
 }
 
@@ -198,17 +200,17 @@ static bool is_gelu(const struct finder *f, int i, int x)
 {
     const struct td_instr *m = &f->p->instr[i];
     double factor;
-    for (int transpose = 0; m->stage == TD_STAGE_mul && transpose < 2; transpose++) {
+    for (int transpose = 0; m->stage == &td_stage_mul && transpose < 2; transpose++) {
         int left = transpose ? m->b : m->a, right = transpose ? m->a : m->b;
         const struct td_instr *r = made_by(f->p, right);
         if (is_scaled(f, left, x, &factor) && is_close((float)factor, 0.5) && is_twice_cdf(f, right, x)) {
             return true;
         }
-        if (constant(f, left) == 0.5f && r != NULL && r->stage == TD_STAGE_mul &&
+        if (constant(f, left) == 0.5f && r != NULL && r->stage == &td_stage_mul &&
             ((r->a == x && is_twice_cdf(f, r->b, x)) || (r->b == x && is_twice_cdf(f, r->a, x)))) {
             return true;
         }
-        if (left == x && r != NULL && r->stage == TD_STAGE_mul &&
+        if (left == x && r != NULL && r->stage == &td_stage_mul &&
             ((constant(f, r->a) == 0.5f && is_twice_cdf(f, r->b, x)) ||
              (constant(f, r->b) == 0.5f && is_twice_cdf(f, r->a, x)))) {
             return true;
@@ -229,29 +231,16 @@ static void push(struct finder *f, struct td_post post, int operand, int last)
 /* One instruction on cur; false when no kernel has it. */
 static bool push_simple(struct finder *f, int i, int cur)
 {
-    static const struct {
-        enum td_stage stage;
-        enum td_post_kind kind;
-    } rows[] = {
-        {TD_STAGE_relu, TD_POST_RELU}, {TD_STAGE_relu6, TD_POST_RELU6},     {TD_STAGE_leaky, TD_POST_LEAKY},
-        {TD_STAGE_elu, TD_POST_ELU},   {TD_STAGE_sigmoid, TD_POST_SIGMOID}, {TD_STAGE_tanh, TD_POST_TANH},
-        {TD_STAGE_add, TD_POST_ADD},   {TD_STAGE_sub, TD_POST_SUB},         {TD_STAGE_mul, TD_POST_MUL},
-    };
     const struct td_instr *in = &f->p->instr[i];
-    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
-        if (rows[k].stage != in->stage) {
-            continue;
-        }
-        struct td_post post = {.kind = rows[k].kind, .alpha = in->alpha};
-        bool transposed = in->b == cur && in->a != cur && in->stage != TD_STAGE_sub;
-        int x = transposed ? in->b : in->a, other = transposed ? in->a : in->b;
-        if (x != cur || (other >= 0 && (other == cur || !operand_of(f, other, &post.operand)))) {
-            return false;
-        }
-        push(f, post, other, i);
-        return true;
+    struct td_post post = {.kind = in->stage->post, .alpha = in->parameter};
+    const bool swapped = in->b == cur && in->a != cur && in->stage != &td_stage_sub;
+    const int x = swapped ? in->b : in->a, other = swapped ? in->a : in->b;
+    if (post.kind == TD_POST_NONE || x != cur ||
+        (other >= 0 && (other == cur || !operand_of(f, other, &post.operand)))) {
+        return false;
     }
-    return false;
+    push(f, post, other, i);
+    return true;
 }
 
 /* The end of a longer pattern that begins at cur, within the next few instructions; -1. */
@@ -259,8 +248,8 @@ static int pattern_end(struct finder *f, int i, int cur, struct td_post *post)
 {
     const struct td_program *p = f->p;
     const struct td_instr *in = &p->instr[i];
-    if (in->stage == TD_STAGE_sigmoid && in->a == cur && i + 1 < p->n_instr &&
-        p->instr[i + 1].stage == TD_STAGE_mul) {
+    if (in->stage == &td_stage_sigmoid && in->a == cur && i + 1 < p->n_instr &&
+        p->instr[i + 1].stage == &td_stage_mul) {
         int s = p->head + 1 + i, a = p->instr[i + 1].a, b = p->instr[i + 1].b;
         if ((a == cur && b == s) || (a == s && b == cur)) {
             *post = (struct td_post){.kind = TD_POST_SWISH};
@@ -292,9 +281,9 @@ static bool is_affine(const struct finder *f, int i, int cur, int *other)
 {
     const struct td_instr *in = &f->p->instr[i];
     enum td_post_operand how;
-    bool transposed = in->b == cur && in->a != cur && in->stage != TD_STAGE_sub;
+    bool transposed = in->b == cur && in->a != cur && in->stage != &td_stage_sub;
     *other = transposed ? in->a : in->b;
-    return (in->stage == TD_STAGE_add || in->stage == TD_STAGE_sub || in->stage == TD_STAGE_mul) &&
+    return (in->stage == &td_stage_add || in->stage == &td_stage_sub || in->stage == &td_stage_mul) &&
            (transposed ? in->b : in->a) == cur && *other != cur && operand_of(f, *other, &how) &&
            how != TD_POST_ELEMENT;
 }
@@ -312,7 +301,7 @@ static int push_affine(struct finder *f)
         if (!is_affine(f, i, cur, &other) || needed_later(p, cur, end, i + 1)) {
             break;
         }
-        scaled |= p->instr[i].stage == TD_STAGE_mul;
+        scaled |= p->instr[i].stage == &td_stage_mul;
         cur = p->head + 1 + i;
         end = i + 1;
     }
@@ -340,9 +329,9 @@ void td_program_affine(const struct td_program *p, const struct td_shape *in, co
         int other = op->a == cur ? op->b : op->a;
         const float *v = reg[other];
         int64_t step = td_shape_count(td_program_shape(p, in, other)) != 1;
-        float sign = op->stage == TD_STAGE_sub ? -1 : 1;
+        float sign = op->stage == &td_stage_sub ? -1 : 1;
         for (int64_t k = 0; k < channels; k++) {
-            if (op->stage == TD_STAGE_mul) {
+            if (op->stage == &td_stage_mul) {
                 scale[k] *= v[k * step];
                 shift[k] *= v[k * step];
             } else {

@@ -13,6 +13,7 @@
 #define TD_KERNELS_CPU_FUSED_PROGRAM_H
 
 #include "core/graph/fused.h"
+#include "kernels/cpu/fused_stage.h"
 
 enum {
     TD_PROGRAM_POSTS = 16,
@@ -21,9 +22,9 @@ enum {
 };
 
 struct td_instr {
-    enum td_stage stage; /* NORM: a / sqrt(b + alpha) */
-    int a, b;            /* registers; b -1 of unary ones */
-    float alpha;
+    const struct td_stage *stage;
+    int a, b; /* registers; b -1 of unary ones */
+    float parameter;
     bool small;
     struct td_shape shape;
 };

@@ -11,6 +11,7 @@
  * requests (proto/bytes/gzip.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/ops.h"
@@ -232,7 +233,7 @@ static enum td_code serialize_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_decode[] = {
     {.name = "DecodeRaw",
      .sig = "(bytes:string) -> (output:out_type) {out_type:type; little_endian:bool=true}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = raw_infer,
      .kernels = TD_KERNEL("decode.cpu", raw_run,
@@ -240,14 +241,14 @@ const struct td_op td_ops_decode[] = {
     {.name = "DecodePaddedRaw",
      .sig = "(input_bytes:string, fixed_length:int32) -> (output:out_type) {out_type:type; "
             "little_endian:bool=true}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,
      .infer = padded_infer,
      .kernels = TD_KERNEL("decode.cpu", padded_run, {"out_type", PADDED_TYPES})},
     {.name = "DecodeCompressed",
      .sig = "(bytes:string) -> (output:string) {compression_type:string=''}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = compressed_infer,
      .kernels = TD_KERNEL("decode.cpu", compressed_run, {0})},

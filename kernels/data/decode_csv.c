@@ -3,6 +3,7 @@
  * Fields are read into one buffer, one after another; a record that breaks a rule fails the call.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/ops.h"
@@ -190,7 +191,7 @@ const struct td_op td_ops_decode_csv[] = {
      .sig =
          "(records:string, record_defaults:OUT_TYPE) -> (output:OUT_TYPE) {OUT_TYPE:list(type); "
          "field_delim:string=','; use_quote_delim:bool=true; na_value:string=''; select_cols:list(int)=[]}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = infer,
      .kernels = TD_KERNEL("decode_csv.cpu", run, {0})},

@@ -254,7 +254,6 @@ const struct td_op td_ops_parse_example[] = {
             "sparse_shapes:Nsparse*int64, dense_values:Tdense) {Nsparse:int; Ndense:int; "
             "sparse_types:list(type); "
             "Tdense:list(type); dense_shapes:list(shape)}",
-     .rows = TD_ROWS_PARSE,
      .batchable = TD_BATCHABLE(parse_rows),
      .infer = v1_infer,
      .kernels = TD_KERNEL("parse_example.cpu", v1_run, {0})},
@@ -265,7 +264,6 @@ const struct td_op td_ops_parse_example[] = {
          "sparse_shapes:num_sparse*int64, dense_values:Tdense, ragged_values:ragged_value_types, "
          "ragged_row_splits:ragged_split_types) {Tdense:list(type); num_sparse:int; sparse_types:list(type); "
          "ragged_value_types:list(type); ragged_split_types:list(type); dense_shapes:list(shape)}",
-     .rows = TD_ROWS_PARSE,
      .batchable = TD_BATCHABLE(parse_rows),
      .infer = v2_infer,
      .kernels = TD_KERNEL("parse_example.cpu", v2_run, {0})},

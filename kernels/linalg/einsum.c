@@ -510,7 +510,8 @@ static enum td_code prepare_product(const struct td_kernel_query *q, struct td_k
 const struct td_op td_ops_einsum[] = {
     {.name = "Einsum",
      .sig = "(inputs:N*T) -> (output:T) {equation:string; N:int; T:type}",
-     .rows = TD_ROWS_EINSUM,
+     .flags = TD_OP_HEAVY,
+     .fuse = {.head = true},
      .batchable = TD_BATCHABLE(td_batchable_einsum),
      .infer = einsum_infer,
      .kernels =

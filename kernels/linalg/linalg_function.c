@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
 #include "kernels/linalg/zmatrix.h"
@@ -173,14 +174,14 @@ static enum td_code logarithm_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_linalg_function[] = {
     {.name = "MatrixSquareRoot",
      .sig = "(input:T) -> (output:T) {T:type}",
-     .rows = TD_ROWS_MAP2,
+     .permute = &td_permute_map2,
      .batchable = TD_BATCHABLE(td_batchable_map2),
      .infer = square_infer,
      .kernels = TD_KERNEL("matrix_square_root.cpu", root_run,
                           {"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE) | TD_SET_COMPLEX})},
     {.name = "MatrixLogarithm",
      .sig = "(input:T) -> (output:T) {T:type}",
-     .rows = TD_ROWS_MAP2,
+     .permute = &td_permute_map2,
      .batchable = TD_BATCHABLE(td_batchable_map2),
      .infer = square_infer,
      .kernels = TD_KERNEL("matrix_logarithm.cpu", logarithm_run, {"T", TD_SET_COMPLEX})},

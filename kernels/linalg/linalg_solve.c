@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
 #include "kernels/linalg/zmatrix.h"
@@ -97,11 +98,11 @@ EITHER(triangular_run)
 #define SET_INVERSE (SET_LAPACK | TD_BIT(TD_HALF))
 #define OP(op, signature, axes, shape, fn, kernel_name, set)                                                 \
     {                                                                                                        \
-        .name = op, .sig = signature, .rows = TD_ROWS_##axes, .batchable = axes, .infer = shape,             \
+        .name = op, .sig = signature, axes, .infer = shape,                                                  \
         .kernels = TD_KERNEL(kernel_name, fn, {"T", set})                                                    \
     }
-#define MAP2 TD_BATCHABLE(td_batchable_map2)
-#define NONE NULL /* not known to keep rows apart */
+#define MAP2 .batchable = TD_BATCHABLE(td_batchable_map2), .permute = &td_permute_map2
+#define NONE .batchable = NULL /* not known to keep rows apart */
 #define UNARY "(input:T) -> (output:T) {T:type}"
 #define INVERSE "(input:T) -> (output:T) {adjoint:bool=false; T:type}"
 #define LOWER_ADJOINT "(matrix:T, rhs:T) -> (output:T) {lower:bool=true; adjoint:bool=false; T:type}"

@@ -11,6 +11,7 @@
  * a walk of stride N + 1, so that each one is a strided copy over all matrices of the batch.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/cpu/array_types.h"
@@ -429,12 +430,12 @@ static enum td_code tensor_diag_part_run(struct td_call *c, struct td_err *err)
 #define ALIGN "align:string='RIGHT_LEFT' in ['LEFT_RIGHT','RIGHT_LEFT','LEFT_LEFT','RIGHT_RIGHT']"
 #define DIAG_ROW(op, signature, host, axes, shape_fn, kernel, fn)                                            \
     {                                                                                                        \
-        .name = op, .sig = signature, .host_in = host, .rows = TD_ROWS_##axes, .batchable = axes,            \
-        .infer = shape_fn, .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_NUM_BOOL})                          \
+        .name = op, .sig = signature, .host_in = host, axes, .infer = shape_fn,                              \
+        .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_NUM_BOOL})                                             \
     }
-#define MAP1 TD_BATCHABLE(td_batchable_map1)
-#define MAP2 TD_BATCHABLE(td_batchable_map2)
-#define NONE NULL /* not known to keep rows apart */
+#define MAP1 .batchable = TD_BATCHABLE(td_batchable_map1), .permute = &td_permute_map1
+#define MAP2 .batchable = TD_BATCHABLE(td_batchable_map2), .permute = &td_permute_map2
+#define NONE .batchable = NULL /* not known to keep rows apart */
 #define PART_ROW(op, sig, host)                                                                              \
     DIAG_ROW(op, sig, host, MAP2, diag_part_infer, "matrix_diag_part.cpu", diag_part_run)
 #define MAKE_ROW(op, sig, host)                                                                              \

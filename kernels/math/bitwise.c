@@ -6,6 +6,8 @@
  * Shift counts outside [0, bits - 1] are clamped to that range; right shifts of signed types are arithmetic.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/simplify.h"
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
@@ -54,28 +56,29 @@ static enum td_code popcount_run(struct td_call *c, struct td_err *err)
     return td_unary_run(c, fns, err);
 }
 
-#define ROW(op_name, op)                                                                                     \
+#define ROW(op_name, op, rule)                                                                               \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T, y:T) -> (z:T) {T:type}", .flags = TD_OP_ELEMENTWISE,                  \
-        .infer = td_infer_broadcast, .kernels = TD_KERNEL("bitwise.cpu", op##_run, {"T", TD_SET_INTS})       \
+        .infer = td_infer_broadcast, .kernels = TD_KERNEL("bitwise.cpu", op##_run, {"T", TD_SET_INTS}),      \
+        .simplify = rule                                                                                     \
     }
 
 const struct td_op td_ops_bitwise[] = {
-    ROW("BitwiseAnd", and),
-    ROW("BitwiseOr", or),
-    ROW("BitwiseXor", xor),
-    ROW("LeftShift", shift_left),
-    ROW("RightShift", shift_right),
+    ROW("BitwiseAnd", and, NULL),
+    ROW("BitwiseOr", or, td_simplify_or),
+    ROW("BitwiseXor", xor, td_simplify_or),
+    ROW("LeftShift", shift_left, td_simplify_less),
+    ROW("RightShift", shift_right, td_simplify_less),
     {.name = "Invert",
      .sig = "(x:T) -> (y:T) {T:type}",
      .flags = TD_OP_ELEMENTWISE,
-     .rows = TD_ROWS_BROADCAST,
+     .simplify = td_simplify_undone,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("bitwise.cpu", invert_run, {"T", TD_SET_INTS})},
     {.name = "PopulationCount",
      .sig = "(x:T) -> (y:uint8) {T:type}",
-     .rows = TD_ROWS_BROADCAST,
+     .permute = &td_permute_elementwise,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("bitwise.cpu", popcount_run, {"T", TD_SET_INTS})},

@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/math/fft_lines.h"
@@ -264,21 +265,20 @@ static enum td_code fft_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ table */
 
-#define MAP1 TD_BATCHABLE(td_batchable_map1)
-#define MAP2 TD_BATCHABLE(td_batchable_map2)
-#define MAP3 TD_BATCHABLE(td_batchable_map3)
+#define MAP1 .batchable = TD_BATCHABLE(td_batchable_map1), .permute = &td_permute_map1
+#define MAP2 .batchable = TD_BATCHABLE(td_batchable_map2), .permute = &td_permute_map2
+#define MAP3 .batchable = TD_BATCHABLE(td_batchable_map3), .permute = &td_permute_map3
 #define COMPLEX_OP(op, axes)                                                                                 \
     {                                                                                                        \
-        .name = op, .sig = "(input:Tcomplex) -> (output:Tcomplex) {Tcomplex:type=complex64}",                \
-        .rows = TD_ROWS_##axes, .batchable = axes, .infer = complex_infer,                                   \
-        .kernels = TD_KERNEL("fft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX})                               \
+        .name = op, .sig = "(input:Tcomplex) -> (output:Tcomplex) {Tcomplex:type=complex64}", axes,          \
+        .infer = complex_infer, .kernels = TD_KERNEL("fft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX})       \
     }
 #define FORWARD_REAL(op, axes)                                                                               \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(input:Treal, fft_length:int32) -> (output:Tcomplex) {Treal:type=float; "                    \
                "Tcomplex:type=complex64}",                                                                   \
-        .rows = TD_ROWS_##axes, .batchable = axes, .host_in = 2, .infer = real_infer,                        \
+        axes, .host_in = 2, .infer = real_infer,                                                             \
         .kernels = TD_KERNEL("rfft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX},                              \
                              {"Treal", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)})                                \
     }
@@ -287,14 +287,14 @@ static enum td_code fft_run(struct td_call *c, struct td_err *err)
         .name = op,                                                                                          \
         .sig = "(input:Tcomplex, fft_length:int32) -> (output:Treal) {Treal:type=float; "                    \
                "Tcomplex:type=complex64}",                                                                   \
-        .rows = TD_ROWS_##axes, .batchable = axes, .host_in = 2, .infer = real_infer,                        \
+        axes, .host_in = 2, .infer = real_infer,                                                             \
         .kernels = TD_KERNEL("irfft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX},                             \
                              {"Treal", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)})                                \
     }
 #define BATCH_OP(op, axes)                                                                                   \
     {                                                                                                        \
-        .name = op, .sig = "(input:complex64) -> (output:complex64) {}", .rows = TD_ROWS_##axes,             \
-        .batchable = axes, .infer = complex_infer, .kernels = TD_KERNEL("fft.cpu", fft_run)                  \
+        .name = op, .sig = "(input:complex64) -> (output:complex64) {}", axes, .infer = complex_infer,       \
+        .kernels = TD_KERNEL("fft.cpu", fft_run)                                                             \
     }
 
 const struct td_op td_ops_fft[] = {

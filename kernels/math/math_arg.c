@@ -8,6 +8,7 @@
  * extreme, as in TensorFlow (so all-NaN gives 0).
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
@@ -189,7 +190,7 @@ const struct td_op td_ops_math_arg[] = {
     {.name = "ArgMax",
      .sig = "(input:T, dimension:Tidx) -> (output:output_type) {T:type; Tidx:type=int32; "
             "output_type:type=int64}",
-     .rows = TD_ROWS_REDUCE,
+     .permute = &td_permute_reduce,
      .batchable = TD_BATCHABLE(td_batchable_reduce),
      .host_in = 1u << 1,
      .infer = infer_arg,
@@ -198,7 +199,7 @@ const struct td_op td_ops_math_arg[] = {
     {.name = "ArgMin",
      .sig = "(input:T, dimension:Tidx) -> (output:output_type) {T:type; Tidx:type=int32; "
             "output_type:type=int64}",
-     .rows = TD_ROWS_REDUCE,
+     .permute = &td_permute_reduce,
      .batchable = TD_BATCHABLE(td_batchable_reduce),
      .host_in = 1u << 1,
      .infer = infer_arg,

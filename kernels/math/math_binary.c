@@ -7,6 +7,10 @@
  * is. Special functions of two and three arguments are in math_special.c, bit operations in bitwise.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/cpu/complex_scalar.h"
@@ -14,6 +18,8 @@
 #include "kernels/ops.h"
 #include "kernels/cpu/scalar.h"
 #include "kernels/cpu/vecmath.h"
+#include "kernels/cpu/fused_stage.h"
+#include "kernels/cpu/simplify.h"
 #include "kernels/cpu/upcast.h"
 
 #define RUN(op, ...)                                                                                         \
@@ -258,26 +264,89 @@ static enum td_code add_strings_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ cheaper forms */
+
+static struct td_value simplify_mul(struct td_emitter *e, const struct td_node *n)
+{
+    return td_without(e, n, TD_EITHER, 1);
+}
+
+/* Of floats a quotient is rounded to a whole number. */
+static struct td_value simplify_whole_div(struct td_emitter *e, const struct td_node *n)
+{
+    return td_dtype_in(n->out_type[0], TD_SET_INTS) ? td_without(e, n, TD_RIGHT, 1) : td_no_value;
+}
+
+/* x ^ 1 is x, x ^ 2 is Square(x), a rounding apart. */
+static struct td_value simplify_pow(struct td_emitter *e, const struct td_node *n)
+{
+    const struct td_value x = td_without(e, n, TD_RIGHT, 1);
+    if (x.node != NULL || !td_dtype_in(n->out_type[0], TD_SET_F32_F64 | TD_SET_INDEX) ||
+        !td_is_all(e, n->in[1], 2, n->in[0])) {
+        return x;
+    }
+    return td_emit(e, "Square", TD_IN(n->in[0]), TD_NO_ATTRS);
+}
+
+/* 1 / c of each element in place; false when some is no power of two or leaves the normal numbers. */
+static bool invert_powers(struct td_tensor *t)
+{
+    for (int64_t i = 0; i < td_tensor_count(t); i++) {
+        double v = t->dtype == TD_FLOAT ? (double)TD_DATA(t, float)[i] : TD_DATA(t, double)[i];
+        int exponent;
+        if (fabs(frexp(v, &exponent)) != 0.5 || abs(exponent) > 100) {
+            return false;
+        }
+        if (t->dtype == TD_FLOAT) {
+            TD_DATA(t, float)[i] = (float)(1 / v);
+        } else {
+            TD_DATA(t, double)[i] = 1 / v;
+        }
+    }
+    return true;
+}
+
+/* x / 1 is x; x / c, c a power of two, is x * (1 / c): a product is several times faster. */
+static struct td_value simplify_real_div(struct td_emitter *e, const struct td_node *n)
+{
+    enum { MAX_DIVISORS = 4096 };
+    const struct td_value x = td_without(e, n, TD_RIGHT, 1);
+    const struct td_tensor *c = td_known_value(n->in[1]);
+    struct td_tensor inverse;
+    if (x.node != NULL || c == NULL || !td_dtype_in(c->dtype, TD_SET_F32_F64) || td_tensor_count(c) == 0 ||
+        td_tensor_count(c) > MAX_DIVISORS || td_tensor_copy(&inverse, c, e->err)) {
+        return x;
+    }
+    const bool exact = invert_powers(&inverse);
+    const struct td_value factor = exact ? td_emit_const(e, &inverse) : td_no_value;
+    td_tensor_clear(&inverse);
+    return exact ? td_emit(e, "Mul", TD_IN(n->in[0], factor), TD_NO_ATTRS) : td_no_value;
+}
+
 /* ------------------------------------------------------------------ the table */
 
-#define ROW_AS(op_name, sig_text, op, more_flags, set, ...)                                                  \
+/* Further members of the row follow. */
+#define ROW_AS(op_name, sig_text, op, set, ...)                                                              \
     {                                                                                                        \
-        .name = op_name, .sig = sig_text, .flags = TD_OP_ELEMENTWISE | (more_flags),                         \
-        .infer = td_infer_broadcast, .kernels = TD_KERNEL("math_binary.cpu", op##_run, {"T", set}),          \
-        __VA_ARGS__                                                                                          \
+        .name = op_name, .sig = sig_text, .infer = td_infer_broadcast,                                       \
+        .kernels = TD_KERNEL("math_binary.cpu", op##_run, {"T", set}), __VA_ARGS__                           \
     }
-#define ROW(op_name, op, set, ...) ROW_AS(op_name, "(x:T, y:T) -> (z:T) {T:type}", op, 0, set, __VA_ARGS__)
+#define ROW(op_name, op, set, ...)                                                                           \
+    ROW_AS(op_name, "(x:T, y:T) -> (z:T) {T:type}", op, set, .flags = TD_OP_ELEMENTWISE, __VA_ARGS__)
 #define ROW_COMMUTES(op_name, op, set, ...)                                                                  \
-    ROW_AS(op_name, "(x:T, y:T) -> (z:T) {T:type}", op, TD_OP_COMMUTATIVE, set, __VA_ARGS__)
+    ROW_AS(op_name, "(x:T, y:T) -> (z:T) {T:type}", op, set, .flags = TD_OP_ELEMENTWISE | TD_OP_COMMUTATIVE, \
+           __VA_ARGS__)
 #define SIZES(fn) .batchable = TD_BATCHABLE_NUMBER(fn) /* graphs compute shapes with it */
 #define FLOATS_COMPLEX (TD_SET_FLOATS | TD_SET_COMPLEX)
 
 const struct td_op td_ops_math_binary[] = {
     {.name = "Add",
      .sig = "(x:T, y:T) -> (z:T) {T:type}",
-     .rows = TD_ROWS_BROADCAST,
+     .permute = &td_permute_elementwise,
      SIZES(td_affine_add),
      .infer = td_infer_broadcast,
+     .simplify = td_simplify_sum,
+     .fuse = {.stage = &td_stage_add},
      .kernels =
          (const struct td_kernel[]){
              {.name = "math_binary.cpu", .device = TD_CPU, .types = {{"T", TD_SET_NUMBERS}}, .run = add_run},
@@ -286,26 +355,32 @@ const struct td_op td_ops_math_binary[] = {
               .types = {{"T", TD_BIT(TD_STRING)}},
               .run = add_strings_run},
              {.name = NULL}}},
-    ROW_COMMUTES("AddV2", add, TD_SET_NUMBERS, SIZES(td_affine_add)),
-    ROW("Sub", sub, TD_SET_NUMBERS, SIZES(td_affine_sub)),
-    ROW_COMMUTES("Mul", mul, TD_SET_NUMBERS, SIZES(td_affine_mul)),
-    ROW("MulNoNan", mul_no_nan, FLOATS_COMPLEX, ),
-    ROW("Div", div, TD_SET_NUMBERS, SIZES(td_affine_div)),
-    ROW("RealDiv", real_div, FLOATS_COMPLEX, ),
-    ROW("DivNoNan", div_no_nan, FLOATS_COMPLEX, ),
-    ROW("FloorDiv", floor_div, TD_SET_REALS, SIZES(td_affine_div)),
+    ROW_COMMUTES("AddV2", add, TD_SET_NUMBERS, SIZES(td_affine_add), .simplify = td_simplify_sum,
+                 .fuse = {.stage = &td_stage_add}),
+    ROW("Sub", sub, TD_SET_NUMBERS, SIZES(td_affine_sub), .simplify = td_simplify_less,
+        .fuse = {.stage = &td_stage_sub}),
+    ROW_COMMUTES("Mul", mul, TD_SET_NUMBERS, SIZES(td_affine_mul), .simplify = simplify_mul,
+                 .fuse = {.stage = &td_stage_mul}),
+    ROW("MulNoNan", mul_no_nan, FLOATS_COMPLEX),
+    ROW("Div", div, TD_SET_NUMBERS, SIZES(td_affine_div), .simplify = td_simplify_quotient,
+        .fuse = {.stage = &td_stage_div}),
+    ROW("RealDiv", real_div, FLOATS_COMPLEX, .simplify = simplify_real_div, .fuse = {.stage = &td_stage_div}),
+    ROW("DivNoNan", div_no_nan, FLOATS_COMPLEX, .simplify = td_simplify_quotient),
+    ROW("FloorDiv", floor_div, TD_SET_REALS, SIZES(td_affine_div), .simplify = simplify_whole_div),
     ROW("FloorMod", floor_mod, TD_SET_REALS, SIZES(td_affine_mod)),
-    ROW("TruncateDiv", trunc_div, TD_SET_REALS, SIZES(td_affine_div)),
+    ROW("TruncateDiv", trunc_div, TD_SET_REALS, SIZES(td_affine_div), .simplify = simplify_whole_div),
     ROW("TruncateMod", trunc_mod, TD_SET_F32_F64 | TD_SET_INDEX, SIZES(td_affine_mod)),
     ROW("Mod", trunc_mod, TD_SET_F32_F64 | TD_SET_INDEX, SIZES(td_affine_mod)),
-    ROW("Pow", pow, FLOATS_COMPLEX | TD_SET_SIGNED, ),
-    ROW("Maximum", max, TD_SET_REALS, SIZES(td_affine_max)),
-    ROW("Minimum", min, TD_SET_REALS, SIZES(td_affine_min)),
-    ROW("SquaredDifference", sqdiff, FLOATS_COMPLEX | TD_SET_INDEX, ),
-    ROW("Xlogy", xlogy, FLOATS_COMPLEX, ),
-    ROW("Xlog1py", xlog1py, FLOATS_COMPLEX, ),
-    ROW("Xdivy", xdivy, FLOATS_COMPLEX, ),
-    ROW_AS("Atan2", "(y:T, x:T) -> (z:T) {T:type}", atan2, 0, TD_SET_FLOATS, ),
-    ROW_AS("NextAfter", "(x1:T, x2:T) -> (output:T) {T:type=float}", next_after, 0, TD_SET_F32_F64, ),
+    ROW("Pow", pow, FLOATS_COMPLEX | TD_SET_SIGNED, .simplify = simplify_pow),
+    ROW("Maximum", max, TD_SET_REALS, SIZES(td_affine_max), .fuse = {.stage = TD_STAGE_TWO(max_f32)}),
+    ROW("Minimum", min, TD_SET_REALS, SIZES(td_affine_min), .fuse = {.stage = TD_STAGE_TWO(min_f32)}),
+    ROW("SquaredDifference", sqdiff, FLOATS_COMPLEX | TD_SET_INDEX,
+        .fuse = {.stage = TD_STAGE_TWO(sqdiff_f32)}),
+    ROW("Xlogy", xlogy, FLOATS_COMPLEX),
+    ROW("Xlog1py", xlog1py, FLOATS_COMPLEX),
+    ROW("Xdivy", xdivy, FLOATS_COMPLEX),
+    ROW_AS("Atan2", "(y:T, x:T) -> (z:T) {T:type}", atan2, TD_SET_FLOATS, .flags = TD_OP_ELEMENTWISE),
+    ROW_AS("NextAfter", "(x1:T, x2:T) -> (output:T) {T:type=float}", next_after, TD_SET_F32_F64,
+           .flags = TD_OP_ELEMENTWISE),
     {.name = NULL},
 };

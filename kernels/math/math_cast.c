@@ -13,6 +13,8 @@
  * from double to bfloat16). Quantized types convert as their storage integers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/graph/emit.h"
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
@@ -291,10 +293,17 @@ static const char *refuse_objects(const struct td_node *n)
     return plain || from == to ? NULL : "strings, variants and resources cannot be cast";
 }
 
+static struct td_value simplify_cast(struct td_emitter *e, const struct td_node *n)
+{
+    (void)e;
+    return td_attr_type(n, "SrcT") == td_attr_type(n, "DstT") ? n->in[0] : td_no_value;
+}
+
 const struct td_op td_ops_math_cast[] = {
     {.name = "Cast",
      .sig = "(x:SrcT) -> (y:DstT) {SrcT:type; DstT:type; Truncate:bool=false}",
-     .rows = TD_ROWS_BROADCAST,
+     .permute = &td_permute_elementwise,
+     .simplify = simplify_cast,
      .batchable = TD_BATCHABLE_NUMBER(td_affine_left),
      .infer = td_infer_same,
      .kernels =

@@ -8,6 +8,8 @@
  * of an error.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/simplify.h"
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
@@ -199,27 +201,34 @@ TEST(is_finite, ISFINITE, FINITE16, FINITEB16)
 #define SET_EQUAL (TD_SET_PLAIN | TD_BIT(TD_STRING))
 #define ROW_ORDER(op_name, op, number_fn)                                                                    \
     {                                                                                                        \
-        .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type}", .rows = TD_ROWS_BROADCAST,                \
+        .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type}", .permute = &td_permute_elementwise,       \
         .batchable = TD_BATCHABLE_NUMBER(number_fn), .infer = td_infer_broadcast,                            \
         .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_REALS})                              \
     }
 #define ROW_EQUAL(op_name, op, number_fn)                                                                    \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type; incompatible_shape_error:bool=true}",       \
-        .rows = TD_ROWS_BROADCAST, .batchable = TD_BATCHABLE_NUMBER(number_fn), .infer = infer_equal,        \
-        .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", SET_EQUAL})                                 \
+        .permute = &td_permute_elementwise, .batchable = TD_BATCHABLE_NUMBER(number_fn),                     \
+        .infer = infer_equal, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", SET_EQUAL})           \
     }
-#define ROW_LOGIC(op_name, op)                                                                               \
+#define ROW_LOGIC(op_name, op, rule)                                                                         \
     {                                                                                                        \
         .name = op_name, .sig = "(x:bool, y:bool) -> (z:bool) {}", .flags = TD_OP_ELEMENTWISE,               \
-        .infer = td_infer_broadcast, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {NULL, 0})           \
+        .infer = td_infer_broadcast, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {NULL, 0}),          \
+        .simplify = rule                                                                                     \
     }
 #define ROW_TEST(op_name, op)                                                                                \
     {                                                                                                        \
-        .name = op_name, .sig = "(x:T) -> (y:bool) {T:type}", .rows = TD_ROWS_BROADCAST,                     \
+        .name = op_name, .sig = "(x:T) -> (y:bool) {T:type}", .permute = &td_permute_elementwise,            \
         .batchable = TD_BATCHABLE(td_batchable_broadcast), .infer = td_infer_same,                           \
         .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_FLOATS})                             \
     }
+
+/* x and true */
+static struct td_value simplify_and(struct td_emitter *e, const struct td_node *n)
+{
+    return td_without(e, n, TD_EITHER, 1);
+}
 
 const struct td_op td_ops_math_compare[] = {
     ROW_ORDER("Less", less, td_affine_less),
@@ -230,16 +239,16 @@ const struct td_op td_ops_math_compare[] = {
     ROW_EQUAL("NotEqual", not_equal, td_affine_differs),
     {.name = "ApproximateEqual",
      .sig = "(x:T, y:T) -> (z:bool) {T:type; tolerance:float=9.999999747378752e-06}",
-     .rows = TD_ROWS_BROADCAST,
+     .permute = &td_permute_elementwise,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_equal_shapes,
      .kernels = TD_KERNEL("math_compare.cpu", approximate_run, {"T", TD_SET_F32_F64})},
-    ROW_LOGIC("LogicalAnd", logical_and),
-    ROW_LOGIC("LogicalOr", logical_or),
+    ROW_LOGIC("LogicalAnd", logical_and, simplify_and),
+    ROW_LOGIC("LogicalOr", logical_or, td_simplify_or),
     {.name = "LogicalNot",
      .sig = "(x:bool) -> (y:bool) {}",
      .flags = TD_OP_ELEMENTWISE,
-     .rows = TD_ROWS_BROADCAST,
+     .simplify = td_simplify_undone,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("math_compare.cpu", logical_not_run, {NULL, 0})},

@@ -8,6 +8,8 @@
  * real here.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/simplify.h"
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
@@ -86,14 +88,14 @@ static const char *refuse_mixed_pair(const struct td_node *n)
     {                                                                                                        \
         .name = op_name,                                                                                     \
         .sig = "(" in_name ":T) -> (" out_name ":Tout) {T:type=complex64; Tout:type=float}",                 \
-        .rows = TD_ROWS_BROADCAST, .batchable = TD_BATCHABLE(td_batchable_broadcast),                        \
+        .permute = &td_permute_elementwise, .batchable = TD_BATCHABLE(td_batchable_broadcast),               \
         .infer = td_infer_same, .kernels = PAIR_KERNEL(fn, TD_SET_COMPLEX, TD_SET_F32_F64)                   \
     }
 
 const struct td_op td_ops_math_complex[] = {
     {.name = "Complex",
      .sig = "(real:T, imag:T) -> (out:Tout) {T:type=float; Tout:type=complex64}",
-     .rows = TD_ROWS_BROADCAST,
+     .permute = &td_permute_elementwise,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_broadcast,
      .kernels = PAIR_KERNEL(complex_run, TD_SET_F32_F64, TD_SET_COMPLEX)},
@@ -103,7 +105,8 @@ const struct td_op td_ops_math_complex[] = {
     ROW_PART("ComplexAbs", "x", "y", length_run),
     {.name = "Conj",
      .sig = "(input:T) -> (output:T) {T:type=complex64}",
-     .rows = TD_ROWS_BROADCAST,
+     .permute = &td_permute_elementwise,
+     .simplify = td_simplify_undone,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_same,
      .kernels = (const struct td_kernel[]){{.name = "math_complex.cpu",

@@ -7,6 +7,8 @@
  * (variants) adds them element by element: gradients of loops need it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/graph/emit.h"
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
@@ -230,11 +232,17 @@ static enum td_code clip_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ the table */
 
+static struct td_value simplify_add_n(struct td_emitter *e, const struct td_node *n)
+{
+    (void)e;
+    return n->n_in == 1 ? n->in[0] : td_no_value;
+}
+
 const struct td_op td_ops_math_misc[] = {
     {.name = "AddN",
      .sig = "(inputs:N*T) -> (sum:T) {N:int; T:type}",
      .flags = TD_OP_ELEMENTWISE,
-     .rows = TD_ROWS_BROADCAST,
+     .simplify = simplify_add_n,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_merge_all,
      .kernels =
@@ -256,7 +264,7 @@ const struct td_op td_ops_math_misc[] = {
      .kernels = TD_KERNEL("math_misc.cpu", cross_run, {"T", TD_SET_REALS})},
     {.name = "ClipByValue",
      .sig = "(t:T, clip_value_min:T, clip_value_max:T) -> (output:T) {T:type}",
-     .rows = TD_ROWS_BROADCAST,
+     .permute = &td_permute_elementwise,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = infer_clip,
      .kernels = TD_KERNEL("math_misc.cpu", clip_run, {"T", TD_SET_NUMBERS})},

@@ -15,6 +15,7 @@
  * the lowest or highest value, true or false; Mean over nothing is NaN (0 for integers and complex numbers).
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
@@ -458,7 +459,7 @@ RUN(any, [TD_BOOL] = REDUCER(any, bool))
         .name = op_name,                                                                                     \
         .sig = "(input:T, reduction_indices:Tidx) -> (output:T) {keep_dims:bool=false; T:type; "             \
                "Tidx:type=int32}",                                                                           \
-        .rows = TD_ROWS_REDUCE, .batchable = TD_BATCHABLE(td_batchable_reduce, __VA_ARGS__),                 \
+        .permute = &td_permute_reduce, .batchable = TD_BATCHABLE(td_batchable_reduce, __VA_ARGS__),          \
         .host_in = 1u << 1, .infer = td_infer_reduce,                                                        \
         .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})                \
     }
@@ -467,7 +468,7 @@ RUN(any, [TD_BOOL] = REDUCER(any, bool))
         .name = op_name,                                                                                     \
         .sig =                                                                                               \
             "(input:bool, reduction_indices:Tidx) -> (output:bool) {keep_dims:bool=false; Tidx:type=int32}", \
-        .rows = TD_ROWS_REDUCE, .batchable = TD_BATCHABLE(td_batchable_reduce), .host_in = 1u << 1,          \
+        .permute = &td_permute_reduce, .batchable = TD_BATCHABLE(td_batchable_reduce), .host_in = 1u << 1,   \
         .infer = td_infer_reduce, .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"Tidx", TD_SET_INDEX})  \
     }
 

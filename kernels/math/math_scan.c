@@ -9,6 +9,7 @@
  * has no bits for is lost. An exclusive scan starts with 0, 1 or, for logarithms, -infinity.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
@@ -147,7 +148,7 @@ RUN(logsum, TD_ROWS_FLOATS(logsum))
         .name = op_name,                                                                                     \
         .sig = "(x:T, axis:Tidx) -> (out:T) {exclusive:bool=false; reverse:bool=false; T:type; "             \
                "Tidx:type=int32}",                                                                           \
-        .rows = TD_ROWS_ALONG, .batchable = TD_BATCHABLE(td_batchable_along), .host_in = 1u << 1,            \
+        .permute = &td_permute_along1, .batchable = TD_BATCHABLE(td_batchable_along), .host_in = 1u << 1,    \
         .infer = infer_scan,                                                                                 \
         .kernels = TD_KERNEL("math_scan.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})                  \
     }

@@ -14,6 +14,7 @@
  * class and for rows whose better half cannot be told (a prediction that is not finite).
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
@@ -311,7 +312,7 @@ static enum td_code in_top_run(struct td_call *c, struct td_err *err)
     {                                                                                                        \
         .name = op_name,                                                                                     \
         .sig = "(sorted_inputs:T, values:T) -> (output:out_type) {T:type; out_type:type=int32}",             \
-        .rows = TD_ROWS_LOOKUP, .batchable = TD_BATCHABLE(td_batchable_keys), .infer = infer_bound,          \
+        .batchable = TD_BATCHABLE(td_batchable_keys), .infer = infer_bound,                                  \
         .kernels = TD_KERNEL("math_search.cpu", fn, {"T", TD_SET_REALS}, {"out_type", TD_SET_INDEX})         \
     }
 
@@ -320,7 +321,7 @@ const struct td_op td_ops_math_search[] = {
     ROW_BOUND("UpperBound", upper_run),
     {.name = "Bucketize",
      .sig = "(input:T) -> (output:int32) {T:type; boundaries:list(float)}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = infer_bucketize,
      .kernels = TD_KERNEL("math_search.cpu", bucketize_run, {"T", SET_BUCKETS})},
@@ -337,13 +338,11 @@ const struct td_op td_ops_math_search[] = {
      .kernels = TD_KERNEL("math_search.cpu", histogram_run, {"T", SET_BUCKETS}, {"dtype", TD_SET_INDEX})},
     {.name = "InTopK",
      .sig = "(predictions:float, targets:T) -> (precision:bool) {k:int; T:type=int32}",
-     .rows = TD_ROWS_ALL_FIRST,
      .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = infer_in_top,
      .kernels = TD_KERNEL("math_search.cpu", in_top_run, {"T", TD_SET_INDEX})},
     {.name = "InTopKV2",
      .sig = "(predictions:float, targets:T, k:T) -> (precision:bool) {T:type=int32}",
-     .rows = TD_ROWS_ALL_FIRST,
      .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = infer_in_top,
      .kernels = TD_KERNEL("math_search.cpu", in_top_run, {"T", TD_SET_INDEX})},

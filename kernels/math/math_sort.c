@@ -9,6 +9,7 @@
  * descending order, also where the op does not ask for it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/cpu/elementwise.h"
@@ -276,14 +277,14 @@ static enum td_code nth_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_math_sort[] = {
     {.name = "TopK",
      .sig = "(input:T) -> (values:T, indices:int32) {k:int; sorted:bool=true; T:type}",
-     .rows = TD_ROWS_MAP1,
+     .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .infer = infer_top_k,
      .kernels = TD_KERNEL("math_sort.cpu", top_run, {"T", TD_SET_REALS})},
     {.name = "TopKV2",
      .sig = "(input:T, k:Tk) -> (values:T, indices:index_type) {sorted:bool=true; T:type; Tk:type=int32; "
             "index_type:type=int32}",
-     .rows = TD_ROWS_MAP1,
+     .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .host_in = 1u << 1,
      .infer = infer_top_k_v2,
@@ -291,7 +292,7 @@ const struct td_op td_ops_math_sort[] = {
                           {"index_type", SET_INDEX16})},
     {.name = "NthElement",
      .sig = "(input:T, n:int32) -> (values:T) {reverse:bool=false; T:type}",
-     .rows = TD_ROWS_MAP1,
+     .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .host_in = 1u << 1,
      .infer = infer_nth,

@@ -8,6 +8,7 @@
  * Everything is computed in double and rounded once to T.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
@@ -191,7 +192,7 @@ const struct td_op td_ops_math_special[] = {
     ROW2("Polygamma", "(a:T, x:T) -> (z:T)", polygamma),
     {.name = "Betainc",
      .sig = "(a:T, b:T, x:T) -> (z:T) {T:type}",
-     .rows = TD_ROWS_BROADCAST,
+     .permute = &td_permute_elementwise,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = infer_betainc,
      .kernels = TD_KERNEL("math_special.cpu", betainc_run, {"T", TD_SET_F32_F64})},

@@ -9,6 +9,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/fused_stage.h"
+#include "kernels/cpu/simplify.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/scalar.h"
 #include "kernels/cpu/vecmath.h"
@@ -142,30 +144,35 @@ RUN(erfc, TD_ROWS_FLOATS(erfc))
 
 /* ------------------------------------------------------------------ the table */
 
-#define ROW(op_name, op, set)                                                                                \
+/* Further members of the row follow. */
+#define ROW(op_name, op, set, ...)                                                                           \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T) -> (y:T) {T:type}", .flags = TD_OP_ELEMENTWISE,                       \
-        .infer = td_infer_same, .kernels = TD_KERNEL("math_unary.cpu", op##_run, {"T", set})                 \
+        .infer = td_infer_same, .kernels = TD_KERNEL("math_unary.cpu", op##_run, {"T", set}), __VA_ARGS__    \
     }
+/* One that may be a stage of a fused node, by its loop of floats. */
+#define ROW_FUSES(op_name, op, set, ...)                                                                     \
+    ROW(op_name, op, set, .fuse = {.stage = TD_STAGE_ONE(op##_f32)}, __VA_ARGS__)
 #define NUMBERS (TD_SET_FLOATS | TD_SET_COMPLEX)
 
 const struct td_op td_ops_math_unary[] = {
-    ROW("Abs", abs, TD_SET_FLOATS | TD_SET_SIGNED),
-    ROW("Neg", neg, NUMBERS | TD_SET_SIGNED),
-    ROW("Square", square, TD_SET_NUMBERS),
-    ROW("Sign", sign, NUMBERS | TD_SET_SIGNED),
-    ROW("Floor", floor, TD_SET_FLOATS),
-    ROW("Ceil", ceil, TD_SET_FLOATS),
-    ROW("Round", round, TD_SET_FLOATS | TD_SET_INDEX),
-    ROW("Rint", round, TD_SET_FLOATS),
-    ROW("Sqrt", sqrt, NUMBERS),
-    ROW("Rsqrt", rsqrt, NUMBERS),
-    ROW("Inv", inv, NUMBERS),
-    ROW("Reciprocal", inv, NUMBERS),
-    ROW("Exp", exp, NUMBERS),
-    ROW("Expm1", expm1, NUMBERS),
-    ROW("Log", log, NUMBERS),
-    ROW("Log1p", log1p, NUMBERS),
+    ROW_FUSES("Abs", abs, TD_SET_FLOATS | TD_SET_SIGNED, .simplify = td_simplify_repeated),
+    ROW("Neg", neg, NUMBERS | TD_SET_SIGNED, .fuse = {.stage = &td_stage_neg},
+        .simplify = td_simplify_undone),
+    ROW_FUSES("Square", square, TD_SET_NUMBERS),
+    ROW("Sign", sign, NUMBERS | TD_SET_SIGNED, .simplify = td_simplify_repeated),
+    ROW("Floor", floor, TD_SET_FLOATS, .simplify = td_simplify_repeated),
+    ROW("Ceil", ceil, TD_SET_FLOATS, .simplify = td_simplify_repeated),
+    ROW("Round", round, TD_SET_FLOATS | TD_SET_INDEX, .simplify = td_simplify_repeated),
+    ROW("Rint", round, TD_SET_FLOATS, .simplify = td_simplify_repeated),
+    ROW_FUSES("Sqrt", sqrt, NUMBERS),
+    ROW_FUSES("Rsqrt", rsqrt, NUMBERS),
+    ROW_FUSES("Inv", inv, NUMBERS),
+    ROW_FUSES("Reciprocal", inv, NUMBERS),
+    ROW_FUSES("Exp", exp, NUMBERS),
+    ROW_FUSES("Expm1", expm1, NUMBERS),
+    ROW_FUSES("Log", log, NUMBERS),
+    ROW_FUSES("Log1p", log1p, NUMBERS),
     ROW("Sin", sin, NUMBERS),
     ROW("Cos", cos, NUMBERS),
     ROW("Tan", tan, NUMBERS),
@@ -174,12 +181,12 @@ const struct td_op td_ops_math_unary[] = {
     ROW("Atan", atan, NUMBERS),
     ROW("Sinh", sinh, NUMBERS),
     ROW("Cosh", cosh, NUMBERS),
-    ROW("Tanh", tanh, NUMBERS),
+    ROW("Tanh", tanh, NUMBERS, .fuse = {.stage = TD_STAGE_POST(tanh_f32, TD_POST_TANH)}),
     ROW("Asinh", asinh, NUMBERS),
     ROW("Acosh", acosh, NUMBERS),
     ROW("Atanh", atanh, NUMBERS),
-    ROW("Sigmoid", sigmoid, NUMBERS),
-    ROW("Erf", erf, TD_SET_FLOATS),
-    ROW("Erfc", erfc, TD_SET_FLOATS),
+    ROW("Sigmoid", sigmoid, NUMBERS, .fuse = {.stage = &td_stage_sigmoid}),
+    ROW("Erf", erf, TD_SET_FLOATS, .fuse = {.stage = &td_stage_erf}),
+    ROW("Erfc", erfc, TD_SET_FLOATS, .fuse = {.stage = &td_stage_erfc}),
     {.name = NULL},
 };

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
@@ -462,31 +463,31 @@ static enum td_code project_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_image[] = {
     {.name = "RGBToHSV",
      .sig = "(images:T) -> (output:T) {T:type=float}",
-     .rows = TD_ROWS_MAP1,
+     .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .infer = rgb_infer,
      .kernels = TD_KERNEL("rgb_to_hsv.cpu", rgb_to_hsv_run, {"T", TD_SET_FLOATS})},
     {.name = "HSVToRGB",
      .sig = "(images:T) -> (output:T) {T:type=float}",
-     .rows = TD_ROWS_MAP1,
+     .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .infer = rgb_infer,
      .kernels = TD_KERNEL("hsv_to_rgb.cpu", hsv_to_rgb_run, {"T", TD_SET_FLOATS})},
     {.name = "AdjustHue",
      .sig = "(images:T, delta:float) -> (output:T) {T:type=float}",
-     .rows = TD_ROWS_MAP3,
+     .permute = &td_permute_map3,
      .batchable = TD_BATCHABLE(td_batchable_map3),
      .infer = rgb_infer,
      .kernels = TD_KERNEL("adjust_hue.cpu", hue_run, {"T", SET_DRAW})},
     {.name = "AdjustSaturation",
      .sig = "(images:T, scale:float) -> (output:T) {T:type=float}",
-     .rows = TD_ROWS_MAP3,
+     .permute = &td_permute_map3,
      .batchable = TD_BATCHABLE(td_batchable_map3),
      .infer = rgb_infer,
      .kernels = TD_KERNEL("adjust_saturation.cpu", saturation_run, {"T", SET_DRAW})},
     {.name = "AdjustContrastv2",
      .sig = "(images:T, contrast_factor:float) -> (output:T) {T:type=float}",
-     .rows = TD_ROWS_MAP3,
+     .permute = &td_permute_map3,
      .batchable = TD_BATCHABLE(td_batchable_map3),
      .infer = contrast_infer,
      .kernels = TD_KERNEL("adjust_contrast.cpu", contrast_run, {"T", TD_BIT(TD_FLOAT)})},

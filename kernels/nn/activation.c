@@ -6,7 +6,11 @@
  * passes through all of them. Sigmoid and Tanh are in math_unary.c, Softmax in softmax.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/fused_stage.h"
+#include "kernels/cpu/simplify.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/scalar.h"
 #include "kernels/cpu/vecmath.h"
@@ -66,18 +70,18 @@ RUN(softsign, TD_ROWS_FLOATS(softsign))
 
 /* ------------------------------------------------------------------ LeakyRelu: a slope of its own a node */
 
-#define LEAKY(tag, T, A, load, store)                                                                        \
-    static void leaky_##tag(const T *x, T *y, int64_t n, A alpha)                                            \
+#define LEAKY(attr, tag, T, A, load, store)                                                                  \
+    attr static void leaky_##tag(const T *x, T *y, int64_t n, A alpha)                                       \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             A v = load(x[i]);                                                                                \
             y[i] = store(v > 0 ? v : alpha * v);                                                             \
         }                                                                                                    \
     }
-LEAKY(f32, float, float, TD_AS_IS, TD_AS_IS)
-LEAKY(f64, double, double, TD_AS_IS, TD_AS_IS)
-LEAKY(f16, td_half, float, td_half_to_float, td_float_to_half)
-LEAKY(bf16, td_bf16, float, td_bf16_to_float, td_float_to_bf16)
+LEAKY(TD_CLONES, f32, float, float, TD_AS_IS, TD_AS_IS)
+LEAKY(, f64, double, double, TD_AS_IS, TD_AS_IS)
+LEAKY(, f16, td_half, float, td_half_to_float, td_float_to_half)
+LEAKY(, bf16, td_bf16, float, td_bf16_to_float, td_float_to_bf16)
 
 static enum td_code leaky_run(struct td_call *c, struct td_err *err)
 {
@@ -104,22 +108,43 @@ static enum td_code leaky_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ the table */
 
-#define ROW(op_name, op, set)                                                                                \
+/* Further members of the row follow. */
+#define ROW(op_name, op, set, ...)                                                                           \
     {                                                                                                        \
         .name = op_name, .sig = "(features:T) -> (activations:T) {T:type}", .flags = TD_OP_ELEMENTWISE,      \
-        .infer = td_infer_same, .kernels = TD_KERNEL("activation.cpu", op##_run, {"T", set})                 \
+        .infer = td_infer_same, .kernels = TD_KERNEL("activation.cpu", op##_run, {"T", set}), __VA_ARGS__    \
     }
 
+/* Relu(Relu(x)) and Relu(Relu6(x)) are what is inside. */
+static struct td_value simplify_relu(struct td_emitter *e, const struct td_node *n)
+{
+    const struct td_node *inner = td_only_maker(n->in[0]);
+    const bool positive = inner != NULL && inner->op != NULL && strcmp(inner->op->name, "Relu6") == 0;
+    return positive ? n->in[0] : td_simplify_repeated(e, n);
+}
+
+static void leaky_stage(const float *a, const float *b, float *y, int64_t n, enum td_operands how,
+                        float slope)
+{
+    (void)b;
+    (void)how;
+    leaky_f32(a, y, n, slope);
+}
+
 const struct td_op td_ops_activation[] = {
-    ROW("Relu", relu, TD_SET_REALS),
-    ROW("Relu6", relu6, TD_SET_REALS),
-    ROW("Elu", elu, TD_SET_FLOATS),
-    ROW("Selu", selu, TD_SET_FLOATS),
-    ROW("Softplus", softplus, TD_SET_FLOATS),
-    ROW("Softsign", softsign, TD_SET_FLOATS),
+    ROW("Relu", relu, TD_SET_REALS, .simplify = simplify_relu,
+        .fuse = {.stage = TD_STAGE_POST(relu_f32, TD_POST_RELU)}),
+    ROW("Relu6", relu6, TD_SET_REALS, .simplify = td_simplify_repeated,
+        .fuse = {.stage = TD_STAGE_POST(relu6_f32, TD_POST_RELU6)}),
+    ROW("Elu", elu, TD_SET_FLOATS, .fuse = {.stage = TD_STAGE_POST(elu_f32, TD_POST_ELU)}),
+    ROW("Selu", selu, TD_SET_FLOATS, .fuse = {.stage = TD_STAGE_ONE(selu_f32)}),
+    ROW("Softplus", softplus, TD_SET_FLOATS, .fuse = {.stage = TD_STAGE_ONE(softplus_f32)}),
+    ROW("Softsign", softsign, TD_SET_FLOATS, .fuse = {.stage = TD_STAGE_ONE(softsign_f32)}),
     {.name = "LeakyRelu",
      .sig = "(features:T) -> (activations:T) {alpha:float=0.20000000298023224; T:type=float}",
      .flags = TD_OP_ELEMENTWISE,
+     .fuse = {.stage =
+                  &(const struct td_stage){.with = leaky_stage, .parameter = "alpha", .post = TD_POST_LEAKY}},
      .infer = td_infer_same,
      .kernels = TD_KERNEL("activation.cpu", leaky_run, {"T", TD_SET_FLOATS})},
     {.name = NULL},

@@ -5,6 +5,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "kernels/cpu/fused_stage.h"
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
@@ -253,14 +255,16 @@ const struct td_op td_ops_bias[] = {
     {.name = "BiasAdd",
      .sig = "(value:T, bias:T) -> (output:T) {T:type; " FORMAT2 "}",
      .flags = TD_OP_ELEMENTWISE,
-     .rows = TD_ROWS_BIAS,
+     .permute = &td_permute_channels,
+     .fuse = {.stage = &td_stage_add},
      .batchable = TD_BATCHABLE(bias_rows),
      .infer = bias_infer,
      .kernels = TD_KERNEL("bias_add.cpu", bias_run, {"T", TD_SET_NUMBERS})},
     {.name = "BiasAddV1",
      .sig = "(value:T, bias:T) -> (output:T) {T:type}",
      .flags = TD_OP_ELEMENTWISE,
-     .rows = TD_ROWS_BIAS,
+     .permute = &td_permute_channels,
+     .fuse = {.stage = &td_stage_add},
      .batchable = TD_BATCHABLE(bias_rows),
      .infer = bias_infer,
      .kernels = TD_KERNEL("bias_add.cpu", bias_run, {"T", TD_SET_NUMBERS})},

@@ -268,7 +268,7 @@ static enum td_code run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_dilation[] = {
     {.name = "Dilation2D",
      .sig = "(input:T, filter:T) -> (output:T) " ATTRS,
-     .rows = TD_ROWS_MAP_FIRST,
+     .flags = TD_OP_HEAVY,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = forward_infer,
      .kernels = ROW},

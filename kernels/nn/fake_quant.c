@@ -10,6 +10,7 @@
  * (max). min = max = 0 is taken to mean "not trained yet": outputs are 0 and gradients pass.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
@@ -211,7 +212,7 @@ const struct td_op td_ops_fake_quant[] = {
     {.name = "FakeQuantWithMinMaxArgs",
      .sig = "(inputs:float) -> (outputs:float) " ATTRS_ARGS,
      .flags = TD_OP_ELEMENTWISE,
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = infer_args,
      .kernels = KERNEL(args_run)},
@@ -222,7 +223,7 @@ const struct td_op td_ops_fake_quant[] = {
      .kernels = KERNEL(args_grad_run)},
     {.name = "FakeQuantWithMinMaxVars",
      .sig = "(inputs:float, min:float, max:float) -> (outputs:float) " ATTRS,
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = infer_vars,
      .kernels = KERNEL(vars_run)},
@@ -232,7 +233,7 @@ const struct td_op td_ops_fake_quant[] = {
      .kernels = KERNEL(vars_grad_run)},
     {.name = "FakeQuantWithMinMaxVarsPerChannel",
      .sig = "(inputs:float, min:float, max:float) -> (outputs:float) " ATTRS,
-     .rows = TD_ROWS_MAP1,
+     .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .infer = infer_channels,
      .kernels = KERNEL(channels_run)},

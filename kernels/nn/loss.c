@@ -196,13 +196,11 @@ static enum td_code l2_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_loss[] = {
     {.name = "SoftmaxCrossEntropyWithLogits",
      .sig = "(features:T, labels:T) -> (loss:T, backprop:T) {T:type}",
-     .rows = TD_ROWS_ALL_FIRST,
      .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = infer_dense,
      .kernels = TD_KERNEL("loss.cpu", dense_run, {"T", TD_SET_FLOATS})},
     {.name = "SparseSoftmaxCrossEntropyWithLogits",
      .sig = "(features:T, labels:Tlabels) -> (loss:T, backprop:T) {T:type; Tlabels:type=int64}",
-     .rows = TD_ROWS_ALL_FIRST,
      .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = infer_sparse,
      .kernels = TD_KERNEL("loss.cpu", sparse_run, {"T", TD_SET_FLOATS}, {"Tlabels", TD_SET_INDEX})},

@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/cpu/fused_stage.h"
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/nn/norm_batchable.h"
 #include "kernels/ops.h"
@@ -527,7 +529,8 @@ const struct td_op td_ops_norm[] = {
      .sig = "(x:T, scale:T, offset:T, mean:T, variance:T) -> (y:T, batch_mean:T, batch_variance:T, "
             "reserve_space_1:T, "
             "reserve_space_2:T) {T:type; " EPSILON FACTOR FORMAT2 "; is_training:bool=true}",
-     .rows = TD_ROWS_NORM,
+     .permute = &td_permute_channels,
+     .fuse = TD_FUSE_NORM,
      .batchable = TD_BATCHABLE(td_batchable_norm),
      .infer = norm_infer,
      .kernels = TD_KERNEL("batch_norm.cpu", norm_run, {"T", TD_BIT(TD_FLOAT)})},
@@ -535,7 +538,8 @@ const struct td_op td_ops_norm[] = {
      .sig = "(x:T, scale:U, offset:U, mean:U, variance:U) -> (y:T, batch_mean:U, batch_variance:U, "
             "reserve_space_1:U, "
             "reserve_space_2:U) {T:type; U:type; " EPSILON FACTOR FORMAT2 "; is_training:bool=true}",
-     .rows = TD_ROWS_NORM,
+     .permute = &td_permute_channels,
+     .fuse = TD_FUSE_NORM,
      .batchable = TD_BATCHABLE(td_batchable_norm),
      .infer = norm_infer,
      .kernels = NORM_ROW},
@@ -544,7 +548,8 @@ const struct td_op td_ops_norm[] = {
             "reserve_space_1:U, "
             "reserve_space_2:U, reserve_space_3:U) {T:type; U:type; " EPSILON FACTOR FORMAT3
             "; is_training:bool=true}",
-     .rows = TD_ROWS_NORM,
+     .permute = &td_permute_channels,
+     .fuse = TD_FUSE_NORM,
      .batchable = TD_BATCHABLE(td_batchable_norm),
      .infer = norm_infer,
      .kernels = NORM_ROW},
@@ -577,7 +582,7 @@ const struct td_op td_ops_norm[] = {
     {.name = "LRN",
      .sig = "(input:T) -> (output:T) {depth_radius:int=5; bias:float=1.0; alpha:float=1.0; beta:float=0.5; "
             "T:type=float}",
-     .rows = TD_ROWS_MAP_FIRST,
+     .flags = TD_OP_HEAVY,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = lrn_infer,
      .kernels = TD_KERNEL("lrn.cpu", lrn_run, {"T", SET_NORM})},

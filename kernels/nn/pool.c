@@ -335,7 +335,8 @@ const struct td_op td_ops_pool[] = {
     {.name = "MaxPool",
      .sig = "(input:T) -> (output:T) {T:type=float; " WINDOW_EXPLICIT
             "data_format:string='NHWC' in ['NHWC','NCHW','NCHW_VECT_C']}",
-     .rows = TD_ROWS_MAP_FIRST,
+     .flags = TD_OP_HEAVY,
+     .channels = &td_pool_channels,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = td_pool_infer,
      .kernels = MAX_ROW(max_run)},
@@ -343,14 +344,15 @@ const struct td_op td_ops_pool[] = {
      .sig = "(input:T, ksize:int32, strides:int32) -> (output:T) {T:type=float; padding:string in "
             "['SAME','VALID']; "
             "data_format:string='NHWC' in ['NHWC','NCHW','NCHW_VECT_C']}",
-     .rows = TD_ROWS_MAP_FIRST,
+     .flags = TD_OP_HEAVY,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .host_in = 6,
      .infer = td_pool_v2_infer,
      .kernels = MAX_ROW(max_v2_run)},
     {.name = "MaxPool3D",
      .sig = "(input:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D "T:type}",
-     .rows = TD_ROWS_MAP_FIRST,
+     .flags = TD_OP_HEAVY,
+     .channels = &td_pool_channels,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = td_pool_infer,
      .kernels = TD_KERNEL("max_pool.cpu", max_run, {"T", TD_SET_FLOATS})},

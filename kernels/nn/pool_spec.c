@@ -344,3 +344,5 @@ enum td_code td_pool_deliver(struct td_call *c, const struct td_pool *p, struct 
     }
     return TD_OK;
 }
+
+const struct td_op_channels td_pool_channels = {.data = 0, .sizes = -1};

@@ -66,5 +66,7 @@ TD_MUST enum td_code td_pool_room(struct td_call *c, const struct td_pool *p, co
 /* From that room into t. */
 TD_MUST enum td_code td_pool_deliver(struct td_call *c, const struct td_pool *p, struct td_tensor *t,
                                      int64_t cells, void *from, struct td_err *err);
+/* The image is the only input. */
+extern const struct td_op_channels td_pool_channels;
 
 #endif

@@ -239,7 +239,6 @@ static enum td_code gru_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_rnn_cells[] = {
     {.name = "LSTMBlockCell",
      .sig = "(" CELL_IN CELL_ATTRS,
-     .rows = TD_ROWS_ALL_FIRST,
      .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = lstm_infer,
      .kernels = TD_KERNEL("lstm_block_cell.cpu", lstm_run, {"T", SET_CELL})},
@@ -255,7 +254,6 @@ const struct td_op td_ops_rnn_cells[] = {
      .kernels = TD_KERNEL("block_lstm.cpu", lstm_run, {"T", SET_CELL})},
     {.name = "GRUBlockCell",
      .sig = "(x:T, h_prev:T, w_ru:T, w_c:T, b_ru:T, b_c:T) -> (r:T, u:T, c:T, h:T) {T:type}",
-     .rows = TD_ROWS_ALL_FIRST,
      .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = gru_infer,
      .kernels = TD_KERNEL("gru_block_cell.cpu", gru_run, {"T", TD_BIT(TD_FLOAT)})},

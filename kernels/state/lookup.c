@@ -430,9 +430,12 @@ static enum td_code size_run(struct td_call *c, struct td_err *err)
 #define BATCHABLE_LOOKUP TD_BATCHABLE(td_batchable_keys)
 #define BATCHABLE_READ TD_BATCHABLE(td_batchable_read)
 #define BATCHABLE_NONE NULL /* not known to keep rows apart */
+#define FLAGS_LOOKUP TD_OP_READS
+#define FLAGS_READ (TD_OP_READS | TD_OP_FREE)
+#define FLAGS_NONE 0
 #define TABLE_OP(op, handle, rest, more, keys, shapes, fn)                                                   \
     {                                                                                                        \
-        .name = op, .sig = "(table_handle:" handle rest, .flags = (more), .rows = TD_ROWS_##keys,            \
+        .name = op, .sig = "(table_handle:" handle rest, .flags = (more) | FLAGS_##keys,                     \
         .batchable = BATCHABLE_##keys, .infer = shapes, .kernels = TD_KERNEL("lookup.cpu", fn, {0})          \
     }
 #define BOTH(op, rest, keys, shapes, fn)                                                                     \

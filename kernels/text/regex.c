@@ -6,6 +6,7 @@
  * safe to use from several threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/ops.h"
@@ -151,25 +152,25 @@ static const struct td_kernel static_match_kernels[] = {
 const struct td_op td_ops_regex[] = {
     {.name = "StaticRegexReplace",
      .sig = "(input:string) -> (output:string) {pattern:string; rewrite:string; replace_global:bool=true}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = td_infer_same,
      .kernels = static_replace_kernels},
     {.name = "RegexReplace",
      .sig = "(input:string, pattern:string, rewrite:string) -> (output:string) {replace_global:bool=true}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = replace_infer,
      .kernels = TD_KERNEL("regex.re2", replace_run, {0})},
     {.name = "StaticRegexFullMatch",
      .sig = "(input:string) -> (output:bool) {pattern:string}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = td_infer_same,
      .kernels = static_match_kernels},
     {.name = "RegexFullMatch",
      .sig = "(input:string, pattern:string) -> (output:bool) {}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = match_infer,
      .kernels = TD_KERNEL("regex.re2", match_run, {0})},

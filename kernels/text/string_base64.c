@@ -8,6 +8,7 @@
  * Does not: accept the alphabet with + and /, white space, or lengths of 1 modulo 4.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
 #include "kernels/text/strbuf.h"
@@ -78,13 +79,13 @@ static enum td_code decode_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_string_base64[] = {
     {.name = "EncodeBase64",
      .sig = "(input:string) -> (output:string) {pad:bool=false}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("string_base64.cpu", encode_run, {0})},
     {.name = "DecodeBase64",
      .sig = "(input:string) -> (output:string) {}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("string_base64.cpu", decode_run, {0})},

@@ -4,6 +4,7 @@
  * checked attributes, never from the model's bytes themselves.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/ops.h"
@@ -247,13 +248,13 @@ const struct td_op td_ops_string_number[] = {
      .sig = "(input:T) -> (output:string) {T:type; precision:int=-1; scientific:bool=false; "
             "shortest:bool=false; "
             "width:int=-1; fill:string=''}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = as_string_infer,
      .kernels = TD_KERNEL("string_number.cpu", as_string_run, {"T", AS_STRING_TYPES})},
     {.name = "StringToNumber",
      .sig = "(string_tensor:string) -> (output:out_type) {out_type:type=float}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("string_number.cpu", to_number_run, {"out_type", NUMBER_TYPES})},

@@ -6,6 +6,7 @@
  * order, and then reads each segment's rows.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/ops.h"
@@ -219,7 +220,7 @@ const struct td_op td_ops_string_reduce[] = {
     {.name = "ReduceJoin",
      .sig = "(inputs:string, reduction_indices:int32) -> (output:string) {keep_dims:bool=false; "
             "separator:string=''}",
-     .rows = TD_ROWS_REDUCE,
+     .permute = &td_permute_reduce,
      .batchable = TD_BATCHABLE(td_batchable_reduce),
      .host_in = 2,
      .infer = reduce_join_infer,

@@ -7,6 +7,7 @@
  * notes it and lets ICU substitute; errors= then decides.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/compile/permute.h"
 #include "kernels/text/unicode.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
@@ -428,7 +429,7 @@ const struct td_op td_ops_unicode[] = {
      .kernels = TD_KERNEL("unicode.cpu", transcode_run, {0})},
     {.name = "UnicodeScript",
      .sig = "(input:int32) -> (output:int32) {}",
-     .rows = TD_ROWS_MAP,
+     .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = td_infer_same,
      .kernels = TD_KERNEL("unicode.cpu", script_run, {0})},

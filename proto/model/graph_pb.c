@@ -259,7 +259,7 @@ static enum td_code add_function(struct td_pb_reader *r, const struct td_scan_fi
     f->n_rets = def.n_out;
     TD_TRY(td_pb_room(r, (size_t)f->n_rets, sizeof f->ret_texts[0], &f->ret_texts, err));
     TD_TRY(td_pb_room(r, p.n_control_rets, sizeof f->control_texts[0], &f->control_texts, err));
-    TD_TRY(f->is_template ? TD_OK : td_function_add_args(r->arena, f, err));
+    TD_TRY(f->is_template ? TD_OK : td_function_add_args(r->arena, f, "_Arg", err));
     return read_body(r, function, f, err) ? td_err_wrap(err, "function '%s'", f->name) : TD_OK;
 }
 

@@ -67,7 +67,7 @@ static inline enum td_code make_big(struct td_call *c, struct td_err *err)
 static const struct td_op make_ops[] = {
     {.name = "Big", .sig = "() -> (y:float)", .kernels = TD_KERNEL("big", make_big)},
     {.name = "X", .sig = "() -> (y:float)", .flags = TD_OP_ARG},
-    {.name = "_Arg", .sig = "() -> (y:float)", .flags = TD_OP_ARG},
+    {.name = "_Arg", .sig = "() -> (y:float)", .flags = TD_OP_ARG, .role = TD_ROLE_ARG},
     {.name = "Const", .sig = "() -> (y:dtype) {value:tensor; dtype:type}", .flags = TD_OP_CONST},
     {.name = "One",
      .sig = "() -> (y:float)",
