@@ -232,6 +232,34 @@ class Parameters(Batching):
             self.assertRegex(r.headers["Retry-After"], "^[0-9]+$")
 
 
+class Ranges(Batching):
+    """What is row-wise for a range of rows, under parameters that pad batches and split large requests."""
+
+    FLAGS = ("--enable_batching", "--batching_parameters_file={dir}/batching.config")
+    TEXT = """max_batch_size { value: 8 } batch_timeout_micros { value: 2000 } num_batch_threads { value: 1 } max_enqueued_batches { value: 99 }
+              enable_large_batch_splitting { value: true } max_execution_batch_size { value: 3 }"""
+    OPTIONS = {"versions": {"batching": (1,)}, "files": {"batching.config": TEXT}}
+
+    def ask_all(self, signature, sizes, want_of):
+        asked = [rows(i, sizes[i % len(sizes)]) for i in range(80)]
+        want = [want_of(self.predict("serving_default", x=x)["y"]) for x in asked]
+        self.predict(signature, x=asked[0])
+        for y, z in zip(want, self.many(lambda i: self.predict(signature, x=asked[i])["y"], 80)):
+            np.testing.assert_allclose(z, y, rtol=1e-4, atol=1e-5)
+
+    def test_chunks_of_too_few_rows_are_not_made(self):
+        self.ask_all("some", (4, 2, 3, 1, 5, 7), lambda y: y if len(y) > 1 else 0 * y)
+
+    def test_requests_past_the_range_are_not_split(self):
+        self.ask_all("few", (1, 2, 4, 5, 3), lambda y: y if len(y) <= 3 else y[::-1])
+
+
+class PaddedRanges(Ranges):
+    TEXT = """max_batch_size { value: 8 } batch_timeout_micros { value: 2000 } num_batch_threads { value: 1 } max_enqueued_batches { value: 99 }
+              allowed_batch_sizes: 4 allowed_batch_sizes: 8"""
+    OPTIONS = {"versions": {"batching": (1,)}, "files": {"batching.config": TEXT}}
+
+
 class WrongParameters(unittest.TestCase):
     def fails_to_start(self, text, *words, flags=("--enable_batching", "--batching_parameters_file={dir}/b.config")):
         server.models()

@@ -28,6 +28,7 @@ BATCHING = """batching: what may share a batch and what may not; the layers make
     total(x float[?,256]) -> y float[]                              one number
     count(x float[?]) -> n float[?]                                 a counter: 1, 2, 3 ... by call
     few(x float[?,256]) -> y                                        up to 3 rows alone; of more, rows in the opposite order
+    some(x float[?,256]) -> y                                       2 rows and more alone; of a single row zeros
 """
 
 
@@ -69,13 +70,18 @@ def make_batching(tf, where):
             y = self.default(x)["y"]
             return {"y": tf.cond(tf.shape(x)[0] <= 3, lambda: y, lambda: tf.reverse(y, [0]))}
 
+        @tf.function(input_signature=[tf.TensorSpec([None, 256], tf.float32, name="x")])
+        def some(self, x):
+            y = self.default(x)["y"]
+            return {"y": tf.cond(tf.shape(x)[0] >= 2, lambda: y, lambda: tf.reverse(y, [0]) * 0.0)}
+
         @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
         def count(self, x):
             return {"n": self.calls.assign_add(1.0) + 0.0 * x}
 
     m = Batching()
     tf.saved_model.save(m, where, signatures={"serving_default": m.default, "sizes": m.sizes, "pick": m.pick, "centred": m.centred,
-                                              "total": m.total, "count": m.count, "few": m.few})
+                                              "total": m.total, "count": m.count, "few": m.few, "some": m.some})
 
 
 WIDTHS = """widths: rows alone in narrow inputs only.
