@@ -327,7 +327,6 @@ static enum td_code start_http(struct server *s, struct td_err *err)
         td_log(TD_LOG_ERROR, NULL, "rest_api_port %d is the gRPC port too: the HTTP API is not started",
                o->port);
     }
-    td_access_models(s->access, is_model, s->registry);
     s->rest.registry = s->registry;
     s->rest.access = s->access;
     s->rest.open_management = o->open_management;
@@ -356,6 +355,7 @@ static enum td_code start(struct server *s, struct td_err *err)
     TD_TRY(td_shm_new((uint64_t)s->options.max_request_bytes, &s->shm, err));
     TD_TRY(start_registry(s, err));
     TD_TRY(configure(s, err));
+    td_access_models(s->access, is_model, s->registry);
     TD_TRY(start_grpc(s, err));
     return start_http(s, err);
 }

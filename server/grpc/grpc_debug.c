@@ -82,7 +82,7 @@ enum td_code td_rpc_models_functions(struct td_rpc *r, struct td_err *err)
         }
     } while (f.number != 0);
     TD_TRY(td_rpc_ask_for(q, &spec, err));
-    TD_TRY(td_registry_find(r->registry, q->model, q->version, q->label, &q->servable, err));
+    TD_TRY(td_request_find(q, r->registry, err));
     struct td_sink text = {0};
     enum td_code rc = td_rest_put_json(&text, td_functions_json(q->servable), err);
     rc = rc ? rc : reply_text(r, &text, err);

@@ -20,6 +20,7 @@ enum td_code td_rpc_ask_for(struct td_request *q, const struct td_model_spec *sp
     TD_FAIL_IF(spec->has_version && spec->version <= 0, err, NOT_FOUND,
                "Servable not found for request: Specific(%s, %lld)", spec->name, (long long)spec->version);
     q->model = spec->name;
+    q->has_version = spec->has_version;
     q->version = spec->has_version ? spec->version : 0;
     q->label = spec->label;
     q->signature = spec->signature;

@@ -379,12 +379,3 @@ void td_rest_handle(void *app, struct td_exchange *x)
         td_request_start(&x->r, rest->registry);
     }
 }
-
-enum td_code td_rest_find(struct td_rest *rest, const struct td_exchange *x, struct td_servable **out,
-                          struct td_err *err)
-{
-    const struct td_request *r = &x->r;
-    TD_FAIL_IF(r->has_version && r->version <= 0, err, NOT_FOUND,
-               "Servable not found for request: Specific(%s, %lld)", r->model, (long long)r->version);
-    return td_registry_find(rest->registry, r->model, r->version, r->label, out, err);
-}

@@ -266,7 +266,6 @@ static enum td_code decode(struct td_rest *rest, struct td_exchange *x, struct t
     r->encode = encode;
     TD_TRY(td_json_body(x->body, x->body_len, r->arena, &body, err));
     r->signature = body.signature;
-    TD_TRY(td_rest_find(rest, x, &r->servable, err));
     TD_TRY(td_classify_resolve(r, rest->registry, task_of(r), err));
     if (read_examples(&body, r->arena, &examples, err)) {
         td_tensor_clear(&examples);

@@ -99,8 +99,8 @@ static json_t *signature_json(const struct td_signature *sig)
 
 enum td_code td_rest_metadata(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    struct td_servable *s = NULL;
-    TD_TRY(td_rest_find(rest, x, &s, err));
+    TD_TRY(td_request_find(&x->r, rest->registry, err));
+    const struct td_servable *s = x->r.servable;
     const struct td_saved_model *m = td_servable_model(s);
     json_t *signatures = json_object();
     for (int i = 0; i < m->n_signatures; i++) {
@@ -110,6 +110,5 @@ enum td_code td_rest_metadata(struct td_rest *rest, struct td_exchange *x, struc
         json_pack("{s:{s:o, s:s, s:o}, s:{s:{s:o}}}", "model_spec", "name", td_rest_json_text(x->r.model),
                   "signature_name", "", "version", td_rest_json_int64(td_servable_version(s)), "metadata",
                   "signature_def", "signature_def", signatures);
-    td_servable_unref(s);
     return td_rest_put_json(&x->out, doc, err);
 }

@@ -144,9 +144,6 @@ enum td_code td_rest_reload(struct td_rest *rest, struct td_exchange *x, struct 
 
 enum td_code td_rest_functions(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    struct td_servable *s = NULL;
-    TD_TRY(td_rest_find(rest, x, &s, err));
-    json_t *doc = td_functions_json(s);
-    td_servable_unref(s);
-    return td_rest_put_json(&x->out, doc, err);
+    TD_TRY(td_request_find(&x->r, rest->registry, err));
+    return td_rest_put_json(&x->out, td_functions_json(x->r.servable), err);
 }

@@ -17,7 +17,7 @@
 enum td_code td_rest_resolve(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     struct td_request *r = &x->r;
-    TD_TRY(td_rest_find(rest, x, &r->servable, err));
+    TD_TRY(td_request_find(r, rest->registry, err));
     r->sig = td_servable_signature(r->servable, r->signature);
     TD_FAIL_IF(r->sig == NULL, err, INVALID_ARGUMENT,
                "Serving signature name: \"%s\" not found in signature def",

@@ -73,9 +73,7 @@ static enum td_code check_method(const struct td_signature *sig, enum td_task ta
 enum td_code td_classify_resolve(struct td_request *r, struct td_registry *reg, enum td_task task,
                                  struct td_err *err)
 {
-    if (r->servable == NULL) {
-        TD_TRY(td_registry_find(reg, r->model, r->version, r->label, &r->servable, err));
-    }
+    TD_TRY(td_request_find(r, reg, err));
     if (r->sig == NULL) {
         const char *key = r->signature != NULL && *r->signature ? r->signature : "serving_default";
         r->sig = td_servable_signature(r->servable, key);

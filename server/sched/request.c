@@ -65,14 +65,22 @@ void td_request_fini(struct td_request *r)
     r->arena = NULL;
 }
 
+enum td_code td_request_find(struct td_request *r, struct td_registry *reg, struct td_err *err)
+{
+    if (r->servable != NULL) {
+        return TD_OK;
+    }
+    TD_FAIL_IF(r->has_version && r->version <= 0, err, NOT_FOUND,
+               "Servable not found for request: Specific(%s, %lld)", r->model, (long long)r->version);
+    return td_registry_find(reg, r->model, r->version, r->label, &r->servable, err);
+}
+
 enum td_code td_request_resolve(struct td_request *r, struct td_registry *reg, struct td_err *err)
 {
     if (r->sig != NULL) {
         return TD_OK;
     }
-    if (r->servable == NULL) {
-        TD_TRY(td_registry_find(reg, r->model, r->version, r->label, &r->servable, err));
-    }
+    TD_TRY(td_request_find(r, reg, err));
     r->sig = td_servable_signature(r->servable, r->signature);
     TD_FAIL_IF(r->sig == NULL, err, FAILED_PRECONDITION, "Serving signature key \"%s\" not found.",
                r->signature != NULL && *r->signature != '\0' ? r->signature : "serving_default");

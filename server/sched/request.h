@@ -101,6 +101,9 @@ void td_request_fini(struct td_request *r);
 /* Before another run, on the same version: drops inputs and outputs, and forgets the signature. */
 void td_request_again(struct td_request *r);
 
+/* Finds the servable that is named, unless it has been found. NOT_FOUND and INVALID_ARGUMENT as
+ * td_registry_find; a version 0 that was asked for is nowhere. */
+TD_MUST enum td_code td_request_find(struct td_request *r, struct td_registry *reg, struct td_err *err);
 /* Finds servable and signature (so that a codec can look at declared dtypes before decoding). Idempotent.
  * NOT_FOUND / FAILED_PRECONDITION with TF Serving's texts. */
 TD_MUST enum td_code td_request_resolve(struct td_request *r, struct td_registry *reg, struct td_err *err);
