@@ -46,6 +46,19 @@ static enum td_kernel_choice kernels_named(const char *name)
     return name != NULL && strcmp(name, "openblas") == 0 ? TD_KERNELS_OPENBLAS : TD_KERNELS_FAST;
 }
 
+static enum td_code load(tensord_model *m, const char *dir, const tensord_options *opts, struct td_err *err)
+{
+    TD_TRY(td_op_table_new(td_op_families, &m->ops, err));
+    TD_TRY(td_op_libraries_open(opts->op_library, m->ops, &m->libraries, err));
+    const struct td_servable_opts o = {.ops = m->ops,
+                                       .tags = opts->tags,
+                                       .state_dir = opts->scratch_dir,
+                                       .kernels = kernels_named(opts->kernels),
+                                       .passes_off = opts->passes_off,
+                                       .device = td_embed_device};
+    return td_servable_load("model", 1, dir, &o, &m->servable, err);
+}
+
 int tensord_load(const char *dir, const tensord_options *opts, tensord_model **out, tensord_error *error)
 {
     static const tensord_options none = {0};
@@ -56,16 +69,7 @@ int tensord_load(const char *dir, const tensord_options *opts, tensord_model **o
         td_no_memory(&err, sizeof *m, "model");
         return report(&err, error);
     }
-    enum td_code rc = td_op_table_new(td_op_families, &m->ops, &err);
-    rc = rc ? rc : td_op_libraries_open(opts->op_library, m->ops, &m->libraries, &err);
-    struct td_servable_opts o = {.ops = m->ops,
-                                 .tags = opts->tags,
-                                 .state_dir = opts->scratch_dir,
-                                 .kernels = kernels_named(opts->kernels),
-                                 .passes_off = opts->passes_off,
-                                 .device = td_embed_device};
-    rc = rc ? rc : td_servable_load("model", 1, dir, &o, &m->servable, &err);
-    if (rc) {
+    if (load(m, dir, opts, &err)) {
         tensord_free(m);
         return report(&err, error);
     }
@@ -278,20 +282,26 @@ static enum td_code take_text(const struct td_sink *s, char **out, struct td_err
     return *out == NULL ? td_no_memory(err, s->n, "a document") : TD_OK;
 }
 
-static enum td_code debug(tensord_model *m, const struct td_servable_call *call, const char *options,
-                          char **out, struct td_err *err)
+/* With what goes away again when it is done: the options' arena, and the text as it grows. */
+static enum td_code debug_in(tensord_model *m, const struct td_servable_call *call, const char *options,
+                             struct td_arena *arena, struct td_sink *text, struct td_err *err)
 {
     struct td_json_body body;
     struct td_debug_opts opts;
+    TD_TRY(td_json_body(options, strlen(options), arena, &body, err));
+    TD_TRY(td_debug_read(&body, arena, &opts, err));
+    return td_debug_run(m->servable, call, &opts, text, err);
+}
+
+static enum td_code debug(tensord_model *m, const struct td_servable_call *call, const char *options,
+                          char **out, struct td_err *err)
+{
     struct td_sink text = {0};
     struct td_arena *arena = td_arena_new((size_t)1 << 20);
     if (arena == NULL) {
         return td_no_memory(err, 1, "options");
     }
-    options = options == NULL ? "{}" : options;
-    enum td_code rc = td_json_body(options, strlen(options), arena, &body, err);
-    rc = rc ? rc : td_debug_read(&body, arena, &opts, err);
-    rc = rc ? rc : td_debug_run(m->servable, call, &opts, &text, err);
+    enum td_code rc = debug_in(m, call, options == NULL ? "{}" : options, arena, &text, err);
     rc = rc ? rc : take_text(&text, out, err);
     td_sink_fini(&text);
     td_arena_free(arena);

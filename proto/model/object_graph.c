@@ -179,6 +179,14 @@ static void flatten(const structured *v, struct flat *out)
     }
 }
 
+static enum td_code copy_spec(struct td_arena *a, const Tensorflow__TensorSpecProto *from, struct td_spec *to,
+                              struct td_err *err)
+{
+    TD_TRY(td_dtype_from_number((int)from->dtype, &to->dtype, err));
+    TD_TRY(td_shape_from_proto(from->shape, &to->shape, err));
+    return copy_text(a, from->name, &to->name, err);
+}
+
 static enum td_code read_specs(const structured *v, struct td_arena *a, struct td_spec **out, int *n,
                                struct td_err *err)
 {
@@ -191,10 +199,7 @@ static enum td_code read_specs(const structured *v, struct td_arena *a, struct t
     *out = get(a, (size_t)f->n, sizeof **out, &rc, err);
     *n = f->n;
     for (int i = 0; rc == TD_OK && i < f->n; i++) {
-        struct td_spec *s = &(*out)[i];
-        rc = td_dtype_from_number((int)f->specs[i]->dtype, &s->dtype, err);
-        rc = rc ? rc : td_shape_from_proto(f->specs[i]->shape, &s->shape, err);
-        rc = rc ? rc : copy_text(a, f->specs[i]->name, &s->name, err);
+        rc = copy_spec(a, f->specs[i], &(*out)[i], err);
     }
     td_free(f);
     return rc;
@@ -271,14 +276,20 @@ static enum td_code put_escaped(struct td_sink *s, const char *name, struct td_e
     return TD_OK;
 }
 
+static enum td_code put_path(struct td_sink *s, const char *left, const char *name, const char *right,
+                             struct td_err *err)
+{
+    TD_TRY(put_text(s, left, err));
+    TD_TRY(left[0] == 0 ? TD_OK : put_text(s, "/", err));
+    TD_TRY(put_escaped(s, name, err));
+    return put_text(s, right, err);
+}
+
 static enum td_code join(struct td_arena *a, const char *left, const char *name, const char *right,
                          const char **out, struct td_err *err)
 {
     struct td_sink s = {0};
-    enum td_code rc = put_text(&s, left, err);
-    rc = rc || left[0] == 0 ? rc : put_text(&s, "/", err);
-    rc = rc ? rc : put_escaped(&s, name, err);
-    rc = rc ? rc : put_text(&s, right, err);
+    enum td_code rc = put_path(&s, left, name, right, err);
     if (rc == TD_OK) {
         *out = td_arena_strndup(a, s.p, s.n);
         rc = *out == NULL ? td_no_memory(err, s.n, "object graph") : TD_OK;

@@ -186,6 +186,15 @@ static enum td_code append(const struct td_sink *s, struct td_err *err)
     return TD_OK;
 }
 
+/* Through s, the caller's. Caller holds mu. */
+static enum td_code append_record(struct td_sink *s, const struct td_trace_record *r, struct td_err *err)
+{
+    TD_TRY(put(s, size > 0 ? ",\n" : "[\n", err));
+    TD_TRY(put_record(s, ++last_id, r, err));
+    TD_TRY(put(s, TAIL, err));
+    return append(s, err);
+}
+
 /* Caller holds mu. */
 static enum td_code write_record(const struct td_trace_record *r, struct td_err *err)
 {
@@ -196,10 +205,7 @@ static enum td_code write_record(const struct td_trace_record *r, struct td_err 
     }
     TD_FAIL_IF(fd < 0, err, UNAVAILABLE, "trace file %s is closed", path);
     struct td_sink s = {0};
-    enum td_code rc = put(&s, size > 0 ? ",\n" : "[\n", err);
-    rc = rc ? rc : put_record(&s, ++last_id, r, err);
-    rc = rc ? rc : put(&s, TAIL, err);
-    rc = rc ? rc : append(&s, err);
+    const enum td_code rc = append_record(&s, r, err);
     td_sink_fini(&s);
     return rc;
 }

@@ -305,6 +305,13 @@ static void join_and_free(struct td_http *h)
     td_free(h);
 }
 
+static enum td_code open_all(struct td_http *h, int *port, struct td_err *err)
+{
+    TD_TRY(td_listen_tcp(h->opts.bind_address, h->opts.port, &h->listener, port, err));
+    TD_TRY(start_threads(h, err));
+    return start_daemon(h, err);
+}
+
 enum td_code td_http_start(const struct td_http_opts *opts, struct td_http **out, int *port,
                            struct td_err *err)
 {
@@ -322,12 +329,9 @@ enum td_code td_http_start(const struct td_http_opts *opts, struct td_http **out
     pthread_cond_init(&h->idle, &monotonic);
     pthread_cond_init(&h->guard_wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    enum td_code rc = td_listen_tcp(opts->bind_address, opts->port, &h->listener, port, err);
-    rc = rc ? rc : start_threads(h, err);
-    rc = rc ? rc : start_daemon(h, err);
-    if (rc) {
+    if (open_all(h, port, err)) {
         join_and_free(h);
-        return rc;
+        return err->code;
     }
     *out = h;
     return TD_OK;

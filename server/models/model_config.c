@@ -294,21 +294,27 @@ static enum td_code check_names(parse_fn *with, const char *text, size_t n, stru
     return TD_OK;
 }
 
+static enum td_code read_checked(parse_fn *with, const char *text, size_t n, struct td_model_settings *out,
+                                 struct td_err *err)
+{
+    ProtobufCMessage *m = NULL;
+    TD_TRY(with(text, n, true, &m, err));
+    TD_TRY(read_settings(m, out, err));
+    return check_names(with, text, n, err);
+}
+
 /* Takes dir. */
 static enum td_code parse(char *dir, parse_fn *with, const char *text, size_t n,
                           struct td_model_settings *out, struct td_err *err)
 {
-    ProtobufCMessage *m = NULL;
     memset(out, 0, sizeof *out);
     out->dir = dir;
-    enum td_code rc = with(text, n, true, &m, err);
-    rc = rc ? rc : read_settings(m, out, err);
-    rc = rc ? rc : check_names(with, text, n, err);
-    if (rc) {
+    if (read_checked(with, text, n, out, err)) {
         (void)(with == parse_json ? td_err_wrap(err, "config") : td_err_wrap(err, "%s/" FILE_NAME, out->dir));
         td_model_settings_fini(out);
+        return err->code;
     }
-    return rc;
+    return TD_OK;
 }
 
 enum td_code td_model_config_parse(const char *dir, const char *text, size_t n, struct td_model_settings *out,

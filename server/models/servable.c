@@ -156,18 +156,25 @@ static enum td_code start_feeds_make(struct td_servable *s, bool with_prefix, st
     return rc;
 }
 
+static enum td_code run_node(struct td_servable *s, const char *op, struct td_node *node,
+                             const struct start_feeds *feeds, struct td_err *err)
+{
+    struct td_callable *f = NULL;
+    const struct td_callable_opts opts = {
+        .name = op, .feeds = feeds->at, .n_feeds = feeds->n, .targets = &node, .n_targets = 1, .once = true};
+    TD_TRY(td_callable_new(s->engine, &opts, &f, err));
+    const enum td_code rc = td_callable_run(f, feeds->t, NULL, NULL, err);
+    td_callable_drop(f);
+    return rc;
+}
+
 static enum td_code run_target(struct td_servable *s, const char *op, bool with_prefix, struct td_err *err)
 {
     struct start_feeds feeds = {0};
     struct td_node *node = td_graph_find(td_model_graph(s->engine), op, strcspn(op, ":"));
     TD_FAIL_IF(node == NULL, err, INVALID_ARGUMENT, "the graph has no node '%s' to run at load", op);
     enum td_code rc = start_feeds_make(s, with_prefix, &feeds, err);
-    struct td_callable *f = NULL;
-    struct td_callable_opts opts = {
-        .name = op, .feeds = feeds.at, .n_feeds = feeds.n, .targets = &node, .n_targets = 1, .once = true};
-    rc = rc ? rc : td_callable_new(s->engine, &opts, &f, err);
-    rc = rc ? rc : td_callable_run(f, feeds.t, NULL, NULL, err);
-    td_callable_drop(f);
+    rc = rc ? rc : run_node(s, op, node, &feeds, err);
     start_feeds_free(&feeds);
     return rc;
 }
@@ -321,9 +328,10 @@ static enum td_code load(struct td_servable *s, const struct td_servable_opts *o
                                  .log_placement = o->log_placement};
     enum td_code rc = td_model_new(&opts, s->model->arena, s->model->graph, s->model->lib, &s->engine, err);
     td_free(scratch);
-    rc = rc ? rc : restore_and_init(s, err);
-    rc = rc ? rc : open_entries(s, err);
-    return rc ? rc : configure(s, err);
+    TD_TRY(rc);
+    TD_TRY(restore_and_init(s, err));
+    TD_TRY(open_entries(s, err));
+    return configure(s, err);
 }
 
 enum td_code td_servable_load(const char *name, int64_t version, const char *dir,
