@@ -1,11 +1,11 @@
 /* core/function/callable.c - polymorphic functions: one plan, its concrete functions, their bound plans.
  *
  * The plan does not depend on shapes, so it is compiled once. A concrete function is the set of inner shapes
- * it was traced for (leading dimensions symbolic); tracing lays the plan out for the shapes at hand, and each
- * further leading dimension lays it out again without being a new trace. Layouts are few and least recently
+ * it was traced for (leading dimensions symbolic); tracing binds the plan to the shapes at hand, and each
+ * further leading dimension binds it again without being a new trace. Bound plans are few and least recently
  * used ones go. A function of the library (a loop's body) has one concrete function for all shapes.
  *
- * Threads: mu guards everything below it in the struct. It is held while compiling and laying out (so that
+ * Threads: mu guards everything below it in the struct. It is held while compiling and binding (so that
  * concurrent first calls trace once), never while a plan runs: a run holds a reference to its bound plan.
  *
  * SPDX-License-Identifier: Apache-2.0 */

@@ -4,8 +4,7 @@
  *
  *   when a plan is made     by device, element types, library, and what `refuse` says of the node
  *   when shapes are known   by `prepare`: a row without one serves every shape and needs nothing. Each row
- *                           that is
- *                           left is asked in turn, with the concrete shapes, until one serves.
+ *                           that is left is asked in turn, with the concrete shapes, until one serves.
  *
  * `prepare` answers for those shapes (struct td_kernel_offer): that it does not serve, and why; or how many
  * bytes of workspace a call needs, how many of the wanted epilogues it takes, and the state that it has made

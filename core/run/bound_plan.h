@@ -3,16 +3,15 @@
  *
  *   mode[step]   SKIP   all outputs are known values: nothing to run
  *                READY  every output shape is known
- *                CHECK  as READY, but a value that the shape function judges (an axis, a size) comes with the
- *                       run:
- *                       it is called again, with that value, before the kernel
+ *                CHECK  as READY, but a value that the shape function judges (an axis, a size) comes with
+ *                       the run: it is called again, with that value, before the kernel
  *                INFER  shapes are found when the step runs
- *                FAR, DEVICE_CHECK  as READY and CHECK, but the kernel runs on the model's device
- *                                   (core/run/device_run.h)
+ *                DEVICE, DEVICE_CHECK  as READY and CHECK, but the kernel runs on the model's device
+ *                       (core/run/device_run.h)
  *                DEVICE_INFER  as INFER, and there too once all its output shapes are found
  *   offset[v]    byte offset in the block, or -1: the value gets a buffer when it is made
  *   choice[step] the kernel row for these shapes, prepared, and why those before it were passed over
- *   (core/run/select.h)
+ *                (core/run/select.h)
  *
  * A frame is one run's storage: the block and a tensor slot a value; frames are pooled. A bound plan is
  * immutable but for its pool.

@@ -5,7 +5,7 @@
  * dead values (TF1 Switch) a step with a dead input does not run and its outputs are dead; Merge sees NULL
  * for dead inputs.
  *
- * Steps of mode FAR and DEVICE_CHECK are queued on the model's device instead; core/run/device_run.h has that
+ * Steps of mode DEVICE and DEVICE_CHECK are queued on the model's device instead; core/run/device_run.h has that
  * side.
  *
  * A slot is UNSET, SET (planned bytes, or bytes somebody else owns) or OWNED (this run holds a reference).
