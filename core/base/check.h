@@ -3,8 +3,8 @@
  *   Invariant (td_plan_check): a step's inputs have smaller value numbers than its outputs.
  *
  * A check is a function  enum td_code td_<x>_check(const struct td_x *x, struct td_err *err)  that walks a
- * whole structure and says INTERNAL, and what does not hold. TD_HOLDS calls it where the structure changes hands;
- * unit tests give it broken ones. Every sentence that begins "Invariant" names its check
+ * whole structure and says INTERNAL, and what does not hold. TD_HOLDS calls it where the structure changes
+ * hands; unit tests give it broken ones. Every sentence that begins "Invariant" names its check
  * (tests/lint/invariants.py).
  *
  * SPDX-License-Identifier: Apache-2.0 */

@@ -3,8 +3,8 @@
  *
  * A step goes to the model's device when that has a kernel for its node, the op is pure and its values are
  * numbers (core/compile/placer.h), and the bound plan knows every output shape and a row serves it (modes
- * DEVICE, DEVICE_CHECK), or the shape function tells the shapes from the run's own input shapes (DEVICE_INFER).
- * All other steps run on the host; variables and constants live there.
+ * DEVICE, DEVICE_CHECK), or the shape function tells the shapes from the run's own input shapes
+ * (DEVICE_INFER). All other steps run on the host; variables and constants live there.
  *
  * Each value of a run may have bytes on the host (its slot), on the device (td_device_run.at), or on both.
  * The executor queues a device step on the run's one stream and goes on; td_device_run_launch copies its
@@ -47,8 +47,8 @@ TD_MUST enum td_code td_device_run_choose(struct td_plan *p, struct td_step *s, 
 TD_MUST enum td_code td_device_run_open(const struct td_plan *p, struct td_device_run **out,
                                         struct td_err *err);
 void td_device_run_close(struct td_device_run *dev); /* accepts NULL */
-/* Queues a step of mode DEVICE, DEVICE_CHECK or DEVICE_INFER; *kernel: what it was queued to, for reports; NULL:
- * the host is to run it. */
+/* Queues a step of mode DEVICE, DEVICE_CHECK or DEVICE_INFER; *kernel: what it was queued to, for reports;
+ * NULL: the host is to run it. */
 TD_MUST enum td_code td_device_run_step(struct td_frame *f, const struct td_bound_plan *l, int step,
                                         const char **kernel, struct td_err *err);
 /* Gives these values host bytes where they only have device bytes. */

@@ -5,8 +5,8 @@
  * dead values (TF1 Switch) a step with a dead input does not run and its outputs are dead; Merge sees NULL
  * for dead inputs.
  *
- * Steps of mode DEVICE and DEVICE_CHECK are queued on the model's device instead; core/run/device_run.h has that
- * side.
+ * Steps of mode DEVICE and DEVICE_CHECK are queued on the model's device instead; core/run/device_run.h has
+ * that side.
  *
  * A slot is UNSET, SET (planned bytes, or bytes somebody else owns) or OWNED (this run holds a reference).
  * Threads: a run is one thread's, but for regions whose groups run on several (core/run/region_run.c); plan
