@@ -158,13 +158,23 @@ enum td_code td_access_reread(struct td_access *a, struct td_err *err)
     return TD_OK;
 }
 
+/* Who rereads goes before those who look: a flood of requests must not keep new tokens out. */
+static void init_lock(pthread_rwlock_t *lock)
+{
+    pthread_rwlockattr_t attr;
+    pthread_rwlockattr_init(&attr);
+    pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(lock, &attr);
+    pthread_rwlockattr_destroy(&attr);
+}
+
 enum td_code td_access_open(const char *path, struct td_access **out, struct td_err *err)
 {
     struct td_access *a = td_calloc(1, sizeof *a);
     if (a == NULL) {
         return td_no_memory(err, sizeof *a, "the tokens");
     }
-    pthread_rwlock_init(&a->lock, NULL);
+    init_lock(&a->lock);
     a->path = td_strdup(path);
     const enum td_code rc =
         a->path != NULL ? td_access_reread(a, err) : td_no_memory(err, strlen(path), "a path");
