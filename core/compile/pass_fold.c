@@ -41,6 +41,10 @@ static enum td_code replace_by_literals(struct td_ir *ir, struct td_remap *r, st
     e.at = n;
     for (int i = 0; i < n->n_out; i++) {
         to[i] = td_emit_literal(&e, &out[i]);
+        if (to[i].node != NULL) { /* a variable's own edge names what it holds, its value is the handle */
+            to[i].node->out_type[0] = n->out_type[i];
+            to[i].node->out_ref[0] = n->out_ref[i];
+        }
     }
     r->to[n->id] = to;
     return td_emit_close(&e);
