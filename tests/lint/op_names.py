@@ -1,7 +1,7 @@
 """No op by name in core: what core asks of an op is in the op's row (core/graph/op.h).
 
-A string literal of core that is the name of an op in the table is a finding. Names are those of the rows in kernels/ and of what
-core itself makes (_Feed, _Literal ..). Comments and texts with more in them than the name are no literals of it.
+A string literal of core that is the name of an op in the table is a finding. Names are those that the rows in kernels/ spell
+out (not what a macro pastes together). Comments, and texts with more in them than the name, are none.
 """
 import re
 

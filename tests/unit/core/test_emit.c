@@ -1,4 +1,5 @@
-/* tests/unit/core/test_emit.c - the node builder: what it tells from inputs, what it refuses, how errors stick.
+/* tests/unit/core/test_emit.c - the node builder: what it tells from inputs, what it refuses, and how errors
+ * stick.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/graph/emit.h"
