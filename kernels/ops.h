@@ -17,5 +17,7 @@ extern const struct td_op *const td_op_families[];
 /* Does what oneDNN else does at the first product it is asked for: writes the machine code of all its
  * products, 15 ms. */
 void td_kernels_warm(void);
+/* What the times of kernels depend on, in one line: the processor and the libraries. */
+void td_kernels_machine(char *text, size_t bytes);
 
 #endif

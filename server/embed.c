@@ -22,9 +22,10 @@
 #include "server/models/servable_run.h"
 
 const struct td_device *td_embed_device;
+enum td_code (*td_embed_module)(struct td_engine *e, struct td_err *err);
 
 struct tensord_model {
-    struct td_op_table *ops;
+    struct td_engine engine;
     struct td_op_libraries *libraries;
     struct td_servable *servable;
 };
@@ -48,9 +49,12 @@ static enum td_kernel_choice kernels_named(const char *name)
 
 static enum td_code load(tensord_model *m, const char *dir, const tensord_options *opts, struct td_err *err)
 {
-    TD_TRY(td_op_table_new(td_op_families, &m->ops, err));
-    TD_TRY(td_op_libraries_open(opts->op_library, m->ops, &m->libraries, err));
-    const struct td_servable_opts o = {.ops = m->ops,
+    TD_TRY(td_engine_init(&m->engine, td_op_families, err));
+    if (td_embed_module != NULL) {
+        TD_TRY(td_embed_module(&m->engine, err));
+    }
+    TD_TRY(td_op_libraries_open(opts->op_library, &m->engine, &m->libraries, err));
+    const struct td_servable_opts o = {.ops = m->engine.ops,
                                        .tags = opts->tags,
                                        .state_dir = opts->scratch_dir,
                                        .kernels = kernels_named(opts->kernels),
@@ -81,7 +85,7 @@ void tensord_free(tensord_model *m)
 {
     if (m != NULL) {
         td_servable_unref(m->servable);
-        td_op_table_free(m->ops);
+        td_engine_fini(&m->engine);
         td_op_libraries_close(m->libraries);
         td_free(m);
     }

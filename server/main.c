@@ -50,7 +50,7 @@ struct server {
     struct td_access *access; /* NULL: no tokens file */
     struct td_monitoring monitoring;
     struct td_batching batching; /* of batching_parameters_file */
-    struct td_op_table *ops;
+    struct td_engine engine;
     struct td_op_libraries *op_libraries;
     struct td_workers *workers;
     struct td_registry *registry;
@@ -222,15 +222,23 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
         const bool commanded = strcmp(o->model_control_mode, "explicit") == 0;
         s->model_dirs = (struct td_model_dirs){&o->model_repository, commanded ? &o->load_model : NULL};
     }
-    TD_TRY(td_op_table_new(td_op_families, &s->ops, err));
-    TD_TRY(td_op_libraries_open(o->op_library, s->ops, &s->op_libraries, err));
+    TD_TRY(td_engine_init(&s->engine, td_op_families, err));
+    TD_TRY(td_op_libraries_open(o->op_library, &s->engine, &s->op_libraries, err));
+    if (o->kernel_trials_ms > 0) {
+        char machine[TD_TIMING_NAME];
+        td_kernels_machine(machine, sizeof machine);
+        TD_TRY(
+            td_timings_open(s->state_dir[0] != '\0' ? s->state_dir : NULL, machine, &s->engine.timings, err));
+    }
     const struct td_registry_opts opts = {
-        .servable = {.ops = s->ops,
+        .servable = {.ops = s->engine.ops,
                      .tags = o->saved_model_tags,
                      .state_dir = s->state_dir[0] != '\0' ? s->state_dir : NULL,
                      .kernels = strcmp(o->kernels, "reference") == 0  ? TD_KERNELS_REFERENCE
                                 : strcmp(o->kernels, "openblas") == 0 ? TD_KERNELS_OPENBLAS
                                                                       : TD_KERNELS_FAST,
+                     .trial_ns = o->kernel_trials_ms * 1000000,
+                     .timings = s->engine.timings,
                      .passes_off = o->passes_off[0] != '\0' ? o->passes_off : NULL,
                      .no_soft_placement = o->no_soft_placement,
                      .log_placement = o->log_device_placement},
@@ -478,7 +486,11 @@ static void free_all(struct server *s)
     td_registry_stop(s->registry);
     td_workers_stop(s->workers);
     td_shm_free(s->shm);
-    td_op_table_free(s->ops);
+    struct td_err unsaved = {0};
+    if (s->engine.timings != NULL && td_timings_save(s->engine.timings, &unsaved)) {
+        td_log(TD_LOG_WARNING, NULL, "%s", unsaved.msg);
+    }
+    td_engine_fini(&s->engine);
     td_op_libraries_close(s->op_libraries);
     td_tls_config_fini(&s->tls);
     td_trace_file_close();

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/graph/graph.h"
 
 enum { MAX_SCRATCH_CALLS = 8, TEXT_BYTES = 700 };
@@ -20,9 +21,12 @@ _Static_assert(TENSORD_OP_MAX_RANK == TD_MAX_RANK, "shapes of libraries hold as 
 
 struct tensord_op_context {
     const struct td_node *node;
-    struct td_infer *infer; /* one of these two */
+    struct td_infer *infer; /* one of these three */
     struct td_call *call;
-    unsigned char *made; /* by output: it was asked for */
+    const struct td_kernel_query *query;
+    const char *refusal;              /* with query */
+    const struct kernel_state *state; /* of a kernel row's call */
+    unsigned char *made;              /* by output: it was asked for */
     int scratches;
     enum td_code code; /* of the first failure */
     struct td_err *err;
@@ -126,7 +130,7 @@ static const struct td_tensor *input_of(const tensord_op_context *c, int i)
     if (i < 0 || i >= c->node->n_in) {
         return NULL;
     }
-    return c->call != NULL ? c->call->in[i] : c->infer->value[i];
+    return c->call != NULL ? c->call->in[i] : c->query != NULL ? c->query->value[i] : c->infer->value[i];
 }
 
 static void api_input_shape(const tensord_op_context *c, int i, tensord_op_shape *out)
@@ -134,7 +138,12 @@ static void api_input_shape(const tensord_op_context *c, int i, tensord_op_shape
     const struct td_shape unknown = td_shape_unknown();
     const struct td_tensor *t = c->call != NULL ? input_of(c, i) : NULL;
     bool inferring = c->infer != NULL && i >= 0 && i < c->infer->n_in;
-    put_shape(t != NULL ? &t->shape : inferring ? &c->infer->in[i] : &unknown, out);
+    const bool asked = c->query != NULL && i >= 0 && i < c->query->n_in;
+    put_shape(t != NULL   ? &t->shape
+              : inferring ? &c->infer->in[i]
+              : asked     ? &c->query->in[i]
+                          : &unknown,
+              out);
 }
 
 static void put_tensor(const struct td_tensor *from, tensord_op_tensor *to)
@@ -235,6 +244,33 @@ static int api_set_string(tensord_op_context *c, const tensord_op_tensor *output
     return note(c, td_tensor_set_str(&strings, i, bytes, length, c->err));
 }
 
+/* ------------------------------------------------------------------ kernels of other ops */
+
+/* What such a kernel's prepare leaves. */
+struct kernel_state {
+    const struct td_library_op *op;
+    void *own;
+};
+
+static int api_refuse(tensord_op_context *c, const char *reason)
+{
+    if (c->query == NULL || reason == NULL) {
+        return api_fail(c, TD_INTERNAL, "only prepare may refuse, and with a reason");
+    }
+    c->refusal = reason;
+    return TD_OK;
+}
+
+static void *api_state(const tensord_op_context *c)
+{
+    return c->state == NULL ? NULL : c->state->own;
+}
+
+static void *api_workspace(const tensord_op_context *c)
+{
+    return c->call == NULL ? NULL : c->call->workspace;
+}
+
 const tensord_op_api td_op_api = {
     .abi = TENSORD_OP_ABI,
     .size = sizeof td_op_api,
@@ -259,6 +295,9 @@ const tensord_op_api td_op_api = {
     .stopped = api_stopped,
     .string = api_string,
     .set_string = api_set_string,
+    .refuse = api_refuse,
+    .state = api_state,
+    .workspace = api_workspace,
 };
 
 /* ------------------------------------------------------------------ calling an op */
@@ -283,17 +322,58 @@ enum td_code td_op_api_infer(struct td_infer *c, struct td_err *err)
     return outcome(&context, op_of(c->node)->infer(&context), "its shape function");
 }
 
+static enum td_code run_with(tensord_op_context *c, int (*run)(tensord_op_context *c), struct td_err *err)
+{
+    void *made;
+    const size_t n = (size_t)c->call->n_out;
+    TD_TRY(td_scratch(c->call, n + 1, &made, err));
+    memset(made, 0, n + 1);
+    c->made = made;
+    TD_TRY(outcome(c, run(c), "its kernel"));
+    for (int i = 0; i < c->call->n_out; i++) {
+        TD_FAIL_IF(!c->made[i], err, INTERNAL, "%s: its kernel made no output %d", TD_NODE_STR(c->node), i);
+    }
+    return TD_OK;
+}
+
 enum td_code td_op_api_run(struct td_call *c, struct td_err *err)
 {
     tensord_op_context context = {.node = c->node, .call = c, .err = err};
-    void *made;
-    TD_TRY(td_scratch(c, (size_t)c->n_out + 1, &made, err));
-    memset(made, 0, (size_t)c->n_out + 1);
-    context.made = made;
-    TD_TRY(outcome(&context, op_of(c->node)->run(&context), "its kernel"));
-    for (int i = 0; i < c->n_out; i++) {
-        TD_FAIL_IF(!context.made[i], err, INTERNAL, "%s: its kernel made no output %d", TD_NODE_STR(c->node),
-                   i);
+    return run_with(&context, op_of(c->node)->run, err);
+}
+
+enum td_code td_op_api_run_kernel(struct td_call *c, struct td_err *err)
+{
+    const struct kernel_state *s = c->state;
+    tensord_op_context context = {.node = c->node, .call = c, .state = s, .err = err};
+    return run_with(&context, s->op->run, err);
+}
+
+void td_op_api_release(void *state)
+{
+    struct kernel_state *s = state;
+    if (s->own != NULL && s->op->release != NULL) {
+        s->op->release(s->own);
     }
+    td_free(s);
+}
+
+enum td_code td_op_api_prepare(const struct td_kernel_query *q, struct td_kernel_offer *o, struct td_err *err)
+{
+    const char *row = (const char *)o->row;
+    const struct td_library_op *op = (const void *)(row - offsetof(struct td_library_op, kernels));
+    struct kernel_state *s = td_calloc(1, sizeof *s);
+    if (s == NULL) {
+        return td_no_memory(err, sizeof *s, "a library's kernel");
+    }
+    s->op = op;
+    o->state = s;
+    o->state_bytes = sizeof *s;
+    if (op->prepare == NULL) {
+        return TD_OK;
+    }
+    tensord_op_context context = {.node = q->node, .query = q, .err = err};
+    TD_TRY(outcome(&context, op->prepare(&context, &s->own, &o->workspace_bytes), "its prepare"));
+    o->refusal = context.refusal;
     return TD_OK;
 }

@@ -92,34 +92,25 @@ static bool has_type_attr(const struct td_op_def *def, const char *name)
     return false;
 }
 
-static enum td_code add_op(const tensord_op *from, struct td_library_op *op, struct td_op_table *table,
-                           struct td_err *err)
+static enum td_code fill_kernel(const tensord_op *from, struct td_library_op *op, struct td_err *err)
 {
-    TD_FAIL_IF(!is_name(from->name), err, INVALID_ARGUMENT,
-               "an op's name is '%.60s', want letters, digits and '_', at most %d",
-               from->name == NULL ? "" : from->name, TD_OP_NAME_MAX);
-    TD_FAIL_IF(from->signature == NULL || from->run == NULL, err, INVALID_ARGUMENT, "op '%s' has no %s",
-               from->name, from->signature == NULL ? "signature" : "kernel");
-    TD_FAIL_IF(from->flags & ~(uint32_t)TENSORD_OP_STATEFUL, err, INVALID_ARGUMENT,
-               "op '%s': flags 0x%x, of which only 0x%x mean something", from->name, from->flags,
-               TENSORD_OP_STATEFUL);
-    TD_FAIL_IF(td_op_find(table, from->name) != NULL, err, INVALID_ARGUMENT,
-               "op '%s' is there already: a library cannot replace it", from->name);
+    const char *at = "";
     op->infer = from->infer;
     op->run = from->run;
+    op->prepare = from->prepare;
+    op->release = from->release;
     snprintf(op->kernel_name, sizeof op->kernel_name, "%s.library", from->name);
     op->kernels[0] = (struct td_kernel){.name = op->kernel_name, .device = TD_CPU, .run = td_op_api_run};
-    const char *at = "";
     TD_FAIL_IF(from->types != NULL && !read_rules(from->types, op->kernels[0].types, op->rule_names, &at),
                err, INVALID_ARGUMENT,
                "op '%s': types \"%.100s\", want ATTRIBUTE: DTYPE, DTYPE; ... at \"%.40s\"", from->name,
                from->types, at);
-    op->row[0] = (struct td_op){.name = from->name,
-                                .sig = from->signature,
-                                .flags = from->flags & TENSORD_OP_STATEFUL ? TD_OP_STATEFUL : 0,
-                                .infer = from->infer != NULL ? td_op_api_infer : NULL,
-                                .kernels = op->kernels};
-    TD_TRY(td_op_table_add(table, op->row, err));
+    return TD_OK;
+}
+
+static enum td_code check_rules(const tensord_op *from, const struct td_library_op *op,
+                                const struct td_op_table *table, struct td_err *err)
+{
     const struct td_op_def *def = td_op_find(table, from->name);
     for (int r = 0; r < TD_TYPE_RULES && op->kernels[0].types[r].attr != NULL; r++) {
         const char *attr = op->kernels[0].types[r].attr;
@@ -128,6 +119,50 @@ static enum td_code add_op(const tensord_op *from, struct td_library_op *op, str
                    attr);
     }
     return TD_OK;
+}
+
+/* A further kernel of an op that is there. */
+static enum td_code add_kernel(const tensord_op *from, struct td_library_op *op, struct td_engine *engine,
+                               struct td_err *err)
+{
+    TD_FAIL_IF(from->signature != NULL || from->infer != NULL || from->flags != TENSORD_OP_KERNEL, err,
+               INVALID_ARGUMENT, "kernel for op '%s': signature, shapes and flags are the op's", from->name);
+    TD_TRY(fill_kernel(from, op, err));
+    op->kernels[0].library = TD_LIB_MODULE;
+    op->kernels[0].prepare = td_op_api_prepare;
+    op->kernels[0].release = td_op_api_release;
+    op->kernels[0].run = td_op_api_run_kernel;
+    TD_FAIL_IF(td_op_find(engine->ops, from->name) == NULL, err, INVALID_ARGUMENT,
+               "kernel for op '%s': there is no such op", from->name);
+    TD_TRY(check_rules(from, op, engine->ops, err));
+    return td_engine_add_kernels(engine, from->name, op->kernels, err);
+}
+
+static enum td_code add_op(const tensord_op *from, struct td_library_op *op, struct td_engine *engine,
+                           struct td_err *err)
+{
+    const uint32_t flags = TENSORD_OP_STATEFUL | TENSORD_OP_KERNEL;
+    TD_FAIL_IF(!is_name(from->name), err, INVALID_ARGUMENT,
+               "an op's name is '%.60s', want letters, digits and '_', at most %d",
+               from->name == NULL ? "" : from->name, TD_OP_NAME_MAX);
+    TD_FAIL_IF(from->flags & ~flags, err, INVALID_ARGUMENT,
+               "op '%s': flags 0x%x, of which only 0x%x mean something", from->name, from->flags, flags);
+    const bool kernel = (from->flags & TENSORD_OP_KERNEL) != 0;
+    TD_FAIL_IF(from->run == NULL || (from->signature == NULL && !kernel), err, INVALID_ARGUMENT,
+               "op '%s' has no %s", from->name, from->run == NULL ? "kernel" : "signature");
+    if (kernel) {
+        return add_kernel(from, op, engine, err);
+    }
+    TD_FAIL_IF(td_op_find(engine->ops, from->name) != NULL, err, INVALID_ARGUMENT,
+               "op '%s' is there already: a library cannot replace it", from->name);
+    TD_TRY(fill_kernel(from, op, err));
+    op->row[0] = (struct td_op){.name = from->name,
+                                .sig = from->signature,
+                                .flags = from->flags & TENSORD_OP_STATEFUL ? TD_OP_STATEFUL : 0,
+                                .infer = from->infer != NULL ? td_op_api_infer : NULL,
+                                .kernels = op->kernels};
+    TD_TRY(td_engine_add_ops(engine, op->row, err));
+    return check_rules(from, op, engine->ops, err);
 }
 
 /* ------------------------------------------------------------------ one library */
@@ -159,7 +194,7 @@ static enum td_code check_info(const tensord_op_library_info *info, struct td_er
     return TD_OK;
 }
 
-static enum td_code fill_library(struct library *l, const char *path, struct td_op_table *table,
+static enum td_code fill_library(struct library *l, const char *path, struct td_engine *engine,
                                  struct td_err *err)
 {
     TD_TRY(open_object(path, &l->handle, err));
@@ -179,14 +214,14 @@ static enum td_code fill_library(struct library *l, const char *path, struct td_
         tensord_op row = {0};
         size_t bytes = info->op_size < sizeof row ? info->op_size : sizeof row;
         memcpy(&row, (const char *)info->ops + (size_t)i * info->op_size, bytes);
-        TD_TRY(add_op(&row, &l->ops[i], table, err));
+        TD_TRY(add_op(&row, &l->ops[i], engine, err));
     }
     return TD_OK;
 }
 
 /* ------------------------------------------------------------------ all of them */
 
-static enum td_code open_all(struct td_op_libraries *all, char *paths, struct td_op_table *table,
+static enum td_code open_all(struct td_op_libraries *all, char *paths, struct td_engine *engine,
                              struct td_err *err)
 {
     char *rest = paths;
@@ -200,7 +235,7 @@ static enum td_code open_all(struct td_op_libraries *all, char *paths, struct td
         }
         all->list = more;
         more[all->n] = (struct library){0};
-        if (fill_library(&more[all->n++], path, table, err)) {
+        if (fill_library(&more[all->n++], path, engine, err)) {
             err->code = err->code == TD_INTERNAL ? TD_INVALID_ARGUMENT
                                                  : err->code; /* a bad signature is its author's */
             return td_err_wrap(err, "op library '%s'", path);
@@ -209,7 +244,7 @@ static enum td_code open_all(struct td_op_libraries *all, char *paths, struct td
     return TD_OK;
 }
 
-enum td_code td_op_libraries_open(const char *paths, struct td_op_table *table, struct td_op_libraries **out,
+enum td_code td_op_libraries_open(const char *paths, struct td_engine *engine, struct td_op_libraries **out,
                                   struct td_err *err)
 {
     *out = NULL;
@@ -219,7 +254,7 @@ enum td_code td_op_libraries_open(const char *paths, struct td_op_table *table, 
     struct td_op_libraries *all = td_calloc(1, sizeof *all);
     char *copy = td_strdup(paths);
     enum td_code rc = all == NULL || copy == NULL ? td_no_memory(err, sizeof *all, "op libraries")
-                                                  : open_all(all, copy, table, err);
+                                                  : open_all(all, copy, engine, err);
     td_free(copy);
     if (rc) {
         td_op_libraries_close(all);

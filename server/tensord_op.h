@@ -25,6 +25,14 @@
  * state of their own. A context and what it hands out are valid until the function returns. Codes are gRPC's:
  * 3 INVALID_ARGUMENT, 8 RESOURCE_EXHAUSTED, 9 FAILED_PRECONDITION, 12 UNIMPLEMENTED, 13 INTERNAL.
  *
+ * A row flagged TENSORD_OP_KERNEL is no op but a further kernel of an op that tensord has: it has that op's
+ * name and no signature. It is asked before the op's own kernels, once for each set of shapes:
+ *
+ *   prepare    may refuse (api->refuse, with the reason), may make *state for run and ask for workspace
+ *              bytes.
+ *              Without one the kernel serves every shape.
+ *   release    frees a state
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TENSORD_OP_H
 #define TENSORD_OP_H
@@ -100,11 +108,20 @@ typedef struct {
     const char *(*string)(const tensord_op_tensor *t, int64_t i, size_t *length);
     int (*set_string)(tensord_op_context *c, const tensord_op_tensor *output, int64_t i, const char *bytes,
                       size_t length);
+
+    /* In prepare: this kernel does not serve these shapes, and why: a text that stays, such as a literal.
+     * Returns what prepare shall return. */
+    int (*refuse)(tensord_op_context *c, const char *reason);
+    /* In run of a kernel row: what its prepare made and asked for (aligned to 64, uninitialised, this call's
+     * alone). */
+    void *(*state)(const tensord_op_context *c);
+    void *(*workspace)(const tensord_op_context *c);
 } tensord_op_api;
 
 enum tensord_op_flags {
     TENSORD_OP_STATEFUL =
-        1 /* every run counts: never computed ahead, merged with an equal node or left out */
+        1,                /* every run counts: never computed ahead, merged with an equal node or left out */
+    TENSORD_OP_KERNEL = 2 /* a further kernel of the op of this name */
 };
 
 typedef struct {
@@ -114,6 +131,9 @@ typedef struct {
     const char *types; /* dtypes the kernel takes, by attribute: "T: float, double; U: string"; NULL: all */
     int (*infer)(tensord_op_context *c); /* NULL: output shapes are known when run */
     int (*run)(tensord_op_context *c);
+    /* Of kernel rows; may be NULL. Inputs that are no constants have no data in prepare. */
+    int (*prepare)(tensord_op_context *c, void **state, size_t *workspace_bytes);
+    void (*release)(void *state);
 } tensord_op;
 
 typedef struct {

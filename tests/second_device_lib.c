@@ -11,6 +11,7 @@
 
 #include "server/embed.h"
 #include "tests/second_device.h"
+#include "tests/second_device_kernel.h"
 
 static struct td_device *device;
 
@@ -21,6 +22,7 @@ __attribute__((constructor)) static void start(void)
     struct td_err err = {0};
     TD_CHECK(td_second_device_new(eager ? SECOND_DEVICE_EAGER : SECOND_DEVICE_LAZY, &device, &err) == TD_OK);
     td_embed_device = device;
+    td_embed_module = td_second_device_add_kernels;
 }
 
 __attribute__((visibility("default"))) long second_device_launches(void);

@@ -21,7 +21,6 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
-#include <time.h>
 
 #include "core/base/float_mode.h"
 
@@ -80,32 +79,13 @@ void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int 
  */
 enum { WARM = 2, LOOKED = WARM + 4, TRIED = LOOKED + 6, LOOK_EVERY = 64, TRY_EVERY = 256 };
 
-int64_t td_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-int64_t td_parallel_known(const atomic_llong *ns)
-{
-    return atomic_load_explicit(ns, memory_order_relaxed);
-}
-
-void td_parallel_learn(atomic_llong *ns, int64_t took_ns)
-{
-    const int64_t before = td_parallel_known(ns);
-    const int64_t now = before == 0 ? took_ns : before + (took_ns - before) / 4;
-    atomic_store_explicit(ns, now, memory_order_relaxed);
-}
-
 enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, const struct td_thread_pool *pool,
                                         int64_t share_ns)
 {
     const unsigned run = atomic_fetch_add_explicit(&c->runs, 1, memory_order_relaxed);
     const bool look = run < LOOKED || run % LOOK_EVERY == LOOK_EVERY - 1;
     const bool try = run >= LOOKED && (run < TRIED || run % TRY_EVERY == TRY_EVERY - 1);
-    const bool faster = td_parallel_known(&c->together_ns) < td_parallel_known(&c->alone_ns);
+    const bool faster = td_timing_known(&c->together_ns) < td_timing_known(&c->alone_ns);
     if (share_ns > pool->wake_ns && (try || (!look && faster))) {
         return TD_PARALLEL_TOGETHER;
     }

@@ -22,6 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/timings.h"
+
 struct td_thread_pool;
 
 /* What a helper is to do. All but run is the thread pool's, from try_start until join. */
@@ -59,14 +61,11 @@ void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int 
  * busy with other things, or memory is what all wait for. */
 struct td_parallel_cost {
     atomic_uint runs;
-    atomic_llong alone_ns, together_ns;
+    td_timing_mean alone_ns, together_ns;
 };
 enum td_parallel_way { TD_PARALLEL_ALONE, TD_PARALLEL_ALONE_TIMED, TD_PARALLEL_TOGETHER };
 /* How to run this time. share_ns: what a helper could take off the caller; 0 while that is not known. */
 enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, const struct td_thread_pool *pool,
                                         int64_t share_ns);
-int64_t td_now_ns(void); /* CLOCK_MONOTONIC */
-int64_t td_parallel_known(const atomic_llong *ns);
-void td_parallel_learn(atomic_llong *ns, int64_t took_ns);
 
 #endif

@@ -11,7 +11,10 @@
  *
  * Shapes are mostly unknown here: a node is not fused into one that is surely larger (a scale of C channels
  * into the C columns of a batch), and kernels/cpu/fused_kernel.c copes with whatever broadcasting the run
- * brings. Nothing is fused when the model has a device: its kernels are there for the nodes as they are.
+ * brings.
+ *
+ * Where the model has a device, a group is all of nodes that run there or all of nodes that run on the host,
+ * and so is what it becomes; nodes that run on a device without a kernel for fused nodes stay as they are.
  *
  * Invariant: no value of a group but the last is fetched, a root, the source of a control edge, or read
  * outside the group; each element is computed by the same operations in the same order, up to rounding.
@@ -25,6 +28,7 @@
 #include "core/base/mem.h"
 #include "core/run/model.h"
 #include "core/compile/passes.h"
+#include "core/compile/placer.h"
 #include "core/compile/remap.h"
 
 enum { MAX_READERS = 8, NAME_BYTES = 160 };
@@ -38,6 +42,7 @@ struct fuser {
     struct td_node **readers; /* one an edge */
     unsigned char *pinned;    /* by node id: its value must exist */
     unsigned char *taken;     /* by node id: fused already, or in the group at hand */
+    unsigned char *on_device; /* by node id: it runs on the model's device; NULL: there is none */
     struct td_node *group[TD_FUSED_PARTS];
     int n_group;
 };
@@ -204,9 +209,15 @@ static int count_inputs(const struct fuser *x)
     return n;
 }
 
+static bool same_side(const struct fuser *x, const struct td_node *n)
+{
+    return x->on_device == NULL || x->on_device[n->id] == x->on_device[x->group[0]->id];
+}
+
 static bool may_join(const struct fuser *x, const struct td_node *n)
 {
-    if (!is_stage(x, n) || x->n_group == TD_FUSED_PARTS || count_inputs(x) + n->n_in > TD_FUSED_INPUTS) {
+    if (!is_stage(x, n) || !same_side(x, n) || x->n_group == TD_FUSED_PARTS ||
+        count_inputs(x) + n->n_in > TD_FUSED_INPUTS) {
         return false;
     }
     struct td_value result = {(struct td_node *)n, 0};
@@ -228,7 +239,7 @@ static void grow(struct fuser *x, struct td_node *first, bool head)
     x->n_group = 1;
     int closed = 1, leaving = count_leaving(x, &next);
     if (head && leaving == 1 && next != NULL && !has_fixed_end(x) && is_view_of(next, first) &&
-        count_readers(x, first) == 1) {
+        same_side(x, next) && count_readers(x, first) == 1) {
         x->group[x->n_group++] = next;
         leaving = count_leaving(x, &next);
     }
@@ -256,8 +267,9 @@ static void grow_back(struct fuser *x)
         for (int k = 0; k < x->group[i]->n_in; k++) {
             struct td_value v = x->group[i]->in[k], to = {x->group[i], 0};
             bool main_input = k == 0 || !x->group[i]->op->fuse.first_only;
-            if (!main_input || in_group(x, v.node) || !is_stage(x, v.node) || !only_group_reads(x, v.node) ||
-                x->n_group == TD_FUSED_PARTS || count_inputs(x) + v.node->n_in > TD_FUSED_INPUTS ||
+            if (!main_input || in_group(x, v.node) || !is_stage(x, v.node) || !same_side(x, v.node) ||
+                !only_group_reads(x, v.node) || x->n_group == TD_FUSED_PARTS ||
+                count_inputs(x) + v.node->n_in > TD_FUSED_INPUTS ||
                 surely_smaller(td_emit_shape(&x->e, v), td_emit_shape(&x->e, to))) {
                 continue;
             }
@@ -340,6 +352,9 @@ static bool fill(struct fuser *x, struct td_node *n, struct td_fused *f)
 {
     n->n_in = 0;
     n->fused = f;
+    if (x->on_device != NULL && !x->on_device[x->group[0]->id]) {
+        n->device = "/device:CPU:0";
+    }
     for (int k = 0; k < x->n_group; k++) {
         if (!connect(x, n, f, k)) {
             return false;
@@ -399,9 +414,25 @@ static enum td_code fuse_all(struct fuser *x)
     return TD_OK;
 }
 
+/* Tells the nodes of the model's device from the host's. */
+static bool find_sides(struct fuser *x, const struct td_model_opts *o)
+{
+    if (o->device == NULL) {
+        return true;
+    }
+    const bool fuses = td_select_runs_on(x->with_head, o->device) && td_select_runs_on(x->without, o->device);
+    x->on_device = td_calloc((size_t)x->ir->n_nodes + 1, 1);
+    for (int i = 0; x->on_device != NULL && i < x->ir->n_nodes; i++) {
+        const struct td_node *n = x->ir->nodes[i];
+        x->on_device[n->id] = td_placer_on_device(o, n);
+        x->taken[n->id] = x->on_device[n->id] && !fuses;
+    }
+    return x->on_device != NULL;
+}
+
 enum td_code td_pass_fuse(struct td_ir *ir, struct td_model *m, struct td_err *err)
 {
-    if (m == NULL || td_model_opts_of(m)->device != NULL) {
+    if (m == NULL) {
         return TD_OK;
     }
     const struct td_op_table *ops = td_model_opts_of(m)->ops;
@@ -415,12 +446,14 @@ enum td_code td_pass_fuse(struct td_ir *ir, struct td_model *m, struct td_err *e
     TD_TRY(td_remap_init(ir, &x.remap, err));
     TD_TRY(td_ir_shapes_now(ir, &shapes, err));
     x.e = td_ir_emitter(ir, shapes, ops, err);
-    enum td_code rc =
-        find_readers(&x) ? fuse_all(&x) : td_no_memory(err, (size_t)ir->n_nodes, "compiler pass");
+    enum td_code rc = find_readers(&x) && find_sides(&x, td_model_opts_of(m))
+                          ? fuse_all(&x)
+                          : td_no_memory(err, (size_t)ir->n_nodes, "compiler pass");
     const enum td_code emitted = td_emit_close(&x.e);
     td_free(x.reader_at);
     td_free(x.readers);
     td_free(x.pinned);
     td_free(x.taken);
+    td_free(x.on_device);
     return rc ? rc : emitted;
 }

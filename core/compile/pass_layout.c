@@ -15,8 +15,7 @@
  * fused with.
  *
  * Ranks must be known; of a feed only what reads it tells, so a Transpose of a feed stays, if only to check
- * the rank. Errors of permuted nodes name the permuted shapes. Nothing is done for models with a device: its
- * kernels are there for the nodes as they are.
+ * the rank. Errors of permuted nodes name the permuted shapes.
  *
  * Invariant: every value that is fetched or read outside of a region is equal to what it was, up to the order
  * in which a reduction or batch norm adds; each permuted region makes the Transposes fewer, or moves them
@@ -445,7 +444,7 @@ static bool has_work(const struct td_ir *ir)
 
 enum td_code td_pass_layout(struct td_ir *ir, struct td_model *m, struct td_err *err)
 {
-    if (m == NULL || td_model_opts_of(m)->device != NULL || !has_work(ir)) {
+    if (m == NULL || !has_work(ir)) {
         return TD_OK;
     }
     struct layout l = {.ir = ir};

@@ -100,12 +100,14 @@ struct td_kernel_query {
     bool lasting; /* the state will serve many runs; false: it is made within a run, for that alone */
 };
 
-struct td_kernel_offer {    /* zeroed before prepare; what it does not set is so */
-    const char *refusal;    /* the row does not serve, and why: a text that stays, such as a literal */
-    void *state;            /* handed to run, freed by release */
-    size_t state_bytes;     /* what state holds, packed weights of its own included */
-    size_t workspace_bytes; /* td_call.workspace: 64-byte aligned, uninitialised */
-    int n_posts;            /* the first so many of the wanted epilogues are taken */
+struct td_kernel;
+struct td_kernel_offer {         /* zeroed before prepare; what it does not set is so */
+    const struct td_kernel *row; /* that is asked: set */
+    const char *refusal;         /* the row does not serve, and why: a text that stays, such as a literal */
+    void *state;                 /* handed to run, freed by release */
+    size_t state_bytes;          /* what state holds, packed weights of its own included */
+    size_t workspace_bytes;      /* td_call.workspace: 64-byte aligned, uninitialised */
+    int n_posts;                 /* the first so many of the wanted epilogues are taken */
     /* what was chosen inside, for reports; part of state, or NULL: the row's name says it */
     const char *name;
 };

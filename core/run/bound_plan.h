@@ -43,7 +43,7 @@ enum td_slot_state { TD_SLOT_UNSET, TD_SLOT_SET, TD_SLOT_OWNED };
 /* What a region takes, learnt from the runs of one bound plan. */
 struct td_region_cost {
     struct td_parallel_cost whole;
-    atomic_llong ns[TD_REGION_GROUPS]; /* by group */
+    td_timing_mean ns[TD_REGION_GROUPS]; /* by group */
 };
 
 struct td_frame {

@@ -22,7 +22,7 @@ static int64_t order_groups(const struct td_region_cost *c, int n, int *order)
 {
     int64_t ns[TD_REGION_GROUPS];
     for (int g = 0; g < n; g++) {
-        const int64_t mine = td_parallel_known(&c->ns[g]);
+        const int64_t mine = td_timing_known(&c->ns[g]);
         int at = g;
         for (; at > 0 && ns[at - 1] < mine; at--) {
             ns[at] = ns[at - 1];
@@ -39,7 +39,7 @@ static enum td_code run_timed(struct td_exec *x, const struct td_region *r, stru
 {
     const int64_t from_ns = td_now_ns();
     TD_TRY(td_exec_steps(x, td_region_start(r, group), r->end[group], err));
-    td_parallel_learn(&c->ns[group], td_now_ns() - from_ns);
+    td_timing_learn(&c->ns[group], td_now_ns() - from_ns);
     return TD_OK;
 }
 
@@ -50,7 +50,7 @@ static enum td_code run_alone(struct td_exec *x, const struct td_region *r, stru
     for (int g = 0; g < r->n_groups; g++) {
         TD_TRY(run_timed(x, r, c, g, err));
     }
-    td_parallel_learn(&c->whole.alone_ns, td_now_ns() - from_ns);
+    td_timing_learn(&c->whole.alone_ns, td_now_ns() - from_ns);
     return TD_OK;
 }
 
@@ -132,8 +132,8 @@ static enum td_code run_together(struct td_exec *x, const struct td_region *r, s
     td_parallel_for(x->run->opts->pool, n, take_group, &s);
     const int failed = atomic_load(&s.failed);
     if (failed == n) {
-        atomic_llong *way_ns = atomic_load(&s.helped) ? &c->whole.together_ns : &c->whole.alone_ns;
-        td_parallel_learn(way_ns, td_now_ns() - from_ns);
+        td_timing_mean *way_ns = atomic_load(&s.helped) ? &c->whole.together_ns : &c->whole.alone_ns;
+        td_timing_learn(way_ns, td_now_ns() - from_ns);
         return TD_OK;
     }
     if (err != NULL) {

@@ -44,6 +44,16 @@ static bool runs_on(const struct td_kernel *k, const struct td_device *device)
     return device == NULL ? k->device == TD_CPU : k->device == device->kind || k->device == device->kernels;
 }
 
+bool td_select_runs_on(const struct td_op_def *def, const struct td_device *device)
+{
+    const struct td_node any = {.op = def->op, .def = def};
+    const struct td_kernel *k = td_select_row(&any, 0);
+    for (int i = 1; k != NULL && !runs_on(k, device); i++) {
+        k = td_select_row(&any, i);
+    }
+    return k != NULL;
+}
+
 static bool allowed(const struct td_kernel *k, enum td_kernel_choice choice)
 {
     const unsigned plain = 1u << TD_LIB_REFERENCE,
@@ -197,7 +207,7 @@ void td_select_notes_put(const struct td_select_notes *n, int step, char *text, 
 static enum td_code ask(const struct td_kernel_query *q, const struct td_kernel *row, struct td_choice *out,
                         const char **why, struct td_err *err)
 {
-    *out = (struct td_choice){.kernel = row};
+    *out = (struct td_choice){.kernel = row, .offer = {.row = row}};
     *why = NULL;
     if (row->prepare == NULL) {
         return TD_OK;

@@ -17,6 +17,9 @@
 /* Row i of n's op in order of preference: those that modules added, then its own. NULL behind the last. */
 const struct td_kernel *td_select_row(const struct td_node *n, int i);
 
+/* Whether the device runs some row of the op. */
+bool td_select_runs_on(const struct td_op_def *def, const struct td_device *device);
+
 /* The rows that take the node's dtypes on the target, are allowed and do not refuse the node, in order: at
  * least one. UNIMPLEMENTED names node, op, function and why no row fits. why (may be NULL) gets the reasons
  * of rows passed over before the first of them. */

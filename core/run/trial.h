@@ -1,9 +1,11 @@
 /* core/run/trial.h - kernels that compete are tried, and the fastest is chosen.
  *
  * A trial runs a prepared kernel a few times on inputs made up for it, and takes the shortest time. It
- * happens when a plan is bound to shapes, within the target's trial_ns, and only where a row says that it
- * competes (core/graph/kernel.h). What was learnt is remembered under the op, its attributes, dtypes and
- * shapes, so that the next plan, or the next process, need not try again.
+ * happens when a plan is bound to shapes, within the target's trial_ns a step, and only where a row says that
+ * it competes (core/graph/kernel.h). What was learnt is remembered under the op, its attributes, dtypes and
+ * shapes (core/base/timings.h), so that the next plan, or the next process, need not try again.
+ *
+ * Does not: count what is left to others when one kernel takes fewer epilogues than another.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_TRIAL_H
@@ -13,8 +15,8 @@
 
 enum { TD_TRIAL_MOST = 6 };
 
-/* Which of n kernels, all prepared for the query, is the fastest; 0, the first, where that could not be
- * told. */
+/* Which of n kernels, all prepared for the query, is the fastest; 0, the first, where that could not be told:
+ * inputs that are no numbers, no memory, a kernel that fails. */
 int td_trial_choose(const struct td_kernel_query *q, const struct td_choice *rival, int n);
 
 #endif

@@ -12,7 +12,11 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/dnnl.h"
 
+#include <stdio.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "core/base/float_mode.h"
 #include "core/base/mem.h"
@@ -430,7 +434,7 @@ static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, const
     const int64_t from_ns = way == TD_PARALLEL_ALONE_TIMED ? td_now_ns() : 0;
     TD_TRY(run_whole(d, c, x, w, y, err));
     if (way == TD_PARALLEL_ALONE_TIMED) {
-        td_parallel_learn(&mine->split.cost.alone_ns, td_now_ns() - from_ns);
+        td_timing_learn(&mine->split.cost.alone_ns, td_now_ns() - from_ns);
     }
     return TD_OK;
 }
@@ -440,6 +444,20 @@ bool td_dnnl_gemm(const struct td_gemm *g)
     return td_dnnl_base_stream() != NULL && g->k > 0 &&
            dnnl_sgemm(g->ta == TD_PLAIN ? 'N' : 'T', g->tb == TD_PLAIN ? 'N' : 'T', g->m, g->n, g->k, 1, g->a,
                       g->lda, g->b, g->ldb, g->add ? 1 : 0, g->c, g->ldc) == dnnl_success;
+}
+
+void td_kernels_machine(char *text, size_t bytes)
+{
+    unsigned name[12] = {0};
+#if defined(__x86_64__)
+    for (unsigned i = 0; i < 3; i++) {
+        (void)__get_cpuid(0x80000002u + i, &name[4 * i], &name[4 * i + 1], &name[4 * i + 2],
+                          &name[4 * i + 3]);
+    }
+#endif
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(text, bytes, "%.48s; oneDNN %d.%d.%d for %d", (const char *)name, v->major, v->minor, v->patch,
+             (int)dnnl_get_effective_cpu_isa());
 }
 
 void td_kernels_warm(void)

@@ -145,7 +145,7 @@ enum td_parallel_way td_dnnl_split_way(struct td_dnnl *d, const struct td_call *
     if (pool == NULL || pool->most < 2 || whole_only || work < MIN_WORK || pool->idle(pool) == 0) {
         return TD_PARALLEL_ALONE;
     }
-    const int64_t half_ns = td_parallel_known(&d->split.cost.alone_ns) / 2;
+    const int64_t half_ns = td_timing_known(&d->split.cost.alone_ns) / 2;
     const enum td_parallel_way way = td_parallel_choose(&d->split.cost, pool, half_ns);
     return way == TD_PARALLEL_TOGETHER && !can_split(d, pool->most < MOST_SHARED ? pool->most : MOST_SHARED)
                ? TD_PARALLEL_ALONE
@@ -206,7 +206,7 @@ enum td_code td_dnnl_split_run(struct td_dnnl *d, struct td_call *c, const float
         return td_stop_error(c, err);
     }
     if (atomic_load(&j.helped)) {
-        td_parallel_learn(&s->cost.together_ns, td_now_ns() - from_ns);
+        td_timing_learn(&s->cost.together_ns, td_now_ns() - from_ns);
     }
     return TD_OK;
 }

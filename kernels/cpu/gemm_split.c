@@ -121,13 +121,13 @@ static bool spread(struct td_call *c, const struct td_gemm *g, enum td_gemm_body
     }
     const int size = class_of(work);
     struct td_parallel_cost *cost = &costs[size];
-    const enum td_parallel_way way = td_parallel_choose(cost, pool, td_parallel_known(&cost->alone_ns) / 2);
+    const enum td_parallel_way way = td_parallel_choose(cost, pool, td_timing_known(&cost->alone_ns) / 2);
     const int64_t from_ns = way == TD_PARALLEL_ALONE ? 0 : td_now_ns();
     bool helped = false;
     const bool ok = way == TD_PARALLEL_TOGETHER ? run_together(pool, g, body, &helped) : run_one(g, body);
     if (ok && (helped || way == TD_PARALLEL_ALONE_TIMED)) {
-        td_parallel_learn(helped ? &cost->together_ns : &cost->alone_ns,
-                          scaled(td_now_ns() - from_ns, size, work));
+        td_timing_learn(helped ? &cost->together_ns : &cost->alone_ns,
+                        scaled(td_now_ns() - from_ns, size, work));
     }
     return ok;
 }

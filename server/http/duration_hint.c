@@ -11,6 +11,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/http/duration_hint.h"
 
+#include "core/base/timings.h"
+
 uint64_t td_duration_hint_kind(const char *method, const char *target, size_t body_bytes)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)method[0]; /* FNV-1a */
@@ -34,8 +36,7 @@ void td_duration_hint_remember(struct td_duration_hints *p, uint64_t kind, int64
     const uint32_t took = ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
     const bool same = atomic_load_explicit(&p->slots[at].kind, memory_order_relaxed) == kind;
     const uint32_t old = same ? atomic_load_explicit(&p->slots[at].ns, memory_order_relaxed) : took;
-    atomic_store_explicit(&p->slots[at].ns, took >= old ? took : old - (old - took) / 8,
-                          memory_order_relaxed);
+    atomic_store_explicit(&p->slots[at].ns, td_timing_peak(old, took), memory_order_relaxed);
     if (!same) {
         atomic_store_explicit(&p->slots[at].kind, kind, memory_order_relaxed);
     }

@@ -320,6 +320,8 @@ static enum td_code load(struct td_servable *s, const struct td_servable_opts *o
     char *scratch = o->state_dir == NULL ? NULL : scratch_path(o->state_dir, s->name, s->version);
     struct td_model_opts opts = {.ops = o->ops,
                                  .kernels = o->kernels,
+                                 .trial_ns = o->trial_ns,
+                                 .timings = o->timings,
                                  .passes_off = o->passes_off,
                                  .dir = s->dir,
                                  .scratch_dir = scratch,
@@ -353,6 +355,8 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
     s->opts = (struct td_servable_opts){.ops = opts->ops,
                                         .tags = s->tags,
                                         .kernels = opts->kernels,
+                                        .trial_ns = opts->trial_ns,
+                                        .timings = opts->timings,
                                         .passes_off = s->passes_off,
                                         .device = opts->device,
                                         .no_soft_placement = opts->no_soft_placement,

@@ -22,6 +22,8 @@ struct td_servable_opts {
     const char *tags;      /* NULL: "serve" */
     const char *state_dir; /* scratch root; NULL: none */
     enum td_kernel_choice kernels;
+    int64_t trial_ns;           /* as in core/run/model.h, as is timings */
+    struct td_timings *timings; /* borrowed for the life of every servable */
     const char *passes_off;
     const struct td_device *device;
     bool no_soft_placement, log_placement; /* as in core/run/model.h */

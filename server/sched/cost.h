@@ -1,9 +1,8 @@
 /* server/sched/cost.h - what a run of n rows will take, learnt from the runs before: t(n) = fixed + each * n.
  *
- * A weighted least-squares line through (rows, ns), the weight of a run halving every few runs, so that a
- * machine that becomes busy is noticed. Before two different sizes were seen all of the time counts as
- * `each`. Runs of microseconds are worth joining even where a row costs as much as the next: what a worker
- * does besides a run is more than that.
+ * The line is core/base/timings.h's; what is here is what the batcher makes of it. Runs of microseconds are
+ * worth joining even where a row costs as much as the next: what a worker does besides a run is more than
+ * that.
  *
  * Threads: none of its own; the caller's lock guards it.
  *
@@ -11,11 +10,11 @@
 #ifndef TD_SERVER_SCHED_COST_H
 #define TD_SERVER_SCHED_COST_H
 
-#include <stdint.h>
+#include "core/base/timings.h"
 
 struct td_cost {
-    double w, n, t, nn, nt; /* decayed sums of 1, rows, ns, rows^2, rows * ns */
-    int64_t largest;        /* rows of the largest run so far */
+    struct td_timing_line line;
+    int64_t largest; /* rows of the largest run so far */
 };
 
 void td_cost_learn(struct td_cost *c, int64_t rows, int64_t ns);

@@ -11,7 +11,7 @@
 #define LIBRARY(name) OP_LIBRARY_BUILT "/" name ".so"
 
 struct made {
-    struct td_op_table *ops;
+    struct td_engine engine;
     struct td_op_libraries *libraries;
     struct td_servable *s;
 };
@@ -20,9 +20,9 @@ static struct made load(const char *libraries)
 {
     struct made m = {0};
     struct td_err err = {0};
-    CHECK_OK(td_op_table_new(td_op_families, &m.ops, &err));
-    CHECK_OK(td_op_libraries_open(libraries, m.ops, &m.libraries, &err));
-    struct td_servable_opts opts = {.ops = m.ops};
+    CHECK_OK(td_engine_init(&m.engine, td_op_families, &err));
+    CHECK_OK(td_op_libraries_open(libraries, &m.engine, &m.libraries, &err));
+    struct td_servable_opts opts = {.ops = m.engine.ops};
     CHECK_OK(td_servable_load("model", 1, MODEL, &opts, &m.s, &err));
     return m;
 }
@@ -30,7 +30,7 @@ static struct made load(const char *libraries)
 static void unload(struct made *m)
 {
     td_servable_unref(m->s);
-    td_op_table_free(m->ops);
+    td_engine_fini(&m->engine);
     td_op_libraries_close(m->libraries);
 }
 
@@ -166,16 +166,63 @@ TEST(bad_libraries_are_refused)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct td_err err = {0};
-        struct td_op_table *ops;
+        struct td_engine engine;
         struct td_op_libraries *l;
-        CHECK_OK(td_op_table_new(td_op_families, &ops, &err));
-        CHECK_INT(td_op_libraries_open(rows[i].path, ops, &l, &err), TD_INVALID_ARGUMENT);
+        CHECK_OK(td_engine_init(&engine, td_op_families, &err));
+        CHECK_INT(td_op_libraries_open(rows[i].path, &engine, &l, &err), TD_INVALID_ARGUMENT);
         if (strstr(err.msg, rows[i].words) == NULL || strstr(err.msg, "op library '") == NULL) {
             CHECK_STR(err.msg, rows[i].words);
         }
-        td_op_table_free(ops);
+        td_engine_fini(&engine);
     }
 }
 
-TEST_MAIN(RUN(clips_and_finds) RUN(strings_pass_through) RUN(what_an_op_says_comes_back)
-              RUN(without_the_library_only_its_signatures_fail) RUN(bad_libraries_are_refused))
+static void note_kernel(void *ctx, const struct td_observed *o)
+{
+    char *seen = ctx;
+    snprintf(seen + strlen(seen), 900 - strlen(seen), "%s ", o->kernel);
+}
+
+/* Ten classes of so many images; the kernels that ran are appended to seen. */
+static void classify(const char *libraries, int rows, float *p, char *seen)
+{
+    struct td_err err = {0};
+    struct made m = {0};
+    struct td_named in = {.name = "images"}, out[2] = {{0}};
+    const struct td_shape shape = {.rank = 3, .dim = {rows, 8, 8}};
+    int n;
+    CHECK_OK(td_engine_init(&m.engine, td_op_families, &err));
+    CHECK_OK(td_op_libraries_open(libraries, &m.engine, &m.libraries, &err));
+    const struct td_servable_opts opts = {.ops = m.engine.ops};
+    CHECK_OK(td_servable_load("digits", 1, DIGITS_DIR, &opts, &m.s, &err));
+    CHECK_OK(td_tensor_new(&in.t, TD_FLOAT, &shape, &err));
+    for (int i = 0; i < rows * 64; i++) {
+        TD_DATA(&in.t, float)[i] = (float)(i * 7 % 17);
+    }
+    const struct td_run_opts watch = {.observe = note_kernel, .ctx = seen};
+    const struct td_servable_call call = {
+        .sig = td_servable_signature(m.s, ""), .in = &in, .n_in = 1, .run = &watch};
+    CHECK_OK(td_servable_run(m.s, &call, out, &n, &err));
+    memcpy(p, out[1].t.data, (size_t)rows * 10 * sizeof *p);
+    clear(out, n);
+    td_tensor_clear(&in.t);
+    unload(&m);
+}
+
+TEST(a_library_brings_a_kernel_for_an_op_that_is_there)
+{
+    float want[30], got[30];
+    char plain[900] = "", seen[900] = "", lone[900] = "";
+    classify(NULL, 3, want, plain);
+    classify(LIBRARY("kernel_ops"), 3, got, seen);
+    classify(LIBRARY("kernel_ops"), 1, got + 29 - 9, lone); /* refused: a single row */
+    CHECK(strstr(plain, "MatMul.library") == NULL && strstr(lone, "MatMul.library") == NULL);
+    CHECK(strstr(seen, "fused(MatMul.library)") != NULL);
+    for (int i = 0; i < 20; i++) {
+        CHECK(got[i] - want[i] < 1e-5f && want[i] - got[i] < 1e-5f);
+    }
+}
+
+TEST_MAIN(RUN(clips_and_finds) RUN(a_library_brings_a_kernel_for_an_op_that_is_there)
+              RUN(strings_pass_through) RUN(what_an_op_says_comes_back)
+                  RUN(without_the_library_only_its_signatures_fail) RUN(bad_libraries_are_refused))
