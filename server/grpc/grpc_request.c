@@ -1,5 +1,14 @@
-/* server/grpc/grpc_request.c - a message from its handler to its answer: see grpc_rpc.h; and the arenas of
- * handlers that decode little.
+/* server/grpc/grpc_request.c - a message from its handler to its answer (see grpc_rpc.h), of a unary call and
+ * of a stream alike; and the arenas of handlers that decode little.
+ *
+ * td_rpc_run() has the payload opened, the token checked and the handler called (td_grpc_handle). A handler
+ * that set encode has made a request: it is started, and its end comes back through done, perhaps on a
+ * worker's thread. Any other is answered at once. answer() is the end of both: the metrics, then, in streams,
+ * an answer made of a failure; then all that the request holds is dropped, and the carrier is told, with whom
+ * the message may be gone.
+ *
+ * Does not: know calls or streams (server/grpc/grpc_call.c and server/grpc/grpc_stream.c are the carriers),
+ * or read messages.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/arena.h"
