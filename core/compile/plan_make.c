@@ -1,5 +1,21 @@
 /* core/compile/plan_make.c - from a rewritten IR to numbered values and steps.
  *
+ *   values   feeds | constants | outputs of step 0 | outputs of step 1 | ...
+ *
+ * td_plan_make() is the compiler from one end to the other: build, check types, place, lift loops, rewrite,
+ * and then this file. Nodes become steps in the IR's order, which parallel regions may change
+ * (td_regions_find); feeds, constants and joins are none, but where values may be dead, joins are steps, and
+ * so are constants that wait for something. Each step gets the kernel rows that may serve it, on the host and
+ * on the device.
+ *
+ * Lifetimes come last: a value's last use is the last step that reads it, or that makes it when none does;
+ * what several groups of a region read lives to the region's end. A value escapes, and must have a buffer of
+ * its own, when it is fetched, kept by a kernel, or seen through a view that escapes; so steps are walked
+ * backwards for that.
+ *
+ * All of it lies in the plan's arena. Does not: know shapes or choose a kernel (core/run/bound_plan.c), or
+ * give values a place (core/run/memory_plan.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/plan_make.h"
 

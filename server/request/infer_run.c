@@ -1,6 +1,17 @@
 /* server/request/infer_run.c - an inference request of the Open Inference Protocol from its parts to its
  * outputs: limits, tensors from and to shared memory, batch size, classes. See infer_request.h.
  *
+ * A tensor in shared memory is a place in a region: numbers are read straight into the tensor's own bytes,
+ * strings are parsed from a copy, since a client may write there meanwhile. What all inputs of a request take
+ * is counted against the limit of a request. Outputs are written the same way when the run is over.
+ *
+ * A time limit in the message holds when it is nearer than the server's. When it passes, clients of this
+ * protocol are told UNAVAILABLE in Triton's words, which `ended` puts in place of the error; that is also
+ * where a trace is written, to the file or the log.
+ *
+ * Does not: read either wire (server/http/rest_infer.c, server/grpc/grpc_infer.c), check inputs
+ * (infer_check.c), or rank classes (infer_top.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
