@@ -1,7 +1,14 @@
-/* core/batchable/batchable_fused.c - see rows_fused.h.
+/* core/batchable/batchable_fused.c - a fused node is judged part by part, each by the rule of its own op.
  *
- * Each part is shown to its op's rule as a step of a small plan of its own: values are numbered inputs first,
- * then OUTS_A_PART for each part.
+ *   values    inputs of the node | OUTS_A_PART for part 0 | OUTS_A_PART for part 1 | ...
+ *
+ * Rules look at values, shapes and known numbers through a step and the bound plans of the probes. So a small
+ * plan is made of the parts: what is said of the node's inputs comes first, the shapes of the parts come from
+ * td_fused_shapes() at each probe, and each part is shown to its rule as a step that reads them. A part of
+ * constants is one, without being asked. What is said of the last part is said of the node; a part that says
+ * no has its name put before its reason.
+ *
+ * All of it lives for one call. Does not: know what is fused (core/graph/fused.h), or which parts an op has.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_fused.h"

@@ -1,5 +1,13 @@
 /* core/batchable/batchable_ready.c - the ready-made rules, and which one an op has.
  *
+ * A rule looks for the axis that the rows have in the inputs, says no where the op works along it, and says
+ * where it is in each output; td_batchable_as_input() checks that against the shapes at the probes. Rules
+ * that differ by a number (how many last axes an op works along) are small functions around one, because a
+ * row of an op holds a pointer.
+ *
+ * Holds no state. Does not: follow numbers of N, or place outputs of one op alone (its own file has that
+ * rule).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
 

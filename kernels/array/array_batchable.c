@@ -1,5 +1,14 @@
 /* kernels/array/array_batchable.c - where rows go when an op moves, splits or joins axes.
  *
+ * A reshape is the general case: a row's elements lie in blocks of equal length, the same distance apart, and
+ * must do so under the new shape too. What is left of the others is to count which axes come before that of
+ * the rows. An op that may cut rows off, or move them against each other, says no unless what it takes is all
+ * of them for every N of the range; sizes and ends that follow from N are compared as expressions
+ * (core/batchable/batchable_rule.h).
+ *
+ * Does not: repeat or choose (kernels/array/array_batchable_fill.c), follow the numbers in shapes
+ * (core/batchable/batchable_sizes.c).
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/array/array_batchable.h"
 

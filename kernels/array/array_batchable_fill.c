@@ -1,5 +1,11 @@
-/* kernels/array/array_batchable_fill.c - rules (kernels/array/array_batchable.h) of ops that repeat, or
- * choose by index.
+/* kernels/array/array_batchable_fill.c - rules (kernels/array/array_batchable.h) of ops that tell shapes as
+ * numbers, repeat, or choose by index.
+ *
+ * The shape of something with rows is a vector of numbers, of which one follows from N; it is given as
+ * expressions. An op that makes a tensor of such a shape makes rows, if just one element of the shape grows
+ * with N and what it is filled from is the same for all rows, or has its rows at that axis. An op that
+ * chooses may choose for each row among constants, or the same entries within each row, but never among the
+ * rows.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/array/array_batchable.h"

@@ -1,6 +1,11 @@
 /* kernels/control/control_batchable.c - which functions the control ops own, for the analysis of what may be
  * batched.
  *
+ * Calls, conditionals and loops are followed by core/batchable/batchable_function.c; here is told which
+ * attributes name the functions, and which inputs they get. Of TF1's conditionals, a Switch passes its input
+ * on both ways, unless the rows decide, which refuses the whole callable; a Merge passes on what all its
+ * inputs have in common, and says no where they differ.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/control/control_batchable.h"
 

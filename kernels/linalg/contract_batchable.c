@@ -1,5 +1,12 @@
 /* kernels/linalg/contract_batchable.c - where rows go through MatMul, BatchMatMul and Einsum.
  *
+ * A product keeps rows apart when they run along an axis that stays, and mixes them when it sums over that
+ * axis. For matrices the axis is found by counting, for leading axes from the right, as they broadcast. For
+ * Einsum it is the letter, or the place in "...", that names the axis: all inputs with rows must call it the
+ * same, and the result must have it.
+ *
+ * Does not: parse equations for the kernel (kernels/linalg/einsum_equation.c): only labels are read here.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/linalg/contract_batchable.h"
 

@@ -1,5 +1,9 @@
 /* kernels/nn/norm_batchable.c - where rows go through FusedBatchNorm.
  *
+ * In inference each element is scaled by numbers of its channel, so rows at axis 0 stay apart. In training
+ * mean and variance are taken over what a channel has: rows would be mixed, but where each row is channels of
+ * its own. The statistics that it also gives are MIX then.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/nn/norm_batchable.h"
 
