@@ -7,8 +7,8 @@
  * (DEVICE_INFER). All other steps run on the host; variables and constants live there.
  *
  * Each value of a run may have bytes on the host (its slot), on the device (td_device_run.at), or on both.
- * The executor queues a device step on the run's one stream and goes on; td_device_run_launch copies its
- * inputs over that are not there yet. td_device_run_fetch copies values back that a step on the host (or a
+ * The executor queues a device step on the run's one stream and goes on; td_device_run_step copies its inputs
+ * over that are not there yet. td_device_run_fetch copies values back that a step on the host (or a
  * fetch) needs, and waits for them: the only point where the host waits for the device. A value is copied at
  * most once in each direction. Device bytes are freed in the order of the stream, so a release needs no wait.
  *

@@ -6,8 +6,9 @@
  * implementation only (old CPUs, odd stems) activations are left to `any` too and reordered at run; if that
  * is no better, there is no primitive and the caller takes its own path.
  *
- * A primitive may do what follows it (struct td_post of core/graph/op.h) while its results are in registers:
- * a bias and a scale a channel as its own bias and in its packed weights, the rest as oneDNN's post-ops.
+ * A primitive may do what follows it (struct td_post of core/graph/kernel.h) while its results are in
+ * registers: a bias and a scale a channel as its own bias and in its packed weights, the rest as oneDNN's
+ * post-ops.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/dnnl.h"

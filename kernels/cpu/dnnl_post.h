@@ -12,7 +12,7 @@ enum { TD_DNNL_POSTS = 16 };
 
 /* What a primitive does to its output, and the layouts of the operands it wants with each run. */
 struct td_dnnl_posts {
-    int n;             /* as in struct td_prepare, from the first on */
+    int n;             /* of the query's posts, from the first on */
     bool bias, scaled; /* post 0 is the primitive's bias, and a scale that goes into the weights */
     bool has_operand[TD_DNNL_POSTS];
     dnnl_memory_desc_t operand[TD_DNNL_POSTS];

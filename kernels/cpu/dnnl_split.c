@@ -9,8 +9,7 @@
  * Each chunk is a primitive of its own on the weights as they are packed for the whole, made when workers
  * idle for the first time and the whole takes long enough. Rows lie one after the other in x and y, so
  * nothing is copied. An element is computed as in the whole but for the blocking that oneDNN chooses for
- * other sizes:
- * rounding may differ.
+ * other sizes: rounding may differ.
  *
  * What takes longer than a run should go on after it is stopped is computed in chunks in any case.
  *
