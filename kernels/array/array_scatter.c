@@ -5,7 +5,7 @@
  *
  * Duplicates accumulate in order; for Update the last one stays. The tensor is taken over when this was
  * its last use, so that a loop which updates one row a step costs one row a step. Variables are
- * variable_scatter.c's.
+ * kernels/state/variable_scatter.c's.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/array_types.h"

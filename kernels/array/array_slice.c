@@ -5,7 +5,7 @@
  *   StridedSliceGrad         dy put into zeros at the slice's place
  *   TensorStridedSliceUpdate x with `value` put at the slice's place
  *
- * Assigning to slices of variables is variable_scatter.c's.
+ * Assigning to slices of variables is kernels/state/variable_scatter.c's.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/permute.h"

@@ -3,9 +3,9 @@
  *
  * Raw bytes are copied into the output as they are and then mended in place: words are swapped where the
  * attribute says that they are big endian, and booleans become 0 or 1. DecodeCompressed inflates each string
- * by itself with zlib, 64 KiB at a time; the limit on the buffer that they go to (strbuf.h) is what stops
- * bytes that swell. ParseTensor and SerializeTensor are proto/pb/tensor_pb.h, with a limit on the tensor of 2
- * GiB.
+ * by itself with zlib, 64 KiB at a time; the limit on the buffer that they go to (kernels/text/strbuf.h) is
+ * what stops bytes that swell. ParseTensor and SerializeTensor are proto/pb/tensor_pb.h, with a limit on the
+ * tensor of 2 GiB.
  *
  * Does not: images (kernels/media/image_codec.c), CSV (kernels/data/decode_csv.c), compressed bodies of
  * requests (proto/bytes/gzip.c).

@@ -1,5 +1,5 @@
 /* kernels/linalg/linalg.c - QR, singular values, eigenvalues, least squares: the ops that call LAPACK (loaded
- * by blas.c).
+ * by kernels/cpu/blas.c).
  *
  *     input [.., M, N]   ->   factors, values, vectors, solution
  *

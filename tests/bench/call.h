@@ -1,7 +1,7 @@
 /* tests/bench/call.h - a signature call read from a file, timed on either of two engines.
  *
  * call.c is the program; call_tensord.c and call_tensorflow.c are the two backends it is linked with. Both
- * get the same bytes. cases.py writes the files: native integers, names and strings as a 32-bit length and
+ * get the same bytes. op_calls.py writes the files: native integers, names and strings as a 32-bit length and
  * the bytes,
  *
  *   signature, number of inputs { name, "node:port", dtype, rank, dims as int64, elements, data }, number of
