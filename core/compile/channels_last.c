@@ -1,7 +1,15 @@
-/* core/compile/channels_last.c - see channels_last.h.
+/* core/compile/channels_last.c - channels-first convolutions and pools as channels-last ones: Transpose, the
+ * same op channels last, Transpose back.
  *
  * Kernels turn channels-first tensors inside anyway; with the Transposes in the open, those between
- * neighbours can meet and cancel.
+ * neighbours can meet and cancel (core/compile/pass_layout.c).
+ *
+ * One walk over the nodes in their order. A node in format NCHW or NCDHW has its attributes and its constant
+ * sizes permuted in place; reads[], by node id, says what is to be read instead of it, and every later input
+ * and fetch goes through that. The op's row says which input is the data and which lists sizes (struct
+ * td_op_channels).
+ *
+ * Does not: touch gradients or ops without that row member, or move Transposes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/channels_last.h"

@@ -1,7 +1,17 @@
-/* core/compile/permute.c - see permute.h: the rules that many ops share, each a pair of functions: may the
- * node be permuted, and what changes in it then. Those of single ops stand beside them in kernels/.
+/* core/compile/permute.c - the rules that many ops share, each a pair of functions: may the node be permuted,
+ * and what changes in it then. Those of single ops stand beside them in kernels/.
  *
- * Anything not known to commute with Transpose cannot be permuted.
+ *   element-wise   every input of the output's rank; constants of lower rank get the axes that they lack
+ *   channels       the channels come to be first or last, and data_format says where
+ *   reduce, along  the axes that an input lists are renumbered
+ *   map            the last axes stay where they are
+ *
+ * td_permute_find() refuses, before any rule is asked, what no rule can judge: nodes with state, references
+ * or control inputs, fused nodes and lifted loops. Anything not known to commute with Transpose cannot be
+ * permuted. find() changes nothing, so that a pass may ask about many nodes before it decides.
+ *
+ * Does not: decide what is permuted, or make the Transposes of inputs and outputs
+ * (core/compile/pass_layout.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/permute.h"

@@ -1,5 +1,10 @@
 /* core/compile/permute_perm.c - permutations, and the Transposes that carry them out.
  *
+ * A permutation is an array of at most TD_MAX_RANK axes, passed by pointer and returned by value. A Transpose
+ * counts as one only if its permutation is a constant that names each axis once, and its operand's rank,
+ * where known, fits. New ones are made with a permutation of int32, which the emitter shares between equal
+ * ones.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/permute.h"
 

@@ -1,4 +1,14 @@
-/* core/graph/define.c - see define.h.
+/* core/graph/define.c - one node against its definition: attributes first, as they say how many ports there
+ * are and of what dtype.
+ *
+ * Attributes that are there are compared with the definition's kinds and allowed values; then the defaults of
+ * those that are missing are appended to a list of the node's own. An argument is one tensor, as many as a
+ * number attribute says, or as many as a list of types has; widths are added up with a limit before there is
+ * room for them. Inputs, their dtypes and whether they are references lie in one block; so do outputs.
+ *
+ * Texts are those of TensorFlow, since clients see them. Holds no state.
+ *
+ * Does not: find the definition or the nodes that inputs name (core/graph/resolve.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/graph/define.h"

@@ -1,5 +1,19 @@
-/* core/graph/emit.c - see emit.h: an op's attributes told from its inputs, then the same checks as for a
- * loaded node.
+/* core/graph/emit.c - the node builder: an op's attributes told from its inputs, then the same checks as for
+ * a loaded node.
+ *
+ * Attributes given come first. Of those left, the type of an argument is the dtype of its first input, a list
+ * of types is that of its inputs, and a number is how many there are; at most one argument may be of unknown
+ * width, and gets the inputs that the others leave. What is still missing takes its default or is an error
+ * (core/graph/define.c).
+ *
+ * Attributes are copied into the graph's arena with what they point to; tensors by reference, which the
+ * arena's end gives back. add() puts the bare node into its graph: here into a loaded one, in core/compile
+ * for the compiler's. Equal small constants of one device are found in a hash table (core/graph/constants.c)
+ * until it is forgotten.
+ *
+ * Every step goes through fine() or room(), which do nothing after the first error.
+ *
+ * Does not: sort nodes, or infer shapes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/graph/emit.h"

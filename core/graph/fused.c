@@ -1,4 +1,10 @@
-/* core/graph/fused.c - see fused.h.
+/* core/graph/fused.c - shapes of a fused node: those of its parts, one after the other.
+ *
+ * Each part's own shape function is asked, with the shapes of the node's inputs and of the parts before it
+ * put in the places of the part's inputs; values are known of the node's inputs alone. Parts and inputs are
+ * few (TD_FUSED_PARTS, TD_FUSED_INPUTS), so all of it lies on the stack.
+ *
+ * Does not: fuse (core/compile/pass_fuse.c) or run (kernels/cpu/fused_kernel.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/graph/fused.h"

@@ -6,8 +6,8 @@
  *
  * A fused node has the name, path, function and output of its last part, so that whoever watches sees that
  * value under its own name; the parts are the nodes as they were, in topological order. Part 0 is the head
-when has_head; its inputs are the fused node's first. Part 1 may then be a Reshape of the
- * head. All others are element-wise.
+ * when has_head; its inputs are the fused node's first. Part 1 may then be a view of the head. All others are
+ * element-wise.
  *
  * Invariant: no value of a part but the last is read outside the fused node, fetched, or waited for.
  *

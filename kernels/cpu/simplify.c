@@ -1,4 +1,11 @@
-/* kernels/cpu/simplify.c - see simplify.h.
+/* kernels/cpu/simplify.c - what the ops' simplify rules are made of: constants that are one number
+ * throughout, and ops that undo or repeat themselves.
+ *
+ * A constant is looked at element by element, up to MAX_ELEMENTS; a zero of floats must have the sign that is
+ * asked for. It covers x if broadcasting leaves x's known shape as it is. A rule that finds nothing gives
+ * td_no_value, and the node stays.
+ *
+ * Does not: walk graphs (core/compile/pass_arithmetic.c asks the rules).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/simplify.h"
