@@ -123,16 +123,24 @@ enum td_code td_stop_error(const struct td_call *c, struct td_err *err);
 
 /* Runs the function that attribute `attr` (kind func; element i of a list) names, with n_in inputs (borrowed)
  * and n_out outputs (returned new in out[], to be cleared by the caller, also none on failure). */
+struct td_function_values {
+    const struct td_tensor *const *in;
+    int n_in, n_out;
+    struct td_tensor *out;
+};
 TD_MUST enum td_code td_call_function(struct td_call *c, const char *attr, int i,
-                                      const struct td_tensor *const *in, int n_in, struct td_tensor *out,
-                                      int n_out, struct td_err *err);
+                                      const struct td_function_values *v, struct td_err *err);
 
 /* The resource of (type, container, name) of this model version: returned borrowed. Created by create(arg),
  * which returns new, when it does not exist and create is given; NOT_FOUND when create is NULL. */
 typedef enum td_code td_resource_create_fn(const void *arg, struct td_obj **out, struct td_err *err);
-TD_MUST enum td_code td_resource_get(struct td_call *c, const struct td_obj_type *type, const char *container,
-                                     const char *name, td_resource_create_fn *create, const void *arg,
-                                     struct td_obj **out, struct td_err *err);
+struct td_resource_key {
+    const struct td_obj_type *type;
+    const char *container, *name;
+};
+TD_MUST enum td_code td_resource_get(struct td_call *c, const struct td_resource_key *key,
+                                     td_resource_create_fn *create, const void *arg, struct td_obj **out,
+                                     struct td_err *err);
 TD_MUST enum td_code td_resource_delete(struct td_call *c, const struct td_obj_type *type, struct td_obj *o,
                                         struct td_err *err);
 /* Resource input i, checked to be of `type`; borrowed. INVALID_ARGUMENT names node, expected and found

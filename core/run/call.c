@@ -61,8 +61,8 @@ enum td_code td_stop_error(const struct td_call *c, struct td_err *err)
     return td_call_stop_error(c->run, err);
 }
 
-enum td_code td_call_function(struct td_call *c, const char *attr, int i, const struct td_tensor *const *in,
-                              int n_in, struct td_tensor *out, int n_out, struct td_err *err)
+enum td_code td_call_function(struct td_call *c, const char *attr, int i, const struct td_function_values *v,
+                              struct td_err *err)
 {
     const struct td_func_ref *f = td_attr_func(c->node, attr, i);
     TD_FAIL_IF(f == NULL, err, INVALID_ARGUMENT, "%s: attribute '%s' names no function", TD_NODE_STR(c->node),
@@ -72,10 +72,10 @@ enum td_code td_call_function(struct td_call *c, const char *attr, int i, const 
                MAX_DEPTH);
     const struct td_callable_calls *calls = td_model_calls(c->run->model);
     struct td_callable *fn;
-    TD_TRY(calls->function(c->run->model, f->name, n_in, n_out, &fn, err));
+    TD_TRY(calls->function(c->run->model, f->name, v->n_in, v->n_out, &fn, err));
     struct td_run inner = *c->run;
     inner.depth++;
-    return calls->run_inside(fn, in, out, &inner, err);
+    return calls->run_inside(fn, v->in, v->out, &inner, err);
 }
 
 enum td_code td_in_resource(const struct td_call *c, int i, const struct td_obj_type *type,

@@ -207,7 +207,7 @@ static void remove_entry(struct td_model *m, struct entry **at)
     td_free(e);
 }
 
-static char *resource_key(const char *container, const char *name)
+static char *key_text(const char *container, const char *name)
 {
     size_t n = strlen(container) + strlen(name) + 2;
     char *key = td_calloc(n, 1);
@@ -217,23 +217,23 @@ static char *resource_key(const char *container, const char *name)
     return key;
 }
 
-enum td_code td_resource_get(struct td_call *c, const struct td_obj_type *type, const char *container,
-                             const char *name, td_resource_create_fn *create, const void *arg,
-                             struct td_obj **out, struct td_err *err)
+enum td_code td_resource_get(struct td_call *c, const struct td_resource_key *k,
+                             td_resource_create_fn *create, const void *arg, struct td_obj **out,
+                             struct td_err *err)
 {
     struct td_model *m = c->run->model;
-    char *key = resource_key(container, name);
+    char *key = key_text(k->container, k->name);
     if (key == NULL) {
-        return td_no_memory(err, strlen(name), "resource");
+        return td_no_memory(err, strlen(k->name), "resource");
     }
     enum td_code rc = TD_OK;
     pthread_mutex_lock(&m->mu);
-    struct entry **at = find_entry(m, type, key), *e = *at;
+    struct entry **at = find_entry(m, k->type, key), *e = *at;
     if (e == NULL && create == NULL) {
         rc = td_fail(err, TD_NOT_FOUND, "%s: Resource %s/%s of type %s does not exist", TD_NODE_STR(c->node),
-                     container, name, type->name);
+                     k->container, k->name, k->type->name);
     } else if (e == NULL) {
-        rc = add_entry(m, at, type, key, &e, err);
+        rc = add_entry(m, at, k->type, key, &e, err);
         if (rc == TD_OK) {
             rc = create(arg, &e->obj, err);
         }
@@ -270,7 +270,7 @@ enum td_code td_resource_delete(struct td_call *c, const struct td_obj_type *typ
 
 struct td_obj *td_model_resource(struct td_model *m, const struct td_obj_type *type, const char *name)
 {
-    char *key = resource_key("", name);
+    char *key = key_text("", name);
     if (key == NULL) {
         return NULL;
     }
@@ -319,7 +319,7 @@ enum td_code td_node_state(struct td_call *c, size_t bytes, void **state, void *
     struct td_model *m = c->run->model;
     enum td_code rc = TD_OK;
     /* two functions may have nodes of one name */
-    char *key = resource_key(c->node->function == NULL ? "" : c->node->function, c->node->name);
+    char *key = key_text(c->node->function == NULL ? "" : c->node->function, c->node->name);
     if (key == NULL) {
         return td_no_memory(err, bytes, "state of a node");
     }

@@ -71,7 +71,8 @@ static enum td_code call_into_outputs(struct td_call *c, const char *attr, int i
     if (out == NULL) {
         return td_no_memory(err, sizeof *out, "results of a function");
     }
-    enum td_code rc = td_call_function(c, attr, i, in, n_in, out, c->n_out, err);
+    struct td_function_values v = {.in = in, .n_in = n_in, .out = out, .n_out = c->n_out};
+    enum td_code rc = td_call_function(c, attr, i, &v, err);
     for (int k = 0; rc == TD_OK && k < c->n_out; k++) {
         td_out_move(c, k, &out[k]);
     }
@@ -155,19 +156,21 @@ static void loop_advance(struct loop *l)
 
 static enum td_code loop_iterate(struct loop *l, struct td_call *c, struct td_err *err)
 {
+    const struct td_function_values body = {.in = l->in, .n_in = l->n, .out = l->next, .n_out = l->n};
     for (;;) {
         struct td_tensor cond = {0};
         bool yes;
         if (td_stopped(c)) {
             return td_stop_error(c, err);
         }
-        TD_TRY(td_call_function(c, "cond", 0, l->in, l->n, &cond, 1, err));
+        const struct td_function_values test = {.in = l->in, .n_in = l->n, .out = &cond, .n_out = 1};
+        TD_TRY(td_call_function(c, "cond", 0, &test, err));
         enum td_code rc = truth(&cond, &yes, err);
         td_tensor_clear(&cond);
         if (rc || !yes) {
             return rc;
         }
-        TD_TRY(td_call_function(c, "body", 0, l->in, l->n, l->next, l->n, err));
+        TD_TRY(td_call_function(c, "body", 0, &body, err));
         loop_advance(l);
     }
 }
@@ -176,7 +179,9 @@ static enum td_code while_run(struct td_call *c, struct td_err *err)
 {
     struct loop l = {0};
     enum td_code rc = loop_start(&l, c, 0, err);
-    rc = rc ? rc : loop_iterate(&l, c, err);
+    if (rc == TD_OK) {
+        rc = loop_iterate(&l, c, err);
+    }
     for (int i = 0; rc == TD_OK && i < c->n_out && i < l.n; i++) {
         td_out_move(c, i, &l.vars[i]);
     }
@@ -195,6 +200,7 @@ static enum td_code for_infer(struct td_infer *c, struct td_err *err)
 
 static enum td_code for_iterate(struct loop *l, struct td_call *c, struct td_err *err)
 {
+    const struct td_function_values body = {.in = l->in, .n_in = l->n + 1, .out = l->next, .n_out = l->n};
     int64_t at = td_tensor_int(c->in[0], 0), limit = td_tensor_int(c->in[1], 0),
             delta = td_tensor_int(c->in[2], 0);
     TD_FAIL_IF((delta == 0 && at != limit) || (delta > 0 && at > limit) || (delta < 0 && at < limit), err,
@@ -212,7 +218,7 @@ static enum td_code for_iterate(struct loop *l, struct td_call *c, struct td_err
             l->in[i] = &l->vars[i - 1];
         }
         l->in[0] = &counter;
-        enum td_code rc = td_call_function(c, "body", 0, l->in, l->n + 1, l->next, l->n, err);
+        enum td_code rc = td_call_function(c, "body", 0, &body, err);
         td_tensor_clear(&counter);
         if (rc) {
             return rc;
@@ -226,7 +232,9 @@ static enum td_code for_run(struct td_call *c, struct td_err *err)
 {
     struct loop l = {0};
     enum td_code rc = loop_start(&l, c, 3, err);
-    rc = rc ? rc : for_iterate(&l, c, err);
+    if (rc == TD_OK) {
+        rc = for_iterate(&l, c, err);
+    }
     for (int i = 0; rc == TD_OK && i < c->n_out && i < l.n; i++) {
         td_out_move(c, i, &l.vars[i]);
     }

@@ -191,7 +191,8 @@ enum td_code td_dataset_call(struct td_call *c, const char *function, const stru
     node.attrs = &attr;
     node.n_attrs = 1;
     call.node = &node;
-    enum td_code rc = td_call_function(&call, "f", 0, in, n, out, n_out, err);
+    struct td_function_values v = {.in = in, .n_in = n, .out = out, .n_out = n_out};
+    enum td_code rc = td_call_function(&call, "f", 0, &v, err);
     td_free(in);
     return rc;
 }

@@ -56,8 +56,9 @@ static enum td_code anonymous_run(struct td_call *c, struct td_err *err)
 static enum td_code named(struct td_call *c, struct td_obj **o, struct td_err *err)
 {
     const char *name = td_attr_str(c->node, "shared_name");
-    return td_resource_get(c, &iterator_type, td_attr_str(c->node, "container"),
-                           name[0] ? name : c->node->name, create, NULL, o, err);
+    struct td_resource_key key = {&iterator_type, td_attr_str(c->node, "container"),
+                                  name[0] ? name : c->node->name};
+    return td_resource_get(c, &key, create, NULL, o, err);
 }
 
 static enum td_code named_run(struct td_call *c, struct td_err *err)
@@ -90,7 +91,8 @@ static enum td_code one_shot_run(struct td_call *c, struct td_err *err)
     bool started = it->place != NULL;
     pthread_mutex_unlock(&it->mu);
     if (!started) {
-        TD_TRY(td_call_function(c, "dataset_factory", 0, NULL, 0, &made, 1, err));
+        struct td_function_values v = {.out = &made, .n_out = 1};
+        TD_TRY(td_call_function(c, "dataset_factory", 0, &v, err));
         struct td_obj *d =
             made.dtype == TD_VARIANT && td_tensor_count(&made) == 1 ? td_tensor_obj(&made, 0) : NULL;
         enum td_code rc = d && d->type == &td_dataset_type
@@ -186,14 +188,21 @@ static enum td_code get_next_run(struct td_call *c, struct td_err *err)
     return rc;
 }
 
+/* element NULL: an optional of nothing. */
+static enum td_code make_optional(const struct td_call *c, struct td_tensor *element, int n,
+                                  struct td_obj **o, struct td_err *err)
+{
+    TD_TRY(element ? check_types(c, element, n, err) : TD_OK);
+    return td_optional_make(element, n, o, err);
+}
+
 static enum td_code get_optional_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *element;
     struct td_obj *o;
     int n = 0;
     TD_TRY(next(c, &element, &n, err));
-    enum td_code rc = element ? check_types(c, element, n, err) : TD_OK;
-    rc = rc ? rc : td_optional_make(element, n, &o, err);
+    enum td_code rc = make_optional(c, element, n, &o, err);
     td_dataset_clear(element, n);
     td_free(element);
     if (rc) {

@@ -45,25 +45,41 @@ static enum td_code put_double(struct td_sink *s, int field, double v, struct td
     return td_sink_put(s, &v, sizeof v, err);
 }
 
+/* Value{..}: the tag and what inner holds. */
+static enum td_code value_message(struct td_sink *value, const char *tag, size_t tag_len,
+                                  const struct td_sink *inner, struct td_err *err)
+{
+    TD_TRY(tag_len > 0 ? td_summary_bytes(value, 1, tag, tag_len, err) : TD_OK);
+    return inner->n > 0 ? td_sink_put(value, inner->p, inner->n, err) : TD_OK;
+}
+
 /* Appends inner as Value with its tag in front; inner is emptied. */
 enum td_code td_summary_value(struct td_sink *s, const char *tag, size_t tag_len, struct td_sink *inner,
                               struct td_err *err)
 {
     struct td_sink value = {.limit = TD_SUMMARY_LIMIT};
-    enum td_code rc = tag_len > 0 ? td_summary_bytes(&value, 1, tag, tag_len, err) : TD_OK;
-    rc = rc || inner->n == 0 ? rc : td_sink_put(&value, inner->p, inner->n, err);
-    rc = rc ? rc : td_summary_bytes(s, 1, value.p, value.n, err);
+    enum td_code rc = value_message(&value, tag, tag_len, inner, err);
+    if (rc == TD_OK) {
+        rc = td_summary_bytes(s, 1, value.p, value.n, err);
+    }
     td_sink_fini(&value);
     inner->n = 0;
     return rc;
 }
 
+static enum td_code out_message(struct td_call *c, const struct td_sink *s, struct td_err *err)
+{
+    struct td_tensor *out;
+    TD_TRY(td_out(c, 0, NULL, &out, err));
+    return td_tensor_set_str(out, 0, s->p ? s->p : "", s->n, err);
+}
+
 /* Output 0 becomes the message; s is freed, also on failure. */
 enum td_code td_summary_out(struct td_call *c, struct td_sink *s, enum td_code rc, struct td_err *err)
 {
-    struct td_tensor *out;
-    rc = rc ? rc : td_out(c, 0, NULL, &out, err);
-    rc = rc ? rc : td_tensor_set_str(out, 0, s->p ? s->p : "", s->n, err);
+    if (rc == TD_OK) {
+        rc = out_message(c, s, err);
+    }
     td_sink_fini(s);
     return rc;
 }
@@ -95,18 +111,24 @@ static enum td_code scalar_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code scalar_run(struct td_call *c, struct td_err *err)
+static enum td_code put_scalars(const struct td_call *c, struct td_sink *s, struct td_sink *inner,
+                                struct td_err *err)
 {
-    struct td_sink s = {.limit = TD_SUMMARY_LIMIT}, inner = {.limit = TD_SUMMARY_LIMIT};
-    enum td_code rc = TD_OK;
-    for (int64_t i = 0; i < td_tensor_count(c->in[0]) && !rc; i++) {
+    for (int64_t i = 0; i < td_tensor_count(c->in[0]); i++) {
         size_t len;
         float v = float_at(c->in[1], i);
         const char *tag = td_tensor_str(c->in[0], i, &len);
-        rc = td_summary_varint(&inner, 2 << 3 | 5, err);
-        rc = rc ? rc : td_sink_put(&inner, &v, sizeof v, err);
-        rc = rc ? rc : td_summary_value(&s, tag, len, &inner, err);
+        TD_TRY(td_summary_varint(inner, 2 << 3 | 5, err));
+        TD_TRY(td_sink_put(inner, &v, sizeof v, err));
+        TD_TRY(td_summary_value(s, tag, len, inner, err));
     }
+    return TD_OK;
+}
+
+static enum td_code scalar_run(struct td_call *c, struct td_err *err)
+{
+    struct td_sink s = {.limit = TD_SUMMARY_LIMIT}, inner = {.limit = TD_SUMMARY_LIMIT};
+    enum td_code rc = put_scalars(c, &s, &inner, err);
     td_sink_fini(&inner);
     return td_summary_out(c, &s, rc, err);
 }
@@ -179,17 +201,24 @@ static void histogram_compact(struct histogram *h)
     h->n = n;
 }
 
-static enum td_code put_histogram(struct td_sink *s, struct histogram *h, struct td_err *err)
+/* HistogramProto{..} */
+static enum td_code histogram_message(struct td_sink *m, const struct histogram *h, struct td_err *err)
 {
     const double head[5] = {h->min, h->max, h->num, h->sum, h->squares};
-    struct td_sink m = {.limit = TD_SUMMARY_LIMIT};
-    enum td_code rc = TD_OK;
-    for (int i = 0; i < 5 && !rc; i++) {
-        rc = head[i] != 0 || signbit(head[i]) ? put_double(&m, i + 1, head[i], err) : TD_OK;
+    for (int i = 0; i < 5; i++) {
+        TD_TRY(head[i] != 0 || signbit(head[i]) ? put_double(m, i + 1, head[i], err) : TD_OK);
     }
-    rc = rc ? rc : td_summary_bytes(&m, 6, h->limit, (size_t)h->n * sizeof *h->limit, err);
-    rc = rc ? rc : td_summary_bytes(&m, 7, h->count, (size_t)h->n * sizeof *h->count, err);
-    rc = rc ? rc : td_summary_bytes(s, 5, m.p, m.n, err);
+    TD_TRY(td_summary_bytes(m, 6, h->limit, (size_t)h->n * sizeof *h->limit, err));
+    return td_summary_bytes(m, 7, h->count, (size_t)h->n * sizeof *h->count, err);
+}
+
+static enum td_code put_histogram(struct td_sink *s, const struct histogram *h, struct td_err *err)
+{
+    struct td_sink m = {.limit = TD_SUMMARY_LIMIT};
+    enum td_code rc = histogram_message(&m, h, err);
+    if (rc == TD_OK) {
+        rc = td_summary_bytes(s, 5, m.p, m.n, err);
+    }
     td_sink_fini(&m);
     return rc;
 }
@@ -218,23 +247,36 @@ static enum td_code histogram_run(struct td_call *c, struct td_err *err)
     const char *tag = td_tensor_str(c->in[0], 0, &len);
     struct td_sink s = {.limit = TD_SUMMARY_LIMIT}, inner = {.limit = TD_SUMMARY_LIMIT};
     enum td_code rc = put_histogram(&inner, h, err);
-    rc = rc ? rc : td_summary_value(&s, tag, len, &inner, err);
+    if (rc == TD_OK) {
+        rc = td_summary_value(&s, tag, len, &inner, err);
+    }
     td_sink_fini(&inner);
     return td_summary_out(c, &s, rc, err);
 }
 
 /* ------------------------------------------------------------------ tensors, merging, the rest */
 
+/* The fields of Value but for the tag; t is scratch. */
+static enum td_code put_tensor(const struct td_call *c, struct td_sink *inner, struct td_sink *t,
+                               struct td_err *err)
+{
+    size_t len;
+    const char *metadata = td_tensor_str(c->in[2], 0, &len);
+    TD_TRY(td_tensor_to_bytes(c->in[1], true, t, err));
+    TD_TRY(td_summary_bytes(inner, 8, t->p, t->n, err));
+    return td_summary_bytes(inner, 9, metadata, len, err);
+}
+
 static enum td_code tensor_run(struct td_call *c, struct td_err *err)
 {
     struct td_sink s = {.limit = TD_SUMMARY_LIMIT}, inner = {.limit = TD_SUMMARY_LIMIT},
                    t = {.limit = TD_SUMMARY_LIMIT};
-    size_t tag_len, meta_len;
-    const char *tag = td_tensor_str(c->in[0], 0, &tag_len), *meta = td_tensor_str(c->in[2], 0, &meta_len);
-    enum td_code rc = td_tensor_to_bytes(c->in[1], true, &t, err);
-    rc = rc ? rc : td_summary_bytes(&inner, 8, t.p, t.n, err);
-    rc = rc ? rc : td_summary_bytes(&inner, 9, meta, meta_len, err);
-    rc = rc ? rc : td_summary_value(&s, tag, tag_len, &inner, err);
+    size_t len;
+    const char *tag = td_tensor_str(c->in[0], 0, &len);
+    enum td_code rc = put_tensor(c, &inner, &t, err);
+    if (rc == TD_OK) {
+        rc = td_summary_value(&s, tag, len, &inner, err);
+    }
     td_sink_fini(&t);
     td_sink_fini(&inner);
     return td_summary_out(c, &s, rc, err);
@@ -389,8 +431,9 @@ static enum td_code writer_run(struct td_call *c, struct td_err *err)
     struct td_obj *o;
     struct td_tensor *out;
     const char *name = td_attr_str(c->node, "shared_name");
-    TD_TRY(td_resource_get(c, &writer_type, td_attr_str(c->node, "container"), name[0] ? name : c->node->name,
-                           create_writer, NULL, &o, err));
+    struct td_resource_key key = {&writer_type, td_attr_str(c->node, "container"),
+                                  name[0] ? name : c->node->name};
+    TD_TRY(td_resource_get(c, &key, create_writer, NULL, &o, err));
     TD_TRY(td_out(c, 0, NULL, &out, err));
     td_tensor_set_obj(out, 0, td_obj_ref(o));
     return TD_OK;

@@ -125,8 +125,8 @@ static enum td_code handle_run(struct td_call *c, struct td_err *err)
                  share ? "" : "/", n->name);
         name = own;
     }
-    TD_TRY(td_resource_get(c, &td_table_type, td_attr_str(n, "container"), name, td_table_create, &o, &obj,
-                           err));
+    struct td_resource_key key = {&td_table_type, td_attr_str(n, "container"), name};
+    TD_TRY(td_resource_get(c, &key, td_table_create, &o, &obj, err));
     const struct td_table *t = (const struct td_table *)obj;
     TD_FAIL_IF(t->kind != o.kind || t->key_dtype != o.key_dtype || t->value_dtype != o.value_dtype, err,
                INVALID_ARGUMENT,

@@ -64,8 +64,9 @@ static enum td_code mutex_run(struct td_call *c, struct td_err *err)
     struct td_obj *o;
     struct td_tensor *out;
     const char *name = td_attr_str(c->node, "shared_name");
-    TD_TRY(td_resource_get(c, &mutex_type, td_attr_str(c->node, "container"), name[0] ? name : c->node->name,
-                           create_mutex, NULL, &o, err));
+    struct td_resource_key key = {&mutex_type, td_attr_str(c->node, "container"),
+                                  name[0] ? name : c->node->name};
+    TD_TRY(td_resource_get(c, &key, create_mutex, NULL, &o, err));
     TD_TRY(td_out(c, 0, NULL, &out, err));
     td_tensor_set_obj(out, 0, td_obj_ref(o));
     return TD_OK;

@@ -53,8 +53,8 @@ static enum td_code make(struct td_call *c, enum td_queue_kind kind, struct td_e
     struct td_tensor *out;
     const char *name = td_attr_str(c->node, "shared_name");
     struct queue_arg arg = {kind, c->node, name[0] ? name : c->node->name};
-    TD_TRY(td_resource_get(c, &td_queue_type, td_attr_str(c->node, "container"), arg.name, create, &arg, &o,
-                           err));
+    struct td_resource_key key = {&td_queue_type, td_attr_str(c->node, "container"), arg.name};
+    TD_TRY(td_resource_get(c, &key, create, &arg, &o, err));
     TD_TRY(td_out(c, 0, NULL, &out, err));
     td_tensor_set_obj(out, 0, td_obj_ref(o));
     return TD_OK;

@@ -54,7 +54,8 @@ static enum td_code find_variable(struct td_call *c, int i, const char *containe
     if (!arg.name[0] || strcmp(arg.name, ANONYMOUS_NAME) == 0) {
         arg.name = c->node->name;
     }
-    TD_TRY(td_resource_get(c, &td_variable_type, container, arg.name, create_variable, &arg, &o, err));
+    struct td_resource_key key = {&td_variable_type, container, arg.name};
+    TD_TRY(td_resource_get(c, &key, create_variable, &arg, &o, err));
     return out_handle(c, i, o, err);
 }
 
@@ -370,6 +371,13 @@ static enum td_code destroy_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ temporary variables */
 
+static enum td_code assign_and_out(struct td_call *c, struct td_variable *v, struct td_tensor *value,
+                                   struct td_err *err)
+{
+    TD_TRY(td_variable_assign(v, value, err));
+    return out_handle(c, 0, &v->obj, err);
+}
+
 /* A variable that only its reference edge knows. Its elements start as zeros. */
 static enum td_code temporary_run(struct td_call *c, struct td_err *err)
 {
@@ -384,8 +392,7 @@ static enum td_code temporary_run(struct td_call *c, struct td_err *err)
     }
     enum td_code rc = td_variable_new(c->node->name, zeros.dtype, shape, &v, err);
     if (!rc) {
-        rc = td_variable_assign(v, &zeros, err);
-        rc = rc ? rc : out_handle(c, 0, &v->obj, err);
+        rc = assign_and_out(c, v, &zeros, err);
         td_obj_unref(&v->obj);
     }
     td_tensor_clear(&zeros);
