@@ -348,6 +348,22 @@ static enum td_code make(struct td_plan *p, struct td_ir *ir, bool branches, str
     return make_lifetimes(&k);
 }
 
+/* From the graph's nodes to steps: every phase of the compiler, in its order. */
+static enum td_code compile(struct td_plan *p, const struct td_graph *graph, const struct td_callable_opts *f,
+                            const struct td_plan_opts *opts, struct td_err *err)
+{
+    struct td_model *m = p->model;
+    struct td_ir ir;
+    const unsigned share = td_rewrite_is_off(opts->passes_off, "cse") ? 0 : TD_IR_SHARE;
+    const unsigned how = share | (opts->inline_calls ? TD_IR_INLINE : 0u);
+    TD_TRY(td_ir_build(&ir, p->arena, graph, td_model_library(m), f, how, err));
+    TD_TRY(td_ir_check_types(&ir, err));
+    TD_TRY(td_placer_run(td_model_opts_of(m), &ir, opts->log_placement, err));
+    TD_TRY(td_loops_lift(&ir, m, err));
+    TD_TRY(td_rewrite_run(&ir, m, opts->passes_off, err));
+    return make(p, &ir, !td_rewrite_is_off(opts->passes_off, "branch"), err);
+}
+
 enum td_code td_plan_make(struct td_model *m, const struct td_graph *graph, const struct td_callable_opts *f,
                           const struct td_plan_opts *opts, struct td_plan **out, struct td_err *err)
 {
@@ -360,16 +376,7 @@ enum td_code td_plan_make(struct td_model *m, const struct td_graph *graph, cons
     }
     p->arena = arena;
     p->model = m;
-    struct td_ir ir;
-    const unsigned share = td_rewrite_is_off(opts->passes_off, "cse") ? 0 : TD_IR_SHARE;
-    const unsigned how = share | (opts->inline_calls ? TD_IR_INLINE : 0u);
-    enum td_code rc = td_ir_build(&ir, arena, graph, td_model_library(m), f, how, err);
-    rc = rc ? rc : td_ir_check_types(&ir, err);
-    rc = rc ? rc : td_placer_run(td_model_opts_of(m), &ir, opts->log_placement, err);
-    rc = rc ? rc : td_loops_lift(&ir, m, err);
-    rc = rc ? rc : td_rewrite_run(&ir, m, opts->passes_off, err);
-    const bool branches = !td_rewrite_is_off(opts->passes_off, "branch");
-    rc = rc ? rc : make(p, &ir, branches, err);
+    enum td_code rc = compile(p, graph, f, opts, err);
     if (rc) {
         td_plan_free(p);
         return rc;

@@ -326,10 +326,8 @@ static enum td_code eager_run(struct td_callable *f, const struct td_tensor *con
     pthread_mutex_lock(&f->mu);
     enum td_code rc = need_plan(f, true, &plan, err);
     pthread_mutex_unlock(&f->mu);
-    rc = rc ? rc : check_dtypes(f, plan, in, err);
-    if (rc) {
-        return rc;
-    }
+    TD_TRY(rc);
+    TD_TRY(check_dtypes(f, plan, in, err));
     struct td_shape *shapes = td_calloc((size_t)f->n_feeds + 1, sizeof *shapes);
     if (shapes == NULL) {
         return td_no_memory(err, sizeof *shapes, "layout");
@@ -339,25 +337,34 @@ static enum td_code eager_run(struct td_callable *f, const struct td_tensor *con
     }
     rc = td_bound_plan_new(plan, shapes, &l, err);
     td_free(shapes);
-    rc = rc ? rc : td_exec_run(plan, l, run, in, out, err);
+    TD_TRY(rc);
+    rc = td_exec_run(plan, l, run, in, out, err);
     td_bound_plan_unref(l);
     return rc;
+}
+
+/* The plan for `in`, and a reference to it bound to their shapes. Caller holds f->mu. */
+static enum td_code bind(struct td_callable *f, const struct td_tensor *const *in, struct td_plan **plan,
+                         struct td_bound_plan **bound, struct td_err *err)
+{
+    TD_TRY(need_plan(f, false, plan, err));
+    TD_TRY(check_dtypes(f, *plan, in, err));
+    return find_bound(f, *plan, in, bound, err);
 }
 
 enum td_code td_callable_run_inside(struct td_callable *f, const struct td_tensor *const *in,
                                     struct td_tensor *out, struct td_run *run, struct td_err *err)
 {
     struct td_plan *plan;
-    struct td_bound_plan *l = NULL;
+    struct td_bound_plan *l;
     if (run->opts->eager) {
         return eager_run(f, in, out, run, err);
     }
     pthread_mutex_lock(&f->mu);
-    enum td_code rc = need_plan(f, false, &plan, err);
-    rc = rc ? rc : check_dtypes(f, plan, in, err);
-    rc = rc ? rc : find_bound(f, plan, in, &l, err);
+    enum td_code rc = bind(f, in, &plan, &l, err);
     pthread_mutex_unlock(&f->mu);
-    rc = rc ? rc : td_exec_run(plan, l, run, in, out, err);
+    TD_TRY(rc);
+    rc = td_exec_run(plan, l, run, in, out, err);
     td_bound_plan_unref(l);
     return rc;
 }

@@ -206,15 +206,20 @@ static enum td_code place_callable(struct places *p, struct td_callable *f, stru
     return rc;
 }
 
+static enum td_code place_function(struct places *p, const struct td_function *s, struct td_err *err)
+{
+    struct td_callable *body;
+    TD_TRY(td_model_function(p->model, s->name, s->n_args, s->n_rets, &body, err));
+    return place_callable(p, body, err);
+}
+
 enum td_code td_placement_each(struct td_callable *f, void (*fn)(void *ctx, const struct td_placement *p),
                                void *ctx, struct td_err *err)
 {
     struct places p = {.model = td_callable_model(f), .fn = fn, .ctx = ctx};
     enum td_code rc = place_callable(&p, f, err);
     for (int i = 0; rc == TD_OK && i < p.n_seen; i++) {
-        struct td_callable *body;
-        rc = td_model_function(p.model, p.seen[i]->name, p.seen[i]->n_args, p.seen[i]->n_rets, &body, err);
-        rc = rc ? rc : place_callable(&p, body, err);
+        rc = place_function(&p, p.seen[i], err);
     }
     td_free(p.seen);
     return rc;
