@@ -104,15 +104,16 @@ static enum td_code infer_spec(const struct td_infer *c, const struct td_shape *
     if (!*known) {
         return TD_OK;
     }
-    return td_slice_spec_make(c->node, in, n, c->value[first], c->value[first + 1], c->value[first + 2], out,
-                              err);
+    const struct td_slice_bounds b = {n, c->value[first], c->value[first + 1], c->value[first + 2]};
+    return td_slice_spec_make(c->node, in, &b, out, err);
 }
 
 static enum td_code call_spec(const struct td_call *c, const struct td_shape *in, int first,
                               struct td_slice_spec *out, struct td_err *err)
 {
-    return td_slice_spec_make(c->node, in, c->in[first]->shape.dim[0], c->in[first], c->in[first + 1],
-                              c->in[first + 2], out, err);
+    const struct td_slice_bounds b = {c->in[first]->shape.dim[0], c->in[first], c->in[first + 1],
+                                      c->in[first + 2]};
+    return td_slice_spec_make(c->node, in, &b, out, err);
 }
 
 static enum td_code strided_slice_infer(struct td_infer *c, struct td_err *err)

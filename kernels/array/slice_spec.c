@@ -150,14 +150,14 @@ static enum td_code bound_axis(const struct td_node *node, const struct range *r
     return TD_OK;
 }
 
-enum td_code td_slice_spec_make(const struct td_node *node, const struct td_shape *in, int64_t n,
-                                const struct td_tensor *begin, const struct td_tensor *end,
-                                const struct td_tensor *strides, struct td_slice_spec *out,
+enum td_code td_slice_spec_make(const struct td_node *node, const struct td_shape *in,
+                                const struct td_slice_bounds *bounds, struct td_slice_spec *out,
                                 struct td_err *err)
 {
+    const struct td_tensor *begin = bounds->begin, *end = bounds->end, *strides = bounds->strides;
     const struct masks m = read_masks(node);
     struct spread s = {.n_axes = 0};
-    TD_TRY(spread_entries(node, &m, (int)n, in->rank, &s, err));
+    TD_TRY(spread_entries(node, &m, (int)bounds->n, in->rank, &s, err));
     *out = (struct td_slice_spec){.rank = in->rank};
     for (int a = 0; a < in->rank; a++) {
         const int e = s.axis[a].entry;

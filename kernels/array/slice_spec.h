@@ -17,11 +17,15 @@ struct td_slice_spec {
     int source[TD_MAX_RANK]; /* of each result axis: an input axis, or -1 for a new one */
 };
 
-/* The masks are node attributes; begin, end and strides are vectors of n entries, NULL while not known.
- * Dims of `in` may be unknown, its rank not. INVALID_ARGUMENT in TensorFlow's words. */
-TD_MUST enum td_code td_slice_spec_make(const struct td_node *node, const struct td_shape *in, int64_t n,
-                                        const struct td_tensor *begin, const struct td_tensor *end,
-                                        const struct td_tensor *strides, struct td_slice_spec *out,
+/* Begin, end and strides are vectors of n entries, NULL while not known. */
+struct td_slice_bounds {
+    int64_t n;
+    const struct td_tensor *begin, *end, *strides;
+};
+/* The masks are node attributes. Dims of `in` may be unknown, its rank not. INVALID_ARGUMENT in TensorFlow's
+ * words. */
+TD_MUST enum td_code td_slice_spec_make(const struct td_node *node, const struct td_shape *in,
+                                        const struct td_slice_bounds *b, struct td_slice_spec *out,
                                         struct td_err *err);
 /* Inputs first..first+2 of a call or shape function are begin, end, strides: checks that they are vectors
  * of one length below 32. *n is -1 while no length is known. */

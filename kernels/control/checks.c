@@ -150,6 +150,14 @@ static enum td_code may_print(struct td_call *c, bool *may, struct td_err *err)
     return TD_OK;
 }
 
+static enum td_code put_line(struct td_call *c, struct td_strbuf *b, struct td_err *cut)
+{
+    struct td_bytes message = td_attr_bytes(c->node, "message");
+    TD_TRY(td_strbuf_put(b, message.p, message.len, cut));
+    TD_TRY(put_inputs(c, "[", b, cut));
+    return td_strbuf_putc(b, '\n', cut);
+}
+
 static enum td_code print_run(struct td_call *c, struct td_err *err)
 {
     bool may;
@@ -160,10 +168,7 @@ static enum td_code print_run(struct td_call *c, struct td_err *err)
     }
     struct td_strbuf b = {.limit = TEXT_LIMIT};
     struct td_err cut = {0};
-    struct td_bytes message = td_attr_bytes(c->node, "message");
-    enum td_code rc = td_strbuf_put(&b, message.p, message.len, &cut);
-    rc = rc ? rc : put_inputs(c, "[", &b, &cut);
-    or_cut(rc ? rc : td_strbuf_putc(&b, '\n', &cut));
+    or_cut(put_line(c, &b, &cut));
     td_print(c, "stderr", b.n > 0 ? b.p : "", b.n);
     td_strbuf_fini(&b);
     return TD_OK;

@@ -82,19 +82,25 @@ const struct td_tensor *td_optional_items(const struct td_obj *o, int *n)
     return p->items;
 }
 
+static enum td_code keep_items(struct td_call *c, struct optional *p, struct td_err *err)
+{
+    for (int i = 0; i < c->n_in; i++) {
+        int depth = 1;
+        TD_TRY(td_tensor_list_nest(c->in[i], &depth, err));
+        TD_TRY(td_keep(c, i, &p->items[i], err));
+        p->nest.depth = depth > p->nest.depth ? depth : p->nest.depth;
+    }
+    return TD_OK;
+}
+
 static enum td_code from_value_run(struct td_call *c, struct td_err *err)
 {
     struct optional *p;
     TD_TRY(optional_new(c->n_in, true, &p, err));
-    for (int i = 0; i < c->n_in; i++) {
-        int depth = 1;
-        enum td_code rc = td_tensor_list_nest(c->in[i], &depth, err);
-        rc = rc ? rc : td_keep(c, i, &p->items[i], err);
-        if (rc) {
-            td_obj_unref(&p->nest.obj);
-            return rc;
-        }
-        p->nest.depth = depth > p->nest.depth ? depth : p->nest.depth;
+    enum td_code rc = keep_items(c, p, err);
+    if (rc) {
+        td_obj_unref(&p->nest.obj);
+        return rc;
     }
     return td_tensor_list_out_nest(c, &p->nest, err);
 }

@@ -170,6 +170,13 @@ static enum td_code scalar_index(const struct td_call *c, int64_t *i, struct td_
     return TD_OK;
 }
 
+static enum td_code read_checked(struct td_array *a, enum td_dtype dtype, int64_t i, struct td_tensor *t,
+                                 struct td_err *err)
+{
+    TD_TRY(td_array_check_read(a, dtype, err));
+    return td_array_read(a, i, t, err);
+}
+
 static enum td_code read_run(struct td_call *c, struct td_err *err)
 {
     struct td_array *a;
@@ -177,8 +184,7 @@ static enum td_code read_run(struct td_call *c, struct td_err *err)
     int64_t i;
     TD_TRY(scalar_index(c, &i, err));
     TD_TRY(td_array_in(c, &a, err));
-    enum td_code rc = td_array_check_read(a, c->node->out_type[0], err);
-    rc = rc ? rc : td_array_read(a, i, &t, err);
+    enum td_code rc = read_checked(a, c->node->out_type[0], i, &t, err);
     pthread_mutex_unlock(&a->mu);
     if (rc) {
         return rc;
@@ -446,25 +452,40 @@ static enum td_code concat_empty(struct td_call *c, struct td_err *err)
     return join(c, NULL, 0, &all, err);
 }
 
+/* All n elements of a (caller holds a->mu) into *items, scratch that the caller clears, also on failure.
+ * There may be none: then *items is NULL, and the output is made at once. */
+static enum td_code concat_read(struct td_call *c, struct td_array *a, struct td_tensor **items, int64_t *n,
+                                struct td_err *err)
+{
+    void *mem;
+    TD_TRY(td_array_check_read(a, c->node->out_type[0], err));
+    TD_TRY(td_scratch(c, (size_t)a->n * sizeof **items + 1, &mem, err));
+    if (a->n == 0) {
+        return concat_empty(c, err);
+    }
+    *n = a->n;
+    *items = memset(mem, 0, (size_t)*n * sizeof **items);
+    return read_many(a, NULL, *items, *n, err);
+}
+
+static enum td_code concat_items(struct td_call *c, struct td_tensor *items, int64_t n, struct td_err *err)
+{
+    struct td_shape all;
+    TD_TRY(joined_shape(c, items, n, &all, err));
+    return join(c, items, n, &all, err);
+}
+
 static enum td_code concat_run(struct td_call *c, struct td_err *err)
 {
     struct td_array *a;
-    struct td_shape all;
-    void *mem = NULL;
+    struct td_tensor *items = NULL;
+    int64_t n = 0;
     TD_TRY(td_array_in(c, &a, err));
-    int64_t n = a->n;
-    enum td_code rc = td_array_check_read(a, c->node->out_type[0], err);
-    rc = rc ? rc : td_scratch(c, (size_t)n * sizeof(struct td_tensor) + 1, &mem, err);
-    if (rc || n == 0) {
-        rc = rc ? rc : concat_empty(c, err);
-        pthread_mutex_unlock(&a->mu);
-        return rc;
-    }
-    struct td_tensor *items = memset(mem, 0, (size_t)n * sizeof *items);
-    rc = read_many(a, NULL, items, n, err);
+    enum td_code rc = concat_read(c, a, &items, &n, err);
     pthread_mutex_unlock(&a->mu);
-    rc = rc ? rc : joined_shape(c, items, n, &all, err);
-    rc = rc ? rc : join(c, items, n, &all, err);
+    if (rc == TD_OK && items != NULL) {
+        rc = concat_items(c, items, n, err);
+    }
     clear_many(items, n);
     return rc;
 }

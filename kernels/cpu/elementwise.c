@@ -66,9 +66,10 @@ void td_unary_by_float(enum td_dtype dtype, td_unary_fn *loop, const void *x, vo
     }
 }
 
-void td_binary_by_float(enum td_dtype dtype, enum td_dtype out, td_binary_fn *loop, const void *a,
-                        const void *b, void *z, int64_t n, enum td_operands how)
+void td_binary_by_float(const struct td_by_float *f, const void *a, const void *b, void *z, int64_t n,
+                        enum td_operands how)
 {
+    const enum td_dtype dtype = f->dtype;
     float ta[BLOCK], tb[BLOCK];
     const char *pa = a, *pb = b;
     char *pz = z;
@@ -85,12 +86,12 @@ void td_binary_by_float(enum td_dtype dtype, enum td_dtype out, td_binary_fn *lo
         if (how != TD_RIGHT_SCALAR) {
             td_upcast_elems(tb, pb + 2 * i, dtype, m);
         }
-        if (out == TD_BOOL) {
-            loop(ta, tb, pz + i, m, how);
+        if (f->out == TD_BOOL) {
+            f->loop(ta, tb, pz + i, m, how);
         } else {
             float y[BLOCK];
-            loop(ta, tb, y, m, how);
-            td_downcast_elems(pz + 2 * i, y, out, m);
+            f->loop(ta, tb, y, m, how);
+            td_downcast_elems(pz + 2 * i, y, f->out, m);
         }
     }
 }

@@ -33,9 +33,13 @@ TD_MUST enum td_code td_binary_apply(struct td_call *c, td_binary_fn *fn, const 
                                      const struct td_tensor *b, struct td_tensor *z, struct td_err *err);
 /* The loops of half and bfloat16 (`dtype`) by those of float. Of a binary one the results are of dtype `out`:
  * this one, or bool, which the loop writes itself. */
+struct td_by_float {
+    enum td_dtype dtype, out;
+    td_binary_fn *loop;
+};
 void td_unary_by_float(enum td_dtype dtype, td_unary_fn *loop, const void *x, void *y, int64_t n);
-void td_binary_by_float(enum td_dtype dtype, enum td_dtype out, td_binary_fn *loop, const void *a,
-                        const void *b, void *z, int64_t n, enum td_operands how);
+void td_binary_by_float(const struct td_by_float *f, const void *a, const void *b, void *z, int64_t n,
+                        enum td_operands how);
 /* Shape function: both inputs have one shape, or INVALID_ARGUMENT. */
 td_infer_fn td_infer_equal_shapes;
 
@@ -84,7 +88,7 @@ td_infer_fn td_infer_equal_shapes;
 #define TD_BINARY_16(name, dtype, out, loop)                                                                 \
     static void name(const void *a, const void *b, void *z, int64_t n, enum td_operands how)                 \
     {                                                                                                        \
-        td_binary_by_float(dtype, out, loop, a, b, z, n, how);                                               \
+        td_binary_by_float(&(struct td_by_float){dtype, out, loop}, a, b, z, n, how);                        \
     }
 #define TD_BINARY_F16(name, loop) TD_BINARY_16(name, TD_HALF, TD_HALF, loop)
 #define TD_BINARY_BF16(name, loop) TD_BINARY_16(name, TD_BFLOAT16, TD_BFLOAT16, loop)

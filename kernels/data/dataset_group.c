@@ -273,14 +273,27 @@ static enum td_code join_group(struct td_call *c, struct td_dataset_iter *it, st
     return TD_OK;
 }
 
+/* reduce(in) is a dataset, `made`; an iterator of it becomes the one under way. in[0] is filled with the
+ * key. */
+static enum td_code open_reduced(struct td_call *c, struct td_dataset_iter *it, int64_t key,
+                                 struct td_tensor in[2], struct td_tensor *made, struct td_err *err)
+{
+    const struct td_dataset *ds = it->ds;
+    const struct td_tensor *const parts[3] = {in, ds->arg + ds->n_key_args, NULL};
+    struct td_dataset *result;
+    TD_TRY(new_key(key, &in[0], err));
+    TD_TRY(td_dataset_call(c, ds->reduce, parts, (const int[3]){2, ds->n_reduce_args, 0}, made, 1, err));
+    TD_TRY(td_dataset_given(made, ds->reduce, ds->n_out, &result, err));
+    return td_dataset_iter_new(result, &it->open[0], err);
+}
+
 /* reduce(key, the group's elements) becomes the dataset under way; the group is empty then. */
 static enum td_code flush(struct td_call *c, struct td_dataset_iter *it, struct group *of, struct td_err *err)
 {
-    const struct td_dataset *ds = it->ds;
     const struct groups *g = it->own;
     const struct td_shape scalar = td_shape_scalar();
     struct td_tensor in[2] = {{0}}, made = {0};
-    struct td_dataset *elements, *result;
+    struct td_dataset *elements;
     TD_TRY(td_dataset_of_elements(of->item, of->n, 1, g->width, TD_DATASET_ALL, &elements, err));
     enum td_code rc = td_tensor_new(&in[1], TD_VARIANT, &scalar, err);
     if (rc) {
@@ -288,12 +301,7 @@ static enum td_code flush(struct td_call *c, struct td_dataset_iter *it, struct 
         return rc;
     }
     td_tensor_set_obj(&in[1], 0, &elements->nest.obj);
-    const struct td_tensor *const parts[3] = {in, ds->arg + ds->n_key_args, NULL};
-    rc = new_key(of->key, &in[0], err);
-    rc = rc ? rc
-            : td_dataset_call(c, ds->reduce, parts, (const int[3]){2, ds->n_reduce_args, 0}, &made, 1, err);
-    rc = rc ? rc : td_dataset_given(&made, ds->reduce, ds->n_out, &result, err);
-    rc = rc ? rc : td_dataset_iter_new(result, &it->open[0], err);
+    rc = open_reduced(c, it, of->key, in, &made, err);
     it->n_open = !rc;
     td_tensor_clear(&made);
     td_dataset_clear(in, 2);

@@ -203,6 +203,14 @@ enum td_code td_dataset_next_scan(struct td_call *c, struct td_dataset_iter *it,
 
 /* ------------------------------------------------------------------ datasets of datasets */
 
+static enum td_code open_made(const struct td_dataset *ds, const struct td_tensor *made,
+                              struct td_dataset_iter **open, struct td_err *err)
+{
+    struct td_dataset *given;
+    TD_TRY(td_dataset_given(made, ds->function, ds->n_out, &given, err));
+    return td_dataset_iter_new(given, open, err);
+}
+
 /* f(element) is a dataset; *open = an iterator of it. */
 static enum td_code open_next(struct td_call *c, struct td_dataset_iter *it, struct td_dataset_iter **open,
                               bool *end, struct td_err *err)
@@ -217,9 +225,7 @@ static enum td_code open_next(struct td_call *c, struct td_dataset_iter *it, str
     if (rc) {
         return rc;
     }
-    struct td_dataset *ds;
-    rc = td_dataset_given(&made, it->ds->function, it->ds->n_out, &ds, err);
-    rc = rc ? rc : td_dataset_iter_new(ds, open, err);
+    rc = open_made(it->ds, &made, open, err);
     td_tensor_clear(&made);
     return rc;
 }

@@ -74,6 +74,17 @@ static enum td_code set_function(const struct td_node *n, struct td_dataset *ds,
     return ds->function ? TD_OK : td_no_memory(err, strlen(f->name), "function name");
 }
 
+/* What the node's inputs and attributes say. */
+static enum td_code fill(struct td_call *c, const struct td_dataset_kind *k, struct td_dataset *ds,
+                         struct td_err *err)
+{
+    TD_TRY(td_dataset_keep_from(c, ds, err));
+    TD_TRY(keep_args(c, ds, err));
+    TD_TRY(read_numbers(c, ds, err));
+    TD_TRY(set_function(c->node, ds, err));
+    return k->finish ? k->finish(c->node, ds, err) : TD_OK;
+}
+
 enum td_code td_dataset_build(struct td_call *c, const struct td_dataset_kind *k, struct td_dataset **out,
                               struct td_err *err)
 {
@@ -84,11 +95,7 @@ enum td_code td_dataset_build(struct td_call *c, const struct td_dataset_kind *k
     n_args = k->all_args ? c->n_in - n_from : n_args;
     TD_TRY(td_dataset_new(k->next, count_outputs(n), n_from, n_args, &ds, err));
     ds->n_state = n_state;
-    enum td_code rc = td_dataset_keep_from(c, ds, err);
-    rc = rc ? rc : keep_args(c, ds, err);
-    rc = rc ? rc : read_numbers(c, ds, err);
-    rc = rc ? rc : set_function(n, ds, err);
-    rc = rc || !k->finish ? rc : k->finish(n, ds, err);
+    enum td_code rc = fill(c, k, ds, err);
     if (rc) {
         td_obj_unref(&ds->nest.obj);
         return rc;

@@ -14,30 +14,46 @@
 
 #include "core/base/mem.h"
 
-/* state = f(state, element, captured arguments) for every element; the state is the caller's throughout. */
-static enum td_code reduce(struct td_call *c, struct td_dataset_iter *it, struct td_tensor *state,
-                           int n_state, const struct td_tensor *captured, int n_captured,
-                           struct td_tensor *work, struct td_err *err)
+/* What a reduction holds, in one block: state, captured arguments, an element and the next state. */
+struct reduction {
+    struct td_tensor *state, *captured, *element, *next;
+    int n_state, n_captured, width; /* width: of an element */
+};
+
+static struct reduction reduction_of(struct td_tensor *all, int n_state, int n_captured, int width)
+{
+    return (struct reduction){.state = all,
+                              .captured = all + n_state,
+                              .element = all + n_state + n_captured,
+                              .next = all + n_state + n_captured + width,
+                              .n_state = n_state,
+                              .n_captured = n_captured,
+                              .width = width};
+}
+
+/* state = f(state, element, captured arguments) for every element; all tensors are the caller's. */
+static enum td_code reduce(struct td_call *c, struct td_dataset_iter *it, const struct reduction *r,
+                           struct td_err *err)
 {
     const char *function = td_attr_func(c->node, "f", 0)->name;
-    int width = it->ds->n_out;
-    struct td_tensor *element = work, *result = work + width;
+    const size_t state_bytes = (size_t)r->n_state * sizeof *r->state;
     for (;;) {
         bool end = false;
-        TD_TRY(td_dataset_next(c, it, element, &end, err));
+        TD_TRY(td_dataset_next(c, it, r->element, &end, err));
         if (end) {
             return TD_OK;
         }
-        const struct td_tensor *const parts[3] = {state, element, captured};
-        enum td_code rc = td_dataset_call(c, function, parts, (const int[3]){n_state, width, n_captured},
-                                          result, n_state, err);
-        td_dataset_clear(element, width);
+        const struct td_tensor *const parts[3] = {r->state, r->element, r->captured};
+        enum td_code rc =
+            td_dataset_call(c, function, parts, (const int[3]){r->n_state, r->width, r->n_captured}, r->next,
+                            r->n_state, err);
+        td_dataset_clear(r->element, r->width);
         if (rc) {
             return rc;
         }
-        td_dataset_clear(state, n_state);
-        memcpy(state, result, (size_t)n_state * sizeof *state);
-        memset(result, 0, (size_t)n_state * sizeof *state);
+        td_dataset_clear(r->state, r->n_state);
+        memcpy(r->state, r->next, state_bytes);
+        memset(r->next, 0, state_bytes);
     }
 }
 
@@ -64,10 +80,21 @@ static enum td_code out_state(struct td_call *c, struct td_tensor *state, int n,
     return TD_OK;
 }
 
+static enum td_code reduce_dataset(struct td_call *c, struct td_dataset *ds, const struct reduction *r,
+                                   struct td_err *err)
+{
+    struct td_dataset_iter *it;
+    TD_TRY(keep_inputs(c, 1, r->state, r->n_state + r->n_captured, err));
+    TD_TRY(td_dataset_iter_new(ds, &it, err));
+    enum td_code rc = reduce(c, it, r, err);
+    td_dataset_iter_free(it);
+    TD_TRY(rc);
+    return out_state(c, r->state, r->n_state, err);
+}
+
 static enum td_code reduce_run(struct td_call *c, struct td_err *err)
 {
     struct td_dataset *ds;
-    struct td_dataset_iter *it = NULL;
     int n_state = td_attr_len(c->node, "Tstate"), n_captured = td_attr_len(c->node, "Targuments");
     TD_FAIL_IF(!td_attr_func(c->node, "f", 0), err, INVALID_ARGUMENT, "%s: no function",
                TD_NODE_STR(c->node));
@@ -77,20 +104,16 @@ static enum td_code reduce_run(struct td_call *c, struct td_err *err)
     if (!all) {
         return td_no_memory(err, (size_t)n * sizeof *all, "reduction state");
     }
-    struct td_tensor *captured = all + n_state;
-    enum td_code rc = keep_inputs(c, 1, all, n_state + n_captured, err);
-    rc = rc ? rc : td_dataset_iter_new(ds, &it, err);
-    rc = rc ? rc : reduce(c, it, all, n_state, captured, n_captured, captured + n_captured, err);
-    rc = rc ? rc : out_state(c, all, n_state, err);
-    td_dataset_iter_free(it);
+    struct reduction r = reduction_of(all, n_state, n_captured, ds->n_out);
+    enum td_code rc = reduce_dataset(c, ds, &r, err);
     td_dataset_clear(all, n);
     td_free(all);
     return rc;
 }
 
 /* The only element of `it` into out[0 .. width), with room for another behind. */
-static enum td_code only_element(struct td_call *c, struct td_dataset_iter *it, struct td_tensor *out,
-                                 struct td_err *err)
+static enum td_code take_only(struct td_call *c, struct td_dataset_iter *it, struct td_tensor *out,
+                              struct td_err *err)
 {
     bool end = false;
     TD_TRY(td_dataset_next(c, it, out, &end, err));
@@ -100,19 +123,26 @@ static enum td_code only_element(struct td_call *c, struct td_dataset_iter *it, 
     return out_state(c, out, it->ds->n_out, err);
 }
 
+static enum td_code only_element(struct td_call *c, struct td_dataset *ds, struct td_tensor *out,
+                                 struct td_err *err)
+{
+    struct td_dataset_iter *it;
+    TD_TRY(td_dataset_iter_new(ds, &it, err));
+    enum td_code rc = take_only(c, it, out, err);
+    td_dataset_iter_free(it);
+    return rc;
+}
+
 static enum td_code single_run(struct td_call *c, struct td_err *err)
 {
     struct td_dataset *ds;
-    struct td_dataset_iter *it = NULL;
     TD_TRY(td_dataset_in(c, 0, &ds, err));
     struct td_tensor *element = td_calloc(2 * (size_t)ds->n_out + 1, sizeof *element);
     if (!element) {
         return td_no_memory(err, (size_t)ds->n_out * sizeof *element, "dataset element");
     }
-    enum td_code rc = td_dataset_iter_new(ds, &it, err);
-    rc = rc ? rc : only_element(c, it, element, err);
+    enum td_code rc = only_element(c, ds, element, err);
     td_dataset_clear(element, 2 * ds->n_out);
-    td_dataset_iter_free(it);
     td_free(element);
     return rc;
 }

@@ -57,43 +57,47 @@ static bool wanted(const struct csv *v, int64_t i, int taken)
     return !v->cols || (taken < v->n_cols && v->cols[taken] == i);
 }
 
-/* Fields wanted go to b, each with a NUL behind it; end[k] is where field k ends. *count of them, at most max
- * + 1. */
-static enum td_code split(const struct csv *v, const char *s, size_t n, struct td_strbuf *b, size_t *end,
-                          int max, int *count, struct td_err *err)
+/* The wanted fields of one record, each with a NUL behind it. */
+struct fields {
+    struct td_strbuf text;
+    size_t *end;    /* field k ends there: room for max of them */
+    int count, max; /* count: at most one more than max, of a record that has too many */
+};
+
+/* Closes the field that was read last. */
+static enum td_code end_field(struct fields *f, struct td_err *err)
 {
+    if (f->count < f->max) {
+        f->end[f->count] = f->text.n;
+    }
+    f->count++;
+    return td_strbuf_putc(&f->text, 0, err);
+}
+
+static enum td_code split(const struct csv *v, const char *s, size_t n, struct fields *f, struct td_err *err)
+{
+    struct td_strbuf *b = &f->text;
     int64_t column = 0;
     size_t at = 0;
-    *count = 0;
+    f->count = 0;
     b->n = 0;
     while (at < n) {
         TD_FAIL_IF(s[at] == '\n' || s[at] == '\r', err, INVALID_ARGUMENT,
                    "%s: Unquoted fields cannot have quotes/CRLFs inside", TD_NODE_STR(v->node));
         size_t from = b->n;
-        bool take = wanted(v, column, *count), quoted = v->quotes && s[at] == '"';
+        bool take = wanted(v, column, f->count), quoted = v->quotes && s[at] == '"';
         TD_TRY(quoted ? quoted_field(v, s, n, &at, b, err) : plain_field(v, s, n, &at, b, err));
         column++;
         if (!take) {
             b->n = from;
             continue;
         }
-        if (*count < max) {
-            end[*count] = b->n;
-        }
-        (*count)++;
-        TD_TRY(td_strbuf_putc(b, 0, err));
-        if (v->cols && *count == v->n_cols) {
+        TD_TRY(end_field(f, err));
+        if (v->cols && f->count == v->n_cols) {
             return TD_OK;
         }
     }
-    if (n > 0 && s[n - 1] == v->delim && wanted(v, column, *count)) {
-        if (*count < max) {
-            end[*count] = b->n;
-        }
-        (*count)++;
-        TD_TRY(td_strbuf_putc(b, 0, err));
-    }
-    return TD_OK;
+    return n > 0 && s[n - 1] == v->delim && wanted(v, column, f->count) ? end_field(f, err) : TD_OK;
 }
 
 /* ------------------------------------------------------------------ the op */
@@ -126,9 +130,11 @@ static enum td_code infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code put_field(struct td_call *c, const struct csv *v, int f, int64_t record, const char *s,
-                              size_t n, struct td_tensor *y, struct td_err *err)
+static enum td_code put_field(struct td_call *c, const struct csv *v, int f, int64_t record,
+                              struct td_bytes text, struct td_tensor *y, struct td_err *err)
 {
+    const char *s = text.p;
+    const size_t n = text.len;
     const struct td_tensor *def = c->in[1 + f];
     char *out = (char *)y->data + (size_t)record * td_dtype_size(y->dtype);
     if (n == 0 || (n == v->na.len && memcmp(s, v->na.p, n) == 0)) {
@@ -147,20 +153,20 @@ static enum td_code put_field(struct td_call *c, const struct csv *v, int f, int
     return TD_OK;
 }
 
-static enum td_code records(struct td_call *c, const struct csv *v, struct td_tensor **y, size_t *end,
-                            struct td_strbuf *b, struct td_err *err)
+static enum td_code records(struct td_call *c, const struct csv *v, struct td_tensor **y,
+                            struct fields *found, struct td_err *err)
 {
     for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n; i++) {
         size_t len, from = 0;
-        int count;
         const char *s = td_tensor_str(c->in[0], i, &len);
-        TD_TRY(split(v, s, len, b, end, c->n_out, &count, err));
-        TD_FAIL_IF(count != c->n_out, err, INVALID_ARGUMENT,
-                   "%s: Expect %d fields but have %d in record %lld", TD_NODE_STR(v->node), c->n_out, count,
-                   (long long)i);
-        for (int f = 0; f < count; f++) {
-            TD_TRY(put_field(c, v, f, i, b->p + from, end[f] - from, y[f], err));
-            from = end[f] + 1;
+        TD_TRY(split(v, s, len, found, err));
+        TD_FAIL_IF(found->count != c->n_out, err, INVALID_ARGUMENT,
+                   "%s: Expect %d fields but have %d in record %lld", TD_NODE_STR(v->node), c->n_out,
+                   found->count, (long long)i);
+        for (int f = 0; f < found->count; f++) {
+            struct td_bytes text = {found->text.p + from, found->end[f] - from};
+            TD_TRY(put_field(c, v, f, i, text, y[f], err));
+            from = found->end[f] + 1;
         }
     }
     return TD_OK;
@@ -180,9 +186,9 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     for (int i = 0; i < c->n_out; i++) {
         TD_TRY(td_out(c, i, NULL, (struct td_tensor **)y + i, err));
     }
-    struct td_strbuf b = {0};
-    enum td_code rc = records(c, &v, y, end, &b, err);
-    td_strbuf_fini(&b);
+    struct fields found = {.end = end, .max = c->n_out};
+    enum td_code rc = records(c, &v, y, &found, err);
+    td_strbuf_fini(&found.text);
     return rc;
 }
 

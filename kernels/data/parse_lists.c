@@ -21,20 +21,33 @@ struct size {
     int64_t longest_row, longest_step;
 };
 
-/* Next feature of a row's list with its number of values; *more false at the end. */
-static enum td_code next(const struct td_parse *p, const struct td_cells *k, int64_t row,
-                         struct td_example_span *list, struct td_example_span *feature, int64_t *n,
-                         bool *more, struct td_err *err)
+/* A row's list, feature by feature. */
+struct walk {
+    const struct td_parse *p;
+    const struct td_cells *k;
+    int64_t row;
+    struct td_example_span list;    /* what is left of it */
+    struct td_example_span feature; /* of the step that was read last, */
+    int64_t n;                      /* which has n values */
+};
+
+static struct walk walk_row(const struct td_parse *p, const struct td_cells *k, int64_t row)
+{
+    return (struct walk){.p = p, .k = k, .row = row, .list = k->cell[row * k->stride]};
+}
+
+/* Reads the next feature; *more is false at the end. */
+static enum td_code next(struct walk *w, bool *more, struct td_err *err)
 {
     char where[200];
     bool absent;
-    int got = list->p ? td_example_list_next(list, feature) : 0;
-    *n = 0;
+    int got = w->list.p ? td_example_list_next(&w->list, &w->feature) : 0;
+    w->n = 0;
     *more = got > 0;
     TD_FAIL_IF(got < 0, err, INVALID_ARGUMENT,
                "%s.  Can't parse serialized Example: the feature list is cut short",
-               td_parse_where(p, k->key, row, where, sizeof(where)));
-    return *more ? td_parse_count(p, k, row, *feature, n, &absent, err) : TD_OK;
+               td_parse_where(w->p, w->k->key, w->row, where, sizeof(where)));
+    return *more ? td_parse_count(w->p, w->k, w->row, w->feature, &w->n, &absent, err) : TD_OK;
 }
 
 static enum td_code measure(const struct td_parse *p, const struct td_cells *k, struct size *s,
@@ -42,16 +55,16 @@ static enum td_code measure(const struct td_parse *p, const struct td_cells *k, 
 {
     *s = (struct size){0};
     for (int64_t row = 0; row < p->rows; row++) {
-        struct td_example_span list = k->cell[row * k->stride], feature;
-        int64_t steps = 0, n;
+        struct walk w = walk_row(p, k, row);
+        int64_t steps = 0;
         bool more;
         for (;; steps++) {
-            TD_TRY(next(p, k, row, &list, &feature, &n, &more, err));
+            TD_TRY(next(&w, &more, err));
             if (!more) {
                 break;
             }
-            s->values += n;
-            s->longest_step = n > s->longest_step ? n : s->longest_step;
+            s->values += w.n;
+            s->longest_step = w.n > s->longest_step ? w.n : s->longest_step;
         }
         s->steps += steps;
         s->longest_row = steps > s->longest_row ? steps : s->longest_row;
@@ -74,16 +87,15 @@ enum td_code td_lists_sparse(const struct td_parse *p, const struct td_cells *k,
     TD_DATA(shape, int64_t)[rank - 2] = s.longest_row;
     TD_DATA(shape, int64_t)[rank - 1] = s.longest_step;
     for (int64_t row = 0; row < p->rows; row++) {
-        struct td_example_span list = k->cell[row * k->stride], feature;
+        struct walk w = walk_row(p, k, row);
         for (int64_t step = 0;; step++) {
-            int64_t n;
             bool more;
-            TD_TRY(next(p, k, row, &list, &feature, &n, &more, err));
+            TD_TRY(next(&w, &more, err));
             if (!more) {
                 break;
             }
-            TD_TRY(n ? td_example_copy(feature, values, at, err) : TD_OK);
-            for (int64_t i = 0; i < n; i++, at++) {
+            TD_TRY(w.n ? td_example_copy(w.feature, values, at, err) : TD_OK);
+            for (int64_t i = 0; i < w.n; i++, at++) {
                 int64_t *ix = TD_DATA(indices, int64_t) + at * rank;
                 ix[0] = row;
                 ix[rank - 2] = step;
@@ -96,26 +108,24 @@ enum td_code td_lists_sparse(const struct td_parse *p, const struct td_cells *k,
 
 /* ------------------------------------------------------------------ dense */
 
-static enum td_code dense_row(const struct td_parse *p, const struct td_cells *k,
-                              const struct td_shape *shape, int64_t row, struct td_tensor *y, int64_t at,
+/* The row that w walks: steps of `shape`, from element `at` of y on. */
+static enum td_code dense_row(struct walk *w, const struct td_shape *shape, struct td_tensor *y, int64_t at,
                               int64_t *steps, struct td_err *err)
 {
-    struct td_example_span list = k->cell[row * k->stride], feature;
     int64_t want = td_shape_count(shape);
     char where[200];
     for (*steps = 0;; (*steps)++) {
-        int64_t n;
         bool more;
-        TD_TRY(next(p, k, row, &list, &feature, &n, &more, err));
+        TD_TRY(next(w, &more, err));
         if (!more) {
             return TD_OK;
         }
         TD_FAIL_IF(
-            n != want, err, INVALID_ARGUMENT,
+            w->n != want, err, INVALID_ARGUMENT,
             "%s.  Number of %s values != expected at step %lld.  values size: %lld but output shape: %s",
-            td_parse_where(p, k->key, row, where, sizeof(where)), td_dtype_name(k->dtype), (long long)*steps,
-            (long long)n, TD_SHAPE_STR(shape));
-        TD_TRY(n ? td_example_copy(feature, y, at + *steps * want, err) : TD_OK);
+            td_parse_where(w->p, w->k->key, w->row, where, sizeof(where)), td_dtype_name(w->k->dtype),
+            (long long)*steps, (long long)w->n, TD_SHAPE_STR(shape));
+        TD_TRY(w->n ? td_example_copy(w->feature, y, at + *steps * want, err) : TD_OK);
     }
 }
 
@@ -139,12 +149,13 @@ enum td_code td_lists_dense(const struct td_parse *p, const struct td_cells *k, 
     }
     for (int64_t row = 0; row < p->rows; row++) {
         int64_t steps;
+        struct walk w = walk_row(p, k, row);
         TD_FAIL_IF(
             !k->cell[row * k->stride].p && !may_miss, err, INVALID_ARGUMENT,
             "%s.  Feature list '%.100s' is required but could not be found.  Did you mean to include it in "
             "feature_list_dense_missing_assumed_empty or feature_list_dense_defaults?",
             td_parse_where(p, k->key, row, where, sizeof(where)), k->key.p);
-        TD_TRY(dense_row(p, k, shape, row, y, row * s.longest_row * td_shape_count(shape), &steps, err));
+        TD_TRY(dense_row(&w, shape, y, row * s.longest_row * td_shape_count(shape), &steps, err));
         if (lengths) {
             TD_DATA(lengths, int64_t)[row] = steps;
         }
@@ -171,19 +182,18 @@ enum td_code td_lists_ragged(const struct td_parse *p, const struct td_cells *k,
     td_tensor_set_int(inner, 0, 0);
     td_tensor_set_int(outer, 0, 0);
     for (int64_t row = 0; row < p->rows; row++) {
-        struct td_example_span list = k->cell[row * k->stride], feature;
+        struct walk w = walk_row(p, k, row);
         if (!p->single) {
             td_tensor_set_int(outer, row, steps);
         }
         for (;;) {
-            int64_t n;
             bool more;
-            TD_TRY(next(p, k, row, &list, &feature, &n, &more, err));
+            TD_TRY(next(&w, &more, err));
             if (!more) {
                 break;
             }
-            TD_TRY(n ? td_example_copy(feature, values, at, err) : TD_OK);
-            at += n;
+            TD_TRY(w.n ? td_example_copy(w.feature, values, at, err) : TD_OK);
+            at += w.n;
             td_tensor_set_int(inner, ++steps, at);
         }
     }

@@ -182,6 +182,17 @@ static int by_number(const void *a, const void *b)
     return (x->field.number > y->field.number) - (x->field.number < y->field.number);
 }
 
+/* Every message of the batch; both buffers are scratch. */
+static enum td_code encode_messages(struct td_call *c, const struct column *cols, struct td_tensor *y,
+                                    struct td_strbuf *b, struct td_strbuf *scratch, struct td_err *err)
+{
+    for (int64_t m = 0, count = td_tensor_count(y); m < count; m++) {
+        TD_TRY(encode_message(c, cols, c->n_in - 1, m, b, scratch, err));
+        TD_TRY(td_tensor_set_str(y, m, b->n ? b->p : "", b->n, err));
+    }
+    return TD_OK;
+}
+
 static enum td_code encode_run(struct td_call *c, struct td_err *err)
 {
     int n = c->n_in - 1;
@@ -198,11 +209,7 @@ static enum td_code encode_run(struct td_call *c, struct td_err *err)
     }
     TD_TRY(td_out(c, 0, NULL, &y, err));
     struct td_strbuf b = {0}, scratch = {0};
-    enum td_code rc = TD_OK;
-    for (int64_t m = 0, count = td_tensor_count(y); m < count && !rc; m++) {
-        rc = encode_message(c, cols, n, m, &b, &scratch, err);
-        rc = rc ? rc : td_tensor_set_str(y, m, b.n ? b.p : "", b.n, err);
-    }
+    enum td_code rc = encode_messages(c, cols, y, &b, &scratch, err);
     td_strbuf_fini(&b);
     td_strbuf_fini(&scratch);
     return rc;

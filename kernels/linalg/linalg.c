@@ -74,16 +74,22 @@ struct lapack {
     lapack_int lwork;
 };
 
-/* Householder vectors of a column-major [m,n]; then q [m,p] out of them. */
-static enum td_code qr_one(const struct td_call *c, td_zc *a, td_zc *q, td_zc *tau, struct lapack *l,
-                           lapack_int m, lapack_int n, lapack_int p, struct td_err *err)
+struct qr {
+    lapack_int m, n, p; /* of q [m,p] */
+    td_zc *q, *tau;
+    struct lapack l;
+};
+
+/* Householder vectors of l.a, a column-major [m,n]; then q [m,p] out of them. */
+static enum td_code qr_one(const struct td_call *c, struct qr *d, struct td_err *err)
 {
-    lapack_int info = 0, k = m < n ? m : n;
-    l->lib->zgeqrf(&m, &n, a, &m, tau, l->work, &l->lwork, &info);
+    struct lapack *l = &d->l;
+    lapack_int info = 0, m = d->m, n = d->n, p = d->p, k = m < n ? m : n;
+    l->lib->zgeqrf(&m, &n, l->a, &m, d->tau, l->work, &l->lwork, &info);
     TD_FAIL_IF(info != 0, err, INTERNAL, "%s: QR stopped with %d", TD_NODE_STR(c->node), (int)info);
-    memset(q, 0, (size_t)m * (size_t)p * sizeof *q);
-    memcpy(q, a, (size_t)m * (size_t)k * sizeof *q);
-    l->lib->zungqr(&m, &p, &k, q, &m, tau, l->work, &l->lwork, &info);
+    memset(d->q, 0, (size_t)m * (size_t)p * sizeof *d->q);
+    memcpy(d->q, l->a, (size_t)m * (size_t)k * sizeof *d->q);
+    l->lib->zungqr(&m, &p, &k, d->q, &m, d->tau, l->work, &l->lwork, &info);
     TD_FAIL_IF(info != 0, err, INTERNAL, "%s: QR stopped with %d", TD_NODE_STR(c->node), (int)info);
     return TD_OK;
 }
@@ -95,30 +101,33 @@ static enum td_code qr_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 1, NULL, &r, err));
     int64_t m = td_zmatrix_rows(&c->in[0]->shape), n = td_zmatrix_cols(&c->in[0]->shape),
             p = td_zmatrix_cols(&q->shape);
-    td_zc *x, *qc, *tau;
-    struct lapack l = {.lwork = (lapack_int)((m > n ? m : n) * 32)};
-    TD_TRY(td_blas_get(&l.lib, err));
+    td_zc *x;
+    struct qr d = {.m = (lapack_int)m,
+                   .n = (lapack_int)n,
+                   .p = (lapack_int)p,
+                   .l = {.lwork = (lapack_int)((m > n ? m : n) * 32)}};
+    TD_TRY(td_blas_get(&d.l.lib, err));
     TD_TRY(td_zmatrix_room(c, m * n, sizeof(td_zc), &x, err));
-    TD_TRY(td_zmatrix_room(c, m * n, sizeof(td_zc), &l.a, err));
-    TD_TRY(td_zmatrix_room(c, 2 * m * p, sizeof(td_zc), &qc, err));
-    TD_TRY(td_zmatrix_room(c, m + n, sizeof(td_zc), &tau, err));
-    TD_TRY(td_zmatrix_room(c, l.lwork + 1, sizeof(td_zc), &l.work, err));
+    TD_TRY(td_zmatrix_room(c, m * n, sizeof(td_zc), &d.l.a, err));
+    TD_TRY(td_zmatrix_room(c, 2 * m * p, sizeof(td_zc), &d.q, err));
+    TD_TRY(td_zmatrix_room(c, m + n, sizeof(td_zc), &d.tau, err));
+    TD_TRY(td_zmatrix_room(c, d.l.lwork + 1, sizeof(td_zc), &d.l.work, err));
     for (int64_t b = 0, count = td_zmatrix_batch(&c->in[0]->shape); b < count && m * p > 0; b++) {
         td_zmatrix_load(x, c->in[0], b * m * n, m * n);
-        td_zmatrix_transpose(l.a, x, m, n, false);
+        td_zmatrix_transpose(d.l.a, x, m, n, false);
         if (n > 0) {
-            TD_TRY(qr_one(c, l.a, qc, tau, &l, (lapack_int)m, (lapack_int)n, (lapack_int)p, err));
+            TD_TRY(qr_one(c, &d, err));
         } else { /* full factor of nothing: the identity */
-            td_zmatrix_fill(qc, m * p, 0);
+            td_zmatrix_fill(d.q, m * p, 0);
             for (int64_t i = 0; i < p; i++) {
-                qc[i * m + i] = 1;
+                d.q[i * m + i] = 1;
             }
         }
-        td_zmatrix_transpose(qc + m * p, qc, p, m, false);
-        td_zmatrix_store(q, b * m * p, qc + m * p, m * p);
+        td_zmatrix_transpose(d.q + m * p, d.q, p, m, false);
+        td_zmatrix_store(q, b * m * p, d.q + m * p, m * p);
         for (int64_t i = 0; i < p; i++) {
             for (int64_t j = 0; j < n; j++) {
-                x[i * n + j] = j >= i ? l.a[j * m + i] : 0;
+                x[i * n + j] = j >= i ? d.l.a[j * m + i] : 0;
             }
         }
         td_zmatrix_store(r, b * p * n, x, p * n);
@@ -316,13 +325,21 @@ static enum td_code eig_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ least squares */
 
+struct least_squares {
+    int64_t m, n, k;
+    const td_zc *a, *b; /* [m,n] [m,k] */
+    td_zc *x;           /* [n,k] */
+    double l2;
+    td_zc *work; /* the adjoint, the square, and products: m n + p^2 + p k cells, p the less of m and n */
+};
+
 /* x = (A^H A + l2 I)^-1 A^H b, or A^H (A A^H + l2 I)^-1 b for fewer rows than columns; false when not
- * definite. work holds 4 * max^2 + ... cells: the adjoint, the square, and products. */
-static bool ls_normal(const td_zc *a, const td_zc *b, td_zc *x, int64_t m, int64_t n, int64_t k, double l2,
-                      td_zc *work)
+ * definite. */
+static bool ls_normal(const struct least_squares *s)
 {
-    int64_t p = m < n ? m : n;
-    td_zc *adjoint = work, *square = adjoint + m * n, *rhs = square + p * p;
+    const td_zc *a = s->a, *b = s->b;
+    const int64_t m = s->m, n = s->n, k = s->k, p = m < n ? m : n;
+    td_zc *x = s->x, *adjoint = s->work, *square = adjoint + m * n, *rhs = square + p * p;
     td_zmatrix_transpose(adjoint, a, m, n, true);
     if (m >= n) {
         td_zmatrix_multiply(square, adjoint, a, n, m, n);
@@ -332,7 +349,7 @@ static bool ls_normal(const td_zc *a, const td_zc *b, td_zc *x, int64_t m, int64
         memcpy(rhs, b, (size_t)(m * k) * sizeof *rhs);
     }
     for (int64_t i = 0; i < p; i++) {
-        square[i * p + i] += l2;
+        square[i * p + i] += s->l2;
     }
     if (!td_zmatrix_cholesky(square, p)) {
         return false;
@@ -389,6 +406,8 @@ static enum td_code solve_ls_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_zmatrix_room(c, n * k, sizeof(td_zc), &x, err));
     TD_TRY(td_zmatrix_room(c, m * n + p * p + p * k, sizeof(td_zc), &work, err));
     TD_TRY(svd_room(c, &d, true, false, err));
+    const struct least_squares s = {
+        .m = m, .n = n, .k = k, .a = d.x, .b = rhs, .x = x, .l2 = l2, .work = work};
     bool single = c->in[0]->dtype == TD_FLOAT || c->in[0]->dtype == TD_COMPLEX64;
     for (int64_t b = 0, count = n * k == 0 ? 0 : td_zmatrix_batch(&y->shape); b < count; b++) {
         td_zmatrix_load(d.x, c->in[0], b * m * n, m * n);
@@ -397,7 +416,7 @@ static enum td_code solve_ls_run(struct td_call *c, struct td_err *err)
             td_zmatrix_fill(x, n * k, 0);
         } else if (fast) {
             TD_FAIL_IF(
-                !ls_normal(d.x, rhs, x, m, n, k, l2, work), err, INVALID_ARGUMENT,
+                !ls_normal(&s), err, INVALID_ARGUMENT,
                 "%s: Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide a "
                 "larger l2_regularizer > 0.",
                 TD_NODE_STR(c->node));

@@ -205,10 +205,12 @@ struct crop_data {
     float outside;
 };
 
-/* y = the bilinear mean of four cells of n channels. */
-TD_CLONES static void crop_separable(const float *tl, const float *tr, const float *bl, const float *br,
-                                     float lx, float ly, int64_t n, float *restrict y)
+/* y = the bilinear mean of the four cells around k of image x, n channels. */
+TD_CLONES static void crop_separable(const float *x, const struct corners *k, int64_t n, float *restrict y)
 {
+    const float *tl = x + k->cell[0] * n, *tr = x + k->cell[1] * n, *bl = x + k->cell[2] * n,
+                *br = x + k->cell[3] * n;
+    const float lx = k->lx, ly = k->ly;
     for (int64_t i = 0; i < n; i++) {
         float top = tl[i] + (tr[i] - tl[i]) * lx, bottom = bl[i] + (br[i] - bl[i]) * lx;
         y[i] = top + (bottom - top) * ly;
@@ -227,8 +229,7 @@ static void crop_forward(void *ctx, const struct crop *s, int64_t box, int64_t c
     } else if (k->n == 1) {
         memcpy(y, x + k->cell[0] * s->ch, (size_t)s->ch * sizeof *y);
     } else {
-        crop_separable(x + k->cell[0] * s->ch, x + k->cell[1] * s->ch, x + k->cell[2] * s->ch,
-                       x + k->cell[3] * s->ch, k->lx, k->ly, s->ch, y);
+        crop_separable(x, k, s->ch, y);
     }
 }
 

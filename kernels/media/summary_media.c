@@ -22,9 +22,17 @@
 
 enum { MOST_CHANNELS = 4, TAG_ROOM = 40 };
 
+/* One picture or sound of the batch. */
+struct medium {
+    const char *kind; /* "image", "audio" */
+    int field;        /* of Value */
+    int64_t i;
+    bool many;
+};
+
 /* "<tag>/image/3", or "<tag>/image" when there is but one; a block of the caller's. */
-static enum td_code make_tag(const struct td_call *c, const char *kind, int64_t i, bool many, char **tag,
-                             size_t *len, struct td_err *err)
+static enum td_code make_tag(const struct td_call *c, const struct medium *which, char **tag, size_t *len,
+                             struct td_err *err)
 {
     size_t n;
     const char *base = td_tensor_str(c->in[0], 0, &n);
@@ -33,8 +41,8 @@ static enum td_code make_tag(const struct td_call *c, const char *kind, int64_t 
         return td_no_memory(err, n, "tag of a summary");
     }
     memcpy(p, base, n);
-    int more = many ? snprintf(p + n, TAG_ROOM, "/%s/%lld", kind, (long long)i)
-                    : snprintf(p + n, TAG_ROOM, "/%s", kind);
+    int more = which->many ? snprintf(p + n, TAG_ROOM, "/%s/%lld", which->kind, (long long)which->i)
+                           : snprintf(p + n, TAG_ROOM, "/%s", which->kind);
     *tag = p;
     *len = n + (size_t)more;
     return TD_OK;
@@ -49,16 +57,18 @@ static enum td_code put_number(struct td_sink *s, int field, int64_t v, struct t
     return td_summary_varint(s, (uint64_t)v, err);
 }
 
-/* Appends a Value whose field `field` is the message m. */
-static enum td_code put_media(const struct td_call *c, struct td_sink *s, const char *kind, int field,
-                              int64_t i, bool many, const struct td_sink *m, struct td_err *err)
+/* Appends a Value with the message m. */
+static enum td_code put_medium(const struct td_call *c, struct td_sink *s, const struct medium *which,
+                               const struct td_sink *m, struct td_err *err)
 {
     struct td_sink inner = {.limit = TD_SUMMARY_LIMIT};
-    char *tag = NULL;
-    size_t len = 0;
-    enum td_code rc = make_tag(c, kind, i, many, &tag, &len, err);
-    rc = rc ? rc : td_summary_bytes(&inner, field, m->p, m->n, err);
-    rc = rc ? rc : td_summary_value(s, tag, len, &inner, err);
+    char *tag;
+    size_t len;
+    TD_TRY(make_tag(c, which, &tag, &len, err));
+    enum td_code rc = td_summary_bytes(&inner, which->field, m->p, m->n, err);
+    if (rc == TD_OK) {
+        rc = td_summary_value(s, tag, len, &inner, err);
+    }
     td_sink_fini(&inner);
     td_free(tag);
     return rc;
@@ -153,7 +163,17 @@ static void make_bytes(const struct td_tensor *t, int64_t first, int64_t cells, 
     }
 }
 
-static enum td_code put_image(const struct td_call *c, struct td_sink *s, int64_t i, bool many,
+/* Image{..} */
+static enum td_code image_message(const struct td_picture *p, const struct td_picture_out *png,
+                                  struct td_sink *m, struct td_err *err)
+{
+    TD_TRY(put_number(m, 1, p->height, err));
+    TD_TRY(put_number(m, 2, p->width, err));
+    TD_TRY(put_number(m, 3, p->channels, err));
+    return td_summary_bytes(m, 4, png->data, png->len, err);
+}
+
+static enum td_code put_image(const struct td_call *c, struct td_sink *s, const struct medium *which,
                               const uint8_t *pixels, struct td_err *err)
 {
     const struct td_shape *shape = &c->in[1]->shape;
@@ -161,13 +181,14 @@ static enum td_code put_image(const struct td_call *c, struct td_sink *s, int64_
         .frames = 1, .height = shape->dim[1], .width = shape->dim[2], .channels = shape->dim[3]};
     struct td_picture_out png = {0};
     struct td_sink m = {.limit = TD_SUMMARY_LIMIT};
-    enum td_code rc = td_picture_check(&p, err);
-    rc = rc ? rc : td_png_encode(pixels, &p, -1, &png, err);
-    rc = rc ? rc : put_number(&m, 1, p.height, err);
-    rc = rc ? rc : put_number(&m, 2, p.width, err);
-    rc = rc ? rc : put_number(&m, 3, p.channels, err);
-    rc = rc ? rc : td_summary_bytes(&m, 4, png.data, png.len, err);
-    rc = rc ? rc : put_media(c, s, "image", 4, i, many, &m, err);
+    TD_TRY(td_picture_check(&p, err));
+    enum td_code rc = td_png_encode(pixels, &p, -1, &png, err);
+    if (rc == TD_OK) {
+        rc = image_message(&p, &png, &m, err);
+    }
+    if (rc == TD_OK) {
+        rc = put_medium(c, s, which, &m, err);
+    }
     td_free(png.data);
     td_sink_fini(&m);
     return rc;
@@ -188,7 +209,8 @@ static enum td_code image_run(struct td_call *c, struct td_err *err)
     enum td_code rc = TD_OK;
     for (int64_t i = 0; i < n && !rc; i++) {
         make_bytes(t, i * cells * depth, cells, depth, color, pixels);
-        rc = put_image(c, &s, i, most > 1, pixels, err);
+        struct medium which = {.kind = "image", .field = 4, .i = i, .many = most > 1};
+        rc = put_image(c, &s, &which, pixels, err);
     }
     return td_summary_out(c, &s, rc, err);
 }
@@ -213,19 +235,28 @@ struct sound {
     float rate;
 };
 
-static enum td_code put_audio(const struct td_call *c, struct td_sink *s, int64_t i, bool many,
+/* Audio{..} */
+static enum td_code audio_message(const struct sound *sound, const uint8_t *wav, size_t wav_bytes,
+                                  struct td_sink *m, struct td_err *err)
+{
+    TD_TRY(td_summary_varint(m, 1 << 3 | 5, err));
+    TD_TRY(td_sink_put(m, &sound->rate, sizeof sound->rate, err));
+    TD_TRY(put_number(m, 2, sound->channels, err));
+    TD_TRY(put_number(m, 3, sound->frames, err));
+    TD_TRY(td_summary_bytes(m, 4, wav, wav_bytes, err));
+    return td_summary_bytes(m, 5, "audio/wav", 9, err);
+}
+
+static enum td_code put_audio(const struct td_call *c, struct td_sink *s, const struct medium *which,
                               const struct sound *sound, uint8_t *wav, struct td_err *err)
 {
     int64_t n = sound->frames * sound->channels, rate = lrintf(sound->rate);
     struct td_sink m = {.limit = TD_SUMMARY_LIMIT};
-    td_wav_encode(TD_DATA(c->in[1], float) + i * n, n, sound->channels, rate > 0 ? rate : 1, wav);
-    enum td_code rc = td_summary_varint(&m, 1 << 3 | 5, err);
-    rc = rc ? rc : td_sink_put(&m, &sound->rate, sizeof sound->rate, err);
-    rc = rc ? rc : put_number(&m, 2, sound->channels, err);
-    rc = rc ? rc : put_number(&m, 3, sound->frames, err);
-    rc = rc ? rc : td_summary_bytes(&m, 4, wav, td_wav_bytes(n), err);
-    rc = rc ? rc : td_summary_bytes(&m, 5, "audio/wav", 9, err);
-    rc = rc ? rc : put_media(c, s, "audio", 6, i, many, &m, err);
+    td_wav_encode(TD_DATA(c->in[1], float) + which->i * n, n, sound->channels, rate > 0 ? rate : 1, wav);
+    enum td_code rc = audio_message(sound, wav, td_wav_bytes(n), &m, err);
+    if (rc == TD_OK) {
+        rc = put_medium(c, s, which, &m, err);
+    }
     td_sink_fini(&m);
     return rc;
 }
@@ -252,7 +283,8 @@ static enum td_code audio_run(struct td_call *c, struct td_err *err)
     struct td_sink s = {.limit = TD_SUMMARY_LIMIT};
     enum td_code rc = TD_OK;
     for (int64_t i = 0; i < n && !rc; i++) {
-        rc = put_audio(c, &s, i, most > 1, &sound, wav, err);
+        struct medium which = {.kind = "audio", .field = 6, .i = i, .many = most > 1};
+        rc = put_audio(c, &s, &which, &sound, wav, err);
     }
     return td_summary_out(c, &s, rc, err);
 }

@@ -325,20 +325,25 @@ static enum td_code loss_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ greedy decoder */
 
+struct greedy {
+    int64_t classes, stride, blank; /* stride: from step to step */
+    bool merge;                     /* repetitions count once */
+};
+
 /* Classes of one sequence without blanks (and repetitions); returns the count, and the sum of the logits
  * taken. */
-static int64_t best_path(const double *x, int64_t stride, int64_t classes, int64_t steps, int64_t blank,
-                         bool merge, int64_t *labels, double *sum)
+static int64_t best_path(const struct greedy *g, const double *x, int64_t steps, int64_t *labels, double *sum)
 {
     int64_t n = 0, last = -1;
     *sum = 0;
     for (int64_t t = 0; t < steps; t++) {
+        const double *logit = x + t * g->stride;
         int64_t best = 0;
-        for (int64_t k = 1; k < classes; k++) {
-            best = x[t * stride + k] > x[t * stride + best] ? k : best;
+        for (int64_t k = 1; k < g->classes; k++) {
+            best = logit[k] > logit[best] ? k : best;
         }
-        *sum += x[t * stride + best];
-        if (best != blank && !(merge && best == last)) {
+        *sum += logit[best];
+        if (best != g->blank && !(g->merge && best == last)) {
             labels[n++] = best;
         }
         last = best;
@@ -349,9 +354,13 @@ static int64_t best_path(const double *x, int64_t stride, int64_t classes, int64
 static enum td_code greedy_run(struct td_call *c, struct td_err *err)
 {
     const struct td_shape *shape = &c->in[0]->shape;
-    int64_t steps = shape->dim[0], batch = shape->dim[1], classes = shape->dim[2], stride = batch * classes;
+    int64_t steps = shape->dim[0], batch = shape->dim[1], classes = shape->dim[2];
     int64_t blank = td_attr_int(c->node, "blank_index"), total = td_tensor_count(c->in[0]), found = 0,
             longest = 0;
+    const struct greedy g = {.classes = classes,
+                             .stride = batch * classes,
+                             .blank = blank < 0 ? blank + classes : blank,
+                             .merge = td_attr_bool(c->node, "merge_repeated")};
     void *x, *room;
     TD_TRY(td_scratch(c, (size_t)total * sizeof(double), &x, err));
     TD_TRY(td_scratch(c, (size_t)(steps * batch + batch) * sizeof(int64_t), &room, err));
@@ -363,9 +372,7 @@ static enum td_code greedy_run(struct td_call *c, struct td_err *err)
         int64_t n;
         double sum;
         TD_TRY(length_of(c, 1, b, steps, TD_FAILED_PRECONDITION, &n, err));
-        count[b] =
-            best_path((double *)x + b * classes, stride, classes, n, blank < 0 ? blank + classes : blank,
-                      td_attr_bool(c->node, "merge_repeated"), labels + b * steps, &sum);
+        count[b] = best_path(&g, (double *)x + b * classes, n, labels + b * steps, &sum);
         sum = -sum;
         td_downcast_doubles((char *)out[3]->data + (size_t)b * td_dtype_size(out[3]->dtype), &sum,
                             out[3]->dtype, 1);

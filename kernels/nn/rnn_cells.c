@@ -95,19 +95,33 @@ static enum td_code gru_infer(struct td_infer *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ one step */
 
-/* out [B,n] = [x, h] * w + b */
-static void affine(const float *x, const float *h, int64_t batch, int64_t in, int64_t cell, const float *w,
-                   const float *b, int64_t n, float *out)
+/* Weights of a layer that reads an input and a state: w [in+cell,n]  b [n]. */
+struct layer {
+    const float *w, *b;
+    int64_t in, cell, n;
+};
+
+/* x [B,in]  h [B,cell]  ->  out [B,n] = [x, h] * w + b */
+static void affine(const struct layer *l, const float *x, const float *h, int64_t batch, float *out)
 {
+    const int64_t n = l->n;
     for (int64_t i = 0; i < batch && n > 0; i++) {
-        memcpy(out + i * n, b, (size_t)n * sizeof *out);
+        memcpy(out + i * n, l->b, (size_t)n * sizeof *out);
     }
-    struct td_gemm g = {
-        .m = batch, .n = n, .k = in, .a = x, .b = w, .c = out, .lda = in, .ldb = n, .ldc = n, .add = true};
+    struct td_gemm g = {.m = batch,
+                        .n = n,
+                        .k = l->in,
+                        .a = x,
+                        .b = l->w,
+                        .c = out,
+                        .lda = l->in,
+                        .ldb = n,
+                        .ldc = n,
+                        .add = true};
     td_gemm_f32(&g);
-    g.k = g.lda = cell;
+    g.k = g.lda = l->cell;
     g.a = h;
-    g.b = w + in * n;
+    g.b = l->w + l->in * n;
     td_gemm_f32(&g);
 }
 
@@ -143,13 +157,14 @@ TD_CLONES static void lstm_row(const struct lstm *s, const float *gates, const f
 
 static enum td_code lstm_steps(struct td_call *c, const struct lstm *s, struct td_err *err)
 {
+    const struct layer gates = {.w = s->w, .b = s->b, .in = s->in, .cell = s->cell, .n = 4 * s->cell};
     const float *cs = s->cs_prev, *h = s->h_prev;
     int64_t size = s->batch * s->cell;
     for (int64_t t = 0; t < s->steps; t++) {
         if (td_stopped(c)) {
             return td_stop_error(c, err);
         }
-        affine(s->x + t * s->batch * s->in, h, s->batch, s->in, s->cell, s->w, s->b, 4 * s->cell, s->gates);
+        affine(&gates, s->x + t * s->batch * s->in, h, s->batch, s->gates);
         for (int64_t b = 0; b < s->batch; b++) {
             lstm_row(s, s->gates + b * 4 * s->cell, cs + b * s->cell, t * size + b * s->cell);
         }
@@ -209,11 +224,13 @@ static enum td_code gru_run(struct td_call *c, struct td_err *err)
     }
     const float *x = c->in[0]->data, *h_prev = c->in[1]->data;
     int64_t batch = c->in[0]->shape.dim[0], in = c->in[0]->shape.dim[1], n = c->in[1]->shape.dim[1];
+    const struct layer to_ru = {c->in[2]->data, c->in[4]->data, in, n, 2 * n},
+                       to_cand = {c->in[3]->data, c->in[5]->data, in, n, n};
     void *room;
     TD_TRY(td_scratch(c, (size_t)(batch * 3 * n) * sizeof(float), &room, err));
     float *ru = room, *reset = ru + batch * 2 * n;
     float *r = out[0]->data, *u = out[1]->data, *cand = out[2]->data, *h = out[3]->data;
-    affine(x, h_prev, batch, in, n, c->in[2]->data, c->in[4]->data, 2 * n, ru);
+    affine(&to_ru, x, h_prev, batch, ru);
     td_vec_sigmoid_f32(ru, ru, batch * 2 * n);
     for (int64_t i = 0; i < batch * n; i++) {
         int64_t row = i / n, k = i % n;
@@ -221,7 +238,7 @@ static enum td_code gru_run(struct td_call *c, struct td_err *err)
         u[i] = ru[row * 2 * n + n + k];
         reset[i] = r[i] * h_prev[i];
     }
-    affine(x, reset, batch, in, n, c->in[3]->data, c->in[5]->data, n, cand);
+    affine(&to_cand, x, reset, batch, cand);
     td_vec_tanh_f32(cand, cand, batch * n);
     for (int64_t i = 0; i < batch * n; i++) {
         h[i] = u[i] * h_prev[i] + (1 - u[i]) * cand[i];

@@ -108,10 +108,20 @@ static enum td_code count_all(const struct cross *x, int64_t *total, int64_t *lo
     return TD_OK;
 }
 
-/* Values of one row to y from *at on. pos: scratch [n], the feature taken from each column. */
-static enum td_code cross_row(const struct cross *x, int64_t row, int64_t n, int64_t *pos,
-                              struct td_strbuf *b, struct td_tensor *y, int64_t *at, struct td_err *err)
+/* Where values go: to y from element `at` on. */
+struct writer {
+    struct td_tensor *y;
+    int64_t at;
+    int64_t *pos;          /* scratch [n]: the feature taken from each column */
+    struct td_strbuf text; /* scratch */
+};
+
+/* The n values of one row. */
+static enum td_code cross_row(const struct cross *x, int64_t row, int64_t n, struct writer *w,
+                              struct td_err *err)
 {
+    struct td_strbuf *b = &w->text;
+    int64_t *pos = w->pos;
     for (int64_t i = 0; i < n; i++) {
         int64_t rest = i;
         for (int k = x->n - 1; k >= 0; k--) {
@@ -120,28 +130,33 @@ static enum td_code cross_row(const struct cross *x, int64_t row, int64_t n, int
             rest /= len;
         }
         if (x->hashed) {
-            TD_DATA(y, int64_t)[*at] = hash_of(x, pos);
+            TD_DATA(w->y, int64_t)[w->at] = hash_of(x, pos);
         } else {
             TD_TRY(text_of(x, pos, b, err));
-            TD_TRY(td_tensor_set_str(y, *at, b->n ? b->p : "", b->n, err));
+            TD_TRY(td_tensor_set_str(w->y, w->at, b->n ? b->p : "", b->n, err));
         }
-        (*at)++;
+        w->at++;
     }
     return td_stopped(x->c) ? td_stop_error(x->c, err) : TD_OK;
 }
 
+static enum td_code cross_rows(const struct cross *x, struct writer *w, struct td_err *err)
+{
+    for (int64_t row = 0; row < x->rows; row++) {
+        int64_t n = 0;
+        TD_TRY(count_row(x, row, &n, err));
+        TD_TRY(cross_row(x, row, n, w, err));
+    }
+    return TD_OK;
+}
+
 static enum td_code cross_values(const struct cross *x, struct td_tensor *y, struct td_err *err)
 {
-    struct td_strbuf b = {0};
-    int64_t at = 0, n = 0;
     void *pos;
     TD_TRY(td_scratch(x->c, (size_t)x->n * 8 + 8, &pos, err));
-    enum td_code rc = TD_OK;
-    for (int64_t row = 0; row < x->rows && !rc; row++) {
-        rc = count_row(x, row, &n, err);
-        rc = rc ? rc : cross_row(x, row, n, pos, &b, y, &at, err);
-    }
-    td_strbuf_fini(&b);
+    struct writer w = {.y = y, .pos = pos};
+    enum td_code rc = cross_rows(x, &w, err);
+    td_strbuf_fini(&w.text);
     return rc;
 }
 

@@ -51,10 +51,20 @@ static enum td_code to_dense_infer(struct td_infer *c, struct td_err *err)
     return td_infer_shape_value(c, 1, false, &c->out[0], err);
 }
 
+/* Rows of indices that address a dense tensor. */
+struct places {
+    const struct td_shape *shape; /* of the dense tensor */
+    int64_t rank;                 /* indices a row */
+    bool ascending;               /* each row must lie behind the one before */
+    int64_t last;                 /* flat position of the row before; -1 before the first */
+};
+
 /* Flat position of index row i, checked against the shape and the row before. */
-static enum td_code place(struct td_call *c, const struct td_shape *shape, int64_t i, int64_t rank,
-                          bool validate, int64_t *last, int64_t *at, struct td_err *err)
+static enum td_code find_place(struct td_call *c, struct places *p, int64_t i, int64_t *at,
+                               struct td_err *err)
 {
+    const struct td_shape *shape = p->shape;
+    const int64_t rank = p->rank;
     char text[160];
     int64_t row[TD_MAX_RANK], flat = 0;
     bool in = true;
@@ -66,10 +76,10 @@ static enum td_code place(struct td_call *c, const struct td_shape *shape, int64
     TD_FAIL_IF(!in, err, INVALID_ARGUMENT, "%s: indices[%lld] = %s is out of bounds: need 0 <= index < %s",
                TD_NODE_STR(c->node), (long long)i, td_coo_text(row, (int)rank, text, sizeof(text)),
                TD_SHAPE_STR(shape));
-    TD_FAIL_IF(validate && flat <= *last, err, INVALID_ARGUMENT, "%s: indices[%lld] = %s is %s",
+    TD_FAIL_IF(p->ascending && flat <= p->last, err, INVALID_ARGUMENT, "%s: indices[%lld] = %s is %s",
                TD_NODE_STR(c->node), (long long)i, td_coo_text(row, (int)rank, text, sizeof(text)),
-               flat == *last ? "repeated" : "out of order. Many sparse ops require sorted indices");
-    *last = *at = flat;
+               flat == p->last ? "repeated" : "out of order. Many sparse ops require sorted indices");
+    p->last = *at = flat;
     return TD_OK;
 }
 
@@ -79,13 +89,14 @@ static enum td_code to_dense_run(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     int64_t n = ix->shape.rank == 0 ? 1 : ix->shape.dim[0], rank = ix->shape.rank == 2 ? ix->shape.dim[1] : 1;
-    bool validate = td_attr_bool(c->node, "validate_indices");
-    int64_t last = -1, at = 0;
+    struct places places = {
+        .shape = &y->shape, .rank = rank, .ascending = td_attr_bool(c->node, "validate_indices"), .last = -1};
+    int64_t at = 0;
     for (int64_t i = 0, count = td_tensor_count(y); i < count; i++) {
         td_elems_copy(y->dtype, elem_at(y, i), c->in[3]->data, 1);
     }
     for (int64_t i = 0; i < n; i++) {
-        TD_TRY(place(c, &y->shape, i, rank, validate, &last, &at, err));
+        TD_TRY(find_place(c, &places, i, &at, err));
         td_elems_copy(y->dtype, elem_at(y, at), elem_at(values, values->shape.rank == 0 ? 0 : i), 1);
     }
     return TD_OK;
@@ -253,7 +264,7 @@ static enum td_code add_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    int64_t rank = c->in[0]->shape.dim[1], at = 0, last = 0;
+    int64_t rank = c->in[0]->shape.dim[1], at = 0;
     bool same = rank == y->shape.rank;
     for (int d = 0; same && d < y->shape.rank; d++) {
         same = td_tensor_int(c->in[2], d) == y->shape.dim[d];
@@ -265,8 +276,9 @@ static enum td_code add_run(struct td_call *c, struct td_err *err)
     if (td_tensor_bytes(y)) {
         memcpy(y->data, c->in[3]->data, td_tensor_bytes(y));
     }
+    struct places places = {.shape = &y->shape, .rank = rank};
     for (int64_t i = 0, n = c->in[0]->shape.dim[0]; i < n; i++) {
-        TD_TRY(place(c, &y->shape, i, rank, false, &last, &at, err));
+        TD_TRY(find_place(c, &places, i, &at, err));
         td_elem_apply(y->dtype, TD_ELEM_ADD, elem_at(y, at), elem_at(y, at), elem_at(c->in[1], i));
     }
     return TD_OK;

@@ -54,48 +54,76 @@ static enum td_code deserialize_infer(struct td_infer *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ in */
 
+static enum td_code put_variant(struct td_tensor *y, int64_t i, struct td_tensor *t, struct td_err *err)
+{
+    struct td_obj *o;
+    TD_TRY(td_optional_make(t, 1, &o, err));
+    td_tensor_set_obj(y, i, o);
+    return TD_OK;
+}
+
+static enum td_code put_message(struct td_tensor *y, int64_t i, const struct td_tensor *t, struct td_err *err)
+{
+    struct td_sink sink = {.limit = TD_STRBUF_MAX};
+    enum td_code rc = td_tensor_to_bytes(t, true, &sink, err);
+    if (rc == TD_OK) {
+        rc = td_tensor_set_str(y, i, sink.n ? sink.p : "", sink.n, err);
+    }
+    td_sink_fini(&sink);
+    return rc;
+}
+
 /* Element i of y becomes t, which is taken. */
 static enum td_code put(struct td_tensor *y, int64_t i, struct td_tensor *t, struct td_err *err)
 {
-    enum td_code rc;
-    if (y->dtype == TD_VARIANT) {
-        struct td_obj *o;
-        rc = td_optional_make(t, 1, &o, err);
-        if (!rc) {
-            td_tensor_set_obj(y, i, o);
-        }
-    } else {
-        struct td_sink sink = {.limit = TD_STRBUF_MAX};
-        rc = td_tensor_to_bytes(t, true, &sink, err);
-        rc = rc ? rc : td_tensor_set_str(y, i, sink.n ? sink.p : "", sink.n, err);
-        td_sink_fini(&sink);
-    }
+    enum td_code rc = y->dtype == TD_VARIANT ? put_variant(y, i, t, err) : put_message(y, i, t, err);
     td_tensor_clear(t);
     return rc;
 }
 
-/* Row `row` of y: the entries picked (n of them), without their first `skip` axes. */
-static enum td_code put_part(struct td_call *c, struct td_tensor *y, int64_t row, const struct td_coo *x,
-                             const int64_t *picked, int64_t n, int skip, struct td_err *err)
+/* Some entries of x, by number: a part without x's first `skip` axes. */
+struct picked {
+    const struct td_coo *x;
+    const int64_t *entry;
+    int64_t n;
+    int skip;
+};
+
+static void copy_indices(const struct picked *p, struct td_tensor *ix)
 {
-    int rank = x->rank - skip;
-    size_t width = (size_t)rank * sizeof(int64_t), size = td_dtype_size(c->in[1]->dtype);
-    struct td_tensor ix, values, shape;
-    struct td_shape s[] = {td_shape_matrix(n, rank), td_shape_vector(n), td_shape_vector(rank)};
-    TD_TRY(td_tensor_new(&ix, TD_INT64, &s[0], err));
-    for (int64_t i = 0; i < n && rank > 0; i++) {
-        memcpy(TD_DATA(&ix, int64_t) + i * rank, x->ix + picked[i] * x->rank + skip, width);
+    const struct td_coo *x = p->x;
+    const int rank = x->rank - p->skip;
+    for (int64_t i = 0; i < p->n && rank > 0; i++) {
+        memcpy(TD_DATA(ix, int64_t) + i * rank, x->ix + p->entry[i] * x->rank + p->skip,
+               (size_t)rank * sizeof(int64_t));
     }
+}
+
+static void copy_values(const struct picked *p, const struct td_tensor *from, struct td_tensor *values)
+{
+    const size_t size = td_dtype_size(values->dtype);
+    for (int64_t i = 0; i < p->n; i++) {
+        td_elems_copy(values->dtype, (char *)values->data + (size_t)i * size,
+                      (const char *)from->data + (size_t)p->entry[i] * size, 1);
+    }
+}
+
+/* Row `row` of y: the part p. */
+static enum td_code put_part(struct td_call *c, struct td_tensor *y, int64_t row, const struct picked *p,
+                             struct td_err *err)
+{
+    const int rank = p->x->rank - p->skip;
+    struct td_tensor ix, values, shape;
+    struct td_shape s[] = {td_shape_matrix(p->n, rank), td_shape_vector(p->n), td_shape_vector(rank)};
+    TD_TRY(td_tensor_new(&ix, TD_INT64, &s[0], err));
+    copy_indices(p, &ix);
     TD_TRY(put(y, row * 3, &ix, err));
     TD_TRY(td_tensor_new(&values, c->in[1]->dtype, &s[1], err));
-    for (int64_t i = 0; i < n; i++) {
-        td_elems_copy(values.dtype, (char *)values.data + (size_t)i * size,
-                      (const char *)c->in[1]->data + (size_t)picked[i] * size, 1);
-    }
+    copy_values(p, c->in[1], &values);
     TD_TRY(put(y, row * 3 + 1, &values, err));
     TD_TRY(td_tensor_new(&shape, TD_INT64, &s[2], err));
     if (rank > 0) {
-        memcpy(shape.data, x->dim + skip, width);
+        memcpy(shape.data, p->x->dim + p->skip, (size_t)rank * sizeof(int64_t));
     }
     return put(y, row * 3 + 2, &shape, err);
 }
@@ -112,7 +140,7 @@ static enum td_code serialize_run(struct td_call *c, struct td_err *err)
     }
     if (strcmp(c->node->op_name, "SerializeSparse") == 0) {
         TD_TRY(td_out(c, 0, NULL, &y, err));
-        return put_part(c, y, 0, &x, order, x.n, 0, err);
+        return put_part(c, y, 0, &(struct picked){&x, order, x.n, 0}, err);
     }
     TD_FAIL_IF(x.rank < 2, err, INVALID_ARGUMENT,
                "%s: Rank of input SparseTensor should be > 1, but saw rank: %d", TD_NODE_STR(c->node),
@@ -129,7 +157,7 @@ static enum td_code serialize_run(struct td_call *c, struct td_err *err)
         while (at + n < x.n && x.ix[order[at + n] * x.rank] == row) {
             n++;
         }
-        TD_TRY(put_part(c, y, row, &x, order + at, n, 1, err));
+        TD_TRY(put_part(c, y, row, &(struct picked){&x, order + at, n, 1}, err));
         at += n;
     }
     return TD_OK;
@@ -264,7 +292,9 @@ static enum td_code deserialize_run(struct td_call *c, struct td_err *err)
 {
     struct parts p = {0};
     enum td_code rc = take_parts(c, &p, err);
-    rc = rc ? rc : join(c, &p, err);
+    if (rc == TD_OK) {
+        rc = join(c, &p, err);
+    }
     parts_free(&p);
     return rc;
 }

@@ -17,6 +17,20 @@
 
 /* ------------------------------------------------------------------ from tensors */
 
+/* "Key k has v and trying to add value w": of entry i of keys and values, where the table has `had`. */
+static enum td_code tell_conflict(struct td_strbuf *b, const struct td_tensor *keys,
+                                  const struct td_tensor *values, int64_t i, const struct td_tensor *had,
+                                  struct td_err *err)
+{
+    TD_TRY(td_strbuf_puts(b, "Key ", err));
+    TD_TRY(td_summarize_element(b, keys, i, err));
+    TD_TRY(td_strbuf_puts(b, " has ", err));
+    TD_TRY(td_summarize_element(b, had, 0, err));
+    TD_TRY(td_strbuf_puts(b, " and trying to add value ", err));
+    TD_TRY(td_summarize_element(b, values, i, err));
+    return td_strbuf_putc(b, 0, err);
+}
+
 static enum td_code conflict(const struct td_call *c, const struct td_table *t, int64_t entry,
                              const struct td_tensor *keys, const struct td_tensor *values, int64_t i,
                              struct td_err *err)
@@ -24,16 +38,11 @@ static enum td_code conflict(const struct td_call *c, const struct td_table *t, 
     struct td_strbuf b = {0};
     struct td_tensor had = *values;
     had.data = (char *)t->values + (size_t)entry * td_dtype_size(t->value_dtype);
-    enum td_code rc = td_strbuf_puts(&b, "Key ", err);
-    rc = rc ? rc : td_summarize_element(&b, keys, i, err);
-    rc = rc ? rc : td_strbuf_puts(&b, " has ", err);
-    rc = rc ? rc : td_summarize_element(&b, &had, 0, err);
-    rc = rc ? rc : td_strbuf_puts(&b, " and trying to add value ", err);
-    rc = rc ? rc : td_summarize_element(&b, values, i, err);
-    rc = rc ? rc : td_strbuf_putc(&b, 0, err);
-    rc = rc ? rc
-            : td_fail(err, TD_FAILED_PRECONDITION, "HashTable has different value for same key. %s (%s)", b.p,
-                      TD_NODE_STR(c->node));
+    enum td_code rc = tell_conflict(&b, keys, values, i, &had, err);
+    if (rc == TD_OK) {
+        rc = td_fail(err, TD_FAILED_PRECONDITION, "HashTable has different value for same key. %s (%s)", b.p,
+                     TD_NODE_STR(c->node));
+    }
     td_strbuf_fini(&b);
     return rc;
 }
@@ -231,25 +240,46 @@ static enum td_code set_field(const struct text *x, struct td_tensor *t, int64_t
     return set_number(x, t, i, f, i, err);
 }
 
-static enum td_code read_lines(const struct text *x, struct td_tensor *keys, struct td_tensor *values,
-                               struct td_strbuf *line, struct td_err *err)
+/* Keys and values as they are read, to be put into the table at once. */
+struct entries {
+    struct td_tensor keys, values;
+};
+
+static void entries_fini(struct entries *e)
+{
+    td_tensor_clear(&e->keys);
+    td_tensor_clear(&e->values);
+}
+
+static enum td_code read_lines(const struct text *x, struct entries *e, struct td_strbuf *line,
+                               struct td_err *err)
 {
     size_t at = 0;
-    for (int64_t i = 0, n = td_tensor_count(keys); i < n; i++) {
+    for (int64_t i = 0, n = td_tensor_count(&e->keys); i < n; i++) {
         TD_TRY(next_line(x, &at, line, err));
         TD_FAIL_IF(line->n == 0, err, INVALID_ARGUMENT,
                    "%s: Invalid content in %s: empty line found at position %zu.", TD_NODE_STR(x->node),
                    x->file, at);
-        TD_TRY(set_field(x, keys, i, x->key_index, line, err));
-        TD_TRY(set_field(x, values, i, x->value_index, line, err));
+        TD_TRY(set_field(x, &e->keys, i, x->key_index, line, err));
+        TD_TRY(set_field(x, &e->values, i, x->value_index, line, err));
     }
     return TD_OK;
 }
 
+static enum td_code read_entries(const struct text *x, const struct td_table *t, const struct td_shape *n,
+                                 struct entries *e, struct td_err *err)
+{
+    struct td_strbuf line = {0};
+    TD_TRY(td_tensor_new(&e->keys, t->key_dtype, n, err));
+    TD_TRY(td_tensor_new(&e->values, t->value_dtype, n, err));
+    enum td_code rc = read_lines(x, e, &line, err);
+    td_strbuf_fini(&line);
+    return rc;
+}
+
 static enum td_code init_text(struct td_call *c, struct td_table *t, const struct text *x, struct td_err *err)
 {
-    struct td_tensor keys = {0}, values = {0};
-    struct td_strbuf line = {0};
+    struct entries e = {0};
     int64_t lines = count_lines(x);
     TD_FAIL_IF(x->vocab_size > lines, err, INVALID_ARGUMENT,
                "%s: Invalid vocab_size in %s: expected %lld but got %lld", TD_NODE_STR(x->node), x->file,
@@ -257,13 +287,11 @@ static enum td_code init_text(struct td_call *c, struct td_table *t, const struc
     struct td_shape n = td_shape_vector(x->vocab_size > 0 ? x->vocab_size : lines);
     TD_TRY(check_index(x, "Key", x->key_index, t->key_dtype, err));
     TD_TRY(check_index(x, "Value", x->value_index, t->value_dtype, err));
-    enum td_code rc = td_tensor_new(&keys, t->key_dtype, &n, err);
-    rc = rc ? rc : td_tensor_new(&values, t->value_dtype, &n, err);
-    rc = rc ? rc : read_lines(x, &keys, &values, &line, err);
-    rc = rc ? rc : td_lookup_init_from(c, t, &keys, &values, err);
-    td_tensor_clear(&keys);
-    td_tensor_clear(&values);
-    td_strbuf_fini(&line);
+    enum td_code rc = read_entries(x, t, &n, &e, err);
+    if (rc == TD_OK) {
+        rc = td_lookup_init_from(c, t, &e.keys, &e.values, err);
+    }
+    entries_fini(&e);
     return rc;
 }
 
@@ -332,20 +360,44 @@ static enum td_code column_of(const struct td_tensor *items, int64_t n, int k, e
     return TD_OK;
 }
 
+static enum td_code columns_of(const struct td_node *node, const struct td_table *t,
+                               const struct td_tensor *items, int64_t n, struct entries *e,
+                               struct td_err *err)
+{
+    TD_TRY(column_of(items, n, 0, t->key_dtype, node, &e->keys, err));
+    TD_TRY(column_of(items, n, 1, t->value_dtype, node, &e->values, err));
+    TD_FAIL_IF(td_tensor_count(&e->keys) != td_tensor_count(&e->values), err, INVALID_ARGUMENT,
+               "%s: the dataset has %lld keys and %lld values", TD_NODE_STR(node),
+               (long long)td_tensor_count(&e->keys), (long long)td_tensor_count(&e->values));
+    return TD_OK;
+}
+
 static enum td_code init_entries(struct td_call *c, struct td_table *t, const struct td_tensor *items,
                                  int64_t n, struct td_err *err)
 {
-    struct td_tensor keys = {0}, values = {0};
-    enum td_code rc = column_of(items, n, 0, t->key_dtype, c->node, &keys, err);
-    rc = rc ? rc : column_of(items, n, 1, t->value_dtype, c->node, &values, err);
-    if (!rc && td_tensor_count(&keys) != td_tensor_count(&values)) {
-        rc = td_fail(err, TD_INVALID_ARGUMENT, "%s: the dataset has %lld keys and %lld values",
-                     TD_NODE_STR(c->node), (long long)td_tensor_count(&keys),
-                     (long long)td_tensor_count(&values));
+    struct entries e = {0};
+    enum td_code rc = columns_of(c->node, t, items, n, &e, err);
+    if (rc == TD_OK) {
+        rc = td_lookup_init_from(c, t, &e.keys, &e.values, err);
     }
-    rc = rc ? rc : td_lookup_init_from(c, t, &keys, &values, err);
-    td_tensor_clear(&keys);
-    td_tensor_clear(&values);
+    entries_fini(&e);
+    return rc;
+}
+
+static enum td_code init_dataset(struct td_call *c, struct td_table *t, struct td_dataset *ds,
+                                 struct td_err *err)
+{
+    struct td_dataset_iter *it;
+    struct td_tensor *items = NULL;
+    int64_t n = 0;
+    TD_TRY(td_dataset_iter_new(ds, &it, err));
+    enum td_code rc = gather(c, it, &items, &n, err);
+    if (rc == TD_OK) {
+        rc = init_entries(c, t, items, n, err);
+    }
+    td_dataset_clear(items, 2 * n);
+    td_free(items);
+    td_dataset_iter_free(it);
     return rc;
 }
 
@@ -353,21 +405,12 @@ static enum td_code dataset_run(struct td_call *c, struct td_err *err)
 {
     struct td_table *t;
     struct td_dataset *ds;
-    struct td_dataset_iter *it = NULL;
-    struct td_tensor *items = NULL;
-    int64_t n = 0;
     TD_TRY(static_table(c, &t, err));
     TD_TRY(td_dataset_in(c, 1, &ds, err));
     TD_FAIL_IF(ds->n_out != 2, err, INVALID_ARGUMENT,
                "%s: the dataset must have keys and values, has %d components", TD_NODE_STR(c->node),
                ds->n_out);
-    enum td_code rc = td_dataset_iter_new(ds, &it, err);
-    rc = rc ? rc : gather(c, it, &items, &n, err);
-    rc = rc ? rc : init_entries(c, t, items, n, err);
-    td_dataset_clear(items, 2 * n);
-    td_free(items);
-    td_dataset_iter_free(it);
-    return rc;
+    return init_dataset(c, t, ds, err);
 }
 
 #define TENSORS_SIG ", keys:Tkey, values:Tval) -> () {Tkey:type; Tval:type}"

@@ -123,7 +123,8 @@ static enum td_code assign_slice(struct td_call *c, enum td_combine_op op, struc
     int64_t n;
     struct td_slice_spec s;
     TD_TRY(td_slice_spec_lengths(c->node, vectors, &n, err));
-    TD_TRY(td_slice_spec_make(c->node, &value->shape, n, c->in[1], c->in[2], c->in[3], &s, err));
+    const struct td_slice_bounds b = {n, c->in[1], c->in[2], c->in[3]};
+    TD_TRY(td_slice_spec_make(c->node, &value->shape, &b, &s, err));
     TD_TRY(td_slice_spec_assignable(c->node, &s, &c->in[4]->shape, err));
     td_slice_spec_put(&s, c->in[4], value);
     return TD_OK;

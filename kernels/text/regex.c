@@ -45,14 +45,14 @@ static enum td_code replace_all(struct td_call *c, const struct td_regex *r, str
                                 struct td_err *err)
 {
     const struct td_tensor *x = c->in[0];
-    bool global = td_attr_bool(c->node, "replace_global");
+    const struct td_regex_rewrite to = {rewrite.p, rewrite.len, td_attr_bool(c->node, "replace_global")};
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     for (int64_t i = 0, n = td_tensor_count(x); i < n; i++) {
         size_t len, out_len;
         char *out;
         const char *s = td_tensor_str(x, i, &len);
-        int hit = td_regex_replace(r, s, len, rewrite.p, rewrite.len, global, &out, &out_len);
+        int hit = td_regex_replace(r, s, len, &to, &out, &out_len);
         TD_FAIL_IF(hit < 0, err, RESOURCE_EXHAUSTED, "%s: no memory to rewrite %zu bytes",
                    TD_NODE_STR(c->node), len);
         if (hit == 0) {

@@ -54,15 +54,16 @@ extern "C" int td_regex_full_match(const struct td_regex *r, const char *s, size
     }
 }
 
-extern "C" int td_regex_replace(const struct td_regex *r, const char *s, size_t n, const char *rewrite,
-                                size_t rewrite_n, bool all, char **out, size_t *out_n)
+extern "C" int td_regex_replace(const struct td_regex *r, const char *s, size_t n,
+                                const struct td_regex_rewrite *to, char **out, size_t *out_n)
 {
     *out = nullptr;
     *out_n = 0;
     try {
         std::string text(s, n);
-        re2::StringPiece to(rewrite, rewrite_n);
-        bool hit = all ? RE2::GlobalReplace(&text, r->re, to) > 0 : RE2::Replace(&text, r->re, to);
+        re2::StringPiece rewrite(to->text, to->n);
+        bool hit =
+            to->all ? RE2::GlobalReplace(&text, r->re, rewrite) > 0 : RE2::Replace(&text, r->re, rewrite);
         if (!hit) {
             return 0;
         }

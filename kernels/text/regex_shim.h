@@ -21,10 +21,16 @@ struct td_regex *td_regex_new(const char *pattern, size_t n, char *why, size_t w
 void td_regex_free(struct td_regex *r);
 /* Is all of s matched? Negative without memory. */
 int td_regex_full_match(const struct td_regex *r, const char *s, size_t n);
-/* s with the first match, or all, rewritten, as *out of *out_n bytes (freed by td_regex_release). 0 when
- * nothing matched (*out is NULL: s as it is), 1 when something did, negative without memory. */
-int td_regex_replace(const struct td_regex *r, const char *s, size_t n, const char *rewrite, size_t rewrite_n,
-                     bool all, char **out, size_t *out_n);
+/* What a match becomes: \1 is its first group; the first match only, or all. */
+struct td_regex_rewrite {
+    const char *text;
+    size_t n;
+    bool all;
+};
+/* s with matches rewritten, as *out of *out_n bytes (freed by td_regex_release). 0 when nothing matched (*out
+ * is NULL: s as it is), 1 when something did, negative without memory. */
+int td_regex_replace(const struct td_regex *r, const char *s, size_t n, const struct td_regex_rewrite *to,
+                     char **out, size_t *out_n);
 void td_regex_release(char *out);
 
 #ifdef __cplusplus

@@ -258,13 +258,26 @@ static enum td_code put_part(struct td_strbuf *b, bool *first, struct td_bytes s
     return td_strbuf_put(b, s, n, err);
 }
 
-/* Window i of n over the row data[from..): pads, tokens, pads, joined. */
-static enum td_code put_ngram(const struct ngrams *g, const struct td_tensor *data, int64_t from,
-                              int64_t width, int64_t i, int64_t n, struct td_strbuf *b, struct td_err *err)
+/* All windows of one width over a row of tokens: data[from..). */
+struct row_windows {
+    const struct td_tensor *data;
+    int64_t from, width, n; /* n: windows */
+};
+
+/* Where n-grams go: to y from element `at` on. */
+struct writer {
+    struct td_tensor *y;
+    int64_t at;
+    struct td_strbuf text; /* scratch */
+};
+
+/* Window i: pads, tokens, pads, joined. */
+static enum td_code join_window(const struct ngrams *g, const struct row_windows *w, int64_t i,
+                                struct td_strbuf *b, struct td_err *err)
 {
-    int64_t pad = pad_of(g, width);
-    int64_t left = pad > i ? pad - i : 0, right = pad > n - i - 1 ? pad - (n - i - 1) : 0;
-    int64_t tokens = width - left - right, start = left > 0 ? 0 : i - pad;
+    int64_t pad = pad_of(g, w->width), behind = w->n - i - 1;
+    int64_t left = pad > i ? pad - i : 0, right = pad > behind ? pad - behind : 0;
+    int64_t tokens = w->width - left - right, start = left > 0 ? 0 : i - pad;
     bool first = true;
     b->n = 0;
     for (int64_t k = 0; k < left; k++) {
@@ -272,7 +285,7 @@ static enum td_code put_ngram(const struct ngrams *g, const struct td_tensor *da
     }
     for (int64_t k = 0; k < tokens; k++) {
         size_t len;
-        const char *s = td_tensor_str(data, from + start + k, &len);
+        const char *s = td_tensor_str(w->data, w->from + start + k, &len);
         TD_TRY(put_part(b, &first, g->sep, s, len, err));
     }
     for (int64_t k = 0; k < right; k++) {
@@ -281,13 +294,13 @@ static enum td_code put_ngram(const struct ngrams *g, const struct td_tensor *da
     return TD_OK;
 }
 
-static enum td_code put_row(const struct ngrams *g, const struct td_tensor *data, int64_t from, int64_t width,
-                            int64_t n, struct td_strbuf *b, struct td_tensor *y, int64_t *at,
-                            struct td_err *err)
+static enum td_code put_windows(const struct ngrams *g, const struct row_windows *w, struct writer *to,
+                                struct td_err *err)
 {
-    for (int64_t i = 0; i < n; i++) {
-        TD_TRY(put_ngram(g, data, from, width, i, n, b, err));
-        TD_TRY(td_tensor_set_str(y, (*at)++, b->n ? b->p : "", b->n, err));
+    const struct td_strbuf *b = &to->text;
+    for (int64_t i = 0; i < w->n; i++) {
+        TD_TRY(join_window(g, w, i, &to->text, err));
+        TD_TRY(td_tensor_set_str(to->y, to->at++, b->n ? b->p : "", b->n, err));
     }
     return TD_OK;
 }
@@ -312,21 +325,21 @@ static enum td_code count_row(const struct td_call *c, const struct ngrams *g, i
     return TD_OK;
 }
 
-static enum td_code fill_rows(struct td_call *c, const struct ngrams *g, struct td_strbuf *b,
-                              struct td_tensor *y, struct td_err *err)
+static enum td_code fill_rows(struct td_call *c, const struct ngrams *g, struct writer *to,
+                              struct td_err *err)
 {
-    int64_t rows = td_tensor_count(c->in[1]) - 1, at = 0;
+    int64_t rows = td_tensor_count(c->in[1]) - 1;
     for (int64_t i = 0; i < rows; i++) {
         int64_t from = td_tensor_int(c->in[1], i), length = td_tensor_int(c->in[1], i + 1) - from, count,
                 whole;
         TD_TRY(count_row(c, g, length, &count, &whole, err));
         if (whole) {
-            TD_TRY(put_row(g, c->in[0], from, whole, 1, b, y, &at, err));
+            TD_TRY(put_windows(g, &(struct row_windows){c->in[0], from, whole, 1}, to, err));
             continue;
         }
         for (int k = 0; k < g->n_widths; k++) {
-            TD_TRY(
-                put_row(g, c->in[0], from, g->widths[k], windows(g, length, g->widths[k]), b, y, &at, err));
+            struct row_windows w = {c->in[0], from, g->widths[k], windows(g, length, g->widths[k])};
+            TD_TRY(put_windows(g, &w, to, err));
         }
         if (td_stopped(c)) {
             return td_stop_error(c, err);
@@ -378,9 +391,9 @@ static enum td_code ngrams_run(struct td_call *c, struct td_err *err)
         td_tensor_set_int(splits, i + 1, total);
     }
     TD_TRY(td_out(c, 0, &(struct td_shape){1, {total}}, &y, err));
-    struct td_strbuf b = {0};
-    enum td_code rc = fill_rows(c, &g, &b, y, err);
-    td_strbuf_fini(&b);
+    struct writer to = {.y = y};
+    enum td_code rc = fill_rows(c, &g, &to, err);
+    td_strbuf_fini(&to.text);
     return rc;
 }
 
