@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "core/compile/loops.h"
+#include "core/compile/loop.h"
 #include "core/base/mem.h"
 #include "core/function/callable_impl.h"
 

@@ -21,13 +21,4 @@
  * ...). */
 TD_MUST enum td_code td_loops_lift(struct td_ir *ir, struct td_model *m, struct td_err *err);
 
-/* What a lifted loop runs, for analyses: feed k of the condition is variable or constant number cond_from[k];
- * constants follow the n_vars variables. NULL stands for 0, 1, 2 .. */
-struct td_loop_parts {
-    struct td_callable *cond, *body;
-    int n_vars, n_cond_feeds, n_body_feeds;
-    const int *cond_from, *body_from;
-};
-struct td_loop_parts td_loop_parts(const struct td_loop *l); /* borrowed, as long as the loop's node */
-
 #endif

@@ -122,17 +122,21 @@ static enum td_code run_passes(struct rewrite *w, enum when when, struct td_err 
     return TD_OK;
 }
 
+static enum td_code run_rounds(struct rewrite *w, struct td_err *err)
+{
+    for (int round = 0; round < MAX_ROUNDS; round++) {
+        TD_TRY(run_passes(w, ROUND, err));
+    }
+    return run_passes(w, LAST, err);
+}
+
 enum td_code td_rewrite_run(struct td_ir *ir, struct td_model *m, const char *passes_off, struct td_err *err)
 {
     TD_TRY(td_ir_sort(ir, err));
     TD_HOLDS(td_ir_check, ir);
     struct rewrite w = {.ir = ir, .m = m, .passes_off = passes_off};
-    enum td_code rc = TD_OK;
     memset(w.seen, 0xff, sizeof w.seen);
-    for (int round = 0; rc == TD_OK && round < MAX_ROUNDS; round++) {
-        rc = run_passes(&w, ROUND, err);
-    }
-    rc = rc ? rc : run_passes(&w, LAST, err);
+    enum td_code rc = run_rounds(&w, err);
     td_ir_shapes_fini(&ir->shapes);
     return rc;
 }

@@ -39,7 +39,7 @@ struct td_node {
     const char **inputs;    /* texts, as loaded */
     int n_inputs;
     const char *path;     /* compiler's copies: which inlined call it came with; NULL otherwise */
-    struct td_loop *loop; /* a lifted TF1 loop (core/compile/loops.c); NULL otherwise */
+    struct td_loop *loop; /* a lifted TF1 loop (core/compile/loop.h); NULL otherwise */
     /* the nodes that this one stands for (core/graph/fused.h); NULL otherwise */
     const struct td_fused *fused;
     const struct td_tensor *value; /* of ops with TD_OP_CONST: attribute "value"; not read for others */

@@ -127,7 +127,9 @@ enum td_code td_lone_run(const struct td_lone *one, const struct td_tensor *cons
     const unsigned long mode = td_float_mode_enter();
     enum td_code rc = td_exec_step(&x, err);
     td_float_mode_leave(mode);
-    rc = rc ? rc : take_outputs(&x, out, err);
+    if (rc == TD_OK) {
+        rc = take_outputs(&x, out, err);
+    }
     end(&x);
     if (one->ahead) {
         td_buffer_allow(had);

@@ -429,9 +429,10 @@ static enum td_code build_model(struct loader *l, struct td_err *err)
     TD_TRY(choose_meta_graph(l, err));
     TD_TRY(new_model(l->n, &l->m, err));
     enum td_code rc = split_meta_graph(l, &rest, err);
-    rc = rc ? rc
-            : td_guard_unpack(&tensord__loader__meta_graph_def__descriptor, rest.p, rest.n,
-                              (uint64_t)l->n * MEMORY_PER_BYTE + SLACK_BYTES, &meta, err);
+    if (rc == TD_OK) {
+        rc = td_guard_unpack(&tensord__loader__meta_graph_def__descriptor, rest.p, rest.n,
+                             (uint64_t)l->n * MEMORY_PER_BYTE + SLACK_BYTES, &meta, err);
+    }
     td_sink_fini(&rest);
     TD_TRY(rc);
     rc = fill_model(l, (meta_graph *)meta, err);

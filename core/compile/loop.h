@@ -1,0 +1,39 @@
+/* core/compile/loop.h - a lifted loop of a TF1 graph: what its node runs.
+ *
+ *     values = start[0 .. n_vars), constants          the node's inputs
+ *     while cond(values): values[0 .. n_vars) = body(values)
+ *     out = values[0 .. n_vars)
+ *
+ * Condition and body are fed some of the values, in an order of their own.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_COMPILE_LOOP_H
+#define TD_CORE_COMPILE_LOOP_H
+
+#include "core/graph/op.h"
+#include "core/run/model.h"
+
+struct td_loop {
+    const struct td_callable_calls *calls;
+    struct td_callable *cond, *body; /* owned */
+    int n_vars, n_consts;
+    /* Feed k is variable or constant number from[k]; constants follow variables. */
+    int *cond_from, *body_from;
+    int n_cond_feeds, n_body_feeds;
+};
+
+extern const struct td_op td_loop_op;
+
+/* Gives up what a loop owns; its memory is an arena's, which calls this (td_arena_defer). */
+void td_loop_free(void *loop);
+
+/* What a lifted loop runs, for analyses: feed k of the condition is variable or constant number cond_from[k];
+ * constants follow the n_vars variables. NULL stands for 0, 1, 2 .. */
+struct td_loop_parts {
+    struct td_callable *cond, *body;
+    int n_vars, n_cond_feeds, n_body_feeds;
+    const int *cond_from, *body_from;
+};
+struct td_loop_parts td_loop_parts(const struct td_loop *l); /* borrowed, as long as the loop's node */
+
+#endif
