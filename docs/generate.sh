@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 check=0
 [ "${1:-}" != --check ] || { check=1; shift; }
 build=${1:-build}
+[ -x "$build/manual" ] && [ -x "$build/tensorctl" ] || { echo "cmake --build $build --target manual tensorctl, first" >&2; exit 1; }
 new=$(mktemp -d); trap 'rm -rf "$new"' EXIT
 
 for page in flags metrics api passes; do
