@@ -6,6 +6,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/affine.h"
 
+#include "core/base/check.h"
+
 typedef __int128 wide;
 
 static wide floor_div(wide a, wide b)
@@ -25,6 +27,13 @@ static bool holds_a_batch(int64_t lo, int64_t hi)
     return hi / 2 >= lo; /* two requests of lo rows each */
 }
 
+enum td_code td_row_range_check(const struct td_row_range *r, struct td_err *err)
+{
+    TD_WANT(r->lo >= 1 && r->lo <= r->hi && r->hi <= TD_MOST_ROWS, err, "rows %lld to %lld", (long long)r->lo,
+            (long long)r->hi);
+    return TD_OK;
+}
+
 /* The range on one side of `at`: below it, or from it on. True: the upper. */
 static bool take_side(struct td_row_range *r, wide at)
 {
@@ -33,6 +42,7 @@ static bool take_side(struct td_row_range *r, wide at)
     }
     const bool upper = !holds_a_batch(r->lo, (int64_t)at - 1);
     *(upper ? &r->lo : &r->hi) = upper ? (int64_t)at : (int64_t)at - 1;
+    TD_HOLDS(td_row_range_check, r);
     return upper;
 }
 
@@ -65,6 +75,7 @@ bool td_row_range_zero(struct td_row_range *r, struct td_affine x)
     } else {
         r->lo = at + 1;
     }
+    TD_HOLDS(td_row_range_check, r);
     return false;
 }
 
@@ -81,6 +92,7 @@ bool td_row_range_within(struct td_row_range *r, struct td_affine x, int64_t lea
     }
     r->lo = clamp(first, r->lo, r->hi);
     r->hi = clamp(last, r->lo, r->hi);
+    TD_HOLDS(td_row_range_check, r);
     return true;
 }
 

@@ -10,11 +10,13 @@
  * that holds a batch of two, since small requests gain most by sharing, else the upper. Where there is no
  * such part either (N * N, N % 7, more than 64 bits), the function answers false.
  *
- * Invariant: lo <= hi, lo >= 1; a range only ever becomes smaller.
+ * Invariant (td_row_range_check): 1 <= lo <= hi <= TD_MOST_ROWS. A range only ever becomes smaller.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_BATCHABLE_AFFINE_H
 #define TD_CORE_BATCHABLE_AFFINE_H
+
+#include "core/base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +60,7 @@ bool td_row_range_negative(struct td_row_range *r, struct td_affine x);
 bool td_row_range_zero(struct td_row_range *r, struct td_affine x);
 /* Narrows the range to where least <= x <= most; false, and the range as it was: nowhere. */
 bool td_row_range_within(struct td_row_range *r, struct td_affine x, int64_t least, int64_t most);
+
+TD_MUST enum td_code td_row_range_check(const struct td_row_range *r, struct td_err *err);
 
 #endif

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/base/mem.h"
 #include "core/batchable/batchable_fused.h"
 #include "core/batchable/batchable_impl.h"
@@ -171,6 +172,7 @@ static void check_outputs(struct td_batchable_step *s)
         }
     }
     for (int i = 0; i < s->n_out && !w->again; i++) {
+        TD_HOLDS(td_batchable_check, s, i);
         if (!td_batchable_agrees(s, i)) {
             refuse(w, s->node, "its numbers are not what they were taken to be");
         }

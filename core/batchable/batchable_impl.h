@@ -17,7 +17,7 @@ struct td_batchable_face {
     struct td_tensor known[TD_BATCHABLE_PROBES]; /* owned; dtype NONE where not known */
 };
 
-/* Invariant: every probe lies in the range; where the range becomes smaller than that, `again` is set. */
+/* Every probe lies in the range: where the range becomes smaller than that, `again` is set. */
 struct td_batchable_work {
     struct td_model *model;
     struct td_arena *arena; /* reasons, sizes, shapes of list elements */
@@ -45,6 +45,8 @@ TD_MUST enum td_code td_batchable_walk(struct td_batchable_work *w, struct td_ca
 void td_batchable_face_clear(struct td_batchable_face *face, int n);
 bool td_batchable_same_value(const struct td_tensor *a, const struct td_tensor *b);
 
+/* The invariant of batchable_rule.h, of output o of the step. (batchable_rule.c) */
+TD_MUST enum td_code td_batchable_check(const struct td_batchable_step *s, int o, struct td_err *err);
 /* What output o of the step is said to be agrees with what its kernel gave at the probes.
  * (batchable_sizes.c) */
 bool td_batchable_agrees(const struct td_batchable_step *s, int o);

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
 
+#include "core/base/check.h"
 #include "core/batchable/batchable_impl.h"
 
 /* ------------------------------------------------------------------ shapes at the probes */
@@ -76,6 +77,28 @@ bool td_batchable_spans(const struct td_batchable_step *s, int i, int back)
 {
     const struct td_shape *shape = &s->in_shape[0][i];
     return shape->rank < 0 || (back < shape->rank && shape->dim[shape->rank - 1 - back] != 1);
+}
+
+enum td_code td_batchable_check(const struct td_batchable_step *s, int o, struct td_err *err)
+{
+    const struct td_batchable_value *v = &s->out[o];
+    const struct td_shape *shape[TD_BATCHABLE_PROBES];
+    for (int p = 0; p < TD_BATCHABLE_PROBES; p++) {
+        shape[p] = td_batchable_out_shape(s, o, p);
+    }
+    if (v->kind == TD_VALUE_ROW) {
+        const int64_t k = v->axis >= 0 ? entries(s, shape, v->axis) : 0;
+        TD_WANT(k > 0 && v->pre > 0 && k % v->pre == 0 && steady(shape, v->axis), err,
+                "output %d of %s, of shape %s for %lld rows, does not have them at axis %d in %lld blocks", o,
+                TD_NODE_STR(s->node), TD_SHAPE_STR(shape[0]), (long long)s->trace->work->probe[0], v->axis,
+                (long long)v->pre);
+    }
+    if (v->kind == TD_VALUE_SIZE && v->sizes != NULL) {
+        TD_WANT(steady(shape, -1) && td_shape_count(shape[0]) == v->n_sizes, err,
+                "output %d of %s, of shape %s, is said to have %lld elements", o, TD_NODE_STR(s->node),
+                TD_SHAPE_STR(shape[0]), (long long)v->n_sizes);
+    }
+    return TD_OK;
 }
 
 /* ------------------------------------------------------------------ inputs */

@@ -39,8 +39,8 @@ enum td_batchable_kind {
  * The axis holds `pre` blocks of N rows of c entries each. pre and k are 1 for a plain batch axis; reshapes
  * that merge it with its neighbours make them larger.
  *
- * Invariant: all other dimensions of a ROW are known and the same for every N, k and pre are >= 1 and pre
- * divides k. The shape of a SIZE that has `sizes` is the same for every N. */
+ * Invariant (td_batchable_check): all other dimensions of a ROW are known and the same for every N, k and pre
+ * are >= 1 and pre divides k. The shape of a SIZE that has `sizes` is the same for every N. */
 struct td_batchable_value {
     enum td_batchable_kind kind;
     enum td_batchable_kind item; /* LIST: kind of its elements */
