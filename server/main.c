@@ -363,7 +363,7 @@ static enum td_code start(struct server *s, struct td_err *err)
     TD_TRY(td_shm_new((uint64_t)s->options.max_request_bytes, &s->shm, err));
     TD_TRY(start_registry(s, err));
     TD_TRY(configure(s, err));
-    td_access_models(s->access, is_model, s->registry);
+    td_access_models(s->access, is_model, s->registry); /* before anybody may ask */
     TD_TRY(start_grpc(s, err));
     return start_http(s, err);
 }

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds Release (build/) and Debug with ASan and UBSan (build/asan), runs every test of both, and ends with
-# "N passed, N failed".   tests/run.sh [ctest arguments, for example -R json]
+# Installs what is missing; builds Release (build/), Debug with ASan and UBSan (build/asan) and Debug with TSan (build/tsan); runs the tests of
+# each (of TSan: unit tests and e2e), the lints among Release's; and ends with "N passed, N failed, N skipped". What is skipped are cases inside
+# of tests: each test says how many, and they are listed before the end, as are the seeds of random tests.
+#
+#   tests/run.sh [ctest arguments, for example -R json]        TD_SEED=N tests/run.sh -R draws    has a random run again
 set -uo pipefail
 cd "$(dirname "$0")/.."
-passed=0 failed=0
-finish() { echo "$passed passed, $failed failed"; [ "$failed" = 0 ] && [ "$passed" -gt 0 ]; exit $?; }
+passed=0 failed=0 skipped=0
+finish() { echo "$passed passed, $failed failed, $skipped skipped"; [ "$failed" = 0 ] && [ "$passed" -gt 0 ]; exit $?; }
 die() { echo "tests/run.sh: $*" >&2; failed=$((failed + 1)); finish; }
 
 deploy/packages.sh build test || die "packages could not be installed"
@@ -14,19 +17,34 @@ if [ ! -e "$stamp" ]; then
     die "the Python test tools could not be installed into build/venv"
 fi
 
-for preset in release asan; do
-  dir=$([ $preset = release ] && echo build || echo build/$preset)
-  cmake --preset $preset >/dev/null || die "configuring $preset"
+folder() { [ "$1" = release ] && echo build || echo "build/$1"; }
+presets="release asan tsan"
+
+for preset in $presets; do
+  dir=$(folder "$preset")
+  cmake --preset "$preset" >/dev/null || die "configuring $preset"
   cmake --build "$dir" >"$dir/build.log" 2>&1 || { grep -E 'error|FAILED' "$dir/build.log" | head -20; die "building $preset ($dir/build.log)"; }
 done
 
-for dir in build build/asan; do
+# Tests that did not run at all (their tools are missing), and the cases that the others left out.
+count_skipped() {
+  local log=$1/Testing/Temporary/LastTest.log not_run
+  not_run=$(grep -cE '^ *[0-9]+ - .* \((Disabled|Skipped|Not Run)' "$1/ctest.log")
+  grep -E '^SEED ' "$log"
+  grep -E '^SKIPPED [1-9]|skipped=[1-9]' "$log"
+  skipped=$((skipped + not_run + $(grep -oE '^SKIPPED [0-9]+|skipped=[0-9]+' "$log" | awk -F'[ =]' '{n += $2} END {print n + 0}')))
+}
+
+for preset in $presets; do
+  dir=$(folder "$preset")
   echo "== tests of $dir"
   ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
     ctest --test-dir "$dir" --output-on-failure --timeout 600 -j 2 "$@" 2>&1 | tee "$dir/ctest.log" | grep -vE '^ *Start|Passed'
+  grep -q 'No tests were found' "$dir/ctest.log" && continue # -R named none of this build
   line=$(grep -oE '[0-9]+% tests passed, [0-9]+ tests? failed out of [0-9]+' "$dir/ctest.log") || die "ctest of $dir did not finish"
   bad=$(sed -E 's/.*, ([0-9]+) tests? failed.*/\1/' <<<"$line")
   all=$(sed -E 's/.*out of ([0-9]+)/\1/' <<<"$line")
   failed=$((failed + bad)) passed=$((passed + all - bad))
+  count_skipped "$dir"
 done
 finish

@@ -5,7 +5,8 @@
  * header and data in one allocation, so a warmed run touches no other allocator. Sanitizer builds
  * (TD_NO_BUFFER_CACHE) keep no lists, so that a use after free is seen.
  *
- * Invariant: live is the sum of `bytes` of all host buffers alive; cached blocks do not count.
+ * Invariant (td_buffer_check): live is the sum of `bytes` of all host buffers alive; cached blocks do not
+ * count.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/buffer.h"
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/base/mem.h"
 #include "core/base/obj.h"
 
@@ -215,9 +217,32 @@ static void destroy(struct td_buffer *b)
 
 void td_buffer_unref(struct td_buffer *b)
 {
+    if (b != NULL) {
+        TD_HOLDS(td_buffer_check, b);
+    }
     if (b != NULL && atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1) {
         destroy(b);
     }
+}
+
+enum td_code td_buffer_check(const struct td_buffer *b, struct td_err *err)
+{
+    const bool own = b->device == NULL && b->release == NULL && !b->read_only;
+    TD_WANT(atomic_load(&b->refs) > 0, err, "a buffer of %zu bytes has %d references", b->bytes,
+            atomic_load(&b->refs));
+    TD_WANT(!own || b->data == (const char *)b + HEADER, err, "a buffer's bytes are not behind its header");
+    TD_WANT(!own || b->size_class < 0 || class_bytes(b->size_class) >= b->bytes, err,
+            "a buffer of %zu bytes is of class %d", b->bytes, b->size_class);
+    TD_WANT(!own || atomic_load(&live) >= b->bytes, err, "%llu bytes are alive, and a buffer of %zu",
+            (unsigned long long)atomic_load(&live), b->bytes);
+    return TD_OK;
+}
+
+enum td_code td_buffer_write_check(const struct td_buffer *b, struct td_err *err)
+{
+    TD_WANT(b == NULL || td_buffer_unique(b), err, "bytes that others read would be written: %d references%s",
+            atomic_load(&b->refs), b->read_only ? ", mapped" : "");
+    return TD_OK;
 }
 
 bool td_buffer_unique(const struct td_buffer *b)

@@ -5,9 +5,9 @@
  * that is released with it) or live on a device. A block of objects holds `struct td_obj *` elements, zeroed
  * at birth, and drops one reference of each when it goes.
  *
- * Invariant: bytes of a buffer with more than one reference are never written (copy on write);
- * td_buffer_unique tells. The sum of all live bytes has a limit (td_buffer_set_limit): past it, allocation
- * answers RESOURCE_EXHAUSTED.
+ * Invariant (td_buffer_write_check): bytes of a buffer with more than one reference are never written (copy
+ * on write); td_buffer_unique tells. The sum of all live bytes has a limit (td_buffer_set_limit): past it,
+ * allocation answers RESOURCE_EXHAUSTED.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_BASE_BUFFER_H
@@ -46,6 +46,13 @@ TD_MUST enum td_code td_buffer_new_on(const struct td_device *d, struct td_strea
 struct td_buffer *td_buffer_ref(struct td_buffer *b); /* accepts NULL; returns b */
 void td_buffer_unref(struct td_buffer *b);            /* accepts NULL */
 bool td_buffer_unique(const struct td_buffer *b);     /* one reference and writable */
+
+/* Of a buffer that is about to be written: it has one reference. NULL: bytes of a plan, which nobody
+ * counts. */
+TD_MUST enum td_code td_buffer_write_check(const struct td_buffer *b, struct td_err *err);
+/* Of a buffer alive: counted, with bytes of its own behind its header, or borrowed, or on a device; what it
+ * has is part of what td_buffer_live_bytes says. */
+TD_MUST enum td_code td_buffer_check(const struct td_buffer *b, struct td_err *err);
 
 uint64_t td_buffer_live_bytes(void);
 void td_buffer_set_limit(uint64_t bytes); /* 0: no limit */

@@ -27,6 +27,9 @@
     } while (0)
 #endif
 
+/* static, of a check that one file has for itself: Release builds have no use for it. */
+#define TD_CHECK_FN __attribute__((unused)) static
+
 /* In a check: what must be true, and the words for when it is not. */
 #define TD_WANT(cond, err, ...) TD_FAIL_IF(!(cond), err, INTERNAL, __VA_ARGS__)
 

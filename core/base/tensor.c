@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/base/arena.h"
+#include "core/base/check.h"
 #include "core/base/mem.h"
 
 enum td_code td_tensor_new(struct td_tensor *t, enum td_dtype dtype, const struct td_shape *shape,
@@ -107,6 +108,7 @@ enum td_code td_tensor_own(struct td_tensor *t, struct td_err *err)
     TD_TRY(td_tensor_copy(&mine, t, err));
     td_tensor_clear(t);
     *t = mine;
+    TD_HOLDS(td_buffer_write_check, t->buf);
     return TD_OK;
 }
 

@@ -7,14 +7,15 @@
  * to the body's stateful nodes; control edges out of it come from a second join node behind the body's
  * control results. Those results are roots: they run whether or not any output is used.
  *
- * Invariant: recursion here is as deep as calls nest (at most MAX_CALL_DEPTH), never as deep as a graph is
- * long.
+ * Invariant (depth_check): recursion here is as deep as calls nest (at most MAX_CALL_DEPTH), never as deep as
+ * a graph is long.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "core/compile/build_impl.h"
 #include "core/compile/ir_shapes.h"
+#include "core/base/check.h"
 #include "core/base/mem.h"
 
 enum { MAX_IR_NODES = 2000000, MAX_WORK = 1 << 26 };
@@ -323,11 +324,19 @@ static void start_images(struct td_instance *in)
     }
 }
 
+TD_CHECK_FN enum td_code depth_check(const struct td_instance *in, struct td_err *err)
+{
+    TD_WANT(in->depth >= 0 && in->depth <= TD_MAX_CALL_DEPTH, err, "a function's body at depth %d of %d",
+            in->depth, TD_MAX_CALL_DEPTH);
+    return TD_OK;
+}
+
 enum td_code td_build_instantiate(struct td_builder *b, struct td_instance *in,
                                   const struct td_value *results, int n_results,
                                   struct td_node *const *targets, int n_targets)
 {
     size_t n = (size_t)in->graph->n_nodes + 1;
+    TD_HOLDS(depth_check, in);
     b->work += n;
     TD_FAIL_IF(b->work > MAX_WORK, b->err, RESOURCE_EXHAUSTED,
                "the calls of a function reach bodies of more than %d nodes", MAX_WORK);

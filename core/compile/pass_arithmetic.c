@@ -10,8 +10,8 @@
  * Nodes with control inputs or on reference edges stay, and so do checks that a rewritten node would have
  * made: shapes must be known where a node could have refused them.
  *
- * Invariant: the value read in place of a node's output is equal to it, bit for bit but for x ^ 2 (a
- * rounding).
+ * Invariant (td_remap_check): the value read in place of a node's output is equal to it, bit for bit but for
+ * x ^ 2 (a rounding).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/ir_shapes.h"

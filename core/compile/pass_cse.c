@@ -4,12 +4,13 @@
  * by their bytes), then compared with their attributes; so one pass merges whole equal subgraphs. Functions
  * as attributes are never equal.
  *
- * Invariant: two nodes merge only when they have the same op, types, attributes and inputs, no effects, no
- * control inputs and no reference inputs.
+ * Invariant (merge_check): two nodes merge only when they have the same op, types, attributes and inputs, no
+ * effects, no control inputs and no reference inputs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/compile/passes.h"
@@ -122,6 +123,17 @@ static bool same_node(const struct td_node *a, const struct td_node *b)
     return same_attrs(a, b);
 }
 
+TD_CHECK_FN enum td_code merge_check(const struct td_node *a, const struct td_node *b, struct td_err *err)
+{
+    TD_WANT(a->id < b->id && same_node(a, b) && same_attrs(b, a), err, "%s is not %s", TD_NODE_STR(b),
+            TD_NODE_STR(a));
+    TD_WANT(mergeable(a) && mergeable(b), err, "%s has effects, or its edges do", TD_NODE_STR(b));
+    for (int i = 0; i < b->n_in; i++) {
+        TD_WANT(!b->in_ref[i], err, "%s reads a reference", TD_NODE_STR(b));
+    }
+    return TD_OK;
+}
+
 enum td_code td_pass_cse(struct td_ir *ir, struct td_model *m, struct td_err *err)
 {
     (void)m;
@@ -157,6 +169,7 @@ enum td_code td_pass_cse(struct td_ir *ir, struct td_model *m, struct td_err *er
             table[at] = n;
             continue;
         }
+        TD_HOLDS(merge_check, table[at], n);
         struct td_value *to = td_arena_alloc(ir->arena, (size_t)n->n_out, sizeof *to);
         rc = to == NULL ? td_no_memory(err, (size_t)n->n_out, "compiler pass") : TD_OK;
         for (int i = 0; rc == TD_OK && i < n->n_out; i++) {

@@ -9,8 +9,8 @@
  * others); branches with control flow of TF1 in them, which would have to be lifted again; and every If in a
  * graph with Switch, where the node may be dead and with it its branch.
  *
- * Invariant: the branch that stays is the one that would have run; its effects keep their place between those
- * that control edges put before and behind the node.
+ * Invariant (td_pass_check): the branch that stays is the one that would have run; its effects keep their
+ * place between those that control edges put before and behind the node.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -8,11 +8,12 @@
  * when something dead is fetched or a root (the run says so), or when a Merge keeps several inputs beside
  * dead ones.
  *
- * Invariant: of the values that remain, each is dead in a run exactly when it was before.
+ * Invariant (dead_check): of the values that remain, each is dead in a run exactly when it was before.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/base/mem.h"
 #include "core/compile/passes.h"
 #include "core/compile/remap.h"
@@ -122,6 +123,27 @@ static enum td_code replace_merge(struct marks *x, struct td_node *n)
     return TD_OK;
 }
 
+/* What stays reads and waits for nothing that never runs. */
+TD_CHECK_FN enum td_code dead_check(const struct marks *x, struct td_err *err)
+{
+    for (int k = 0; k < x->remap.n; k++) {
+        const struct td_node *n = x->ir->nodes[k];
+        if (x->dead[k] || x->remap.to[k] != NULL) {
+            continue;
+        }
+        for (int i = 0; i < n->n_in; i++) {
+            const struct td_node *from = n->in[i].node;
+            TD_WANT(from->id >= x->remap.n || !value_is_dead(x, n->in[i]), err,
+                    "%s reads '%s', which is dead", TD_NODE_STR(n), from->name);
+        }
+        for (int i = 0; i < n->n_control; i++) {
+            TD_WANT(n->control[i]->id >= x->remap.n || !x->dead[n->control[i]->id], err,
+                    "%s waits for '%s', which is dead", TD_NODE_STR(n), n->control[i]->name);
+        }
+    }
+    return TD_OK;
+}
+
 static enum td_code replace_all(struct marks *x)
 {
     int n_nodes = x->ir->n_nodes;
@@ -142,6 +164,7 @@ static enum td_code replace_all(struct marks *x)
         }
     }
     td_remap_apply(x->ir, &x->remap);
+    TD_HOLDS(dead_check, x);
     return TD_OK;
 }
 

@@ -12,7 +12,8 @@
  *
  * Left alone: graphs with Switch, where a control edge tells which branch is taken.
  *
- * Invariant: of two nodes with effects, one ordered before the other is still ordered before it.
+ * Invariant (td_pass_check): of two nodes with effects, one ordered before the other is still ordered before
+ * it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -6,11 +6,12 @@
  * are no larger than what they were made of. A node that cannot be evaluated (a bad value, a missing kernel)
  * stays: it fails, with its name, when it runs; it may never do.
  *
- * Invariant: a literal holds what the node's own kernel made of the same inputs; nodes with effects are never
- * evaluated.
+ * Invariant (td_literal_check): a literal holds what the node's own kernel made of the same inputs; nodes
+ * with effects are never evaluated.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/lone.h"
+#include "core/base/check.h"
 #include "core/base/mem.h"
 #include "core/compile/passes.h"
 #include "core/compile/remap.h"
@@ -27,6 +28,24 @@ static bool small_enough(const struct td_tensor *out, int n_out, const struct td
         out_bytes += td_tensor_bytes(&out[i]);
     }
     return out_bytes <= FOLD_LIMIT_BYTES || out_bytes <= in_bytes;
+}
+
+enum td_code td_literal_check(const struct td_node *n, const struct td_tensor *out, struct td_err *err)
+{
+    const bool handle = (td_node_flags(n) & TD_OP_HANDLE) != 0;
+    TD_WANT(handle || !(td_node_flags(n) & TD_OP_STATEFUL), err, "%s has effects and was evaluated",
+            TD_NODE_STR(n));
+    for (int i = 0; i < n->n_out; i++) {
+        TD_WANT((n->out_ref[i] || out[i].dtype == n->out_type[i]) && td_shape_known(&out[i].shape), err,
+                "%s made output %d of type %s and shape %s", TD_NODE_STR(n), i, td_dtype_name(out[i].dtype),
+                TD_SHAPE_STR(&out[i].shape));
+        const int64_t objects = handle ? td_tensor_count(&out[i]) : 0;
+        for (int64_t k = 0; k < objects; k++) {
+            TD_WANT(out[i].dtype != TD_RESOURCE || td_tensor_obj(&out[i], k) != NULL, err,
+                    "%s made a handle of nothing", TD_NODE_STR(n));
+        }
+    }
+    return TD_OK;
 }
 
 /* Each output of n becomes a literal node of its own. */
@@ -62,6 +81,7 @@ static enum td_code evaluate(struct td_ir *ir, struct td_model *m, struct td_rem
         in[i] = td_node_const(n->in[i].node);
     }
     TD_TRY(td_lone_node(m, n, in, out, err));
+    TD_HOLDS(td_literal_check, n, out);
     enum td_code rc = TD_OK;
     if ((td_node_flags(n) & TD_OP_HANDLE) || small_enough(out, n->n_out, n)) {
         rc = replace_by_literals(ir, r, n, out, err);

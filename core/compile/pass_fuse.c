@@ -16,8 +16,9 @@
  * Where the model has a device, a group is all of nodes that run there or all of nodes that run on the host,
  * and so is what it becomes; nodes that run on a device without a kernel for fused nodes stay as they are.
  *
- * Invariant: no value of a group but the last is fetched, a root, the source of a control edge, or read
- * outside the group; each element is computed by the same operations in the same order, up to rounding.
+ * Invariant (td_ir_check): no value of a group but the last is fetched, a root, the source of a control edge,
+ * or read outside the group; each element is computed by the same operations in the same order, up to
+ * rounding.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>

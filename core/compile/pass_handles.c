@@ -3,7 +3,8 @@
  * A handle is the same at every run, so its node is evaluated when the function is compiled. Shape functions
  * then see the variable behind a read. Kernels rely on it: this pass has no switch.
  *
- * Invariant: a handle names the same resource of the same model version as its node would at run time.
+ * Invariant (td_literal_check): a handle names the same resource of the same model version as its node would
+ * at run time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/passes.h"

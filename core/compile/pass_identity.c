@@ -6,8 +6,8 @@
  * output (it stands for the branch: control edges from it carry that output's deadness), and one that has
  * control inputs and feeds a node with effects, which must not run before them.
  *
- * Invariant: every remaining input reads the same bytes as before, and no earlier than before where that can
- * be told.
+ * Invariant (td_remap_check, td_pass_check): every remaining input reads the same bytes as before, and no
+ * earlier than before where that can be told.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"

@@ -9,8 +9,8 @@
  * function a callable with a plan of its own; a node whose op is the function's name is copied all the same,
  * since it has no kernel. dead_branch uses this file for a branch that is certain.
  *
- * Invariant: what the body's nodes read, and what must have run before them and before the call's readers, is
- * what the call gave them.
+ * Invariant (td_ir_check): what the body's nodes read, and what must have run before them and before the
+ * call's readers, is what the call gave them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -17,9 +17,9 @@
  * Ranks must be known; of a feed only what reads it tells, so a Transpose of a feed stays, if only to check
  * the rank. Errors of permuted nodes name the permuted shapes.
  *
- * Invariant: every value that is fetched or read outside of a region is equal to what it was, up to the order
- * in which a reduction or batch norm adds; each permuted region makes the Transposes fewer, or moves them
- * down.
+ * Invariant (td_pass_check): every value that is fetched or read outside of a region is equal to what it was,
+ * up to the order in which a reduction or batch norm adds; each permuted region makes the Transposes fewer,
+ * or moves them down.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/channels_last.h"

@@ -24,6 +24,10 @@ typedef enum td_code td_pass_fn(struct td_ir *ir, struct td_model *m, struct td_
 /* Folds nodes of constant inputs: those that make resource handles, or all others. */
 TD_MUST enum td_code td_pass_fold_nodes(struct td_ir *ir, struct td_model *m, bool handles,
                                         struct td_err *err);
+/* What a node made of constants, before it is read in the node's place: of its types, and a handle has its
+ * object. A node with effects, but for making handles, makes none. (pass_fold.c) */
+TD_MUST enum td_code td_literal_check(const struct td_node *n, const struct td_tensor *out,
+                                      struct td_err *err);
 /* The part of dead_branch that deals with TF1's Switch and Merge. */
 td_pass_fn td_pass_dead_switch;
 

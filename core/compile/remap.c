@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/base/mem.h"
 
 enum td_code td_remap_init(struct td_ir *ir, struct td_remap *r, struct td_err *err)
@@ -59,11 +60,28 @@ static bool is_empty(const struct td_remap *r)
     return empty;
 }
 
+enum td_code td_remap_check(const struct td_ir *ir, const struct td_remap *r, struct td_err *err)
+{
+    for (int k = 0; k < r->n; k++) {
+        const struct td_node *n = ir->nodes[k];
+        for (int i = 0; r->to[k] != NULL && i < n->n_out; i++) {
+            const struct td_value v = r->to[k][i];
+            TD_WANT(v.port >= 0 && v.port < v.node->n_out, err, "%s: in its place is output %d of '%s'",
+                    TD_NODE_STR(n), v.port, v.node->name);
+            TD_WANT(v.node->out_type[v.port] == n->out_type[i] || n->out_type[i] == TD_DTYPE_NONE, err,
+                    "%s: output %d is %s, and what is read instead %s", TD_NODE_STR(n), i,
+                    td_dtype_name(n->out_type[i]), td_dtype_name(v.node->out_type[v.port]));
+        }
+    }
+    return TD_OK;
+}
+
 void td_remap_apply(struct td_ir *ir, const struct td_remap *r)
 {
     if (is_empty(r)) {
         return;
     }
+    TD_HOLDS(td_remap_check, ir, r);
     for (int k = 0; k < ir->n_nodes; k++) {
         struct td_node *n = ir->nodes[k];
         ir->changes += k < r->n && r->to[k] != NULL;

@@ -17,6 +17,8 @@ struct td_remap {
 
 /* One at a time: it takes the room of the one before. */
 TD_MUST enum td_code td_remap_init(struct td_ir *ir, struct td_remap *r, struct td_err *err);
+/* What a replaced output has in common with what is read instead: its type, and whether it is a reference. */
+TD_MUST enum td_code td_remap_check(const struct td_ir *ir, const struct td_remap *r, struct td_err *err);
 /* What stands for v now. */
 struct td_value td_remap_follow(const struct td_remap *r, struct td_value v);
 /* Output 0 of n is v from now on; of a node with one output. */

@@ -1,5 +1,6 @@
-/* core/compile/rewrite.h - runs the compiler's passes (core/compile/passes.def). Each keeps "Invariant: same
- * outputs, same effects".
+/* core/compile/rewrite.h - runs the compiler's passes (core/compile/passes.def).
+ *
+ * Invariant (td_pass_check): a pass leaves the same outputs and the same effects.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_COMPILE_REWRITE_H

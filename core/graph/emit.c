@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "core/graph/define.h"
+#include "core/base/check.h"
 #include "core/base/mem.h"
 
 const struct td_op td_op_literal = {.name = "_Literal", .flags = TD_OP_CONST};
@@ -246,6 +247,19 @@ void td_emit_attr(struct td_emitter *e, struct td_node *n, const struct td_attr 
     n->attrs = own;
 }
 
+TD_CHECK_FN enum td_code emit_check(const struct td_node *n, struct td_err *err)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        const struct td_value v = n->in[i];
+        TD_WANT(v.port >= 0 && v.port < v.node->n_out, err, "%s reads output %d of '%s', which has %d",
+                TD_NODE_STR(n), v.port, v.node->name, v.node->n_out);
+    }
+    for (int i = 0; i < n->n_out; i++) {
+        TD_WANT(n->out_type[i] != TD_DTYPE_NONE, err, "output %d of %s has no type", i, TD_NODE_STR(n));
+    }
+    return TD_OK;
+}
+
 /* ------------------------------------------------------------------ nodes */
 
 /* Everything of n that follows from its op, its inputs and the attributes given. */
@@ -272,7 +286,9 @@ static void define(struct td_emitter *e, struct td_node *n, const struct td_op_d
         n->in[n->n_in++] = in[i];
     }
     n->value = n->op->flags & TD_OP_CONST ? td_attr_tensor(n, "value") : NULL;
-    (void)fine(e, td_define_inputs(n, e->err));
+    if (fine(e, td_define_inputs(n, e->err))) {
+        TD_HOLDS(emit_check, n);
+    }
 }
 
 static bool takes(struct td_emitter *e, const struct td_op_def *def, const struct td_value *in, int n_in)

@@ -19,7 +19,8 @@
  * Ownership: nodes, attributes and edges lie in the graph's arena. Attributes are copied, tensors referenced:
  * their bytes must not change. Nodes that are added are not yet in order: a pass's caller sorts (td_ir_sort).
  *
- * Invariant: what td_emit gave has passed the checks that a loaded node has (core/graph/define.h).
+ * Invariant (emit_check): what td_emit gave has passed the checks that a loaded node has
+ * (core/graph/define.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_EMIT_H

@@ -9,7 +9,8 @@
  * when has_head; its inputs are the fused node's first. Part 1 may then be a view of the head. All others are
  * element-wise.
  *
- * Invariant: no value of a part but the last is read outside the fused node, fetched, or waited for.
+ * Invariant (td_ir_check): no value of a part but the last is read outside the fused node, fetched, or waited
+ * for.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_GRAPH_FUSED_H

@@ -16,8 +16,8 @@
  * A frame is one run's storage: the block and a tensor slot a value; frames are pooled. A bound plan is
  * immutable but for its pool.
  *
- * Invariant: two values whose lifetimes overlap do not share bytes, unless one is a view of the other. Groups
- * of a region (core/compile/parallel_regions.h) are taken to run at the same time.
+ * Invariant (td_bound_plan_check): two values whose lifetimes overlap do not share bytes, unless one is a
+ * view of the other. Groups of a region (core/compile/parallel_regions.h) are taken to run at the same time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_BOUND_PLAN_H

@@ -21,6 +21,7 @@
 
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/base/mem.h"
 #include "core/run/model.h"
 #include "core/compile/placer.h"
@@ -372,6 +373,17 @@ void td_device_run_release(struct td_frame *f, int v)
     f->dev->only_there[v] = false;
 }
 
+enum td_code td_device_run_check(const struct td_device_run *dev, struct td_err *err)
+{
+    TD_WANT(!dev->queued && dev->n_pins == 0, err, "a run ends with %d buffers pinned%s", dev->n_pins,
+            dev->queued ? " and work queued" : "");
+    for (int v = 0; v < dev->n_values; v++) {
+        TD_WANT(dev->at[v].buf == NULL && !dev->only_there[v], err, "a run ends with value %d on the device",
+                v);
+    }
+    return TD_OK;
+}
+
 enum td_code td_device_run_finish(struct td_frame *f, const struct td_plan *p, enum td_code rc,
                                   struct td_err *err)
 {
@@ -386,5 +398,6 @@ enum td_code td_device_run_finish(struct td_frame *f, const struct td_plan *p, e
     for (int v = 0; v < f->dev->n_values; v++) {
         td_device_run_release(f, v);
     }
+    TD_HOLDS(td_device_run_check, f->dev);
     return rc;
 }

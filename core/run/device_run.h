@@ -12,9 +12,10 @@
  * fetch) needs, and waits for them: the only point where the host waits for the device. A value is copied at
  * most once in each direction. Device bytes are freed in the order of the stream, so a release needs no wait.
  *
- * Invariants: host bytes that a queued copy reads are pinned (a counted reference, which also keeps anybody
- * from writing them in place) or planned to stay until the run's end; and no run ends before its stream has.
- * An error on the device is reported at the next wait; work queued behind it is not done.
+ * Invariants (td_device_run_check): host bytes that a queued copy reads are pinned (a counted reference,
+ * which also keeps anybody from writing them in place) or planned to stay until the run's end; and no run
+ * ends before its stream has. An error on the device is reported at the next wait; work queued behind it is
+ * not done.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_DEVICE_RUN_H
@@ -53,6 +54,8 @@ TD_MUST enum td_code td_device_run_step(struct td_frame *f, const struct td_boun
                                         const char **kernel, struct td_err *err);
 /* Gives these values host bytes where they only have device bytes. */
 TD_MUST enum td_code td_device_run_fetch(struct td_frame *f, const int *values, int n, struct td_err *err);
+/* A frame's side between runs: nothing is queued, pinned, or on the device. */
+TD_MUST enum td_code td_device_run_check(const struct td_device_run *dev, struct td_err *err);
 /* Frees value v's bytes on the device. */
 void td_device_run_release(struct td_frame *f, int v);
 /* Ends a run that came to rc: brings the fetches, waits, frees all device bytes. An error of the device came

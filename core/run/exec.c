@@ -17,6 +17,7 @@
 
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/run/device_run.h"
 #include "core/base/float_mode.h"
 #include "core/base/log.h"
@@ -123,6 +124,15 @@ static enum td_code make_out(struct td_call *c, int i, const struct td_shape *sh
     return TD_OK;
 }
 
+/* An output taken over from an input has two references until the input's slot is released: both are this
+ * step's. */
+TD_CHECK_FN enum td_code out_check(const struct td_tensor *out, struct td_err *err)
+{
+    TD_WANT(out->buf == NULL || (!out->buf->read_only && atomic_load(&out->buf->refs) <= 2), err,
+            "an output's bytes have %d references", atomic_load(&out->buf->refs));
+    return TD_OK;
+}
+
 enum td_code td_out(struct td_call *c, int i, const struct td_shape *shape, struct td_tensor **out,
                     struct td_err *err)
 {
@@ -130,6 +140,7 @@ enum td_code td_out(struct td_call *c, int i, const struct td_shape *shape, stru
     if (c->seen_as != NULL) {
         (*out)->shape = *c->seen_as;
     }
+    TD_HOLDS(out_check, *out);
     return TD_OK;
 }
 

@@ -5,7 +5,7 @@
  * may run it, its input values and its first output value. Shapes are not part of a plan
  * (core/run/bound_plan.h has them).
  *
- * Invariant: a step's inputs have smaller value numbers than its outputs.
+ * Invariant (td_plan_check): a step's inputs have smaller value numbers than its outputs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_PLAN_H

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/base/mem.h"
 #include "core/run/trial.h"
 
@@ -261,6 +262,17 @@ static enum td_code none_serves(const struct td_kernel_query *q, const struct td
     return none(q->node, reasons, err);
 }
 
+TD_CHECK_FN enum td_code choice_check(const struct td_kernel_query *q, const struct td_kernel *const *rows,
+                                      const struct td_choice *c, struct td_err *err)
+{
+    TD_WANT(!td_select_is_plain(rows, &q->target) || c->kernel == rows[0], err,
+            "%s gets %s for its shapes, where %s serves them all", TD_NODE_STR(q->node), c->kernel->name,
+            rows[0]->name);
+    TD_WANT(c->kernel->prepare != NULL || c->offer.state == NULL, err, "%s has a state that nothing prepared",
+            c->kernel->name);
+    return TD_OK;
+}
+
 enum td_code td_select_bind(const struct td_kernel_query *q, const struct td_kernel *const *rows, int n_rows,
                             struct td_choice *out, struct td_err *err)
 {
@@ -277,6 +289,7 @@ enum td_code td_select_bind(const struct td_kernel_query *q, const struct td_ker
         if (rows[i]->competes && q->lasting && q->target.trial_ns > 0) {
             compete(q, rows + i + 1, n_rows - i - 1, out);
         }
+        TD_HOLDS(choice_check, q, rows, out);
         return TD_OK;
     }
     *out = (struct td_choice){0};

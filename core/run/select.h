@@ -6,7 +6,8 @@
  * The first is done once a plan, the second once a set of shapes: when a plan is bound to them, or in the run
  * where they are found only then. Every row passed over has a reason.
  *
- * Invariant: a row without prepare, and without neighbours that compete, is chosen without a look at shapes.
+ * Invariant (choice_check): a row without prepare, and without neighbours that compete, is chosen without a
+ * look at shapes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_SELECT_H

@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/graph/graph.h"
 #include "core/base/mem.h"
 
@@ -79,6 +80,7 @@ enum td_code td_variable_assign(struct td_variable *v, struct td_tensor *t, stru
     struct td_tensor old = v->value;
     v->value = *t;
     v->generation++;
+    TD_HOLDS(td_variable_check, v);
     pthread_mutex_unlock(&v->mu);
     memset(t, 0, sizeof *t);
     td_tensor_clear(&old);
@@ -98,7 +100,17 @@ enum td_code td_variable_edit(struct td_variable *v, struct td_err *err)
 void td_variable_done(struct td_variable *v)
 {
     v->generation++;
+    TD_HOLDS(td_variable_check, v);
     pthread_mutex_unlock(&v->mu);
+}
+
+enum td_code td_variable_check(const struct td_variable *v, struct td_err *err)
+{
+    TD_WANT(v->value.dtype == TD_DTYPE_NONE ||
+                (v->value.dtype == v->dtype && td_shape_compatible(&v->value.shape, &v->shape)),
+            err, "variable %s of type %s and shape %s holds %s %s", v->name, td_dtype_name(v->dtype),
+            TD_SHAPE_STR(&v->shape), td_dtype_name(v->value.dtype), TD_SHAPE_STR(&v->value.shape));
+    return TD_OK;
 }
 
 bool td_variable_initialized(struct td_variable *v)

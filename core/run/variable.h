@@ -34,6 +34,8 @@ TD_MUST enum td_code td_variable_assign(struct td_variable *v, struct td_tensor 
 /* Locks v and makes its value writable in place; the caller changes v->value, then calls td_variable_done. */
 TD_MUST enum td_code td_variable_edit(struct td_variable *v, struct td_err *err);
 void td_variable_done(struct td_variable *v);
+/* A value is of the variable's type and fits its declared shape. Caller holds v->mu. */
+TD_MUST enum td_code td_variable_check(const struct td_variable *v, struct td_err *err);
 bool td_variable_initialized(struct td_variable *v);
 /* Variable behind input i: a resource handle or a reference edge. Borrowed. */
 TD_MUST enum td_code td_in_variable(const struct td_call *c, int i, struct td_variable **out,

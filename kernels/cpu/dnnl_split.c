@@ -42,8 +42,9 @@ static double work_of(const struct td_dnnl *d)
     if (d->plain_gemm) {
         return (double)d->m * (double)d->k * (double)d->n;
     }
-    return (double)g->batch * (double)td_conv_out_cells(g) * (double)td_conv_taps(g) *
-           (double)(g->ic / g->groups) * (double)g->oc;
+    const int64_t channels = g->ic / g->groups;
+    return (double)g->batch * (double)td_conv_out_cells(g) * (double)td_conv_taps(g) * (double)channels *
+           (double)g->oc;
 }
 
 /* Of one image: the spatial axis whose rows lie one after the other; those before it have one cell. */

@@ -19,6 +19,8 @@
 
 #include <math.h>
 
+#include "core/base/check.h"
+
 const struct td_shape *td_program_shape(const struct td_program *p, const struct td_shape *in, int reg)
 {
     return reg < p->n_in ? &in[reg] : reg == p->head ? &p->head_shape : &p->instr[reg - p->head - 1].shape;
@@ -97,6 +99,22 @@ enum td_code td_program_make(const struct td_node *n, const struct td_shape *in,
     }
     p->result = result[f->n_parts - 1];
     p->from = p->head;
+    TD_HOLDS(td_program_check, p);
+    return TD_OK;
+}
+
+enum td_code td_program_check(const struct td_program *p, struct td_err *err)
+{
+    TD_WANT(p->head == p->n_in && p->n_instr >= 0 && p->n_instr <= TD_PROGRAM_INSTRS, err,
+            "a program of %d inputs and %d instructions has its head in register %d", p->n_in, p->n_instr,
+            p->head);
+    for (int i = 0; i < p->n_instr; i++) {
+        const int own = p->head + 1 + i, a = p->instr[i].a, b = p->instr[i].b;
+        TD_WANT(a >= 0 && a < own && b >= -1 && b < own, err,
+                "instruction %d reads registers %d and %d and makes %d", i, a, b, own);
+    }
+    TD_WANT(p->result >= p->head && p->result <= p->head + p->n_instr, err, "the result is register %d of %d",
+            p->result, p->head + 1 + p->n_instr);
     return TD_OK;
 }
 

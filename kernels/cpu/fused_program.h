@@ -6,7 +6,7 @@
  * which then reads it like an input. FusedBatchNorm becomes small instructions for its scale and shift, a
  * multiplication and an addition.
  *
- * Invariant: an instruction's operands have smaller register numbers than its result.
+ * Invariant (td_program_check): an instruction's operands have smaller register numbers than its result.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CPU_FUSED_PROGRAM_H
@@ -48,6 +48,8 @@ struct td_program {
 TD_MUST enum td_code td_program_make(const struct td_node *n, const struct td_shape *in,
                                      const struct td_tensor *const *value, struct td_program *p,
                                      struct td_err *err);
+/* Instructions read registers before their own, and the result is one of them. */
+TD_MUST enum td_code td_program_check(const struct td_program *p, struct td_err *err);
 /* Shape of a register. */
 const struct td_shape *td_program_shape(const struct td_program *p, const struct td_shape *in, int reg);
 /* Fills in post[]: the longest run of instructions behind the head that a kernel may be asked to take over.

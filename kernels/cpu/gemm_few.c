@@ -13,14 +13,15 @@
  *
  * b transposed: its rows are read once, and multiplied with all rows of a while they are in the cache.
  *
- * Invariant: element (i,j) is computed by the same operations in the same order whatever m and the place of
- * the row: rows of a batch are bit for bit what they are alone.
+ * Invariant (last_row_check): element (i,j) is computed by the same operations in the same order whatever m
+ * and the place of the row: rows of a batch are bit for bit what they are alone.
  *
  * Does not: pack, use threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/base/check.h"
 #include "kernels/cpu/gemm_cpu.h"
 #include "kernels/cpu/vecmath.h"
 
@@ -152,6 +153,25 @@ static void dots(const struct td_gemm *g)
     }
 }
 
+/* The last of several rows, up to a chunk of its columns, is what it is alone. */
+TD_CHECK_FN enum td_code last_row_check(const struct td_gemm *g, struct td_err *err)
+{
+    if (g->add || g->m == 1 || g->m > ROWS) {
+        return TD_OK;
+    }
+    float alone[STRIP];
+    struct td_gemm one = *g;
+    one.a = (const float *)g->a + (g->m - 1) * g->lda;
+    one.m = 1;
+    one.n = g->n < STRIP ? g->n : STRIP;
+    one.c = alone;
+    one.ldc = STRIP;
+    td_gemm_small(&one);
+    TD_WANT(memcmp(alone, (const float *)g->c + (g->m - 1) * g->ldc, (size_t)one.n * sizeof *alone) == 0, err,
+            "a product of %lld rows: the last is not what it is alone", (long long)g->m);
+    return TD_OK;
+}
+
 void td_gemm_small(const struct td_gemm *g)
 {
     if (g->tb != TD_PLAIN) {
@@ -164,6 +184,7 @@ void td_gemm_small(const struct td_gemm *g)
             few_rows(g, i, g->m - i < ROWS ? g->m - i : ROWS);
         }
     }
+    TD_HOLDS(last_row_check, g);
 }
 
 bool td_gemm_is_small(const struct td_gemm *g)

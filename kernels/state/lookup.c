@@ -32,7 +32,7 @@ static enum td_table_kind kind_of(const struct td_node *n)
 
 static bool dense_key_shape(const struct td_shape *s)
 {
-    return s->rank < 0 || s->rank <= 1;
+    return s->rank <= 1; /* or unknown */
 }
 
 static enum td_code check_value_shape(const struct td_node *n, enum td_table_kind kind, struct td_err *err)

@@ -4,8 +4,8 @@
  *   ReadVariableOp           -> a counted snapshot of its value; nothing is copied
  *   Assign*                  -> replaces the value, or changes it in place when nobody else holds its bytes
  *
- * Invariant: a variable's value fits its declared shape; reads rely on that for their inferred shape, so
- * assignments are checked here even where the graph asks for no check.
+ * Invariant (td_variable_check): a variable's value fits its declared shape; reads rely on that for their
+ * inferred shape, so assignments are checked here even where the graph asks for no check.
  *
  * A destroyed variable is an uninitialised one: handles are made once, when the plan is compiled, and stay
  * valid. Sparse and sliced updates are in variable_scatter.c, optimizer steps in optimizer.c.

@@ -1,12 +1,13 @@
 /* kernels/state/table.c - the map: dense arrays of keys and values, and slots of entry numbers probed
  * linearly.
  *
- * Invariant: n_slots >= 2 n, so that probing ends. Removing shifts later slots of the run back (no
- * tombstones).
+ * Invariant (table_check): n_slots >= 2 n, so that probing ends. Removing shifts later slots of the run back
+ * (no tombstones).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/state/table.h"
 
+#include "core/base/check.h"
 #include "core/base/mem.h"
 #include "kernels/text/string_hash.h"
 
@@ -159,6 +160,22 @@ static enum td_code grow_rows(void **rows, enum td_dtype dtype, int64_t width, i
     return TD_OK;
 }
 
+/* Every slot is empty or an entry's, each entry has one slot, and more than half are empty. */
+TD_CHECK_FN enum td_code table_check(const struct td_table *t, struct td_err *err)
+{
+    int64_t used = 0;
+    TD_WANT(t->n <= t->cap && t->n_slots >= 2 * t->n && (t->n_slots & (t->n_slots - 1)) == 0, err,
+            "a table of %lld entries has room for %lld and %lld slots", (long long)t->n, (long long)t->cap,
+            (long long)t->n_slots);
+    for (int64_t i = 0; i < t->n_slots; i++) {
+        TD_WANT(t->slot[i] >= 0 && t->slot[i] <= t->n, err, "slot %lld is entry %lld of %lld", (long long)i,
+                (long long)t->slot[i], (long long)t->n);
+        used += t->slot[i] != 0;
+    }
+    TD_WANT(used == t->n, err, "%lld slots are used, by %lld entries", (long long)used, (long long)t->n);
+    return TD_OK;
+}
+
 static enum td_code grow(struct td_table *t, struct td_err *err)
 {
     int64_t cap = t->cap ? t->cap * 2 : 16;
@@ -181,6 +198,7 @@ static enum td_code grow(struct td_table *t, struct td_err *err)
     for (int64_t e = 0; e < t->n; e++) {
         t->slot[probe(t, row_at(t->keys, e, t->key_width, t->key_dtype))] = e + 1;
     }
+    TD_HOLDS(table_check, t);
     return TD_OK;
 }
 

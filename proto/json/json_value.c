@@ -1,7 +1,8 @@
 /* proto/json/json_value.c - one pass over nested lists.
  *
- * Invariant: while a value is read, dims[0..level) are the sizes of the lists it is inside of, -1 where none
- * of that level has closed yet; rank is -1 until the first scalar or the first empty list fixes it.
+ * Invariant (nest_check): while a value is read, dims[0..level) are the sizes of the lists it is inside of,
+ * -1 where none of that level has closed yet; rank is -1 until the first scalar or the first empty list fixes
+ * it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/json/json_value.h"
@@ -9,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/base/mem.h"
 
 enum td_code td_gather_init(struct td_gather *g, enum td_dtype dtype, struct td_err *err)
@@ -281,6 +283,18 @@ struct nest {
     int64_t count[TD_MAX_RANK]; /* elements seen of the list open at each level */
 };
 
+TD_CHECK_FN enum td_code nest_check(const struct nest *nest, struct td_err *err)
+{
+    TD_WANT(nest->level >= 0 && nest->level <= nest->seen && nest->seen <= TD_MAX_RANK &&
+                nest->rank <= nest->seen,
+            err, "at level %d of %d of a value of rank %d", nest->level, nest->seen, nest->rank);
+    for (int i = 0; i < nest->level; i++) {
+        TD_WANT(nest->dim[i] >= -1 && (nest->rank >= 0 || nest->dim[i] < 0), err,
+                "level %d has size %lld though no list of it has closed", i, (long long)nest->dim[i]);
+    }
+    return TD_OK;
+}
+
 static enum td_code open_list(struct nest *nest, struct td_json *j, struct td_err *err)
 {
     TD_FAIL_IF(nest->rank >= 0 && nest->level >= nest->rank, err, INVALID_ARGUMENT,
@@ -292,6 +306,7 @@ static enum td_code open_list(struct nest *nest, struct td_json *j, struct td_er
         nest->dim[nest->seen++] = -1;
     }
     nest->count[nest->level++] = 0;
+    TD_HOLDS(nest_check, nest);
     return TD_OK;
 }
 
@@ -308,6 +323,7 @@ static enum td_code close_list(struct nest *nest, struct td_err *err)
     if (nest->rank < 0) { /* an empty list: nothing can be inside it */
         nest->rank = level + 1;
     }
+    TD_HOLDS(nest_check, nest);
     return TD_OK;
 }
 

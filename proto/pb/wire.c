@@ -1,7 +1,7 @@
 /* proto/pb/wire.c - the reader over scattered blocks, tensors read through it, and the writers of fields.
  *
- * Invariant: seg/at of a reader with left > 0 lie on a readable byte or at the end of a block that another
- * follows; step() moves over ends of blocks before a byte is looked at.
+ * Invariant (wire_check): seg/at of a reader with left > 0 lie on a readable byte or at the end of a block
+ * that another follows; step() moves over ends of blocks before a byte is looked at.
  *
  * A nested message is the same kind of reader with a smaller `left`, so bounds need no stack. Groups are
  * skipped by counting their ends, at most 100 deep.
@@ -19,6 +19,7 @@
 
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/base/mem.h"
 
 /* Groups are obsolete, but a message may still carry unknown ones; deeper nesting than protobuf's own limit
@@ -33,12 +34,21 @@ void td_wire_init(struct td_wire *w, const struct td_seg *seg, size_t n_seg)
     }
 }
 
+TD_CHECK_FN enum td_code wire_check(const struct td_wire *w, struct td_err *err)
+{
+    TD_WANT(w->left == 0 || w->at < w->seg->n, err,
+            "a reader with %llu bytes left is at byte %zu of a block of %zu", (unsigned long long)w->left,
+            w->at, w->seg->n);
+    return TD_OK;
+}
+
 static void step(struct td_wire *w)
 {
     while (w->left > 0 && w->at == w->seg->n) {
         w->seg++;
         w->at = 0;
     }
+    TD_HOLDS(wire_check, w);
 }
 
 void td_wire_advance(struct td_wire *w, uint64_t n)

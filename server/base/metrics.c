@@ -8,7 +8,8 @@
  * only added to, with relaxed atomics. Process-wide because it counts for the process: nothing here is ever
  * freed.
  *
- * Invariant: a cell's buckets number its family's bounds and one more, for what lies above them all.
+ * Invariant (cell_check): a cell's buckets number its family's bounds and one more, for what lies above them
+ * all.
  *
  * Cells of version directories have no slot and are searched under `making` by their labels; they are counted
  * on loads only. Bounds of a histogram are a first value and a growth factor; the bucket is found by
@@ -24,6 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 
@@ -149,6 +151,14 @@ static void add(struct cell *c, int64_t n)
     }
 }
 
+TD_CHECK_FN enum td_code cell_check(const struct cell *c, const struct family *f, int bucket,
+                                    struct td_err *err)
+{
+    TD_WANT(f->kind == HISTOGRAM && c->buckets != NULL && bucket >= 0 && bucket <= f->n_bounds, err,
+            "bucket %d of %s, which has %d bounds", bucket, f->name, f->n_bounds);
+    return TD_OK;
+}
+
 static void observe(struct cell *c, enum metric id, int64_t value)
 {
     const struct family *f = &FAMILIES[id];
@@ -158,6 +168,7 @@ static void observe(struct cell *c, enum metric id, int64_t value)
         bound *= f->growth;
     }
     if (c != NULL) {
+        TD_HOLDS(cell_check, c, f, i);
         atomic_fetch_add_explicit(&c->buckets[i], 1, memory_order_relaxed);
         add(c, value);
     }

@@ -3,9 +3,9 @@
  * The dynamic linker reads the symbol and relocation tables of some seventy libraries once; they and the code
  * of their initialisers would stay resident for the life of the process.
  *
- * Invariant: a page that was ever written to is not dropped. So segments with write permission are left
- * alone, as are objects with relocations in their text, and everything when a debugger, whose breakpoints are
- * writes, is there.
+ * Invariant (segment_check): a page that was ever written to is not dropped. So segments with write
+ * permission are left alone, as are objects with relocations in their text, and everything when a debugger,
+ * whose breakpoints are writes, is there.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/trim.h"
@@ -18,6 +18,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "core/base/check.h"
 
 static bool traced(void)
 {
@@ -51,6 +53,14 @@ static bool has_text_relocations(const struct dl_phdr_info *object)
     return false;
 }
 
+TD_CHECK_FN enum td_code segment_check(const struct dl_phdr_info *object, const ElfW(Phdr) * p,
+                                       struct td_err *err)
+{
+    TD_WANT((p->p_flags & PF_W) == 0 && !has_text_relocations(object) && !traced(), err,
+            "pages of %s that may have been written to would be dropped", object->dlpi_name);
+    return TD_OK;
+}
+
 static int drop(struct dl_phdr_info *object, size_t size, void *page_size)
 {
     (void)size;
@@ -61,6 +71,7 @@ static int drop(struct dl_phdr_info *object, size_t size, void *page_size)
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &object->dlpi_phdr[i];
         if (p->p_type == PT_LOAD && (p->p_flags & PF_W) == 0) {
+            TD_HOLDS(segment_check, object, p);
             const uintptr_t from = (object->dlpi_addr + p->p_vaddr) & ~(page - 1);
             (void)madvise((void *)from, object->dlpi_addr + p->p_vaddr + p->p_memsz - from, MADV_DONTNEED);
         }

@@ -7,7 +7,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/arena.h"
 #include "core/base/mem.h"
-#include "core/base/mem.h"
 #include "server/grpc/grpc_v2.h"
 #include "server/request/infer_request.h"
 

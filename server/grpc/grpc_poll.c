@@ -12,10 +12,12 @@
  * What is short is judged beforehand by the message's size, for runs that take longer than a wake-up go to a
  * worker (server/sched/workers.h). Where that was wrong, the ticker makes the poller step back.
  *
- * Threads: td_poll_step_back may be called on any thread and concerns pollers only. Invariant: polling > 0,
- * or no thread is parked. A poller that the ticker counts out while it returns polls once more uncounted.
+ * Threads: td_poll_step_back may be called on any thread and concerns pollers only. Invariant (polls_check):
+ * polling > 0, or no thread is parked. A poller that the ticker counts out while it returns polls once more
+ * uncounted.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/check.h"
 #include "server/base/clock.h"
 #include "server/grpc/grpc_impl.h"
 
@@ -52,6 +54,16 @@ static void invite(struct td_polls *p)
 }
 
 /* Under mu. */
+TD_CHECK_FN enum td_code polls_check(const struct td_polls *p, struct td_err *err)
+{
+    TD_WANT(p->polling >= p->invited && p->invited >= 0 && p->parked >= 0, err,
+            "%d poll, %d of them invited, %d parked", p->polling, p->invited, p->parked);
+    TD_WANT(p->polling > 0 || p->parked == 0 || p->closing, err, "nobody polls, and %d are parked",
+            p->parked);
+    return TD_OK;
+}
+
+/* Under mu. */
 static void count_out(struct td_poller *me)
 {
     if (atomic_load(&me->active)) {
@@ -59,6 +71,7 @@ static void count_out(struct td_poller *me)
         if (--me->polls->polling == 0) {
             invite(me->polls);
         }
+        TD_HOLDS(polls_check, me->polls);
     }
 }
 

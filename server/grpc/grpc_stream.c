@@ -11,8 +11,8 @@
  *
  * With the last reference gone the handler is told TD_RPC_GONE.
  * Threads: mu serialises steps and ticks.
- * Invariant: ticks begin when the client has sent all, so an answer to a message and one to a tick never
- * meet.
+ * Invariant (td_stream_check): ticks begin when the client has sent all, so an answer to a message and one to
+ * a tick never meet.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/grpc/grpc_stream.h"
@@ -21,6 +21,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/check.h"
 #include "core/base/mem.h"
 
 #define TICK_MS 100 /* how late an unasked answer may be */
@@ -103,8 +104,17 @@ static void start_op(struct td_grpc_stream *s, const grpc_op *ops, size_t n, str
     }
 }
 
+enum td_code td_stream_check(const struct td_grpc_stream *s, bool busy, struct td_err *err)
+{
+    TD_WANT(!busy, err, "a stream that %s is to do so again",
+            s->writing ? "writes" : "reads, or has read all,");
+    TD_WANT(!s->reading || !s->reading_over, err, "a stream reads behind the client's last message");
+    return TD_OK;
+}
+
 void td_stream_receive(struct td_grpc_stream *s)
 {
+    TD_HOLDS(td_stream_check, s, s->reading || s->reading_over);
     s->reading = true;
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &s->message};
     start_op(s, &op, 1, &s->received);
@@ -136,6 +146,7 @@ static void go_on(struct td_grpc_stream *s)
 
 void td_stream_send(struct td_grpc_stream *s, struct td_sink *answer)
 {
+    TD_HOLDS(td_stream_check, s, s->writing);
     grpc_byte_buffer *b = td_grpc_message(answer);
     grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = b};
     s->writing = true;

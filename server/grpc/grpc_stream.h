@@ -4,7 +4,7 @@
  *
  * refs counts the events still to come, the running step, the ticker and the requests under way; with the
  * last one gone the stream is taken off the list and freed. A stream on the list with refs == 0 is leaving
- * it. Invariant: one write is under way at most (`writing`), and one read (`reading`).
+ * it. Invariant (td_stream_check): one write is under way at most (`writing`), and one read (`reading`).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_GRPC_GRPC_STREAM_H
@@ -39,6 +39,8 @@ struct td_grpc_stream {
 
 /* The following: under mu, by a caller that holds a reference. */
 
+/* busy: what is about to be begun is under way already. */
+TD_MUST enum td_code td_stream_check(const struct td_grpc_stream *s, bool busy, struct td_err *err);
 /* Asks for the next message. */
 void td_stream_receive(struct td_grpc_stream *s);
 /* Takes the bytes. Nothing may be being written. */

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/base/mem.h"
 #include "server/base/clock.h"
 #include "proto/bytes/gzip.h"
@@ -52,6 +53,20 @@ static enum td_code finish_body(struct exchange *e, struct td_err *err)
     return TD_OK;
 }
 
+enum td_code td_http_check(const struct td_http *h, struct td_err *err)
+{
+    for (const struct exchange *e = h->running; e != NULL; e = e->next) {
+        TD_WANT(!e->here && e->h == h, err, "an exchange that runs is the poll thread's own");
+        TD_WANT(e->next == NULL || e->next->prev == e, err,
+                "the exchanges that run are not linked both ways");
+    }
+    for (const struct exchange *e = h->head; e != NULL; e = e->next) {
+        TD_WANT(!e->here, err, "an exchange that waits is the poll thread's own");
+        TD_WANT(e->next != NULL || h->tail == e, err, "the last exchange that waits is not the queue's");
+    }
+    return TD_OK;
+}
+
 /* Caller holds h->mu. */
 static void list_running(struct td_http *h, struct exchange *e)
 {
@@ -63,6 +78,7 @@ static void list_running(struct td_http *h, struct exchange *e)
         pthread_cond_signal(&h->guard_wake);
     }
     h->running = e;
+    TD_HOLDS(td_http_check, h);
 }
 
 void td_exchange_hold(struct td_exchange *x)

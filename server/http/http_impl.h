@@ -8,9 +8,10 @@
  *                 resume
  *   poll thread:  (called again) queue the answer -> sent -> exchange freed
  *
- * Invariant: a suspended connection's exchange is on exactly one of queue and running, or is being resumed;
- * it may be gone at any time for a thread that has handled it, but for the poll thread that reads its
- * connection: that frees it. Locks: h->mu guards queue, running and stop; never held while a handler runs.
+ * Invariant (td_http_check): a suspended connection's exchange is on exactly one of queue and running, or is
+ * being resumed; it may be gone at any time for a thread that has handled it, but for the poll thread that
+ * reads its connection: that frees it. Locks: h->mu guards queue, running and stop; never held while a
+ * handler runs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_HTTP_HTTP_IMPL_H
@@ -47,7 +48,6 @@ struct td_http {
     pthread_cond_t work, idle, guard_wake;
     struct exchange *head, *tail; /* queue for the workers */
     struct exchange *running;
-    int n_open; /* exchanges that exist */
     bool stop;
     atomic_int n_reading;   /* requests whose body is still coming */
     atomic_int n_answering; /* requests that are whole and whose answer is not sent yet */
@@ -58,7 +58,9 @@ struct td_http {
     bool has_guard;
 };
 
-/* http_exchange.c. For libmicrohttpd: what its callback returns. */
+/* http_exchange.c. Caller holds h->mu: both lists are linked as they should be, and all on them suspended. */
+TD_MUST enum td_code td_http_check(const struct td_http *h, struct td_err *err);
+/* For libmicrohttpd: what its callback returns. */
 /* The request is whole: it is answered here, or handed to a worker. */
 enum MHD_Result td_http_received(struct exchange *e);
 /* It is too large to become whole. */

@@ -3,7 +3,7 @@
  * An entry lives as long as the registry unless it is removed and idle, so loaders may hold one across a
  * load.
  *
- * Invariant: entries are sorted by name, and names are unique.
+ * Invariant (td_registry_check): entries are sorted by name, and names are unique.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/registry_impl.h"
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "server/base/metrics.h"
@@ -94,7 +95,27 @@ enum td_code td_registry_add_entry(struct td_registry *r, const char *name, stru
     memmove(grown + at + 1, grown + at, (size_t)(r->n_entries - at) * sizeof *grown);
     grown[at] = e;
     r->n_entries++;
+    TD_HOLDS(td_registry_check, r);
     *out = e;
+    return TD_OK;
+}
+
+enum td_code td_registry_check(const struct td_registry *r, struct td_err *err)
+{
+    for (int i = 0; i < r->n_entries; i++) {
+        const struct td_entry *e = r->entries[i];
+        TD_WANT(i == 0 || strcmp(r->entries[i - 1]->name, e->name) < 0, err, "model %s stands behind %s",
+                e->name, r->entries[i - 1]->name);
+        for (int k = 0; k < e->n_versions; k++) {
+            const struct td_version *v = e->versions[k];
+            TD_WANT((v->servable != NULL) == (v->state == TD_STATE_AVAILABLE), err,
+                    "version %lld of model %s is %s and has %s servable", (long long)v->number, e->name,
+                    td_registry_state_name(v->state), v->servable != NULL ? "a" : "no");
+            TD_WANT(k == 0 || e->versions[k - 1]->number > v->number, err,
+                    "version %lld of model %s stands behind %lld", (long long)v->number, e->name,
+                    (long long)e->versions[k - 1]->number);
+        }
+    }
     return TD_OK;
 }
 
@@ -122,6 +143,7 @@ static void purge(struct td_registry *r)
         }
     }
     r->n_entries = kept;
+    TD_HOLDS(td_registry_check, r);
 }
 
 /* ------------------------------------------------------------------ changing the list */

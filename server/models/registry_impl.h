@@ -68,6 +68,8 @@ struct td_registry {
 struct td_entry *td_registry_entry(const struct td_registry *r, const char *name);
 /* The same, also of a model that is configured no longer while its last version goes. */
 struct td_entry *td_registry_any_entry(const struct td_registry *r, const char *name);
+/* Entries are sorted by name and versions by number, and who is AVAILABLE has a servable. Caller holds mu. */
+TD_MUST enum td_code td_registry_check(const struct td_registry *r, struct td_err *err);
 /* The label of that name; NULL. */
 const struct td_label *td_registry_label(const struct td_model_config *c, const char *name);
 

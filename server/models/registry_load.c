@@ -7,7 +7,7 @@
  * itself, and the new one takes its place when it is ready. Withdrawing drops the registry's reference:
  * running requests keep theirs.
  *
- * Invariant: v->servable is set exactly while v->state is AVAILABLE.
+ * Invariant (td_registry_check): v->servable is set exactly while v->state is AVAILABLE.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/registry_impl.h"
@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/check.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "proto/bytes/file.h"
@@ -384,6 +385,7 @@ static void load(struct td_registry *r, struct td_entry *e, struct td_version *v
         note_failure(r, v, &err);
     }
     log_loaded(e->name, v, &err);
+    TD_HOLDS(td_registry_check, r);
     pthread_mutex_unlock(&r->mu);
     if (old != NULL) {
         td_servable_unref(old);
@@ -401,6 +403,7 @@ static void unload(struct td_registry *r, struct td_entry *e, struct td_version 
     v->servable = NULL;
     v->stale = false;
     v->state = TD_STATE_UNLOADING;
+    TD_HOLDS(td_registry_check, r);
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->mu);
     td_servable_unref(s);

@@ -4,8 +4,8 @@
  * prefix and the assets), init op, then one callable a signature. A signature whose tensors do not exist is
  * kept with its error, which a call of it reports; the rest of the model serves.
  *
- * Invariant: after td_servable_load nothing here changes but reference count and statistics; the engine below
- * has its own locks.
+ * Invariant (servable_check): after td_servable_load nothing here changes but reference count and statistics;
+ * the engine below has its own locks.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/servable.h"
@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/check.h"
+#include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/run/variable.h"
 #include "proto/bytes/mapping.h"
@@ -56,6 +58,7 @@ struct td_servable {
     struct td_stats stats;
     struct td_load_times times;
     pthread_mutex_t choosing;
+    uint64_t loaded_as; /* Debug builds: hash of what loading has set; 0 while it loads */
 };
 
 /* ------------------------------------------------------------------ paths */
@@ -277,6 +280,15 @@ static void close_entry(struct entry *d)
     td_free(d->error);
 }
 
+TD_CHECK_FN enum td_code servable_check(struct td_servable *s, struct td_err *err)
+{
+    const void *const set[] = {s->name, s->dir, s->home, s->model, s->engine, s->entries};
+    const uint64_t now = td_hash_bytes(set, sizeof set);
+    s->loaded_as = s->loaded_as == 0 ? now : s->loaded_as;
+    TD_WANT(s->loaded_as == now, err, "model %s has changed since it was loaded", s->name);
+    return TD_OK;
+}
+
 static void destroy(struct td_servable *s)
 {
     for (int i = 0; s->entries != NULL && i < s->model->n_signatures; i++) {
@@ -366,6 +378,7 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
         destroy(s);
         return rc;
     }
+    TD_HOLDS(servable_check, s);
     *out = s;
     return TD_OK;
 }
@@ -413,6 +426,7 @@ struct td_servable *td_servable_ref(struct td_servable *s)
 void td_servable_unref(struct td_servable *s)
 {
     if (s != NULL && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) {
+        TD_HOLDS(servable_check, s);
         destroy(s);
     }
 }

@@ -208,8 +208,8 @@ enum td_code td_classify_check_tasks(const struct td_multi_pb *p, struct td_err 
             const char *a = signature_or_default(&t->spec), *b = signature_or_default(&p->task[k].spec);
             TD_FAIL_IF(strcmp(a, b) == 0, err, INVALID_ARGUMENT, "Duplicate evaluation of signature: %s", a);
         }
-        TD_FAIL_IF(strcmp(t->method, "tensorflow/serving/classify") &&
-                       strcmp(t->method, "tensorflow/serving/regress"),
+        TD_FAIL_IF(strcmp(t->method, "tensorflow/serving/classify") != 0 &&
+                       strcmp(t->method, "tensorflow/serving/regress") != 0,
                    err, UNIMPLEMENTED, "Unsupported signature method_name: %s", t->method);
     }
     return TD_OK;

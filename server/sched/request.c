@@ -20,6 +20,7 @@
 #include <pthread.h>
 
 #include "core/base/arena.h"
+#include "core/base/check.h"
 #include "core/base/mem.h"
 #include "server/base/clock.h"
 #include "server/sched/workers.h"
@@ -127,8 +128,17 @@ static int64_t rows_of(const struct td_request *r)
 
 /* ------------------------------------------------------------------ the end */
 
+/* At its end no chunk of it is the workers' any more. */
+TD_CHECK_FN enum td_code request_check(const struct td_request *r, struct td_err *err)
+{
+    TD_WANT(r->done != NULL && atomic_load(&r->left) == 0, err, "a request ends with %d chunks under way",
+            atomic_load(&r->left));
+    return TD_OK;
+}
+
 static void finish(struct td_request *r, struct td_err *err)
 {
+    TD_HOLDS(request_check, r);
     if (err->code == TD_OK && r->encode != NULL) {
         err->code = r->encode(r, err);
     }

@@ -10,7 +10,8 @@
  * done is called once for each request that was started: before td_request_start returns, where a worker was
  * idle and the run is short, or later on a worker's thread.
  *
- * Invariant: between start and done the request is the workers' alone; but anybody may set its stop word.
+ * Invariant (request_check): between start and done the request is the workers' alone; but anybody may set
+ * its stop word.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_SCHED_REQUEST_H

@@ -23,6 +23,7 @@
 
 #include <string.h>
 
+#include "core/base/check.h"
 #include "core/base/mem.h"
 
 void td_sched_init(struct td_sched *s, int workers)
@@ -409,6 +410,65 @@ static bool drop_dead_heads(struct td_sched *s, struct td_sched_queue *f, int64_
     return any;
 }
 
+/* ------------------------------------------------------------------ checks */
+
+static enum td_code check_list(const struct td_sched_queue *f, int q, int64_t *tasks, int64_t *rows,
+                               struct td_err *err)
+{
+    const struct td_sched_list *l = &f->waiting[q];
+    TD_WANT((l->first != NULL) == (f->filled >> q & 1), err, "list %d of a queue and its bit differ", q);
+    for (const struct td_sched_task *t = l->first; t != NULL; t = t->next) {
+        TD_WANT(queue_of(t) == q && t->queue == f, err, "a task of list %d is in list %d", queue_of(t), q);
+        TD_WANT(t->next != NULL ? t->next->prev == t : l->last == t, err, "list %d is not linked both ways",
+                q);
+        TD_WANT(t->late || t->next == NULL || t->like != t->next->like || t->since_ns <= t->next->since_ns,
+                err, "a task of list %d stands before an older one", q);
+        ++*tasks;
+        *rows += t->rows;
+    }
+    return TD_OK;
+}
+
+enum td_code td_sched_check(const struct td_sched *s, struct td_err *err)
+{
+    int64_t waiting = 0;
+    TD_WANT(s->running >= 0 && s->running <= s->workers, err, "%d of %d workers run", s->running, s->workers);
+    for (const struct td_sched_queue *f = s->active; f != NULL; f = f->next) {
+        int64_t tasks = 0, rows = 0;
+        for (int q = 0; q < 2 * TD_LEVELS; q++) {
+            TD_TRY(check_list(f, q, &tasks, &rows, err));
+        }
+        TD_WANT(f->active && tasks > 0 && tasks == f->n_tasks && rows == f->n_rows, err,
+                "a queue of %lld tasks and %lld rows counts %lld and %lld", (long long)tasks, (long long)rows,
+                (long long)f->n_tasks, (long long)f->n_rows);
+        TD_WANT(f->running >= 0 && f->running <= s->running, err, "%d batches of a queue run, of %d",
+                f->running, s->running);
+        waiting += tasks;
+    }
+    TD_WANT(waiting == s->n_tasks, err, "%lld tasks wait, %lld are counted", (long long)waiting,
+            (long long)s->n_tasks);
+    return TD_OK;
+}
+
+enum td_code td_sched_idle_check(const struct td_sched *s, int64_t now_ns, struct td_err *err)
+{
+    for (const struct td_sched_queue *f = s->active; s->running < s->workers && f != NULL; f = f->next) {
+        TD_WANT(!may_run(f) || ready_at(f) > now_ns, err, "a task waits while a worker idles: %d of %d run",
+                s->running, s->workers);
+    }
+    return td_sched_check(s, err);
+}
+
+TD_CHECK_FN enum td_code batch_check(const struct td_batch *b, struct td_err *err)
+{
+    int n = 0;
+    for (const struct td_sched_task *t = b->tasks; t != NULL; t = t->next, n++) {
+        TD_WANT(t->queue == b->queue, err, "a batch has a task of another queue");
+    }
+    TD_WANT(n == b->n_tasks && n > 0, err, "a batch of %d tasks counts %d", n, b->n_tasks);
+    return TD_OK;
+}
+
 bool td_sched_next(struct td_sched *s, int64_t now_ns, struct td_batch *b, struct td_sched_list *dropped)
 {
     while (s->running < s->workers) {
@@ -426,8 +486,11 @@ bool td_sched_next(struct td_sched *s, int64_t now_ns, struct td_batch *b, struc
             make_round(s, b);
         }
         start(s, b);
+        TD_HOLDS(td_sched_check, s);
+        TD_HOLDS(batch_check, b);
         return true;
     }
+    TD_HOLDS(td_sched_idle_check, s, now_ns);
     return false;
 }
 

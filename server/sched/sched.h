@@ -20,9 +20,9 @@
  * td_cost_worth says, spread over the idle workers, and of a round number (1 2 3 4 6 8 12 ...): a plan is
  * laid out anew for each number.
  *
- * Invariants: no task waits while a worker idles, unless its queue's rule makes it wait; tasks of one queue,
- * level and shape that are in time start in their order; a task that waited too long, whose deadline has
- * passed or whose stop word is set never starts.
+ * Invariants (td_sched_check, td_sched_idle_check): no task waits while a worker idles, unless its queue's
+ * rule makes it wait; tasks of one queue, level and shape that are in time start in their order; a task that
+ * waited too long, whose deadline has passed or whose stop word is set never starts.
  *
  * Threads: the caller's lock guards everything; all times are CLOCK_MONOTONIC ns given by the caller.
  *
@@ -139,6 +139,11 @@ void td_sched_done(struct td_sched *s, const struct td_batch *b, int64_t ran_ns,
 void td_sched_reap(struct td_sched *s, int64_t now_ns, struct td_sched_list *dropped);
 /* When something that waits now becomes ready by time alone; INT64_MAX: never. */
 int64_t td_sched_ready_at(const struct td_sched *s);
+/* Counts are those of the lists, tasks of one list stand in their order, and no more runs than there are
+ * workers. */
+TD_MUST enum td_code td_sched_check(const struct td_sched *s, struct td_err *err);
+/* Of a scheduler that was asked for a batch and had none: no worker idles, or nothing is ready. */
+TD_MUST enum td_code td_sched_idle_check(const struct td_sched *s, int64_t now_ns, struct td_err *err);
 /* Whether a task may still start. */
 TD_MUST bool td_sched_alive(const struct td_sched_task *t, int64_t now_ns);
 /* Whether anybody still waits for a task's answer: its deadline is to come, and it was not stopped. */

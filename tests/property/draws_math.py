@@ -172,6 +172,8 @@ def out_of_range(inputs, attrs):
 LANE = "complex division by zero: TensorFlow's answer depends on the lane (NaN in vectors, infinity in remainders)"
 NOISE = "of a denormal number the C library's logarithm, power and atan2 make noise when denormals are flushed"
 KNOWN = {
+    "AddN": (lambda inputs, attrs: inputs["inputs"][0].dtype.itemsize == 2 and any(bool((np.abs(x.astype(np.float64)) > 1e3).any()) for x in inputs["inputs"]),
+             "in 16 bits the order of additions decides what is left when large numbers cancel"),
     "Erf": (lambda inputs, attrs: inputs["x"].dtype == np.float64 and bool((np.abs(inputs["x"]) > 1e150).any()),
             "TensorFlow's vector lanes square a huge double and divide inf by inf"),
     "Cast": (out_of_range, "what does not fit an integer of 8 or 16 bits TensorFlow saturates in vectors and wraps in remainders"),

@@ -98,3 +98,4 @@ DRAWS = {
     **{op: activation for op in ("QuantizedRelu", "QuantizedRelu6")}, **{op: pool for op in ("QuantizedMaxPool", "QuantizedAvgPool")},
     **{op: requantize for op in ("Requantize", "RequantizationRange", "QuantizeDownAndShrinkRange")}, **{op: binary for op in ("QuantizedAdd", "QuantizedMul")},
 }
+SETTLED = {"QuantizedConv2D": "QuantizedConv2D.7777025576 differs, and nobody knows why yet", "QuantizedConcat": "QuantizedConcat.105001675 differs, and nobody knows why yet"}

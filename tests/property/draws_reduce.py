@@ -184,5 +184,6 @@ DRAWS = {
 }
 
 EXEMPT = {"TopK": "TensorFlow 2.21 cannot run it: its kernels ask for an attribute that only TopKV2 has (ours is TopKV2's kernel)"}
-KNOWN = {op: (lambda inputs, attrs: inputs["indices"].size == 0, "without indices TensorFlow leaves its output uninitialised")
-         for op in "SparseSegmentSumGrad SparseSegmentMeanGrad SparseSegmentSqrtNGrad".split()}
+KNOWN = {**{op: (lambda inputs, attrs: inputs["indices"].size == 0, "without indices TensorFlow leaves its output uninitialised")
+         for op in "SparseSegmentSumGrad SparseSegmentMeanGrad SparseSegmentSqrtNGrad".split()},
+         "Prod": (lambda inputs, attrs: inputs["input"].dtype.kind == "c" and inputs["input"].size > 100, "the order of multiplications decides whether a product that overflows is inf or NaN")}

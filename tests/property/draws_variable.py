@@ -249,3 +249,5 @@ DRAWS = {
     "TemporaryVariable": temporary, "DestroyTemporaryVariable": temporary, "Variable": first("Variable"), "VariableV2": first("VariableV2"),
 }
 EXEMPT = {"_ReadVariablesOp": "no raw op: TensorFlow's runtime alone makes it of several ReadVariableOp", "_VarHandlesOp": "no raw op: TensorFlow's runtime alone makes it"}
+KNOWN = {f"ResourceScatter{k}": (lambda inputs, attrs: inputs["indices"].size == 1 and inputs["updates"].ndim > 0 and inputs["updates"].shape != inputs["indices"].shape + inputs["held"].shape[1:],
+                                 "with a single index TensorFlow takes updates of any shape, and reads past a row") for k in BOTH}
