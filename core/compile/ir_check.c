@@ -156,6 +156,28 @@ void td_pass_promise(const struct td_ir *ir, struct td_pass_promise *p)
     }
 }
 
+/* Whether two nodes name one resource: by the same edge, or by constants of the same object. */
+static bool same_resource(const struct td_node *a, const struct td_node *b)
+{
+    if (a->n_in == 0 || b->n_in == 0) {
+        return true; /* not known */
+    }
+    const struct td_value x = a->in[0], y = b->in[0];
+    const struct td_tensor *s = td_node_const(x.node), *t = td_node_const(y.node);
+    if (s != NULL && t != NULL && s->dtype == TD_RESOURCE && t->dtype == TD_RESOURCE) {
+        return td_tensor_count(s) != 1 || td_tensor_count(t) != 1 ||
+               td_tensor_obj(s, 0) == td_tensor_obj(t, 0);
+    }
+    return x.node == y.node && x.port == y.port;
+}
+
+/* That a comes behind b need not be kept when b only reads, and reads something else than a is about: such an
+ * order is an accident of values that passed one node together (IdentityN). */
+static bool order_matters(const struct td_node *a, const struct td_node *b)
+{
+    return !(td_node_flags(b) & TD_OP_READS) || same_resource(a, b);
+}
+
 enum td_code td_pass_check(const struct td_ir *ir, const struct td_pass_promise *p, struct td_err *err)
 {
     uint64_t now[TD_PASS_EFFECTS], there = 0;
@@ -174,8 +196,10 @@ enum td_code td_pass_check(const struct td_ir *ir, const struct td_pass_promise 
     }
     for (int e = 0; e < p->n_effects; e++) {
         const uint64_t lost = (there >> e & 1) ? p->before[e] & there & ~now[e] : 0;
-        TD_WANT(lost == 0, err, "%s no longer comes behind '%s'", TD_NODE_STR(p->effect[e]),
-                p->effect[__builtin_ctzll(lost | UINT64_C(1) << 63)]->name);
+        for (int b = 0; lost != 0 && b < p->n_effects; b++) {
+            TD_WANT(!(lost >> b & 1) || !order_matters(p->effect[e], p->effect[b]), err,
+                    "%s no longer comes behind '%s'", TD_NODE_STR(p->effect[e]), p->effect[b]->name);
+        }
     }
     return TD_OK;
 }

@@ -4,7 +4,7 @@
  *
  * Left alone: nodes on reference edges (they take a snapshot of a variable), the Identity of a Switch's
  * output (it stands for the branch: control edges from it carry that output's deadness), and one that has
- * control inputs and feeds a node with effects, which must not run before them.
+ * control inputs and a node with effects anywhere behind it, which must not run before them.
  *
  * Invariant (td_remap_check, td_pass_check): every remaining input reads the same bytes as before, and no
  * earlier than before where that can be told.
@@ -14,16 +14,21 @@
 #include "core/compile/passes.h"
 #include "core/compile/remap.h"
 
-static bool *stateful_consumers(struct td_ir *ir)
+/* By node: whether something with an effect comes behind it, through any number of edges. */
+static bool *before_effects(struct td_ir *ir)
 {
-    bool *s = td_arena_alloc(ir->arena, (size_t)ir->n_nodes + 1, sizeof *s);
-    for (int k = 0; s != NULL && k < ir->n_nodes; k++) {
+    bool *before = td_arena_alloc(ir->arena, (size_t)ir->n_nodes + 1, sizeof *before);
+    for (int k = ir->n_nodes - 1; before != NULL && k >= 0; k--) {
         const struct td_node *n = ir->nodes[k];
-        for (int i = 0; (td_node_flags(n) & TD_OP_STATEFUL) && i < n->n_in; i++) {
-            s[n->in[i].node->id] = true;
+        const bool effect = before[k] || (td_node_flags(n) & TD_OP_STATEFUL) != 0;
+        for (int i = 0; effect && i < n->n_in; i++) {
+            before[n->in[i].node->id] = true;
+        }
+        for (int i = 0; effect && i < n->n_control; i++) {
+            before[n->control[i]->id] = true;
         }
     }
-    return s;
+    return before;
 }
 
 static bool any_ref(const struct td_node *n)
@@ -48,14 +53,14 @@ enum td_code td_pass_identity(struct td_ir *ir, struct td_model *m, struct td_er
     (void)m;
     struct td_remap r;
     TD_TRY(td_remap_init(ir, &r, err));
-    bool dead_values = td_ir_has_switch(ir), *effects_read = stateful_consumers(ir);
-    if (effects_read == NULL) {
+    bool dead_values = td_ir_has_switch(ir), *ordered = before_effects(ir);
+    if (ordered == NULL) {
         return td_no_memory(err, (size_t)ir->n_nodes, "compiler pass");
     }
     for (int k = 0; k < ir->n_nodes; k++) {
         struct td_node *n = ir->nodes[k];
         if (!(td_node_flags(n) & TD_OP_IDENTITY) || n->n_in < n->n_out || n->n_out == 0 || any_ref(n) ||
-            is_pivot(n) || (n->n_control > 0 && effects_read[n->id])) {
+            is_pivot(n) || (n->n_control > 0 && ordered[k])) {
             continue;
         }
         bool ok;

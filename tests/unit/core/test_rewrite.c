@@ -48,6 +48,28 @@ TEST(identities_go)
     made_end(&m);
 }
 
+/* x -> Effect;  x -> Same (behind the effect) -> Neg -> Effect: the second must not run before the first */
+TEST(an_identity_that_waits_stays_where_an_effect_follows)
+{
+    struct made m;
+    struct td_ir ir;
+    made_start(&m);
+    made_add(&m.graph, "x", "X", "");
+    made_add(&m.graph, "first", "Effect", "x");
+    made_add(&m.graph, "wait", "Same", "x ^first");
+    made_add(&m.graph, "n", "Neg", "wait");
+    made_add(&m.graph, "second", "Effect", "n");
+    CHECK_INT(made_resolve(&m), TD_OK);
+    CHECK_INT(made_ir(&m, "x", "second", &ir), TD_OK);
+    struct td_model *model;
+    struct td_model_opts opts = {.ops = m.ops};
+    CHECK_INT(td_model_new(&opts, NULL, &m.graph, &m.lib, &model, &m.err), TD_OK);
+    CHECK_INT(td_rewrite_run(&ir, model, "", &m.err), TD_OK);
+    td_model_unref(model);
+    CHECK_INT(made_count(&ir, "Same"), 1);
+    made_end(&m);
+}
+
 TEST(a_huge_constant_is_not_made)
 {
     struct made m;
@@ -122,6 +144,7 @@ TEST(names_of_no_pass_are_refused)
     CHECK_INT(td_rewrite_check("handles", &err), TD_INVALID_ARGUMENT);
 }
 
-TEST_MAIN(RUN(without_passes_the_graph_stays) RUN(identities_go) RUN(a_huge_constant_is_not_made)
-              RUN(constant_chains_fold_into_one_value) RUN(equal_nodes_merge)
-                  RUN(names_of_no_pass_are_refused) RUN(a_chain_of_many_identities_goes_in_linear_time))
+TEST_MAIN(RUN(without_passes_the_graph_stays) RUN(identities_go)
+              RUN(an_identity_that_waits_stays_where_an_effect_follows) RUN(a_huge_constant_is_not_made)
+                  RUN(constant_chains_fold_into_one_value) RUN(equal_nodes_merge)
+                      RUN(names_of_no_pass_are_refused) RUN(a_chain_of_many_identities_goes_in_linear_time))
