@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-extern uint64_t td_hash_start; /* core/graph/graph.c */
+extern uint64_t td_hash_start; /* drawn when the program starts, and only read from then on */
 
 static inline uint64_t td_hash_more(uint64_t h, const void *bytes, size_t n)
 {

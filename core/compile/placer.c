@@ -152,6 +152,40 @@ bool td_placer_on_device(const struct td_model_opts *o, const struct td_node *n)
     return td_placer_device_rows(o, n, rows) > 0;
 }
 
+static int arg_length(const struct td_node *n, const struct td_arg_def *a)
+{
+    if (a->number_attr != NULL) {
+        return (int)td_attr_int(n, a->number_attr);
+    }
+    return a->list_attr != NULL ? td_attr_len(n, a->list_attr) : 1;
+}
+
+enum td_code td_placer_step(struct td_plan *p, struct td_step *s, struct td_err *err)
+{
+    const struct td_node *n = s->node;
+    const struct td_kernel *found[TD_KERNEL_MOST];
+    const int n_rows = s->deref != NULL ? 0 : td_placer_device_rows(td_model_opts_of(p->model), n, found);
+    if (n_rows == 0) {
+        return TD_OK;
+    }
+    bool *on_host = td_arena_alloc(p->arena, (size_t)n->n_in + 1, sizeof *on_host);
+    const struct td_kernel **rows = td_arena_alloc(p->arena, (size_t)n_rows, sizeof *rows);
+    if (on_host == NULL || rows == NULL) {
+        return td_no_memory(err, (size_t)n->n_in, "compiling a plan");
+    }
+    memcpy(rows, found, (size_t)n_rows * sizeof *rows);
+    for (int a = 0, i = 0; a < n->def->n_in; a++) {
+        int end = i + arg_length(n, &n->def->in[a]);
+        for (; i < end && i < n->n_in; i++) {
+            on_host[i] = a < 32 && (n->op->host_in >> a & 1) != 0;
+        }
+    }
+    s->device_rows = rows;
+    s->n_device_rows = n_rows;
+    s->on_host = on_host;
+    return TD_OK;
+}
+
 /* ------------------------------------------------------------------ asking in vain */
 
 static bool in_vain(const struct td_model_opts *o, const struct td_node *n, enum ask *ask)

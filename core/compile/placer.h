@@ -11,12 +11,16 @@
 #define TD_CORE_COMPILE_PLACER_H
 
 #include "core/compile/ir.h"
+#include "core/run/plan.h"
 #include "core/run/select.h"
 
 /* The kernels that n may run on the model's device, in order; returns how many: 0 when it stays on the
  * host. */
 int td_placer_device_rows(const struct td_model_opts *o, const struct td_node *n,
                           const struct td_kernel *rows[TD_KERNEL_MOST]);
+/* Gives the step its rows on the model's device, and says which of its inputs stay on the host; none when its
+ * node does not run there. */
+TD_MUST enum td_code td_placer_step(struct td_plan *p, struct td_step *s, struct td_err *err);
 bool td_placer_on_device(const struct td_model_opts *o, const struct td_node *n);
 /* What n asked for in vain: "asks for /device:GPU:0, which is not here"; "" when it got what it asked for.
  * Cut to bytes. */

@@ -191,7 +191,7 @@ static enum td_code make_step(struct maker *k, struct td_node *n, struct td_step
         TD_TRY(make_rows(k, n, &host, s));
     }
     TD_TRY(make_inputs(k, s));
-    TD_TRY(td_device_run_choose(k->p, s, k->err));
+    TD_TRY(td_placer_step(k->p, s, k->err));
     k->p->max_in = n->n_in > k->p->max_in ? n->n_in : k->p->max_in;
     k->p->max_out = n->n_out > k->p->max_out ? n->n_out : k->p->max_out;
     return k->p->dead_values ? make_after(k, s) : TD_OK;

@@ -16,20 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
-
-uint64_t td_hash_start = 0xcbf29ce484222325u;
-
-__attribute__((constructor)) static void choose_hash_start(void)
-{
-    uint64_t r;
-    if (getrandom(&r, sizeof r, GRND_NONBLOCK) == (ssize_t)sizeof r) {
-        td_hash_start = r;
-    }
-}
 
 void td_graph_init(struct td_graph *g, struct td_arena *arena, const char *function)
 {

@@ -84,6 +84,7 @@ struct td_target {
     struct td_timings *timings; /* where such trials are remembered; NULL: nowhere */
 };
 
+struct td_choice;
 struct td_kernel_query {
     const struct td_node *node;
     int n_in, n_out;
@@ -97,6 +98,8 @@ struct td_kernel_query {
     /* told of rows passed over, for `step`; NULL: nobody asks (core/run/select.h) */
     struct td_select_notes *notes;
     int step;
+    /* which of n rows that compete is fastest, the first being the preferred; NULL: it, untried */
+    int (*fastest)(const struct td_kernel_query *q, const struct td_choice *rival, int n);
     bool lasting; /* the state will serve many runs; false: it is made within a run, for that alone */
 };
 
@@ -118,7 +121,8 @@ struct td_type_rule {
     uint32_t set;
 };
 #define TD_TYPE_RULES 6
-#define TD_KERNEL_MOST 32 /* rows of one op, added ones included (core/graph/op.c sees to it) */
+enum { TD_TRIAL_MOST = 6 }; /* rows that are tried against each other */
+#define TD_KERNEL_MOST 32   /* rows of one op, added ones included (core/graph/op.c sees to it) */
 
 struct td_kernel {
     const char *name; /* "matmul.dnnl", "matmul.reference" */

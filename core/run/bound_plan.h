@@ -46,18 +46,6 @@ struct td_region_cost {
     td_timing_mean ns[TD_REGION_GROUPS]; /* by group */
 };
 
-struct td_frame {
-    struct td_frame *next;
-    struct td_buffer *block;
-    struct td_tensor *slots;     /* n_values */
-    unsigned char *state;        /* n_values: enum td_slot_state */
-    bool *dead, *step_dead;      /* n_values, n_steps; NULL without dead values */
-    const struct td_tensor **in; /* max_in */
-    struct td_tensor *snapshots; /* max_in: what reference edges held */
-    struct td_shape *shapes;     /* max_in + max_out: for inference at run time */
-    struct td_device_run *dev;   /* the run's side on the device; NULL: nothing runs there */
-};
-
 static inline bool td_step_on_device(enum td_step_mode mode)
 {
     return mode >= TD_STEP_DEVICE;
@@ -92,8 +80,6 @@ TD_MUST bool td_memory_plan(struct td_bound_plan *l);
 const char *td_bound_plan_kernel_name(const struct td_bound_plan *l, int k);
 struct td_bound_plan *td_bound_plan_ref(struct td_bound_plan *l);
 void td_bound_plan_unref(struct td_bound_plan *l);
-TD_MUST enum td_code td_frame_take(struct td_bound_plan *l, struct td_frame **out, struct td_err *err);
-void td_frame_give(struct td_bound_plan *l, struct td_frame *f);
 
 /* Propagation alone, one step at a time, for an analysis (core/batchable/batchable.c) that fills in between
  * steps what shape functions cannot tell. The bound plan is the walk's; shape[] and known[] of feeds and of

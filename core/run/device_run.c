@@ -22,9 +22,9 @@
 #include <string.h>
 
 #include "core/base/check.h"
+#include "core/run/frame.h"
 #include "core/base/mem.h"
 #include "core/run/model.h"
-#include "core/compile/placer.h"
 #include "core/run/select.h"
 
 struct td_device_run {
@@ -40,42 +40,6 @@ struct td_device_run {
     int n_values, n_pins, room, n_late, late_room;
     bool queued; /* work was queued since the last wait */
 };
-
-/* ------------------------------------------------------------------ compiling */
-
-static int arg_length(const struct td_node *n, const struct td_arg_def *a)
-{
-    if (a->number_attr != NULL) {
-        return (int)td_attr_int(n, a->number_attr);
-    }
-    return a->list_attr != NULL ? td_attr_len(n, a->list_attr) : 1;
-}
-
-enum td_code td_device_run_choose(struct td_plan *p, struct td_step *s, struct td_err *err)
-{
-    const struct td_node *n = s->node;
-    const struct td_kernel *found[TD_KERNEL_MOST];
-    const int n_rows = s->deref != NULL ? 0 : td_placer_device_rows(td_model_opts_of(p->model), n, found);
-    if (n_rows == 0) {
-        return TD_OK;
-    }
-    bool *on_host = td_arena_alloc(p->arena, (size_t)n->n_in + 1, sizeof *on_host);
-    const struct td_kernel **rows = td_arena_alloc(p->arena, (size_t)n_rows, sizeof *rows);
-    if (on_host == NULL || rows == NULL) {
-        return td_no_memory(err, (size_t)n->n_in, "compiling a plan");
-    }
-    memcpy(rows, found, (size_t)n_rows * sizeof *rows);
-    for (int a = 0, i = 0; a < n->def->n_in; a++) {
-        int end = i + arg_length(n, &n->def->in[a]);
-        for (; i < end && i < n->n_in; i++) {
-            on_host[i] = a < 32 && (n->op->host_in >> a & 1) != 0;
-        }
-    }
-    s->device_rows = rows;
-    s->n_device_rows = n_rows;
-    s->on_host = on_host;
-    return TD_OK;
-}
 
 /* ------------------------------------------------------------------ a frame's side */
 

@@ -23,6 +23,9 @@
 
 #include "core/run/bound_plan.h"
 
+struct td_device_run;
+struct td_frame;
+
 /* What a device is asked to run: a kernel as its row's prepare left it for these shapes and this device.
  * Everything is borrowed until launch returns, and state and the bytes of device tensors and workspace in the
  * stream's order. Inputs whose device is NULL lie on the host: those that the op's row marks (host_in). */
@@ -39,10 +42,6 @@ struct td_launch {
     const struct td_tensor *in, *out; /* out: allocated, of the inferred shapes */
     int n_in, n_out;
 };
-
-/* Lists the rows of the model's device that may run the step, and which inputs they want on the host: none
- * when the step stays there. */
-TD_MUST enum td_code td_device_run_choose(struct td_plan *p, struct td_step *s, struct td_err *err);
 
 /* A frame's side on the device of p's model. */
 TD_MUST enum td_code td_device_run_open(const struct td_plan *p, struct td_device_run **out,

@@ -1,10 +1,11 @@
-/* core/run/exec_impl.h - a thread's part in a run: what exec.c and region_run.c share.
+/* core/run/exec_impl.h - a thread's part in a run: what exec.c, exec_step.c and region_run.c share.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_RUN_EXEC_IMPL_H
 #define TD_CORE_RUN_EXEC_IMPL_H
 
 #include "core/run/exec.h"
+#include "core/run/frame.h"
 
 enum { TD_EXEC_SCRATCH = 16 };
 

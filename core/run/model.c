@@ -14,7 +14,6 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/run/exec.h"
-#include "core/run/variable.h"
 
 enum { PRINTS_A_SECOND = 20, MAX_ENTRIES = 1 << 20 };
 
@@ -294,24 +293,6 @@ void td_model_each_resource(struct td_model *m, const struct td_obj_type *type,
         }
     }
     pthread_mutex_unlock(&m->mu);
-}
-
-size_t td_model_weight_bytes(struct td_model *m)
-{
-    size_t sum = 0;
-    pthread_mutex_lock(&m->mu);
-    for (int b = 0; b < BUCKETS; b++) {
-        for (struct entry *e = m->entries[b]; e != NULL; e = e->next) {
-            if (e->type == &td_variable_type) {
-                struct td_variable *v = (struct td_variable *)e->obj;
-                pthread_mutex_lock(&v->mu);
-                sum += v->value.dtype == TD_DTYPE_NONE ? 0 : td_tensor_bytes(&v->value);
-                pthread_mutex_unlock(&v->mu);
-            }
-        }
-    }
-    pthread_mutex_unlock(&m->mu);
-    return sum;
 }
 
 enum td_code td_node_state(struct td_call *c, size_t bytes, void **state, void **lock, struct td_err *err)

@@ -124,7 +124,5 @@ struct td_obj *td_model_resource(struct td_model *m, const struct td_obj_type *t
  * are without their container, which is the default one of all that are listed. */
 void td_model_each_resource(struct td_model *m, const struct td_obj_type *type,
                             void (*fn)(void *ctx, const char *name, struct td_obj *o), void *ctx);
-/* Sum of the bytes of all variables. */
-size_t td_model_weight_bytes(struct td_model *m);
 
 #endif

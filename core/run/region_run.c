@@ -74,6 +74,8 @@ static enum td_code frame_beside(const struct td_frame *f, const struct td_plan 
     const size_t in = (size_t)p->max_in + 1, out = (size_t)p->max_out + 1;
     const size_t bytes = in * (sizeof *f->in + sizeof *f->snapshots) + (in + out) * sizeof *f->shapes;
     *beside = *f;
+    beside->late = NULL; /* the frame's own thread may be in it */
+    beside->beside = true;
     beside->snapshots = td_calloc(1, bytes);
     if (beside->snapshots == NULL) {
         return td_no_memory(err, bytes, "a run's branch");

@@ -18,7 +18,6 @@
 
 #include "core/base/check.h"
 #include "core/base/mem.h"
-#include "core/run/trial.h"
 
 /* ------------------------------------------------------------------ without shapes */
 
@@ -237,7 +236,7 @@ static void compete(const struct td_kernel_query *q, const struct td_kernel *con
             note(q, rows[i], why, rc != TD_OK);
         }
     }
-    const int best = n > 1 ? td_trial_choose(q, rival, n) : 0;
+    const int best = n > 1 ? q->fastest(q, rival, n) : 0;
     for (int i = 0; i < n; i++) {
         if (i != best) {
             note(q, rival[i].kernel, "was slower when tried", false);
@@ -286,7 +285,7 @@ enum td_code td_select_bind(const struct td_kernel_query *q, const struct td_ker
             note(q, rows[i], why, last != TD_OK);
             continue;
         }
-        if (rows[i]->competes && q->lasting && q->target.trial_ns > 0) {
+        if (rows[i]->competes && q->fastest != NULL) {
             compete(q, rows + i + 1, n_rows - i - 1, out);
         }
         TD_HOLDS(choice_check, q, rows, out);

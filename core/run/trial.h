@@ -13,8 +13,6 @@
 
 #include "core/run/select.h"
 
-enum { TD_TRIAL_MOST = 6 };
-
 /* Which of n kernels, all prepared for the query, is the fastest; 0, the first, where that could not be told:
  * inputs that are no numbers, no memory, a kernel that fails. */
 int td_trial_choose(const struct td_kernel_query *q, const struct td_choice *rival, int n);

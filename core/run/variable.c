@@ -138,3 +138,19 @@ enum td_code td_in_made_variable(const struct td_call *c, int i, struct td_varia
                "%s: Could not find resource: variable '%s' has no value", TD_NODE_STR(c->node), (*out)->name);
     return TD_OK;
 }
+
+static void add_bytes(void *ctx, const char *name, struct td_obj *o)
+{
+    struct td_variable *v = (struct td_variable *)o;
+    (void)name;
+    pthread_mutex_lock(&v->mu);
+    *(size_t *)ctx += v->value.dtype == TD_DTYPE_NONE ? 0 : td_tensor_bytes(&v->value);
+    pthread_mutex_unlock(&v->mu);
+}
+
+size_t td_variable_total_bytes(struct td_model *m)
+{
+    size_t sum = 0;
+    td_model_each_resource(m, &td_variable_type, add_bytes, &sum);
+    return sum;
+}

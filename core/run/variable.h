@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "core/graph/op.h"
+#include "core/run/model.h"
 
 struct td_variable {
     struct td_obj obj;
@@ -45,5 +46,8 @@ TD_MUST enum td_code td_in_variable(const struct td_call *c, int i, struct td_va
  * variable was never assigned. (A reference variable exists all the same: td_variable_edit refuses it.) */
 TD_MUST enum td_code td_in_made_variable(const struct td_call *c, int i, struct td_variable **out,
                                          struct td_err *err);
+
+/* Sum of the bytes of all variables of a model. */
+size_t td_variable_total_bytes(struct td_model *m);
 
 #endif

@@ -62,8 +62,8 @@ static enum td_code put_medium(const struct td_call *c, struct td_sink *s, const
                                const struct td_sink *m, struct td_err *err)
 {
     struct td_sink inner = {.limit = TD_SUMMARY_LIMIT};
-    char *tag;
-    size_t len;
+    char *tag = NULL;
+    size_t len = 0;
     TD_TRY(make_tag(c, which, &tag, &len, err));
     enum td_code rc = td_summary_bytes(&inner, which->field, m->p, m->n, err);
     if (rc == TD_OK) {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/run/variable.h"
 #include "core/base/mem.h"
 #include "server/grpc/grpc_v2.h"
 #include "server/request/repository.h"
@@ -241,7 +242,7 @@ static enum td_code put_memory(struct td_sink *s, struct td_servable *v, struct 
 {
     const size_t at = td_put_mark(s);
     TD_TRY(td_put_text(s, 1, "CPU", err));
-    TD_TRY(td_put_int(s, 3, (int64_t)td_model_weight_bytes(td_servable_engine(v)), err));
+    TD_TRY(td_put_int(s, 3, (int64_t)td_variable_total_bytes(td_servable_engine(v)), err));
     return td_put_end(s, 8, at, err);
 }
 

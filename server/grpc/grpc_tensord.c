@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/run/variable.h"
 #include "core/base/mem.h"
 #include "server/grpc/grpc_rpc.h"
 
@@ -38,7 +39,7 @@ static enum td_code write_loaded(struct td_rpc *r, const char *model, int64_t ve
         rc = td_put_text(&r->reply, 6, m->signatures[i].key, err);
     }
     rc = rc ? rc : td_put_text(&r->reply, 7, "cpu", err);
-    const size_t bytes = td_model_weight_bytes(td_servable_engine(s));
+    const size_t bytes = td_variable_total_bytes(td_servable_engine(s));
     rc = rc || bytes == 0 ? rc : td_put_int(&r->reply, 8, (int64_t)bytes, err);
     td_servable_unref(s);
     return rc;

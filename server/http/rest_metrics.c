@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/run/variable.h"
 #include "core/base/mem.h"
 #include "server/base/metrics.h"
 #include "server/http/rest.h"
@@ -105,7 +106,7 @@ static double run_seconds(struct td_servable *s)
 }
 static double weight_bytes(struct td_servable *s)
 {
-    return (double)td_model_weight_bytes(td_servable_engine(s));
+    return (double)td_variable_total_bytes(td_servable_engine(s));
 }
 
 static const struct version_metric {

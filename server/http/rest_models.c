@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/run/variable.h"
 #include "core/base/mem.h"
 #include "server/models/functions.h"
 #include "server/http/rest.h"
@@ -76,7 +77,7 @@ static void add_loaded(json_t *v, struct td_servable *s, const struct td_version
             td_callable_each(f, add_plan_bytes, &plans);
         }
     }
-    const size_t weights = td_model_weight_bytes(td_servable_engine(s));
+    const size_t weights = td_variable_total_bytes(td_servable_engine(s));
     struct tm tm;
     const time_t at = (time_t)row->loaded_at;
     char when[40];

@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/run/variable.h"
 #include "core/base/arena.h"
 #include "core/base/mem.h"
 #include "proto/json/json_tensor.h"
@@ -230,7 +231,7 @@ static json_t *stats_json(const char *name, struct td_servable *s)
     for (int i = 0; i < TD_STATS_SIZES && atomic_load(&c->sizes[i].size) > 0; i++) {
         (void)json_array_append_new(batches, batch_json(&c->sizes[i]));
     }
-    const size_t weights = td_model_weight_bytes(td_servable_engine(s));
+    const size_t weights = td_variable_total_bytes(td_servable_engine(s));
     return json_pack(
         "{s:o, s:o, s:I, s:I, s:I, s:o, s:{}, s:o, s:[{s:s, s:i, s:I}]}", "name", td_rest_json_text(name),
         "version", td_rest_json_int64(td_servable_version(s)), "last_inference",

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/run/variable.h"
 #include "core/base/mem.h"
 #include "proto/checkpoint/bundle.h"
 
@@ -103,7 +104,7 @@ char *td_inspect_model_json(struct td_servable *s)
     json_object_set_new(doc, "signatures", signatures_json(s));
     json_object_set_new(doc, "functions", json_integer(lib->n_functions));
     json_object_set_new(doc, "variable_bytes",
-                        json_integer((json_int_t)td_model_weight_bytes(td_servable_engine(s))));
+                        json_integer((json_int_t)td_variable_total_bytes(td_servable_engine(s))));
     json_object_set_new(doc, "ops", ops);
     char *text = json_dumps(doc, JSON_INDENT(1));
     json_decref(doc);

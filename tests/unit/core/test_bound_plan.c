@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/bound_plan.h"
+#include "core/run/frame.h"
 
 #include "tests/unit/core/graph_make.h"
 

@@ -14,7 +14,7 @@ enum { MANY = 8, WORKSPACE = 1000 };
 
 /* ------------------------------------------------------------------ rows for Neg and LateNeg */
 
-static int states, spins;
+static int states, prepared, spins;
 static bool was_lasting;
 
 static enum td_code for_many(const struct td_kernel_query *q, struct td_kernel_offer *o, struct td_err *err)
@@ -26,6 +26,7 @@ static enum td_code for_many(const struct td_kernel_query *q, struct td_kernel_o
     CHECK(o->state != NULL && o->row->prepare == for_many);
     *(int64_t *)o->state = td_shape_count(&q->in[0]);
     states++;
+    prepared++;
     o->workspace_bytes = WORKSPACE;
     return TD_OK;
 }
@@ -152,14 +153,19 @@ TEST(the_row_that_serves_the_shapes_runs_and_the_others_say_why_not)
     CHECK_INT(states, 0);
 }
 
-TEST(shapes_found_in_the_run_choose_there)
+TEST(shapes_found_in_the_run_choose_there_and_keep_the_choice)
 {
     struct one o;
     open_one(&o, "LateNeg", rows, &(struct td_model_opts){0});
+    prepared = 0;
     CHECK_STR(kernel_for(&o, MANY), "neg.many");
-    CHECK(!was_lasting && states == 0);
+    CHECK_STR(kernel_for(&o, MANY), "neg.many");
+    CHECK(was_lasting);
+    CHECK_INT(prepared, 1);
+    CHECK_INT(states, 1);
     CHECK_STR(kernel_for(&o, 1), "late");
     close_one(&o);
+    CHECK_INT(states, 0);
 }
 
 TEST(rows_are_left_out_by_their_library)
@@ -235,7 +241,8 @@ TEST(rows_for_an_op_that_is_not_there_are_refused)
 }
 
 TEST_MAIN(RUN(the_row_that_serves_the_shapes_runs_and_the_others_say_why_not)
-              RUN(shapes_found_in_the_run_choose_there) RUN(rows_are_left_out_by_their_library)
-                  RUN(when_no_row_is_left_the_run_says_what_the_last_said)
-                      RUN(of_rows_that_compete_the_first_runs_unless_trials_are_allowed)
-                          RUN(rows_for_an_op_that_is_not_there_are_refused))
+              RUN(shapes_found_in_the_run_choose_there_and_keep_the_choice)
+                  RUN(rows_are_left_out_by_their_library)
+                      RUN(when_no_row_is_left_the_run_says_what_the_last_said)
+                          RUN(of_rows_that_compete_the_first_runs_unless_trials_are_allowed)
+                              RUN(rows_for_an_op_that_is_not_there_are_refused))

@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <math.h>
 
+#include "core/run/variable.h"
 #include "core/base/mem.h"
 #include "kernels/ops.h"
 #include "tests/test.h"
@@ -144,8 +145,8 @@ TEST(a_copy_has_the_same_variables_and_a_life_of_its_own)
     struct td_err err = {0};
     struct td_servable *copy = NULL;
     CHECK_OK(td_servable_copy(model, &copy, &err));
-    CHECK_INT(td_model_weight_bytes(td_servable_engine(copy)),
-              td_model_weight_bytes(td_servable_engine(model)));
+    CHECK_INT(td_variable_total_bytes(td_servable_engine(copy)),
+              td_variable_total_bytes(td_servable_engine(model)));
     td_servable_unref(model);
     model = copy;
     json_t *doc = debug("{\"values\": \"none\"}", 3);

@@ -1,0 +1,104 @@
+/* core/run/frame.c - one run's storage, pooled.
+ *
+ * A frame is one allocation, the struct and its arrays behind it, and one block for the values whose place is
+ * planned. Making it takes longer than a short run, so it goes back to its bound plan's list after the run,
+ * and the next run finds the slots of known and planned values as they were set once.
+ *
+ * Does not: free values (the run does, step by step, and at its end), or know of steps.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/run/frame.h"
+
+#include "core/base/mem.h"
+#include "core/run/device_run.h"
+#include "core/run/late_choice.h"
+
+/* One allocation: the struct, then its arrays. */
+static struct td_frame *frame_new(const struct td_plan *p)
+{
+    size_t v = (size_t)p->n_values + 1, s = (size_t)p->n_steps + 1, in = (size_t)p->max_in + 1,
+           out = (size_t)p->max_out + 1;
+    size_t bytes = sizeof(struct td_frame) + v * sizeof(struct td_tensor) + in * sizeof(void *) +
+                   in * sizeof(struct td_tensor) + (in + out) * sizeof(struct td_shape) + v + v + s;
+    struct td_frame *f = td_calloc(1, bytes);
+    if (f == NULL) {
+        return NULL;
+    }
+    f->slots = (struct td_tensor *)(f + 1);
+    f->snapshots = f->slots + v;
+    f->shapes = (struct td_shape *)(f->snapshots + in);
+    f->in = (const struct td_tensor **)(f->shapes + in + out);
+    f->state = (unsigned char *)(f->in + in);
+    f->dead = (bool *)(f->state + v);
+    f->step_dead = f->dead + v;
+    return f;
+}
+
+static enum td_code frame_make(struct td_bound_plan *l, struct td_frame **out, struct td_err *err)
+{
+    struct td_frame *f = frame_new(l->plan);
+    if (f == NULL) {
+        return td_no_memory(err, sizeof *f, "a run's frame");
+    }
+    if (l->block_bytes > 0) {
+        enum td_code rc = td_buffer_new(l->block_bytes, false, &f->block, err);
+        if (rc) {
+            td_free(f);
+            return rc;
+        }
+    }
+    for (int v = 0; v < l->plan->n_values; v++) {
+        if (l->known[v].dtype != TD_DTYPE_NONE) {
+            f->slots[v] = l->known[v]; /* borrowed from the bound plan, which outlives the frame */
+        } else if (l->offset[v] >= 0) {
+            f->slots[v] = (struct td_tensor){.data = (char *)f->block->data + l->offset[v],
+                                             .dtype = l->plan->dtype[v],
+                                             .shape = l->shape[v]};
+        }
+    }
+    if (l->uses_device) {
+        enum td_code rc = td_device_run_open(l->plan, &f->dev, err);
+        if (rc) {
+            td_buffer_unref(f->block);
+            td_free(f);
+            return rc;
+        }
+    }
+    *out = f;
+    return TD_OK;
+}
+
+enum td_code td_frame_take(struct td_bound_plan *l, struct td_frame **out, struct td_err *err)
+{
+    pthread_mutex_lock(&l->mu);
+    struct td_frame *f = l->frames;
+    if (f != NULL) {
+        l->frames = f->next;
+    }
+    pthread_mutex_unlock(&l->mu);
+    if (f == NULL) {
+        return frame_make(l, out, err);
+    }
+    *out = f;
+    return TD_OK;
+}
+
+void td_frame_give(struct td_bound_plan *l, struct td_frame *f)
+{
+    pthread_mutex_lock(&l->mu);
+    f->next = l->frames;
+    l->frames = f;
+    pthread_mutex_unlock(&l->mu);
+}
+
+void td_frame_free_idle(struct td_bound_plan *l)
+{
+    while (l->frames != NULL) {
+        struct td_frame *f = l->frames;
+        l->frames = f->next;
+        td_late_choices_free(f->late, l->plan->n_steps);
+        td_device_run_close(f->dev);
+        td_buffer_unref(f->block);
+        td_free(f);
+    }
+}
