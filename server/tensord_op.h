@@ -14,11 +14,10 @@
  *              complex128 string), type attributes (T), lists of types (Tin where Tin:list(type)) or
  *              repetitions (N*T). Attributes are string int float bool type shape tensor func or list(...) of
  *              them, with "=default" where there is one.
- *   infer      computes output shapes, and checks ranks and sizes. It is called when a plan is laid out, with
- *              dims
- *              and ranks that may be unknown (-1), and again before each run that had something unknown, then
- *              with every shape known. It sets what it can tell; an output that depends on data stays
- *              unknown.
+ *   infer      computes output shapes, and checks ranks and sizes. It is called when a plan is bound to
+ *              shapes, with dims and ranks that may be unknown (-1), and again before each run that had
+ *              something unknown, then with every shape known. It sets what it can tell; an output that
+ *              depends on data stays unknown.
  *   run        computes. Gets each output with api->output and writes every element of it.
  *
  * Both return 0 or what api->fail returned. They may run on any number of threads at once, so they keep no

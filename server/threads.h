@@ -2,16 +2,17 @@
  *
  * Threads
  *   main          starts and stops everything; waits for signals; rereads the configuration file
- *   watch         (registry.c) lists version folders every --file_system_poll_wait_seconds
- *   load          (registry_load.c) --num_load_threads of them, niced: load and unload versions
- *   http poll     (http.c) libmicrohttpd's: accept, read, route, write; handle requests that are known to be
- *                 short
- *   http work     (http_exchange.c) --rest_api_num_threads of them: handle all other requests
- *   http guard    (http_exchange.c) looks for clients that went away while their request waits or runs
- *   gRPC          (grpc.c) --grpc_max_threads handlers and one more
- *   worker        (workers.c) --lanes of them: run what had to wait, and whatever is not short, and encode
- *                 the answers
- *   reaper        (workers.c) drops waiting requests that are too late or whose client left
+ *   watch         (server/models/registry.c) lists version folders every --file_system_poll_wait_seconds
+ *   load          (server/models/registry_load.c) --num_load_threads of them, niced: load and unload versions
+ *   http poll     (server/http/http.c) libmicrohttpd's: accept, read, route, write; handle requests that are
+ *                 known to be short
+ *   http worker   (server/http/http_exchange.c) --rest_api_num_threads of them: handle all other requests
+ *   http guard    (server/http/http_exchange.c) looks for clients that went away while their request waits or
+ *                 runs
+ *   gRPC          (server/grpc/grpc.c) --grpc_max_threads handlers and one more
+ *   worker        (server/sched/workers.c) --lanes of them: run what had to wait, and whatever is not short,
+ *                 and encode the answers
+ *   reaper        (server/sched/workers.c) drops waiting requests that are too late or whose client left
  *
  * Locks, outermost first; a thread that holds one may only take locks further down
  *   registry.configuring   one change of the model list at a time; held while folders are listed
@@ -20,7 +21,7 @@
  *   http.mu                the queue of requests and the list of running ones
  *   grpc.mu                the queue of calls and the list of streams (after the lock of a stream)
  *   workers.mu             who waits and who runs; never held while running or answering
- *   servable.narrowing     making signatures of fewer outputs
+ *   servable.choosing      making signatures of fewer outputs
  *   metrics' making, access.lock: new cells; tokens. Nothing is taken under them
  *   locks inside core (a callable's, a resource's), each held alone
  *

@@ -1,13 +1,21 @@
 /* core/base/timings.c - the estimators' arithmetic, and the table of times by name with its file.
  *
+ * A mean takes a quarter of each new time. A line is fitted from five sums by weighted least squares: each
+ * run multiplies them by KEEP and adds itself, so the last ten or so decide. A run many times longer than
+ * expected counts as OUTLIER times the expectation: the line moves, but not far. While all runs had one size
+ * there is no line; a slope or a fixed part below zero is taken as none.
+ *
  *   tensord timings 1                      the version: another one is not read
  *   Intel(R) ..; oneDNN 2.6.3              the machine, which also names the file
  *   18250 MatMul float[8,256] .. matmul.dnnl
  *   ..
  *   sum 5f2c..                             FNV-1a of all before it
  *
- * The file is somebody's who may write to the state directory: sizes and counts are bounded, every line is
- * held to the grammar, and the first that breaks it empties the table.
+ * The table holds the last MOST names, in the order they came, with an open-addressed index beside it that is
+ * made anew when the oldest goes. The file is somebody's who may write to the state directory: sizes and
+ * counts are bounded, every line is held to the grammar, and the first that breaks it empties the table.
+ *
+ * Locks: mu guards the table, and is held while the file is written.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/timings.h"

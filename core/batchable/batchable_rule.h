@@ -93,11 +93,11 @@ const struct td_batchable_rule *td_batchable_rule_of(const struct td_op *op);
 
 /* ---- ready-made rules (core/batchable/batchable_ready.c) */
 
-td_batchable_fn
-    td_batchable_broadcast; /* each output element follows from the inputs' elements there, broadcast */
+/* Each output element follows from the inputs' elements there, broadcast. */
+td_batchable_fn td_batchable_broadcast;
 td_batchable_fn td_batchable_same; /* output i is input i; any_input */
-td_batchable_fn
-    td_batchable_map; /* input 0 alone has rows, at any axis, and keeps that axis; others are parameters */
+/* Input 0 alone has rows, at any axis, and keeps that axis; others are parameters. */
+td_batchable_fn td_batchable_map;
 td_batchable_fn td_batchable_map1;      /* the same, any axis but the last: it works along that */
 td_batchable_fn td_batchable_map2;      /* ... but the last two */
 td_batchable_fn td_batchable_map3;      /* ... but the last three */
@@ -110,13 +110,13 @@ td_batchable_fn td_batchable_keys;      /* state, keys, parameters: one result a
 
 /* ---- ready-made sizes (core/batchable/batchable_sizes.c) */
 
-td_batchable_fn
-    td_batchable_elements; /* output 0, element by element, broadcast: number(x, y) of one or two inputs */
-td_batchable_fn
-    td_batchable_folds; /* input 0 along the axes of input 1: number(x, y) from element to element */
-td_batchable_fn
-    td_batchable_moves; /* each output element is one of the inputs', wherever it stood: which one does
-                                        * not depend on their values, and the kernel shows it */
+/* Output 0, element by element, broadcast: number(x, y) of one or two inputs. */
+td_batchable_fn td_batchable_elements;
+/* Input 0 along the axes of input 1: number(x, y) from element to element. */
+td_batchable_fn td_batchable_folds;
+/* Each output element is one of the inputs', wherever it stood: which one does not depend on their values,
+ * and the kernel shows it. */
+td_batchable_fn td_batchable_moves;
 
 /* ---- for rules */
 

@@ -1,7 +1,7 @@
 /* core/compile/channels_last.c - channels-first convolutions and pools as channels-last ones: Transpose, the
  * same op channels last, Transpose back.
  *
- * Kernels turn channels-first tensors inside anyway; with the Transposes in the open, those between
+ * Kernels permute channels-first tensors inside anyway; with the Transposes in the open, those between
  * neighbours can meet and cancel (core/compile/pass_layout.c).
  *
  * One walk over the nodes in their order. A node in format NCHW or NCDHW has its attributes and its constant

@@ -2,7 +2,7 @@
  *
  * Nodes are copies (struct td_node) in the IR's arena that share attributes with the loaded graph. Passes
  * replace values and drop nodes; a node's id is its place in ir->nodes. Feeds and constants are nodes of two
- * pseudo ops of the engine's own (td_op_feed, td_op_literal).
+ * pseudo ops of the engine's own (td_op_feed here, td_op_literal in core/graph/emit.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_COMPILE_IR_H

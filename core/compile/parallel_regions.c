@@ -384,7 +384,7 @@ static enum td_code make_regions(struct finder *x, struct td_arena *arena, struc
     td_free(parts);
     td_free(group_of);
     td_free(sorted);
-    return ok ? TD_OK : td_no_memory(err, room, "finding branches");
+    return ok ? TD_OK : td_no_memory(err, room, "finding parallel regions");
 }
 
 /* ------------------------------------------------------------------ all of it */
@@ -452,7 +452,7 @@ enum td_code td_regions_find(struct td_arena *arena, struct td_node **steps, int
         choose(&x);
         rc = make_regions(&x, arena, out, n_out, err);
     } else {
-        rc = td_no_memory(err, (size_t)n, "finding branches");
+        rc = td_no_memory(err, (size_t)n, "finding parallel regions");
     }
     finder_fini(&x);
     return rc;

@@ -148,7 +148,7 @@ static void find_wanted(struct layout *l)
     }
 }
 
-/* What turning a value saves, without its readers. */
+/* What permuting a value saves, without its readers. */
 static int saved_by(const struct layout *l, struct td_value v)
 {
     const struct place *at = place_of(l, v);
@@ -175,7 +175,7 @@ static bool would_fuse(const struct layout *l, const struct td_node *n)
     return td_perm_is_identity(&whole) && td_fused_may_begin(made->from.node);
 }
 
-/* Whether some region is worth turning. */
+/* Whether some region is worth permuting. */
 static bool weigh(struct layout *l)
 {
     for (int k = 0; k < l->n_nodes; k++) {
@@ -210,7 +210,7 @@ static bool chosen(struct layout *l, struct td_value v)
     return region->saved > 0 || (region->saved == 0 && region->fuses);
 }
 
-/* ------------------------------------------------------------------ turning them */
+/* ------------------------------------------------------------------ permuting them */
 
 /* Transpose(v, p) as a node of the place and name of `like`. */
 static struct td_value transposed(struct layout *l, const struct td_node *like, struct td_value v,

@@ -77,7 +77,7 @@ static void number(struct maker *k, const struct td_node *n, int *next)
 }
 
 /* The nodes that become steps, in the order that they will have. */
-static enum td_code list_steps(struct maker *k, bool branches)
+static enum td_code list_steps(struct maker *k, bool parallel)
 {
     k->steps = room(k, (size_t)k->ir->n_nodes, sizeof(void *));
     if (k->steps == NULL) {
@@ -89,7 +89,7 @@ static enum td_code list_steps(struct maker *k, bool branches)
         }
     }
     struct td_region *regions = NULL;
-    if (branches && !k->p->dead_values) {
+    if (parallel && !k->p->dead_values) {
         TD_TRY(td_regions_find(k->p->arena, k->steps, k->p->n_steps, &regions, &k->p->n_regions, k->err));
     }
     k->p->regions = regions;
@@ -329,7 +329,7 @@ static enum td_code make_lifetimes(struct maker *k)
     return TD_OK;
 }
 
-static enum td_code make(struct td_plan *p, struct td_ir *ir, bool branches, struct td_err *err)
+static enum td_code make(struct td_plan *p, struct td_ir *ir, bool parallel, struct td_err *err)
 {
     struct maker k = {.p = p, .ir = ir, .err = err};
     size_t n = (size_t)ir->n_nodes;
@@ -341,7 +341,7 @@ static enum td_code make(struct td_plan *p, struct td_ir *ir, bool branches, str
     memset(k.step_of, 0xff, (n + 1) * sizeof(int));
     p->dead_values = td_ir_has_switch(ir);
     p->graph_nodes = ir->n_nodes;
-    TD_TRY(list_steps(&k, branches));
+    TD_TRY(list_steps(&k, parallel));
     TD_TRY(number_values(&k));
     TD_TRY(make_steps(&k));
     TD_TRY(make_fetches(&k));

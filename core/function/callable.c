@@ -170,11 +170,11 @@ static bool same_key(const struct td_callable *f, const struct concrete *c, cons
     return true;
 }
 
-static bool same_shapes(const struct td_callable *f, const struct td_bound_plan *l,
+static bool same_shapes(const struct td_callable *f, const struct td_bound_plan *b,
                         const struct td_tensor *const *in)
 {
     for (int i = 0; i < f->n_feeds; i++) {
-        if (!td_shape_equal(&l->key[i], &in[i]->shape)) {
+        if (!td_shape_equal(&b->key[i], &in[i]->shape)) {
             return false;
         }
     }
@@ -251,7 +251,7 @@ static enum td_code add_bound(struct td_callable *f, struct concrete *c, const s
 {
     struct td_shape *shapes = td_calloc((size_t)f->n_feeds + 1, sizeof *shapes);
     if (shapes == NULL) {
-        return td_no_memory(err, sizeof *shapes, "layout");
+        return td_no_memory(err, sizeof *shapes, "bound plan");
     }
     for (int i = 0; i < f->n_feeds; i++) {
         shapes[i] = in[i]->shape;
@@ -292,15 +292,15 @@ static enum td_code find_bound(struct td_callable *f, const struct td_plan *plan
     }
     c->calls++;
     c->last_used = ++f->clock;
-    struct td_bound_plan *l = NULL;
-    for (int i = 0; l == NULL && i < c->n_bound; i++) {
-        l = same_shapes(f, c->bound[i], in) ? c->bound[i] : NULL;
+    struct td_bound_plan *b = NULL;
+    for (int i = 0; b == NULL && i < c->n_bound; i++) {
+        b = same_shapes(f, c->bound[i], in) ? c->bound[i] : NULL;
     }
-    if (l == NULL) {
-        TD_TRY(add_bound(f, c, plan, in, &l, err));
+    if (b == NULL) {
+        TD_TRY(add_bound(f, c, plan, in, &b, err));
     }
-    l->last_used = f->clock;
-    *out = td_bound_plan_ref(l);
+    b->last_used = f->clock;
+    *out = td_bound_plan_ref(b);
     return TD_OK;
 }
 
@@ -322,7 +322,7 @@ static enum td_code eager_run(struct td_callable *f, const struct td_tensor *con
                               struct td_run *run, struct td_err *err)
 {
     struct td_plan *plan;
-    struct td_bound_plan *l = NULL;
+    struct td_bound_plan *b = NULL;
     pthread_mutex_lock(&f->mu);
     enum td_code rc = need_plan(f, true, &plan, err);
     pthread_mutex_unlock(&f->mu);
@@ -330,16 +330,16 @@ static enum td_code eager_run(struct td_callable *f, const struct td_tensor *con
     TD_TRY(check_dtypes(f, plan, in, err));
     struct td_shape *shapes = td_calloc((size_t)f->n_feeds + 1, sizeof *shapes);
     if (shapes == NULL) {
-        return td_no_memory(err, sizeof *shapes, "layout");
+        return td_no_memory(err, sizeof *shapes, "bound plan");
     }
     for (int i = 0; i < f->n_feeds; i++) {
         shapes[i] = td_shape_unknown();
     }
-    rc = td_bound_plan_new(plan, shapes, &l, err);
+    rc = td_bound_plan_new(plan, shapes, &b, err);
     td_free(shapes);
     TD_TRY(rc);
-    rc = td_exec_run(plan, l, run, in, out, err);
-    td_bound_plan_unref(l);
+    rc = td_exec_run(plan, b, run, in, out, err);
+    td_bound_plan_unref(b);
     return rc;
 }
 
@@ -356,16 +356,16 @@ enum td_code td_callable_run_inside(struct td_callable *f, const struct td_tenso
                                     struct td_tensor *out, struct td_run *run, struct td_err *err)
 {
     struct td_plan *plan;
-    struct td_bound_plan *l;
+    struct td_bound_plan *b;
     if (run->opts->eager) {
         return eager_run(f, in, out, run, err);
     }
     pthread_mutex_lock(&f->mu);
-    enum td_code rc = bind(f, in, &plan, &l, err);
+    enum td_code rc = bind(f, in, &plan, &b, err);
     pthread_mutex_unlock(&f->mu);
     TD_TRY(rc);
-    rc = td_exec_run(plan, l, run, in, out, err);
-    td_bound_plan_unref(l);
+    rc = td_exec_run(plan, b, run, in, out, err);
+    td_bound_plan_unref(b);
     return rc;
 }
 
@@ -454,20 +454,20 @@ struct td_bound_plan *td_callable_latest(struct td_callable *f)
     struct td_bound_plan *latest = NULL;
     pthread_mutex_lock(&f->mu);
     for (int i = 0; i < f->n_concretes; i++) {
-        struct td_bound_plan *l = latest_of(f->concretes[i]);
-        latest = latest == NULL || (l != NULL && l->last_used > latest->last_used) ? l : latest;
+        struct td_bound_plan *b = latest_of(f->concretes[i]);
+        latest = latest == NULL || (b != NULL && b->last_used > latest->last_used) ? b : latest;
     }
     latest = latest == NULL ? NULL : td_bound_plan_ref(latest);
     pthread_mutex_unlock(&f->mu);
     return latest;
 }
 
-static void count_kernels(const struct td_bound_plan *l, struct td_concrete_stat *s)
+static void count_kernels(const struct td_bound_plan *b, struct td_concrete_stat *s)
 {
     int most = (int)(sizeof s->kernels / sizeof s->kernels[0]);
-    for (int k = 0; l != NULL && k < l->plan->n_steps; k++) {
-        const char *name = td_bound_plan_kernel_name(l, k);
-        s->device_steps += td_step_on_device(l->mode[k]);
+    for (int k = 0; b != NULL && k < b->plan->n_steps; k++) {
+        const char *name = td_bound_plan_kernel_name(b, k);
+        s->device_steps += td_step_on_device(b->mode[k]);
         int at = 0;
         while (at < s->n_kernels && strcmp(s->kernels[at].kernel, name) != 0) {
             at++;

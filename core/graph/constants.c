@@ -1,4 +1,11 @@
-/* core/graph/constants.c - the table of constants.h: open-addressed, by the bytes of the value.
+/* core/graph/constants.c - the table of core/graph/constants.h: open-addressed, by the bytes of the value.
+ *
+ * The hash is of dtype, shape, device and bytes, so only values of up to SMALL_BYTES are looked up: hashing a
+ * large one would cost more than it saves. The table doubles when it would be more than half full. Where
+ * MAX_PROBES places hold others, a constant is not shared, so that a file full of like hashes costs memory
+ * and no time. Running out of memory means the same: not shared.
+ *
+ * Does not: make nodes; the caller puts its node where td_constants_slot points.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/graph/constants.h"

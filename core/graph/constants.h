@@ -5,8 +5,8 @@
  * makes each once and no pass ever walks the others.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_CORE_CONSTANTS_H
-#define TD_CORE_CONSTANTS_H
+#ifndef TD_CORE_GRAPH_CONSTANTS_H
+#define TD_CORE_GRAPH_CONSTANTS_H
 
 #include "core/graph/graph.h"
 

@@ -4,8 +4,8 @@
  * (core/graph/emit.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_CORE_DEFINE_H
-#define TD_CORE_DEFINE_H
+#ifndef TD_CORE_GRAPH_DEFINE_H
+#define TD_CORE_GRAPH_DEFINE_H
 
 #include "core/graph/graph.h"
 

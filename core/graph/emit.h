@@ -23,8 +23,8 @@
  * (core/graph/define.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_CORE_EMIT_H
-#define TD_CORE_EMIT_H
+#ifndef TD_CORE_GRAPH_EMIT_H
+#define TD_CORE_GRAPH_EMIT_H
 
 #include "core/graph/constants.h"
 

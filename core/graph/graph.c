@@ -2,8 +2,7 @@
  *
  * Nodes are kept in the order in which they were added, and their id is their place. Arrays double; what was
  * outgrown stays in the arena. td_graph_find probes an open-addressed table that resolving has made
- * (core/graph/resolve.c); functions are found by bisection once the library is sorted. The seed of the
- * tables' hash is drawn here when the program starts, so that a file cannot be made to collide.
+ * (core/graph/resolve.c); functions are found by bisection once the library is sorted.
  *
  * A getter answers 0, "" or nothing for an attribute that is not there or of another kind: after resolving
  * that only means an optional one. Does not: link edges or check anything against the ops

@@ -33,7 +33,6 @@ struct td_node {
     const char *device;          /* as the file says; "" */
     struct td_attr *attrs;
     int n_attrs;
-    int kernel;             /* index of the kernel row chosen; set by the compiler */
     enum td_dtype *in_type; /* what each input must be; NULL where no definition says */
     const char *function;   /* the function whose body the file has it in; "" for the main graph */
     const char **inputs;    /* texts, as loaded */

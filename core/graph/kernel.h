@@ -21,8 +21,8 @@
  * itself.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_CORE_KERNEL_H
-#define TD_CORE_KERNEL_H
+#ifndef TD_CORE_GRAPH_KERNEL_H
+#define TD_CORE_GRAPH_KERNEL_H
 
 #include "core/base/device.h"
 #include "core/base/tensor.h"
@@ -51,11 +51,8 @@ enum td_post_kind {
     TD_POST_BIAS,   /* y + shift: one float a channel */
     TD_POST_AFFINE, /* y * scale + shift: a float a channel of each, one after the other */
 };
-enum td_post_operand {
-    TD_POST_SCALAR,
-    TD_POST_CHANNEL,
-    TD_POST_ELEMENT
-}; /* channel: one float an element of the last axis */
+/* Channel: one float an element of the last axis. */
+enum td_post_operand { TD_POST_SCALAR, TD_POST_CHANNEL, TD_POST_ELEMENT };
 struct td_post {
     enum td_post_kind kind;
     enum td_post_operand operand;
@@ -130,8 +127,8 @@ struct td_kernel {
     struct td_type_rule types[TD_TYPE_RULES]; /* unused rules zeroed; an attribute without a rule takes all */
     enum td_library_kind library;
     bool competes; /* with its neighbours that say so too: which is faster is worth trying */
-    const char *(*refuse)(
-        const struct td_node *n); /* NULL, or a reason why this row does not serve this node */
+    /* NULL, or a reason why this row does not serve this node */
+    const char *(*refuse)(const struct td_node *n);
     enum td_code (*prepare)(const struct td_kernel_query *q, struct td_kernel_offer *o, struct td_err *err);
     void (*release)(void *state); /* of a state that is not NULL; NULL: nothing to free */
     enum td_code (*run)(struct td_call *c, struct td_err *err);

@@ -1,6 +1,15 @@
-/* core/graph/op.c - the op table: signatures parsed at start, names in an open-addressed hash table.
+/* core/graph/op.c - the op table: signatures parsed once, names in a hash table.
  *
- * Tables of rows are added one after the other, the built-in ones first; a row never replaces an earlier one.
+ * All rows of all families are added when an engine is made, those of op libraries behind them; a row never
+ * replaces an earlier one. Each gets a td_op_def, its signature parsed (core/graph/sig.c), which stands in
+ * two arrays: sorted, in alphabetical order for lists, and slots, open-addressed by name, a power of two and
+ * at most half full. Beside them is the one op of each role. Kernel rows that modules add hang on the op's
+ * definition as a list, the last added first; the rows themselves stay const.
+ *
+ * All of it lies in the table's arena; what is outgrown stays there. Nothing is locked: tables are filled
+ * before anything uses them, and only read from then on.
+ *
+ * Does not: choose among kernels (core/run/select.c), or look at graphs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/graph/op.h"

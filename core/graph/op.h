@@ -11,13 +11,13 @@
  *   has one (strings in single quotes with \n \t \\ \' escapes, lists in brackets, type names bare); "in
  *   ['SAME','VALID']" for strings.
  *
- * Shape functions and kernels: ONE place computes an op's output shapes. `infer` is called when the plan is
- * laid out, with the shapes known then (dims may be -1, ranks unknown) and with those input values that are
- * known; and again just before `run` whenever some output shape was still unknown, now with every shape and
- * value. It must therefore answer unknown where it cannot tell yet and must check ranks, sizes and values
- * where it can: a model file is hostile. A kernel may rely on everything infer checks with full knowledge. An
- * op whose output shape depends on data beyond what infer can reach (Where, Unique) leaves that output
- * unknown; its kernel then passes a shape to td_out.
+ * Shape functions and kernels: ONE place computes an op's output shapes. `infer` is called when a plan is
+ * bound to input shapes, with the shapes known then (dims may be -1, ranks unknown) and with those input
+ * values that are known; and again just before `run` whenever some output shape was still unknown, now with
+ * every shape and value. It must therefore answer unknown where it cannot tell yet and must check ranks,
+ * sizes and values where it can: a model file is hostile. A kernel may rely on everything infer checks with
+ * full knowledge. An op whose output shape depends on data beyond what infer can reach (Where, Unique)
+ * leaves that output unknown; its kernel then passes a shape to td_out.
  *
  * Kernels allocate nothing but outputs (td_out) and scratch (td_scratch), check data-dependent indices, and
  * look at td_stopped in long loops. They may run on several threads at once, so they keep no state but what
@@ -39,6 +39,8 @@ struct td_batchable_rule; /* core/batchable/batchable_rule.h */
 struct td_emitter;        /* core/graph/emit.h */
 struct td_stage;          /* kernels/cpu/fused_stage.h */
 struct td_permute_rule;   /* core/compile/permute.h */
+
+/* An output of a node, which is what edges carry. */
 struct td_value {
     struct td_node *node;
     int port;
@@ -55,7 +57,7 @@ struct td_infer {
 };
 typedef enum td_code td_infer_fn(struct td_infer *c, struct td_err *err);
 
-/* Ready-made shape functions. */
+/* Ready-made shape functions (core/graph/shape_infer.c). */
 td_infer_fn td_infer_same;      /* out[0] = in[0] */
 td_infer_fn td_infer_broadcast; /* out[0] = broadcast of in[0] and in[1] */
 td_infer_fn td_infer_scalar;    /* every output is a scalar */
@@ -159,7 +161,7 @@ void td_state_unlock(void *lock);
 void td_print(struct td_call *c, const char *stream, const char *text, size_t len);
 
 /* Maps a path that the graph names to the file that may be touched: the model's own directory (reading), or
- * the version's scratch directory (reading and writing, as api.md --state_dir says). Result in buf.
+ * the version's scratch directory below --state_dir (reading and writing). Result in buf.
  * PERMISSION_DENIED names the path. */
 TD_MUST enum td_code td_file_path(struct td_call *c, const char *path, size_t len, bool write, char *buf,
                                   size_t buf_bytes, struct td_err *err);
@@ -167,29 +169,30 @@ TD_MUST enum td_code td_file_path(struct td_call *c, const char *path, size_t le
 /* ------------------------------------------------------------------ the table */
 
 enum td_op_flags {
-    TD_OP_STATEFUL =
-        1 << 0,          /* OpDef.is_stateful: never folded, merged or pruned while a control edge keeps it */
-    TD_OP_VIEW = 1 << 1, /* output 0 may share input 0's bytes (td_out_view) */
+    /* OpDef.is_stateful: never folded, merged or pruned while a control edge keeps it */
+    TD_OP_STATEFUL = 1 << 0,
+    TD_OP_VIEW = 1 << 1,  /* output 0 may share input 0's bytes (td_out_view) */
     TD_OP_KEEPS = 1 << 2, /* inputs may outlive the call (td_keep): they get buffers of their own */
-    TD_OP_ELEMENTWISE =
-        1 << 3, /* output 0 may overwrite an input of equal size: element i reads only elements i */
-    TD_OP_HANDLE = 1 << 4, /* makes a resource handle, the same at every run: evaluated once, when compiled */
+    /* output 0 may overwrite an input of equal size: element i reads only elements i */
+    TD_OP_ELEMENTWISE = 1 << 3,
+    /* makes a resource handle, the same at every run: evaluated once, when compiled */
+    TD_OP_HANDLE = 1 << 4,
     TD_OP_IDENTITY = 1 << 5,    /* output i is input i: removed by the compiler */
     TD_OP_NO_FOLD = 1 << 6,     /* pure, but not evaluated at compile time */
     TD_OP_COMMUTATIVE = 1 << 7, /* inputs 0 and 1 may be swapped */
     TD_OP_CALL = 1 << 8,        /* calls attribute "f" with all inputs: inlined */
     TD_OP_CONST = 1 << 9,       /* the value is attribute "value" */
     TD_OP_ARG = 1 << 10,        /* fed: Placeholder, function arguments */
-    TD_OP_REFUSED =
-        1 << 11, /* known, and refused: runs code or touches files outside the model (doc says why) */
+    /* known, and refused: runs code or touches files outside the model (doc says why) */
+    TD_OP_REFUSED = 1 << 11,
     TD_OP_DEAD_OK = 1 << 12, /* runs with dead inputs (Merge) */
-    TD_OP_SWITCH = 1 << 13,
+    TD_OP_SWITCH = 1 << 13,  /* this and the next four: TensorFlow 1's control flow, op by op */
     TD_OP_ENTER = 1 << 14,
     TD_OP_EXIT = 1 << 15,
     TD_OP_NEXT = 1 << 16,
     TD_OP_LOOP_COND = 1 << 17,
-    TD_OP_SHAPE_ONLY =
-        1 << 18, /* outputs follow from the input shapes alone (Shape, Size, Rank): data may be NULL */
+    /* outputs follow from the input shapes alone (Shape, Size, Rank): data may be NULL */
+    TD_OP_SHAPE_ONLY = 1 << 18,
     TD_OP_READS = 1 << 19, /* stateful in that it reads state, no more: may run beside others that do */
     TD_OP_FREE = 1 << 20,  /* hands out what there is: its time is nothing */
     TD_OP_HEAVY = 1 << 21, /* much arithmetic an element: products, convolutions, whole images */

@@ -1,4 +1,10 @@
-/* core/run/engine.c - an engine is its parts: see engine.h.
+/* core/run/engine.c - the parts of an engine, made and freed together.
+ *
+ * The table of ops is core/graph/op.c's, and what is added to it goes straight there; the memory of times is
+ * opened by whoever knows the state directory (server/main.c) and put in. An engine is filled on one thread,
+ * before the first model is loaded, and only read from then on, but for the times, which lock themselves.
+ *
+ * Does not: load modules (server/op_library.c), or models (core/run/model.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/engine.h"

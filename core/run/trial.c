@@ -1,11 +1,18 @@
-/* core/run/trial.c - see trial.h.
+/* core/run/trial.c - kernels that compete run a few times each on inputs made up for the query, and the
+ * shortest time wins.
  *
- * Inputs that are constants are used as they are; the others are filled with small numbers of both signs, so
- * that nothing overflows or becomes denormal. A kernel's name in the memory of times is
+ * Times are looked up by name first; only when one is missing are all of them tried, the first run of each
+ * not counted, and what they took is noted. Inputs that are constants are used as they are; the others are
+ * filled with small numbers of both signs, so that nothing overflows or becomes denormal; operands of
+ * epilogues are zeros. A kernel's name in the memory of times is
  *
  *   MatMul{5f2c..} float[8,256] float[256,64] > float[8,64] +2 matmul.dnnl
  *
- * the number standing for the node's attributes, +2 for epilogues taken.
+ * the number standing for the node's attributes, +2 for epilogues taken. When a kernel fails, or there is no
+ * memory, the first in order is taken. A kernel runs here with what prepare left and nothing else
+ * (td_lone_launch), on this thread.
+ *
+ * Does not: prepare kernels, or let go of those that lost (core/run/select.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/trial.h"

@@ -2,8 +2,8 @@
  * loops. All are any_input.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_CONTROL_BATCHABLE_H
-#define TD_KERNELS_CONTROL_BATCHABLE_H
+#ifndef TD_KERNELS_CONTROL_CONTROL_BATCHABLE_H
+#define TD_KERNELS_CONTROL_CONTROL_BATCHABLE_H
 
 #include "core/batchable/batchable_rule.h"
 

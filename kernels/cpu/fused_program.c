@@ -218,8 +218,8 @@ static bool is_gelu(const struct finder *f, int i, int x)
 {
     const struct td_instr *m = &f->p->instr[i];
     double factor;
-    for (int transpose = 0; m->stage == &td_stage_mul && transpose < 2; transpose++) {
-        int left = transpose ? m->b : m->a, right = transpose ? m->a : m->b;
+    for (int swap = 0; m->stage == &td_stage_mul && swap < 2; swap++) {
+        int left = swap ? m->b : m->a, right = swap ? m->a : m->b;
         const struct td_instr *r = made_by(f->p, right);
         if (is_scaled(f, left, x, &factor) && is_close((float)factor, 0.5) && is_twice_cdf(f, right, x)) {
             return true;
@@ -299,10 +299,10 @@ static bool is_affine(const struct finder *f, int i, int cur, int *other)
 {
     const struct td_instr *in = &f->p->instr[i];
     enum td_post_operand how;
-    bool transposed = in->b == cur && in->a != cur && in->stage != &td_stage_sub;
-    *other = transposed ? in->a : in->b;
+    bool swapped = in->b == cur && in->a != cur && in->stage != &td_stage_sub;
+    *other = swapped ? in->a : in->b;
     return (in->stage == &td_stage_add || in->stage == &td_stage_sub || in->stage == &td_stage_mul) &&
-           (transposed ? in->b : in->a) == cur && *other != cur && operand_of(f, *other, &how) &&
+           (swapped ? in->b : in->a) == cur && *other != cur && operand_of(f, *other, &how) &&
            how != TD_POST_ELEMENT;
 }
 

@@ -2,8 +2,8 @@
  * of two inputs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_CONTRACT_BATCHABLE_H
-#define TD_KERNELS_CONTRACT_BATCHABLE_H
+#ifndef TD_KERNELS_LINALG_CONTRACT_BATCHABLE_H
+#define TD_KERNELS_LINALG_CONTRACT_BATCHABLE_H
 
 #include "core/batchable/batchable_rule.h"
 

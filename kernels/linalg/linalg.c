@@ -5,7 +5,8 @@
  *
  * Every matrix is computed in complex double (zmatrix.h), whatever its type: real data stay real through all
  * of these algorithms, and float results are better than in float. LAPACK is column-major: matrices are
- * turned on the way in and out. Results that are unique up to sign may differ in sign from other libraries.
+ * transposed on the way in and out. Results that are unique up to sign may differ in sign from other
+ * libraries.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>

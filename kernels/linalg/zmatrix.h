@@ -22,7 +22,7 @@ void td_zmatrix_store(struct td_tensor *t, int64_t from, const td_zc *x, int64_t
 TD_MUST enum td_code td_zmatrix_room(struct td_call *c, int64_t n, size_t size, void *out,
                                      struct td_err *err);
 
-/* y [n,m] = x [m,n] turned, conjugated when `adjoint`. */
+/* y [n,m] = x [m,n] transposed, conjugated when `adjoint`. */
 void td_zmatrix_transpose(td_zc *y, const td_zc *x, int64_t m, int64_t n, bool adjoint);
 
 /* c [m,n] = a [m,k] * b [k,n] */

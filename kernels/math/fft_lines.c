@@ -68,14 +68,15 @@ static void transform_f32(const struct td_fft *f, int64_t s, struct planes_f32 *
     passes_f32(f, s, x, y);
 }
 
-static void transpose_f64(struct planes_f64 *x, bool inverse)
+/* An inverse transform is a forward one with real and imaginary parts swapped, before and behind. */
+static void swap_f64(struct planes_f64 *x, bool inverse)
 {
     if (inverse) {
         *x = (struct planes_f64){x->im, x->re};
     }
 }
 
-static void transpose_f32(struct planes_f32 *x, bool inverse)
+static void swap_f32(struct planes_f32 *x, bool inverse)
 {
     if (inverse) {
         *x = (struct planes_f32){x->im, x->re};

@@ -135,8 +135,8 @@ static bool make_chirp(struct td_fft *f)
         return false;
     }
     for (int64_t j = 0; j < n; j++) { /* j^2 modulo 2n keeps the angle small and exact */
-        int64_t transpose = (int64_t)((unsigned __int128)j * (uint64_t)j % (uint64_t)(2 * n));
-        td_fft_root(transpose, 2 * n, &f->chirp_re[j], &f->chirp_im[j]);
+        int64_t square = (int64_t)((unsigned __int128)j * (uint64_t)j % (uint64_t)(2 * n));
+        td_fft_root(square, 2 * n, &f->chirp_re[j], &f->chirp_im[j]);
         f->filter_re[j] = f->chirp_re[j] / (double)size;
         f->filter_im[j] = -f->chirp_im[j] / (double)size;
         if (j > 0) {

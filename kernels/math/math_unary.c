@@ -1,4 +1,5 @@
-/* kernels/math/math_unary.c - y = f(x), element by element, with functions of the C library and of vecmath.h.
+/* kernels/math/math_unary.c - y = f(x), element by element, with functions of the C library and of
+ * kernels/cpu/vecmath.h.
  *
  *   x [any shape] of T  ->  y [same shape] of T
  *

@@ -2,8 +2,8 @@
  *
  *   features [any shape] of T  ->  activations [same shape] of T
  *
- * Elu is expm1(x) below 0; Selu scales both branches; Softplus is log(1 + exp(x)) without overflow. NaN
- * passes through all of them. Sigmoid and Tanh are in math_unary.c, Softmax in softmax.c.
+ * Elu is expm1(x) below 0; Selu scales both sides of 0; Softplus is log(1 + exp(x)) without overflow. NaN
+ * passes through all of them. Sigmoid and Tanh are in kernels/math/math_unary.c, Softmax in softmax.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

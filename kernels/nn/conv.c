@@ -3,11 +3,11 @@
  *
  *     x [N,H,W,C]   w [kh,kw,C/groups,K]   ->   y [N,H',W',K]        (one more spatial axis for Conv3D)
  *
- * Everything runs channels last; a channels-first tensor is turned on the way in and out. Each op has three
- * bodies: a oneDNN primitive with packed weights, patch matrices through OpenBLAS, direct loops. half and
- * bfloat16 run in float. What the attributes and shapes mean is conv_spec.c's; the loops are conv_loops.c's.
- * Gradients towards the input and the filter are rows of this table as well, since they are the same three
- * tensors with another one unknown.
+ * Everything runs channels last; a channels-first tensor is permuted on the way in and out. Each op has
+ * three bodies: a oneDNN primitive with packed weights, patch matrices through OpenBLAS, direct loops. half
+ * and bfloat16 run in float. What the attributes and shapes mean is conv_spec.c's; the loops are
+ * kernels/cpu/conv_loops.c's. Gradients towards the input and the filter are rows of this table as well,
+ * since they are the same three tensors with another one unknown.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  *     x [N,..,C]   scale, offset, mean, variance [C]   ->   y [N,..,C]
  *
- * FusedBatchNorm runs channels last; channels-first input is walked plane by plane instead of being turned.
+ * FusedBatchNorm runs channels last; channels-first input is walked plane by plane instead of being permuted.
  * Statistics are summed in double. Inference is y = x * a + b with a and b worked out once a channel. half
  * and bfloat16 tensors are widened, statistics are always float.
  *

@@ -1,8 +1,8 @@
 /* kernels/nn/norm_batchable.h - rule (core/batchable/batchable_rule.h) of FusedBatchNorm, training or not.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_NORM_BATCHABLE_H
-#define TD_KERNELS_NORM_BATCHABLE_H
+#ifndef TD_KERNELS_NN_NORM_BATCHABLE_H
+#define TD_KERNELS_NN_NORM_BATCHABLE_H
 
 #include "core/batchable/batchable_rule.h"
 

@@ -2,7 +2,7 @@
  *
  *     x [N,H,W,C]   ->   y [N,H',W',C]          (one more axis for the 3-D ops)
  *
- * Channels last inside; a channels-first tensor is turned. Cells outside the input do not count: a maximum
+ * Channels last inside; a channels-first tensor is permuted. Cells outside the input do not count: a maximum
  * ignores them. Of equal maxima the first in row-major order of
  * the window gets the gradient. MaxPool may instead pool along the channels, in disjoint groups. half and
  * bfloat16 run in float.

@@ -2,8 +2,8 @@
  *
  *     x [N,H,W,C]   ->   y [N,H',W',C]          (one more axis for the 3-D ops)
  *
- * Channels last inside; a channels-first tensor is turned. An average divides by the cells of the window that
- * are inside of the input. half and bfloat16 run in float; averages over two axes round every sum.
+ * Channels last inside; a channels-first tensor is permuted. An average divides by the cells of the window
+ * that are inside of the input. half and bfloat16 run in float; averages over two axes round every sum.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -1,8 +1,8 @@
 /* kernels/nn/softmax.c - Softmax and LogSoftmax over the last axis.     x [.., C]  ->  y [.., C]
  *
  * Rows are independent; each is shifted by its maximum, so exp() cannot overflow. Float rows use the
- * vectorised exp of vecmath.h; half and bfloat16 run in float. Other axes: TensorFlow graphs transpose around
- * the op.
+ * vectorised exp of kernels/cpu/vecmath.h; half and bfloat16 run in float. Other axes: TensorFlow graphs
+ * transpose around the op.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>

@@ -10,14 +10,15 @@
 
 #include "core/graph/graph.h"
 
+/* One input or output of a signature. */
 struct td_tensor_info {
     const char *key;     /* the alias: "x" */
     const char *tensor;  /* "serving_default_x:0"; "" for composite and sparse encodings */
-    enum td_dtype dtype; /* reference types reduced; TD_DTYPE_NONE when the file says DT_INVALID */
+    enum td_dtype dtype; /* DT_FLOAT_REF counts as float; TD_DTYPE_NONE when the file says DT_INVALID */
     bool is_ref;
     struct td_shape shape;
-    const char *const
-        *parts; /* tensor names of a coo_sparse (values, indices, dense_shape) or composite tensor */
+    /* tensor names of a coo_sparse (values, indices, dense_shape) or composite tensor */
+    const char *const *parts;
     int n_parts;
 };
 
@@ -29,6 +30,7 @@ struct td_signature {
     struct td_tensor *defaults; /* n_in of them; dtype TD_DTYPE_NONE where the input has none */
 };
 
+/* A file in assets/ whose path is fed to a tensor when the init op runs. */
 struct td_asset {
     const char *tensor, *filename;
 };
@@ -41,10 +43,10 @@ struct td_saved_model {
     int n_signatures;
     struct td_asset *assets;
     int n_assets;
-    const char *restore_op; /* saver_def.restore_op_name; NULL without saver */
-    const char *filename_tensor;
-    const char *save_tensor;
-    const char *init_op; /* node to run after restoring; NULL none */
+    const char *restore_op;      /* saver_def.restore_op_name; NULL without saver */
+    const char *filename_tensor; /* that the checkpoint's prefix is fed to */
+    const char *save_tensor;     /* of the saver's saving half */
+    const char *init_op;         /* node to run after restoring; NULL none */
     const char *const *tags;
     int n_tags;
     struct td_bytes object_graph; /* SavedObjectGraph, serialized; empty without */

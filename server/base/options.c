@@ -1,6 +1,13 @@
 /* server/base/options.c - a table of flags made from options.def, and one loop over argv.
  *
- * A row knows where its member lies in struct td_options, so setting a flag is one switch over five kinds.
+ * A row knows where its member lies in struct td_options, so setting a flag is one switch over the kinds.
+ * Defaults are put in first, from the same rows. A value stands behind an = sign or, in flags that are
+ * written with -, in the next argument; a flag of kind BOOL needs none. Unknown arguments are warned of and
+ * ignored, as TF Serving does. Behind the loop come the ports, whose defaults depend on what is served and
+ * are left alone when they were given, and the checks of flags that only make sense together.
+ *
+ * Texts are argv's own: nothing is copied or freed. Does not: read files (server/models/config_file.c), or
+ * act on any flag (server/main.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/options.h"

@@ -37,8 +37,8 @@ struct td_debug_opts {
     double rtol, atol;
 };
 
-/* Reads the keys of api.md out of a body; those that are not there get their defaults (eager, summary, 1000
- * nodes, rtol 1e-4, atol 1e-5). INVALID_ARGUMENT names the key. */
+/* Reads the keys that docs/debugging.md lists out of a body; those that are not there get their defaults
+ * (eager, summary, 1000 nodes, rtol 1e-4, atol 1e-5). INVALID_ARGUMENT names the key. */
 TD_MUST enum td_code td_debug_read(const struct td_json_body *body, struct td_arena *arena,
                                    struct td_debug_opts *out, struct td_err *err);
 /* Appends the answer to s. Inputs, filter, deadline and stop word are call's; call->run's observers are not

@@ -1,6 +1,13 @@
 /* server/grpc/grpc_models.c - what is served: GetModelMetadata, GetModelStatus, HandleReloadConfigRequest.
  *
- * Status is answered from the registry's rows, so it works while models load.
+ * Status is answered from copies of the registry's statuses, so it works while models load. Requests and
+ * answers are small: the first two are read and written field by field; a reload's message, a tree, is
+ * unpacked by protobuf-c with a limit on what it may unpack to (proto/pb/guard.h). A reload waits until every
+ * new model has an available version or has failed, and says by how much the counters that were named have
+ * grown meanwhile.
+ *
+ * Does not: change the list of models itself (server/models/registry.c), or say how calls run
+ * (server/grpc/grpc_call.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -1,7 +1,7 @@
 /* server/grpc/grpc_predict.c - PredictionService: Predict, Classify, Regress and MultiInference.
  *
- * Each handler decodes into its request, or has server/request/classify.c answer
- * it; and writes the outputs as an answer.
+ * Each handler decodes into its request, or has server/request/classify.c answer it; and writes the outputs
+ * as an answer.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -9,7 +9,8 @@
  *
  * A body that says it is too large is refused before it is sent; one that only turns out to be is read and
  * dropped up to the limit once more, so that the client hears why. Polling threads, one a core between 2 and
- * 16, never wait: a request that may take long is suspended and queued for the workers.
+ * 16, never wait: a request that may take long is suspended and queued for the HTTP
+ * workers.
  *
  * Stopping: no new connections, then the wait for answers that are owed, and for a while for bodies on their
  * way; past the drain time the stop words are set, and when a handler still does not end nothing is freed.

@@ -12,8 +12,9 @@
  *   td_exchange_finish(x)    the answer is there: once for each exchange, on any thread
  *
  * Threads: a request whose kind has lately kept its thread for a fraction of a millisecond only runs on the
- * thread that read it; any other runs on a worker, so that a long one never keeps the reading threads from
- * serving the rest.
+ * thread that read it (a poll thread); any other runs on an HTTP worker, so that a long one never keeps the
+ * poll threads from serving the rest. HTTP workers decode and encode; what computes is server/sched's
+ * workers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_HTTP_HTTP_H
@@ -69,16 +70,16 @@ const char *td_exchange_header(const struct td_exchange *x, const char *name);
 struct td_http_opts {
     const char *bind_address; /* "": all interfaces */
     int port;                 /* 0: any free one */
-    int threads;              /* workers; 0: 4 per core */
+    int threads;              /* HTTP workers; 0: 4 per core */
     size_t max_request_bytes; /* of a body, also once inflated */
     size_t pack_bytes;  /* answers of at least so many are compressed for clients that accept it; 0: none */
     int64_t timeout_ms; /* deadline of a request; 0 none */
     bool cors;          /* add CORS headers to every answer */
     const char *cors_headers; /* request headers that scripts of other origins may send */
-    const char *tls_key, *tls_cert,
-        *tls_ca; /* PEM texts; tls_key NULL: plain HTTP; tls_ca: demand client certificates */
-    bool (*route)(void *app,
-                  struct td_exchange *x); /* sets x->route; true: may take long, so always on a worker */
+    /* PEM texts; tls_key NULL: plain HTTP; tls_ca: demand client certificates */
+    const char *tls_key, *tls_cert, *tls_ca;
+    /* Sets x->route; true: may take long, so always on an HTTP worker. */
+    bool (*route)(void *app, struct td_exchange *x);
     void (*handle)(void *app, struct td_exchange *x);
     /* Writes the error text for failures found here (too large, bad gzip) in the application's form. */
     void (*fail)(void *app, struct td_exchange *x, const struct td_err *err);

@@ -3,8 +3,8 @@
  *
  * A whole body is inflated, closed with a NUL, and given its deadline: the nearer of the server's and the
  * header's. Short ones run on the poll thread, which then sends the answer itself. Others are suspended and
- * stand in a list that the workers take from. A handler that holds its exchange frees its thread; whoever
- * finishes it later resumes the connection, and the poll thread sends.
+ * stand in a list that the HTTP workers take from. A handler that holds its exchange frees its thread;
+ * whoever finishes it later resumes the connection, and the poll thread sends.
  *
  * libmicrohttpd tells nobody that a client hung up while its connection is suspended. So a guard polls the
  * sockets of running exchanges every GUARD_MS, and sets the stop word of those whose client has gone.
@@ -26,7 +26,7 @@
 #include "proto/bytes/gzip.h"
 #include "server/http/http_impl.h"
 
-#define SHORT_NS 300000   /* what may run on a poll thread: less than a worker's wake-up costs others */
+#define SHORT_NS 300000   /* what may run on a poll thread: less than an HTTP worker's wake-up costs others */
 #define GUARD_MS 50       /* how often clients of running requests are looked at */
 #define RETRY_AFTER_S "1" /* a full queue empties within about a second or not at all */
 
@@ -150,7 +150,7 @@ static enum td_code set_deadline(struct exchange *e, struct td_err *err)
     return TD_OK;
 }
 
-/* On the poll thread or a worker. The exchange is finished when this returns, or held. */
+/* On the poll thread or an HTTP worker. The exchange is finished when this returns, or held. */
 static void run(struct exchange *e)
 {
     struct td_http *h = e->h;
@@ -172,7 +172,7 @@ static enum MHD_Result run_here(struct exchange *e)
     return e->here ? td_http_send(e) : MHD_YES;
 }
 
-/* Leaves it to a worker; its connection is suspended. */
+/* Leaves it to an HTTP worker; its connection is suspended. */
 static void hand_over(struct exchange *e)
 {
     struct td_http *h = e->h;

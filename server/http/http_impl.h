@@ -2,7 +2,7 @@
  * and stop) and http_exchange.c (a request from its whole body to its answer).
  *
  *   poll thread:  head read -> body gathered -> routed -> short? handle : suspend, queue
- *   worker:       take -> handle
+ *   HTTP worker:  take -> handle
  *   either:       the handler finishes the exchange, or holds it -> ... td_exchange_finish elsewhere
  *   finish:       here (not held, on the poll thread): the answer is queued when the handler returns; else
  *                 resume
@@ -25,6 +25,7 @@
 
 enum phase { PHASE_BODY, PHASE_WORK, PHASE_DONE, PHASE_SENT };
 
+/* An exchange with what only the listener sees of it; a handler has x, which is first. */
 struct exchange {
     struct td_exchange x;
     struct td_http *h;
@@ -33,7 +34,7 @@ struct exchange {
     bool too_large;
     struct td_sink body;
     const char *encoding; /* of the answer; NULL: as it is */
-    uint64_t kind;
+    uint64_t kind;        /* of its duration hint: requests that are alike (server/http/duration_hint.h) */
     int64_t from_ns;
     bool here; /* the poll thread handles it, and sends the answer: its connection is not suspended */
     bool held; /* by its handler; only that thread and the one that finishes it look */
@@ -46,7 +47,7 @@ struct td_http {
     int listener;
     pthread_mutex_t mu; /* guards what follows up to stop */
     pthread_cond_t work, idle, guard_wake;
-    struct exchange *head, *tail; /* queue for the workers */
+    struct exchange *head, *tail; /* queue for the HTTP workers */
     struct exchange *running;
     bool stop;
     atomic_int n_reading;   /* requests whose body is still coming */
@@ -60,8 +61,8 @@ struct td_http {
 
 /* http_exchange.c. Caller holds h->mu: both lists are linked as they should be, and all on them suspended. */
 TD_MUST enum td_code td_http_check(const struct td_http *h, struct td_err *err);
-/* For libmicrohttpd: what its callback returns. */
-/* The request is whole: it is answered here, or handed to a worker. */
+/* The next three answer what libmicrohttpd's callback returns. The request is whole: it is answered here, or
+ * handed to an HTTP worker. */
 enum MHD_Result td_http_received(struct exchange *e);
 /* It is too large to become whole. */
 enum MHD_Result td_http_refuse(struct exchange *e);

@@ -27,6 +27,8 @@
 #include "proto/json/json_write.h"
 #include "server/base/rest_json.h"
 
+/* Traits (server/http/routes.def says what they mean); the bits from API_SHIFT on, three of them, are an
+ * enum td_api. */
 enum trait {
     PLAIN = 0,
     EXACT = 1,

@@ -25,9 +25,8 @@ struct td_rest {
     bool debug_api;               /* :debug is answered */
     struct td_shm *shm;           /* borrowed; NULL: no tensors in shared memory */
     atomic_bool draining;         /* readyz says no */
-    const char *
-        /* where TF Serving's monitoring configuration wants the metrics; NULL nowhere else */
-        monitoring_path;
+    /* where TF Serving's monitoring configuration wants the metrics; NULL: nowhere else */
+    const char *monitoring_path;
     int64_t started_at; /* seconds since the epoch */
 };
 

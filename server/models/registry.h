@@ -1,10 +1,11 @@
 /* server/models/registry.h - the models being served: aspired versions, their states, and the serving map.
  *
- * A model is configured (name, base path, version policy, labels). The watcher thread lists version folders
- * and sets the aspired versions; loader threads load them; a new version is made available before the old one
- * is withdrawn; a version that fails to load keeps the old one serving and its error stays in its status.
- * Requests take a counted reference to a version through td_registry_find: a short lock, never held while
- * loading or running.
+ * A model is configured (name, base path, version policy, labels). The watch thread lists version folders
+ * and sets the aspired versions, TF Serving's word for those that the policy wants served; load threads load
+ * them; a new version is made available before the old one is withdrawn; a version that fails to load keeps
+ * the old one serving and its error stays in its status. Requests take a counted reference to a version
+ * through td_registry_find: a short lock, never held while loading or running. A model is settled when each
+ * of its aspired versions has been loaded or has failed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_MODELS_REGISTRY_H
@@ -56,7 +57,7 @@ struct td_registry_opts {
     /* where requests run; borrowed. NULL: on the thread that brings them, alone */
     struct td_workers *workers;
     /* Makes a version that has loaded known to the workers (td_workers_admit); set with them. */
-    enum td_code (*admit)(struct td_workers *l, struct td_servable *s, struct td_err *err);
+    enum td_code (*admit)(struct td_workers *w, struct td_servable *s, struct td_err *err);
     bool strict_shapes; /* handed to every run */
     /* What a loaded version goes through before it is published (td_warmup_run); its failure fails the load.
      * NULL: nothing */
@@ -67,8 +68,8 @@ struct td_registry_opts {
 
 TD_MUST enum td_code td_registry_start(const struct td_registry_opts *opts, struct td_registry **out,
                                        struct td_err *err);
-void td_registry_stop(
-    struct td_registry *r); /* withdraws all, waits for running requests, joins threads, frees */
+/* Withdraws all, waits for running requests, joins threads, frees. */
+void td_registry_stop(struct td_registry *r);
 
 /* The options it was started with: borrowed. */
 const struct td_registry_opts *td_registry_options(const struct td_registry *r);

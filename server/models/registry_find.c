@@ -1,6 +1,12 @@
 /* server/models/registry_find.c - who is served: a request finds its version, and what is there is told.
  *
- * Answers are copies or counted references, taken under the registry's mu: nobody outside sees an entry.
+ * Each function takes the registry's mu, looks, copies or counts, and lets go; error texts are written
+ * without it. Versions of an entry stand highest first, so the latest available is the first that is
+ * AVAILABLE. A label is a version of the model's configuration. A version that is found is counted before mu
+ * is let go: withdrawing it meanwhile only takes it off the list.
+ *
+ * Threads: any. Nobody outside sees an entry. Does not: change anything (server/models/registry.c), or load
+ * (server/models/registry_load.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/registry_impl.h"

@@ -39,10 +39,10 @@ struct td_entry {
     bool listed;
     bool held;    /* unloaded by command: aspires to nothing until it is rescanned by name */
     bool loading; /* a command to load it runs: others wait */
-    struct td_upload
-        *upload;   /* counted: what it is loaded with, and perhaps from; NULL: its own folder alone */
-    bool uploaded; /* not on the list of models: it is there for its upload, and goes with it */
-    struct td_err list_error;     /* of the last listing */
+    /* counted: what it is loaded with, and perhaps from; NULL: its own folder alone */
+    struct td_upload *upload;
+    bool uploaded;            /* not on the list of models: it is there for its upload, and goes with it */
+    struct td_err list_error; /* of the last listing */
     struct td_version **versions; /* highest first */
     int n_versions;
 };

@@ -1,9 +1,9 @@
 /* server/models/servable.h - one model version, loaded and ready to answer: its signatures and what runs
  * behind them.
  *
- * Loading reads the SavedModel, restores variables through the graph's own restore op, feeds assets, runs the
- * init op and makes one callable a signature. A servable is counted: a request holds it, and the last one to
- * let go frees it. Threads: everything after loading may be called from any thread.
+ * Loading reads the SavedModel, restores variables through the graph's own restore op, feeds assets, runs
+ * the init op and makes one callable for each signature. A servable is counted: a request holds it, and the
+ * last one to let go frees it. Threads: everything after loading may be called from any thread.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_MODELS_SERVABLE_H
@@ -46,7 +46,9 @@ void td_servable_unref(struct td_servable *s);
 const char *td_servable_name(const struct td_servable *s);
 int64_t td_servable_version(const struct td_servable *s);
 const char *td_servable_dir(const struct td_servable *s);
-const struct td_saved_model *td_servable_model(const struct td_servable *s); /* signatures, tags; borrowed */
+/* What its file says: signatures, tags. Borrowed. */
+const struct td_saved_model *td_servable_model(const struct td_servable *s);
+/* The version as the engine sees it (core/run/model.h). Borrowed. */
 struct td_model *td_servable_engine(struct td_servable *s);
 /* NULL when there is no such signature. "" and NULL mean serving_default, or the only public signature there
  * is. */

@@ -117,10 +117,10 @@ static enum td_code run_chunk(struct td_chunk *p, struct td_err *err)
 
 /* TF Serving's allowed_batch_sizes: rows to add so that the batch has one of them, where it may have so
  * many. */
-static int64_t extra_rows(const struct td_worker_queue *f, const struct td_batch *b)
+static int64_t extra_rows(const struct td_worker_queue *q, const struct td_batch *b)
 {
-    for (int i = 0; f->ruled && i < f->params.n_allowed; i++) {
-        const int64_t size = f->params.allowed_batch_sizes[i];
+    for (int i = 0; q->ruled && i < q->params.n_allowed; i++) {
+        const int64_t size = q->params.allowed_batch_sizes[i];
         if (size >= b->rows) {
             return b->max_rows == 0 || size <= b->max_rows ? size - b->rows : 0;
         }
@@ -128,21 +128,21 @@ static int64_t extra_rows(const struct td_worker_queue *f, const struct td_batch
     return 0;
 }
 
-static enum td_code join_inputs(const struct td_worker_queue *f, const struct td_batch *b,
+static enum td_code join_inputs(const struct td_worker_queue *q, const struct td_batch *b,
                                 struct td_tensor *in, struct td_err *err)
 {
-    const bool pad = f->ruled && f->params.pad_variable_length_inputs;
+    const bool pad = q->ruled && q->params.pad_variable_length_inputs;
     struct td_tensor *rows = td_calloc((size_t)b->n_tasks, sizeof *rows);
     const struct td_tensor **parts = td_calloc((size_t)b->n_tasks, sizeof *parts);
     enum td_code rc = rows && parts ? TD_OK : td_no_memory(err, (size_t)b->n_tasks * sizeof *rows, "a batch");
-    for (int i = 0; rc == TD_OK && i < f->sig->n_in; i++) {
+    for (int i = 0; rc == TD_OK && i < q->sig->n_in; i++) {
         int n = 0;
         for (struct td_sched_task *t = b->tasks; t != NULL; t = t->next, n++) {
             const struct td_chunk *p = td_chunk_of(t);
             td_tensor_rows(&rows[n], &p->request->bound[i], p->from, p->to);
             parts[n] = &rows[n];
         }
-        rc = td_batch_join(parts, n, extra_rows(f, b), pad, &in[i], err);
+        rc = td_batch_join(parts, n, extra_rows(q, b), pad, &in[i], err);
         clear_all(rows, n);
     }
     td_free(parts);
@@ -150,18 +150,18 @@ static enum td_code join_inputs(const struct td_worker_queue *f, const struct td
     return rc;
 }
 
-static enum td_code split_outputs(const struct td_worker_queue *f, const struct td_batch *b,
+static enum td_code split_outputs(const struct td_worker_queue *q, const struct td_batch *b,
                                   const struct td_tensor *made, int64_t rows, struct td_err *err)
 {
-    for (int i = 0; i < f->sig->n_out; i++) {
+    for (int i = 0; i < q->sig->n_out; i++) {
         TD_FAIL_IF(made[i].shape.rank < 1 || made[i].shape.dim[0] != rows, err, FAILED_PRECONDITION,
-                   "output '%s' of a batch of %lld rows has shape %s", f->sig->out[i].key, (long long)rows,
+                   "output '%s' of a batch of %lld rows has shape %s", q->sig->out[i].key, (long long)rows,
                    TD_SHAPE_STR(&made[i].shape));
     }
     int64_t row = 0;
     for (struct td_sched_task *t = b->tasks; t != NULL; t = t->next) {
         struct td_chunk *p = td_chunk_of(t);
-        for (int i = 0; i < f->sig->n_out; i++) {
+        for (int i = 0; i < q->sig->n_out; i++) {
             td_tensor_rows(&p->made[i], &made[i], row, row + t->rows);
         }
         row += t->rows;
@@ -184,30 +184,30 @@ static struct td_run_opts run_opts(const struct td_batch *b, td_stop *stop)
 }
 
 /* Padding may have made shapes that no member had, so nothing is known of them. */
-static enum td_code check_joined(struct td_worker_queue *f, struct td_batch_run *run,
+static enum td_code check_joined(struct td_worker_queue *q, struct td_batch_run *run,
                                  const struct td_tensor *in, struct td_err *err)
 {
-    if (!f->ruled || !f->params.pad_variable_length_inputs) {
+    if (!q->ruled || !q->params.pad_variable_length_inputs) {
         return TD_OK;
     }
-    const uint64_t shapes = td_batch_likeness(in, f->sig->n_in, false);
-    pthread_mutex_lock(&f->workers->mu);
-    const enum td_proof proof = td_worker_queue_proof(f, shapes, in[0].shape.dim[0]).proof;
-    pthread_mutex_unlock(&f->workers->mu);
+    const uint64_t shapes = td_batch_likeness(in, q->sig->n_in, false);
+    pthread_mutex_lock(&q->workers->mu);
+    const enum td_proof proof = td_worker_queue_proof(q, shapes, in[0].shape.dim[0]).proof;
+    pthread_mutex_unlock(&q->workers->mu);
     if (proof == TD_PROOF_NONE) {
-        td_worker_queue_ask(&run->question, f, td_chunk_of(run->batch.tasks)->request->servable, in);
+        td_worker_queue_ask(&run->question, q, td_chunk_of(run->batch.tasks)->request->servable, in);
     }
     TD_FAIL_IF(
         proof != TD_PROOF_ROWS, err, FAILED_PRECONDITION,
         "the padded inputs of a batch have shapes for which signature '%s' is not known to be row-wise",
-        f->sig->key);
+        q->sig->key);
     return TD_OK;
 }
 
-static enum td_code run_together(struct td_worker_queue *f, struct td_batch_run *run, struct td_err *err)
+static enum td_code run_together(struct td_worker_queue *q, struct td_batch_run *run, struct td_err *err)
 {
     const struct td_batch *b = &run->batch;
-    const size_t n_in = (size_t)f->sig->n_in, n_out = (size_t)f->sig->n_out;
+    const size_t n_in = (size_t)q->sig->n_in, n_out = (size_t)q->sig->n_out;
     struct td_tensor *in = td_calloc(n_in + n_out + 1, sizeof *in);
     if (in == NULL) {
         return td_no_memory(err, (n_in + n_out) * sizeof *in, "a batch");
@@ -215,17 +215,17 @@ static enum td_code run_together(struct td_worker_queue *f, struct td_batch_run 
     struct td_tensor *made = in + n_in;
     const struct td_run_opts opts = run_opts(b, &run->stop);
     int64_t at_ns[4] = {td_clock_ns()};
-    enum td_code rc = join_inputs(f, b, in, err);
-    rc = rc ? rc : check_joined(f, run, in, err);
+    enum td_code rc = join_inputs(q, b, in, err);
+    rc = rc ? rc : check_joined(q, run, in, err);
     at_ns[1] = td_clock_ns();
     rc =
-        rc ? rc : td_servable_compute(td_chunk_of(b->tasks)->request->servable, f->sig, in, &opts, made, err);
+        rc ? rc : td_servable_compute(td_chunk_of(b->tasks)->request->servable, q->sig, in, &opts, made, err);
     at_ns[2] = td_clock_ns();
-    rc = rc ? rc : split_outputs(f, b, made, b->rows + extra_rows(f, b), err);
+    rc = rc ? rc : split_outputs(q, b, made, b->rows + extra_rows(q, b), err);
     at_ns[3] = td_clock_ns();
     run->times = (struct td_times){
         .input_ns = at_ns[1] - at_ns[0], .infer_ns = at_ns[2] - at_ns[1], .output_ns = at_ns[3] - at_ns[2]};
-    clear_all(in, f->sig->n_in + f->sig->n_out);
+    clear_all(in, q->sig->n_in + q->sig->n_out);
     td_free(in);
     return rc;
 }
@@ -245,14 +245,14 @@ static bool run_apart(struct td_batch *b)
     return ok;
 }
 
-bool td_batch_run_batch(struct td_worker_queue *f, struct td_batch_run *run)
+bool td_batch_run_batch(struct td_worker_queue *q, struct td_batch_run *run)
 {
     const struct td_batch *b = &run->batch;
     struct td_err err = {0};
     const bool together =
-        b->n_tasks > 1 || (td_chunk_of(b->tasks)->proof == TD_PROOF_ROWS && extra_rows(f, b) > 0);
-    if (together && run_together(f, run, &err) == TD_OK) {
-        run->padding = extra_rows(f, b);
+        b->n_tasks > 1 || (td_chunk_of(b->tasks)->proof == TD_PROOF_ROWS && extra_rows(q, b) > 0);
+    if (together && run_together(q, run, &err) == TD_OK) {
+        run->padding = extra_rows(q, b);
         return true;
     }
     const int64_t from_ns = td_clock_ns();

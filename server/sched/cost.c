@@ -1,12 +1,10 @@
-/* server/sched/cost.c - a line through (rows, ns) by weighted least squares, from five running sums.
+/* server/sched/cost.c - what a batcher makes of a line of times: how many rows are worth a batch.
  *
- * Each run multiplies the sums by KEEP and adds itself, so the last ten or so decide. A run many times longer
- * than expected (a plan made, a storm of page faults) counts as OUTLIER times the expectation: the line
- * moves, but not far. While all runs had one size there is no line, and all of the time counts as the rows';
- * a slope or a fixed part below zero is taken as none.
+ * The line (core/base/timings.h) is one for each queue; beside it only the largest run so far is kept.
  *
  * td_cost_worth weighs two limits, each solved for rows: the fixed part has become a small share of the
  * batch, and nobody waits longer for it than for a few lone runs. Twice the largest run so far bounds both.
+ * While all runs had one size, that bound alone holds, so that other sizes are tried.
  *
  * Does not: measure time, lock, or know what is run.
  *

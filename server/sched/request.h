@@ -22,6 +22,7 @@
 #include "server/models/servable_run.h"
 #include "server/sched/sched.h"
 
+/* What is known of rows of some inner shapes (core/batchable/batchable.h): nothing yet, row-wise, or not. */
 enum td_proof { TD_PROOF_NONE, TD_PROOF_ROWS, TD_PROOF_NOT_ROWS };
 
 struct td_request;

@@ -109,52 +109,52 @@ static void list_take(struct td_sched_list *l, struct td_sched_task *t)
     t->next = t->prev = NULL;
 }
 
-static void activate(struct td_sched *s, struct td_sched_queue *f)
+static void activate(struct td_sched *s, struct td_sched_queue *q)
 {
-    f->active = true;
-    f->prev = NULL;
-    f->next = s->active;
+    q->active = true;
+    q->prev = NULL;
+    q->next = s->active;
     if (s->active != NULL) {
-        s->active->prev = f;
+        s->active->prev = q;
     }
-    s->active = f;
+    s->active = q;
 }
 
-static void deactivate(struct td_sched *s, struct td_sched_queue *f)
+static void deactivate(struct td_sched *s, struct td_sched_queue *q)
 {
-    *(f->prev != NULL ? &f->prev->next : &s->active) = f->next;
-    if (f->next != NULL) {
-        f->next->prev = f->prev;
+    *(q->prev != NULL ? &q->prev->next : &s->active) = q->next;
+    if (q->next != NULL) {
+        q->next->prev = q->prev;
     }
-    f->active = false;
+    q->active = false;
 }
 
-static int queue_of(const struct td_sched_task *t)
+static int list_of(const struct td_sched_task *t)
 {
     return 2 * t->level + (t->late ? 1 : 0);
 }
 
 /* The first of the queues in a mask, which it loses. */
-static int next_queue(uint32_t *mask)
+static int next_list(uint32_t *mask)
 {
-    const int q = __builtin_ctz(*mask);
+    const int k = __builtin_ctz(*mask);
     *mask &= *mask - 1;
-    return q;
+    return k;
 }
 
 /* Takes t out of its queue; the queue stays active until its last task has gone. */
 static void unqueue(struct td_sched *s, struct td_sched_task *t)
 {
-    struct td_sched_queue *f = t->queue;
-    const int q = queue_of(t);
-    list_take(&f->waiting[q], t);
-    f->filled &= f->waiting[q].first == NULL ? ~(UINT32_C(1) << q) : UINT32_MAX;
-    f->n_of_level[t->level]--;
-    f->n_rows -= t->rows;
+    struct td_sched_queue *q = t->queue;
+    const int k = list_of(t);
+    list_take(&q->waiting[k], t);
+    q->filled &= q->waiting[k].first == NULL ? ~(UINT32_C(1) << k) : UINT32_MAX;
+    q->n_of_level[t->level]--;
+    q->n_rows -= t->rows;
     s->n_tasks--;
-    f->share->busy--;
-    if (--f->n_tasks == 0) {
-        deactivate(s, f);
+    q->share->busy--;
+    if (--q->n_tasks == 0) {
+        deactivate(s, q);
     }
 }
 
@@ -173,43 +173,43 @@ bool td_sched_alive(const struct td_sched_task *t, int64_t now_ns)
 /* ------------------------------------------------------------------ what is ready */
 
 /* Of an active queue. */
-static const struct td_sched_task *head_of(const struct td_sched_queue *f)
+static const struct td_sched_task *head_of(const struct td_sched_queue *q)
 {
-    return f->waiting[__builtin_ctz(f->filled)].first;
+    return q->waiting[__builtin_ctz(q->filled)].first;
 }
 
-static int64_t oldest_ns(const struct td_sched_queue *f)
+static int64_t oldest_ns(const struct td_sched_queue *q)
 {
     int64_t oldest = INT64_MAX;
-    for (uint32_t left = f->filled; left != 0;) {
-        const struct td_sched_task *t = f->waiting[next_queue(&left)].first;
+    for (uint32_t left = q->filled; left != 0;) {
+        const struct td_sched_task *t = q->waiting[next_list(&left)].first;
         oldest = t->since_ns < oldest ? t->since_ns : oldest;
     }
     return oldest;
 }
 
-static bool may_run(const struct td_sched_queue *f)
+static bool may_run(const struct td_sched_queue *q)
 {
-    return f->rule.max_running == 0 || f->running < f->rule.max_running;
+    return q->rule.max_running == 0 || q->running < q->rule.max_running;
 }
 
-static bool is_full(const struct td_sched_queue *f)
+static bool is_full(const struct td_sched_queue *q)
 {
-    const int64_t enough = f->rule.ready_rows > 0 ? f->rule.ready_rows : f->rule.max_rows;
-    return enough > 0 && f->n_rows >= enough;
+    const int64_t enough = q->rule.ready_rows > 0 ? q->rule.ready_rows : q->rule.max_rows;
+    return enough > 0 && q->n_rows >= enough;
 }
 
 /* When the batch that is open need not wait any longer. */
-static int64_t ready_at(const struct td_sched_queue *f)
+static int64_t ready_at(const struct td_sched_queue *q)
 {
-    return f->rule.timeout_ns == 0 || is_full(f) || head_of(f)->alone ? 0 : oldest_ns(f) + f->rule.timeout_ns;
+    return q->rule.timeout_ns == 0 || is_full(q) || head_of(q)->alone ? 0 : oldest_ns(q) + q->rule.timeout_ns;
 }
 
 int64_t td_sched_ready_at(const struct td_sched *s)
 {
     int64_t at = INT64_MAX;
-    for (const struct td_sched_queue *f = s->active; f != NULL; f = f->next) {
-        const int64_t t = may_run(f) ? ready_at(f) : INT64_MAX;
+    for (const struct td_sched_queue *q = s->active; q != NULL; q = q->next) {
+        const int64_t t = may_run(q) ? ready_at(q) : INT64_MAX;
         at = t < at ? t : at;
     }
     return at;
@@ -231,9 +231,9 @@ static bool goes_before(const struct td_sched_queue *a, const struct td_sched_qu
 static struct td_sched_queue *choose(struct td_sched *s, int64_t now_ns)
 {
     struct td_sched_queue *best = NULL;
-    for (struct td_sched_queue *f = s->active; f != NULL; f = f->next) {
-        if (may_run(f) && ready_at(f) <= now_ns && (best == NULL || goes_before(f, best))) {
-            best = f;
+    for (struct td_sched_queue *q = s->active; q != NULL; q = q->next) {
+        if (may_run(q) && ready_at(q) <= now_ns && (best == NULL || goes_before(q, best))) {
+            best = q;
         }
     }
     return best;
@@ -250,16 +250,16 @@ static bool is_round(int64_t n)
     return n <= 3;
 }
 
-static int64_t rows_wanted(const struct td_sched *s, const struct td_sched_queue *f)
+static int64_t rows_wanted(const struct td_sched *s, const struct td_sched_queue *q)
 {
-    if (!f->rule.merges) {
+    if (!q->rule.merges) {
         return 1;
     }
-    if (f->rule.max_rows > 0) {
-        return f->rule.max_rows;
+    if (q->rule.max_rows > 0) {
+        return q->rule.max_rows;
     }
-    const int64_t worth = td_cost_worth(&f->cost), idle = s->workers - s->running;
-    const int64_t part = idle > 1 ? (f->n_rows + idle - 1) / idle : f->n_rows;
+    const int64_t worth = td_cost_worth(&q->cost), idle = s->workers - s->running;
+    const int64_t part = idle > 1 ? (q->n_rows + idle - 1) / idle : q->n_rows;
     return part < worth ? part : worth;
 }
 
@@ -292,7 +292,7 @@ static void gather(struct td_sched *s, struct td_batch *b, int64_t wanted, int64
     int looks = 0;
     for (uint32_t left = b->queue->filled; left != 0 && !full;) {
         struct td_sched_task *next;
-        for (struct td_sched_task *t = b->queue->waiting[next_queue(&left)].first; t != NULL && !full;
+        for (struct td_sched_task *t = b->queue->waiting[next_list(&left)].first; t != NULL && !full;
              t = next) {
             next = t->next;
             if (!td_sched_alive(t, now_ns)) {
@@ -315,20 +315,20 @@ static void gather(struct td_sched *s, struct td_batch *b, int64_t wanted, int64
 
 static void put_back(struct td_sched *s, struct td_sched_task *t)
 {
-    struct td_sched_queue *f = t->queue;
-    const int q = queue_of(t);
-    struct td_sched_list *l = &f->waiting[q];
-    f->filled |= UINT32_C(1) << q;
-    f->n_of_level[t->level]++;
+    struct td_sched_queue *q = t->queue;
+    const int k = list_of(t);
+    struct td_sched_list *l = &q->waiting[k];
+    q->filled |= UINT32_C(1) << k;
+    q->n_of_level[t->level]++;
     t->prev = NULL;
     t->next = l->first;
     *(l->first != NULL ? &l->first->prev : &l->last) = t;
     l->first = t;
-    f->n_rows += t->rows;
-    f->share->busy++;
+    q->n_rows += t->rows;
+    q->share->busy++;
     s->n_tasks++;
-    if (f->n_tasks++ == 0) {
-        activate(s, f);
+    if (q->n_tasks++ == 0) {
+        activate(s, q);
     }
 }
 
@@ -366,40 +366,40 @@ static void make_round(struct td_sched *s, struct td_batch *b)
 /* Its share counts the batch as busy already. */
 static void start(struct td_sched *s, struct td_batch *b)
 {
-    struct td_sched_queue *f = b->queue;
+    struct td_sched_queue *q = b->queue;
     s->running++;
-    f->running++;
-    s->now_used = f->share->used_ns > s->now_used ? f->share->used_ns : s->now_used;
-    b->charged_ns = td_cost_of(&f->cost, b->rows);
-    f->share->used_ns += (double)b->charged_ns;
+    q->running++;
+    s->now_used = q->share->used_ns > s->now_used ? q->share->used_ns : s->now_used;
+    b->charged_ns = td_cost_of(&q->cost, b->rows);
+    q->share->used_ns += (double)b->charged_ns;
 }
 
-static void be_late(struct td_sched_queue *f, struct td_sched_task *t)
+static void be_late(struct td_sched_queue *q, struct td_sched_task *t)
 {
-    const int q = queue_of(t);
-    list_take(&f->waiting[q], t);
-    f->filled &= f->waiting[q].first == NULL ? ~(UINT32_C(1) << q) : UINT32_MAX;
+    const int k = list_of(t);
+    list_take(&q->waiting[k], t);
+    q->filled &= q->waiting[k].first == NULL ? ~(UINT32_C(1) << k) : UINT32_MAX;
     t->late = true;
-    list_put(&f->waiting[q + 1], t);
-    f->filled |= UINT32_C(1) << (q + 1);
+    list_put(&q->waiting[k + 1], t);
+    q->filled |= UINT32_C(1) << (k + 1);
 }
 
 /* A queue must not be chosen for a task that may not start any more, nor for one that is late before those in
  * time. */
-static bool drop_dead_heads(struct td_sched *s, struct td_sched_queue *f, int64_t now_ns,
+static bool drop_dead_heads(struct td_sched *s, struct td_sched_queue *q, int64_t now_ns,
                             struct td_sched_list *dropped)
 {
     bool any = false;
-    for (uint32_t left = f->filled; left != 0;) {
-        const int q = next_queue(&left);
+    for (uint32_t left = q->filled; left != 0;) {
+        const int k = next_list(&left);
         struct td_sched_task *t;
-        while ((t = f->waiting[q].first) != NULL) {
+        while ((t = q->waiting[k].first) != NULL) {
             const bool alive = td_sched_alive(t, now_ns);
             if (alive && (t->late || t->late_ns == 0 || t->late_ns > now_ns)) {
                 break;
             }
             if (alive) {
-                be_late(f, t);
+                be_late(q, t);
             } else {
                 unqueue(s, t);
                 list_put(dropped, t);
@@ -412,17 +412,17 @@ static bool drop_dead_heads(struct td_sched *s, struct td_sched_queue *f, int64_
 
 /* ------------------------------------------------------------------ checks */
 
-static enum td_code check_list(const struct td_sched_queue *f, int q, int64_t *tasks, int64_t *rows,
+static enum td_code check_list(const struct td_sched_queue *q, int k, int64_t *tasks, int64_t *rows,
                                struct td_err *err)
 {
-    const struct td_sched_list *l = &f->waiting[q];
-    TD_WANT((l->first != NULL) == (f->filled >> q & 1), err, "list %d of a queue and its bit differ", q);
+    const struct td_sched_list *l = &q->waiting[k];
+    TD_WANT((l->first != NULL) == (q->filled >> k & 1), err, "list %d of a queue and its bit differ", k);
     for (const struct td_sched_task *t = l->first; t != NULL; t = t->next) {
-        TD_WANT(queue_of(t) == q && t->queue == f, err, "a task of list %d is in list %d", queue_of(t), q);
+        TD_WANT(list_of(t) == k && t->queue == q, err, "a task of list %d is in list %d", list_of(t), k);
         TD_WANT(t->next != NULL ? t->next->prev == t : l->last == t, err, "list %d is not linked both ways",
-                q);
+                k);
         TD_WANT(t->late || t->next == NULL || t->like != t->next->like || t->since_ns <= t->next->since_ns,
-                err, "a task of list %d stands before an older one", q);
+                err, "a task of list %d stands before an older one", k);
         ++*tasks;
         *rows += t->rows;
     }
@@ -433,16 +433,16 @@ enum td_code td_sched_check(const struct td_sched *s, struct td_err *err)
 {
     int64_t waiting = 0;
     TD_WANT(s->running >= 0 && s->running <= s->workers, err, "%d of %d workers run", s->running, s->workers);
-    for (const struct td_sched_queue *f = s->active; f != NULL; f = f->next) {
+    for (const struct td_sched_queue *q = s->active; q != NULL; q = q->next) {
         int64_t tasks = 0, rows = 0;
-        for (int q = 0; q < 2 * TD_LEVELS; q++) {
-            TD_TRY(check_list(f, q, &tasks, &rows, err));
+        for (int k = 0; k < 2 * TD_LEVELS; k++) {
+            TD_TRY(check_list(q, k, &tasks, &rows, err));
         }
-        TD_WANT(f->active && tasks > 0 && tasks == f->n_tasks && rows == f->n_rows, err,
+        TD_WANT(q->active && tasks > 0 && tasks == q->n_tasks && rows == q->n_rows, err,
                 "a queue of %lld tasks and %lld rows counts %lld and %lld", (long long)tasks, (long long)rows,
-                (long long)f->n_tasks, (long long)f->n_rows);
-        TD_WANT(f->running >= 0 && f->running <= s->running, err, "%d batches of a queue run, of %d",
-                f->running, s->running);
+                (long long)q->n_tasks, (long long)q->n_rows);
+        TD_WANT(q->running >= 0 && q->running <= s->running, err, "%d batches of a queue run, of %d",
+                q->running, s->running);
         waiting += tasks;
     }
     TD_WANT(waiting == s->n_tasks, err, "%lld tasks wait, %lld are counted", (long long)waiting,
@@ -452,8 +452,8 @@ enum td_code td_sched_check(const struct td_sched *s, struct td_err *err)
 
 enum td_code td_sched_idle_check(const struct td_sched *s, int64_t now_ns, struct td_err *err)
 {
-    for (const struct td_sched_queue *f = s->active; s->running < s->workers && f != NULL; f = f->next) {
-        TD_WANT(!may_run(f) || ready_at(f) > now_ns, err, "a task waits while a worker idles: %d of %d run",
+    for (const struct td_sched_queue *q = s->active; s->running < s->workers && q != NULL; q = q->next) {
+        TD_WANT(!may_run(q) || ready_at(q) > now_ns, err, "a task waits while a worker idles: %d of %d run",
                 s->running, s->workers);
     }
     return td_sched_check(s, err);
@@ -472,17 +472,17 @@ TD_CHECK_FN enum td_code batch_check(const struct td_batch *b, struct td_err *er
 bool td_sched_next(struct td_sched *s, int64_t now_ns, struct td_batch *b, struct td_sched_list *dropped)
 {
     while (s->running < s->workers) {
-        struct td_sched_queue *f = choose(s, now_ns);
-        if (f == NULL) {
+        struct td_sched_queue *q = choose(s, now_ns);
+        if (q == NULL) {
             return false;
         }
-        if (drop_dead_heads(s, f, now_ns, dropped)) {
+        if (drop_dead_heads(s, q, now_ns, dropped)) {
             continue;
         }
-        *b = (struct td_batch){.queue = f};
-        f->share->busy++; /* before its tasks leave, or the share would seem to have been idle */
-        gather(s, b, rows_wanted(s, f), now_ns, dropped);
-        if (f->rule.merges && f->rule.max_rows == 0) {
+        *b = (struct td_batch){.queue = q};
+        q->share->busy++; /* before its tasks leave, or the share would seem to have been idle */
+        gather(s, b, rows_wanted(s, q), now_ns, dropped);
+        if (q->rule.merges && q->rule.max_rows == 0) {
             make_round(s, b);
         }
         start(s, b);
@@ -524,66 +524,66 @@ void td_sched_back(struct td_sched *s, struct td_sched_queue *borrower, int64_t 
     borrower->share->used_ns += (double)ran_ns;
 }
 
-enum td_code td_sched_room(const struct td_sched_queue *f, int level, int64_t tasks, int64_t rows,
+enum td_code td_sched_room(const struct td_sched_queue *q, int level, int64_t tasks, int64_t rows,
                            struct td_err *err)
 {
-    const struct td_rule *r = &f->rule;
+    const struct td_rule *r = &q->rule;
     if (r->max_batches > 0 && r->max_rows > 0) {
-        const int64_t batches = (f->n_rows + r->max_rows - 1) / r->max_rows;
+        const int64_t batches = (q->n_rows + r->max_rows - 1) / r->max_rows;
         TD_FAIL_IF(
-            (f->n_rows + rows + r->max_rows - 1) / r->max_rows > r->max_batches, err, RESOURCE_EXHAUSTED,
+            (q->n_rows + rows + r->max_rows - 1) / r->max_rows > r->max_batches, err, RESOURCE_EXHAUSTED,
             "The batch scheduling queue to which this task was submitted is full; currently %lld batches "
             "enqueued and max_enqueued_batches is %lld",
             (long long)batches, (long long)r->max_batches);
     }
-    TD_FAIL_IF(r->max_tasks > 0 && f->n_tasks + tasks > r->max_tasks, err, RESOURCE_EXHAUSTED,
+    TD_FAIL_IF(r->max_tasks > 0 && q->n_tasks + tasks > r->max_tasks, err, RESOURCE_EXHAUSTED,
                "model '%s': Exceeds maximum queue size: %lld requests wait and the limit is %lld",
-               f->share->name, (long long)f->n_tasks, (long long)r->max_tasks);
+               q->share->name, (long long)q->n_tasks, (long long)r->max_tasks);
     TD_FAIL_IF(
-        r->max_of_level[level] > 0 && f->n_of_level[level] + tasks > r->max_of_level[level], err,
+        r->max_of_level[level] > 0 && q->n_of_level[level] + tasks > r->max_of_level[level], err,
         RESOURCE_EXHAUSTED,
         "model '%s': Exceeds maximum queue size: %lld requests of priority %d wait and the limit is %lld",
-        f->share->name, (long long)f->n_of_level[level], level + 1, (long long)r->max_of_level[level]);
+        q->share->name, (long long)q->n_of_level[level], level + 1, (long long)r->max_of_level[level]);
     return TD_OK;
 }
 
 enum td_code td_sched_add(struct td_sched *s, struct td_sched_task *t, int64_t now_ns, struct td_err *err)
 {
-    struct td_sched_queue *f = t->queue;
-    TD_TRY(td_sched_room(f, t->level, 1, t->rows, err));
+    struct td_sched_queue *q = t->queue;
+    TD_TRY(td_sched_room(q, t->level, 1, t->rows, err));
     t->since_ns = now_ns;
-    list_put(&f->waiting[queue_of(t)], t);
-    f->filled |= UINT32_C(1) << queue_of(t);
-    f->n_of_level[t->level]++;
-    f->n_rows += t->rows;
+    list_put(&q->waiting[list_of(t)], t);
+    q->filled |= UINT32_C(1) << list_of(t);
+    q->n_of_level[t->level]++;
+    q->n_rows += t->rows;
     s->n_tasks++;
-    share_enter(s, f->share);
-    if (f->n_tasks++ == 0) {
-        activate(s, f);
+    share_enter(s, q->share);
+    if (q->n_tasks++ == 0) {
+        activate(s, q);
     }
     return TD_OK;
 }
 
 void td_sched_done(struct td_sched *s, const struct td_batch *b, int64_t ran_ns, bool ok)
 {
-    struct td_sched_queue *f = b->queue;
+    struct td_sched_queue *q = b->queue;
     s->running--;
-    f->running--;
-    f->share->busy--;
-    f->share->used_ns += (double)(ran_ns - b->charged_ns);
+    q->running--;
+    q->share->busy--;
+    q->share->used_ns += (double)(ran_ns - b->charged_ns);
     if (ok) {
-        td_cost_learn(&f->cost, b->rows, ran_ns);
+        td_cost_learn(&q->cost, b->rows, ran_ns);
     }
 }
 
 void td_sched_reap(struct td_sched *s, int64_t now_ns, struct td_sched_list *dropped)
 {
     struct td_sched_queue *following;
-    for (struct td_sched_queue *f = s->active; f != NULL; f = following) {
-        following = f->next;
-        for (uint32_t left = f->filled; left != 0;) {
+    for (struct td_sched_queue *q = s->active; q != NULL; q = following) {
+        following = q->next;
+        for (uint32_t left = q->filled; left != 0;) {
             struct td_sched_task *next;
-            for (struct td_sched_task *t = f->waiting[next_queue(&left)].first; t != NULL; t = next) {
+            for (struct td_sched_task *t = q->waiting[next_list(&left)].first; t != NULL; t = next) {
                 next = t->next;
                 if (!td_sched_alive(t, now_ns)) {
                     unqueue(s, t);

@@ -1,14 +1,11 @@
 /* server/sched/sched.h - who runs next: the policy of batching, with no threads and no clock of its own.
  *
- *   share  a model: the worker time it has used. Of the models that wait, the one that has used least goes
- * first, so a flooded model takes no more than its part while another has work
- *
+ *   share   a model: the worker time it has used. Of the models that wait, the one that has used least goes
+ *           first, so a flooded model takes no more than its part while another has work
  *   queue   one signature of one version: the tasks that wait for it, by level, those in time before those
- * that are late, oldest first
- *
- *   task   some rows of one request
- *
- *   batch  tasks of one queue and of like inner shapes that run together
+ *           that are late, oldest first
+ *   task    some rows of one request
+ *   batch   tasks of one queue and of like inner shapes that run together
  *
  * A task for which td_sched_try finds an idle worker runs at once; any other is entered with td_sched_add,
  * which refuses when the queue is full. td_sched_next picks: the high level before all others, then the share
@@ -18,7 +15,7 @@
  *
  * Rows of a batch: with a rule that has sizes of its own, up to max_rows. Else (adaptive) as many as
  * td_cost_worth says, spread over the idle workers, and of a round number (1 2 3 4 6 8 12 ...): a plan is
- * laid out anew for each number.
+ * bound anew for each number.
  *
  * Invariants (td_sched_check, td_sched_idle_check): no task waits while a worker idles, unless its queue's
  * rule makes it wait; tasks of one queue, level and shape that are in time start in their order; a task that
@@ -35,11 +32,8 @@
 #include "core/function/callable.h"
 #include "server/sched/cost.h"
 
-enum td_level {
-    TD_LEVEL_HIGH,
-    TD_LEVEL_NORMAL,
-    TD_LEVELS = 16
-}; /* larger ones, up to TD_LEVELS - 1, go later */
+/* Larger ones, up to TD_LEVELS - 1, go later. */
+enum td_level { TD_LEVEL_HIGH, TD_LEVEL_NORMAL, TD_LEVELS = 16 };
 
 struct td_sched_task {
     struct td_sched_task *next, *prev;
@@ -60,6 +54,7 @@ struct td_sched_list {
     struct td_sched_task *first, *last;
 };
 
+/* How tasks of a queue join: TF Serving's batching parameters, a config.pbtxt, or adaptive. */
 struct td_rule {
     bool merges;                     /* tasks may share a batch */
     int64_t max_rows;                /* of a batch; 0: adaptive */
@@ -115,12 +110,11 @@ TD_MUST enum td_code td_sched_join(struct td_sched *s, struct td_sched_queue *qu
 void td_sched_leave(struct td_sched *s, struct td_sched_queue *queue); /* nothing of it may wait or run */
 
 /* Takes an idle worker for a lone run of the queue when nothing else could use it; td_sched_done gives it
- * back.
- */
+ * back. */
 TD_MUST bool td_sched_try(struct td_sched *s, struct td_sched_queue *queue, int64_t rows, int64_t now_ns,
                           struct td_batch *b);
 /* RESOURCE_EXHAUSTED when the queue has no room for so many tasks, of so many rows together. */
-TD_MUST enum td_code td_sched_room(const struct td_sched_queue *f, int level, int64_t tasks, int64_t rows,
+TD_MUST enum td_code td_sched_room(const struct td_sched_queue *q, int level, int64_t tasks, int64_t rows,
                                    struct td_err *err);
 /* RESOURCE_EXHAUSTED when the queue is full. */
 TD_MUST enum td_code td_sched_add(struct td_sched *s, struct td_sched_task *t, int64_t now_ns,

@@ -37,13 +37,13 @@ struct nature {
 };
 
 /* How many chunks a request of so many rows runs in. Caller holds mu. */
-static int64_t count_chunks(const struct td_workers *l, const struct td_worker_queue *f, int64_t rows)
+static int64_t count_chunks(const struct td_workers *w, const struct td_worker_queue *q, int64_t rows)
 {
-    const int64_t most = f->queue.rule.max_rows;
-    if (f->ruled) {
-        return f->params.split_large && rows > most ? (rows + most - 1) / most : 1;
+    const int64_t most = q->queue.rule.max_rows;
+    if (q->ruled) {
+        return q->params.split_large && rows > most ? (rows + most - 1) / most : 1;
     }
-    const int64_t ns = td_cost_of(&f->queue.cost, rows), idle = l->sched.workers - l->sched.running;
+    const int64_t ns = td_cost_of(&q->queue.cost, rows), idle = w->sched.workers - w->sched.running;
     int64_t n = ns >= SPLIT_NS && idle > 1 ? ns / CHUNK_NS : 1;
     n = n < idle ? n : idle;
     n = n < rows ? n : rows;
@@ -51,22 +51,22 @@ static int64_t count_chunks(const struct td_workers *l, const struct td_worker_q
 }
 
 /* Of each of n chunks but the last, which has the rest. */
-static int64_t chunk_rows(const struct td_worker_queue *f, int64_t rows, int64_t n)
+static int64_t chunk_rows(const struct td_worker_queue *q, int64_t rows, int64_t n)
 {
-    return f->ruled ? f->queue.rule.max_rows : (rows + n - 1) / n;
+    return q->ruled ? q->queue.rule.max_rows : (rows + n - 1) / n;
 }
 
 /* Whether each of n chunks has that many rows at least. */
-static bool chunks_hold(const struct td_worker_queue *f, int64_t rows, int64_t n, int64_t least)
+static bool chunks_hold(const struct td_worker_queue *q, int64_t rows, int64_t n, int64_t least)
 {
-    const int64_t each = chunk_rows(f, rows, n), last = rows - (n - 1) * each;
+    const int64_t each = chunk_rows(q, rows, n), last = rows - (n - 1) * each;
     return n <= 1 || (each >= least && last >= least);
 }
 
-static enum td_code make_chunks(struct td_worker_queue *f, struct td_request *r, int64_t rows, int64_t n,
+static enum td_code make_chunks(struct td_worker_queue *q, struct td_request *r, int64_t rows, int64_t n,
                                 struct td_err *err)
 {
-    const size_t n_out = (size_t)f->sig->n_out;
+    const size_t n_out = (size_t)q->sig->n_out;
     TD_FAIL_IF(n > MAX_CHUNKS, err, INVALID_ARGUMENT,
                "a request of %lld rows would run in more than %d batches", (long long)rows, MAX_CHUNKS);
     r->chunks = n == 1 ? &r->whole : td_arena_alloc(r->arena, (size_t)n, sizeof *r->chunks);
@@ -78,7 +78,7 @@ static enum td_code make_chunks(struct td_worker_queue *f, struct td_request *r,
     r->n_chunks = (int)n;
     r->err.code = TD_OK;
     atomic_flag_clear(&r->failed);
-    const int64_t each = chunk_rows(f, rows, n);
+    const int64_t each = chunk_rows(q, rows, n);
     for (int64_t i = 0; i < n; i++) {
         const int64_t from = n > 1 ? i * each : 0, to = n > 1 && from + each < rows ? from + each : rows;
         r->chunks[i] =
@@ -88,25 +88,25 @@ static enum td_code make_chunks(struct td_worker_queue *f, struct td_request *r,
 }
 
 /* Where it waits: priorities past the last level wait together. */
-static int level_of(const struct td_worker_queue *f, const struct td_request *r)
+static int level_of(const struct td_worker_queue *q, const struct td_request *r)
 {
-    if (f->n_priorities == 0) {
+    if (q->n_priorities == 0) {
         return r->priority == 1 ? TD_LEVEL_HIGH : TD_LEVEL_NORMAL;
     }
-    const bool known = r->priority > 0 && (uint64_t)r->priority <= f->n_priorities;
-    const uint64_t p = known ? (uint64_t)r->priority : f->default_priority;
+    const bool known = r->priority > 0 && (uint64_t)r->priority <= q->n_priorities;
+    const uint64_t p = known ? (uint64_t)r->priority : q->default_priority;
     return p < TD_LEVELS ? (int)p - 1 : TD_LEVELS - 1;
 }
 
-static void fill_tasks(struct td_worker_queue *f, struct td_request *r, const struct nature *n)
+static void fill_tasks(struct td_worker_queue *q, struct td_request *r, const struct nature *n)
 {
-    const int level = level_of(f, r);
-    const struct td_patience *patience = &f->patience[level];
+    const int level = level_of(q, r);
+    const struct td_patience *patience = &q->patience[level];
     const int64_t over_ns = patience->ns > 0 ? td_clock_ns() + patience->ns : 0;
     for (int i = 0; i < r->n_chunks; i++) {
         struct td_chunk *p = &r->chunks[i];
         p->proof = n->known.proof;
-        p->task = (struct td_sched_task){.queue = &f->queue,
+        p->task = (struct td_sched_task){.queue = &q->queue,
                                          .level = level,
                                          .late_ns = patience->late ? over_ns : 0,
                                          .rows = p->to > p->from ? p->to - p->from : 1,
@@ -119,49 +119,49 @@ static void fill_tasks(struct td_worker_queue *f, struct td_request *r, const st
 }
 
 /* Chunks that were refused after others had entered end with the refusal. Caller holds mu. */
-static void enter_chunks(struct td_workers *l, struct td_request *r, struct td_sched_list *refused)
+static void enter_chunks(struct td_workers *w, struct td_request *r, struct td_sched_list *refused)
 {
     const int64_t now_ns = td_clock_ns();
-    const bool quiet = l->sched.n_tasks == 0;
+    const bool quiet = w->sched.n_tasks == 0;
     for (int i = 0; i < r->n_chunks; i++) {
         struct td_chunk *p = &r->chunks[i];
         struct td_err err = {0};
-        if (td_sched_add(&l->sched, &p->task, now_ns, &err)) {
+        if (td_sched_add(&w->sched, &p->task, now_ns, &err)) {
             td_metrics_refused(td_workers_metrics(r), err.code);
             td_chunk_fail(p, &err);
             p->task.next = refused->first;
             refused->first = &p->task;
         }
-        td_workers_wake(l);
+        td_workers_wake(w);
     }
     if (quiet) {
-        pthread_cond_signal(&l->watch);
+        pthread_cond_signal(&w->watch);
     }
 }
 
 /* The request waits in the queue from here on, and may have ended when this returns. */
-static void enter(struct td_workers *l, struct td_request *r)
+static void enter(struct td_workers *w, struct td_request *r)
 {
     struct td_sched_list refused = {NULL, NULL};
     atomic_store(&r->left, r->n_chunks);
-    pthread_mutex_lock(&l->mu);
-    enter_chunks(l, r, &refused);
-    pthread_mutex_unlock(&l->mu);
+    pthread_mutex_lock(&w->mu);
+    enter_chunks(w, r, &refused);
+    pthread_mutex_unlock(&w->mu);
     td_chunk_end_list(refused.first);
 }
 
 /* A worker for the request at once, if one idles and this thread may be used. Caller holds mu. */
-static bool take_worker(struct td_workers *l, struct td_worker_queue *f, const struct td_request *r,
+static bool take_worker(struct td_workers *w, struct td_worker_queue *q, const struct td_request *r,
                         int64_t rows, struct td_batch *b)
 {
-    const int64_t ns = td_cost_of(&f->queue.cost, rows);
-    if ((r->shares_thread && (ns == 0 || ns > SHORT_NS)) || (f->ruled && f->params.n_allowed > 0)) {
+    const int64_t ns = td_cost_of(&q->queue.cost, rows);
+    if ((r->shares_thread && (ns == 0 || ns > SHORT_NS)) || (q->ruled && q->params.n_allowed > 0)) {
         return false;
     }
-    return td_sched_try(&l->sched, &f->queue, rows, td_clock_ns(), b);
+    return td_sched_try(&w->sched, &q->queue, rows, td_clock_ns(), b);
 }
 
-static enum td_code run_here(struct td_workers *l, struct td_request *r, const struct td_batch *b,
+static enum td_code run_here(struct td_workers *w, struct td_request *r, const struct td_batch *b,
                              struct td_err *err)
 {
     const int64_t from_ns = td_clock_ns();
@@ -172,20 +172,20 @@ static enum td_code run_here(struct td_workers *l, struct td_request *r, const s
         td_stats_batch(td_servable_stats(r->servable), b->rows, &r->times);
         td_metrics_graph_run(ran_ns / 1000);
     }
-    pthread_mutex_lock(&l->mu);
-    td_workers_count_batch(l, b);
-    td_sched_done(&l->sched, b, ran_ns, rc == TD_OK);
-    td_workers_wake(l);
-    pthread_mutex_unlock(&l->mu);
+    pthread_mutex_lock(&w->mu);
+    td_workers_count_batch(w, b);
+    td_sched_done(&w->sched, b, ran_ns, rc == TD_OK);
+    td_workers_wake(w);
+    pthread_mutex_unlock(&w->mu);
     return rc;
 }
 
-static struct nature nature_of(const struct td_worker_queue *f, const struct td_request *r)
+static struct nature nature_of(const struct td_worker_queue *q, const struct td_request *r)
 {
     struct nature n = {.known.proof = TD_PROOF_NOT_ROWS, .n_chunks = 1};
-    n.leading = f->batches ? td_batch_rows(r->bound, r->sig->n_in) : 0;
+    n.leading = q->batches ? td_batch_rows(r->bound, r->sig->n_in) : 0;
     if (n.leading > 0) {
-        const bool pad = f->ruled && f->params.pad_variable_length_inputs;
+        const bool pad = q->ruled && q->params.pad_variable_length_inputs;
         n.shapes = td_batch_likeness(r->bound, r->sig->n_in, false);
         n.like = pad ? td_batch_likeness(r->bound, r->sig->n_in, true) : n.shapes;
     }
@@ -193,58 +193,58 @@ static struct nature nature_of(const struct td_worker_queue *f, const struct td_
 }
 
 /* Decides who runs the request: true, with a worker taken, for this thread. Caller holds mu. */
-static bool runs_here(struct td_workers *l, struct td_worker_queue *f, struct td_request *r, struct nature *n,
+static bool runs_here(struct td_workers *w, struct td_worker_queue *q, struct td_request *r, struct nature *n,
                       struct td_batch *b, struct td_err *err)
 {
     const int64_t rows = n->leading > 0 ? n->leading : 1;
     if (n->leading > 0) {
-        n->known = td_worker_queue_proof(f, n->shapes, rows);
+        n->known = td_worker_queue_proof(q, n->shapes, rows);
     }
-    if (f->ruled && n->known.proof != TD_PROOF_NOT_ROWS && rows > f->params.max_batch_size) {
+    if (q->ruled && n->known.proof != TD_PROOF_NOT_ROWS && rows > q->params.max_batch_size) {
         (void)td_fail(err, TD_INVALID_ARGUMENT, "Task size %lld is larger than maximum input batch size %lld",
-                      (long long)rows, (long long)f->params.max_batch_size);
+                      (long long)rows, (long long)q->params.max_batch_size);
         return false;
     }
     if (n->known.proof == TD_PROOF_ROWS) {
-        n->n_chunks = count_chunks(l, f, rows);
-        n->n_chunks = chunks_hold(f, rows, n->n_chunks, n->known.min_rows) ? n->n_chunks : 1;
+        n->n_chunks = count_chunks(w, q, rows);
+        n->n_chunks = chunks_hold(q, rows, n->n_chunks, n->known.min_rows) ? n->n_chunks : 1;
     }
-    if (n->n_chunks > 1 && td_sched_room(&f->queue, level_of(f, r), n->n_chunks, rows, err)) {
+    if (n->n_chunks > 1 && td_sched_room(&q->queue, level_of(q, r), n->n_chunks, rows, err)) {
         td_metrics_refused(td_workers_metrics(r), err->code); /* whole, before any chunk of it has entered */
         return false;
     }
-    return n->n_chunks == 1 && n->known.proof != TD_PROOF_NONE && take_worker(l, f, r, rows, b);
+    return n->n_chunks == 1 && n->known.proof != TD_PROOF_NONE && take_worker(w, q, r, rows, b);
 }
 
 /* Runs the request here, if it may, or makes it ready to wait: *waits. */
-static enum td_code run_or_wait(struct td_workers *l, struct td_request *r, bool *waits, struct td_err *err)
+static enum td_code run_or_wait(struct td_workers *w, struct td_request *r, bool *waits, struct td_err *err)
 {
-    struct td_worker_queue *f;
+    struct td_worker_queue *q;
     struct td_batch b;
     *waits = false;
-    TD_TRY(td_worker_queue_find(l, r, &f, err));
-    if (f == NULL) {
+    TD_TRY(td_worker_queue_find(w, r, &q, err));
+    if (q == NULL) {
         return td_servable_compute(r->servable, r->sig, r->bound, &r->run, r->made, err);
     }
-    struct nature n = nature_of(f, r);
-    r->run.pool = &f->pool;
-    pthread_mutex_lock(&l->mu);
-    const bool here = runs_here(l, f, r, &n, &b, err);
-    pthread_mutex_unlock(&l->mu);
+    struct nature n = nature_of(q, r);
+    r->run.pool = &q->pool;
+    pthread_mutex_lock(&w->mu);
+    const bool here = runs_here(w, q, r, &n, &b, err);
+    pthread_mutex_unlock(&w->mu);
     if (here) {
-        return run_here(l, r, &b, err);
+        return run_here(w, r, &b, err);
     }
     TD_TRY(err->code);
-    TD_TRY(make_chunks(f, r, n.leading, n.n_chunks, err));
-    fill_tasks(f, r, &n);
+    TD_TRY(make_chunks(q, r, n.leading, n.n_chunks, err));
+    fill_tasks(q, r, &n);
     *waits = true;
     return TD_OK;
 }
 
-void td_workers_run(struct td_workers *l, struct td_request *r, struct td_err *err)
+void td_workers_run(struct td_workers *w, struct td_request *r, struct td_err *err)
 {
     bool waits;
-    err->code = run_or_wait(l, r, &waits, err);
+    err->code = run_or_wait(w, r, &waits, err);
     if (!waits) {
         td_request_end(r, err);
         return;
@@ -252,5 +252,5 @@ void td_workers_run(struct td_workers *l, struct td_request *r, struct td_err *e
     if (r->queued != NULL) {
         r->queued(r);
     }
-    enter(l, r);
+    enter(w, r);
 }

@@ -9,76 +9,76 @@
 #include "server/base/clock.h"
 #include "server/sched/workers_impl.h"
 
-static struct td_worker_queue *queue_of(struct td_thread_pool *c)
+static struct td_worker_queue *queue_of(struct td_thread_pool *p)
 {
-    return (struct td_worker_queue *)((char *)c - offsetof(struct td_worker_queue, pool));
+    return (struct td_worker_queue *)((char *)p - offsetof(struct td_worker_queue, pool));
 }
 
-static void put(struct td_workers *l, struct td_pool_task *t)
+static void put(struct td_workers *w, struct td_pool_task *t)
 {
     t->next = NULL;
-    t->prev = l->last_offered;
-    *(l->last_offered != NULL ? &l->last_offered->next : &l->first_offered) = t;
-    l->last_offered = t;
+    t->prev = w->last_offered;
+    *(w->last_offered != NULL ? &w->last_offered->next : &w->first_offered) = t;
+    w->last_offered = t;
 }
 
-static void take(struct td_workers *l, struct td_pool_task *t)
+static void take(struct td_workers *w, struct td_pool_task *t)
 {
-    *(t->prev != NULL ? &t->prev->next : &l->first_offered) = t->next;
-    *(t->next != NULL ? &t->next->prev : &l->last_offered) = t->prev;
+    *(t->prev != NULL ? &t->prev->next : &w->first_offered) = t->next;
+    *(t->next != NULL ? &t->next->prev : &w->last_offered) = t->prev;
 }
 
-static bool try_start(struct td_thread_pool *c, struct td_pool_task *t)
+static bool try_start(struct td_thread_pool *p, struct td_pool_task *t)
 {
-    struct td_workers *l = queue_of(c)->workers;
-    pthread_mutex_lock(&l->mu);
-    const bool idle = td_sched_take_worker(&l->sched, td_clock_ns());
+    struct td_workers *w = queue_of(p)->workers;
+    pthread_mutex_lock(&w->mu);
+    const bool idle = td_sched_take_worker(&w->sched, td_clock_ns());
     if (idle) {
-        t->pool = c;
+        t->pool = p;
         t->begun = false;
         sem_init(&t->ended, 0, 0);
-        put(l, t);
-        l->counts.borrowed++;
-        pthread_cond_signal(&l->work);
+        put(w, t);
+        w->counts.borrowed++;
+        pthread_cond_signal(&w->work);
     }
-    pthread_mutex_unlock(&l->mu);
+    pthread_mutex_unlock(&w->mu);
     if (idle) {
         td_metrics_helped();
     }
     return idle;
 }
 
-static void join(struct td_thread_pool *c, struct td_pool_task *t)
+static void join(struct td_thread_pool *p, struct td_pool_task *t)
 {
-    struct td_workers *l = queue_of(c)->workers;
-    pthread_mutex_lock(&l->mu);
+    struct td_workers *w = queue_of(p)->workers;
+    pthread_mutex_lock(&w->mu);
     const bool begun = t->begun;
     if (!begun) {
-        take(l, t);
-        td_sched_back(&l->sched, &queue_of(c)->queue, 0);
-        td_workers_wake(l);
+        take(w, t);
+        td_sched_back(&w->sched, &queue_of(p)->queue, 0);
+        td_workers_wake(w);
     }
-    pthread_mutex_unlock(&l->mu);
+    pthread_mutex_unlock(&w->mu);
     while (begun && sem_wait(&t->ended) != 0) {
     }
     sem_destroy(&t->ended);
 }
 
-static bool wanted(struct td_thread_pool *c)
+static bool wanted(struct td_thread_pool *p)
 {
-    struct td_workers *l = queue_of(c)->workers;
-    pthread_mutex_lock(&l->mu);
-    const bool yes = l->sched.n_tasks > 0;
-    pthread_mutex_unlock(&l->mu);
+    struct td_workers *w = queue_of(p)->workers;
+    pthread_mutex_lock(&w->mu);
+    const bool yes = w->sched.n_tasks > 0;
+    pthread_mutex_unlock(&w->mu);
     return yes;
 }
 
-static int idle(struct td_thread_pool *c)
+static int idle(struct td_thread_pool *p)
 {
-    struct td_workers *l = queue_of(c)->workers;
-    pthread_mutex_lock(&l->mu);
-    const int n = l->sched.workers - l->sched.running;
-    pthread_mutex_unlock(&l->mu);
+    struct td_workers *w = queue_of(p)->workers;
+    pthread_mutex_lock(&w->mu);
+    const int n = w->sched.workers - w->sched.running;
+    pthread_mutex_unlock(&w->mu);
     return n;
 }
 
@@ -87,22 +87,22 @@ static int idle(struct td_thread_pool *c)
 const struct td_thread_pool td_worker_pool = {
     .wake_ns = WAKE_NS, .try_start = try_start, .join = join, .wanted = wanted, .idle = idle};
 
-bool td_worker_pool_run(struct td_workers *l)
+bool td_worker_pool_run(struct td_workers *w)
 {
-    struct td_pool_task *t = l->first_offered;
+    struct td_pool_task *t = w->first_offered;
     if (t == NULL) {
         return false;
     }
     struct td_sched_queue *queue = &queue_of(t->pool)->queue;
-    take(l, t);
+    take(w, t);
     t->begun = true;
-    pthread_mutex_unlock(&l->mu);
+    pthread_mutex_unlock(&w->mu);
     const int64_t from_ns = td_clock_ns();
     t->run(t);
     const int64_t ran_ns = td_clock_ns() - from_ns;
-    pthread_mutex_lock(&l->mu);
-    td_sched_back(&l->sched, queue, ran_ns);
-    td_workers_wake(l);
+    pthread_mutex_lock(&w->mu);
+    td_sched_back(&w->sched, queue, ran_ns);
+    td_workers_wake(w);
     sem_post(&t->ended); /* the borrower goes on: task and queue may be gone */
     return true;
 }

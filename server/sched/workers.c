@@ -13,7 +13,7 @@
  * late, and sets the stop word of a batch when all its members have gone. Every condition waits by
  * CLOCK_MONOTONIC.
  *
- * Locks: l->mu guards the scheduler, the queues, the list of runs and the counts; no request is ended and
+ * Locks: w->mu guards the scheduler, the queues, the list of runs and the counts; no request is ended and
  * nothing runs under it. Does not: take requests in (server/sched/worker_enter.c), run a batch
  * (server/sched/batch_run.c).
  *
@@ -32,18 +32,18 @@
 
 /* ------------------------------------------------------------------ running */
 
-void td_workers_wake(struct td_workers *l)
+void td_workers_wake(struct td_workers *w)
 {
-    if (l->sched.n_tasks > 0 && l->sched.running < l->sched.workers) {
-        pthread_cond_signal(&l->work);
+    if (w->sched.n_tasks > 0 && w->sched.running < w->sched.workers) {
+        pthread_cond_signal(&w->work);
     }
 }
 
-void td_workers_count_batch(struct td_workers *l, const struct td_batch *b)
+void td_workers_count_batch(struct td_workers *w, const struct td_batch *b)
 {
-    l->counts.batches++;
-    l->counts.rows += (uint64_t)b->rows;
-    l->counts.merged += b->n_tasks > 1;
+    w->counts.batches++;
+    w->counts.rows += (uint64_t)b->rows;
+    w->counts.merged += b->n_tasks > 1;
 }
 
 struct td_metrics_model *td_workers_metrics(const struct td_request *r)
@@ -60,9 +60,10 @@ static void end_dropped(struct td_sched_list *dropped)
         struct td_err err = {0};
         const int stop = atomic_load(t->run->stop);
         if (stop != 0) {
-            (void)td_fail(&err, (enum td_code)stop, "the request was stopped while it waited for a lane");
+            (void)td_fail(&err, (enum td_code)stop, "the request was stopped while it waited for a worker");
         } else {
-            (void)td_fail(&err, TD_DEADLINE_EXCEEDED, "Request timeout expired: it waited %lld ms for a lane",
+            (void)td_fail(&err, TD_DEADLINE_EXCEEDED,
+                          "Request timeout expired: it waited %lld ms for a worker",
                           (long long)((td_clock_ns() - t->since_ns) / 1000000));
         }
         td_metrics_refused(td_workers_metrics(td_chunk_of(t)->request), err.code);
@@ -72,20 +73,20 @@ static void end_dropped(struct td_sched_list *dropped)
     *dropped = (struct td_sched_list){NULL, NULL};
 }
 
-static void add_run(struct td_workers *l, struct td_batch_run *r)
+static void add_run(struct td_workers *w, struct td_batch_run *r)
 {
     r->prev = NULL;
-    r->next = l->runs;
-    if (l->runs != NULL) {
-        l->runs->prev = r;
+    r->next = w->runs;
+    if (w->runs != NULL) {
+        w->runs->prev = r;
     }
-    l->runs = r;
-    pthread_cond_signal(&l->watch);
+    w->runs = r;
+    pthread_cond_signal(&w->watch);
 }
 
-static void remove_run(struct td_workers *l, struct td_batch_run *r)
+static void remove_run(struct td_workers *w, struct td_batch_run *r)
 {
-    *(r->prev != NULL ? &r->prev->next : &l->runs) = r->next;
+    *(r->prev != NULL ? &r->prev->next : &w->runs) = r->next;
     if (r->next != NULL) {
         r->next->prev = r->prev;
     }
@@ -118,34 +119,34 @@ static void tell(const struct td_batch_run *run, int64_t from_ns, bool ok)
 }
 
 /* Caller holds mu, and again when it returns; the batch's worker is free then. */
-static void run_batch(struct td_workers *l, struct td_batch_run *run)
+static void run_batch(struct td_workers *w, struct td_batch_run *run)
 {
-    struct td_worker_queue *f = td_worker_queue_of(run->batch.queue);
+    struct td_worker_queue *q = td_worker_queue_of(run->batch.queue);
     const struct td_chunk *first = td_chunk_of(run->batch.tasks);
     if (run->batch.n_tasks > 1) {
-        add_run(l, run);
+        add_run(w, run);
     }
-    td_workers_wake(l);
-    pthread_mutex_unlock(&l->mu);
+    td_workers_wake(w);
+    pthread_mutex_unlock(&w->mu);
     const int64_t from_ns = td_clock_ns();
     if (first->proof == TD_PROOF_NONE) {
-        td_worker_queue_ask(&run->question, f, first->request->servable, first->request->bound);
+        td_worker_queue_ask(&run->question, q, first->request->servable, first->request->bound);
     }
-    const bool ok = td_batch_run_batch(f, run);
+    const bool ok = td_batch_run_batch(q, run);
     const int64_t ran_ns = td_clock_ns() - from_ns;
     tell(run, from_ns, ok);
-    pthread_mutex_lock(&l->mu);
+    pthread_mutex_lock(&w->mu);
     time_requests(run, from_ns);
     if (run->batch.n_tasks > 1) {
-        remove_run(l, run);
+        remove_run(w, run);
     }
-    td_workers_count_batch(l, &run->batch);
-    td_sched_done(&l->sched, &run->batch, ran_ns, ok);
-    td_workers_wake(l);
-    pthread_mutex_unlock(&l->mu);
+    td_workers_count_batch(w, &run->batch);
+    td_sched_done(&w->sched, &run->batch, ran_ns, ok);
+    td_workers_wake(w);
+    pthread_mutex_unlock(&w->mu);
     td_chunk_end_list(run->batch.tasks);
     td_worker_queue_prove(&run->question);
-    pthread_mutex_lock(&l->mu);
+    pthread_mutex_lock(&w->mu);
 }
 
 static void wait_until(pthread_cond_t *cond, pthread_mutex_t *mu, int64_t at_ns)
@@ -160,28 +161,28 @@ static void wait_until(pthread_cond_t *cond, pthread_mutex_t *mu, int64_t at_ns)
 
 static void *worker_main(void *arg)
 {
-    struct td_workers *l = arg;
-    pthread_mutex_lock(&l->mu);
-    while (!l->stop) {
-        if (td_worker_pool_run(l)) {
+    struct td_workers *w = arg;
+    pthread_mutex_lock(&w->mu);
+    while (!w->stop) {
+        if (td_worker_pool_run(w)) {
             continue;
         }
         struct td_batch_run run = {.stop = 0};
         struct td_sched_list dropped = {NULL, NULL};
-        const bool found = td_sched_next(&l->sched, td_clock_ns(), &run.batch, &dropped);
+        const bool found = td_sched_next(&w->sched, td_clock_ns(), &run.batch, &dropped);
         if (dropped.first != NULL) {
-            pthread_mutex_unlock(&l->mu);
+            pthread_mutex_unlock(&w->mu);
             end_dropped(&dropped);
-            pthread_mutex_lock(&l->mu);
+            pthread_mutex_lock(&w->mu);
         }
         if (found) {
-            run_batch(l, &run);
-        } else if (!l->stop) {
-            const bool idle = l->sched.running < l->sched.workers;
-            wait_until(&l->work, &l->mu, idle ? td_sched_ready_at(&l->sched) : INT64_MAX);
+            run_batch(w, &run);
+        } else if (!w->stop) {
+            const bool idle = w->sched.running < w->sched.workers;
+            wait_until(&w->work, &w->mu, idle ? td_sched_ready_at(&w->sched) : INT64_MAX);
         }
     }
-    pthread_mutex_unlock(&l->mu);
+    pthread_mutex_unlock(&w->mu);
     return NULL;
 }
 
@@ -203,62 +204,62 @@ static int all_stopped(const struct td_batch_run *r, int64_t now_ns)
 
 static void *reaper_main(void *arg)
 {
-    struct td_workers *l = arg;
-    pthread_mutex_lock(&l->mu);
-    while (!l->stop) {
-        if (l->sched.n_tasks == 0 && l->runs == NULL) {
-            pthread_cond_wait(&l->watch, &l->mu);
+    struct td_workers *w = arg;
+    pthread_mutex_lock(&w->mu);
+    while (!w->stop) {
+        if (w->sched.n_tasks == 0 && w->runs == NULL) {
+            pthread_cond_wait(&w->watch, &w->mu);
             continue;
         }
-        wait_until(&l->watch, &l->mu, td_clock_ns() + REAP_MS * 1000000);
+        wait_until(&w->watch, &w->mu, td_clock_ns() + REAP_MS * 1000000);
         struct td_sched_list dropped = {NULL, NULL};
         const int64_t now_ns = td_clock_ns();
-        td_sched_reap(&l->sched, now_ns, &dropped);
-        td_workers_wake(l); /* what was behind those may be ready */
-        for (struct td_batch_run *r = l->runs; r != NULL; r = r->next) {
+        td_sched_reap(&w->sched, now_ns, &dropped);
+        td_workers_wake(w); /* what was behind those may be ready */
+        for (struct td_batch_run *r = w->runs; r != NULL; r = r->next) {
             const int code = all_stopped(r, now_ns);
             if (code != 0) {
                 atomic_store(&r->stop, code);
             }
         }
-        pthread_mutex_unlock(&l->mu);
+        pthread_mutex_unlock(&w->mu);
         end_dropped(&dropped);
-        pthread_mutex_lock(&l->mu);
+        pthread_mutex_lock(&w->mu);
     }
-    pthread_mutex_unlock(&l->mu);
+    pthread_mutex_unlock(&w->mu);
     return NULL;
 }
 
 /* ------------------------------------------------------------------ start and stop */
 
-static enum td_code start_threads(struct td_workers *l, struct td_err *err)
+static enum td_code start_threads(struct td_workers *w, struct td_err *err)
 {
-    l->threads = td_calloc((size_t)l->sched.workers, sizeof *l->threads);
-    if (l->threads == NULL) {
-        return td_no_memory(err, (size_t)l->sched.workers * sizeof *l->threads, "lanes");
+    w->threads = td_calloc((size_t)w->sched.workers, sizeof *w->threads);
+    if (w->threads == NULL) {
+        return td_no_memory(err, (size_t)w->sched.workers * sizeof *w->threads, "the workers' threads");
     }
-    for (; l->n_threads < l->sched.workers; l->n_threads++) {
-        TD_FAIL_IF(pthread_create(&l->threads[l->n_threads], NULL, worker_main, l) != 0, err,
-                   RESOURCE_EXHAUSTED, "starting lane %d of %d: no thread could be made", l->n_threads + 1,
-                   l->sched.workers);
+    for (; w->n_threads < w->sched.workers; w->n_threads++) {
+        TD_FAIL_IF(pthread_create(&w->threads[w->n_threads], NULL, worker_main, w) != 0, err,
+                   RESOURCE_EXHAUSTED, "starting worker %d of %d (--lanes): no thread could be made",
+                   w->n_threads + 1, w->sched.workers);
     }
-    l->has_reaper = pthread_create(&l->reaper, NULL, reaper_main, l) == 0;
-    TD_FAIL_IF(!l->has_reaper, err, RESOURCE_EXHAUSTED,
-               "starting the lanes' reaper: no thread could be made");
+    w->has_reaper = pthread_create(&w->reaper, NULL, reaper_main, w) == 0;
+    TD_FAIL_IF(!w->has_reaper, err, RESOURCE_EXHAUSTED,
+               "starting the workers' reaper: no thread could be made");
     return TD_OK;
 }
 
 enum td_code td_workers_start(const struct td_workers_opts *opts, struct td_workers **out, struct td_err *err)
 {
-    struct td_workers *l = td_calloc(1, sizeof *l);
-    if (l == NULL) {
-        return td_no_memory(err, sizeof *l, "lanes");
+    struct td_workers *w = td_calloc(1, sizeof *w);
+    if (w == NULL) {
+        return td_no_memory(err, sizeof *w, "the workers");
     }
-    l->opts = *opts;
+    w->opts = *opts;
     int workers = opts->workers > 0 ? opts->workers : td_cores_usable("");
     if (opts->params != NULL) {
-        l->params = *opts->params;
-        td_metrics_pool_name(l->params.thread_pool_name);
+        w->params = *opts->params;
+        td_metrics_pool_name(w->params.thread_pool_name);
         workers = opts->workers == 0 && opts->params->num_batch_threads > workers
                       ? (int)opts->params->num_batch_threads
                       : workers;
@@ -266,49 +267,49 @@ enum td_code td_workers_start(const struct td_workers_opts *opts, struct td_work
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&l->mu, NULL);
-    pthread_cond_init(&l->work, &monotonic);
-    pthread_cond_init(&l->watch, &monotonic);
+    pthread_mutex_init(&w->mu, NULL);
+    pthread_cond_init(&w->work, &monotonic);
+    pthread_cond_init(&w->watch, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    td_sched_init(&l->sched, workers);
-    if (start_threads(l, err)) {
-        td_workers_stop(l);
+    td_sched_init(&w->sched, workers);
+    if (start_threads(w, err)) {
+        td_workers_stop(w);
         return err->code;
     }
-    *out = l;
+    *out = w;
     return TD_OK;
 }
 
-void td_workers_stop(struct td_workers *l)
+void td_workers_stop(struct td_workers *w)
 {
-    if (l == NULL) {
+    if (w == NULL) {
         return;
     }
-    pthread_mutex_lock(&l->mu);
-    l->stop = true;
-    pthread_cond_broadcast(&l->work);
-    pthread_cond_broadcast(&l->watch);
-    pthread_mutex_unlock(&l->mu);
-    for (int i = 0; i < l->n_threads; i++) {
-        pthread_join(l->threads[i], NULL);
+    pthread_mutex_lock(&w->mu);
+    w->stop = true;
+    pthread_cond_broadcast(&w->work);
+    pthread_cond_broadcast(&w->watch);
+    pthread_mutex_unlock(&w->mu);
+    for (int i = 0; i < w->n_threads; i++) {
+        pthread_join(w->threads[i], NULL);
     }
-    if (l->has_reaper) {
-        pthread_join(l->reaper, NULL);
+    if (w->has_reaper) {
+        pthread_join(w->reaper, NULL);
     }
-    td_sched_fini(&l->sched);
-    pthread_cond_destroy(&l->watch);
-    pthread_cond_destroy(&l->work);
-    pthread_mutex_destroy(&l->mu);
-    td_free(l->threads);
-    td_free(l);
+    td_sched_fini(&w->sched);
+    pthread_cond_destroy(&w->watch);
+    pthread_cond_destroy(&w->work);
+    pthread_mutex_destroy(&w->mu);
+    td_free(w->threads);
+    td_free(w);
 }
 
-void td_workers_count(struct td_workers *l, struct td_workers_counts *out)
+void td_workers_count(struct td_workers *w, struct td_workers_counts *out)
 {
-    pthread_mutex_lock(&l->mu);
-    *out = l->counts;
-    out->workers = l->sched.workers;
-    out->running = l->sched.running;
-    out->waiting = l->sched.n_tasks;
-    pthread_mutex_unlock(&l->mu);
+    pthread_mutex_lock(&w->mu);
+    *out = w->counts;
+    out->workers = w->sched.workers;
+    out->running = w->sched.running;
+    out->waiting = w->sched.n_tasks;
+    pthread_mutex_unlock(&w->mu);
 }

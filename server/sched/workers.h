@@ -6,9 +6,7 @@
  * it (server/sched/sched.h decides, server/sched/batch.h joins rows).
  *
  *   caller  td_workers_run: run and end (one lock, no wake-up), or queued() and into the queue
- *
- *   worker    next batch -> join inputs -> run -> split outputs -> the end of each request
- *
+ *   worker  next batch -> join inputs -> run -> split outputs -> the end of each request
  *   reaper  ends requests that are too late or whose client left; stops a batch all of whose members have
  *
  * Only signatures proven row-wise for the inputs' inner shapes share batches (core/batchable/batchable.h);
@@ -40,17 +38,17 @@ TD_MUST enum td_code td_workers_start(const struct td_workers_opts *opts, struct
                                       struct td_err *err);
 /* Joins the threads and frees. No request may wait or run, and every servable admitted must be gone. Accepts
  * NULL. */
-void td_workers_stop(struct td_workers *l);
+void td_workers_stop(struct td_workers *w);
 
 /* Gives each signature of a servable, not shared yet, its queue. INVALID_ARGUMENT for a bad
  * batching_params.pbtxt. */
-TD_MUST enum td_code td_workers_admit(struct td_workers *l, struct td_servable *s, struct td_err *err);
+TD_MUST enum td_code td_workers_admit(struct td_workers *w, struct td_servable *s, struct td_err *err);
 
 /* Runs a request whose inputs are bound, with room for what it makes, and ends it (td_request_end): at once
  * on this thread, or later on a worker's. It ends with RESOURCE_EXHAUSTED when the queue is full;
  * DEADLINE_EXCEEDED or the stop word's code when it waited too long. err: empty, to be used while this thread
  * has the request. */
-void td_workers_run(struct td_workers *l, struct td_request *r, struct td_err *err);
+void td_workers_run(struct td_workers *w, struct td_request *r, struct td_err *err);
 
 struct td_workers_counts {
     int workers, running;           /* batches */
@@ -58,6 +56,6 @@ struct td_workers_counts {
     uint64_t batches, rows, merged; /* since the start: runs, their rows, runs of more than one chunk */
     uint64_t borrowed;              /* times that a run borrowed a worker */
 };
-void td_workers_count(struct td_workers *l, struct td_workers_counts *out);
+void td_workers_count(struct td_workers *w, struct td_workers_counts *out);
 
 #endif

@@ -63,8 +63,8 @@ struct td_workers {
     pthread_cond_t work, watch; /* something is ready; something waits or runs */
     struct td_sched sched;
     struct td_batch_run *runs; /* of more than one chunk */
-    struct td_pool_task *first_offered,
-        *last_offered; /* a worker counts as running for each, and none has begun */
+    /* a worker counts as running for each, and none has begun */
+    struct td_pool_task *first_offered, *last_offered;
     struct td_workers_counts counts;
     bool stop;
     pthread_t *threads, reaper;
@@ -76,35 +76,35 @@ static inline struct td_chunk *td_chunk_of(struct td_sched_task *t)
 {
     return (struct td_chunk *)t;
 }
-static inline struct td_worker_queue *td_worker_queue_of(struct td_sched_queue *f)
+static inline struct td_worker_queue *td_worker_queue_of(struct td_sched_queue *q)
 {
-    return (struct td_worker_queue *)f;
+    return (struct td_worker_queue *)q;
 }
 
 /* The request's queue; NULL: its servable was never admitted. */
-TD_MUST enum td_code td_worker_queue_find(struct td_workers *l, const struct td_request *r,
+TD_MUST enum td_code td_worker_queue_find(struct td_workers *w, const struct td_request *r,
                                           struct td_worker_queue **out, struct td_err *err);
 /* What is known of inputs of such shapes and so many rows: NOT_ROWS where the claim is not about so many.
  * Caller holds mu. */
-struct td_proof_known td_worker_queue_proof(const struct td_worker_queue *f, uint64_t shapes, int64_t rows);
-/* Whether f is row-wise for inputs (sig->n_in) of such shapes. */
-void td_worker_queue_ask(struct td_proof_question *q, struct td_worker_queue *f, struct td_servable *s,
+struct td_proof_known td_worker_queue_proof(const struct td_worker_queue *q, uint64_t shapes, int64_t rows);
+/* Whether its signature is row-wise for inputs (sig->n_in) of such shapes. */
+void td_worker_queue_ask(struct td_proof_question *question, struct td_worker_queue *q, struct td_servable *s,
                          const struct td_tensor *in);
 /* Done once a shape, when the first batch of it has run and been answered. */
-void td_worker_queue_prove(struct td_proof_question *q);
+void td_worker_queue_prove(struct td_proof_question *question);
 
 /* Caller holds mu: a worker thread for what is ready. */
-void td_workers_wake(struct td_workers *l);
-void td_workers_count_batch(struct td_workers *l, const struct td_batch *b); /* caller holds mu */
+void td_workers_wake(struct td_workers *w);
+void td_workers_count_batch(struct td_workers *w, const struct td_batch *b); /* caller holds mu */
 struct td_metrics_model *td_workers_metrics(const struct td_request *r);
 
 extern const struct td_thread_pool td_worker_pool; /* of a queue: its thread pool */
 /* Runs what a run has borrowed a worker for. Caller holds mu, and again when it returns; false: there is
  * nothing. */
-bool td_worker_pool_run(struct td_workers *l);
+bool td_worker_pool_run(struct td_workers *w);
 
 /* Runs the batch's chunks; a chunk's failure is noted in its request. True when all went well. */
-TD_MUST bool td_batch_run_batch(struct td_worker_queue *f, struct td_batch_run *run);
+TD_MUST bool td_batch_run_batch(struct td_worker_queue *q, struct td_batch_run *run);
 /* The first failure of a request's chunks is its outcome. */
 void td_chunk_fail(struct td_chunk *p, const struct td_err *err);
 /* A chunk has ended; with the last one its request ends. The chunk is gone then, and the queue may be. */

@@ -327,7 +327,7 @@ class Policies(Batching):
         refused = self.outcomes(priority=1) - {"fine"}
         self.assertTrue(refused)
         for what in refused:
-            self.assertRegex(what, r"^StatusCode.UNAVAILABLE Request timeout expired: it waited \d+ ms for a lane$")
+            self.assertRegex(what, r"^StatusCode.UNAVAILABLE Request timeout expired: it waited \d+ ms for a worker$")
         self.assertEqual(self.outcomes(priority=3), {"fine"})
 
 
