@@ -118,8 +118,8 @@ typedef struct {
 } tensord_op_api;
 
 enum tensord_op_flags {
-    TENSORD_OP_STATEFUL =
-        1,                /* every run counts: never computed ahead, merged with an equal node or left out */
+    /* every run counts: never computed ahead, merged with an equal node or left out */
+    TENSORD_OP_STATEFUL = 1,
     TENSORD_OP_KERNEL = 2 /* a further kernel of the op of this name */
 };
 

@@ -30,8 +30,8 @@ struct td_buffer {
     const struct td_device *device; /* NULL: host */
     void (*release)(void *owner);   /* for borrowed bytes: called with owner when the last reference goes */
     void *owner;
-    struct td_stream
-        *stream;    /* of device bytes: work queued on it so far may still use them when they are freed */
+    /* of device bytes: work queued on it so far may still use them when they are freed */
+    struct td_stream *stream;
     int size_class; /* of the free list it returns to; -1 none */
 };
 

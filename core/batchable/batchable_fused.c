@@ -22,8 +22,8 @@ enum { OUTS_A_PART = 6 };
 struct plan {
     struct td_batchable_step *outer;
     const struct td_fused *fused;
-    struct td_batchable_value *value;                 /* by value */
-    struct td_bound_plan layout[TD_BATCHABLE_PROBES]; /* of which rules see known and shape, by value */
+    struct td_batchable_value *value;                /* by value */
+    struct td_bound_plan bound[TD_BATCHABLE_PROBES]; /* of which rules see known and shape, by value */
 };
 
 static bool allocate(struct plan *p, size_t values)
@@ -31,9 +31,9 @@ static bool allocate(struct plan *p, size_t values)
     p->value = td_calloc(values, sizeof *p->value);
     bool ok = p->value != NULL;
     for (int i = 0; i < TD_BATCHABLE_PROBES; i++) {
-        p->layout[i].known = td_calloc(values, sizeof *p->layout[i].known);
-        p->layout[i].shape = td_calloc(values, sizeof *p->layout[i].shape);
-        ok = ok && p->layout[i].known != NULL && p->layout[i].shape != NULL;
+        p->bound[i].known = td_calloc(values, sizeof *p->bound[i].known);
+        p->bound[i].shape = td_calloc(values, sizeof *p->bound[i].shape);
+        ok = ok && p->bound[i].known != NULL && p->bound[i].shape != NULL;
     }
     return ok;
 }
@@ -41,8 +41,8 @@ static bool allocate(struct plan *p, size_t values)
 static void release(struct plan *p)
 {
     for (int i = 0; i < TD_BATCHABLE_PROBES; i++) {
-        td_free(p->layout[i].known);
-        td_free(p->layout[i].shape);
+        td_free(p->bound[i].known);
+        td_free(p->bound[i].shape);
     }
     td_free(p->value);
 }
@@ -55,9 +55,9 @@ static void set_inputs(struct plan *p)
         p->value[i] = s->in[i];
         for (int k = 0; k < TD_BATCHABLE_PROBES; k++) {
             const struct td_tensor *known = td_batchable_known(s, i, k);
-            p->layout[k].shape[i] = s->in_shape[k][i];
+            p->bound[k].shape[i] = s->in_shape[k][i];
             if (known != NULL) {
-                p->layout[k].known[i] = *known;
+                p->bound[k].known[i] = *known;
             }
         }
     }
@@ -78,10 +78,10 @@ static void set_shapes(struct plan *p)
         }
         (void)!td_fused_shapes(s->node, s->in_shape[k], value, shapes, &ignored); /* the rest stays unknown */
         for (int v = s->n_in; v < s->n_in + p->fused->n_parts * OUTS_A_PART; v++) {
-            p->layout[k].shape[v] = td_shape_unknown();
+            p->bound[k].shape[v] = td_shape_unknown();
         }
         for (int i = 0; i < p->fused->n_parts; i++) {
-            p->layout[k].shape[s->n_in + i * OUTS_A_PART] = shapes[i];
+            p->bound[k].shape[s->n_in + i * OUTS_A_PART] = shapes[i];
         }
     }
 }
@@ -113,12 +113,12 @@ static bool judge_part(struct plan *p, int number)
         in[i] = p->value[from[i]];
         all_const &= in[i].kind == TD_VALUE_CONST;
         for (int k = 0; k < TD_BATCHABLE_PROBES; k++) {
-            in_shape[k][i] = p->layout[k].shape[from[i]];
+            in_shape[k][i] = p->bound[k].shape[from[i]];
         }
     }
     for (int k = 0; k < TD_BATCHABLE_PROBES; k++) {
         s.in_shape[k] = in_shape[k];
-        s.bound[k] = &p->layout[k];
+        s.bound[k] = &p->bound[k];
     }
     const struct td_batchable_rule *rule = td_batchable_rule_of(part->node->op);
     if (all_const) {

@@ -1,9 +1,9 @@
 /* core/function/callable.h - polymorphic functions of a loaded model: what runs.
  *
- * A callable is a polymorphic function: feeds and fetches by node:port, and a cache of concrete functions
- * (plans), one per dtypes and inner shapes with the leading dimensions symbolic. Each plan keeps bound plans,
- * one per full set of input shapes: known shapes, values computable from shapes alone, memory offsets and
- * prepared kernels.
+ * A callable is a polymorphic function: feeds and fetches by node:port, one plan for any shapes, and a cache
+ * of concrete functions, one for each set of inner shapes with the leading dimensions symbolic. Each of these
+ * keeps bound plans, one for each full set of input shapes: known shapes, values computable from shapes
+ * alone, memory offsets and prepared kernels. Options are core/run/model.h's.
  *
  * Threads: callables may be run from any number of threads; a first call traces under a lock, others wait for
  * it. Ownership: callables belong to their model and die with it.
@@ -19,7 +19,7 @@ TD_MUST enum td_code td_model_new(const struct td_model_opts *opts, struct td_ar
                                   struct td_graph *graph, struct td_library *lib, struct td_model **out,
                                   struct td_err *err);
 
-/* Returns borrowed (the model's). Nothing is compiled yet. */
+/* Returns borrowed (the model's). Nothing is compiled yet: the first run makes the plan. */
 TD_MUST enum td_code td_callable_new(struct td_model *m, const struct td_callable_opts *opts,
                                      struct td_callable **out, struct td_err *err);
 void td_callable_drop(struct td_callable *f); /* frees a callable made with once */

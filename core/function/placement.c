@@ -130,26 +130,26 @@ static void place_unbound(const struct td_model_opts *o, const struct td_node *n
     }
 }
 
-/* The kernel that ran last, or will, for the shapes that l is bound to. */
-static void place_bound(const struct td_model_opts *o, const struct td_bound_plan *l, int step,
+/* The kernel that ran last, or will, for the shapes that b is bound to. */
+static void place_bound(const struct td_model_opts *o, const struct td_bound_plan *b, int step,
                         struct td_placement *row, char *why, size_t bytes)
 {
     const struct td_kernel *rows[TD_KERNEL_MOST];
-    const struct td_step *s = &l->plan->steps[step];
-    const bool there = td_step_on_device(l->mode[step]);
+    const struct td_step *s = &b->plan->steps[step];
+    const bool there = td_step_on_device(b->mode[step]);
     const struct td_target target = there ? td_target_device(o) : td_target_host(o);
     struct td_err ignored = {0};
     int n_rows;
-    row->kernel = td_bound_plan_kernel_name(l, step);
+    row->kernel = td_bound_plan_kernel_name(b, step);
     row->device = there ? o->device->name : "cpu";
     if (s->n_rows > 0 && td_select_rows(s->node, &target, rows, &n_rows, why, bytes, &ignored) != TD_OK) {
         why[0] = '\0';
     }
-    td_select_notes_put(&l->passed_over, step, why, bytes);
+    td_select_notes_put(&b->passed_over, step, why, bytes);
 }
 
 static void place_node(struct places *p, const struct td_node *n, const struct running *running,
-                       const struct td_bound_plan *l, bool compiled)
+                       const struct td_bound_plan *b, bool compiled)
 {
     char why[WHY_BYTES] = "";
     struct td_err err = {0};
@@ -170,8 +170,8 @@ static void place_node(struct places *p, const struct td_node *n, const struct r
             memcpy(why + used, "; ", 3);
             used += 2;
         }
-        if (running != NULL && l != NULL) {
-            place_bound(o, l, running->step, &row, why + used, sizeof why - used);
+        if (running != NULL && b != NULL) {
+            place_bound(o, b, running->step, &row, why + used, sizeof why - used);
         } else {
             place_unbound(o, n, &row, why + used, sizeof why - used, &err);
         }

@@ -18,9 +18,8 @@ enum td_fate {
 struct td_placement {
     const struct td_node *node;
     enum td_fate fate;
-    const char
-        *kernel; /* that ran when the callable ran last; before, the first that may. NULL: it needs none, or
-                           none fits */
+    /* that ran when the callable ran last; before, the first that may. NULL: it needs none, or none fits */
+    const char *kernel;
     const char *device; /* "cpu", or the name of the model's device, where kernel would run */
     const char *why;    /* the device asked for in vain, kernel rows passed over, or why none fits; "" */
 };

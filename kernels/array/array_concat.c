@@ -470,14 +470,14 @@ static struct td_permuted find_concat(const struct td_emitter *e, const struct t
 {
     const int axis = concat_axis(n);
     uint32_t axes;
-    struct td_permuted permute = {0, 1};
+    struct td_permuted permuted = {0, 1};
     for (int i = 0; i < n->n_in; i++) {
-        permute.in |= i == axis ? 0 : (uint64_t)1 << i;
+        permuted.in |= i == axis ? 0 : (uint64_t)1 << i;
         if (i != axis && td_rank_of(e, n->in[i]) != p->rank) {
             return td_permute_none;
         }
     }
-    return td_permute_known_axes(n, axis, p->rank, &axes) && axes != 0 ? permute : td_permute_none;
+    return td_permute_known_axes(n, axis, p->rank, &axes) && axes != 0 ? permuted : td_permute_none;
 }
 
 static void apply_concat(struct td_emitter *e, struct td_node *n, const struct td_perm *p)

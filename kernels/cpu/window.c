@@ -101,14 +101,14 @@ void td_window_taps(const struct td_window *w, int64_t o, int64_t *from, int64_t
     }
 }
 
-struct td_bound_plan td_bound_plan_of(const char *data_format, int rank)
+struct td_data_layout td_data_layout_of(const char *data_format, int rank)
 {
     bool first = strcmp(data_format, "NCHW") == 0 || strcmp(data_format, "NCDHW") == 0 ||
                  strcmp(data_format, "CHANNELS_FIRST") == 0;
-    return (struct td_bound_plan){.channel = first ? 1 : rank - 1,
-                                  .spatial = first ? 2 : 1,
-                                  .n_spatial = rank - 2,
-                                  .channels_first = first};
+    return (struct td_data_layout){.channel = first ? 1 : rank - 1,
+                                   .spatial = first ? 2 : 1,
+                                   .n_spatial = rank - 2,
+                                   .channels_first = first};
 }
 
 #define SWAP_CELLS(ctype)                                                                                    \

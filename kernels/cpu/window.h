@@ -34,12 +34,12 @@ void td_window_skip(struct td_window *w);
 void td_window_taps(const struct td_window *w, int64_t o, int64_t *from, int64_t *to);
 
 /* Axes of a data format for tensors of `rank` (4 or 5, or 3 for Conv1D-like): batch is axis 0. */
-struct td_bound_plan {
+struct td_data_layout {
     int channel, spatial; /* first spatial axis */
     int n_spatial;
     bool channels_first;
 };
-struct td_bound_plan td_bound_plan_of(const char *data_format, int rank);
+struct td_data_layout td_data_layout_of(const char *data_format, int rank);
 
 /* Swaps between channels-first and channels-last: x is [batch][rows][cols] with cells of `size` bytes (1, 2,
  * 4, 8, 16); y becomes [batch][cols][rows]. Plain bytes only. */

@@ -230,7 +230,7 @@ static enum td_code open_next(struct td_call *c, struct td_dataset_iter *it, str
     return rc;
 }
 
-static void pass_permute(struct td_dataset_iter *it)
+static void pass_on(struct td_dataset_iter *it)
 {
     it->at = 0;
     it->front = (it->front + 1) % it->n_open;
@@ -254,7 +254,7 @@ static enum td_code interleave(struct td_call *c, struct td_dataset_iter *it, in
             TD_TRY(td_dataset_next(c, *mine, out, &over, err));
             if (!over) {
                 if (++it->at >= block) {
-                    pass_permute(it);
+                    pass_on(it);
                 }
                 *end = false;
                 return TD_OK;
@@ -263,7 +263,7 @@ static enum td_code interleave(struct td_call *c, struct td_dataset_iter *it, in
             *mine = NULL;
             empty = -1;
         }
-        pass_permute(it);
+        pass_on(it);
         empty++;
     }
     *end = true;

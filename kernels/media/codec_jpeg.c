@@ -201,7 +201,7 @@ struct target {
 /* Has the library decode the window alone, as TensorFlow does: chroma is then upsampled as if the picture
  * ended at the window's edges, which shows in its outer columns. A libjpeg without this decodes all and cuts.
  */
-static void downcast(struct decoder *s, struct target *t)
+static void decode_window(struct decoder *s, struct target *t)
 {
 #ifdef LIBJPEG_TURBO_VERSION
     JDIMENSION left = (JDIMENSION)t->left, width = (JDIMENSION)t->p.width;
@@ -231,7 +231,7 @@ static enum td_code aim(struct decoder *s, const struct td_jpeg_in *j, struct ta
         t->left = c[1];
         t->p.height = c[2];
         t->p.width = c[3];
-        downcast(s, t);
+        decode_window(s, t);
     }
     void *pixels;
     TD_TRY(j->in.place(j->in.ctx, &t->p, &pixels, err));

@@ -206,7 +206,7 @@ struct crop_data {
 };
 
 /* y = the bilinear mean of the four cells around k of image x, n channels. */
-TD_CLONES static void crop_separable(const float *x, const struct corners *k, int64_t n, float *restrict y)
+TD_CLONES static void crop_mix(const float *x, const struct corners *k, int64_t n, float *restrict y)
 {
     const float *tl = x + k->cell[0] * n, *tr = x + k->cell[1] * n, *bl = x + k->cell[2] * n,
                 *br = x + k->cell[3] * n;
@@ -229,7 +229,7 @@ static void crop_forward(void *ctx, const struct crop *s, int64_t box, int64_t c
     } else if (k->n == 1) {
         memcpy(y, x + k->cell[0] * s->ch, (size_t)s->ch * sizeof *y);
     } else {
-        crop_separable(x, k, s->ch, y);
+        crop_mix(x, k, s->ch, y);
     }
 }
 

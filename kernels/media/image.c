@@ -69,9 +69,9 @@ static float clip01(float v)
 
 static void to_rgb(const float *hsv, float *rgb)
 {
-    float transpose = hsv[0] * 6, s = hsv[1], v = hsv[2];
-    float shade[3] = {clip01(fabsf(transpose - 3) - 1), clip01(2 - fabsf(transpose - 2)),
-                      clip01(2 - fabsf(transpose - 4))};
+    float sixths = hsv[0] * 6, s = hsv[1], v = hsv[2];
+    float shade[3] = {clip01(fabsf(sixths - 3) - 1), clip01(2 - fabsf(sixths - 2)),
+                      clip01(2 - fabsf(sixths - 4))};
     for (int i = 0; i < 3; i++) {
         rgb[i] = (1 - s + s * shade[i]) * v;
     }

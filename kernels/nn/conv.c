@@ -43,7 +43,7 @@ static enum td_code forward_infer(struct td_infer *c, struct td_err *err)
 static enum td_code check_backprop(const struct td_infer *c, const struct td_conv *g,
                                    const struct td_shape *dy, struct td_err *err)
 {
-    struct td_bound_plan l = td_conv_layout(c->node);
+    struct td_data_layout l = td_conv_layout(c->node);
     if (dy->rank < 0) {
         return TD_OK;
     }
@@ -73,7 +73,7 @@ static enum td_code check_backprop(const struct td_infer *c, const struct td_con
 static enum td_code input_sizes(const struct td_infer *c, const struct td_shape *filter,
                                 const struct td_shape *dy, struct td_shape *out, struct td_err *err)
 {
-    struct td_bound_plan l = td_conv_layout(c->node);
+    struct td_data_layout l = td_conv_layout(c->node);
     struct td_shape given;
     TD_TRY(td_infer_shape_value(c, 0, false, &given, err));
     if (given.rank != l.n_spatial || l.n_spatial != 2) {

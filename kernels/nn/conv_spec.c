@@ -33,9 +33,9 @@ int td_conv_axes(const struct td_node *n)
     return strncmp(n->op_name, "Conv3D", 6) == 0 ? 3 : 2;
 }
 
-struct td_bound_plan td_conv_layout(const struct td_node *n)
+struct td_data_layout td_conv_layout(const struct td_node *n)
 {
-    return td_bound_plan_of(td_attr_str(n, "data_format"), td_conv_axes(n) + 2);
+    return td_data_layout_of(td_attr_str(n, "data_format"), td_conv_axes(n) + 2);
 }
 
 bool td_conv_empty(const struct td_conv *g)
@@ -46,7 +46,7 @@ bool td_conv_empty(const struct td_conv *g)
 /* A list attribute with one entry a dimension: entries of batch and channel must be 1. */
 static enum td_code per_axis(const struct td_node *n, const char *attr, int64_t out[3], struct td_err *err)
 {
-    struct td_bound_plan l = td_conv_layout(n);
+    struct td_data_layout l = td_conv_layout(n);
     int count, rank = l.n_spatial + 2;
     const int64_t *v = td_attr_ints(n, attr, &count);
     for (int i = 0; i < 3; i++) {
@@ -72,7 +72,7 @@ static enum td_code per_axis(const struct td_node *n, const char *attr, int64_t 
 
 static enum td_code explicit_pads(const struct td_node *n, struct td_conv *g, struct td_err *err)
 {
-    struct td_bound_plan l = td_conv_layout(n);
+    struct td_data_layout l = td_conv_layout(n);
     int count, rank = l.n_spatial + 2;
     const int64_t *v = td_attr_ints(n, "explicit_paddings", &count);
     if (td_window_padding(n) != TD_PAD_EXPLICIT) {
@@ -109,7 +109,7 @@ static int64_t product(const struct td_shape *s, int from, int to)
 static enum td_code from_input(const struct td_node *n, const struct td_shape *input, struct td_conv *g,
                                struct td_err *err)
 {
-    struct td_bound_plan l = td_conv_layout(n);
+    struct td_data_layout l = td_conv_layout(n);
     int64_t batches = is_conv(n) ? td_attr_int(n, "batch_dims") : 1;
     TD_FAIL_IF(batches < 1 || batches > TD_MAX_RANK, err, INVALID_ARGUMENT,
                "%s: batch_dims is %lld, want at least 1", TD_NODE_STR(n), (long long)batches);
@@ -214,7 +214,7 @@ enum td_code td_conv_spec(const struct td_node *n, const struct td_shape *input,
 struct td_shape td_conv_out_shape(const struct td_node *n, const struct td_conv *g,
                                   const struct td_shape *input)
 {
-    struct td_bound_plan l = td_conv_layout(n);
+    struct td_data_layout l = td_conv_layout(n);
     int extra = input->rank > l.n_spatial + 2 ? input->rank - l.n_spatial - 2 : 0;
     struct td_shape s = td_shape_of_rank(l.n_spatial + 2 + extra);
     s.dim[0] = g->batch;

@@ -16,7 +16,7 @@ struct td_shape td_conv_out_shape(const struct td_node *n, const struct td_conv 
                                   const struct td_shape *input);
 
 /* The node's data format, for an op with `spatial` axes. */
-struct td_bound_plan td_conv_layout(const struct td_node *n);
+struct td_data_layout td_conv_layout(const struct td_node *n);
 /* Spatial axes of the node's op: 2 or 3; for Conv, as many as its strides say. */
 int td_conv_axes(const struct td_node *n);
 

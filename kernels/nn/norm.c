@@ -34,7 +34,7 @@ static const char *norm_format(const struct td_node *n)
 
 static struct batch_norm norm_of(const struct td_node *n, const struct td_shape *x)
 {
-    int channel = td_bound_plan_of(norm_format(n), x->rank).channel;
+    int channel = td_data_layout_of(norm_format(n), x->rank).channel;
     return (struct batch_norm){.outer = td_shape_range(x, 0, channel),
                                .channels = x->dim[channel],
                                .inner = td_shape_range(x, channel + 1, x->rank),
@@ -74,7 +74,7 @@ static enum td_code norm_infer(struct td_infer *c, struct td_err *err)
 {
     const struct td_shape *x = &c->in[0];
     TD_TRY(norm_rank(c, 0, err));
-    int64_t channels = x->rank < 0 ? -1 : x->dim[td_bound_plan_of(norm_format(c->node), x->rank).channel];
+    int64_t channels = x->rank < 0 ? -1 : x->dim[td_data_layout_of(norm_format(c->node), x->rank).channel];
     bool training = td_attr_bool(c->node, "is_training");
     bool empty_ok = training && td_attr_float(c->node, "exponential_avg_factor") == 1.0;
     TD_TRY(norm_vector(c, 1, "scale", false, &channels, err));
@@ -251,7 +251,7 @@ static enum td_code norm_grad_infer(struct td_infer *c, struct td_err *err)
                "%s: x and y_backprop must have same shape, but x has shape %s and y_backprop has shape %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[1]), TD_SHAPE_STR(&c->in[0]));
     TD_TRY(td_shape_merge(&c->in[0], &c->in[1], &x, err));
-    int64_t channels = x.rank < 0 ? -1 : x.dim[td_bound_plan_of(norm_format(c->node), x.rank).channel];
+    int64_t channels = x.rank < 0 ? -1 : x.dim[td_data_layout_of(norm_format(c->node), x.rank).channel];
     TD_TRY(norm_vector(c, 2, "scale", false, &channels, err));
     TD_TRY(norm_vector(c, 3, "reserve_space_1", false, &channels, err));
     TD_TRY(norm_vector(c, 4, "reserve_space_2", false, &channels, err));

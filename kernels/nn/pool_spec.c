@@ -30,7 +30,7 @@ bool td_pool_is_3d(const struct td_node *n)
 static enum td_code set_windows(const struct td_node *n, const int64_t *ksize, const int64_t *strides,
                                 struct td_pool *p, struct td_err *err)
 {
-    const struct td_bound_plan *l = &p->layout;
+    const struct td_data_layout *l = &p->layout;
     for (int i = 0; i < l->n_spatial + 2; i++) {
         TD_FAIL_IF(ksize[i] <= 0, err, INVALID_ARGUMENT,
                    "%s: Sliding window ksize must be positive. The specified or inferred ksize of dimension "
@@ -64,7 +64,7 @@ static enum td_code set_windows(const struct td_node *n, const int64_t *ksize, c
 
 static enum td_code set_explicit(const struct td_node *n, struct td_pool *p, struct td_err *err)
 {
-    const struct td_bound_plan *l = &p->layout;
+    const struct td_data_layout *l = &p->layout;
     int count, rank = l->n_spatial + 2;
     const int64_t *v = td_attr_ints(n, "explicit_paddings", &count);
     if (td_window_padding(n) != TD_PAD_EXPLICIT) {
@@ -92,7 +92,7 @@ static enum td_code pool_spec(const struct td_node *n, const struct td_shape *x,
     const char *format = td_attr_str(n, "data_format");
     TD_FAIL_IF(strcmp(format, "NCHW_VECT_C") == 0, err, UNIMPLEMENTED,
                "%s: data_format NCHW_VECT_C is not supported on the CPU", TD_NODE_STR(n));
-    *p = (struct td_pool){.layout = td_bound_plan_of(format, rank), .batch = -1, .channels = -1};
+    *p = (struct td_pool){.layout = td_data_layout_of(format, rank), .batch = -1, .channels = -1};
     for (int i = 0; i < 3; i++) {
         bool used = i >= 5 - rank;
         p->axis[i] =
@@ -155,7 +155,7 @@ enum td_code td_pool_values(const struct td_node *n, const struct td_shape *x, c
 
 static struct td_shape td_pool_shape(const struct td_pool *p)
 {
-    const struct td_bound_plan *l = &p->layout;
+    const struct td_data_layout *l = &p->layout;
     struct td_shape s = td_shape_of_rank(l->n_spatial + 2);
     s.dim[0] = p->batch;
     s.dim[l->channel] = p->channels < 0 ? -1 : p->channels / p->depth;

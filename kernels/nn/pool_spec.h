@@ -14,7 +14,7 @@
 #define TD_POOL_3D "data_format:string='NDHWC' in ['NDHWC','NCDHW']; "
 
 struct td_pool {
-    struct td_bound_plan layout;
+    struct td_data_layout layout;
     int64_t batch, channels, depth; /* depth: channels a group, 1 unless pooling along the channels */
     struct td_window axis[3];       /* leading ones of size 1 for 2-D */
     double lowest, lowest_at_edge; /* what the greatest of floats is sought from; argmax seeks from nothing */

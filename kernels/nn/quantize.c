@@ -9,7 +9,7 @@
  *   MIN_FIRST     the same, but min is moved to a multiple of the step, so that 0 is exact
  *   SCALED        level = x * scale: the largest scale with which both ends are representable
  *
- * QuantizeV2 upcasts the range to hold 0 and to be at least ensure_minimum_range wide. Arithmetic is in
+ * QuantizeV2 stretches the range to hold 0 and to be at least ensure_minimum_range wide. Arithmetic is in
  * float, as in TensorFlow, because a level may hang on one rounding. Quantized types are integers in memory.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -105,7 +105,7 @@ struct quantizer {
     enum mode mode;
     struct type type;
     bool to_even;
-    float downcast; /* 1: the lowest level is not used */
+    float skip_lowest; /* 1: the lowest level is not used */
     float min, max, scale;
 };
 
@@ -127,7 +127,7 @@ static void quantizer_fit(struct quantizer *q, float min, float max, float least
     float size = fmaxf(1, fmaxf(fabsf(min), fabsf(max)));
     q->max = fmaxf(0, fmaxf(max, q->min + size * least));
     if (q->mode == SCALED) {
-        float low = q->type.low + q->downcast, high = q->type.high;
+        float low = q->type.low + q->skip_lowest, high = q->type.high;
         float from_min = low * q->min > 0 ? low / q->min : FLT_MAX;
         float from_max = high * q->max > 0 ? high / q->max : FLT_MAX;
         q->scale = fminf(from_min, from_max);
@@ -209,7 +209,7 @@ static enum td_code quantize_run(struct td_call *c, struct td_err *err)
     struct quantizer q = {.mode = mode_of(c->node),
                           .type = type_of(y->dtype),
                           .to_even = strcmp(td_attr_str(c->node, "round_mode"), "HALF_TO_EVEN") == 0,
-                          .downcast = td_attr_bool(c->node, "narrow_range")};
+                          .skip_lowest = td_attr_bool(c->node, "narrow_range")};
     struct slices s = make_slices(c->node, &x->shape);
     for (int64_t k = 0; k < s.depth; k++) {
         float min = TD_DATA(c->in[1], float)[k], max = TD_DATA(c->in[2], float)[k];

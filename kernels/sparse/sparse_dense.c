@@ -223,10 +223,10 @@ static enum td_code matmul_run(struct td_call *c, struct td_err *err)
     p.rows = y->shape.dim[0];
     p.cols = y->shape.dim[1];
     p.inner = p.b->shape.dim[p.adj_b ? 1 : 0];
-    bool downcast = y->dtype == TD_HALF || y->dtype == TD_BFLOAT16;
+    bool in_float = y->dtype == TD_HALF || y->dtype == TD_BFLOAT16;
     void *sum = y->data;
-    size_t bytes = td_tensor_bytes(y) * (downcast ? 2 : 1);
-    if (downcast) {
+    size_t bytes = td_tensor_bytes(y) * (in_float ? 2 : 1);
+    if (in_float) {
         TD_TRY(td_scratch(c, bytes + 1, &sum, err));
     }
     if (bytes) {
@@ -245,7 +245,7 @@ static enum td_code matmul_run(struct td_call *c, struct td_err *err)
             add_row(&p, sum, m, i, k);
         }
     }
-    if (downcast) {
+    if (in_float) {
         round_16(y->dtype, sum, y);
     }
     return TD_OK;

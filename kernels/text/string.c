@@ -94,11 +94,11 @@ static enum td_code ascii_case(const void *ctx, const char *s, size_t n, struct 
                                struct td_err *err)
 {
     bool upper = *(const bool *)ctx;
-    const int from = upper ? 'a' : 'A', transpose = 'a' ^ 'A';
+    const int from = upper ? 'a' : 'A', flip = 'a' ^ 'A';
     TD_TRY(td_strbuf_put(out, s, n, err));
     char *restrict to = out->p;
     for (size_t i = 0; i < n; i++) {
-        to[i] = (char)(s[i] ^ ((uint8_t)(s[i] - from) < 26 ? transpose : 0));
+        to[i] = (char)(s[i] ^ ((uint8_t)(s[i] - from) < 26 ? flip : 0));
     }
     return TD_OK;
 }

@@ -22,7 +22,7 @@
 
 #define LONG_NS 20000000 /* a handler that runs longer is worth watching for */
 #define MAX_SLOW 16      /* threads of managing calls */
-#define MAX_QUEUED 16384 /* slots that wait: far beyond what a client would wait for */
+#define MAX_QUEUED 16384 /* wait for a slot: far beyond what a client would wait for */
 
 struct td_grpc_call {
     struct td_rpc rpc; /* first: a handler's td_rpc is the call */
@@ -211,7 +211,7 @@ static void handle(struct td_grpc_call *c)
     td_rpc_run(&c->rpc, c->g, c->method, &c->metadata, &c->payload);
 }
 
-/* Whether a slot would have to wait now. */
+/* Whether a call would have to wait for a slot now. */
 static bool is_busy(struct td_grpc *g)
 {
     pthread_mutex_lock(&g->mu);
@@ -220,7 +220,7 @@ static bool is_busy(struct td_grpc *g)
     return busy;
 }
 
-/* The slot passes from slot to slot. */
+/* Runs t when a slot is free, and then, on the same slot, those that wait, until none does. */
 enum td_code td_grpc_take_slot(struct td_grpc *g, struct td_grpc_slot *t, struct td_err *err)
 {
     enum td_code rc = TD_OK;
@@ -251,7 +251,7 @@ enum td_code td_grpc_take_slot(struct td_grpc *g, struct td_grpc_slot *t, struct
         }
         pthread_mutex_unlock(&g->mu);
         if (run) {
-            td_poll_step_back(); /* slots that waited may be long, and many */
+            td_poll_step_back(); /* what waited may take long, and be many */
         }
     }
     return rc;

@@ -59,7 +59,8 @@ void td_poll_tick(struct td_polls *p);
 /* All poll from now on: the queue is about to be shut down. */
 void td_poll_close(struct td_polls *p);
 
-/* A slot to compute: opts.threads run at once, further ones wait, oldest first. */
+/* What takes a slot to compute, a call or a message of a stream: opts.threads of them run at once, further
+ * ones wait, oldest first. */
 struct td_grpc_slot {
     void (*run)(void *owner);
     void *owner;
@@ -89,10 +90,10 @@ struct td_grpc {
     pthread_mutex_t mu;       /* guards what follows; never held while a handler runs */
     pthread_cond_t changed;   /* is_down, slow or streams changed, stopping was set, or open fell to 0 */
     bool is_down, closed;     /* closed: nothing may be started any more */
-    int running, max_running; /* slots */
+    int running, max_running; /* slots taken, slots there are */
     int slow;                 /* threads of managing calls */
     int queued;
-    struct td_grpc_slot *queue, **queue_end; /* slots that wait, oldest first */
+    struct td_grpc_slot *queue, **queue_end; /* who waits for a slot, oldest first */
     struct td_grpc_stream *streams;          /* open ones, doubly linked */
     struct td_grpc_call *handled; /* calls whose handler runs and that nobody watches yet, doubly linked */
     bool ticking;                 /* the ticker looks at them; it stops when none has come for a while */

@@ -42,7 +42,7 @@ struct td_rpc_carrier {
 };
 
 struct td_rpc {
-    struct td_request q; /* first: deadline and stop word are the transport's to set; opened by handlers */
+    struct td_request q; /* first; deadline and stop word are the transport's to set; opened by handlers */
     const struct td_rpc_carrier *carrier;
     struct td_registry *registry;
     const struct td_grpc_opts *opts;
