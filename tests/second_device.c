@@ -205,13 +205,13 @@ static bool left_out(struct second_device *t, long *count, const long *which)
     return out;
 }
 
-static enum td_code copy(const struct td_device *d, struct td_stream *stream, void *dst, bool dst_on_device,
-                         const void *src, bool src_on_device, size_t bytes, struct td_err *err)
+static enum td_code copy(const struct td_device *d, struct td_stream *stream, enum td_copy which, void *dst,
+                         const void *src, size_t bytes, struct td_err *err)
 {
     struct second_device *t = self(d);
-    dst = dst_on_device ? uncover(dst) : (void *)on_host(dst);
-    src = src_on_device ? uncover(src) : on_host(src);
-    if (!dst_on_device) {
+    dst = which != TD_COPY_TO_HOST ? uncover(dst) : (void *)on_host(dst);
+    src = which != TD_COPY_TO_DEVICE ? uncover(src) : on_host(src);
+    if (which == TD_COPY_TO_HOST) {
         memset(dst, 0xff, bytes);
     }
     if (left_out(t, &t->counts.copies, &t->leave_out.copies)) {

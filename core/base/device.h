@@ -15,6 +15,7 @@
 
 #include "core/base/status.h"
 
+enum td_copy { TD_COPY_TO_DEVICE, TD_COPY_TO_HOST, TD_COPY_ON_DEVICE };
 enum td_device_kind { TD_CPU = 0, TD_CUDA = 1, TD_TEST_DEVICE = 2 };
 
 struct td_stream; /* opaque; NULL is the host's immediate stream */
@@ -31,11 +32,10 @@ struct td_device {
     TD_MUST enum td_code (*allocate)(const struct td_device *d, size_t bytes, void **out, struct td_err *err);
     /* Stream-ordered: the bytes may be reused once the work queued on stream before this call is done. */
     void (*release)(const struct td_device *d, void *p, struct td_stream *stream);
-    /* Exactly one of dst_on_device / src_on_device may be false (host side). Returns when queued; the host
-     * side must stay valid until an event recorded after it has been waited for. */
-    TD_MUST enum td_code (*copy)(const struct td_device *d, struct td_stream *stream, void *dst,
-                                 bool dst_on_device, const void *src, bool src_on_device, size_t bytes,
-                                 struct td_err *err);
+    /* Returns when queued; the host side, if there is one, must stay valid until an event recorded after it
+     * has been waited for. */
+    TD_MUST enum td_code (*copy)(const struct td_device *d, struct td_stream *stream, enum td_copy which,
+                                 void *dst, const void *src, size_t bytes, struct td_err *err);
     /* Returns when queued. Inputs and outputs that lie on the device need not be there yet and may be
      * released right after; inputs on the host are read before this returns. */
     TD_MUST enum td_code (*launch)(const struct td_device *d, struct td_stream *stream,

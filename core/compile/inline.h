@@ -7,11 +7,17 @@
 
 #include "core/compile/ir.h"
 
-/* Adds f's nodes, reading n's inputs from first_in on. outs[i]: what stands for n's output i; *after: what a
+struct td_inlined { /* f stands in place of n, whose inputs from first_in on are its arguments */
+    const struct td_node *n;
+    int first_in;
+    const struct td_function *f;
+};
+
+/* Adds f's nodes. outs[i]: what stands for n's output i; *after: what a
  * control edge from n means now, or NULL. n itself stays as it was. On failure nodes may have been added that
  * nothing reads. */
-TD_MUST enum td_code td_inline_node(struct td_ir *ir, const struct td_library *lib, const struct td_node *n,
-                                    int first_in, const struct td_function *f, struct td_value *outs,
+TD_MUST enum td_code td_inline_node(struct td_ir *ir, const struct td_library *lib,
+                                    const struct td_inlined *call, struct td_value *outs,
                                     struct td_node **after, struct td_err *err);
 
 #endif

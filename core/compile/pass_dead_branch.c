@@ -97,7 +97,7 @@ static void take_branch(struct pruner *x, const struct td_node *n, const struct 
     struct td_value *outs = td_arena_alloc(x->ir->arena, (size_t)f->n_rets + 1, sizeof *outs);
     struct td_node *after = NULL;
     struct td_err why = {0}; /* the node says so when it runs */
-    if (outs == NULL || td_inline_node(x->ir, x->lib, n, 1, f, outs, &after, &why) ||
+    if (outs == NULL || td_inline_node(x->ir, x->lib, &(struct td_inlined){n, 1, f}, outs, &after, &why) ||
         has_old_control_flow(x->ir, nodes)) {
         x->ir->n_nodes = nodes;
         x->ir->n_roots = roots;

@@ -160,10 +160,12 @@ static enum td_code join_before(struct td_builder *b, const struct td_node *n, s
     return TD_OK;
 }
 
-enum td_code td_inline_node(struct td_ir *ir, const struct td_library *lib, const struct td_node *n,
-                            int first_in, const struct td_function *f, struct td_value *outs,
-                            struct td_node **after, struct td_err *err)
+enum td_code td_inline_node(struct td_ir *ir, const struct td_library *lib, const struct td_inlined *call,
+                            struct td_value *outs, struct td_node **after, struct td_err *err)
 {
+    const struct td_node *n = call->n;
+    const struct td_function *f = call->f;
+    const int first_in = call->first_in;
     struct td_builder b = {.ir = ir, .lib = lib, .inline_calls = true, .err = err};
     TD_FAIL_IF(f->is_template, err, INVALID_ARGUMENT, "function '%s' has attributes without values", f->name);
     TD_FAIL_IF(f->n_args != n->n_in - first_in || f->n_rets != n->n_out, err, INVALID_ARGUMENT,

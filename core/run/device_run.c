@@ -175,7 +175,8 @@ static enum td_code send(struct td_device_run *dev, const struct td_tensor *here
         dev->queued = true;
         rc = pin(dev, here->buf, err);
         rc = rc ? rc
-                : dev->device->copy(dev->device, dev->stream, t.data, true, here->data, false, bytes, err);
+                : dev->device->copy(dev->device, dev->stream, TD_COPY_TO_DEVICE, t.data, here->data, bytes,
+                                    err);
     }
     if (rc) {
         td_tensor_clear(&t);
@@ -324,7 +325,7 @@ enum td_code td_device_run_fetch(struct td_frame *f, const int *values, int n, s
         if (td_tensor_bytes(&t) > 0) {
             copied = dev->queued = true;
             TD_TRY(pin(dev, t.buf, err));
-            TD_TRY(dev->device->copy(dev->device, dev->stream, t.data, false, at->data, true,
+            TD_TRY(dev->device->copy(dev->device, dev->stream, TD_COPY_TO_HOST, t.data, at->data,
                                      td_tensor_bytes(&t), err));
         }
     }

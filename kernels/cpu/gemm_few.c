@@ -30,15 +30,19 @@ enum { WIDTH = 16, V = 8, DEEP = 4, HIGH = 3, ROWS = 8, STRIP = 1024, ROOM = STR
 typedef float vec __attribute__((vector_size(V * 4), aligned(4), may_alias));
 #define IN_ALL_LANES(x) ((vec){(x), (x), (x), (x), (x), (x), (x), (x)})
 
+struct strided { /* row i begins at + i * ld */
+    const float *at;
+    int64_t ld;
+};
+
 /* c[r][j] += sum of a[r][p] * b[p][j] for p < DEEP, r < rows, the sum in order of p. */
-TD_INLINE void tile(int rows, const float *a, int64_t lda, float *c, int64_t ldc, const float *b, int64_t ldb,
-                    int64_t n)
+TD_INLINE void tile(int rows, struct strided a, struct strided b, float *c, int64_t ldc, int64_t n)
 {
     vec x[HIGH][DEEP], s[HIGH];
     int64_t j = 0;
     for (int r = 0; r < rows; r++) {
         for (int p = 0; p < DEEP; p++) {
-            x[r][p] = IN_ALL_LANES(a[r * lda + p]);
+            x[r][p] = IN_ALL_LANES(a.at[r * a.ld + p]);
         }
     }
     for (; j + V <= n; j += V) {
@@ -46,7 +50,7 @@ TD_INLINE void tile(int rows, const float *a, int64_t lda, float *c, int64_t ldc
             s[r] = *(const vec *)(c + r * ldc + j);
         }
         for (int p = 0; p < DEEP; p++) {
-            vec w = *(const vec *)(b + p * ldb + j);
+            vec w = *(const vec *)(b.at + p * b.ld + j);
             for (int r = 0; r < rows; r++) {
                 s[r] += x[r][p] * w;
             }
@@ -59,35 +63,36 @@ TD_INLINE void tile(int rows, const float *a, int64_t lda, float *c, int64_t ldc
         for (int r = 0; r < rows; r++) {
             float sum = c[r * ldc + j];
             for (int p = 0; p < DEEP; p++) {
-                sum += a[r * lda + p] * b[p * ldb + j];
+                sum += a.at[r * a.ld + p] * b.at[p * b.ld + j];
             }
             c[r * ldc + j] = sum;
         }
     }
 }
 
-TD_CLONES static void add_products(int64_t m, int64_t k, int64_t n, const float *a, int64_t lda,
-                                   const float *b, int64_t ldb, float *c, int64_t ldc)
+TD_CLONES static void add_products(int64_t m, int64_t k, int64_t n, struct strided a, struct strided b,
+                                   float *c, int64_t ldc)
 {
     int64_t p = 0;
     for (; p + DEEP <= k; p += DEEP) {
-        const float *row = a + p, *w = b + p * ldb;
+        struct strided row = {a.at + p, a.ld};
+        const struct strided w = {b.at + p * b.ld, b.ld};
         float *to = c;
         int64_t left = m;
-        for (; left >= 3; left -= 3, row += 3 * lda, to += 3 * ldc) {
-            tile(3, row, lda, to, ldc, w, ldb, n);
+        for (; left >= 3; left -= 3, row.at += 3 * a.ld, to += 3 * ldc) {
+            tile(3, row, w, to, ldc, n);
         }
         if (left == 2) {
-            tile(2, row, lda, to, ldc, w, ldb, n);
+            tile(2, row, w, to, ldc, n);
         } else if (left == 1) {
-            tile(1, row, lda, to, ldc, w, ldb, n);
+            tile(1, row, w, to, ldc, n);
         }
     }
     for (; p < k; p++) {
         for (int64_t i = 0; i < m; i++) {
-            float x = a[i * lda + p];
+            float x = a.at[i * a.ld + p];
             for (int64_t j = 0; j < n; j++) {
-                c[i * ldc + j] += x * b[p * ldb + j];
+                c[i * ldc + j] += x * b.at[p * b.ld + j];
             }
         }
     }
@@ -134,7 +139,7 @@ static void few_rows(const struct td_gemm *g, int64_t first, int64_t rows)
                 memset(sums + i * ROOM, 0, bytes);
             }
         }
-        add_products(rows, g->k, n, a, g->lda, b + j, g->ldb, sums, ROOM);
+        add_products(rows, g->k, n, (struct strided){a, g->lda}, (struct strided){b + j, g->ldb}, sums, ROOM);
         for (int64_t i = 0; i < rows; i++) {
             memcpy(c + i * g->ldc + j, sums + i * ROOM, bytes);
         }
@@ -178,7 +183,8 @@ void td_gemm_small(const struct td_gemm *g)
         dots(g);
     } else if (g->m == 1) {
         start(g, g->c, g->n);
-        add_products(1, g->k, g->n, g->a, g->lda, g->b, g->ldb, g->c, g->ldc);
+        add_products(1, g->k, g->n, (struct strided){g->a, g->lda}, (struct strided){g->b, g->ldb}, g->c,
+                     g->ldc);
     } else {
         for (int64_t i = 0; i < g->m; i += ROWS) {
             few_rows(g, i, g->m - i < ROWS ? g->m - i : ROWS);
