@@ -6,7 +6,7 @@
  *            +-- conv 1x1 -- conv 5x5 ---+                  region:     [     groups              )
  *
  * A region is a range of steps that falls apart into groups, each contiguous, with no edge from one group to
- * another. It is found when the plan is made (the compiler's pass "branch"); a run computes its groups one
+ * another. It is found when the plan is made (the compiler's pass "parallel"); a run computes its groups one
  * after the other, or, when workers idle and it is worth it, several at once (core/run/region_run.c).
  *
  * What may be in a region: steps without an effect, and those that read a variable or a table (what writes is

@@ -361,7 +361,7 @@ static enum td_code compile(struct td_plan *p, const struct td_graph *graph, con
     TD_TRY(td_placer_run(td_model_opts_of(m), &ir, opts->log_placement, err));
     TD_TRY(td_loops_lift(&ir, m, err));
     TD_TRY(td_rewrite_run(&ir, m, opts->passes_off, err));
-    return make(p, &ir, !td_rewrite_is_off(opts->passes_off, "branch"), err);
+    return make(p, &ir, !td_rewrite_is_off(opts->passes_off, "parallel"), err);
 }
 
 enum td_code td_plan_make(struct td_model *m, const struct td_graph *graph, const struct td_callable_opts *f,

@@ -237,10 +237,11 @@ static bool allocate(struct td_bound_plan *l, const struct td_plan *p)
     l->mode = td_calloc(s, 1);
     l->choice = td_calloc(s, sizeof *l->choice);
     l->workspace = td_calloc(s, sizeof *l->workspace);
-    l->branch = td_calloc((size_t)p->n_regions + 1, sizeof *l->branch);
+    l->region_cost = td_calloc((size_t)p->n_regions + 1, sizeof *l->region_cost);
     l->bytes = sizeof *l + v * (sizeof *l->shape + sizeof *l->known + sizeof *l->offset) +
                s * (1 + sizeof *l->choice + sizeof *l->workspace);
-    return l->key && l->shape && l->known && l->offset && l->mode && l->choice && l->workspace && l->branch;
+    return l->key && l->shape && l->known && l->offset && l->mode && l->choice && l->workspace &&
+           l->region_cost;
 }
 
 static void destroy(struct td_bound_plan *l)
@@ -261,7 +262,7 @@ static void destroy(struct td_bound_plan *l)
     td_free(l->mode);
     td_free(l->choice);
     td_free(l->workspace);
-    td_free(l->branch);
+    td_free(l->region_cost);
     td_free(l);
 }
 
@@ -323,12 +324,12 @@ enum td_code td_bound_plan_new(const struct td_plan *p, const struct td_shape *f
 {
     struct td_bound_plan *l = td_calloc(1, sizeof *l);
     if (l == NULL) {
-        return td_no_memory(err, sizeof *l, "layout");
+        return td_no_memory(err, sizeof *l, "bound plan");
     }
     l->plan = p;
     atomic_init(&l->refs, 1);
     pthread_mutex_init(&l->mu, NULL);
-    enum td_code rc = allocate(l, p) ? TD_OK : td_no_memory(err, sizeof *l, "layout");
+    enum td_code rc = allocate(l, p) ? TD_OK : td_no_memory(err, sizeof *l, "bound plan");
     if (rc == TD_OK) {
         start_values(l, p, feeds);
         rc = fill(l, p, err);

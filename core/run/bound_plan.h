@@ -62,7 +62,7 @@ struct td_bound_plan {
     struct td_choice *choice;
     int64_t *workspace; /* n_steps: offset of the choice's workspace in the block; -1: it needs none */
     struct td_select_notes passed_over; /* by step: rows that were asked and do not run, and why */
-    struct td_region_cost *branch;      /* n_regions: what their groups took */
+    struct td_region_cost *region_cost; /* n_regions: what their groups took */
     bool uses_device;                   /* some step's mode is a device one */
     size_t block_bytes, bytes;          /* of a run's block; of the bound plan itself */
     atomic_int refs;

@@ -2,8 +2,8 @@
  * shapes, the head of a fused node; and what a device runs of a launch.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_CORE_LONE_H
-#define TD_CORE_LONE_H
+#ifndef TD_CORE_RUN_LONE_H
+#define TD_CORE_RUN_LONE_H
 
 #include "core/run/device_run.h"
 #include "core/run/select.h"

@@ -78,7 +78,7 @@ static enum td_code frame_beside(const struct td_frame *f, const struct td_plan 
     beside->beside = true;
     beside->snapshots = td_calloc(1, bytes);
     if (beside->snapshots == NULL) {
-        return td_no_memory(err, bytes, "a run's branch");
+        return td_no_memory(err, bytes, "a run's parallel region");
     }
     beside->shapes = (struct td_shape *)(beside->snapshots + in);
     beside->in = (const struct td_tensor **)(beside->shapes + in + out);
@@ -153,7 +153,7 @@ enum td_code td_region_run(struct td_exec *x, int r, struct td_err *err)
     if (o->pool == NULL || o->observe != NULL || o->print != NULL || x->frame->dev != NULL) {
         return td_exec_steps(x, region->first, td_region_end(region), err);
     }
-    struct td_region_cost *cost = &x->bound->branch[r];
+    struct td_region_cost *cost = &x->bound->region_cost[r];
     int order[TD_REGION_GROUPS];
     const int64_t second_ns = order_groups(cost, region->n_groups, order);
     switch (td_parallel_choose(&cost->whole, o->pool, second_ns)) {

@@ -521,7 +521,7 @@ def section_branches(build, models, quick):
         return
     say("**Parallel branches** (four equal towers of convolutions, one request at a time over gRPC while the other lanes idle; p50 / p99 in milliseconds;"
         f" best of {rounds}, the servers in turn)\n")
-    flags = {"tensord": [], "tensord, --passes_off=branch": ["--passes_off=branch"]}
+    flags = {"tensord": [], "tensord, --passes_off=parallel": ["--passes_off=parallel"]}
     with contextlib.ExitStack() as stack:
         ports, best = {}, {}
         for name, f in flags.items():

@@ -28,7 +28,7 @@ class Branches(Case):
         server.models()
         files = {"monitoring": 'prometheus_config { enable: true path: "/metrics" }'}
         cls.d = Server(*cls.FLAGS, "--lanes=2", files=files, **cls.OPTIONS)
-        cls.plain = Server(*cls.FLAGS, "--passes_off=branch", "--lanes=1", files=files, **cls.OPTIONS)
+        cls.plain = Server(*cls.FLAGS, "--passes_off=parallel", "--lanes=1", files=files, **cls.OPTIONS)
 
     @classmethod
     def tearDownClass(cls):

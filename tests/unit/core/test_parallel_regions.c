@@ -1,7 +1,7 @@
 /* tests/unit/core/test_parallel_regions.c - parallel branches: what the pass makes of a plan's order, the
  * invariants that runs on several threads rely on, and that such runs give the same bits.
  *
- * Longer, under ThreadSanitizer: TD_TEST_SECONDS=100 test_branch random
+ * Longer, under ThreadSanitizer: TD_TEST_SECONDS=100 test_parallel_regions random
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/parallel_regions.h"
@@ -84,11 +84,11 @@ TEST(interleaved_branches_become_groups)
                          "p1 = " M "(f, " W ")\nq1 = " M "(f, " W ")\n"
                          "p2 = Relu " T "(p1)\nq2 = Relu " T "(q1)\n"
                          "s = AddV2 " T "(p1, q1)\nt = AddV2 " T "(p2, q2)\nr = AddV2 " T "(s, t)\n";
-    order_is(text, "r", OTHERS ",branch", "f p1 q1 s p2 q2 t r");
+    order_is(text, "r", OTHERS ",parallel", "f p1 q1 s p2 q2 t r");
     order_is(text, "r", OTHERS, "f (p1 | q1) s p2 q2 t r");
     const char *four = X "p1 = " M "(x, " W ")\nq1 = " M "(x, " W ")\np2 = " M "(p1, " W ")\nq2 = " M
                          "(q1, " W ")\nr = AddN {T:type=float; N:int=4} (p1, q1, p2, q2)\n";
-    order_is(four, "r", OTHERS ",branch", "p1 q1 p2 q2 r");
+    order_is(four, "r", OTHERS ",parallel", "p1 q1 p2 q2 r");
     order_is(four, "r", OTHERS, "(p1 p2 | q1 q2) r");
 }
 
@@ -221,7 +221,7 @@ static int same_bits(const char *text, struct td_shape x, struct td_shape y)
     struct made_pool pool;
     struct td_tensor in[2] = {ramp(&x, -1.5f, 0.25f), ramp(&y, 0.5f, 0.125f)}, want, got;
     const struct td_run_opts opts = {.pool = &pool.pool};
-    compile(&plain, text, "r", "branch");
+    compile(&plain, text, "r", "parallel");
     CHECK_INT(plain.plan->n_regions, 0);
     test_check_ok(__FILE__, __LINE__, text, td_callable_run(plain.f, in, &want, NULL, &plain.t.err),
                   &plain.t.err);
