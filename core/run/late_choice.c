@@ -53,7 +53,22 @@ static bool open_entry(struct td_late_choice *e, const struct td_bound_plan *l, 
     return true;
 }
 
-static void choose(struct td_late_choice *e, const struct td_step *s, const struct td_kernel_query *now)
+/* An integer vector or scalar that comes with the run may be a shape or an axis: without it, what the kernel
+ * would be prepared for is not known. */
+static bool wants_values(const struct td_late_choice *e, const struct td_bound_plan *l,
+                         const struct td_step *s, const struct td_kernel_query *now)
+{
+    for (int i = 0; i < now->n_in; i++) {
+        if (e->value[i] == NULL && now->in[i].rank <= 1 &&
+            td_dtype_in(l->plan->dtype[s->in[i]], TD_SET_INTS)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void choose(struct td_late_choice *e, const struct td_bound_plan *l, const struct td_step *s,
+                   const struct td_kernel_query *now)
 {
     struct td_err ignored = {0};
     struct td_kernel_query q = *now;
@@ -64,7 +79,7 @@ static void choose(struct td_late_choice *e, const struct td_step *s, const stru
     q.value = e->value;
     q.lasting = true;
     td_choice_fini(&e->choice);
-    if (td_select_bind(&q, s->rows, s->n_rows, &e->choice, &ignored)) {
+    if (wants_values(e, l, s, now) || td_select_bind(&q, s->rows, s->n_rows, &e->choice, &ignored)) {
         e->choice = (struct td_choice){0};
     }
 }
@@ -84,7 +99,7 @@ const struct td_choice *td_late_choice(struct td_frame *f, const struct td_bound
         return NULL;
     }
     if (!asked || !same_shapes(e, q)) {
-        choose(e, &l->plan->steps[step], q);
+        choose(e, l, &l->plan->steps[step], q);
     }
     return e->choice.kernel != NULL ? &e->choice : NULL;
 }
