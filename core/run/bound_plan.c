@@ -144,7 +144,7 @@ static bool evaluate(struct prop *x, const struct td_step *s)
 static bool judges_values(const struct prop *x, const struct td_step *s)
 {
     for (int i = 0; !(s->flags & TD_OP_ELEMENTWISE) && i < s->n_in; i++) {
-        if (x->value[i] == NULL && x->in[i].rank <= 1 && td_dtype_in(x->p->dtype[s->in[i]], TD_SET_INTS)) {
+        if (x->value[i] == NULL && td_bound_plan_judges(&x->in[i], x->p->dtype[s->in[i]])) {
             return true;
         }
     }

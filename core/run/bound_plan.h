@@ -73,6 +73,12 @@ struct td_bound_plan {
 
 TD_MUST enum td_code td_bound_plan_new(const struct td_plan *p, const struct td_shape *feeds,
                                        struct td_bound_plan **out, struct td_err *err);
+/* Whether shape functions may ask for the value of such an input: integers that spell sizes, axes, counts. */
+static inline bool td_bound_plan_judges(const struct td_shape *shape, enum td_dtype dtype)
+{
+    return shape->rank <= 1 && td_dtype_in(dtype, TD_SET_INTS);
+}
+
 /* Gives the values their offsets, when shapes and modes are known. False without memory.
  * (core/run/memory_plan.c) */
 TD_MUST bool td_memory_plan(struct td_bound_plan *l);

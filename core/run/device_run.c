@@ -147,7 +147,7 @@ static enum td_code infer_now(struct td_frame *f, const struct td_plan *p, const
     for (int i = 0; i < s->n_in; i++) {
         int v = s->in[i];
         in[i] = f->dev->only_there[v] ? f->dev->at[v].shape : f->slots[v].shape;
-        if (in[i].rank <= 1 && td_dtype_in(p->dtype[v], TD_SET_INTS)) {
+        if (td_bound_plan_judges(&in[i], p->dtype[v])) {
             TD_TRY(td_device_run_fetch(f, &v, 1, err));
         }
         f->in[i] = f->dev->only_there[v] ? NULL : &f->slots[v];

@@ -59,8 +59,7 @@ static bool wants_values(const struct td_late_choice *e, const struct td_bound_p
                          const struct td_step *s, const struct td_kernel_query *now)
 {
     for (int i = 0; i < now->n_in; i++) {
-        if (e->value[i] == NULL && now->in[i].rank <= 1 &&
-            td_dtype_in(l->plan->dtype[s->in[i]], TD_SET_INTS)) {
+        if (e->value[i] == NULL && td_bound_plan_judges(&now->in[i], l->plan->dtype[s->in[i]])) {
             return true;
         }
     }
