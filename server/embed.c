@@ -19,6 +19,7 @@
 #include "server/models/inspect.h"
 #include "server/op_library.h"
 #include "server/op_list.h"
+#include "server/models/servable_gradient.h"
 #include "server/models/servable_run.h"
 
 const struct td_device *td_embed_device;
@@ -275,6 +276,70 @@ int tensord_run(tensord_model *m, const char *signature, const tensord_tensor *i
     struct td_named *in;
     enum td_code rc = wrap_call(m, signature, inputs, n_inputs, &sig, &in, &err);
     rc = rc ? rc : run(m, sig, in, n_inputs, outputs, n_outputs, &err);
+    unwrap(in, n_inputs);
+    return rc ? report(&err, error) : 0;
+}
+
+static enum td_code export_all(struct td_named *from, int n, tensord_tensor **to, int *n_to,
+                               struct td_err *err)
+{
+    *to = td_calloc((size_t)n + 1, sizeof **to);
+    enum td_code rc = *to == NULL ? td_no_memory(err, (size_t)n, "results") : TD_OK;
+    for (int i = 0; rc == TD_OK && i < n; i++, *n_to = i) {
+        rc = export_output(&from[i], &(*to)[i], err);
+    }
+    return rc;
+}
+
+static const char *const kinds[] = {"gradient", "jacobian", "hessian", "hvp", NULL};
+
+static enum td_code gradient(tensord_model *m, const struct td_servable_call *call,
+                             const tensord_gradient_options *o, struct td_gradient_answer *answer,
+                             struct td_err *err)
+{
+    struct td_gradient_ask ask = {.targets = o->targets,
+                                  .n_targets = o->n_targets,
+                                  .wrt = o->wrt,
+                                  .n_wrt = o->n_wrt,
+                                  .zeros = o->zero_unconnected != 0,
+                                  .recompute = o->recompute != 0};
+    int kind = 0;
+    while (o->kind != NULL && kinds[kind] != NULL && strcmp(kinds[kind], o->kind) != 0) {
+        kind++;
+    }
+    TD_FAIL_IF(kinds[kind] == NULL, err, INVALID_ARGUMENT,
+               "kind '%s' is none of gradient, jacobian, hessian, hvp", o->kind);
+    ask.kind = (enum td_grad_kind)kind;
+    struct td_named *seeds = td_calloc((size_t)o->n_output_gradients + 1, sizeof *seeds);
+    enum td_code rc = seeds == NULL ? td_no_memory(err, 1, "gradients") : TD_OK;
+    for (int i = 0; rc == TD_OK && i < o->n_output_gradients; i++) {
+        seeds[i].name = o->output_gradients[i].name;
+        rc = wrap_input(&o->output_gradients[i], &seeds[i].t, err);
+    }
+    ask.output_gradients = seeds;
+    ask.n_output_gradients = o->n_output_gradients;
+    rc = rc ? rc : td_servable_gradient(m->servable, call, &ask, answer, err);
+    unwrap(seeds, o->n_output_gradients);
+    return rc;
+}
+
+int tensord_gradient(tensord_model *m, const char *signature, const tensord_tensor *inputs, int n_inputs,
+                     const tensord_gradient_options *opts, tensord_gradient_result *result,
+                     tensord_error *error)
+{
+    struct td_err err = {0};
+    const struct td_signature *sig;
+    struct td_named *in;
+    struct td_gradient_answer answer = {0};
+    *result = (tensord_gradient_result){0};
+    enum td_code rc = wrap_call(m, signature, inputs, n_inputs, &sig, &in, &err);
+    const struct td_servable_call call = {.sig = sig, .in = in, .n_in = n_inputs};
+    rc = rc ? rc : gradient(m, &call, opts, &answer, &err);
+    rc =
+        rc ? rc
+           : export_all(answer.gradients, answer.n_gradients, &result->gradients, &result->n_gradients, &err);
+    rc = rc ? rc : export_all(answer.outputs, answer.n_outputs, &result->outputs, &result->n_outputs, &err);
+    td_gradient_answer_fini(&answer);
     unwrap(in, n_inputs);
     return rc ? report(&err, error) : 0;
 }

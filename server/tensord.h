@@ -63,6 +63,31 @@ TENSORD_API int tensord_signature_tensors(const tensord_model *m, const char *si
  * tensord_results_free. */
 TENSORD_API int tensord_run(tensord_model *m, const char *signature, const tensord_tensor *inputs,
                             int n_inputs, tensord_tensor **outputs, int *n_outputs, tensord_error *err);
+/* What a gradient is asked of: targets are output names (their sums are added), wrt input names or
+ * "var:NAME" (a variable's name or checkpoint key; a glob names several). */
+typedef struct {
+    const char *const *targets;
+    int n_targets;
+    const char *const *wrt;
+    int n_wrt;
+    const char *kind;                       /* NULL or "gradient", "jacobian", "hessian", "hvp" */
+    const tensord_tensor *output_gradients; /* by name of the target; none: ones */
+    int n_output_gradients;
+    const tensord_tensor *vectors; /* of hvp: by name of the source */
+    int n_vectors;
+    int zero_unconnected; /* a source that nothing leads to gets zeros; else a tensor of dtype 0, no data */
+    int recompute;
+} tensord_gradient_options;
+/* A tensor for each source, named as asked for (of a glob: "var:" and each variable's own name); and the
+ * outputs, as tensord_run has them. Each array is freed by tensord_results_free. */
+typedef struct {
+    tensord_tensor *gradients, *outputs;
+    int n_gradients, n_outputs;
+} tensord_gradient_result;
+/* Runs a signature and differentiates it. */
+TENSORD_API int tensord_gradient(tensord_model *m, const char *signature, const tensord_tensor *inputs,
+                                 int n_inputs, const tensord_gradient_options *opts,
+                                 tensord_gradient_result *result, tensord_error *err);
 TENSORD_API void tensord_results_free(tensord_tensor *outputs, int n_outputs);
 /* JSON text listing all ops of this build with their dtypes; free with free(). */
 TENSORD_API char *tensord_ops_json(void);

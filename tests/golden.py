@@ -3,8 +3,8 @@
     python tests/golden.py SUITE [--lib build/libtensord.so] [--only GLOB,...] [--verbose] [--kernels fast|openblas|reference] [--passes-off LIST]
 
 SUITE holds models/NAME and goldens/NAME/cases.json with npz files of "in/KEY" and "out/KEY" arrays (strings as KEY#bytes, KEY#offsets,
-KEY#shape; bfloat16 as KEY#bf16). Each model is loaded once and its cases run in order. Gradient cases are left out. Models run in
-a child process each (a crash costs one model). Prints failures, "SKIPPED n" for what it leaves out, and a last line "CASES n of m".
+KEY#shape; bfloat16 as KEY#bf16). Each model is loaded once and its cases run in order. Models run in
+a child process each (a crash costs one model). Prints failures and a last line "CASES n of m".
 
 --lib build/tests/libtensord_second_device.so runs the suite on the tests' second device (tests/second_device.h).
 """
@@ -52,6 +52,18 @@ class Options(ctypes.Structure):
                 ("op_library", ctypes.c_char_p)]
 
 
+class GradientOptions(ctypes.Structure):
+    _fields_ = [("targets", ctypes.POINTER(ctypes.c_char_p)), ("n_targets", ctypes.c_int), ("wrt", ctypes.POINTER(ctypes.c_char_p)),
+                ("n_wrt", ctypes.c_int), ("kind", ctypes.c_char_p), ("output_gradients", ctypes.POINTER(Tensor)),
+                ("n_output_gradients", ctypes.c_int), ("vectors", ctypes.POINTER(Tensor)), ("n_vectors", ctypes.c_int),
+                ("zero_unconnected", ctypes.c_int), ("recompute", ctypes.c_int)]
+
+
+class GradientResult(ctypes.Structure):
+    _fields_ = [("gradients", ctypes.POINTER(Tensor)), ("outputs", ctypes.POINTER(Tensor)), ("n_gradients", ctypes.c_int),
+                ("n_outputs", ctypes.c_int)]
+
+
 class Error(ctypes.Structure):
     _fields_ = [("code", ctypes.c_int), ("message", ctypes.c_char * 1024)]
 
@@ -76,6 +88,34 @@ class Model:
         self.lib.tensord_free(self.handle)
 
     def run(self, signature, inputs):
+        rows, keep = self.rows(inputs)
+        out, n, e = ctypes.POINTER(Tensor)(), ctypes.c_int(), Error()
+        if self.lib.tensord_run(self.handle, signature.encode(), rows, len(inputs), ctypes.byref(out), ctypes.byref(n), ctypes.byref(e)):
+            raise Failure(e)
+        return self.results(out, n.value)
+
+    def gradient(self, signature, inputs, targets, wrt, kind=None, output_gradients=None, vectors=None, zero=False, recompute=False):
+        """(gradients, outputs) by name; None for an unconnected source."""
+        rows, keep = self.rows(inputs)
+        seeds, keep2 = self.rows(output_gradients or {})
+        along, keep3 = self.rows(vectors or {})
+        names = lambda l: (ctypes.c_char_p * max(1, len(l)))(*[x.encode() for x in l])
+        opts = GradientOptions(names(targets), len(targets), names(wrt), len(wrt), kind.encode() if kind else None, seeds,
+                               len(output_gradients or {}), along, len(vectors or {}), int(zero), int(recompute))
+        made, e = GradientResult(), Error()
+        if self.lib.tensord_gradient(self.handle, signature.encode(), rows, len(inputs), ctypes.byref(opts), ctypes.byref(made),
+                                     ctypes.byref(e)):
+            raise Failure(e)
+        return self.results(made.gradients, made.n_gradients), self.results(made.outputs, made.n_outputs)
+
+    def results(self, out, n):
+        result = {out[i].name.decode(): None if out[i].dtype == 0 else self.array(out[i]) for i in range(n)}
+        self.lib.tensord_results_free(out, n)
+        return result
+
+    @staticmethod
+    def rows(inputs):
+        """The inputs as an array of Tensor, and what must outlive it."""
         keep, rows = [], (Tensor * max(1, len(inputs)))()
         for row, (name, value) in zip(rows, inputs.items()):
             a = np.asarray(value)
@@ -94,12 +134,7 @@ class Model:
                 a = np.ascontiguousarray(a).reshape(a.shape)
                 keep.append(a)
                 row.dtype, row.data, row.bytes = NUMBERS[a.dtype], a.ctypes.data_as(ctypes.c_void_p), a.nbytes
-        out, n, e = ctypes.POINTER(Tensor)(), ctypes.c_int(), Error()
-        if self.lib.tensord_run(self.handle, signature.encode(), rows, len(inputs), ctypes.byref(out), ctypes.byref(n), ctypes.byref(e)):
-            raise Failure(e)
-        result = {out[i].name.decode(): self.array(out[i]) for i in range(n.value)}
-        self.lib.tensord_results_free(out, n)
-        return result
+        return rows, keep
 
     @staticmethod
     def array(t):
@@ -122,6 +157,8 @@ def load_library(path):
     lib.tensord_free.restype = None
     lib.tensord_run.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(Tensor), ctypes.c_int, ctypes.POINTER(ctypes.POINTER(Tensor)),
                                 ctypes.POINTER(ctypes.c_int), ctypes.POINTER(Error)]
+    lib.tensord_gradient.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(Tensor), ctypes.c_int, ctypes.POINTER(GradientOptions),
+                                     ctypes.POINTER(GradientResult), ctypes.POINTER(Error)]
     lib.tensord_results_free.argtypes = [ctypes.POINTER(Tensor), ctypes.c_int]
     lib.tensord_results_free.restype = None
     return lib
@@ -191,27 +228,56 @@ def judge(case, run):
     return None
 
 
-def cases_of(folder, gradients=False):
-    with open(os.path.join(folder, "cases.json")) as f:
-        return [c for c in json.load(f) if (c.get("kind") == "gradient") == gradients]
+def run_gradient(model, case):
+    """What the case calls its outputs: "grad/SOURCE", and of long gradients samples and sums (suites/zoo/gradients)."""
+    inputs = {k: v for k, v in case["inputs"].items() if not k.startswith("upstream/")}
+    seeds = {k[len("upstream/"):]: v for k, v in case["inputs"].items() if k.startswith("upstream/")}
+    targets = case["target"] if isinstance(case["target"], list) else [case["target"]]
+    grads, outputs = model.gradient(case.get("signature", "serving_default"), inputs, targets, case["wrt"], output_gradients=seeds)
+    got = {k: v for k, v in outputs.items() if k in case["outputs"]}
+    for k, v in grads.items():
+        if k in case.get("unconnected", []):
+            if v is not None:
+                got[f"grad/{k}"] = v
+        elif k in case.get("samples", {}):
+            flat = v.reshape(-1)
+            got[f"grad_sample/{k}"] = flat[case["samples"][k]["indices"]]
+            got[f"grad_sum/{k}"], got[f"grad_abs_sum/{k}"] = np.sum(flat, dtype=np.float64), np.sum(np.abs(flat), dtype=np.float64)
+        else:
+            got[f"grad/{k}"] = np.zeros(0) if v is None else v
+    return got
+
+
+def cases_of(args, name):
+    """[(folder of the case's file, case)] of the suite's goldens, and of its folder gradients."""
+    rows = []
+    for part in ("goldens", "gradients"):
+        folder = os.path.join(args.suite, part, name)
+        if os.path.exists(os.path.join(folder, "cases.json")):
+            with open(os.path.join(folder, "cases.json")) as f:
+                rows += [(folder, c) for c in json.load(f)]
+    if args.gradients:
+        return [(f, c) for f, c in rows if c.get("kind") == "gradient"]
+    return [(f, c) for f, c in rows if not args.no_gradient or c.get("kind") != "gradient"]
 
 
 def check_model(args, name, queue):
     lib = load_library(args.lib)
-    folder = os.path.join(args.suite, "goldens", name)
-    cases = cases_of(folder)
+    cases = cases_of(args, name)
     model, broken = None, None
     with tempfile.TemporaryDirectory() as scratch:
         try:
             model = Model(lib, os.path.abspath(os.path.join(args.suite, "models", name)), args.kernels, args.passes_off, scratch)
         except Failure as f:
             broken = f
-        for c in cases:
+        for folder, c in cases:
             c["inputs"], c["outputs"] = read_npz(os.path.join(folder, c["file"])) if c.get("file") else ({}, {})
 
             def run():
                 if broken:
                     raise broken
+                if c.get("kind") == "gradient":
+                    return run_gradient(model, c)
                 return {} if c.get("kind") == "load" else model.run(c.get("signature", "serving_default"), c["inputs"])
             queue.put(("start", c["id"]))
             why = judge(c, run)
@@ -258,9 +324,11 @@ def main():
     ap.add_argument("--verbose", action="store_true")
     ap.add_argument("--kernels")
     ap.add_argument("--passes-off")
+    ap.add_argument("--gradients", action="store_true", help="gradient cases alone")
+    ap.add_argument("--no-gradient", action="store_true", help="leave the gradient cases out")
     args = ap.parse_args()
     args.lib = os.path.abspath(args.lib)
-    good = total = skipped = 0
+    good = total = 0
     for folder in sorted(glob.glob(os.path.join(args.suite, "goldens", "*"))):
         name = os.path.basename(folder)
         if not any(fnmatch.fnmatch(name, g) for g in args.only.split(",")):
@@ -269,10 +337,8 @@ def main():
         bad = [(c, w) for c, w in rows if w]
         good += len(rows) - len(bad)
         total += len(rows)
-        skipped += len(cases_of(folder, gradients=True))
         for c, w in bad if args.verbose else bad[:1]:
             print(f"{name}: {len(bad)} of {len(rows)} fail; {c}: {w[:600]}")
-    print(f"SKIPPED {skipped} gradient cases")
     print(f"CASES {good} of {total}")
     return 0 if good == total and total else 1
 

@@ -19,6 +19,10 @@ TD_MUST enum td_code td_model_new(const struct td_model_opts *opts, struct td_ar
                                   struct td_graph *graph, struct td_library *lib, struct td_model **out,
                                   struct td_err *err);
 
+/* Likewise, a model that shares the resources of base (td_model_derive_make). Returns new. */
+TD_MUST enum td_code td_model_derive(struct td_model *base, struct td_arena *takes, struct td_graph *graph,
+                                     struct td_library *lib, struct td_model **out, struct td_err *err);
+
 /* Returns borrowed (the model's). Nothing is compiled yet: the first run makes the plan. */
 TD_MUST enum td_code td_callable_new(struct td_model *m, const struct td_callable_opts *opts,
                                      struct td_callable **out, struct td_err *err);

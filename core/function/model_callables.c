@@ -59,6 +59,23 @@ static const struct td_callable_calls calls = {.make = make_inner,
                                                .function = td_model_function,
                                                .free_all = free_all};
 
+enum td_code td_model_derive(struct td_model *base, struct td_arena *takes, struct td_graph *graph,
+                             struct td_library *lib, struct td_model **out, struct td_err *err)
+{
+    struct callables *all = td_calloc(1, sizeof *all);
+    if (all == NULL) {
+        return td_no_memory(err, sizeof *all, "model");
+    }
+    enum td_code rc = td_model_derive_make(base, takes, graph, lib, out, err);
+    if (rc) {
+        td_free(all);
+        return rc;
+    }
+    pthread_mutex_init(&all->mu, NULL);
+    td_model_set_callables(*out, all);
+    return TD_OK;
+}
+
 enum td_code td_model_new(const struct td_model_opts *opts, struct td_arena *takes, struct td_graph *graph,
                           struct td_library *lib, struct td_model **out, struct td_err *err)
 {

@@ -133,6 +133,29 @@ struct td_function *td_library_find(const struct td_library *lib, const char *na
     return f == NULL ? NULL : *f;
 }
 
+enum td_code td_library_extend(const struct td_library *lib, struct td_arena *a, struct td_library *out,
+                               struct td_err *err)
+{
+    *out = (struct td_library){.arena = a};
+    for (int i = 0; lib != NULL && i < lib->n_functions; i++) {
+        TD_TRY(td_library_insert(out, lib->functions[i], err));
+    }
+    return TD_OK;
+}
+
+enum td_code td_library_insert(struct td_library *lib, struct td_function *f, struct td_err *err)
+{
+    if (!grow(lib->arena, &lib->functions, lib->n_functions, &lib->cap_functions)) {
+        return td_no_memory(err, sizeof *f, "function");
+    }
+    int at = lib->n_functions++;
+    for (; at > 0 && strcmp(lib->functions[at - 1]->name, f->name) > 0; at--) {
+        lib->functions[at] = lib->functions[at - 1];
+    }
+    lib->functions[at] = f;
+    return TD_OK;
+}
+
 struct td_node *td_graph_find(const struct td_graph *g, const char *name, size_t len)
 {
     if (g->n_slots == 0) {

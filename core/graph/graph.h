@@ -106,6 +106,11 @@ TD_MUST enum td_code td_library_add(struct td_library *lib, const char *name, st
  * op_name: of the op that has TD_ROLE_ARG. Their type may be the placeholder of a type attribute. */
 TD_MUST enum td_code td_function_add_args(struct td_arena *a, struct td_function *f, const char *op_name,
                                           struct td_err *err);
+/* *out: a library in arena a with the functions of lib, which it borrows, that more may be inserted into. */
+TD_MUST enum td_code td_library_extend(const struct td_library *lib, struct td_arena *a,
+                                       struct td_library *out, struct td_err *err);
+/* f, resolved, comes to stand among the sorted ones; its name must be new. */
+TD_MUST enum td_code td_library_insert(struct td_library *lib, struct td_function *f, struct td_err *err);
 struct td_function *td_library_find(const struct td_library *lib, const char *name);
 
 /* Links everything: g and every function of lib. INVALID_ARGUMENT names node, input and rule (unknown input,

@@ -35,6 +35,7 @@ struct td_node;
 struct td_run;
 struct td_thread_pool;
 struct td_grad;
+struct td_grad_formulas;  /* core/grad/grad.h, both */
 struct td_batchable_rule; /* core/batchable/batchable_rule.h */
 struct td_emitter;        /* core/graph/emit.h */
 struct td_stage;          /* kernels/cpu/fused_stage.h */
@@ -246,6 +247,7 @@ enum td_op_role {
     TD_ROLE_TRANSPOSE,         /* (x, perm) -> axis i of the result is axis perm[i] of x */
     TD_ROLE_FUSED,             /* a product with the stages behind it */
     TD_ROLE_FUSED_ELEMENTWISE, /* stages alone */
+    TD_ROLE_GRADIENT_SEED,     /* (given, target) -> given, of target's shape; its row has the formulas */
     TD_ROLES
 };
 
@@ -267,9 +269,14 @@ struct td_op {
     struct td_op_branch branch;
     const struct td_op_channels *channels;
     const struct td_permute_rule *permute; /* NULL: TD_OP_ELEMENTWISE does not care for the order of axes */
-    enum td_code (*grad)(struct td_grad *g, struct td_err *err); /* NULL: not differentiable */
-    const char *doc;                                             /* for refused ops: the reason, in words */
+    /* core/grad/grad.h; td_not_differentiable: none, as TensorFlow has it; NULL: none is known */
+    void (*grad)(struct td_grad *g);
+    const struct td_grad_formulas *formulas; /* of the row with TD_ROLE_GRADIENT_SEED */
+    const char *doc;                         /* for refused ops: the reason, in words */
 };
+
+/* The gradient of an op through which none goes, as TensorFlow says: nothing is given to its inputs. */
+void td_not_differentiable(struct td_grad *g);
 
 /* Shorthand of a kernel list with one CPU row:  .kernels = TD_KERNEL("Relu", relu_run, {"T",
  * TD_SET_REALS}) */

@@ -32,6 +32,7 @@ struct td_model {
     atomic_int refs;
     struct td_model_opts opts;
     char *dir, *scratch_dir, *passes_off;
+    struct td_model *base; /* whose resources these are; NULL: its own */
     struct td_arena *arena;
     struct td_graph *graph;
     struct td_library *lib;
@@ -87,6 +88,23 @@ enum td_code td_model_make(const struct td_model_opts *opts, struct td_arena *ta
     return TD_OK;
 }
 
+enum td_code td_model_derive_make(struct td_model *base, struct td_arena *takes, struct td_graph *graph,
+                                  struct td_library *lib, struct td_model **out, struct td_err *err)
+{
+    TD_TRY(td_model_make(&base->opts, takes, graph, lib, base->calls, out, err));
+    (*out)->base = td_model_ref(base);
+    return TD_OK;
+}
+
+/* The model that resources belong to. */
+static struct td_model *owner(struct td_model *m)
+{
+    while (m->base != NULL) {
+        m = m->base;
+    }
+    return m;
+}
+
 struct td_model *td_model_ref(struct td_model *m)
 {
     atomic_fetch_add(&m->refs, 1);
@@ -120,7 +138,9 @@ void td_model_unref(struct td_model *m)
     td_free(m->dir);
     td_free(m->scratch_dir);
     td_free(m->passes_off);
+    struct td_model *base = m->base;
     td_free(m);
+    td_model_unref(base);
 }
 
 const struct td_graph *td_model_graph(const struct td_model *m)
@@ -140,6 +160,7 @@ const struct td_model_opts *td_model_opts_of(const struct td_model *m)
 
 bool td_model_may_print(struct td_model *m)
 {
+    m = owner(m);
     long long second = td_now_ns() / 1000000000;
     if (atomic_exchange(&m->print_second, second) != second) {
         atomic_store(&m->printed, 0);
@@ -220,7 +241,7 @@ enum td_code td_resource_get(struct td_call *c, const struct td_resource_key *k,
                              td_resource_create_fn *create, const void *arg, struct td_obj **out,
                              struct td_err *err)
 {
-    struct td_model *m = c->run->model;
+    struct td_model *m = owner(c->run->model);
     char *key = key_text(k->container, k->name);
     if (key == NULL) {
         return td_no_memory(err, strlen(k->name), "resource");
@@ -249,7 +270,7 @@ enum td_code td_resource_get(struct td_call *c, const struct td_resource_key *k,
 enum td_code td_resource_delete(struct td_call *c, const struct td_obj_type *type, struct td_obj *o,
                                 struct td_err *err)
 {
-    struct td_model *m = c->run->model;
+    struct td_model *m = owner(c->run->model);
     bool found = false;
     pthread_mutex_lock(&m->mu);
     for (int b = 0; b < BUCKETS && !found; b++) {
@@ -269,6 +290,7 @@ enum td_code td_resource_delete(struct td_call *c, const struct td_obj_type *typ
 
 struct td_obj *td_model_resource(struct td_model *m, const struct td_obj_type *type, const char *name)
 {
+    m = owner(m);
     char *key = key_text("", name);
     if (key == NULL) {
         return NULL;
@@ -284,6 +306,7 @@ struct td_obj *td_model_resource(struct td_model *m, const struct td_obj_type *t
 void td_model_each_resource(struct td_model *m, const struct td_obj_type *type,
                             void (*fn)(void *ctx, const char *name, struct td_obj *o), void *ctx)
 {
+    m = owner(m);
     pthread_mutex_lock(&m->mu);
     for (int b = 0; b < BUCKETS; b++) {
         for (struct entry *e = m->entries[b]; e != NULL; e = e->next) {
@@ -297,7 +320,7 @@ void td_model_each_resource(struct td_model *m, const struct td_obj_type *type,
 
 enum td_code td_node_state(struct td_call *c, size_t bytes, void **state, void **lock, struct td_err *err)
 {
-    struct td_model *m = c->run->model;
+    struct td_model *m = owner(c->run->model);
     enum td_code rc = TD_OK;
     /* two functions may have nodes of one name */
     char *key = key_text(c->node->function == NULL ? "" : c->node->function, c->node->name);

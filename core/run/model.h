@@ -69,6 +69,11 @@ TD_MUST enum td_code td_model_make(const struct td_model_opts *opts, struct td_a
                                    struct td_graph *graph, struct td_library *lib,
                                    const struct td_callable_calls *calls, struct td_model **out,
                                    struct td_err *err);
+/* Likewise: a model of another graph and library with the options of base (counted), whose resources, node
+ * state and rate of printing it shares. */
+TD_MUST enum td_code td_model_derive_make(struct td_model *base, struct td_arena *takes,
+                                          struct td_graph *graph, struct td_library *lib,
+                                          struct td_model **out, struct td_err *err);
 const struct td_callable_calls *td_model_calls(const struct td_model *m);
 /* core/function's own list. */
 void td_model_set_callables(struct td_model *m, void *takes);

@@ -8,6 +8,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/array_types.h"
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 
 /* ------------------------------------------------------------------ fed values and constants */
@@ -109,9 +110,15 @@ static enum td_code no_op_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-#define IDENTITY_ROW(op, signature, more_flags)                                                              \
+static void prevent_grad(struct td_grad *g)
+{
+    td_emit_fail(g->e, TD_UNIMPLEMENTED, "Gradient explicitly disabled for %s. Reason: %s",
+                 TD_NODE_STR(g->node), td_attr_str(g->node, "message"));
+}
+
+#define IDENTITY_ROW(op, signature, more_flags, gradient)                                                    \
     {                                                                                                        \
-        .name = op, .sig = signature, .flags = TD_OP_IDENTITY | TD_OP_VIEW | (more_flags),                   \
+        .name = op, .sig = signature, .flags = TD_OP_IDENTITY | TD_OP_VIEW | (more_flags), .grad = gradient, \
         .batchable = TD_BATCHABLE(td_batchable_same, .any_input = true), .infer = td_infer_same,             \
         .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})                                        \
     }
@@ -151,41 +158,46 @@ const struct td_op td_ops_array_identity[] = {
      .flags = TD_OP_REFUSED,
      .doc = "maps any file of this machine into memory"},
     {.name = "NoOp", .sig = "() -> () {}", .kernels = TD_KERNEL("no_op.cpu", no_op_run, {NULL, 0})},
-    IDENTITY_ROW("Identity", "(input:T) -> (output:T) {T:type}", 0),
-    IDENTITY_ROW("StopGradient", "(input:T) -> (output:T) {T:type}", 0),
-    IDENTITY_ROW("PreventGradient", "(input:T) -> (output:T) {T:type; message:string=''}", 0),
-    IDENTITY_ROW("GuaranteeConst", "(input:T) -> (output:T) {T:type}", TD_OP_STATEFUL),
-    IDENTITY_ROW("DebugGradientIdentity", "(input:T) -> (output:T) {T:type}", 0),
-    IDENTITY_ROW(
-        "Copy", "(input:T) -> (output:T) {T:type; tensor_name:string=''; debug_ops_spec:list(string)=[]}", 0),
+    IDENTITY_ROW("Identity", "(input:T) -> (output:T) {T:type}", 0, td_pass_on_grad),
+    IDENTITY_ROW("StopGradient", "(input:T) -> (output:T) {T:type}", 0, td_not_differentiable),
+    IDENTITY_ROW("PreventGradient", "(input:T) -> (output:T) {T:type; message:string=''}", 0, prevent_grad),
+    IDENTITY_ROW("GuaranteeConst", "(input:T) -> (output:T) {T:type}", TD_OP_STATEFUL, NULL),
+    IDENTITY_ROW("DebugGradientIdentity", "(input:T) -> (output:T) {T:type}", 0, td_pass_on_grad),
+    IDENTITY_ROW("Copy",
+                 "(input:T) -> (output:T) {T:type; tensor_name:string=''; debug_ops_spec:list(string)=[]}", 0,
+                 NULL),
     IDENTITY_ROW("CopyHost",
-                 "(input:T) -> (output:T) {T:type; tensor_name:string=''; debug_ops_spec:list(string)=[]}",
-                 0),
+                 "(input:T) -> (output:T) {T:type; tensor_name:string=''; debug_ops_spec:list(string)=[]}", 0,
+                 NULL),
     {.name = "PlaceholderWithDefault",
      .sig = "(input:dtype) -> (output:dtype) {dtype:type; shape:shape}",
      .flags = TD_OP_VIEW,
      .permute = &td_permute_map,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_map, 0, 0),
      .infer = td_infer_same,
-     .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})},
+     .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0}),
+     .grad = td_pass_on_grad},
     {.name = "EnsureShape",
      .sig = "(input:T) -> (output:T) {shape:shape; T:type}",
      .flags = TD_OP_VIEW,
      .permute = &td_permute_map,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_map, 0, 0),
      .infer = ensure_shape_infer,
-     .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0})},
+     .kernels = TD_KERNEL("identity.cpu", identity_run, {NULL, 0}),
+     .grad = td_pass_on_grad},
     {.name = "IdentityN",
      .sig = "(input:T) -> (output:T) {T:list(type)}",
      .flags = TD_OP_IDENTITY | TD_OP_KEEPS,
      .batchable = TD_BATCHABLE(td_batchable_same, .any_input = true),
      .infer = identity_n_infer,
-     .kernels = TD_KERNEL("identity_n.cpu", identity_n_run, {NULL, 0})},
+     .kernels = TD_KERNEL("identity_n.cpu", identity_n_run, {NULL, 0}),
+     .grad = td_pass_on_grad},
     {.name = "RefIdentity",
      .sig = "(input:Ref(T)) -> (output:Ref(T)) {T:type}",
      .flags = TD_OP_IDENTITY | TD_OP_KEEPS,
      .infer = identity_n_infer,
-     .kernels = TD_KERNEL("identity_n.cpu", identity_n_run, {NULL, 0})},
+     .kernels = TD_KERNEL("identity_n.cpu", identity_n_run, {NULL, 0}),
+     .grad = td_pass_on_grad},
     COPY_ROW("Snapshot", "(input:T) -> (output:T) {T:type}", TD_OP_ELEMENTWISE, {"T", TD_SET_NUM_BOOL}),
     COPY_ROW("DeepCopy", "(x:T) -> (y:T) {T:type}", TD_OP_STATEFUL, {NULL, 0}),
     {.name = NULL},

@@ -21,6 +21,7 @@
 #include "kernels/cpu/fused_stage.h"
 #include "kernels/cpu/simplify.h"
 #include "kernels/cpu/upcast.h"
+#include "kernels/math/math_binary_grad.h"
 
 #define RUN(op, ...)                                                                                         \
     static td_binary_fn *const op##_fns[TD_DTYPE_END] = {__VA_ARGS__};                                       \
@@ -347,6 +348,7 @@ const struct td_op td_ops_math_binary[] = {
      .infer = td_infer_broadcast,
      .simplify = td_simplify_sum,
      .fuse = {.stage = &td_stage_add},
+     .grad = td_add_grad,
      .kernels =
          (const struct td_kernel[]){
              {.name = "math_binary.cpu", .device = TD_CPU, .types = {{"T", TD_SET_NUMBERS}}, .run = add_run},
@@ -356,11 +358,11 @@ const struct td_op td_ops_math_binary[] = {
               .run = add_strings_run},
              {.name = NULL}}},
     ROW_COMMUTES("AddV2", add, TD_SET_NUMBERS, SIZES(td_affine_add), .simplify = td_simplify_sum,
-                 .fuse = {.stage = &td_stage_add}),
+                 .fuse = {.stage = &td_stage_add}, .grad = td_add_grad),
     ROW("Sub", sub, TD_SET_NUMBERS, SIZES(td_affine_sub), .simplify = td_simplify_less,
-        .fuse = {.stage = &td_stage_sub}),
+        .fuse = {.stage = &td_stage_sub}, .grad = td_sub_grad),
     ROW_COMMUTES("Mul", mul, TD_SET_NUMBERS, SIZES(td_affine_mul), .simplify = simplify_mul,
-                 .fuse = {.stage = &td_stage_mul}),
+                 .fuse = {.stage = &td_stage_mul}, .grad = td_mul_grad),
     ROW("MulNoNan", mul_no_nan, FLOATS_COMPLEX),
     ROW("Div", div, TD_SET_NUMBERS, SIZES(td_affine_div), .simplify = td_simplify_quotient,
         .fuse = {.stage = &td_stage_div}),

@@ -399,12 +399,10 @@ static enum td_code reduce_nothing(struct td_call *c, const struct reducer *r, s
     return TD_OK;
 }
 
-static enum td_code reduce_run(struct td_call *c, const struct reducer table[TD_DTYPE_END],
-                               struct td_err *err)
+static enum td_code reduce_axes_run(struct td_call *c, const struct reducer table[TD_DTYPE_END],
+                                    uint32_t axes, struct td_err *err)
 {
     const struct td_tensor *x = c->in[0];
-    uint32_t axes;
-    TD_TRY(td_reduce_axes(c->node, x->shape.rank, c->in[1], &axes, err));
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     const struct reducer *r = &table[x->dtype];
@@ -418,6 +416,14 @@ static enum td_code reduce_run(struct td_call *c, const struct reducer table[TD_
     walk_make(&w, &x->shape, axes);
     return (w.reduced[0] ? reduce_rows : reduce_cols)(c, &w, r, x->data, td_dtype_size(x->dtype), y->data,
                                                       err);
+}
+
+static enum td_code reduce_run(struct td_call *c, const struct reducer table[TD_DTYPE_END],
+                               struct td_err *err)
+{
+    uint32_t axes;
+    TD_TRY(td_reduce_axes(c->node, c->in[0]->shape.rank, c->in[1], &axes, err));
+    return reduce_axes_run(c, table, axes, err);
 }
 
 /* ------------------------------------------------------------------ the table */
@@ -438,6 +444,11 @@ static enum td_code reduce_run(struct td_call *c, const struct reducer table[TD_
     }
 RUN(sum, [TD_FLOAT] = {sizeof(double), sum_f32_init, sum_f32_run, sum_f32_col, sum_f32_finish},
     ROWS_FLOATS(sum), ROWS_INTS(sum), ROWS_COMPLEX(sum))
+static const struct reducer sum_to_table[TD_DTYPE_END] = {
+    [TD_FLOAT] = {sizeof(double), sum_f32_init, sum_f32_run, sum_f32_col, sum_f32_finish},
+    ROWS_FLOATS(sum),
+    ROWS_INTS(sum),
+    ROWS_COMPLEX(sum)};
 RUN(mean, [TD_FLOAT] = {sizeof(double), mean_f32_init, sum_f32_run, mean_f32_col, mean_f32_finish},
     ROWS_FLOATS(mean), ROWS_INTS(mean), ROWS_COMPLEX(mean))
 RUN(prod, [TD_FLOAT] = REDUCER(prod, f32), ROWS_FLOATS(prod), ROWS_INTS(prod), ROWS_COMPLEX(prod))
@@ -474,6 +485,39 @@ RUN(any, [TD_BOOL] = REDUCER(any, bool))
 
 #define SIZES(fn) .sizes = td_batchable_folds, .number = fn /* of shapes */
 
+/* ------------------------------------------------------------------ _SumTo */
+
+/* The shape that input 1 spells, which input 0's must be a broadcast of. */
+static enum td_code sum_to_infer(struct td_infer *c, struct td_err *err)
+{
+    const struct td_shape *x = &c->in[0], *y = &c->out[0];
+    TD_TRY(td_infer_shape_value(c, 1, false, &c->out[0], err));
+    if (x->rank < 0 || y->rank < 0) {
+        return TD_OK;
+    }
+    bool fits = y->rank <= x->rank;
+    for (int i = 0; fits && i < y->rank; i++) {
+        const int64_t to = y->dim[i], from = x->dim[i + x->rank - y->rank];
+        fits = to < 0 || from < 0 || to == from || to == 1;
+    }
+    TD_FAIL_IF(!fits, err, INVALID_ARGUMENT, "%s: a gradient of shape %s cannot be summed to shape %s",
+               TD_NODE_STR(c->node), TD_SHAPE_STR(x), TD_SHAPE_STR(y));
+    return TD_OK;
+}
+
+static enum td_code sum_to_run(struct td_call *c, struct td_err *err)
+{
+    const struct td_shape *x = &c->in[0]->shape;
+    const int64_t n = td_tensor_count(c->in[1]);
+    uint32_t axes = 0;
+    for (int i = 0; i < x->rank; i++) {
+        const int64_t at = i - (x->rank - n);
+        const bool gone = at < 0 || (td_tensor_int(c->in[1], at) == 1 && x->dim[i] != 1);
+        axes |= gone ? 1u << i : 0;
+    }
+    return axes == 0 ? td_out_view(c, 0, 0, NULL, err) : reduce_axes_run(c, sum_to_table, axes, err);
+}
+
 const struct td_op td_ops_math_reduce[] = {
     ROW("Sum", sum, TD_SET_NUMBERS, SIZES(td_affine_add)),
     ROW("Mean", mean, TD_SET_NUMBERS, ),
@@ -483,5 +527,11 @@ const struct td_op td_ops_math_reduce[] = {
     ROW("EuclideanNorm", norm, TD_SET_NUMBERS, ),
     ROW_BOOL("All", all),
     ROW_BOOL("Any", any),
+    {.name = "_SumTo",
+     .sig = "(input:T, shape:int32) -> (output:T) {T:type}",
+     .flags = TD_OP_VIEW,
+     .host_in = 1u << 1,
+     .infer = sum_to_infer,
+     .kernels = TD_KERNEL("math_reduce.cpu", sum_to_run, {"T", TD_SET_NUMBERS})},
     {.name = NULL},
 };

@@ -15,6 +15,7 @@
 #include "core/base/mem.h"
 #include "core/run/variable.h"
 #include "kernels/cpu/accumulate.h"
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 
 /* TensorFlow's shared_name of a variable that has no name of its own. */
@@ -443,7 +444,8 @@ const struct td_op td_ops_state[] = {
      .flags = TD_OP_STATEFUL | TD_OP_READS | TD_OP_FREE,
      .batchable = TD_BATCHABLE(td_batchable_read),
      .infer = read_infer,
-     .kernels = TD_KERNEL("variable_read.cpu", read_run)},
+     .kernels = TD_KERNEL("variable_read.cpu", read_run),
+     .grad = td_pass_on_grad},
     {.name = "_ReadVariablesOp",
      .sig = "(resources:N*resource) -> (values:dtypes) {N:int; dtypes:list(type)}",
      .flags = TD_OP_STATEFUL | TD_OP_READS | TD_OP_FREE,

@@ -1,0 +1,58 @@
+/* core/grad/program.h - a part of a model, differentiated: what a client asks for with :gradient.
+ *
+ * A program is a model of its own (td_model_derive) whose graph holds the part's nodes, calls inlined and
+ * loops lifted, and those that compute gradients; one callable runs both. It shares the variables of the
+ * model it was made of. Its feeds are the part's, then one for each target when it is seeded; its fetches are
+ * the part's, then one for each source.
+ *
+ * Ownership: counted; holds its base model. Threads: any, once made.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_CORE_GRAD_PROGRAM_H
+#define TD_CORE_GRAD_PROGRAM_H
+
+#include "core/function/callable.h"
+#include "core/grad/grad.h"
+
+enum td_grad_kind {
+    TD_GRADIENT, /* of the sum of all targets: shaped like the source */
+    TD_JACOBIAN, /* of one target: its shape followed by the source's */
+    TD_HESSIAN,  /* of one scalar target: the source's shape twice (a source by itself, no mixed terms) */
+    TD_HVP,      /* the Hessian of the sum of all targets times a vector, which is fed for each source */
+};
+
+struct td_grad_source {
+    int feed;             /* of the part's feeds; -1: */
+    const char *variable; /* a variable by its resource name */
+};
+
+struct td_program_opts {
+    const char *name;
+    struct td_callable_opts part; /* what of base's graph: feeds, fetches, targets with effects */
+    enum td_grad_kind kind;
+    const int *target;              /* numbers of fetches */
+    const char *const *target_name; /* for errors */
+    int n_targets;
+    bool seeded; /* a feed follows for each target: the gradient from above; else ones */
+    const struct td_grad_source *source;
+    int n_sources;
+    bool zeros;     /* for sources that nothing leads to: zeros; else they have no fetch */
+    bool recompute; /* forward values again, rather than keep them */
+};
+
+struct td_program;
+
+/* Returns new. base is counted. INVALID_ARGUMENT: a target that is no float; UNIMPLEMENTED: a node in the way
+ * without gradient, named with its op and function. */
+TD_MUST enum td_code td_program_new(struct td_model *base, const struct td_program_opts *opts,
+                                    struct td_program **out, struct td_err *err);
+struct td_program *td_program_ref(struct td_program *p);
+void td_program_unref(struct td_program *p);
+/* Borrowed. */
+struct td_callable *td_program_callable(const struct td_program *p);
+/* Number of the fetch that is source i's gradient; -1: nothing leads to it. */
+int td_program_fetch(const struct td_program *p, int source);
+/* Feeds behind the part's. */
+int td_program_further_feeds(const struct td_program *p);
+
+#endif

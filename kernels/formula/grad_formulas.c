@@ -1,0 +1,82 @@
+/* kernels/formula/grad_formulas.c - what core/grad needs of ops (core/grad/grad.h).
+ *
+ * Zeros for a resource handle are those of its variable's value: asked for the shape, not the value.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "kernels/formula/formula.h"
+#include "kernels/ops.h"
+
+static bool is_op(struct td_value v, const char *name)
+{
+    return v.node->op != NULL && strcmp(v.node->op->name, name) == 0;
+}
+
+/* dtype of the variable that the handle v leads to, when the node that makes it says so. */
+static enum td_dtype variable_dtype(struct td_value v)
+{
+    return is_op(v, "VarHandleOp") ? td_attr_type(v.node, "dtype") : TD_DTYPE_NONE;
+}
+
+static struct td_value zeros_like(struct td_emitter *e, struct td_value v)
+{
+    if (td_dtype_of(v) != TD_RESOURCE) {
+        return td_f_zeros_like(e, v);
+    }
+    const enum td_dtype dtype = variable_dtype(v);
+    if (dtype == TD_DTYPE_NONE) {
+        return td_emit_fail(e, TD_UNIMPLEMENTED, "no gradient for %s: what its resource holds is not known",
+                            TD_NODE_STR(v.node));
+    }
+    return td_f_fill(e, td_f_1(e, "VariableShape", v), td_f_cast(e, td_emit_number(e, TD_FLOAT, 0), dtype));
+}
+
+static struct td_value add_n(struct td_emitter *e, const struct td_value *v, int n)
+{
+    return n == 2 && td_dtype_of(v[0]) != TD_VARIANT
+               ? td_f_add(e, v[0], v[1])
+               : td_emit(e, "AddN", v, n, TD_ATTRS(TD_ATTR_OF_INT("N", n)));
+}
+
+static struct td_value dense(struct td_emitter *e, const struct td_slices *s)
+{
+    const struct td_value shape = td_f_cast(e, s->shape, td_dtype_of(s->indices));
+    return td_f_3(e, "ScatterNd", td_f_expand(e, s->indices, -1), s->values, shape);
+}
+
+static struct td_slices join_slices(struct td_emitter *e, const struct td_slices *s, int n)
+{
+    struct td_slices all = s[0];
+    for (int i = 1; i < n; i++) {
+        const struct td_value more = td_f_cast(e, s[i].indices, td_dtype_of(s[0].indices));
+        all.values = td_f_concat(e, TD_IN(all.values, s[i].values), 0);
+        all.indices = td_f_concat(e, TD_IN(all.indices, more), 0);
+    }
+    return all;
+}
+
+static struct td_value seed(struct td_emitter *e, struct td_value given, struct td_value target,
+                            const char *name)
+{
+    return td_emit(e, "_GradientSeed", TD_IN(given, target), TD_ATTRS(TD_ATTR_OF_TEXT("of", name)));
+}
+
+static const char *variable(struct td_value v)
+{
+    if (v.port != 0 || !(is_op(v, "VarHandleOp") || is_op(v, "VariableV2") || is_op(v, "Variable"))) {
+        return NULL;
+    }
+    const char *shared = td_attr_str(v.node, "shared_name");
+    return shared[0] != 0 ? shared : v.node->name;
+}
+
+const struct td_grad_formulas td_grad_formulas = {
+    .zeros_like = zeros_like,
+    .ones_like = td_f_ones_like,
+    .add_n = add_n,
+    .dense = dense,
+    .join_slices = join_slices,
+    .seed = seed,
+    .variable = variable,
+};
