@@ -41,7 +41,7 @@ struct td_grad {
 };
 
 /* Rows of a gradient that is zero elsewhere: row k of values belongs at index indices[k] of axis 0; rows
- * of one index add up. values [n, shape[1:]..], indices [n] int32 or int64, shape: a vector of int32 or int64. */
+ * of one index add up. values [n, shape[1:]..], indices [n] int32 or int64, shape: an int vector. */
 struct td_slices {
     struct td_value values, indices, shape;
 };
