@@ -16,6 +16,7 @@
 #include "kernels/ops.h"
 #include "server/debug/debug.h"
 #include "server/embed.h"
+#include "server/embed_pool.h"
 #include "server/models/inspect.h"
 #include "server/op_library.h"
 #include "server/op_list.h"
@@ -29,6 +30,8 @@ struct tensord_model {
     struct td_engine engine;
     struct td_op_libraries *libraries;
     struct td_servable *servable;
+    struct td_embed_pool *pool;
+    struct td_run_opts run; /* of every call */
 };
 
 static int report(const struct td_err *from, tensord_error *to)
@@ -61,6 +64,10 @@ static enum td_code load(tensord_model *m, const char *dir, const tensord_option
                                        .kernels = kernels_named(opts->kernels),
                                        .passes_off = opts->passes_off,
                                        .device = td_embed_device};
+    if (opts->threads > 1) {
+        TD_TRY(td_embed_pool_new(opts->threads, &m->pool, err));
+    }
+    m->run.pool = td_embed_pool_of(m->pool);
     return td_servable_load("model", 1, dir, &o, &m->servable, err);
 }
 
@@ -87,6 +94,7 @@ void tensord_free(tensord_model *m)
     if (m != NULL) {
         td_servable_unref(m->servable);
         td_engine_fini(&m->engine);
+        td_embed_pool_free(m->pool);
         td_op_libraries_close(m->libraries);
         td_free(m);
     }
@@ -222,7 +230,7 @@ static enum td_code run(tensord_model *m, const struct td_signature *sig, struct
     struct td_named *out = td_calloc(room, sizeof *out);
     tensord_tensor *rows = td_calloc(room, sizeof *rows);
     int n = 0;
-    struct td_servable_call call = {.sig = sig, .in = in, .n_in = n_in};
+    struct td_servable_call call = {.sig = sig, .in = in, .n_in = n_in, .run = &m->run};
     enum td_code rc = out && rows ? TD_OK : td_no_memory(err, room, "results");
     rc = rc ? rc : td_servable_run(m->servable, &call, out, &n, err);
     for (int i = 0; rc == TD_OK && i < n; i++) {
@@ -333,7 +341,7 @@ int tensord_gradient(tensord_model *m, const char *signature, const tensord_tens
     struct td_gradient_answer answer = {0};
     *result = (tensord_gradient_result){0};
     enum td_code rc = wrap_call(m, signature, inputs, n_inputs, &sig, &in, &err);
-    const struct td_servable_call call = {.sig = sig, .in = in, .n_in = n_inputs};
+    const struct td_servable_call call = {.sig = sig, .in = in, .n_in = n_inputs, .run = &m->run};
     rc = rc ? rc : gradient(m, &call, opts, &answer, &err);
     rc =
         rc ? rc
@@ -384,7 +392,7 @@ int tensord_debug_json(tensord_model *m, const char *signature, const tensord_te
     const struct td_signature *sig;
     struct td_named *in;
     enum td_code rc = wrap_call(m, signature, inputs, n_inputs, &sig, &in, &err);
-    struct td_servable_call call = {.sig = sig, .in = in, .n_in = n_inputs};
+    struct td_servable_call call = {.sig = sig, .in = in, .n_in = n_inputs, .run = &m->run};
     rc = rc ? rc : debug(m, &call, options, out, &err);
     unwrap(in, n_inputs);
     return rc ? report(&err, error) : 0;

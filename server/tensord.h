@@ -46,6 +46,7 @@ typedef struct {
     const char *passes_off;  /* compiler passes not to run, by name; "all" */
     const char *scratch_dir; /* where the model's own save signatures may write; NULL: nowhere */
     const char *op_library;  /* comma-separated shared objects with further ops (tensord_op.h); NULL: none */
+    int threads;             /* that one run may use, the caller's included; 0 and 1: it alone */
 } tensord_options;
 
 TENSORD_API int tensord_load(const char *dir, const tensord_options *opts, tensord_model **out,

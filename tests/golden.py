@@ -49,7 +49,7 @@ class Bytes(ctypes.Structure):
 
 class Options(ctypes.Structure):
     _fields_ = [("tags", ctypes.c_char_p), ("kernels", ctypes.c_char_p), ("passes_off", ctypes.c_char_p), ("scratch_dir", ctypes.c_char_p),
-                ("op_library", ctypes.c_char_p)]
+                ("op_library", ctypes.c_char_p), ("threads", ctypes.c_int)]
 
 
 class GradientOptions(ctypes.Structure):
@@ -77,10 +77,10 @@ class Failure(Exception):
 class Model:
     """A SavedModel loaded by libtensord."""
 
-    def __init__(self, lib, folder, kernels=None, passes_off=None, scratch=None):
+    def __init__(self, lib, folder, kernels=None, passes_off=None, scratch=None, threads=1):
         self.lib, self.handle, e = lib, ctypes.c_void_p(), Error()
         enc = lambda s: s.encode() if s else None
-        opts = Options(None, enc(kernels), enc(passes_off), enc(scratch), None)
+        opts = Options(None, enc(kernels), enc(passes_off), enc(scratch), None, threads)
         if lib.tensord_load(folder.encode(), ctypes.byref(opts), ctypes.byref(self.handle), ctypes.byref(e)):
             raise Failure(e)
 
