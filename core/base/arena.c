@@ -98,6 +98,15 @@ void *td_arena_more(struct td_arena *a, size_t bytes)
     return b->bytes;
 }
 
+size_t td_arena_bytes(const struct td_arena *a)
+{
+    size_t sum = sizeof *a;
+    for (const struct td_arena_block *b = a->blocks; b != NULL; b = b->next) {
+        sum += sizeof *b + b->size;
+    }
+    return sum;
+}
+
 char *td_arena_strndup(struct td_arena *a, const char *s, size_t n)
 {
     char *copy = td_arena_alloc(a, n + 1, 1);

@@ -46,6 +46,8 @@ static inline void *td_arena_alloc(struct td_arena *a, size_t n, size_t size)
     a->room -= bytes;
     return p;
 }
+/* Memory that its blocks take. */
+size_t td_arena_bytes(const struct td_arena *a);
 char *td_arena_strndup(struct td_arena *a, const char *s, size_t n);
 char *td_arena_strdup(struct td_arena *a, const char *s);
 /* Calls fn(data) when the arena is freed. Returns 0, or -1 without memory (fn is then not called). */

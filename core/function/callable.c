@@ -43,6 +43,7 @@ struct td_callable {
     struct concrete *concretes[MAX_CONCRETE];
     int n_concretes;
     uint64_t clock, traces, evictions;
+    atomic_size_t bytes; /* all_bytes(), for those who cannot wait for mu */
 };
 
 static void *copy_array(const void *src, int n, size_t size)
@@ -275,6 +276,7 @@ static enum td_code add_bound(struct td_callable *f, struct concrete *c, const s
         c->n_bound++;
     }
     c->bound[slot] = *out;
+    atomic_store(&f->bytes, all_bytes(f));
     return TD_OK;
 }
 
@@ -429,6 +431,11 @@ int td_callable_missing(struct td_callable *f, struct td_missing *rows, int cap)
     }
     td_arena_free(arena);
     return found;
+}
+
+size_t td_callable_bytes(const struct td_callable *f)
+{
+    return atomic_load(&f->bytes);
 }
 
 void td_callable_stats(struct td_callable *f, struct td_callable_stat *s)

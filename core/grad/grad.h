@@ -80,6 +80,8 @@ struct td_grad_formulas {
     /* The sum of n >= 2 values of one shape and dtype (TensorLists: element by element). */
     struct td_value (*add_n)(struct td_emitter *e, const struct td_value *v, int n);
     struct td_value (*dense)(struct td_emitter *e, const struct td_slices *s);
+    /* n values, one behind the other along an axis; negative: counted from the last. */
+    struct td_value (*concat)(struct td_emitter *e, const struct td_value *v, int n, int axis);
     /* All rows of n >= 2 slices of one value, indices in the dtype of the first. */
     struct td_slices (*join_slices)(struct td_emitter *e, const struct td_slices *s, int n);
     /* given, checked to be of target's shape when it runs; `name` is the target's for the error. */

@@ -24,6 +24,7 @@ struct td_program {
     struct td_callable *callable;
     int *fetch; /* by source */
     int n_further_feeds;
+    size_t graph_bytes; /* of the nodes' arena */
 };
 
 struct maker {
@@ -35,6 +36,7 @@ struct maker {
     struct td_grad_context ctx;
     struct td_value *feeds, *further; /* all feeds; those behind the part's */
     int n_feeds, n_further;
+    struct td_value *seed, *vector; /* of further: by target (no node: ones), by source */
     struct td_value *fetches;
     int n_fetches;
     int *fetch;
@@ -53,8 +55,7 @@ static void *room(struct maker *k, int n, size_t size)
 
 /* ------------------------------------------------------------------ feeds */
 
-/* A feed that shows the part's no more than its place: of the dtype of `like`. */
-static enum td_code add_feed(struct maker *k, const char *name, enum td_dtype dtype)
+static enum td_code add_feed(struct maker *k, const char *name, enum td_dtype dtype, struct td_value *out)
 {
     struct td_emitter e = td_grad_emitter(&k->ctx, &k->ir, NULL, k->err);
     const struct td_node at = {.name = name, .function = ""};
@@ -62,7 +63,7 @@ static enum td_code add_feed(struct maker *k, const char *name, enum td_dtype dt
     struct td_node *n = td_emit_bare(&e, &td_op_feed, td_op_feed.name, 0, 1);
     TD_TRY(td_emit_close(&e));
     n->out_type[0] = dtype;
-    k->further[k->n_further++] = (struct td_value){n, 0};
+    *out = k->further[k->n_further++] = (struct td_value){n, 0};
     return TD_OK;
 }
 
@@ -70,33 +71,40 @@ static enum td_code add_feeds(struct maker *k)
 {
     const struct td_program_opts *o = k->o;
     k->further = room(k, o->n_targets + o->n_sources, sizeof *k->further);
-    if (k->further == NULL) {
+    k->seed = room(k, o->n_targets, sizeof *k->seed);
+    k->vector = room(k, o->n_sources, sizeof *k->vector);
+    if (k->further == NULL || k->seed == NULL || k->vector == NULL) {
         return no_memory(k, o->n_targets);
     }
-    for (int i = 0; o->seeded && i < o->n_targets; i++) {
-        TD_TRY(add_feed(k, "output_gradients", td_dtype_of(k->ir.fetches[o->target[i]])));
+    for (int i = 0; o->seeded != NULL && i < o->n_targets; i++) {
+        const enum td_dtype dtype = td_dtype_of(k->ir.fetches[o->target[i]]);
+        TD_TRY(o->seeded[i] ? add_feed(k, "output_gradients", dtype, &k->seed[i]) : TD_OK);
+    }
+    for (int i = 0; o->kind == TD_HVP && i < o->n_sources; i++) {
+        TD_TRY(add_feed(k, "vector", o->source[i].dtype, &k->vector[i]));
     }
     return TD_OK;
 }
 
 /* ------------------------------------------------------------------ sources */
 
-/* The values that are a source: its feed, or every handle that leads to the variable. */
+/* The values that are a source: its feed, or every handle that leads to its variables. */
 struct sources {
     struct td_value *at;
-    int *of; /* by value: number of the source */
+    int *of, *part; /* by value: number of the source, and of its variable */
     int n;
 };
 
-static void list_variable(struct maker *k, int source, struct sources *s)
+static void list_variable(struct maker *k, int source, int part, struct sources *s)
 {
-    const char *name = k->o->source[source].variable;
+    const char *name = k->o->source[source].variables[part];
     for (int i = 0; i < k->ir.n_nodes; i++) {
         struct td_node *n = k->ir.nodes[i];
         const struct td_value v = {n, 0};
         const char *found = n->n_out == 0 ? NULL : k->ctx.formulas->variable(v);
         if (found != NULL && strcmp(found, name) == 0) {
             s->of[s->n] = source;
+            s->part[s->n] = part;
             s->at[s->n++] = v;
         }
     }
@@ -104,17 +112,22 @@ static void list_variable(struct maker *k, int source, struct sources *s)
 
 static enum td_code list_sources(struct maker *k, struct sources *s)
 {
-    s->at = room(k, k->ir.n_nodes + k->o->n_sources, sizeof *s->at);
-    s->of = room(k, k->ir.n_nodes + k->o->n_sources, sizeof *s->of);
-    if (s->at == NULL || s->of == NULL) {
-        return no_memory(k, k->ir.n_nodes);
+    const int most = k->ir.n_nodes + k->o->n_sources;
+    s->at = room(k, most, sizeof *s->at);
+    s->of = room(k, most, sizeof *s->of);
+    s->part = room(k, most, sizeof *s->part);
+    if (s->at == NULL || s->of == NULL || s->part == NULL) {
+        return no_memory(k, most);
     }
     for (int i = 0; i < k->o->n_sources; i++) {
-        if (k->o->source[i].variable != NULL) {
-            list_variable(k, i, s);
-        } else {
+        const struct td_grad_source *source = &k->o->source[i];
+        for (int part = 0; source->feed < 0 && part < source->n_variables; part++) {
+            list_variable(k, i, part, s);
+        }
+        if (source->feed >= 0) {
             s->of[s->n] = i;
-            s->at[s->n++] = (struct td_value){k->ir.feeds[k->o->source[i].feed], 0};
+            s->part[s->n] = 0;
+            s->at[s->n++] = (struct td_value){k->ir.feeds[source->feed], 0};
         }
     }
     return TD_OK;
@@ -125,43 +138,83 @@ static enum td_code list_sources(struct maker *k, struct sources *s)
 static enum td_code list_seeds(struct maker *k, const struct td_value *targets, struct td_value *seeds)
 {
     struct td_emitter e = td_grad_emitter(&k->ctx, &k->ir, NULL, k->err);
-    for (int i = 0; k->o->seeded && i < k->o->n_targets; i++) {
+    for (int i = 0; i < k->o->n_targets; i++) {
         e.at = targets[i].node;
-        seeds[i] = k->ctx.formulas->seed(&e, k->further[i], targets[i], k->o->target_name[i]);
+        seeds[i] = k->seed[i].node == NULL
+                       ? td_no_value
+                       : k->ctx.formulas->seed(&e, k->seed[i], targets[i], k->o->target_name[i]);
     }
     return td_emit_close(&e);
 }
 
-/* The dense gradient of source i: the sum over its values. */
-static struct td_value total(struct maker *k, struct td_emitter *e, const struct sources *s,
-                             const struct td_grad_value *found, int source, struct td_value *few)
+/* What was found for the sources, while it is put together. */
+struct found {
+    const struct sources *s;
+    const struct td_grad_value *at; /* by value of s */
+    struct td_value *few;           /* room for as many */
+};
+
+/* The dense gradient of one variable of a source: the sum over its values. */
+static struct td_value total(struct maker *k, struct td_emitter *e, const struct found *f, int source,
+                             int part)
 {
     int n = 0;
-    for (int i = 0; i < s->n; i++) {
-        if (s->of[i] == source) {
-            e->at = s->at[i].node;
-            const struct td_value v = td_grad_dense(&k->ctx, e, &found[i]);
+    for (int i = 0; i < f->s->n; i++) {
+        if (f->s->of[i] == source && f->s->part[i] == part) {
+            e->at = f->s->at[i].node;
+            const struct td_value v = td_grad_dense(&k->ctx, e, &f->at[i]);
             if (v.node != NULL) {
-                few[n++] = v;
+                f->few[n++] = v;
             }
         }
     }
-    return n == 0 ? td_no_value : n == 1 ? few[0] : k->ctx.formulas->add_n(e, few, n);
+    return n == 0 ? td_no_value : n == 1 ? f->few[0] : k->ctx.formulas->add_n(e, f->few, n);
+}
+
+static struct td_value zeros_of(struct maker *k, struct td_emitter *e, const struct found *f, int source,
+                                int part)
+{
+    for (int i = 0; i < f->s->n; i++) {
+        if (f->s->of[i] == source && f->s->part[i] == part) {
+            e->at = f->s->at[i].node;
+            return k->ctx.formulas->zeros_like(e, f->s->at[i]);
+        }
+    }
+    return td_emit_fail(e, TD_UNIMPLEMENTED,
+                        "the graph uses some parts of a partitioned variable, but not '%s': ask for the "
+                        "parts by their own names",
+                        k->o->source[source].variables[part]);
+}
+
+/* The gradients of the parts, one behind the other. */
+static struct td_value joined(struct maker *k, struct td_emitter *e, const struct found *f, int source)
+{
+    const struct td_grad_source *o = &k->o->source[source];
+    struct td_value *part = room(k, o->n_variables, sizeof *part);
+    int n = 0;
+    for (int i = 0; part != NULL && i < o->n_variables; i++) {
+        part[i] = total(k, e, f, source, i);
+        n += part[i].node != NULL;
+    }
+    if (part == NULL) {
+        return td_emit_fail(e, TD_RESOURCE_EXHAUSTED, "no memory for a gradient's program");
+    }
+    for (int i = 0; n > 0 && i < o->n_variables; i++) {
+        part[i] = part[i].node != NULL ? part[i] : zeros_of(k, e, f, source, i);
+    }
+    return n == 0 ? td_no_value : k->ctx.formulas->concat(e, part, o->n_variables, o->axis);
 }
 
 static enum td_code list_results(struct maker *k, const struct sources *s, const struct td_grad_value *found)
 {
-    struct td_value *few = room(k, s->n, sizeof *few);
-    if (few == NULL) {
+    const struct found f = {s, found, room(k, s->n, sizeof(struct td_value))};
+    if (f.few == NULL) {
         return no_memory(k, s->n);
     }
     struct td_emitter e = td_grad_emitter(&k->ctx, &k->ir, NULL, k->err);
     for (int i = 0; i < k->o->n_sources; i++) {
-        struct td_value v = total(k, &e, s, found, i, few);
-        for (int a = 0; v.node == NULL && k->o->zeros && a < s->n; a++) {
-            const bool mine = s->of[a] == i;
-            v = mine ? k->ctx.formulas->zeros_like(&e, s->at[a]) : v;
-        }
+        const bool cut = k->o->source[i].feed < 0 && k->o->source[i].n_variables > 1;
+        const struct td_value v = cut ? joined(k, &e, &f, i) : total(k, &e, &f, i, 0);
         k->fetch[i] = v.node == NULL ? -1 : k->n_fetches;
         if (v.node != NULL) {
             k->fetches[k->n_fetches++] = v;
@@ -199,6 +252,8 @@ static enum td_code differentiate(struct maker *k)
 static enum td_code start(struct maker *k, struct td_model *base)
 {
     const struct td_program_opts *o = k->o;
+    TD_FAIL_IF(o->kind != TD_GRADIENT, k->err, UNIMPLEMENTED,
+               "kinds other than 'gradient' are not built yet");
     k->graph = room(k, 1, sizeof *k->graph);
     k->lib = room(k, 1, sizeof *k->lib);
     k->fetches = room(k, o->part.n_fetches + o->n_sources, sizeof *k->fetches);
@@ -263,6 +318,7 @@ static enum td_code build(struct maker *k, struct td_model *base, struct td_prog
     k->n_fetches = k->o->part.n_fetches;
     TD_TRY(differentiate(k));
     TD_TRY(finish(k));
+    p->graph_bytes = td_arena_bytes(k->arena);
     TD_TRY(td_model_derive(base, k->arena, k->graph, k->lib, &p->model, k->err));
     k->arena = NULL; /* the model's */
     return make_callable(k, p);
@@ -315,6 +371,11 @@ struct td_callable *td_program_callable(const struct td_program *p)
 int td_program_fetch(const struct td_program *p, int source)
 {
     return p->fetch[source];
+}
+
+size_t td_program_bytes(const struct td_program *p)
+{
+    return p->graph_bytes + td_callable_bytes(p->callable);
 }
 
 int td_program_further_feeds(const struct td_program *p)

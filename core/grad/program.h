@@ -2,8 +2,8 @@
  *
  * A program is a model of its own (td_model_derive) whose graph holds the part's nodes, calls inlined and
  * loops lifted, and those that compute gradients; one callable runs both. It shares the variables of the
- * model it was made of. Its feeds are the part's, then one for each target when it is seeded; its fetches are
- * the part's, then one for each source.
+ * model it was made of. Its feeds are the part's, then one for each target that is seeded, then (TD_HVP) one
+ * for each source; its fetches are the part's, then one for each source that something leads to.
  *
  * Ownership: counted; holds its base model. Threads: any, once made.
  *
@@ -22,8 +22,12 @@ enum td_grad_kind {
 };
 
 struct td_grad_source {
-    int feed;             /* of the part's feeds; -1: */
-    const char *variable; /* a variable by its resource name */
+    int feed; /* of the part's feeds; -1: */
+    /* A variable by its resource name; or several, the parts of one that was cut along `axis` (negative:
+     * counted from the last), which are one source. */
+    const char *const *variables;
+    int n_variables, axis;
+    enum td_dtype dtype; /* of its value */
 };
 
 struct td_program_opts {
@@ -33,10 +37,9 @@ struct td_program_opts {
     const int *target;              /* numbers of fetches */
     const char *const *target_name; /* for errors */
     int n_targets;
-    bool seeded; /* a feed follows for each target: the gradient from above; else ones */
+    const bool *seeded; /* by target: a feed follows for it, the gradient from above; else, and NULL: ones */
     const struct td_grad_source *source;
     int n_sources;
-    bool zeros;     /* for sources that nothing leads to: zeros; else they have no fetch */
     bool recompute; /* forward values again, rather than keep them */
 };
 
@@ -54,5 +57,7 @@ struct td_callable *td_program_callable(const struct td_program *p);
 int td_program_fetch(const struct td_program *p, int source);
 /* Feeds behind the part's. */
 int td_program_further_feeds(const struct td_program *p);
+/* What it holds: nodes, compiled plans, and a block of memory for each bound plan. No lock is waited for. */
+size_t td_program_bytes(const struct td_program *p);
 
 #endif

@@ -75,6 +75,7 @@ const struct td_grad_formulas td_grad_formulas = {
     .zeros_like = zeros_like,
     .ones_like = td_f_ones_like,
     .add_n = add_n,
+    .concat = td_f_concat,
     .dense = dense,
     .join_slices = join_slices,
     .seed = seed,

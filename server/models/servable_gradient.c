@@ -26,15 +26,16 @@ enum td_code td_servable_gradient(struct td_servable *s, const struct td_servabl
     enum { MOST = 64 };
     int target[MOST];
     struct td_grad_source source[MOST];
+    const char *variable[MOST];
+    bool seeded[MOST] = {false};
     struct td_program_opts o = {.name = sig->key,
                                 .kind = ask->kind,
                                 .target = target,
                                 .n_targets = ask->n_targets,
                                 .target_name = ask->targets,
-                                .seeded = ask->n_output_gradients > 0,
+                                .seeded = seeded,
                                 .source = source,
                                 .n_sources = ask->n_wrt,
-                                .zeros = ask->zeros,
                                 .recompute = ask->recompute};
     struct td_tensor in[MOST] = {{0}}, made[MOST] = {{0}};
     TD_TRY(td_servable_closed(s, sig, err));
@@ -43,11 +44,14 @@ enum td_code td_servable_gradient(struct td_servable *s, const struct td_servabl
         target[i] = find(sig->out, sig->n_out, ask->targets[i]);
         TD_FAIL_IF(target[i] < 0, err, INVALID_ARGUMENT, "target '%s' is no output of the signature",
                    ask->targets[i]);
+        seeded[i] = ask->n_output_gradients > 0;
     }
     for (int i = 0; i < ask->n_wrt; i++) {
         const bool var = strncmp(ask->wrt[i], "var:", 4) == 0;
-        source[i] = (struct td_grad_source){var ? -1 : find(sig->in, sig->n_in, ask->wrt[i]),
-                                            var ? ask->wrt[i] + 4 : NULL};
+        variable[i] = ask->wrt[i] + (var ? 4 : 0);
+        source[i] = (struct td_grad_source){.feed = var ? -1 : find(sig->in, sig->n_in, ask->wrt[i]),
+                                            .variables = &variable[i],
+                                            .n_variables = 1};
         TD_FAIL_IF(!var && source[i].feed < 0, err, INVALID_ARGUMENT,
                    "source '%s' is no input of the signature", ask->wrt[i]);
     }
