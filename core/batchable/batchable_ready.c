@@ -119,6 +119,23 @@ bool td_batchable_all_first(struct td_batchable_step *s)
     return true;
 }
 
+bool td_batchable_sized(struct td_batchable_step *s, int sizes, int data)
+{
+    const int64_t n = s->in_shape[0][sizes].rank == 1 ? s->in_shape[0][sizes].dim[0] : 0;
+    if (s->in[data].kind != TD_VALUE_ROW || s->in[data].axis != 0) {
+        return td_batchable_no(s, "its input %d does not have the rows at axis 0", data);
+    }
+    for (int64_t d = 0; d < n; d++) {
+        struct td_affine x;
+        const bool known = td_batchable_size(s, sizes, d, &x);
+        if (!known || (x.slope != 0 && (d > 0 || !td_affine_is(x, 0, td_batchable_per_row(s, data, 0))))) {
+            return td_batchable_no(s, "size %lld of its output is not the same for every number of rows",
+                                   (long long)d);
+        }
+    }
+    return n > 0 && td_batchable_as_input(s, 0, data, 0);
+}
+
 /* ------------------------------------------------------------------ along given axes */
 
 bool td_batchable_axes(struct td_batchable_step *s, uint32_t *axes)

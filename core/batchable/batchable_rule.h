@@ -137,6 +137,9 @@ int64_t td_batchable_per_row(const struct td_batchable_step *s, int i, int axis)
 bool td_batchable_as_input(struct td_batchable_step *s, int o, int i, int axis);
 /* Output o is input i. */
 bool td_batchable_pass_on(struct td_batchable_step *s, int o, int i);
+/* Output 0 has the rows of input `data`, at axis 0, in a shape that input `sizes` spells: all of it, or
+ * without the axis of the rows. */
+bool td_batchable_sized(struct td_batchable_step *s, int sizes, int data);
 /* Bit a for each axis a of input 0 that the last input names; false where they are not the same for every
  * N. */
 bool td_batchable_axes(struct td_batchable_step *s, uint32_t *axes);

@@ -11,6 +11,7 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/fused_stage.h"
 #include "kernels/cpu/simplify.h"
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/scalar.h"
 #include "kernels/cpu/vecmath.h"
@@ -106,13 +107,34 @@ static enum td_code leaky_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ gradients: one node each */
+
+#define GRAD_BY(op, of, with)                                                                                \
+    static void op##_grad(struct td_grad *g)                                                                 \
+    {                                                                                                        \
+        td_grad_give(g, 0, td_f_2(g->e, of, td_grad_at(g, 0), with(g, 0)));                                  \
+    }
+GRAD_BY(relu, "ReluGrad", td_grad_out)
+GRAD_BY(relu6, "Relu6Grad", td_grad_out)
+GRAD_BY(elu, "EluGrad", td_grad_out)
+GRAD_BY(selu, "SeluGrad", td_grad_out)
+GRAD_BY(softplus, "SoftplusGrad", td_grad_in)
+GRAD_BY(softsign, "SoftsignGrad", td_grad_in)
+
+static void leaky_grad(struct td_grad *g)
+{
+    td_grad_give(g, 0,
+                 td_f_as(g->e, "LeakyReluGrad", TD_IN(td_grad_at(g, 0), td_grad_in(g, 0)), g->node, "alpha"));
+}
+
 /* ------------------------------------------------------------------ the table */
 
 /* Further members of the row follow. */
 #define ROW(op_name, op, set, ...)                                                                           \
     {                                                                                                        \
         .name = op_name, .sig = "(features:T) -> (activations:T) {T:type}", .flags = TD_OP_ELEMENTWISE,      \
-        .infer = td_infer_same, .kernels = TD_KERNEL("activation.cpu", op##_run, {"T", set}), __VA_ARGS__    \
+        .infer = td_infer_same, .kernels = TD_KERNEL("activation.cpu", op##_run, {"T", set}),                \
+        .grad = op##_grad, __VA_ARGS__                                                                       \
     }
 
 /* Relu(Relu(x)) and Relu(Relu6(x)) are what is inside. */
@@ -146,6 +168,7 @@ const struct td_op td_ops_activation[] = {
      .fuse = {.stage =
                   &(const struct td_stage){.with = leaky_stage, .parameter = "alpha", .post = TD_POST_LEAKY}},
      .infer = td_infer_same,
-     .kernels = TD_KERNEL("activation.cpu", leaky_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("activation.cpu", leaky_run, {"T", TD_SET_FLOATS}),
+     .grad = leaky_grad},
     {.name = NULL},
 };

@@ -9,6 +9,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -196,28 +197,138 @@ static enum td_code leaky_grad_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ gradients of these gradients
+ *
+ * ReluGrad and its kin are linear in their first input; SigmoidGrad and its kin, (y, dy), in the second. */
+
+/* Where the slope is constant on both sides of a kink: nothing by the features, as TensorFlow has it. */
+static void kinked_grad(struct td_grad *g)
+{
+    const struct td_value x = td_grad_in(g, 1);
+    td_grad_give(g, 0, td_f_as(g->e, g->node->op->name, TD_IN(td_grad_at(g, 0), x), g->node, "alpha"));
+    if (td_grad_wants(g, 1)) {
+        td_grad_give(g, 1, td_f_zeros_like(g->e, x));
+    }
+}
+
+/* EluGrad, SeluGrad: below 0 the slope is a number plus y. */
+static void exponential_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value dz = td_grad_at(g, 0), y = td_grad_in(g, 1);
+    td_grad_give(g, 0, td_f_2(e, g->node->op->name, dz, y));
+    if (td_grad_wants(g, 1)) {
+        const struct td_value zero = td_f_number(e, y, 0), by_y = td_f_mul(e, dz, td_grad_in(g, 0));
+        td_grad_give(g, 1, td_f_where(e, td_f_2(e, "Less", y, zero), by_y, zero));
+    }
+}
+
+/* dy / (1 + exp(-x)): by x dy / (exp(-x) + 2 + exp(x)). */
+static void softplus_grad_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value dz = td_grad_at(g, 0), x = td_grad_in(g, 1);
+    td_grad_give(g, 0, td_f_2(e, "SoftplusGrad", dz, x));
+    if (td_grad_wants(g, 1)) {
+        const struct td_value both = td_f_add(e, td_f_1(e, "Exp", td_f_neg(e, x)), td_f_1(e, "Exp", x));
+        td_grad_give(g, 1,
+                     td_f_div(e, td_f_mul(e, dz, td_grad_in(g, 0)), td_f_add(e, both, td_f_number(e, x, 2))));
+    }
+}
+
+/* dy / (1 + |x|)^2: by x -2 dy sign(x) / (1 + |x|)^3. TensorFlow has none. */
+static void softsign_grad_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value dz = td_grad_at(g, 0), x = td_grad_in(g, 1);
+    td_grad_give(g, 0, td_f_2(e, "SoftsignGrad", dz, x));
+    if (td_grad_wants(g, 1)) {
+        const struct td_value one = td_f_number(e, x, 1), size = td_f_add(e, td_f_1(e, "Abs", x), one);
+        const struct td_value by = td_f_mul(e, td_f_mul(e, dz, td_grad_out(g, 0)), td_f_1(e, "Sign", x));
+        td_grad_give(g, 1, td_f_scale(e, td_f_div(e, by, size), -2));
+    }
+}
+
+static void sigmoid_grad_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value dz = td_grad_at(g, 0), y = td_f_conj(e, td_grad_in(g, 0));
+    if (td_grad_wants(g, 0)) { /* dz * dy * (1 - 2y) */
+        const struct td_value by = td_f_mul(e, dz, td_f_conj(e, td_grad_in(g, 1)));
+        td_grad_give(g, 0, td_f_sub(e, by, td_f_mul(e, td_f_scale(e, by, 2), y)));
+    }
+    td_grad_give(g, 1, td_f_2(e, "SigmoidGrad", y, dz));
+}
+
+static void tanh_grad_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value dz = td_grad_at(g, 0), y = td_f_conj(e, td_grad_in(g, 0));
+    if (td_grad_wants(g, 0)) { /* -2 * dz * dy * y */
+        const struct td_value by = td_f_mul(e, td_f_scale(e, dz, -2), td_f_conj(e, td_grad_in(g, 1)));
+        td_grad_give(g, 0, td_f_mul(e, by, y));
+    }
+    td_grad_give(g, 1, td_f_2(e, "TanhGrad", y, dz));
+}
+
+/* z = dy / (2 conj(y)) */
+static void sqrt_grad_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value by = td_f_div(e, td_grad_at(g, 0), td_grad_in(g, 0));
+    if (td_grad_wants(g, 0)) {
+        td_grad_give(g, 0, td_f_mul(e, td_f_neg(e, td_f_conj(e, by)), td_grad_out(g, 0)));
+    }
+    td_grad_give(g, 1, td_f_scale(e, by, 0.5));
+}
+
+/* z = -dy conj(y)^3 / 2 */
+static void rsqrt_grad_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value dz = td_grad_at(g, 0), y = td_f_conj(e, td_grad_in(g, 0));
+    if (td_grad_wants(g, 0)) {
+        const struct td_value by = td_f_mul(e, td_f_scale(e, td_f_conj(e, dz), -1.5), td_grad_in(g, 1));
+        td_grad_give(g, 0, td_f_mul(e, by, td_f_square(e, y)));
+    }
+    td_grad_give(g, 1, td_f_2(e, "RsqrtGrad", y, dz));
+}
+
+/* z = -dy conj(y)^2 */
+static void inv_grad_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value dz = td_grad_at(g, 0), y = td_f_conj(e, td_grad_in(g, 0));
+    if (td_grad_wants(g, 0)) {
+        const struct td_value by = td_f_mul(e, td_f_scale(e, td_f_conj(e, dz), -2), td_grad_in(g, 1));
+        td_grad_give(g, 0, td_f_mul(e, by, y));
+    }
+    td_grad_give(g, 1, td_f_2(e, "ReciprocalGrad", y, dz));
+}
+
 /* ------------------------------------------------------------------ the table */
 
-#define ROW(op_name, second, op, set)                                                                        \
+#define ROW(op_name, second, op, set, its_grad)                                                              \
     {                                                                                                        \
         .name = op_name, .sig = "(gradients:T, " second ":T) -> (backprops:T) {T:type}",                     \
         .flags = TD_OP_ELEMENTWISE, .infer = td_infer_equal_shapes,                                          \
-        .kernels = TD_KERNEL("activation_grad.cpu", op##_run, {"T", set})                                    \
+        .kernels = TD_KERNEL("activation_grad.cpu", op##_run, {"T", set}), .grad = its_grad                  \
     }
 #define ROW_OF_RESULT(op_name, op)                                                                           \
     {                                                                                                        \
         .name = op_name, .sig = "(y:T, dy:T) -> (z:T) {T:type}", .flags = TD_OP_ELEMENTWISE,                 \
         .infer = td_infer_equal_shapes,                                                                      \
-        .kernels = TD_KERNEL("activation_grad.cpu", op##_run, {"T", TD_SET_FLOATS | TD_SET_COMPLEX})         \
+        .kernels = TD_KERNEL("activation_grad.cpu", op##_run, {"T", TD_SET_FLOATS | TD_SET_COMPLEX}),        \
+        .grad = op##_grad                                                                                    \
     }
 
 const struct td_op td_ops_activation_grad[] = {
-    ROW("ReluGrad", "features", relu_grad, TD_SET_REALS),
-    ROW("Relu6Grad", "features", relu6_grad, TD_SET_REALS),
-    ROW("EluGrad", "outputs", elu_grad, TD_SET_FLOATS),
-    ROW("SeluGrad", "outputs", selu_grad, TD_SET_FLOATS),
-    ROW("SoftplusGrad", "features", softplus_grad, TD_SET_FLOATS),
-    ROW("SoftsignGrad", "features", softsign_grad, TD_SET_FLOATS),
+    ROW("ReluGrad", "features", relu_grad, TD_SET_REALS, kinked_grad),
+    ROW("Relu6Grad", "features", relu6_grad, TD_SET_REALS, kinked_grad),
+    ROW("EluGrad", "outputs", elu_grad, TD_SET_FLOATS, exponential_grad),
+    ROW("SeluGrad", "outputs", selu_grad, TD_SET_FLOATS, exponential_grad),
+    ROW("SoftplusGrad", "features", softplus_grad, TD_SET_FLOATS, softplus_grad_grad),
+    ROW("SoftsignGrad", "features", softsign_grad, TD_SET_FLOATS, softsign_grad_grad),
     ROW_OF_RESULT("SigmoidGrad", sigmoid_grad),
     ROW_OF_RESULT("TanhGrad", tanh_grad),
     ROW_OF_RESULT("SqrtGrad", sqrt_grad),
@@ -228,6 +339,7 @@ const struct td_op td_ops_activation_grad[] = {
      .sig = "(gradients:T, features:T) -> (backprops:T) {alpha:float=0.20000000298023224; T:type=float}",
      .flags = TD_OP_ELEMENTWISE,
      .infer = td_infer_equal_shapes,
-     .kernels = TD_KERNEL("activation_grad.cpu", leaky_grad_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("activation_grad.cpu", leaky_grad_run, {"T", TD_SET_FLOATS}),
+     .grad = kinked_grad},
     {.name = NULL},
 };

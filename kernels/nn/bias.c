@@ -8,6 +8,7 @@
 #include "kernels/cpu/fused_stage.h"
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -234,6 +235,31 @@ static enum td_code bias_grad_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ gradients */
+
+static void add_grad(struct td_grad *g)
+{
+    td_grad_pass_on(g, 0, 0);
+    if (td_grad_wants(g, 1)) {
+        td_grad_give(g, 1, td_f_as(g->e, "BiasAddGrad", TD_IN(td_grad_at(g, 0)), g->node, "data_format"));
+    }
+}
+
+/* The sum of each channel goes to all its cells. */
+static void sum_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value dz = td_grad_at(g, 0), shape = td_f_shape(e, td_grad_in(g, 0));
+    struct td_value spread = dz;
+    if (strcmp(td_attr_str(g->node, "data_format"), "NCHW") ==
+        0) { /* [1, C, 1..]: as many as the planes have */
+        const struct td_value planes = td_f_part(e, shape, 2, -1);
+        const struct td_value ones = td_f_ones_like(e, planes);
+        spread = td_f_reshape(e, dz, td_f_concat(e, TD_IN(td_f_ints(e, 1), td_f_shape(e, dz), ones), 0));
+    }
+    td_grad_give(g, 0, td_f_broadcast_to(e, spread, shape));
+}
+
 /* ------------------------------------------------------------------ batches */
 
 static bool bias_rows(struct td_batchable_step *s)
@@ -259,7 +285,8 @@ const struct td_op td_ops_bias[] = {
      .fuse = {.stage = &td_stage_add},
      .batchable = TD_BATCHABLE(bias_rows),
      .infer = bias_infer,
-     .kernels = TD_KERNEL("bias_add.cpu", bias_run, {"T", TD_SET_NUMBERS})},
+     .kernels = TD_KERNEL("bias_add.cpu", bias_run, {"T", TD_SET_NUMBERS}),
+     .grad = add_grad},
     {.name = "BiasAddV1",
      .sig = "(value:T, bias:T) -> (output:T) {T:type}",
      .flags = TD_OP_ELEMENTWISE,
@@ -267,10 +294,12 @@ const struct td_op td_ops_bias[] = {
      .fuse = {.stage = &td_stage_add},
      .batchable = TD_BATCHABLE(bias_rows),
      .infer = bias_infer,
-     .kernels = TD_KERNEL("bias_add.cpu", bias_run, {"T", TD_SET_NUMBERS})},
+     .kernels = TD_KERNEL("bias_add.cpu", bias_run, {"T", TD_SET_NUMBERS}),
+     .grad = add_grad},
     {.name = "BiasAddGrad",
      .sig = "(out_backprop:T) -> (output:T) {T:type; " FORMAT2 "}",
      .infer = bias_grad_infer,
-     .kernels = TD_KERNEL("bias_add_grad.cpu", bias_grad_run, {"T", TD_SET_NUMBERS})},
+     .kernels = TD_KERNEL("bias_add_grad.cpu", bias_grad_run, {"T", TD_SET_NUMBERS}),
+     .grad = sum_grad},
     {.name = NULL},
 };

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/batchable/batchable_rule.h"
+#include "kernels/nn/conv_grad.h"
 #include "kernels/nn/conv_spec.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/ops.h"
@@ -378,20 +379,8 @@ static enum td_code filter_grad_plain(struct td_call *c, struct td_err *err)
 /* Input 0 is the shape of the output, or that without batch and channels. */
 static bool conv_back_rows(struct td_batchable_step *s)
 {
-    const int64_t n = s->in_shape[0][0].rank == 1 ? s->in_shape[0][0].dim[0] : 0;
-    if (s->in[1].kind != TD_VALUE_CONST || s->in[2].kind != TD_VALUE_ROW || s->in[2].axis != 0) {
-        return td_batchable_no(s,
-                               "its input 2 does not have the rows at axis 0, or its filter is no constant");
-    }
-    for (int64_t d = 0; d < n; d++) {
-        struct td_affine x;
-        const bool known = td_batchable_size(s, 0, d, &x);
-        if (!known || (x.slope != 0 && (d > 0 || !td_affine_is(x, 0, td_batchable_per_row(s, 2, 0))))) {
-            return td_batchable_no(s, "size %lld of its output is not the same for every number of rows",
-                                   (long long)d);
-        }
-    }
-    return n > 0 && td_batchable_as_input(s, 0, 2, 0);
+    return s->in[1].kind == TD_VALUE_CONST ? td_batchable_sized(s, 0, 2)
+                                           : td_batchable_no(s, "its filter is no constant");
 }
 
 /* ------------------------------------------------------------------ table */
@@ -504,7 +493,8 @@ const struct td_op td_ops_conv[] = {
      .channels = &image_first,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = forward_infer,
-     .kernels = FORWARD("conv2d", T_ALL)},
+     .kernels = FORWARD("conv2d", T_ALL),
+     .grad = td_conv_grad},
     {.name = "Conv2DBackpropInput",
      .sig = "(input_sizes:int32, filter:T, out_backprop:T) -> (output:T) " ATTRS_2D,
      .flags = TD_OP_HEAVY,
@@ -512,12 +502,14 @@ const struct td_op td_ops_conv[] = {
      .batchable = TD_BATCHABLE(conv_back_rows),
      .host_in = 1,
      .infer = input_grad_infer,
-     .kernels = INPUT_GRAD("conv2d_input_grad", T_ALL)},
+     .kernels = INPUT_GRAD("conv2d_input_grad", T_ALL),
+     .grad = td_conv_to_input_grad},
     {.name = "Conv2DBackpropFilter",
      .sig = "(input:T, filter_sizes:int32, out_backprop:T) -> (output:T) " ATTRS_2D,
      .host_in = 2,
      .infer = filter_grad_infer,
-     .kernels = FILTER_GRAD("conv2d_filter_grad")},
+     .kernels = FILTER_GRAD("conv2d_filter_grad"),
+     .grad = td_conv_to_filter_grad},
     {.name = "DepthwiseConv2dNative",
      .sig = "(input:T, filter:T) -> (output:T) " ATTRS_DEPTHWISE,
      .flags = TD_OP_HEAVY,
@@ -525,7 +517,8 @@ const struct td_op td_ops_conv[] = {
      .channels = &image_first,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = forward_infer,
-     .kernels = FORWARD("depthwise_conv2d", T_FLOATS)},
+     .kernels = FORWARD("depthwise_conv2d", T_FLOATS),
+     .grad = td_conv_grad},
     {.name = "DepthwiseConv2dNativeBackpropInput",
      .sig = "(input_sizes:int32, filter:T, out_backprop:T) -> (output:T) " ATTRS_DEPTHWISE,
      .flags = TD_OP_HEAVY,
@@ -533,12 +526,14 @@ const struct td_op td_ops_conv[] = {
      .batchable = TD_BATCHABLE(conv_back_rows),
      .host_in = 1,
      .infer = input_grad_infer,
-     .kernels = INPUT_GRAD("depthwise_input_grad", T_FLOATS)},
+     .kernels = INPUT_GRAD("depthwise_input_grad", T_FLOATS),
+     .grad = td_conv_to_input_grad},
     {.name = "DepthwiseConv2dNativeBackpropFilter",
      .sig = "(input:T, filter_sizes:int32, out_backprop:T) -> (output:T) " ATTRS_DEPTHWISE,
      .host_in = 2,
      .infer = filter_grad_infer,
-     .kernels = FILTER_GRAD("depthwise_filter_grad")},
+     .kernels = FILTER_GRAD("depthwise_filter_grad"),
+     .grad = td_conv_to_filter_grad},
     {.name = "Conv3D",
      .sig = "(input:T, filter:T) -> (output:T) " ATTRS_3D "}",
      .flags = TD_OP_HEAVY,
@@ -546,7 +541,8 @@ const struct td_op td_ops_conv[] = {
      .channels = &image_first,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = forward_infer,
-     .kernels = FORWARD("conv3d", T_FLOATS)},
+     .kernels = FORWARD("conv3d", T_FLOATS),
+     .grad = td_conv_grad},
     {.name = "Conv3DBackpropInput",
      .sig = "(input:T, filter:T, out_backprop:T) -> (output:T) " ATTRS_3D_V1,
      .flags = TD_OP_HEAVY,
@@ -560,7 +556,8 @@ const struct td_op td_ops_conv[] = {
      .batchable = TD_BATCHABLE(conv_back_rows),
      .host_in = 1,
      .infer = input_grad_infer,
-     .kernels = INPUT_GRAD("conv3d_input_grad", T_FLOATS)},
+     .kernels = INPUT_GRAD("conv3d_input_grad", T_FLOATS),
+     .grad = td_conv_to_input_grad},
     {.name = "Conv3DBackpropFilter",
      .sig = "(input:T, filter:T, out_backprop:T) -> (output:T) " ATTRS_3D_V1,
      .infer = filter_grad_infer,
@@ -569,7 +566,8 @@ const struct td_op td_ops_conv[] = {
      .sig = "(input:T, filter_sizes:int32, out_backprop:T) -> (output:T) " ATTRS_3D "}",
      .host_in = 2,
      .infer = filter_grad_infer,
-     .kernels = FILTER_GRAD("conv3d_filter_grad")},
+     .kernels = FILTER_GRAD("conv3d_filter_grad"),
+     .grad = td_conv_to_filter_grad},
     {.name = "Conv",
      .sig =
          "(input:T, filter:T) -> (output:T) {T:type; strides:list(int); padding:string in "

@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 
@@ -191,6 +192,39 @@ static enum td_code l2_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ gradients */
+
+/* dloss [B] times m [B,C]. */
+static struct td_value by_rows(struct td_emitter *e, struct td_value dloss, struct td_value m)
+{
+    return td_f_mul(e, td_f_expand(e, dloss, -1), m);
+}
+
+/* By the logits: dloss * backprop, and where a gradient arrives at backprop itself (a second order), that of
+ * softmax, ddx: (ddx - sum(ddx * p)) * p. By the labels -dloss * log p; TensorFlow leaves backprop's part
+ * out. */
+static void cross_entropy_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value logits = td_grad_in(g, 0), dloss = td_grad_at(g, 0);
+    struct td_value dx = by_rows(e, dloss, td_grad_out(g, 1));
+    if (td_grad_arrived(g, 1) && td_grad_wants(g, 0)) {
+        const struct td_value p = td_f_1(e, "Softmax", logits), ddx = td_grad_at(g, 1);
+        const struct td_value mean = td_f_sum(e, td_f_mul(e, ddx, p), td_f_int(e, -1), true);
+        dx = td_f_add(e, dx, td_f_mul(e, td_f_sub(e, ddx, mean), p));
+    }
+    td_grad_give(g, 0, td_f_sum_to(e, dx, logits));
+    if (td_grad_wants(g, 1)) {
+        const struct td_value cost = td_f_neg(e, td_f_1(e, "LogSoftmax", logits));
+        td_grad_give(g, 1, td_f_sum_to(e, by_rows(e, dloss, cost), td_grad_in(g, 1)));
+    }
+}
+
+static void l2_grad(struct td_grad *g)
+{
+    td_grad_give(g, 0, td_f_mul(g->e, td_grad_in(g, 0), td_grad_at(g, 0)));
+}
+
 /* ------------------------------------------------------------------ the table */
 
 const struct td_op td_ops_loss[] = {
@@ -198,15 +232,18 @@ const struct td_op td_ops_loss[] = {
      .sig = "(features:T, labels:T) -> (loss:T, backprop:T) {T:type}",
      .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = infer_dense,
-     .kernels = TD_KERNEL("loss.cpu", dense_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("loss.cpu", dense_run, {"T", TD_SET_FLOATS}),
+     .grad = cross_entropy_grad},
     {.name = "SparseSoftmaxCrossEntropyWithLogits",
      .sig = "(features:T, labels:Tlabels) -> (loss:T, backprop:T) {T:type; Tlabels:type=int64}",
      .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = infer_sparse,
-     .kernels = TD_KERNEL("loss.cpu", sparse_run, {"T", TD_SET_FLOATS}, {"Tlabels", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("loss.cpu", sparse_run, {"T", TD_SET_FLOATS}, {"Tlabels", TD_SET_INDEX}),
+     .grad = cross_entropy_grad},
     {.name = "L2Loss",
      .sig = "(t:T) -> (output:T) {T:type}",
      .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("loss.cpu", l2_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("loss.cpu", l2_run, {"T", TD_SET_FLOATS}),
+     .grad = l2_grad},
     {.name = NULL},
 };

@@ -1,4 +1,4 @@
-/* kernels/nn/norm.c - batch normalisation and local response normalisation.
+/* kernels/nn/norm.c - batch normalisation and its gradient.
  *
  *     x [N,..,C]   scale, offset, mean, variance [C]   ->   y [N,..,C]
  *
@@ -14,6 +14,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/nn/norm_batchable.h"
+#include "kernels/nn/norm_grad.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -375,144 +376,6 @@ static enum td_code global_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ LRN */
-
-static enum td_code lrn_infer(struct td_infer *c, struct td_err *err)
-{
-    TD_FAIL_IF(c->in[0].rank >= 0 && c->in[0].rank != 4, err, INVALID_ARGUMENT,
-               "%s: in must be 4-dimensional, got %s", TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]));
-    for (int i = 1; i < c->n_in; i++) {
-        TD_FAIL_IF(!td_shape_compatible(&c->in[0], &c->in[i]), err, INVALID_ARGUMENT,
-                   "%s: input_grads, input_image and output_image should have the same shape, got %s and %s",
-                   TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[i]));
-    }
-    c->out[0] = c->in[0];
-    return TD_OK;
-}
-
-struct lrn {
-    int64_t rows, depth, radius;
-    double bias, alpha, beta;
-};
-
-static struct lrn lrn_of(const struct td_node *n, const struct td_shape *x)
-{
-    int64_t depth = x->dim[3], radius = td_attr_int(n, "depth_radius");
-    radius = radius < 0 ? -1 : radius > depth ? depth : radius;
-    return (struct lrn){
-        td_shape_range(x, 0, 3), depth, radius, td_attr_float(n, "bias"), td_attr_float(n, "alpha"),
-        td_attr_float(n, "beta")};
-}
-
-/* bias + alpha * sum of squares of the channels within radius of j. */
-static double lrn_norm(const struct lrn *s, const float *x, int64_t j)
-{
-    double sum = 0;
-    int64_t from = j > s->radius ? j - s->radius : 0,
-            to = j + s->radius + 1 < s->depth ? j + s->radius + 1 : s->depth;
-    for (int64_t i = from; i < to; i++) {
-        sum += (double)x[i] * x[i];
-    }
-    return s->bias + s->alpha * sum;
-}
-
-/* The norms of a row of x. square has room for depth + 2 * radius. */
-TD_CLONES static void lrn_norms(const struct lrn *s, const float *x, double *restrict square,
-                                double *restrict norm)
-{
-    const int64_t r = s->radius < 0 ? 0 : s->radius, n = s->depth, taps = s->radius < 0 ? 0 : 2 * r + 1;
-    memset(square, 0, (size_t)r * sizeof *square);
-    memset(square + r + n, 0, (size_t)r * sizeof *square);
-    for (int64_t j = 0; j < n; j++) {
-        square[r + j] = (double)x[j] * x[j];
-        norm[j] = 0;
-    }
-    int64_t k = 0;
-    for (; k + 4 <= taps; k += 4) {
-        for (int64_t j = 0; j < n; j++) {
-            norm[j] += square[j + k] + square[j + k + 1] + (square[j + k + 2] + square[j + k + 3]);
-        }
-    }
-    for (; k < taps; k++) {
-        for (int64_t j = 0; j < n; j++) {
-            norm[j] += square[j + k];
-        }
-    }
-    const double bias = s->bias, alpha = s->alpha;
-    for (int64_t j = 0; j < n; j++) {
-        norm[j] = bias + alpha * norm[j];
-    }
-}
-
-/* y = x * norm ^ -beta; the powers that networks use by roots. */
-TD_CLONES static void lrn_row(const struct lrn *s, const float *x, const double *restrict norm,
-                              float *restrict y)
-{
-    const int64_t n = s->depth;
-    const double beta = s->beta;
-    for (int64_t j = 0; j < n && beta == 0.5; j++) {
-        y[j] = (float)(x[j] * (1 / sqrt(norm[j])));
-    }
-    for (int64_t j = 0; j < n && beta == 0.75; j++) {
-        double root = sqrt(norm[j]);
-        y[j] = (float)(x[j] * (1 / (root * sqrt(root))));
-    }
-    for (int64_t j = 0; j < n && beta != 0.5 && beta != 0.75; j++) {
-        y[j] = (float)(x[j] * pow(norm[j], -beta));
-    }
-}
-
-static enum td_code lrn_run(struct td_call *c, struct td_err *err)
-{
-    struct td_tensor *y;
-    const float *x;
-    float *to;
-    void *square, *norm;
-    TD_TRY(td_out(c, 0, NULL, &y, err));
-    TD_TRY(td_upcast(c, c->in[0], &x, err));
-    TD_TRY(td_upcast_room(c, y, &to, err));
-    struct lrn s = lrn_of(c->node, &y->shape);
-    TD_TRY(td_scratch(c, (size_t)(s.depth + 2 * (s.radius + 1)) * sizeof(double), &square, err));
-    TD_TRY(td_scratch(c, (size_t)s.depth * sizeof(double), &norm, err));
-    for (int64_t r = 0; r < s.rows; r++) {
-        if (td_stopped(c)) {
-            return td_stop_error(c, err);
-        }
-        lrn_norms(&s, x + r * s.depth, square, norm);
-        lrn_row(&s, x + r * s.depth, norm, to + r * s.depth);
-    }
-    td_downcast(y, to);
-    return TD_OK;
-}
-
-/* dx_i = dy_i * N_i^-beta  -  2 alpha beta x_i * sum over j near i of dy_j y_j / N_j */
-static enum td_code lrn_grad_run(struct td_call *c, struct td_err *err)
-{
-    struct td_tensor *dx;
-    const float *dy, *x, *y;
-    float *to;
-    TD_TRY(td_out(c, 0, NULL, &dx, err));
-    TD_TRY(td_upcast(c, c->in[0], &dy, err));
-    TD_TRY(td_upcast(c, c->in[1], &x, err));
-    TD_TRY(td_upcast(c, c->in[2], &y, err));
-    TD_TRY(td_upcast_room(c, dx, &to, err));
-    struct lrn s = lrn_of(c->node, &dx->shape);
-    memset(to, 0, (size_t)(s.rows * s.depth) * (to == NULL ? 0 : sizeof *to));
-    for (int64_t r = 0; r < s.rows; r++) {
-        const float *xr = x + r * s.depth;
-        float *out = to + r * s.depth;
-        for (int64_t j = 0; j < s.depth; j++) {
-            int64_t at = r * s.depth + j, from = j > s.radius ? j - s.radius : 0;
-            double norm = lrn_norm(&s, xr, j), common = -2 * s.alpha * s.beta * dy[at] * y[at] / norm;
-            for (int64_t i = from; i < s.depth && i <= j + s.radius; i++) {
-                out[i] += (float)(common * xr[i] + (i == j ? dy[at] * pow(norm, -s.beta) : 0));
-            }
-        }
-    }
-    td_downcast(dx, to);
-    return TD_OK;
-}
-
 /* ------------------------------------------------------------------ table */
 
 #define SET_NORM (TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
@@ -533,7 +396,8 @@ const struct td_op td_ops_norm[] = {
      .fuse = TD_FUSE_NORM,
      .batchable = TD_BATCHABLE(td_batchable_norm),
      .infer = norm_infer,
-     .kernels = TD_KERNEL("batch_norm.cpu", norm_run, {"T", TD_BIT(TD_FLOAT)})},
+     .kernels = TD_KERNEL("batch_norm.cpu", norm_run, {"T", TD_BIT(TD_FLOAT)}),
+     .grad = td_batch_norm_grad},
     {.name = "FusedBatchNormV2",
      .sig = "(x:T, scale:U, offset:U, mean:U, variance:U) -> (y:T, batch_mean:U, batch_variance:U, "
             "reserve_space_1:U, "
@@ -542,7 +406,8 @@ const struct td_op td_ops_norm[] = {
      .fuse = TD_FUSE_NORM,
      .batchable = TD_BATCHABLE(td_batchable_norm),
      .infer = norm_infer,
-     .kernels = NORM_ROW},
+     .kernels = NORM_ROW,
+     .grad = td_batch_norm_grad},
     {.name = "FusedBatchNormV3",
      .sig = "(x:T, scale:U, offset:U, mean:U, variance:U) -> (y:T, batch_mean:U, batch_variance:U, "
             "reserve_space_1:U, "
@@ -552,45 +417,40 @@ const struct td_op td_ops_norm[] = {
      .fuse = TD_FUSE_NORM,
      .batchable = TD_BATCHABLE(td_batchable_norm),
      .infer = norm_infer,
-     .kernels = NORM_ROW},
+     .kernels = NORM_ROW,
+     .grad = td_batch_norm_grad},
     {.name = "FusedBatchNormGrad",
      .sig = "(y_backprop:T, x:T, scale:T, reserve_space_1:T, reserve_space_2:T) -> (x_backprop:T, "
             "scale_backprop:T, "
             "offset_backprop:T, reserve_space_3:T, reserve_space_4:T) {T:type; " EPSILON FORMAT2
             "; is_training:bool=true}",
+     .batchable = TD_BATCHABLE(td_batchable_norm_grad),
      .infer = norm_grad_infer,
-     .kernels = TD_KERNEL("batch_norm_grad.cpu", norm_grad_run, {"T", TD_BIT(TD_FLOAT)})},
+     .kernels = TD_KERNEL("batch_norm_grad.cpu", norm_grad_run, {"T", TD_BIT(TD_FLOAT)}),
+     .grad = td_batch_norm_grad_grad},
     {.name = "FusedBatchNormGradV2",
      .sig = "(y_backprop:T, x:T, scale:float, reserve_space_1:U, reserve_space_2:U) -> (x_backprop:T, "
             "scale_backprop:U, "
             "offset_backprop:U, reserve_space_3:U, reserve_space_4:U) {T:type; U:type; " EPSILON FORMAT2
             "; is_training:bool=true}",
+     .batchable = TD_BATCHABLE(td_batchable_norm_grad),
      .infer = norm_grad_infer,
-     .kernels = NORM_GRAD_ROW},
+     .kernels = NORM_GRAD_ROW,
+     .grad = td_batch_norm_grad_grad},
     {.name = "FusedBatchNormGradV3",
      .sig =
          "(y_backprop:T, x:T, scale:float, reserve_space_1:U, reserve_space_2:U, reserve_space_3:U) -> "
          "(x_backprop:T, scale_backprop:U, offset_backprop:U, reserve_space_4:U, reserve_space_5:U) {T:type; "
          "U:type; " EPSILON FORMAT3 "; is_training:bool=true}",
+     .batchable = TD_BATCHABLE(td_batchable_norm_grad),
      .infer = norm_grad_infer,
-     .kernels = NORM_GRAD_ROW},
+     .kernels = NORM_GRAD_ROW,
+     .grad = td_batch_norm_grad_grad},
     {.name = "BatchNormWithGlobalNormalization",
      .sig = "(t:T, m:T, v:T, beta:T, gamma:T) -> (result:T) {T:type; variance_epsilon:float; "
             "scale_after_normalization:bool}",
      .infer = global_infer,
-     .kernels = TD_KERNEL("batch_norm.cpu", global_run, {"T", SET_NORM | TD_BIT(TD_DOUBLE)})},
-    {.name = "LRN",
-     .sig = "(input:T) -> (output:T) {depth_radius:int=5; bias:float=1.0; alpha:float=1.0; beta:float=0.5; "
-            "T:type=float}",
-     .flags = TD_OP_HEAVY,
-     .batchable = TD_BATCHABLE(td_batchable_map_first),
-     .infer = lrn_infer,
-     .kernels = TD_KERNEL("lrn.cpu", lrn_run, {"T", SET_NORM})},
-    {.name = "LRNGrad",
-     .sig =
-         "(input_grads:T, input_image:T, output_image:T) -> (output:T) {depth_radius:int=5; bias:float=1.0; "
-         "alpha:float=1.0; beta:float=0.5; T:type=float}",
-     .infer = lrn_infer,
-     .kernels = TD_KERNEL("lrn_grad.cpu", lrn_grad_run, {"T", SET_NORM})},
+     .kernels = TD_KERNEL("batch_norm.cpu", global_run, {"T", SET_NORM | TD_BIT(TD_DOUBLE)}),
+     .grad = td_global_batch_norm_grad},
     {.name = NULL},
 };

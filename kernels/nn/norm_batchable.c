@@ -1,4 +1,4 @@
-/* kernels/nn/norm_batchable.c - where rows go through FusedBatchNorm.
+/* kernels/nn/norm_batchable.c - where rows go through FusedBatchNorm and its gradient.
  *
  * In inference each element is scaled by numbers of its channel, so rows at axis 0 stay apart. In training
  * mean and variance are taken over what a channel has: rows would be mixed, but where each row is channels of
@@ -39,4 +39,25 @@ bool td_batchable_norm(struct td_batchable_step *s)
     return td_batchable_alone(s, 0) &&
            (s->in[0].axis == 0 || td_batchable_no(s, "the rows are not its axis 0")) &&
            td_batchable_as_input(s, 0, 0, 0);
+}
+
+/* dx of inference follows from dy alone; the gradients of scale and offset are sums over the rows. */
+bool td_batchable_norm_grad(struct td_batchable_step *s)
+{
+    if (td_attr_bool(s->node, "is_training")) {
+        return td_batchable_no(s, "it takes sums over the rows");
+    }
+    for (int i = 2; i < s->n_in; i++) {
+        if (s->in[i].kind != TD_VALUE_CONST) {
+            return td_batchable_no(s, "its input %d is not the same for every row", i);
+        }
+    }
+    for (int o = 1; o < s->n_out; o++) {
+        s->out[o].kind = TD_VALUE_MIX;
+        s->out[o].why = "sums over the rows of a batch normalization's gradient";
+    }
+    if (s->in[0].kind != TD_VALUE_ROW || s->in[0].axis != 0) {
+        return td_batchable_no(s, "the rows are not axis 0 of its input 0");
+    }
+    return td_batchable_as_input(s, 0, 0, 0);
 }

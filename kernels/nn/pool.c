@@ -14,6 +14,7 @@
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/ops.h"
+#include "kernels/nn/pool_grad.h"
 #include "kernels/nn/pool_spec.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -255,7 +256,9 @@ static enum td_code max_grad_grad_run(struct td_call *c, struct td_err *err)
     struct td_pool p;
     const void *x, *y;
     void *at;
-    TD_TRY(td_pool_attrs(c->node, &c->in[0]->shape, &p, err));
+    const struct td_shape *shape = &c->in[0]->shape;
+    TD_TRY(c->n_in == 5 ? td_pool_values(c->node, shape, c->in[3], c->in[4], &p, err)
+                        : td_pool_attrs(c->node, shape, &p, err));
     TD_TRY(td_pool_bring(c, &p, c->in[0], td_pool_in_cells(&p), &x, err));
     TD_TRY(td_pool_bring(c, &p, c->in[1], td_pool_out_cells(&p), &y, err));
     TD_TRY(td_scratch(c, (size_t)td_tensor_count(c->in[1]) * sizeof(int64_t), &at, err));
@@ -339,7 +342,8 @@ const struct td_op td_ops_pool[] = {
      .channels = &td_pool_channels,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = td_pool_infer,
-     .kernels = MAX_ROW(max_run)},
+     .kernels = MAX_ROW(max_run),
+     .grad = td_max_pool_grad},
     {.name = "MaxPoolV2",
      .sig = "(input:T, ksize:int32, strides:int32) -> (output:T) {T:type=float; padding:string in "
             "['SAME','VALID']; "
@@ -348,46 +352,68 @@ const struct td_op td_ops_pool[] = {
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .host_in = 6,
      .infer = td_pool_v2_infer,
-     .kernels = MAX_ROW(max_v2_run)},
+     .kernels = MAX_ROW(max_v2_run),
+     .grad = td_max_pool_grad},
     {.name = "MaxPool3D",
      .sig = "(input:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D "T:type}",
      .flags = TD_OP_HEAVY,
      .channels = &td_pool_channels,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = td_pool_infer,
-     .kernels = TD_KERNEL("max_pool.cpu", max_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("max_pool.cpu", max_run, {"T", TD_SET_FLOATS}),
+     .grad = td_max_pool_grad},
     {.name = "MaxPoolWithArgmax",
      .sig =
          "(input:T) -> (output:T, argmax:Targmax) {ksize:list(int); strides:list(int); Targmax:type=int64; "
          "padding:string in ['SAME','VALID']; include_batch_in_index:bool=false; T:type}",
      .infer = td_pool_infer,
-     .kernels = TD_KERNEL("max_pool.cpu", max_argmax_run, {"T", TD_SET_REALS}, {"Targmax", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("max_pool.cpu", max_argmax_run, {"T", TD_SET_REALS}, {"Targmax", TD_SET_INDEX}),
+     .grad = td_max_pool_argmax_grad},
     {.name = "MaxPoolGrad",
      .sig =
          "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" WINDOW_EXPLICIT TD_POOL_2D "T:type=float}",
+     .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = td_pool_max_grad_infer,
-     .kernels = MAX_GRAD_ROW(max_grad_run)},
+     .kernels = MAX_GRAD_ROW(max_grad_run),
+     .grad = td_max_pool_grad_grad},
     {.name = "MaxPoolGradV2",
      .sig =
          "(orig_input:T, orig_output:T, grad:T, ksize:int32, strides:int32) -> (output:T) {padding:string in "
          "['SAME','VALID']; " TD_POOL_2D "T:type=float}",
      .host_in = 24,
+     .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = td_pool_max_grad_infer,
-     .kernels = MAX_GRAD_ROW(max_grad_run)},
+     .kernels = MAX_GRAD_ROW(max_grad_run),
+     .grad = td_max_pool_grad_grad},
     {.name = "MaxPool3DGrad",
      .sig = "(orig_input:TInput, orig_output:TInput, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D
             "T:type=float; TInput:type=float}",
+     .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = td_pool_max_grad_infer,
      .kernels =
-         TD_KERNEL("max_pool_grad.cpu", max_grad_3d_run, {"T", TD_SET_FLOATS}, {"TInput", TD_SET_FLOATS})},
+         TD_KERNEL("max_pool_grad.cpu", max_grad_3d_run, {"T", TD_SET_FLOATS}, {"TInput", TD_SET_FLOATS}),
+     .grad = td_max_pool_grad_grad},
     {.name = "MaxPoolGradGrad",
      .sig = "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_2D "T:type}",
+     .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = td_pool_max_grad_infer,
-     .kernels = MAX_GRAD_ROW(max_grad_grad_run)},
+     .kernels = MAX_GRAD_ROW(max_grad_grad_run),
+     .grad = td_max_pool_grad_grad_grad},
+    {.name = "MaxPoolGradGradV2",
+     .sig =
+         "(orig_input:T, orig_output:T, grad:T, ksize:int32, strides:int32) -> (output:T) {padding:string in "
+         "['SAME','VALID']; " TD_POOL_2D "T:type}",
+     .host_in = 24,
+     .batchable = TD_BATCHABLE(td_batchable_all_first),
+     .infer = td_pool_max_grad_infer,
+     .kernels = MAX_GRAD_ROW(max_grad_grad_run),
+     .grad = td_max_pool_grad_grad_grad},
     {.name = "MaxPool3DGradGrad",
      .sig = "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D "T:type}",
+     .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = td_pool_max_grad_infer,
-     .kernels = TD_KERNEL("max_pool_grad.cpu", max_grad_grad_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("max_pool_grad.cpu", max_grad_grad_run, {"T", TD_SET_FLOATS}),
+     .grad = td_max_pool_grad_grad_grad},
     {.name = "MaxPoolGradWithArgmax",
      .sig = "(input:T, grad:T, argmax:Targmax) -> (output:T) {" TD_POOL_WINDOW
             "include_batch_in_index:bool=false; Targmax:type; T:type}",

@@ -10,6 +10,7 @@
 
 #include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
+#include "kernels/nn/pool_grad.h"
 #include "kernels/nn/pool_spec.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -141,6 +142,11 @@ static enum td_code avg_grad_run(struct td_call *c, struct td_err *err)
     return td_pool_deliver(c, &p, dx, td_pool_in_cells(&p), to, err);
 }
 
+static bool avg_grad_rows(struct td_batchable_step *s)
+{
+    return td_batchable_sized(s, 0, 1);
+}
+
 /* ------------------------------------------------------------------ table */
 
 const struct td_op td_ops_pool_avg[] = {
@@ -150,23 +156,29 @@ const struct td_op td_ops_pool_avg[] = {
      .channels = &td_pool_channels,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = td_pool_infer,
-     .kernels = TD_KERNEL("avg_pool.cpu", avg_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("avg_pool.cpu", avg_run, {"T", TD_SET_FLOATS}),
+     .grad = td_avg_pool_grad},
     {.name = "AvgPool3D",
      .sig = "(input:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D "T:type}",
      .flags = TD_OP_HEAVY,
      .channels = &td_pool_channels,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = td_pool_infer,
-     .kernels = TD_KERNEL("avg_pool.cpu", avg_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("avg_pool.cpu", avg_run, {"T", TD_SET_FLOATS}),
+     .grad = td_avg_pool_grad},
     {.name = "AvgPoolGrad",
      .sig = "(orig_input_shape:int32, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_2D "T:type}",
      .host_in = 1,
+     .batchable = TD_BATCHABLE(avg_grad_rows),
      .infer = td_pool_avg_grad_infer,
-     .kernels = TD_KERNEL("avg_pool_grad.cpu", avg_grad_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("avg_pool_grad.cpu", avg_grad_run, {"T", TD_SET_FLOATS}),
+     .grad = td_avg_pool_grad_grad},
     {.name = "AvgPool3DGrad",
      .sig = "(orig_input_shape:int32, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_3D "T:type}",
      .host_in = 1,
+     .batchable = TD_BATCHABLE(avg_grad_rows),
      .infer = td_pool_avg_grad_infer,
-     .kernels = TD_KERNEL("avg_pool_grad.cpu", avg_grad_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("avg_pool_grad.cpu", avg_grad_run, {"T", TD_SET_FLOATS}),
+     .grad = td_avg_pool_grad_grad},
     {.name = NULL},
 };

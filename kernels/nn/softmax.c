@@ -10,6 +10,7 @@
 
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -89,18 +90,41 @@ static enum td_code softmax_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+static struct td_value row_sums(struct td_emitter *e, struct td_value x)
+{
+    return td_f_sum(e, x, td_f_int(e, -1), true);
+}
+
+/* dx = (dy - sum(dy * y)) * y */
+static void softmax_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value dy = td_grad_at(g, 0), y = td_grad_out(g, 0);
+    td_grad_give(g, 0, td_f_mul(e, td_f_sub(e, dy, row_sums(e, td_f_mul(e, dy, y))), y));
+}
+
+/* dx = dy - sum(dy) * exp(y) */
+static void log_softmax_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value dy = td_grad_at(g, 0), softmax = td_f_1(e, "Exp", td_grad_out(g, 0));
+    td_grad_give(g, 0, td_f_sub(e, dy, td_f_mul(e, row_sums(e, dy), softmax)));
+}
+
 const struct td_op td_ops_softmax[] = {
     {.name = "Softmax",
      .sig = "(logits:T) -> (softmax:T) {T:type}",
      .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .infer = softmax_infer,
-     .kernels = TD_KERNEL("softmax.cpu", softmax_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("softmax.cpu", softmax_run, {"T", TD_SET_FLOATS}),
+     .grad = softmax_grad},
     {.name = "LogSoftmax",
      .sig = "(logits:T) -> (logsoftmax:T) {T:type}",
      .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .infer = softmax_infer,
-     .kernels = TD_KERNEL("log_softmax.cpu", softmax_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("log_softmax.cpu", softmax_run, {"T", TD_SET_FLOATS}),
+     .grad = log_softmax_grad},
     {.name = NULL},
 };
