@@ -20,6 +20,7 @@
 
 #include "core/base/mem.h"
 #include "core/compile/ir_shapes.h"
+#include "core/grad/reach.h"
 
 struct contribution {
     struct contribution *next;
@@ -234,23 +235,12 @@ void td_grad_pass_on(struct td_grad *g, int o, int i)
 
 /* ------------------------------------------------------------------ the walk */
 
-static bool leads_on(const struct td_grad_pass *p, struct td_value v)
-{
-    return p->reached[v.node->id] && td_dtype_in(td_dtype_of(v), TD_SET_TRAINABLE);
-}
-
 static void mark_reached(struct td_grad_pass *p, const struct td_grad_query *q)
 {
     for (int i = 0; i < q->n_sources; i++) {
         p->reached[q->sources[i].node->id] = true;
     }
-    for (int k = 0; k < p->n_nodes; k++) {
-        const struct td_node *n = p->ir->nodes[k];
-        const bool ends = n->op != NULL && n->op->grad == td_not_differentiable;
-        for (int i = 0; !ends && i < n->n_in && !p->reached[k]; i++) {
-            p->reached[k] = leads_on(p, n->in[i]);
-        }
-    }
+    td_grad_reach_down(p->ir, p->reached, p->n_nodes);
 }
 
 static void seed_targets(struct td_grad_pass *p, const struct td_grad_query *q)

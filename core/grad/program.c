@@ -15,6 +15,7 @@
 #include "core/base/mem.h"
 #include "core/compile/loops.h"
 #include "core/grad/backward.h"
+#include "core/grad/loop_functions.h"
 
 enum { PROGRAM_ARENA_BYTES = 512 << 20 };
 
@@ -270,6 +271,7 @@ static enum td_code start(struct maker *k, struct td_model *base)
     TD_TRY(td_ir_build(&k->ir, k->arena, td_model_graph(base), k->lib, &o->part, TD_IR_INLINE, k->err));
     TD_TRY(td_ir_check_types(&k->ir, k->err));
     TD_TRY(td_loops_lift(&k->ir, base, k->err));
+    TD_TRY(td_loop_functions(&k->ctx, &k->ir, k->err));
     TD_TRY(td_ir_sort(&k->ir, k->err));
     return add_feeds(k); /* behind all others, and read by nothing yet */
 }

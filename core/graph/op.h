@@ -228,8 +228,9 @@ struct td_op_branch {
     /* The function that n runs on its inputs but the first when that is the integer or bool `value`; NULL:
      * none. */
     const struct td_func_ref *(*taken)(const struct td_node *n, int64_t value);
-    /* a loop: the attribute naming the function that must answer true for it to go on */
-    const char *loop_cond;
+    /* a loop: the attributes naming the function that must answer true for it to go on, and the one that is
+     * run then */
+    const char *loop_cond, *loop_body;
 };
 
 /* An op that works along the axes of an image in attribute data_format. In a channels-first one it may become
@@ -247,6 +248,7 @@ enum td_op_role {
     TD_ROLE_TRANSPOSE,         /* (x, perm) -> axis i of the result is axis perm[i] of x */
     TD_ROLE_FUSED,             /* a product with the stages behind it */
     TD_ROLE_FUSED_ELEMENTWISE, /* stages alone */
+    TD_ROLE_WHILE,             /* a loop over functions: its row says which attributes name them */
     TD_ROLE_GRADIENT_SEED,     /* (given, target) -> given, of target's shape; its row has the formulas */
     TD_ROLES
 };

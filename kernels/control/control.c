@@ -405,14 +405,15 @@ const struct td_op td_ops_control[] = {
      .sig = "(input:T) -> (output:T) {T:list(type); cond:func; body:func; output_shapes:list(shape)=[]; "
             "parallel_iterations:int=10}",
      .flags = TD_OP_KEEPS | TD_OP_STATEFUL,
-     .branch = {.loop_cond = "cond"},
+     .role = TD_ROLE_WHILE,
+     .branch = {.loop_cond = "cond", .loop_body = "body"},
      .batchable = TD_BATCHABLE(td_batchable_while, .any_input = true),
      .kernels = TD_KERNEL("while", while_run)},
     {.name = "StatelessWhile",
      .sig = "(input:T) -> (output:T) {T:list(type); cond:func; body:func; output_shapes:list(shape)=[]; "
             "parallel_iterations:int=10}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
-     .branch = {.loop_cond = "cond"},
+     .branch = {.loop_cond = "cond", .loop_body = "body"},
      .batchable = TD_BATCHABLE(td_batchable_while, .any_input = true),
      .kernels = TD_KERNEL("while", while_run)},
     {.name = "For",
