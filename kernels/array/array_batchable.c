@@ -272,9 +272,9 @@ bool td_batchable_slice(struct td_batchable_step *s)
            td_batchable_as_input(s, 0, 0, axis);
 }
 
-/* Where axis `rows` of the input is in the output, and which entry of the specification is about it (-1:
- * none). */
-static bool strided_axis(struct td_batchable_step *s, int64_t n, int rows, int *to, int64_t *entry)
+/* Where axis `rows` of what is sliced, of that rank, is in the slice, and which entry of the specification is
+ * about it (-1: none). */
+static bool strided_axis(struct td_batchable_step *s, int64_t n, int rank, int rows, int *to, int64_t *entry)
 {
     uint32_t dots = (uint32_t)td_attr_int(s->node, "ellipsis_mask"),
              added = (uint32_t)td_attr_int(s->node, "new_axis_mask");
@@ -288,7 +288,7 @@ static bool strided_axis(struct td_batchable_step *s, int64_t n, int rows, int *
             for (int64_t j = k + 1; j < n; j++) {
                 after += (added >> j & 1) == 0;
             }
-            int covered = td_batchable_rank(s, 0) - after - in;
+            int covered = rank - after - in;
             if (covered < 0 || rows < in + covered) {
                 break;
             }
@@ -351,10 +351,51 @@ bool td_batchable_strided_slice(struct td_batchable_step *s)
         return td_batchable_no(s,
                                "its input 0 has no rows, or its specification is not known before it runs");
     }
-    if (!strided_axis(s, n, s->in[0].axis, &to, &entry)) {
+    if (!strided_axis(s, n, td_batchable_rank(s, 0), s->in[0].axis, &to, &entry)) {
         return false;
     }
     const struct td_affine all = {.slope = td_batchable_per_row(s, 0, s->in[0].axis)};
     return (entry < 0 || takes_all(s, entry, all)) && steady_vector(s, 1, n, entry) &&
            steady_vector(s, 2, n, entry) && steady_vector(s, 3, n, -1) && td_batchable_as_input(s, 0, 0, to);
+}
+
+/* Zeros but for the slice, which has all rows where the shape has them. */
+bool td_batchable_strided_slice_grad(struct td_batchable_step *s)
+{
+    const struct td_shape *shape = &s->in_shape[0][0], *spec = &s->in_shape[0][1];
+    const int rank = shape->rank == 1 && shape->dim[0] <= TD_MAX_RANK ? (int)shape->dim[0] : -1;
+    const int64_t n = spec->rank == 1 ? spec->dim[0] : -1;
+    int64_t k = 0, entry;
+    int to;
+    if (rank < 0 || s->in[4].kind != TD_VALUE_ROW || n < 0 || n > 31) {
+        return td_batchable_no(s, "its gradient has no rows, or its specification is not known");
+    }
+    const int rows = td_batchable_growing(s, 0, rank, &k);
+    const struct td_affine all = {.slope = k};
+    return rows >= 0 && strided_axis(s, n, rank, rows, &to, &entry) &&
+           (to == s->in[4].axis || td_batchable_no(s, "its gradient has the rows elsewhere")) &&
+           (entry < 0 || takes_all(s, entry, all)) && steady_vector(s, 1, n, entry) &&
+           steady_vector(s, 2, n, entry) && steady_vector(s, 3, n, -1) &&
+           td_batchable_as_input(s, 0, 4, rows);
+}
+
+/* Where each of the shapes begins along the axis of input 0. */
+bool td_batchable_concat_offset(struct td_batchable_step *s)
+{
+    struct td_affine at[TD_MAX_RANK] = {{0}};
+    const int64_t n = s->in_shape[0][1].rank == 1 ? s->in_shape[0][1].dim[0] : -1;
+    int64_t given;
+    int axis;
+    if (n < 1 || n > TD_MAX_RANK || !td_batchable_int(s, 0, 0, &given) ||
+        !td_shape_axis((int)n, given, &axis)) {
+        return false;
+    }
+    for (int i = 0; i < s->n_out; i++) {
+        struct td_affine size;
+        if (!td_batchable_put_sizes(s, i, at, n) || !td_batchable_size(s, i + 1, axis, &size) ||
+            !td_affine_add(td_batchable_range(s), at[axis], size, &at[axis])) {
+            return false;
+        }
+    }
+    return true;
 }

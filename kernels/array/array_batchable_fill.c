@@ -66,9 +66,7 @@ bool td_batchable_size_of(struct td_batchable_step *s)
 
 /* ------------------------------------------------------------------ repeating */
 
-/* Which element of input i, a vector of n sizes, grows with N; the others must be the same for every N. -1:
- * says no. */
-static int growing(struct td_batchable_step *s, int i, int64_t n, int64_t *k)
+int td_batchable_growing(struct td_batchable_step *s, int i, int64_t n, int64_t *k)
 {
     int axis = -1;
     for (int d = 0; d < n; d++) {
@@ -105,7 +103,7 @@ bool td_batchable_broadcast_to(struct td_batchable_step *s)
 {
     const int n = (int)vector_length(s, 1);
     int64_t k = 0;
-    const int axis = growing(s, 1, n, &k);
+    const int axis = td_batchable_growing(s, 1, n, &k);
     if (axis < 0) {
         return false;
     }
@@ -134,7 +132,7 @@ bool td_batchable_tile(struct td_batchable_step *s)
         }
         return td_batchable_as_input(s, 0, 0, s->in[0].axis);
     }
-    const int axis = growing(s, 1, vector_length(s, 1), &k);
+    const int axis = td_batchable_growing(s, 1, vector_length(s, 1), &k);
     if (axis < 0 || s->in[0].kind != TD_VALUE_CONST) {
         return axis >= 0 && td_batchable_no(s, "its input 0 follows from the number of rows");
     }
@@ -145,7 +143,7 @@ bool td_batchable_tile(struct td_batchable_step *s)
 bool td_batchable_fill(struct td_batchable_step *s)
 {
     int64_t k = 0;
-    const int axis = growing(s, 0, vector_length(s, 0), &k);
+    const int axis = td_batchable_growing(s, 0, vector_length(s, 0), &k);
     if (axis < 0 || s->in[1].kind != TD_VALUE_CONST) {
         return axis >= 0 && td_batchable_no(s, "what it fills with is not the same for all rows");
     }
@@ -227,4 +225,52 @@ bool td_batchable_one_hot(struct td_batchable_step *s)
     int64_t axis = td_attr_int(s->node, "axis");
     int from = s->in[0].axis;
     return td_batchable_alone(s, 0) && td_batchable_as_input(s, 0, 0, from + (axis >= 0 && axis <= from));
+}
+
+/* dy [B.., O.., J.., I..], indices [B.., J..], shape, axis: rows keep their place among B, O and I. */
+bool td_batchable_gather_grad(struct td_batchable_step *s)
+{
+    int64_t given, batch_dims = td_attr_int(s->node, "batch_dims"), k = 0;
+    const int n = (int)vector_length(s, 2), from = s->in[0].axis;
+    int axis;
+    batch_dims += batch_dims < 0 ? td_batchable_rank(s, 1) : 0;
+    if (!td_batchable_int(s, 3, 0, &given) || !td_shape_axis(n, given, &axis)) {
+        return td_batchable_no(s, "its axis is not known before it runs");
+    }
+    const int n_index = td_batchable_rank(s, 1) - (int)batch_dims, to = td_batchable_growing(s, 2, n, &k);
+    if (to < 0) {
+        return false;
+    }
+    if (s->in[1].kind == TD_VALUE_ROW) {
+        if (!td_batchable_same_rows(s, 0, 1)) {
+            return false;
+        }
+        return from < batch_dims && s->in[1].axis == from && to == from
+                   ? td_batchable_as_input(s, 0, 0, from)
+                   : td_batchable_no(s, "it adds up what rows chose");
+    }
+    if (s->in[0].kind != TD_VALUE_ROW || s->in[1].kind != TD_VALUE_CONST || from < batch_dims) {
+        return td_batchable_no(s, "it has constants for each row");
+    }
+    const int kept = from < axis ? from : from - n_index + 1;
+    return (from < axis || from >= axis + n_index) && to == kept ? td_batchable_as_input(s, 0, 0, kept)
+                                                                 : td_batchable_no(s, "it adds up the rows");
+}
+
+/* indices [J.., depth], updates [J.., I..], shape: the same places in each row. */
+bool td_batchable_scatter_nd(struct td_batchable_step *s)
+{
+    const int n = td_batchable_rank(s, 0);
+    int64_t k = 0;
+    if (s->in[0].kind != TD_VALUE_CONST || s->in[1].kind != TD_VALUE_ROW || n < 2) {
+        return td_batchable_no(s, "its places are not the same for all rows, or its updates have none");
+    }
+    const int64_t to = s->in_shape[0][0].dim[n - 1] + s->in[1].axis - (n - 1);
+    if (s->in[1].axis < n - 1) {
+        return td_batchable_no(s, "it adds up the rows");
+    }
+    const int axis = td_batchable_growing(s, 2, vector_length(s, 2), &k);
+    return axis >= 0 &&
+           (axis == to || td_batchable_no(s, "its shape does not have the rows where its updates have")) &&
+           td_batchable_as_input(s, 0, 1, axis);
 }

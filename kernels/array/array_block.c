@@ -12,6 +12,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "kernels/array/array_move_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
@@ -520,8 +521,8 @@ const struct td_op td_ops_array_block[] = {
      .batchable = TD_BATCHABLE(space_batch_rows),
      .host_in = 2,
      .infer = space_to_batch_infer,
-     .kernels =
-         TD_KERNEL("space_to_batch.cpu", space_to_batch_run, BLOCK_TYPES, {"Tpaddings", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("space_to_batch.cpu", space_to_batch_run, BLOCK_TYPES, {"Tpaddings", TD_SET_INDEX}),
+     .grad = td_space_to_batch_grad},
     {.name = "SpaceToBatchND",
      .sig = "(input:T, block_shape:Tblock_shape, paddings:Tpaddings) -> (output:T) {T:type; "
             "Tblock_shape:type=int32; Tpaddings:type=int32}",
@@ -529,13 +530,15 @@ const struct td_op td_ops_array_block[] = {
      .host_in = 6,
      .infer = space_to_batch_nd_infer,
      .kernels = TD_KERNEL("space_to_batch.cpu", space_to_batch_nd_run, BLOCK_TYPES,
-                          {"Tblock_shape", TD_SET_INDEX}, {"Tpaddings", TD_SET_INDEX})},
+                          {"Tblock_shape", TD_SET_INDEX}, {"Tpaddings", TD_SET_INDEX}),
+     .grad = td_space_to_batch_nd_grad},
     {.name = "BatchToSpace",
      .sig = "(input:T, crops:Tidx) -> (output:T) {T:type; block_size:int; Tidx:type=int32}",
      .batchable = TD_BATCHABLE(space_batch_rows),
      .host_in = 2,
      .infer = batch_to_space_infer,
-     .kernels = TD_KERNEL("batch_to_space.cpu", batch_to_space_run, BLOCK_TYPES, {"Tidx", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("batch_to_space.cpu", batch_to_space_run, BLOCK_TYPES, {"Tidx", TD_SET_INDEX}),
+     .grad = td_batch_to_space_grad},
     {.name = "BatchToSpaceND",
      .sig =
          "(input:T, block_shape:Tblock_shape, crops:Tcrops) -> (output:T) {T:type; Tblock_shape:type=int32; "
@@ -544,7 +547,8 @@ const struct td_op td_ops_array_block[] = {
      .host_in = 6,
      .infer = batch_to_space_nd_infer,
      .kernels = TD_KERNEL("batch_to_space.cpu", batch_to_space_nd_run, BLOCK_TYPES,
-                          {"Tblock_shape", TD_SET_INDEX}, {"Tcrops", TD_SET_INDEX})},
+                          {"Tblock_shape", TD_SET_INDEX}, {"Tcrops", TD_SET_INDEX}),
+     .grad = td_batch_to_space_nd_grad},
     {.name = "SpaceToDepth",
      .sig = "(input:T) -> (output:T) {T:type; block_size:int; " FORMATS "}",
      .flags = TD_OP_HEAVY,
@@ -552,14 +556,16 @@ const struct td_op td_ops_array_block[] = {
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = space_to_depth_infer,
      .kernels =
-         TD_KERNEL("space_to_depth.cpu", space_to_depth_run, {"T", TD_SET_ALL_TYPES | TD_BIT(TD_QINT8)})},
+         TD_KERNEL("space_to_depth.cpu", space_to_depth_run, {"T", TD_SET_ALL_TYPES | TD_BIT(TD_QINT8)}),
+     .grad = td_space_to_depth_grad},
     {.name = "DepthToSpace",
      .sig = "(input:T) -> (output:T) {T:type; block_size:int; " FORMATS "}",
      .flags = TD_OP_HEAVY,
      .permute = &permute_blocks,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = depth_to_space_infer,
-     .kernels = TD_KERNEL("depth_to_space.cpu", depth_to_space_run, BLOCK_TYPES)},
+     .kernels = TD_KERNEL("depth_to_space.cpu", depth_to_space_run, BLOCK_TYPES),
+     .grad = td_depth_to_space_grad},
     {.name = "ExtractImagePatches",
      .sig = "(images:T) -> (patches:T) {ksizes:list(int); strides:list(int); rates:list(int); T:type; "
             "padding:string "

@@ -8,6 +8,7 @@
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/array/array_batchable.h"
+#include "kernels/array/array_repeat_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
@@ -215,14 +216,16 @@ const struct td_op td_ops_array_broadcast[] = {
      .host_in = 2,
      .infer = broadcast_to_infer,
      .kernels =
-         TD_KERNEL("broadcast_to.cpu", broadcast_to_run, {"T", TD_SET_ALL_TYPES}, {"Tidx", TD_SET_INDEX})},
+         TD_KERNEL("broadcast_to.cpu", broadcast_to_run, {"T", TD_SET_ALL_TYPES}, {"Tidx", TD_SET_INDEX}),
+     .grad = td_broadcast_to_grad},
     {.name = "Tile",
      .sig = "(input:T, multiples:Tmultiples) -> (output:T) {T:type; Tmultiples:type=int32}",
      .batchable = TD_BATCHABLE_MOVES(td_batchable_tile, 0, 1),
      .host_in = 2,
      .infer = tile_infer,
      .kernels = TD_KERNEL("tile.cpu", tile_run, {"T", TD_SET_ALL_TYPES | TD_SET_QUANTIZED},
-                          {"Tmultiples", TD_SET_INDEX})},
+                          {"Tmultiples", TD_SET_INDEX}),
+     .grad = td_tile_grad},
     {.name = "BroadcastArgs",
      .sig = "(s0:T, s1:T) -> (r0:T) {T:type=int32}",
      .host_in = 3,
@@ -234,6 +237,7 @@ const struct td_op td_ops_array_broadcast[] = {
      .host_in = 3,
      .host_out = 3,
      .infer = vectors_infer,
-     .kernels = TD_KERNEL("broadcast_gradient_args.cpu", gradient_args_run, {"T", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("broadcast_gradient_args.cpu", gradient_args_run, {"T", TD_SET_INDEX}),
+     .grad = td_not_differentiable},
     {.name = NULL},
 };

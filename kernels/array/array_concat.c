@@ -12,6 +12,7 @@
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/array/array_batchable.h"
+#include "kernels/array/array_join_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
@@ -511,48 +512,60 @@ static const struct td_permute_rule permute_split = {.find = find_split, .apply 
 static const struct td_permute_rule permute_split_sizes = {
     .find = find_split, .apply = apply_split, .arg = 2};
 
+static bool offset_rows(struct td_batchable_step *s)
+{
+    return td_batchable_no(s, "its axis or its shapes are not followed");
+}
+
 const struct td_op td_ops_array_concat[] = {
     {.name = "Pack",
      .sig = "(values:N*T) -> (output:T) {N:int; T:type; axis:int=0}",
      .batchable = TD_BATCHABLE_MOVES(td_batchable_pack, 0, 0),
      .infer = pack_infer,
-     .kernels = TD_KERNEL("pack.cpu", pack_run, {"T", TD_SET_ALL})},
+     .kernels = TD_KERNEL("pack.cpu", pack_run, {"T", TD_SET_ALL}),
+     .grad = td_pack_grad},
     {.name = "Unpack",
      .sig = "(value:T) -> (output:num*T) {num:int; T:type; axis:int=0}",
      .batchable = TD_BATCHABLE_MOVES(td_batchable_unpack, 0, 0),
      .infer = unpack_infer,
-     .kernels = TD_KERNEL("unpack.cpu", unpack_run, {"T", TD_SET_ALL_TYPES})},
+     .kernels = TD_KERNEL("unpack.cpu", unpack_run, {"T", TD_SET_ALL_TYPES}),
+     .grad = td_unpack_grad},
     {.name = "Concat",
      .sig = "(concat_dim:int32, values:N*T) -> (output:T) {N:int; T:type}",
      .permute = &permute_concat_axis_first,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_concat, 1, 0),
      .host_in = 1,
      .infer = concat_infer,
-     .kernels = TD_KERNEL("concat.cpu", concat_run, CONCAT_TYPES)},
+     .kernels = TD_KERNEL("concat.cpu", concat_run, CONCAT_TYPES),
+     .grad = td_concat_grad},
     {.name = "ConcatV2",
      .sig = "(values:N*T, axis:Tidx) -> (output:T) {N:int; T:type; Tidx:type=int32}",
      .permute = &permute_concat_axis_last,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_concat, 0, 1),
      .host_in = 2,
      .infer = concat_v2_infer,
-     .kernels = TD_KERNEL("concat.cpu", concat_v2_run, CONCAT_TYPES, {"Tidx", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("concat.cpu", concat_v2_run, CONCAT_TYPES, {"Tidx", TD_SET_INDEX}),
+     .grad = td_concat_grad},
     {.name = "ParallelConcat",
      .sig = "(values:N*T) -> (output:T) {N:int; T:type; shape:shape}",
      .infer = parallel_concat_infer,
      .kernels = TD_KERNEL("concat.cpu", parallel_concat_run, {"T", TD_SET_COPYABLE})},
     {.name = "ConcatOffset",
      .sig = "(concat_dim:int32, shape:N*shape_type) -> (offset:N*shape_type) {N:int; shape_type:type=int32}",
+     .batchable = TD_BATCHABLE(offset_rows, .sizes = td_batchable_concat_offset),
      .host_in = 3,
      .host_out = 1,
      .infer = concat_offset_infer,
-     .kernels = TD_KERNEL("concat_offset.cpu", concat_offset_run, {"shape_type", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("concat_offset.cpu", concat_offset_run, {"shape_type", TD_SET_INDEX}),
+     .grad = td_not_differentiable},
     {.name = "Split",
      .sig = "(split_dim:int32, value:T) -> (output:num_split*T) {num_split:int; T:type}",
      .permute = &permute_split,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_split, 1, 0),
      .host_in = 1,
      .infer = split_infer,
-     .kernels = TD_KERNEL("split.cpu", split_run, SPLIT_TYPES)},
+     .kernels = TD_KERNEL("split.cpu", split_run, SPLIT_TYPES),
+     .grad = td_split_grad},
     {.name = "SplitV",
      .sig = "(value:T, size_splits:Tlen, split_dim:int32) -> (output:num_split*T) {num_split:int; T:type; "
             "Tlen:type=int64}",
@@ -560,6 +573,7 @@ const struct td_op td_ops_array_concat[] = {
      .batchable = TD_BATCHABLE_MOVES(td_batchable_split, 0, 2),
      .host_in = 6,
      .infer = split_v_infer,
-     .kernels = TD_KERNEL("split_v.cpu", split_v_run, SPLIT_TYPES, {"Tlen", TD_SET_INDEX | TD_BIT(TD_INT8)})},
+     .kernels = TD_KERNEL("split_v.cpu", split_v_run, SPLIT_TYPES, {"Tlen", TD_SET_INDEX | TD_BIT(TD_INT8)}),
+     .grad = td_split_grad},
     {.name = NULL},
 };

@@ -12,6 +12,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/array/array_batchable.h"
+#include "kernels/array/array_repeat_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/cpu/combine.h"
 #include "kernels/ops.h"
@@ -291,7 +292,8 @@ const struct td_op td_ops_array_fill[] = {
      .batchable = TD_BATCHABLE_MOVES(td_batchable_fill, 1, 0),
      .host_in = 1,
      .infer = fill_infer,
-     .kernels = TD_KERNEL("fill.cpu", fill_run, {"index_type", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("fill.cpu", fill_run, {"index_type", TD_SET_INDEX}),
+     .grad = td_fill_grad},
     {.name = "Empty",
      .sig = "(shape:int32) -> (output:dtype) {dtype:type; init:bool=false}",
      .flags = TD_OP_STATEFUL,
@@ -303,23 +305,27 @@ const struct td_op td_ops_array_fill[] = {
      .permute = &td_permute_like,
      .batchable = TD_BATCHABLE(td_batchable_like, .any_input = true),
      .infer = td_infer_same,
-     .kernels = TD_KERNEL("zeros_like.cpu", zeros_like_run, {"T", TD_SET_COPYABLE | TD_BIT(TD_VARIANT)})},
+     .kernels = TD_KERNEL("zeros_like.cpu", zeros_like_run, {"T", TD_SET_COPYABLE | TD_BIT(TD_VARIANT)}),
+     .grad = td_not_differentiable},
     {.name = "OnesLike",
      .sig = "(x:T) -> (y:T) {T:type}",
      .permute = &td_permute_like,
      .batchable = TD_BATCHABLE(td_batchable_like, .any_input = true),
      .infer = td_infer_same,
-     .kernels = TD_KERNEL("ones_like.cpu", ones_run, {"T", TD_SET_NUM_BOOL})},
+     .kernels = TD_KERNEL("ones_like.cpu", ones_run, {"T", TD_SET_NUM_BOOL}),
+     .grad = td_not_differentiable},
     {.name = "Range",
      .sig = "(start:Tidx, limit:Tidx, delta:Tidx) -> (output:Tidx) {Tidx:type=int32}",
      .host_in = 7,
      .infer = range_infer,
-     .kernels = TD_KERNEL("range.cpu", range_run, {"Tidx", TD_SET_FLOATS | TD_SET_INDEX})},
+     .kernels = TD_KERNEL("range.cpu", range_run, {"Tidx", TD_SET_FLOATS | TD_SET_INDEX}),
+     .grad = td_not_differentiable},
     {.name = "LinSpace",
      .sig = "(start:T, stop:T, num:Tidx) -> (output:T) {T:type; Tidx:type=int32}",
      .host_in = 7,
      .infer = linspace_infer,
      .kernels = TD_KERNEL("linspace.cpu", linspace_run, {"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)},
-                          {"Tidx", TD_SET_INDEX})},
+                          {"Tidx", TD_SET_INDEX}),
+     .grad = td_not_differentiable},
     {.name = NULL},
 };

@@ -12,6 +12,7 @@
 #include "core/base/mem.h"
 #include "core/run/variable.h"
 #include "kernels/array/array_batchable.h"
+#include "kernels/array/array_gather_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/array/nd_index.h"
 #include "kernels/ops.h"
@@ -462,7 +463,8 @@ const struct td_op td_ops_array_gather[] = {
          "Tindices:type}",
      .batchable = TD_BATCHABLE_MOVES(td_batchable_gather, 0, 1),
      .infer = gather_infer,
-     .kernels = TD_KERNEL("gather.cpu", gather_run, {"Tparams", TD_SET_ALL}, {"Tindices", GATHER_INDEX})},
+     .kernels = TD_KERNEL("gather.cpu", gather_run, {"Tparams", TD_SET_ALL}, {"Tindices", GATHER_INDEX}),
+     .grad = td_gather_grad},
     {.name = "GatherV2",
      .sig = "(params:Tparams, indices:Tindices, axis:Taxis) -> (output:Tparams) {batch_dims:int=0; "
             "Tparams:type; "
@@ -471,7 +473,8 @@ const struct td_op td_ops_array_gather[] = {
      .host_in = 4,
      .infer = gather_v2_infer,
      .kernels = TD_KERNEL("gather.cpu", gather_v2_run, {"Tparams", TD_SET_ALL}, {"Tindices", GATHER_INDEX},
-                          {"Taxis", TD_SET_INDEX})},
+                          {"Taxis", TD_SET_INDEX}),
+     .grad = td_gather_grad},
     {.name = "ResourceGather",
      .sig = "(resource:resource, indices:Tindices) -> (output:dtype) {batch_dims:int=0; "
             "validate_indices:bool=true; "
@@ -480,21 +483,24 @@ const struct td_op td_ops_array_gather[] = {
      .batchable = TD_BATCHABLE(td_batchable_gather),
      .infer = resource_gather_infer,
      .kernels = TD_KERNEL("resource_gather.cpu", resource_gather_run,
-                          {"dtype", TD_SET_ALL_TYPES | TD_SET_Q8_32}, {"Tindices", TD_SET_INDEX})},
+                          {"dtype", TD_SET_ALL_TYPES | TD_SET_Q8_32}, {"Tindices", TD_SET_INDEX}),
+     .grad = td_resource_gather_grad},
     {.name = "GatherNd",
      .sig = "(params:Tparams, indices:Tindices) -> (output:Tparams) {Tparams:type; Tindices:type; "
             "bad_indices_policy:string=''}",
      .batchable = TD_BATCHABLE_MOVES(td_batchable_gather_nd, 0, 1),
      .infer = gather_nd_infer,
      .kernels = TD_KERNEL("gather_nd.cpu", gather_nd_run, {"Tparams", TD_SET_ALL_TYPES | TD_SET_Q8_32},
-                          {"Tindices", GATHER_INDEX})},
+                          {"Tindices", GATHER_INDEX}),
+     .grad = td_gather_nd_grad},
     {.name = "ResourceGatherNd",
      .sig = "(resource:resource, indices:Tindices) -> (output:dtype) {dtype:type; Tindices:type}",
      .flags = TD_OP_STATEFUL | TD_OP_READS,
      .batchable = TD_BATCHABLE(td_batchable_gather_nd),
      .infer = resource_gather_nd_infer,
      .kernels = TD_KERNEL("resource_gather_nd.cpu", resource_gather_nd_run, {"dtype", TD_SET_ALL_TYPES},
-                          {"Tindices", TD_SET_INDEX})},
+                          {"Tindices", TD_SET_INDEX}),
+     .grad = td_resource_gather_nd_grad},
     {.name = "OneHot",
      .sig = "(indices:TI, depth:int32, on_value:T, off_value:T) -> (output:T) {axis:int=-1; T:type; "
             "TI:type=int64}",
@@ -502,6 +508,7 @@ const struct td_op td_ops_array_gather[] = {
      .host_in = 2,
      .infer = one_hot_infer,
      .kernels = TD_KERNEL("one_hot.cpu", one_hot_run, {"T", TD_SET_ALL_TYPES},
-                          {"TI", TD_SET_INDEX | TD_BIT(TD_INT8) | TD_BIT(TD_UINT8)})},
+                          {"TI", TD_SET_INDEX | TD_BIT(TD_INT8) | TD_BIT(TD_UINT8)}),
+     .grad = td_not_differentiable},
     {.name = NULL},
 };

@@ -10,6 +10,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/array/array_batchable.h"
+#include "kernels/array/array_move_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
@@ -405,24 +406,28 @@ static bool reverse_sequence_rows(struct td_batchable_step *s)
 
 const struct td_op td_ops_array_layout[] = {
     TRANSPOSE_ROW("Transpose", "transpose.cpu", transpose_run, .role = TD_ROLE_TRANSPOSE,
-                  .simplify = simplify_transpose),
-    TRANSPOSE_ROW("ConjugateTranspose", "conjugate_transpose.cpu", conjugate_transpose_run),
+                  .simplify = simplify_transpose, .grad = td_transpose_grad),
+    TRANSPOSE_ROW("ConjugateTranspose", "conjugate_transpose.cpu", conjugate_transpose_run,
+                  .grad = td_conjugate_transpose_grad),
     {.name = "InvertPermutation",
      .sig = "(x:T) -> (y:T) {T:type=int32}",
      .infer = invert_permutation_infer,
-     .kernels = TD_KERNEL("invert_permutation.cpu", invert_permutation_run, {"T", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("invert_permutation.cpu", invert_permutation_run, {"T", TD_SET_INDEX}),
+     .grad = td_not_differentiable},
     {.name = "Reverse",
      .sig = "(tensor:T, dims:bool) -> (output:T) {T:type}",
      .host_in = 2,
      .infer = reverse_infer,
-     .kernels = TD_KERNEL("reverse.cpu", reverse_run, {"T", TD_SET_COPYABLE})},
+     .kernels = TD_KERNEL("reverse.cpu", reverse_run, {"T", TD_SET_COPYABLE}),
+     .grad = td_reverse_grad},
     {.name = "ReverseV2",
      .sig = "(tensor:T, axis:Tidx) -> (output:T) {Tidx:type=int32; T:type}",
      .permute = &td_permute_along1,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_along, 0, 1),
      .host_in = 2,
      .infer = reverse_v2_infer,
-     .kernels = TD_KERNEL("reverse.cpu", reverse_v2_run, {"T", TD_SET_COPYABLE}, {"Tidx", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("reverse.cpu", reverse_v2_run, {"T", TD_SET_COPYABLE}, {"Tidx", TD_SET_INDEX}),
+     .grad = td_reverse_grad},
     {.name = "ReverseSequence",
      .sig =
          "(input:T, seq_lengths:Tlen) -> (output:T) {seq_dim:int; batch_dim:int=0; T:type; Tlen:type=int64}",
@@ -430,7 +435,8 @@ const struct td_op td_ops_array_layout[] = {
      .host_in = 2,
      .infer = reverse_sequence_infer,
      .kernels = TD_KERNEL("reverse_sequence.cpu", reverse_sequence_run, {"T", TD_SET_COPYABLE},
-                          {"Tlen", TD_SET_INDEX})},
+                          {"Tlen", TD_SET_INDEX}),
+     .grad = td_reverse_sequence_grad},
     {.name = "Roll",
      .sig = "(input:T, shift:Tshift, axis:Taxis) -> (output:T) {T:type; Tshift:type; Taxis:type}",
      .permute = &td_permute_along2,
@@ -438,6 +444,7 @@ const struct td_op td_ops_array_layout[] = {
      .host_in = 6,
      .infer = roll_infer,
      .kernels = TD_KERNEL("roll.cpu", roll_run, {"T", TD_SET_ALL_TYPES}, {"Tshift", TD_SET_INDEX},
-                          {"Taxis", TD_SET_INDEX})},
+                          {"Taxis", TD_SET_INDEX}),
+     .grad = td_roll_grad},
     {.name = NULL},
 };

@@ -8,6 +8,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "kernels/array/array_slice_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/cpu/combine.h"
 #include "kernels/ops.h"
@@ -282,14 +283,16 @@ const struct td_op td_ops_array_pad[] = {
      .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,
      .infer = pad_infer,
-     .kernels = TD_KERNEL("pad.cpu", pad_run, PAD_TYPES, PADDINGS)},
+     .kernels = TD_KERNEL("pad.cpu", pad_run, PAD_TYPES, PADDINGS),
+     .grad = td_pad_grad},
     {.name = "PadV2",
      .sig = "(input:T, paddings:Tpaddings, constant_values:T) -> (output:T) {T:type; Tpaddings:type=int32}",
      .permute = &permute_pad,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,
      .infer = pad_infer,
-     .kernels = TD_KERNEL("pad.cpu", pad_run, PAD_TYPES, PADDINGS)},
+     .kernels = TD_KERNEL("pad.cpu", pad_run, PAD_TYPES, PADDINGS),
+     .grad = td_pad_grad},
     {.name = "MirrorPad",
      .sig = "(input:T, paddings:Tpaddings) -> (output:T) {T:type; Tpaddings:type=int32; mode:string in "
             "['REFLECT','SYMMETRIC']}",
@@ -297,12 +300,15 @@ const struct td_op td_ops_array_pad[] = {
      .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,
      .infer = mirror_pad_infer,
-     .kernels = TD_KERNEL("mirror_pad.cpu", mirror_pad_run, PAD_TYPES, PADDINGS)},
+     .kernels = TD_KERNEL("mirror_pad.cpu", mirror_pad_run, PAD_TYPES, PADDINGS),
+     .grad = td_mirror_pad_grad},
     {.name = "MirrorPadGrad",
      .sig = "(input:T, paddings:Tpaddings) -> (output:T) {T:type; Tpaddings:type=int32; mode:string in "
             "['REFLECT','SYMMETRIC']}",
+     .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,
      .infer = mirror_pad_grad_infer,
-     .kernels = TD_KERNEL("mirror_pad_grad.cpu", mirror_pad_grad_run, {"T", TD_SET_NUMBERS}, PADDINGS)},
+     .kernels = TD_KERNEL("mirror_pad_grad.cpu", mirror_pad_grad_run, {"T", TD_SET_NUMBERS}, PADDINGS),
+     .grad = td_mirror_pad_grad_grad},
     {.name = NULL},
 };

@@ -8,6 +8,8 @@
  * kernels/state/variable_scatter.c's.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/array/array_batchable.h"
+#include "kernels/array/array_gather_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/array/nd_index.h"
 #include "kernels/ops.h"
@@ -80,13 +82,13 @@ SCATTER(min_run, TD_COMBINE_MIN)
     {                                                                                                        \
         "Tindices", TD_SET_INDEX                                                                             \
     }
-#define TENSOR_SCATTER(op, first, rule, fn, set)                                                             \
+#define TENSOR_SCATTER(op, first, rule, fn, set, gradient)                                                   \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(" first ":T, indices:Tindices, updates:T) -> (output:T) {T:type; Tindices:type; "           \
                "bad_indices_policy:string=''}",                                                              \
         .flags = TD_OP_KEEPS, .infer = rule,                                                                 \
-        .kernels = TD_KERNEL("tensor_scatter.cpu", fn, {"T", set}, INDICES)                                  \
+        .kernels = TD_KERNEL("tensor_scatter.cpu", fn, {"T", set}, INDICES), .grad = gradient                \
     }
 
 const struct td_op td_ops_array_scatter[] = {
@@ -94,13 +96,21 @@ const struct td_op td_ops_array_scatter[] = {
      .sig = "(indices:Tindices, updates:T, shape:Tindices) -> (output:T) {T:type; Tindices:type; "
             "bad_indices_policy:string=''}",
      .host_in = 4,
+     .batchable = TD_BATCHABLE(td_batchable_scatter_nd),
      .infer = scatter_nd_infer,
-     .kernels = TD_KERNEL("scatter_nd.cpu", scatter_nd_run, {"T", TD_SET_COPYABLE}, INDICES)},
-    TENSOR_SCATTER("ScatterNdNonAliasingAdd", "input", scatter_column_infer, add_run, TD_SET_NUM_BOOL),
-    TENSOR_SCATTER("TensorScatterUpdate", "tensor", tensor_scatter_infer, update_run, TD_SET_COPYABLE),
-    TENSOR_SCATTER("TensorScatterAdd", "tensor", tensor_scatter_infer, add_run, TD_SET_NUMBERS),
-    TENSOR_SCATTER("TensorScatterSub", "tensor", tensor_scatter_infer, sub_run, TD_SET_NUMBERS),
-    TENSOR_SCATTER("TensorScatterMax", "tensor", tensor_scatter_infer, max_run, TD_SET_REALS),
-    TENSOR_SCATTER("TensorScatterMin", "tensor", tensor_scatter_infer, min_run, TD_SET_REALS),
+     .kernels = TD_KERNEL("scatter_nd.cpu", scatter_nd_run, {"T", TD_SET_COPYABLE}, INDICES),
+     .grad = td_scatter_nd_grad},
+    TENSOR_SCATTER("ScatterNdNonAliasingAdd", "input", scatter_column_infer, add_run, TD_SET_NUM_BOOL,
+                   td_tensor_scatter_add_grad),
+    TENSOR_SCATTER("TensorScatterUpdate", "tensor", tensor_scatter_infer, update_run, TD_SET_COPYABLE,
+                   td_tensor_scatter_update_grad),
+    TENSOR_SCATTER("TensorScatterAdd", "tensor", tensor_scatter_infer, add_run, TD_SET_NUMBERS,
+                   td_tensor_scatter_add_grad),
+    TENSOR_SCATTER("TensorScatterSub", "tensor", tensor_scatter_infer, sub_run, TD_SET_NUMBERS,
+                   td_tensor_scatter_sub_grad),
+    TENSOR_SCATTER("TensorScatterMax", "tensor", tensor_scatter_infer, max_run, TD_SET_REALS,
+                   td_tensor_scatter_most_grad),
+    TENSOR_SCATTER("TensorScatterMin", "tensor", tensor_scatter_infer, min_run, TD_SET_REALS,
+                   td_tensor_scatter_most_grad),
     {.name = NULL},
 };

@@ -9,6 +9,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
+#include "kernels/array/array_join_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
@@ -431,7 +432,8 @@ static enum td_code stitch_run(struct td_call *c, struct td_err *err)
         .name = op, .sig = "(indices:N*int32, data:N*T) -> (merged:T) {N:int; T:type}",                      \
         .infer = stitch_infer,                                                                               \
         .kernels = TD_KERNEL("dynamic_stitch.cpu", stitch_run,                                               \
-                             {"T", TD_SET_COPYABLE | TD_SET_Q8_32 | TD_BIT(TD_VARIANT)})                     \
+                             {"T", TD_SET_COPYABLE | TD_SET_Q8_32 | TD_BIT(TD_VARIANT)}),                    \
+        .grad = td_dynamic_stitch_grad                                                                       \
     }
 
 /* ------------------------------------------------------------------ batches */
@@ -470,7 +472,8 @@ const struct td_op td_ops_array_select[] = {
     {.name = "DynamicPartition",
      .sig = "(data:T, partitions:int32) -> (outputs:num_partitions*T) {num_partitions:int; T:type}",
      .infer = dynamic_partition_infer,
-     .kernels = TD_KERNEL("dynamic_partition.cpu", dynamic_partition_run, {"T", TD_SET_ALL_TYPES})},
+     .kernels = TD_KERNEL("dynamic_partition.cpu", dynamic_partition_run, {"T", TD_SET_ALL_TYPES}),
+     .grad = td_dynamic_partition_grad},
     STITCH_ROW("DynamicStitch"),
     STITCH_ROW("ParallelDynamicStitch"),
     {.name = NULL},

@@ -11,6 +11,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/array/array_batchable.h"
+#include "kernels/array/array_slice_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 #include "kernels/array/slice_spec.h"
@@ -260,7 +261,8 @@ const struct td_op td_ops_array_slice[] = {
      .host_in = 6,
      .infer = slice_infer,
      .kernels =
-         TD_KERNEL("slice.cpu", slice_run, {"T", TD_SET_COPYABLE | TD_SET_Q8_32}, {"Index", TD_SET_INDEX})},
+         TD_KERNEL("slice.cpu", slice_run, {"T", TD_SET_COPYABLE | TD_SET_Q8_32}, {"Index", TD_SET_INDEX}),
+     .grad = td_slice_grad},
     {.name = "StridedSlice",
      .sig = "(input:T, begin:Index, end:Index, strides:Index) -> (output:T) {T:type; Index:type; " SLICE_MASKS
             "}",
@@ -268,18 +270,22 @@ const struct td_op td_ops_array_slice[] = {
      .batchable = TD_BATCHABLE_MOVES(td_batchable_strided_slice, 0, 3),
      .host_in = 14,
      .infer = strided_slice_infer,
-     .kernels = TD_KERNEL("strided_slice.cpu", strided_slice_run, SLICE_TYPES, SLICE_INDEX)},
+     .kernels = TD_KERNEL("strided_slice.cpu", strided_slice_run, SLICE_TYPES, SLICE_INDEX),
+     .grad = td_strided_slice_grad},
     {.name = "StridedSliceGrad",
      .sig = "(shape:Index, begin:Index, end:Index, strides:Index, dy:T) -> (output:T) {T:type; "
             "Index:type; " SLICE_MASKS "}",
+     .batchable = TD_BATCHABLE(td_batchable_strided_slice_grad),
      .host_in = 15,
      .infer = strided_slice_grad_infer,
-     .kernels = TD_KERNEL("strided_slice_grad.cpu", strided_slice_grad_run, SLICE_TYPES, SLICE_INDEX)},
+     .kernels = TD_KERNEL("strided_slice_grad.cpu", strided_slice_grad_run, SLICE_TYPES, SLICE_INDEX),
+     .grad = td_strided_slice_grad_grad},
     {.name = "TensorStridedSliceUpdate",
      .sig = "(input:T, begin:Index, end:Index, strides:Index, value:T) -> (output:T) {T:type; "
             "Index:type; " SLICE_MASKS "}",
      .host_in = 14,
      .infer = strided_update_infer,
-     .kernels = TD_KERNEL("tensor_strided_slice_update.cpu", strided_update_run, SLICE_TYPES, SLICE_INDEX)},
+     .kernels = TD_KERNEL("tensor_strided_slice_update.cpu", strided_update_run, SLICE_TYPES, SLICE_INDEX),
+     .grad = td_strided_slice_update_grad},
     {.name = NULL},
 };

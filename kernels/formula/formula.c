@@ -136,6 +136,12 @@ struct td_value td_f_shape(struct td_emitter *e, struct td_value x)
     return td_f_1(e, "Shape", x);
 }
 
+struct td_value td_f_shape_as(struct td_emitter *e, struct td_value x, enum td_dtype dtype)
+{
+    const enum td_dtype index = dtype == TD_INT64 ? TD_INT64 : TD_INT32;
+    return td_emit(e, "Shape", TD_IN(x), TD_ATTRS(TD_ATTR_OF_TYPE("out_type", index)));
+}
+
 struct td_value td_f_rank(struct td_emitter *e, struct td_value x)
 {
     return td_f_1(e, "Rank", x);

@@ -52,6 +52,8 @@ struct td_value td_f_range(struct td_emitter *e, struct td_value from, struct td
 
 /* ---- shapes */
 struct td_value td_f_shape(struct td_emitter *e, struct td_value x);
+/* The shape in an index dtype; int32 for those that a Shape cannot have. */
+struct td_value td_f_shape_as(struct td_emitter *e, struct td_value x, enum td_dtype dtype);
 struct td_value td_f_rank(struct td_emitter *e, struct td_value x); /* scalar */
 struct td_value td_f_size(struct td_emitter *e, struct td_value x); /* scalar */
 struct td_value td_f_reshape(struct td_emitter *e, struct td_value x, struct td_value shape);
@@ -82,8 +84,6 @@ struct td_value td_f_ones_like(struct td_emitter *e, struct td_value x);
 struct td_value td_f_fill(struct td_emitter *e, struct td_value shape, struct td_value scalar);
 struct td_value td_f_gather(struct td_emitter *e, struct td_value params, struct td_value indices, int axis);
 struct td_value td_f_concat(struct td_emitter *e, const struct td_value *in, int n_in, int axis);
-struct td_value td_f_slice(struct td_emitter *e, struct td_value x, struct td_value begin,
-                           struct td_value size);
 struct td_value td_f_slice(struct td_emitter *e, struct td_value x, struct td_value begin,
                            struct td_value size);
 struct td_value td_f_part(struct td_emitter *e, struct td_value vector, int64_t from, int64_t count);

@@ -41,18 +41,23 @@ static struct td_value add_n(struct td_emitter *e, const struct td_value *v, int
 
 static struct td_value dense(struct td_emitter *e, const struct td_slices *s)
 {
-    const struct td_value shape = td_f_cast(e, s->shape, td_dtype_of(s->indices));
-    return td_f_3(e, "ScatterNd", td_f_expand(e, s->indices, -1), s->values, shape);
+    return td_emit(e, "_GatherGrad", TD_IN(s->values, s->indices, s->shape, td_f_int(e, 0)), TD_NO_ATTRS);
 }
 
 static struct td_slices join_slices(struct td_emitter *e, const struct td_slices *s, int n)
 {
     struct td_slices all = s[0];
-    for (int i = 1; i < n; i++) {
-        const struct td_value more = td_f_cast(e, s[i].indices, td_dtype_of(s[0].indices));
-        all.values = td_f_concat(e, TD_IN(all.values, s[i].values), 0);
-        all.indices = td_f_concat(e, TD_IN(all.indices, more), 0);
+    struct td_value *values = td_arena_alloc(e->arena, 2 * (size_t)n, sizeof *values), *indices = values + n;
+    if (values == NULL) {
+        (void)td_emit_fail(e, TD_RESOURCE_EXHAUSTED, "no memory for a gradient of %d slices", n);
+        return all;
     }
+    for (int i = 0; i < n; i++) {
+        values[i] = s[i].values;
+        indices[i] = td_f_cast(e, s[i].indices, td_dtype_of(s[0].indices));
+    }
+    all.values = td_f_concat(e, values, n, 0);
+    all.indices = td_f_concat(e, indices, n, 0);
     return all;
 }
 
