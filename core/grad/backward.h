@@ -22,6 +22,7 @@ struct td_grad_context {
     struct td_library *lib; /* where functions are looked up, and added */
     const struct td_grad_formulas *formulas;
     int functions;  /* added so far: names them */
+    int order;      /* which differentiation of the program it is: what gradients share by name goes by it */
     bool recompute; /* rather compute forward values again than keep them */
 };
 

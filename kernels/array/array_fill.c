@@ -1,14 +1,15 @@
 /* kernels/array/array_fill.c - tensors made from little: one value, zeros, ones, progressions.
  *
- *   Fill(dims, value)   ZerosLike(x) (of a TensorList: a list of zeros)   OnesLike(x)   Empty(shape)
+ *   Fill(dims, value)   ZerosLike(x)   OnesLike(x)   Empty(shape)
  *   Range(start, limit, delta)   -> start + i * delta, i < ceil(|limit - start| / |delta|)
  *   LinSpace(start, stop, num)   -> num values, the last exactly stop
  *
- * Empty always gives zeros: uninitialised memory of a server is nobody's business.
+ * ZerosLike of a TensorList or an Optional is one of zeros. Empty always gives zeros: uninitialised memory of a server is nobody's business.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "core/base/mem.h"
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/array/array_batchable.h"
@@ -17,6 +18,7 @@
 #include "kernels/cpu/combine.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
+#include "kernels/control/optional.h"
 #include "kernels/control/tensor_list.h"
 #include "kernels/cpu/upcast.h"
 
@@ -110,20 +112,53 @@ static enum td_code zero_list(const struct td_node *node, const struct td_tensor
     return TD_OK;
 }
 
+/* An Optional of zeros like those that o holds. */
+static enum td_code zero_optional(const struct td_node *node, const struct td_obj *o, struct td_obj **out,
+                                  struct td_err *err)
+{
+    int n = 0;
+    const struct td_tensor *items = td_optional_items(o, &n);
+    struct td_tensor *zeros = items == NULL ? NULL : td_calloc((size_t)n + 1, sizeof *zeros);
+    if (items != NULL && zeros == NULL) {
+        return td_no_memory(err, (size_t)n * sizeof *zeros, "an Optional");
+    }
+    enum td_code rc = TD_OK;
+    for (int i = 0; i < n && rc == TD_OK; i++) {
+        rc = zeros_of(node, &items[i], &zeros[i], err);
+    }
+    rc = rc ? rc : td_optional_make(zeros, n, out, err);
+    for (int i = 0; i < n; i++) {
+        td_tensor_clear(&zeros[i]);
+    }
+    td_free(zeros);
+    return rc;
+}
+
+static enum td_code zero_object(const struct td_node *node, const struct td_tensor *x, int64_t i,
+                                struct td_obj **out, struct td_err *err)
+{
+    const struct td_tensor_list *l = td_tensor_list_at(x, i);
+    if (l != NULL) {
+        struct td_tensor_list *zeros;
+        TD_TRY(zero_list(node, l, &zeros, err));
+        *out = &zeros->nest.obj;
+        return TD_OK;
+    }
+    TD_FAIL_IF(!td_optional_is(td_tensor_obj(x, i)), err, UNIMPLEMENTED, "%s: no zeros of a %s in a variant",
+               TD_NODE_STR(node), td_tensor_obj(x, i)->type->name);
+    return zero_optional(node, td_tensor_obj(x, i), out, err);
+}
+
 static enum td_code zero_variants(const struct td_node *node, const struct td_tensor *x, struct td_tensor *y,
                                   struct td_err *err)
 {
     const int64_t n = td_tensor_count(x);
     for (int64_t i = 0; i < n; i++) {
-        const struct td_tensor_list *l = td_tensor_list_at(x, i);
-        struct td_tensor_list *zeros;
-        if (td_tensor_obj(x, i) == NULL) {
-            continue;
+        struct td_obj *zeros = NULL;
+        if (td_tensor_obj(x, i) != NULL) {
+            TD_TRY(zero_object(node, x, i, &zeros, err));
+            td_tensor_set_obj(y, i, zeros);
         }
-        TD_FAIL_IF(l == NULL, err, UNIMPLEMENTED, "%s: no zeros of a %s in a variant", TD_NODE_STR(node),
-                   td_tensor_obj(x, i)->type->name);
-        TD_TRY(zero_list(node, l, &zeros, err));
-        td_tensor_set_obj(y, i, &zeros->nest.obj);
     }
     return TD_OK;
 }

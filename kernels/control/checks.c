@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
+#include "kernels/control/pass_grad.h"
 #include "kernels/ops.h"
 #include "kernels/text/summarize.h"
 #include "kernels/cpu/upcast.h"
@@ -244,31 +245,36 @@ const struct td_op td_ops_checks[] = {
      .batchable = TD_BATCHABLE(check_rows, .any_input = true),
      .host_in = 3,
      .infer = assert_infer,
-     .kernels = TD_KERNEL("assert.cpu", assert_run)},
+     .kernels = TD_KERNEL("assert.cpu", assert_run),
+     .grad = td_not_differentiable},
     {.name = "CheckNumerics",
      .sig = "(tensor:T) -> (output:T) {T:type; message:string}",
      .flags = TD_OP_STATEFUL | TD_OP_VIEW,
      .batchable = TD_BATCHABLE(check_rows, .any_input = true),
      .infer = td_infer_same,
-     .kernels = TD_KERNEL("check_numerics.cpu", check_numerics_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("check_numerics.cpu", check_numerics_run, {"T", TD_SET_FLOATS}),
+     .grad = td_check_numerics_grad},
     {.name = "CheckNumericsV2",
      .sig = "(tensor:T) -> (output:T) {T:type; message:string}",
      .flags = TD_OP_STATEFUL | TD_OP_VIEW,
      .batchable = TD_BATCHABLE(check_rows, .any_input = true),
      .infer = td_infer_same,
-     .kernels = TD_KERNEL("check_numerics.cpu", check_numerics_v2_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("check_numerics.cpu", check_numerics_v2_run, {"T", TD_SET_FLOATS}),
+     .grad = td_check_numerics_grad},
     {.name = "Print",
      .sig = "(input:T, data:U) -> (output:T) {T:type; U:list(type); message:string=''; first_n:int=-1; "
             "summarize:int=3}",
      .flags = TD_OP_STATEFUL | TD_OP_VIEW,
      .host_in = 3,
      .infer = td_infer_same,
-     .kernels = TD_KERNEL("print.cpu", print_run)},
+     .kernels = TD_KERNEL("print.cpu", print_run),
+     .grad = td_print_grad},
     {.name = "PrintV2",
      .sig = "(input:string) -> () {output_stream:string='stderr'; end:string='\\n'}",
      .flags = TD_OP_STATEFUL,
      .host_in = 1,
      .infer = print_v2_infer,
-     .kernels = TD_KERNEL("print.cpu", print_v2_run)},
+     .kernels = TD_KERNEL("print.cpu", print_v2_run),
+     .grad = td_not_differentiable},
     {.name = NULL},
 };

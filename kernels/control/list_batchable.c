@@ -135,6 +135,16 @@ bool td_batchable_list_pop(struct td_batchable_step *s)
     return parameter(s, 1) && put_element(s, 1, &s->in[0], -2);
 }
 
+/* One element is taken out: the others are as they were, and it reads as zeros. */
+bool td_batchable_list_take(struct td_batchable_step *s)
+{
+    if (settled(s)) {
+        return true;
+    }
+    s->out[0] = s->in[0];
+    return steady_parameter(s, 1) && parameter(s, 2) && put_element(s, 1, &s->in[0], -2);
+}
+
 /* Output 0 is list `list`, now `length` long, with input i among its elements. */
 static bool add_item(struct td_batchable_step *s, int list, int i, int64_t length)
 {

@@ -10,6 +10,7 @@
 #include "core/base/mem.h"
 #include "kernels/control/list_args.h"
 #include "kernels/control/list_batchable.h"
+#include "kernels/control/list_grad.h"
 #include "kernels/ops.h"
 
 /* ------------------------------------------------------------------ tensor -> list */
@@ -420,61 +421,71 @@ const struct td_op td_ops_list_bulk[] = {
      .batchable = TD_BATCHABLE(td_batchable_list_from, .any_input = true),
      .host_in = 2,
      .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("list.cpu", from_tensor_run, LIST_TYPES)},
+     .kernels = TD_KERNEL("list.cpu", from_tensor_run, LIST_TYPES),
+     .grad = td_list_from_tensor_grad},
     {.name = "TensorListStack",
      .sig = "(input_handle:variant, element_shape:int32) -> (tensor:element_dtype) {element_dtype:type; "
             "num_elements:int=-1}",
      .batchable = TD_BATCHABLE(td_batchable_list_stack, .any_input = true),
      .host_in = 2,
      .infer = stack_infer,
-     .kernels = TD_KERNEL("list.cpu", stack_run, LIST_TYPES)},
+     .kernels = TD_KERNEL("list.cpu", stack_run, LIST_TYPES),
+     .grad = td_list_stack_grad},
     {.name = "TensorListGather",
      .sig = "(input_handle:variant, indices:int32, element_shape:int32) -> (values:element_dtype) "
             "{element_dtype:type}",
      .host_in = 6,
      .infer = gather_infer,
-     .kernels = TD_KERNEL("list.cpu", gather_run, LIST_TYPES)},
+     .kernels = TD_KERNEL("list.cpu", gather_run, LIST_TYPES),
+     .grad = td_list_gather_grad},
     {.name = "TensorListScatter",
      .sig = "(tensor:element_dtype, indices:int32, element_shape:shape_type) -> (output_handle:variant) "
             "{element_dtype:type; shape_type:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .host_in = 6,
      .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("list.cpu", scatter_run, LIST_TYPES)},
+     .kernels = TD_KERNEL("list.cpu", scatter_run, LIST_TYPES),
+     .grad = td_list_scatter_grad},
     {.name = "TensorListScatterV2",
      .sig = "(tensor:element_dtype, indices:int32, element_shape:shape_type, num_elements:int32) -> "
             "(output_handle:variant) {element_dtype:type; shape_type:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .host_in = 14,
      .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("list.cpu", scatter_v2_run, LIST_TYPES)},
+     .kernels = TD_KERNEL("list.cpu", scatter_v2_run, LIST_TYPES),
+     .grad = td_list_scatter_grad},
     {.name = "TensorListScatterIntoExistingList",
      .sig = "(input_handle:variant, tensor:element_dtype, indices:int32) -> (output_handle:variant) "
             "{element_dtype:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .host_in = 4,
      .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("list.cpu", scatter_into_run, LIST_TYPES)},
+     .kernels = TD_KERNEL("list.cpu", scatter_into_run, LIST_TYPES),
+     .grad = td_list_scatter_into_grad},
     {.name = "TensorListConcat",
      .sig = "(input_handle:variant) -> (tensor:element_dtype, lengths:int64) {element_dtype:type; "
             "element_shape:shape=?}",
-     .kernels = TD_KERNEL("list.cpu", concat_run, LIST_TYPES)},
+     .kernels = TD_KERNEL("list.cpu", concat_run, LIST_TYPES),
+     .grad = td_list_concat_grad},
     {.name = "TensorListConcatV2",
      .sig = "(input_handle:variant, element_shape:shape_type, leading_dims:int64) -> (tensor:element_dtype, "
             "lengths:int64) {element_dtype:type; shape_type:type}",
      .host_in = 6,
-     .kernels = TD_KERNEL("list.cpu", concat_v2_run, LIST_TYPES)},
+     .kernels = TD_KERNEL("list.cpu", concat_v2_run, LIST_TYPES),
+     .grad = td_list_concat_grad},
     {.name = "TensorListConcatLists",
      .sig = "(input_a:variant, input_b:variant) -> (output:variant) {element_dtype:type}",
      .flags = TD_OP_NO_FOLD,
      .infer = td_infer_merge_all,
-     .kernels = TD_KERNEL("list.cpu", concat_lists_run)},
+     .kernels = TD_KERNEL("list.cpu", concat_lists_run),
+     .grad = td_not_differentiable},
     {.name = "TensorListSplit",
      .sig = "(tensor:element_dtype, element_shape:shape_type, lengths:int64) -> (output_handle:variant) "
             "{element_dtype:type; shape_type:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .host_in = 6,
      .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("list.cpu", split_run, LIST_TYPES)},
+     .kernels = TD_KERNEL("list.cpu", split_run, LIST_TYPES),
+     .grad = td_list_split_grad},
     {.name = NULL},
 };

@@ -10,6 +10,7 @@
 #include "core/batchable/batchable_rule.h"
 #include "kernels/control/list_args.h"
 #include "kernels/control/list_batchable.h"
+#include "kernels/control/list_grad.h"
 #include "kernels/ops.h"
 
 /* ------------------------------------------------------------------ making */
@@ -309,7 +310,8 @@ const struct td_op td_ops_list_element[] = {
      .batchable = TD_BATCHABLE(td_batchable_list_new, .any_input = true),
      .host_in = 3,
      .infer = reserve_infer,
-     .kernels = TD_KERNEL("list.cpu", reserve_run)},
+     .kernels = TD_KERNEL("list.cpu", reserve_run),
+     .grad = td_not_differentiable},
     {.name = "EmptyTensorList",
      .sig = "(element_shape:shape_type, max_num_elements:int32) -> (handle:variant) {element_dtype:type; "
             "shape_type:type}",
@@ -317,34 +319,40 @@ const struct td_op td_ops_list_element[] = {
      .batchable = TD_BATCHABLE(td_batchable_list_empty, .any_input = true),
      .host_in = 3,
      .infer = reserve_infer,
-     .kernels = TD_KERNEL("list.cpu", empty_run)},
+     .kernels = TD_KERNEL("list.cpu", empty_run),
+     .grad = td_not_differentiable},
     {.name = "TensorListLength",
      .sig = "(input_handle:variant) -> (length:int32) {}",
      .batchable = TD_BATCHABLE(td_batchable_list_length, .any_input = true),
      .host_out = 1,
      .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("list.cpu", length_run)},
+     .kernels = TD_KERNEL("list.cpu", length_run),
+     .grad = td_not_differentiable},
     {.name = "TensorListElementShape",
      .sig = "(input_handle:variant) -> (element_shape:shape_type) {shape_type:type}",
      .host_out = 1,
-     .kernels = TD_KERNEL("list.cpu", element_shape_run, {"shape_type", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("list.cpu", element_shape_run, {"shape_type", TD_SET_INDEX}),
+     .grad = td_not_differentiable},
     {.name = "TensorListResize",
      .sig = "(input_handle:variant, size:int32) -> (output_handle:variant) {}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .host_in = 3,
      .infer = resize_infer,
-     .kernels = TD_KERNEL("list.cpu", resize_run)},
+     .kernels = TD_KERNEL("list.cpu", resize_run),
+     .grad = td_list_resize_grad},
     {.name = "TensorListPushBack",
      .sig = "(input_handle:variant, tensor:element_dtype) -> (output_handle:variant) {element_dtype:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .batchable = TD_BATCHABLE(td_batchable_list_push, .any_input = true),
      .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("list.cpu", push_run)},
+     .kernels = TD_KERNEL("list.cpu", push_run),
+     .grad = td_list_push_grad},
     {.name = "TensorListPushBackBatch",
      .sig = "(input_handles:variant, tensor:element_dtype) -> (output_handles:variant) {element_dtype:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .infer = td_infer_same,
-     .kernels = TD_KERNEL("list.cpu", push_batch_run, {"element_dtype", LIST_SET})},
+     .kernels = TD_KERNEL("list.cpu", push_batch_run, {"element_dtype", LIST_SET}),
+     .grad = td_not_differentiable},
     {.name = "TensorListPopBack",
      .sig = "(input_handle:variant, element_shape:int32) -> (output_handle:variant, tensor:element_dtype) "
             "{element_dtype:type}",
@@ -352,7 +360,8 @@ const struct td_op td_ops_list_element[] = {
      .batchable = TD_BATCHABLE(td_batchable_list_pop, .any_input = true),
      .host_in = 2,
      .infer = pop_infer,
-     .kernels = TD_KERNEL("list.cpu", pop_run, {"element_dtype", LIST_SET})},
+     .kernels = TD_KERNEL("list.cpu", pop_run, {"element_dtype", LIST_SET}),
+     .grad = td_list_pop_grad},
     {.name = "TensorListGetItem",
      .sig = "(input_handle:variant, index:int32, element_shape:Tshape) -> (item:element_dtype) "
             "{element_dtype:type; "
@@ -360,7 +369,8 @@ const struct td_op td_ops_list_element[] = {
      .batchable = TD_BATCHABLE(td_batchable_list_get, .any_input = true),
      .host_in = 6,
      .infer = get_infer,
-     .kernels = TD_KERNEL("list.cpu", get_run, {"element_dtype", LIST_SET})},
+     .kernels = TD_KERNEL("list.cpu", get_run, {"element_dtype", LIST_SET}),
+     .grad = td_list_get_grad},
     {.name = "TensorListSetItem",
      .sig = "(input_handle:variant, index:int32, item:element_dtype) -> (output_handle:variant) "
             "{element_dtype:type; "
@@ -369,6 +379,7 @@ const struct td_op td_ops_list_element[] = {
      .batchable = TD_BATCHABLE(td_batchable_list_set, .any_input = true),
      .host_in = 2,
      .infer = set_infer,
-     .kernels = TD_KERNEL("list.cpu", set_run)},
+     .kernels = TD_KERNEL("list.cpu", set_run),
+     .grad = td_list_set_grad},
     {.name = NULL},
 };

@@ -11,6 +11,7 @@
 #include "kernels/control/optional.h"
 
 #include "core/base/mem.h"
+#include "kernels/control/pass_grad.h"
 #include "kernels/ops.h"
 #include "kernels/control/tensor_list.h"
 
@@ -72,10 +73,15 @@ enum td_code td_optional_make(struct td_tensor *items, int n, struct td_obj **ou
     return TD_OK;
 }
 
+bool td_optional_is(const struct td_obj *o)
+{
+    return o != NULL && o->type == &optional_type;
+}
+
 const struct td_tensor *td_optional_items(const struct td_obj *o, int *n)
 {
     const struct optional *p = (const struct optional *)o;
-    if (!o || o->type != &optional_type || !p->has_value) {
+    if (!td_optional_is(o) || !p->has_value) {
         return NULL;
     }
     *n = p->n;
@@ -177,21 +183,25 @@ const struct td_op td_ops_optional[] = {
      .sig = "(components:Toutput_types) -> (optional:variant) {Toutput_types:list(type)}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("optional.cpu", from_value_run)},
+     .kernels = TD_KERNEL("optional.cpu", from_value_run),
+     .grad = td_optional_from_value_grad},
     {.name = "OptionalNone",
      .sig = "() -> (optional:variant) {}",
      .flags = TD_OP_NO_FOLD,
      .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("optional.cpu", none_run)},
+     .kernels = TD_KERNEL("optional.cpu", none_run),
+     .grad = td_not_differentiable},
     {.name = "OptionalHasValue",
      .sig = "(optional:variant) -> (has_value:bool) {}",
      .host_out = 1,
      .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("optional.cpu", has_value_run)},
+     .kernels = TD_KERNEL("optional.cpu", has_value_run),
+     .grad = td_not_differentiable},
     {.name = "OptionalGetValue",
      .sig = "(optional:variant) -> (components:output_types) {output_types:list(type); "
             "output_shapes:list(shape)}",
      .infer = get_infer,
-     .kernels = TD_KERNEL("optional.cpu", get_value_run)},
+     .kernels = TD_KERNEL("optional.cpu", get_value_run),
+     .grad = td_optional_get_value_grad},
     {.name = NULL},
 };

@@ -6,6 +6,7 @@
 
 #include "core/base/tensor.h"
 
+bool td_optional_is(const struct td_obj *o);
 /* An optional that holds n tensors (taken over, zeroed), or none when items is NULL. Returns new. */
 TD_MUST enum td_code td_optional_make(struct td_tensor *items, int n, struct td_obj **out,
                                       struct td_err *err);

@@ -157,7 +157,8 @@ const struct td_op td_ops_stack[] = {
      .sig = "(max_size:int32) -> (handle:resource) {elem_type:type; stack_name:string=''}",
      .flags = TD_OP_STATEFUL,
      .infer = td_infer_scalar,
-     .kernels = TD_KERNEL("stack.cpu", stack_run)},
+     .kernels = TD_KERNEL("stack.cpu", stack_run),
+     .grad = td_not_differentiable},
     {.name = "StackPushV2",
      .sig = "(handle:resource, elem:T) -> (output:T) {T:type; swap_memory:bool=false}",
      .flags = TD_OP_STATEFUL | TD_OP_KEEPS,
@@ -170,6 +171,7 @@ const struct td_op td_ops_stack[] = {
     {.name = "StackCloseV2",
      .sig = "(handle:resource) -> () {}",
      .flags = TD_OP_STATEFUL,
-     .kernels = TD_KERNEL("stack.cpu", close_run)},
+     .kernels = TD_KERNEL("stack.cpu", close_run),
+     .grad = td_not_differentiable},
     {.name = NULL},
 };

@@ -32,11 +32,40 @@ static struct td_value zeros_like(struct td_emitter *e, struct td_value v)
     return td_f_fill(e, td_f_1(e, "VariableShape", v), td_f_cast(e, td_emit_number(e, TD_FLOAT, 0), dtype));
 }
 
+/* Whether v is a list with nothing but what some elements got (kernels/control/list_grad.c). */
+static bool adds_to_nothing(struct td_value v)
+{
+    return v.node != NULL && (is_op(v, "_TensorListAddItem") || is_op(v, "_TensorListAddItems")) &&
+           is_op(v.node->in[0], "TensorListReserve");
+}
+
+/* What goes to some elements alone is added to them, instead of a whole list to another. */
+static struct td_value add_variants(struct td_emitter *e, const struct td_value *v, int n)
+{
+    struct td_value sum = td_no_value;
+    for (int i = 0; i < n; i++) {
+        if (!adds_to_nothing(v[i])) {
+            sum = sum.node == NULL ? v[i]
+                                   : td_emit(e, "AddN", TD_IN(sum, v[i]), TD_ATTRS(TD_ATTR_OF_INT("N", 2)));
+        }
+    }
+    for (int i = 0; i < n && e->rc == TD_OK; i++) {
+        if (adds_to_nothing(v[i])) {
+            sum = sum.node == NULL
+                      ? v[i]
+                      : td_f_as(e, v[i].node->op->name, TD_IN(sum, v[i].node->in[1], v[i].node->in[2]),
+                                v[i].node, "element_dtype");
+        }
+    }
+    return sum;
+}
+
 static struct td_value add_n(struct td_emitter *e, const struct td_value *v, int n)
 {
-    return n == 2 && td_dtype_of(v[0]) != TD_VARIANT
-               ? td_f_add(e, v[0], v[1])
-               : td_emit(e, "AddN", v, n, TD_ATTRS(TD_ATTR_OF_INT("N", n)));
+    if (td_dtype_of(v[0]) == TD_VARIANT) {
+        return add_variants(e, v, n);
+    }
+    return n == 2 ? td_f_add(e, v[0], v[1]) : td_emit(e, "AddN", v, n, TD_ATTRS(TD_ATTR_OF_INT("N", n)));
 }
 
 static struct td_value dense(struct td_emitter *e, const struct td_slices *s)

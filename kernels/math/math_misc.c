@@ -14,7 +14,7 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/scalar.h"
-#include "kernels/control/tensor_list.h"
+#include "kernels/control/list_sum.h"
 #include "kernels/cpu/vecmath.h"
 
 /* ------------------------------------------------------------------ AddN */
@@ -56,69 +56,6 @@ static enum td_code add_n_run(struct td_call *c, struct td_err *err)
             return td_stop_error(c, err);
         }
         fn(y->data, c->in[i]->data, y->data, n, TD_BOTH_ARRAYS);
-    }
-    return TD_OK;
-}
-
-/* ------------------------------------------------------------------ AddN of TensorLists */
-
-/* Element i of sum += x; an element never set counts as 0. */
-static enum td_code add_item(const struct td_call *c, struct td_tensor_list *sum, int64_t i,
-                             const struct td_tensor *x, struct td_err *err)
-{
-    const struct td_tensor *have = &sum->items[i];
-    if (x->dtype == TD_DTYPE_NONE) {
-        return TD_OK;
-    }
-    struct td_tensor t;
-    if (have->dtype == TD_DTYPE_NONE) {
-        td_tensor_ref(&t, x);
-        return td_tensor_list_set(sum, i, &t, err);
-    }
-    TD_FAIL_IF(have->dtype != x->dtype || !td_shape_equal(&have->shape, &x->shape) ||
-                   add_fns[x->dtype] == NULL,
-               err, INVALID_ARGUMENT, "%s: list elements %lld cannot be added: %s %s and %s %s",
-               TD_NODE_STR(c->node), (long long)i, td_dtype_name(have->dtype), TD_SHAPE_STR(&have->shape),
-               td_dtype_name(x->dtype), TD_SHAPE_STR(&x->shape));
-    TD_TRY(td_tensor_new(&t, x->dtype, &x->shape, err));
-    add_fns[x->dtype](have->data, x->data, t.data, td_tensor_count(x), TD_BOTH_ARRAYS);
-    return td_tensor_list_set(sum, i, &t, err);
-}
-
-static enum td_code add_lists(struct td_call *c, int64_t at, struct td_tensor_list **out, struct td_err *err)
-{
-    for (int k = 0; k < c->n_in; k++) {
-        const struct td_tensor_list *l = td_tensor_list_at(c->in[k], at);
-        TD_FAIL_IF(l == NULL, err, INVALID_ARGUMENT,
-                   "%s: input %d holds no TensorList; only lists can be added", TD_NODE_STR(c->node), k);
-        if (k == 0) {
-            TD_TRY(td_tensor_list_copy(l, out, err));
-            continue;
-        }
-        TD_FAIL_IF(l->n != (*out)->n, err, INVALID_ARGUMENT,
-                   "%s: Trying to add two lists of tensors with different lengths. One is %lld and the other "
-                   "is %lld",
-                   TD_NODE_STR(c->node), (long long)(*out)->n, (long long)l->n);
-        for (int64_t i = 0; i < l->n; i++) {
-            TD_TRY(add_item(c, *out, i, &l->items[i], err));
-        }
-    }
-    return TD_OK;
-}
-
-static enum td_code add_n_lists_run(struct td_call *c, struct td_err *err)
-{
-    struct td_tensor *y;
-    TD_TRY(td_out(c, 0, NULL, &y, err));
-    int64_t n = td_tensor_count(y);
-    for (int64_t i = 0; i < n; i++) {
-        struct td_tensor_list *sum = NULL;
-        enum td_code rc = add_lists(c, i, &sum, err);
-        if (rc) {
-            td_obj_unref(sum == NULL ? NULL : &sum->nest.obj);
-            return rc;
-        }
-        td_tensor_set_obj(y, i, &sum->nest.obj);
     }
     return TD_OK;
 }
@@ -251,7 +188,7 @@ const struct td_op td_ops_math_misc[] = {
              {.name = "math_misc.lists",
               .device = TD_CPU,
               .types = {{"T", TD_BIT(TD_VARIANT)}},
-              .run = add_n_lists_run},
+              .run = td_list_sum_run},
              {.name = NULL}}},
     {.name = "AccumulateNV2",
      .sig = "(inputs:N*T) -> (sum:T) {N:int; T:type; shape:shape}",
