@@ -32,6 +32,21 @@ TD_INT_TYPES(X)
 static td_binary_fn *const add_fns[TD_DTYPE_END] = {TD_ROWS_FLOATS(add), TD_ROWS_COMPLEX(add),
                                                     TD_ROWS_SIGNED(add), TD_ROWS_UNSIGNED(add)};
 
+enum { STRIP = 1024 }; /* elements */
+
+/* y[at, at + n) = their sum, made apart: y may lie on any of the inputs. */
+static void add_strip(const struct td_call *c, const struct td_tensor *y, int64_t at, int64_t n)
+{
+    td_cd sum[STRIP];
+    const size_t size = td_dtype_size(y->dtype), from = (size_t)at * size;
+    td_binary_fn *fn = add_fns[y->dtype];
+    fn((const char *)c->in[0]->data + from, (const char *)c->in[1]->data + from, sum, n, TD_BOTH_ARRAYS);
+    for (int i = 2; i < c->n_in; i++) {
+        fn(sum, (const char *)c->in[i]->data + from, sum, n, TD_BOTH_ARRAYS);
+    }
+    memcpy((char *)y->data + from, sum, (size_t)n * size);
+}
+
 static enum td_code add_n_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
@@ -49,13 +64,11 @@ static enum td_code add_n_run(struct td_call *c, struct td_err *err)
         td_elems_copy(y->dtype, y->data, c->in[0]->data, n);
         return TD_OK;
     }
-    td_binary_fn *fn = add_fns[y->dtype];
-    fn(c->in[0]->data, c->in[1]->data, y->data, n, TD_BOTH_ARRAYS);
-    for (int i = 2; i < c->n_in; i++) {
+    for (int64_t at = 0; at < n; at += STRIP) {
         if (td_stopped(c)) {
             return td_stop_error(c, err);
         }
-        fn(y->data, c->in[i]->data, y->data, n, TD_BOTH_ARRAYS);
+        add_strip(c, y, at, n - at < STRIP ? n - at : STRIP);
     }
     return TD_OK;
 }
