@@ -4,7 +4,8 @@
  *   Range(start, limit, delta)   -> start + i * delta, i < ceil(|limit - start| / |delta|)
  *   LinSpace(start, stop, num)   -> num values, the last exactly stop
  *
- * ZerosLike of a TensorList or an Optional is one of zeros. Empty always gives zeros: uninitialised memory of a server is nobody's business.
+ * ZerosLike of a TensorList or an Optional is one of zeros. Empty always gives zeros: uninitialised memory of
+ * a server is nobody's business.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>

@@ -7,8 +7,8 @@
  *
  * An element never set stands for zeros: adding to it sets it, taking it leaves it so. The list that is
  * changed is taken from the run, and its elements' bytes are added to in place where nobody else holds them,
- * so that sums in a loop cost what is added. Of an index given twice only the last row is added, and taken all
- * rows show the element: what TensorFlow's gradients of Gather and Scatter do.
+ * so that sums in a loop cost what is added. Of an index given twice only the last row is added, and taken
+ * all rows show the element: what TensorFlow's gradients of Gather and Scatter do.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/control/list_sum.h"
