@@ -279,6 +279,18 @@ struct td_value td_f_part(struct td_emitter *e, struct td_value vector, int64_t 
     return td_f_slice(e, vector, td_f_ints(e, from), td_f_ints(e, count));
 }
 
+struct td_value td_f_but_last(struct td_emitter *e, struct td_value vector, int64_t n)
+{
+    return td_emit(e, "StridedSlice", TD_IN(vector, td_f_ints(e, 0), td_f_ints(e, -n), td_f_ints(e, 1)),
+                   TD_NO_ATTRS);
+}
+
+struct td_value td_f_last(struct td_emitter *e, struct td_value vector, int64_t n)
+{
+    return td_emit(e, "StridedSlice", TD_IN(vector, td_f_ints(e, -n), td_f_ints(e, 0), td_f_ints(e, 1)),
+                   TD_ATTRS(TD_ATTR_OF_INT("end_mask", 1)));
+}
+
 struct td_value td_f_element(struct td_emitter *e, struct td_value vector, int64_t i)
 {
     const int64_t end = i + 1; /* of -1: to the end, which the mask says */

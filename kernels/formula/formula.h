@@ -87,6 +87,9 @@ struct td_value td_f_concat(struct td_emitter *e, const struct td_value *in, int
 struct td_value td_f_slice(struct td_emitter *e, struct td_value x, struct td_value begin,
                            struct td_value size);
 struct td_value td_f_part(struct td_emitter *e, struct td_value vector, int64_t from, int64_t count);
+/* The vector without its last n elements; those alone. */
+struct td_value td_f_but_last(struct td_emitter *e, struct td_value vector, int64_t n);
+struct td_value td_f_last(struct td_emitter *e, struct td_value vector, int64_t n);
 /* Element i of a vector (negative: from its end): a scalar. */
 struct td_value td_f_element(struct td_emitter *e, struct td_value vector, int64_t i);
 

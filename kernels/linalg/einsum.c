@@ -21,6 +21,7 @@
 #include "kernels/linalg/contract_batchable.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/linalg/einsum_equation.h"
+#include "kernels/linalg/einsum_grad.h"
 #include "kernels/cpu/gemm_cpu.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
@@ -514,6 +515,7 @@ const struct td_op td_ops_einsum[] = {
      .fuse = {.head = true},
      .batchable = TD_BATCHABLE(td_batchable_einsum),
      .infer = einsum_infer,
+     .grad = td_einsum_grad,
      .kernels =
          (const struct td_kernel[]){
              {.name = "einsum.dnnl",

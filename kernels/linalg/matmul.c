@@ -14,6 +14,7 @@
 
 #include "core/batchable/batchable_rule.h"
 #include "kernels/linalg/contract_batchable.h"
+#include "kernels/linalg/matmul_grad.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_cpu.h"
 #include "kernels/ops.h"
@@ -418,7 +419,8 @@ const struct td_op td_ops_matmul[] = {
      .fuse = {.head = true},
      .batchable = TD_BATCHABLE(td_batchable_matmul),
      .infer = matmul_infer,
-     .kernels = matmul_rows},
+     .kernels = matmul_rows,
+     .grad = td_matmul_grad},
     {.name = "BatchMatMul",
      .sig = "(x:T, y:T) -> (output:T) {T:type; adj_x:bool=false; adj_y:bool=false; grad_x:bool=false; "
             "grad_y:bool=false}",
@@ -426,7 +428,8 @@ const struct td_op td_ops_matmul[] = {
      .fuse = {.head = true},
      .batchable = TD_BATCHABLE(td_batchable_batch_matmul),
      .infer = matmul_infer,
-     .kernels = batch_rows},
+     .kernels = batch_rows,
+     .grad = td_batch_matmul_grad},
     {.name = "BatchMatMulV2",
      .sig = "(x:T, y:T) -> (output:T) {T:type; adj_x:bool=false; adj_y:bool=false; grad_x:bool=false; "
             "grad_y:bool=false}",
@@ -434,13 +437,15 @@ const struct td_op td_ops_matmul[] = {
      .fuse = {.head = true},
      .batchable = TD_BATCHABLE(td_batchable_batch_matmul),
      .infer = matmul_infer,
-     .kernels = batch_rows},
+     .kernels = batch_rows,
+     .grad = td_batch_matmul_grad},
     {.name = "BatchMatMulV3",
      .sig = "(x:Ta, y:Tb) -> (output:Tout) {Ta:type; Tb:type; Tout:type; adj_x:bool=false; adj_y:bool=false; "
             "grad_x:bool=false; grad_y:bool=false}",
      .flags = TD_OP_HEAVY,
      .batchable = TD_BATCHABLE(td_batchable_batch_matmul),
      .infer = matmul_infer,
-     .kernels = v3_rows},
+     .kernels = v3_rows,
+     .grad = td_batch_matmul_grad},
     {.name = NULL},
 };

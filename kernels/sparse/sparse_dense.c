@@ -13,6 +13,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
 #include "kernels/cpu/elem.h"
+#include "kernels/linalg/matmul_grad.h"
 #include "kernels/ops.h"
 #include "kernels/sparse/sparse_coo.h"
 
@@ -434,6 +435,7 @@ const struct td_op td_ops_sparse_dense[] = {
             "a_is_sparse:bool=false; "
             "b_is_sparse:bool=false; Ta:type=float; Tb:type=float}",
      .infer = spmm_infer,
+     .grad = td_matmul_grad,
      .kernels = TD_KERNEL("sparse_dense.cpu", spmm_run, {"Ta", TD_BIT(TD_FLOAT) | TD_BIT(TD_BFLOAT16)},
                           {"Tb", TD_BIT(TD_FLOAT) | TD_BIT(TD_BFLOAT16)})},
     {.name = NULL},
