@@ -11,6 +11,7 @@
 #include "core/batchable/batchable_rule.h"
 #include "kernels/array/array_join_grad.h"
 #include "kernels/cpu/array_types.h"
+#include "kernels/array/array_select_grad.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
 #include "kernels/cpu/vecmath.h"
@@ -456,18 +457,21 @@ const struct td_op td_ops_array_select[] = {
     {.name = "Where",
      .sig = "(input:T) -> (index:int64) {T:type=bool}",
      .infer = where_infer,
+     .grad = td_not_differentiable,
      .kernels = TD_KERNEL("where.cpu", where_run, {"T", TD_SET_NUM_BOOL})},
     {.name = "Select",
      .sig = "(condition:bool, t:T, e:T) -> (output:T) {T:type}",
      .permute = &td_permute_select,
      .batchable = TD_BATCHABLE_MOVES(rows_of_select, 1, 0),
      .infer = select_infer,
+     .grad = td_select_grad,
      .kernels = TD_KERNEL("select.cpu", select_run, {"T", TD_SET_ALL_TYPES})},
     {.name = "SelectV2",
      .sig = "(condition:bool, t:T, e:T) -> (output:T) {T:type}",
      .permute = &td_permute_elementwise,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_broadcast, 1, 0),
      .infer = select_v2_infer,
+     .grad = td_select_v2_grad,
      .kernels = TD_KERNEL("select.cpu", select_v2_run, {"T", TD_SET_ALL_TYPES})},
     {.name = "DynamicPartition",
      .sig = "(data:T, partitions:int32) -> (outputs:num_partitions*T) {num_partitions:int; T:type}",

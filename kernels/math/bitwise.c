@@ -59,8 +59,8 @@ static enum td_code popcount_run(struct td_call *c, struct td_err *err)
 #define ROW(op_name, op, rule)                                                                               \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T, y:T) -> (z:T) {T:type}", .flags = TD_OP_ELEMENTWISE,                  \
-        .infer = td_infer_broadcast, .kernels = TD_KERNEL("bitwise.cpu", op##_run, {"T", TD_SET_INTS}),      \
-        .simplify = rule                                                                                     \
+        .grad = td_not_differentiable, .infer = td_infer_broadcast,                                          \
+        .kernels = TD_KERNEL("bitwise.cpu", op##_run, {"T", TD_SET_INTS}), .simplify = rule                  \
     }
 
 const struct td_op td_ops_bitwise[] = {
@@ -75,12 +75,14 @@ const struct td_op td_ops_bitwise[] = {
      .simplify = td_simplify_undone,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_same,
+     .grad = td_not_differentiable,
      .kernels = TD_KERNEL("bitwise.cpu", invert_run, {"T", TD_SET_INTS})},
     {.name = "PopulationCount",
      .sig = "(x:T) -> (y:uint8) {T:type}",
      .permute = &td_permute_elementwise,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_same,
+     .grad = td_not_differentiable,
      .kernels = TD_KERNEL("bitwise.cpu", popcount_run, {"T", TD_SET_INTS})},
     {.name = NULL},
 };

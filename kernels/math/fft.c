@@ -17,6 +17,7 @@
 #include "core/base/mem.h"
 #include "kernels/math/fft_lines.h"
 #include "kernels/ops.h"
+#include "kernels/math/fft_grad.h"
 
 /* ------------------------------------------------------------------ what the op asks for */
 
@@ -268,26 +269,27 @@ static enum td_code fft_run(struct td_call *c, struct td_err *err)
 #define MAP1 .batchable = TD_BATCHABLE(td_batchable_map1), .permute = &td_permute_map1
 #define MAP2 .batchable = TD_BATCHABLE(td_batchable_map2), .permute = &td_permute_map2
 #define MAP3 .batchable = TD_BATCHABLE(td_batchable_map3), .permute = &td_permute_map3
-#define COMPLEX_OP(op, axes)                                                                                 \
+#define COMPLEX_OP(op, axes, gradient)                                                                       \
     {                                                                                                        \
         .name = op, .sig = "(input:Tcomplex) -> (output:Tcomplex) {Tcomplex:type=complex64}", axes,          \
-        .infer = complex_infer, .kernels = TD_KERNEL("fft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX})       \
+        .infer = complex_infer, .grad = gradient,                                                            \
+        .kernels = TD_KERNEL("fft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX})                               \
     }
-#define FORWARD_REAL(op, axes)                                                                               \
+#define FORWARD_REAL(op, axes, gradient)                                                                     \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(input:Treal, fft_length:int32) -> (output:Tcomplex) {Treal:type=float; "                    \
                "Tcomplex:type=complex64}",                                                                   \
-        axes, .host_in = 2, .infer = real_infer,                                                             \
+        axes, .host_in = 2, .infer = real_infer, .grad = gradient,                                           \
         .kernels = TD_KERNEL("rfft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX},                              \
                              {"Treal", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)})                                \
     }
-#define INVERSE_REAL(op, axes)                                                                               \
+#define INVERSE_REAL(op, axes, gradient)                                                                     \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(input:Tcomplex, fft_length:int32) -> (output:Treal) {Treal:type=float; "                    \
                "Tcomplex:type=complex64}",                                                                   \
-        axes, .host_in = 2, .infer = real_infer,                                                             \
+        axes, .host_in = 2, .infer = real_infer, .grad = gradient,                                           \
         .kernels = TD_KERNEL("irfft.cpu", fft_run, {"Tcomplex", TD_SET_COMPLEX},                             \
                              {"Treal", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)})                                \
     }
@@ -298,18 +300,18 @@ static enum td_code fft_run(struct td_call *c, struct td_err *err)
     }
 
 const struct td_op td_ops_fft[] = {
-    COMPLEX_OP("FFT", MAP1),
-    COMPLEX_OP("FFT2D", MAP2),
-    COMPLEX_OP("FFT3D", MAP3),
-    COMPLEX_OP("IFFT", MAP1),
-    COMPLEX_OP("IFFT2D", MAP2),
-    COMPLEX_OP("IFFT3D", MAP3),
-    FORWARD_REAL("RFFT", MAP1),
-    FORWARD_REAL("RFFT2D", MAP2),
-    FORWARD_REAL("RFFT3D", MAP3),
-    INVERSE_REAL("IRFFT", MAP1),
-    INVERSE_REAL("IRFFT2D", MAP2),
-    INVERSE_REAL("IRFFT3D", MAP3),
+    COMPLEX_OP("FFT", MAP1, td_fft_grad),
+    COMPLEX_OP("FFT2D", MAP2, td_fft2d_grad),
+    COMPLEX_OP("FFT3D", MAP3, td_fft3d_grad),
+    COMPLEX_OP("IFFT", MAP1, td_ifft_grad),
+    COMPLEX_OP("IFFT2D", MAP2, td_ifft2d_grad),
+    COMPLEX_OP("IFFT3D", MAP3, td_ifft3d_grad),
+    FORWARD_REAL("RFFT", MAP1, td_rfft_grad),
+    FORWARD_REAL("RFFT2D", MAP2, td_rfft2d_grad),
+    FORWARD_REAL("RFFT3D", MAP3, td_rfft3d_grad),
+    INVERSE_REAL("IRFFT", MAP1, td_irfft_grad),
+    INVERSE_REAL("IRFFT2D", MAP2, td_irfft2d_grad),
+    INVERSE_REAL("IRFFT3D", MAP3, td_irfft3d_grad),
     BATCH_OP("BatchFFT", MAP1),
     BATCH_OP("BatchFFT2D", MAP2),
     BATCH_OP("BatchFFT3D", MAP3),

@@ -19,6 +19,7 @@
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/math/math_complex_grad.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
 
@@ -306,6 +307,7 @@ const struct td_op td_ops_math_cast[] = {
      .simplify = simplify_cast,
      .batchable = TD_BATCHABLE_NUMBER(td_affine_left),
      .infer = td_infer_same,
+     .grad = td_cast_grad,
      .kernels =
          (const struct td_kernel[]){
              {.name = "math_cast.cpu", .device = TD_CPU, .refuse = refuse_objects, .run = cast_run},

@@ -202,26 +202,27 @@ TEST(is_finite, ISFINITE, FINITE16, FINITEB16)
 #define ROW_ORDER(op_name, op, number_fn)                                                                    \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type}", .permute = &td_permute_elementwise,       \
-        .batchable = TD_BATCHABLE_NUMBER(number_fn), .infer = td_infer_broadcast,                            \
-        .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_REALS})                              \
+        .batchable = TD_BATCHABLE_NUMBER(number_fn), .grad = td_not_differentiable,                          \
+        .infer = td_infer_broadcast, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_REALS}) \
     }
 #define ROW_EQUAL(op_name, op, number_fn)                                                                    \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T, y:T) -> (z:bool) {T:type; incompatible_shape_error:bool=true}",       \
         .permute = &td_permute_elementwise, .batchable = TD_BATCHABLE_NUMBER(number_fn),                     \
-        .infer = infer_equal, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", SET_EQUAL})           \
+        .grad = td_not_differentiable, .infer = infer_equal,                                                 \
+        .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", SET_EQUAL})                                 \
     }
 #define ROW_LOGIC(op_name, op, rule)                                                                         \
     {                                                                                                        \
         .name = op_name, .sig = "(x:bool, y:bool) -> (z:bool) {}", .flags = TD_OP_ELEMENTWISE,               \
-        .infer = td_infer_broadcast, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {NULL, 0}),          \
-        .simplify = rule                                                                                     \
+        .grad = td_not_differentiable, .infer = td_infer_broadcast,                                          \
+        .kernels = TD_KERNEL("math_compare.cpu", op##_run, {NULL, 0}), .simplify = rule                      \
     }
 #define ROW_TEST(op_name, op)                                                                                \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T) -> (y:bool) {T:type}", .permute = &td_permute_elementwise,            \
-        .batchable = TD_BATCHABLE(td_batchable_broadcast), .infer = td_infer_same,                           \
-        .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_FLOATS})                             \
+        .batchable = TD_BATCHABLE(td_batchable_broadcast), .grad = td_not_differentiable,                    \
+        .infer = td_infer_same, .kernels = TD_KERNEL("math_compare.cpu", op##_run, {"T", TD_SET_FLOATS})     \
     }
 
 /* x and true */
@@ -242,6 +243,7 @@ const struct td_op td_ops_math_compare[] = {
      .permute = &td_permute_elementwise,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_equal_shapes,
+     .grad = td_not_differentiable,
      .kernels = TD_KERNEL("math_compare.cpu", approximate_run, {"T", TD_SET_F32_F64})},
     ROW_LOGIC("LogicalAnd", logical_and, simplify_and),
     ROW_LOGIC("LogicalOr", logical_or, td_simplify_or),
@@ -251,6 +253,7 @@ const struct td_op td_ops_math_compare[] = {
      .simplify = td_simplify_undone,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_same,
+     .grad = td_not_differentiable,
      .kernels = TD_KERNEL("math_compare.cpu", logical_not_run, {NULL, 0})},
     ROW_TEST("IsNan", is_nan),
     ROW_TEST("IsInf", is_inf),

@@ -14,6 +14,7 @@
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/math/math_complex_grad.h"
 #include "kernels/cpu/vecmath.h"
 
 TD_BINARY_LOOP(, complex_f32, float, td_cf, TD_AS_IS, TD_AS_IS, td_make_c64)
@@ -84,12 +85,12 @@ static const char *refuse_mixed_pair(const struct td_node *n)
             .name = NULL                                                                                     \
         }                                                                                                    \
     }
-#define ROW_PART(op_name, in_name, out_name, fn)                                                             \
+#define ROW_PART(op_name, in_name, out_name, fn, gradient)                                                   \
     {                                                                                                        \
         .name = op_name,                                                                                     \
         .sig = "(" in_name ":T) -> (" out_name ":Tout) {T:type=complex64; Tout:type=float}",                 \
         .permute = &td_permute_elementwise, .batchable = TD_BATCHABLE(td_batchable_broadcast),               \
-        .infer = td_infer_same, .kernels = PAIR_KERNEL(fn, TD_SET_COMPLEX, TD_SET_F32_F64)                   \
+        .infer = td_infer_same, .kernels = PAIR_KERNEL(fn, TD_SET_COMPLEX, TD_SET_F32_F64), .grad = gradient \
     }
 
 const struct td_op td_ops_math_complex[] = {
@@ -98,17 +99,19 @@ const struct td_op td_ops_math_complex[] = {
      .permute = &td_permute_elementwise,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_broadcast,
+     .grad = td_complex_grad,
      .kernels = PAIR_KERNEL(complex_run, TD_SET_F32_F64, TD_SET_COMPLEX)},
-    ROW_PART("Real", "input", "output", real_run),
-    ROW_PART("Imag", "input", "output", imag_run),
-    ROW_PART("Angle", "input", "output", phase_run),
-    ROW_PART("ComplexAbs", "x", "y", length_run),
+    ROW_PART("Real", "input", "output", real_run, td_real_grad),
+    ROW_PART("Imag", "input", "output", imag_run, td_imag_grad),
+    ROW_PART("Angle", "input", "output", phase_run, td_angle_grad),
+    ROW_PART("ComplexAbs", "x", "y", length_run, td_complex_abs_grad),
     {.name = "Conj",
      .sig = "(input:T) -> (output:T) {T:type=complex64}",
      .permute = &td_permute_elementwise,
      .simplify = td_simplify_undone,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_same,
+     .grad = td_conj_grad,
      .kernels = (const struct td_kernel[]){{.name = "math_complex.cpu",
                                             .device = TD_CPU,
                                             .types = {{"T", TD_SET_COMPLEX}},

@@ -13,6 +13,7 @@
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/math/math_binary_grad.h"
 #include "kernels/cpu/scalar.h"
 #include "kernels/control/list_sum.h"
 #include "kernels/cpu/vecmath.h"
@@ -195,6 +196,7 @@ const struct td_op td_ops_math_misc[] = {
      .simplify = simplify_add_n,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = td_infer_merge_all,
+     .grad = td_add_n_grad,
      .kernels =
          (const struct td_kernel[]){
              {.name = "math_misc.cpu", .device = TD_CPU, .types = {{"T", TD_SET_NUMBERS}}, .run = add_n_run},
@@ -207,16 +209,19 @@ const struct td_op td_ops_math_misc[] = {
      .sig = "(inputs:N*T) -> (sum:T) {N:int; T:type; shape:shape}",
      .flags = TD_OP_ELEMENTWISE,
      .infer = td_infer_merge_all,
+     .grad = td_add_n_grad,
      .kernels = TD_KERNEL("math_misc.cpu", add_n_run, {"T", TD_SET_NUMBERS})},
     {.name = "Cross",
      .sig = "(a:T, b:T) -> (product:T) {T:type}",
      .infer = infer_cross,
+     .grad = td_cross_grad,
      .kernels = TD_KERNEL("math_misc.cpu", cross_run, {"T", TD_SET_REALS})},
     {.name = "ClipByValue",
      .sig = "(t:T, clip_value_min:T, clip_value_max:T) -> (output:T) {T:type}",
      .permute = &td_permute_elementwise,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = infer_clip,
+     .grad = td_clip_by_value_grad,
      .kernels = TD_KERNEL("math_misc.cpu", clip_run, {"T", TD_SET_NUMBERS})},
     {.name = NULL},
 };

@@ -20,6 +20,7 @@
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/math/math_reduce_grad.h"
 #include "kernels/math/reduce_axes.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -465,13 +466,13 @@ RUN(min, ROWS_EXTREMES(min), ROWS_INTS(min))
 RUN(all, [TD_BOOL] = REDUCER(all, bool))
 RUN(any, [TD_BOOL] = REDUCER(any, bool))
 
-#define ROW(op_name, op, set, ...)                                                                           \
+#define ROW(op_name, op, set, gradient, ...)                                                                 \
     {                                                                                                        \
         .name = op_name,                                                                                     \
         .sig = "(input:T, reduction_indices:Tidx) -> (output:T) {keep_dims:bool=false; T:type; "             \
                "Tidx:type=int32}",                                                                           \
         .permute = &td_permute_reduce, .batchable = TD_BATCHABLE(td_batchable_reduce, __VA_ARGS__),          \
-        .host_in = 1u << 1, .infer = td_infer_reduce,                                                        \
+        .grad = gradient, .host_in = 1u << 1, .infer = td_infer_reduce,                                      \
         .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})                \
     }
 #define ROW_BOOL(op_name, op)                                                                                \
@@ -518,19 +519,39 @@ static enum td_code sum_to_run(struct td_call *c, struct td_err *err)
     return axes == 0 ? td_out_view(c, 0, 0, NULL, err) : reduce_axes_run(c, sum_to_table, axes, err);
 }
 
+/* The rows stay where the shape says as many. */
+static bool rows_of_sum_to(struct td_batchable_step *s)
+{
+    if (s->in[0].kind != TD_VALUE_ROW) {
+        return td_batchable_no(s, "its input 0 has no rows");
+    }
+    const int n = s->in_shape[0][1].rank == 1 ? (int)s->in_shape[0][1].dim[0] : 0;
+    const int axis = s->in[0].axis - (td_batchable_rank(s, 0) - n);
+    const int64_t k = td_batchable_per_row(s, 0, s->in[0].axis);
+    for (int i = 0; i < n; i++) {
+        struct td_affine size;
+        if (!td_batchable_size(s, 1, i, &size) || (i == axis ? !td_affine_is(size, 0, k) : size.slope != 0)) {
+            return td_batchable_no(s, "element %d of its shape does not follow the rows of its input 0", i);
+        }
+    }
+    return axis < 0 ? td_batchable_no(s, "it works over all rows") : td_batchable_as_input(s, 0, 0, axis);
+}
+
 const struct td_op td_ops_math_reduce[] = {
-    ROW("Sum", sum, TD_SET_NUMBERS, SIZES(td_affine_add)),
-    ROW("Mean", mean, TD_SET_NUMBERS, ),
-    ROW("Prod", prod, TD_SET_NUMBERS, SIZES(td_affine_mul)),
-    ROW("Max", max, TD_SET_REALS, SIZES(td_affine_max)),
-    ROW("Min", min, TD_SET_REALS, SIZES(td_affine_min)),
-    ROW("EuclideanNorm", norm, TD_SET_NUMBERS, ),
+    ROW("Sum", sum, TD_SET_NUMBERS, td_sum_grad, SIZES(td_affine_add)),
+    ROW("Mean", mean, TD_SET_NUMBERS, td_mean_grad, ),
+    ROW("Prod", prod, TD_SET_NUMBERS, td_prod_grad, SIZES(td_affine_mul)),
+    ROW("Max", max, TD_SET_REALS, td_extreme_grad, SIZES(td_affine_max)),
+    ROW("Min", min, TD_SET_REALS, td_extreme_grad, SIZES(td_affine_min)),
+    ROW("EuclideanNorm", norm, TD_SET_NUMBERS, td_norm_grad, ),
     ROW_BOOL("All", all),
     ROW_BOOL("Any", any),
     {.name = "_SumTo",
      .sig = "(input:T, shape:int32) -> (output:T) {T:type}",
      .flags = TD_OP_VIEW,
      .host_in = 1u << 1,
+     .batchable = TD_BATCHABLE(rows_of_sum_to),
+     .grad = td_sum_to_grad,
      .infer = sum_to_infer,
      .kernels = TD_KERNEL("math_reduce.cpu", sum_to_run, {"T", TD_SET_NUMBERS})},
     {.name = NULL},

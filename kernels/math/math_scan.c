@@ -14,6 +14,7 @@
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/math/math_scan_grad.h"
 #include "kernels/cpu/upcast.h"
 
 struct scan {
@@ -143,19 +144,19 @@ RUN(sum, TD_ROWS_FLOATS(sum), TD_ROWS_COMPLEX(sum), TD_ROWS_SIGNED(sum), TD_ROWS
 RUN(prod, TD_ROWS_FLOATS(prod), TD_ROWS_COMPLEX(prod), TD_ROWS_SIGNED(prod), TD_ROWS_UNSIGNED(prod))
 RUN(logsum, TD_ROWS_FLOATS(logsum))
 
-#define ROW(op_name, op, set)                                                                                \
+#define ROW(op_name, op, set, gradient)                                                                      \
     {                                                                                                        \
         .name = op_name,                                                                                     \
         .sig = "(x:T, axis:Tidx) -> (out:T) {exclusive:bool=false; reverse:bool=false; T:type; "             \
                "Tidx:type=int32}",                                                                           \
         .permute = &td_permute_along1, .batchable = TD_BATCHABLE(td_batchable_along), .host_in = 1u << 1,    \
-        .infer = infer_scan,                                                                                 \
+        .infer = infer_scan, .grad = gradient,                                                               \
         .kernels = TD_KERNEL("math_scan.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})                  \
     }
 
 const struct td_op td_ops_math_scan[] = {
-    ROW("Cumsum", sum, TD_SET_NUMBERS),
-    ROW("Cumprod", prod, TD_SET_NUMBERS),
-    ROW("CumulativeLogsumexp", logsum, TD_SET_FLOATS),
+    ROW("Cumsum", sum, TD_SET_NUMBERS, td_cumsum_grad),
+    ROW("Cumprod", prod, TD_SET_NUMBERS, td_cumprod_grad),
+    ROW("CumulativeLogsumexp", logsum, TD_SET_FLOATS, td_cumulative_logsumexp_grad),
     {.name = NULL},
 };

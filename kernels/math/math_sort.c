@@ -14,6 +14,7 @@
 #include "core/base/mem.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/math/math_sort_grad.h"
 #include "kernels/cpu/vecmath.h"
 
 struct entry {
@@ -280,6 +281,7 @@ const struct td_op td_ops_math_sort[] = {
      .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .infer = infer_top_k,
+     .grad = td_top_k_grad,
      .kernels = TD_KERNEL("math_sort.cpu", top_run, {"T", TD_SET_REALS})},
     {.name = "TopKV2",
      .sig = "(input:T, k:Tk) -> (values:T, indices:index_type) {sorted:bool=true; T:type; Tk:type=int32; "
@@ -288,6 +290,7 @@ const struct td_op td_ops_math_sort[] = {
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .host_in = 1u << 1,
      .infer = infer_top_k_v2,
+     .grad = td_top_k_grad,
      .kernels = TD_KERNEL("math_sort.cpu", top_run, {"T", TD_SET_REALS}, {"Tk", SET_INDEX16},
                           {"index_type", SET_INDEX16})},
     {.name = "NthElement",
@@ -296,6 +299,7 @@ const struct td_op td_ops_math_sort[] = {
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .host_in = 1u << 1,
      .infer = infer_nth,
+     .grad = td_nth_element_grad,
      .kernels = TD_KERNEL("math_sort.cpu", nth_run, {"T", TD_SET_REALS})},
     {.name = NULL},
 };

@@ -12,6 +12,7 @@
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
+#include "kernels/math/math_special_grad.h"
 #include "kernels/math/special.h"
 
 #include <math.h>
@@ -151,50 +152,52 @@ static enum td_code betainc_run(struct td_call *c, struct td_err *err)
 /* ------------------------------------------------------------------ the table */
 
 #define SET_HALF (TD_SET_F32_F64 | TD_BIT(TD_HALF))
-#define ROW(op_name, op, set)                                                                                \
+#define ROW(op_name, op, set, gradient)                                                                      \
     {                                                                                                        \
         .name = op_name, .sig = "(x:T) -> (y:T) {T:type}", .flags = TD_OP_ELEMENTWISE,                       \
-        .infer = td_infer_same, .kernels = TD_KERNEL("math_special.cpu", op##_run, {"T", set})               \
+        .infer = td_infer_same, .kernels = TD_KERNEL("math_special.cpu", op##_run, {"T", set}),              \
+        .grad = gradient                                                                                     \
     }
-#define ROW2(op_name, args, op)                                                                              \
+#define ROW2(op_name, args, op, gradient)                                                                    \
     {                                                                                                        \
         .name = op_name, .sig = args " {T:type}", .flags = TD_OP_ELEMENTWISE, .infer = td_infer_broadcast,   \
-        .kernels = TD_KERNEL("math_special.cpu", op##_run, {"T", TD_SET_F32_F64})                            \
+        .kernels = TD_KERNEL("math_special.cpu", op##_run, {"T", TD_SET_F32_F64}), .grad = gradient          \
     }
 
 const struct td_op td_ops_math_special[] = {
-    ROW("Lgamma", lgamma, SET_HALF),
-    ROW("Digamma", digamma, SET_HALF),
-    ROW("Erfinv", erfinv, TD_SET_F32_F64),
-    ROW("Ndtri", ndtri, TD_SET_F32_F64),
-    ROW("BesselI0", i0, SET_HALF),
-    ROW("BesselI0e", i0e, SET_HALF),
-    ROW("BesselI1", i1, SET_HALF),
-    ROW("BesselI1e", i1e, SET_HALF),
-    ROW("BesselJ0", j0, SET_HALF),
-    ROW("BesselJ1", j1, SET_HALF),
-    ROW("BesselK0", k0, SET_HALF),
-    ROW("BesselK0e", k0e, SET_HALF),
-    ROW("BesselK1", k1, SET_HALF),
-    ROW("BesselK1e", k1e, SET_HALF),
-    ROW("BesselY0", y0, SET_HALF),
-    ROW("BesselY1", y1, SET_HALF),
-    ROW("Dawsn", dawson, TD_SET_F32_F64),
-    ROW("Expint", expint, TD_SET_F32_F64),
-    ROW("FresnelCos", fresnel_cos, TD_SET_F32_F64),
-    ROW("FresnelSin", fresnel_sin, TD_SET_F32_F64),
-    ROW("Spence", spence, TD_SET_F32_F64),
-    ROW2("Igamma", "(a:T, x:T) -> (z:T)", igamma),
-    ROW2("Igammac", "(a:T, x:T) -> (z:T)", igammac),
-    ROW2("IgammaGradA", "(a:T, x:T) -> (z:T)", igamma_grad_a),
-    ROW2("RandomGammaGrad", "(alpha:T, sample:T) -> (output:T)", gamma_sample_grad),
-    ROW2("Zeta", "(x:T, q:T) -> (z:T)", zeta),
-    ROW2("Polygamma", "(a:T, x:T) -> (z:T)", polygamma),
+    ROW("Lgamma", lgamma, SET_HALF, td_lgamma_grad),
+    ROW("Digamma", digamma, SET_HALF, td_digamma_grad),
+    ROW("Erfinv", erfinv, TD_SET_F32_F64, td_erfinv_grad),
+    ROW("Ndtri", ndtri, TD_SET_F32_F64, td_ndtri_grad),
+    ROW("BesselI0", i0, SET_HALF, td_i0_grad),
+    ROW("BesselI0e", i0e, SET_HALF, td_i0e_grad),
+    ROW("BesselI1", i1, SET_HALF, td_i1_grad),
+    ROW("BesselI1e", i1e, SET_HALF, td_i1e_grad),
+    ROW("BesselJ0", j0, SET_HALF, td_j0_grad),
+    ROW("BesselJ1", j1, SET_HALF, td_j1_grad),
+    ROW("BesselK0", k0, SET_HALF, td_k0_grad),
+    ROW("BesselK0e", k0e, SET_HALF, td_k0e_grad),
+    ROW("BesselK1", k1, SET_HALF, td_k1_grad),
+    ROW("BesselK1e", k1e, SET_HALF, td_k1e_grad),
+    ROW("BesselY0", y0, SET_HALF, td_y0_grad),
+    ROW("BesselY1", y1, SET_HALF, td_y1_grad),
+    ROW("Dawsn", dawson, TD_SET_F32_F64, td_dawson_grad),
+    ROW("Expint", expint, TD_SET_F32_F64, td_expint_grad),
+    ROW("FresnelCos", fresnel_cos, TD_SET_F32_F64, td_fresnel_cos_grad),
+    ROW("FresnelSin", fresnel_sin, TD_SET_F32_F64, td_fresnel_sin_grad),
+    ROW("Spence", spence, TD_SET_F32_F64, td_spence_grad),
+    ROW2("Igamma", "(a:T, x:T) -> (z:T)", igamma, td_igamma_grad),
+    ROW2("Igammac", "(a:T, x:T) -> (z:T)", igammac, td_igammac_grad),
+    ROW2("IgammaGradA", "(a:T, x:T) -> (z:T)", igamma_grad_a, NULL),
+    ROW2("RandomGammaGrad", "(alpha:T, sample:T) -> (output:T)", gamma_sample_grad, NULL),
+    ROW2("Zeta", "(x:T, q:T) -> (z:T)", zeta, td_zeta_grad),
+    ROW2("Polygamma", "(a:T, x:T) -> (z:T)", polygamma, td_polygamma_grad),
     {.name = "Betainc",
      .sig = "(a:T, b:T, x:T) -> (z:T) {T:type}",
      .permute = &td_permute_elementwise,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = infer_betainc,
+     .grad = td_betainc_grad,
      .kernels = TD_KERNEL("math_special.cpu", betainc_run, {"T", TD_SET_F32_F64})},
     {.name = NULL},
 };

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"
+#include "kernels/math/random_grad.h"
 
 #include <sys/random.h>
 
@@ -166,18 +167,21 @@ const struct td_op td_ops_random[] = {
      .flags = TD_OP_STATEFUL,
      .host_in = 1,
      .infer = shape_infer,
+     .grad = td_not_differentiable,
      .kernels = TD_KERNEL("random.cpu", uniform_run, {"dtype", TD_SET_FLOATS}, SHAPE_RULE)},
     {.name = "RandomStandardNormal",
      .sig = "(shape:T) -> (output:dtype) {seed:int=0; seed2:int=0; dtype:type; T:type}",
      .flags = TD_OP_STATEFUL,
      .host_in = 1,
      .infer = shape_infer,
+     .grad = td_not_differentiable,
      .kernels = TD_KERNEL("random.cpu", normal_run, {"dtype", TD_SET_FLOATS}, SHAPE_RULE)},
     {.name = "TruncatedNormal",
      .sig = "(shape:T) -> (output:dtype) {seed:int=0; seed2:int=0; dtype:type; T:type}",
      .flags = TD_OP_STATEFUL,
      .host_in = 1,
      .infer = shape_infer,
+     .grad = td_not_differentiable,
      .kernels = TD_KERNEL("random.cpu", truncated_run, {"dtype", TD_SET_FLOATS}, SHAPE_RULE)},
     {.name = "RandomUniformInt",
      .sig =
@@ -191,6 +195,7 @@ const struct td_op td_ops_random[] = {
      .flags = TD_OP_STATEFUL,
      .host_in = 1,
      .infer = shape_and_param_infer,
+     .grad = td_random_gamma_grad,
      .kernels = TD_KERNEL("random.cpu", gamma_run, {"T", TD_SET_FLOATS}, {"S", TD_SET_INDEX})},
     {.name = "RandomPoissonV2",
      .sig = "(shape:S, rate:R) -> (output:dtype) {seed:int=0; seed2:int=0; S:type; R:type=double; "
@@ -213,12 +218,14 @@ const struct td_op td_ops_random[] = {
      .flags = TD_OP_STATEFUL,
      .host_in = 2,
      .infer = classes_infer,
+     .grad = td_not_differentiable,
      .kernels =
          TD_KERNEL("random.cpu", multinomial_run, {"T", TD_SET_FLOATS}, {"output_dtype", TD_SET_INDEX})},
     {.name = "RandomShuffle",
      .sig = "(value:T) -> (output:T) {seed:int=0; seed2:int=0; T:type}",
      .flags = TD_OP_STATEFUL,
      .infer = td_infer_same,
+     .grad = td_not_differentiable,
      .kernels = TD_KERNEL("random.cpu", shuffle_run)},
     {.name = "NonDeterministicInts",
      .sig = "(shape:shape_dtype) -> (output:dtype) {dtype:type=int64; shape_dtype:type=int64}",

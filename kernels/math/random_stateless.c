@@ -9,6 +9,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"
+#include "kernels/math/random_grad.h"
 
 #include "kernels/math/random_fill.h"
 
@@ -331,9 +332,9 @@ static enum td_code key_counter_run(struct td_call *c, struct td_err *err)
 
 #define INT_SET (TD_SET_INDEX | TD_BIT(TD_UINT32) | TD_BIT(TD_UINT64))
 #define COUNT_SET (TD_BIT(TD_HALF) | TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE) | TD_SET_INDEX)
-#define ROW(opname, signature, hosts, shapes, fn, ...)                                                       \
+#define ROW(opname, gradient, signature, hosts, shapes, fn, ...)                                             \
     {                                                                                                        \
-        .name = opname, .sig = signature, .host_in = hosts, .infer = shapes,                                 \
+        .name = opname, .sig = signature, .host_in = hosts, .infer = shapes, .grad = gradient,               \
         .kernels = TD_KERNEL("random_stateless.cpu", fn, __VA_ARGS__)                                        \
     }
 #define FLOAT_SIG "(shape:T, seed:Tseed) -> (output:dtype) {dtype:type=float; T:type=int32; Tseed:type=int64}"
@@ -342,53 +343,60 @@ static enum td_code key_counter_run(struct td_call *c, struct td_err *err)
     "Tshape:type=int32}"
 
 const struct td_op td_ops_random_stateless[] = {
-    ROW("StatelessRandomUniform", FLOAT_SIG, 3, v1_infer, uniform_run, {"dtype", TD_SET_FLOATS}),
-    ROW("StatelessRandomNormal", FLOAT_SIG, 3, v1_infer, normal_run, {"dtype", TD_SET_FLOATS}),
-    ROW("StatelessTruncatedNormal", FLOAT_SIG, 3, v1_infer, truncated_run, {"dtype", TD_SET_FLOATS}),
-    ROW("StatelessRandomUniformV2", FLOAT_V2_SIG, 15, v2_infer, uniform_v2_run, {"dtype", TD_SET_FLOATS}),
-    ROW("StatelessRandomNormalV2", FLOAT_V2_SIG, 15, v2_infer, normal_v2_run, {"dtype", TD_SET_FLOATS}),
-    ROW("StatelessTruncatedNormalV2", FLOAT_V2_SIG, 15, v2_infer, truncated_v2_run, {"dtype", TD_SET_FLOATS}),
-    ROW("StatelessRandomUniformInt",
+    ROW("StatelessRandomUniform", td_not_differentiable, FLOAT_SIG, 3, v1_infer, uniform_run,
+        {"dtype", TD_SET_FLOATS}),
+    ROW("StatelessRandomNormal", td_not_differentiable, FLOAT_SIG, 3, v1_infer, normal_run,
+        {"dtype", TD_SET_FLOATS}),
+    ROW("StatelessTruncatedNormal", td_not_differentiable, FLOAT_SIG, 3, v1_infer, truncated_run,
+        {"dtype", TD_SET_FLOATS}),
+    ROW("StatelessRandomUniformV2", td_not_differentiable, FLOAT_V2_SIG, 15, v2_infer, uniform_v2_run,
+        {"dtype", TD_SET_FLOATS}),
+    ROW("StatelessRandomNormalV2", td_not_differentiable, FLOAT_V2_SIG, 15, v2_infer, normal_v2_run,
+        {"dtype", TD_SET_FLOATS}),
+    ROW("StatelessTruncatedNormalV2", td_not_differentiable, FLOAT_V2_SIG, 15, v2_infer, truncated_v2_run,
+        {"dtype", TD_SET_FLOATS}),
+    ROW("StatelessRandomUniformInt", td_not_differentiable,
         "(shape:T, seed:Tseed, minval:dtype, maxval:dtype) -> (output:dtype) {dtype:type; T:type; "
         "Tseed:type=int64}",
         15, int_v1_infer, uniform_int_run, {"dtype", TD_SET_INDEX}),
-    ROW("StatelessRandomUniformIntV2",
+    ROW("StatelessRandomUniformIntV2", td_not_differentiable,
         "(shape:Tshape, key:uint64, counter:uint64, alg:int32, minval:dtype, maxval:dtype) -> (output:dtype) "
         "{dtype:type; Tshape:type=int32}",
         63, int_v2_infer, uniform_int_v2_run, {"dtype", TD_SET_INDEX}),
-    ROW("StatelessRandomUniformFullInt",
+    ROW("StatelessRandomUniformFullInt", td_not_differentiable,
         "(shape:T, seed:Tseed) -> (output:dtype) {dtype:type=uint64; T:type=int32; Tseed:type=int64}", 3,
         v1_infer, full_int_run, {"dtype", INT_SET}),
-    ROW("StatelessRandomUniformFullIntV2",
+    ROW("StatelessRandomUniformFullIntV2", td_not_differentiable,
         "(shape:Tshape, key:uint64, counter:uint64, alg:int32) -> (output:dtype) {dtype:type=uint64; "
         "Tshape:type=int32}",
         15, v2_infer, full_int_v2_run, {"dtype", INT_SET}),
-    ROW("StatelessRandomGammaV2",
+    ROW("StatelessRandomGammaV2", td_random_gamma_grad,
         "(shape:T, seed:Tseed, alpha:dtype) -> (output:dtype) {dtype:type; T:type; Tseed:type=int64}", 3,
         gamma_v2_infer, gamma_v2_run, {"dtype", TD_SET_FLOATS}),
-    ROW("StatelessRandomGammaV3",
+    ROW("StatelessRandomGammaV3", td_random_gamma_grad,
         "(shape:shape_dtype, key:uint64, counter:uint64, alg:int32, alpha:dtype) -> (output:dtype) "
         "{dtype:type; "
         "shape_dtype:type=int32}",
         15, gamma_v3_infer, gamma_v3_run, {"dtype", TD_SET_FLOATS}),
-    ROW("StatelessRandomPoisson",
+    ROW("StatelessRandomPoisson", td_not_differentiable,
         "(shape:T, seed:Tseed, lam:Rtype) -> (output:dtype) {Rtype:type; dtype:type; T:type; "
         "Tseed:type=int64}",
         3, gamma_v2_infer, poisson_run, {"Rtype", COUNT_SET}, {"dtype", COUNT_SET}),
-    ROW("StatelessMultinomial",
+    ROW("StatelessMultinomial", td_not_differentiable,
         "(logits:T, num_samples:int32, seed:Tseed) -> (output:output_dtype) {T:type; Tseed:type=int64; "
         "output_dtype:type=int64}",
         6, classes_infer, classes_run, {"T", TD_SET_FLOATS}, {"output_dtype", TD_SET_INDEX}),
-    ROW("StatelessShuffle", "(value:T, key:uint64, counter:uint64, alg:int32) -> (output:T) {T:type}", 14,
-        shuffle_infer, shuffle_run),
+    ROW("StatelessShuffle", NULL, "(value:T, key:uint64, counter:uint64, alg:int32) -> (output:T) {T:type}",
+        14, shuffle_infer, shuffle_run),
     {.name = "StatelessRandomGetAlg",
      .sig = "() -> (alg:int32) {}",
      .flags = TD_OP_STATEFUL,
      .infer = td_infer_scalar,
      .kernels = TD_KERNEL("random_stateless.cpu", get_alg_run)},
-    ROW("StatelessRandomGetKeyCounter", "(seed:Tseed) -> (key:uint64, counter:uint64) {Tseed:type=int64}", 1,
-        key_counter_infer, key_counter_run),
-    ROW("StatelessRandomGetKeyCounterAlg",
+    ROW("StatelessRandomGetKeyCounter", NULL,
+        "(seed:Tseed) -> (key:uint64, counter:uint64) {Tseed:type=int64}", 1, key_counter_infer,
+        key_counter_run),
+    ROW("StatelessRandomGetKeyCounterAlg", NULL,
         "(seed:Tseed) -> (key:uint64, counter:uint64, alg:int32) {Tseed:type=int64}", 1, key_counter_infer,
         key_counter_run),
     {.name = NULL},

@@ -11,6 +11,7 @@
 #include "kernels/cpu/combine.h"
 #include "kernels/array/nd_index.h"
 #include "kernels/ops.h"
+#include "kernels/math/segment_grad.h"
 #include "kernels/cpu/strided.h"
 
 /* ------------------------------------------------------------------ sorted segments */
@@ -224,32 +225,32 @@ UNSORTED(prod, TD_COMBINE_MUL)
 UNSORTED(max, TD_COMBINE_MOST)
 UNSORTED(min, TD_COMBINE_LEAST)
 
-#define SORTED_ROW(op, fn, set)                                                                              \
+#define SORTED_ROW(op, fn, set, gradient)                                                                    \
     {                                                                                                        \
         .name = op, .sig = "(data:T, segment_ids:Tindices) -> (output:T) {T:type; Tindices:type}",           \
-        .infer = segment_infer,                                                                              \
+        .infer = segment_infer, .grad = gradient,                                                            \
         .kernels = TD_KERNEL("segment.cpu", fn, {"T", set}, {"Tindices", TD_SET_INDEX})                      \
     }
-#define UNSORTED_ROW(op, fn, set)                                                                            \
+#define UNSORTED_ROW(op, fn, set, gradient)                                                                  \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(data:T, segment_ids:Tindices, num_segments:Tnumsegments) -> (output:T) {T:type; "           \
                "Tindices:type; "                                                                             \
                "Tnumsegments:type=int32}",                                                                   \
-        .host_in = 4, .infer = unsorted_infer,                                                               \
+        .host_in = 4, .infer = unsorted_infer, .grad = gradient,                                             \
         .kernels = TD_KERNEL("unsorted_segment.cpu", fn, {"T", set},                                         \
                              {"Tindices", TD_SET_INDEX | TD_BIT(TD_INT16)}, {"Tnumsegments", TD_SET_INDEX})  \
     }
 
 const struct td_op td_ops_segment[] = {
-    SORTED_ROW("SegmentSum", segment_sum, TD_SET_NUMBERS),
-    SORTED_ROW("SegmentMean", segment_mean, TD_SET_NUMBERS),
-    SORTED_ROW("SegmentProd", segment_prod, TD_SET_NUMBERS),
-    SORTED_ROW("SegmentMax", segment_max, TD_SET_REALS),
-    SORTED_ROW("SegmentMin", segment_min, TD_SET_REALS),
-    UNSORTED_ROW("UnsortedSegmentSum", unsorted_sum, TD_SET_NUMBERS),
-    UNSORTED_ROW("UnsortedSegmentProd", unsorted_prod, TD_SET_NUMBERS),
-    UNSORTED_ROW("UnsortedSegmentMax", unsorted_max, TD_SET_REALS),
-    UNSORTED_ROW("UnsortedSegmentMin", unsorted_min, TD_SET_REALS),
+    SORTED_ROW("SegmentSum", segment_sum, TD_SET_NUMBERS, td_segment_sum_grad),
+    SORTED_ROW("SegmentMean", segment_mean, TD_SET_NUMBERS, td_segment_mean_grad),
+    SORTED_ROW("SegmentProd", segment_prod, TD_SET_NUMBERS, td_segment_prod_grad),
+    SORTED_ROW("SegmentMax", segment_max, TD_SET_REALS, td_segment_extreme_grad),
+    SORTED_ROW("SegmentMin", segment_min, TD_SET_REALS, td_segment_extreme_grad),
+    UNSORTED_ROW("UnsortedSegmentSum", unsorted_sum, TD_SET_NUMBERS, td_unsorted_segment_sum_grad),
+    UNSORTED_ROW("UnsortedSegmentProd", unsorted_prod, TD_SET_NUMBERS, td_unsorted_segment_prod_grad),
+    UNSORTED_ROW("UnsortedSegmentMax", unsorted_max, TD_SET_REALS, td_unsorted_segment_extreme_grad),
+    UNSORTED_ROW("UnsortedSegmentMin", unsorted_min, TD_SET_REALS, td_unsorted_segment_extreme_grad),
     {.name = NULL},
 };

@@ -14,6 +14,7 @@
 #include "kernels/cpu/array_types.h"
 #include "kernels/cpu/combine.h"
 #include "kernels/ops.h"
+#include "kernels/math/segment_grad.h"
 #include "kernels/cpu/strided.h"
 
 enum scaling { SUM, MEAN, SQRT_N };
@@ -366,29 +367,30 @@ KERNELS(sqrt_n, SQRT_N)
     {                                                                                                        \
         "Tsegmentids", TD_SET_INDEX                                                                          \
     }
-#define REDUCE_ROW(op, fn, set)                                                                              \
+#define REDUCE_ROW(op, fn, set, gradient)                                                                    \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(data:T, indices:Tidx, segment_ids:Tsegmentids) -> (output:T) {T:type; Tidx:type=int32; "    \
                "Tsegmentids:type=int32; sparse_gradient:bool=false}",                                        \
-        .infer = sparse_infer, .kernels = TD_KERNEL("sparse_segment.cpu", fn, {"T", set}, INDEX_TYPES)       \
+        .infer = sparse_infer, .grad = gradient,                                                             \
+        .kernels = TD_KERNEL("sparse_segment.cpu", fn, {"T", set}, INDEX_TYPES)                              \
     }
-#define REDUCE_N_ROW(op, fn, set)                                                                            \
+#define REDUCE_N_ROW(op, fn, set, gradient)                                                                  \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(data:T, indices:Tidx, segment_ids:Tsegmentids, num_segments:Tnumsegments) -> (output:T) "   \
                "{T:type; Tidx:type=int32; Tnumsegments:type=int32; Tsegmentids:type=int32; "                 \
                "sparse_gradient:bool=false}",                                                                \
-        .host_in = 8, .infer = sparse_infer,                                                                 \
+        .host_in = 8, .infer = sparse_infer, .grad = gradient,                                               \
         .kernels =                                                                                           \
             TD_KERNEL("sparse_segment.cpu", fn, {"T", set}, INDEX_TYPES, {"Tnumsegments", TD_SET_INDEX})     \
     }
-#define GRAD_ROW(op, fn)                                                                                     \
+#define GRAD_ROW(op, fn, gradient)                                                                           \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(grad:T, indices:Tidx, segment_ids:Tsegmentids, output_dim0:int32) -> (output:T) {T:type; "  \
                "Tidx:type=int32; Tsegmentids:type=int32}",                                                   \
-        .host_in = 8, .infer = grad_infer,                                                                   \
+        .host_in = 8, .infer = grad_infer, .grad = gradient,                                                 \
         .kernels = TD_KERNEL("sparse_segment_grad.cpu", fn, {"T", TD_SET_FLOATS}, INDEX_TYPES)               \
     }
 #define GRAD_V2_ROW(op, fn)                                                                                  \
@@ -401,15 +403,16 @@ KERNELS(sqrt_n, SQRT_N)
     }
 
 const struct td_op td_ops_segment_sparse[] = {
-    REDUCE_ROW("SparseSegmentSum", sum_run, TD_SET_REALS),
-    REDUCE_ROW("SparseSegmentMean", mean_run, TD_SET_FLOATS),
-    REDUCE_ROW("SparseSegmentSqrtN", sqrt_n_run, TD_SET_FLOATS),
-    REDUCE_N_ROW("SparseSegmentSumWithNumSegments", sum_run, TD_SET_REALS),
-    REDUCE_N_ROW("SparseSegmentMeanWithNumSegments", mean_run, TD_SET_FLOATS),
-    REDUCE_N_ROW("SparseSegmentSqrtNWithNumSegments", sqrt_n_run, TD_SET_FLOATS),
-    GRAD_ROW("SparseSegmentSumGrad", sum_grad_run),
-    GRAD_ROW("SparseSegmentMeanGrad", mean_grad_run),
-    GRAD_ROW("SparseSegmentSqrtNGrad", sqrt_n_grad_run),
+    REDUCE_ROW("SparseSegmentSum", sum_run, TD_SET_REALS, td_sparse_segment_sum_grad),
+    REDUCE_ROW("SparseSegmentMean", mean_run, TD_SET_FLOATS, td_sparse_segment_mean_grad),
+    REDUCE_ROW("SparseSegmentSqrtN", sqrt_n_run, TD_SET_FLOATS, td_sparse_segment_sqrt_n_grad),
+    REDUCE_N_ROW("SparseSegmentSumWithNumSegments", sum_run, TD_SET_REALS, td_sparse_segment_sum_grad),
+    REDUCE_N_ROW("SparseSegmentMeanWithNumSegments", mean_run, TD_SET_FLOATS, td_sparse_segment_mean_grad),
+    REDUCE_N_ROW("SparseSegmentSqrtNWithNumSegments", sqrt_n_run, TD_SET_FLOATS,
+                 td_sparse_segment_sqrt_n_grad),
+    GRAD_ROW("SparseSegmentSumGrad", sum_grad_run, td_sparse_segment_sum_grad_grad),
+    GRAD_ROW("SparseSegmentMeanGrad", mean_grad_run, td_sparse_segment_mean_grad_grad),
+    GRAD_ROW("SparseSegmentSqrtNGrad", sqrt_n_grad_run, td_sparse_segment_sqrt_n_grad_grad),
     GRAD_V2_ROW("SparseSegmentSumGradV2", sum_grad_v2_run),
     GRAD_V2_ROW("SparseSegmentMeanGradV2", mean_grad_v2_run),
     GRAD_V2_ROW("SparseSegmentSqrtNGradV2", sqrt_n_grad_v2_run),
