@@ -87,7 +87,8 @@ def work(args, families):
 
 
 class Child:
-    """A job's process, started again behind a draw that ended it."""
+    """A job's process, started again behind a draw that ended it. What else than op_draws runs so (grad_draws.py) says its script and its further flags."""
+    script, flags = os.path.abspath(__file__), ()
 
     def __init__(self, args, job):
         self.args, self.job, self.done, self.left_out, self.cases, self.ended, self.lost = args, job, [], [], 0, [], Counter()
@@ -95,8 +96,8 @@ class Child:
 
     def start(self):
         a = self.args
-        line = [sys.executable, os.path.abspath(__file__), a.out, "--draws", a.draws, "--each", a.each, "--seed", a.seed, "--only", a.only, "--draw", a.draw,
-                "--jobs", a.jobs, "--job", self.job, "--done", ",".join(self.done), "--left-out", ",".join(self.left_out)]
+        line = [sys.executable, self.script, a.out, "--draws", a.draws, "--each", a.each, "--seed", a.seed, "--only", a.only, "--draw", a.draw,
+                *(w for f in self.flags for w in (f"--{f}", getattr(a, f))), "--jobs", a.jobs, "--job", self.job, "--done", ",".join(self.done), "--left-out", ",".join(self.left_out)]
         self.process = subprocess.Popen([str(x) for x in line], stdout=subprocess.PIPE, text=True)
 
     def finish(self):

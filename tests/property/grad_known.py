@@ -1,0 +1,26 @@
+"""What grad_draws.py leaves out or lets differ, one by one."""
+
+NONE = "TensorFlow's gradient of it is none"
+LACKS = "TensorFlow has no gradient of what its gradient is made of"
+EXEMPT = {
+    "ArgMax": "its results are integers", "ArgMin": "its results are integers", "PreventGradient": "refuses to be differentiated",
+    "SparseSparseMaximum": "TensorFlow's gradient function takes too few arguments", "SparseSparseMinimum": "TensorFlow's gradient function takes too few arguments",
+    "SparseDenseCwiseAdd": "TensorFlow's gradient function says that there is none", "QuantizeAndDequantizeV4Grad": "TensorFlow's gradient function takes too few arguments",
+    "DebugGradientIdentity": "asks for the gradient debugger that made it", "CTCLossV2": "TensorFlow has no kernel for processors; CTCLoss is drawn",
+}
+NO_SECOND = {
+    **{op: NONE for op in "Ceil Floor FloorDiv Rint Round TruncateDiv NextAfter Sign".split()},
+    **{op: LACKS for op in "BatchNormWithGlobalNormalization BlockLSTM BlockLSTMV2 CropAndResize CTCLoss Dilation2D Igamma Igammac LRN MaxPoolGradV2 MaxPoolWithArgmax QuantizeAndDequantizeV4 "
+       "RaggedTensorFromVariant RaggedTensorToVariant RandomGamma ResizeBicubic ResizeNearestNeighbor ScaleAndTranslate Softsign SparseSegmentMeanWithNumSegments "
+       "SparseSegmentSqrtN SparseSegmentSqrtNWithNumSegments SparseSlice SparseSoftmax StatelessRandomGammaV2 StatelessRandomGammaV3".split()},
+    **{op: "an array of TensorFlow 1 has one gradient: the second finds it read already" for op in "TensorArrayConcatV3 TensorArrayGatherV3 TensorArrayReadV3 TensorArrayScatterV3 "
+       "TensorArraySplitV3 TensorArrayWriteV3".split()},
+    **{op: "TensorFlow: second-order gradients of while loops are not supported" for op in "Enter Exit LoopCond NextIteration".split()},
+}
+KNOWN = {}
+ROUGH = {
+    **{op: "complex: TensorFlow's gradient lacks the conjugate" for op in "Cumprod MulNoNan Xdivy Xlog1py Xlogy".split()},
+    "TensorListGather": "of an element that is gathered twice TensorFlow keeps the last gradient",
+    "QuantizeAndDequantizeV4": "passes through what is rounded",
+    **{op: "a sample is also the choice among proposals, which jumps" for op in "StatelessRandomGammaV2 StatelessRandomGammaV3".split()},
+}
