@@ -287,6 +287,29 @@ static bool conv_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, const 
     return false;
 }
 
+/* Whether a window lies wholly in the padding. oneDNN 2.6 skips it together with its place in the operand of
+ * a binary post-op: later windows then read the operand of earlier ones. */
+static bool misses_input(const struct td_conv *g)
+{
+    for (int i = 0; i < 3; i++) {
+        const struct td_window *w = &g->axis[i];
+        if (w->before > (w->k - 1) * w->dilation || (w->out - 1) * w->stride - w->before >= w->in) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The posts in front of the first whose operand is as large as the output. */
+static int without_elements(const struct td_post *post, int n)
+{
+    int k = 0;
+    while (k < n && !(post[k].kind >= TD_POST_ADD && post[k].operand == TD_POST_ELEMENT)) {
+        k++;
+    }
+    return k;
+}
+
 static enum td_code conv_offer(const struct td_conv *g, bool backward, const struct td_kernel_query *q,
                                int n_post, struct td_kernel_offer *o, struct td_err *err)
 {
@@ -299,6 +322,7 @@ static enum td_code conv_offer(const struct td_conv *g, bool backward, const str
     d->conv = *g;
     struct td_dnnl_dims s;
     td_dnnl_dims_of(g, &s);
+    n_post = misses_input(g) ? without_elements(q->post, n_post) : n_post;
     dnnl_memory_desc_t y;
     dnnl_format_tag_t last = s.n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
     bool ok = dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, dnnl_f32, last) == dnnl_success &&

@@ -63,3 +63,14 @@ def sparse_rows_through_loops(folder):
         return {"back": tf.sparse.to_dense(back), "mapped": mapped, "n": tf.shape(many), "kind": tf.strings.length(one) > 0}
     save(folder, {"serving_default": (f, {"i": ([None, 2], "int64"), "v": ([None], F), "n": ([], "int64")})})
     yield case({"i": [[0, 1], [1, 4], [3, 0]], "v": [1, 2, 3], "n": 4})
+
+
+@model(rtol=1e-3, atol=1e-4, skip=("nonfinite",))   # oneDNN's Relu behind a convolution makes 0 of NaN
+def windows_in_the_padding(folder):
+    """Convolutions whose first windows see padding alone, with a tensor added behind."""
+    kinds = {"rows": ([[2, 1], [0, 0]], 3, (2, 1)), "step": ([[2, 2], [1, 1]], 1, (7, 3)), "columns": ([[0, 0], [4, 1]], 1, (3, 6))}
+    add = lambda pads, stride: lambda x, w, z: {"y": tf.nn.conv2d(x, w, stride, [[0, 0], *pads, [0, 0]]) + z, "relu": tf.nn.relu(tf.nn.conv2d(x, w * 0.5, stride, [[0, 0], *pads, [0, 0]]) + z)}
+    specs = {"x": ([None, 4, 3, 22], F), "w": ([2, 3, 22, 40], F), "z": ([None, None, None, 40], F)}
+    save(folder, {k: (add(*how[:2]), specs) for k, how in kinds.items()})
+    for k, how in kinds.items():
+        yield case({"x": floats(3, 2, 4, 3, 22), "w": floats(1, 2, 3, 22, 40), "z": floats(2, 2, *how[2], 40)}, signature=k)
