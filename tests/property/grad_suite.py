@@ -122,6 +122,8 @@ class GradDraw(Draw):
             self.says = f"{type(e).__name__}: {e}"
         if not self.why and not self.targets:
             self.why = "no result has a gradient"
+        if not self.why and any(g is not None and n in self.flat and g.shape != self.flat[n].shape for n, g in self.grads.items()):
+            self.why = "TensorFlow's gradient is not of its argument's shape"
         return not self.why
 
     def twice(self, given, ups):
@@ -217,7 +219,8 @@ class GradDraw(Draw):
         dtypes = {np.asarray(v).dtype.name for v in list(given.values()) + list(seeds.values())}
         rtol = max([TOLERANCE[d] for d in dtypes if d in TOLERANCE] + [self.options.get("grad_rtol", 0)])
         largest = max([float(np.max(np.abs(np.asarray(g)[np.isfinite(g)]).astype(np.float64), initial=0)) for g in self.grads.values() if g is not None], default=0)
-        case["rtol"], case["atol"] = rtol, rtol * max(largest, 1e-6)
+        above = max([float(np.max(np.abs(v.astype(np.complex128)), initial=0)) for v in seeds.values()], default=1)
+        case["rtol"], case["atol"] = rtol, rtol * (largest + above * 1e-3)   # what cancels leaves rounding of what came from above
         for n in self.asked:
             put(arrays, "in/" + n, given[n])
         for n, v in seeds.items():
