@@ -292,6 +292,7 @@ static void metrics_md(void)
 static const char *route_needs(const char *traits)
 {
     return strstr(traits, "OPEN") != NULL                                           ? "nothing"
+           : strstr(traits, "API(GRADIENT)") != NULL                                ? "infer or gradient"
            : strstr(traits, "DEBUGS") != NULL                                       ? "debug"
            : strstr(traits, "MANAGES") != NULL                                      ? "manage"
            : strstr(traits, "API(") != NULL && strstr(traits, "API(OTHER)") == NULL ? "infer"
@@ -300,14 +301,15 @@ static const char *route_needs(const char *traits)
 
 static const char *rpc_needs(const struct rpc *r)
 {
-    return strstr(r->access, "SCOPE_OPEN") != NULL     ? "nothing"
-           : strstr(r->access, "SCOPE_DEBUG") != NULL  ? "debug"
-           : strstr(r->access, "SCOPE_MANAGE") != NULL ? "manage"
-           : strstr(r->access, "SCOPE_INFER") != NULL  ? "infer"
-           : strstr(r->access, "SCOPE_ANY") != NULL    ? "any token"
-           : strcmp(r->kind, "INFER") == 0             ? "infer"
-           : strcmp(r->kind, "MANAGE") == 0            ? "manage"
-                                                       : "any token";
+    return strstr(r->access, "SCOPE_OPEN") != NULL       ? "nothing"
+           : strstr(r->access, "SCOPE_DEBUG") != NULL    ? "debug"
+           : strstr(r->access, "SCOPE_MANAGE") != NULL   ? "manage"
+           : strstr(r->access, "SCOPE_INFER_OR") != NULL ? "infer or gradient"
+           : strstr(r->access, "SCOPE_INFER") != NULL    ? "infer"
+           : strstr(r->access, "SCOPE_ANY") != NULL      ? "any token"
+           : strcmp(r->kind, "INFER") == 0               ? "infer"
+           : strcmp(r->kind, "MANAGE") == 0              ? "manage"
+                                                         : "any token";
 }
 
 static void api_md(void)
@@ -319,8 +321,9 @@ static void api_md(void)
            "that a bearer\n"
            "token must have when there is a `--tokens_file`. Without one, what is marked *here* is answered "
            "on this host\n"
-           "only, unless `--open_management` is given. `:debug` and `tensord.v1.Debug` need "
-           "`--enable_debug_api` besides.\n\n"
+           "only, unless `--open_management` is given. `:debug` and `tensord.v1.Debug.Run` need "
+           "`--enable_debug_api` besides.\n"
+           "Gradients by weights need the scope `gradient`; those by inputs `infer` or `gradient`.\n\n"
            "## REST\n\n| method | path | needs | |\n| --- | --- | --- | --- |\n");
     for (int i = 0; i < COUNT(ROUTES); i++) {
         const bool manages = strstr(ROUTES[i].traits, "MANAGES") != NULL;

@@ -20,7 +20,7 @@
 #include "server/models/inspect.h"
 #include "server/op_library.h"
 #include "server/op_list.h"
-#include "server/models/servable_gradient.h"
+#include "server/models/gradient.h"
 #include "server/models/servable_run.h"
 
 const struct td_device *td_embed_device;
@@ -288,46 +288,130 @@ int tensord_run(tensord_model *m, const char *signature, const tensord_tensor *i
     return rc ? report(&err, error) : 0;
 }
 
+/* ------------------------------------------------------------------ gradients */
+
+static enum td_code names_of(const tensord_tensor *t, int n, const char ***out, struct td_err *err)
+{
+    *out = td_calloc((size_t)n + 1, sizeof **out);
+    for (int i = 0; *out != NULL && i < n; i++) {
+        (*out)[i] = t[i].name;
+    }
+    return *out != NULL ? TD_OK : td_no_memory(err, (size_t)n, "names");
+}
+
+/* A call of the gradient's signature while it is put together and answered. */
+struct gradient_run {
+    struct td_gradient *g; /* counted */
+    struct td_named *in;   /* the call's inputs, borrowed, and from n_own on those of the options, owned */
+    int n_in, n_own;
+    struct td_named *out, *results;
+    int n_out, n_results;
+};
+
+static enum td_code add_further(struct gradient_run *r, const tensord_tensor *t, int input,
+                                struct td_err *err)
+{
+    TD_FAIL_IF(input < 0, err, INVALID_ARGUMENT, "'%.200s' takes no value", t->name);
+    struct td_named *to = &r->in[r->n_in++];
+    to->name = td_gradient_signature(r->g)->in[input].key;
+    return wrap_input(t, &to->t, err);
+}
+
+static enum td_code gather(struct gradient_run *r, const struct td_servable_call *call,
+                           const tensord_gradient_options *o, struct td_err *err)
+{
+    const int further = o->n_output_gradients + o->n_vectors;
+    const struct td_signature *sig = td_gradient_signature(r->g);
+    const int n_sources = td_gradient_n_sources(r->g);
+    r->in = td_calloc((size_t)(call->n_in + further) + 1, sizeof *r->in);
+    r->out = td_calloc((size_t)sig->n_out + 1, sizeof *r->out);
+    r->results = td_calloc((size_t)n_sources + 1, sizeof *r->results);
+    if (r->in == NULL || r->out == NULL || r->results == NULL) {
+        return td_no_memory(err, 1, "a gradient");
+    }
+    for (; r->n_in < call->n_in; r->n_in++) {
+        r->in[r->n_in] = call->in[r->n_in];
+    }
+    r->n_own = r->n_in;
+    for (int i = 0; i < o->n_output_gradients; i++) {
+        const tensord_tensor *t = &o->output_gradients[i];
+        TD_TRY(add_further(r, t, td_gradient_seed_input(r->g, t->name), err));
+    }
+    for (int i = 0; i < o->n_vectors; i++) {
+        const tensord_tensor *t = &o->vectors[i];
+        TD_TRY(add_further(r, t, td_gradient_vector_input(r->g, t->name), err));
+    }
+    return TD_OK;
+}
+
+static enum td_code run_gradient(tensord_model *m, struct gradient_run *r, bool zeros, struct td_err *err)
+{
+    const struct td_signature *sig = td_gradient_signature(r->g);
+    struct td_tensor *bound = td_calloc((size_t)(sig->n_in + sig->n_out) + 1, sizeof *bound);
+    struct td_tensor *made = bound == NULL ? NULL : bound + sig->n_in;
+    const struct td_servable_call call = {.sig = sig, .in = r->in, .n_in = r->n_in, .run = &m->run};
+    enum td_code rc =
+        bound == NULL ? td_no_memory(err, 1, "a gradient") : td_servable_bind(m->servable, &call, bound, err);
+    rc = rc ? rc : td_servable_compute(m->servable, sig, bound, &m->run, made, err);
+    if (rc == TD_OK) {
+        td_servable_deliver(&call, made, r->out, &r->n_out);
+    }
+    rc = rc ? rc : td_gradient_results(r->g, m->servable, bound, r->out, zeros, r->results, err);
+    r->n_results = rc ? 0 : td_gradient_n_sources(r->g);
+    td_free(bound);
+    return rc;
+}
+
+static void gradient_run_fini(struct gradient_run *r)
+{
+    for (int i = r->n_own; r->in != NULL && i < r->n_in; i++) {
+        td_tensor_clear(&r->in[i].t);
+    }
+    for (int i = 0; i < r->n_out; i++) {
+        td_tensor_clear(&r->out[i].t);
+    }
+    for (int i = 0; i < r->n_results; i++) {
+        td_tensor_clear(&r->results[i].t);
+    }
+    td_free(r->in);
+    td_free(r->out);
+    td_free(r->results);
+    td_gradient_unref(r->g);
+}
+
+static enum td_code gradient(tensord_model *m, const struct td_servable_call *call,
+                             const tensord_gradient_options *o, struct gradient_run *r, struct td_err *err)
+{
+    const char **seeded = NULL, **vectors = NULL;
+    struct td_gradient_ask ask = {.targets = o->targets,
+                                  .n_targets = o->n_targets,
+                                  .wrt = o->wrt,
+                                  .n_wrt = o->n_wrt,
+                                  .n_seeded = o->n_output_gradients,
+                                  .n_vectors = o->n_vectors,
+                                  .recompute = o->recompute != 0};
+    enum td_code rc = td_gradient_kind(o->kind, &ask.kind, err);
+    rc = rc ? rc : names_of(o->output_gradients, o->n_output_gradients, &seeded, err);
+    rc = rc ? rc : names_of(o->vectors, o->n_vectors, &vectors, err);
+    ask.seeded = seeded;
+    ask.vectors = vectors;
+    rc = rc ? rc : td_gradient_get(m->servable, call->sig, &ask, NULL, &r->g, err);
+    rc = rc ? rc : gather(r, call, o, err);
+    rc = rc ? rc : run_gradient(m, r, o->zero_unconnected != 0, err);
+    td_free(seeded);
+    td_free(vectors);
+    return rc;
+}
+
 static enum td_code export_all(struct td_named *from, int n, tensord_tensor **to, int *n_to,
                                struct td_err *err)
 {
     *to = td_calloc((size_t)n + 1, sizeof **to);
     enum td_code rc = *to == NULL ? td_no_memory(err, (size_t)n, "results") : TD_OK;
-    for (int i = 0; rc == TD_OK && i < n; i++, *n_to = i) {
+    for (int i = 0; rc == TD_OK && i < n; i++) {
         rc = export_output(&from[i], &(*to)[i], err);
+        *n_to = i + 1;
     }
-    return rc;
-}
-
-static const char *const kinds[] = {"gradient", "jacobian", "hessian", "hvp", NULL};
-
-static enum td_code gradient(tensord_model *m, const struct td_servable_call *call,
-                             const tensord_gradient_options *o, struct td_gradient_answer *answer,
-                             struct td_err *err)
-{
-    struct td_gradient_ask ask = {.targets = o->targets,
-                                  .n_targets = o->n_targets,
-                                  .wrt = o->wrt,
-                                  .n_wrt = o->n_wrt,
-                                  .zeros = o->zero_unconnected != 0,
-                                  .recompute = o->recompute != 0};
-    int kind = 0;
-    while (o->kind != NULL && kinds[kind] != NULL && strcmp(kinds[kind], o->kind) != 0) {
-        kind++;
-    }
-    TD_FAIL_IF(kinds[kind] == NULL, err, INVALID_ARGUMENT,
-               "kind '%s' is none of gradient, jacobian, hessian, hvp", o->kind);
-    ask.kind = (enum td_grad_kind)kind;
-    struct td_named *seeds = td_calloc((size_t)o->n_output_gradients + 1, sizeof *seeds);
-    enum td_code rc = seeds == NULL ? td_no_memory(err, 1, "gradients") : TD_OK;
-    for (int i = 0; rc == TD_OK && i < o->n_output_gradients; i++) {
-        seeds[i].name = o->output_gradients[i].name;
-        rc = wrap_input(&o->output_gradients[i], &seeds[i].t, err);
-    }
-    ask.output_gradients = seeds;
-    ask.n_output_gradients = o->n_output_gradients;
-    rc = rc ? rc : td_servable_gradient(m->servable, call, &ask, answer, err);
-    unwrap(seeds, o->n_output_gradients);
     return rc;
 }
 
@@ -338,16 +422,19 @@ int tensord_gradient(tensord_model *m, const char *signature, const tensord_tens
     struct td_err err = {0};
     const struct td_signature *sig;
     struct td_named *in;
-    struct td_gradient_answer answer = {0};
+    struct gradient_run r = {0};
     *result = (tensord_gradient_result){0};
     enum td_code rc = wrap_call(m, signature, inputs, n_inputs, &sig, &in, &err);
-    const struct td_servable_call call = {.sig = sig, .in = in, .n_in = n_inputs, .run = &m->run};
-    rc = rc ? rc : gradient(m, &call, opts, &answer, &err);
-    rc =
-        rc ? rc
-           : export_all(answer.gradients, answer.n_gradients, &result->gradients, &result->n_gradients, &err);
-    rc = rc ? rc : export_all(answer.outputs, answer.n_outputs, &result->outputs, &result->n_outputs, &err);
-    td_gradient_answer_fini(&answer);
+    const struct td_servable_call call = {.sig = sig, .in = in, .n_in = n_inputs};
+    rc = rc ? rc : gradient(m, &call, opts, &r, &err);
+    rc = rc ? rc : export_all(r.results, r.n_results, &result->gradients, &result->n_gradients, &err);
+    rc = rc ? rc : export_all(r.out, td_gradient_n_outputs(r.g), &result->outputs, &result->n_outputs, &err);
+    if (rc) {
+        tensord_results_free(result->gradients, result->n_gradients);
+        tensord_results_free(result->outputs, result->n_outputs);
+        *result = (tensord_gradient_result){0};
+    }
+    gradient_run_fini(&r);
     unwrap(in, n_inputs);
     return rc ? report(&err, error) : 0;
 }

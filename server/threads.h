@@ -22,6 +22,8 @@
  *   grpc.mu                the queue of calls and the list of streams (after the lock of a stream)
  *   workers.mu             who waits and who runs; never held while running or answering
  *   servable.choosing      making signatures of fewer outputs
+ *   gradients.naming       reading the names of variables
+ *   gradients.mu           which gradients are kept, or under way; never held while one is made or freed
  *   metrics' making, access.lock: new cells; tokens. Nothing is taken under them
  *   locks inside core (a callable's, a resource's), each held alone
  *

@@ -8,6 +8,9 @@
 #include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 
+/* TensorFlow's shared_name of a variable that has no name of its own. */
+#define ANONYMOUS_NAME "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
+
 static bool is_op(struct td_value v, const char *name)
 {
     return v.node->op != NULL && strcmp(v.node->op->name, name) == 0;
@@ -102,7 +105,7 @@ static const char *variable(struct td_value v)
         return NULL;
     }
     const char *shared = td_attr_str(v.node, "shared_name");
-    return shared[0] != 0 ? shared : v.node->name;
+    return shared[0] != 0 && strcmp(shared, ANONYMOUS_NAME) != 0 ? shared : v.node->name;
 }
 
 const struct td_grad_formulas td_grad_formulas = {

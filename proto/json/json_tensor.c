@@ -372,17 +372,21 @@ static enum td_code put_key(struct td_sink *s, bool first, const char *name, str
     return td_sink_put(s, ": ", 2, err);
 }
 
-static enum td_code put_columns(struct td_sink *s, const struct td_named *out, int n, struct td_err *err)
+enum td_code td_json_put_object(struct td_sink *s, const struct td_named *t, int n, struct td_err *err)
 {
-    if (n == 1) {
-        return td_json_put_dims(s, &out[0].t, 0, 0, wants_b64(out[0].name), err);
-    }
     TD_TRY(td_sink_put(s, "{", 1, err));
     for (int i = 0; i < n; i++) {
-        TD_TRY(put_key(s, i == 0, out[i].name, err));
-        TD_TRY(td_json_put_dims(s, &out[i].t, 0, 0, wants_b64(out[i].name), err));
+        TD_TRY(put_key(s, i == 0, t[i].name, err));
+        TD_TRY(t[i].t.dtype == TD_DTYPE_NONE ? td_sink_put(s, "null", 4, err)
+                                             : td_json_put_dims(s, &t[i].t, 0, 0, wants_b64(t[i].name), err));
     }
     return td_sink_put(s, "}", 1, err);
+}
+
+static enum td_code put_columns(struct td_sink *s, const struct td_named *out, int n, struct td_err *err)
+{
+    return n == 1 ? td_json_put_dims(s, &out[0].t, 0, 0, wants_b64(out[0].name), err)
+                  : td_json_put_object(s, out, n, err);
 }
 
 /* Row k of every output: the value itself, or an object of them. */

@@ -15,6 +15,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/model/saved_model.h"
+#include "proto/pb/wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -354,6 +355,45 @@ static enum td_code read_assets(const meta_graph *p, struct td_saved_model *m, s
     return TD_OK;
 }
 
+/* ---- variables that training moves: VariableDef messages { variable_name = 1 } in a collection */
+
+static enum td_code add_trainable(const ProtobufCBinaryData *def, struct td_saved_model *m, const char **out,
+                                  struct td_err *err)
+{
+    const struct td_seg all = {def->data, def->len};
+    struct td_wire w;
+    struct td_field f;
+    *out = "";
+    td_wire_init(&w, &all, 1);
+    do {
+        TD_TRY(td_wire_next(&w, &f, err));
+        if (f.number == 1 && f.type == TD_WIRE_BYTES) {
+            TD_TRY(td_wire_text(f.sub, m->arena, out, err));
+        }
+    } while (f.number != 0);
+    return TD_OK;
+}
+
+static enum td_code read_trainable(const meta_graph *p, struct td_saved_model *m, struct td_err *err)
+{
+    const Tensorflow__CollectionDef *c = find_collection(p, "trainable_variables");
+    if (c == NULL || c->kind_case != TENSORFLOW__COLLECTION_DEF__KIND_BYTES_LIST) {
+        return TD_OK;
+    }
+    const char **names = td_arena_alloc(m->arena, c->bytes_list->n_value + 1, sizeof *names);
+    if (names == NULL) {
+        return td_no_memory(err, c->bytes_list->n_value, "names of variables");
+    }
+    for (size_t i = 0; i < c->bytes_list->n_value; i++) {
+        if (add_trainable(&c->bytes_list->value[i], m, &names[i], err)) {
+            return td_err_wrap(err, "Collection 'trainable_variables', variable %zu", i);
+        }
+    }
+    m->trainable = names;
+    m->n_trainable = (int)c->bytes_list->n_value;
+    return TD_OK;
+}
+
 /* ---- the init op */
 
 static enum td_code init_from_collection(const meta_graph *p, const char *name, struct td_saved_model *m,
@@ -413,6 +453,7 @@ static enum td_code fill_model(struct loader *l, const meta_graph *p, struct td_
     TD_TRY(td_signatures_from_proto(p, tensor_bytes, m, err));
     TD_TRY(read_assets(p, m, err));
     TD_TRY(read_saver(p, m, err));
+    TD_TRY(read_trainable(p, m, err));
     TD_TRY(read_init_op(p, m, err));
     const char *graph = td_arena_strndup(m->arena, (const char *)l->object_graph.p, l->object_graph.n);
     if (graph == NULL) {

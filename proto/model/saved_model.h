@@ -49,6 +49,8 @@ struct td_saved_model {
     const char *init_op;         /* node to run after restoring; NULL none */
     const char *const *tags;
     int n_tags;
+    const char *const *trainable; /* TF1: names of the variables that its training moved ("w:0") */
+    int n_trainable;
     struct td_bytes object_graph; /* SavedObjectGraph, serialized; empty without */
     const char *tf_version;
 };

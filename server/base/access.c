@@ -53,7 +53,8 @@ struct td_access {
 static const char *const SCOPES[] = {[TD_SCOPE_INFER] = "infer",
                                      [TD_SCOPE_MANAGE] = "manage",
                                      [TD_SCOPE_TRAIN] = "train",
-                                     [TD_SCOPE_DEBUG] = "debug"};
+                                     [TD_SCOPE_DEBUG] = "debug",
+                                     [TD_SCOPE_GRADIENT] = "gradient"};
 #define N_SCOPES ((int)(sizeof SCOPES / sizeof SCOPES[0]))
 
 /* ------------------------------------------------------------------ the file */
@@ -75,7 +76,8 @@ static enum td_code read_scopes(char *words, unsigned *out, struct td_err *err)
         for (int i = TD_SCOPE_INFER; i < N_SCOPES; i++) {
             found = strcmp(SCOPES[i], w) == 0 ? i : found;
         }
-        TD_FAIL_IF(found == 0, err, INVALID_ARGUMENT, "scope '%.40s', want infer, manage, train or debug", w);
+        TD_FAIL_IF(found == 0, err, INVALID_ARGUMENT,
+                   "scope '%.40s', want infer, gradient, manage, train or debug", w);
         *out |= 1u << found;
     }
     return TD_OK;
@@ -231,6 +233,12 @@ struct found {
     bool known, scoped, allowed; /* some row has the token; and the scope; and the model */
 };
 
+/* The scopes of which one is needed, as bits. */
+static unsigned wanted(enum td_scope scope)
+{
+    return scope == TD_SCOPE_INFER_OR_GRADIENT ? 1u << TD_SCOPE_INFER | 1u << TD_SCOPE_GRADIENT : 1u << scope;
+}
+
 static struct found look(struct td_access *a, const char token[TOKEN_BYTES], enum td_scope scope,
                          const char *model)
 {
@@ -239,7 +247,7 @@ static struct found look(struct td_access *a, const char token[TOKEN_BYTES], enu
     for (int i = 0; i < a->table.n; i++) {
         const struct row *row = &a->table.rows[i];
         const bool known = same_token(row->token, token);
-        const bool scoped = known && (scope <= TD_SCOPE_ANY || (row->scopes & 1u << scope) != 0);
+        const bool scoped = known && (scope <= TD_SCOPE_ANY || (row->scopes & wanted(scope)) != 0);
         f.known |= known;
         f.scoped |= scoped;
         f.allowed |= scoped && covers(row, model);
@@ -251,7 +259,8 @@ static struct found look(struct td_access *a, const char token[TOKEN_BYTES], enu
 static enum td_code tell(const struct found *f, enum td_scope scope, const char *model, struct td_err *err)
 {
     TD_FAIL_IF(!f->known, err, UNAUTHENTICATED, "the bearer token is not known");
-    TD_FAIL_IF(!f->scoped, err, PERMISSION_DENIED, "the bearer token lacks the scope '%s'", SCOPES[scope]);
+    TD_FAIL_IF(!f->scoped, err, PERMISSION_DENIED, "the bearer token lacks the scope '%s'",
+               scope == TD_SCOPE_INFER_OR_GRADIENT ? "infer' or 'gradient" : SCOPES[scope]);
     TD_FAIL_IF(!f->allowed, err, PERMISSION_DENIED, "the bearer token is not for model '%s'", model);
     return TD_OK;
 }

@@ -1,7 +1,7 @@
 /* server/base/access.h - who may do what: bearer tokens of a file, each with scopes and, if wanted, a pattern
  * of model names.
  *
- *   TOKEN SCOPES [MODEL-GLOB]      SCOPES of infer, manage, train, debug, with commas; # begins a comment
+ *   TOKEN SCOPES [MODEL-GLOB]      SCOPES of infer, gradient, manage, train, debug, with commas; # a comment
  *
  * Looking takes one read lock. Tokens are compared in a time that does not depend on what they hold.
  *
@@ -25,7 +25,9 @@ enum td_scope {
     TD_SCOPE_INFER,
     TD_SCOPE_MANAGE,
     TD_SCOPE_TRAIN,
-    TD_SCOPE_DEBUG
+    TD_SCOPE_DEBUG,
+    TD_SCOPE_GRADIENT,
+    TD_SCOPE_INFER_OR_GRADIENT /* either of them */
 };
 
 #define TD_ACCESS_ALL "*" /* in place of a model's name: all models at once */

@@ -256,6 +256,7 @@ static const char *api_name(enum td_api api, enum td_entry_point entry)
         {"Regress", "regress"},
         {"MultiInference", "multi_inference"},
         {"ModelInfer", "infer"},
+        {"Gradient", "gradient"},
     };
     return names[api][entry];
 }

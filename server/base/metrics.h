@@ -22,6 +22,7 @@ enum td_api {
     TD_API_REGRESS,
     TD_API_MULTI,
     TD_API_INFER,
+    TD_API_GRADIENT,
     TD_N_APIS
 };
 enum td_entry_point { TD_ENTRY_GRPC, TD_ENTRY_REST, TD_N_ENTRIES };

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "core/graph/graph.h"
+#include "server/base/glob.h"
 #include "server/debug/debug_store.h"
 
 enum { MAX_PRINTS = 1000 };
@@ -44,39 +45,15 @@ static const char *name_of(const struct td_node *n)
     return strncmp(n->name, n->path == NULL ? "" : n->path, path) == 0 ? n->name + path : n->name;
 }
 
-/* One '*' is remembered at a time: the last one decides, so the work is at most pattern times text. */
-static bool glob(const char *p, const char *text)
-{
-    const char *star = NULL, *from = NULL;
-    while (*text != '\0') {
-        if (*p == '*') {
-            star = ++p;
-            from = text;
-        } else if (*p == '?' || *p == *text) {
-            p++;
-            text++;
-        } else if (star != NULL) {
-            p = star;
-            text = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (*p == '*') {
-        p++;
-    }
-    return *p == '\0';
-}
-
 bool td_trace_watched(const struct td_debug_opts *opts, const struct td_node *n)
 {
     bool yes = opts->n_watch == 0;
     for (int i = 0; !yes && i < opts->n_watch; i++) {
-        yes = glob(opts->watch[i], n->name) || glob(opts->watch[i], name_of(n));
+        yes = td_glob(opts->watch[i], n->name) || td_glob(opts->watch[i], name_of(n));
         for (int port = 0; !yes && strchr(opts->watch[i], ':') != NULL && port < n->n_out; port++) {
             char text[1100];
             (void)snprintf(text, sizeof text, "%.1000s:%d", name_of(n), port);
-            yes = glob(opts->watch[i], text);
+            yes = td_glob(opts->watch[i], text);
         }
     }
     return yes;

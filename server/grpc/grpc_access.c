@@ -50,6 +50,16 @@ enum td_code td_grpc_admit(const struct td_grpc *g, int method, const grpc_metad
     return td_access_check(g->opts.access, t.text, t.n, scope_of(m), all ? TD_ACCESS_ALL : NULL, err);
 }
 
+enum td_code td_rpc_admit(const struct td_rpc *r, enum td_scope scope, const char *model, struct td_err *err)
+{
+    const struct td_rpc_caller *c = r->caller;
+    if (c->g->opts.access == NULL) {
+        return TD_OK;
+    }
+    const struct token t = token_of(c->sent);
+    return td_access_check(c->g->opts.access, t.text, t.n, scope, model, err);
+}
+
 struct check {
     struct td_access *access;
     struct token token;

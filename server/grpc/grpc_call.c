@@ -440,7 +440,11 @@ enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_meta
 {
     TD_TRY(td_payload_open(p, &r->in, err));
     TD_TRY(td_grpc_admit_message(g, method, sent, r->in, err));
-    return td_rpc_methods[method].fn(r, err);
+    const struct td_rpc_caller caller = {g, sent};
+    r->caller = &caller;
+    const enum td_code rc = td_rpc_methods[method].fn(r, err);
+    r->caller = NULL;
+    return rc;
 }
 
 static void free_message(void *p)

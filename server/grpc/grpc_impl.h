@@ -110,6 +110,11 @@ struct td_payload {
 };
 TD_MUST enum td_code td_payload_open(struct td_payload *p, struct td_wire *in, struct td_err *err);
 void td_payload_close(struct td_payload *p);
+/* Who calls, as td_rpc_admit needs it. */
+struct td_rpc_caller {
+    const struct td_grpc *g;
+    const grpc_metadata_array *sent;
+};
 /* Opens the message, and lets the method's handler see it in r when the call's token allows its names. */
 TD_MUST enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
                                     struct td_payload *p, struct td_rpc *r, struct td_err *err);

@@ -54,7 +54,8 @@ struct td_rpc {
     bool ticks; /* call with TD_RPC_TICK from time to time, and keep the stream open */
     bool done;  /* end the stream with OK after this answer */
     void *state;
-    td_rpc_fail_fn *fail; /* NULL: none */
+    td_rpc_fail_fn *fail;               /* NULL: none */
+    const struct td_rpc_caller *caller; /* while its handler runs */
 };
 static inline struct td_rpc *td_rpc_of(struct td_request *q)
 {
@@ -105,6 +106,9 @@ static inline void td_rpc_drop_input(struct td_rpc *r)
 {
     r->carrier->drop_input(r);
 }
+/* Whether the caller's token allows the scope, of that model: where a message says what it needs. */
+TD_MUST enum td_code td_rpc_admit(const struct td_rpc *r, enum td_scope scope, const char *model,
+                                  struct td_err *err);
 /* Whether the client is on this host. */
 static inline bool td_rpc_local(struct td_rpc *r)
 {

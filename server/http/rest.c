@@ -269,9 +269,8 @@ static enum td_code preflight(const struct td_exchange *x, struct td_err *err)
     return TD_OK;
 }
 
-/* model: "" when none is named. */
-static enum td_code admit(struct td_rest *rest, const struct td_exchange *x, enum td_scope scope,
-                          const char *model, struct td_err *err)
+enum td_code td_rest_admit(struct td_rest *rest, const struct td_exchange *x, enum td_scope scope,
+                           const char *model, struct td_err *err)
 {
     if (rest->access == NULL) {
         return TD_OK;
@@ -285,7 +284,7 @@ static enum td_code no_route(struct td_rest *rest, struct td_exchange *x, struct
 {
     const char *path = rest->monitoring_path;
     if (strcmp(x->method, "OPTIONS") != 0) { /* browsers send a preflight without a token */
-        TD_TRY(admit(rest, x, TD_SCOPE_ANY, "", err));
+        TD_TRY(td_rest_admit(rest, x, TD_SCOPE_ANY, "", err));
     }
     TD_FAIL_IF(path != NULL && strncmp(x->target, path, strlen(path)) == 0, err, INVALID_ARGUMENT,
                "Unexpected path: %s", x->target);
@@ -303,11 +302,13 @@ static enum td_code no_route(struct td_rest *rest, struct td_exchange *x, struct
 
 static enum td_scope scope_of(const struct td_route *r)
 {
-    return r->traits & OPEN                               ? TD_SCOPE_OPEN
-           : r->traits & DEBUGS                           ? TD_SCOPE_DEBUG
-           : r->traits & MANAGES                          ? TD_SCOPE_MANAGE
-           : (r->traits >> API_SHIFT & 7) != TD_API_OTHER ? TD_SCOPE_INFER
-                                                          : TD_SCOPE_ANY;
+    const int api = r->traits >> API_SHIFT & 7;
+    return r->traits & OPEN         ? TD_SCOPE_OPEN
+           : r->traits & DEBUGS     ? TD_SCOPE_DEBUG
+           : r->traits & MANAGES    ? TD_SCOPE_MANAGE
+           : api == TD_API_GRADIENT ? TD_SCOPE_INFER_OR_GRADIENT
+           : api != TD_API_OTHER    ? TD_SCOPE_INFER
+                                    : TD_SCOPE_ANY;
 }
 
 /* What is asked, and the handler's part of the answer. */
@@ -321,7 +322,7 @@ static enum td_code handle(struct td_rest *rest, struct td_exchange *x, struct t
     TD_TRY(td_request_open(&x->r, err));
     x->r.api = (enum td_api)(route->traits >> API_SHIFT & 7);
     TD_TRY(read_target(&x->r, x, err));
-    TD_TRY(admit(rest, x, scope_of(route), x->r.model, err));
+    TD_TRY(td_rest_admit(rest, x, scope_of(route), x->r.model, err));
     return route->handler(rest, x, err);
 }
 

@@ -38,6 +38,9 @@ bool td_rest_route(void *app, struct td_exchange *x);
 void td_rest_handle(void *app, struct td_exchange *x);
 void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err);
 
+/* Whether the exchange's token allows the scope; model: "" when none is named. */
+TD_MUST enum td_code td_rest_admit(struct td_rest *rest, const struct td_exchange *x, enum td_scope scope,
+                                   const char *model, struct td_err *err);
 /* x->r's servable and signature (r.signature), then its inputs, out of a Predict body. */
 TD_MUST enum td_code td_rest_resolve(struct td_rest *rest, struct td_exchange *x, struct td_err *err);
 TD_MUST enum td_code td_rest_inputs(struct td_request *r, const struct td_json_body *body,

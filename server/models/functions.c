@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "server/base/rest_json.h"
+#include "server/models/gradient.h"
 
 /* "float32[?,784]" */
 static size_t put_type(char *to, size_t room, enum td_dtype dtype, const struct td_shape *shape)
@@ -99,19 +100,59 @@ static json_t *missing_json(struct td_callable *f)
     return list;
 }
 
-static json_t *function_json(struct td_servable *s, const struct td_signature *sig)
+/* What f has compiled, as the members of an object. */
+static json_t *compiled_json(struct td_callable *f, const struct td_signature *sig)
 {
-    struct td_callable *f = td_servable_callable(s, sig);
     struct td_callable_stat stat = {0};
     struct concrete_ctx ctx = {sig, json_array()};
     if (f != NULL) {
         td_callable_stats(f, &stat);
         td_callable_each(f, add_concrete, &ctx);
     }
-    return json_pack("{s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "name", td_rest_json_text(sig->key), "method",
-                     td_rest_json_text(sig->method), "signature", signature_json(sig), "traces",
-                     (json_int_t)stat.traces, "evictions", (json_int_t)stat.evictions, "unsupported_ops",
-                     f != NULL ? missing_json(f) : json_array(), "concrete", ctx.list);
+    return json_pack("{s:o, s:I, s:I, s:o}", "signature", signature_json(sig), "traces",
+                     (json_int_t)stat.traces, "evictions", (json_int_t)stat.evictions, "concrete", ctx.list);
+}
+
+static json_t *names_json(const char *const *names, int n)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) {
+        (void)json_array_append_new(list, td_rest_json_text(names[i]));
+    }
+    return list;
+}
+
+struct gradients_ctx {
+    struct td_servable *s;
+    json_t *list;
+};
+
+static void add_gradient(void *ctx, const struct td_gradient_stat *g)
+{
+    const struct gradients_ctx *to = ctx;
+    const struct td_gradient_ask *ask = g->ask;
+    json_t *o = compiled_json(td_servable_callable(to->s, g->sig), g->sig);
+    json_t *asked =
+        json_pack("{s:s, s:o, s:o, s:b, s:I}", "kind", td_gradient_kind_name(ask->kind), "target",
+                  names_json(ask->targets, ask->n_targets), "wrt", names_json(ask->wrt, ask->n_wrt),
+                  "recompute", (int)ask->recompute, "bytes", (json_int_t)g->bytes);
+    (void)json_object_update_missing(o, asked);
+    json_decref(asked);
+    (void)json_array_append_new(to->list, o);
+}
+
+static json_t *function_json(struct td_servable *s, const struct td_signature *sig)
+{
+    struct td_callable *f = td_servable_callable(s, sig);
+    struct gradients_ctx gradients = {s, json_array()};
+    json_t *o = compiled_json(f, sig);
+    td_gradient_each(s, sig, add_gradient, &gradients);
+    json_t *named = json_pack("{s:o, s:o, s:o, s:o}", "name", td_rest_json_text(sig->key), "method",
+                              td_rest_json_text(sig->method), "unsupported_ops",
+                              f != NULL ? missing_json(f) : json_array(), "gradients", gradients.list);
+    (void)json_object_update_missing(named, o);
+    json_decref(o);
+    return named;
 }
 
 json_t *td_functions_json(struct td_servable *s)

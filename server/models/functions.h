@@ -9,7 +9,8 @@
 
 #include "server/models/servable.h"
 
-/* {"functions": [..]}: one element a public signature. New reference; NULL without memory. */
+/* {"functions": [..]}: one element a public signature, with its gradients that are kept. New reference; NULL
+ * without memory. */
 json_t *td_functions_json(struct td_servable *s);
 
 #endif

@@ -2,7 +2,8 @@
  *
  * Loading follows TensorFlow's order: read, restore (the graph's own restore op, fed with the checkpoint
  * prefix and the assets), init op, then one callable a signature. A signature whose tensors do not exist is
- * kept with its error, which a call of it reports; the rest of the model serves.
+ * kept with its error, which a call of it reports; the rest of the model serves. What is behind a signature
+ * is servable_entry.c's.
  *
  * Invariant (servable_check): after td_servable_load nothing here changes but reference count and statistics;
  * the engine below has its own locks.
@@ -23,43 +24,10 @@
 #include "proto/bytes/mapping.h"
 #include "server/base/clock.h"
 #include "server/models/model_warmup.h"
+#include "server/models/servable_impl.h"
 #include "server/models/upload.h"
 
 #define TRITON_NAME "model.savedmodel"
-#define MAX_SUBSETS 32 /* sets of outputs of a signature that are compiled for themselves */
-
-struct entry {                    /* what is behind a signature */
-    struct td_callable *callable; /* NULL: see error */
-    enum td_dtype *fed;           /* dtype of each fed edge, in signature order */
-    struct td_err *error;
-    _Atomic(void *) slot; /* the scheduler's */
-    void (*free_slot)(void *slot);
-    struct subset *subsets; /* signatures made of this one for fewer outputs; under the servable's choosing */
-    int n_subsets;
-};
-
-struct subset {
-    struct td_signature sig; /* first: its address is the smaller signature's */
-    struct entry entry;
-    struct subset *next;
-};
-
-struct td_servable {
-    atomic_int refs;
-    char *name, *tags, *passes_off; /* the last two may be NULL */
-    char *dir;                      /* the SavedModel's */
-    char *home;                     /* the version's folder: dir, or the one above it */
-    int64_t version;
-    struct td_servable_opts opts; /* for copies; without texts of its own, with a reference to the upload */
-    struct td_saved_model *model; /* lives in the arena that engine owns */
-    struct td_model *engine;
-    struct entry *entries; /* one a signature */
-    struct td_model_settings settings;
-    struct td_stats stats;
-    struct td_load_times times;
-    pthread_mutex_t choosing;
-    uint64_t loaded_as; /* Debug builds: hash of what loading has set; 0 while it loads */
-};
 
 /* ------------------------------------------------------------------ paths */
 
@@ -202,45 +170,6 @@ static enum td_code restore_and_init(struct td_servable *s, struct td_err *err)
 
 /* ------------------------------------------------------------------ signatures */
 
-static enum td_code info_value(struct td_servable *s, const struct td_signature *sig,
-                               const struct td_tensor_info *info, struct td_value *out, struct td_err *err)
-{
-    TD_FAIL_IF(info->n_parts > 0 || info->tensor[0] == 0, err, UNIMPLEMENTED,
-               "signature '%s': '%s' is a composite tensor, which requests cannot carry", sig->key,
-               info->key);
-    if (td_graph_value(td_model_graph(s->engine), info->tensor, out, err)) {
-        return td_err_wrap(err, "signature '%s', tensor '%s'", sig->key, info->key);
-    }
-    return TD_OK;
-}
-
-static enum td_code open_entry(struct td_servable *s, const struct td_signature *sig, struct entry *d,
-                               struct td_err *err)
-{
-    struct td_value *feeds = td_calloc((size_t)sig->n_in + 1, sizeof *feeds);
-    struct td_value *fetches = td_calloc((size_t)sig->n_out + 1, sizeof *fetches);
-    d->fed = td_calloc((size_t)sig->n_in + 1, sizeof *d->fed);
-    enum td_code rc = feeds && fetches && d->fed ? TD_OK : td_no_memory(err, 1, "signature");
-    for (int i = 0; rc == TD_OK && i < sig->n_in; i++) {
-        rc = info_value(s, sig, &sig->in[i], &feeds[i], err);
-        d->fed[i] = rc ? TD_DTYPE_NONE : feeds[i].node->out_type[feeds[i].port];
-    }
-    for (int i = 0; rc == TD_OK && i < sig->n_out; i++) {
-        rc = info_value(s, sig, &sig->out[i], &fetches[i], err);
-    }
-    struct td_callable_opts opts = {
-        .name = sig->key, .feeds = feeds, .n_feeds = sig->n_in, .fetches = fetches, .n_fetches = sig->n_out};
-    rc = rc ? rc : td_callable_new(s->engine, &opts, &d->callable, err);
-    td_free(feeds);
-    td_free(fetches);
-    return rc;
-}
-
-static bool is_init(const struct td_signature *sig)
-{
-    return strcmp(sig->key, "__saved_model_init_op") == 0;
-}
-
 static enum td_code open_entries(struct td_servable *s, struct td_err *err)
 {
     s->entries = td_calloc((size_t)s->model->n_signatures + 1, sizeof *s->entries);
@@ -249,8 +178,8 @@ static enum td_code open_entries(struct td_servable *s, struct td_err *err)
     }
     for (int i = 0; i < s->model->n_signatures; i++) {
         struct td_err why = {0};
-        if (is_init(&s->model->signatures[i]) ||
-            open_entry(s, &s->model->signatures[i], &s->entries[i], &why) == TD_OK) {
+        if (td_signature_is_init(&s->model->signatures[i]) ||
+            td_entry_open(s, &s->model->signatures[i], &s->entries[i], &why) == TD_OK) {
             continue;
         }
         s->entries[i].error = td_calloc(1, sizeof why);
@@ -264,22 +193,6 @@ static enum td_code open_entries(struct td_servable *s, struct td_err *err)
 
 /* ------------------------------------------------------------------ loading and freeing */
 
-static void close_entry(struct entry *d)
-{
-    while (d->subsets != NULL) {
-        struct subset *n = d->subsets;
-        d->subsets = n->next;
-        close_entry(&n->entry); /* has no smaller ones itself */
-        td_free(n->sig.out);
-        td_free(n);
-    }
-    if (d->slot != NULL) {
-        d->free_slot(d->slot);
-    }
-    td_free(d->fed);
-    td_free(d->error);
-}
-
 TD_CHECK_FN enum td_code servable_check(struct td_servable *s, struct td_err *err)
 {
     const void *const set[] = {s->name, s->dir, s->home, s->model, s->engine, s->entries};
@@ -292,8 +205,9 @@ TD_CHECK_FN enum td_code servable_check(struct td_servable *s, struct td_err *er
 static void destroy(struct td_servable *s)
 {
     for (int i = 0; s->entries != NULL && i < s->model->n_signatures; i++) {
-        close_entry(&s->entries[i]);
+        td_entry_close(&s->entries[i]);
     }
+    td_gradients_fini(&s->gradients);
     pthread_mutex_destroy(&s->choosing);
     td_free(s->entries);
     td_model_settings_fini(&s->settings);
@@ -358,6 +272,7 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
     }
     atomic_init(&s->refs, 1);
     pthread_mutex_init(&s->choosing, NULL);
+    td_gradients_init(&s->gradients);
     s->name = td_strdup(name);
     s->home = td_strdup(dir);
     s->dir = model_dir(dir);
@@ -487,123 +402,4 @@ const struct td_signature *td_servable_signature(const struct td_servable *s, co
         }
     }
     return any && n_public == 1 ? only : NULL;
-}
-
-static bool is_whole(const struct td_servable *s, const struct td_signature *sig)
-{
-    return sig >= s->model->signatures && sig < s->model->signatures + s->model->n_signatures;
-}
-
-static struct entry *entry_of(struct td_servable *s, const struct td_signature *sig)
-{
-    return is_whole(s, sig) ? &s->entries[sig - s->model->signatures]
-                            : &((struct subset *)(uintptr_t)sig)->entry;
-}
-
-struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig)
-{
-    return entry_of(s, sig)->callable;
-}
-
-enum td_code td_servable_closed(struct td_servable *s, const struct td_signature *sig, struct td_err *err)
-{
-    const struct entry *d = entry_of(s, sig);
-    if (d->callable != NULL) {
-        return TD_OK;
-    }
-    return d->error != NULL ? td_fail(err, d->error->code, "%s", d->error->msg)
-                            : td_fail(err, TD_INVALID_ARGUMENT, "signature '%s' runs at load only", sig->key);
-}
-
-/* ------------------------------------------------------------------ fewer outputs */
-
-static bool is_named(const char *key, const char *const *names, int n)
-{
-    for (int i = 0; i < n; i++) {
-        if (strcmp(names[i], key) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* How many outputs of sig the names name. */
-static int count_named(const struct td_signature *sig, const char *const *names, int n)
-{
-    int found = 0;
-    for (int i = 0; i < sig->n_out; i++) {
-        found += is_named(sig->out[i].key, names, n);
-    }
-    return found;
-}
-
-/* Caller holds choosing. NULL when it cannot be made. */
-static struct subset *make_subset(struct td_servable *s, const struct td_signature *sig,
-                                  const char *const *names, int n)
-{
-    struct td_err ignored = {0};
-    struct subset *one = td_calloc(1, sizeof *one);
-    struct td_tensor_info *out = td_calloc((size_t)n, sizeof *out);
-    if (one == NULL || out == NULL) {
-        td_free(one);
-        td_free(out);
-        return NULL;
-    }
-    one->sig = *sig;
-    one->sig.out = out;
-    one->sig.n_out = 0;
-    for (int i = 0; i < sig->n_out; i++) {
-        if (is_named(sig->out[i].key, names, n)) {
-            out[one->sig.n_out++] = sig->out[i];
-        }
-    }
-    if (open_entry(s, &one->sig, &one->entry, &ignored)) {
-        close_entry(&one->entry);
-        td_free(out);
-        td_free(one);
-        return NULL;
-    }
-    return one;
-}
-
-const struct td_signature *td_servable_fewer_outputs(struct td_servable *s, const struct td_signature *sig,
-                                                     const char *const *names, int n)
-{
-    if (n <= 0 || n >= sig->n_out || !is_whole(s, sig) || is_init(sig) || count_named(sig, names, n) != n) {
-        return sig;
-    }
-    struct entry *d = entry_of(s, sig);
-    pthread_mutex_lock(&s->choosing);
-    struct subset *one = d->subsets;
-    while (one != NULL && (one->sig.n_out != n || count_named(&one->sig, names, n) != n)) {
-        one = one->next;
-    }
-    if (one == NULL && d->n_subsets < MAX_SUBSETS) {
-        one = make_subset(s, sig, names, n);
-        if (one != NULL) {
-            one->next = d->subsets;
-            d->subsets = one;
-            d->n_subsets++;
-        }
-    }
-    pthread_mutex_unlock(&s->choosing);
-    return one != NULL ? &one->sig : sig;
-}
-
-void td_servable_set_slot(struct td_servable *s, const struct td_signature *sig, void *slot,
-                          void (*free_slot)(void *slot))
-{
-    entry_of(s, sig)->slot = slot;
-    entry_of(s, sig)->free_slot = free_slot;
-}
-
-void *td_servable_slot(struct td_servable *s, const struct td_signature *sig)
-{
-    return entry_of(s, sig)->slot;
-}
-
-enum td_dtype td_servable_fed_dtype(struct td_servable *s, const struct td_signature *sig, int i)
-{
-    enum td_dtype fed = entry_of(s, sig)->fed == NULL ? TD_DTYPE_NONE : entry_of(s, sig)->fed[i];
-    return fed == TD_DTYPE_NONE ? sig->in[i].dtype : fed;
 }

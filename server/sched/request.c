@@ -54,6 +54,8 @@ void td_request_again(struct td_request *r)
 {
     clear_all(r->in, &r->n_in);
     clear_all(r->out, &r->n_out);
+    td_gradient_unref(r->gradient);
+    r->gradient = NULL;
     r->sig = NULL;
 }
 

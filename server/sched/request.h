@@ -18,6 +18,7 @@
 #define TD_SERVER_SCHED_REQUEST_H
 
 #include "server/base/metrics.h"
+#include "server/models/gradient.h"
 #include "server/models/registry.h"
 #include "server/models/servable_run.h"
 #include "server/sched/sched.h"
@@ -77,6 +78,7 @@ struct td_request {
 
     /* What is found, and made. */
     struct td_servable *servable; /* counted */
+    struct td_gradient *gradient; /* counted: sig is this one's; NULL: sig is the servable's */
     const struct td_signature *sig;
     struct td_named *out; /* tensors owned by the request */
     int n_out;

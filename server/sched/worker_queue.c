@@ -277,6 +277,8 @@ void td_worker_queue_ask(struct td_proof_question *question, struct td_worker_qu
         question->shape[i] = in[i].shape;
     }
     question->servable = td_servable_ref(s);
+    question->gradient = td_gradient_of(s, q->sig);
+    question->gradient = question->gradient != NULL ? td_gradient_ref(question->gradient) : NULL;
 }
 
 /* Done once a shape, when the first batch of it has run and been answered. */
@@ -297,8 +299,11 @@ void td_worker_queue_prove(struct td_proof_question *question)
     if (remember(question->queue, &found)) {
         td_log(TD_LOG_INFO, NULL,
                "model '%s' signature '%s' is not row-wise, so its requests are not batched: %s",
-               td_servable_name(question->servable), sig->key, known ? rows.why : err.msg);
+               td_servable_name(question->servable),
+               question->gradient != NULL ? td_gradient_title(question->gradient) : sig->key,
+               known ? rows.why : err.msg);
     }
     td_free(question->shape);
+    td_gradient_unref(question->gradient);
     td_servable_unref(question->servable);
 }

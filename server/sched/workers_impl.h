@@ -41,6 +41,7 @@ struct td_worker_queue {
 /* What a proof needs of a request that is over by then. */
 struct td_proof_question {
     struct td_servable *servable; /* counted; NULL: nothing to prove */
+    struct td_gradient *gradient; /* counted: the queue is its signature's; NULL: it is the servable's */
     struct td_worker_queue *queue;
     struct td_shape *shape;
     uint64_t shapes;

@@ -1,0 +1,40 @@
+/* server/models/variables.h - the variables of a version by the names that people know them by.
+ *
+ *   resource   what the engine calls it: "dense/kernel"; a part of a TF1 variable that was cut: "w/part_0"
+ *   key        what the checkpoint calls it: "layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE"; of a
+ *              TF1 model the variable's name, one for all parts of it
+ *   object     what the object graph calls it, which need not be the only one of that name
+ *
+ * Which key belongs to which resource is read off the graph that restores them.
+ *
+ * Threads: any, once read. Ownership: names are the table's.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_MODELS_VARIABLES_H
+#define TD_SERVER_MODELS_VARIABLES_H
+
+#include "server/models/servable.h"
+
+struct td_variables;
+
+/* A variable, or the parts of one in their order. */
+struct td_variable_found {
+    const char *name; /* that it was found by */
+    const char *const *resources;
+    int n;    /* parts */
+    int axis; /* that they follow each other along, counted from the last: negative */
+    enum td_dtype dtype;
+};
+typedef enum td_code td_variable_fn(void *ctx, const struct td_variable_found *v, struct td_err *err);
+
+/* Returns new. */
+TD_MUST enum td_code td_variables_read(struct td_servable *s, struct td_variables **out, struct td_err *err);
+void td_variables_free(struct td_variables *v); /* accepts NULL */
+
+/* Calls fn for what `text` names: the variable of that key, resource or object, with ":0" behind it or not;
+ * else, where it holds * or ?, each variable of a float or complex dtype that training moves and of whose
+ * names one matches. INVALID_ARGUMENT lists what there is, or says that several have that name. */
+TD_MUST enum td_code td_variables_find(const struct td_variables *v, const char *text, td_variable_fn *fn,
+                                       void *ctx, struct td_err *err);
+
+#endif
