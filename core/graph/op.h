@@ -130,6 +130,9 @@ struct td_function_values {
     const struct td_tensor *const *in;
     int n_in, n_out;
     struct td_tensor *out;
+    /* in[i] is &gives[i]: the function may keep them and write into them. Those it took over are zeroed, also
+     * on failure. NULL: they are borrowed. */
+    struct td_tensor *gives;
 };
 TD_MUST enum td_code td_call_function(struct td_call *c, const char *attr, int i,
                                       const struct td_function_values *v, struct td_err *err);

@@ -75,6 +75,7 @@ enum td_code td_call_function(struct td_call *c, const char *attr, int i, const 
     TD_TRY(calls->function(c->run->model, f->name, v->n_in, v->n_out, &fn, err));
     struct td_run inner = *c->run;
     inner.depth++;
+    inner.gives = v->gives;
     return calls->run_inside(fn, v->in, v->out, &inner, err);
 }
 

@@ -71,7 +71,11 @@ enum td_code td_exec_run(const struct td_plan *p, struct td_bound_plan *l, struc
     memset(f->state, TD_SLOT_UNSET, (size_t)p->n_values);
     for (int i = 0; i < p->n_feeds; i++) {
         f->slots[i] = *in[i];
-        f->state[i] = TD_SLOT_SET;
+        f->state[i] = run->gives != NULL && in[i]->buf != NULL ? TD_SLOT_OWNED : TD_SLOT_SET;
+    }
+    if (run->gives != NULL) {
+        memset(run->gives, 0, (size_t)p->n_feeds * sizeof *run->gives);
+        run->gives = NULL;
     }
     unsigned long mode = td_float_mode_enter();
     enum td_code rc = run_steps(&x, err);

@@ -11,9 +11,13 @@ struct td_run {
     struct td_model *model;
     int depth;                      /* runs around this one */
     const struct td_run_opts *opts; /* never NULL; stop word and deadline are read there alone */
+    /* The feeds, when they are the run's to keep: it takes them over as it starts, and zeroes them. NULL:
+     * they are borrowed. */
+    struct td_tensor *gives;
 };
 
-/* Runs plan p at bound plan l: in[i] borrowed, out[i] owned by the caller, nothing on failure. */
+/* Runs plan p at bound plan l: in[i] borrowed unless run gives them, out[i] owned by the caller, nothing on
+ * failure. */
 TD_MUST enum td_code td_exec_run(const struct td_plan *p, struct td_bound_plan *l, struct td_run *run,
                                  const struct td_tensor *const *in, struct td_tensor *out,
                                  struct td_err *err);

@@ -16,7 +16,9 @@
 
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "kernels/control/branch_grad.h"
 #include "kernels/control/control_batchable.h"
+#include "kernels/control/loop_grad.h"
 #include "kernels/ops.h"
 
 /* ------------------------------------------------------------------ conditions */
@@ -156,7 +158,8 @@ static void loop_advance(struct loop *l)
 
 static enum td_code loop_iterate(struct loop *l, struct td_call *c, struct td_err *err)
 {
-    const struct td_function_values body = {.in = l->in, .n_in = l->n, .out = l->next, .n_out = l->n};
+    const struct td_function_values body = {
+        .in = l->in, .n_in = l->n, .out = l->next, .n_out = l->n, .gives = l->vars};
     for (;;) {
         struct td_tensor cond = {0};
         bool yes;
@@ -346,14 +349,16 @@ const struct td_op td_ops_control[] = {
             "executor_type:string=''}",
      .flags = TD_OP_CALL | TD_OP_KEEPS | TD_OP_NO_FOLD,
      .batchable = TD_BATCHABLE(td_batchable_call, .any_input = true),
-     .kernels = TD_KERNEL("call", call_run)},
+     .kernels = TD_KERNEL("call", call_run),
+     .grad = td_call_grad},
     {.name = "StatefulPartitionedCall",
      .sig = "(args:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); f:func; config:string=''; "
             "config_proto:string=''; "
             "executor_type:string=''}",
      .flags = TD_OP_CALL | TD_OP_KEEPS | TD_OP_STATEFUL,
      .batchable = TD_BATCHABLE(td_batchable_call, .any_input = true),
-     .kernels = TD_KERNEL("call", call_run)},
+     .kernels = TD_KERNEL("call", call_run),
+     .grad = td_call_grad},
     {.name = "SymbolicGradient",
      .sig = "(input:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); f:func}",
      .flags = TD_OP_REFUSED,
@@ -371,7 +376,8 @@ const struct td_op td_ops_control[] = {
      .branch = {.taken = if_taken},
      .batchable = TD_BATCHABLE(td_batchable_if, .any_input = true),
      .host_in = 1,
-     .kernels = TD_KERNEL("if", if_run)},
+     .kernels = TD_KERNEL("if", if_run),
+     .grad = td_if_grad},
     {.name = "StatelessIf",
      .sig = "(cond:Tcond, input:Tin) -> (output:Tout) {Tcond:type; Tin:list(type); Tout:list(type); "
             "then_branch:func; "
@@ -380,7 +386,8 @@ const struct td_op td_ops_control[] = {
      .branch = {.taken = if_taken},
      .batchable = TD_BATCHABLE(td_batchable_if, .any_input = true),
      .host_in = 1,
-     .kernels = TD_KERNEL("if", if_run)},
+     .kernels = TD_KERNEL("if", if_run),
+     .grad = td_if_grad},
     {.name = "Case",
      .sig = "(branch_index:int32, input:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); "
             "branches:list(func); "
@@ -390,7 +397,8 @@ const struct td_op td_ops_control[] = {
      .batchable = TD_BATCHABLE(td_batchable_case, .any_input = true),
      .host_in = 1,
      .infer = case_infer,
-     .kernels = TD_KERNEL("case", case_run)},
+     .kernels = TD_KERNEL("case", case_run),
+     .grad = td_case_grad},
     {.name = "StatelessCase",
      .sig = "(branch_index:int32, input:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); "
             "branches:list(func); "
@@ -400,7 +408,8 @@ const struct td_op td_ops_control[] = {
      .batchable = TD_BATCHABLE(td_batchable_case, .any_input = true),
      .host_in = 1,
      .infer = case_infer,
-     .kernels = TD_KERNEL("case", case_run)},
+     .kernels = TD_KERNEL("case", case_run),
+     .grad = td_case_grad},
     {.name = "While",
      .sig = "(input:T) -> (output:T) {T:list(type); cond:func; body:func; output_shapes:list(shape)=[]; "
             "parallel_iterations:int=10}",
@@ -408,14 +417,16 @@ const struct td_op td_ops_control[] = {
      .role = TD_ROLE_WHILE,
      .branch = {.loop_cond = "cond", .loop_body = "body"},
      .batchable = TD_BATCHABLE(td_batchable_while, .any_input = true),
-     .kernels = TD_KERNEL("while", while_run)},
+     .kernels = TD_KERNEL("while", while_run),
+     .grad = td_while_grad},
     {.name = "StatelessWhile",
      .sig = "(input:T) -> (output:T) {T:list(type); cond:func; body:func; output_shapes:list(shape)=[]; "
             "parallel_iterations:int=10}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
      .branch = {.loop_cond = "cond", .loop_body = "body"},
      .batchable = TD_BATCHABLE(td_batchable_while, .any_input = true),
-     .kernels = TD_KERNEL("while", while_run)},
+     .kernels = TD_KERNEL("while", while_run),
+     .grad = td_while_grad},
     {.name = "For",
      .sig = "(start:int32, limit:int32, delta:int32, input:T) -> (output:T) {T:list(type); body:func}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
