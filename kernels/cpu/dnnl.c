@@ -1,5 +1,5 @@
 /* kernels/cpu/dnnl.c - oneDNN (2.6, C API): making and running primitives. With dnnl_base.c, dnnl_dims.c,
- * dnnl_pack.c and dnnl_post.c the only file that calls it.
+ * dnnl_filter.c, dnnl_pack.c and dnnl_post.c the only file that calls it.
  *
  * Every primitive is created with weights in format `any` and activations in rows (matmul) or channels-last
  * (convolution), so that no activation is ever reordered; where that leaves oneDNN with its reference

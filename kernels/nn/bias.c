@@ -168,6 +168,21 @@ static enum td_code bias_grad_infer(struct td_infer *c, struct td_err *err)
     }                                                                                                        \
     break
 
+/* The same of floats: along the channels where they are the last axis, else along the cells of each. */
+TD_CLONES static void sum_floats(const struct bias *s, const float *x, double *restrict acc)
+{
+    const int64_t outer = s->outer, n = s->n, inner = s->inner;
+    for (int64_t o = 0; o < outer && inner == 1; o++, x += n) {
+        TD_INDEPENDENT
+        for (int64_t j = 0; j < n; j++) {
+            acc[j] += (double)x[j];
+        }
+    }
+    for (int64_t o = 0; o < outer * n && inner != 1; o++, x += inner) {
+        acc[o % n] += (double)td_vec_sum_f32(x, inner);
+    }
+}
+
 /* acc[j] += every x of channel j, part by part: floats in double, integers wrapping in 64 bits. */
 static void sum_channels(const struct bias *shape, enum td_dtype t, const void *x, void *acc)
 {
@@ -193,7 +208,7 @@ static void sum_channels(const struct bias *shape, enum td_dtype t, const void *
     case TD_UINT64:
         SUM_PARTS(uint64_t, uint64_t, 1);
     default:
-        SUM_PARTS(float, double, 1);
+        sum_floats(shape, x, acc);
     }
 }
 

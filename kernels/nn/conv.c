@@ -16,6 +16,7 @@
 #include "kernels/nn/conv_grad.h"
 #include "kernels/nn/conv_spec.h"
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/dnnl_filter.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
 
@@ -210,7 +211,38 @@ static struct image output_image(const struct td_conv *g)
 }
 
 #define EMPTY "a tensor has no elements"
-#define GROUPED "there are groups of channels: they are no product of matrices"
+
+static const char *blas_refusal(const struct td_conv *g)
+{
+    return td_conv_empty(g) ? EMPTY
+           : g->groups != 1 ? "there are groups of channels: they are no product of matrices"
+                            : NULL;
+}
+
+static const char *dnnl_refusal(const struct td_conv *g)
+{
+    const bool skips = g->axis[0].before < 0 || g->axis[1].before < 0 || g->axis[2].before < 0;
+    return td_conv_empty(g) ? EMPTY : skips ? "padding below zero is not oneDNN's to do" : NULL;
+}
+
+/* The convolution of a node: its tensors are (x, w) -> y, (sizes, w, dy) -> x or (x, sizes, dy) -> w. */
+static enum td_code spec_of(const struct td_kernel_query *q, struct td_conv *g, struct td_err *err)
+{
+    const bool to_filter = strstr(q->node->op_name, "BackpropFilter") != NULL;
+    const bool to_input = q->n_in == 3 && !to_filter;
+    return td_conv_spec(q->node, to_input ? &q->out[0] : &q->in[0], to_filter ? &q->out[0] : &q->in[1], g,
+                        err);
+}
+
+/* Patches times the filter: what OpenBLAS can do. */
+static enum td_code prepare_blas(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                 struct td_err *err)
+{
+    struct td_conv g;
+    TD_TRY(spec_of(q, &g, err));
+    o->refusal = blas_refusal(&g);
+    return TD_OK;
+}
 
 /* ------------------------------------------------------------------ forward */
 
@@ -255,21 +287,10 @@ static enum td_code prepare_forward(const struct td_kernel_query *q, struct td_k
                                     struct td_err *err)
 {
     struct td_conv g;
-    TD_TRY(td_conv_spec(q->node, &q->in[0], &q->in[1], &g, err));
-    const bool skips = g.axis[0].before < 0 || g.axis[1].before < 0 || g.axis[2].before < 0;
-    o->refusal = td_conv_empty(&g) ? EMPTY : skips ? "padding below zero is not oneDNN's to do" : NULL;
+    TD_TRY(spec_of(q, &g, err));
+    o->refusal = dnnl_refusal(&g);
     return o->refusal != NULL ? TD_OK
                               : td_dnnl_conv_offer(&g, q, !td_conv_layout(q->node).channels_first, o, err);
-}
-
-/* Patches times the filter: what OpenBLAS can do. */
-static enum td_code prepare_forward_blas(const struct td_kernel_query *q, struct td_kernel_offer *o,
-                                         struct td_err *err)
-{
-    struct td_conv g;
-    TD_TRY(td_conv_spec(q->node, &q->in[0], &q->in[1], &g, err));
-    o->refusal = td_conv_empty(&g) ? EMPTY : g.groups != 1 ? GROUPED : NULL;
-    return TD_OK;
 }
 
 /* ------------------------------------------------------------------ towards the input */
@@ -315,18 +336,9 @@ static enum td_code prepare_input_grad(const struct td_kernel_query *q, struct t
                                        struct td_err *err)
 {
     struct td_conv g;
-    TD_TRY(td_conv_spec(q->node, &q->out[0], &q->in[1], &g, err));
+    TD_TRY(spec_of(q, &g, err));
     o->refusal = td_conv_empty(&g) ? EMPTY : NULL;
     return o->refusal != NULL ? TD_OK : td_dnnl_deconv_offer(&g, q, o, err);
-}
-
-static enum td_code prepare_input_grad_blas(const struct td_kernel_query *q, struct td_kernel_offer *o,
-                                            struct td_err *err)
-{
-    struct td_conv g;
-    TD_TRY(td_conv_spec(q->node, &q->out[0], &q->in[1], &g, err));
-    o->refusal = td_conv_empty(&g) ? EMPTY : g.groups != 1 ? GROUPED : NULL;
-    return TD_OK;
 }
 
 /* ------------------------------------------------------------------ towards the filter */
@@ -345,7 +357,9 @@ static enum td_code filter_grad(struct td_call *c, enum body body, struct td_err
     if (type != dw->dtype) {
         TD_TRY(td_scratch(c, (size_t)td_tensor_count(dw) * td_dtype_size(type), &to, err));
     }
-    if (body == BODY_BLAS) {
+    if (body == BODY_DNNL) {
+        TD_TRY(td_dnnl_filter_run(c->state, c, x, dy, to, err));
+    } else if (body == BODY_BLAS) {
         TD_TRY(td_conv_filter_grad_gemm(c, &g, x, dy, to, err));
     } else {
         td_conv_filter_grad(type, &g, x, dy, to);
@@ -356,15 +370,19 @@ static enum td_code filter_grad(struct td_call *c, enum body body, struct td_err
     return TD_OK;
 }
 
-static enum td_code prepare_filter_grad_blas(const struct td_kernel_query *q, struct td_kernel_offer *o,
-                                             struct td_err *err)
+static enum td_code prepare_filter_grad(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                        struct td_err *err)
 {
     struct td_conv g;
-    TD_TRY(td_conv_spec(q->node, &q->in[0], &q->out[0], &g, err));
-    o->refusal = td_conv_empty(&g) ? EMPTY : g.groups != 1 ? GROUPED : NULL;
-    return TD_OK;
+    TD_TRY(spec_of(q, &g, err));
+    o->refusal = dnnl_refusal(&g);
+    return o->refusal != NULL ? TD_OK : td_dnnl_filter_offer(&g, q, o, err);
 }
 
+static enum td_code filter_grad_dnnl(struct td_call *c, struct td_err *err)
+{
+    return filter_grad(c, BODY_DNNL, err);
+}
 static enum td_code filter_grad_blas(struct td_call *c, struct td_err *err)
 {
     return filter_grad(c, BODY_BLAS, err);
@@ -385,30 +403,16 @@ static bool conv_back_rows(struct td_batchable_step *s)
 
 /* ------------------------------------------------------------------ table */
 
-#define T_FAST                                                                                               \
+#define TYPES(set)                                                                                           \
     {                                                                                                        \
         {                                                                                                    \
-            "T", TD_BIT(TD_FLOAT)                                                                            \
+            "T", set                                                                                         \
         }                                                                                                    \
     }
-#define T_BLAS                                                                                               \
-    {                                                                                                        \
-        {                                                                                                    \
-            "T", TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16)                                    \
-        }                                                                                                    \
-    }
-#define T_ALL                                                                                                \
-    {                                                                                                        \
-        {                                                                                                    \
-            "T", TD_SET_FLOATS | TD_BIT(TD_INT32)                                                            \
-        }                                                                                                    \
-    }
-#define T_FLOATS                                                                                             \
-    {                                                                                                        \
-        {                                                                                                    \
-            "T", TD_SET_FLOATS                                                                               \
-        }                                                                                                    \
-    }
+#define T_FAST TYPES(TD_BIT(TD_FLOAT))
+#define T_BLAS TYPES(TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
+#define T_ALL TYPES(TD_SET_FLOATS | TD_BIT(TD_INT32))
+#define T_FLOATS TYPES(TD_SET_FLOATS)
 
 #define FORWARD(kname, types_all)                                                                            \
     (const struct td_kernel[])                                                                               \
@@ -424,7 +428,7 @@ static bool conv_back_rows(struct td_batchable_step *s)
              .library = TD_LIB_OPENBLAS,                                                                     \
              .types = T_BLAS,                                                                                \
              .competes = true,                                                                               \
-             .prepare = prepare_forward_blas,                                                                \
+             .prepare = prepare_blas,                                                                        \
              .run = forward_blas},                                                                           \
             {.name = kname ".reference", .types = types_all, .run = forward_plain},                          \
         {                                                                                                    \
@@ -445,7 +449,7 @@ static bool conv_back_rows(struct td_batchable_step *s)
              .library = TD_LIB_OPENBLAS,                                                                     \
              .types = T_BLAS,                                                                                \
              .competes = true,                                                                               \
-             .prepare = prepare_input_grad_blas,                                                             \
+             .prepare = prepare_blas,                                                                        \
              .run = input_grad_blas},                                                                        \
             {.name = kname ".reference", .types = types_all, .run = input_grad_plain},                       \
         {                                                                                                    \
@@ -455,11 +459,19 @@ static bool conv_back_rows(struct td_batchable_step *s)
 #define FILTER_GRAD(kname)                                                                                   \
     (const struct td_kernel[])                                                                               \
     {                                                                                                        \
-        {.name = kname ".openblas",                                                                          \
-         .library = TD_LIB_OPENBLAS,                                                                         \
-         .types = T_BLAS,                                                                                    \
-         .prepare = prepare_filter_grad_blas,                                                                \
-         .run = filter_grad_blas},                                                                           \
+        {.name = kname ".dnnl",                                                                              \
+         .library = TD_LIB_DNNL,                                                                             \
+         .types = T_FAST,                                                                                    \
+         .competes = true,                                                                                   \
+         .prepare = prepare_filter_grad,                                                                     \
+         .release = td_dnnl_filter_free,                                                                     \
+         .run = filter_grad_dnnl},                                                                           \
+            {.name = kname ".openblas",                                                                      \
+             .library = TD_LIB_OPENBLAS,                                                                     \
+             .types = T_BLAS,                                                                                \
+             .competes = true,                                                                               \
+             .prepare = prepare_blas,                                                                        \
+             .run = filter_grad_blas},                                                                       \
             {.name = kname ".reference", .types = T_FLOATS, .run = filter_grad_plain},                       \
         {                                                                                                    \
             .name = NULL                                                                                     \

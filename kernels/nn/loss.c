@@ -72,6 +72,30 @@ static void softmax_row(const struct td_tensor *x, int64_t at, int64_t step, int
     r->log_sum = log(sum);
 }
 
+/* A row of floats: p = softmax(x). Returns the logarithm of the sum of exponentials relative to *top. */
+static double softmax_floats(const float *x, int64_t n, float *p, float *top)
+{
+    *top = td_vec_max_f32(x, n);
+    const float sum = td_vec_exp_sum_f32(x, *top, p, n), factor = 1 / sum;
+    for (int64_t j = 0; j < n; j++) {
+        p[j] *= factor;
+    }
+    return log((double)sum);
+}
+
+/* The loss of a row with labels, and its gradient in place of p. */
+TD_CLONES static double dense_floats(const float *restrict x, const float *restrict labels, int64_t n,
+                                     double log_sum, float top, float *restrict p)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++) {
+        const float label = labels[j];
+        sum += label == 0 ? 0 : (double)label * (log_sum - (double)(x[j] - top));
+        p[j] -= label;
+    }
+    return sum;
+}
+
 /* ------------------------------------------------------------------ SoftmaxCrossEntropyWithLogits */
 
 static enum td_code infer_dense(struct td_infer *c, struct td_err *err)
@@ -104,12 +128,21 @@ static enum td_code dense_run(struct td_call *c, struct td_err *err)
     int64_t rows = grad->shape.dim[0], n = grad->shape.dim[1], x_row, x_col, l_row, l_col;
     steps(&x->shape, &x_row, &x_col);
     steps(&labels->shape, &l_row, &l_col);
+    const bool floats = x->dtype == TD_FLOAT && x_col == 1 && l_col == 1;
     void *p;
     TD_TRY(td_scratch(c, (size_t)n * sizeof(double) + 1, &p, err));
     struct row r = {.p = p};
     for (int64_t i = 0; i < rows; i++) {
         if (td_stopped(c)) {
             return td_stop_error(c, err);
+        }
+        if (floats) {
+            float *p_row = TD_DATA(grad, float) + i * n, top;
+            const float *x_at = TD_DATA(x, const float) + i * x_row;
+            const double log_sum = softmax_floats(x_at, n, p_row, &top);
+            TD_DATA(loss, float)
+            [i] = (float)dense_floats(x_at, TD_DATA(labels, const float) + i * l_row, n, log_sum, top, p_row);
+            continue;
         }
         softmax_row(x, i * x_row, x_col, n, &r);
         double sum = 0;
@@ -166,8 +199,16 @@ static enum td_code sparse_run(struct td_call *c, struct td_err *err)
         if (td_stopped(c)) {
             return td_stop_error(c, err);
         }
+        const int64_t label = td_tensor_int(labels, i);
+        if (x->dtype == TD_FLOAT) {
+            float *p_row = TD_DATA(grad, float) + i * n, top;
+            const float *x_at = TD_DATA(x, const float) + i * n;
+            const double log_sum = softmax_floats(x_at, n, p_row, &top);
+            TD_DATA(loss, float)[i] = (float)(log_sum - (double)(x_at[label] - top));
+            p_row[label] -= 1;
+            continue;
+        }
         softmax_row(x, i * n, 1, n, &r);
-        int64_t label = td_tensor_int(labels, i);
         put(loss, i, r.log_sum - (get(x, i * n + label) - r.top));
         for (int64_t j = 0; j < n; j++) {
             put(grad, i * n + j, r.p[j] - (j == label));

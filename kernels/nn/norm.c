@@ -15,6 +15,7 @@
 #include "core/batchable/batchable_rule.h"
 #include "kernels/nn/norm_batchable.h"
 #include "kernels/nn/norm_grad.h"
+#include "kernels/nn/norm_loops.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -22,25 +23,19 @@
 
 /* ------------------------------------------------------------------ FusedBatchNorm */
 
-struct batch_norm {
-    int64_t outer, channels, inner;
-    float epsilon;
-    bool training;
-}; /* x [outer][channels][inner] */
-
 static const char *norm_format(const struct td_node *n)
 {
     return td_attr_str(n, "data_format");
 }
 
-static struct batch_norm norm_of(const struct td_node *n, const struct td_shape *x)
+static struct td_batch_norm norm_of(const struct td_node *n, const struct td_shape *x)
 {
     int channel = td_data_layout_of(norm_format(n), x->rank).channel;
-    return (struct batch_norm){.outer = td_shape_range(x, 0, channel),
-                               .channels = x->dim[channel],
-                               .inner = td_shape_range(x, channel + 1, x->rank),
-                               .epsilon = (float)td_attr_float(n, "epsilon"),
-                               .training = td_attr_bool(n, "is_training")};
+    return (struct td_batch_norm){.outer = td_shape_range(x, 0, channel),
+                                  .channels = x->dim[channel],
+                                  .inner = td_shape_range(x, channel + 1, x->rank),
+                                  .epsilon = (float)td_attr_float(n, "epsilon"),
+                                  .training = td_attr_bool(n, "is_training")};
 }
 
 static enum td_code norm_rank(const struct td_infer *c, int i, struct td_err *err)
@@ -92,81 +87,21 @@ static enum td_code norm_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-/* y = (x - mean) * a + b, in this order: of a channel without variance the difference is exactly 0. */
-TD_CLONES static void affine(const struct batch_norm *s, const float *x, const float *restrict mean,
-                             const float *restrict a, const float *restrict b, float *y)
-{
-    /* the compiler cannot know that y does not hold *s */
-    const int64_t channels = s->channels, inner = s->inner, outer = s->outer;
-    for (int64_t o = 0; o < outer && inner == 1; o++, x += channels, y += channels) {
-        TD_INDEPENDENT
-        for (int64_t j = 0; j < channels; j++) {
-            y[j] = (x[j] - mean[j]) * a[j] + b[j];
-        }
-    }
-    for (int64_t o = 0; o < outer * channels && inner != 1; o++, x += inner, y += inner) {
-        float m = a[o % channels], k = b[o % channels], mid = mean[o % channels];
-        TD_INDEPENDENT
-        for (int64_t i = 0; i < inner; i++) {
-            y[i] = (x[i] - mid) * m + k;
-        }
-    }
-}
-
-/* channel_sums where channels are the last axis, and either z and both shifts are given or none. */
-TD_CLONES static void channel_rows(const struct batch_norm *s, const float *x, const float *z,
-                                   const double *shift, const double *shift_z, double *restrict sum)
-{
-    int64_t n = s->channels;
-    for (int64_t o = 0; o < s->outer; o++) {
-        const float *p = x + o * n;
-        for (int64_t j = 0; j < n && z == NULL; j++) {
-            sum[j] += p[j];
-        }
-        const float *q = z != NULL ? z + o * n : NULL;
-        for (int64_t j = 0; j < n && z != NULL; j++) {
-            sum[j] += (p[j] - shift[j]) * (q[j] - shift_z[j]);
-        }
-    }
-}
-
-/* sum[c] += (x - shift[c]) * (z - shift_z[c]) over all cells; z NULL stands for 1, the shifts may be NULL. */
-static void channel_sums(const struct batch_norm *s, const float *x, const float *z, const double *shift,
-                         const double *shift_z, double *sum)
-{
-    memset(sum, 0, (size_t)s->channels * sizeof *sum);
-    if (s->inner == 1 && (shift != NULL) == (z != NULL) && (shift_z != NULL) == (z != NULL)) {
-        channel_rows(s, x, z, shift, shift_z, sum);
-        return;
-    }
-    for (int64_t o = 0; o < s->outer; o++) {
-        for (int64_t j = 0; j < s->channels; j++) {
-            double dx = shift != NULL ? shift[j] : 0, dz = shift_z != NULL ? shift_z[j] : 0, part = 0;
-            const float *p = x + (o * s->channels + j) * s->inner;
-            const float *q = z != NULL ? z + (o * s->channels + j) * s->inner : NULL;
-            for (int64_t i = 0; i < s->inner; i++) {
-                part += (p[i] - dx) * (q != NULL ? q[i] - dz : 1);
-            }
-            sum[j] += part;
-        }
-    }
-}
-
 struct norm_out {
     float *mean, *variance, *saved_mean, *saved_variance;
 };
 
 /* The batch's own statistics: mean, biased variance in saved_*, and what the op reports as running ones. */
-static void batch_statistics(const struct td_call *c, const struct batch_norm *s, const float *x,
+static void batch_statistics(const struct td_call *c, const struct td_batch_norm *s, const float *x,
                              double *work, const struct norm_out *out)
 {
     double *mean = work, *var = work + s->channels, n = (double)(s->outer * s->inner);
     float factor = (float)td_attr_float(c->node, "exponential_avg_factor");
-    channel_sums(s, x, NULL, NULL, NULL, mean);
+    td_norm_sums(s, x, NULL, NULL, NULL, mean);
     for (int64_t j = 0; j < s->channels; j++) {
         mean[j] /= n;
     }
-    channel_sums(s, x, x, mean, mean, var);
+    td_norm_sums(s, x, x, mean, mean, var);
     const float *old_mean = c->in[3]->data, *old_var = c->in[4]->data;
     for (int64_t j = 0; j < s->channels; j++) {
         double v = var[j] / n, unbiased = n > 1 ? v * n / (n - 1) : v;
@@ -182,7 +117,8 @@ static void batch_statistics(const struct td_call *c, const struct batch_norm *s
     }
 }
 
-static void given_statistics(const struct td_call *c, const struct batch_norm *s, const struct norm_out *out)
+static void given_statistics(const struct td_call *c, const struct td_batch_norm *s,
+                             const struct norm_out *out)
 {
     size_t bytes = (size_t)s->channels * sizeof(float);
     if (bytes > 0) {
@@ -213,7 +149,7 @@ static enum td_code norm_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     struct norm_out out;
-    struct batch_norm s = norm_of(c->node, &c->in[0]->shape);
+    struct td_batch_norm s = norm_of(c->node, &c->in[0]->shape);
     TD_TRY(norm_outputs(c, &y, &out, err));
     const float *x, *scale = c->in[1]->data, *offset = c->in[2]->data;
     float *to;
@@ -236,7 +172,7 @@ static enum td_code norm_run(struct td_call *c, struct td_err *err)
     for (int64_t j = 0; j < s.channels; j++) {
         a[j] = scale[j] / sqrtf(out.saved_variance[j] + s.epsilon);
     }
-    affine(&s, x, out.saved_mean, a, offset, to);
+    td_norm_affine(&s, x, out.saved_mean, a, offset, to);
     td_downcast(y, to);
     return TD_OK;
 }
@@ -262,44 +198,11 @@ static enum td_code norm_grad_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-struct norm_grad {
-    const float *dy, *x, *scale, *mean, *variance;
-    float *dx, *dscale, *doffset;
-};
-
-/* dx = k0 * dy + k1 * (x - mean) + k2, the k's a channel; work holds 3 doubles a channel. */
-static void norm_grad(const struct batch_norm *s, const struct norm_grad *g, double *work)
-{
-    double *mean = work, *sum_dy = work + s->channels, *sum_dyx = sum_dy + s->channels;
-    double n = (double)(s->outer * s->inner);
-    for (int64_t j = 0; j < s->channels; j++) {
-        mean[j] = g->mean[j];
-    }
-    channel_sums(s, g->dy, NULL, NULL, NULL, sum_dy);
-    channel_sums(s, g->dy, g->x, NULL, mean, sum_dyx);
-    for (int64_t j = 0; j < s->channels; j++) {
-        double r = 1 / sqrt((double)g->variance[j] + s->epsilon);
-        g->doffset[j] = (float)sum_dy[j];
-        g->dscale[j] = (float)(sum_dyx[j] * r);
-        sum_dyx[j] = s->training ? -g->scale[j] * r * r * r * sum_dyx[j] / n : 0;
-        sum_dy[j] = s->training ? -g->scale[j] * r * sum_dy[j] / n : 0;
-    }
-    for (int64_t o = 0; o < s->outer; o++) {
-        for (int64_t j = 0; j < s->channels; j++) {
-            int64_t at = (o * s->channels + j) * s->inner;
-            double k0 = g->scale[j] / sqrt((double)g->variance[j] + s->epsilon);
-            for (int64_t i = at; i < at + s->inner; i++) {
-                g->dx[i] = (float)(k0 * g->dy[i] + sum_dyx[j] * (g->x[i] - mean[j]) + sum_dy[j]);
-            }
-        }
-    }
-}
-
 static enum td_code norm_grad_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *dx, *t[5];
-    struct batch_norm s = norm_of(c->node, &c->in[1]->shape);
-    struct norm_grad g = {.scale = c->in[2]->data, .mean = c->in[3]->data, .variance = c->in[4]->data};
+    struct td_batch_norm s = norm_of(c->node, &c->in[1]->shape);
+    struct td_norm_grad g = {.scale = c->in[2]->data, .mean = c->in[3]->data, .variance = c->in[4]->data};
     void *work;
     TD_TRY(td_out(c, 0, NULL, &dx, err));
     for (int i = 1; i < 5; i++) {
@@ -307,11 +210,11 @@ static enum td_code norm_grad_run(struct td_call *c, struct td_err *err)
     }
     g.dscale = t[1]->data;
     g.doffset = t[2]->data;
-    TD_TRY(td_scratch(c, (size_t)s.channels * 3 * sizeof(double), &work, err));
+    TD_TRY(td_scratch(c, (size_t)s.channels * TD_NORM_GRAD_WORK * sizeof(double), &work, err));
     TD_TRY(td_upcast(c, c->in[0], &g.dy, err));
     TD_TRY(td_upcast(c, c->in[1], &g.x, err));
     TD_TRY(td_upcast_room(c, dx, &g.dx, err));
-    norm_grad(&s, &g, work);
+    td_norm_backward(&s, &g, work);
     td_downcast(dx, g.dx);
     return TD_OK;
 }
@@ -367,8 +270,8 @@ static enum td_code global_run(struct td_call *c, struct td_err *err)
         a[j] =
             1 / sqrtf(in[2][j] + eps) * (td_attr_bool(c->node, "scale_after_normalization") ? in[4][j] : 1);
     }
-    struct batch_norm s = {.outer = td_shape_range(&y->shape, 0, 3), .channels = n, .inner = 1};
-    affine(&s, in[0], in[1], a, in[3], to);
+    struct td_batch_norm s = {.outer = td_shape_range(&y->shape, 0, 3), .channels = n, .inner = 1};
+    td_norm_affine(&s, in[0], in[1], a, in[3], to);
     if (y->dtype == TD_FLOAT && td_tensor_count(y) > 0) {
         memcpy(y->data, to, (size_t)td_tensor_count(y) * sizeof *to);
     }
