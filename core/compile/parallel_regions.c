@@ -309,17 +309,20 @@ static int list_parts(struct finder *x, int from, int to, struct part *parts)
     return n;
 }
 
-/* Each part to the lightest group so far. */
+/* Each part to the lightest group so far, of those to the one with fewest parts: that none is left empty by
+ * parts that weigh nothing. */
 static void spread_parts(struct part *parts, int n, int n_groups)
 {
     int64_t load[TD_REGION_GROUPS] = {0};
+    int held[TD_REGION_GROUPS] = {0};
     for (int i = 0; i < n; i++) {
         int least = 0;
         for (int g = 1; g < n_groups; g++) {
-            least = load[g] < load[least] ? g : least;
+            least = load[g] < load[least] || (load[g] == load[least] && held[g] < held[least]) ? g : least;
         }
         parts[i].group = least;
         load[least] += parts[i].weight;
+        held[least]++;
     }
 }
 

@@ -68,6 +68,24 @@ struct td_value td_grad_feed(struct td_emitter *e, const char *name, enum td_dty
     return (struct td_value){n, 0};
 }
 
+enum td_code td_grad_order(struct td_ir *ir, const struct td_value *keep, int n_keep, struct td_err *err)
+{
+    struct td_value *own = ir->fetches;
+    const int n = ir->n_fetches;
+    struct td_value *all = td_arena_alloc(ir->arena, (size_t)(n + n_keep) + 1, sizeof *all);
+    if (all == NULL) {
+        return no_memory(err, n + n_keep);
+    }
+    memcpy(all, own, (size_t)n * sizeof *all);
+    memcpy(all + n, keep, (size_t)n_keep * sizeof *all);
+    ir->fetches = all;
+    ir->n_fetches = n + n_keep;
+    const enum td_code rc = td_ir_sort(ir, err);
+    ir->fetches = own;
+    ir->n_fetches = n;
+    return rc;
+}
+
 /* ------------------------------------------------------------------ freezing */
 
 /* "gradients/NAME/5", NAME that of the function it is a part of, be it one of ours itself. */

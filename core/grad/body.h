@@ -12,6 +12,9 @@
 
 #include "core/grad/backward.h"
 
+/* Sorts ir (td_ir_sort) without dropping what these values need. */
+TD_MUST enum td_code td_grad_order(struct td_ir *ir, const struct td_value *keep, int n_keep,
+                                   struct td_err *err);
 /* *ir: the body of the function `name`, calls inlined, TF1 loops made functional ones, in order. Its feeds
  * are the arguments, fetches the results, roots what must have run. */
 TD_MUST enum td_code td_grad_open(struct td_grad_context *ctx, struct td_arena *arena, const char *name,

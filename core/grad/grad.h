@@ -72,6 +72,19 @@ void td_grad_pass_on(struct td_grad *g, int o, int i);
 /* Dtypes that gradients exist for (TensorFlow's trainable ones): floats, complex, resource, variant. */
 #define TD_SET_TRAINABLE (TD_SET_FLOATS | TD_SET_COMPLEX | TD_BIT(TD_RESOURCE) | TD_BIT(TD_VARIANT))
 
+/* A function (row, args..) -> rets, to be called for each element of the target: with 1 there, else 0. */
+struct td_grad_rows {
+    struct td_value target;
+    const char *what, *of;       /* for errors: "jacobian", the target's name */
+    const char *function;        /* the arena's */
+    const struct td_value *like; /* by result: a value or variable handle of its shape; no node: unknown */
+    const enum td_dtype *dtype;  /* by result */
+    int n;
+    const struct td_value *args;
+    int n_args;
+    int64_t limit_bytes; /* of all results */
+};
+
 /* Formulas that the transformation itself needs, in terms of ops. */
 struct td_grad_formulas {
     /* Of v's shape; of a resource handle: of what its variable holds; of a TensorList: a list of zeros. */
@@ -87,6 +100,13 @@ struct td_grad_formulas {
     /* given, checked to be of target's shape when it runs; `name` is the target's for the error. */
     struct td_value (*seed)(struct td_emitter *e, struct td_value given, struct td_value target,
                             const char *name);
+    /* The same of a vector that is multiplied with the gradient by the source `name`. */
+    struct td_value (*vector)(struct td_emitter *e, struct td_value given, struct td_value gradient,
+                              const char *name);
+    /* One, for a target of one element; else an error names it when it runs. */
+    struct td_value (*one)(struct td_emitter *e, struct td_value target, const char *name);
+    /* A node whose output i is [target's shape, shape of like[i]]: one row for each element of the target. */
+    struct td_value (*rows)(struct td_emitter *e, const struct td_grad_rows *r);
     /* What a node's output holds when it is a variable or its handle: the name it is known by in the model's
      * resources; NULL for every other value. */
     const char *(*variable)(struct td_value v);

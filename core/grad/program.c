@@ -2,6 +2,9 @@
  *
  *   part of base's graph --td_ir_build--> IR --td_grad_backward--> IR with gradients --> td_graph
  *
+ * A vector product with the Hessian is two backward passes, the second seeded with the vectors; a jacobian is
+ * core/grad/jacobian.h's, and a Hessian the jacobian of a gradient.
+ *
  * The IR's nodes become the graph's: the same nodes, ids in order. Everything lies in one arena, which the
  * derived model takes. No pass runs here: the callable compiles the graph as it does any other, so that what
  * runs eagerly is what was built.
@@ -15,7 +18,10 @@
 #include "core/base/mem.h"
 #include "core/compile/loops.h"
 #include "core/grad/backward.h"
+#include "core/grad/body.h"
+#include "core/grad/jacobian.h"
 #include "core/grad/loop_functions.h"
+#include "core/grad/sources.h"
 
 enum { PROGRAM_ARENA_BYTES = 512 << 20 };
 
@@ -87,165 +93,172 @@ static enum td_code add_feeds(struct maker *k)
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ sources */
+/* ------------------------------------------------------------------ the gradients */
 
-/* The values that are a source: its feed, or every handle that leads to its variables. */
-struct sources {
-    struct td_value *at;
-    int *of, *part; /* by value: number of the source, and of its variable */
-    int n;
-};
-
-static void list_variable(struct maker *k, int source, int part, struct sources *s)
+static enum td_code list_seeds(struct maker *k, const struct td_value *targets, struct td_value *seeds)
 {
-    const char *name = k->o->source[source].variables[part];
-    for (int i = 0; i < k->ir.n_nodes; i++) {
-        struct td_node *n = k->ir.nodes[i];
-        const struct td_value v = {n, 0};
-        const char *found = n->n_out == 0 ? NULL : k->ctx.formulas->variable(v);
-        if (found != NULL && strcmp(found, name) == 0) {
-            s->of[s->n] = source;
-            s->part[s->n] = part;
-            s->at[s->n++] = v;
-        }
+    const struct td_grad_formulas *f = k->ctx.formulas;
+    struct td_emitter e = td_grad_emitter(&k->ctx, &k->ir, NULL, k->err);
+    for (int i = 0; i < k->o->n_targets; i++) {
+        e.at = targets[i].node;
+        seeds[i] = k->o->kind == TD_HESSIAN  ? f->one(&e, targets[i], k->o->target_name[i])
+                   : k->seed[i].node == NULL ? td_no_value
+                                             : f->seed(&e, k->seed[i], targets[i], k->o->target_name[i]);
     }
+    return td_emit_close(&e);
 }
 
-static enum td_code list_sources(struct maker *k, struct sources *s)
+/* ------------------------------------------------------------------ kinds */
+
+/* IR, targets and sources of the program, and what is made of them: a value a source. */
+struct kind {
+    struct td_grad_sources sources;
+    struct td_grad_query targets;
+    struct td_value *result;
+};
+
+/* Brings the IR in order once more, to be differentiated again. */
+static enum td_code order(struct maker *k, const struct kind *kind)
 {
-    const int most = k->ir.n_nodes + k->o->n_sources;
-    s->at = room(k, most, sizeof *s->at);
-    s->of = room(k, most, sizeof *s->of);
-    s->part = room(k, most, sizeof *s->part);
-    if (s->at == NULL || s->of == NULL || s->part == NULL) {
+    const struct td_grad_sources *s = &kind->sources;
+    const int most = s->n + s->n_sources + k->n_further + k->o->n_targets;
+    struct td_value *keep = room(k, most, sizeof *keep);
+    int n = 0;
+    if (keep == NULL) {
         return no_memory(k, most);
     }
-    for (int i = 0; i < k->o->n_sources; i++) {
-        const struct td_grad_source *source = &k->o->source[i];
-        for (int part = 0; source->feed < 0 && part < source->n_variables; part++) {
-            list_variable(k, i, part, s);
+    for (int i = 0; i < s->n; i++) {
+        keep[n++] = s->at[i];
+    }
+    for (int i = 0; i < s->n_sources; i++) {
+        keep[n] = kind->result[i];
+        n += keep[n].node != NULL;
+    }
+    for (int i = 0; i < k->n_further; i++) {
+        keep[n++] = k->further[i];
+    }
+    for (int i = 0; i < k->o->n_targets; i++) {
+        keep[n++] = kind->targets.targets[i];
+    }
+    return td_grad_order(&k->ir, keep, n, k->err);
+}
+
+static enum td_code gradient(struct maker *k, struct kind *kind)
+{
+    return td_grad_by_sources(&k->ctx, &k->ir, &kind->sources, &kind->targets, kind->result, k->err);
+}
+
+static const char *source_name(const struct maker *k, int i)
+{
+    const struct td_grad_source *s = &k->o->source[i];
+    return s->feed < 0 ? s->variables[0] : k->ir.feeds[s->feed]->name;
+}
+
+/* The gradient by source i once more, seeded with vector i: the sum over i of <gradient i, vector i>
+ * differentiated. */
+static enum td_code hvp(struct maker *k, struct kind *kind)
+{
+    const int n = kind->sources.n_sources;
+    struct td_value *targets = room(k, n, sizeof *targets), *seeds = room(k, n, sizeof *seeds);
+    struct td_grad_query again = {.targets = targets, .seeds = seeds};
+    if (targets == NULL || seeds == NULL) {
+        return no_memory(k, n);
+    }
+    TD_TRY(gradient(k, kind));
+    TD_TRY(order(k, kind));
+    struct td_emitter e = td_grad_emitter(&k->ctx, &k->ir, NULL, k->err);
+    for (int i = 0; i < n; i++) {
+        const struct td_value v = kind->result[i];
+        if (v.node != NULL) {
+            e.at = v.node;
+            targets[again.n_targets] = v;
+            seeds[again.n_targets++] = k->ctx.formulas->vector(&e, k->vector[i], v, source_name(k, i));
         }
-        if (source->feed >= 0) {
-            s->of[s->n] = i;
-            s->part[s->n] = 0;
-            s->at[s->n++] = (struct td_value){k->ir.feeds[source->feed], 0};
+    }
+    TD_TRY(td_emit_close(&e));
+    return td_grad_by_sources(&k->ctx, &k->ir, &kind->sources, &again, kind->result, k->err);
+}
+
+static struct td_grad_jacobian_opts rows_of(struct maker *k, const struct kind *kind, struct td_value target,
+                                            const char *what)
+{
+    return (struct td_grad_jacobian_opts){.target = target,
+                                          .what = what,
+                                          .of = k->o->target_name[0],
+                                          .sources = &kind->sources,
+                                          .only = -1,
+                                          .limit_bytes = k->o->limit_bytes > 0 ? k->o->limit_bytes
+                                                                               : TD_PROGRAM_LIMIT_BYTES,
+                                          .keep = k->further,
+                                          .n_keep = k->n_further};
+}
+
+static enum td_code jacobian(struct maker *k, struct kind *kind)
+{
+    const struct td_grad_jacobian_opts o = rows_of(k, kind, kind->targets.targets[0], "jacobian");
+    return td_grad_jacobian(&k->ctx, &k->ir, &o, kind->result, k->err);
+}
+
+/* A jacobian of each gradient by its own source. */
+static enum td_code hessian(struct maker *k, struct kind *kind)
+{
+    const int n = kind->sources.n_sources;
+    struct td_value *all = room(k, n, sizeof *all); /* second derivatives, then gradients that wait */
+    struct td_value *keep = room(k, n + k->n_further, sizeof *keep);
+    if (all == NULL || keep == NULL) {
+        return no_memory(k, n);
+    }
+    TD_TRY(gradient(k, kind));
+    memcpy(all, kind->result, (size_t)n * sizeof *all);
+    memcpy(keep, k->further, (size_t)k->n_further * sizeof *keep);
+    for (int i = 0; i < n; i++) {
+        if (all[i].node == NULL) {
+            continue;
+        }
+        struct td_grad_jacobian_opts o = rows_of(k, kind, all[i], "hessian");
+        o.only = i;
+        o.keep = keep;
+        for (int j = 0; j < n; j++) {
+            keep[o.n_keep] = all[j];
+            o.n_keep += all[j].node != NULL;
+        }
+        TD_TRY(order(k, &(struct kind){.sources = kind->sources, .targets = kind->targets, .result = all}));
+        TD_TRY(td_grad_jacobian(&k->ctx, &k->ir, &o, all, k->err));
+    }
+    memcpy(kind->result, all, (size_t)n * sizeof *all);
+    return TD_OK;
+}
+
+static enum td_code list_results(struct maker *k, const struct kind *kind)
+{
+    for (int i = 0; i < k->o->n_sources; i++) {
+        k->fetch[i] = kind->result[i].node == NULL ? -1 : k->n_fetches;
+        if (kind->result[i].node != NULL) {
+            k->fetches[k->n_fetches++] = kind->result[i];
         }
     }
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ the gradients */
-
-static enum td_code list_seeds(struct maker *k, const struct td_value *targets, struct td_value *seeds)
-{
-    struct td_emitter e = td_grad_emitter(&k->ctx, &k->ir, NULL, k->err);
-    for (int i = 0; i < k->o->n_targets; i++) {
-        e.at = targets[i].node;
-        seeds[i] = k->seed[i].node == NULL
-                       ? td_no_value
-                       : k->ctx.formulas->seed(&e, k->seed[i], targets[i], k->o->target_name[i]);
-    }
-    return td_emit_close(&e);
-}
-
-/* What was found for the sources, while it is put together. */
-struct found {
-    const struct sources *s;
-    const struct td_grad_value *at; /* by value of s */
-    struct td_value *few;           /* room for as many */
-};
-
-/* The dense gradient of one variable of a source: the sum over its values. */
-static struct td_value total(struct maker *k, struct td_emitter *e, const struct found *f, int source,
-                             int part)
-{
-    int n = 0;
-    for (int i = 0; i < f->s->n; i++) {
-        if (f->s->of[i] == source && f->s->part[i] == part) {
-            e->at = f->s->at[i].node;
-            const struct td_value v = td_grad_dense(&k->ctx, e, &f->at[i]);
-            if (v.node != NULL) {
-                f->few[n++] = v;
-            }
-        }
-    }
-    return n == 0 ? td_no_value : n == 1 ? f->few[0] : k->ctx.formulas->add_n(e, f->few, n);
-}
-
-static struct td_value zeros_of(struct maker *k, struct td_emitter *e, const struct found *f, int source,
-                                int part)
-{
-    for (int i = 0; i < f->s->n; i++) {
-        if (f->s->of[i] == source && f->s->part[i] == part) {
-            e->at = f->s->at[i].node;
-            return k->ctx.formulas->zeros_like(e, f->s->at[i]);
-        }
-    }
-    return td_emit_fail(e, TD_UNIMPLEMENTED,
-                        "the graph uses some parts of a partitioned variable, but not '%s': ask for the "
-                        "parts by their own names",
-                        k->o->source[source].variables[part]);
-}
-
-/* The gradients of the parts, one behind the other. */
-static struct td_value joined(struct maker *k, struct td_emitter *e, const struct found *f, int source)
-{
-    const struct td_grad_source *o = &k->o->source[source];
-    struct td_value *part = room(k, o->n_variables, sizeof *part);
-    int n = 0;
-    for (int i = 0; part != NULL && i < o->n_variables; i++) {
-        part[i] = total(k, e, f, source, i);
-        n += part[i].node != NULL;
-    }
-    if (part == NULL) {
-        return td_emit_fail(e, TD_RESOURCE_EXHAUSTED, "no memory for a gradient's program");
-    }
-    for (int i = 0; n > 0 && i < o->n_variables; i++) {
-        part[i] = part[i].node != NULL ? part[i] : zeros_of(k, e, f, source, i);
-    }
-    return n == 0 ? td_no_value : k->ctx.formulas->concat(e, part, o->n_variables, o->axis);
-}
-
-static enum td_code list_results(struct maker *k, const struct sources *s, const struct td_grad_value *found)
-{
-    const struct found f = {s, found, room(k, s->n, sizeof(struct td_value))};
-    if (f.few == NULL) {
-        return no_memory(k, s->n);
-    }
-    struct td_emitter e = td_grad_emitter(&k->ctx, &k->ir, NULL, k->err);
-    for (int i = 0; i < k->o->n_sources; i++) {
-        const bool cut = k->o->source[i].feed < 0 && k->o->source[i].n_variables > 1;
-        const struct td_value v = cut ? joined(k, &e, &f, i) : total(k, &e, &f, i, 0);
-        k->fetch[i] = v.node == NULL ? -1 : k->n_fetches;
-        if (v.node != NULL) {
-            k->fetches[k->n_fetches++] = v;
-        }
-    }
-    return td_emit_close(&e);
-}
-
 static enum td_code differentiate(struct maker *k)
 {
+    static enum td_code (*const kinds[])(struct maker *, struct kind *) = {
+        [TD_GRADIENT] = gradient, [TD_JACOBIAN] = jacobian, [TD_HESSIAN] = hessian, [TD_HVP] = hvp};
     const struct td_program_opts *o = k->o;
-    struct sources s = {0};
     struct td_value *targets = room(k, o->n_targets, sizeof *targets);
     struct td_value *seeds = room(k, o->n_targets, sizeof *seeds);
-    if (targets == NULL || seeds == NULL) {
+    struct kind kind = {.targets = {.targets = targets, .seeds = seeds, .n_targets = o->n_targets},
+                        .result = room(k, o->n_sources, sizeof *kind.result)};
+    if (targets == NULL || seeds == NULL || kind.result == NULL) {
         return no_memory(k, o->n_targets);
     }
     for (int i = 0; i < o->n_targets; i++) {
         targets[i] = k->ir.fetches[o->target[i]];
     }
-    TD_TRY(list_sources(k, &s));
+    TD_TRY(td_grad_find_sources(&k->ctx, &k->ir, o->source, o->n_sources, &kind.sources, k->err));
     TD_TRY(list_seeds(k, targets, seeds));
-    struct td_grad_value *found = room(k, s.n, sizeof *found);
-    if (found == NULL) {
-        return no_memory(k, s.n);
-    }
-    const struct td_grad_query q = {
-        .targets = targets, .seeds = seeds, .n_targets = o->n_targets, .sources = s.at, .n_sources = s.n};
-    TD_TRY(td_grad_backward(&k->ctx, &k->ir, &q, found, k->err));
-    return list_results(k, &s, found);
+    TD_TRY(kinds[o->kind](k, &kind));
+    return list_results(k, &kind);
 }
 
 /* ------------------------------------------------------------------ from part to model */
@@ -253,8 +266,9 @@ static enum td_code differentiate(struct maker *k)
 static enum td_code start(struct maker *k, struct td_model *base)
 {
     const struct td_program_opts *o = k->o;
-    TD_FAIL_IF(o->kind != TD_GRADIENT, k->err, UNIMPLEMENTED,
-               "kinds other than 'gradient' are not built yet");
+    TD_FAIL_IF((o->kind == TD_JACOBIAN || o->kind == TD_HESSIAN) && o->n_targets != 1, k->err,
+               INVALID_ARGUMENT, "a %s is of one target, got %d",
+               o->kind == TD_JACOBIAN ? "jacobian" : "hessian", o->n_targets);
     k->graph = room(k, 1, sizeof *k->graph);
     k->lib = room(k, 1, sizeof *k->lib);
     k->fetches = room(k, o->part.n_fetches + o->n_sources, sizeof *k->fetches);

@@ -40,8 +40,11 @@ struct td_program_opts {
     const bool *seeded; /* by target: a feed follows for it, the gradient from above; else, and NULL: ones */
     const struct td_grad_source *source;
     int n_sources;
-    bool recompute; /* forward values again, rather than keep them */
+    bool recompute;      /* forward values again, rather than keep them */
+    int64_t limit_bytes; /* of the results of a jacobian or a hessian together; 0: TD_PROGRAM_LIMIT_BYTES */
 };
+
+#define TD_PROGRAM_LIMIT_BYTES ((int64_t)1 << 30)
 
 struct td_program;
 

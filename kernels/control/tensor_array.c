@@ -46,6 +46,31 @@ static void array_destroy(struct td_obj *o)
 
 const struct td_obj_type td_array_type = {.name = "TensorArray", .destroy = array_destroy};
 
+int td_array_n_grads(struct td_obj *o)
+{
+    struct td_array *a = o != NULL && o->type == &td_array_type ? (struct td_array *)o : NULL;
+    if (a == NULL) {
+        return 0;
+    }
+    pthread_mutex_lock(&a->mu);
+    const int n = a->n_grads;
+    pthread_mutex_unlock(&a->mu);
+    return n;
+}
+
+void td_array_forget_grads(struct td_obj *o, int from)
+{
+    struct td_array *a = o != NULL && o->type == &td_array_type ? (struct td_array *)o : NULL;
+    if (a == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&a->mu);
+    while (a->n_grads > from) {
+        td_obj_unref(&a->grads[--a->n_grads]->obj);
+    }
+    pthread_mutex_unlock(&a->mu);
+}
+
 /* Caller holds a->mu, or is alone with a. */
 static enum td_code td_array_grow(struct td_array *a, int64_t n, struct td_err *err)
 {

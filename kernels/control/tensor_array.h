@@ -37,6 +37,9 @@ struct td_array {
 
 extern const struct td_obj_type td_array_type;
 
+/* Number of its gradient arrays, 0 of another object; those from `from` on are forgotten. */
+int td_array_n_grads(struct td_obj *o);
+void td_array_forget_grads(struct td_obj *o, int from);
 /* Forgets all elements. */
 void td_array_drop(struct td_array *a);
 /* n elements, none written. Returns a new reference. */

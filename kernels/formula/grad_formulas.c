@@ -99,6 +99,57 @@ static struct td_value seed(struct td_emitter *e, struct td_value given, struct 
     return td_emit(e, "_GradientSeed", TD_IN(given, target), TD_ATTRS(TD_ATTR_OF_TEXT("of", name)));
 }
 
+static struct td_value vector(struct td_emitter *e, struct td_value given, struct td_value gradient,
+                              const char *name)
+{
+    return td_emit(e, "_GradientSeed", TD_IN(given, gradient),
+                   TD_ATTRS(TD_ATTR_OF_TEXT("of", name), TD_ATTR_OF_BOOL("vector", true)));
+}
+
+static struct td_value one(struct td_emitter *e, struct td_value target, const char *name)
+{
+    return td_f_ones_like(e, td_emit(e, "_OneElement", TD_IN(target), TD_ATTRS(TD_ATTR_OF_TEXT("of", name))));
+}
+
+static struct td_value shape_of(struct td_emitter *e, struct td_value like)
+{
+    return like.node == NULL                  ? td_f_int(e, -1)
+           : td_dtype_of(like) == TD_RESOURCE ? td_f_1(e, "VariableShape", like)
+                                              : td_f_shape(e, like);
+}
+
+static struct td_value rows(struct td_emitter *e, const struct td_grad_rows *r)
+{
+    const int n_in = 1 + r->n + r->n_args;
+    struct td_value *in = td_arena_alloc(e->arena, (size_t)n_in, sizeof *in);
+    enum td_dtype *types = td_arena_alloc(e->arena, (size_t)r->n_args + 1, sizeof *types);
+    struct td_func_ref f = {.name = r->function};
+    if (in == NULL || types == NULL) {
+        return td_emit_fail(e, TD_RESOURCE_EXHAUSTED, "no memory for a jacobian of %d arguments", r->n_args);
+    }
+    in[0] = r->target;
+    for (int i = 0; i < r->n; i++) {
+        in[1 + i] = shape_of(e, r->like[i]);
+    }
+    for (int i = 0; i < r->n_args; i++) {
+        in[1 + r->n + i] = r->args[i];
+        types[i] = td_dtype_of(r->args[i]);
+    }
+    const struct td_attr attrs[] = {
+        {.name = "f", .kind = TD_ATTR_FUNC, .n = 1, .func = &f},
+        {.name = "Targs", .kind = TD_ATTR_TYPE, .is_list = true, .n = r->n_args, .type = types},
+        {.name = "Tout",
+         .kind = TD_ATTR_TYPE,
+         .is_list = true,
+         .n = r->n,
+         .type = (enum td_dtype *)(uintptr_t)r->dtype},
+        TD_ATTR_OF_INT("N", r->n),
+        TD_ATTR_OF_INT("limit_bytes", r->limit_bytes),
+        TD_ATTR_OF_TEXT("what", r->what),
+        TD_ATTR_OF_TEXT("of", r->of)};
+    return td_emit(e, "_Jacobian", in, n_in, attrs, (int)(sizeof attrs / sizeof *attrs));
+}
+
 static const char *variable(struct td_value v)
 {
     if (v.port != 0 || !(is_op(v, "VarHandleOp") || is_op(v, "VariableV2") || is_op(v, "Variable"))) {
@@ -116,5 +167,8 @@ const struct td_grad_formulas td_grad_formulas = {
     .dense = dense,
     .join_slices = join_slices,
     .seed = seed,
+    .vector = vector,
+    .one = one,
+    .rows = rows,
     .variable = variable,
 };

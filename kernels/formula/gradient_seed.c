@@ -1,6 +1,8 @@
-/* kernels/formula/gradient_seed.c - the gradient that comes from outside, checked against its target.
+/* kernels/formula/gradient_seed.c - the gradient that comes from outside, checked against its target; targets
+ * that must be one number.
  *
- *   given [..] of T, target [the same shape] of T  ->  given
+ *   _GradientSeed   given [..] of T, target [the same shape] of T  ->  given
+ *   _OneElement     target of one element                          ->  target
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
@@ -14,6 +16,9 @@ static enum td_code infer(struct td_infer *c, struct td_err *err)
     for (int i = 0; same && given->rank > 0 && target->rank > 0 && i < given->rank; i++) {
         same = given->dim[i] < 0 || target->dim[i] < 0 || given->dim[i] == target->dim[i];
     }
+    TD_FAIL_IF(!same && td_attr_bool(c->node, "vector"), err, INVALID_ARGUMENT,
+               "the vector for '%s' has shape %s, but its gradient has shape %s: they must be the same",
+               td_attr_str(c->node, "of"), TD_SHAPE_STR(given), TD_SHAPE_STR(target));
     TD_FAIL_IF(!same, err, INVALID_ARGUMENT,
                "output_gradients for '%s' have shape %s, but the output has shape %s: they must be the same",
                td_attr_str(c->node, "of"), TD_SHAPE_STR(given), TD_SHAPE_STR(target));
@@ -26,14 +31,31 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     return td_out_view(c, 0, 0, NULL, err);
 }
 
+static enum td_code one_infer(struct td_infer *c, struct td_err *err)
+{
+    const int64_t n = td_shape_known(&c->in[0]) ? td_shape_count(&c->in[0]) : 1;
+    TD_FAIL_IF(
+        n != 1, err, INVALID_ARGUMENT,
+        "a hessian is of one number, but the target '%s' has shape %s: sum it up, or ask for one element",
+        td_attr_str(c->node, "of"), TD_SHAPE_STR(&c->in[0]));
+    c->out[0] = c->in[0];
+    return TD_OK;
+}
+
 const struct td_op td_ops_gradient_seed[] = {
     {.name = "_GradientSeed",
-     .sig = "(given:T, target:T) -> (gradient:T) {T:type; of:string}",
+     .sig = "(given:T, target:T) -> (gradient:T) {T:type; of:string; vector:bool=false}",
      .flags = TD_OP_VIEW,
      .role = TD_ROLE_GRADIENT_SEED,
      .formulas = &td_grad_formulas,
      .batchable = TD_BATCHABLE(td_batchable_broadcast),
      .infer = infer,
+     .kernels = TD_KERNEL("gradient_seed.cpu", run, {NULL, 0}),
+     .grad = td_pass_on_grad},
+    {.name = "_OneElement",
+     .sig = "(target:T) -> (same:T) {T:type; of:string}",
+     .flags = TD_OP_VIEW,
+     .infer = one_infer,
      .kernels = TD_KERNEL("gradient_seed.cpu", run, {NULL, 0}),
      .grad = td_pass_on_grad},
     {.name = NULL},

@@ -113,6 +113,17 @@ TEST(what_is_one_chain_or_light_is_left_alone)
     order_is(shortcut, "r", OTHERS, "f a b r");
 }
 
+TEST(parts_that_weigh_nothing_leave_no_group_empty)
+{
+    const char *view = "Reshape {T:type=float; Tshape:type=int32} ";
+    char text[2000];
+    snprintf(text, sizeof text,
+             XY "a = " M "(x, " W ")\nb = " M "(y, " W ")\nv = %s(x, int32[2] 8 8)\nw = %s(y, int32[2] 8 8)\n"
+                "r = AddN {T:type=float; N:int=4} (a, b, v, w)\n",
+             view, view);
+    order_is(text, "r", OTHERS, "(a | b | v | w) r");
+}
+
 TEST(a_step_with_an_effect_is_in_no_region)
 {
     const char *random = "RandomUniform {T:type=int32; dtype:type=float} (int32[2] 8 8)\n";
@@ -424,8 +435,8 @@ TEST(a_run_that_is_stopped_or_watched_stays_in_order)
 }
 
 TEST_MAIN(RUN(interleaved_branches_become_groups) RUN(towers_win_over_the_forks_inside_them)
-              RUN(what_is_one_chain_or_light_is_left_alone) RUN(a_step_with_an_effect_is_in_no_region)
-                  RUN(convolution_towers_give_the_same_bits)
+              RUN(what_is_one_chain_or_light_is_left_alone) RUN(parts_that_weigh_nothing_leave_no_group_empty)
+                  RUN(a_step_with_an_effect_is_in_no_region) RUN(convolution_towers_give_the_same_bits)
                       RUN(groups_that_own_buffers_do_not_take_what_is_shared)
                           RUN(random_graphs_give_the_same_bits) RUN(the_error_is_that_of_the_first_step)
                               RUN(a_run_that_is_stopped_or_watched_stays_in_order))
