@@ -61,6 +61,8 @@ TD_MUST enum td_code td_ir_add_root(struct td_ir *ir, struct td_node *n, struct 
 /* Reorders nodes so that every edge points forward and drops what no fetch or root needs. INVALID_ARGUMENT on
  * a cycle. */
 TD_MUST enum td_code td_ir_sort(struct td_ir *ir, struct td_err *err);
+/* The order for running: fetches that can be had early come early, so that what they alone read is freed. */
+TD_MUST enum td_code td_ir_schedule(struct td_ir *ir, struct td_err *err);
 /* Whether control flow of TF1 (Switch, Merge) is in the graph, so that values may be dead. */
 bool td_ir_has_switch(const struct td_ir *ir);
 

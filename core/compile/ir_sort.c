@@ -4,8 +4,15 @@
  * needed. Where an edge points back (a pass has added nodes) it is a depth-first walk from feeds, roots and
  * fetches, with an explicit stack: a graph may be as deep as it is long.
  *
+ * The last order, in which a plan runs, walks from the fetches that can be had first (fewest nodes above them
+ * on the longest way): in a backward pass the gradient by a layer's weights is made when the pass is at that
+ * layer, and what it reads is freed, rather than after the gradients by all others.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/ir.h"
+
+#include <stdlib.h>
+
 #include "core/base/mem.h"
 
 struct sorter {
@@ -90,7 +97,8 @@ static bool sweep(struct td_ir *ir, bool *needed)
     return true;
 }
 
-static enum td_code sort(struct td_ir *ir, struct td_err *err)
+/* leaf: the fetches in the order that they are walked from. */
+static enum td_code sort(struct td_ir *ir, struct td_node *const *leaf, struct td_err *err)
 {
     size_t n = (size_t)ir->n_nodes + 1;
     struct sorter s = {.ir = ir,
@@ -110,7 +118,7 @@ static enum td_code sort(struct td_ir *ir, struct td_err *err)
         rc = visit(&s, ir->roots[i]);
     }
     for (int i = 0; rc == TD_OK && i < ir->n_fetches; i++) {
-        rc = visit(&s, ir->fetches[i].node);
+        rc = visit(&s, leaf == NULL ? ir->fetches[i].node : leaf[i]);
     }
     if (rc == TD_OK) {
         ir->nodes = s.order;
@@ -134,7 +142,60 @@ enum td_code td_ir_sort(struct td_ir *ir, struct td_err *err)
     }
     const bool done = sweep(ir, needed);
     td_free(needed);
-    return done ? TD_OK : sort(ir, err);
+    return done ? TD_OK : sort(ir, NULL, err);
+}
+
+struct leaf {
+    struct td_node *node;
+    int level, number;
+};
+
+static int earlier(const void *a, const void *b)
+{
+    const struct leaf *x = a, *y = b;
+    return x->level != y->level ? (x->level > y->level) - (x->level < y->level)
+                                : (x->number > y->number) - (x->number < y->number);
+}
+
+/* ir is in order. */
+static void list_leaves(const struct td_ir *ir, int *level, struct leaf *leaf, struct td_node **nodes)
+{
+    for (int k = 0; k < ir->n_nodes; k++) {
+        const struct td_node *n = ir->nodes[k];
+        for (int e = 0; e < n->n_in + n->n_control; e++) {
+            const int above = level[edge_of(n, e)->id] + 1;
+            level[k] = above > level[k] ? above : level[k];
+        }
+    }
+    for (int i = 0; i < ir->n_fetches; i++) {
+        leaf[i] = (struct leaf){ir->fetches[i].node, level[ir->fetches[i].node->id], i};
+    }
+    qsort(leaf, (size_t)ir->n_fetches, sizeof *leaf, earlier);
+    for (int i = 0; i < ir->n_fetches; i++) {
+        nodes[i] = leaf[i].node;
+    }
+}
+
+enum td_code td_ir_schedule(struct td_ir *ir, struct td_err *err)
+{
+    TD_TRY(td_ir_sort(ir, err));
+    if (ir->n_fetches < 2) {
+        return TD_OK;
+    }
+    int *level = td_calloc((size_t)ir->n_nodes + 1, sizeof *level);
+    struct leaf *leaf = td_calloc((size_t)ir->n_fetches, sizeof *leaf);
+    struct td_node **nodes = td_calloc((size_t)ir->n_fetches, sizeof(void *));
+    enum td_code rc = TD_OK;
+    if (level == NULL || leaf == NULL || nodes == NULL) {
+        rc = td_no_memory(err, (size_t)ir->n_nodes, "ordering a graph");
+    } else {
+        list_leaves(ir, level, leaf, nodes);
+        rc = sort(ir, nodes, err);
+    }
+    td_free(level);
+    td_free(leaf);
+    td_free(nodes);
+    return rc;
 }
 
 bool td_ir_has_switch(const struct td_ir *ir)

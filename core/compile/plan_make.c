@@ -361,6 +361,7 @@ static enum td_code compile(struct td_plan *p, const struct td_graph *graph, con
     TD_TRY(td_placer_run(td_model_opts_of(m), &ir, opts->log_placement, err));
     TD_TRY(td_loops_lift(&ir, m, err));
     TD_TRY(td_rewrite_run(&ir, m, opts->passes_off, err));
+    TD_TRY(td_ir_schedule(&ir, err));
     return make(p, &ir, !td_rewrite_is_off(opts->passes_off, "parallel"), err);
 }
 

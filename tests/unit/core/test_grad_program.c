@@ -1,0 +1,122 @@
+/* tests/unit/core/test_grad_program.c - core/grad/program.c: what a differentiated part gives, and what its
+ * plan holds.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/grad/program.h"
+#include "tests/unit/core/pass_make.h"
+
+enum { MOST = 64 };
+
+/* A part of a graph whose feeds are the Placeholders x, w0, w1, .., and the program made of it. */
+struct made {
+    struct op_graph g;
+    struct td_op_table *ops;
+    struct td_model *base;
+    struct td_program *p;
+    struct td_value feed[MOST], fetch;
+    int n_feeds;
+    struct td_tensor in[MOST], out[MOST];
+    struct td_err err;
+};
+
+static void open_part(struct made *m, const char *text, const char *passes_off)
+{
+    *m = (struct made){0};
+    CHECK(op_graph_open(&m->g));
+    CHECK_INT(td_op_table_new(td_op_families, &m->ops, &m->err), TD_OK);
+    test_check_ok(__FILE__, __LINE__, text, op_graph_read(&m->g, text, true, &m->err), &m->err);
+    test_check_ok(__FILE__, __LINE__, text, td_graph_resolve(&m->g.graph, &m->g.lib, m->ops, &m->err),
+                  &m->err);
+    for (int i = 0; i < m->g.graph.n_nodes; i++) {
+        struct td_node *n = m->g.graph.nodes[i];
+        if (strcmp(n->op_name, "Placeholder") == 0) {
+            m->feed[m->n_feeds++] = (struct td_value){n, 0};
+        }
+    }
+    struct td_model_opts opts = {.ops = m->ops, .passes_off = passes_off};
+    CHECK_INT(td_model_new(&opts, NULL, &m->g.graph, &m->g.lib, &m->base, &m->err), TD_OK);
+}
+
+/* Of node y, by all feeds but x. */
+static enum td_code differentiate(struct made *m, enum td_grad_kind kind, bool recompute)
+{
+    struct td_grad_source source[MOST];
+    const int target = 0;
+    const char *name = "y";
+    test_check_ok(__FILE__, __LINE__, "y", td_graph_value(&m->g.graph, "y", &m->fetch, &m->err), &m->err);
+    for (int i = 1; i < m->n_feeds; i++) {
+        source[i - 1] = (struct td_grad_source){.feed = i, .dtype = TD_FLOAT};
+    }
+    const struct td_program_opts o = {
+        .name = "f",
+        .part = {.name = "f", .feeds = m->feed, .n_feeds = m->n_feeds, .fetches = &m->fetch, .n_fetches = 1},
+        .kind = kind,
+        .target = &target,
+        .target_name = &name,
+        .n_targets = 1,
+        .source = source,
+        .n_sources = m->n_feeds - 1,
+        .recompute = recompute};
+    return td_program_new(m->base, &o, &m->p, &m->err);
+}
+
+static void run_program(struct made *m)
+{
+    for (int round = 0; round < 2; round++) {
+        test_check_ok(__FILE__, __LINE__, "run",
+                      td_callable_run(td_program_callable(m->p), m->in, m->out, NULL, &m->err), &m->err);
+    }
+}
+
+static void add_bytes(void *ctx, const struct td_concrete_stat *c)
+{
+    *(size_t *)ctx += c->bytes;
+}
+
+static size_t plan_bytes(const struct made *m)
+{
+    size_t bytes = 0;
+    td_callable_each(td_program_callable(m->p), add_bytes, &bytes);
+    return bytes;
+}
+
+/* ------------------------------------------------------------------ a deep MLP */
+
+enum { LAYERS = 48, ROWS = 256, WIDTH = 64 };
+
+static void deep(struct made *m, bool recompute)
+{
+    static char text[LAYERS * 200];
+    size_t n = (size_t)snprintf(text, sizeof text, X);
+    for (int i = 0; i < LAYERS; i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "w%d = " PLACEHOLDER, i);
+    }
+    for (int i = 0; i < LAYERS; i++) {
+        char from[16];
+        snprintf(from, sizeof from, i == 0 ? "x" : "a%d", i - 1);
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "m%d = MatMul {T:type=float} (%s, w%d)\na%d = Tanh {T:type=float} (m%d)\n", i,
+                              from, i, i, i);
+    }
+    snprintf(text + n, sizeof text - n, "y = Sum {T:type=float; Tidx:type=int32} (a%d, int32[2] 0 1)\n",
+             LAYERS - 1);
+    open_part(m, text, NULL);
+    test_check_ok(__FILE__, __LINE__, "deep", differentiate(m, TD_GRADIENT, recompute), &m->err);
+    const struct td_shape x = td_shape_matrix(ROWS, WIDTH), w = td_shape_matrix(WIDTH, WIDTH);
+    for (int i = 0; i < m->n_feeds; i++) {
+        m->in[i] = ramp(i == 0 ? &x : &w, -0.1f, 0.01f);
+    }
+    run_program(m);
+}
+
+/* Of the forward pass one activation a layer has to be kept, and a few values more. */
+TEST(an_activation_is_freed_at_its_last_use)
+{
+    struct made m;
+    deep(&m, false);
+    const double activations = (double)plan_bytes(&m) / (ROWS * WIDTH * sizeof(float));
+    fprintf(stderr, "     %.1f activations of %d layers\n", activations, LAYERS);
+    CHECK(activations < LAYERS + 8);
+}
+
+TEST_MAIN(RUN(an_activation_is_freed_at_its_last_use))
