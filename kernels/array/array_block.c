@@ -1,9 +1,7 @@
-/* kernels/array/array_block.c - blocks of space moved into the batch or depth axis and back, and patches of
- * images.
+/* kernels/array/array_block.c - blocks of space moved into the batch or depth axis and back.
  *
  *   SpaceToBatchND   big [N, S.., R..]  ->  small [prod(B) N, (S+pads)/B.., R..]; BatchToSpaceND: back
  *   SpaceToDepth     [N, H, W, C]       ->  [N, H/b, W/b, b b C]                     DepthToSpace     back
- *   ExtractImagePatches / ExtractVolumePatches   every window's elements along the depth axis
  *
  * For one offset inside a block, big and small are strided views of each other: big position s = o * B +
  * offset - pad. So both directions are a loop over prod(B) offsets with one strided copy each.
@@ -16,6 +14,7 @@
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
+#include "kernels/cpu/window.h"
 
 static void *element(const struct td_tensor *t, int64_t i)
 {
@@ -145,18 +144,6 @@ static enum td_code space_batch_infer(struct td_infer *c, int shape, int pads, b
                     : batch_to_space_shape(c, &b, &c->out[0], err);
 }
 
-/* Positions o with 0 <= o * size + offset - before < big, o in [0, small): [*from, *to). */
-static void valid_range(int64_t size, int64_t offset, int64_t before, int64_t big, int64_t small,
-                        int64_t *from, int64_t *to)
-{
-    const int64_t lead = before - offset; /* o * size >= lead */
-    *from = lead > 0 ? (lead + size - 1) / size : 0;
-    const int64_t end = big + lead; /* o * size < end */
-    *to = end > 0 ? (end + size - 1) / size : 0;
-    *to = *to > small ? small : *to;
-    *from = *from > *to ? *to : *from;
-}
-
 /* Copies the elements at one offset (index[] inside the block, `number` of it in row-major order). */
 static void copy_offset(const struct blocks *b, const int64_t *index, int64_t number,
                         const struct td_tensor *big, const struct td_tensor *small, bool to_small)
@@ -172,7 +159,12 @@ static void copy_offset(const struct blocks *b, const int64_t *index, int64_t nu
     for (int i = 0; i < b->n; i++) {
         const int a = i + 1;
         int64_t from, to;
-        valid_range(b->size[i], index[i], b->before[i], big->shape.dim[a], small->shape.dim[a], &from, &to);
+        const struct td_window along = {.in = big->shape.dim[a],
+                                        .stride = b->size[i],
+                                        .dilation = 1,
+                                        .out = small->shape.dim[a],
+                                        .before = b->before[i]};
+        td_window_having(&along, index[i], &from, &to);
         const int64_t step = bs[a] * b->size[i];
         td_strided_push(&w, to - from, to_small ? ss[a] : step, to_small ? step : ss[a]);
         if (to > from) {
@@ -327,154 +319,6 @@ static enum td_code depth_to_space_run(struct td_call *c, struct td_err *err)
     return space_depth_run(c, false, err);
 }
 
-/* ------------------------------------------------------------------ patches */
-
-enum { MAX_SPATIAL = 3 };
-
-/* x [N, S.., C] with n spatial axes: window sizes, strides, rates, padding in front, output positions. */
-struct windows {
-    int n;
-    int64_t size[MAX_SPATIAL], stride[MAX_SPATIAL], rate[MAX_SPATIAL];
-};
-
-static enum td_code read_list(const struct td_node *node, const char *attr, int n, int64_t *out,
-                              struct td_err *err)
-{
-    int count;
-    const int64_t *v = td_attr_ints(node, attr, &count);
-    TD_FAIL_IF(count != n + 2 || v[0] != 1 || v[n + 1] != 1, err, INVALID_ARGUMENT,
-               "%s: %s must be %d numbers of which the first and last are 1", TD_NODE_STR(node), attr, n + 2);
-    for (int i = 0; i < n; i++) {
-        out[i] = v[i + 1];
-        TD_FAIL_IF(out[i] < 1 || out[i] > INT32_MAX, err, INVALID_ARGUMENT,
-                   "%s: %s[%d] must be positive, got %lld", TD_NODE_STR(node), attr, i + 1,
-                   (long long)out[i]);
-    }
-    return TD_OK;
-}
-
-static enum td_code read_windows(const struct td_node *node, int n, struct windows *w, struct td_err *err)
-{
-    *w = (struct windows){.n = n, .rate = {1, 1, 1}};
-    TD_TRY(read_list(node, "ksizes", n, w->size, err));
-    TD_TRY(read_list(node, "strides", n, w->stride, err));
-    return n == 2 ? read_list(node, "rates", n, w->rate, err) : TD_OK;
-}
-
-/* Output positions along an axis of `in` elements (negative when the window is larger by more than a
- * stride), and the padding in front. */
-static int64_t positions(const struct td_node *node, const struct windows *w, int i, int64_t in,
-                         int64_t *before)
-{
-    const int64_t span = (w->size[i] - 1) * w->rate[i] + 1;
-    *before = 0;
-    if (strcmp(td_attr_str(node, "padding"), "SAME") == 0) {
-        const int64_t out = in / w->stride[i] + (in % w->stride[i] != 0);
-        const int64_t pad = (out - 1) * w->stride[i] + span - in;
-        *before = pad > 0 || w->n == 3 ? pad / 2 : 0; /* negative in 3-D: td_window_skip */
-        return out;
-    }
-    return (in - span + w->stride[i]) / w->stride[i];
-}
-
-static enum td_code patches_shape(struct td_infer *c, int n, struct td_err *err)
-{
-    struct windows w;
-    TD_TRY(read_windows(c->node, n, &w, err));
-    TD_TRY(td_infer_rank(c, 0, n + 2, err));
-    if (c->in[0].rank < 0) {
-        return TD_OK;
-    }
-    c->out[0] = c->in[0];
-    int64_t depth = c->in[0].dim[n + 1], before;
-    for (int i = 0; i < n; i++) {
-        const int64_t in = c->in[0].dim[i + 1];
-        const int64_t out = in < 0 ? -1 : positions(c->node, &w, i, in, &before);
-        TD_FAIL_IF(in >= 0 && out < 0, err, INVALID_ARGUMENT,
-                   "%s: Computed output size would be negative: %lld [input_size: %lld, "
-                   "effective_filter_size: %lld, "
-                   "stride: %lld]",
-                   TD_NODE_STR(c->node), (long long)out, (long long)in,
-                   (long long)((w.size[i] - 1) * w.rate[i] + 1), (long long)w.stride[i]);
-        c->out[0].dim[i + 1] = out;
-        TD_FAIL_IF(depth >= 0 && !td_i64_mul(depth, w.size[i], &depth), err, INVALID_ARGUMENT,
-                   "%s: the elements of a patch do not fit int64", TD_NODE_STR(c->node));
-    }
-    c->out[0].dim[n + 1] = depth;
-    return TD_OK;
-}
-
-static enum td_code image_patches_infer(struct td_infer *c, struct td_err *err)
-{
-    return patches_shape(c, 2, err);
-}
-static enum td_code volume_patches_infer(struct td_infer *c, struct td_err *err)
-{
-    return patches_shape(c, 3, err);
-}
-
-/* All windows' elements at one position inside the window (index[], its number in row-major order). */
-static void copy_tap(const struct windows *w, const int64_t *before, const int64_t *index, int64_t number,
-                     const struct td_tensor *x, struct td_tensor *y)
-{
-    int64_t xs[TD_MAX_RANK], ys[TD_MAX_RANK];
-    const int64_t depth = x->shape.dim[w->n + 1];
-    td_strided_row_major(&x->shape, xs);
-    td_strided_row_major(&y->shape, ys);
-    int64_t from_x = 0, to_y = number * depth;
-    struct td_strided walk = {.rank = 0};
-    td_strided_push(&walk, x->shape.dim[0], ys[0], xs[0]);
-    for (int i = 0; i < w->n; i++) {
-        int64_t from, to;
-        const int64_t tap = index[i] * w->rate[i];
-        valid_range(w->stride[i], tap, before[i], x->shape.dim[i + 1], y->shape.dim[i + 1], &from, &to);
-        td_strided_push(&walk, to - from, ys[i + 1], xs[i + 1] * w->stride[i]);
-        if (to > from) {
-            to_y += from * ys[i + 1];
-            from_x += (from * w->stride[i] + tap - before[i]) * xs[i + 1];
-        }
-    }
-    td_strided_push(&walk, depth, 1, 1);
-    td_strided_copy(x->dtype, &walk, element(y, to_y), element(x, from_x));
-}
-
-static enum td_code patches(struct td_call *c, int n, struct td_err *err)
-{
-    const struct td_tensor *x = c->in[0];
-    struct td_tensor *y;
-    struct windows w;
-    int64_t before[MAX_SPATIAL], index[MAX_SPATIAL] = {0}, taps = 1;
-    TD_TRY(read_windows(c->node, n, &w, err));
-    TD_TRY(td_out(c, 0, NULL, &y, err));
-    if (td_tensor_count(y) == 0) {
-        return TD_OK;
-    }
-    td_strided_zero(y->dtype, y->data, td_tensor_count(y));
-    for (int i = 0; i < n; i++) {
-        positions(c->node, &w, i, x->shape.dim[i + 1], &before[i]);
-        taps *= w.size[i]; /* at most the elements of y's last axis */
-    }
-    for (int64_t number = 0; number < taps; number++) {
-        copy_tap(&w, before, index, number, x, y);
-        for (int i = n - 1; i >= 0 && ++index[i] == w.size[i]; i--) {
-            index[i] = 0;
-        }
-        if (td_stopped(c)) {
-            return td_stop_error(c, err);
-        }
-    }
-    return TD_OK;
-}
-
-static enum td_code image_patches_run(struct td_call *c, struct td_err *err)
-{
-    return patches(c, 2, err);
-}
-static enum td_code volume_patches_run(struct td_call *c, struct td_err *err)
-{
-    return patches(c, 3, err);
-}
-
 #define BLOCK_TYPES                                                                                          \
     {                                                                                                        \
         "T", TD_SET_ALL_TYPES                                                                                \
@@ -566,20 +410,5 @@ const struct td_op td_ops_array_block[] = {
      .infer = depth_to_space_infer,
      .kernels = TD_KERNEL("depth_to_space.cpu", depth_to_space_run, BLOCK_TYPES),
      .grad = td_depth_to_space_grad},
-    {.name = "ExtractImagePatches",
-     .sig = "(images:T) -> (patches:T) {ksizes:list(int); strides:list(int); rates:list(int); T:type; "
-            "padding:string "
-            "in ['SAME','VALID']}",
-     .flags = TD_OP_HEAVY,
-     .batchable = TD_BATCHABLE(td_batchable_map_first),
-     .infer = image_patches_infer,
-     .kernels = TD_KERNEL("extract_patches.cpu", image_patches_run, {"T", TD_SET_NUMBERS})},
-    {.name = "ExtractVolumePatches",
-     .sig = "(input:T) -> (patches:T) {ksizes:list(int); strides:list(int); T:type; padding:string in "
-            "['SAME','VALID']}",
-     .flags = TD_OP_HEAVY,
-     .batchable = TD_BATCHABLE(td_batchable_map_first),
-     .infer = volume_patches_infer,
-     .kernels = TD_KERNEL("extract_patches.cpu", volume_patches_run, {"T", TD_SET_REALS})},
     {.name = NULL},
 };

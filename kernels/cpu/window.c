@@ -101,6 +101,16 @@ void td_window_taps(const struct td_window *w, int64_t o, int64_t *from, int64_t
     }
 }
 
+void td_window_having(const struct td_window *w, int64_t t, int64_t *from, int64_t *to)
+{
+    const int64_t lead = w->before - t * w->dilation; /* o * stride >= lead */
+    const int64_t end = w->in + lead;                 /* o * stride < end */
+    *from = lead > 0 ? (lead + w->stride - 1) / w->stride : 0;
+    *to = end > 0 ? (end + w->stride - 1) / w->stride : 0;
+    *to = *to > w->out ? w->out : *to;
+    *from = *from > *to ? *to : *from;
+}
+
 struct td_data_layout td_data_layout_of(const char *data_format, int rank)
 {
     bool first = strcmp(data_format, "NCHW") == 0 || strcmp(data_format, "NCDHW") == 0 ||

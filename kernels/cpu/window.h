@@ -32,6 +32,8 @@ void td_window_skip(struct td_window *w);
 
 /* The taps [from, to) of window o that lie inside the input. */
 void td_window_taps(const struct td_window *w, int64_t o, int64_t *from, int64_t *to);
+/* The windows [from, to) whose tap t lies inside the input. */
+void td_window_having(const struct td_window *w, int64_t t, int64_t *from, int64_t *to);
 
 /* Axes of a data format for tensors of `rank` (4 or 5, or 3 for Conv1D-like): batch is axis 0. */
 struct td_data_layout {

@@ -15,6 +15,7 @@
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/cpu/array_types.h"
+#include "kernels/linalg/matrix_diag_grad.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
 
@@ -429,55 +430,75 @@ static enum td_code tensor_diag_part_run(struct td_call *c, struct td_err *err)
 
 #define ALIGN "align:string='RIGHT_LEFT' in ['LEFT_RIGHT','RIGHT_LEFT','LEFT_LEFT','RIGHT_RIGHT']"
 #define DIAG_ROW(op, signature, host, axes, shape_fn, kernel, fn)                                            \
-    {                                                                                                        \
-        .name = op, .sig = signature, .host_in = host, axes, .infer = shape_fn,                              \
-        .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_NUM_BOOL})                                             \
-    }
+    .name = op, .sig = signature, .host_in = host, axes, .infer = shape_fn,                                  \
+    .kernels = TD_KERNEL(kernel, fn, {"T", TD_SET_NUM_BOOL})
 #define MAP1 .batchable = TD_BATCHABLE(td_batchable_map1), .permute = &td_permute_map1
 #define MAP2 .batchable = TD_BATCHABLE(td_batchable_map2), .permute = &td_permute_map2
-#define NONE .batchable = NULL /* not known to keep rows apart */
+#define SET .batchable = TD_BATCHABLE(set_diag_rows)
 #define PART_ROW(op, sig, host)                                                                              \
     DIAG_ROW(op, sig, host, MAP2, diag_part_infer, "matrix_diag_part.cpu", diag_part_run)
 #define MAKE_ROW(op, sig, host)                                                                              \
     DIAG_ROW(op, sig, host, MAP1, matrix_diag_infer, "matrix_diag.cpu", matrix_diag_run)
 #define SET_ROW(op, sig, host)                                                                               \
-    DIAG_ROW(op, sig, host, NONE, set_diag_infer, "matrix_set_diag.cpu", set_diag_run)
+    DIAG_ROW(op, sig, host, SET, set_diag_infer, "matrix_set_diag.cpu", set_diag_run)
 #define BAND_ROW(op, sig) DIAG_ROW(op, sig, 6, MAP2, band_part_infer, "matrix_band_part.cpu", band_part_run)
 #define DIAG_TYPES                                                                                           \
     {                                                                                                        \
         "T", TD_BIT(TD_HALF) | TD_SET_COMPLEX | TD_SET_INDEX | TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)          \
     }
 
+/* Matrices and diagonals have the rows at the same axis before both. */
+static bool set_diag_rows(struct td_batchable_step *s)
+{
+    const int axis = s->in[0].axis;
+    if (s->n_in > 2 && s->in[2].kind != TD_VALUE_CONST) {
+        return td_batchable_no(s, "which diagonals it sets is not the same for all rows");
+    }
+    return td_batchable_same_rows(s, 0, 1) &&
+           ((s->in[1].axis == axis && axis < td_batchable_rank(s, 0) - 2) ||
+            td_batchable_no(s, "it works along the axis of the rows")) &&
+           td_batchable_as_input(s, 0, 0, axis);
+}
+
 const struct td_op td_ops_matrix_diag[] = {
-    BAND_ROW("MatrixBandPart",
-             "(input:T, num_lower:Tindex, num_upper:Tindex) -> (band:T) {T:type; Tindex:type=int64}"),
-    BAND_ROW("BatchMatrixBandPart", "(input:T, num_lower:int64, num_upper:int64) -> (band:T) {T:type}"),
-    MAKE_ROW("MatrixDiag", "(diagonal:T) -> (output:T) {T:type}", 0),
-    MAKE_ROW("BatchMatrixDiag", "(diagonal:T) -> (output:T) {T:type}", 0),
-    MAKE_ROW("MatrixDiagV2",
-             "(diagonal:T, k:int32, num_rows:int32, num_cols:int32, padding_value:T) -> (output:T) {T:type}",
-             14),
-    MAKE_ROW(
-        "MatrixDiagV3",
-        "(diagonal:T, k:int32, num_rows:int32, num_cols:int32, padding_value:T) -> (output:T) {T:type; " ALIGN
-        "}",
-        14),
-    PART_ROW("MatrixDiagPart", "(input:T) -> (diagonal:T) {T:type}", 0),
-    PART_ROW("BatchMatrixDiagPart", "(input:T) -> (diagonal:T) {T:type}", 0),
-    PART_ROW("MatrixDiagPartV2", "(input:T, k:int32, padding_value:T) -> (diagonal:T) {T:type}", 2),
-    PART_ROW("MatrixDiagPartV3", "(input:T, k:int32, padding_value:T) -> (diagonal:T) {T:type; " ALIGN "}",
-             2),
-    SET_ROW("MatrixSetDiag", "(input:T, diagonal:T) -> (output:T) {T:type}", 0),
-    SET_ROW("BatchMatrixSetDiag", "(input:T, diagonal:T) -> (output:T) {T:type}", 0),
-    SET_ROW("MatrixSetDiagV2", "(input:T, diagonal:T, k:int32) -> (output:T) {T:type}", 4),
-    SET_ROW("MatrixSetDiagV3", "(input:T, diagonal:T, k:int32) -> (output:T) {T:type; " ALIGN "}", 4),
+    {BAND_ROW("MatrixBandPart",
+              "(input:T, num_lower:Tindex, num_upper:Tindex) -> (band:T) {T:type; Tindex:type=int64}"),
+     .grad = td_matrix_band_part_grad},
+    {BAND_ROW("BatchMatrixBandPart", "(input:T, num_lower:int64, num_upper:int64) -> (band:T) {T:type}")},
+    {MAKE_ROW("MatrixDiag", "(diagonal:T) -> (output:T) {T:type}", 0), .grad = td_matrix_diag_grad},
+    {MAKE_ROW("BatchMatrixDiag", "(diagonal:T) -> (output:T) {T:type}", 0)},
+    {MAKE_ROW("MatrixDiagV2",
+              "(diagonal:T, k:int32, num_rows:int32, num_cols:int32, padding_value:T) -> (output:T) {T:type}",
+              14),
+     .grad = td_matrix_diag_grad},
+    {MAKE_ROW("MatrixDiagV3",
+              "(diagonal:T, k:int32, num_rows:int32, num_cols:int32, padding_value:T) -> (output:T) "
+              "{T:type; " ALIGN "}",
+              14),
+     .grad = td_matrix_diag_grad},
+    {PART_ROW("MatrixDiagPart", "(input:T) -> (diagonal:T) {T:type}", 0), .grad = td_matrix_diag_part_grad},
+    {PART_ROW("BatchMatrixDiagPart", "(input:T) -> (diagonal:T) {T:type}", 0)},
+    {PART_ROW("MatrixDiagPartV2", "(input:T, k:int32, padding_value:T) -> (diagonal:T) {T:type}", 2),
+     .grad = td_matrix_diag_part_grad},
+    {PART_ROW("MatrixDiagPartV3", "(input:T, k:int32, padding_value:T) -> (diagonal:T) {T:type; " ALIGN "}",
+              2),
+     .grad = td_matrix_diag_part_grad},
+    {SET_ROW("MatrixSetDiag", "(input:T, diagonal:T) -> (output:T) {T:type}", 0),
+     .grad = td_matrix_set_diag_grad},
+    {SET_ROW("BatchMatrixSetDiag", "(input:T, diagonal:T) -> (output:T) {T:type}", 0)},
+    {SET_ROW("MatrixSetDiagV2", "(input:T, diagonal:T, k:int32) -> (output:T) {T:type}", 4),
+     .grad = td_matrix_set_diag_grad},
+    {SET_ROW("MatrixSetDiagV3", "(input:T, diagonal:T, k:int32) -> (output:T) {T:type; " ALIGN "}", 4),
+     .grad = td_matrix_set_diag_grad},
     {.name = "Diag",
      .sig = "(diagonal:T) -> (output:T) {T:type}",
      .infer = diag_infer,
-     .kernels = TD_KERNEL("diag.cpu", diag_run, DIAG_TYPES)},
+     .kernels = TD_KERNEL("diag.cpu", diag_run, DIAG_TYPES),
+     .grad = td_diag_grad},
     {.name = "DiagPart",
      .sig = "(input:T) -> (diagonal:T) {T:type}",
      .infer = tensor_diag_part_infer,
-     .kernels = TD_KERNEL("diag_part.cpu", tensor_diag_part_run, DIAG_TYPES)},
+     .kernels = TD_KERNEL("diag_part.cpu", tensor_diag_part_run, DIAG_TYPES),
+     .grad = td_diag_part_grad},
     {.name = NULL},
 };

@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
 #include "kernels/ops.h"
+#include "kernels/sparse/ragged_grad.h"
 
 #include <math.h>
 #include <string.h>
@@ -381,7 +382,8 @@ const struct td_op td_ops_ragged[] = {
      .sig = "(starts:T, limits:T, deltas:T) -> (rt_nested_splits:Tsplits, rt_dense_values:T) {T:type=int32; "
             "Tsplits:type=int64}",
      .infer = range_infer,
-     .kernels = TD_KERNEL("ragged.cpu", range_run, {"T", RANGE_TYPES}, {"Tsplits", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("ragged.cpu", range_run, {"T", RANGE_TYPES}, {"Tsplits", TD_SET_INDEX}),
+     .grad = td_not_differentiable},
     {.name = "RaggedGather",
      .sig = "(params_nested_splits:PARAMS_RAGGED_RANK*Tsplits, params_dense_values:Tvalues, "
             "indices:Tindices) -> "
@@ -389,12 +391,14 @@ const struct td_op td_ops_ragged[] = {
             "Tindices:type; Tsplits:type=int64; PARAMS_RAGGED_RANK:int; OUTPUT_RAGGED_RANK:int}",
      .infer = gather_infer,
      .kernels = TD_KERNEL("ragged.cpu", gather_run, {"Tvalues", VALUES}, {"Tindices", TD_SET_INDEX},
-                          {"Tsplits", TD_SET_INDEX})},
+                          {"Tsplits", TD_SET_INDEX}),
+     .grad = td_ragged_gather_grad},
     {.name = "RaggedTensorToSparse",
      .sig = "(rt_nested_splits:RAGGED_RANK*Tsplits, rt_dense_values:T) -> (sparse_indices:int64, "
             "sparse_values:T, "
             "sparse_dense_shape:int64) {RAGGED_RANK:int; T:type; Tsplits:type=int64}",
      .infer = to_sparse_infer,
-     .kernels = TD_KERNEL("ragged.cpu", to_sparse_run, {"Tsplits", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("ragged.cpu", to_sparse_run, {"Tsplits", TD_SET_INDEX}),
+     .grad = td_ragged_to_sparse_grad},
     {.name = NULL},
 };

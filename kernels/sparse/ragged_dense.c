@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
 #include "kernels/ops.h"
+#include "kernels/sparse/ragged_grad.h"
 
 #include <string.h>
 
@@ -284,6 +285,7 @@ const struct td_op td_ops_ragged_dense[] = {
      .host_in = 1,
      .infer = infer,
      .kernels = TD_KERNEL("ragged_dense.cpu", run, {"T", TD_SET_PLAIN | TD_BIT(TD_STRING)},
-                          {"Tindex", TD_SET_INDEX}, {"Tshape", TD_SET_INDEX})},
+                          {"Tindex", TD_SET_INDEX}, {"Tshape", TD_SET_INDEX}),
+     .grad = td_ragged_to_tensor_grad},
     {.name = NULL},
 };

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
 #include "kernels/ops.h"
+#include "kernels/sparse/ragged_grad.h"
 
 #include <string.h>
 
@@ -380,13 +381,15 @@ const struct td_op td_ops_ragged_variant[] = {
             "{RAGGED_RANK:int; Tvalues:type; Tsplits:type=int64; batched_input:bool}",
      .flags = TD_OP_KEEPS,
      .infer = encode_infer,
-     .kernels = TD_KERNEL("ragged_variant.cpu", encode_run, {"Tvalues", VALUES}, {"Tsplits", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("ragged_variant.cpu", encode_run, {"Tvalues", VALUES}, {"Tsplits", TD_SET_INDEX}),
+     .grad = td_ragged_to_variant_grad},
     {.name = "RaggedTensorFromVariant",
      .sig = "(encoded_ragged:variant) -> (output_nested_splits:output_ragged_rank*Tsplits, "
             "output_dense_values:Tvalues) {input_ragged_rank:int; output_ragged_rank:int; Tvalues:type; "
             "Tsplits:type=int64}",
      .infer = decode_infer,
-     .kernels = TD_KERNEL("ragged_variant.cpu", decode_run, {"Tvalues", VALUES}, {"Tsplits", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("ragged_variant.cpu", decode_run, {"Tvalues", VALUES}, {"Tsplits", TD_SET_INDEX}),
+     .grad = td_ragged_from_variant_grad},
     {.name = "RaggedTensorToVariantGradient",
      .sig = "(encoded_ragged_grad:variant, row_splits:Tsplits, dense_values_shape:int32) -> "
             "(dense_values_grad:Tvalues) {Tvalues:type; Tsplits:type=int64}",

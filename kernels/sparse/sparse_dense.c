@@ -16,6 +16,7 @@
 #include "kernels/linalg/matmul_grad.h"
 #include "kernels/ops.h"
 #include "kernels/sparse/sparse_coo.h"
+#include "kernels/sparse/sparse_grad.h"
 
 #include <string.h>
 
@@ -399,12 +400,12 @@ static enum td_code spmm_run(struct td_call *c, struct td_err *err)
     (TD_SET_NUMBERS | TD_BIT(TD_BOOL) | TD_BIT(TD_STRING) | TD_BIT(TD_QINT8) | TD_BIT(TD_QUINT8) |           \
      TD_BIT(TD_QINT16) | TD_BIT(TD_QUINT16))
 #define MATMUL_TYPES (TD_SET_FLOATS | TD_SET_COMPLEX | TD_BIT(TD_INT32))
-#define CWISE(op, fn)                                                                                        \
+#define CWISE(op, fn, gradient)                                                                              \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(sp_indices:int64, sp_values:T, sp_shape:int64, dense:T) -> (output:T) {T:type}",            \
         .host_in = 4, .infer = cwise_infer,                                                                  \
-        .kernels = TD_KERNEL("sparse_dense.cpu", fn, {"T", TD_SET_REALS})                                    \
+        .kernels = TD_KERNEL("sparse_dense.cpu", fn, {"T", TD_SET_REALS}), .grad = gradient                  \
     }
 
 const struct td_op td_ops_sparse_dense[] = {
@@ -414,22 +415,25 @@ const struct td_op td_ops_sparse_dense[] = {
      .host_in = 2,
      .infer = to_dense_infer,
      .kernels =
-         TD_KERNEL("sparse_dense.cpu", to_dense_run, {"T", TO_DENSE_TYPES}, {"Tindices", TD_SET_INDEX})},
+         TD_KERNEL("sparse_dense.cpu", to_dense_run, {"T", TO_DENSE_TYPES}, {"Tindices", TD_SET_INDEX}),
+     .grad = td_sparse_to_dense_grad},
     {.name = "SparseTensorDenseMatMul",
      .sig =
          "(a_indices:Tindices, a_values:T, a_shape:int64, b:T) -> (product:T) {T:type; Tindices:type=int64; "
          "adjoint_a:bool=false; adjoint_b:bool=false}",
      .host_in = 4,
      .infer = matmul_infer,
-     .kernels = TD_KERNEL("sparse_dense.cpu", matmul_run, {"T", MATMUL_TYPES}, {"Tindices", TD_SET_INDEX})},
+     .kernels = TD_KERNEL("sparse_dense.cpu", matmul_run, {"T", MATMUL_TYPES}, {"Tindices", TD_SET_INDEX}),
+     .grad = td_sparse_dense_matmul_grad},
     {.name = "SparseTensorDenseAdd",
      .sig = "(a_indices:Tindices, a_values:T, a_shape:Tindices, b:T) -> (output:T) {T:type; Tindices:type}",
      .host_in = 4,
      .infer = add_infer,
-     .kernels = TD_KERNEL("sparse_dense.cpu", add_run, {"T", TD_SET_NUMBERS}, {"Tindices", TD_SET_INDEX})},
-    CWISE("SparseDenseCwiseAdd", cwise_add_run),
-    CWISE("SparseDenseCwiseMul", cwise_mul_run),
-    CWISE("SparseDenseCwiseDiv", cwise_div_run),
+     .kernels = TD_KERNEL("sparse_dense.cpu", add_run, {"T", TD_SET_NUMBERS}, {"Tindices", TD_SET_INDEX}),
+     .grad = td_sparse_dense_add_grad},
+    CWISE("SparseDenseCwiseAdd", cwise_add_run, td_sparse_cwise_add_grad),
+    CWISE("SparseDenseCwiseMul", cwise_mul_run, td_sparse_cwise_mul_grad),
+    CWISE("SparseDenseCwiseDiv", cwise_div_run, td_sparse_cwise_div_grad),
     {.name = "SparseMatMul",
      .sig = "(a:Ta, b:Tb) -> (product:float) {transpose_a:bool=false; transpose_b:bool=false; "
             "a_is_sparse:bool=false; "
@@ -437,6 +441,7 @@ const struct td_op td_ops_sparse_dense[] = {
      .infer = spmm_infer,
      .grad = td_matmul_grad,
      .kernels = TD_KERNEL("sparse_dense.cpu", spmm_run, {"Ta", TD_BIT(TD_FLOAT) | TD_BIT(TD_BFLOAT16)},
-                          {"Tb", TD_BIT(TD_FLOAT) | TD_BIT(TD_BFLOAT16)})},
+                          {"Tb", TD_BIT(TD_FLOAT) | TD_BIT(TD_BFLOAT16)}),
+     .grad = td_sparse_matmul_grad},
     {.name = NULL},
 };

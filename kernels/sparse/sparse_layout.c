@@ -11,6 +11,7 @@
 #include "core/base/mem.h"
 #include "kernels/ops.h"
 #include "kernels/sparse/sparse_coo.h"
+#include "kernels/sparse/sparse_grad.h"
 
 #include <string.h>
 
@@ -453,17 +454,20 @@ const struct td_op td_ops_sparse_layout[] = {
             "output_values:T) "
             "{T:type}",
      .infer = reorder_infer,
-     .kernels = TD_KERNEL("sparse_layout.cpu", reorder_run, {"T", VALUES})},
+     .kernels = TD_KERNEL("sparse_layout.cpu", reorder_run, {"T", VALUES}),
+     .grad = td_sparse_reorder_grad},
     {.name = "SparseConcat",
      .sig = "(indices:N*int64, values:N*T, shapes:N*int64) -> (output_indices:int64, output_values:T, "
             "output_shape:int64) {concat_dim:int; N:int; T:type}",
      .infer = concat_infer,
-     .kernels = TD_KERNEL("sparse_layout.cpu", concat_run, {"T", VALUES})},
+     .kernels = TD_KERNEL("sparse_layout.cpu", concat_run, {"T", VALUES}),
+     .grad = td_not_differentiable},
     {.name = "SparseSlice",
      .sig = "(indices:int64, values:T, shape:int64, start:int64, size:int64) -> (output_indices:int64, "
             "output_values:T, output_shape:int64) {T:type}",
      .infer = slice_infer,
-     .kernels = TD_KERNEL("sparse_layout.cpu", slice_run, {"T", VALUES})},
+     .kernels = TD_KERNEL("sparse_layout.cpu", slice_run, {"T", VALUES}),
+     .grad = td_sparse_slice_grad},
     {.name = "SparseSliceGrad",
      .sig = "(backprop_val_grad:T, input_indices:int64, input_start:int64, output_indices:int64) -> "
             "(val_grad:T) "

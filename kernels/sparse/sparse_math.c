@@ -10,6 +10,7 @@
 #include "kernels/cpu/elem.h"
 #include "kernels/ops.h"
 #include "kernels/sparse/sparse_coo.h"
+#include "kernels/sparse/sparse_grad.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -496,10 +497,10 @@ static enum td_code softmax_run(struct td_call *c, struct td_err *err)
 #define REDUCE_SIG "(input_indices:int64, input_values:T, input_shape:int64, reduction_axes:int32) -> ("
 #define DENSE_OUT "output:T) {keep_dims:bool=false; T:type}"
 #define SPARSE_OUT "output_indices:int64, output_values:T, output_shape:int64) {keep_dims:bool=false; T:type}"
-#define REDUCE(op, out, fn, set)                                                                             \
+#define REDUCE(op, out, fn, set, gradient)                                                                   \
     {                                                                                                        \
         .name = op, .sig = REDUCE_SIG out, .host_in = 12, .infer = reduce_infer,                             \
-        .kernels = TD_KERNEL("sparse_math.cpu", fn, {"T", set})                                              \
+        .kernels = TD_KERNEL("sparse_math.cpu", fn, {"T", set}), .grad = gradient                            \
     }
 
 const struct td_op td_ops_sparse_math[] = {
@@ -508,12 +509,14 @@ const struct td_op td_ops_sparse_math[] = {
      ", thresh:Treal) -> (sum_indices:int64, sum_values:T, sum_shape:int64) {T:type; Treal:type}",
      .infer = pair_infer,
      .kernels =
-         TD_KERNEL("sparse_math.cpu", add_run, {"T", ADD_TYPES}, {"Treal", ADD_TYPES & ~TD_SET_COMPLEX})},
+         TD_KERNEL("sparse_math.cpu", add_run, {"T", ADD_TYPES}, {"Treal", ADD_TYPES & ~TD_SET_COMPLEX}),
+     .grad = td_sparse_add_grad},
     {.name = "SparseAddGrad",
      .sig = "(backprop_val_grad:T, a_indices:int64, b_indices:int64, sum_indices:int64) -> (a_val_grad:T, "
             "b_val_grad:T) {T:type}",
      .infer = add_grad_infer,
-     .kernels = TD_KERNEL("sparse_math.cpu", add_grad_run, {"T", ADD_TYPES})},
+     .kernels = TD_KERNEL("sparse_math.cpu", add_grad_run, {"T", ADD_TYPES}),
+     .grad = td_not_differentiable},
     {.name = "SparseSparseMaximum",
      .sig = PAIR_SIG ") -> (output_indices:int64, output_values:T) {T:type}",
      .infer = pair_infer,
@@ -522,14 +525,15 @@ const struct td_op td_ops_sparse_math[] = {
      .sig = PAIR_SIG ") -> (output_indices:int64, output_values:T) {T:type}",
      .infer = pair_infer,
      .kernels = TD_KERNEL("sparse_math.cpu", minimum_run, {"T", TD_SET_REALS})},
-    REDUCE("SparseReduceSum", DENSE_OUT, sum_run, TD_SET_NUMBERS),
-    REDUCE("SparseReduceMax", DENSE_OUT, max_run, TD_SET_REALS),
-    REDUCE("SparseReduceSumSparse", SPARSE_OUT, sum_sparse_run, TD_SET_NUMBERS),
-    REDUCE("SparseReduceMaxSparse", SPARSE_OUT, max_sparse_run, TD_SET_REALS),
+    REDUCE("SparseReduceSum", DENSE_OUT, sum_run, TD_SET_NUMBERS, td_sparse_reduce_sum_grad),
+    REDUCE("SparseReduceMax", DENSE_OUT, max_run, TD_SET_REALS, NULL),
+    REDUCE("SparseReduceSumSparse", SPARSE_OUT, sum_sparse_run, TD_SET_NUMBERS, NULL),
+    REDUCE("SparseReduceMaxSparse", SPARSE_OUT, max_sparse_run, TD_SET_REALS, NULL),
     {.name = "SparseSoftmax",
      .sig = "(sp_indices:int64, sp_values:T, sp_shape:int64) -> (output:T) {T:type}",
      .infer = softmax_infer,
      .kernels = TD_KERNEL("sparse_math.cpu", softmax_run,
-                          {"T", TD_BIT(TD_HALF) | TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)})},
+                          {"T", TD_BIT(TD_HALF) | TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)}),
+     .grad = td_sparse_softmax_grad},
     {.name = NULL},
 };

@@ -9,6 +9,7 @@
 #include "kernels/cpu/elem.h"
 #include "kernels/ops.h"
 #include "kernels/sparse/sparse_coo.h"
+#include "kernels/sparse/sparse_grad.h"
 
 #include <string.h>
 
@@ -185,7 +186,8 @@ const struct td_op td_ops_sparse_rows[] = {
             "output_values:T, "
             "empty_row_indicator:bool, reverse_index_map:int64) {T:type}",
      .infer = fill_infer,
-     .kernels = TD_KERNEL("sparse_rows.cpu", fill_run, {"T", VALUES})},
+     .kernels = TD_KERNEL("sparse_rows.cpu", fill_run, {"T", VALUES}),
+     .grad = td_sparse_fill_rows_grad},
     {.name = "SparseFillEmptyRowsGrad",
      .sig = "(reverse_index_map:int64, grad_values:T) -> (d_values:T, d_default_value:T) {T:type}",
      .infer = grad_infer,
@@ -194,7 +196,8 @@ const struct td_op td_ops_sparse_rows[] = {
      .sig = "(value_rowids:int64, values:T, nrows:int64, default_value:T) -> (output_value_rowids:int64, "
             "output_values:T, empty_row_indicator:bool, reverse_index_map:int64) {T:type}",
      .infer = ragged_fill_infer,
-     .kernels = TD_KERNEL("sparse_rows.cpu", ragged_fill_run, {"T", VALUES})},
+     .kernels = TD_KERNEL("sparse_rows.cpu", ragged_fill_run, {"T", VALUES}),
+     .grad = td_sparse_fill_ragged_rows_grad},
     {.name = "RaggedFillEmptyRowsGrad",
      .sig = "(reverse_index_map:int64, grad_values:T) -> (d_values:T, d_default_value:T) {T:type}",
      .infer = grad_infer,
