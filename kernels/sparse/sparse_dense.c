@@ -441,7 +441,6 @@ const struct td_op td_ops_sparse_dense[] = {
      .infer = spmm_infer,
      .grad = td_matmul_grad,
      .kernels = TD_KERNEL("sparse_dense.cpu", spmm_run, {"Ta", TD_BIT(TD_FLOAT) | TD_BIT(TD_BFLOAT16)},
-                          {"Tb", TD_BIT(TD_FLOAT) | TD_BIT(TD_BFLOAT16)}),
-     .grad = td_sparse_matmul_grad},
+                          {"Tb", TD_BIT(TD_FLOAT) | TD_BIT(TD_BFLOAT16)})},
     {.name = NULL},
 };

@@ -1,8 +1,8 @@
 /* kernels/sparse/sparse_grad.c - gradients by the values of sparse tensors [n], and by dense operands.
  *
- * An entry's gradient is where its index says in a dense one, and the other way round: GatherNd and ScatterNd.
- * A dense tensor that is broadcast over a sparse one has size 1 along some axes; there the entry's index is
- * capped to 0 (under()).
+ * An entry's gradient is where its index says in a dense one, and the other way round: GatherNd and
+ * ScatterNd. A dense tensor that is broadcast over a sparse one has size 1 along some axes; there the entry's
+ * index is capped to 0 (under()).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/sparse/sparse_grad.h"
@@ -53,7 +53,7 @@ void td_sparse_dense_add_grad(struct td_grad *g)
     td_grad_give(g, 3, dy);
 }
 
-/* ------------------------------------------------------------------ element by element with a dense tensor */
+/* ------------------------------------------------------------------ element by element */
 
 /* The dense operand as its entries at those of the sparse one, and what leads back. */
 struct spread {
@@ -136,23 +136,6 @@ void td_sparse_dense_matmul_grad(struct td_grad *g)
                                            TD_IN(td_grad_in(g, 0), td_grad_in(g, 1), td_grad_in(g, 2), dy),
                                            TD_ATTRS(TD_ATTR_OF_BOOL("adjoint_a", !adjoint_a)));
         td_grad_give(g, 3, adjoint_b ? td_f_adjoint(e, db) : db);
-    }
-}
-
-void td_sparse_matmul_grad(struct td_grad *g)
-{
-    struct td_emitter *e = g->e;
-    const bool ta = td_attr_bool(g->node, "transpose_a"), tb = td_attr_bool(g->node, "transpose_b");
-    const struct td_value dy = td_grad_at(g, 0);
-    const struct td_value a = td_f_cast(e, td_grad_in(g, 0), TD_FLOAT),
-                          b = td_f_cast(e, td_grad_in(g, 1), TD_FLOAT);
-    if (td_grad_wants(g, 0)) {
-        const struct td_value da = ta ? td_f_matmul(e, b, dy, tb, true) : td_f_matmul(e, dy, b, false, !tb);
-        td_grad_give(g, 0, td_f_cast(e, da, td_dtype_of(td_grad_in(g, 0))));
-    }
-    if (td_grad_wants(g, 1)) {
-        const struct td_value db = tb ? td_f_matmul(e, dy, a, true, ta) : td_f_matmul(e, a, dy, !ta, false);
-        td_grad_give(g, 1, td_f_cast(e, db, td_dtype_of(td_grad_in(g, 1))));
     }
 }
 

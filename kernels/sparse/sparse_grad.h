@@ -1,5 +1,5 @@
-/* kernels/sparse/sparse_grad.h - gradients of ops on sparse tensors, by their values: those of sparse_dense.c,
- * sparse_layout.c, sparse_math.c and sparse_rows.c.
+/* kernels/sparse/sparse_grad.h - gradients of ops on sparse tensors, by their values: those of
+ * sparse_dense.c, sparse_layout.c, sparse_math.c and sparse_rows.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_SPARSE_SPARSE_GRAD_H
@@ -12,7 +12,6 @@ void td_sparse_dense_matmul_grad(struct td_grad *g); /* SparseTensorDenseMatMul 
 void td_sparse_dense_add_grad(struct td_grad *g);    /* SparseTensorDenseAdd */
 void td_sparse_cwise_add_grad(struct td_grad *g), td_sparse_cwise_mul_grad(struct td_grad *g);
 void td_sparse_cwise_div_grad(struct td_grad *g);
-void td_sparse_matmul_grad(struct td_grad *g); /* SparseMatMul, of dense matrices with many zeros */
 
 void td_sparse_reorder_grad(struct td_grad *g);
 void td_sparse_slice_grad(struct td_grad *g);
