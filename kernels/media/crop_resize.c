@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 #include "kernels/media/resample.h"
 #include "kernels/cpu/vecmath.h"
@@ -327,6 +328,26 @@ static enum td_code crop_boxes_run(struct td_call *c, struct td_err *err)
     return each_crop(c, &s, crop_to_boxes, &d, err);
 }
 
+/* ------------------------------------------------------------------ gradients */
+
+/* By the boxes as if the method were bilinear, as TensorFlow has it; values outside of the image count for
+ * nothing. */
+static void crop_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value image = td_grad_in(g, 0), boxes = td_grad_in(g, 1), of = td_grad_in(g, 2);
+    const struct td_value dy = td_grad_at(g, 0);
+    const enum td_dtype t = td_dtype_of(image);
+    if (td_grad_wants(g, 0) && (t == TD_FLOAT || t == TD_DOUBLE || t == TD_HALF)) {
+        td_grad_give(g, 0,
+                     td_f_as(e, "CropAndResizeGradImage", TD_IN(dy, boxes, of, td_f_shape(e, image)), g->node,
+                             "T,method"));
+    }
+    if (td_grad_wants(g, 1)) {
+        td_grad_give(g, 1, td_emit(e, "CropAndResizeGradBoxes", TD_IN(dy, image, boxes, of), TD_NO_ATTRS));
+    }
+}
+
 /* ------------------------------------------------------------------ table */
 
 const struct td_op td_ops_crop_resize[] = {
@@ -335,7 +356,8 @@ const struct td_op td_ops_crop_resize[] = {
             "method:string='bilinear' in ['bilinear','nearest']; extrapolation_value:float=0.0}",
      .host_in = 8,
      .infer = crop_infer,
-     .kernels = TD_KERNEL("crop_and_resize.cpu", crop_run, {"T", TD_SET_REALS})},
+     .kernels = TD_KERNEL("crop_and_resize.cpu", crop_run, {"T", TD_SET_REALS}),
+     .grad = crop_grad},
     {.name = "CropAndResizeGradImage",
      .sig = "(grads:float, boxes:float, box_ind:int32, image_size:int32) -> (output:T) {T:type; "
             "method:string='bilinear' in ['bilinear','nearest']}",

@@ -120,16 +120,18 @@ static enum td_code glimpse_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-#define GLIMPSE(op)                                                                                          \
+/* its_grad: TensorFlow says of the first that it has none, and nothing of the second. */
+#define GLIMPSE(op, its_grad)                                                                                \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(input:float, size:int32, offsets:float) -> (glimpse:float) {centered:bool=true; "           \
                "normalized:bool=true; uniform_noise:bool=true; noise:string='uniform'}",                     \
-        .host_in = 2, .infer = glimpse_infer, .kernels = TD_KERNEL("glimpse.cpu", glimpse_run, {0})          \
+        .host_in = 2, .infer = glimpse_infer, .kernels = TD_KERNEL("glimpse.cpu", glimpse_run, {0}),         \
+        .grad = its_grad                                                                                     \
     }
 
 const struct td_op td_ops_glimpse[] = {
-    GLIMPSE("ExtractGlimpse"),
-    GLIMPSE("ExtractGlimpseV2"),
+    GLIMPSE("ExtractGlimpse", td_not_differentiable),
+    GLIMPSE("ExtractGlimpseV2", NULL),
     {.name = NULL},
 };

@@ -10,6 +10,7 @@
 
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
+#include "kernels/media/image_grad.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -466,13 +467,15 @@ const struct td_op td_ops_image[] = {
      .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .infer = rgb_infer,
-     .kernels = TD_KERNEL("rgb_to_hsv.cpu", rgb_to_hsv_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("rgb_to_hsv.cpu", rgb_to_hsv_run, {"T", TD_SET_FLOATS}),
+     .grad = td_rgb_to_hsv_grad},
     {.name = "HSVToRGB",
      .sig = "(images:T) -> (output:T) {T:type=float}",
      .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .infer = rgb_infer,
-     .kernels = TD_KERNEL("hsv_to_rgb.cpu", hsv_to_rgb_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("hsv_to_rgb.cpu", hsv_to_rgb_run, {"T", TD_SET_FLOATS}),
+     .grad = td_not_differentiable},
     {.name = "AdjustHue",
      .sig = "(images:T, delta:float) -> (output:T) {T:type=float}",
      .permute = &td_permute_map3,
@@ -498,7 +501,8 @@ const struct td_op td_ops_image[] = {
     {.name = "DrawBoundingBoxes",
      .sig = "(images:T, boxes:float) -> (output:T) {T:type=float}",
      .infer = draw_infer,
-     .kernels = TD_KERNEL("draw_bounding_boxes.cpu", draw_run, {"T", SET_DRAW})},
+     .kernels = TD_KERNEL("draw_bounding_boxes.cpu", draw_run, {"T", SET_DRAW}),
+     .grad = td_not_differentiable},
     {.name = "DrawBoundingBoxesV2",
      .sig = "(images:T, boxes:float, colors:float) -> (output:T) {T:type=float}",
      .infer = draw_infer,
@@ -508,13 +512,15 @@ const struct td_op td_ops_image[] = {
             "interpolation:string; fill_mode:string='CONSTANT'}",
      .host_in = 4,
      .infer = project_infer,
-     .kernels = TD_KERNEL("projective_transform.cpu", project_run, {"dtype", SET_PROJECT})},
+     .kernels = TD_KERNEL("projective_transform.cpu", project_run, {"dtype", SET_PROJECT}),
+     .grad = td_project_grad},
     {.name = "ImageProjectiveTransformV3",
      .sig = "(images:dtype, transforms:float, output_shape:int32, fill_value:float) -> "
             "(transformed_images:dtype) "
             "{dtype:type; interpolation:string; fill_mode:string='CONSTANT'}",
      .host_in = 12,
      .infer = project_infer,
-     .kernels = TD_KERNEL("projective_transform.cpu", project_run, {"dtype", SET_PROJECT})},
+     .kernels = TD_KERNEL("projective_transform.cpu", project_run, {"dtype", SET_PROJECT}),
+     .grad = td_project_grad},
     {.name = NULL},
 };

@@ -394,14 +394,16 @@ const struct td_op td_ops_nms[] = {
             "{iou_threshold:float=0.5}",
      .host_in = 4,
      .infer = nms_infer,
-     .kernels = TD_KERNEL("non_max_suppression.cpu", nms_run)},
+     .kernels = TD_KERNEL("non_max_suppression.cpu", nms_run),
+     .grad = td_not_differentiable},
     {.name = "NonMaxSuppressionV2",
      .sig =
          "(boxes:T, scores:T, max_output_size:int32, iou_threshold:T_threshold) -> (selected_indices:int32) "
          "{T:type=float; T_threshold:type=float}",
      .host_in = 12,
      .infer = nms_infer,
-     .kernels = NMS_ROW},
+     .kernels = NMS_ROW,
+     .grad = td_not_differentiable},
     {.name = "NonMaxSuppressionV3",
      .sig = "(boxes:T, scores:T, max_output_size:int32, iou_threshold:T_threshold, "
             "score_threshold:T_threshold) -> "
@@ -431,7 +433,8 @@ const struct td_op td_ops_nms[] = {
             "(selected_indices:int32) {}",
      .host_in = 28,
      .infer = nms_infer,
-     .kernels = TD_KERNEL("non_max_suppression.cpu", nms_run)},
+     .kernels = TD_KERNEL("non_max_suppression.cpu", nms_run),
+     .grad = td_not_differentiable},
     {.name = "CombinedNonMaxSuppression",
      .sig = "(boxes:float, scores:float, max_output_size_per_class:int32, max_total_size:int32, "
             "iou_threshold:float, "

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kernels/media/separable.h"
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
 
@@ -263,6 +264,25 @@ static enum td_code scale_grad_run(struct td_call *c, struct td_err *err)
     return scale_any(c, true, err);
 }
 
+/* ------------------------------------------------------------------ gradients */
+
+static void scale_grad(struct td_grad *g)
+{
+    const struct td_value image = td_grad_in(g, 0);
+    if (!td_grad_wants(g, 0)) {
+        return;
+    }
+    if (td_dtype_of(image) != TD_FLOAT) {
+        td_emit_fail(g->e, TD_UNIMPLEMENTED, "%s has a gradient by images of float alone, not of %s",
+                     TD_NODE_STR(g->node), td_dtype_name(td_dtype_of(image)));
+        return;
+    }
+    td_grad_give(g, 0,
+                 td_f_as(g->e, "ScaleAndTranslateGrad",
+                         TD_IN(td_grad_at(g, 0), image, td_grad_in(g, 2), td_grad_in(g, 3)), g->node,
+                         "kernel_type,antialias"));
+}
+
 /* ------------------------------------------------------------------ table */
 
 #define KERNEL_ATTRS "{T:type; kernel_type:string='lanczos3'; antialias:bool=true}"
@@ -272,7 +292,8 @@ const struct td_op td_ops_resample[] = {
      .sig = "(images:T, size:int32, scale:float, translation:float) -> (resized_images:float) " KERNEL_ATTRS,
      .host_in = 14,
      .infer = scale_infer,
-     .kernels = TD_KERNEL("scale_and_translate.cpu", scale_run, {"T", TD_SET_REALS})},
+     .kernels = TD_KERNEL("scale_and_translate.cpu", scale_run, {"T", TD_SET_REALS}),
+     .grad = scale_grad},
     {.name = "ScaleAndTranslateGrad",
      .sig = "(grads:T, original_image:T, scale:float, translation:float) -> (output:T) " KERNEL_ATTRS,
      .host_in = 12,

@@ -20,6 +20,7 @@
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
 #include "kernels/media/separable.h"
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
 
@@ -368,6 +369,41 @@ static enum td_code area_run(struct td_call *c, struct td_err *err)
     return td_separable_double(c, &b, x, y->data, err);
 }
 
+/* ------------------------------------------------------------------ gradients */
+
+#define FLAGS "align_corners,half_pixel_centers"
+
+/* The image itself says how large the gradient is. */
+static void by_image(struct td_grad *g, const char *op)
+{
+    td_grad_give(g, 0, td_f_as(g->e, op, TD_IN(td_grad_at(g, 0), td_grad_in(g, 0)), g->node, FLAGS));
+}
+
+static void bilinear_grad(struct td_grad *g)
+{
+    if (td_grad_wants(g, 0)) {
+        by_image(g, "ResizeBilinearGrad");
+    }
+}
+
+/* Of a half's image TensorFlow has none. */
+static void bicubic_grad(struct td_grad *g)
+{
+    const enum td_dtype t = td_dtype_of(td_grad_in(g, 0));
+    if (t == TD_FLOAT || t == TD_DOUBLE) {
+        by_image(g, "ResizeBicubicGrad");
+    }
+}
+
+static void nearest_grad(struct td_grad *g)
+{
+    if (td_grad_wants(g, 0)) {
+        const struct td_value size = td_f_part(g->e, td_f_shape(g->e, td_grad_in(g, 0)), 1, 2);
+        td_grad_give(
+            g, 0, td_f_as(g->e, "ResizeNearestNeighborGrad", TD_IN(td_grad_at(g, 0), size), g->node, FLAGS));
+    }
+}
+
 /* ------------------------------------------------------------------ table */
 
 #define BOTH "align_corners:bool=false; half_pixel_centers:bool=false}"
@@ -383,21 +419,26 @@ const struct td_op td_ops_resize[] = {
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .host_in = 2,
      .infer = resize_infer,
-     .kernels = TD_KERNEL("resize_bilinear.cpu", bilinear_run, IMAGES)},
+     .kernels = TD_KERNEL("resize_bilinear.cpu", bilinear_run, IMAGES),
+     .grad = bilinear_grad},
     {.name = "ResizeBilinearGrad",
      .sig = "(grads:float, original_image:T) -> (output:T) {T:type; " BOTH,
+     .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = grad_infer,
-     .kernels = TD_KERNEL("resize_bilinear_grad.cpu", bilinear_grad_run, {"T", TD_SET_FLOATS})},
+     .kernels = TD_KERNEL("resize_bilinear_grad.cpu", bilinear_grad_run, {"T", TD_SET_FLOATS}),
+     .grad = td_not_differentiable},
     {.name = "ResizeNearestNeighbor",
      .sig = "(images:T, size:int32) -> (resized_images:T) {T:type; " BOTH,
      .flags = TD_OP_HEAVY,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .host_in = 2,
      .infer = resize_infer,
-     .kernels = TD_KERNEL("resize_nearest.cpu", nearest_run, IMAGES)},
+     .kernels = TD_KERNEL("resize_nearest.cpu", nearest_run, IMAGES),
+     .grad = nearest_grad},
     {.name = "ResizeNearestNeighborGrad",
      .sig = "(grads:T, size:int32) -> (output:T) {T:type; " BOTH,
      .host_in = 2,
+     .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = resize_infer,
      .kernels = TD_KERNEL("resize_nearest_grad.cpu", nearest_grad_run, IMAGES)},
     {.name = "ResizeBicubic",
@@ -406,9 +447,11 @@ const struct td_op td_ops_resize[] = {
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .host_in = 2,
      .infer = resize_infer,
-     .kernels = TD_KERNEL("resize_bicubic.cpu", bicubic_run, IMAGES)},
+     .kernels = TD_KERNEL("resize_bicubic.cpu", bicubic_run, IMAGES),
+     .grad = bicubic_grad},
     {.name = "ResizeBicubicGrad",
      .sig = "(grads:float, original_image:T) -> (output:T) {T:type; " BOTH,
+     .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = grad_infer,
      .kernels =
          TD_KERNEL("resize_bicubic_grad.cpu", bicubic_grad_run, {"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)})},

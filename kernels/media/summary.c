@@ -444,7 +444,7 @@ static enum td_code writer_run(struct td_call *c, struct td_err *err)
 #define ROW(opname, signature, more, shapes, fn, ...)                                                        \
     {                                                                                                        \
         .name = opname, .sig = signature, .flags = more, .infer = shapes,                                    \
-        .kernels = TD_KERNEL("summary.cpu", fn, __VA_ARGS__)                                                 \
+        .kernels = TD_KERNEL("summary.cpu", fn, __VA_ARGS__), .grad = td_not_differentiable                  \
     }
 #define DROP(opname, signature) ROW(opname, signature, TD_OP_STATEFUL, NULL, dropped_run)
 

@@ -294,7 +294,7 @@ static enum td_code audio_run(struct td_call *c, struct td_err *err)
 #define ROW(opname, signature, shapes, fn, ...)                                                              \
     {                                                                                                        \
         .name = opname, .sig = signature, .infer = shapes,                                                   \
-        .kernels = TD_KERNEL("summary.cpu", fn, __VA_ARGS__)                                                 \
+        .kernels = TD_KERNEL("summary.cpu", fn, __VA_ARGS__), .grad = td_not_differentiable                  \
     }
 
 const struct td_op td_ops_summary_media[] = {

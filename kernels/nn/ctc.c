@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
 
@@ -396,6 +397,20 @@ static enum td_code greedy_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ gradients */
+
+/* The loss of each row times output 1, [T,B,C]. A second order would have to go through that, and cannot. */
+static void loss_grad(struct td_grad *g)
+{
+    struct td_emitter *e = g->e;
+    const struct td_value once = td_emit(
+        e, "PreventGradient", TD_IN(td_grad_out(g, 1)),
+        TD_ATTRS(TD_ATTR_OF_TEXT("message", "Currently there is no way to take the second derivative of "
+                                            "ctc_loss due to the fused implementation's interaction with "
+                                            "tf.gradients()")));
+    td_grad_give(g, 0, td_f_mul(e, td_f_expand(e, td_grad_at(g, 0), -1), once));
+}
+
 /* ------------------------------------------------------------------ table */
 
 #define SET_CTC (TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE))
@@ -409,18 +424,21 @@ const struct td_op td_ops_ctc[] = {
             "gradient:T) "
             "{" LOSS_ATTRS "; T:type=float}",
      .infer = loss_infer,
-     .kernels = TD_KERNEL("ctc_loss.cpu", loss_run, {"T", SET_CTC})},
+     .kernels = TD_KERNEL("ctc_loss.cpu", loss_run, {"T", SET_CTC}),
+     .grad = loss_grad},
     {.name = "CTCLossV2",
      .sig =
          "(inputs:float, labels_indices:int64, labels_values:int32, sequence_length:int32) -> (loss:float, "
          "gradient:float) {" LOSS_ATTRS "}",
      .infer = loss_infer,
-     .kernels = TD_KERNEL("ctc_loss.cpu", loss_run)},
+     .kernels = TD_KERNEL("ctc_loss.cpu", loss_run),
+     .grad = loss_grad},
     {.name = "CTCGreedyDecoder",
      .sig = "(inputs:T, sequence_length:int32) -> (decoded_indices:int64, decoded_values:int64, "
             "decoded_shape:int64, "
             "log_probability:T) {merge_repeated:bool=false; blank_index:int=-1; T:type=float}",
      .infer = greedy_infer,
-     .kernels = TD_KERNEL("ctc_greedy_decoder.cpu", greedy_run, {"T", SET_CTC})},
+     .kernels = TD_KERNEL("ctc_greedy_decoder.cpu", greedy_run, {"T", SET_CTC}),
+     .grad = td_not_differentiable},
     {.name = NULL},
 };

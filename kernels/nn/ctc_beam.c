@@ -346,6 +346,7 @@ const struct td_op td_ops_ctc_beam[] = {
             "decoded_shape:top_paths*int64, log_probability:T) {beam_width:int; top_paths:int; "
             "merge_repeated:bool=true; T:type=float}",
      .infer = decode_infer,
-     .kernels = TD_KERNEL("ctc_beam_search.cpu", decode_run, {"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)})},
+     .kernels = TD_KERNEL("ctc_beam_search.cpu", decode_run, {"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE)}),
+     .grad = td_not_differentiable},
     {.name = NULL},
 };

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/batchable/batchable_rule.h"
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -262,6 +263,17 @@ static enum td_code run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+static void dilation_grad(struct td_grad *g)
+{
+    const char *const ops[] = {"Dilation2DBackpropInput", "Dilation2DBackpropFilter"};
+    for (int i = 0; i < 2; i++) {
+        if (td_grad_wants(g, i)) {
+            const struct td_value in[] = {td_grad_in(g, 0), td_grad_in(g, 1), td_grad_at(g, 0)};
+            td_grad_give(g, i, td_f_as(g->e, ops[i], in, 3, g->node, "strides,rates,padding"));
+        }
+    }
+}
+
 #define ATTRS "{T:type; strides:list(int); rates:list(int); padding:string in ['SAME','VALID']}"
 #define ROW TD_KERNEL("dilation2d.cpu", run, {"T", TD_SET_REALS})
 
@@ -271,7 +283,8 @@ const struct td_op td_ops_dilation[] = {
      .flags = TD_OP_HEAVY,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
      .infer = forward_infer,
-     .kernels = ROW},
+     .kernels = ROW,
+     .grad = dilation_grad},
     {.name = "Dilation2DBackpropInput",
      .sig = "(input:T, filter:T, out_backprop:T) -> (in_backprop:T) " ATTRS,
      .infer = grad_infer,

@@ -13,6 +13,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 
@@ -201,6 +202,35 @@ static enum td_code vars_grad_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ gradients */
+
+static void args_grad(struct td_grad *g)
+{
+    td_grad_give(g, 0,
+                 td_f_as(g->e, "FakeQuantWithMinMaxArgsGradient", TD_IN(td_grad_at(g, 0), td_grad_in(g, 0)),
+                         g->node, "min,max,num_bits,narrow_range"));
+}
+
+static void by_range(struct td_grad *g, const char *op)
+{
+    const struct td_value dx =
+        td_f_as(g->e, op, TD_IN(td_grad_at(g, 0), td_grad_in(g, 0), td_grad_in(g, 1), td_grad_in(g, 2)),
+                g->node, "num_bits,narrow_range");
+    for (int i = 0; i < 3; i++) {
+        td_grad_give(g, i, td_f_port(dx, i));
+    }
+}
+
+static void vars_grad(struct td_grad *g)
+{
+    by_range(g, "FakeQuantWithMinMaxVarsGradient");
+}
+
+static void channels_grad(struct td_grad *g)
+{
+    by_range(g, "FakeQuantWithMinMaxVarsPerChannelGradient");
+}
+
 /* ------------------------------------------------------------------ the table */
 
 #define ATTRS_ARGS "{min:float=-6.0; max:float=6.0; num_bits:int=8; narrow_range:bool=false}"
@@ -215,31 +245,37 @@ const struct td_op td_ops_fake_quant[] = {
      .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = infer_args,
-     .kernels = KERNEL(args_run)},
+     .kernels = KERNEL(args_run),
+     .grad = args_grad},
     {.name = "FakeQuantWithMinMaxArgsGradient",
      .sig = "(gradients:float, inputs:float) -> (backprops:float) " ATTRS_ARGS,
      .flags = TD_OP_ELEMENTWISE,
      .infer = infer_args,
-     .kernels = KERNEL(args_grad_run)},
+     .kernels = KERNEL(args_grad_run),
+     .grad = td_not_differentiable},
     {.name = "FakeQuantWithMinMaxVars",
      .sig = "(inputs:float, min:float, max:float) -> (outputs:float) " ATTRS,
      .permute = &td_permute_map,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .infer = infer_vars,
-     .kernels = KERNEL(vars_run)},
+     .kernels = KERNEL(vars_run),
+     .grad = vars_grad},
     {.name = "FakeQuantWithMinMaxVarsGradient",
      .sig = "(gradients:float, inputs:float, min:float, max:float) -> " GRAD_OUT ATTRS,
      .infer = infer_vars,
-     .kernels = KERNEL(vars_grad_run)},
+     .kernels = KERNEL(vars_grad_run),
+     .grad = td_not_differentiable},
     {.name = "FakeQuantWithMinMaxVarsPerChannel",
      .sig = "(inputs:float, min:float, max:float) -> (outputs:float) " ATTRS,
      .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .infer = infer_channels,
-     .kernels = KERNEL(channels_run)},
+     .kernels = KERNEL(channels_run),
+     .grad = channels_grad},
     {.name = "FakeQuantWithMinMaxVarsPerChannelGradient",
      .sig = "(gradients:float, inputs:float, min:float, max:float) -> " GRAD_OUT ATTRS,
      .infer = infer_channels,
-     .kernels = KERNEL(vars_grad_run)},
+     .kernels = KERNEL(vars_grad_run),
+     .grad = td_not_differentiable},
     {.name = NULL},
 };

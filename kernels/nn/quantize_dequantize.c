@@ -10,6 +10,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/elementwise.h"
+#include "kernels/formula/formula.h"
 #include "kernels/ops.h"
 
 #include <float.h>
@@ -226,6 +227,36 @@ static enum td_code v4_grad_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ gradients */
+
+/* As if nothing had been rounded, nor cut off. */
+static void straight_grad(struct td_grad *g)
+{
+    td_grad_pass_on(g, 0, 0);
+}
+
+static void v4_grad(struct td_grad *g)
+{
+    const struct td_value dx = td_f_as(
+        g->e, "QuantizeAndDequantizeV4Grad",
+        TD_IN(td_grad_at(g, 0), td_grad_in(g, 0), td_grad_in(g, 1), td_grad_in(g, 2)), g->node, "axis");
+    for (int i = 0; i < 3; i++) {
+        td_grad_give(g, i, td_f_port(dx, i));
+    }
+}
+
+/* What passes inside of the range and nowhere else does so again; the gradients of the range are zeros. */
+static void v4_grad_grad(struct td_grad *g)
+{
+    const struct td_value in[] = {td_grad_at(g, 0), td_grad_in(g, 1), td_grad_in(g, 2), td_grad_in(g, 3)};
+    td_grad_give(g, 0, td_f_as(g->e, "QuantizeAndDequantizeV4Grad", in, 4, g->node, "axis"));
+    for (int i = 1; i < 4; i++) {
+        if (td_grad_wants(g, i)) {
+            td_grad_give(g, i, td_f_zeros_like(g->e, in[i]));
+        }
+    }
+}
+
 /* ------------------------------------------------------------------ the table */
 
 #define ATTRS_V2                                                                                             \
@@ -239,24 +270,29 @@ const struct td_op td_ops_quantize_dequantize[] = {
      .sig = "(input:T) -> (output:T) {signed_input:bool=true; num_bits:int=8; range_given:bool=false; "
             "input_min:float=0.0; input_max:float=0.0; T:type}",
      .infer = td_infer_same,
-     .kernels = KERNEL(v1_run)},
+     .kernels = KERNEL(v1_run),
+     .grad = straight_grad},
     {.name = "QuantizeAndDequantizeV2",
      .sig = "(input:T, input_min:T, input_max:T) -> (output:T) " ATTRS_V2,
      .infer = infer_qdq,
-     .kernels = KERNEL(v2_run)},
+     .kernels = KERNEL(v2_run),
+     .grad = straight_grad},
     {.name = "QuantizeAndDequantizeV3",
      .sig = "(input:T, input_min:T, input_max:T, num_bits:int32) -> (output:T) {signed_input:bool=true; "
             "range_given:bool=true; T:type; narrow_range:bool=false; axis:int=-1}",
      .infer = infer_qdq,
-     .kernels = KERNEL(v3_run)},
+     .kernels = KERNEL(v3_run),
+     .grad = straight_grad},
     {.name = "QuantizeAndDequantizeV4",
      .sig = "(input:T, input_min:T, input_max:T) -> (output:T) " ATTRS_V2,
      .infer = infer_qdq,
-     .kernels = KERNEL(v2_run)},
+     .kernels = KERNEL(v2_run),
+     .grad = v4_grad},
     {.name = "QuantizeAndDequantizeV4Grad",
      .sig = "(gradients:T, input:T, input_min:T, input_max:T) -> (input_backprop:T, input_min_backprop:T, "
             "input_max_backprop:T) {T:type; axis:int=-1}",
      .infer = infer_v4_grad,
-     .kernels = KERNEL(v4_grad_run)},
+     .kernels = KERNEL(v4_grad_run),
+     .grad = v4_grad_grad},
     {.name = NULL},
 };

@@ -19,6 +19,7 @@
 
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/gemm_cpu.h"
+#include "kernels/nn/rnn_cells_grad.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -263,12 +264,14 @@ const struct td_op td_ops_rnn_cells[] = {
      .sig = "(seq_len_max:int64, " CELL_IN CELL_ATTRS,
      .host_in = 1,
      .infer = lstm_infer,
-     .kernels = TD_KERNEL("block_lstm.cpu", lstm_run, {"T", SET_CELL})},
+     .kernels = TD_KERNEL("block_lstm.cpu", lstm_run, {"T", SET_CELL}),
+     .grad = td_block_lstm_grad},
     {.name = "BlockLSTMV2",
      .sig = "(seq_len_max:int64, " CELL_IN "{cell_clip:float=0.0; use_peephole:bool=false; T:type}",
      .host_in = 1,
      .infer = lstm_infer,
-     .kernels = TD_KERNEL("block_lstm.cpu", lstm_run, {"T", SET_CELL})},
+     .kernels = TD_KERNEL("block_lstm.cpu", lstm_run, {"T", SET_CELL}),
+     .grad = td_block_lstm_grad},
     {.name = "GRUBlockCell",
      .sig = "(x:T, h_prev:T, w_ru:T, w_c:T, b_ru:T, b_c:T) -> (r:T, u:T, c:T, h:T) {T:type}",
      .batchable = TD_BATCHABLE(td_batchable_all_first),
