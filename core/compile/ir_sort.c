@@ -6,7 +6,8 @@
  *
  * The last order, in which a plan runs, walks from the fetches that can be had first (fewest nodes above them
  * on the longest way): in a backward pass the gradient by a layer's weights is made when the pass is at that
- * layer, and what it reads is freed, rather than after the gradients by all others.
+ * layer, and what it reads is freed, rather than after the gradients by all others. What asks for a shape
+ * alone comes right behind the value, so that a shape that is read late keeps no large value.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/ir.h"
@@ -19,6 +20,7 @@ struct sorter {
     struct td_ir *ir;
     unsigned char *mark;
     int *next;
+    int *asker, *asks_too; /* 1 + the id of a node that asks n's shape; of another that asks the same; NULL */
     struct td_node **stack, **order;
     int depth, n_order;
     struct td_err *err;
@@ -27,6 +29,16 @@ struct sorter {
 static struct td_node *edge_of(const struct td_node *n, int e)
 {
     return e < n->n_in ? n->in[e].node : n->control[e - n->n_in];
+}
+
+static void add_askers(struct sorter *s, const struct td_node *n)
+{
+    for (int k = s->asker == NULL ? 0 : s->asker[n->id]; k > 0; k = s->asks_too[k - 1]) {
+        if (s->mark[k - 1] == 0) {
+            s->mark[k - 1] = 2;
+            s->order[s->n_order++] = s->ir->nodes[k - 1];
+        }
+    }
 }
 
 static enum td_code visit(struct sorter *s, struct td_node *root)
@@ -43,6 +55,7 @@ static enum td_code visit(struct sorter *s, struct td_node *root)
             s->depth--;
             s->mark[n->id] = 2;
             s->order[s->n_order++] = n;
+            add_askers(s, n);
             continue;
         }
         struct td_node *from = edge_of(n, e);
@@ -97,29 +110,55 @@ static bool sweep(struct td_ir *ir, bool *needed)
     return true;
 }
 
-/* leaf: the fetches in the order that they are walked from. */
+/* Nodes that read one value's shape alone, by whose it is. */
+static void list_askers(struct sorter *s)
+{
+    for (int k = s->ir->n_nodes - 1; k >= 0; k--) {
+        const struct td_node *n = s->ir->nodes[k];
+        if ((td_node_flags(n) & TD_OP_SHAPE_ONLY) && n->n_in == 1 && n->n_control == 0) {
+            int *list = &s->asker[n->in[0].node->id];
+            s->asks_too[k] = *list;
+            *list = k + 1;
+        }
+    }
+}
+
+static enum td_code walk(struct sorter *s, struct td_node *const *leaf)
+{
+    const struct td_ir *ir = s->ir;
+    for (int i = 0; i < ir->n_feeds; i++) {
+        TD_TRY(visit(s, ir->feeds[i]));
+    }
+    for (int i = 0; i < ir->n_roots; i++) {
+        TD_TRY(visit(s, ir->roots[i]));
+    }
+    for (int i = 0; i < ir->n_fetches; i++) {
+        TD_TRY(visit(s, leaf == NULL ? ir->fetches[i].node : leaf[i]));
+    }
+    return TD_OK;
+}
+
+/* leaf: the fetches in the order that they are walked from, for the last order; NULL: as they are. */
 static enum td_code sort(struct td_ir *ir, struct td_node *const *leaf, struct td_err *err)
 {
-    size_t n = (size_t)ir->n_nodes + 1;
+    const size_t n = (size_t)ir->n_nodes + 1, n_askers = leaf == NULL ? 1 : n;
     struct sorter s = {.ir = ir,
                        .mark = td_calloc(n, 1),
                        .next = td_calloc(n, sizeof(int)),
+                       .asker = td_calloc(n_askers, sizeof(int)),
+                       .asks_too = td_calloc(n_askers, sizeof(int)),
                        .stack = td_calloc(n, sizeof(void *)),
                        .order = td_arena_alloc(ir->arena, n, sizeof(void *)),
                        .err = err};
     enum td_code rc = TD_OK;
-    if (s.mark == NULL || s.next == NULL || s.stack == NULL || s.order == NULL) {
+    if (!s.mark || !s.next || !s.asker || !s.asks_too || !s.stack || !s.order) {
         rc = td_no_memory(err, n, "sorting a graph");
+    } else if (leaf != NULL) {
+        list_askers(&s);
     }
-    for (int i = 0; rc == TD_OK && i < ir->n_feeds; i++) {
-        rc = visit(&s, ir->feeds[i]);
-    }
-    for (int i = 0; rc == TD_OK && i < ir->n_roots; i++) {
-        rc = visit(&s, ir->roots[i]);
-    }
-    for (int i = 0; rc == TD_OK && i < ir->n_fetches; i++) {
-        rc = visit(&s, leaf == NULL ? ir->fetches[i].node : leaf[i]);
-    }
+    int *const asker = s.asker;
+    s.asker = leaf == NULL ? NULL : asker;
+    rc = rc ? rc : walk(&s, leaf);
     if (rc == TD_OK) {
         ir->nodes = s.order;
         ir->n_nodes = s.n_order;
@@ -130,6 +169,8 @@ static enum td_code sort(struct td_ir *ir, struct td_node *const *leaf, struct t
     }
     td_free(s.mark);
     td_free(s.next);
+    td_free(asker);
+    td_free(s.asks_too);
     td_free(s.stack);
     return rc;
 }

@@ -9,10 +9,23 @@
 
 #include "kernels/formula/formula.h"
 
+/* What is known of the shapes tells that operand i is not broadcast: a bias or a scalar is added to it. */
+static bool has_full_shape(const struct td_grad *g, int i)
+{
+    const struct td_shape *mine = td_emit_shape(g->e, td_grad_in(g, i));
+    const struct td_shape *other = td_emit_shape(g->e, td_grad_in(g, 1 - i));
+    bool full = mine->rank >= 0 && other->rank >= 0 && other->rank <= mine->rank;
+    for (int d = 1; full && d <= other->rank; d++) {
+        const int64_t its = other->dim[other->rank - d];
+        full = its == 1 || (its >= 0 && mine->dim[mine->rank - d] == its);
+    }
+    return full;
+}
+
 static void give_summed(struct td_grad *g, int i, struct td_value v)
 {
     if (td_grad_wants(g, i)) {
-        td_grad_give(g, i, td_f_sum_to(g->e, v, td_grad_in(g, i)));
+        td_grad_give(g, i, has_full_shape(g, i) ? v : td_f_sum_to(g->e, v, td_grad_in(g, i)));
     }
 }
 

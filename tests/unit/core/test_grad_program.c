@@ -95,8 +95,9 @@ static void deep(struct made *m, bool recompute)
         char from[16];
         snprintf(from, sizeof from, i == 0 ? "x" : "a%d", i - 1);
         n += (size_t)snprintf(text + n, sizeof text - n,
-                              "m%d = MatMul {T:type=float} (%s, w%d)\na%d = Tanh {T:type=float} (m%d)\n", i,
-                              from, i, i, i);
+                              "m%d = MatMul {T:type=float} (%s, w%d)\nz%d = AddV2 {T:type=float} (m%d, "
+                              "float[64] 0.1)\na%d = Relu {T:type=float} (z%d)\n",
+                              i, from, i, i, i, i, i);
     }
     snprintf(text + n, sizeof text - n, "y = Sum {T:type=float; Tidx:type=int32} (a%d, int32[2] 0 1)\n",
              LAYERS - 1);
