@@ -105,6 +105,8 @@ struct td_grad_formulas {
                               const char *name);
     /* One, for a target of one element; else an error names it when it runs. */
     struct td_value (*one)(struct td_emitter *e, struct td_value target, const char *name);
+    /* v itself, but not before `when` has been computed. */
+    struct td_value (*later)(struct td_emitter *e, struct td_value v, struct td_value when);
     /* A node whose output i is [target's shape, shape of like[i]]: one row for each element of the target. */
     struct td_value (*rows)(struct td_emitter *e, const struct td_grad_rows *r);
     /* What a node's output holds when it is a variable or its handle: the name it is known by in the model's

@@ -21,6 +21,7 @@
 #include "core/grad/body.h"
 #include "core/grad/jacobian.h"
 #include "core/grad/loop_functions.h"
+#include "core/grad/recompute.h"
 #include "core/grad/sources.h"
 
 enum { PROGRAM_ARENA_BYTES = 512 << 20 };
@@ -148,6 +149,19 @@ static enum td_code gradient(struct maker *k, struct kind *kind)
     return td_grad_by_sources(&k->ctx, &k->ir, &kind->sources, &kind->targets, kind->result, k->err);
 }
 
+static enum td_code gradient_alone(struct maker *k, struct kind *kind)
+{
+    TD_TRY(gradient(k, kind));
+    if (!k->o->recompute) {
+        return TD_OK;
+    }
+    const struct td_grad_recompute_opts o = {.targets = kind->targets.targets,
+                                             .n_targets = kind->targets.n_targets,
+                                             .results = kind->result,
+                                             .n_results = kind->sources.n_sources};
+    return td_grad_recompute(&k->ctx, &k->ir, &o, k->err);
+}
+
 static const char *source_name(const struct maker *k, int i)
 {
     const struct td_grad_source *s = &k->o->source[i];
@@ -243,7 +257,7 @@ static enum td_code list_results(struct maker *k, const struct kind *kind)
 static enum td_code differentiate(struct maker *k)
 {
     static enum td_code (*const kinds[])(struct maker *, struct kind *) = {
-        [TD_GRADIENT] = gradient, [TD_JACOBIAN] = jacobian, [TD_HESSIAN] = hessian, [TD_HVP] = hvp};
+        [TD_GRADIENT] = gradient_alone, [TD_JACOBIAN] = jacobian, [TD_HESSIAN] = hessian, [TD_HVP] = hvp};
     const struct td_program_opts *o = k->o;
     struct td_value *targets = room(k, o->n_targets, sizeof *targets);
     struct td_value *seeds = room(k, o->n_targets, sizeof *seeds);

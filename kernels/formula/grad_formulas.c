@@ -111,6 +111,11 @@ static struct td_value one(struct td_emitter *e, struct td_value target, const c
     return td_f_ones_like(e, td_emit(e, "_OneElement", TD_IN(target), TD_ATTRS(TD_ATTR_OF_TEXT("of", name))));
 }
 
+static struct td_value later(struct td_emitter *e, struct td_value v, struct td_value when)
+{
+    return td_f_2(e, "_Later", v, when);
+}
+
 static struct td_value shape_of(struct td_emitter *e, struct td_value like)
 {
     return like.node == NULL                  ? td_f_int(e, -1)
@@ -169,6 +174,7 @@ const struct td_grad_formulas td_grad_formulas = {
     .seed = seed,
     .vector = vector,
     .one = one,
+    .later = later,
     .rows = rows,
     .variable = variable,
 };

@@ -3,6 +3,7 @@
  *
  *   _GradientSeed   given [..] of T, target [the same shape] of T  ->  given
  *   _OneElement     target of one element                          ->  target
+ *   _Later          value, anything  ->  value: made when the other is there (core/grad/recompute.h)
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
@@ -42,6 +43,11 @@ static enum td_code one_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
+static void later_grad(struct td_grad *g)
+{
+    td_grad_pass_on(g, 0, 0);
+}
+
 const struct td_op td_ops_gradient_seed[] = {
     {.name = "_GradientSeed",
      .sig = "(given:T, target:T) -> (gradient:T) {T:type; of:string; vector:bool=false}",
@@ -58,5 +64,12 @@ const struct td_op td_ops_gradient_seed[] = {
      .infer = one_infer,
      .kernels = TD_KERNEL("gradient_seed.cpu", run, {NULL, 0}),
      .grad = td_pass_on_grad},
+    {.name = "_Later",
+     .sig = "(value:T, when:Twhen) -> (same:T) {T:type; Twhen:type}",
+     .flags = TD_OP_VIEW,
+     .batchable = TD_BATCHABLE(td_batchable_same, .any_input = true),
+     .infer = td_infer_same,
+     .kernels = TD_KERNEL("gradient_seed.cpu", run, {NULL, 0}),
+     .grad = later_grad},
     {.name = NULL},
 };

@@ -120,4 +120,17 @@ TEST(an_activation_is_freed_at_its_last_use)
     CHECK(activations < LAYERS + 8);
 }
 
-TEST_MAIN(RUN(an_activation_is_freed_at_its_last_use))
+TEST(recomputing_keeps_about_the_square_root_of_it)
+{
+    static struct made kept, again;
+    deep(&kept, false);
+    deep(&again, true);
+    const double activations = (double)plan_bytes(&again) / (ROWS * WIDTH * sizeof(float));
+    fprintf(stderr, "     %.1f activations of %d layers\n", activations, LAYERS);
+    CHECK(activations < 2 * sqrt(LAYERS) + 16);
+    for (int i = 0; i < LAYERS + 1; i++) {
+        CHECK(td_tensor_same(&kept.out[i], &again.out[i]));
+    }
+}
+
+TEST_MAIN(RUN(recomputing_keeps_about_the_square_root_of_it) RUN(an_activation_is_freed_at_its_last_use))
