@@ -13,6 +13,7 @@ int td_cli_status(int argc, char **argv);    /* the versions of one model */
 int td_cli_reload(int argc, char **argv);    /* look for new versions now */
 int td_cli_functions(int argc, char **argv); /* what a model's signatures have compiled */
 int td_cli_debug(int argc, char **argv); /* a signature node by node, against its compiled form, or placed */
+int td_cli_gradient(int argc, char **argv); /* the gradient of an output; of a SavedModel with --dir */
 
 /* Without a server, through libtensord: */
 int td_cli_run(int argc, char **argv);        /* runs a signature of a SavedModel directory */

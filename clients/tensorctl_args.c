@@ -68,7 +68,8 @@ static bool flag(struct tdc_args *a, const char *arg)
     } flags[] = {{"--json", &a->json},
                  {"--eager", &a->eager},
                  {"--print-nodes", &a->print_nodes},
-                 {"--stop-on-nonfinite", &a->stop_on_nonfinite}};
+                 {"--stop-on-nonfinite", &a->stop_on_nonfinite},
+                 {"--recompute", &a->recompute}};
     for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++) {
         if (strcmp(arg, flags[k].name) == 0) {
             *flags[k].to = true;
@@ -83,10 +84,30 @@ static bool option(struct tdc_args *a, int argc, char **argv, int *i)
 {
     const struct {
         const char *name, **to;
-    } texts[] = {{"server", &a->server}, {"model", &a->model},   {"signature", &a->signature},
-                 {"label", &a->label},   {"inputs", &a->inputs}, {"token", &a->token},
-                 {"mode", &a->mode},     {"values", &a->values}, {"max-nodes", &a->max_nodes},
-                 {"rtol", &a->rtol},     {"atol", &a->atol},     {"op_library", &a->op_library}};
+    } texts[] = {{"server", &a->server},
+                 {"model", &a->model},
+                 {"signature", &a->signature},
+                 {"label", &a->label},
+                 {"inputs", &a->inputs},
+                 {"token", &a->token},
+                 {"mode", &a->mode},
+                 {"values", &a->values},
+                 {"max-nodes", &a->max_nodes},
+                 {"rtol", &a->rtol},
+                 {"atol", &a->atol},
+                 {"op_library", &a->op_library},
+                 {"dir", &a->dir},
+                 {"kind", &a->kind},
+                 {"output-gradients", &a->output_gradients},
+                 {"vector", &a->vector},
+                 {"unconnected", &a->unconnected}};
+    const struct {
+        const char *name, **to;
+        int *n;
+    } lists[] = {{"output", a->outputs, &a->n_outputs},
+                 {"watch", a->watch, &a->n_watch},
+                 {"target", a->targets, &a->n_targets},
+                 {"wrt", a->wrt, &a->n_wrt}};
     bool missing = false;
     for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
         const char *v = value(texts[k].name, argc, argv, i, &missing);
@@ -105,15 +126,12 @@ static bool option(struct tdc_args *a, int argc, char **argv, int *i)
         a->timeout = strtod(v, &end);
         return *v && *end == 0 && a->timeout > 0;
     }
-    v = value("output", argc, argv, i, &missing);
-    if (v != NULL && a->n_outputs < TDC_MAX_OUTPUTS) {
-        a->outputs[a->n_outputs++] = v;
-        return true;
-    }
-    v = value("watch", argc, argv, i, &missing);
-    if (v != NULL && a->n_watch < TDC_MAX_OUTPUTS) {
-        a->watch[a->n_watch++] = v;
-        return true;
+    for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++) {
+        v = value(lists[k].name, argc, argv, i, &missing);
+        if (v != NULL && *lists[k].n < TDC_MAX_OUTPUTS) {
+            lists[k].to[(*lists[k].n)++] = v;
+            return true;
+        }
     }
     return !missing && flag(a, argv[*i]);
 }

@@ -23,14 +23,20 @@ struct tdc_args {
     const char *watch[TDC_MAX_OUTPUTS];
     int n_watch;
     bool eager, print_nodes, stop_on_nonfinite;
+    /* of gradient: */
+    const char *dir, *kind, *output_gradients, *vector, *unconnected; /* NULL not given */
+    const char *targets[TDC_MAX_OUTPUTS], *wrt[TDC_MAX_OUTPUTS];
+    int n_targets, n_wrt;
+    bool recompute;
     const char *outputs[TDC_MAX_OUTPUTS];
     int n_outputs;
 };
 /* --server= --model= --signature= --version= --label= --inputs= --output= (repeatable) --token= --timeout=
- * --json, of run and inspect --op_library=, and of the debugger --mode= --values= --max-nodes= --rtol=
- * --atol= --watch= (repeatable) --eager --print-nodes --stop-on-nonfinite, each also as two words. argv[0] is
- * the verb. False, with the reason and the verb's usage on stderr, when an argument is not understood or the
- * positional one, `wanted` ("model", "directory"; NULL: none need be), is missing. */
+ * --json, of run and inspect --op_library=, of the debugger --mode= --values= --max-nodes= --rtol= --atol=
+ * --watch= (repeatable) --eager --print-nodes --stop-on-nonfinite, and of gradients --dir= --target= --wrt=
+ * (both repeatable) --kind= --output-gradients= --vector= --unconnected= --recompute, each also as two words.
+ * argv[0] is the verb. False, with the reason and the verb's usage on stderr, when an argument is not
+ * understood or the positional one, `wanted` ("model", "directory"; NULL: none need be), is missing. */
 bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *wanted);
 /* What a verb's arguments are (clients/verbs.def), lines that end with one. */
 const char *tdc_usage(const char *verb);
@@ -57,7 +63,9 @@ json_t *tdc_to_json(const struct tdc_tensor *t);
  * freed with free(). Returns their number, or -1 with a reason in err. */
 int tdc_inputs_read(char *text, const struct tdc_tensor *declared, int n_declared, struct tdc_tensor *out,
                     struct tdc_error *err);
-/* As lines "NAME: dtype[dims] = JSON", or with a->json as one object. */
+/* One line "NAME: dtype[dims] = JSON"; v: the value, NULL where it has none. */
+void tdc_line_print(const struct tdc_tensor *t, const json_t *v);
+/* As such lines, or with a->json as one object. */
 void tdc_outputs_print(const struct tdc_tensor *out, int n, const struct tdc_args *a, int64_t version);
 
 #endif

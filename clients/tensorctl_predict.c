@@ -80,19 +80,24 @@ int tdc_inputs_read(char *text, const struct tdc_tensor *declared, int n_declare
     return n;
 }
 
+void tdc_line_print(const struct tdc_tensor *t, const json_t *v)
+{
+    printf("%s: %s[", t->name, tdc_dtype_name(t->dtype));
+    for (int k = 0; k < t->rank; k++) {
+        printf("%s%lld", k ? "," : "", (long long)t->dims[k]);
+    }
+    char *text = v != NULL ? json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
+    printf("] = %s\n", text != NULL ? text : "?");
+    free(text);
+}
+
 void tdc_outputs_print(const struct tdc_tensor *out, int n, const struct tdc_args *a, int64_t version)
 {
     json_t *all = json_object();
     for (int i = 0; i < n; i++) {
         json_t *v = tdc_to_json(&out[i]);
         if (!a->json) {
-            printf("%s: %s[", out[i].name, tdc_dtype_name(out[i].dtype));
-            for (int k = 0; k < out[i].rank; k++) {
-                printf("%s%lld", k ? "," : "", (long long)out[i].dims[k]);
-            }
-            char *text = v != NULL ? json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
-            printf("] = %s\n", text != NULL ? text : "?");
-            free(text);
+            tdc_line_print(&out[i], v);
         }
         json_object_set_new(all, out[i].name, v != NULL ? v : json_null());
     }

@@ -68,6 +68,28 @@ struct tdc_ask {
 int tdc_predict(struct tdc_client *c, const struct tdc_ask *ask, struct tdc_tensor **outputs, int *n_outputs,
                 int64_t *version, struct tdc_error *err);
 
+struct tdc_gradient_ask {
+    const char *const *targets; /* outputs: their sum is differentiated */
+    int n_targets;
+    const char *const *wrt; /* inputs, and "var:NAME" for variables; a pattern with * and ? names several */
+    int n_wrt;
+    const char *kind;                          /* NULL: "gradient"; "jacobian", "hessian", "hvp" */
+    const struct tdc_tensor *output_gradients; /* by name of the target; ones for the others */
+    int n_output_gradients;
+    const struct tdc_tensor *vectors; /* of hvp: by name of the source */
+    int n_vectors;
+    bool zeros; /* for a source that nothing leads to; else its tensor has dtype 0 */
+    bool recompute;
+};
+struct tdc_gradients { /* each list is one block, freed with tdc_free */
+    struct tdc_tensor *gradients, *outputs;
+    int n_gradients, n_outputs;
+    int64_t version;
+};
+/* ask: as for tdc_predict, but that its outputs do not count. */
+int tdc_gradient(struct tdc_client *c, const struct tdc_ask *ask, const struct tdc_gradient_ask *what,
+                 struct tdc_gradients *out, struct tdc_error *err);
+
 /* As tdc_predict, with a JSON object of options ("mode", "watch", ...); *json is the document, freed with
  * tdc_free. */
 int tdc_debug(struct tdc_client *c, const struct tdc_ask *ask, const char *options, char **json,

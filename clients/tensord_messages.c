@@ -1,6 +1,6 @@
 /* clients/tensord_messages.c - tensors to and from TensorProto, and Predict, on the client's side.
  *
- * Outputs are handed over as one block that the caller frees: read_outputs runs twice over the unpacked
+ * Outputs are handed over as one block that the caller frees: read_tensors runs twice over the unpacked
  * answer, first with no block, to measure, then to fill it. Each part begins at a multiple of 16 bytes.
  *
  *   block   [ struct tdc_tensor x n ][ name ][ data ][ name ][ data: struct tdc_bytes x n ][ bytes ] ...
@@ -228,79 +228,102 @@ static bool read_tensor(const tensor_pb *p, const char *name, struct tdc_tensor 
     return true;
 }
 
-static bool read_outputs(const Tensorflow__Serving__PredictResponse *m, struct tdc_block *b)
+static bool read_tensors(const struct tdc_answered *from, size_t n, struct tdc_block *b)
 {
-    struct tdc_tensor *t = tdc_take(b, (m->n_outputs + 1) * sizeof *t);
-    for (size_t i = 0; i < m->n_outputs; i++) {
-        if (!read_tensor(m->outputs[i]->value, m->outputs[i]->key, t != NULL ? &t[i] : NULL, b)) {
+    struct tdc_tensor *t = tdc_take(b, (n + 1) * sizeof *t);
+    for (size_t i = 0; i < n; i++) {
+        if (from[i].none && t != NULL) {
+            t[i] = (struct tdc_tensor){.name = tdc_take_text(b, from[i].name)};
+        } else if (from[i].none) {
+            (void)tdc_take_text(b, from[i].name);
+        } else if (!read_tensor(from[i].tensor, from[i].name, t != NULL ? &t[i] : NULL, b)) {
             return false;
         }
     }
     return true;
 }
 
-static int take_outputs(const Tensorflow__Serving__PredictResponse *m, struct tdc_tensor **outputs, int *n,
-                        struct tdc_error *err)
+int tdc_take_tensors(const struct tdc_answered *from, size_t n, struct tdc_tensor **out,
+                     struct tdc_error *err)
 {
     struct tdc_block b = {0};
-    if (!read_outputs(m, &b)) {
+    if (!read_tensors(from, n, &b)) {
         return tdc_fail(err, INTERNAL, "the answer holds a tensor of unknown type or shape");
     }
     b = (struct tdc_block){.p = malloc(b.n)};
     if (b.p == NULL) {
         return tdc_fail(err, RESOURCE_EXHAUSTED, "no memory for the answer");
     }
-    *outputs = (struct tdc_tensor *)b.p;
-    *n = (int)m->n_outputs;
-    read_outputs(m, &b);
+    *out = (struct tdc_tensor *)b.p;
+    read_tensors(from, n, &b);
     return 0;
+}
+
+static int take_outputs(const Tensorflow__Serving__PredictResponse *m, struct tdc_tensor **outputs, int *n,
+                        struct tdc_error *err)
+{
+    struct tdc_answered *from = calloc(m->n_outputs + 1, sizeof *from);
+    if (from == NULL) {
+        return tdc_fail(err, RESOURCE_EXHAUSTED, "no memory for the answer");
+    }
+    for (size_t i = 0; i < m->n_outputs; i++) {
+        from[i] = (struct tdc_answered){.name = m->outputs[i]->key, .tensor = m->outputs[i]->value};
+    }
+    const int rc = tdc_take_tensors(from, m->n_outputs, outputs, err);
+    *n = rc == 0 ? (int)m->n_outputs : 0;
+    free(from);
+    return rc;
 }
 
 /* ---- writing ---- */
 
-/* The messages of one input, all parts in one struct. */
-struct input {
-    Tensorflow__Serving__PredictRequest__InputsEntry entry;
-    tensor_pb tensor;
-    Tensorflow__TensorShapeProto shape;
-    Tensorflow__TensorShapeProto__Dim dim[TDC_MAX_RANK], *dims[TDC_MAX_RANK];
-    ProtobufCBinaryData *strings;
-};
-
-static bool write_input(struct input *in, const struct tdc_tensor *t)
+bool tdc_write_tensor(struct tdc_sent *to, const struct tdc_tensor *t)
 {
-    *in = (struct input){
-        .entry = TENSORFLOW__SERVING__PREDICT_REQUEST__INPUTS_ENTRY__INIT,
-        .tensor = TENSORFLOW__TENSOR_PROTO__INIT,
-        .shape = TENSORFLOW__TENSOR_SHAPE_PROTO__INIT,
-    };
-    in->entry.key = (char *)t->name;
-    in->entry.value = &in->tensor;
-    in->tensor.dtype = (Tensorflow__DataType)t->dtype;
-    in->tensor.tensor_shape = &in->shape;
-    in->shape.dim = in->dims;
-    in->shape.n_dim = (size_t)t->rank;
+    *to = (struct tdc_sent){.tensor = TENSORFLOW__TENSOR_PROTO__INIT,
+                            .shape = TENSORFLOW__TENSOR_SHAPE_PROTO__INIT};
+    if (t->rank < 0 || t->rank > TDC_MAX_RANK) {
+        return false;
+    }
+    to->tensor.dtype = (Tensorflow__DataType)t->dtype;
+    to->tensor.tensor_shape = &to->shape;
+    to->shape.dim = to->dims;
+    to->shape.n_dim = (size_t)t->rank;
     for (int i = 0; i < t->rank; i++) {
-        in->dim[i] = (Tensorflow__TensorShapeProto__Dim)TENSORFLOW__TENSOR_SHAPE_PROTO__DIM__INIT;
-        in->dim[i].size = t->dims[i];
-        in->dims[i] = &in->dim[i];
+        to->dim[i] = (Tensorflow__TensorShapeProto__Dim)TENSORFLOW__TENSOR_SHAPE_PROTO__DIM__INIT;
+        to->dim[i].size = t->dims[i];
+        to->dims[i] = &to->dim[i];
     }
     if (t->dtype != STRING) {
-        in->tensor.tensor_content = (ProtobufCBinaryData){t->bytes, (uint8_t *)t->data};
+        to->tensor.tensor_content = (ProtobufCBinaryData){t->bytes, (uint8_t *)t->data};
         return true;
     }
     const size_t n = t->bytes / sizeof(struct tdc_bytes);
     const struct tdc_bytes *from = t->data;
-    in->strings = calloc(n + 1, sizeof *in->strings);
-    if (in->strings == NULL) {
+    to->strings = calloc(n + 1, sizeof *to->strings);
+    if (to->strings == NULL) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        in->strings[i] = (ProtobufCBinaryData){from[i].n, (uint8_t *)from[i].p};
+        to->strings[i] = (ProtobufCBinaryData){from[i].n, (uint8_t *)from[i].p};
     }
-    in->tensor.string_val = in->strings;
-    in->tensor.n_string_val = n;
+    to->tensor.string_val = to->strings;
+    to->tensor.n_string_val = n;
     return true;
+}
+
+/* One input, all parts in one struct. */
+struct input {
+    Tensorflow__Serving__PredictRequest__InputsEntry entry;
+    struct tdc_sent sent;
+};
+
+static bool write_input(struct input *in, const struct tdc_tensor *t)
+{
+    in->entry = (Tensorflow__Serving__PredictRequest__InputsEntry)
+        TENSORFLOW__SERVING__PREDICT_REQUEST__INPUTS_ENTRY__INIT;
+    in->entry.key = (char *)t->name;
+    in->entry.value = &in->sent.tensor;
+    return tdc_write_tensor(&in->sent, t);
 }
 
 int tdc_exchange(struct tdc_client *c, const char *path, const ProtobufCMessage *m,
@@ -385,8 +408,7 @@ int tdc_send(struct tdc_client *c, const struct tdc_ask *ask, tdc_send_fn *send,
     Tensorflow__Serving__PredictRequest__InputsEntry **entries = calloc(n + 1, sizeof *entries);
     bool ok = in != NULL && entries != NULL;
     for (size_t i = 0; ok && i < n; i++) {
-        ok = ask->inputs[i].rank >= 0 && ask->inputs[i].rank <= TDC_MAX_RANK &&
-             write_input(&in[i], &ask->inputs[i]);
+        ok = write_input(&in[i], &ask->inputs[i]);
         entries[i] = &in[i].entry;
     }
     m.inputs = entries;
@@ -395,7 +417,7 @@ int tdc_send(struct tdc_client *c, const struct tdc_ask *ask, tdc_send_fn *send,
         ok ? send(c, &m, ctx, err)
            : tdc_fail(err, INVALID_ARGUMENT, "an input has too many dimensions, or memory is short");
     for (size_t i = 0; in != NULL && i < n; i++) {
-        free(in[i].strings);
+        free(in[i].sent.strings);
     }
     free(in);
     free(entries);

@@ -28,6 +28,25 @@ int tdc_send(struct tdc_client *c, const struct tdc_ask *ask, tdc_send_fn *send,
 /* Who is asked; number is what spec may point to. */
 void tdc_fill_spec(const struct tdc_ask *ask, Tensorflow__Serving__ModelSpec *spec,
                    Google__Protobuf__Int64Value *number);
+/* A tensor as messages hold it, all parts in one struct; strings are freed with free(). */
+struct tdc_sent {
+    Tensorflow__TensorProto tensor;
+    Tensorflow__TensorShapeProto shape;
+    Tensorflow__TensorShapeProto__Dim dim[TDC_MAX_RANK], *dims[TDC_MAX_RANK];
+    ProtobufCBinaryData *strings;
+};
+/* Fills in *to, whose parts point at each other and at t's data. False: its rank is none, or no memory. */
+bool tdc_write_tensor(struct tdc_sent *to, const struct tdc_tensor *t);
+
+/* A tensor of an answer. */
+struct tdc_answered {
+    const char *name;
+    const Tensorflow__TensorProto *tensor;
+    bool none; /* there is no value: it becomes a tensor of dtype 0 */
+};
+/* *out: n tensors in one block, freed with tdc_free. */
+int tdc_take_tensors(const struct tdc_answered *from, size_t n, struct tdc_tensor **out,
+                     struct tdc_error *err);
 /* False for ranks we do not hold and for sizes that overflow. */
 bool tdc_read_shape(const struct Tensorflow__TensorShapeProto *s, struct tdc_tensor *t);
 

@@ -114,6 +114,21 @@ static enum td_code read_watch(const struct td_json_body *b, struct td_arena *a,
     return TD_OK;
 }
 
+static enum td_code read_gradient(const struct td_json_body *b, struct td_arena *a, struct td_debug_opts *o,
+                                  struct td_err *err)
+{
+    struct td_json j;
+    o->differentiates = td_json_body_find(b, "gradient", &j);
+    if (!o->differentiates) {
+        return TD_OK;
+    }
+    TD_FAIL_IF(!td_json_eat(&j, '{'), err, INVALID_ARGUMENT, "debug: 'gradient' must be an object");
+    if (td_gradient_json_read(j, a, &o->gradient, err) || td_gradient_ask_read(&o->gradient, &o->ask, err)) {
+        return td_err_wrap(err, "debug: 'gradient'");
+    }
+    return TD_OK;
+}
+
 static const char *const MODES[] = {"eager", "compare", "placement", NULL};
 static const char *const VALUES[] = {"none", "summary", "full", NULL};
 
@@ -129,6 +144,7 @@ enum td_code td_debug_read(const struct td_json_body *body, struct td_arena *are
     TD_TRY(read_number(body, "rtol", &out->rtol, err));
     TD_TRY(read_number(body, "atol", &out->atol, err));
     TD_TRY(read_flag(body, "stop_on_nonfinite", &out->stop_on_nonfinite, err));
+    TD_TRY(read_gradient(body, arena, out, err));
     out->mode = (enum td_debug_mode)mode;
     out->values = (enum td_debug_values)values;
     out->max_nodes = max_nodes > MAX_LISTED ? MAX_LISTED : (int64_t)max_nodes;
@@ -142,6 +158,7 @@ struct result {
     struct td_named *out;
     int n_out;
     struct td_err error;
+    struct td_gradient *gradient; /* counted: the outputs' names are its; NULL none */
 };
 
 static void result_fini(struct result *r)
@@ -150,16 +167,30 @@ static void result_fini(struct result *r)
         td_tensor_clear(&r->out[i].t);
     }
     td_free(r->out);
+    td_gradient_unref(r->gradient);
+}
+
+/* What runs of s for the call: its signature, or that one's gradient (*g, counted; NULL none). */
+static enum td_code find_signature(struct td_servable *s, const struct td_servable_call *call,
+                                   const struct td_debug_opts *opts, struct td_gradient **g,
+                                   const struct td_signature **out, struct td_err *err)
+{
+    *g = NULL;
+    *out = td_servable_signature(s, call->sig->key);
+    if (opts->differentiates) {
+        TD_TRY(td_gradient_get(s, *out, &opts->ask, call->run, g, err));
+        *out = td_gradient_signature(*g);
+    }
+    return TD_OK;
 }
 
 /* Fails only when no node was reached: then the request itself is wrong. */
-static enum td_code run_once(struct td_servable *s, const struct td_servable_call *call, struct td_trace *t,
-                             bool eager, struct result *r, struct td_err *err)
+static enum td_code run_signature(struct td_servable *s, const struct td_servable_call *call,
+                                  struct td_trace *t, bool eager, struct result *r, struct td_err *err)
 {
     struct td_servable_call mine = *call;
     struct td_run_opts watched = call->run != NULL ? *call->run : (struct td_run_opts){0};
     const int room = call->sig->n_out > call->n_filter ? call->sig->n_out : call->n_filter;
-    mine.sig = td_servable_signature(s, call->sig->key);
     td_trace_attach(t, eager, &watched);
     mine.run = &watched;
     r->out = td_calloc((size_t)room + 1, sizeof *r->out);
@@ -172,6 +203,14 @@ static enum td_code run_once(struct td_servable *s, const struct td_servable_cal
         return td_fail(err, r->error.code, "%s", r->error.msg);
     }
     return TD_OK;
+}
+
+static enum td_code run_once(struct td_servable *s, const struct td_servable_call *call, struct td_trace *t,
+                             bool eager, struct result *r, struct td_err *err)
+{
+    struct td_servable_call mine = *call;
+    TD_TRY(find_signature(s, call, t->opts, &r->gradient, &mine.sig, err));
+    return run_signature(s, &mine, t, eager, r, err);
 }
 
 /* ------------------------------------------------------------------ does it change anything */
@@ -268,6 +307,7 @@ static void on_place(void *ctx, const struct td_placement *p)
 struct document {
     struct td_servable *s;
     const struct td_servable_call *call;
+    const struct td_signature *sig; /* what runs of s: the call's, or its gradient's */
     const struct td_debug_opts *opts;
     const struct td_trace *trace;
     const struct result *result, *compiled; /* NULL where there was no such run */
@@ -370,7 +410,7 @@ static enum td_code eager(struct document *d, struct td_trace *t, struct td_sink
 
 static enum td_code placement(struct document *d, struct td_trace *t, struct td_sink *out, struct td_err *err)
 {
-    struct td_callable *f = td_servable_callable(d->s, d->call->sig);
+    struct td_callable *f = td_servable_callable(d->s, d->sig);
     TD_FAIL_IF(f == NULL, err, INVALID_ARGUMENT, "signature '%s' has no graph that can be placed",
                d->call->sig->key);
     TD_TRY(td_placement_each(f, on_place, t, err));
@@ -404,7 +444,7 @@ static enum td_code compare_on(struct document *d, struct td_servable *a, struct
 static enum td_code compare(struct document *d, struct td_trace *t, struct td_sink *out, struct td_err *err)
 {
     bool effects = false;
-    struct td_callable *f = td_servable_callable(d->s, d->call->sig);
+    struct td_callable *f = td_servable_callable(d->s, d->sig);
     struct td_servable *a = NULL, *b = NULL;
     if (f != NULL) {
         TD_TRY(td_placement_each(f, note_effect, &effects, err));
@@ -421,15 +461,59 @@ static enum td_code compare(struct document *d, struct td_trace *t, struct td_si
     return rc;
 }
 
+static enum td_code run_mode(struct document *d, struct td_trace *t, struct td_sink *out, struct td_err *err)
+{
+    return d->opts->mode == TD_DEBUG_PLACEMENT ? placement(d, t, out, err)
+           : d->opts->mode == TD_DEBUG_COMPARE ? compare(d, t, out, err)
+                                               : eager(d, t, out, err);
+}
+
+/* What the gradient takes besides the call's inputs, which are copied to mine; *n counts all. */
+static enum td_code gather(struct document *d, const struct td_gradient *g, struct td_arena *arena,
+                           struct td_named *in, int *n, struct td_err *err)
+{
+    for (*n = 0; *n < d->call->n_in; ++*n) {
+        in[*n] = d->call->in[*n];
+    }
+    return td_gradient_json_inputs(g, d->s, &d->opts->gradient, arena, in, n, err);
+}
+
+/* The gradient of the call's signature, in its place. */
+static enum td_code run_gradient(struct document *d, struct td_trace *t, struct td_sink *out,
+                                 struct td_err *err)
+{
+    const struct td_servable_call *call = d->call;
+    const struct td_gradient_ask *ask = &d->opts->ask;
+    struct td_servable_call mine = *call;
+    struct td_arena *arena = td_arena_new((size_t)16 << 20);
+    struct td_named *in = td_calloc((size_t)(call->n_in + ask->n_seeded + ask->n_vectors) + 1, sizeof *in);
+    struct td_gradient *g = NULL;
+    int n = 0;
+    enum td_code rc = arena != NULL && in != NULL ? TD_OK : td_no_memory(err, 1, "a gradient");
+    rc = rc ? rc : find_signature(d->s, call, d->opts, &g, &d->sig, err);
+    rc = rc || d->opts->mode == TD_DEBUG_PLACEMENT ? rc : gather(d, g, arena, in, &n, err);
+    mine.in = in;
+    mine.n_in = n;
+    mine.n_filter = 0;
+    d->call = &mine;
+    rc = rc ? rc : run_mode(d, t, out, err);
+    for (int i = call->n_in; i < n; i++) {
+        td_tensor_clear(&in[i].t);
+    }
+    td_gradient_unref(g);
+    td_free(in);
+    td_arena_free(arena);
+    return rc;
+}
+
 enum td_code td_debug_run(struct td_servable *s, const struct td_servable_call *call,
                           const struct td_debug_opts *opts, struct td_sink *out, struct td_err *err)
 {
     struct td_trace t;
     td_trace_init(&t, opts, call->run != NULL ? call->run->stop : NULL);
-    struct document d = {.s = s, .call = call, .opts = opts, .trace = &t};
-    const enum td_code rc = opts->mode == TD_DEBUG_PLACEMENT ? placement(&d, &t, out, err)
-                            : opts->mode == TD_DEBUG_COMPARE ? compare(&d, &t, out, err)
-                                                             : eager(&d, &t, out, err);
+    struct document d = {.s = s, .call = call, .sig = call->sig, .opts = opts, .trace = &t};
+    const enum td_code rc =
+        opts->differentiates ? run_gradient(&d, &t, out, err) : run_mode(&d, &t, out, err);
     td_trace_fini(&t);
     return rc;
 }

@@ -12,6 +12,9 @@
  * A run that fails after its first node is an answer too: "error" says why, and the nodes show how far it
  * came.
  *
+ * With "gradient" it is the signature's gradient that runs or is placed: nodes of its backward part are named
+ * gradients/NAME/OP_NUMBER, and the gradients are among the outputs, as "gradient/SOURCE".
+ *
  * A compared signature that writes variables, draws random numbers or has any other lasting effect runs twice
  * on two fresh instances of the version, made from its directory and given the variables of the one that
  * serves; "state" then says "copies". An eager run changes the state that serves, as Predict does.
@@ -22,6 +25,7 @@
 
 #include "server/debug/debug_value.h"
 #include "proto/json/json_tensor.h"
+#include "server/models/gradient_inputs.h"
 #include "server/models/servable_run.h"
 
 enum td_debug_mode { TD_DEBUG_EAGER, TD_DEBUG_COMPARE, TD_DEBUG_PLACEMENT };
@@ -35,6 +39,9 @@ struct td_debug_opts {
     int64_t max_nodes; /* listed; all run */
     bool stop_on_nonfinite;
     double rtol, atol;
+    bool differentiates; /* the signature's gradient runs in its place, which these say: */
+    struct td_gradient_json gradient;
+    struct td_gradient_ask ask;
 };
 
 /* Reads the keys that docs/debugging.md lists out of a body; those that are not there get their defaults

@@ -6,6 +6,7 @@
 #include "core/base/mem.h"
 #include "proto/request/gradient_pb.h"
 #include "server/grpc/grpc_rpc.h"
+#include "server/models/gradient_inputs.h"
 #include "server/request/gradient.h"
 #include "server/request/predict.h"
 
@@ -17,9 +18,8 @@ static enum td_code add_tensors(struct td_rpc *r, const struct td_wire_map *m, b
 {
     for (int i = 0; i < m->n; i++) {
         struct td_tensor t;
-        enum td_dtype dtype;
         int input;
-        TD_TRY(td_request_gradient_input(&r->q, vector, m->name[i], &input, &dtype, err));
+        TD_TRY(td_gradient_input(r->q.gradient, vector, m->name[i], &input, err));
         if (td_wire_tensor(m->at[i].tensor, r->opts->max_request_bytes, &t, err)) {
             return td_err_wrap(err, "tensor parsing error: %s", m->name[i]);
         }

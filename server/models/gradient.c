@@ -415,7 +415,7 @@ enum td_code td_gradient_results(const struct td_gradient *g, struct td_servable
         result[i] = (struct td_named){.name = from->name};
         if (rc == TD_OK && from->output >= 0) {
             td_tensor_ref(&result[i].t, &out[from->output].t);
-        } else if (rc == TD_OK && zeros) {
+        } else if (rc == TD_OK && (zeros || from->zero)) {
             rc = make_zeros(g, s, i, in, out, &result[i].t, err);
         }
     }

@@ -335,6 +335,85 @@ static enum td_code check_vectors(struct maker *k)
     return TD_OK;
 }
 
+/* ------------------------------------------------------------------ zeros, as a tape has them
+ *
+ * TensorFlow's tape sees a call of a function as one op, whose gradient takes zeros for those outputs that
+ * nothing is differentiated by. So a source that leads to another output of the call than to the target's has
+ * zeros, and only one that leads to none of them has no gradient. Which these are a program says that is made
+ * for it, of all outputs of the call.
+ */
+
+/* The call that gives the value, seen through identities; NULL: none does. */
+static const struct td_node *call_behind(struct td_value v)
+{
+    while (strcmp(v.node->op_name, "Identity") == 0 && v.node->n_in > 0) {
+        v = v.node->in[0];
+    }
+    const char *op = v.node->op_name;
+    const bool call = strcmp(op, "PartitionedCall") == 0 || strcmp(op, "StatefulPartitionedCall") == 0;
+    return call ? v.node : NULL;
+}
+
+/* Outputs that can be differentiated, of the calls that targets are of; targets are among them. */
+static int list_companions(struct maker *k, int *output, const char **name)
+{
+    const struct td_gradient *g = k->g;
+    int n = 0;
+    for (int i = 0; i < k->sig->n_out; i++) {
+        const struct td_node *call = call_behind(k->part.fetches[i]);
+        bool same = false;
+        for (int t = 0; t < g->ask.n_targets; t++) {
+            same = same || (call != NULL && call == call_behind(k->part.fetches[g->target[t]]));
+        }
+        if (same && td_dtype_in(td_dtype_of(k->part.fetches[i]), TD_SET_FLOATS | TD_SET_COMPLEX)) {
+            output[n] = i;
+            name[n++] = k->sig->out[i].key;
+        }
+    }
+    return n;
+}
+
+/* source: those of the gradient, as its program has them. */
+static enum td_code find_zeros(struct maker *k, const struct td_grad_source *source)
+{
+    struct td_gradient *g = k->g;
+    int *output = room(k, k->sig->n_out, sizeof *output), *of = room(k, g->n_sources, sizeof *of);
+    const char **name = room(k, k->sig->n_out, sizeof *name);
+    struct td_grad_source *open = room(k, g->n_sources, sizeof *open);
+    int n_open = 0;
+    if (output == NULL || of == NULL || name == NULL || open == NULL) {
+        return no_memory(k);
+    }
+    for (int i = 0; i < g->n_sources; i++) {
+        if (td_program_fetch(g->program, i) < 0 &&
+            td_dtype_in(g->source[i].dtype, TD_SET_FLOATS | TD_SET_COMPLEX)) {
+            of[n_open] = i;
+            open[n_open++] = source[i];
+        }
+    }
+    const int n = n_open == 0 ? 0 : list_companions(k, output, name);
+    if (n <= g->ask.n_targets) {
+        return TD_OK;
+    }
+    const struct td_program_opts o = {.name = g->title,
+                                      .part = k->part,
+                                      .kind = TD_GRADIENT,
+                                      .target = output,
+                                      .target_name = name,
+                                      .n_targets = n,
+                                      .source = open,
+                                      .n_sources = n_open};
+    struct td_program *probe = NULL;
+    struct td_err ignored = {0}; /* another output may have no gradient: nobody asked for it */
+    if (td_program_new(td_servable_engine(k->s), &o, &probe, &ignored) == TD_OK) {
+        for (int i = 0; i < n_open; i++) {
+            g->source[of[i]].zero = td_program_fetch(probe, i) >= 0;
+        }
+    }
+    td_program_unref(probe);
+    return TD_OK;
+}
+
 /* ------------------------------------------------------------------ the program */
 
 static enum td_code make_program(struct maker *k)
@@ -366,7 +445,8 @@ static enum td_code make_program(struct maker *k)
                                       .source = source,
                                       .n_sources = g->n_sources,
                                       .recompute = g->ask.recompute};
-    return td_program_new(td_servable_engine(k->s), &o, &g->program, k->err);
+    TD_TRY(td_program_new(td_servable_engine(k->s), &o, &g->program, k->err));
+    return find_zeros(k, source);
 }
 
 /* ------------------------------------------------------------------ the signature */

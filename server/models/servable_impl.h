@@ -78,6 +78,7 @@ struct td_gradient_source {
     int n_resources, axis;
     enum td_dtype dtype;
     int output; /* of the derived signature's; -1: nothing leads to it */
+    bool zero;  /* then: it is zeros all the same (gradient_make.c) */
 };
 
 struct td_gradient {

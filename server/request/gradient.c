@@ -38,17 +38,6 @@ enum td_code td_request_gradient_find(struct td_request *r, const struct td_grad
     return make_room(r, ask->n_seeded + ask->n_vectors, err);
 }
 
-enum td_code td_request_gradient_input(const struct td_request *r, bool vector, const char *name, int *input,
-                                       enum td_dtype *dtype, struct td_err *err)
-{
-    const struct td_signature *sig = td_gradient_signature(r->gradient);
-    *input = vector ? td_gradient_vector_input(r->gradient, name) : td_gradient_seed_input(r->gradient, name);
-    TD_FAIL_IF(*input < 0, err, INVALID_ARGUMENT, "'%.200s' takes no %s", name,
-               vector ? "vector" : "output gradient");
-    *dtype = td_servable_fed_dtype(r->servable, sig, *input);
-    return TD_OK;
-}
-
 void td_request_gradient_add(struct td_request *r, int input, struct td_tensor *takes)
 {
     r->in[r->n_in++] = (struct td_named){td_gradient_signature(r->gradient)->in[input].key, *takes};

@@ -16,9 +16,6 @@
  * nothing. Errors as td_gradient_get. */
 TD_MUST enum td_code td_request_gradient_find(struct td_request *r, const struct td_gradient_ask *ask,
                                               void (*making)(void), struct td_err *err);
-/* dtype of what is given for a target as its gradient from above, and for a source as its vector. */
-TD_MUST enum td_code td_request_gradient_input(const struct td_request *r, bool vector, const char *name,
-                                               int *input, enum td_dtype *dtype, struct td_err *err);
 /* A further input, taken. */
 void td_request_gradient_add(struct td_request *r, int input, struct td_tensor *takes);
 void td_request_gradient_ready(struct td_request *r, bool zeros);

@@ -1,7 +1,7 @@
 """Makes the SavedModels that the end-to-end tests serve, with TensorFlow, once.
 
     python tests/e2e/models.py DIR      leaves DIR/half/{1,2}, DIR/types/1, DIR/tf1/1, DIR/batching/1,
-                                        DIR/widths/1 and DIR/branches/1
+                                        DIR/widths/1, DIR/branches/1 and DIR/gradients/1
 
 half: y = x / 2 + 1 + version.
     serving_default(x float[?]) -> y         two(a float[?], b int64[?]) -> sum, text, kept
@@ -133,6 +133,73 @@ def make_branches(tf, where):
     tf.saved_model.save(m, where, signatures={"serving_default": m.default})
 
 
+GRADIENTS = """gradients: what is differentiated.
+    serving_default(x float[?,4]) -> probs float[?,3], label int64[?]    a softmax layer of dense/kernel and dense/bias, and the frozen scale
+    loss(x float[?,4], t int64[?]) -> loss float[]                       cross-entropy of it
+    pair(x float[?], z float[?]) -> a = x * x * p, b = 3 * z * q         two outputs of one function: each leads to one input
+    root(x float[?]) -> y = where(x > 0, x ** 0.5, 0)                    finite, but its gradient is NaN where x is 0
+    lu(x float[2,2]) -> y                                                an op that has no gradient
+    half(x float16[?]) -> y = x * x                                      complex(x complex64[?]) -> y = x * x
+"""
+
+
+def make_gradients(tf, where):
+    if os.path.exists(os.path.join(where, "saved_model.pb")):
+        return
+    f32 = lambda *shape, name="x", dtype=tf.float32: tf.TensorSpec(shape, dtype, name=name)
+
+    class Dense(tf.Module):
+        def __init__(self):
+            super().__init__(name="dense")
+            with self.name_scope:
+                self.kernel = tf.Variable(tf.random.stateless_normal([4, 3], [3, 4]), name="kernel")
+                self.bias = tf.Variable([0.1, -0.2, 0.3], name="bias")
+
+    class Gradients(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.dense = Dense()
+            self.scale = tf.Variable(1.5, trainable=False, name="scale")
+            self.p, self.q = tf.Variable(2.0, name="p"), tf.Variable(5.0, name="q")
+            self.steps = tf.Variable(7, dtype=tf.int64, name="steps")
+
+        def logits(self, x):
+            return (tf.matmul(x, self.dense.kernel) + self.dense.bias) * self.scale
+
+        @tf.function(input_signature=[f32(None, 4)])
+        def default(self, x):
+            y = tf.nn.softmax(self.logits(x))
+            return {"probs": y, "label": tf.argmax(y, 1)}
+
+        @tf.function(input_signature=[f32(None, 4), f32(None, name="t", dtype=tf.int64)])
+        def loss(self, x, t):
+            return {"loss": tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(t, self.logits(x)))}
+
+        @tf.function(input_signature=[f32(None), f32(None, name="z")])
+        def pair(self, x, z):
+            return {"a": x * x * self.p, "b": 3.0 * z * self.q}
+
+        @tf.function(input_signature=[f32(None)])
+        def root(self, x):
+            return {"y": tf.where(x > 0, tf.pow(x, 0.5), tf.zeros_like(x))}
+
+        @tf.function(input_signature=[f32(2, 2)])
+        def lu(self, x):
+            return {"y": tf.linalg.lu(x)[0]}
+
+        @tf.function(input_signature=[f32(None, dtype=tf.float16)])
+        def half(self, x):
+            return {"y": x * x}
+
+        @tf.function(input_signature=[f32(None, dtype=tf.complex64)])
+        def complex(self, x):
+            return {"y": x * x}
+
+    m = Gradients()
+    tf.saved_model.save(m, where, signatures={"serving_default": m.default, "loss": m.loss, "pair": m.pair, "root": m.root, "lu": m.lu,
+                                              "half": m.half, "complex": m.complex})
+
+
 def make(root):
     import tensorflow as tf
 
@@ -180,6 +247,7 @@ def make(root):
     make_batching(tf, os.path.join(root, "batching", "1"))
     make_widths(tf, os.path.join(root, "widths", "1"))
     make_branches(tf, os.path.join(root, "branches", "1"))
+    make_gradients(tf, os.path.join(root, "gradients", "1"))
     where = os.path.join(root, "types", "1")
     if not os.path.exists(os.path.join(where, "saved_model.pb")):
         t = types(tf)
