@@ -17,6 +17,7 @@
 #include "core/base/mem.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/ops.h"
+#include "kernels/linalg/linalg_grad.h"
 #include "kernels/linalg/zmatrix.h"
 
 static_assert(sizeof(td_zc) == sizeof(lapack_complex_double), "LAPACK's complex numbers are C's");
@@ -433,9 +434,10 @@ static enum td_code solve_ls_run(struct td_call *c, struct td_err *err)
 
 #define SET_LAPACK (TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE) | TD_SET_COMPLEX)
 #define SET_INVERSE (SET_LAPACK | TD_BIT(TD_HALF))
-#define OP(op, signature, shape, fn, kernel_name, set)                                                       \
+#define OP(op, signature, shape, fn, kernel_name, set, gradient)                                             \
     {                                                                                                        \
-        .name = op, .sig = signature, .infer = shape, .kernels = TD_KERNEL(kernel_name, fn, {"T", set})      \
+        .name = op, .sig = signature, .infer = shape, .kernels = TD_KERNEL(kernel_name, fn, {"T", set}),     \
+        .grad = gradient                                                                                     \
     }
 #define EIGH "(input:T) -> (e:T, v:T) {compute_v:bool=true; T:type}"
 #define SVD "(input:T) -> (s:T, u:T, v:T) {compute_uv:bool=true; full_matrices:bool=false; T:type}"
@@ -443,16 +445,21 @@ static enum td_code solve_ls_run(struct td_call *c, struct td_err *err)
 
 const struct td_op td_ops_linalg[] = {
     OP("Qr", "(input:T) -> (q:T, r:T) {full_matrices:bool=false; T:type}", qr_infer, qr_run, "qr.lapack",
-       SET_INVERSE),
-    OP("Svd", SVD, svd_infer, svd_run, "svd.lapack", SET_LAPACK),
-    OP("BatchSvd", SVD, svd_infer, svd_run, "svd.lapack", SET_LAPACK),
-    OP("SelfAdjointEigV2", EIGH, eig_infer, eigh_run, "self_adjoint_eig.lapack", SET_LAPACK),
-    OP("BatchSelfAdjointEigV2", EIGH, eig_infer, eigh_run, "self_adjoint_eig.lapack", SET_LAPACK),
-    OP("MatrixSolveLs", LEAST, solve_ls_infer, solve_ls_run, "matrix_solve_ls.cpu", SET_LAPACK),
-    OP("BatchMatrixSolveLs", LEAST, solve_ls_infer, solve_ls_run, "matrix_solve_ls.cpu", SET_LAPACK),
+       SET_INVERSE, td_qr_grad),
+    OP("Svd", SVD, svd_infer, svd_run, "svd.lapack", SET_LAPACK, td_svd_grad),
+    OP("BatchSvd", SVD, svd_infer, svd_run, "svd.lapack", SET_LAPACK, td_svd_grad),
+    OP("SelfAdjointEigV2", EIGH, eig_infer, eigh_run, "self_adjoint_eig.lapack", SET_LAPACK,
+       td_self_adjoint_eig_grad),
+    OP("BatchSelfAdjointEigV2", EIGH, eig_infer, eigh_run, "self_adjoint_eig.lapack", SET_LAPACK,
+       td_self_adjoint_eig_grad),
+    OP("MatrixSolveLs", LEAST, solve_ls_infer, solve_ls_run, "matrix_solve_ls.cpu", SET_LAPACK,
+       td_matrix_solve_ls_grad),
+    OP("BatchMatrixSolveLs", LEAST, solve_ls_infer, solve_ls_run, "matrix_solve_ls.cpu", SET_LAPACK,
+       td_matrix_solve_ls_grad),
     {.name = "Eig",
      .sig = "(input:T) -> (e:Tout, v:Tout) {compute_v:bool=true; T:type; Tout:type}",
      .infer = eig_infer,
+     .grad = td_eig_grad,
      .kernels = TD_KERNEL("eig.lapack", eig_run, {"T", SET_LAPACK}, {"Tout", TD_SET_COMPLEX})},
     {.name = NULL},
 };

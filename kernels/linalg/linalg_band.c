@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "kernels/ops.h"
+#include "kernels/linalg/linalg_solve_grad.h"
 #include "kernels/linalg/zmatrix.h"
 
 /* ------------------------------------------------------------------ shapes */
@@ -255,14 +256,17 @@ const struct td_op td_ops_linalg_band[] = {
      .sig = "(diagonals:T, rhs:T) -> (output:T) {partial_pivoting:bool=true; perturb_singular:bool=false; "
             "T:type}",
      .infer = tridiagonal_infer,
+     .grad = td_tridiagonal_solve_grad,
      .kernels = TD_KERNEL("tridiagonal_solve.cpu", tridiagonal_solve_run, {"T", SET_LAPACK})},
     {.name = "TridiagonalMatMul",
      .sig = "(superdiag:T, maindiag:T, subdiag:T, rhs:T) -> (output:T) {T:type}",
      .infer = tridiagonal_infer,
+     .grad = td_tridiagonal_matmul_grad,
      .kernels = TD_KERNEL("tridiagonal_matmul.cpu", tridiagonal_product_run, {"T", SET_LAPACK})},
     {.name = "BandedTriangularSolve",
      .sig = "(matrix:T, rhs:T) -> (output:T) {lower:bool=true; adjoint:bool=false; T:type}",
      .infer = banded_infer,
+     .grad = td_banded_solve_grad,
      .kernels = TD_KERNEL("banded_triangular_solve.cpu", banded_solve_run, {"T", SET_LAPACK})},
     {.name = NULL},
 };

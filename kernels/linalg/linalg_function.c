@@ -14,6 +14,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
+#include "kernels/linalg/linalg_solve_grad.h"
 #include "kernels/linalg/zmatrix.h"
 
 enum { ROOT_STEPS = 60, MOST_ROOTS = 60, TERMS = 14 };
@@ -177,6 +178,7 @@ const struct td_op td_ops_linalg_function[] = {
      .permute = &td_permute_map2,
      .batchable = TD_BATCHABLE(td_batchable_map2),
      .infer = square_infer,
+     .grad = td_matrix_square_root_grad,
      .kernels = TD_KERNEL("matrix_square_root.cpu", root_run,
                           {"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE) | TD_SET_COMPLEX})},
     {.name = "MatrixLogarithm",

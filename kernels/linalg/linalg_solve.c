@@ -13,6 +13,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/ops.h"
+#include "kernels/linalg/linalg_solve_grad.h"
 #include "kernels/linalg/zmatrix.h"
 
 /* ------------------------------------------------------------------ shapes */
@@ -96,10 +97,10 @@ EITHER(triangular_run)
 
 #define SET_LAPACK (TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE) | TD_SET_COMPLEX)
 #define SET_INVERSE (SET_LAPACK | TD_BIT(TD_HALF))
-#define OP(op, signature, axes, shape, fn, kernel_name, set)                                                 \
+#define OP(op, signature, axes, shape, fn, kernel_name, set, gradient)                                       \
     {                                                                                                        \
         .name = op, .sig = signature, axes, .infer = shape,                                                  \
-        .kernels = TD_KERNEL(kernel_name, fn, {"T", set})                                                    \
+        .kernels = TD_KERNEL(kernel_name, fn, {"T", set}), .grad = gradient                                  \
     }
 #define MAP2 .batchable = TD_BATCHABLE(td_batchable_map2), .permute = &td_permute_map2
 #define NONE .batchable = NULL /* not known to keep rows apart */
@@ -109,20 +110,27 @@ EITHER(triangular_run)
 #define ADJOINT "(matrix:T, rhs:T) -> (output:T) {adjoint:bool=false; T:type}"
 
 const struct td_op td_ops_linalg_solve[] = {
-    OP("Cholesky", UNARY, MAP2, square_infer, cholesky_run, "cholesky.cpu", SET_LAPACK),
-    OP("BatchCholesky", UNARY, MAP2, square_infer, cholesky_run, "cholesky.cpu", SET_LAPACK),
-    OP("MatrixInverse", INVERSE, MAP2, square_infer, inverse_run, "matrix_inverse.cpu", SET_INVERSE),
-    OP("BatchMatrixInverse", INVERSE, MAP2, square_infer, inverse_run, "matrix_inverse.cpu", SET_INVERSE),
-    OP("MatrixDeterminant", UNARY, MAP2, det_infer, det_run, "matrix_determinant.cpu", SET_LAPACK),
-    OP("BatchMatrixDeterminant", UNARY, MAP2, det_infer, det_run, "matrix_determinant.cpu", SET_LAPACK),
+    OP("Cholesky", UNARY, MAP2, square_infer, cholesky_run, "cholesky.cpu", SET_LAPACK, td_cholesky_grad),
+    OP("BatchCholesky", UNARY, MAP2, square_infer, cholesky_run, "cholesky.cpu", SET_LAPACK,
+       td_cholesky_grad),
+    OP("MatrixInverse", INVERSE, MAP2, square_infer, inverse_run, "matrix_inverse.cpu", SET_INVERSE,
+       td_matrix_inverse_grad),
+    OP("BatchMatrixInverse", INVERSE, MAP2, square_infer, inverse_run, "matrix_inverse.cpu", SET_INVERSE,
+       td_matrix_inverse_grad),
+    OP("MatrixDeterminant", UNARY, MAP2, det_infer, det_run, "matrix_determinant.cpu", SET_LAPACK,
+       td_matrix_determinant_grad),
+    OP("BatchMatrixDeterminant", UNARY, MAP2, det_infer, det_run, "matrix_determinant.cpu", SET_LAPACK,
+       td_matrix_determinant_grad),
     OP("LogMatrixDeterminant", "(input:T) -> (sign:T, log_abs_determinant:T) {T:type}", MAP2, det_infer,
-       log_det_run, "matrix_determinant.cpu", SET_LAPACK),
-    OP("MatrixSolve", ADJOINT, NONE, solve_infer, solve_run, "matrix_solve.cpu", SET_LAPACK),
-    OP("BatchMatrixSolve", ADJOINT, NONE, solve_infer, solve_run, "matrix_solve.cpu", SET_LAPACK),
+       log_det_run, "matrix_determinant.cpu", SET_LAPACK, td_log_matrix_determinant_grad),
+    OP("MatrixSolve", ADJOINT, NONE, solve_infer, solve_run, "matrix_solve.cpu", SET_LAPACK,
+       td_matrix_solve_grad),
+    OP("BatchMatrixSolve", ADJOINT, NONE, solve_infer, solve_run, "matrix_solve.cpu", SET_LAPACK,
+       td_matrix_solve_grad),
     OP("MatrixTriangularSolve", LOWER_ADJOINT, NONE, triangular_infer, triangular_run, "triangular_solve.cpu",
-       SET_LAPACK),
+       SET_LAPACK, td_triangular_solve_grad),
     OP("BatchMatrixTriangularSolve", LOWER_ADJOINT, NONE, triangular_infer, triangular_run,
-       "triangular_solve.cpu", SET_LAPACK),
+       "triangular_solve.cpu", SET_LAPACK, td_triangular_solve_grad),
     {.name = "Lu",
      .sig = "(input:T) -> (lu:T, p:output_idx_type) {T:type; output_idx_type:type=int32}",
      .infer = lu_infer,
