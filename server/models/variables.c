@@ -2,7 +2,8 @@
  *
  *   resources of the model            rows, sorted by name
  *   the graph's restoring part        RestoreV2(names[i], slices[i]) -> .. -> Assign(handle): key and slice
- *   object graph, checkpoint's twin   trainable or not, and the name there, by key
+ *   object graph, checkpoint's twin   which key a function's variable has; trainable or not, and the name
+ *                                     there, by key
  *   TF1's collection                  trainable or not, by name
  *
  * Rows of one key are the parts of one variable, put in order by where their slices begin. What cannot be
@@ -179,6 +180,57 @@ static void read_restored(struct reader *r, struct td_servable *s)
 
 /* ------------------------------------------------------------------ which of them training moves */
 
+/* The call of f in the graph: what its handles are is what f is bound to; NULL: there is none. */
+static const struct td_node *call_of(const struct td_graph *graph, const struct td_concrete *f)
+{
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const struct td_node *n = graph->nodes[i];
+        const struct td_attr *a = td_attr_find(n->attrs, n->n_attrs, "f");
+        if (a != NULL && a->kind == TD_ATTR_FUNC && a->n == 1 && strcmp(a->func->name, f->name) == 0) {
+            return n;
+        }
+    }
+    return NULL;
+}
+
+/* Gives resource's row the key; the row that had it takes this one's. */
+static enum td_code claim(struct reader *r, const char *resource, const char *key)
+{
+    struct row *row = row_of(r->v, resource);
+    if (row == NULL || row->box.rank >= 0 || (row->key != NULL && strcmp(row->key, key) == 0)) {
+        return TD_OK;
+    }
+    const char *copy = td_arena_strdup(r->v->arena, key);
+    for (int i = 0; i < r->v->n_rows; i++) {
+        struct row *other = &r->v->rows[i];
+        if (other->key != NULL && strcmp(other->key, key) == 0) {
+            other->key = row->key;
+        }
+    }
+    row->key = copy;
+    return copy != NULL ? TD_OK : no_memory(r->err);
+}
+
+/* Keras 3 exports each variable twice, as two resources of one value and two keys. The one that functions
+ * read has the key that the object graph knows the functions' variable by. */
+static enum td_code claim_bound(struct reader *r, struct td_servable *s, const struct td_object_graph *g)
+{
+    const struct td_graph *graph = td_model_graph(td_servable_engine(s));
+    for (int i = 0; i < g->n_functions; i++) {
+        const struct td_concrete *f = &g->functions[i];
+        const struct td_node *n = f->n_bound == 0 ? NULL : call_of(graph, f);
+        const int first = n == NULL ? 0 : n->n_in - f->n_bound;
+        for (int k = 0; n != NULL && first >= 0 && k < f->n_bound; k++) {
+            const struct td_object *o = &g->nodes[f->bound[k]];
+            const char *resource = r->formulas->variable(behind(n->in[first + k]));
+            if (o->kind == TD_OBJECT_VARIABLE && o->key != NULL && resource != NULL) {
+                TD_TRY(claim(r, resource, o->key));
+            }
+        }
+    }
+    return TD_OK;
+}
+
 static enum td_code join_objects(struct td_variables *v, const struct td_object_graph *g, bool *any,
                                  struct td_err *err)
 {
@@ -200,8 +252,10 @@ static enum td_code join_objects(struct td_variables *v, const struct td_object_
 }
 
 /* The object graph with the checkpoint's own beside it, where there is one. */
-static enum td_code read_objects(struct td_servable *s, struct td_variables *v, bool *any, struct td_err *err)
+static enum td_code read_objects(struct reader *r, struct td_servable *s, bool *any)
 {
+    struct td_variables *v = r->v;
+    struct td_err *err = r->err;
     const struct td_bytes saved = td_servable_model(s)->object_graph;
     char prefix[4096];
     struct td_bundle *bundle = NULL;
@@ -219,6 +273,7 @@ static enum td_code read_objects(struct td_servable *s, struct td_variables *v, 
         twin_bytes.p = td_tensor_str(&twin, 0, &twin_bytes.len);
     }
     enum td_code rc = td_object_graph_read(saved, twin_bytes, &g, err);
+    rc = rc ? rc : claim_bound(r, s, g);
     rc = rc ? rc : join_objects(v, g, any, err);
     td_object_graph_free(g);
     td_tensor_clear(&twin);
@@ -233,11 +288,12 @@ static bool is_named(const char *text, const char *name)
     return name != NULL && strncmp(text, name, n) == 0 && (text[n] == 0 || strcmp(text + n, ":0") == 0);
 }
 
-static enum td_code read_trainable(struct td_servable *s, struct td_variables *v, struct td_err *err)
+static enum td_code read_trainable(struct reader *r, struct td_servable *s)
 {
+    struct td_variables *v = r->v;
     const struct td_saved_model *m = td_servable_model(s);
     bool objects = false;
-    TD_TRY(read_objects(s, v, &objects, err));
+    TD_TRY(read_objects(r, s, &objects));
     for (int i = 0; !objects && i < v->n_rows; i++) {
         v->rows[i].trainable = m->n_trainable == 0;
         for (int k = 0; k < m->n_trainable && !v->rows[i].trainable; k++) {
@@ -321,7 +377,7 @@ static enum td_code read_all(struct td_servable *s, struct td_variables *v, stru
     }
     struct reader r = {.v = v, .formulas = seed->op->formulas, .err = err};
     read_restored(&r, s);
-    TD_TRY(read_trainable(s, v, err));
+    TD_TRY(read_trainable(&r, s));
     return v->n_rows == 0 ? TD_OK : make_groups(v, err);
 }
 
