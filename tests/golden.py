@@ -239,10 +239,11 @@ def run_gradient(model, case):
         if k in case.get("unconnected", []):
             if v is not None:
                 got[f"grad/{k}"] = v
-        elif k in case.get("samples", {}):
+        elif k in case.get("samples", {}) and v is not None:
             flat = v.reshape(-1)
             got[f"grad_sample/{k}"] = flat[case["samples"][k]["indices"]]
-            got[f"grad_sum/{k}"], got[f"grad_abs_sum/{k}"] = np.sum(flat, dtype=np.float64), np.sum(np.abs(flat), dtype=np.float64)
+            sums = {f"grad_sum/{k}": np.sum(flat, dtype=np.float64), f"grad_abs_sum/{k}": np.sum(np.abs(flat), dtype=np.float64)}
+            got.update({name: value for name, value in sums.items() if name in case["outputs"]})
         else:
             got[f"grad/{k}"] = np.zeros(0) if v is None else v
     return got

@@ -179,8 +179,8 @@ class Draw:
         return case
 
 
-def write_graphs(tf, graphs, signatures, folder):
-    """One SavedModel of the nodes of all graphs."""
+def write_graphs(tf, graphs, signatures, folder, saver=None):
+    """One SavedModel of the nodes of all graphs. saver: the SaverDef of its variables."""
     from tensorflow.core.protobuf import saved_model_pb2
     model = saved_model_pb2.SavedModel(saved_model_schema_version=1)
     meta = model.meta_graphs.add()
@@ -188,6 +188,8 @@ def write_graphs(tf, graphs, signatures, folder):
     meta.meta_info_def.tensorflow_version = tf.__version__
     for graph in graphs.values():
         meta.graph_def.MergeFrom(graph.as_graph_def())
+    if saver:
+        meta.saver_def.CopyFrom(saver)
     for key, sides in signatures.items():
         signature = meta.signature_def[key]
         signature.method_name = "tensorflow/serving/predict"

@@ -41,8 +41,8 @@ def drawn(families):
     return sorted(op for op in differentiated() if op in families.draws and op not in grad_known.EXEMPT)
 
 
-def rounds(labels, n, seed):
-    return [(labels[i % len(labels)], seed * 1000003 + i) for i in range(n)] if labels else []
+def rounds(labels, n, first):
+    return [(labels[i % len(labels)], first + i) for i in range(n)] if labels else []
 
 
 def plan(args, ops):
@@ -54,7 +54,7 @@ def plan(args, ops):
         first, second = asked(ops), asked([f"second_{op}" for op in ops if op not in grad_known.NO_SECOND])
         if not first + second:
             raise SystemExit(f"grad_draws: --only {args.only} names no op that is drawn")
-        rows = rounds(first, args.draws or args.each * len(first), args.seed) + rounds(second, args.second, args.seed)
+        rows = rounds(first, args.draws or args.each * len(first), args.seed * 1000003) + rounds(second, args.second, args.seed * 1000003 + 500000)
     return [(f"grads_{at}", rows[at:at + A_MODEL]) for at in range(0, len(rows), A_MODEL)]
 
 

@@ -2,6 +2,7 @@
 
 NONE = "TensorFlow's gradient of it is none"
 LACKS = "TensorFlow has no gradient of what its gradient is made of"
+SEGMENTS = [f"SparseSegment{k}{n}" for k in ("Sum", "Mean", "SqrtN") for n in ("", "WithNumSegments")]
 EXEMPT = {
     "ArgMax": "its results are integers", "ArgMin": "its results are integers", "PreventGradient": "refuses to be differentiated",
     "SparseSparseMaximum": "TensorFlow's gradient function takes too few arguments", "SparseSparseMinimum": "TensorFlow's gradient function takes too few arguments",
@@ -17,7 +18,21 @@ NO_SECOND = {
        "TensorArraySplitV3 TensorArrayWriteV3".split()},
     **{op: "TensorFlow: second-order gradients of while loops are not supported" for op in "Enter Exit LoopCond NextIteration".split()},
 }
-KNOWN = {}
+
+
+def cut(half, axes):
+    """Whether a transform's length is not its signal's: half, of an inverse one."""
+    def known(inputs, attrs):
+        lengths = [int(n) for n in inputs["fft_length"]]
+        return list(inputs["input"].shape[-axes:]) != lengths[:-1] + ([lengths[-1] // 2 + 1] if half else lengths[-1:])
+    return known
+
+
+CUT = "of a signal that is cut, or filled, TensorFlow's gradient scales by the signal's length and fills nothing"
+KNOWN = {
+    "RFFT": (cut(False, 1), CUT), "RFFT2D": (cut(False, 2), CUT), "IRFFT": (cut(True, 1), CUT), "IRFFT2D": (cut(True, 2), CUT),
+    **{op: (lambda inputs, attrs: inputs["indices"].size == 0, "of no indices TensorFlow leaves the gradient as its memory was") for op in SEGMENTS},
+}
 ROUGH = {
     **{op: "complex: TensorFlow's gradient lacks the conjugate" for op in "Cumprod MulNoNan Xdivy Xlog1py Xlogy".split()},
     "TensorListGather": "of an element that is gathered twice TensorFlow keeps the last gradient",

@@ -132,20 +132,18 @@ def optional(s):
 
 
 def variable(draw):
-    """A variable that is given its value and read, whole or in parts, twice: differentiated by what it holds. draw(s): (value, read(handle))."""
+    """A variable of the model's that is read, whole or in parts, twice. draw(s): (value, read(handle))."""
     def make(s):
         value, read = draw(s)
-        key, factor = key_of(s), s.one([1, 2])
+        key, shown = key_of(s), s.chance(0.3)
 
-        def program(held):
+        def program(scale):
             import tensorflow as tf
-            handle = s.variables[f"var:{key}"] = raw().VarHandleOp(dtype=held.dtype, shape=value.shape, shared_name=key)
-            assign = raw().AssignVariableOp(resource=handle, value=held)
-            with tf.control_dependencies([assign]):
-                handle = tf.identity(handle) if s.chance(0.3) else handle
-                y = read(handle)
-                return y * tf.cast(factor, y.dtype) + read(handle) * tf.cast(0.5, y.dtype)
-        return {"held": value}, program
+            with tf.compat.v1.name_scope(None):   # its name is the key, wherever it is made
+                held = s.variables[f"var:{key}"] = tf.compat.v1.Variable(value, use_resource=True, name=key)
+            handle = tf.identity(held.handle) if shown else held.handle
+            return read(handle) * scale + read(held.handle)
+        return {"scale": s.array(value.dtype.name, ())}, program
     return make
 
 

@@ -22,7 +22,7 @@ SECOND, AGAIN = "second_", 10**12   # between the seeds of a draw and the one in
 
 
 class GradSource(Source):
-    """variables: {"var:NAME": handle} of those that a program made last. Where there is a choice among dtypes it is one of those that have gradients; values are plain, zeros and ones among them at times: kinks and ties."""
+    """variables: {"var:NAME": variable} of those that a program made last. Where there is a choice among dtypes it is one of those that have gradients; values are plain, zeros and ones among them at times: kinks and ties."""
 
     def __init__(self, seed, op):
         super().__init__(seed, op)
@@ -147,7 +147,8 @@ class GradDraw(Draw):
         tf, v1, graph = self.tf, self.tf.compat.v1, graph_of(self.tf, self.version)
         with first_control_flow(), graph.as_default(), v1.Session(graph=graph) as session:
             asked, ys = self.build_first(graph, "x", "open", range(99))
-            self.sources = list(self.source.variables) or self.sources
+            self.sources += list(self.source.variables)
+            session.run([v.initializer for v in self.source.variables.values()])
             feed = {t: self.flat[n] for n, t in asked.items()}
             self.upstream([tf.stop_gradient(y) if not trainable(y) else tf.constant(v) for y, v in zip(ys.values(), session.run(list(ys.values()), feed))])
             above = {k: v1.placeholder(v.dtype, None, f"u{k}") for k, v in self.ups.items()}
@@ -168,7 +169,7 @@ class GradDraw(Draw):
         return not self.why
 
     def xs(self, asked):
-        return [self.source.variables[n] if n in self.source.variables else asked[n] for n in self.sources]
+        return [self.source.variables[n].handle if n in self.source.variables else asked[n] for n in self.sources]
 
     def symbolic(self, ys, xs, above):
         found = self.tf.gradients(ys, xs, above or None) if ys else []
@@ -266,7 +267,7 @@ class Writer:
     def __init__(self, out, name, families):
         import tensorflow as tf
         self.tf, self.out, self.name, self.families = tf, out, name, families
-        self.graphs, self.signatures, self.cases, self.lost = {}, {}, [], Counter()
+        self.graphs, self.signatures, self.cases, self.variables, self.lost = {}, {}, [], [], Counter()
         self.folder = os.path.join(out, "goldens", name)
         os.makedirs(self.folder, exist_ok=True)
 
@@ -290,6 +291,7 @@ class Writer:
         if signature is None:
             return self.lose(label, seed, "no model can hold", "")
         self.signatures[key] = signature
+        self.variables += draw.source.variables.values()
         self.cases.append(draw.case(key, self.folder))
         wrong = draw.differences()
         if wrong:
@@ -302,7 +304,15 @@ class Writer:
         return False
 
     def close(self):
-        write_graphs(self.tf, self.graphs, self.signatures, os.path.join(self.out, "models", self.name))
+        folder, saver = os.path.join(self.out, "models", self.name), None
+        if self.variables:
+            os.makedirs(os.path.join(folder, "variables"), exist_ok=True)
+            v1 = self.tf.compat.v1
+            with self.graphs[0].as_default(), v1.Session(graph=self.graphs[0]) as session:
+                session.run([v.initializer for v in self.variables])
+                saver = v1.train.Saver(self.variables, write_version=2)
+                saver.save(session, os.path.join(folder, "variables", "variables"), write_meta_graph=False, write_state=False)
+        write_graphs(self.tf, self.graphs, self.signatures, folder, saver and saver.as_saver_def())
         with open(os.path.join(self.folder, "cases.json"), "w") as f:
             json.dump(self.cases, f, indent=1)
 

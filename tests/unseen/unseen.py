@@ -1,4 +1,4 @@
-"""Makes a few hundred SavedModels of every origin, asks TensorFlow for their answers, and writes them as a suite.
+"""Makes a few hundred SavedModels of every origin, asks TensorFlow for their answers and gradients, and writes them as a suite.
 
     python tests/unseen/unseen.py OUT [--only GLOB,...] [--again] [--list]        then: python tests/golden.py OUT, or any checker of suites against a server
 
@@ -18,7 +18,9 @@ import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+import golden  # noqa: E402
+import gradients  # noqa: E402
 import harness  # noqa: E402
 
 HANGS, DEATHS = 240, 20   # seconds a case may take; children that may die
@@ -30,6 +32,7 @@ def parse():
     ap.add_argument("--only", default="*")
     ap.add_argument("--again", action="store_true")
     ap.add_argument("--list", action="store_true")
+    ap.add_argument("--gradients", action="store_true", help="only the gradient cases, of models that were made without")
     ap.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     return ap.parse_args()
 
@@ -49,7 +52,21 @@ def make(out, name, died):
     for c in cases:
         suite.add(c)
     suite.close()
-    return len(suite.rows)
+    return len(suite.rows) + differentiate(out, name, died)
+
+
+def differentiate(out, name, died):
+    """The gradient cases of a model that is made: of each signature's first case that has an answer. Returns how many."""
+    def say(case):
+        note(out, name, case)
+        return (name, case) not in died
+    note(out, name, "gradients")
+    meta, folder, firsts = harness.MAKERS[name][1], os.path.join(out, "goldens", name), {}
+    with open(os.path.join(folder, "cases.json")) as f:
+        for c in json.load(f):
+            if "error" not in c and c["signature"] not in firsts:
+                firsts[c["signature"]] = golden.read_npz(os.path.join(folder, c["file"]))[0] if "file" in c else {}
+    return gradients.write(out, name, meta, firsts, say) if (name, "gradients") not in died else 0
 
 
 def note(out, name, case):
@@ -69,12 +86,13 @@ def child(args):
         keras.utils.set_random_seed(len(name) * 7 + ord(name[0]))
         start = time.perf_counter()
         try:
-            print(f"{name}: {make(args.out, name, died)} cases, {time.perf_counter() - start:.1f} s", flush=True)
+            count = differentiate(args.out, name, died) if args.gradients else make(args.out, name, died)
+            print(f"{name}: {count} cases, {time.perf_counter() - start:.1f} s", flush=True)
         except Exception as e:
             with open(os.path.join(args.out, "failed.txt"), "a") as f:
                 f.write(f"{name}\n{traceback.format_exc()}\n")
             print(f"{name}: NOT MADE: {type(e).__name__}: {' '.join(str(e).split())[:300]}", flush=True)
-            shutil.rmtree(os.path.join(args.out, "goldens", name), ignore_errors=True)
+            shutil.rmtree(os.path.join(args.out, "gradients" if args.gradients else "goldens", name), ignore_errors=True)
 
 
 def asked(args):
@@ -82,7 +100,8 @@ def asked(args):
 
 
 def missing(args):
-    return [n for n in asked(args) if not os.path.exists(os.path.join(args.out, "goldens", n, "cases.json"))]
+    made = lambda n, part="goldens": os.path.exists(os.path.join(args.out, part, n, "cases.json"))
+    return [n for n in asked(args) if (made(n) and not made(n, "gradients") if args.gradients else not made(n))]
 
 
 def watched(process, now):
@@ -104,7 +123,7 @@ def parent(args):
     open(died, "w").close()
     # TensorFlow's own kernels, whatever the CPU: oneDNN's softmax, which it takes on AVX-512, has its own answer to NaN
     env = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, os.path.abspath(__file__), args.out, "--only", args.only, "--child"]
+    command = [sys.executable, os.path.abspath(__file__), args.out, "--only", args.only, "--child"] + ["--gradients"] * args.gradients
     for _ in range(DEATHS):
         note(args.out, "nothing", "yet")
         code = watched(subprocess.Popen(command, env=env), now)
@@ -115,7 +134,7 @@ def parent(args):
             g.write(last + "\n")
         print(f"TensorFlow died ({code}) over {last}", flush=True)
     failed = missing(args)
-    count = sum(len(json.load(open(f))) for f in glob.glob(os.path.join(args.out, "goldens", "*", "cases.json")))
+    count = sum(len(json.load(open(f))) for f in glob.glob(os.path.join(args.out, "goldens", "*", "cases.json")) + glob.glob(os.path.join(args.out, "gradients", "*", "cases.json")))
     skipped = sum(int(open(f).read()) for f in glob.glob(os.path.join(args.out, "goldens", "*", "skipped.txt")))
     print(f"SKIPPED {skipped} cases that TensorFlow cannot answer, or that differ as is meant")
     print(f"{len(asked(args)) - len(failed)} models, {count} cases in {args.out}; not made: {', '.join(failed) or 'none'}")
