@@ -235,6 +235,8 @@ def run_gradient(model, case):
     targets = case["target"] if isinstance(case["target"], list) else [case["target"]]
     grads, outputs = model.gradient(case.get("signature", "serving_default"), inputs, targets, case["wrt"], output_gradients=seeds)
     got = {k: v for k, v in outputs.items() if k in case["outputs"]}
+    for k in case.get("none_or_zero", []):
+        grads[k] = np.zeros_like(case["outputs"][f"grad/{k}"]) if grads[k] is None else grads[k]
     for k, v in grads.items():
         if k in case.get("unconnected", []):
             if v is not None:

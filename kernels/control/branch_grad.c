@@ -449,7 +449,7 @@ static void branches_grad(struct td_grad *g, int first, const struct form *form)
         emit_forward(&x, form);
         emit_backward(&x, form);
     }
-    if (g->e->rc == TD_OK) {
+    if (g->e->rc == TD_OK && first == 0) { /* a call; what no branch leads to is not connected */
         td_control_give_zeros(g, first, given);
     }
 }

@@ -1,4 +1,5 @@
 """What grad_draws.py leaves out or lets differ, one by one."""
+import numpy as np
 
 NONE = "TensorFlow's gradient of it is none"
 LACKS = "TensorFlow has no gradient of what its gradient is made of"
@@ -29,12 +30,18 @@ def cut(half, axes):
 
 
 CUT = "of a signal that is cut, or filled, TensorFlow's gradient scales by the signal's length and fills nothing"
+COMPLEX = "complex: TensorFlow's gradient lacks a conjugate"
 KNOWN = {
+    "MaxPool3D": (lambda inputs, attrs: not np.all(np.isfinite(inputs["input"].astype(np.float64))), "of infinite numbers TensorFlow finds none the greatest"),
+    "second_Tile": (lambda inputs, attrs: inputs["input"].ndim > 6, "TensorFlow's gradient is a graph of tensors of twice as many axes: more than 12"),
     "RFFT": (cut(False, 1), CUT), "RFFT2D": (cut(False, 2), CUT), "IRFFT": (cut(True, 1), CUT), "IRFFT2D": (cut(True, 2), CUT),
     **{op: (lambda inputs, attrs: inputs["indices"].size == 0, "of no indices TensorFlow leaves the gradient as its memory was") for op in SEGMENTS},
 }
 ROUGH = {
-    **{op: "complex: TensorFlow's gradient lacks the conjugate" for op in "Cumprod MulNoNan Xdivy Xlog1py Xlogy".split()},
+    **{op: "TensorFlow begins 3-D convolutions inside of the input where strides skip its end, but not their gradients" for op in ("Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2")},
+    "Sign": "complex: TensorFlow's gradient is zero", "DivNoNan": "near a division by zero", "EuclideanNorm": COMPLEX,
+    "SoftmaxCrossEntropyWithLogits": "labels lack what comes through the second result",
+    **{op: COMPLEX for op in "Cumprod MulNoNan Xdivy Xlog1py Xlogy".split()},
     "TensorListGather": "of an element that is gathered twice TensorFlow keeps the last gradient",
     "QuantizeAndDequantizeV4": "passes through what is rounded",
     **{op: "a sample is also the choice among proposals, which jumps" for op in "StatelessRandomGammaV2 StatelessRandomGammaV3".split()},

@@ -37,7 +37,7 @@ class GradSource(Source):
         if dtype not in DIFFERENTIABLE:
             return super().wild(dtype, shape, lo, hi, p)
         a = np.array(self.array(dtype, shape, lo, hi))
-        if a.size and self.chance(p / 2):
+        if a.size and dtype not in C and self.chance(p / 2):
             kinks = [v for v in (0.0, 1.0, -1.0, 0.5, 6.0) if lo <= v <= hi]
             a[self.r.random(a.shape) < 0.3] = self.one(kinks) if kinks else lo
         return a
@@ -221,14 +221,17 @@ class GradDraw(Draw):
         rtol = max([TOLERANCE[d] for d in dtypes if d in TOLERANCE] + [self.options.get("grad_rtol", 0)])
         largest = max([float(np.max(np.abs(np.asarray(g)[np.isfinite(g)]).astype(np.float64), initial=0)) for g in self.grads.values() if g is not None], default=0)
         above = max([float(np.max(np.abs(v.astype(np.complex128)), initial=0)) for v in seeds.values()], default=1)
-        case["rtol"], case["atol"] = rtol, rtol * (largest + above * 1e-3)   # what cancels leaves rounding of what came from above
+        case["rtol"], case["atol"] = rtol, rtol * (largest + above * (1e-3 if rtol <= 1e-3 else 0.1))   # what cancels leaves rounding of what came from above
         for n in self.asked:
             put(arrays, "in/" + n, given[n])
         for n, v in seeds.items():
             put(arrays, "in/upstream/" + n, v)
+        if self.second:   # what is zero after a first gradient one transformation sees to lead nowhere, another not
+            case["none_or_zero"] = [n for n, g in self.grads.items() if g is None or not np.any(g)]
+            case["unconnected"] = []
         for n, g in self.grads.items():
-            if g is not None:
-                put(arrays, "out/grad/" + n, g)
+            if g is not None or self.second:
+                put(arrays, "out/grad/" + n, np.zeros_like(given[n]) if g is None else g)
         np.savez(os.path.join(folder, case["file"]), **arrays)
         return case
 

@@ -16,14 +16,15 @@ MANY, SAMPLES = 4096, 64
 class Signature:
     """What is asked for of one signature: results and sources in TensorFlow's terms, and a function that answers."""
 
-    def __init__(self, inputs):
-        self.inputs, self.names, self.ups, self.grads = inputs, [], {}, {}
+    def __init__(self, inputs, only=None):
+        self.inputs, self.only, self.names, self.ups, self.grads = inputs, only, [], {}, {}
 
     def upstream(self, outputs):
         """Random gradients for the results that have any, and are finite."""
         r = np.random.default_rng(len(self.inputs) + 7)
         for k, y in sorted(outputs.items()):
-            if floating(y.dtype) and y.size and np.all(np.isfinite(y.astype(np.float64))):
+            y = np.asarray(y)
+            if (self.only is None or k in self.only) and floating(y.dtype) and y.size and np.all(np.isfinite(y.astype(np.float64))):
                 self.ups[k] = r.normal(0, 1, y.shape).astype(y.dtype)
         return bool(self.ups)
 
@@ -147,6 +148,29 @@ def case_of(name, key, s, file, rtol):
     return case, arrays
 
 
+def attempt(model, key, s):
+    """None, or why TensorFlow has no answer."""
+    try:
+        return None if model.answer(key, s) and s.grads else "nothing to differentiate"
+    except Exception as e:   # of many kinds: TensorFlow's gradient functions are Python
+        return f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
+
+
+def asked(model, key, inputs):
+    """(the signature as it was answered, or None; why results were left out): when all results together have no answer, those that have one alone."""
+    s = Signature(inputs)
+    why = attempt(model, key, s)
+    if why is None or len(s.ups) < 2:
+        return (s if why is None else None), [why] * (why is not None)
+    whys, good = [why], []
+    for k in sorted(s.ups):
+        why = attempt(model, key, Signature(inputs, [k]))
+        good += [k] if why is None else []
+        whys += [f"{k}: {why}"] if why else []
+    s = Signature(inputs, good)
+    return (s if good and attempt(model, key, s) is None else None), whys
+
+
 def write(out, name, meta, firsts, say):
     """The gradient cases of a model. firsts: {signature: its first case's inputs}. Returns how many there are, and notes why others are none."""
     folder, rows, refused = os.path.join(out, "gradients", name), [], []
@@ -157,13 +181,9 @@ def write(out, name, meta, firsts, say):
         if not say(label) or f"{name} {label}" in KNOWN:
             refused.append(f"{label}: left out")
             continue
-        s = Signature(inputs)
-        try:
-            why = None if model.answer(key, s) and s.grads else "nothing to differentiate"
-        except Exception as e:   # of many kinds: TensorFlow's gradient functions are Python
-            why = f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
-        if why:
-            refused.append(f"{label}: {why}")
+        s, whys = asked(model, key, inputs)
+        refused += [f"{label}: {why}" for why in whys]
+        if s is None:
             continue
         case, arrays = case_of(label, key, s, f"{len(rows)}.npz", max(1e-3, meta.get("rtol", 0)))
         np.savez(os.path.join(folder, case["file"]), **arrays)
