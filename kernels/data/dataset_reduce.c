@@ -161,10 +161,10 @@ static enum td_code cardinality_run(struct td_call *c, struct td_err *err)
 
 #define T_S "output_types:list(type); output_shapes:list(shape)"
 #define META "; metadata:string=''"
-#define RESULT(opname, signature, fn)                                                                        \
+#define RESULT(opname, signature, fn, gradient)                                                              \
     {                                                                                                        \
         .name = opname, .sig = signature, .flags = TD_OP_KEEPS | TD_OP_STATEFUL,                             \
-        .kernels = TD_KERNEL("dataset.cpu", fn)                                                              \
+        .kernels = TD_KERNEL("dataset.cpu", fn), .grad = gradient                                            \
     }
 #define PURE(opname, signature, fn)                                                                          \
     {                                                                                                        \
@@ -178,9 +178,9 @@ const struct td_op td_ops_dataset_reduce[] = {
            "(components:output_types) "
            "{f:func; Tstate:list(type); Targuments:list(type); " T_S
            "; use_inter_op_parallelism:bool=true" META "}",
-           reduce_run),
+           reduce_run, td_not_differentiable),
     RESULT("DatasetToSingleElement", "(dataset:variant) -> (components:output_types) {" T_S META "}",
-           single_run),
+           single_run, NULL),
     PURE("DatasetCardinality",
          "(input_dataset:variant) -> (cardinality:int64) {cardinality_options:string=''}", cardinality_run),
     {.name = NULL},

@@ -359,13 +359,15 @@ const struct td_op td_ops_proto_codec[] = {
             "message_type:string; "
             "descriptor_source:string='local://'; Tinput_types:list(type)}",
      .infer = encode_infer,
-     .kernels = TD_KERNEL("proto_codec.cpu", encode_run, {0})},
+     .kernels = TD_KERNEL("proto_codec.cpu", encode_run, {0}),
+     .grad = td_not_differentiable},
     {.name = "DecodeProtoV2",
      .sig = "(bytes:string) -> (sizes:int32, values:output_types) {message_type:string; "
             "field_names:list(string); "
             "output_types:list(type); descriptor_source:string='local://'; message_format:string='binary'; "
             "sanitize:bool=false}",
      .infer = decode_infer,
-     .kernels = TD_KERNEL("proto_codec.cpu", decode_run, {0})},
+     .kernels = TD_KERNEL("proto_codec.cpu", decode_run, {0}),
+     .grad = td_not_differentiable},
     {.name = NULL},
 };

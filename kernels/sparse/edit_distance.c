@@ -199,6 +199,7 @@ const struct td_op td_ops_edit_distance[] = {
      .sig = "(hypothesis_indices:int64, hypothesis_values:T, hypothesis_shape:int64, truth_indices:int64, "
             "truth_values:T, truth_shape:int64) -> (output:float) {normalize:bool=true; T:type}",
      .infer = edit_infer,
-     .kernels = TD_KERNEL("edit_distance.cpu", edit_run, {"T", TD_SET_COPYABLE})},
+     .kernels = TD_KERNEL("edit_distance.cpu", edit_run, {"T", TD_SET_COPYABLE}),
+     .grad = td_not_differentiable},
     {.name = NULL},
 };

@@ -271,7 +271,7 @@ static enum td_code size_run(struct td_call *c, struct td_err *err)
 #define OPERATION(op, args)                                                                                  \
     {                                                                                                        \
         .name = op, .sig = args RESULT, .infer = operation_infer,                                            \
-        .kernels = TD_KERNEL("sets.cpu", operation_run, {"T", ELEMENTS})                                     \
+        .kernels = TD_KERNEL("sets.cpu", operation_run, {"T", ELEMENTS}), .grad = td_not_differentiable      \
     }
 
 const struct td_op td_ops_sets[] = {
@@ -285,6 +285,7 @@ const struct td_op td_ops_sets[] = {
             "T:type}",
      .host_in = 4,
      .infer = size_infer,
-     .kernels = TD_KERNEL("sets.cpu", size_run, {"T", ELEMENTS})},
+     .kernels = TD_KERNEL("sets.cpu", size_run, {"T", ELEMENTS}),
+     .grad = td_not_differentiable},
     {.name = NULL},
 };

@@ -181,31 +181,43 @@ static enum td_code add_grad_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-static void add_grad_side(const struct td_call *c, const struct td_tensor *x, struct td_tensor *y)
+/* One operand of the sum, as far as it was walked. */
+struct addend {
+    const struct td_tensor *indices;
+    struct td_tensor *grad;
+    int64_t i, n;
+};
+
+/* Entry i gets the gradient of entry k of the sum when it is that one. False: it lies before k, and is not in
+ * the sum. */
+static bool meet(const struct td_call *c, struct addend *a, int64_t k)
 {
-    const int64_t *ix = x->data, *sum = c->in[3]->data;
-    int64_t n = x->shape.dim[0], s = c->in[3]->shape.dim[0], j = 0;
-    int rank = (int)x->shape.dim[1];
-    for (int64_t i = 0; i < n; i++) {
-        while (j < s && td_coo_compare(sum + j * rank, ix + i * rank, rank) < 0) {
-            j++;
-        }
-        bool hit = j < s && td_coo_compare(sum + j * rank, ix + i * rank, rank) == 0;
-        if (hit) {
-            memcpy(elem_at(y, i), elem_at(c->in[0], j), td_dtype_size(y->dtype));
-        } else {
-            memset(elem_at(y, i), 0, td_dtype_size(y->dtype));
-        }
+    const int rank = (int)a->indices->shape.dim[1];
+    const int64_t *row = TD_DATA(a->indices, const int64_t), *sum = TD_DATA(c->in[3], const int64_t);
+    const int order = a->i < a->n ? td_coo_compare(row + a->i * rank, sum + k * rank, rank) : 1;
+    if (order == 0) {
+        memcpy(elem_at(a->grad, a->i), elem_at(c->in[0], k), td_dtype_size(a->grad->dtype));
     }
+    a->i += order <= 0;
+    return order >= 0;
 }
 
+/* Walked as the sum was made, so that entries out of order are met, too. */
 static enum td_code add_grad_run(struct td_call *c, struct td_err *err)
 {
-    struct td_tensor *a, *b;
-    TD_TRY(td_out(c, 0, NULL, &a, err));
-    TD_TRY(td_out(c, 1, NULL, &b, err));
-    add_grad_side(c, c->in[1], a);
-    add_grad_side(c, c->in[2], b);
+    struct addend side[2];
+    for (int o = 0; o < 2; o++) {
+        struct td_tensor *y;
+        TD_TRY(td_out(c, o, NULL, &y, err));
+        if (td_tensor_count(y) > 0) {
+            memset(y->data, 0, (size_t)td_tensor_count(y) * td_dtype_size(y->dtype));
+        }
+        side[o] = (struct addend){.indices = c->in[o + 1], .grad = y, .n = td_tensor_count(y)};
+    }
+    for (int64_t k = 0, n = c->in[3]->shape.dim[0]; k < n;) {
+        const bool a = meet(c, &side[0], k), b = meet(c, &side[1], k);
+        k += a && b;
+    }
     return TD_OK;
 }
 

@@ -425,7 +425,8 @@ static enum td_code size_run(struct td_call *c, struct td_err *err)
 #define HANDLE(op, signature, more, fn, values)                                                              \
     {                                                                                                        \
         .name = op, .sig = signature, .flags = TD_OP_STATEFUL | (more), .host_in = 3, .infer = handle_infer, \
-        .kernels = TD_KERNEL("lookup.cpu", fn, {"key_dtype", KEYS}, {"value_dtype", values})                 \
+        .kernels = TD_KERNEL("lookup.cpu", fn, {"key_dtype", KEYS}, {"value_dtype", values}),                \
+        .grad = td_not_differentiable                                                                        \
     }
 #define BATCHABLE_LOOKUP TD_BATCHABLE(td_batchable_keys)
 #define BATCHABLE_READ TD_BATCHABLE(td_batchable_read)
@@ -436,7 +437,8 @@ static enum td_code size_run(struct td_call *c, struct td_err *err)
 #define TABLE_OP(op, handle, rest, more, keys, shapes, fn)                                                   \
     {                                                                                                        \
         .name = op, .sig = "(table_handle:" handle rest, .flags = (more) | FLAGS_##keys,                     \
-        .batchable = BATCHABLE_##keys, .infer = shapes, .kernels = TD_KERNEL("lookup.cpu", fn, {0})          \
+        .batchable = BATCHABLE_##keys, .infer = shapes, .kernels = TD_KERNEL("lookup.cpu", fn, {0}),         \
+        .grad = td_not_differentiable                                                                        \
     }
 #define BOTH(op, rest, keys, shapes, fn)                                                                     \
     TABLE_OP(op, "Ref(string)", rest, TD_OP_NO_FOLD, keys, shapes, fn),                                      \

@@ -184,20 +184,21 @@ SCATTER(nd_max, TD_COMBINE_MAX, scatter_tuples)
                "bad_indices_policy:string=''}",                                                              \
         .flags = TD_OP_STATEFUL, .kernels = TD_KERNEL("resource_scatter_nd.cpu", fn, {"T", set}, INDICES)    \
     }
-#define REF_ROW(op, fn, set, locking)                                                                        \
+#define REF_ROW(op, fn, set, locking, gradient)                                                              \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(ref:Ref(T), indices:Tindices, updates:T) -> (output_ref:Ref(T)) {T:type; Tindices:type; "   \
                "use_locking:bool=" locking "}",                                                              \
-        .flags = TD_OP_NO_FOLD | TD_OP_KEEPS, .kernels = TD_KERNEL("scatter.cpu", fn, {"T", set}, INDICES)   \
+        .flags = TD_OP_NO_FOLD | TD_OP_KEEPS, .kernels = TD_KERNEL("scatter.cpu", fn, {"T", set}, INDICES),  \
+        .grad = gradient                                                                                     \
     }
-#define REF_ND_ROW(op, fn, set, locking)                                                                     \
+#define REF_ND_ROW(op, fn, set, locking, gradient)                                                           \
     {                                                                                                        \
         .name = op,                                                                                          \
         .sig = "(ref:Ref(T), indices:Tindices, updates:T) -> (output_ref:Ref(T)) {T:type; Tindices:type; "   \
                "use_locking:bool=" locking "; bad_indices_policy:string=''}",                                \
         .flags = TD_OP_NO_FOLD | TD_OP_KEEPS,                                                                \
-        .kernels = TD_KERNEL("scatter_nd.cpu", fn, {"T", set}, INDICES)                                      \
+        .kernels = TD_KERNEL("scatter_nd.cpu", fn, {"T", set}, INDICES), .grad = gradient                    \
     }
 #define SLICE_MASKS                                                                                          \
     "begin_mask:int=0; end_mask:int=0; ellipsis_mask:int=0; new_axis_mask:int=0; shrink_axis_mask:int=0"
@@ -226,18 +227,18 @@ const struct td_op td_ops_variable_scatter[] = {
      .flags = TD_OP_STATEFUL,
      .host_in = 14,
      .kernels = TD_KERNEL("resource_strided_slice_assign.cpu", slice_run, SLICE_TYPES)},
-    REF_ROW("ScatterUpdate", update_ref_run, TD_SET_ALL_TYPES, "true"),
-    REF_ROW("ScatterAdd", add_ref_run, TD_SET_NUMBERS, "false"),
-    REF_ROW("ScatterSub", sub_ref_run, TD_SET_NUMBERS, "false"),
-    REF_ROW("ScatterMul", mul_ref_run, TD_SET_NUMBERS, "false"),
-    REF_ROW("ScatterDiv", div_ref_run, TD_SET_NUMBERS, "false"),
-    REF_ROW("ScatterMin", min_ref_run, TD_SET_REALS, "false"),
-    REF_ROW("ScatterMax", max_ref_run, TD_SET_REALS, "false"),
-    REF_ND_ROW("ScatterNdUpdate", nd_update_ref_run, TD_SET_COPYABLE, "true"),
-    REF_ND_ROW("ScatterNdAdd", nd_add_ref_run, TD_SET_NUM_BOOL, "false"),
-    REF_ND_ROW("ScatterNdSub", nd_sub_ref_run, TD_SET_NUM_BOOL, "false"),
-    REF_ND_ROW("ScatterNdMin", nd_min_ref_run, TD_SET_REALS, "false"),
-    REF_ND_ROW("ScatterNdMax", nd_max_ref_run, TD_SET_REALS, "false"),
+    REF_ROW("ScatterUpdate", update_ref_run, TD_SET_ALL_TYPES, "true", NULL),
+    REF_ROW("ScatterAdd", add_ref_run, TD_SET_NUMBERS, "false", td_not_differentiable),
+    REF_ROW("ScatterSub", sub_ref_run, TD_SET_NUMBERS, "false", td_not_differentiable),
+    REF_ROW("ScatterMul", mul_ref_run, TD_SET_NUMBERS, "false", td_not_differentiable),
+    REF_ROW("ScatterDiv", div_ref_run, TD_SET_NUMBERS, "false", td_not_differentiable),
+    REF_ROW("ScatterMin", min_ref_run, TD_SET_REALS, "false", NULL),
+    REF_ROW("ScatterMax", max_ref_run, TD_SET_REALS, "false", NULL),
+    REF_ND_ROW("ScatterNdUpdate", nd_update_ref_run, TD_SET_COPYABLE, "true", td_not_differentiable),
+    REF_ND_ROW("ScatterNdAdd", nd_add_ref_run, TD_SET_NUM_BOOL, "false", td_not_differentiable),
+    REF_ND_ROW("ScatterNdSub", nd_sub_ref_run, TD_SET_NUM_BOOL, "false", td_not_differentiable),
+    REF_ND_ROW("ScatterNdMin", nd_min_ref_run, TD_SET_REALS, "false", NULL),
+    REF_ND_ROW("ScatterNdMax", nd_max_ref_run, TD_SET_REALS, "false", NULL),
     {.name = "StridedSliceAssign",
      .sig = "(ref:Ref(T), begin:Index, end:Index, strides:Index, value:T) -> (output_ref:Ref(T)) {T:type; "
             "Index:type; " SLICE_MASKS "}",

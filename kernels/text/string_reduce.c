@@ -224,7 +224,8 @@ const struct td_op td_ops_string_reduce[] = {
      .batchable = TD_BATCHABLE(td_batchable_reduce),
      .host_in = 2,
      .infer = reduce_join_infer,
-     .kernels = TD_KERNEL("string_reduce.cpu", reduce_join_run, {0})},
+     .kernels = TD_KERNEL("string_reduce.cpu", reduce_join_run, {0}),
+     .grad = td_not_differentiable},
     {.name = "UnsortedSegmentJoin",
      .sig = "(inputs:string, segment_ids:Tindices, num_segments:Tnumsegments) -> (output:string) "
             "{separator:string=''; Tindices:type; Tnumsegments:type=int32}",

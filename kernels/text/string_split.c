@@ -402,7 +402,8 @@ const struct td_op td_ops_string_split[] = {
      .sig = "(input:string, delimiter:string) -> (indices:int64, values:string, shape:int64) "
             "{skip_empty:bool=true}",
      .infer = split_infer,
-     .kernels = TD_KERNEL("string_split.cpu", split_v1_run, {0})},
+     .kernels = TD_KERNEL("string_split.cpu", split_v1_run, {0}),
+     .grad = td_not_differentiable},
     {.name = "StringSplitV2",
      .sig = "(input:string, sep:string) -> (indices:int64, values:string, shape:int64) {maxsplit:int=-1}",
      .infer = split_infer,

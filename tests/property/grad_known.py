@@ -31,7 +31,10 @@ def cut(half, axes):
 
 CUT = "of a signal that is cut, or filled, TensorFlow's gradient scales by the signal's length and fills nothing"
 COMPLEX = "complex: TensorFlow's gradient lacks a conjugate"
+BAND = (lambda inputs, attrs: inputs["k"].size == 2 and inputs["k"].reshape(-1)[0] != inputs["k"].reshape(-1)[1],
+        "several diagonals: TensorFlow makes it of MatrixDiagPartV3 and its like, which put the short ones at the other end")
 KNOWN = {
+    **{f"{order}{op}": BAND for op in "MatrixDiagV2 MatrixDiagPartV2 MatrixSetDiagV2".split() for order in ("", "second_")},
     "MaxPool3D": (lambda inputs, attrs: not np.all(np.isfinite(inputs["input"].astype(np.float64))), "of infinite numbers TensorFlow finds none the greatest"),
     "second_Tile": (lambda inputs, attrs: inputs["input"].ndim > 6, "TensorFlow's gradient is a graph of tensors of twice as many axes: more than 12"),
     "RFFT": (cut(False, 1), CUT), "RFFT2D": (cut(False, 2), CUT), "IRFFT": (cut(True, 1), CUT), "IRFFT2D": (cut(True, 2), CUT),

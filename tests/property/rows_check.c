@@ -2,8 +2,9 @@
  * signature that it calls row-wise is run on random rows together and apart, and the answers must be the
  * same.
  *
- *   rows_check DIR...     version directories of SavedModels; prints a line a signature, exits with 1 on a
- *                         wrong "yes"
+ *   rows_check [--gradients] DIR...     version directories of SavedModels; prints a line a signature, exits
+ *                                       with 1 on a wrong "yes". --gradients: also of each row-wise
+ *                                       signature's gradient, of all outputs by all inputs that have one
  *
  * Unknown inner dimensions are taken as 8, 64 and 600, until one of them is found row-wise. The plain kernels
  * compute a row in the same order whatever its neighbours, so that models which blow up rounding can be told
@@ -17,6 +18,7 @@
 #include "core/base/mem.h"
 #include "core/batchable/batchable.h"
 #include "kernels/ops.h"
+#include "server/models/gradient.h"
 #include "server/models/servable.h"
 #include "tests/rows_apart.h"
 
@@ -109,7 +111,8 @@ static void fill_shapes(const struct td_signature *sig, int64_t unknown, struct 
     }
 }
 
-static void check_signature(const char *dir, struct td_servable *s, const struct td_signature *sig,
+/* Whether it is row-wise. */
+static bool check_signature(const char *dir, struct td_servable *s, const struct td_signature *sig,
                             struct tally *t)
 {
     static const int64_t sizes[] = {8, 64, 600};
@@ -119,14 +122,14 @@ static void check_signature(const char *dir, struct td_servable *s, const struct
     struct td_callable *f = td_servable_callable(s, sig);
     if (sig->n_in > APART_MOST || sig->n_out > APART_MOST || f == NULL) {
         t->left_out++;
-        return;
+        return false;
     }
     for (int i = 0; i < 3 && !rows.rowwise; i++) {
         fill_shapes(sig, sizes[i], shape);
         if (td_batchable_prove(f, shape, sig->n_in, &rows, &err)) {
             printf("%s %s: %s\n", dir, sig->key, err.msg);
             t->left_out++;
-            return;
+            return false;
         }
     }
     printf("%s %s: %s\n", dir, sig->key, rows.rowwise ? "row-wise" : rows.why);
@@ -142,6 +145,40 @@ static void check_signature(const char *dir, struct td_servable *s, const struct
         printf("WRONG %s %s\n", dir, sig->key);
         t->wrong++;
     }
+    return rows.rowwise;
+}
+
+static int float_names(const struct td_tensor_info *info, int n, const char **names)
+{
+    int count = 0;
+    for (int i = 0; i < n && count < APART_MOST; i++) {
+        names[count] = info[i].key;
+        count += td_dtype_in(info[i].dtype, TD_SET_FLOATS | TD_SET_COMPLEX);
+    }
+    return count;
+}
+
+static void check_gradient(const char *dir, struct td_servable *s, const struct td_signature *sig,
+                           struct tally *t)
+{
+    const char *targets[APART_MOST], *wrt[APART_MOST];
+    const struct td_gradient_ask ask = {.targets = targets,
+                                        .n_targets = float_names(sig->out, sig->n_out, targets),
+                                        .wrt = wrt,
+                                        .n_wrt = float_names(sig->in, sig->n_in, wrt)};
+    struct td_gradient *g = NULL;
+    struct td_err err = {0};
+    if (ask.n_targets == 0 || ask.n_wrt == 0) {
+        return;
+    }
+    if (td_gradient_get(s, sig, &ask, NULL, &g, &err)) {
+        printf("%s %s: no gradient: %.200s\n", dir, sig->key, err.msg);
+        t->left_out++;
+        return;
+    }
+    printf("gradient of ");
+    (void)check_signature(dir, s, td_gradient_signature(g), t);
+    td_gradient_unref(g);
 }
 
 int main(int argc, char **argv)
@@ -153,7 +190,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", err.msg);
         return 2;
     }
-    for (int i = 1; i < argc; i++) {
+    const bool gradients = argc > 1 && strcmp(argv[1], "--gradients") == 0;
+    for (int i = gradients ? 2 : 1; i < argc; i++) {
         struct td_servable *s = NULL;
         struct td_servable_opts opts = {.ops = ops, .kernels = TD_KERNELS_REFERENCE};
         err = (struct td_err){0};
@@ -164,7 +202,9 @@ int main(int argc, char **argv)
         }
         const struct td_saved_model *m = td_servable_model(s);
         for (int k = 0; k < m->n_signatures; k++) {
-            check_signature(argv[i], s, &m->signatures[k], &t);
+            if (check_signature(argv[i], s, &m->signatures[k], &t) && gradients) {
+                check_gradient(argv[i], s, &m->signatures[k], &t);
+            }
         }
         td_servable_unref(s);
     }
