@@ -4,8 +4,8 @@
  *   Range(start, limit, delta)   -> start + i * delta, i < ceil(|limit - start| / |delta|)
  *   LinSpace(start, stop, num)   -> num values, the last exactly stop
  *
- * ZerosLike of a TensorList or an Optional is one of zeros. Empty always gives zeros: uninitialised memory of
- * a server is nobody's business.
+ * ZerosLike of a TensorList, an Optional or a ragged tensor is one of zeros. Empty always gives zeros:
+ * uninitialised memory of a server is nobody's business.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -20,6 +20,7 @@
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
 #include "kernels/control/optional.h"
+#include "kernels/control/ragged_value.h"
 #include "kernels/control/tensor_list.h"
 #include "kernels/cpu/upcast.h"
 
@@ -135,6 +136,17 @@ static enum td_code zero_optional(const struct td_node *node, const struct td_ob
     return rc;
 }
 
+static enum td_code zero_ragged(const struct td_node *node, const struct td_ragged *r, struct td_obj **out,
+                                struct td_err *err)
+{
+    struct td_tensor values;
+    struct td_ragged *zeros;
+    TD_TRY(zeros_of(node, &r->values, &values, err));
+    TD_TRY(td_ragged_with(r, &values, &zeros, err));
+    *out = &zeros->obj;
+    return TD_OK;
+}
+
 static enum td_code zero_object(const struct td_node *node, const struct td_tensor *x, int64_t i,
                                 struct td_obj **out, struct td_err *err)
 {
@@ -144,6 +156,10 @@ static enum td_code zero_object(const struct td_node *node, const struct td_tens
         TD_TRY(zero_list(node, l, &zeros, err));
         *out = &zeros->nest.obj;
         return TD_OK;
+    }
+    const struct td_ragged *r = td_ragged_of(td_tensor_obj(x, i));
+    if (r != NULL) {
+        return zero_ragged(node, r, out, err);
     }
     TD_FAIL_IF(!td_optional_is(td_tensor_obj(x, i)), err, UNIMPLEMENTED, "%s: no zeros of a %s in a variant",
                TD_NODE_STR(node), td_tensor_obj(x, i)->type->name);

@@ -19,6 +19,7 @@
 #include "kernels/control/list_batchable.h"
 #include "kernels/control/list_grad.h"
 #include "kernels/control/optional.h"
+#include "kernels/control/ragged_value.h"
 #include "kernels/cpu/accumulate.h"
 #include "kernels/ops.h"
 
@@ -124,6 +125,24 @@ static enum td_code add_optionals(const struct td_node *n, struct td_tensor *sum
     return rc;
 }
 
+/* Element `at` of sum, a ragged tensor, becomes the sum of both: their splits are the same. */
+static enum td_code add_ragged(const struct td_node *n, struct td_tensor *sum, int64_t at,
+                               const struct td_ragged *x, struct td_err *err)
+{
+    const struct td_ragged *have = td_ragged_of(td_tensor_obj(sum, at));
+    struct td_ragged *made = NULL;
+    struct td_tensor values;
+    td_tensor_ref(&values, &have->values);
+    const enum td_code rc = add(n, &values, &x->values, err);
+    if (rc) {
+        td_tensor_clear(&values);
+        return rc;
+    }
+    TD_TRY(td_ragged_with(have, &values, &made, err));
+    td_tensor_set_obj(sum, at, &made->obj);
+    return TD_OK;
+}
+
 /* An element of a variant that holds nothing counts as zeros. */
 static enum td_code add_objects(const struct td_node *n, struct td_tensor *sum, int64_t at,
                                 struct td_obj *with, struct td_err *err)
@@ -140,9 +159,12 @@ static enum td_code add_objects(const struct td_node *n, struct td_tensor *sum, 
     if (same && td_tensor_list_at(sum, at) != NULL) {
         return add_lists(n, sum, at, (const struct td_tensor_list *)with, err);
     }
+    if (same && td_ragged_of(with) != NULL) {
+        return add_ragged(n, sum, at, td_ragged_of(with), err);
+    }
     TD_FAIL_IF(!same || !td_optional_is(with), err, INVALID_ARGUMENT,
-               "%s: a %s and a %s cannot be added; two lists or two Optionals can", TD_NODE_STR(n),
-               have->type->name, with->type->name);
+               "%s: a %s and a %s cannot be added; two lists, Optionals or ragged tensors can",
+               TD_NODE_STR(n), have->type->name, with->type->name);
     return add_optionals(n, sum, at, with, err);
 }
 

@@ -7,41 +7,11 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
+#include "kernels/control/ragged_value.h"
 #include "kernels/ops.h"
 #include "kernels/sparse/ragged_grad.h"
 
 #include <string.h>
-
-struct ragged {
-    struct td_obj obj;
-    int levels;
-    struct td_tensor splits[TD_MAX_RANK];
-    struct td_tensor values;
-};
-
-static void ragged_destroy(struct td_obj *o)
-{
-    struct ragged *r = (struct ragged *)o;
-    for (int k = 0; k < r->levels; k++) {
-        td_tensor_clear(&r->splits[k]);
-    }
-    td_tensor_clear(&r->values);
-    td_free(r);
-}
-
-static const struct td_obj_type ragged_type = {.name = "RaggedTensorVariant", .destroy = ragged_destroy};
-
-static enum td_code ragged_new(int levels, struct ragged **out, struct td_err *err)
-{
-    struct ragged *r = td_calloc(1, sizeof(*r));
-    if (!r) {
-        return td_no_memory(err, sizeof(*r), "a ragged tensor");
-    }
-    td_obj_init(&r->obj, &ragged_type);
-    r->levels = levels;
-    *out = r;
-    return TD_OK;
-}
 
 /* ------------------------------------------------------------------ RaggedTensorToVariant */
 
@@ -109,7 +79,8 @@ static enum td_code part_of_values(const struct td_tensor *v, int64_t from, int6
     return TD_OK;
 }
 
-static enum td_code encode_row(struct td_call *c, int levels, int64_t i, struct ragged *r, struct td_err *err)
+static enum td_code encode_row(struct td_call *c, int levels, int64_t i, struct td_ragged *r,
+                               struct td_err *err)
 {
     int64_t from = i, to = i + 1;
     for (int k = 0; k < levels; k++) {
@@ -124,8 +95,8 @@ static enum td_code encode_row(struct td_call *c, int levels, int64_t i, struct 
 
 static enum td_code encode_whole(struct td_call *c, int levels, struct td_tensor *y, struct td_err *err)
 {
-    struct ragged *r;
-    TD_TRY(ragged_new(levels, &r, err));
+    struct td_ragged *r;
+    TD_TRY(td_ragged_new(levels, &r, err));
     td_tensor_set_obj(y, 0, &r->obj);
     for (int k = 0; k < levels; k++) {
         TD_TRY(td_keep(c, k, &r->splits[k], err));
@@ -147,8 +118,8 @@ static enum td_code encode_run(struct td_call *c, struct td_err *err)
         return encode_whole(c, levels, y, err);
     }
     for (int64_t i = 0, n = td_tensor_count(y); i < n; i++) {
-        struct ragged *r;
-        TD_TRY(ragged_new(levels > 0 ? levels - 1 : 0, &r, err));
+        struct td_ragged *r;
+        TD_TRY(td_ragged_new(levels > 0 ? levels - 1 : 0, &r, err));
         td_tensor_set_obj(y, i, &r->obj);
         TD_TRY(encode_row(c, levels, i, r, err));
     }
@@ -186,8 +157,8 @@ static enum td_code check_encoded(const struct td_call *c, int levels, struct td
 {
     enum td_dtype values = td_attr_type(c->node, "Tvalues"), splits = td_attr_type(c->node, "Tsplits");
     for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n; i++) {
-        const struct ragged *r = (const struct ragged *)td_tensor_obj(c->in[0], i);
-        TD_FAIL_IF(!r || r->obj.type != &ragged_type, err, INVALID_ARGUMENT,
+        const struct td_ragged *r = (const struct td_ragged *)td_tensor_obj(c->in[0], i);
+        TD_FAIL_IF(!r || r->obj.type != &td_ragged_type, err, INVALID_ARGUMENT,
                    "%s: Input Variant element at index %lld doesn't hold a RaggedTensorVariant",
                    TD_NODE_STR(c->node), (long long)i);
         TD_FAIL_IF(r->levels != levels, err, INVALID_ARGUMENT,
@@ -213,13 +184,13 @@ static enum td_code check_encoded(const struct td_call *c, int levels, struct td
     return TD_OK;
 }
 
-static const struct ragged *element(const struct td_call *c, int64_t i)
+static const struct td_ragged *element(const struct td_call *c, int64_t i)
 {
-    return (const struct ragged *)td_tensor_obj(c->in[0], i);
+    return (const struct td_ragged *)td_tensor_obj(c->in[0], i);
 }
 
 /* Rows of the outermost level of an element. */
-static int64_t outer_rows(const struct ragged *r)
+static int64_t outer_rows(const struct td_ragged *r)
 {
     return r->levels ? td_tensor_count(&r->splits[0]) - 1 : r->values.shape.dim[0];
 }
@@ -302,7 +273,7 @@ static enum td_code decode_run(struct td_call *c, struct td_err *err)
                "%s: output_ragged_rank is less than the rank of encoded_ragged", TD_NODE_STR(c->node));
     TD_TRY(check_encoded(c, levels, &inner, err));
     if (c->in[0]->shape.rank == 0) {
-        const struct ragged *r = element(c, 0);
+        const struct td_ragged *r = element(c, 0);
         for (int k = 0; k < levels; k++) {
             give(c, k, &r->splits[k]);
         }
@@ -330,7 +301,7 @@ static enum td_code grad_infer(struct td_infer *c, struct td_err *err)
 static enum td_code grad_count(const struct td_call *c, int64_t i, int64_t width, int64_t *n,
                                struct td_err *err)
 {
-    const struct ragged *r = element(c, i);
+    const struct td_ragged *r = element(c, i);
     if (!r) {
         TD_FAIL_IF(td_tensor_count(c->in[1]) < i + 2, err, INVALID_ARGUMENT,
                    "%s: %lld row_splits for %lld elements", TD_NODE_STR(c->node),
@@ -341,7 +312,7 @@ static enum td_code grad_count(const struct td_call *c, int64_t i, int64_t width
                    (long long)i, (long long)rows);
         return TD_OK;
     }
-    TD_FAIL_IF(r->obj.type != &ragged_type || r->values.dtype != td_attr_type(c->node, "Tvalues"), err,
+    TD_FAIL_IF(r->obj.type != &td_ragged_type || r->values.dtype != td_attr_type(c->node, "Tvalues"), err,
                INVALID_ARGUMENT, "%s: element %lld of encoded_ragged_grad is no RaggedTensorVariant of %s",
                TD_NODE_STR(c->node), (long long)i, td_dtype_name(td_attr_type(c->node, "Tvalues")));
     *n = td_tensor_count(&r->values);
