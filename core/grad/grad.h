@@ -83,7 +83,21 @@ struct td_grad_rows {
     const struct td_value *args;
     int n_args;
     int64_t limit_bytes; /* of all results */
+    bool many;           /* the function takes and gives any number of rows, in an axis in front */
 };
+
+/* A function to be called a row: with row r of the inputs that are many, and the others as they are. */
+struct td_grad_map {
+    struct td_value k; /* the number of rows: an int32 vector of one */
+    const struct td_value *in;
+    const bool *many; /* by input */
+    int n_in;
+    const enum td_dtype *dtype; /* by result */
+    int n_out;
+    const char *function; /* the arena's */
+};
+
+struct td_vectorize; /* core/grad/vectorize.h */
 
 /* Formulas that the transformation itself needs, in terms of ops. */
 struct td_grad_formulas {
@@ -105,6 +119,13 @@ struct td_grad_formulas {
                               const char *name);
     /* One, for a target of one element; else an error names it when it runs. */
     struct td_value (*one)(struct td_emitter *e, struct td_value target, const char *name);
+    /* The op's rule, or what stands for it. any: some input is many. */
+    bool (*vectorize)(struct td_vectorize *v, bool any);
+    struct td_value (*n_rows)(struct td_emitter *e, struct td_value rows); /* int32 vector of one */
+    /* v, k times, in an axis in front. */
+    struct td_value (*spread)(struct td_emitter *e, struct td_value v, struct td_value k);
+    /* A node whose output i is the function's result i of all rows, stacked. */
+    struct td_value (*map_rows)(struct td_emitter *e, const struct td_grad_map *m);
     /* v itself, but not before `when` has been computed. */
     struct td_value (*later)(struct td_emitter *e, struct td_value v, struct td_value when);
     /* A node whose output i is [target's shape, shape of like[i]]: one row for each element of the target. */

@@ -1,7 +1,8 @@
 /* core/grad/jacobian.c - one backward pass, cut off where it meets the forward part.
  *
  * What follows from the seed goes into the function; what it reads besides are its further arguments,
- * computed once. That takes in whatever the gradients added that is the same for all rows.
+ * computed once. That takes in whatever the gradients added that is the same for all rows. Where no node of
+ * the pass has effects the function takes many rows (core/grad/vectorize.h), else one.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/grad/jacobian.h"
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "core/grad/body.h"
+#include "core/grad/vectorize.h"
 
 struct cut {
     struct td_grad_context *ctx;
@@ -20,6 +22,8 @@ struct cut {
     struct td_value *args, *rets;
     int *source; /* by result: of which source */
     int n_args, n_rets;
+    bool many;    /* the function takes many rows */
+    int n_before; /* many: nodes from here on are its */
     struct td_err *err;
 };
 
@@ -76,39 +80,18 @@ static enum td_code order(struct cut *c)
 
 /* ------------------------------------------------------------------ the function */
 
-static void add_arg(struct cut *c, struct td_value v)
+static enum td_code mark_seeded(struct cut *c)
 {
-    for (int i = 0; i < c->n_args; i++) {
-        if (c->args[i].node == v.node && c->args[i].port == v.port) {
-            return;
-        }
-    }
-    c->args[c->n_args++] = v;
-}
-
-static enum td_code list_args(struct cut *c)
-{
-    int edges = 1 + c->o->sources->n_sources;
-    for (int k = 0; k < c->ir->n_nodes; k++) {
-        edges += c->ir->nodes[k]->n_in;
-    }
-    c->args = room(c, edges, sizeof *c->args);
     c->seeded = room(c, c->ir->n_nodes, sizeof *c->seeded);
-    if (c->args == NULL || c->seeded == NULL) {
-        return no_memory(c, edges);
+    if (c->seeded == NULL) {
+        return no_memory(c, c->ir->n_nodes);
     }
     memset(c->seeded, 0, (size_t)c->ir->n_nodes);
     c->seeded[c->seed.node->id] = true;
-    add_arg(c, c->seed);
     for (int k = 0; k < c->ir->n_nodes; k++) {
         const struct td_node *n = c->ir->nodes[k];
         for (int i = 0; i < n->n_in; i++) {
             c->seeded[k] |= c->seeded[n->in[i].node->id];
-        }
-        for (int i = 0; c->seeded[k] && i < n->n_in; i++) {
-            if (!c->seeded[n->in[i].node->id]) {
-                add_arg(c, n->in[i]);
-            }
         }
     }
     return TD_OK;
@@ -126,11 +109,91 @@ static enum td_code list_rets(struct cut *c)
         if (c->found[i].node != NULL && (c->o->only < 0 || c->o->only == i)) {
             c->source[c->n_rets] = i;
             c->rets[c->n_rets++] = c->found[i];
-            if (!c->seeded[c->found[i].node->id]) {
-                add_arg(c, c->found[i]);
+        }
+    }
+    return TD_OK;
+}
+
+/* Whether v is made in the function: it follows from the seed, or was added for many rows. */
+static bool is_inside(const struct cut *c, struct td_value v)
+{
+    return c->many ? v.node->id >= c->n_before : c->seeded[v.node->id];
+}
+
+static void add_arg(struct cut *c, struct td_value v)
+{
+    for (int i = 0; i < c->n_args; i++) {
+        if (c->args[i].node == v.node && c->args[i].port == v.port) {
+            return;
+        }
+    }
+    c->args[c->n_args++] = v;
+}
+
+struct climb {
+    bool *visited; /* by node id */
+    struct td_node **stack;
+    int depth;
+};
+
+/* Constants are neither inside nor arguments: the function has its own. */
+static void need(struct cut *c, struct climb *x, struct td_value v)
+{
+    if (x->visited[v.node->id]) {
+        return;
+    }
+    if (is_inside(c, v)) {
+        x->visited[v.node->id] = true;
+        x->stack[x->depth++] = v.node;
+    } else if (td_known_value(v) == NULL) {
+        add_arg(c, v);
+    }
+}
+
+/* Its arguments: the seed, and what is read inside and made outside. */
+static enum td_code list_args(struct cut *c)
+{
+    const int n = c->ir->n_nodes;
+    int edges = 1 + c->n_rets;
+    for (int k = 0; k < n; k++) {
+        edges += c->ir->nodes[k]->n_in;
+    }
+    c->args = room(c, edges, sizeof *c->args);
+    struct climb x = {.visited = room(c, n, sizeof *x.visited), .stack = room(c, n, sizeof(void *))};
+    if (c->args == NULL || x.visited == NULL || x.stack == NULL) {
+        return no_memory(c, edges);
+    }
+    memset(x.visited, 0, (size_t)n);
+    x.visited[c->seed.node->id] = true;
+    add_arg(c, c->seed);
+    for (int i = 0; i < c->n_rets; i++) {
+        need(c, &x, c->rets[i]);
+        while (x.depth > 0) {
+            const struct td_node *at = x.stack[--x.depth];
+            for (int k = 0; k < at->n_in; k++) {
+                need(c, &x, at->in[k]);
             }
         }
     }
+    return TD_OK;
+}
+
+/* The same pass for many rows, where that can be had. */
+static enum td_code make_many(struct cut *c)
+{
+    struct td_emitter e = td_grad_emitter(c->ctx, c->ir, NULL, c->err);
+    c->n_before = c->ir->n_nodes;
+    const struct td_value rows = td_grad_feed(&e, "rows", td_dtype_of(c->o->target));
+    TD_TRY(td_emit_close(&e));
+    bool *seeded = room(c, c->ir->n_nodes, sizeof *seeded);
+    if (seeded == NULL) {
+        return no_memory(c, c->ir->n_nodes);
+    }
+    memcpy(seeded, c->seeded, (size_t)c->n_before);
+    seeded[c->n_before] = false;
+    const struct td_vectorize_opts o = {.seed = c->seed, .rows = rows, .seeded = seeded};
+    TD_TRY(td_grad_vectorize(c->ctx, c->ir, &o, c->rets, c->n_rets, &c->many, c->err));
+    c->seed = c->many ? rows : c->seed;
     return TD_OK;
 }
 
@@ -168,7 +231,8 @@ static enum td_code add_node(struct cut *c, const char *function, struct td_valu
                                       .n = c->n_rets,
                                       .args = c->args + 1,
                                       .n_args = c->n_args - 1,
-                                      .limit_bytes = c->o->limit_bytes};
+                                      .limit_bytes = c->o->limit_bytes,
+                                      .many = c->many};
     struct td_emitter e = td_grad_emitter(c->ctx, c->ir, NULL, c->err);
     e.at = c->o->target.node;
     const struct td_value made = c->ctx->formulas->rows(&e, &rows);
@@ -190,11 +254,13 @@ enum td_code td_grad_jacobian(struct td_grad_context *ctx, struct td_ir *ir,
     }
     TD_TRY(add_backward(&c));
     TD_TRY(order(&c));
-    TD_TRY(list_args(&c));
+    TD_TRY(mark_seeded(&c));
     TD_TRY(list_rets(&c));
     if (c.n_rets == 0) {
         return TD_OK;
     }
+    TD_TRY(make_many(&c));
+    TD_TRY(list_args(&c));
     const struct td_grad_part part = {
         .of = o->of, .args = c.args, .n_args = c.n_args, .rets = c.rets, .n_rets = c.n_rets};
     const char *name;

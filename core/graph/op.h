@@ -35,6 +35,7 @@ struct td_node;
 struct td_run;
 struct td_thread_pool;
 struct td_grad;
+struct td_vectorize;
 struct td_grad_formulas;  /* core/grad/grad.h, both */
 struct td_batchable_rule; /* core/batchable/batchable_rule.h */
 struct td_emitter;        /* core/graph/emit.h */
@@ -276,6 +277,8 @@ struct td_op {
     const struct td_permute_rule *permute; /* NULL: TD_OP_ELEMENTWISE does not care for the order of axes */
     /* core/grad/grad.h; td_not_differentiable: none, as TensorFlow has it; NULL: none is known */
     void (*grad)(struct td_grad *g);
+    /* core/grad/vectorize.h; NULL: element-wise, or called a row */
+    bool (*vectorize)(struct td_vectorize *v);
     const struct td_grad_formulas *formulas; /* of the row with TD_ROLE_GRADIENT_SEED */
     const char *doc;                         /* for refused ops: the reason, in words */
 };

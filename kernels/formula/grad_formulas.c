@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/formula/formula.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 
 /* TensorFlow's shared_name of a variable that has no name of its own. */
@@ -116,6 +117,45 @@ static struct td_value later(struct td_emitter *e, struct td_value v, struct td_
     return td_f_2(e, "_Later", v, when);
 }
 
+static struct td_value n_rows(struct td_emitter *e, struct td_value rows)
+{
+    return td_f_part(e, td_f_shape(e, rows), 0, 1);
+}
+
+static struct td_value spread(struct td_emitter *e, struct td_value v, struct td_value k)
+{
+    return td_f_broadcast_to(e, v, td_f_concat(e, TD_IN(k, td_f_shape(e, v)), 0));
+}
+
+static struct td_value map_rows(struct td_emitter *e, const struct td_grad_map *m)
+{
+    struct td_value *in = td_arena_alloc(e->arena, (size_t)m->n_in + 1, sizeof *in);
+    enum td_dtype *types = td_arena_alloc(e->arena, (size_t)m->n_in + 1, sizeof *types);
+    struct td_func_ref f = {.name = m->function};
+    if (in == NULL || types == NULL) {
+        return td_emit_fail(e, TD_RESOURCE_EXHAUSTED, "no memory for a jacobian's program");
+    }
+    in[0] = m->k;
+    for (int i = 0; i < m->n_in; i++) {
+        in[1 + i] = m->in[i];
+        types[i] = td_dtype_of(m->in[i]);
+    }
+    const struct td_attr attrs[] = {
+        {.name = "f", .kind = TD_ATTR_FUNC, .n = 1, .func = &f},
+        {.name = "Tin", .kind = TD_ATTR_TYPE, .is_list = true, .n = m->n_in, .type = types},
+        {.name = "many",
+         .kind = TD_ATTR_BOOL,
+         .is_list = true,
+         .n = m->n_in,
+         .b = (bool *)(uintptr_t)m->many},
+        {.name = "Tout",
+         .kind = TD_ATTR_TYPE,
+         .is_list = true,
+         .n = m->n_out,
+         .type = (enum td_dtype *)(uintptr_t)m->dtype}};
+    return td_emit(e, "_MapRows", in, 1 + m->n_in, attrs, (int)(sizeof attrs / sizeof *attrs));
+}
+
 static struct td_value shape_of(struct td_emitter *e, struct td_value like)
 {
     return like.node == NULL                  ? td_f_int(e, -1)
@@ -150,6 +190,7 @@ static struct td_value rows(struct td_emitter *e, const struct td_grad_rows *r)
          .type = (enum td_dtype *)(uintptr_t)r->dtype},
         TD_ATTR_OF_INT("N", r->n),
         TD_ATTR_OF_INT("limit_bytes", r->limit_bytes),
+        TD_ATTR_OF_BOOL("many", r->many),
         TD_ATTR_OF_TEXT("what", r->what),
         TD_ATTR_OF_TEXT("of", r->of)};
     return td_emit(e, "_Jacobian", in, n_in, attrs, (int)(sizeof attrs / sizeof *attrs));
@@ -174,6 +215,10 @@ const struct td_grad_formulas td_grad_formulas = {
     .seed = seed,
     .vector = vector,
     .one = one,
+    .vectorize = td_many_default,
+    .n_rows = n_rows,
+    .spread = spread,
+    .map_rows = map_rows,
     .later = later,
     .rows = rows,
     .variable = variable,
