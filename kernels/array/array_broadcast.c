@@ -10,6 +10,7 @@
 #include "kernels/array/array_batchable.h"
 #include "kernels/array/array_repeat_grad.h"
 #include "kernels/cpu/array_types.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
 
@@ -212,6 +213,7 @@ static enum td_code gradient_args_run(struct td_call *c, struct td_err *err)
 const struct td_op td_ops_array_broadcast[] = {
     {.name = "BroadcastTo",
      .sig = "(input:T, shape:Tidx) -> (output:T) {T:type; Tidx:type=int32}",
+     .vectorize = td_many_broadcast_to,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_broadcast_to, 0, 1),
      .host_in = 2,
      .infer = broadcast_to_infer,

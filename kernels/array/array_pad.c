@@ -11,6 +11,7 @@
 #include "kernels/array/array_slice_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/cpu/combine.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
 
@@ -279,6 +280,7 @@ static const struct td_permute_rule permute_pad = {.find = find_pad, .apply = ap
 const struct td_op td_ops_array_pad[] = {
     {.name = "Pad",
      .sig = "(input:T, paddings:Tpaddings) -> (output:T) {T:type; Tpaddings:type=int32}",
+     .vectorize = td_many_pad,
      .permute = &permute_pad,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,
@@ -287,6 +289,7 @@ const struct td_op td_ops_array_pad[] = {
      .grad = td_pad_grad},
     {.name = "PadV2",
      .sig = "(input:T, paddings:Tpaddings, constant_values:T) -> (output:T) {T:type; Tpaddings:type=int32}",
+     .vectorize = td_many_pad,
      .permute = &permute_pad,
      .batchable = TD_BATCHABLE(td_batchable_map),
      .host_in = 2,

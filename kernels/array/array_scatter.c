@@ -12,6 +12,7 @@
 #include "kernels/array/array_gather_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/array/nd_index.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
 
@@ -95,6 +96,7 @@ const struct td_op td_ops_array_scatter[] = {
     {.name = "ScatterNd",
      .sig = "(indices:Tindices, updates:T, shape:Tindices) -> (output:T) {T:type; Tindices:type; "
             "bad_indices_policy:string=''}",
+     .vectorize = td_many_scatter_nd,
      .host_in = 4,
      .batchable = TD_BATCHABLE(td_batchable_scatter_nd),
      .infer = scatter_nd_infer,

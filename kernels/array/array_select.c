@@ -12,6 +12,7 @@
 #include "kernels/array/array_join_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/array/array_select_grad.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
 #include "kernels/cpu/vecmath.h"
@@ -468,6 +469,7 @@ const struct td_op td_ops_array_select[] = {
      .kernels = TD_KERNEL("select.cpu", select_run, {"T", TD_SET_ALL_TYPES})},
     {.name = "SelectV2",
      .sig = "(condition:bool, t:T, e:T) -> (output:T) {T:type}",
+     .vectorize = td_many_broadcast,
      .permute = &td_permute_elementwise,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_broadcast, 1, 0),
      .infer = select_v2_infer,

@@ -11,6 +11,7 @@
 #include "kernels/array/array_batchable.h"
 #include "kernels/array/array_move_grad.h"
 #include "kernels/cpu/array_types.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 
 /* ------------------------------------------------------------------ Shape, ShapeN, Rank, Size */
@@ -357,6 +358,7 @@ static const struct td_permute_rule permute_squeeze = {.find = find_squeeze, .ap
 const struct td_op td_ops_array_shape[] = {
     {.name = "Shape",
      .sig = "(input:T) -> (output:out_type) {T:type; out_type:type=int32}",
+     .vectorize = td_many_shape,
      .flags = TD_OP_SHAPE_ONLY,
      .batchable = TD_BATCHABLE(td_batchable_shape, .any_input = true),
      .host_out = 1,
@@ -392,6 +394,7 @@ const struct td_op td_ops_array_shape[] = {
      .grad = td_not_differentiable},
     {.name = "Reshape",
      .sig = "(tensor:T, shape:Tshape) -> (output:T) {T:type; Tshape:type=int32}",
+     .vectorize = td_many_reshape,
      .flags = TD_OP_VIEW,
      .fuse = {.view = true},
      .batchable = TD_BATCHABLE_MOVES(td_batchable_reshape, 0, 1),
@@ -409,6 +412,7 @@ const struct td_op td_ops_array_shape[] = {
                           {"T", TD_BIT(TD_QINT32) | TD_BIT(TD_QUINT8)}, {"Tshape", TD_SET_INDEX})},
     {.name = "ExpandDims",
      .sig = "(input:T, dim:Tdim) -> (output:T) {T:type; Tdim:type=int32}",
+     .vectorize = td_many_axes,
      .flags = TD_OP_VIEW,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_expand_dims, 0, 1),
      .host_in = 2,

@@ -13,6 +13,7 @@
 #include "kernels/array/array_batchable.h"
 #include "kernels/array/array_slice_grad.h"
 #include "kernels/cpu/array_types.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/array/slice_spec.h"
 
@@ -256,6 +257,7 @@ static const struct td_permute_rule permute_strided_slice = {.find = find_stride
 const struct td_op td_ops_array_slice[] = {
     {.name = "Slice",
      .sig = "(input:T, begin:Index, size:Index) -> (output:T) {T:type; Index:type}",
+     .vectorize = td_many_slice,
      .permute = &permute_slice,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_slice, 0, 2),
      .host_in = 6,
@@ -275,6 +277,7 @@ const struct td_op td_ops_array_slice[] = {
     {.name = "StridedSliceGrad",
      .sig = "(shape:Index, begin:Index, end:Index, strides:Index, dy:T) -> (output:T) {T:type; "
             "Index:type; " SLICE_MASKS "}",
+     .vectorize = td_many_strided_slice_grad,
      .batchable = TD_BATCHABLE(td_batchable_strided_slice_grad),
      .host_in = 15,
      .infer = strided_slice_grad_infer,

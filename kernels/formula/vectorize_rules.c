@@ -83,16 +83,6 @@ static bool only_first(const struct td_vectorize *v, int n)
     return true;
 }
 
-/* Input i, with axes of 1 behind the first so that it is `rank` deep without it. */
-static struct td_value raised(struct td_vectorize *v, int i, int rank)
-{
-    struct td_value x = v->in[i];
-    for (int r = td_vectorize_shape(v, i)->rank; v->many[i] && r < rank; r++) {
-        x = td_f_expand(v->e, x, 1);
-    }
-    return x;
-}
-
 /* The most axes of any input; -1: not known, and it matters. */
 static int most_axes(const struct td_vectorize *v)
 {
@@ -107,19 +97,52 @@ static int most_axes(const struct td_vectorize *v)
     return most;
 }
 
+/* [k, 1.., shape..]: `deep` axes behind the first. */
+static struct td_value deepened(struct td_vectorize *v, struct td_value shape, struct td_value deep)
+{
+    const struct td_value missing = td_f_sub(v->e, deep, td_f_size(v->e, shape));
+    const struct td_value ones = td_f_fill(v->e, td_f_expand(v->e, missing, 0), td_f_int(v->e, 1));
+    return td_f_concat(v->e, TD_IN(v->k, ones, shape), 0);
+}
+
+/* The most axes of any input, as a scalar. */
+static struct td_value deepest(struct td_vectorize *v)
+{
+    struct td_value most = td_no_value;
+    for (int i = 0; i < v->node->n_in; i++) {
+        const struct td_value rank = td_f_rank(v->e, v->in[i]);
+        const struct td_value own = v->many[i] ? td_f_sub(v->e, rank, td_f_int(v->e, 1)) : rank;
+        most = i == 0 ? own : td_f_2(v->e, "Maximum", most, own);
+    }
+    return most;
+}
+
+/* The inputs, those that are many with axes of 1 behind the first: all are as deep, but for it. */
+static bool raise_all(struct td_vectorize *v, struct td_value *in)
+{
+    const int rank = most_axes(v);
+    if (v->node->n_in > MOST_INPUTS) {
+        return false;
+    }
+    const struct td_value deep = rank < 0 ? deepest(v) : td_no_value;
+    for (int i = 0; i < v->node->n_in; i++) {
+        in[i] = v->in[i];
+        for (int r = td_vectorize_shape(v, i)->rank; rank >= 0 && v->many[i] && r < rank; r++) {
+            in[i] = td_f_expand(v->e, in[i], 1);
+        }
+        if (rank < 0 && v->many[i]) {
+            in[i] = td_f_reshape(v->e, in[i], deepened(v, shape_behind(v, in[i], 1), deep));
+        }
+    }
+    return true;
+}
+
 /* ------------------------------------------------------------------ element by element */
 
 bool td_many_broadcast(struct td_vectorize *v)
 {
     struct td_value in[MOST_INPUTS];
-    const int rank = most_axes(v);
-    if (rank < 0 || v->node->n_in > MOST_INPUTS) {
-        return false;
-    }
-    for (int i = 0; i < v->node->n_in; i++) {
-        in[i] = raised(v, i, rank);
-    }
-    return put_all(v, again(v, in));
+    return raise_all(v, in) && put_all(v, again(v, in));
 }
 
 /* Of an op that wants equal shapes. */
@@ -127,11 +150,13 @@ static bool equal_shapes(struct td_vectorize *v)
 {
     struct td_value in[MOST_INPUTS];
     const int rank = most_axes(v);
-    if (rank < 0 || v->node->n_in > MOST_INPUTS) {
+    if (v->node->n_in > MOST_INPUTS) {
         return false;
     }
     for (int i = 0; i < v->node->n_in; i++) {
-        if (v->node->n_in > 1 && td_vectorize_shape(v, i)->rank != rank) {
+        const bool as_first = rank >= 0 ? td_vectorize_shape(v, i)->rank == rank
+                                        : td_dtype_of(v->in[i]) == td_dtype_of(v->in[0]);
+        if (v->node->n_in > 1 && !as_first) {
             return false;
         }
         in[i] = v->many[i] ? v->in[i] : spread(v, v->in[i]);
@@ -190,14 +215,6 @@ bool td_many_transpose(struct td_vectorize *v)
            put(v, td_f_transpose(v->e, v->in[0], td_f_concat(v->e, TD_IN(td_f_ints(v->e, 0), moved), 0)));
 }
 
-/* [k, 1.., shape..]: `deep` axes behind the first. */
-static struct td_value deepened(struct td_vectorize *v, struct td_value shape, struct td_value deep)
-{
-    const struct td_value missing = td_f_sub(v->e, deep, td_f_size(v->e, shape));
-    const struct td_value ones = td_f_fill(v->e, td_f_expand(v->e, missing, 0), td_f_int(v->e, 1));
-    return td_f_concat(v->e, TD_IN(v->k, ones, shape), 0);
-}
-
 bool td_many_broadcast_to(struct td_vectorize *v)
 {
     const struct td_value to = td_f_cast(v->e, v->in[1], TD_INT32);
@@ -216,11 +233,6 @@ bool td_many_sum_to(struct td_vectorize *v)
 
 /* ------------------------------------------------------------------ products */
 
-static bool product_of_batches(struct td_vectorize *v, bool adj_x, bool adj_y, int rank)
-{
-    return put(v, td_f_batch_matmul(v->e, raised(v, 0, rank), raised(v, 1, rank), adj_x, adj_y));
-}
-
 /* x [k, m, n] times one y: as one product of k * m rows. */
 bool td_many_matmul(struct td_vectorize *v)
 {
@@ -230,7 +242,7 @@ bool td_many_matmul(struct td_vectorize *v)
         return false;
     }
     if (v->many[1] || ta) {
-        return product_of_batches(v, ta, tb, 2);
+        return put(v, td_f_batch_matmul(v->e, v->in[0], v->in[1], ta, tb));
     }
     const struct td_value y = td_f_matmul(v->e, fold(v, v->in[0]), v->in[1], false, tb);
     return put(v, unfold(v, y));
@@ -238,9 +250,9 @@ bool td_many_matmul(struct td_vectorize *v)
 
 bool td_many_batch_matmul(struct td_vectorize *v)
 {
-    const int rank = most_axes(v);
-    return rank >= 0 &&
-           product_of_batches(v, td_attr_bool(v->node, "adj_x"), td_attr_bool(v->node, "adj_y"), rank);
+    struct td_value in[MOST_INPUTS];
+    const bool adj_x = td_attr_bool(v->node, "adj_x"), adj_y = td_attr_bool(v->node, "adj_y");
+    return raise_all(v, in) && put(v, td_f_batch_matmul(v->e, in[0], in[1], adj_x, adj_y));
 }
 
 bool td_many_bias_add_grad(struct td_vectorize *v)

@@ -17,6 +17,7 @@
 #include "kernels/linalg/matmul_grad.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_cpu.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
 
@@ -415,6 +416,7 @@ const struct td_op td_ops_matmul[] = {
      .sig = "(a:T, b:T) -> (product:T) {transpose_a:bool=false; transpose_b:bool=false; T:type; "
             "grad_a:bool=false; "
             "grad_b:bool=false}",
+     .vectorize = td_many_matmul,
      .flags = TD_OP_HEAVY,
      .fuse = {.head = true},
      .batchable = TD_BATCHABLE(td_batchable_matmul),
@@ -433,6 +435,7 @@ const struct td_op td_ops_matmul[] = {
     {.name = "BatchMatMulV2",
      .sig = "(x:T, y:T) -> (output:T) {T:type; adj_x:bool=false; adj_y:bool=false; grad_x:bool=false; "
             "grad_y:bool=false}",
+     .vectorize = td_many_batch_matmul,
      .flags = TD_OP_HEAVY,
      .fuse = {.head = true},
      .batchable = TD_BATCHABLE(td_batchable_batch_matmul),

@@ -19,6 +19,7 @@
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/complex_scalar.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/math/math_reduce_grad.h"
 #include "kernels/math/reduce_axes.h"
@@ -472,7 +473,7 @@ RUN(any, [TD_BOOL] = REDUCER(any, bool))
         .sig = "(input:T, reduction_indices:Tidx) -> (output:T) {keep_dims:bool=false; T:type; "             \
                "Tidx:type=int32}",                                                                           \
         .permute = &td_permute_reduce, .batchable = TD_BATCHABLE(td_batchable_reduce, __VA_ARGS__),          \
-        .grad = gradient, .host_in = 1u << 1, .infer = td_infer_reduce,                                      \
+        .grad = gradient, .vectorize = td_many_axes, .host_in = 1u << 1, .infer = td_infer_reduce,           \
         .kernels = TD_KERNEL("math_reduce.cpu", op##_run, {"T", set}, {"Tidx", TD_SET_INDEX})                \
     }
 #define ROW_BOOL(op_name, op)                                                                                \
@@ -548,6 +549,7 @@ const struct td_op td_ops_math_reduce[] = {
     ROW_BOOL("Any", any),
     {.name = "_SumTo",
      .sig = "(input:T, shape:int32) -> (output:T) {T:type}",
+     .vectorize = td_many_sum_to,
      .flags = TD_OP_VIEW,
      .host_in = 1u << 1,
      .batchable = TD_BATCHABLE(rows_of_sum_to),

@@ -9,6 +9,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/formula/formula.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -313,6 +314,7 @@ const struct td_op td_ops_bias[] = {
      .grad = add_grad},
     {.name = "BiasAddGrad",
      .sig = "(out_backprop:T) -> (output:T) {T:type; " FORMAT2 "}",
+     .vectorize = td_many_bias_add_grad,
      .infer = bias_grad_infer,
      .kernels = TD_KERNEL("bias_add_grad.cpu", bias_grad_run, {"T", TD_SET_NUMBERS}),
      .grad = sum_grad},

@@ -17,6 +17,7 @@
 #include "kernels/nn/conv_spec.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/dnnl_filter.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
 
@@ -509,6 +510,7 @@ const struct td_op td_ops_conv[] = {
      .grad = td_conv_grad},
     {.name = "Conv2DBackpropInput",
      .sig = "(input_sizes:int32, filter:T, out_backprop:T) -> (output:T) " ATTRS_2D,
+     .vectorize = td_many_conv_input,
      .flags = TD_OP_HEAVY,
      .channels = &image_last,
      .batchable = TD_BATCHABLE(conv_back_rows),
@@ -518,6 +520,7 @@ const struct td_op td_ops_conv[] = {
      .grad = td_conv_to_input_grad},
     {.name = "Conv2DBackpropFilter",
      .sig = "(input:T, filter_sizes:int32, out_backprop:T) -> (output:T) " ATTRS_2D,
+     .vectorize = td_many_conv_filter,
      .host_in = 2,
      .infer = filter_grad_infer,
      .kernels = FILTER_GRAD("conv2d_filter_grad"),
@@ -533,6 +536,7 @@ const struct td_op td_ops_conv[] = {
      .grad = td_conv_grad},
     {.name = "DepthwiseConv2dNativeBackpropInput",
      .sig = "(input_sizes:int32, filter:T, out_backprop:T) -> (output:T) " ATTRS_DEPTHWISE,
+     .vectorize = td_many_conv_input,
      .flags = TD_OP_HEAVY,
      .channels = &image_last,
      .batchable = TD_BATCHABLE(conv_back_rows),

@@ -13,6 +13,7 @@
 
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/nn/pool_grad.h"
 #include "kernels/nn/pool_spec.h"
@@ -372,6 +373,7 @@ const struct td_op td_ops_pool[] = {
     {.name = "MaxPoolGrad",
      .sig =
          "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" WINDOW_EXPLICIT TD_POOL_2D "T:type=float}",
+     .vectorize = td_many_pool_grad,
      .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = td_pool_max_grad_infer,
      .kernels = MAX_GRAD_ROW(max_grad_run),

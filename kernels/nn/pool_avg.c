@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/batchable/batchable_rule.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/nn/pool_grad.h"
 #include "kernels/nn/pool_spec.h"
@@ -168,6 +169,7 @@ const struct td_op td_ops_pool_avg[] = {
      .grad = td_avg_pool_grad},
     {.name = "AvgPoolGrad",
      .sig = "(orig_input_shape:int32, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_2D "T:type}",
+     .vectorize = td_many_pool_grad,
      .host_in = 1,
      .batchable = TD_BATCHABLE(avg_grad_rows),
      .infer = td_pool_avg_grad_infer,

@@ -11,6 +11,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/formula/formula.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
 #include "kernels/cpu/upcast.h"
@@ -114,6 +115,7 @@ static void log_softmax_grad(struct td_grad *g)
 const struct td_op td_ops_softmax[] = {
     {.name = "Softmax",
      .sig = "(logits:T) -> (softmax:T) {T:type}",
+     .vectorize = td_many_last,
      .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .infer = softmax_infer,
@@ -121,6 +123,7 @@ const struct td_op td_ops_softmax[] = {
      .grad = softmax_grad},
     {.name = "LogSoftmax",
      .sig = "(logits:T) -> (logsoftmax:T) {T:type}",
+     .vectorize = td_many_last,
      .permute = &td_permute_map1,
      .batchable = TD_BATCHABLE(td_batchable_map1),
      .infer = softmax_infer,
