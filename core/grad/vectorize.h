@@ -9,8 +9,8 @@
  *       return true;                                                         all outputs are put
  *   }
  *
- * False: not with these inputs. Then, and where an op says nothing, the node becomes a function that is called
- * a row (td_grad_formulas.map_rows); element-wise ops need say nothing.
+ * False: not with these inputs. Then, and where an op says nothing, the node becomes a function that is
+ * called a row (td_grad_formulas.map_rows); element-wise ops need say nothing.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_GRAD_VECTORIZE_H
@@ -44,8 +44,8 @@ struct td_vectorize_opts {
 };
 
 /* Adds nodes to ir, which is in order, and is not any more afterwards; value i of `rets` becomes many. False
- * in *done, and nothing changed that counts: a node on the way has effects, so that the pass must run a row at
- * a time. */
+ * in *done, and nothing changed that counts: a node on the way has effects, so that the pass must run a row
+ * at a time. */
 TD_MUST enum td_code td_grad_vectorize(struct td_grad_context *ctx, struct td_ir *ir,
                                        const struct td_vectorize_opts *o, struct td_value *rets, int n_rets,
                                        bool *done, struct td_err *err);

@@ -3,8 +3,8 @@
  *   k [1], inputs: [k, s..] where `many`, else [s..]  ->  [k, r..] each
  *   f: inputs [s..] -> [r..]
  *
- * What a pass over many rows does with an op that does not know such an axis (core/grad/vectorize.h). Rows are
- * shown to f where they lie.
+ * What a pass over many rows does with an op that does not know such an axis (core/grad/vectorize.h). Rows
+ * are shown to f where they lie.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/graph/graph.h"

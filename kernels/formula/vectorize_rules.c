@@ -2,7 +2,8 @@
  *
  * Three ways: the axis is one more batch axis that the op knows already (element-wise ops, products of
  * batches); the numbers that name axes or sizes are moved by one; or the axis is folded into the batch, and
- * unfolded behind the op. What one value is for all rows is never repeated but where an op wants equal shapes.
+ * unfolded behind the op. What one value is for all rows is never repeated but where an op wants equal
+ * shapes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/formula/vectorize_rules.h"
