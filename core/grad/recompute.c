@@ -98,7 +98,9 @@ static void mark_may(struct again *a)
         }
         a->may[k] = a->forward[k] && fed[k] && n->op != &td_op_feed && !has_effects(n);
     }
-    memset(fed, 0, (size_t)a->n);
+    for (int k = 0; k < a->n; k++) {
+        fed[k] = false;
+    }
 }
 
 /* Marks what is read, and says how many may be computed again. */
