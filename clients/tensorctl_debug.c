@@ -286,6 +286,23 @@ int td_cli_debug(int argc, char **argv)
     return status;
 }
 
+static void print_gradients(const json_t *list)
+{
+    const json_t *g;
+    size_t i;
+    json_array_foreach((json_t *)list, i, g)
+    {
+        char *target = json_dumps(json_object_get(g, "target"), 0),
+             *wrt = json_dumps(json_object_get(g, "wrt"), 0);
+        printf("  %s of %s by %s: traces %lld, %lld bytes\n", text_of(g, "kind"),
+               target != NULL ? target : "?", wrt != NULL ? wrt : "?",
+               (long long)json_integer_value(json_object_get(g, "traces")),
+               (long long)json_integer_value(json_object_get(g, "bytes")));
+        free(target);
+        free(wrt);
+    }
+}
+
 static void print_function(const json_t *f)
 {
     const json_t *concrete = json_object_get(f, "concrete"), *row;
@@ -307,6 +324,7 @@ static void print_function(const json_t *f)
         free(in);
         free(kernels);
     }
+    print_gradients(json_object_get(f, "gradients"));
 }
 
 int td_cli_functions(int argc, char **argv)

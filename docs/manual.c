@@ -323,7 +323,8 @@ static void api_md(void)
            "on this host\n"
            "only, unless `--open_management` is given. `:debug` and `tensord.v1.Debug.Run` need "
            "`--enable_debug_api` besides.\n"
-           "Gradients by weights need the scope `gradient`; those by inputs `infer` or `gradient`.\n\n"
+           "Gradients ([gradients.md](gradients.md)) by weights need the scope `gradient`; those by inputs "
+           "`infer` or `gradient`.\n\n"
            "## REST\n\n| method | path | needs | |\n| --- | --- | --- | --- |\n");
     for (int i = 0; i < COUNT(ROUTES); i++) {
         const bool manages = strstr(ROUTES[i].traits, "MANAGES") != NULL;

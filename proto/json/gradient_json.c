@@ -170,8 +170,8 @@ enum td_code td_gradient_json_write(struct td_sink *s, const struct td_named *gr
 {
     static const char first[] = "{\n    \"gradients\": ", second[] = ",\n    \"outputs\": ";
     TD_TRY(td_sink_put(s, first, sizeof first - 1, err));
-    TD_TRY(td_json_put_object(s, gradients, n_gradients, err));
+    TD_TRY(td_json_put_object(s, gradients, n_gradients, false, err));
     TD_TRY(td_sink_put(s, second, sizeof second - 1, err));
-    TD_TRY(td_json_put_object(s, outputs, n_outputs, err));
+    TD_TRY(td_json_put_object(s, outputs, n_outputs, true, err));
     return td_sink_put(s, "\n}", 2, err);
 }

@@ -35,7 +35,7 @@ struct td_gradient_json {
  * INVALID_ARGUMENT names the member and what it may be. */
 TD_MUST enum td_code td_gradient_json_read(struct td_json members, struct td_arena *arena,
                                            struct td_gradient_json *out, struct td_err *err);
-/* A tensor of no dtype is null. */
+/* A gradient of no dtype is null, and so is an output that JSON has no form for: nobody asked for that. */
 TD_MUST enum td_code td_gradient_json_write(struct td_sink *s, const struct td_named *gradients,
                                             int n_gradients, const struct td_named *outputs, int n_outputs,
                                             struct td_err *err);

@@ -372,13 +372,28 @@ static enum td_code put_key(struct td_sink *s, bool first, const char *name, str
     return td_sink_put(s, ": ", 2, err);
 }
 
-enum td_code td_json_put_object(struct td_sink *s, const struct td_named *t, int n, struct td_err *err)
+static enum td_code put_member(struct td_sink *s, const struct td_named *t, bool lenient, struct td_err *err)
+{
+    const size_t mark = s->n;
+    struct td_err why = {0};
+    if (t->t.dtype == TD_DTYPE_NONE) {
+        return td_sink_put(s, "null", 4, err);
+    }
+    const enum td_code rc = td_json_put_dims(s, &t->t, 0, 0, wants_b64(t->name), &why);
+    if (lenient && rc == TD_UNIMPLEMENTED) {
+        s->n = mark;
+        return td_sink_put(s, "null", 4, err);
+    }
+    return rc ? td_fail(err, rc, "%s", why.msg) : TD_OK;
+}
+
+enum td_code td_json_put_object(struct td_sink *s, const struct td_named *t, int n, bool lenient,
+                                struct td_err *err)
 {
     TD_TRY(td_sink_put(s, "{", 1, err));
     for (int i = 0; i < n; i++) {
         TD_TRY(put_key(s, i == 0, t[i].name, err));
-        TD_TRY(t[i].t.dtype == TD_DTYPE_NONE ? td_sink_put(s, "null", 4, err)
-                                             : td_json_put_dims(s, &t[i].t, 0, 0, wants_b64(t[i].name), err));
+        TD_TRY(put_member(s, &t[i], lenient, err));
     }
     return td_sink_put(s, "}", 1, err);
 }
@@ -386,7 +401,7 @@ enum td_code td_json_put_object(struct td_sink *s, const struct td_named *t, int
 static enum td_code put_columns(struct td_sink *s, const struct td_named *out, int n, struct td_err *err)
 {
     return n == 1 ? td_json_put_dims(s, &out[0].t, 0, 0, wants_b64(out[0].name), err)
-                  : td_json_put_object(s, out, n, err);
+                  : td_json_put_object(s, out, n, false, err);
 }
 
 /* Row k of every output: the value itself, or an object of them. */

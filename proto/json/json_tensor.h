@@ -47,8 +47,9 @@ TD_MUST enum td_code td_json_inputs(const struct td_json_body *b, const struct t
  * INVALID_ARGUMENT when rows cannot be told apart. */
 TD_MUST enum td_code td_json_outputs(struct td_sink *s, const struct td_named *out, int n,
                                      enum td_json_form form, struct td_err *err);
-/* {"name": value, ..}; a tensor of no dtype is null. */
-TD_MUST enum td_code td_json_put_object(struct td_sink *s, const struct td_named *t, int n,
+/* {"name": value, ..}; a tensor of no dtype is null, and (lenient) one of a dtype that JSON has no form
+ * for. */
+TD_MUST enum td_code td_json_put_object(struct td_sink *s, const struct td_named *t, int n, bool lenient,
                                         struct td_err *err);
 /* Elements from i on of dims[axis..rank) of t as nested lists. */
 TD_MUST enum td_code td_json_put_dims(struct td_sink *s, const struct td_tensor *t, int axis, int64_t i,

@@ -410,6 +410,12 @@ enum td_code td_gradient_results(const struct td_gradient *g, struct td_servable
                                  struct td_named *result, struct td_err *err)
 {
     enum td_code rc = TD_OK;
+    const struct td_shape *target = &out[g->target[0]].t.shape;
+    /* where nothing leads to a source, the program has nothing that would tell */
+    TD_FAIL_IF(g->ask.kind == TD_HESSIAN && td_shape_count(target) != 1, err, INVALID_ARGUMENT,
+               "a hessian is of one number, but the target '%.200s' has shape %s: sum it up, or ask for one "
+               "element",
+               g->ask.targets[0], TD_SHAPE_STR(target));
     for (int i = 0; i < g->n_sources; i++) {
         const struct td_gradient_source *from = &g->source[i];
         result[i] = (struct td_named){.name = from->name};

@@ -31,6 +31,7 @@
 
 struct row {
     const char *resource, *key, *object; /* the last two may be NULL */
+    const char *stem; /* the key without what all keys of objects end with; NULL: it is no such key */
     enum td_dtype dtype;
     bool trainable;
     struct td_shape whole; /* of the variable that it is a part of */
@@ -107,6 +108,15 @@ struct reader {
     struct td_err *err;
 };
 
+#define KEY_TAIL "/.ATTRIBUTES/VARIABLE_VALUE"
+
+/* NULL: the key does not end so, or there is no memory. */
+static const char *stem_of(struct td_arena *a, const char *key)
+{
+    const size_t n = key == NULL ? 0 : strlen(key), tail = sizeof KEY_TAIL - 1;
+    return n > tail && strcmp(key + n - tail, KEY_TAIL) == 0 ? td_arena_strndup(a, key, n - tail) : NULL;
+}
+
 static bool is_op(const struct td_node *n, const char *name)
 {
     return strcmp(n->op_name, name) == 0;
@@ -148,6 +158,7 @@ static void note_restored(struct reader *r, const struct td_node *assign)
     const char *slice = text_at(r, value.node->in[2], value.port);
     struct td_err ignored = {0};
     row->key = text_at(r, value.node->in[1], value.port);
+    row->stem = stem_of(r->v->arena, row->key);
     if (row->key != NULL && slice != NULL && slice[0] != 0 &&
         td_slice_parse(slice, &row->whole, &row->box, &ignored)) {
         row->box.rank = -1;
@@ -443,6 +454,12 @@ static int find_object(const struct td_variables *v, const char *text, struct td
 {
     int n = 0;
     for (int i = 0; i < v->n_groups; i++) {
+        if (is_named(text, v->rows[v->groups[i].first].stem)) {
+            *out = found_as(v, &v->groups[i], text);
+            return 1;
+        }
+    }
+    for (int i = 0; i < v->n_groups; i++) {
         if (is_named(text, v->rows[v->groups[i].first].object)) {
             *out = found_as(v, &v->groups[i], text);
             n++;
@@ -451,7 +468,8 @@ static int find_object(const struct td_variables *v, const char *text, struct td
     return n;
 }
 
-/* The key is the surest name, then the engine's, of which there is one each; then the object graph's. */
+/* The key is the surest name, then the engine's, of which there is one each; then the object graph's path,
+ * and last its names. */
 static enum td_code find_exact(const struct td_variables *v, const char *text, bool *known,
                                struct td_variable_found *out, struct td_err *err)
 {
@@ -473,20 +491,29 @@ static enum td_code find_exact(const struct td_variables *v, const char *text, b
     return TD_OK;
 }
 
-/* What a person would call it: the variable's own name; of the parts of one, the name they share. */
+/* TensorFlow's name of a variable that nobody named: Variable, Variable_1, .. */
+static bool is_nameless(const char *resource)
+{
+    static const char word[] = "Variable";
+    return strncmp(resource, word, sizeof word - 1) == 0 &&
+           resource[sizeof word - 1 + strspn(resource + sizeof word - 1, "_0123456789")] == 0;
+}
+
+/* What a person would call it: the variable's own name; of the parts of one, the name they share; of one
+ * without a name, where it hangs in the object graph. */
 static const char *own_name(const struct td_variables *v, const struct group *g)
 {
-    static const char tail[] = "/.ATTRIBUTES/VARIABLE_VALUE";
-    const char *key = key_of(v, g);
-    const size_t n = key == NULL ? 0 : strlen(key);
-    const bool of_objects = n >= sizeof tail && strcmp(key + n - (sizeof tail - 1), tail) == 0;
-    return key == NULL || of_objects ? g->resources[0] : key;
+    const char *key = key_of(v, g), *stem = v->rows[g->first].stem;
+    return stem != NULL && is_nameless(g->resources[0]) ? stem
+           : key == NULL || stem != NULL                ? g->resources[0]
+                                                        : key;
 }
 
 /* The name of the group's that matches; NULL: none does. */
 static const char *matching(const struct td_variables *v, const struct group *g, const char *pattern)
 {
-    const char *const names[] = {own_name(v, g), key_of(v, g), g->resources[0]};
+    const char *const names[] = {own_name(v, g), g->n == 1 ? g->resources[0] : NULL, v->rows[g->first].stem,
+                                 key_of(v, g)};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (names[i] != NULL && td_glob(pattern, names[i])) {
             return names[i];
@@ -495,6 +522,26 @@ static const char *matching(const struct td_variables *v, const struct group *g,
     /* the object graph may call several so: this one by what it alone is called */
     const char *object = v->rows[g->first].object;
     return object != NULL && td_glob(pattern, object) ? own_name(v, g) : NULL;
+}
+
+static enum td_code match_group(const struct td_variables *v, const struct group *g, const char *pattern,
+                                td_variable_fn *fn, void *ctx, int *n, struct td_err *err)
+{
+    const char *name = matching(v, g, pattern);
+    if (name != NULL) {
+        const struct td_variable_found whole = found_as(v, g, name);
+        ++*n;
+        return fn(ctx, &whole, err);
+    }
+    for (int k = 0; g->n > 1 && k < g->n; k++) { /* its parts, each by its own name */
+        const struct group one = {.resources = &g->resources[k], .first = g->first + k, .n = 1};
+        if (td_glob(pattern, g->resources[k])) {
+            const struct td_variable_found part = found_as(v, &one, g->resources[k]);
+            ++*n;
+            TD_TRY(fn(ctx, &part, err));
+        }
+    }
+    return TD_OK;
 }
 
 static enum td_code not_found(const struct td_variables *v, const char *text, bool pattern,
@@ -526,12 +573,8 @@ enum td_code td_variables_find(const struct td_variables *v, const char *text, t
     int n = 0;
     for (int i = 0; pattern && i < v->n_groups; i++) {
         const struct row *row = &v->rows[v->groups[i].first];
-        const bool counts = row->trainable && td_dtype_in(row->dtype, TD_SET_FLOATS | TD_SET_COMPLEX);
-        const char *name = counts ? matching(v, &v->groups[i], text) : NULL;
-        if (name != NULL) {
-            found = found_as(v, &v->groups[i], name);
-            TD_TRY(fn(ctx, &found, err));
-            n++;
+        if (row->trainable && td_dtype_in(row->dtype, TD_SET_FLOATS | TD_SET_COMPLEX)) {
+            TD_TRY(match_group(v, &v->groups[i], text, fn, ctx, &n, err));
         }
     }
     return n > 0 ? TD_OK : not_found(v, text, pattern, err);

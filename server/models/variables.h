@@ -1,8 +1,8 @@
 /* server/models/variables.h - the variables of a version by the names that people know them by.
  *
  *   resource   what the engine calls it: "dense/kernel"; a part of a TF1 variable that was cut: "w/part_0"
- *   key        what the checkpoint calls it: "layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE"; of a
- *              TF1 model the variable's name, one for all parts of it
+ *   key        what the checkpoint calls it: "layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE" (what
+ *              stands before /.ATTRIBUTES will do); of a TF1 model its name, one for all parts of it
  *   object     what the object graph calls it, which need not be the only one of that name
  *
  * Which key belongs to which resource is read off the graph that restores them.

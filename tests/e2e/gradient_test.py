@@ -125,6 +125,31 @@ class Rest(Gradients):
         g = self.gradient({**body, "output_gradients": {"b": [1, 10]}}).json()["gradients"]
         self.assertEqual(g, {"x": [4.0, 8.0], "z": [15.0, 150.0]})
 
+    def test_kinds(self):
+        x = np.float32([[1, 2, 3, 4]])
+        body = {"signature_name": "loss", "inputs": {"x": x.tolist(), "t": [1]}, "target": "loss", "wrt": ["var:dense/bias"]}
+        m = reference()
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                y = m.signatures["loss"](x=tf.constant(x), t=tf.constant([1], tf.int64))["loss"]
+            g = inner.gradient(y, m.dense.bias)
+        want = outer.jacobian(g, m.dense.bias).numpy()
+        got = np.array(self.gradient({**body, "kind": "hessian"}).json()["gradients"]["var:dense/bias"])
+        np.testing.assert_allclose(got, want, 1e-4, 1e-5)
+        v = np.float32([1, -2, 0.5])
+        got = self.gradient({**body, "kind": "hvp", "vector": {"var:dense/bias": v.tolist()}}).json()["gradients"]["var:dense/bias"]
+        np.testing.assert_allclose(got, want @ v, 1e-4, 1e-5)
+        with tf.GradientTape() as t:
+            t.watch(z := tf.constant(X))
+            y = m.signatures["serving_default"](x=z)["probs"]
+        want = t.jacobian(y, z).numpy()
+        r = self.gradient({"inputs": {"x": X.tolist()}, "target": "probs", "wrt": ["x", "var:p"], "kind": "jacobian", "unconnected": "zero"}).json()["gradients"]
+        np.testing.assert_allclose(r["x"], want, 1e-4, 1e-5)
+        self.assertEqual(np.shape(r["var:p"]), (2, 3))
+        pair = {"signature_name": "pair", "inputs": {"x": [1, 2], "z": [3, 4]}, "target": "a", "kind": "hessian"}
+        for source in ("x", "z", "var:dense/bias"):
+            self.gradient({**pair, "wrt": source}, 400, "a hessian is of one number, but the target 'a' has shape [2]")
+
     def test_unconnected(self):
         body = {"signature_name": "pair", "inputs": {"x": [1, 2], "z": [3, 4]}, "target": "a", "wrt": ["z", "var:q", "var:dense/bias"]}
         want = tape("pair", "a", {"x": np.float32([1, 2]), "z": np.float32([3, 4])}, ["z"], ["q", "dense/bias"])
@@ -198,6 +223,26 @@ class Rest(Gradients):
         text = self.d.get("/metrics").text
         self.assertRegex(text, r':tensorflow:serving:request_latency_count\{model_name="gradients",API="gradient",entrypoint="REST"\} \d')
         self.assertRegex(text, r':tensorflow:serving:runtime_latency_count\{model_name="gradients",API="Gradient"')
+
+
+class Parts(Gradients):
+    OPTIONS = {"versions": {"parts": (1,)}}
+
+    def test_a_variable_in_parts_is_one_source(self):
+        x = np.arange(14, dtype=np.float32).reshape(2, 7)
+        ask = lambda *wrt, **kw: self.gradient({"inputs": {"x": x.tolist()}, "target": "y", "wrt": list(wrt), **kw}, model="parts").json()["gradients"]
+        whole = np.repeat(x.sum(0)[:, None], 3, 1)
+        np.testing.assert_allclose(ask("var:layer/w")["var:layer/w"], whole)
+        np.testing.assert_allclose(ask("var:layer/w/part_1")["var:layer/w/part_1"], whole[3:5])
+        self.assertEqual(sorted(ask("var:*")), ["var:layer/b", "var:layer/w"])
+        self.assertEqual(sorted(ask("var:layer/w*")), ["var:layer/w"])
+        g = ask("var:*part_?")
+        self.assertEqual(sorted(g), ["var:layer/w/part_0", "var:layer/w/part_1", "var:layer/w/part_2"])
+        np.testing.assert_allclose(np.concatenate([g[k] for k in sorted(g)]), whole)
+        self.assertIsNone(ask("var:frozen")["var:frozen"])
+        self.assertEqual(ask("var:frozen", unconnected="zero")["var:frozen"], [0, 0, 0])
+        self.gradient({"inputs": {"x": x.tolist()}, "target": "y", "wrt": "var:layer/w", "kind": "hvp", "vector": {"var:layer/w": whole.tolist()}}, 501,
+                      "'var:layer/w' is a variable in 3 parts", "var:layer/w/part_0", model="parts")
 
 
 class Grpc(Gradients):

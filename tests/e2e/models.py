@@ -1,7 +1,7 @@
 """Makes the SavedModels that the end-to-end tests serve, with TensorFlow, once.
 
     python tests/e2e/models.py DIR      leaves DIR/half/{1,2}, DIR/types/1, DIR/tf1/1, DIR/batching/1,
-                                        DIR/widths/1, DIR/branches/1 and DIR/gradients/1
+                                        DIR/widths/1, DIR/branches/1, DIR/gradients/1 and DIR/parts/1
 
 half: y = x / 2 + 1 + version.
     serving_default(x float[?]) -> y         two(a float[?], b int64[?]) -> sum, text, kept
@@ -200,6 +200,28 @@ def make_gradients(tf, where):
                                               "half": m.half, "complex": m.complex})
 
 
+PARTS = """parts: a TF1 graph whose variable w [7, 3] was cut into three, and one that training does not move.
+    serving_default(x float[?,7]) -> y = x w + b
+"""
+
+
+def make_parts(tf, where):
+    if os.path.exists(os.path.join(where, "saved_model.pb")):
+        return
+    v1, info = tf.compat.v1, tf.compat.v1.saved_model.build_tensor_info
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 7], name="x")
+        w = v1.get_variable("layer/w", [7, 3], partitioner=tf.compat.v1.fixed_size_partitioner(3), initializer=v1.random_normal_initializer(seed=1))
+        b = v1.get_variable("layer/b", [3], initializer=v1.zeros_initializer())
+        v1.get_variable("frozen", [3], trainable=False)
+        y = tf.identity(tf.matmul(x, tf.convert_to_tensor(w)) + b, name="y")
+        session.run(v1.global_variables_initializer())
+        builder = v1.saved_model.Builder(where)
+        builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": v1.saved_model.build_signature_def(
+            {"x": info(x)}, {"y": info(y)}, "tensorflow/serving/predict")})
+        builder.save()
+
+
 def make(root):
     import tensorflow as tf
 
@@ -248,6 +270,7 @@ def make(root):
     make_widths(tf, os.path.join(root, "widths", "1"))
     make_branches(tf, os.path.join(root, "branches", "1"))
     make_gradients(tf, os.path.join(root, "gradients", "1"))
+    make_parts(tf, os.path.join(root, "parts", "1"))
     where = os.path.join(root, "types", "1")
     if not os.path.exists(os.path.join(where, "saved_model.pb")):
         t = types(tf)

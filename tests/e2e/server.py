@@ -29,7 +29,7 @@ UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_le
 
 def models():
     """Makes the models that are missing, in a process of its own."""
-    if not all(os.path.exists(os.path.join(MODELS, m, "saved_model.pb")) for m in ("half/1", "half/2", "types/1", "tf1/1", "batching/1", "widths/1", "branches/1", "gradients/1")):
+    if not all(os.path.exists(os.path.join(MODELS, m, "saved_model.pb")) for m in ("half/1", "half/2", "types/1", "tf1/1", "batching/1", "widths/1", "branches/1", "gradients/1", "parts/1")):
         subprocess.run([sys.executable, os.path.join(HERE, "models.py"), MODELS], check=True)
 
 

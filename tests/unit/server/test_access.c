@@ -43,6 +43,25 @@ TEST(without_a_file_all_is_allowed)
     CHECK_INT(ask(NULL, NULL, TD_SCOPE_MANAGE, TD_ACCESS_ALL), TD_OK);
 }
 
+TEST(gradients_have_a_scope_and_those_by_inputs_two)
+{
+    struct td_access *a = open_tokens("i infer\ng gradient digits\nb infer,gradient\nd debug\n");
+    static const struct {
+        const char *token;
+        enum td_code infer, either, gradient;
+    } rows[] = {{"Bearer i", TD_OK, TD_OK, TD_PERMISSION_DENIED},
+                {"Bearer g", TD_PERMISSION_DENIED, TD_OK, TD_OK},
+                {"Bearer b", TD_OK, TD_OK, TD_OK},
+                {"Bearer d", TD_PERMISSION_DENIED, TD_PERMISSION_DENIED, TD_PERMISSION_DENIED}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CHECK_INT(ask(a, rows[i].token, TD_SCOPE_INFER, "digits"), rows[i].infer);
+        CHECK_INT(ask(a, rows[i].token, TD_SCOPE_INFER_OR_GRADIENT, "digits"), rows[i].either);
+        CHECK_INT(ask(a, rows[i].token, TD_SCOPE_GRADIENT, "digits"), rows[i].gradient);
+    }
+    CHECK_INT(ask(a, "Bearer g", TD_SCOPE_GRADIENT, "other"), TD_PERMISSION_DENIED);
+    done(a);
+}
+
 TEST(a_token_must_be_known_whole)
 {
     struct td_access *a = open_tokens("# comment\n\n  secret\tinfer # and more\r\n");
@@ -154,6 +173,6 @@ TEST(rereading_disturbs_nobody)
 }
 
 TEST_MAIN(RUN(without_a_file_all_is_allowed) RUN(a_token_must_be_known_whole)
-              RUN(scopes_and_patterns_of_all_lines_count)
+              RUN(gradients_have_a_scope_and_those_by_inputs_two) RUN(scopes_and_patterns_of_all_lines_count)
                   RUN(a_pattern_judges_the_model_and_not_the_signature)
                       RUN(wrong_lines_are_named_without_their_token) RUN(rereading_disturbs_nobody))
