@@ -41,18 +41,6 @@ static struct lrn lrn_of(const struct td_node *n, const struct td_shape *x)
         td_attr_float(n, "beta")};
 }
 
-/* bias + alpha * sum of squares of the channels within radius of j. */
-static double lrn_norm(const struct lrn *s, const float *x, int64_t j)
-{
-    double sum = 0;
-    int64_t from = j > s->radius ? j - s->radius : 0,
-            to = j + s->radius + 1 < s->depth ? j + s->radius + 1 : s->depth;
-    for (int64_t i = from; i < to; i++) {
-        sum += (double)x[i] * x[i];
-    }
-    return s->bias + s->alpha * sum;
-}
-
 /* The norms of a row of x. square has room for depth + 2 * radius. */
 TD_CLONES static void lrn_norms(const struct lrn *s, const float *x, double *restrict square,
                                 double *restrict norm)
@@ -122,29 +110,71 @@ static enum td_code lrn_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
-/* dx_i = dy_i * N_i^-beta  -  2 alpha beta x_i * sum over j near i of dy_j y_j / N_j */
+/* power = norm ^ -beta, the powers that networks use by roots; share = dy * y / norm, with radius zeros on
+ * either side. */
+TD_CLONES static void lrn_grad_parts(const struct lrn *s, const float *dy, const float *y,
+                                     const double *restrict norm, double *restrict power,
+                                     double *restrict share)
+{
+    const int64_t n = s->depth, r = s->radius < 0 ? 0 : s->radius;
+    const double beta = s->beta;
+    for (int64_t j = 0; j < n && beta == 0.5; j++) {
+        power[j] = 1 / sqrt(norm[j]);
+    }
+    for (int64_t j = 0; j < n && beta == 0.75; j++) {
+        const double root = sqrt(norm[j]);
+        power[j] = 1 / (root * sqrt(root));
+    }
+    for (int64_t j = 0; j < n && beta != 0.5 && beta != 0.75; j++) {
+        power[j] = pow(norm[j], -beta);
+    }
+    memset(share, 0, (size_t)r * sizeof *share);
+    memset(share + r + n, 0, (size_t)r * sizeof *share);
+    for (int64_t j = 0; j < n; j++) {
+        share[r + j] = dy[j] * (y[j] / norm[j]);
+    }
+}
+
+/* dx = dy * power - 2 alpha beta x * (the shares near it) */
+TD_CLONES static void lrn_grad_row(const struct lrn *s, const float *dy, const float *x, const double *power,
+                                   const double *share, double *restrict sum, float *restrict dx)
+{
+    const int64_t n = s->depth, taps = s->radius < 0 ? 0 : 2 * s->radius + 1;
+    memset(sum, 0, (size_t)n * sizeof *sum);
+    for (int64_t k = 0; k < taps; k++) {
+        for (int64_t j = 0; j < n; j++) {
+            sum[j] += share[j + k];
+        }
+    }
+    const double common = -2 * s->alpha * s->beta;
+    for (int64_t j = 0; j < n; j++) {
+        dx[j] = (float)(taps > 0 ? dy[j] * power[j] + common * x[j] * sum[j] : 0);
+    }
+}
+
 static enum td_code lrn_grad_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *dx;
     const float *dy, *x, *y;
     float *to;
+    void *room;
     TD_TRY(td_out(c, 0, NULL, &dx, err));
     TD_TRY(td_upcast(c, c->in[0], &dy, err));
     TD_TRY(td_upcast(c, c->in[1], &x, err));
     TD_TRY(td_upcast(c, c->in[2], &y, err));
     TD_TRY(td_upcast_room(c, dx, &to, err));
-    struct lrn s = lrn_of(c->node, &dx->shape);
-    memset(to, 0, (size_t)(s.rows * s.depth) * (to == NULL ? 0 : sizeof *to));
+    const struct lrn s = lrn_of(c->node, &dx->shape);
+    const int64_t wide = s.depth + 2 * (s.radius + 1);
+    TD_TRY(td_scratch(c, (size_t)(wide + 3 * s.depth) * sizeof(double), &room, err));
+    double *padded = room, *norm = padded + wide, *power = norm + s.depth, *sum = power + s.depth;
     for (int64_t r = 0; r < s.rows; r++) {
-        const float *xr = x + r * s.depth;
-        float *out = to + r * s.depth;
-        for (int64_t j = 0; j < s.depth; j++) {
-            int64_t at = r * s.depth + j, from = j > s.radius ? j - s.radius : 0;
-            double norm = lrn_norm(&s, xr, j), common = -2 * s.alpha * s.beta * dy[at] * y[at] / norm;
-            for (int64_t i = from; i < s.depth && i <= j + s.radius; i++) {
-                out[i] += (float)(common * xr[i] + (i == j ? dy[at] * pow(norm, -s.beta) : 0));
-            }
+        if (td_stopped(c)) {
+            return td_stop_error(c, err);
         }
+        const int64_t at = r * s.depth;
+        lrn_norms(&s, x + at, padded, norm);
+        lrn_grad_parts(&s, dy + at, y + at, norm, power, padded);
+        lrn_grad_row(&s, dy + at, x + at, power, padded, sum, to + at);
     }
     td_downcast(dx, to);
     return TD_OK;

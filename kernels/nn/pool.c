@@ -238,6 +238,62 @@ static enum td_code select_from(struct td_call *c, const struct td_pool *p, cons
     return td_pool_deliver(c, p, y, td_pool_out_cells(p), to, err);
 }
 
+/* One tap of a cell, all channels: which one has the maximum so far. */
+TD_CLONES static void seek_row(float *restrict top, int32_t *restrict tap, const float *x, int32_t t,
+                               int64_t n)
+{
+    TD_INDEPENDENT
+    for (int64_t c = 0; c < n; c++) {
+        const bool more = t == 0 || x[c] > top[c];
+        top[c] = more ? x[c] : top[c];
+        tap[c] = more ? t : tap[c];
+    }
+}
+
+TD_CLONES static void give_row(float *restrict dx, const float *dy, const int32_t *tap, int32_t t, int64_t n)
+{
+    TD_INDEPENDENT
+    for (int64_t c = 0; c < n; c++) {
+        dx[c] += tap[c] == t ? dy[c] : 0;
+    }
+}
+
+/* dx of floats, twice over each window: where its maxima are, and what they get. */
+static void max_grad_floats(const struct td_pool *p, const float *x, const float *dy, float *dx, void *room)
+{
+    const int64_t cells = p->batch * td_pool_out_cells(p), n = p->channels;
+    float *top = room;
+    int32_t *tap = (int32_t *)(top + n);
+    struct td_pool_walk w;
+    for (int64_t cell = 0; cell < cells; cell++, dy += n) {
+        int32_t t = 0;
+        for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
+            seek_row(top, tap, x + w.in_cell * n, t++, n);
+        }
+        t = 0;
+        for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
+            give_row(dx + w.in_cell * n, dy, tap, t++, n);
+        }
+    }
+}
+
+static enum td_code max_grad_of_floats(struct td_call *c, const struct td_pool *p, const float *x,
+                                       struct td_err *err)
+{
+    struct td_tensor *dx;
+    const void *dy;
+    void *to, *room;
+    TD_TRY(td_out(c, 0, NULL, &dx, err));
+    TD_TRY(td_pool_bring(c, p, c->in[2], td_pool_out_cells(p), &dy, err));
+    TD_TRY(td_pool_room(c, p, dx, &to, err));
+    TD_TRY(td_scratch(c, (size_t)p->channels * (sizeof(float) + sizeof(int32_t)), &room, err));
+    if (td_tensor_count(dx) > 0) {
+        memset(to, 0, (size_t)td_tensor_count(dx) * sizeof(float));
+        max_grad_floats(p, x, dy, to, room);
+    }
+    return td_pool_deliver(c, p, dx, td_pool_in_cells(p), to, err);
+}
+
 static enum td_code max_grad_run(struct td_call *c, struct td_err *err)
 {
     struct td_pool p;
@@ -247,6 +303,9 @@ static enum td_code max_grad_run(struct td_call *c, struct td_err *err)
     TD_TRY(c->n_in == 5 ? td_pool_values(c->node, shape, c->in[3], c->in[4], &p, err)
                         : td_pool_attrs(c->node, shape, &p, err));
     TD_TRY(td_pool_bring(c, &p, c->in[0], td_pool_in_cells(&p), &x, err));
+    if (td_pool_arithmetic(c->in[0]->dtype) == TD_FLOAT) {
+        return max_grad_of_floats(c, &p, x, err);
+    }
     TD_TRY(find_max(c, &p, td_pool_arithmetic(c->in[0]->dtype), x, &at, err));
     return scatter_to(c, &p, c->in[2], at, err);
 }
