@@ -328,16 +328,26 @@ static enum td_code max_grad_grad_run(struct td_call *c, struct td_err *err)
     return select_from(c, &p, c->in[2], at, err);
 }
 
-/* dx[i] += dy wherever x[i] is the maximum: in 3-D every one of equal maxima gets the whole gradient. */
-static void max_grad_all(const struct td_pool *p, const float *x, const float *y, const float *dy, float *dx)
+TD_CLONES static void give_near(float *restrict dx, const float *x, const float *y, const float *dy,
+                                float near, int64_t n)
+{
+    TD_INDEPENDENT
+    for (int64_t c = 0; c < n; c++) {
+        dx[c] += fabsf(x[c] - y[c]) < near ? dy[c] : 0;
+    }
+}
+
+/* In 3-D every value as near to the maximum as 1e-5 gets the whole gradient, and none that is infinite: so it
+ * is in TensorFlow, which compares in T. What bfloat16 rounds to less than its 1e-5 is below 0x1.4fp-17. */
+static void max_grad_all(const struct td_pool *p, enum td_dtype t, const float *x, const float *y,
+                         const float *dy, float *dx)
 {
     struct td_pool_walk w;
-    int64_t cells = p->batch * td_pool_out_cells(p), n = p->channels;
+    const int64_t cells = p->batch * td_pool_out_cells(p), n = p->channels;
+    const float near = t == TD_BFLOAT16 ? 0x1.4fp-17f : 1e-5f;
     for (int64_t cell = 0; cell < cells; cell++, y += n, dy += n) {
         for (bool more = td_pool_cell_start(&w, p, cell); more; more = td_pool_cell_next(&w, p)) {
-            for (int64_t c = 0; c < n; c++) {
-                dx[w.in_cell * n + c] += x[w.in_cell * n + c] == y[c] ? dy[c] : 0;
-            }
+            give_near(dx + w.in_cell * n, x + w.in_cell * n, y, dy, near, n);
         }
     }
 }
@@ -356,7 +366,7 @@ static enum td_code max_grad_3d_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_pool_room(c, &p, dx, &to, err));
     if (td_tensor_count(dx) > 0) {
         memset(to, 0, (size_t)td_tensor_count(dx) * sizeof(float));
-        max_grad_all(&p, x, y, dy, to);
+        max_grad_all(&p, c->in[0]->dtype, x, y, dy, to);
     }
     return td_pool_deliver(c, &p, dx, td_pool_in_cells(&p), to, err);
 }
