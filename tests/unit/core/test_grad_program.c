@@ -133,4 +133,53 @@ TEST(recomputing_keeps_about_the_square_root_of_it)
     }
 }
 
-TEST_MAIN(RUN(recomputing_keeps_about_the_square_root_of_it) RUN(an_activation_is_freed_at_its_last_use))
+/* ------------------------------------------------------------------ gates in another order */
+
+enum { STEPS = 3, BATCH = 2, IN = 3, CELL = 4 };
+
+/* x [3,2,3]; w0 [7,16] and w1 [16], weights and biases of the gates i, c, f, o, which V2 wants as i, f, c, o. */
+static void block_lstm(struct made *m, bool v2)
+{
+    static char text[2048];
+    snprintf(text, sizeof text,
+             X "w0 = " PLACEHOLDER "w1 = " PLACEHOLDER
+               "sw = Split {num_split:int=4; T:type=float} (int32[] 1, w0)\n"
+               "sb = Split {num_split:int=4; T:type=float} (int32[] 0, w1)\n"
+               "w = ConcatV2 {N:int=4; T:type=float; Tidx:type=int32} (sw, sw:%d, sw:%d, sw:3, int32[] 1)\n"
+               "b = ConcatV2 {N:int=4; T:type=float; Tidx:type=int32} (sb, sb:%d, sb:%d, sb:3, int32[] 0)\n"
+               "s = Fill {T:type=float; index_type:type=int32} (int32[2] 2 4, float[] 0.5)\n"
+               "p = Fill {T:type=float; index_type:type=int32} (int32[1] 4, float[] 0)\n"
+               "l = %s cell_clip:float=0.0; use_peephole:bool=false; T:type=float} "
+               "(int64[] 3, x, s, s, w, p, p, p, b)\n"
+               "y = Sum {T:type=float; Tidx:type=int32} (l:6, int32[3] 0 1 2)\n",
+             v2 ? 2 : 1, v2 ? 1 : 2, v2 ? 2 : 1, v2 ? 1 : 2,
+             v2 ? "BlockLSTMV2 {" : "BlockLSTM {forget_bias:float=0.0; ");
+    open_part(m, text, NULL);
+    test_check_ok(__FILE__, __LINE__, "y", differentiate(m, TD_GRADIENT, false), &m->err);
+    const struct td_shape x = {3, {STEPS, BATCH, IN}}, w = td_shape_matrix(IN + CELL, 4 * CELL);
+    const struct td_shape b = td_shape_vector(4 * CELL);
+    m->in[0] = ramp(&x, -0.7f, 0.11f);
+    m->in[1] = ramp(&w, -0.9f, 0.017f);
+    m->in[2] = ramp(&b, 0.3f, -0.05f);
+    run_program(m);
+}
+
+/* BlockLSTM's gradient is TensorFlow's (tests/property/grad_draws.py); of V2 TensorFlow's is none. */
+TEST(block_lstm_v2_has_the_gradient_of_its_own_order_of_gates)
+{
+    static struct made one, two;
+    block_lstm(&one, false);
+    block_lstm(&two, true);
+    for (int i = 0; i < 3; i++) {
+        const float *a = TD_DATA(&one.out[i], const float), *b = TD_DATA(&two.out[i], const float);
+        bool any = false;
+        for (int64_t k = 0; k < td_tensor_count(&one.out[i]); k++) {
+            CHECK(fabsf(a[k] - b[k]) < 1e-5f);
+            any |= a[k] != 0;
+        }
+        CHECK(any);
+    }
+}
+
+TEST_MAIN(RUN(block_lstm_v2_has_the_gradient_of_its_own_order_of_gates)
+              RUN(recomputing_keeps_about_the_square_root_of_it) RUN(an_activation_is_freed_at_its_last_use))
