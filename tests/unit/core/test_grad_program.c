@@ -137,7 +137,8 @@ TEST(recomputing_keeps_about_the_square_root_of_it)
 
 enum { STEPS = 3, BATCH = 2, IN = 3, CELL = 4 };
 
-/* x [3,2,3]; w0 [7,16] and w1 [16], weights and biases of the gates i, c, f, o, which V2 wants as i, f, c, o. */
+/* x [3,2,3]; w0 [7,16] and w1 [16]: weights and biases of the gates i, c, f, o, which V2 wants as i, f, c,
+ * o. */
 static void block_lstm(struct made *m, bool v2)
 {
     static char text[2048];
@@ -145,8 +146,8 @@ static void block_lstm(struct made *m, bool v2)
              X "w0 = " PLACEHOLDER "w1 = " PLACEHOLDER
                "sw = Split {num_split:int=4; T:type=float} (int32[] 1, w0)\n"
                "sb = Split {num_split:int=4; T:type=float} (int32[] 0, w1)\n"
-               "w = ConcatV2 {N:int=4; T:type=float; Tidx:type=int32} (sw, sw:%d, sw:%d, sw:3, int32[] 1)\n"
-               "b = ConcatV2 {N:int=4; T:type=float; Tidx:type=int32} (sb, sb:%d, sb:%d, sb:3, int32[] 0)\n"
+               "w = ConcatV2 {N:int=4; T:type=float} (sw, sw:%d, sw:%d, sw:3, int32[] 1)\n"
+               "b = ConcatV2 {N:int=4; T:type=float} (sb, sb:%d, sb:%d, sb:3, int32[] 0)\n"
                "s = Fill {T:type=float; index_type:type=int32} (int32[2] 2 4, float[] 0.5)\n"
                "p = Fill {T:type=float; index_type:type=int32} (int32[1] 4, float[] 0)\n"
                "l = %s cell_clip:float=0.0; use_peephole:bool=false; T:type=float} "
