@@ -154,51 +154,60 @@ static enum td_code walk_back(struct td_call *c, const struct back *s, struct td
     return TD_OK;
 }
 
+/* Large ones on idle threads, too. */
+static enum td_code multiply(struct td_call *c, const struct td_gemm *g, struct td_err *err)
+{
+    return td_gemm_spread(c, g, td_gemm_is_few(g) ? TD_GEMM_SMALL : TD_GEMM_BLAS, err);
+}
+
 /* dw [rows,4N] += left' [rows,m] * gates [m,4N] */
-static void add_product(const struct back *s, const float *left, int64_t rows, const float *gates, int64_t m,
-                        float *dw)
+static struct td_gemm to_weights(const struct back *s, const float *left, int64_t rows, const float *gates,
+                                 int64_t m, float *dw)
 {
     const int64_t n = 4 * s->cell;
-    const struct td_gemm g = {.ta = TD_TRANSPOSED,
-                              .m = rows,
-                              .n = n,
-                              .k = m,
-                              .a = left,
-                              .b = gates,
-                              .c = dw,
-                              .lda = rows,
-                              .ldb = n,
-                              .ldc = n,
-                              .add = true};
-    td_gemm_f32(&g);
+    return (struct td_gemm){.ta = TD_TRANSPOSED,
+                            .m = rows,
+                            .n = n,
+                            .k = m,
+                            .a = left,
+                            .b = gates,
+                            .c = dw,
+                            .lda = rows,
+                            .ldb = n,
+                            .ldc = n,
+                            .add = true};
 }
 
 /* Those of x, w and b, from all steps' gates. The state before step t > 0 is h of step t - 1. */
-static void multiply_out(const struct back *s)
+static enum td_code multiply_out(struct td_call *c, const struct back *s, struct td_err *err)
 {
-    const int64_t n = s->cell, m = s->steps * s->batch, step = s->batch * 4 * n;
-    const struct td_gemm to_x = {.tb = TD_TRANSPOSED,
-                                 .m = m,
-                                 .n = s->in,
-                                 .k = 4 * n,
-                                 .a = s->gates,
-                                 .b = s->of[W],
-                                 .c = s->to[DX],
-                                 .lda = 4 * n,
-                                 .ldb = 4 * n,
-                                 .ldc = s->in};
-    td_gemm_f32(&to_x);
-    add_product(s, s->of[X], s->in, s->gates, m, s->to[DW]);
+    const int64_t n = s->cell, m = s->steps * s->batch;
     float *dw_h = s->to[DW] + s->in * 4 * n;
-    add_product(s, s->of[H_PREV], n, s->gates, s->batch, dw_h);
-    if (s->steps > 1) {
-        add_product(s, s->of[H], n, s->gates + step, m - s->batch, dw_h);
+    const struct td_gemm product[] = {
+        {.tb = TD_TRANSPOSED,
+         .m = m,
+         .n = s->in,
+         .k = 4 * n,
+         .a = s->gates,
+         .b = s->of[W],
+         .c = s->to[DX],
+         .lda = 4 * n,
+         .ldb = 4 * n,
+         .ldc = s->in},
+        to_weights(s, s->of[X], s->in, s->gates, m, s->to[DW]),
+        to_weights(s, s->of[H_PREV], n, s->gates, s->batch, dw_h),
+        to_weights(s, s->of[H], n, s->gates + s->batch * 4 * n, m - s->batch, dw_h)};
+    for (int i = 0; i < (s->steps > 1 ? 4 : 3); i++) {
+        if (product[i].m > 0 && product[i].n > 0) {
+            TD_TRY(multiply(c, &product[i], err));
+        }
     }
     for (int64_t r = 0; r < m; r++) {
         for (int64_t k = 0; k < 4 * n; k++) {
             s->to[DB][k] += s->gates[r * 4 * n + k];
         }
     }
+    return TD_OK;
 }
 
 /* Inputs and outputs as floats, outputs zeroed, and room for the gates: what is no float, in one scratch. */
@@ -251,7 +260,7 @@ static enum td_code grad_run(struct td_call *c, struct td_err *err)
     TD_TRY(open_all(c, &s, out, err));
     if (s.steps > 0 && s.batch > 0 && s.cell > 0) {
         TD_TRY(walk_back(c, &s, err));
-        multiply_out(&s);
+        TD_TRY(multiply_out(c, &s, err));
     }
     for (int o = 0; o < OUTPUTS && c->in[X]->dtype != TD_FLOAT; o++) {
         td_downcast_elems(out[o]->data, s.to[o], out[o]->dtype, td_tensor_count(out[o]));
