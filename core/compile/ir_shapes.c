@@ -1,6 +1,7 @@
 /* core/compile/ir_shapes.c - one array of shapes for all values of an IR, filled in one walk.
  *
- *   at[first[node id] + port]     the shape of a value; nodes that were added since are beyond first's end
+ *   at[first[node id] + port]     the shape of a value; nodes that were added since are beyond first's end,
+ *                                 outputs that a node has got since beyond its part
  *
  * A constant's shape is its tensor's. Any other node's shape function is called with the shapes of its inputs
  * and the constants among them; reference edges are shown as unknown, since what they lead to may be assigned
@@ -55,6 +56,9 @@ enum td_code td_ir_shapes_init(const struct td_ir *ir, struct td_ir_shapes *s, s
         values += (size_t)ir->nodes[i]->n_out;
         most = (size_t)ir->nodes[i]->n_in > most ? (size_t)ir->nodes[i]->n_in : most;
     }
+    if (s->first != NULL) {
+        s->first[ir->n_nodes] = (int)values - 1;
+    }
     s->at = td_calloc(values, sizeof *s->at);
     struct scratch x = {.in = td_calloc(most, sizeof *x.in), .value = td_calloc(most, sizeof *x.value)};
     bool ok = s->first != NULL && s->at != NULL && x.in != NULL && x.value != NULL;
@@ -91,5 +95,7 @@ void td_ir_shapes_fini(struct td_ir_shapes *s)
 const struct td_shape *td_ir_shape(const struct td_ir_shapes *s, struct td_value v)
 {
     static const struct td_shape unknown = {.rank = -1};
-    return v.node->id < s->n_nodes ? &s->at[s->first[v.node->id] + v.port] : &unknown;
+    const int id = v.node->id;
+    const bool was_there = id < s->n_nodes && v.port < s->first[id + 1] - s->first[id];
+    return was_there ? &s->at[s->first[id] + v.port] : &unknown;
 }

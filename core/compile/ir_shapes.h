@@ -15,7 +15,7 @@ void td_ir_shapes_fini(struct td_ir_shapes *s);
 /* The same for passes that only read them: kept with the graph until it changes. Borrowed.
  * td_ir_shapes_fini(&ir->shapes) in the end. */
 TD_MUST enum td_code td_ir_shapes_now(struct td_ir *ir, const struct td_ir_shapes **out, struct td_err *err);
-/* Borrowed until fini. Nodes added since are unknown. */
+/* Borrowed until fini. Nodes and outputs added since are unknown. */
 const struct td_shape *td_ir_shape(const struct td_ir_shapes *s, struct td_value v);
 
 #endif

@@ -156,9 +156,12 @@ bool td_batchable_like(struct td_batchable_step *s)
     if (x->kind == TD_VALUE_ROW) {
         return td_batchable_as_input(s, 0, 0, x->axis);
     }
+    if (x->kind == TD_VALUE_LIST) {
+        return td_batchable_pass_on(s, 0, 0); /* of as many elements, each like the list's */
+    }
     const bool steady = x->kind == TD_VALUE_CONST || (x->kind == TD_VALUE_SIZE && x->sizes != NULL);
     s->out[0] = steady ? (struct td_batchable_value){.kind = TD_VALUE_CONST} : *x;
-    return x->kind != TD_VALUE_LIST || td_batchable_no(s, "its input is a list");
+    return true;
 }
 
 /* ------------------------------------------------------------------ choosing by index */

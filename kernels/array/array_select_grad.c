@@ -18,9 +18,9 @@ void td_select_v2_grad(struct td_grad *g)
 {
     const struct td_value c = td_grad_in(g, 0), dz = td_grad_at(g, 0), zero = td_f_number(g->e, dz, 0);
     if (td_grad_wants(g, 1)) {
-        td_grad_give(g, 1, td_f_sum_to(g->e, td_f_where(g->e, c, dz, zero), td_grad_in(g, 1)));
+        td_f_give_summed(g, 1, td_f_where(g->e, c, dz, zero));
     }
     if (td_grad_wants(g, 2)) {
-        td_grad_give(g, 2, td_f_sum_to(g->e, td_f_where(g->e, c, zero, dz), td_grad_in(g, 2)));
+        td_f_give_summed(g, 2, td_f_where(g->e, c, zero, dz));
     }
 }

@@ -133,7 +133,12 @@ struct td_value td_f_range(struct td_emitter *e, struct td_value from, struct td
 
 struct td_value td_f_shape(struct td_emitter *e, struct td_value x)
 {
-    return td_f_1(e, "Shape", x);
+    const struct td_shape *known = x.node == NULL || e->rc ? NULL : td_emit_shape(e, x);
+    bool constant = known != NULL && td_shape_known(known);
+    for (int i = 0; constant && i < known->rank; i++) {
+        constant = known->dim[i] <= INT32_MAX;
+    }
+    return constant ? td_emit_ints(e, TD_INT32, known->dim, known->rank) : td_f_1(e, "Shape", x);
 }
 
 struct td_value td_f_shape_as(struct td_emitter *e, struct td_value x, enum td_dtype dtype)
@@ -210,6 +215,29 @@ struct td_value td_f_sum_to_shape(struct td_emitter *e, struct td_value x, struc
 struct td_value td_f_sum_to(struct td_emitter *e, struct td_value x, struct td_value like)
 {
     return td_f_sum_to_shape(e, x, td_f_shape(e, like));
+}
+
+/* Whether x is sure to be of the shape that x and y broadcast to. */
+static bool covers(const struct td_shape *x, const struct td_shape *y)
+{
+    bool sure = y->rank >= 0 && x->rank >= y->rank;
+    for (int i = 0; sure && i < y->rank; i++) {
+        const int64_t mine = x->dim[x->rank - y->rank + i];
+        sure = y->dim[i] == 1 || (mine >= 0 && mine != 1);
+    }
+    return sure;
+}
+
+void td_f_give_summed(struct td_grad *g, int i, struct td_value v)
+{
+    const struct td_value x = td_grad_in(g, i);
+    bool whole = true;
+    for (int k = 0; whole && k < g->node->n_in; k++) {
+        whole = k == i || covers(td_emit_shape(g->e, x), td_emit_shape(g->e, td_grad_in(g, k)));
+    }
+    if (td_grad_wants(g, i)) {
+        td_grad_give(g, i, whole ? v : td_f_sum_to(g->e, v, x));
+    }
 }
 
 struct td_value td_f_matmul(struct td_emitter *e, struct td_value x, struct td_value y, bool transpose_x,

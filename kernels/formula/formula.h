@@ -51,7 +51,7 @@ struct td_value td_f_int(struct td_emitter *e, int64_t v); /* int32 scalar */
 struct td_value td_f_range(struct td_emitter *e, struct td_value from, struct td_value to); /* step 1 */
 
 /* ---- shapes */
-struct td_value td_f_shape(struct td_emitter *e, struct td_value x);
+struct td_value td_f_shape(struct td_emitter *e, struct td_value x); /* a constant where it is known */
 /* The shape in an index dtype; int32 for those that a Shape cannot have. */
 struct td_value td_f_shape_as(struct td_emitter *e, struct td_value x, enum td_dtype dtype);
 struct td_value td_f_rank(struct td_emitter *e, struct td_value x); /* scalar */
@@ -72,6 +72,9 @@ struct td_value td_f_sum(struct td_emitter *e, struct td_value x, struct td_valu
 struct td_value td_f_sum_to(struct td_emitter *e, struct td_value x, struct td_value like);
 /* The same with the shape itself: int32 vector. */
 struct td_value td_f_sum_to_shape(struct td_emitter *e, struct td_value x, struct td_value shape);
+/* To input i of a node whose operands broadcast: v, of the shape of them all, summed back to the input's
+ * unless that is sure to be the same. */
+void td_f_give_summed(struct td_grad *g, int i, struct td_value v);
 struct td_value td_f_matmul(struct td_emitter *e, struct td_value x, struct td_value y, bool transpose_x,
                             bool transpose_y);
 /* Of matrices in the last two axes, batch axes broadcast; adj: conjugate transpose. */

@@ -1,5 +1,5 @@
 /* kernels/math/math_binary_grad.c - gradients of z = f(x, y) with broadcasting: what an operand was repeated
- * for is summed again (td_f_sum_to).
+ * for is summed again (td_f_give_summed).
  *
  * At complex values factors are conjugated, but for the ops of which TensorFlow does not: those that leave
  * out 0 * NaN, and SquaredDifference.
@@ -8,26 +8,6 @@
 #include "kernels/math/math_binary_grad.h"
 
 #include "kernels/formula/formula.h"
-
-/* What is known of the shapes tells that operand i is not broadcast: a bias or a scalar is added to it. */
-static bool has_full_shape(const struct td_grad *g, int i)
-{
-    const struct td_shape *mine = td_emit_shape(g->e, td_grad_in(g, i));
-    const struct td_shape *other = td_emit_shape(g->e, td_grad_in(g, 1 - i));
-    bool full = mine->rank >= 0 && other->rank >= 0 && other->rank <= mine->rank;
-    for (int d = 1; full && d <= other->rank; d++) {
-        const int64_t its = other->dim[other->rank - d];
-        full = its == 1 || (its >= 0 && mine->dim[mine->rank - d] == its);
-    }
-    return full;
-}
-
-static void give_summed(struct td_grad *g, int i, struct td_value v)
-{
-    if (td_grad_wants(g, i)) {
-        td_grad_give(g, i, has_full_shape(g, i) ? v : td_f_sum_to(g->e, v, td_grad_in(g, i)));
-    }
-}
 
 /* Operand i, conjugated. */
 static struct td_value factor(struct td_grad *g, int i)
@@ -40,16 +20,16 @@ static struct td_value factor(struct td_grad *g, int i)
 void td_add_grad(struct td_grad *g)
 {
     const struct td_value dz = td_grad_at(g, 0);
-    give_summed(g, 0, dz);
-    give_summed(g, 1, dz);
+    td_f_give_summed(g, 0, dz);
+    td_f_give_summed(g, 1, dz);
 }
 
 void td_sub_grad(struct td_grad *g)
 {
     const struct td_value dz = td_grad_at(g, 0);
-    give_summed(g, 0, dz);
+    td_f_give_summed(g, 0, dz);
     if (td_grad_wants(g, 1)) {
-        give_summed(g, 1, td_f_neg(g->e, dz));
+        td_f_give_summed(g, 1, td_f_neg(g->e, dz));
     }
 }
 
@@ -57,18 +37,18 @@ void td_mul_grad(struct td_grad *g)
 {
     const struct td_value dz = td_grad_at(g, 0);
     if (td_grad_wants(g, 0)) {
-        give_summed(g, 0, td_f_mul(g->e, dz, factor(g, 1)));
+        td_f_give_summed(g, 0, td_f_mul(g->e, dz, factor(g, 1)));
     }
     if (td_grad_wants(g, 1)) {
-        give_summed(g, 1, td_f_mul(g->e, factor(g, 0), dz));
+        td_f_give_summed(g, 1, td_f_mul(g->e, factor(g, 0), dz));
     }
 }
 
 void td_mul_no_nan_grad(struct td_grad *g)
 {
     const struct td_value dz = td_grad_at(g, 0);
-    give_summed(g, 0, td_f_2(g->e, "MulNoNan", dz, td_grad_in(g, 1)));
-    give_summed(g, 1, td_f_2(g->e, "MulNoNan", td_grad_in(g, 0), dz));
+    td_f_give_summed(g, 0, td_f_2(g->e, "MulNoNan", dz, td_grad_in(g, 1)));
+    td_f_give_summed(g, 1, td_f_2(g->e, "MulNoNan", td_grad_in(g, 0), dz));
 }
 
 void td_squared_difference_grad(struct td_grad *g)
@@ -76,9 +56,9 @@ void td_squared_difference_grad(struct td_grad *g)
     struct td_emitter *e = g->e;
     const struct td_value less = td_f_sub(e, td_grad_in(g, 0), td_grad_in(g, 1));
     const struct td_value dx = td_f_mul(e, td_f_scale(e, td_grad_at(g, 0), 2), less);
-    give_summed(g, 0, dx);
+    td_f_give_summed(g, 0, dx);
     if (td_grad_wants(g, 1)) {
-        give_summed(g, 1, td_f_neg(e, dx));
+        td_f_give_summed(g, 1, td_f_neg(e, dx));
     }
 }
 
@@ -98,11 +78,11 @@ static void give_quotients(struct td_grad *g, const char *op)
     struct td_emitter *e = g->e;
     const struct td_value dz = td_grad_at(g, 0), y = factor(g, 1);
     if (td_grad_wants(g, 0)) {
-        give_summed(g, 0, td_f_2(e, op, dz, y));
+        td_f_give_summed(g, 0, td_f_2(e, op, dz, y));
     }
     if (td_grad_wants(g, 1)) {
         const struct td_value once = td_f_2(e, op, td_f_neg(e, factor(g, 0)), y);
-        give_summed(g, 1, td_f_mul(e, dz, td_f_2(e, op, once, y)));
+        td_f_give_summed(g, 1, td_f_mul(e, dz, td_f_2(e, op, once, y)));
     }
 }
 
@@ -121,10 +101,10 @@ void td_floor_mod_grad(struct td_grad *g)
 {
     struct td_emitter *e = g->e;
     const struct td_value dz = td_grad_at(g, 0);
-    give_summed(g, 0, dz);
+    td_f_give_summed(g, 0, dz);
     if (td_grad_wants(g, 1)) {
         const struct td_value times = td_f_2(e, "FloorDiv", td_grad_in(g, 0), td_grad_in(g, 1));
-        give_summed(g, 1, td_f_mul(e, dz, td_f_neg(e, times)));
+        td_f_give_summed(g, 1, td_f_mul(e, dz, td_f_neg(e, times)));
     }
 }
 
@@ -147,12 +127,12 @@ void td_pow_grad(struct td_grad *g)
     const struct td_value dz = td_grad_at(g, 0), x = factor(g, 0), y = factor(g, 1);
     if (td_grad_wants(g, 0)) {
         const struct td_value power = td_f_2(e, "Pow", x, td_f_sub(e, y, td_f_number(e, y, 1)));
-        give_summed(g, 0, td_f_mul(e, td_f_mul(e, dz, y), power));
+        td_f_give_summed(g, 0, td_f_mul(e, td_f_mul(e, dz, y), power));
     }
     if (td_grad_wants(g, 1)) {
         const struct td_value slope =
             td_f_mul(e, td_f_mul(e, dz, td_f_conj(e, td_grad_out(g, 0))), log_or_zero(e, x));
-        give_summed(g, 1, slope);
+        td_f_give_summed(g, 1, slope);
     }
 }
 
@@ -169,9 +149,9 @@ static void give_guarded(struct td_grad *g, const char *op, struct td_value slop
     const struct td_value dz = td_grad_at(g, 0);
     if (td_grad_wants(g, 0)) {
         const struct td_value h = td_f_2(e, op, not_zero(e, td_grad_in(g, 0)), td_grad_in(g, 1));
-        give_summed(g, 0, td_f_mul(e, h, dz));
+        td_f_give_summed(g, 0, td_f_mul(e, h, dz));
     }
-    give_summed(g, 1, td_f_mul(e, slope, dz));
+    td_f_give_summed(g, 1, td_f_mul(e, slope, dz));
 }
 
 void td_xlogy_grad(struct td_grad *g)
@@ -212,10 +192,10 @@ static void give_chosen(struct td_grad *g, const char *compare)
 {
     const struct td_value mask = td_f_2(g->e, compare, td_grad_in(g, 0), td_grad_in(g, 1));
     if (td_grad_wants(g, 0)) {
-        give_summed(g, 0, kept(g, mask));
+        td_f_give_summed(g, 0, kept(g, mask));
     }
     if (td_grad_wants(g, 1)) {
-        give_summed(g, 1, dropped(g, mask));
+        td_f_give_summed(g, 1, dropped(g, mask));
     }
 }
 
@@ -239,10 +219,10 @@ void td_clip_by_value_grad(struct td_grad *g)
         td_grad_give(g, 0, dropped(g, td_f_2(g->e, "LogicalOr", below, above)));
     }
     if (td_grad_wants(g, 1)) {
-        give_summed(g, 1, kept(g, below));
+        td_f_give_summed(g, 1, kept(g, below));
     }
     if (td_grad_wants(g, 2)) {
-        give_summed(g, 2, kept(g, above));
+        td_f_give_summed(g, 2, kept(g, above));
     }
 }
 
@@ -255,13 +235,13 @@ void td_atan2_grad(struct td_grad *g)
     const struct td_value y = td_grad_in(g, 0), x = td_grad_in(g, 1);
     const struct td_value length = td_f_add(e, td_f_square(e, y), td_f_square(e, x));
     const struct td_value scaled = td_f_div(e, td_grad_at(g, 0), length);
-    give_summed(g, 0, td_f_mul(e, x, scaled));
-    give_summed(g, 1, td_f_mul(e, td_f_neg(e, y), scaled));
+    td_f_give_summed(g, 0, td_f_mul(e, x, scaled));
+    td_f_give_summed(g, 1, td_f_mul(e, td_f_neg(e, y), scaled));
 }
 
 void td_next_after_grad(struct td_grad *g)
 {
-    give_summed(g, 0, td_grad_at(g, 0));
+    td_f_give_summed(g, 0, td_grad_at(g, 0));
     td_grad_give(g, 1, td_f_zeros_like(g->e, td_grad_in(g, 1)));
 }
 

@@ -35,10 +35,10 @@ void td_complex_grad(struct td_grad *g)
 {
     const struct td_value dz = td_grad_at(g, 0);
     if (td_grad_wants(g, 0)) {
-        td_grad_give(g, 0, td_f_sum_to(g->e, part(g->e, "Real", dz), td_grad_in(g, 0)));
+        td_f_give_summed(g, 0, part(g->e, "Real", dz));
     }
     if (td_grad_wants(g, 1)) {
-        td_grad_give(g, 1, td_f_sum_to(g->e, part(g->e, "Imag", dz), td_grad_in(g, 1)));
+        td_f_give_summed(g, 1, part(g->e, "Imag", dz));
     }
 }
 

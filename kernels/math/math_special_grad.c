@@ -187,7 +187,7 @@ void td_y1_grad(struct td_grad *g)
 static void give_summed(struct td_grad *g, int i, struct td_value slope)
 {
     const struct td_value d = td_f_mul(g->e, slope, td_grad_at(g, 0));
-    td_grad_give(g, i, td_f_sum_to(g->e, d, td_grad_in(g, i)));
+    td_f_give_summed(g, i, d);
 }
 
 /* z = igamma(a, x): by a, an op of its own; by x, x^(a - 1) * exp(-x) / gamma(a) */

@@ -34,12 +34,15 @@ CUT = "of a signal that is cut, or filled, TensorFlow's gradient scales by the s
 COMPLEX = "complex: TensorFlow's gradient lacks a conjugate"
 BAND = (lambda inputs, attrs: inputs["k"].size == 2 and inputs["k"].reshape(-1)[0] != inputs["k"].reshape(-1)[1],
         "several diagonals: TensorFlow makes it of MatrixDiagPartV3 and its like, which put the short ones at the other end")
+POLE = (lambda inputs, attrs: any(a.dtype.kind == "c" and not a.all() for a in inputs.values()),
+        "of a complex 1 / 0 TensorFlow makes NaN or infinity, by the element's place in its vectors")
 KNOWN = {
     **{f"{order}{op}": BAND for op in "MatrixDiagV2 MatrixDiagPartV2 MatrixSetDiagV2".split() for order in ("", "second_")},
     "MaxPool3D": (lambda inputs, attrs: not np.all(np.isfinite(inputs["input"].astype(np.float64))), "of infinite numbers TensorFlow finds none the greatest"),
     "second_Tile": (lambda inputs, attrs: inputs["input"].ndim > 6, "TensorFlow's gradient is a graph of tensors of twice as many axes: more than 12"),
     "RFFT": (cut(False, 1), CUT), "RFFT2D": (cut(False, 2), CUT), "IRFFT": (cut(True, 1), CUT), "IRFFT2D": (cut(True, 2), CUT),
     **{op: (lambda inputs, attrs: inputs["indices"].size == 0, "of no indices TensorFlow leaves the gradient as its memory was") for op in SEGMENTS},
+    **{op: POLE for op in "Inv Log Reciprocal second_Angle second_Inv second_Log second_Reciprocal".split()},
 }
 ROUGH = {
     **{op: "TensorFlow begins 3-D convolutions inside of the input where strides skip its end, but not their gradients" for op in ("Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2")},
