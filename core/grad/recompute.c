@@ -261,7 +261,9 @@ TD_CHECK_FN enum td_code waits_check(const struct again *a, int s, struct td_val
 static enum td_code copy_segment(struct again *a, struct td_emitter *e, int s, bool *needed)
 {
     const struct td_value when = trigger(a, s);
-    memset(needed, 0, (size_t)a->n);
+    for (int k = 0; k < a->n; k++) { /* of a memset GCC says, under sanitizers, that n may be negative */
+        needed[k] = false;
+    }
     if (when.node == NULL || !list_needed(a, s, needed)) {
         return TD_OK;
     }
