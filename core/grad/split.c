@@ -133,10 +133,14 @@ static bool all_small(const struct td_node *n)
     return n->n_out > 0;
 }
 
-static bool inputs_are(const struct splitter *s, const struct td_node *n, int mark)
+/* Whether all that n reads can be there: lasts, is made again; to recompute, what can be kept will do. */
+static bool inputs_last(const struct splitter *s, const struct td_node *n)
 {
     for (int i = 0; i < n->n_in; i++) {
-        if (!(s->mark[n->in[i].node->id] & mark)) {
+        const enum td_dtype dtype =
+            td_dtype_of(n->in[i]); /* keeping a list would copy it whenever it changes */
+        const bool can_be_kept = s->cut->recompute && dtype != TD_RESOURCE && dtype != TD_VARIANT;
+        if (!(s->mark[n->in[i].node->id] & AGAIN) && !can_be_kept) {
             return false;
         }
     }
@@ -158,7 +162,7 @@ static void mark_kinds(struct splitter *s)
         if (s->mark[k] & SEEDED) {
             continue;
         }
-        const bool again = repeats(n, writes) && (s->cut->recompute || inputs_are(s, n, AGAIN));
+        const bool again = repeats(n, writes) && inputs_last(s, n);
         if (feed > 0 ? s->cut->lasting[feed - 1] : again) {
             s->mark[k] |= AGAIN;
         }

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "core/grad/split.h"
+#include "kernels/control/switch_grad.h"
 #include "kernels/formula/formula.h"
 
 struct branch {
@@ -22,7 +22,8 @@ struct branch {
     struct td_value *seed; /* by output of the node; no node: no gradient arrived there */
     struct td_value *back; /* by argument: its gradient; no node: none */
     struct td_grad_kept kept;
-    int *slot; /* by kept value: number of the further output */
+    struct td_handed handed; /* what is kept, and which of it was alive */
+    int *slot;               /* by what is handed over: number of the further output */
 };
 
 struct branches {
@@ -50,6 +51,20 @@ struct td_value td_control_zeros(struct td_emitter *e, struct td_value v, enum t
     const struct td_value shape =
         td_dtype_of(v) == TD_RESOURCE ? td_f_1(e, "VariableShape", v) : td_f_shape(e, v);
     return td_f_fill(e, shape, td_f_cast(e, td_emit_number(e, TD_FLOAT, 0), dtype));
+}
+
+enum td_dtype td_control_held(const struct td_ir *ir, int feed)
+{
+    enum td_dtype found = TD_DTYPE_NONE;
+    for (int k = 0; k < ir->n_nodes && found == TD_DTYPE_NONE; k++) {
+        const struct td_node *n = ir->nodes[k];
+        for (int i = 0; i < n->n_in && found == TD_DTYPE_NONE; i++) {
+            found = n->in[i].node == ir->feeds[feed] && n->op != NULL && n->op->grad != NULL
+                        ? td_attr_type(n, "dtype")
+                        : found;
+        }
+    }
+    return td_dtype_in(found, TD_SET_FLOATS | TD_SET_COMPLEX) ? found : TD_DTYPE_NONE;
 }
 
 void td_control_give_zeros(struct td_grad *g, int from, const bool *given)
@@ -149,6 +164,13 @@ static void fill_up(struct branches *x)
             x->given[i] = v.node != NULL ? td_dtype_of(v) : x->given[i];
         }
     }
+    for (int i = 0; i < x->n_args; i++) { /* a variable that no branch leads to counts as connected */
+        const bool wanted = x->given[i] == TD_DTYPE_NONE && td_grad_wants(x->g, x->first + i) &&
+                            td_dtype_of(td_grad_in(x->g, x->first + i)) == TD_RESOURCE;
+        for (int k = 0; wanted && x->given[i] == TD_DTYPE_NONE && k < x->n; k++) {
+            x->given[i] = td_control_held(&x->at[k].ir, i);
+        }
+    }
     for (int k = 0; k < x->n; k++) {
         struct branch *b = &x->at[k];
         struct td_emitter e = td_grad_emitter(x->ctx, &b->ir, NULL, x->err);
@@ -199,16 +221,20 @@ static void split(struct branches *x)
             }
         }
         if (seeds != NULL && fine(x, td_grad_split(x->ctx, &b->ir, &cut, &b->kept, x->err))) {
-            total += b->kept.n_values;
+            struct td_emitter e = td_grad_emitter(x->ctx, &b->ir, NULL, x->err);
+            e.at = x->g->node;
+            td_handed_out(&e, &b->ir, &b->kept, &b->handed);
+            fine(x, td_emit_close(&e));
+            total += b->handed.n;
         }
     }
     x->slot = room(x, total, sizeof *x->slot);
     for (int k = 0; x->g->e->rc == TD_OK && k < x->n; k++) {
         struct branch *b = &x->at[k];
         bool *taken = room(x, total, sizeof *taken);
-        b->slot = room(x, b->kept.n_values, sizeof *b->slot);
-        for (int i = 0; x->g->e->rc == TD_OK && i < b->kept.n_values; i++) {
-            b->slot[i] = take_slot(x, taken, td_dtype_of(b->kept.values[i]));
+        b->slot = room(x, b->handed.n, sizeof *b->slot);
+        for (int i = 0; x->g->e->rc == TD_OK && i < b->handed.n; i++) {
+            b->slot[i] = take_slot(x, taken, td_dtype_of(b->handed.out[i]));
         }
         for (int i = 0; i < b->kept.n_feeds; i++) {
             x->read[b->kept.feeds[i]] = true;
@@ -217,15 +243,6 @@ static void split(struct branches *x)
 }
 
 /* ------------------------------------------------------------------ the functions */
-
-/* Stands where the branch keeps nothing: read by nobody. */
-static struct td_value nothing(struct td_emitter *e, enum td_dtype dtype)
-{
-    struct td_shape shape = dtype == TD_VARIANT ? td_shape_scalar() : td_shape_vector(0);
-    return td_emit(e, "FakeParam", TD_NO_INPUTS,
-                   TD_ATTRS(TD_ATTR_OF_TYPE("dtype", dtype),
-                            {.name = "shape", .kind = TD_ATTR_SHAPE, .n = 1, .shape = &shape}));
-}
 
 static const char *freeze_forward(struct branches *x, struct branch *b)
 {
@@ -240,13 +257,13 @@ static const char *freeze_forward(struct branches *x, struct branch *b)
         args[i] = (struct td_value){b->ir.feeds[i], 0};
     }
     memcpy(rets, b->ir.fetches, (size_t)x->n_out * sizeof *rets);
-    for (int i = 0; i < b->kept.n_values; i++) {
-        rets[x->n_out + b->slot[i]] = b->kept.values[i];
+    for (int i = 0; i < b->handed.n; i++) {
+        rets[x->n_out + b->slot[i]] = b->handed.out[i];
     }
     e.at = x->g->node;
     for (int i = 0; i < x->n_slots; i++) {
         if (rets[x->n_out + i].node == NULL) {
-            rets[x->n_out + i] = nothing(&e, x->slot[i]);
+            rets[x->n_out + i] = td_handed_nothing(&e, x->slot[i]);
         }
     }
     const struct td_grad_part part = {.of = b->name,
@@ -273,6 +290,7 @@ static const char *freeze_backward(struct branches *x, struct branch *b)
     if (x->g->e->rc) {
         return name;
     }
+    td_handed_in(&e, &b->ir, &b->handed, b->back, x->n_args);
     for (int i = 0; i < x->n_args; i++) {
         if (x->read[i]) {
             args[part.n_args++] = (struct td_value){b->ir.feeds[i], 0};
@@ -281,8 +299,8 @@ static const char *freeze_backward(struct branches *x, struct branch *b)
             rets[part.n_rets++] = b->back[i];
         }
     }
-    for (int i = 0; i < b->kept.n_values; i++) {
-        args[part.n_args + b->slot[i]] = b->kept.values[i];
+    for (int i = 0; i < b->handed.n; i++) {
+        args[part.n_args + b->slot[i]] = b->handed.in[i];
     }
     for (int i = 0; i < x->n_slots; i++, part.n_args++) {
         if (args[part.n_args].node == NULL) {

@@ -19,6 +19,7 @@
 #include "kernels/control/branch_grad.h"
 #include "kernels/control/control_batchable.h"
 #include "kernels/control/loop_grad.h"
+#include "kernels/control/switch_grad.h"
 #include "kernels/ops.h"
 
 /* ------------------------------------------------------------------ conditions */
@@ -439,26 +440,30 @@ const struct td_op td_ops_control[] = {
      .batchable = TD_BATCHABLE(td_batchable_switch, .any_input = true),
      .host_in = 2,
      .infer = switch_infer,
-     .kernels = TD_KERNEL("switch", switch_run)},
+     .kernels = TD_KERNEL("switch", switch_run),
+     .grad = td_switch_grad},
     {.name = "RefSwitch",
      .sig = "(data:Ref(T), pred:bool) -> (output_false:Ref(T), output_true:Ref(T)) {T:type}",
      .flags = TD_OP_SWITCH | TD_OP_KEEPS,
      .batchable = TD_BATCHABLE(td_batchable_switch, .any_input = true),
      .host_in = 2,
      .infer = switch_infer,
-     .kernels = TD_KERNEL("switch", switch_run)},
+     .kernels = TD_KERNEL("switch", switch_run),
+     .grad = td_switch_grad},
     {.name = "Merge",
      .sig = "(inputs:N*T) -> (output:T, value_index:int32) {T:type; N:int}",
      .flags = TD_OP_DEAD_OK | TD_OP_KEEPS,
      .batchable = TD_BATCHABLE(td_batchable_merge, .any_input = true),
      .host_out = 2,
-     .kernels = TD_KERNEL("merge", merge_run)},
+     .kernels = TD_KERNEL("merge", merge_run),
+     .grad = td_merge_grad},
     {.name = "RefMerge",
      .sig = "(inputs:Ref(N*T)) -> (output:Ref(T), value_index:int32) {T:type; N:int}",
      .flags = TD_OP_DEAD_OK | TD_OP_KEEPS,
      .batchable = TD_BATCHABLE(td_batchable_merge, .any_input = true),
      .host_out = 2,
-     .kernels = TD_KERNEL("merge", merge_run)},
+     .kernels = TD_KERNEL("merge", merge_run),
+     .grad = td_merge_grad},
     {.name = "LoopCond",
      .sig = "(input:bool) -> (output:bool) {}",
      .flags = TD_OP_LOOP_COND | TD_OP_KEEPS,

@@ -20,8 +20,8 @@
 #include <string.h>
 
 #include "core/grad/reach.h"
-#include "core/grad/split.h"
 #include "kernels/control/branch_grad.h"
+#include "kernels/control/switch_grad.h"
 #include "kernels/formula/formula.h"
 
 struct loop {
@@ -38,7 +38,8 @@ struct loop {
     struct td_value *seed, *back;
     struct td_value *start; /* by variable: what `seed` is behind the last round */
     struct td_grad_kept kept;
-    int n_state; /* that the backward loop has */
+    struct td_handed handed; /* what is kept, and which of it was alive */
+    int n_state;             /* that the backward loop has */
 };
 
 static void *room(struct loop *x, int n, size_t size)
@@ -187,6 +188,9 @@ static void split(struct loop *x)
     if (x->g->e->rc || !fine(x, td_grad_split(x->ctx, &x->ir, &cut, &x->kept, x->err))) {
         return;
     }
+    struct td_emitter e = emit_into(x, &x->ir);
+    td_handed_out(&e, &x->ir, &x->kept, &x->handed);
+    fine(x, td_emit_close(&e));
     for (int i = 0; i < x->kept.n_values; i++) {
         if (td_dtype_of(x->kept.values[i]) == TD_RESOURCE) {
             td_emit_fail(
@@ -212,7 +216,7 @@ static const char *freeze(struct loop *x, struct td_ir *ir, const struct td_grad
 /* The condition, of a loop with so many further variables. */
 static const char *make_cond(struct loop *x)
 {
-    const int more = 1 + x->kept.n_values;
+    const int more = 1 + x->handed.n;
     struct td_ir ir;
     struct td_value *args = room(x, x->n + more, sizeof *args);
     if (x->g->e->rc || !fine(x, td_grad_open(x->ctx, x->arena, x->cond, &ir, x->err))) {
@@ -237,7 +241,7 @@ static const char *make_cond(struct loop *x)
 
 static const char *make_body(struct loop *x)
 {
-    const int n = x->n + 1 + x->kept.n_values;
+    const int n = x->n + 1 + x->handed.n;
     struct td_value *args = room(x, n, sizeof *args), *rets = room(x, n, sizeof *rets);
     if (x->g->e->rc) {
         return "";
@@ -249,10 +253,10 @@ static const char *make_body(struct loop *x)
     }
     args[x->n] = td_grad_feed(&e, "round", TD_INT32);
     rets[x->n] = td_f_add(&e, args[x->n], td_f_int(&e, 1));
-    for (int i = 0; i < x->kept.n_values; i++) {
+    for (int i = 0; i < x->handed.n; i++) {
         const int at = x->n + 1 + i;
         args[at] = td_grad_feed(&e, "kept", TD_VARIANT);
-        rets[at] = td_f_2(&e, "TensorListPushBack", args[at], x->kept.values[i]);
+        rets[at] = td_f_2(&e, "TensorListPushBack", args[at], x->handed.out[i]);
     }
     fine(x, td_emit_close(&e));
     return freeze(x, &x->ir,
@@ -283,7 +287,7 @@ static void emit_forward(struct loop *x)
     struct td_emitter *e = x->g->e;
     struct td_attr attrs[2];
     const char *cond = make_cond(x), *body = make_body(x);
-    struct td_value *in = room(x, x->n + 1 + x->kept.n_values, sizeof *in);
+    struct td_value *in = room(x, x->n + 1 + x->handed.n, sizeof *in);
     int n_in = 0;
     if (e->rc) {
         return;
@@ -292,9 +296,9 @@ static void emit_forward(struct loop *x)
         in[n_in++] = n->in[i];
     }
     in[n_in++] = td_f_int(e, 0);
-    for (int i = 0; i < x->kept.n_values; i++) {
+    for (int i = 0; i < x->handed.n; i++) {
         in[n_in++] = td_emit(e, "EmptyTensorList", TD_IN(td_f_int(e, -1), td_f_int(e, -1)),
-                             TD_ATTRS(TD_ATTR_OF_TYPE("element_dtype", td_dtype_of(x->kept.values[i]))));
+                             TD_ATTRS(TD_ATTR_OF_TYPE("element_dtype", td_dtype_of(x->handed.out[i]))));
     }
     td_emit_again(e, n, n->def, in, n_in, attrs, list_attrs(x, cond, body, attrs));
 }
@@ -305,7 +309,7 @@ static void emit_forward(struct loop *x)
 
 static int n_back(const struct loop *x)
 {
-    return 1 + x->n_state + x->kept.n_values + x->kept.n_feeds;
+    return 1 + x->n_state + x->handed.n + x->kept.n_feeds;
 }
 
 /* Feeds for them in an IR of its own. */
@@ -318,7 +322,7 @@ static void feed_back(struct loop *x, struct td_emitter *e, struct td_value *arg
             args[n++] = td_grad_feed(e, "gradient", td_dtype_of(x->seed[i]));
         }
     }
-    for (int i = 0; i < x->kept.n_values; i++) {
+    for (int i = 0; i < x->handed.n; i++) {
         args[n++] = td_grad_feed(e, "kept", TD_VARIANT);
     }
     for (int i = 0; i < x->kept.n_feeds; i++) {
@@ -350,14 +354,17 @@ static const char *make_round(struct loop *x)
     if (x->g->e->rc) {
         return "";
     }
+    struct td_emitter e = emit_into(x, &x->ir);
+    td_handed_in(&e, &x->ir, &x->handed, x->back, x->n);
+    fine(x, td_emit_close(&e));
     for (int i = 0; i < x->n; i++) {
         if (x->seed[i].node != NULL) {
             args[part.n_args++] = x->seed[i];
             rets[part.n_rets++] = x->back[i];
         }
     }
-    for (int i = 0; i < x->kept.n_values; i++) {
-        args[part.n_args++] = x->kept.values[i];
+    for (int i = 0; i < x->handed.n; i++) {
+        args[part.n_args++] = x->handed.in[i];
     }
     for (int i = 0; i < x->kept.n_feeds; i++) {
         args[part.n_args++] = feed_of(x, x->kept.feeds[i]);
@@ -384,7 +391,7 @@ static struct td_value call_round(struct loop *x, struct td_emitter *e, const ch
 
 static const char *make_back_body(struct loop *x, const char *round)
 {
-    const int n = n_back(x), lists = 1 + x->n_state, rest = lists + x->kept.n_values;
+    const int n = n_back(x), lists = 1 + x->n_state, rest = lists + x->handed.n;
     struct td_ir ir = {.arena = x->arena};
     struct td_emitter e = emit_into(x, &ir);
     struct td_value *args = room(x, n, sizeof *args), *rets = room(x, n, sizeof *rets),
@@ -398,7 +405,7 @@ static const char *make_back_body(struct loop *x, const char *round)
     rets[0] = td_f_sub(&e, args[0], td_f_int(&e, 1));
     for (int i = lists; i < rest; i++) {
         rets[i] = td_emit(&e, "TensorListPopBack", TD_IN(args[i], td_f_int(&e, -1)),
-                          TD_ATTRS(TD_ATTR_OF_TYPE("element_dtype", td_dtype_of(x->kept.values[i - lists]))));
+                          TD_ATTRS(TD_ATTR_OF_TYPE("element_dtype", td_dtype_of(x->handed.out[i - lists]))));
         in[i - 1] = td_f_port(rets[i], 1);
     }
     const struct td_value out = call_round(x, &e, round, in, n - 1);
@@ -426,7 +433,7 @@ static void emit_backward(struct loop *x)
             in[n_in++] = x->start[i];
         }
     }
-    for (int i = 0; i < x->kept.n_values; i++) {
+    for (int i = 0; i < x->handed.n; i++) {
         in[n_in++] = (struct td_value){x->g->node, x->n + 1 + i};
     }
     for (int i = 0; i < x->kept.n_feeds; i++) {
