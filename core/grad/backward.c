@@ -20,6 +20,7 @@
 
 #include "core/base/mem.h"
 #include "core/compile/ir_shapes.h"
+#include "core/grad/custom.h"
 #include "core/grad/reach.h"
 
 struct contribution {
@@ -272,6 +273,31 @@ static bool any_arrived(const struct td_grad *g)
     return false;
 }
 
+/* Does n say by which gradient it is differentiated? A call does not matter: its body is. */
+static bool has_own_gradient(const struct td_node *n)
+{
+    const struct td_attr *a = td_attr_find(n->attrs, n->n_attrs, TD_GRADIENT_TYPE);
+    return a != NULL && a->kind == TD_ATTR_STRING && a->n == 1 && !(td_node_flags(n) & TD_OP_CALL) &&
+           !(n->op != NULL && (n->op->branch.taken != NULL || n->op->branch.loop_cond != NULL));
+}
+
+/* The name is that of an op whose gradient is taken instead (gradient_override_map). Those that the file
+ * holds a function for have become nodes of another op (core/grad/custom.h). */
+static void differentiate_by_name(struct td_grad_pass *p, struct td_grad *g)
+{
+    const char *name = td_attr_str(g->node, TD_GRADIENT_TYPE);
+    const struct td_op_def *def = td_op_find(p->e.ops, name);
+    if (def == NULL || def->op == NULL || def->op->grad == NULL) {
+        td_emit_fail(
+            &p->e, TD_UNIMPLEMENTED,
+            "no gradient for %s: it has one of its own, '%s' (tf.custom_gradient), which the model does "
+            "not hold; export it with tf.saved_model.SaveOptions(experimental_custom_gradients=True)",
+            TD_NODE_STR(g->node), name);
+        return;
+    }
+    def->op->grad(g);
+}
+
 static void differentiate(struct td_grad_pass *p, struct td_node *n)
 {
     struct td_grad g = {.e = &p->e, .node = n, .pass = p};
@@ -279,6 +305,10 @@ static void differentiate(struct td_grad_pass *p, struct td_node *n)
         return;
     }
     p->e.at = n;
+    if (has_own_gradient(n)) {
+        differentiate_by_name(p, &g);
+        return;
+    }
     if (n->op == NULL || n->op->grad == NULL) {
         td_emit_fail(&p->e, TD_UNIMPLEMENTED,
                      "no gradient is defined for %s, which is on the way from a source to a target",

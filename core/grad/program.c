@@ -19,6 +19,7 @@
 #include "core/compile/loops.h"
 #include "core/grad/backward.h"
 #include "core/grad/body.h"
+#include "core/grad/custom.h"
 #include "core/grad/jacobian.h"
 #include "core/grad/loop_functions.h"
 #include "core/grad/recompute.h"
@@ -292,6 +293,7 @@ static enum td_code start(struct maker *k, struct td_model *base)
     }
     td_graph_init(k->graph, k->arena, "");
     TD_TRY(td_library_extend(td_model_library(base), k->arena, k->lib, k->err));
+    TD_TRY(td_grad_customize(k->lib, td_model_opts_of(base)->ops, k->arena, k->err));
     const struct td_op_def *seed = td_op_of_role(td_model_opts_of(base)->ops, TD_ROLE_GRADIENT_SEED);
     TD_FAIL_IF(seed == NULL, k->err, UNIMPLEMENTED, "this build's ops have no gradients");
     k->ctx = (struct td_grad_context){

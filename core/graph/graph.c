@@ -75,6 +75,25 @@ enum td_code td_library_add(struct td_library *lib, const char *name, struct td_
     return TD_OK;
 }
 
+enum td_code td_library_add_gradient(struct td_library *lib, const char *type, const char *function,
+                                     struct td_err *err)
+{
+    if (lib->n_gradients == lib->cap_gradients) {
+        const int bigger = lib->cap_gradients == 0 ? 16 : 2 * lib->cap_gradients;
+        struct td_custom_gradient *fresh = td_arena_alloc(lib->arena, (size_t)bigger, sizeof *fresh);
+        if (fresh == NULL) {
+            return td_no_memory(err, (size_t)bigger * sizeof *fresh, "custom gradients");
+        }
+        if (lib->n_gradients > 0) {
+            memcpy(fresh, lib->gradients, (size_t)lib->n_gradients * sizeof *fresh);
+        }
+        lib->gradients = fresh;
+        lib->cap_gradients = bigger;
+    }
+    lib->gradients[lib->n_gradients++] = (struct td_custom_gradient){.type = type, .function = function};
+    return TD_OK;
+}
+
 /* The attributes of n, argument `index` of a function. */
 static enum td_code set_arg(struct td_arena *a, const struct td_arg_def *arg, int index, struct td_node *n,
                             struct td_err *err)
@@ -137,6 +156,10 @@ enum td_code td_library_extend(const struct td_library *lib, struct td_arena *a,
                                struct td_err *err)
 {
     *out = (struct td_library){.arena = a};
+    if (lib != NULL) {
+        out->gradients = lib->gradients;
+        out->n_gradients = out->cap_gradients = lib->n_gradients;
+    }
     for (int i = 0; lib != NULL && i < lib->n_functions; i++) {
         TD_TRY(td_library_insert(out, lib->functions[i], err));
     }

@@ -86,10 +86,23 @@ struct td_function {
     bool resolved;
 };
 
+/* A function that is the gradient of the nodes whose attribute _gradient_op_type has this value
+ * (tf.custom_gradient). It takes a gradient for each output of the node, then tensors captured[i]
+ * ("node:port") of functions captured_in[i]; its result r is the gradient of the node's input input[r]. */
+struct td_custom_gradient {
+    const char *type, *function;
+    const char **captured, **captured_in;
+    int n_captured;
+    int *input;
+    int n_results;
+};
+
 struct td_library {
     struct td_arena *arena;
     struct td_function **functions; /* sorted by name once resolved */
     int n_functions, cap_functions;
+    struct td_custom_gradient *gradients;
+    int n_gradients, cap_gradients;
     const struct td_op_def *file_ops; /* ops that the file describes (stripped_op_list) */
     int n_file_ops;
 };
@@ -102,6 +115,9 @@ TD_MUST enum td_code td_graph_add(struct td_graph *g, const char *name, const ch
 /* Adds an empty function called name (the arena's) with an initialised body; the loader fills it in. */
 TD_MUST enum td_code td_library_add(struct td_library *lib, const char *name, struct td_function **out,
                                     struct td_err *err);
+/* Adds a gradient, all but empty; its strings are the arena's. */
+TD_MUST enum td_code td_library_add_gradient(struct td_library *lib, const char *type, const char *function,
+                                             struct td_err *err);
 /* The nodes of f's arguments, one for each input of its definition, into its body, which is empty yet;
  * op_name: of the op that has TD_ROLE_ARG. Their type may be the placeholder of a type attribute. */
 TD_MUST enum td_code td_function_add_args(struct td_arena *a, struct td_function *f, const char *op_name,

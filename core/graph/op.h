@@ -253,6 +253,7 @@ enum td_op_role {
     TD_ROLE_FUSED,             /* a product with the stages behind it */
     TD_ROLE_FUSED_ELEMENTWISE, /* stages alone */
     TD_ROLE_WHILE,             /* a loop over functions: its row says which attributes name them */
+    TD_ROLE_CUSTOM_GRADIENT,   /* (inputs, kept) -> inputs: has a gradient that the file brings along */
     TD_ROLE_GRADIENT_SEED,     /* (given, target) -> given, of target's shape; its row has the formulas */
     TD_ROLES
 };

@@ -28,7 +28,8 @@ enum {
 };
 
 /* Fields of GraphDef, FunctionDefLibrary, FunctionDef, NodeDef and VersionDef. */
-enum { GRAPH_NODE = 1, GRAPH_LIBRARY = 2, GRAPH_VERSIONS = 4, LIBRARY_FUNCTION = 1 };
+enum { GRAPH_NODE = 1, GRAPH_LIBRARY = 2, GRAPH_VERSIONS = 4, LIBRARY_FUNCTION = 1, LIBRARY_REGISTERED = 3 };
+enum { REGISTERED_FUNCTION = 1, REGISTERED_TYPE = 2 };
 enum { FUNCTION_SIGNATURE = 1, FUNCTION_NODE = 3, FUNCTION_RET = 4, FUNCTION_CONTROL_RET = 6 };
 enum { NODE_NAME = 1, NODE_OP, NODE_INPUT, NODE_DEVICE, NODE_ATTR };
 enum { VERSION_PRODUCER = 1, VERSION_MIN_CONSUMER, VERSION_BAD_CONSUMERS };
@@ -332,13 +333,37 @@ static void fix_placeholders(const struct versions *v, struct td_graph *g)
 
 /* ---- the graph */
 
+/* A RegisteredGradient: the function, and the name that nodes call it by. */
+static enum td_code add_gradient(struct td_pb_reader *r, const struct td_scan_field *message,
+                                 struct td_library *lib, struct td_err *err)
+{
+    struct td_scan s = td_scan_make(message->p, message->len);
+    struct td_scan_field f;
+    const char *function = NULL, *type = NULL;
+    while (td_scan_next(&s, &f)) {
+        const bool text = td_pb_is_bytes(&f, REGISTERED_FUNCTION) || td_pb_is_bytes(&f, REGISTERED_TYPE);
+        const char **to = f.number == REGISTERED_FUNCTION ? &function : &type;
+        if (text && (*to = td_arena_strndup(r->arena, (const char *)f.p, f.len)) == NULL) {
+            return td_no_memory(err, f.len, "custom gradients");
+        }
+    }
+    if (s.bad) {
+        return td_pb_malformed("RegisteredGradient", err);
+    }
+    return function == NULL || type == NULL ? TD_OK : td_library_add_gradient(lib, type, function, err);
+}
+
 static enum td_code add_functions(struct td_pb_reader *r, const struct td_scan_field *library,
                                   struct td_library *lib, struct td_err *err)
 {
     struct td_scan s = td_scan_make(library->p, library->len);
     struct td_scan_field f;
     while (td_scan_next(&s, &f)) {
-        TD_TRY(td_pb_is_bytes(&f, LIBRARY_FUNCTION) ? add_function(r, &f, lib, err) : TD_OK);
+        if (td_pb_is_bytes(&f, LIBRARY_FUNCTION)) {
+            TD_TRY(add_function(r, &f, lib, err));
+        } else if (td_pb_is_bytes(&f, LIBRARY_REGISTERED)) {
+            TD_TRY(add_gradient(r, &f, lib, err));
+        }
     }
     return s.bad ? td_pb_malformed("FunctionDefLibrary", err) : TD_OK;
 }

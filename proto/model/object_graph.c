@@ -103,6 +103,17 @@ static enum td_code read_variable(const Tensorflow__SavedVariable *p, struct td_
     return copy_text(a, p->name, &o->text, err);
 }
 
+static enum td_code read_captured(const Tensorflow__CapturedTensor *p, struct td_arena *a,
+                                  struct td_object *o, struct td_err *err)
+{
+    enum td_code rc;
+    o->functions = get(a, 1, sizeof o->functions[0], &rc, err);
+    TD_TRY(rc);
+    o->n_functions = 1;
+    TD_TRY(copy_text(a, p->concrete_function, &o->functions[0], err));
+    return copy_text(a, p->name, &o->text, err);
+}
+
 static enum td_code read_object(const Tensorflow__SavedObject *p, struct td_object_graph *g,
                                 struct td_object *o, struct td_err *err)
 {
@@ -124,7 +135,7 @@ static enum td_code read_object(const Tensorflow__SavedObject *p, struct td_obje
     case TENSORFLOW__SAVED_OBJECT__KIND_CONSTANT:
         return copy_text(g->arena, p->constant->operation, &o->text, err);
     case TENSORFLOW__SAVED_OBJECT__KIND_CAPTURED_TENSOR:
-        return copy_text(g->arena, p->captured_tensor->name, &o->text, err);
+        return read_captured(p->captured_tensor, g->arena, o, err);
     default:
         return TD_OK;
     }
@@ -134,7 +145,8 @@ static enum td_code read_object(const Tensorflow__SavedObject *p, struct td_obje
 
 struct flat {
     const Tensorflow__TensorSpecProto *specs[MAX_SPECS];
-    int n;
+    int place[MAX_SPECS];
+    int n, places;
 };
 
 static int by_field_key(const void *a, const void *b)
@@ -148,8 +160,10 @@ static void flatten(const structured *v, struct flat *out)
     switch (v == NULL ? 0 : (int)v->kind_case) {
     case TENSORFLOW__STRUCTURED_VALUE__KIND_TENSOR_SPEC_VALUE:
         if (out->n < MAX_SPECS) {
+            out->place[out->n] = out->places;
             out->specs[out->n++] = v->tensor_spec_value;
         }
+        out->places++;
         return;
     case TENSORFLOW__STRUCTURED_VALUE__KIND_LIST_VALUE:
     case TENSORFLOW__STRUCTURED_VALUE__KIND_TUPLE_VALUE: { /* the two have one type */
@@ -175,6 +189,7 @@ static void flatten(const structured *v, struct flat *out)
         }
         return;
     default:
+        out->places++;
         return;
     }
 }
@@ -200,6 +215,7 @@ static enum td_code read_specs(const structured *v, struct td_arena *a, struct t
     *n = f->n;
     for (int i = 0; rc == TD_OK && i < f->n; i++) {
         rc = copy_spec(a, f->specs[i], &(*out)[i], err);
+        (*out)[i].place = f->place[i];
     }
     td_free(f);
     return rc;

@@ -37,14 +37,15 @@ struct td_slot {
 
 struct td_object {
     enum td_object_kind kind;
-    const char *text; /* USER identifier, CONSTANT operation, VARIABLE name, BARE_FUNCTION function; "" */
+    const char
+        *text; /* USER identifier, CONSTANT operation, name of VARIABLE or CAPTURED, BARE_FUNCTION function */
     const char *path; /* child names from the root, shortest, escaped: "layers/0/kernel"; NULL unreachable */
     const char *key;  /* VARIABLE: checkpoint key */
     struct td_child *children;
     int n_children;
     struct td_slot *slots;
     int n_slots;
-    const char **functions; /* FUNCTION: names of its concrete functions */
+    const char **functions; /* FUNCTION: names of its concrete functions; CAPTURED: of the one it is in */
     int n_functions;
     int asset;           /* ASSET: index of the asset file */
     enum td_dtype dtype; /* VARIABLE */
@@ -54,6 +55,7 @@ struct td_object {
 
 struct td_spec {
     const char *name;
+    int place; /* among all that the structure holds, also what is no tensor (None) */
     enum td_dtype dtype;
     struct td_shape shape;
 };

@@ -24,6 +24,7 @@
 
 #include "core/base/mem.h"
 #include "proto/bytes/file.h"
+#include "proto/model/custom_gradient.h"
 #include "proto/model/graph_pb.h"
 #include "proto/pb/guard.h"
 #include "proto/model/opdef_pb.h"
@@ -450,6 +451,8 @@ static enum td_code fill_model(struct loader *l, const meta_graph *p, struct td_
     uint64_t tensor_bytes = CONST_BYTES + l->n;
     TD_TRY(read_meta_info(p, m, err));
     TD_TRY(td_graph_from_bytes(l->graphs, l->n_graphs, tensor_bytes, m->graph, m->lib, err));
+    const struct td_bytes objects = {(const char *)l->object_graph.p, l->object_graph.n};
+    TD_TRY(td_custom_gradients_complete(objects, m->lib, err));
     TD_TRY(td_signatures_from_proto(p, tensor_bytes, m, err));
     TD_TRY(read_assets(p, m, err));
     TD_TRY(read_saver(p, m, err));
