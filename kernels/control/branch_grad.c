@@ -53,20 +53,6 @@ struct td_value td_control_zeros(struct td_emitter *e, struct td_value v, enum t
     return td_f_fill(e, shape, td_f_cast(e, td_emit_number(e, TD_FLOAT, 0), dtype));
 }
 
-enum td_dtype td_control_held(const struct td_ir *ir, int feed)
-{
-    enum td_dtype found = TD_DTYPE_NONE;
-    for (int k = 0; k < ir->n_nodes && found == TD_DTYPE_NONE; k++) {
-        const struct td_node *n = ir->nodes[k];
-        for (int i = 0; i < n->n_in && found == TD_DTYPE_NONE; i++) {
-            found = n->in[i].node == ir->feeds[feed] && n->op != NULL && n->op->grad != NULL
-                        ? td_attr_type(n, "dtype")
-                        : found;
-        }
-    }
-    return td_dtype_in(found, TD_SET_FLOATS | TD_SET_COMPLEX) ? found : TD_DTYPE_NONE;
-}
-
 void td_control_give_zeros(struct td_grad *g, int from, const bool *given)
 {
     for (int i = from; i < g->node->n_in; i++) {
@@ -162,13 +148,6 @@ static void fill_up(struct branches *x)
         for (int i = 0; i < x->n_args; i++) {
             const struct td_value v = x->at[k].back[i];
             x->given[i] = v.node != NULL ? td_dtype_of(v) : x->given[i];
-        }
-    }
-    for (int i = 0; i < x->n_args; i++) { /* a variable that no branch leads to counts as connected */
-        const bool wanted = x->given[i] == TD_DTYPE_NONE && td_grad_wants(x->g, x->first + i) &&
-                            td_dtype_of(td_grad_in(x->g, x->first + i)) == TD_RESOURCE;
-        for (int k = 0; wanted && x->given[i] == TD_DTYPE_NONE && k < x->n; k++) {
-            x->given[i] = td_control_held(&x->at[k].ir, i);
         }
     }
     for (int k = 0; k < x->n; k++) {

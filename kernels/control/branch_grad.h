@@ -13,8 +13,6 @@ void td_call_grad(struct td_grad *g);
 /* Zeros for a gradient of `dtype` at v, which may be a variable's handle or a list: of v's shape, and not
  * keeping v. */
 struct td_value td_control_zeros(struct td_emitter *e, struct td_value v, enum td_dtype dtype);
-/* The dtype of the variable whose handle is that feed, by the ops that read it; NONE: unknown. */
-enum td_dtype td_control_held(const struct td_ir *ir, int feed);
 /* Zeros for the wanted inputs from `from` on that are given none otherwise: what a function or a loop is
  * called with counts as connected. */
 void td_control_give_zeros(struct td_grad *g, int from, const bool *given);
