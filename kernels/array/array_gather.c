@@ -15,6 +15,7 @@
 #include "kernels/array/array_gather_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/array/nd_index.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/strided.h"
 
@@ -469,6 +470,7 @@ const struct td_op td_ops_array_gather[] = {
      .sig = "(params:Tparams, indices:Tindices, axis:Taxis) -> (output:Tparams) {batch_dims:int=0; "
             "Tparams:type; "
             "Tindices:type; Taxis:type}",
+     .vectorize = td_many_gather,
      .batchable = TD_BATCHABLE_MOVES(td_batchable_gather, 0, 2),
      .host_in = 4,
      .infer = gather_v2_infer,

@@ -16,6 +16,7 @@
 #include "kernels/cpu/combine.h"
 #include "kernels/cpu/strided.h"
 #include "kernels/formula/formula.h"
+#include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 
 /* ------------------------------------------------------------------ _GatherGrad */
@@ -136,6 +137,7 @@ const struct td_op td_ops_array_gather_grad[] = {
     {.name = "_GatherGrad",
      .sig = "(dy:T, indices:Tindices, shape:Tshape, axis:Taxis) -> (output:T) {batch_dims:int=0; T:type; "
             "Tindices:type; Tshape:type=int32; Taxis:type=int32}",
+     .vectorize = td_many_gather_grad,
      .host_in = 12,
      .batchable = TD_BATCHABLE(td_batchable_gather_grad),
      .infer = gather_grad_infer,

@@ -285,36 +285,35 @@ bool td_many_conv_input(struct td_vectorize *v)
     return put(v, unfold(v, again(v, (struct td_value[]){sizes, v->in[1], fold(v, v->in[2])})));
 }
 
-/* dy [k, n, .., c] -> [n, .., k * c]; of the filter [.., in, k * c] the rows come to the front again. */
+bool td_many_conv(struct td_vectorize *v)
+{
+    return only_first(v, 1) && put(v, unfold(v, again(v, (struct td_value[]){fold(v, v->in[0]), v->in[1]})));
+}
+
+/* dy [k, n, h, w, g * c] -> [n, h, w, g * k * c], g the number of groups: each gets its channels of all rows.
+ * Of the filter [fh, fw, in, g * k * c] the rows come to the front again. */
 bool td_many_conv_filter(struct td_vectorize *v)
 {
-    const struct td_shape *x = td_vectorize_shape(v, 0), *dy = td_vectorize_shape(v, 2);
-    const struct td_shape *filter =
-        td_emit_shape(v->e, (struct td_value){(struct td_node *)(uintptr_t)v->node, 0});
-    const char *format = td_attr_str(v->node, "data_format");
-    const bool plain = v->many[2] && !v->many[0] && !v->many[1] && x->rank >= 3 && dy->rank == x->rank &&
-                       format[0] == 'N' && format[strlen(format) - 1] == 'C';
-    if (!plain || filter->rank != x->rank || x->dim[x->rank - 1] < 0 ||
-        filter->dim[x->rank - 2] != x->dim[x->rank - 1]) {
-        return false; /* of groups, each has its own channels */
-    }
-    const int rank = x->rank;
-    int64_t to_last[TD_MAX_RANK], to_first[TD_MAX_RANK];
-    for (int i = 0; i < rank; i++) { /* [k, n, h, w, c] -> [n, h, w, k, c], and [h, w, i, k, c] back */
-        to_last[i] = i < rank - 1 ? i + 1 : 0;
-        to_first[i] = i == 0 ? rank - 1 : i - 1;
-    }
-    to_last[rank] = rank;
-    to_first[rank] = rank;
     struct td_emitter *e = v->e;
-    const struct td_value moved = td_f_transpose(e, v->in[2], td_emit_ints(e, TD_INT32, to_last, rank + 1));
-    const struct td_value front = td_f_part(e, td_f_shape(e, moved), 0, rank - 1);
-    const struct td_value wide = td_f_reshape(e, moved, td_f_concat(e, TD_IN(front, td_f_ints(e, -1)), 0));
-    const struct td_value own = td_f_part(e, v->in[1], 0, rank - 1), c = td_f_part(e, v->in[1], rank - 1, 1);
-    const struct td_value wider = td_f_concat(e, TD_IN(own, td_f_mul(e, c, v->k)), 0);
-    const struct td_value made = again(v, (struct td_value[]){v->in[0], wider, wide});
-    const struct td_value parts = td_f_reshape(e, made, td_f_concat(e, TD_IN(own, v->k, c), 0));
-    return put(v, td_f_transpose(e, parts, td_emit_ints(e, TD_INT32, to_first, rank + 1)));
+    if (v->many[0] || v->many[1] || strcmp(td_attr_str(v->node, "data_format"), "NHWC") != 0) {
+        return false;
+    }
+    const struct td_value x_channels = td_f_part(e, td_f_shape(e, v->in[0]), 3, 1);
+    const struct td_value own = td_f_part(e, v->in[1], 0, 3), all = td_f_part(e, v->in[1], 3, 1);
+    const struct td_value g = td_f_2(e, "FloorDiv", x_channels, td_f_part(e, v->in[1], 2, 1));
+    const struct td_value c = td_f_2(e, "FloorDiv", all, g);
+    const struct td_value images = shape_behind(v, v->in[2], 1);
+    const struct td_value places = td_f_part(e, images, 0, 3);
+    const struct td_value apart =
+        td_f_reshape(e, v->in[2], td_f_concat(e, TD_IN(v->k, places, g, c), 0)); /* [k, n, h, w, g, c] */
+    const struct td_value by_group = td_f_transpose(e, apart, td_f_ints(e, 1, 2, 3, 4, 0, 5));
+    const struct td_value wide =
+        td_f_reshape(e, by_group, td_f_concat(e, TD_IN(places, td_f_ints(e, -1)), 0));
+    const struct td_value sizes = td_f_concat(e, TD_IN(own, td_f_mul(e, all, v->k)), 0);
+    const struct td_value made = again(v, (struct td_value[]){v->in[0], sizes, wide});
+    const struct td_value parts = td_f_reshape(e, made, td_f_concat(e, TD_IN(own, g, v->k, c), 0));
+    const struct td_value rows = td_f_transpose(e, parts, td_f_ints(e, 4, 0, 1, 2, 3, 5));
+    return put(v, td_f_reshape(e, rows, with_k(v, v->in[1])));
 }
 
 bool td_many_pool_grad(struct td_vectorize *v)
@@ -361,6 +360,21 @@ bool td_many_pad(struct td_vectorize *v)
     const struct td_value zeros = td_emit_ints(v->e, td_dtype_of(v->in[1]), none, 2);
     in[1] = td_f_concat(v->e, TD_IN(td_f_expand(v->e, zeros, 0), v->in[1]), 0);
     return only_first(v, 1) && put(v, again(v, in));
+}
+
+bool td_many_gather(struct td_vectorize *v)
+{
+    const bool plain = only_first(v, 1) && td_attr_int(v->node, "batch_dims") == 0;
+    return plain && put(v, again(v, (struct td_value[]){v->in[0], v->in[1], moved_axes(v, v->in[2])}));
+}
+
+/* (dy, indices, shape, axis) */
+bool td_many_gather_grad(struct td_vectorize *v)
+{
+    const struct td_value k = td_f_cast(v->e, v->k, td_dtype_of(v->in[2]));
+    const struct td_value shape = td_f_concat(v->e, TD_IN(k, v->in[2]), 0);
+    const struct td_value in[] = {v->in[0], v->in[1], shape, moved_axes(v, v->in[3])};
+    return only_first(v, 1) && td_attr_int(v->node, "batch_dims") == 0 && put(v, again(v, in));
 }
 
 bool td_many_slice(struct td_vectorize *v)

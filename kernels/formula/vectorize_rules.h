@@ -20,10 +20,13 @@ bool td_many_sum_to(struct td_vectorize *v);
 bool td_many_matmul(struct td_vectorize *v);
 bool td_many_batch_matmul(struct td_vectorize *v);
 bool td_many_bias_add_grad(struct td_vectorize *v);
+bool td_many_conv(struct td_vectorize *v);        /* (x, filter) */
 bool td_many_conv_input(struct td_vectorize *v);  /* (sizes, filter, dy): the rows join the batch */
 bool td_many_conv_filter(struct td_vectorize *v); /* (x, sizes, dy): the rows join the channels of dy */
 bool td_many_pool_grad(struct td_vectorize *v);   /* (x, y, dy), (sizes, dy): likewise */
 bool td_many_scatter_nd(struct td_vectorize *v);
+bool td_many_gather(struct td_vectorize *v); /* (params, indices, axis) */
+bool td_many_gather_grad(struct td_vectorize *v);
 bool td_many_pad(struct td_vectorize *v);
 bool td_many_slice(struct td_vectorize *v);
 bool td_many_strided_slice_grad(struct td_vectorize *v);

@@ -501,6 +501,7 @@ static const struct td_op_channels image_last = {.data = 2, .sizes = 0};
 const struct td_op td_ops_conv[] = {
     {.name = "Conv2D",
      .sig = "(input:T, filter:T) -> (output:T) " ATTRS_2D,
+     .vectorize = td_many_conv,
      .flags = TD_OP_HEAVY,
      .fuse = {.head = true},
      .channels = &image_first,

@@ -466,6 +466,7 @@ const struct td_op td_ops_pool[] = {
      .grad = td_max_pool_grad_grad},
     {.name = "MaxPoolGradGrad",
      .sig = "(orig_input:T, orig_output:T, grad:T) -> (output:T) {" TD_POOL_WINDOW TD_POOL_2D "T:type}",
+     .vectorize = td_many_pool_grad,
      .batchable = TD_BATCHABLE(td_batchable_all_first),
      .infer = td_pool_max_grad_infer,
      .kernels = MAX_GRAD_ROW(max_grad_grad_run),

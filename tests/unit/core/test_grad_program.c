@@ -38,7 +38,7 @@ static void open_part(struct made *m, const char *text, const char *passes_off)
 }
 
 /* Of node y, by all feeds but x. */
-static enum td_code differentiate(struct made *m, enum td_grad_kind kind, bool recompute)
+static enum td_code differentiate(struct made *m, enum td_grad_kind kind, bool recompute, int64_t limit_bytes)
 {
     struct td_grad_source source[MOST];
     const int target = 0;
@@ -56,7 +56,8 @@ static enum td_code differentiate(struct made *m, enum td_grad_kind kind, bool r
         .n_targets = 1,
         .source = source,
         .n_sources = m->n_feeds - 1,
-        .recompute = recompute};
+        .recompute = recompute,
+        .limit_bytes = limit_bytes};
     return td_program_new(m->base, &o, &m->p, &m->err);
 }
 
@@ -102,7 +103,7 @@ static void deep(struct made *m, bool recompute)
     snprintf(text + n, sizeof text - n, "y = Sum {T:type=float; Tidx:type=int32} (a%d, int32[2] 0 1)\n",
              LAYERS - 1);
     open_part(m, text, NULL);
-    test_check_ok(__FILE__, __LINE__, "deep", differentiate(m, TD_GRADIENT, recompute), &m->err);
+    test_check_ok(__FILE__, __LINE__, "deep", differentiate(m, TD_GRADIENT, recompute, 0), &m->err);
     const struct td_shape x = td_shape_matrix(ROWS, WIDTH), w = td_shape_matrix(WIDTH, WIDTH);
     for (int i = 0; i < m->n_feeds; i++) {
         m->in[i] = ramp(i == 0 ? &x : &w, -0.1f, 0.01f);
@@ -156,7 +157,7 @@ static void block_lstm(struct made *m, bool v2)
              v2 ? 2 : 1, v2 ? 1 : 2, v2 ? 2 : 1, v2 ? 1 : 2,
              v2 ? "BlockLSTMV2 {" : "BlockLSTM {forget_bias:float=0.0; ");
     open_part(m, text, NULL);
-    test_check_ok(__FILE__, __LINE__, "y", differentiate(m, TD_GRADIENT, false), &m->err);
+    test_check_ok(__FILE__, __LINE__, "y", differentiate(m, TD_GRADIENT, false, 0), &m->err);
     const struct td_shape x = {3, {STEPS, BATCH, IN}}, w = td_shape_matrix(IN + CELL, 4 * CELL);
     const struct td_shape b = td_shape_vector(4 * CELL);
     m->in[0] = ramp(&x, -0.7f, 0.11f);
@@ -182,5 +183,89 @@ TEST(block_lstm_v2_has_the_gradient_of_its_own_order_of_gates)
     }
 }
 
+/* ------------------------------------------------------------------ second orders, jacobians */
+
+static void feed(struct made *m, int i, struct td_shape shape)
+{
+    m->in[i] = ramp(&shape, -0.7f, 0.1f);
+}
+
+/* y = x w: the derivative of y[i,j] by w[a,b] is x[i,a] where j is b. */
+TEST(a_jacobian_has_a_row_for_each_element_of_the_target)
+{
+    static struct made m;
+    open_part(&m, X "w = " PLACEHOLDER "y = MatMul {T:type=float} (x, w)\n", NULL);
+    test_check_ok(__FILE__, __LINE__, "jacobian", differentiate(&m, TD_JACOBIAN, false, 0), &m.err);
+    feed(&m, 0, td_shape_matrix(2, 3));
+    feed(&m, 1, td_shape_matrix(3, 4));
+    run_program(&m);
+    const struct td_shape want = {.rank = 4, .dim = {2, 4, 3, 4}};
+    const int fetch = td_program_fetch(m.p, 0);
+    CHECK(td_shape_equal(&m.out[fetch].shape, &want));
+    for (int e = 0; e < 96; e++) {
+        const int i = e / 48, j = e / 12 % 4, a = e / 4 % 3, b = e % 4;
+        const float x = j == b ? TD_DATA(&m.in[0], float)[i * 3 + a] : 0;
+        CHECK(fabsf(TD_DATA(&m.out[fetch], float)[e] - x) < 1e-6f);
+    }
+}
+
+TEST(a_jacobian_past_its_limit_is_refused_by_its_shapes)
+{
+    static struct made m;
+    open_part(&m, X "w = " PLACEHOLDER "y = MatMul {T:type=float} (x, w)\n", NULL);
+    test_check_ok(__FILE__, __LINE__, "jacobian", differentiate(&m, TD_JACOBIAN, false, 96 * 4 - 1), &m.err);
+    feed(&m, 0, td_shape_matrix(2, 3));
+    feed(&m, 1, td_shape_matrix(3, 4));
+    CHECK_INT(td_callable_run(td_program_callable(m.p), m.in, m.out, NULL, &m.err), TD_RESOURCE_EXHAUSTED);
+    CHECK(strstr(m.err.msg, "jacobian of 'y' [2,4]") != NULL && strstr(m.err.msg, "384 bytes") != NULL);
+}
+
+/* y = sum of w^3: its second derivatives are 6 w on the diagonal. */
+TEST(a_hessian_is_of_one_number)
+{
+    static struct made m, many;
+    const char *cube = X "w = " PLACEHOLDER "s = Square {T:type=float} (w)\nc = Mul {T:type=float} (s, w)\n";
+    char text[400];
+    snprintf(text, sizeof text, "%sy = Sum {T:type=float; Tidx:type=int32} (c, int32[1] 0)\n", cube);
+    open_part(&m, text, NULL);
+    test_check_ok(__FILE__, __LINE__, "hessian", differentiate(&m, TD_HESSIAN, false, 0), &m.err);
+    feed(&m, 0, td_shape_scalar());
+    feed(&m, 1, td_shape_vector(5));
+    run_program(&m);
+    for (int e = 0; e < 25; e++) {
+        const float want = e / 5 == e % 5 ? 6 * TD_DATA(&m.in[1], float)[e / 5] : 0;
+        CHECK(fabsf(TD_DATA(&m.out[td_program_fetch(m.p, 0)], float)[e] - want) < 1e-5f);
+    }
+    snprintf(text, sizeof text, "%sy = Neg {T:type=float} (c)\n", cube);
+    open_part(&many, text, NULL);
+    test_check_ok(__FILE__, __LINE__, "hessian", differentiate(&many, TD_HESSIAN, false, 0), &many.err);
+    feed(&many, 0, td_shape_scalar());
+    feed(&many, 1, td_shape_vector(5));
+    CHECK_INT(td_callable_run(td_program_callable(many.p), many.in, many.out, NULL, &many.err),
+              TD_INVALID_ARGUMENT);
+    CHECK(strstr(many.err.msg, "'y' has shape [5]") != NULL);
+}
+
+/* The same function: 6 w times the vector. */
+TEST(a_vector_is_multiplied_with_the_hessian)
+{
+    static struct made m;
+    open_part(&m, X "w = " PLACEHOLDER "s = Square {T:type=float} (w)\ny = Mul {T:type=float} (s, w)\n",
+              NULL);
+    test_check_ok(__FILE__, __LINE__, "hvp", differentiate(&m, TD_HVP, false, 0), &m.err);
+    CHECK_INT(td_program_further_feeds(m.p), 1);
+    feed(&m, 0, td_shape_scalar());
+    feed(&m, 1, td_shape_vector(5));
+    feed(&m, 2, td_shape_vector(5));
+    run_program(&m);
+    for (int e = 0; e < 5; e++) {
+        const float want = 6 * TD_DATA(&m.in[1], float)[e] * TD_DATA(&m.in[2], float)[e];
+        CHECK(fabsf(TD_DATA(&m.out[td_program_fetch(m.p, 0)], float)[e] - want) < 1e-5f);
+    }
+}
+
 TEST_MAIN(RUN(block_lstm_v2_has_the_gradient_of_its_own_order_of_gates)
-              RUN(recomputing_keeps_about_the_square_root_of_it) RUN(an_activation_is_freed_at_its_last_use))
+              RUN(recomputing_keeps_about_the_square_root_of_it) RUN(an_activation_is_freed_at_its_last_use)
+                  RUN(a_jacobian_has_a_row_for_each_element_of_the_target)
+                      RUN(a_jacobian_past_its_limit_is_refused_by_its_shapes) RUN(a_hessian_is_of_one_number)
+                          RUN(a_vector_is_multiplied_with_the_hessian))
