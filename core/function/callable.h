@@ -67,6 +67,8 @@ struct td_callable_stat {
 void td_callable_stats(struct td_callable *f, struct td_callable_stat *s);
 /* Bytes of its bound plans, and of a run's block for each: no lock is waited for. */
 size_t td_callable_bytes(const struct td_callable *f);
+/* Of all callables of the model, those of its functions too. */
+size_t td_model_plan_bytes(const struct td_model *m);
 /* Calls fn for each concrete function, under the callable's lock: fn must not call back. */
 void td_callable_each(struct td_callable *f, void (*fn)(void *ctx, const struct td_concrete_stat *c),
                       void *ctx);

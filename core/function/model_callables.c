@@ -186,3 +186,20 @@ enum td_code td_model_function(struct td_model *m, const char *name, int n_in, i
     *out = e->callable;
     return TD_OK;
 }
+
+size_t td_model_plan_bytes(const struct td_model *m)
+{
+    struct callables *all = td_model_callables(m);
+    size_t bytes = 0;
+    pthread_mutex_lock(&all->mu);
+    for (int i = 0; i < all->n_list; i++) {
+        bytes += td_callable_bytes(all->list[i]);
+    }
+    for (int b = 0; b < BUCKETS; b++) {
+        for (const struct fn_entry *f = all->functions[b]; f != NULL; f = f->next) {
+            bytes += td_callable_bytes(f->callable);
+        }
+    }
+    pthread_mutex_unlock(&all->mu);
+    return bytes;
+}

@@ -407,7 +407,7 @@ int td_program_fetch(const struct td_program *p, int source)
 
 size_t td_program_bytes(const struct td_program *p)
 {
-    return p->graph_bytes + td_callable_bytes(p->callable);
+    return p->graph_bytes + td_model_plan_bytes(p->model);
 }
 
 int td_program_further_feeds(const struct td_program *p)

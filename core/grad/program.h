@@ -60,7 +60,8 @@ struct td_callable *td_program_callable(const struct td_program *p);
 int td_program_fetch(const struct td_program *p, int source);
 /* Feeds behind the part's. */
 int td_program_further_feeds(const struct td_program *p);
-/* What it holds: nodes, compiled plans, and a block of memory for each bound plan. No lock is waited for. */
+/* What it holds: nodes, compiled plans, and a block of memory for each bound plan, those of its functions
+ * (loops, the backward pass of a jacobian) too. */
 size_t td_program_bytes(const struct td_program *p);
 
 #endif
