@@ -80,16 +80,44 @@ static enum td_code order(struct cut *c)
 
 /* ------------------------------------------------------------------ the function */
 
+/* What is needed without this pass. */
+static void mark_forward(const struct cut *c, bool *forward)
+{
+    forward[c->o->target.node->id] = true;
+    for (int i = 0; i < c->o->n_keep; i++) {
+        forward[c->o->keep[i].node->id] = true;
+    }
+    for (int i = 0; i < c->ir->n_fetches; i++) {
+        forward[c->ir->fetches[i].node->id] = true;
+    }
+    for (int i = 0; i < c->ir->n_roots; i++) {
+        forward[c->ir->roots[i]->id] = true;
+    }
+    for (int k = c->ir->n_nodes - 1; k >= 0; k--) {
+        const struct td_node *n = c->ir->nodes[k];
+        for (int i = 0; forward[k] && i < n->n_in + n->n_control; i++) {
+            forward[i < n->n_in ? n->in[i].node->id : n->control[i - n->n_in]->id] = true;
+        }
+    }
+}
+
+/* What follows from the seed; and what this pass does with effects (arrays of gradients), for every row. */
 static enum td_code mark_seeded(struct cut *c)
 {
+    const size_t nodes = (size_t)c->ir->n_nodes;
+    bool *forward = room(c, c->ir->n_nodes, sizeof *forward);
     c->seeded = room(c, c->ir->n_nodes, sizeof *c->seeded);
-    if (c->seeded == NULL) {
+    if (c->seeded == NULL || forward == NULL) {
         return no_memory(c, c->ir->n_nodes);
     }
-    memset(c->seeded, 0, (size_t)c->ir->n_nodes);
+    memset(c->seeded, 0, nodes);
+    memset(forward, 0, nodes);
+    mark_forward(c, forward);
     c->seeded[c->seed.node->id] = true;
     for (int k = 0; k < c->ir->n_nodes; k++) {
         const struct td_node *n = c->ir->nodes[k];
+        const uint32_t flags = td_node_flags(n), quiet = TD_OP_READS | TD_OP_HANDLE;
+        c->seeded[k] |= !forward[k] && n->op != &td_op_feed && (flags & TD_OP_STATEFUL) && !(flags & quiet);
         for (int i = 0; i < n->n_in; i++) {
             c->seeded[k] |= c->seeded[n->in[i].node->id];
         }
