@@ -311,7 +311,7 @@ class Tokens(Case):
             self.assertEqual((status("first"), status("second")), (200, 401))
             write("second infer\n", "is read again")
             self.assertEqual((status("first"), status("second")), (401, 200))
-            write("first infre\n", "line 1: scope 'infre', want infer, manage, train or debug; they stay as they are")
+            write("first infre\n", "line 1: scope 'infre', want infer, gradient, manage, train or debug; they stay as they are")
             self.assertEqual((status("first"), status("second")), (401, 200))
 
     def test_wrong_files_end_the_start(self):
