@@ -172,10 +172,11 @@ static bool same_resource(const struct td_node *a, const struct td_node *b)
 }
 
 /* That a comes behind b need not be kept when b only reads, and reads something else than a is about: such an
- * order is an accident of values that passed one node together (IdentityN). */
+ * order is an accident of values that passed one node together (IdentityN). Nor when b makes a handle, which
+ * is a constant of the compiled function. */
 static bool order_matters(const struct td_node *a, const struct td_node *b)
 {
-    return !(td_node_flags(b) & TD_OP_READS) || same_resource(a, b);
+    return !(td_node_flags(b) & TD_OP_HANDLE) && (!(td_node_flags(b) & TD_OP_READS) || same_resource(a, b));
 }
 
 enum td_code td_pass_check(const struct td_ir *ir, const struct td_pass_promise *p, struct td_err *err)
