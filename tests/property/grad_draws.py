@@ -10,7 +10,8 @@ TensorFlow did not answer, OUT/differences.txt which of its gradients are not wh
 What differs is explained in grad_known.py:
   EXEMPT, NO_SECOND  {op: why it is not drawn, or not to second order}
   KNOWN   {op, or second_op: (predicate of inputs and attributes, why these draws are left out)}: TensorFlow's gradient is not one, or not determined
-  ROUGH   {op: why its gradient is not the derivative}
+  WRONG   the same: TensorFlow's gradient is not one, so that central differences are the expected answer, element by element
+  ROUGH   {op: why TensorFlow's gradient, or ours with it, is not the derivative}
 """
 import argparse
 import fnmatch

@@ -12,6 +12,7 @@ from collections import Counter
 
 import numpy as np
 
+import grad_known
 import grad_programs
 from draw_source import C, FLOATS, Source
 from draw_suite import Draw, gathered, graph_of, parts_of, put, write_graphs
@@ -69,8 +70,9 @@ class GradDraw(Draw):
     def __init__(self, tf, op, seed, draw, second):
         super().__init__(tf, op, seed, GradSource(seed, op), draw)
         self.inline = op.startswith(grad_programs.GRAPHS)
+        self.measured = 0   # how far central differences are trusted, where they are the answer
         self.second, self.why, self.ups, self.grads, self.targets = second, None, {}, {}, []
-        self.private = {int(k[1:]) for k in self.options.get("shape_only", [])}
+        self.private = {int(k[1:]) for k in self.options.get("shape_only", [])} | grad_known.PRIVATE.get(op, set())
         self.sources = [n for n, v in self.flat.items() if tf.as_dtype(v.dtype if v.dtype != object else "string") in [tf.as_dtype(d) for d in DIFFERENTIABLE]]
 
     def of(self, results):
@@ -122,6 +124,9 @@ class GradDraw(Draw):
             self.says = f"{type(e).__name__}: {e}"
         if not self.why and not self.targets:
             self.why = "no result has a gradient"
+        wrong = grad_known.WRONG.get(self.op)
+        if not self.why and not self.second and wrong and wrong[0](self.inputs, self.drawn):
+            self.measure()
         if not self.why and any(g is not None and n in self.flat and g.shape != self.flat[n].shape for n, g in self.grads.items()):
             self.why = "TensorFlow's gradient is not of its argument's shape"
         return not self.why
@@ -218,7 +223,7 @@ class GradDraw(Draw):
                 "unconnected": [n for n, g in self.grads.items() if g is None]}
         arrays, given = {}, {**self.flat, **({f"u{k}": v for k, v in self.ups.items()} if self.second else {})}
         dtypes = {np.asarray(v).dtype.name for v in list(given.values()) + list(seeds.values())}
-        rtol = max([TOLERANCE[d] for d in dtypes if d in TOLERANCE] + [self.options.get("grad_rtol", 0)])
+        rtol = max([TOLERANCE[d] for d in dtypes if d in TOLERANCE] + [self.measured])
         largest = max([float(np.max(np.abs(np.asarray(g)[np.isfinite(g)]).astype(np.float64), initial=0)) for g in self.grads.values() if g is not None], default=0)
         above = max([float(np.max(np.abs(v.astype(np.complex128)), initial=0)) for v in seeds.values()], default=1)
         case["rtol"], case["atol"] = rtol, rtol * (largest + above * (1e-3 if rtol <= 1e-3 else 0.1))   # what cancels leaves rounding of what came from above
@@ -250,16 +255,33 @@ class GradDraw(Draw):
         middle = (slopes[0] + slopes[1]) / 2
         return None if abs(middle - told) <= 1e-3 * size else f"{told:.9g} along a line, by central differences {middle:.9g}"
 
+    def measure(self):
+        """Puts central differences, element by element, in the place of TensorFlow's gradient."""
+        kinds = {self.flat[n].dtype.name for n in self.sources}
+        if kinds & {"float16", "bfloat16"} or sum(self.flat[n].size for n in self.sources) > 300:
+            self.why = "too much to measure, or too coarse"
+            return
+        h, self.measured = (1e-5, 1e-5) if kinds <= {"float64", "complex128"} else (1e-2, 1e-2)
+        for n in [n for n in self.sources if self.grads[n] is not None]:
+            g = np.zeros_like(self.flat[n]).reshape(-1)
+            for at in np.ndindex(g.shape):
+                for part in (1, 1j) if g.dtype.kind == "c" else (1,):
+                    step = np.zeros_like(g)
+                    step[at] = part
+                    line = {n: step.reshape(self.flat[n].shape)}
+                    g[at] += part * (self.slope(line, h) + self.slope(line, -h)) / 2
+            self.grads[n] = g.reshape(self.flat[n].shape)
+
     def slope(self, line, h):
         """(F(x + h line) - F(x)) / h of the sum F of the results times what came from above."""
         ends = []
         for step in (h, 0):
-            given = {n: self.tf.constant(v + step * line[n] if n in line else v) for n, v in self.flat.items()}
+            given = {n: self.tf.constant((v + step * line[n]).astype(v.dtype) if n in line else v) for n, v in self.flat.items()}
             try:
                 results = parts_of(self.function(**given) if self.function else self.call(given))
             except self.tf.errors.OpError:
                 return None
-            terms = [np.sum(results[i].numpy() * np.conj(self.ups[f"y{i}"])) if self.ups else np.sum(results[i].numpy()) for i in self.targets]
+            terms = [np.vdot(self.ups[f"y{i}"].astype(np.complex128), results[i].numpy().astype(np.complex128)) if self.ups else np.sum(results[i].numpy()) for i in self.targets]
             ends.append(float(np.real(sum(terms))))
         return (ends[0] - ends[1]) / h if np.all(np.isfinite(ends)) else None
 
