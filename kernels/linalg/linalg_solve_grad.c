@@ -124,10 +124,13 @@ void td_banded_solve_grad(struct td_grad *g)
     const struct td_value most = td_f_sub(e, td_f_dim(e, a, 2), td_f_ints(e, 1));
     const struct td_value bands =
         lower ? td_f_concat(e, TD_IN(td_f_neg(e, most), zero), 0) : td_f_concat(e, TD_IN(zero, most), 0);
-    const struct td_value da =
-        td_emit(e, "MatrixDiagPartV3", TD_IN(of_matrix(g, db), bands, td_f_number(e, a, 0)),
-                TD_ATTRS(TD_ATTR_OF_TEXT("align", "LEFT_RIGHT")));
-    td_grad_give(g, 0, td_f_sum_to(e, da, a));
+    const struct td_value whole = of_matrix(g, db);
+    const struct td_value da = td_emit(e, "MatrixDiagPartV3", TD_IN(whole, bands, td_f_number(e, a, 0)),
+                                       TD_ATTRS(TD_ATTR_OF_TEXT("align", "LEFT_RIGHT")));
+    /* a single diagonal has no axis of its own there */
+    const struct td_value batch = td_f_but_last(e, td_f_shape(e, whole), 2);
+    const struct td_value compact = td_f_concat(e, TD_IN(batch, td_f_dim(e, a, 2), td_f_dim(e, a, 1)), 0);
+    td_grad_give(g, 0, td_f_sum_to(e, td_f_reshape(e, da, compact), a));
     td_grad_give(g, 1, td_f_sum_to(e, db, td_grad_in(g, 1)));
 }
 

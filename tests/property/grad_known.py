@@ -36,7 +36,7 @@ ALIGN = "TensorFlow's gradient takes diagonals that lie to the left for such tha
 WRONG = {
     "RFFT": (cut(False, 1), CUT), "RFFT2D": (cut(False, 2), CUT), "IRFFT": (cut(True, 1), CUT), "IRFFT2D": (cut(True, 2), CUT),
     "BlockLSTMV2": (lambda inputs, attrs: True, "TensorFlow's gradient takes its gates in the order of BlockLSTM"),
-    "MatrixDiagV2": (lambda inputs, attrs: True, ALIGN), "MatrixSetDiagV2": (lambda inputs, attrs: True, ALIGN),
+    **{op: (lambda inputs, attrs: True, ALIGN) for op in ("MatrixDiagV2", "MatrixDiagPartV2", "MatrixSetDiagV2")},
 }
 OUT_OF_ORDER = lambda i: any(tuple(a) > tuple(b) for a, b in zip(i, i[1:]))  # noqa: E731
 COMPLEX = "complex: TensorFlow's gradient lacks a conjugate"
@@ -49,7 +49,7 @@ KNOWN = {
     "MaxPool3D": (lambda inputs, attrs: not np.all(np.isfinite(inputs["input"].astype(np.float64))), "of infinite numbers TensorFlow finds none the greatest"),
     "SparseAdd": (lambda inputs, attrs: OUT_OF_ORDER(inputs["a_indices"].tolist()) or OUT_OF_ORDER(inputs["b_indices"].tolist()), "indices out of order: TensorFlow's walks pair them by accident"),
     "Tile": (lambda inputs, attrs: inputs["input"].ndim > 6, "the gradient is made of twice as many axes where their number is not known before: more than 12"),
-    **{f"second_{op}": (lambda inputs, attrs: True, "TensorFlow's first gradient, which is in the model, is wrong: WRONG") for op in ("MatrixDiagV2", "MatrixSetDiagV2", "RFFT", "RFFT2D", "IRFFT", "IRFFT2D")},
+    **{f"second_{op}": (lambda inputs, attrs: True, "TensorFlow's first gradient, which is in the model, is wrong: WRONG") for op in ("MatrixDiagV2", "MatrixDiagPartV2", "MatrixSetDiagV2", "RFFT", "RFFT2D", "IRFFT", "IRFFT2D")},
     "second_Tile": (lambda inputs, attrs: inputs["input"].ndim > 6, "TensorFlow's gradient is a graph of tensors of twice as many axes: more than 12"),
     **{op: (lambda inputs, attrs: inputs["indices"].size == 0, "of no indices TensorFlow leaves the gradient as its memory was") for op in SEGMENTS},
     **{op: POLE for op in "Inv Log Reciprocal second_Angle second_Inv second_Log second_Reciprocal".split()},

@@ -10,7 +10,7 @@ from draws_variable import key_of
 
 STEPS = {
     "twice": lambda x, y: x + x, "wave": lambda x, y: raw().Sin(x=x), "square": lambda x, y: x * x * 0.5, "none": lambda x, y: x, "turned": lambda x, y: -x, "times": lambda x, y: x * y,
-    "bent": lambda x, y: raw().Tanh(x=x) + y, "other": lambda x, y: y, "constant": lambda x, y: raw().OnesLike(x=x), "sum": lambda x, y: x + raw().Sum(input=y, axis=[0]) if y.shape.rank else x - y,
+    "bent": lambda x, y: raw().Tanh(x=x) + y, "other": lambda x, y: y, "constant": lambda x, y: raw().OnesLike(x=x), "sum": lambda x, y: x + raw().Sum(input=y, axis=raw().Range(start=0, limit=raw().Rank(input=y), delta=1)),
 }
 
 
@@ -154,6 +154,8 @@ def whole(s):
 
 def rows(s):
     value, inputs, attrs = draws_variable.gather(s)
+    while attrs["batch_dims"]:   # which TensorFlow's gradient does not know
+        value, inputs, attrs = draws_variable.gather(s)
     return value, lambda handle: raw().ResourceGather(resource=handle, dtype=value.dtype, **inputs, **attrs)
 
 
