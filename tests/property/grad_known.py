@@ -12,6 +12,7 @@ EXEMPT = {
     "DebugGradientIdentity": "asks for the gradient debugger that made it", "CTCLossV2": "TensorFlow has no kernel for processors; CTCLoss is drawn",
 }
 PRIVATE = {"BlockLSTMV2": {0, 2, 3, 4, 5}}   # results that gradients pass by
+REAL = {"Svd": {0}, "SelfAdjointEigV2": {0}}   # results that are real in a complex dtype: what an imaginary gradient of theirs does is an accident of TensorFlow's formulas
 NO_SECOND = {
     **{op: NONE for op in "Ceil Floor FloorDiv Rint Round TruncateDiv NextAfter Sign".split()},
     **{op: LACKS for op in "BatchNormWithGlobalNormalization BlockLSTM BlockLSTMV2 CropAndResize CTCLoss Dilation2D Igamma Igammac LRN MaxPoolGradV2 MaxPoolWithArgmax QuantizeAndDequantizeV4 "
@@ -56,6 +57,7 @@ KNOWN = {
 }
 ROUGH = {
     **{op: "TensorFlow begins 3-D convolutions inside of the input where strides skip its end, but not their gradients" for op in ("Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2")},
+    "MaxPool": "among infinite numbers", "MaxPoolV2": "among infinite numbers", "UnsortedSegmentProd": COMPLEX, "SegmentProd": COMPLEX,
     "UnsortedSegmentMin": "empty segments hold numbers that swamp all differences", "UnsortedSegmentMax": "as UnsortedSegmentMin",
     "Sign": "complex: TensorFlow's gradient is zero", "DivNoNan": "near a division by zero", "EuclideanNorm": COMPLEX,
     "SoftmaxCrossEntropyWithLogits": "labels lack what comes through the second result",

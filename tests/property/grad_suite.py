@@ -86,7 +86,8 @@ class GradDraw(Draw):
         if self.source.chance(0.85) or any(results[i].dtype.is_complex for i in self.targets):
             for i in self.targets:
                 y = results[i]
-                self.ups[f"y{i}"] = self.source.array(y.dtype.name, tuple(y.shape), -1, 1)
+                up = self.source.array(y.dtype.name, tuple(y.shape), -1, 1)
+                self.ups[f"y{i}"] = up.real.astype(up.dtype) if i in grad_known.REAL.get(self.op, set()) else up
 
     def first(self, given, ups, watched):
         """[gradient by source] of the call; a tape of TensorFlow's."""
