@@ -165,6 +165,12 @@ enum td_code td_dnnl_filter_offer(const struct td_conv *g, const struct td_kerne
         o->refusal = "shapes are found in the run: making a primitive takes longer than it saves";
         return TD_OK;
     }
+    const struct td_window *depth = &g->axis[0];
+    if (depth->stride > 1 && depth->before > depth->stride) {
+        o->refusal = "oneDNN 2.6 loses taps, and writes beyond its scratch, where several strided windows "
+                     "begin in front of the first slice";
+        return TD_OK;
+    }
     struct state *s = td_calloc(1, sizeof *s);
     if (s == NULL || pthread_mutex_init(&s->mu, NULL) != 0) {
         td_free(s);
