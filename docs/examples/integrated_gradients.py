@@ -15,7 +15,7 @@ import sys
 import numpy as np
 import requests
 
-URL = "http://127.0.0.1:8501/v1/models/digits"
+URL = sys.argv[2] if len(sys.argv) > 2 else "http://127.0.0.1:8501/v1/models/digits"
 STEPS = 512
 FIVE = np.array([[0, 5, 12, 13, 16, 16, 2, 0], [0, 11, 16, 15, 8, 4, 0, 0], [0, 8, 14, 11, 1, 0, 0, 0], [0, 8, 16, 16, 14, 0, 0, 0],
                  [0, 1, 6, 6, 16, 0, 0, 0], [0, 0, 0, 5, 16, 3, 0, 0], [0, 1, 5, 15, 13, 0, 0, 0], [0, 4, 15, 16, 2, 0, 0, 0]], float)
