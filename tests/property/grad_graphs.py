@@ -177,6 +177,7 @@ class Drawn:
     def case(self, key, folder):
         largest = max(float(np.max(np.abs(g), initial=0)) for g in self.grads.values() if g is not None)
         case = {"id": f"{key}.{self.seed}", "kind": "gradient", "signature": key, "file": key + ".npz", "target": list(self.outputs), "wrt": list(self.grads), "rtol": 1e-3, "atol": 1e-3 * (largest + 1e-3),
+                "none_or_zero": [n for n, g in self.grads.items() if g is not None and not np.any(g)],   # a way that leads nowhere: seen or not
                 "unconnected": [n for n, g in self.grads.items() if g is None], "again": f"build/venv/bin/python tests/property/grad_graphs.py OUT --only {self.seed}"}
         arrays = {**{"in/" + k: v for k, v in self.inputs.items()}, **{"in/upstream/" + k: v for k, v in self.ups.items()},
                   **{"out/grad/" + k: g for k, g in self.grads.items() if g is not None}}
