@@ -220,24 +220,42 @@ static void print_op(json_t *op, bool markdown)
     printf(markdown ? "|\n" : "\n");
 }
 
+/* Of every op whether it has a gradient: yes, not, or missing, and why. */
+static void print_gradients(json_t *ops)
+{
+    size_t i;
+    json_t *op;
+    json_array_foreach(ops, i, op)
+    {
+        const char *why = json_string_value(json_object_get(op, "gradient_why"));
+        printf("%-34s %-8s%s\n", json_string_value(json_object_get(op, "name")),
+               json_string_value(json_object_get(op, "gradient")), why == NULL ? "" : why);
+    }
+}
+
 int td_cli_ops(int argc, char **argv)
 {
-    if (argc > 2 || (argc == 2 && strcmp(argv[1], "--json") != 0 && strcmp(argv[1], "--markdown") != 0)) {
+    const char *form = argc > 1 ? argv[1] : "";
+    if (argc > 2 || (argc == 2 && strcmp(form, "--json") != 0 && strcmp(form, "--markdown") != 0 &&
+                     strcmp(form, "--gradients") != 0)) {
         fputs(tdc_usage("ops"), stderr);
         return 2;
     }
     char *text = tensord_ops_json();
-    if (text == NULL || (argc == 2 && strcmp(argv[1], "--json") == 0)) {
+    if (text == NULL || strcmp(form, "--json") == 0) {
         return print_document(text);
     }
-    json_t *doc = json_loads(text, 0, NULL), *op;
+    json_t *doc = json_loads(text, 0, NULL), *ops = json_object_get(doc, "ops"), *op;
     size_t i;
-    bool markdown = argc == 2;
-    printf(markdown ? "| op | dtypes |\n|---|---|\n" : "%zu ops\n",
-           json_array_size(json_object_get(doc, "ops")));
-    json_array_foreach(json_object_get(doc, "ops"), i, op)
-    {
-        print_op(op, markdown);
+    const bool markdown = strcmp(form, "--markdown") == 0;
+    if (strcmp(form, "--gradients") == 0) {
+        print_gradients(ops);
+    } else {
+        printf(markdown ? "| op | dtypes |\n|---|---|\n" : "%zu ops\n", json_array_size(ops));
+        json_array_foreach(ops, i, op)
+        {
+            print_op(op, markdown);
+        }
     }
     json_decref(doc);
     free(text);

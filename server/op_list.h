@@ -6,7 +6,8 @@
 
 #include "core/graph/op.h"
 
-/* JSON, {"ops":[{"name","signature","stateful","refused"?,
+/* JSON, {"ops":[{"name","signature","stateful","gradient":"yes"|"not"|"missing",
+ *                "gradient_why"?,"refused"?,
  *                "kernels":[{"name","device","types":{"T":["float",...]}}]}]}
  * Returns new (free), NULL without memory. */
 char *td_op_list_json(const struct td_op_table *ops);

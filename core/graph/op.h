@@ -280,6 +280,7 @@ struct td_op {
     void (*grad)(struct td_grad *g);
     /* core/grad/vectorize.h; NULL: element-wise, or called a row */
     bool (*vectorize)(struct td_vectorize *v);
+    const char *grad_missing;                /* where it could have one, and grad is NULL: why, in words */
     const struct td_grad_formulas *formulas; /* of the row with TD_ROLE_GRADIENT_SEED */
     const char *doc;                         /* for refused ops: the reason, in words */
 };

@@ -343,6 +343,9 @@ static const struct td_func_ref *case_taken(const struct td_node *n, int64_t val
                : td_attr_func(n, "branches", value < 0 || value >= branches ? branches - 1 : (int)value);
 }
 
+/* Of TensorFlow 1's loops, op by op. */
+#define NOT_LIFTED "a loop becomes a While before it is differentiated; this one could not"
+
 const struct td_op td_ops_control[] = {
     {.name = "PartitionedCall",
      .sig = "(args:Tin) -> (output:Tout) {Tin:list(type); Tout:list(type); f:func; config:string=''; "
@@ -473,28 +476,34 @@ const struct td_op td_ops_control[] = {
      .sig = "(data:T) -> (output:T) {T:type; frame_name:string; is_constant:bool=false; "
             "parallel_iterations:int=10}",
      .flags = TD_OP_ENTER,
-     .kernels = TD_KERNEL("enter", outside_loop_run)},
+     .kernels = TD_KERNEL("enter", outside_loop_run),
+     .grad_missing = NOT_LIFTED},
     {.name = "RefEnter",
      .sig = "(data:Ref(T)) -> (output:Ref(T)) {T:type; frame_name:string; is_constant:bool=false; "
             "parallel_iterations:int=10}",
      .flags = TD_OP_ENTER,
-     .kernels = TD_KERNEL("enter", outside_loop_run)},
+     .kernels = TD_KERNEL("enter", outside_loop_run),
+     .grad_missing = NOT_LIFTED},
     {.name = "Exit",
      .sig = "(data:T) -> (output:T) {T:type}",
      .flags = TD_OP_EXIT,
-     .kernels = TD_KERNEL("exit", outside_loop_run)},
+     .kernels = TD_KERNEL("exit", outside_loop_run),
+     .grad_missing = NOT_LIFTED},
     {.name = "RefExit",
      .sig = "(data:Ref(T)) -> (output:Ref(T)) {T:type}",
      .flags = TD_OP_EXIT,
-     .kernels = TD_KERNEL("exit", outside_loop_run)},
+     .kernels = TD_KERNEL("exit", outside_loop_run),
+     .grad_missing = NOT_LIFTED},
     {.name = "NextIteration",
      .sig = "(data:T) -> (output:T) {T:type}",
      .flags = TD_OP_NEXT,
-     .kernels = TD_KERNEL("next_iteration", outside_loop_run)},
+     .kernels = TD_KERNEL("next_iteration", outside_loop_run),
+     .grad_missing = NOT_LIFTED},
     {.name = "RefNextIteration",
      .sig = "(data:Ref(T)) -> (output:Ref(T)) {T:type}",
      .flags = TD_OP_NEXT,
-     .kernels = TD_KERNEL("next_iteration", outside_loop_run)},
+     .kernels = TD_KERNEL("next_iteration", outside_loop_run),
+     .grad_missing = NOT_LIFTED},
     {.name = "ControlTrigger",
      .sig = "() -> () {}",
      .kernels = TD_KERNEL("control_trigger", nothing_run),

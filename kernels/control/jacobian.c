@@ -212,6 +212,7 @@ const struct td_op td_ops_jacobian[] = {
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD | TD_OP_HEAVY,
      .host_in = 2,
      .infer = infer,
-     .kernels = TD_KERNEL("jacobian.cpu", run)},
+     .kernels = TD_KERNEL("jacobian.cpu", run),
+     .grad_missing = "a Jacobian is not differentiated again: its rows are, one by one"},
     {.name = NULL},
 };

@@ -203,13 +203,21 @@ static const struct td_kernel rows[] = {
     {.name = NULL},
 };
 
+#define BEHIND "made by the compiler, after gradients"
+
 const struct td_op td_ops_fused[] = {
-    {.name = "_Fused", .sig = SIGNATURE, .role = TD_ROLE_FUSED, .infer = td_fused_infer, .kernels = rows},
+    {.name = "_Fused",
+     .sig = SIGNATURE,
+     .role = TD_ROLE_FUSED,
+     .infer = td_fused_infer,
+     .kernels = rows,
+     .grad_missing = BEHIND},
     {.name = "_FusedElementwise",
      .sig = SIGNATURE,
      .flags = TD_OP_ELEMENTWISE,
      .role = TD_ROLE_FUSED_ELEMENTWISE,
      .infer = td_fused_infer,
-     .kernels = rows},
+     .kernels = rows,
+     .grad_missing = BEHIND},
     {.name = NULL},
 };
