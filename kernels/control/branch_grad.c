@@ -53,9 +53,9 @@ struct td_value td_control_zeros(struct td_emitter *e, struct td_value v, enum t
     return td_f_fill(e, shape, td_f_cast(e, td_emit_number(e, TD_FLOAT, 0), dtype));
 }
 
-void td_control_give_zeros(struct td_grad *g, int from, const bool *given)
+void td_control_give_zeros(struct td_grad *g, int from, const bool *given, int n)
 {
-    for (int i = from; i < g->node->n_in; i++) {
+    for (int i = from; i < from + n; i++) {
         const enum td_dtype dtype = td_dtype_of(td_grad_in(g, i));
         if (!given[i - from] && td_grad_wants(g, i) && dtype != TD_RESOURCE && dtype != TD_VARIANT) {
             td_grad_give(g, i, td_control_zeros(g->e, td_grad_in(g, i), dtype));
@@ -447,7 +447,7 @@ static void branches_grad(struct td_grad *g, int first, const struct form *form)
         emit_backward(&x, form);
     }
     if (g->e->rc == TD_OK && first == 0) { /* a call; what no branch leads to is not connected */
-        td_control_give_zeros(g, first, given);
+        td_control_give_zeros(g, first, given, x.n_args);
     }
 }
 

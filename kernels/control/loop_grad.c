@@ -496,6 +496,6 @@ void td_while_grad(struct td_grad *g)
         td_grad_give(g, i, given[i] ? x.start[i] : td_no_value);
     }
     if (g->e->rc == TD_OK) {
-        td_control_give_zeros(g, 0, given);
+        td_control_give_zeros(g, 0, given, x.n);
     }
 }
