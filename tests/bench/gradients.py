@@ -10,7 +10,9 @@ given gradient of the output; nothing else is copied. TensorFlow's gradients of 
     ms         the least time of one call          first ms   the first call after loading: tracing or compiling, and one run
     peak MB    the most that was resident during the calls, less what was before the first
 
-Before any time counts the gradients are compared (rtol 1e-3, atol 1e-4 of the model's largest gradient). Prints Markdown; never fails.
+Before any time counts the gradients are compared: each within 1 % of TensorFlow's by its norm (or 1e-4 of the largest one's). Where a
+deep net's activations lie near the corners of its Relus, other roundings take other sides: of ResNet50's gradient by the image,
+TensorFlow's with oneDNN and without differ by 0.3 %. Prints Markdown; never fails.
 """
 import argparse
 import ctypes
@@ -200,11 +202,12 @@ def difference(a, b):
     """None, or a sentence: a gradient of a that is none of b's (exports may have a weight under several names)."""
     a, b = np.load(a), np.load(b)
     others = [b[k] for k in b.files]
-    largest = max(float(np.abs(a[k]).max(initial=0)) for k in a.files)
+    largest = max(float(np.linalg.norm(a[k])) for k in a.files)
     for k in a.files:
-        off = [float(np.abs(a[k] - x).max(initial=0)) for x in others if x.shape == a[k].shape]
-        if not any(np.allclose(a[k], x, rtol=1e-3, atol=1e-4 * largest) for x in others if x.shape == a[k].shape):
-            return f"{k}: differs by {min(off) if off else float('nan'):.3g}, largest gradient {largest:.3g}"
+        norm = float(np.linalg.norm(a[k]))
+        off = min((float(np.linalg.norm(a[k] - x)) for x in others if x.shape == a[k].shape), default=float("inf"))
+        if off > max(0.01 * norm, 1e-4 * largest):
+            return f"{k}: differs by {off:.3g}, its norm is {norm:.3g}, the largest {largest:.3g}"
     return None
 
 
