@@ -17,7 +17,7 @@ int td_cli_gradient(int argc, char **argv); /* the gradient of an output; of a S
 
 /* Without a server, through libtensord: */
 int td_cli_run(int argc, char **argv);        /* runs a signature of a SavedModel directory */
-int td_cli_inspect(int argc, char **argv);    /* signatures, ops, what is unsupported, sizes */
+int td_cli_inspect(int argc, char **argv);    /* signatures, gradients, ops, what is unsupported, sizes */
 int td_cli_ops(int argc, char **argv);        /* the ops of this build, with dtypes */
 int td_cli_checkpoint(int argc, char **argv); /* names, dtypes, shapes and sizes of variables */
 

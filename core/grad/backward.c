@@ -283,19 +283,30 @@ static bool has_own_gradient(const struct td_node *n)
 
 /* The name is that of an op whose gradient is taken instead (gradient_override_map). Those that the file
  * holds a function for have become nodes of another op (core/grad/custom.h). */
-static void differentiate_by_name(struct td_grad_pass *p, struct td_grad *g)
+static enum td_code rule_by_name(const struct td_op_table *ops, const struct td_node *n,
+                                 td_grad_rule_fn **rule, struct td_err *err)
 {
-    const char *name = td_attr_str(g->node, TD_GRADIENT_TYPE);
-    const struct td_op_def *def = td_op_find(p->e.ops, name);
-    if (def == NULL || def->op == NULL || def->op->grad == NULL) {
-        td_emit_fail(
-            &p->e, TD_UNIMPLEMENTED,
-            "no gradient for %s: it has one of its own, '%s' (tf.custom_gradient), which the model does "
-            "not hold; export it with tf.saved_model.SaveOptions(experimental_custom_gradients=True)",
-            TD_NODE_STR(g->node), name);
-        return;
+    const char *name = td_attr_str(n, TD_GRADIENT_TYPE);
+    const struct td_op_def *def = td_op_find(ops, name);
+    TD_FAIL_IF(def == NULL || def->op == NULL || def->op->grad == NULL, err, UNIMPLEMENTED,
+               "no gradient for %s: it has one of its own, '%s' (tf.custom_gradient), which the model does "
+               "not hold; export it with tf.saved_model.SaveOptions(experimental_custom_gradients=True)",
+               TD_NODE_STR(n), name);
+    *rule = def->op->grad;
+    return TD_OK;
+}
+
+enum td_code td_grad_rule(const struct td_op_table *ops, const struct td_node *n, td_grad_rule_fn **rule,
+                          struct td_err *err)
+{
+    if (has_own_gradient(n)) {
+        return rule_by_name(ops, n, rule, err);
     }
-    def->op->grad(g);
+    TD_FAIL_IF(n->op == NULL || n->op->grad == NULL, err, UNIMPLEMENTED,
+               "no gradient is defined for %s, which is on the way from a source to a target",
+               TD_NODE_STR(n));
+    *rule = n->op->grad;
+    return TD_OK;
 }
 
 static void differentiate(struct td_grad_pass *p, struct td_node *n)
@@ -305,17 +316,11 @@ static void differentiate(struct td_grad_pass *p, struct td_node *n)
         return;
     }
     p->e.at = n;
-    if (has_own_gradient(n)) {
-        differentiate_by_name(p, &g);
-        return;
+    td_grad_rule_fn *rule = NULL;
+    p->e.rc = td_grad_rule(p->e.ops, n, &rule, p->err);
+    if (p->e.rc == TD_OK) {
+        rule(&g);
     }
-    if (n->op == NULL || n->op->grad == NULL) {
-        td_emit_fail(&p->e, TD_UNIMPLEMENTED,
-                     "no gradient is defined for %s, which is on the way from a source to a target",
-                     TD_NODE_STR(n));
-        return;
-    }
-    n->op->grad(&g);
 }
 
 static enum td_code make_room(struct td_grad_pass *p)

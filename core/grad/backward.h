@@ -40,7 +40,11 @@ struct td_grad_query {
 TD_MUST enum td_code td_grad_backward(struct td_grad_context *ctx, struct td_ir *ir,
                                       const struct td_grad_query *q, struct td_grad_value *result,
                                       struct td_err *err);
-/* The same as a dense value. */
+typedef void td_grad_rule_fn(struct td_grad *g);
+/* How n is differentiated: by its op's gradient, or by the one that it names. UNIMPLEMENTED: by none. */
+TD_MUST enum td_code td_grad_rule(const struct td_op_table *ops, const struct td_node *n,
+                                  td_grad_rule_fn **rule, struct td_err *err);
+/* A gradient as a dense value. */
 struct td_value td_grad_dense(const struct td_grad_context *ctx, struct td_emitter *e,
                               const struct td_grad_value *v);
 /* Adds nodes to ir under "gradients/NAME/OP_NUMBER", NAME that of the node at hand. */

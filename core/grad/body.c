@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/compile/loops.h"
+#include "core/grad/custom.h"
 #include "core/grad/loop_functions.h"
 
 /* ------------------------------------------------------------------ opening */
@@ -26,6 +27,34 @@ static enum td_code check_function(const struct td_function *f, const char *name
     TD_FAIL_IF(f->is_template, err, INVALID_ARGUMENT,
                "function '%s' is called without values for all of its %d attributes", name, f->def.n_attrs);
     return TD_OK;
+}
+
+static enum td_code open_graph(struct td_grad_context *ctx, struct td_arena *arena,
+                               const struct td_graph *graph, const struct td_callable_opts *part,
+                               struct td_ir *ir, struct td_err *err)
+{
+    TD_TRY(td_ir_build(ir, arena, graph, ctx->lib, part, TD_IR_INLINE, err));
+    TD_TRY(td_ir_check_types(ir, err));
+    TD_TRY(td_loops_lift(ir, ctx->model, err));
+    TD_TRY(td_loop_functions(ctx, ir, err));
+    return td_ir_sort(ir, err);
+}
+
+enum td_code td_grad_open_part(struct td_model *base, const struct td_callable_opts *part,
+                               struct td_arena *arena, struct td_grad_context *ctx, struct td_ir *ir,
+                               struct td_err *err)
+{
+    const struct td_op_table *ops = td_model_opts_of(base)->ops;
+    const struct td_op_def *seed = td_op_of_role(ops, TD_ROLE_GRADIENT_SEED);
+    struct td_library *lib = td_arena_alloc(arena, 1, sizeof *lib);
+    if (lib == NULL) {
+        return no_memory(err, 1);
+    }
+    TD_TRY(td_library_extend(td_model_library(base), arena, lib, err));
+    TD_TRY(td_grad_customize(lib, ops, arena, err));
+    TD_FAIL_IF(seed == NULL, err, UNIMPLEMENTED, "this build's ops have no gradients");
+    *ctx = (struct td_grad_context){.model = base, .lib = lib, .formulas = seed->op->formulas};
+    return open_graph(ctx, arena, td_model_graph(base), part, ir, err);
 }
 
 enum td_code td_grad_open(struct td_grad_context *ctx, struct td_arena *arena, const char *name,
@@ -47,11 +76,7 @@ enum td_code td_grad_open(struct td_grad_context *ctx, struct td_arena *arena, c
                                           .n_fetches = f->n_rets,
                                           .targets = f->control_rets,
                                           .n_targets = f->n_control_rets};
-    TD_TRY(td_ir_build(ir, arena, &f->body, ctx->lib, &opts, TD_IR_INLINE, err));
-    TD_TRY(td_ir_check_types(ir, err));
-    TD_TRY(td_loops_lift(ir, ctx->model, err));
-    TD_TRY(td_loop_functions(ctx, ir, err));
-    return td_ir_sort(ir, err);
+    return open_graph(ctx, arena, &f->body, &opts, ir, err);
 }
 
 struct td_value td_grad_feed(struct td_emitter *e, const char *name, enum td_dtype dtype)

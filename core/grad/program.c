@@ -16,12 +16,9 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/compile/loops.h"
 #include "core/grad/backward.h"
 #include "core/grad/body.h"
-#include "core/grad/custom.h"
 #include "core/grad/jacobian.h"
-#include "core/grad/loop_functions.h"
 #include "core/grad/recompute.h"
 #include "core/grad/sources.h"
 
@@ -40,7 +37,6 @@ struct maker {
     const struct td_program_opts *o;
     struct td_arena *arena;
     struct td_graph *graph;
-    struct td_library *lib;
     struct td_ir ir;
     struct td_grad_context ctx;
     struct td_value *feeds, *further; /* all feeds; those behind the part's */
@@ -285,24 +281,14 @@ static enum td_code start(struct maker *k, struct td_model *base)
                INVALID_ARGUMENT, "a %s is of one target, got %d",
                o->kind == TD_JACOBIAN ? "jacobian" : "hessian", o->n_targets);
     k->graph = room(k, 1, sizeof *k->graph);
-    k->lib = room(k, 1, sizeof *k->lib);
     k->fetches = room(k, o->part.n_fetches + o->n_sources, sizeof *k->fetches);
     k->fetch = td_calloc((size_t)o->n_sources + 1, sizeof *k->fetch);
-    if (k->graph == NULL || k->lib == NULL || k->fetches == NULL || k->fetch == NULL) {
+    if (k->graph == NULL || k->fetches == NULL || k->fetch == NULL) {
         return no_memory(k, o->n_sources);
     }
     td_graph_init(k->graph, k->arena, "");
-    TD_TRY(td_library_extend(td_model_library(base), k->arena, k->lib, k->err));
-    TD_TRY(td_grad_customize(k->lib, td_model_opts_of(base)->ops, k->arena, k->err));
-    const struct td_op_def *seed = td_op_of_role(td_model_opts_of(base)->ops, TD_ROLE_GRADIENT_SEED);
-    TD_FAIL_IF(seed == NULL, k->err, UNIMPLEMENTED, "this build's ops have no gradients");
-    k->ctx = (struct td_grad_context){
-        .model = base, .lib = k->lib, .formulas = seed->op->formulas, .recompute = o->recompute};
-    TD_TRY(td_ir_build(&k->ir, k->arena, td_model_graph(base), k->lib, &o->part, TD_IR_INLINE, k->err));
-    TD_TRY(td_ir_check_types(&k->ir, k->err));
-    TD_TRY(td_loops_lift(&k->ir, base, k->err));
-    TD_TRY(td_loop_functions(&k->ctx, &k->ir, k->err));
-    TD_TRY(td_ir_sort(&k->ir, k->err));
+    TD_TRY(td_grad_open_part(base, &o->part, k->arena, &k->ctx, &k->ir, k->err));
+    k->ctx.recompute = o->recompute;
     return add_feeds(k); /* behind all others, and read by nothing yet */
 }
 
@@ -351,7 +337,7 @@ static enum td_code build(struct maker *k, struct td_model *base, struct td_prog
     TD_TRY(differentiate(k));
     TD_TRY(finish(k));
     p->graph_bytes = td_arena_bytes(k->arena);
-    TD_TRY(td_model_derive(base, k->arena, k->graph, k->lib, &p->model, k->err));
+    TD_TRY(td_model_derive(base, k->arena, k->graph, k->ctx.lib, &p->model, k->err));
     k->arena = NULL; /* the model's */
     return make_callable(k, p);
 }

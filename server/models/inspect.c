@@ -1,11 +1,12 @@
 /* server/models/inspect.c - walks a loaded version, or a checkpoint's index, into a jansson document.
  *
  * Signatures come with the ops that keep them from being called (td_callable_missing); ops are counted over
- * the graph and all functions' bodies, each body once. A checkpoint is opened for its index only: rows are
+ * the graph and all functions' bodies, each body once. What can be differentiated by what is read off the
+ * graph (core/grad/inspect.h). A checkpoint is opened for its index only: rows are
  * names, dtypes, shapes and stored sizes, and no tensor is read. The text is made at the end and the tree
  * freed.
  *
- * Does not: run or compile anything, describe what a file holds beyond what was loaded.
+ * Does not: run, compile or differentiate anything, describe what a file holds beyond what was loaded.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/inspect.h"
@@ -14,11 +15,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/run/variable.h"
 #include "core/base/mem.h"
+#include "core/function/callable_impl.h"
+#include "core/grad/inspect.h"
+#include "core/run/variable.h"
 #include "proto/checkpoint/bundle.h"
 
-enum { MAX_MISSING = 256 };
+enum { MAX_MISSING = 256, MAX_OUTPUTS = 64, MAX_INPUTS = 64 };
 
 static json_t *shape_json(const struct td_shape *s)
 {
@@ -61,6 +64,77 @@ static json_t *missing_json(struct td_callable *f)
     return list;
 }
 
+/* The inputs from which the way is like that. */
+static json_t *inputs_json(const struct td_signature *sig, const struct td_grad_ways *ways,
+                           enum td_grad_way way)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < sig->n_in && json_array_size(list) < MAX_INPUTS; i++) {
+        if (ways->feed[i] == way) {
+            json_array_append_new(list, json_string(sig->in[i].key));
+        }
+    }
+    return list;
+}
+
+static void set_ways(json_t *row, const struct td_signature *sig, const struct td_grad_ways *ways)
+{
+    json_t *inputs = inputs_json(sig, ways, TD_WAY_OPEN), *blocked = inputs_json(sig, ways, TD_WAY_BLOCKED);
+    const bool any = json_array_size(inputs) > 0 || ways->open > 0;
+    json_object_set_new(row, "differentiable", json_boolean(any));
+    if (any) {
+        json_object_set_new(row, "inputs", inputs);
+        json_object_set_new(row, "variables", json_integer(ways->open));
+    } else {
+        json_decref(inputs);
+    }
+    if (ways->why[0] != 0) {
+        json_object_set_new(row, "blocked_inputs", blocked);
+        json_object_set_new(row, "blocked_variables", json_integer(ways->blocked));
+        json_object_set_new(row, "why", json_string(ways->why));
+    } else {
+        json_decref(blocked);
+        if (!any) {
+            json_object_set_new(
+                row, "why",
+                json_string("nothing leads to it from an input or variable of a floating-point dtype"));
+        }
+    }
+}
+
+static json_t *not_json(const char *why)
+{
+    return json_pack("{s:b,s:s}", "differentiable", 0, "why", why);
+}
+
+/* By output, and none that cannot be called: its unsupported ops say why. */
+static json_t *gradients_json(struct td_servable *s, const struct td_signature *sig)
+{
+    struct td_callable *f = td_servable_callable(s, sig);
+    json_t *all = json_object();
+    struct td_callable_opts part;
+    struct td_grad_inspection *x = NULL;
+    struct td_err err = {0};
+    if (f == NULL || td_callable_missing(f, NULL, 0) > 0) {
+        return all;
+    }
+    td_callable_graph(f, &part);
+    const enum td_code rc = td_grad_inspect(td_servable_engine(s), &part, &x, &err);
+    for (int i = 0; i < sig->n_out && i < part.n_fetches && i < MAX_OUTPUTS; i++) {
+        struct td_grad_ways ways;
+        struct td_err own = {0};
+        if (rc || td_grad_inspect_fetch(x, i, &ways, &own)) {
+            json_object_set_new(all, sig->out[i].key, not_json(rc ? err.msg : own.msg));
+            continue;
+        }
+        json_t *row = json_object();
+        set_ways(row, sig, &ways);
+        json_object_set_new(all, sig->out[i].key, row);
+    }
+    td_grad_inspection_free(x);
+    return all;
+}
+
 static json_t *signatures_json(struct td_servable *s)
 {
     const struct td_saved_model *m = td_servable_model(s);
@@ -72,6 +146,7 @@ static json_t *signatures_json(struct td_servable *s)
         json_object_set_new(row, "inputs", infos_json(sig->in, sig->n_in));
         json_object_set_new(row, "outputs", infos_json(sig->out, sig->n_out));
         json_object_set_new(row, "unsupported_ops", missing_json(td_servable_callable(s, sig)));
+        json_object_set_new(row, "gradients", gradients_json(s, sig));
         json_object_set_new(all, sig->key, row);
     }
     return all;

@@ -7,8 +7,9 @@
 #include "server/models/servable.h"
 
 /* {"directory","tensorflow_version","tags":[..],"signatures":{KEY:{"method","inputs":{..},"outputs":{..},
- * "unsupported_ops":[..]}},"functions":n,"variable_bytes":n,"ops":{NAME:count}}. Returns new (free); NULL
- * without memory. */
+ * "unsupported_ops":[..],"gradients":{OUTPUT:..}}},"functions":n,"variable_bytes":n,"ops":{NAME:count}}, and
+ * of each output {"differentiable","inputs":[..],"variables":n,"blocked_inputs":[..],"blocked_variables":n,
+ * "why"}, what does not apply left out. Returns new (free); NULL without memory. */
 char *td_inspect_model_json(struct td_servable *s);
 /* {"tensors":[{"name","dtype","shape","bytes"}],"bytes":n} of the bundle DIR/variables/variables, or of the
  * prefix DIR. */

@@ -482,6 +482,18 @@ class Debug(Gradients):
 
 
 class Tensorctl(Gradients):
+    def test_inspect_says_by_what_an_output_can_be_differentiated(self):
+        p = subprocess.run([TENSORCTL, "inspect", os.path.join(server.MODELS, "gradients", "1")], capture_output=True, text=True, timeout=60)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        said = {k: v["gradients"] for k, v in json.loads(p.stdout)["signatures"].items()}
+        self.assertEqual(said["pair"], {"a": {"differentiable": True, "inputs": ["x"], "variables": 1}, "b": {"differentiable": True, "inputs": ["z"], "variables": 1}})
+        self.assertEqual(said["loss"], {"loss": {"differentiable": True, "inputs": ["x"], "variables": 3}})
+        self.assertEqual(said["serving_default"]["label"], {"differentiable": False, "why": "int64"})
+        lu = said["lu"]["y"]
+        self.assertEqual((lu["differentiable"], lu["blocked_inputs"], lu["blocked_variables"]), (False, ["x"], 0))
+        self.assertIn("(Lu) in function", lu["why"])
+        self.gradient({"signature_name": "lu", "inputs": {"x": [[1, 2], [3, 4]]}, "target": "y", "wrt": "x"}, 501, lu["why"])
+
     def run_ctl(self, *args):
         return subprocess.run([TENSORCTL, "gradient", *args], capture_output=True, text=True, timeout=60)
 

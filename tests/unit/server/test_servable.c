@@ -5,10 +5,12 @@
 #include "server/models/servable_run.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "kernels/ops.h"
+#include "server/models/inspect.h"
 #include "tests/test.h"
 
 #ifndef DIGITS_DIR
@@ -224,7 +226,27 @@ TEST(every_failed_allocation_is_reported)
 #else
 #define RUN_WARMED RUN(a_warmed_run_asks_the_allocator_for_nothing)
 #endif
-TEST_MAIN(RUN_WARMED RUN(batches_of_any_size_share_one_trace) RUN(rows_do_not_depend_on_their_batch)
-              RUN(a_wrong_name_names_what_was_sent_and_what_is_missing) RUN(a_wrong_shape_names_the_node)
-                  RUN(a_run_past_its_deadline_stops) RUN(concurrent_first_calls_trace_once)
-                      RUN(every_failed_allocation_is_reported))
+static bool holds(const char *text, const char *words)
+{
+    return text != NULL && strstr(text, words) != NULL;
+}
+
+/* What tensorctl inspect prints. */
+TEST(a_document_says_by_what_an_output_can_be_differentiated)
+{
+    struct td_servable *s = must_load();
+    char *text = td_inspect_model_json(s);
+    CHECK(holds(text, "\"digit\": {\n     \"differentiable\": false,\n     \"why\": \"int64\"\n    }"));
+    CHECK(holds(text, "\"probabilities\": {\n     \"differentiable\": true,\n     \"inputs\": [\n"
+                      "      \"images\"\n     ],\n     \"variables\": "));
+    CHECK(!holds(text, "\"variables\": 0"));
+    CHECK(!holds(text, "blocked"));
+    free(text);
+    done(s);
+}
+
+TEST_MAIN(RUN(a_document_says_by_what_an_output_can_be_differentiated)
+              RUN_WARMED RUN(batches_of_any_size_share_one_trace) RUN(rows_do_not_depend_on_their_batch)
+                  RUN(a_wrong_name_names_what_was_sent_and_what_is_missing) RUN(a_wrong_shape_names_the_node)
+                      RUN(a_run_past_its_deadline_stops) RUN(concurrent_first_calls_trace_once)
+                          RUN(every_failed_allocation_is_reported))
