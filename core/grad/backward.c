@@ -28,13 +28,17 @@ struct contribution {
     struct td_grad_value v;
 };
 
+struct given { /* contributions in the order given; none: both are NULL */
+    struct contribution *list, *last;
+};
+
 struct td_grad_pass {
     struct td_grad_context *ctx;
     struct td_ir *ir;
-    int n_nodes;                 /* of the forward graph: those before what is added */
-    int *first;                  /* by node id: number of its output 0 */
-    struct contribution **given; /* by value number */
-    bool *reached;               /* by node id: a source is at or above it */
+    int n_nodes;         /* of the forward graph: those before what is added */
+    int *first;          /* by node id: number of its output 0 */
+    struct given *given; /* by value number */
+    bool *reached;       /* by node id: a source is at or above it */
     struct td_emitter e;
     struct td_err *err;
 };
@@ -87,7 +91,7 @@ static bool is_none(const struct td_grad_value *v)
 }
 
 /* NULL for values added since: nobody gives them gradients. */
-static struct contribution **slot(const struct td_grad_pass *p, struct td_value v)
+static struct given *slot(const struct td_grad_pass *p, struct td_value v)
 {
     const int id = v.node->id;
     return id < p->n_nodes && v.port < p->first[id + 1] - p->first[id] ? &p->given[p->first[id] + v.port]
@@ -96,8 +100,8 @@ static struct contribution **slot(const struct td_grad_pass *p, struct td_value 
 
 static void add_contribution(struct td_grad_pass *p, struct td_value to, const struct td_grad_value *v)
 {
-    struct contribution **list = slot(p, to);
-    if (p->e.rc || list == NULL || is_none(v)) {
+    struct given *at = slot(p, to);
+    if (p->e.rc || at == NULL || is_none(v)) {
         return;
     }
     struct contribution *c = td_arena_alloc(p->ir->arena, 1, sizeof *c);
@@ -105,11 +109,10 @@ static void add_contribution(struct td_grad_pass *p, struct td_value to, const s
         p->e.rc = td_no_memory(p->err, sizeof *c, "a gradient");
         return;
     }
+    c->next = NULL;
     c->v = *v;
-    while (*list != NULL) { /* in the order given */
-        list = &(*list)->next;
-    }
-    *list = c;
+    *(at->last == NULL ? &at->list : &at->last->next) = c;
+    at->last = c;
 }
 
 struct td_value td_grad_dense(const struct td_grad_context *ctx, struct td_emitter *e,
@@ -147,9 +150,9 @@ static struct td_grad_value sum_dense(struct td_grad_pass *p, const struct contr
 /* The sum of what has arrived at v, in place of the list. */
 static struct td_grad_value arrived_at(struct td_grad_pass *p, struct td_value v)
 {
-    struct contribution **list = slot(p, v);
+    struct given *at = slot(p, v);
     int n = 0, sliced = 0;
-    for (const struct contribution *c = list == NULL ? NULL : *list; c != NULL; c = c->next) {
+    for (const struct contribution *c = at == NULL ? NULL : at->list; c != NULL; c = c->next) {
         n++;
         sliced += c->v.slices.values.node != NULL;
     }
@@ -158,18 +161,19 @@ static struct td_grad_value arrived_at(struct td_grad_pass *p, struct td_value v
     }
     if (n > 1) {
         p->e.at = v.node;
-        (*list)->v = sliced == n ? sum_slices(p, *list, n) : sum_dense(p, *list, n);
-        (*list)->next = NULL;
+        at->list->v = sliced == n ? sum_slices(p, at->list, n) : sum_dense(p, at->list, n);
+        at->list->next = NULL;
+        at->last = at->list;
     }
-    return (*list)->v;
+    return at->list->v;
 }
 
 /* ------------------------------------------------------------------ what an op's gradient asks */
 
 bool td_grad_arrived(const struct td_grad *g, int i)
 {
-    struct contribution **list = slot(g->pass, td_grad_out(g, i));
-    return list != NULL && *list != NULL;
+    const struct given *at = slot(g->pass, td_grad_out(g, i));
+    return at != NULL && at->list != NULL;
 }
 
 struct td_value td_grad_at(struct td_grad *g, int i)
@@ -185,7 +189,7 @@ struct td_value td_grad_at(struct td_grad *g, int i)
         return got.dense;
     }
     const struct td_value dense = td_grad_dense(p->ctx, &p->e, &got);
-    (*slot(p, v))->v = (struct td_grad_value){.dense = dense};
+    slot(p, v)->list->v = (struct td_grad_value){.dense = dense};
     return dense;
 }
 
@@ -332,7 +336,7 @@ static enum td_code make_room(struct td_grad_pass *p)
         values += (size_t)p->ir->nodes[i]->n_out;
         p->first[i + 1] = (int)values - 1;
     }
-    p->given = td_calloc(values, sizeof(void *));
+    p->given = td_calloc(values, sizeof *p->given);
     if (p->first == NULL || p->reached == NULL || p->given == NULL) {
         return td_no_memory(p->err, values, "a gradient");
     }

@@ -231,12 +231,8 @@ static enum td_code make_many(struct cut *c)
 static struct td_value shaped_like(const struct cut *c, int i)
 {
     const struct td_grad_sources *s = c->o->sources;
-    for (int k = 0; k < s->n; k++) {
-        if (s->of[k] == i) {
-            return s->source[i].feed < 0 && s->source[i].n_variables > 1 ? td_no_value : s->at[k];
-        }
-    }
-    return td_no_value;
+    const bool parts = s->source[i].feed < 0 && s->source[i].n_variables > 1;
+    return parts || s->first[i] == s->first[i + 1] ? td_no_value : s->at[s->first[i]];
 }
 
 static enum td_code add_node(struct cut *c, const char *function, struct td_value *result)

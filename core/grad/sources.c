@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/grad/sources.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static enum td_code no_memory(struct td_err *err, int n)
@@ -20,47 +21,106 @@ static void *room(const struct td_ir *ir, int n, size_t size)
 
 /* ------------------------------------------------------------------ finding them */
 
-static void add(struct td_grad_sources *s, int source, int part, struct td_value v)
+static void add(struct td_grad_sources *s, int part, struct td_value v)
 {
-    s->of[s->n] = source;
     s->part[s->n] = part;
     s->at[s->n++] = v;
 }
 
-static void add_variable(const struct td_grad_context *ctx, const struct td_ir *ir, int source, int part,
-                         struct td_grad_sources *s)
+struct variable { /* a value that is one, or its handle */
+    const char *name;
+    struct td_value v;
+};
+
+struct variables {
+    const struct variable *all;
+    int n;
+};
+
+static int by_name(const void *a, const void *b)
 {
-    const char *name = s->source[source].variables[part];
-    for (int i = 0; i < ir->n_nodes; i++) {
+    const struct variable *x = a, *y = b;
+    const int names = strcmp(x->name, y->name);
+    return names != 0 ? names : (x->v.node->id > y->v.node->id) - (x->v.node->id < y->v.node->id);
+}
+
+/* Those of the IR, by name and then as they stand; all is NULL: no memory. */
+static struct variables list_variables(const struct td_grad_context *ctx, const struct td_ir *ir)
+{
+    struct variable *all = room(ir, ir->n_nodes, sizeof *all);
+    int n = 0;
+    for (int i = 0; all != NULL && i < ir->n_nodes; i++) {
         const struct td_value v = {ir->nodes[i], 0};
-        const char *found = v.node->n_out == 0 ? NULL : ctx->formulas->variable(v);
-        if (found != NULL && strcmp(found, name) == 0) {
-            add(s, source, part, v);
+        const char *name = v.node->n_out == 0 ? NULL : ctx->formulas->variable(v);
+        if (name != NULL) {
+            all[n++] = (struct variable){name, v};
         }
     }
+    if (n > 0) {
+        qsort(all, (size_t)n, sizeof *all, by_name);
+    }
+    return (struct variables){all, n};
+}
+
+/* Those of one name. */
+static struct variables find_variable(struct variables in, const char *name)
+{
+    const struct variable *all = in.all;
+    int from = 0, to = in.n, behind;
+    while (from < to) {
+        const int middle = from + (to - from) / 2;
+        if (strcmp(all[middle].name, name) < 0) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    for (behind = from; behind < in.n && strcmp(all[behind].name, name) == 0;) {
+        behind++;
+    }
+    return (struct variables){all + from, behind - from};
+}
+
+/* How many values all sources have together. */
+static int n_values(const struct td_grad_source *source, int n_sources, struct variables all)
+{
+    int n = 0;
+    for (int i = 0; i < n_sources; i++) {
+        n += source[i].feed >= 0;
+        for (int part = 0; source[i].feed < 0 && part < source[i].n_variables; part++) {
+            n += find_variable(all, source[i].variables[part]).n;
+        }
+    }
+    return n;
 }
 
 enum td_code td_grad_find_sources(const struct td_grad_context *ctx, const struct td_ir *ir,
                                   const struct td_grad_source *source, int n_sources,
                                   struct td_grad_sources *out, struct td_err *err)
 {
-    const int most = ir->n_nodes + n_sources;
+    const struct variables all = list_variables(ctx, ir);
+    const int most = all.all == NULL ? 0 : n_values(source, n_sources, all);
     *out = (struct td_grad_sources){.source = source,
                                     .n_sources = n_sources,
                                     .at = room(ir, most, sizeof *out->at),
-                                    .of = room(ir, most, sizeof *out->of),
-                                    .part = room(ir, most, sizeof *out->part)};
-    if (out->at == NULL || out->of == NULL || out->part == NULL) {
+                                    .part = room(ir, most, sizeof *out->part),
+                                    .first = room(ir, n_sources, sizeof *out->first)};
+    if (all.all == NULL || out->at == NULL || out->part == NULL || out->first == NULL) {
         return no_memory(err, most);
     }
     for (int i = 0; i < n_sources; i++) {
+        out->first[i] = out->n;
         for (int part = 0; source[i].feed < 0 && part < source[i].n_variables; part++) {
-            add_variable(ctx, ir, i, part, out);
+            const struct variables found = find_variable(all, source[i].variables[part]);
+            for (int k = 0; k < found.n; k++) {
+                add(out, part, found.all[k].v);
+            }
         }
         if (source[i].feed >= 0) {
-            add(out, i, 0, (struct td_value){ir->feeds[source[i].feed], 0});
+            add(out, 0, (struct td_value){ir->feeds[source[i].feed], 0});
         }
     }
+    out->first[n_sources] = out->n;
     return TD_OK;
 }
 
@@ -80,8 +140,8 @@ struct found {
 static struct td_value total(const struct found *f, int source, int part)
 {
     int n = 0;
-    for (int i = 0; i < f->s->n; i++) {
-        if (f->s->of[i] == source && f->s->part[i] == part) {
+    for (int i = f->s->first[source]; i < f->s->first[source + 1]; i++) {
+        if (f->s->part[i] == part) {
             f->e->at = f->s->at[i].node;
             const struct td_value v = td_grad_dense(f->ctx, f->e, &f->at[i]);
             if (v.node != NULL) {
@@ -94,8 +154,8 @@ static struct td_value total(const struct found *f, int source, int part)
 
 static struct td_value zeros_of(const struct found *f, int source, int part)
 {
-    for (int i = 0; i < f->s->n; i++) {
-        if (f->s->of[i] == source && f->s->part[i] == part) {
+    for (int i = f->s->first[source]; i < f->s->first[source + 1]; i++) {
+        if (f->s->part[i] == part) {
             f->e->at = f->s->at[i].node;
             return f->ctx->formulas->zeros_like(f->e, f->s->at[i]);
         }

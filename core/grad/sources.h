@@ -12,7 +12,8 @@ struct td_grad_sources {
     const struct td_grad_source *source;
     int n_sources;
     struct td_value *at; /* the values that are sources, in the IR; n of them */
-    int *of, *part;      /* by value: number of the source, and of its variable */
+    int *part;           /* by value: number of the source's variable */
+    int *first; /* by source, and one more: its values begin at this one, and end before the next's */
     int n;
 };
 

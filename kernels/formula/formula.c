@@ -279,21 +279,39 @@ struct td_value td_f_gather(struct td_emitter *e, struct td_value params, struct
 
 enum { MOST_JOINED = 64 };
 
-struct td_value td_f_concat(struct td_emitter *e, const struct td_value *in, int n_in, int axis)
+static struct td_value concat_few(struct td_emitter *e, const struct td_value *in, int n_in, int axis)
 {
     struct td_value list[MOST_JOINED + 1];
     if (n_in == 1) {
         return in[0];
     }
-    if (n_in > MOST_JOINED) {
-        return td_f_concat(e,
-                           TD_IN(td_f_concat(e, in, MOST_JOINED, axis),
-                                 td_f_concat(e, in + MOST_JOINED, n_in - MOST_JOINED, axis)),
-                           axis);
-    }
     memcpy(list, in, (size_t)n_in * sizeof *list);
     list[n_in] = td_f_int(e, axis);
     return td_emit(e, "ConcatV2", list, n_in + 1, TD_ATTRS(TD_ATTR_OF_INT("N", n_in)));
+}
+
+struct td_value td_f_concat(struct td_emitter *e, const struct td_value *in, int n_in, int axis)
+{
+    return td_f_in_groups(e, in, n_in, MOST_JOINED, axis, concat_few);
+}
+
+/* Level by level, so that it is no deeper than the logarithm of n. */
+struct td_value td_f_in_groups(struct td_emitter *e, const struct td_value *in, int n, int most, int how,
+                               td_f_join *join)
+{
+    if (n <= most) {
+        return join(e, in, n, how);
+    }
+    const int groups = (n + most - 1) / most;
+    struct td_value *joined = td_arena_alloc(e->arena, (size_t)groups, sizeof *joined);
+    if (joined == NULL) {
+        return td_emit_fail(e, TD_RESOURCE_EXHAUSTED, "no memory for a node of %d inputs", n);
+    }
+    for (int i = 0; i < groups; i++) {
+        const int left = n - i * most;
+        joined[i] = join(e, in + (size_t)i * (size_t)most, left < most ? left : most, how);
+    }
+    return td_f_in_groups(e, joined, groups, most, how, join);
 }
 
 struct td_value td_f_slice(struct td_emitter *e, struct td_value x, struct td_value begin,

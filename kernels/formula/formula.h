@@ -87,6 +87,11 @@ struct td_value td_f_ones_like(struct td_emitter *e, struct td_value x);
 struct td_value td_f_fill(struct td_emitter *e, struct td_value shape, struct td_value scalar);
 struct td_value td_f_gather(struct td_emitter *e, struct td_value params, struct td_value indices, int axis);
 struct td_value td_f_concat(struct td_emitter *e, const struct td_value *in, int n_in, int axis);
+/* n >= 1 values joined at most `most` at a time, and the results again until there is one: by join, which is
+ * given `how`. For ops that take no more than so many inputs. */
+typedef struct td_value td_f_join(struct td_emitter *e, const struct td_value *in, int n, int how);
+struct td_value td_f_in_groups(struct td_emitter *e, const struct td_value *in, int n, int most, int how,
+                               td_f_join *join);
 struct td_value td_f_slice(struct td_emitter *e, struct td_value x, struct td_value begin,
                            struct td_value size);
 struct td_value td_f_part(struct td_emitter *e, struct td_value vector, int64_t from, int64_t count);

@@ -64,12 +64,22 @@ static struct td_value add_variants(struct td_emitter *e, const struct td_value 
     return sum;
 }
 
+enum { MOST_ADDED = 4096 }; /* a node takes TD_MAX_PORTS (core/graph/define.h) */
+
+static struct td_value add_few(struct td_emitter *e, const struct td_value *v, int n, int how)
+{
+    (void)how;
+    return n == 1   ? v[0]
+           : n == 2 ? td_f_add(e, v[0], v[1])
+                    : td_emit(e, "AddN", v, n, TD_ATTRS(TD_ATTR_OF_INT("N", n)));
+}
+
 static struct td_value add_n(struct td_emitter *e, const struct td_value *v, int n)
 {
     if (td_dtype_of(v[0]) == TD_VARIANT) {
         return add_variants(e, v, n);
     }
-    return n == 2 ? td_f_add(e, v[0], v[1]) : td_emit(e, "AddN", v, n, TD_ATTRS(TD_ATTR_OF_INT("N", n)));
+    return td_f_in_groups(e, v, n, MOST_ADDED, 0, add_few);
 }
 
 static struct td_value dense(struct td_emitter *e, const struct td_slices *s)

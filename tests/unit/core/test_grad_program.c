@@ -265,8 +265,33 @@ TEST(a_vector_is_multiplied_with_the_hessian)
     }
 }
 
-TEST_MAIN(RUN(block_lstm_v2_has_the_gradient_of_its_own_order_of_gates)
-              RUN(recomputing_keeps_about_the_square_root_of_it) RUN(an_activation_is_freed_at_its_last_use)
-                  RUN(a_jacobian_has_a_row_for_each_element_of_the_target)
-                      RUN(a_jacobian_past_its_limit_is_refused_by_its_shapes) RUN(a_hessian_is_of_one_number)
-                          RUN(a_vector_is_multiplied_with_the_hessian))
+/* ------------------------------------------------------------------ large graphs */
+
+enum { LARGE = 10000 };
+
+/* y = w + w + .. + w, one after the other: as deep as it is long, and all of it reads one value. */
+TEST(a_long_chain_and_a_value_with_many_readers)
+{
+    static char text[(LARGE + 4) * 64];
+    static struct made m;
+    size_t n = (size_t)snprintf(text, sizeof text, X "w = " PLACEHOLDER "a0 = Neg {T:type=float} (w)\n");
+    for (int i = 1; i <= LARGE; i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "a%d = AddV2 {T:type=float} (a%d, w)\n", i, i - 1);
+    }
+    snprintf(text + n, sizeof text - n, "y = Neg {T:type=float} (a%d)\n", LARGE);
+    open_part(&m, text, "");
+    test_check_ok(__FILE__, __LINE__, "y", differentiate(&m, TD_GRADIENT, false, 0), &m.err);
+    feed(&m, 0, td_shape_scalar());
+    feed(&m, 1, td_shape_scalar());
+    run_program(&m);
+    CHECK(fabsf(TD_DATA(&m.out[td_program_fetch(m.p, 0)], float)[0] - (1 - LARGE)) < 0.5f);
+}
+
+TEST_MAIN(RUN(a_long_chain_and_a_value_with_many_readers)
+              RUN(block_lstm_v2_has_the_gradient_of_its_own_order_of_gates)
+                  RUN(recomputing_keeps_about_the_square_root_of_it)
+                      RUN(an_activation_is_freed_at_its_last_use)
+                          RUN(a_jacobian_has_a_row_for_each_element_of_the_target)
+                              RUN(a_jacobian_past_its_limit_is_refused_by_its_shapes)
+                                  RUN(a_hessian_is_of_one_number)
+                                      RUN(a_vector_is_multiplied_with_the_hessian))
