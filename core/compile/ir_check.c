@@ -103,12 +103,26 @@ enum td_code td_ir_check(const struct td_ir *ir, struct td_err *err)
 
 /* ------------------------------------------------------------------ what a pass keeps */
 
+/* The effects that v comes behind. Values that pass one node together (IdentityN) are not behind each other:
+ * which of them is there first is an accident, and passes take the node away. */
+static uint64_t order_of_value(struct td_value v, const uint64_t *behind, const uint64_t *own)
+{
+    uint64_t bits = 0;
+    while ((td_node_flags(v.node) & TD_OP_IDENTITY) && v.node->n_out > 1 && v.port < v.node->n_in) {
+        for (int i = 0; i < v.node->n_control; i++) {
+            bits |= behind[v.node->control[i]->id] | own[v.node->control[i]->id];
+        }
+        v = v.node->in[v.port];
+    }
+    return bits | behind[v.node->id] | own[v.node->id];
+}
+
 /* The effects that n comes behind, given those of the nodes before it. */
 static uint64_t order_of(const struct td_node *n, const uint64_t *behind, const uint64_t *own)
 {
     uint64_t bits = 0;
     for (int i = 0; i < n->n_in; i++) {
-        bits |= behind[n->in[i].node->id] | own[n->in[i].node->id];
+        bits |= order_of_value(n->in[i], behind, own);
     }
     for (int i = 0; i < n->n_control; i++) {
         bits |= behind[n->control[i]->id] | own[n->control[i]->id];

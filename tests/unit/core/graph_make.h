@@ -88,6 +88,7 @@ static const struct td_op make_ops[] = {
      .flags = TD_OP_IDENTITY | TD_OP_VIEW,
      .infer = td_infer_same,
      .kernels = TD_KERNEL("same", make_view)},
+    {.name = "Pair", .sig = "(x:float, y:float) -> (v:float, w:float)", .flags = TD_OP_IDENTITY},
     {.name = "Effect",
      .sig = "(x:float) -> (y:float)",
      .flags = TD_OP_STATEFUL,

@@ -111,6 +111,40 @@ TEST(an_order_of_effects_that_is_lost_is_seen)
     made_end(&m);
 }
 
+/* Of x and e, which pass b together, s reads e and z reads x; so does t, which passes c, which waits for e. */
+static void make_pairs(void)
+{
+    made_start(&m);
+    made_add(&m.graph, "x", "X", "");
+    made_add(&m.graph, "e", "Effect", "x");
+    made_add(&m.graph, "b", "Pair", "e x");
+    made_add(&m.graph, "c", "Pair", "x b:1 ^e");
+    made_add(&m.graph, "s", "Effect", "b");
+    made_add(&m.graph, "z", "Effect", "b:1");
+    made_add(&m.graph, "t", "Effect", "c:1");
+    made_add(&m.graph, "u", "Add", "s z");
+    made_add(&m.graph, "y", "Add", "u t");
+    CHECK_INT(made_resolve(&m), TD_OK);
+    CHECK_INT(made_ir(&m, "x", "y", &ir), TD_OK);
+}
+
+TEST(values_that_pass_one_node_together_are_not_behind_each_other)
+{
+    make_pairs();
+    struct td_node *x = node("x"), *e = node("e");
+    struct td_pass_promise promise;
+    td_pass_promise(&ir, &promise);
+    node("z")->in[0] = (struct td_value){x, 0};
+    node("s")->in[0] = (struct td_value){e, 0};
+    CHECK_INT(td_pass_check(&ir, &promise, &err), TD_OK);
+    node("t")->in[0] = (struct td_value){x, 0};
+    says(td_pass_check(&ir, &promise, &err), "node 't' (Effect) no longer comes behind 'e'");
+    node("t")->in[0] = (struct td_value){e, 0};
+    node("s")->in[0] = (struct td_value){x, 0};
+    says(td_pass_check(&ir, &promise, &err), "node 's' (Effect) no longer comes behind 'e'");
+    made_end(&m);
+}
+
 TEST(a_fetch_of_another_type_is_seen)
 {
     make_graph();
@@ -124,4 +158,6 @@ TEST(a_fetch_of_another_type_is_seen)
 
 TEST_MAIN(RUN(a_node_out_of_its_place_is_seen) RUN(edges_from_what_is_not_there_are_seen)
               RUN(a_fused_node_whose_inner_value_is_read_is_seen)
-                  RUN(an_order_of_effects_that_is_lost_is_seen) RUN(a_fetch_of_another_type_is_seen))
+                  RUN(an_order_of_effects_that_is_lost_is_seen)
+                      RUN(values_that_pass_one_node_together_are_not_behind_each_other)
+                          RUN(a_fetch_of_another_type_is_seen))
