@@ -144,6 +144,11 @@ void td_norm_backward(const struct td_batch_norm *s, const struct td_norm_grad *
     double *sum = work, *sum_x = work + s->channels;
     float *k0 = (float *)(sum_x + s->channels), *k1 = k0 + s->channels, *k2 = k1 + s->channels;
     const double n = (double)(s->outer * s->inner);
+    if (n == 0) { /* the mean and variance of no cells are NaN, which would make dscale NaN as well */
+        memset(g->doffset, 0, (size_t)s->channels * sizeof *g->doffset);
+        memset(g->dscale, 0, (size_t)s->channels * sizeof *g->dscale);
+        return;
+    }
     gradient_sums(s, g, sum, sum_x);
     for (int64_t j = 0; j < s->channels; j++) {
         const double r = 1 / sqrt((double)g->variance[j] + s->epsilon);

@@ -25,7 +25,8 @@ void td_norm_sums(const struct td_batch_norm *s, const float *x, const float *z,
 
 /* With r = 1 / sqrt(variance + epsilon), n cells a channel and sums over them (TensorFlow's reference):
  *   doffset = sum(dy)   dscale = r sum(dy (x - mean))
- *   dx = scale r (dy - [training] (sum(dy) / n + (x - mean) r^2 sum(dy (x - mean)) / n)) */
+ *   dx = scale r (dy - [training] (sum(dy) / n + (x - mean) r^2 sum(dy (x - mean)) / n))
+ * Of no cells doffset and dscale are zeros, whatever the variance. */
 struct td_norm_grad {
     const float *dy, *x, *scale, *mean, *variance;
     float *dx, *dscale, *doffset;

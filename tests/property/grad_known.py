@@ -52,8 +52,6 @@ KNOWN = {
     "Tile": (lambda inputs, attrs: inputs["input"].ndim > 6, "the gradient is made of twice as many axes where their number is not known before: more than 12"),
     **{f"second_{op}": (lambda inputs, attrs: True, "TensorFlow's first gradient, which is in the model, is wrong: WRONG") for op in ("MatrixDiagV2", "MatrixDiagPartV2", "MatrixSetDiagV2", "RFFT", "RFFT2D", "IRFFT", "IRFFT2D")},
     "Prod": (lambda inputs, attrs: inputs["input"].dtype.kind == "c" and inputs["input"].size > 200, "complex products that overflow: infinities or NaN"),
-    "FusedBatchNormV2": (lambda inputs, attrs: inputs["x"].size == 0, "of no rows: TensorFlow answers zeros, tensord the mean of nothing"),
-    **{op: (lambda inputs, attrs: inputs["x"].size == 0, "as FusedBatchNormV2") for op in ("FusedBatchNorm", "FusedBatchNormV3")},
     "second_Tile": (lambda inputs, attrs: inputs["input"].ndim > 6, "TensorFlow's gradient is a graph of tensors of twice as many axes: more than 12"),
     **{op: (lambda inputs, attrs: inputs["indices"].size == 0, "of no indices TensorFlow leaves the gradient as its memory was") for op in SEGMENTS},
     **{op: POLE for op in "Inv Log Reciprocal second_Angle second_Inv second_Log second_Reciprocal".split()},

@@ -111,7 +111,7 @@ TEST(an_order_of_effects_that_is_lost_is_seen)
     made_end(&m);
 }
 
-/* Of x and e, which pass b together, s reads e and z reads x; so does t, which passes c, which waits for e. */
+/* x and e pass b together: s reads e of it, z reads x. t reads x of c, which waits for e. */
 static void make_pairs(void)
 {
     made_start(&m);
