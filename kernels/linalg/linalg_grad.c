@@ -251,6 +251,11 @@ static struct td_value svd_by_vectors(struct td_grad *g)
         d.v = td_f_columns(e, d.v, td_no_value, k);
         d.dv = td_f_columns(e, d.dv, td_no_value, k);
     }
+    if (!known && is_complex(d.u)) { /* what is imaginary there counts as it does in a tall A's adjoint */
+        const struct td_value tall_at_run =
+            td_f_2(e, "Greater", td_f_dim(e, td_grad_in(g, 0), 2), td_f_dim(e, td_grad_in(g, 0), 1));
+        d.ds = td_f_where(e, tall_at_run, td_f_conj(e, d.ds), d.ds);
+    }
     const struct td_value da = svd_of_wide(e, &d, known && m == n, !known);
     return tall ? td_f_adjoint(e, da) : da;
 }
