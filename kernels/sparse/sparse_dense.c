@@ -234,7 +234,9 @@ static enum td_code matmul_run(struct td_call *c, struct td_err *err)
     if (bytes) {
         memset(sum, 0, bytes);
     }
-    for (int64_t i = 0, n = p.ix->shape.dim[0]; i < n; i++) {
+    /* of nothing, indices are not looked at */
+    const bool empty = td_tensor_count(y) == 0 || td_tensor_count(p.b) == 0;
+    for (int64_t i = 0, n = empty ? 0 : p.ix->shape.dim[0]; i < n; i++) {
         int64_t m = td_tensor_int(p.ix, 2 * i + (p.adj_a ? 1 : 0)),
                 k = td_tensor_int(p.ix, 2 * i + (p.adj_a ? 0 : 1));
         TD_FAIL_IF(k < 0 || k >= p.inner, err, INVALID_ARGUMENT,
@@ -243,9 +245,7 @@ static enum td_code matmul_run(struct td_call *c, struct td_err *err)
         TD_FAIL_IF(m < 0 || m >= p.rows, err, INVALID_ARGUMENT,
                    "%s: m (%lld) from index[%lld,%d] out of bounds (>=%lld)", TD_NODE_STR(c->node),
                    (long long)m, (long long)i, p.adj_a ? 1 : 0, (long long)p.rows);
-        if (p.cols) {
-            add_row(&p, sum, m, i, k);
-        }
+        add_row(&p, sum, m, i, k);
     }
     if (in_float) {
         round_16(y->dtype, sum, y);
