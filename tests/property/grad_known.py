@@ -45,9 +45,19 @@ BAND = (lambda inputs, attrs: inputs["k"].size == 2 and inputs["k"].reshape(-1)[
         "several diagonals: TensorFlow makes it of MatrixDiagPartV3 and its like, which put the short ones at the other end")
 POLE = (lambda inputs, attrs: any(a.dtype.kind == "c" and not a.all() for a in inputs.values()),
         "of a complex 1 / 0 TensorFlow makes NaN or infinity, by the element's place in its vectors")
+TIES = lambda x: x.size and any(np.unique(row).size < row.size for row in x.astype(np.float64).reshape(-1, x.shape[-1] if x.ndim else 1))  # noqa: E731
+
+
+def wide_windows(inputs, attrs):
+    """Whether windows may begin before the input, of whose numbers some are equal."""
+    return attrs["padding"] == "SAME" and max(attrs["ksize"]) > 2 and np.unique(inputs["input"]).size < inputs["input"].size
+
+
 KNOWN = {
     **{f"{order}{op}": BAND for op in "MatrixDiagV2 MatrixDiagPartV2 MatrixSetDiagV2".split() for order in ("", "second_")},
-    "MaxPool3D": (lambda inputs, attrs: not np.all(np.isfinite(inputs["input"].astype(np.float64))), "of infinite numbers TensorFlow finds none the greatest"),
+    "MaxPool3D": (lambda inputs, attrs: not np.all(np.isfinite(inputs["input"].astype(np.float64))) or wide_windows(inputs, attrs),
+                  "of infinite numbers TensorFlow finds none the greatest; windows that begin before the input it takes for as long again, and finds equals of the greatest beyond their end"),
+    **{op: (lambda inputs, attrs: callable(attrs) and TIES(inputs["input"]), "of equal values it is not said which come first, or at all, without sorted") for op in ("TopKV2", "second_TopKV2")},
     "SparseAdd": (lambda inputs, attrs: OUT_OF_ORDER(inputs["a_indices"].tolist()) or OUT_OF_ORDER(inputs["b_indices"].tolist()), "indices out of order: TensorFlow's walks pair them by accident"),
     "Tile": (lambda inputs, attrs: inputs["input"].ndim > 6, "the gradient is made of twice as many axes where their number is not known before: more than 12"),
     **{f"second_{op}": (lambda inputs, attrs: True, "TensorFlow's first gradient, which is in the model, is wrong: WRONG") for op in ("MatrixDiagV2", "MatrixDiagPartV2", "MatrixSetDiagV2", "RFFT", "RFFT2D", "IRFFT", "IRFFT2D")},
@@ -60,6 +70,7 @@ ROUGH = {
     **{op: "TensorFlow begins 3-D convolutions inside of the input where strides skip its end, but not their gradients" for op in ("Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2")},
     "MaxPool": "among infinite numbers", "MaxPoolV2": "among infinite numbers", "UnsortedSegmentProd": COMPLEX, "SegmentProd": COMPLEX,
     "UnsortedSegmentMin": "empty segments hold numbers that swamp all differences", "UnsortedSegmentMax": "as UnsortedSegmentMin",
+    "NthElement": "equal values share the gradient, whichever of them it is that moves",
     "Sign": "complex: TensorFlow's gradient is zero", "DivNoNan": "near a division by zero", "EuclideanNorm": COMPLEX,
     "SoftmaxCrossEntropyWithLogits": "labels lack what comes through the second result",
     **{op: COMPLEX for op in "Cumprod SquaredDifference MulNoNan Xdivy Xlog1py Xlogy".split()},
