@@ -217,7 +217,12 @@ static void print_op(json_t *op, bool markdown)
         }
         printf("; ");
     }
-    printf(markdown ? "|\n" : "\n");
+    if (markdown) {
+        const char *gradient = json_string_value(json_object_get(op, "gradient")),
+                   *why = json_string_value(json_object_get(op, "gradient_why"));
+        printf("| %s%s%s |", gradient, why == NULL ? "" : ": ", why == NULL ? "" : why);
+    }
+    putchar('\n');
 }
 
 /* Of every op whether it has a gradient: yes, not, or missing, and why. */
@@ -251,7 +256,7 @@ int td_cli_ops(int argc, char **argv)
     if (strcmp(form, "--gradients") == 0) {
         print_gradients(ops);
     } else {
-        printf(markdown ? "| op | dtypes |\n|---|---|\n" : "%zu ops\n", json_array_size(ops));
+        printf(markdown ? "| op | dtypes | gradient |\n|---|---|---|\n" : "%zu ops\n", json_array_size(ops));
         json_array_foreach(ops, i, op)
         {
             print_op(op, markdown);

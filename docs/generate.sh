@@ -15,8 +15,9 @@ done
 {
   printf '# Supported ops\n\n<!-- Made by docs/generate.sh from the table of ops: change the op, not this page. -->\n\n'
   printf 'What `tensorctl ops` prints: each op with the dtypes that its first kernel takes, by attribute. An op that the\n'
-  printf 'table lacks is named by `tensorctl inspect DIR`, with node and function, and when its signature is called.\n\n'
-  "$build/tensorctl" ops --markdown | sed 's/; |$/ |/'
+  printf 'table lacks is named by `tensorctl inspect DIR`, with node and function, and when its signature is called.\n'
+  printf 'Whether it has a gradient: yes; not, since nothing can be differentiated there; or missing; and why.\n\n'
+  "$build/tensorctl" ops --markdown | sed 's/; | / | /'
 } >"$new/ops.md"
 
 stale=0
