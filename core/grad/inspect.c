@@ -88,9 +88,12 @@ static enum td_code make_room(struct td_grad_inspection *x, struct body *b, stru
         b->feed[b->ir.feeds[i]->id] = i;
     }
     b->value = td_arena_alloc(x->arena, values, sizeof *b->value);
+    if (b->value == NULL) {
+        return no_memory(err);
+    }
     b->all = x->all;
     x->all = b;
-    return b->value == NULL ? no_memory(err) : TD_OK;
+    return TD_OK;
 }
 
 static enum td_code open_body(struct td_grad_inspection *x, const struct body *like, const char *name,
@@ -126,7 +129,7 @@ static enum td_code open_bodies(struct td_grad_inspection *x, struct body *outer
     if (outer->opened[n->id] || (!loop && !branch && !(n->op->flags & TD_OP_CALL))) {
         return TD_OK;
     }
-    outer->opened[n->id] = true;
+    outer->inner[n->id] = NULL; /* an earlier fetch may have failed half-way */
     for (int a = 0; a < n->n_attrs; a++) {
         const struct td_attr *attr = &n->attrs[a];
         const bool counts = attr->kind == TD_ATTR_FUNC && (!loop || strcmp(attr->name, how->loop_body) == 0);
@@ -134,6 +137,7 @@ static enum td_code open_bodies(struct td_grad_inspection *x, struct body *outer
             TD_TRY(open_body(x, &like, attr->func[i].name, err));
         }
     }
+    outer->opened[n->id] = true;
     return TD_OK;
 }
 

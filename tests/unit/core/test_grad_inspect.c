@@ -132,6 +132,22 @@ TEST(a_branch_blocks_the_arguments_that_it_leads_to_in_any_function)
     ways_are(each, NONE, BLOCKED, "'l' (Lu) in function 'else'");
 }
 
+TEST(functions_without_end_are_refused_each_time)
+{
+    static struct asked a;
+    open_text(&a,
+              "@f (a:float) -> (p:float) = [ i = If {Tcond:type=bool; Tin:list(type)=[float]; "
+              "Tout:list(type)=[float]; then_branch:string='@f'; else_branch:string='@f'} (bool[] 1, a) ] "
+              "(i:output:0)\n" XY "z = If {Tcond:type=bool; Tin:list(type)=[float]; Tout:list(type)=[float]; "
+              "then_branch:string='@f'; else_branch:string='@f'} (bool[] 1, x)");
+    for (int round = 0; round < 2; round++) {
+        struct td_err err = {0};
+        CHECK_INT(td_grad_inspect_fetch(a.x, 0, &a.ways, &err), TD_UNIMPLEMENTED);
+        CHECK(strstr(err.msg, "nested more than 64 deep") != NULL);
+    }
+    td_grad_inspection_free(a.x);
+}
+
 TEST(a_fetch_of_integers_cannot_be_differentiated)
 {
     static struct asked a;
@@ -145,4 +161,5 @@ TEST_MAIN(RUN(a_way_is_open_through_gradients_and_ends_where_there_is_none_to_ha
               RUN(a_node_without_gradient_blocks_what_lies_above_it)
                   RUN(a_loop_is_followed_round_by_round_and_its_body_looked_into)
                       RUN(a_branch_blocks_the_arguments_that_it_leads_to_in_any_function)
-                          RUN(a_fetch_of_integers_cannot_be_differentiated))
+                          RUN(functions_without_end_are_refused_each_time)
+                              RUN(a_fetch_of_integers_cannot_be_differentiated))
