@@ -273,7 +273,12 @@ def check_model(args, name, queue):
             model = Model(lib, os.path.abspath(os.path.join(args.suite, "models", name)), args.kernels, args.passes_off, scratch)
         except Failure as f:
             broken = f
+        part = None
         for folder, c in cases:
+            if part is not None and folder != part and model:  # what is in `gradients` was made with the model as it loads
+                model.close()
+                model = Model(lib, os.path.abspath(os.path.join(args.suite, "models", name)), args.kernels, args.passes_off, scratch)
+            part = folder
             c["inputs"], c["outputs"] = read_npz(os.path.join(folder, c["file"])) if c.get("file") else ({}, {})
 
             def run():

@@ -153,6 +153,16 @@ static bool is_back_edge(const struct td_node *from, const struct td_node *to)
     return (td_node_flags(from) & TD_OP_NEXT) && (td_node_flags(to) & TD_OP_DEAD_OK);
 }
 
+/* Whether n need not wait for edge e, of data or (behind those) control: what it comes from is fed. */
+static bool is_fed(const struct td_builder *b, const struct td_instance *in, const struct td_node *n, int e)
+{
+    if (e < n->n_in) {
+        return feed_of(b, in, n->in[e].node, n->in[e].port) >= 0;
+    }
+    const struct td_node *from = n->control[e - n->n_in]; /* of a function's argument, or a placeholder */
+    return (td_node_flags(from) & TD_OP_ARG) != 0 && feed_of(b, in, from, 0) >= 0;
+}
+
 /* Next node that n waits for, from edge `next` on; NULL when all are visited. */
 static const struct td_node *next_edge(const struct td_builder *b, const struct td_instance *in,
                                        struct walk *w, const struct td_node *n, int *next)
@@ -160,7 +170,7 @@ static const struct td_node *next_edge(const struct td_builder *b, const struct 
     while (*next < n->n_in + n->n_control) {
         int e = (*next)++;
         const struct td_node *from = e < n->n_in ? n->in[e].node : n->control[e - n->n_in];
-        if (e < n->n_in && feed_of(b, in, from, n->in[e].port) >= 0) {
+        if (is_fed(b, in, n, e)) {
             continue;
         }
         if (w->mark[from->id] == 0 && is_back_edge(from, n)) {

@@ -212,7 +212,8 @@ const struct td_op td_ops_jacobian[] = {
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD | TD_OP_HEAVY,
      .host_in = 2,
      .infer = infer,
-     .kernels = TD_KERNEL("jacobian.cpu", run),
+     .kernels = TD_KERNEL("jacobian.cpu", run, {"T", TD_SET_FLOATS | TD_SET_COMPLEX},
+                          {"Tout", TD_SET_FLOATS | TD_SET_COMPLEX}),
      .grad_missing = "a Jacobian is not differentiated again: its rows are, one by one"},
     {.name = NULL},
 };

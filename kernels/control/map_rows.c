@@ -73,11 +73,13 @@ static enum td_code check_rows(const struct map *m, int64_t k, struct td_err *er
 static enum td_code run(struct td_call *c, struct td_err *err)
 {
     const size_t n_in = (size_t)c->n_in, n_out = (size_t)c->n_out + 1;
-    const int64_t k = td_tensor_int(c->in[0], 0);
     int n_many;
     struct map m = {.c = c, .n_in = c->n_in - 1, .many = td_attr_bools(c->node, "many", &n_many)};
     void *in, *row, *made, *out;
-    TD_CHECK(n_many == m.n_in);
+    TD_FAIL_IF(n_many != m.n_in || td_tensor_count(c->in[0]) != 1, err, INVALID_ARGUMENT,
+               "%s: 'many' has %d elements and the number of rows %lld, want %d and 1", TD_NODE_STR(c->node),
+               n_many, (long long)td_tensor_count(c->in[0]), m.n_in);
+    const int64_t k = td_tensor_int(c->in[0], 0);
     TD_TRY(check_rows(&m, k, err));
     TD_TRY(td_scratch(c, n_in * sizeof *m.in, &in, err));
     TD_TRY(td_scratch(c, n_in * sizeof *m.row, &row, err));

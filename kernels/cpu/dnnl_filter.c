@@ -238,8 +238,9 @@ static bool unit_run(const struct unit *u, const float *x, const float *dy, floa
 
 static double work_of(const struct td_conv *g)
 {
-    return (double)g->batch * (double)td_conv_out_cells(g) * (double)td_conv_taps(g) *
-           (double)(g->ic / g->groups) * (double)g->oc;
+    const int64_t channels = g->ic / g->groups;
+    return (double)g->batch * (double)td_conv_out_cells(g) * (double)td_conv_taps(g) * (double)channels *
+           (double)g->oc;
 }
 
 /* Tried once: without all parts there are none. */

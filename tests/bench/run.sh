@@ -5,7 +5,8 @@
 #
 # --quick  one short round of everything       --write  also puts the output between the bench markers of docs/benchmarks.md
 # --only   of start, memory, calls, rates, batching, branches, image, graph; and ops, which runs only when named (20 minutes): some
-#          280 single-op calls, to find slow kernels by
+#          280 single-op calls, to find slow kernels by; and gradients, likewise: forward and backward beside TensorFlow
+#          (tests/bench/gradients.py, 10 minutes; large models where $TD_LARGE has them)
 # SUITES   a folder with zoo/models and zoo/goldens whose models are timed too (or $TD_SUITES)
 # NVIDIA's pytriton is measured beside tensord (section batching) where build/pytriton, or the venv that $BENCH_PYTRITON names, has it:
 #   /usr/bin/python3 -m venv build/pytriton && build/pytriton/bin/pip install nvidia-pytriton tensorflow-cpu
@@ -20,7 +21,7 @@ while [ $# -gt 0 ]; do
     --quick) flags+=(--quick) ;;
     --write) write=1 ;;
     --only) flags+=(--only "$2"); only=$2; shift ;;
-    -*) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    -*) sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     *) suites=$1 ;;
   esac
   shift
@@ -43,6 +44,10 @@ fi
 [ -d "$suites/zoo" ] || echo "no zoo in '${suites:-\$TD_SUITES}': its models are not timed" >&2
 
 out=build/bench.md
+if [[ ",$only," == *,gradients,* ]]; then
+  "$python" tests/bench/gradients.py build/bench --lib build/libtensord.so ${TD_LARGE:+--large "$TD_LARGE"}
+  [ "$only" != gradients ] || exit 0
+fi
 python3 tests/bench/bench.py build build/bench ${flags[@]+"${flags[@]}"} | tee "$out"
 if [ -n "$write" ]; then
   awk -v f="$out" '

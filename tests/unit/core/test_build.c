@@ -231,9 +231,26 @@ TEST(a_loop_body_may_be_a_call_that_reads_the_switch)
     made_end(&m);
 }
 
-TEST_MAIN(RUN(a_call_is_inlined_and_leaves_no_node) RUN(a_call_that_feeds_itself_is_a_cycle)
-              RUN(calls_that_feed_each_other_are_a_cycle) RUN(a_node_may_not_wait_for_itself)
-                  RUN(a_result_of_another_type_than_declared_is_refused)
+TEST(what_waits_for_a_fed_argument_waits_for_nothing)
+{
+    struct made m;
+    struct td_ir ir;
+    made_start(&m);
+    made_add(&m.graph, "x", "X", "");
+    made_add(&m.graph, "z", "X", "");
+    made_add(&m.graph, "n", "Neg", "x ^z");
+    CHECK_INT(made_resolve(&m), TD_OK);
+    struct td_value feeds[] = {made_value(&m, "x"), made_value(&m, "z")}, want = made_value(&m, "n");
+    struct td_callable_opts opts = {.feeds = feeds, .n_feeds = 2, .fetches = &want, .n_fetches = 1};
+    CHECK_INT(td_ir_build(&ir, m.arena, &m.graph, &m.lib, &opts, TD_IR_INLINE, &m.err), TD_OK);
+    CHECK_INT(made_count(&ir, "X"), 0);
+    CHECK_INT(ir.fetches[0].node->n_control, 0);
+    made_end(&m);
+}
+
+TEST_MAIN(RUN(what_waits_for_a_fed_argument_waits_for_nothing) RUN(a_call_is_inlined_and_leaves_no_node)
+              RUN(a_call_that_feeds_itself_is_a_cycle) RUN(calls_that_feed_each_other_are_a_cycle)
+                  RUN(a_node_may_not_wait_for_itself) RUN(a_result_of_another_type_than_declared_is_refused)
                       RUN(a_feed_in_place_of_an_unknown_op_has_the_type_its_consumer_takes)
                           RUN(a_fetch_may_be_a_feed_and_a_value_may_be_fed_twice)
                               RUN(a_function_may_have_no_results)
