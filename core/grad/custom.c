@@ -2,7 +2,8 @@
  *
  * A tensor is named by function and "node:port". Where that is not the node's own function but one around
  * it, whose branch or body the node is in, the tensor has come in as an argument: it is followed through the
- * calls between the two.
+ * calls between the two. A hostile library may have any number of ways between them: all that is looked at is
+ * counted, and past MOST_LOOKED a tensor counts as not found.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/grad/custom.h"
@@ -12,13 +13,14 @@
 
 #include "core/graph/emit.h"
 
-enum { DEEPEST = 16 };
+enum { DEEPEST = 16, MOST_LOOKED = 1 << 24 };
 
 struct customizer {
     struct td_library *lib;
     const struct td_op_table *ops;
     struct td_arena *arena;
     struct td_err *err;
+    int64_t looked; /* arguments and nodes, while tensors were followed */
 };
 
 const struct td_custom_gradient *td_custom_gradient_find(const struct td_library *lib, const char *type)
@@ -135,22 +137,21 @@ static const struct td_function *called(const struct td_library *lib, const stru
     return f != NULL && !f->is_template && f->n_args <= n->n_in ? f : NULL;
 }
 
-static struct td_value follow(const struct td_library *lib, const struct td_function *from, struct td_value v,
+static struct td_value follow(struct customizer *x, const struct td_function *from, struct td_value v,
                               const struct td_function *to, int depth);
 
 /* What v is in `to`, when node n hands it on to a function. */
-static struct td_value follow_node(const struct td_library *lib, const struct td_node *n, struct td_value v,
+static struct td_value follow_node(struct customizer *x, const struct td_node *n, struct td_value v,
                                    const struct td_function *to, int depth)
 {
     for (int k = 0; k < n->n_attrs; k++) {
         for (int i = 0; i < n->attrs[k].n; i++) {
-            const struct td_function *f = called(lib, n, &n->attrs[k], i);
-            for (int j = 0; f != NULL && j < f->n_args; j++) {
+            const struct td_function *f = called(x->lib, n, &n->attrs[k], i);
+            for (int j = 0; f != NULL && j < f->n_args && x->looked++ < MOST_LOOKED; j++) {
                 const struct td_value in = n->in[n->n_in - f->n_args + j];
-                const struct td_value found =
-                    in.node == v.node && in.port == v.port
-                        ? follow(lib, f, (struct td_value){f->args[j], 0}, to, depth)
-                        : td_no_value;
+                const struct td_value found = in.node == v.node && in.port == v.port
+                                                  ? follow(x, f, (struct td_value){f->args[j], 0}, to, depth)
+                                                  : td_no_value;
                 if (found.node != NULL) {
                     return found;
                 }
@@ -160,14 +161,14 @@ static struct td_value follow_node(const struct td_library *lib, const struct td
     return td_no_value;
 }
 
-static struct td_value follow(const struct td_library *lib, const struct td_function *from, struct td_value v,
+static struct td_value follow(struct customizer *x, const struct td_function *from, struct td_value v,
                               const struct td_function *to, int depth)
 {
     if (strcmp(from->name, to->name) == 0) {
         return v;
     }
-    for (int k = 0; depth < DEEPEST && k < from->body.n_nodes; k++) {
-        const struct td_value found = follow_node(lib, from->body.nodes[k], v, to, depth + 1);
+    for (int k = 0; depth < DEEPEST && k < from->body.n_nodes && x->looked++ < MOST_LOOKED; k++) {
+        const struct td_value found = follow_node(x, from->body.nodes[k], v, to, depth + 1);
         if (found.node != NULL) {
             return found;
         }
@@ -185,7 +186,7 @@ static bool find_inputs(struct customizer *x, const struct td_function *f, const
     for (int i = 0; i < c->n_captured; i++) {
         const struct td_function *home = td_library_find(x->lib, c->captured_in[i]);
         const struct td_value v = home == NULL ? td_no_value : tensor_of(home, c->captured[i]);
-        const struct td_value here = v.node == NULL ? v : follow(x->lib, home, v, f, 0);
+        const struct td_value here = v.node == NULL ? v : follow(x, home, v, f, 0);
         if (here.node == NULL) {
             return false;
         }
@@ -236,7 +237,7 @@ static enum td_code customize(struct customizer *x, const struct td_function *f,
 enum td_code td_grad_customize(struct td_library *lib, const struct td_op_table *ops, struct td_arena *arena,
                                struct td_err *err)
 {
-    struct customizer x = {lib, ops, arena, err};
+    struct customizer x = {.lib = lib, .ops = ops, .arena = arena, .err = err};
     struct td_function **copies = td_arena_alloc(arena, (size_t)lib->n_functions + 1, sizeof(void *));
     if (copies == NULL) {
         return td_no_memory(err, (size_t)lib->n_functions, "custom gradients");
