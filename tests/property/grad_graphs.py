@@ -127,8 +127,8 @@ def tf_and_moves():
     return tf, Graph
 
 
-def build(Graph, rng, inputs, variables):
-    """The results: of the last values, floats all."""
+def build(Graph, rng, inputs, variables, every=False):
+    """The results: of the last values, floats all; or `every` value."""
     g = Graph(rng, inputs, variables)
     wanted = len(g.values) + rng.randrange(10, 41)
     for _ in range(200):
@@ -138,7 +138,7 @@ def build(Graph, rng, inputs, variables):
             g.new()
         except Exception:   # of many kinds: the next move may do
             pass
-    last = g.values[-rng.randrange(1, 4):]
+    last = g.values if every else g.values[-rng.randrange(1, 4):]
     return {f"y{i}": y for i, y in enumerate(last)}
 
 
@@ -152,7 +152,10 @@ class Drawn:
         self.variables.append(tf.Variable(r.normal(0, 0.7, [4, 4]).astype("float32"), name=f"w{seed}_last"))
         inner = [rng.choice(([4], [4], [3, 4], [2])) for _ in range(rng.randrange(1, 4))]
         specs = [tf.TensorSpec([None, *sizes] if rng.random() < 0.7 else [4, *sizes], tf.float32, name=f"x{i}") for i, sizes in enumerate(inner)]
-        self.function = tf.function(lambda *inputs: build(Graph, rng, inputs, self.variables), input_signature=specs, autograph=False).get_concrete_function()
+        state = rng.getstate()
+        traced = lambda *how: tf.function(lambda *inputs: build(Graph, rng, inputs, self.variables, *how), input_signature=specs, autograph=False).get_concrete_function()
+        self.every = lambda *inputs: (rng.setstate(state), traced(True))[1](*inputs)
+        self.function = traced()
         rows = 4 if any(s.shape[0] for s in specs) else rng.choice((2, 4, 6))
         self.inputs = {f"x{i}": r.normal(0, 1, [rows, *sizes]).astype("float32") for i, sizes in enumerate(inner)}
         self.seeded, self.r = rng.random() < 0.8, r
@@ -172,6 +175,7 @@ class Drawn:
         self.grads = {n: g if g is None else tf.convert_to_tensor(g).numpy() for n, g in zip(names, found)}
         self.outputs = {k: y.numpy() for k, y in out.items()}
         values = [v for v in list(self.grads.values()) + list(self.outputs.values()) if v is not None and v.size]
+        self.every(*given.values())   # TensorFlow prunes what nothing needs, in loops too: that would go without its error
         return any(g is not None and np.any(g) for g in self.grads.values()) and all(np.all(np.isfinite(v)) and np.max(np.abs(v)) < LARGEST for v in values)
 
     def case(self, key, folder):
