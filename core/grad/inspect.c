@@ -297,9 +297,9 @@ static void say_why(const struct td_grad_inspection *x, const struct td_node *by
     td_grad_rule_fn *rule = NULL;
     struct td_err err = {0};
     const enum td_code rc = td_grad_rule(x->ops, by, &rule, &err);
-    (void)snprintf(out->why, sizeof out->why, "%s%s%s", rc ? err.msg : "",
-                   by->op != NULL && by->op->grad_missing != NULL ? ": " : "",
-                   by->op != NULL && by->op->grad_missing != NULL ? by->op->grad_missing : "");
+    const char *missing = by->op == NULL ? NULL : by->op->grad_missing;
+    (void)snprintf(out->why, sizeof out->why, "%.700s%s%.300s", rc ? err.msg : "",
+                   missing != NULL ? ": " : "", missing != NULL ? missing : "");
 }
 
 static void tell(struct td_grad_inspection *x, struct td_grad_ways *out)

@@ -26,6 +26,13 @@ static void open_text(struct asked *a, const char *text)
                   &a->t.err);
 }
 
+static void close_text(struct asked *a)
+{
+    td_grad_inspection_free(a->x);
+    td_model_unref(a->model);
+    passed_close(&a->t);
+}
+
 /* What a program by feed i comes to. */
 static enum td_grad_way built(struct asked *a, int i, struct td_err *err)
 {
@@ -69,7 +76,7 @@ static void ways_are(const char *text, enum td_grad_way x, enum td_grad_way y, c
         CHECK_INT(a.ways.why[0] != 0, x == TD_WAY_BLOCKED || y == TD_WAY_BLOCKED);
         CHECK_INT(a.ways.open + a.ways.blocked, 0);
     }
-    td_grad_inspection_free(a.x);
+    close_text(&a);
 }
 
 #define T "{T:type=float} "
@@ -145,7 +152,7 @@ TEST(functions_without_end_are_refused_each_time)
         CHECK_INT(td_grad_inspect_fetch(a.x, 0, &a.ways, &err), TD_UNIMPLEMENTED);
         CHECK(strstr(err.msg, "nested more than 64 deep") != NULL);
     }
-    td_grad_inspection_free(a.x);
+    close_text(&a);
 }
 
 TEST(a_fetch_of_integers_cannot_be_differentiated)
@@ -154,7 +161,7 @@ TEST(a_fetch_of_integers_cannot_be_differentiated)
     open_text(&a, XY "s = Mul " T "(x, y)\nz = Cast {SrcT:type=float; DstT:type=int64} (s)");
     CHECK_INT(td_grad_inspect_fetch(a.x, 0, &a.ways, &a.t.err), TD_INVALID_ARGUMENT);
     CHECK_STR(a.t.err.msg, "int64");
-    td_grad_inspection_free(a.x);
+    close_text(&a);
 }
 
 TEST_MAIN(RUN(a_way_is_open_through_gradients_and_ends_where_there_is_none_to_have)

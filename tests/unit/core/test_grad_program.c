@@ -37,6 +37,22 @@ static void open_part(struct made *m, const char *text, const char *passes_off)
     CHECK_INT(td_model_new(&opts, NULL, &m->g.graph, &m->g.lib, &m->base, &m->err), TD_OK);
 }
 
+/* A struct made that is zeroed is closed, too. */
+static void close_part(struct made *m)
+{
+    for (int i = 0; i < MOST; i++) {
+        td_tensor_clear(&m->in[i]);
+        td_tensor_clear(&m->out[i]);
+    }
+    td_program_unref(m->p);
+    td_model_unref(m->base);
+    if (m->ops != NULL) {
+        op_graph_close(&m->g);
+        td_op_table_free(m->ops);
+    }
+    *m = (struct made){0};
+}
+
 /* Of node y, by all feeds but x. */
 static enum td_code differentiate(struct made *m, enum td_grad_kind kind, bool recompute, int64_t limit_bytes)
 {
@@ -64,6 +80,9 @@ static enum td_code differentiate(struct made *m, enum td_grad_kind kind, bool r
 static void run_program(struct made *m)
 {
     for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < sizeof m->out / sizeof m->out[0]; i++) {
+            td_tensor_clear(&m->out[i]); /* of the round before */
+        }
         test_check_ok(__FILE__, __LINE__, "run",
                       td_callable_run(td_program_callable(m->p), m->in, m->out, NULL, &m->err), &m->err);
     }
@@ -119,6 +138,7 @@ TEST(an_activation_is_freed_at_its_last_use)
     const double activations = (double)plan_bytes(&m) / (ROWS * WIDTH * sizeof(float));
     fprintf(stderr, "     %.1f activations of %d layers\n", activations, LAYERS);
     CHECK(activations < LAYERS + 8);
+    close_part(&m);
 }
 
 TEST(recomputing_keeps_about_the_square_root_of_it)
@@ -132,6 +152,8 @@ TEST(recomputing_keeps_about_the_square_root_of_it)
     for (int i = 0; i < LAYERS + 1; i++) {
         CHECK(td_tensor_same(&kept.out[i], &again.out[i]));
     }
+    close_part(&kept);
+    close_part(&again);
 }
 
 /* ------------------------------------------------------------------ gates in another order */
@@ -181,6 +203,8 @@ TEST(block_lstm_v2_has_the_gradient_of_its_own_order_of_gates)
         }
         CHECK(any);
     }
+    close_part(&one);
+    close_part(&two);
 }
 
 /* ------------------------------------------------------------------ second orders, jacobians */
@@ -208,6 +232,7 @@ TEST(a_jacobian_has_a_row_for_each_element_of_the_target)
         const float x = j == b ? TD_DATA(&m.in[0], float)[i * 3 + a] : 0;
         CHECK(fabsf(TD_DATA(&m.out[fetch], float)[e] - x) < 1e-6f);
     }
+    close_part(&m);
 }
 
 TEST(a_jacobian_past_its_limit_is_refused_by_its_shapes)
@@ -219,6 +244,7 @@ TEST(a_jacobian_past_its_limit_is_refused_by_its_shapes)
     feed(&m, 1, td_shape_matrix(3, 4));
     CHECK_INT(td_callable_run(td_program_callable(m.p), m.in, m.out, NULL, &m.err), TD_RESOURCE_EXHAUSTED);
     CHECK(strstr(m.err.msg, "jacobian of 'y' [2,4]") != NULL && strstr(m.err.msg, "384 bytes") != NULL);
+    close_part(&m);
 }
 
 /* y = sum of w^3: its second derivatives are 6 w on the diagonal. */
@@ -245,6 +271,8 @@ TEST(a_hessian_is_of_one_number)
     CHECK_INT(td_callable_run(td_program_callable(many.p), many.in, many.out, NULL, &many.err),
               TD_INVALID_ARGUMENT);
     CHECK(strstr(many.err.msg, "'y' has shape [5]") != NULL);
+    close_part(&m);
+    close_part(&many);
 }
 
 /* The same function: 6 w times the vector. */
@@ -263,6 +291,7 @@ TEST(a_vector_is_multiplied_with_the_hessian)
         const float want = 6 * TD_DATA(&m.in[1], float)[e] * TD_DATA(&m.in[2], float)[e];
         CHECK(fabsf(TD_DATA(&m.out[td_program_fetch(m.p, 0)], float)[e] - want) < 1e-5f);
     }
+    close_part(&m);
 }
 
 /* ------------------------------------------------------------------ large graphs */
@@ -285,6 +314,7 @@ TEST(a_long_chain_and_a_value_with_many_readers)
     feed(&m, 1, td_shape_scalar());
     run_program(&m);
     CHECK(fabsf(TD_DATA(&m.out[td_program_fetch(m.p, 0)], float)[0] - (1 - LARGE)) < 0.5f);
+    close_part(&m);
 }
 
 TEST_MAIN(RUN(a_long_chain_and_a_value_with_many_readers)
