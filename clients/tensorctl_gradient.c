@@ -10,6 +10,7 @@
 
 #include "clients/cli.h"
 #include "clients/tensorctl_args.h"
+#include "clients/tensorctl_tensors.h"
 #include "server/tensord.h"
 
 enum { MAX_TENSORS = 256, FLOAT = 1, INVALID = 3 };
@@ -174,30 +175,11 @@ static int of_server(const struct tdc_args *a, struct tdc_error *err)
 
 /* ------------------------------------------------------------------ of a SavedModel */
 
-static void to_wire(const tensord_tensor *t, struct tdc_tensor *out)
-{
-    *out = (struct tdc_tensor){.name = t->name,
-                               .dtype = t->dtype,
-                               .rank = t->rank < 0 ? 0 : t->rank,
-                               .data = t->data,
-                               .bytes = t->bytes};
-    for (int i = 0; i < out->rank && i < TDC_MAX_RANK; i++) {
-        out->dims[i] = t->dims[i];
-    }
-}
-
-static tensord_tensor *from_wire(const struct tdc_tensor *t, int n)
+static tensord_tensor *all_from_wire(const struct tdc_tensor *t, int n)
 {
     tensord_tensor *out = calloc((size_t)n + 1, sizeof *out);
     for (int i = 0; out != NULL && i < n; i++) {
-        out[i] = (tensord_tensor){.name = t[i].name,
-                                  .dtype = t[i].dtype,
-                                  .rank = t[i].rank,
-                                  .data = t[i].data,
-                                  .bytes = t[i].bytes};
-        for (int k = 0; k < t[i].rank && k < TENSORD_MAX_RANK; k++) {
-            out[i].dims[k] = t[i].dims[k];
-        }
+        tdc_from_wire(&t[i], &out[i]);
     }
     return out;
 }
@@ -206,7 +188,7 @@ static struct tdc_tensor *all_to_wire(const tensord_tensor *t, int n)
 {
     struct tdc_tensor *out = calloc((size_t)n + 1, sizeof *out);
     for (int i = 0; out != NULL && i < n; i++) {
-        to_wire(&t[i], &out[i]);
+        tdc_to_wire(&t[i], &out[i]);
     }
     return out;
 }
@@ -221,8 +203,9 @@ static int take_error(const tensord_error *from, struct tdc_error *to)
 static int ask_library(tensord_model *m, const struct tdc_args *a, const struct given *g, bool zeros,
                        struct tdc_error *err)
 {
-    tensord_tensor *in = from_wire(g->t[INPUTS], g->n[INPUTS]), *seeds = from_wire(g->t[SEEDS], g->n[SEEDS]),
-                   *vectors = from_wire(g->t[VECTORS], g->n[VECTORS]);
+    tensord_tensor *in = all_from_wire(g->t[INPUTS], g->n[INPUTS]),
+                   *seeds = all_from_wire(g->t[SEEDS], g->n[SEEDS]),
+                   *vectors = all_from_wire(g->t[VECTORS], g->n[VECTORS]);
     const tensord_gradient_options opts = {.targets = a->targets,
                                            .n_targets = a->n_targets,
                                            .wrt = a->wrt,
@@ -269,7 +252,7 @@ static int declared(tensord_model *m, const struct tdc_args *a, bool output, str
         return err->code;
     }
     for (int i = 0; i < *n; i++) {
-        to_wire(&rows[i], &out[i]);
+        tdc_to_wire(&rows[i], &out[i]);
     }
     return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "clients/cli.h"
 #include "clients/tensorctl_args.h"
+#include "clients/tensorctl_tensors.h"
 #include "server/tensord.h"
 
 _Static_assert(sizeof(tensord_bytes) == sizeof(struct tdc_bytes),
@@ -32,34 +33,13 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static void to_wire(const tensord_tensor *t, struct tdc_tensor *out)
-{
-    *out = (struct tdc_tensor){.name = t->name,
-                               .dtype = t->dtype,
-                               .rank = t->rank < 0 ? 0 : t->rank,
-                               .data = t->data,
-                               .bytes = t->bytes};
-    for (int i = 0; i < out->rank && i < TDC_MAX_RANK; i++) {
-        out->dims[i] = t->dims[i];
-    }
-}
-
-static void from_wire(const struct tdc_tensor *t, tensord_tensor *out)
-{
-    *out = (tensord_tensor){
-        .name = t->name, .dtype = t->dtype, .rank = t->rank, .data = t->data, .bytes = t->bytes};
-    for (int i = 0; i < t->rank && i < TENSORD_MAX_RANK; i++) { /* a larger rank is refused by the run */
-        out->dims[i] = t->dims[i];
-    }
-}
-
 /* ------------------------------------------------------------------ run */
 
 static int print_results(tensord_tensor *rows, int n, const struct tdc_args *a)
 {
     struct tdc_tensor *out = calloc((size_t)n + 1, sizeof *out);
     for (int i = 0; out != NULL && i < n; i++) {
-        to_wire(&rows[i], &out[i]);
+        tdc_to_wire(&rows[i], &out[i]);
     }
     if (out != NULL) {
         tdc_outputs_print(out, n, a, 0);
@@ -90,7 +70,7 @@ static int run_inputs(tensord_model *m, const struct tdc_args *a, const struct t
     int n_rows;
     tensord_error err = {0};
     for (int i = 0; i < n; i++) {
-        from_wire(&in[i], &given[i]);
+        tdc_from_wire(&in[i], &given[i]);
     }
     if (a->eager || a->print_nodes || a->mode != NULL) {
         return debug_inputs(m, a, given, n);
@@ -117,7 +97,7 @@ static int run_model(tensord_model *m, const struct tdc_args *a)
         return 1;
     }
     for (int i = 0; i < n; i++) {
-        to_wire(&declared[i], &wire[i]);
+        tdc_to_wire(&declared[i], &wire[i]);
     }
     char *text = strdup(a->inputs == NULL ? "" : a->inputs);
     int given = text == NULL ? -1 : tdc_inputs_read(text, wire, n, in, &err);

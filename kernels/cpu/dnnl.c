@@ -50,16 +50,6 @@ void td_dnnl_free(void *state)
     td_free(d);
 }
 
-/* False when the implementation behind pd is one that other code of ours equals: the reference loops, and (as
- * `plain` for matrix products) the one that calls the same sgemm as td_dnnl_gemm, for which a packed copy
- * would be a waste. */
-static bool is_fast(const_dnnl_primitive_desc_t pd, const char *plain)
-{
-    const char *info = "ref";
-    (void)dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
-    return strstr(info, "ref") == NULL && strstr(info, plain) == NULL;
-}
-
 /* Takes over what pd says: layouts, scratch, the primitive and the reorders around it. */
 static bool adopt(struct td_dnnl *d, const_dnnl_primitive_desc_t pd)
 {
@@ -98,15 +88,6 @@ static struct td_dnnl *fresh(void)
     return d;
 }
 
-static dnnl_primitive_attr_t user_scratch(void)
-{
-    dnnl_primitive_attr_t attr = NULL;
-    if (dnnl_primitive_attr_create(&attr) == dnnl_success) {
-        (void)dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-    }
-    return attr;
-}
-
 static bool bias_layout(struct td_dnnl *d, const dnnl_memory_desc_t *y)
 {
     dnnl_dims_t channels = {y->dims[1]};
@@ -121,7 +102,7 @@ static bool with_posts(struct td_dnnl *d, const struct td_post *post, int n_post
 {
     bool made = false;
     for (int n = n_post < TD_DNNL_POSTS ? n_post : TD_DNNL_POSTS; !made && n >= 0; n--) {
-        dnnl_primitive_attr_t attr = user_scratch();
+        dnnl_primitive_attr_t attr = td_dnnl_base_user_scratch();
         made = td_dnnl_posts_set(attr, post, n, y, &d->posts) && bias_layout(d, y) && make(d, attr, arg);
         (void)dnnl_primitive_attr_destroy(attr);
         if (made && n > 0) {
@@ -203,7 +184,7 @@ static bool matmul_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, cons
               dnnl_inner_product_forward_desc_init(&op, dnnl_forward_inference, &d->x, &any,
                                                    d->posts.bias ? &d->bias : NULL, &d->y) == dnnl_success &&
               dnnl_primitive_desc_create(&pd, &op, attr, td_dnnl_base_engine(), NULL) == dnnl_success &&
-              is_fast(pd, "gemm") && adopt(d, pd);
+              td_dnnl_base_is_fast(pd, "gemm") && adopt(d, pd);
     (void)dnnl_primitive_desc_destroy(pd);
     return ok;
 }
@@ -278,7 +259,7 @@ static bool conv_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, const 
         bool made = d->backward
                         ? conv_backward_pd(s, x, &w_any, y, attr, &pd)
                         : conv_forward_pd(s, x, &w_any, d->posts.bias ? &d->bias : NULL, y, attr, &pd);
-        bool done = made && is_fast(pd, "gemm:ref") && adopt(d, pd);
+        bool done = made && td_dnnl_base_is_fast(pd, "gemm:ref") && adopt(d, pd);
         (void)dnnl_primitive_desc_destroy(pd);
         if (done) {
             return true;

@@ -17,6 +17,7 @@
 
 #include <omp.h>
 #include <pthread.h>
+#include <string.h>
 
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 static dnnl_engine_t engine;
@@ -90,4 +91,20 @@ bool td_dnnl_base_reorder_new(dnnl_primitive_t *out, const dnnl_memory_desc_t *f
               dnnl_primitive_create(out, pd) == dnnl_success;
     (void)dnnl_primitive_desc_destroy(pd);
     return ok;
+}
+
+bool td_dnnl_base_is_fast(const_dnnl_primitive_desc_t pd, const char *plain)
+{
+    const char *info = "ref";
+    (void)dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
+    return strstr(info, "ref") == NULL && strstr(info, plain) == NULL;
+}
+
+dnnl_primitive_attr_t td_dnnl_base_user_scratch(void)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    if (dnnl_primitive_attr_create(&attr) == dnnl_success) {
+        (void)dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    }
+    return attr;
 }

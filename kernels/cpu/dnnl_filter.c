@@ -74,10 +74,8 @@ static bool describe(dnnl_primitive_desc_t *pd, const struct td_dnnl_dims *s, co
 {
     dnnl_primitive_desc_t hint = NULL;
     dnnl_convolution_desc_t forward, backward;
-    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_attr_t attr = td_dnnl_base_user_scratch();
     const bool ok =
-        dnnl_primitive_attr_create(&attr) == dnnl_success &&
-        dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success &&
         dnnl_dilated_convolution_forward_desc_init(&forward, dnnl_forward_training, dnnl_convolution_direct,
                                                    x, dw, NULL, dy, s->strides, s->dilates, s->before,
                                                    s->after) == dnnl_success &&
@@ -89,13 +87,6 @@ static bool describe(dnnl_primitive_desc_t *pd, const struct td_dnnl_dims *s, co
     (void)dnnl_primitive_desc_destroy(hint);
     (void)dnnl_primitive_attr_destroy(attr);
     return ok;
-}
-
-static bool is_fast(const_dnnl_primitive_desc_t pd)
-{
-    const char *info = "ref";
-    (void)dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
-    return strstr(info, "ref") == NULL;
 }
 
 static bool adopt(struct unit *u, const_dnnl_primitive_desc_t pd)
@@ -134,7 +125,7 @@ static bool unit_make(struct unit *u, const struct td_conv *g)
         u->dw = dw;
         const bool done =
             describe(&pd, &s, attempt == 0 ? &x : &x_any, &dw_any, attempt == 0 ? &dy : &dy_any) &&
-            is_fast(pd) && adopt(u, pd);
+            td_dnnl_base_is_fast(pd, "ref") && adopt(u, pd);
         (void)dnnl_primitive_desc_destroy(pd);
         if (done) {
             place(u);
