@@ -1,0 +1,45 @@
+/* server/train/layout.h - what a row of a training file holds, and what a batch of rows is fed as.
+ *
+ * Made of the signature and the losses: a field is an input of the signature, a target of a loss or metric,
+ * or the weights of a loss. The step (server/train/step.h) has a feed for each field, in this order; the rows
+ * (server/train/rows.h) are checked and stacked by it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_TRAIN_LAYOUT_H
+#define TD_SERVER_TRAIN_LAYOUT_H
+
+#include "proto/model/saved_model.h"
+#include "server/train/spec.h"
+
+enum td_row_field_kind { TD_ROW_INPUT, TD_ROW_TARGET, TD_ROW_WEIGHT };
+
+struct td_row_field {
+    enum td_row_field_kind kind;
+    const char *name; /* input: the signature's; target: "targets" or "targets.KEY"; weight: the output's */
+    enum td_dtype dtype;
+    /* Of a batch: dim[0] is -1, others -1 where rows may differ between batches. A target's follows its
+     * output's; where the output's is unknown, so is the target's: what does not fit fails when it runs. */
+    struct td_shape shape;
+    enum td_target_rule rule; /* of a target */
+    int64_t n_classes;        /* of a TARGET_CLASS; -1: not known */
+    bool has_ignore;
+    int64_t ignore_class;
+    int loss; /* number of the loss whose weights these are; of a target, the first that looks there */
+    const char *pad; /* of an input whose rows may be ragged: the value, as JSON text; NULL: they must be even */
+};
+
+struct td_row_layout {
+    struct td_row_field *field;
+    int n;
+    bool bare_input;  /* a single input: `inputs` may be its value */
+    bool any_targets; /* rows need `targets` */
+    struct td_arena *arena;
+};
+
+/* Returns new. sig: of `signature`, or of `train_signature` where the job has one, whose inputs are then
+ * looked for under inputs.NAME, targets.NAME, and a bare inputs. */
+TD_MUST enum td_code td_row_layout_new(const struct td_job_spec *spec, const struct td_signature *sig,
+                                       struct td_row_layout **out, struct td_fault *f);
+void td_row_layout_free(struct td_row_layout *l); /* accepts NULL */
+
+#endif
