@@ -368,6 +368,7 @@ struct td_dnnl *td_dnnl_chunk_conv(const struct td_dnnl *whole, const struct td_
         return NULL;
     }
     d->whole = whole;
+    d->backward = whole->backward;
     d->conv = *g;
     return chunk_finish(d, &y, conv_primitive, &s);
 }

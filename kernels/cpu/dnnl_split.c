@@ -4,7 +4,7 @@
  *                                          | x    |   chunk 1: x rows 8..15 * w -> y rows 8..15
  *                                          +------+
  *   convolution   images of the batch, or, of one image, rows of y: the rows of x below them, which overlap,
- *                 with the padding that is theirs
+ *                 with the padding that is theirs (backwards, from y to x: images only)
  *
  * Each chunk is a primitive of its own on the weights as they are packed for the whole, made when workers
  * idle for the first time and the whole takes long enough. Rows lie one after the other in x and y, so
@@ -83,9 +83,10 @@ static bool make_chunk(const struct td_dnnl *d, int64_t from, int64_t to, struct
     if (d->plain_gemm) {
         *p = (struct td_dnnl_chunk){td_dnnl_chunk_matmul(d, to - from), from * d->k, from * d->n};
     } else if (g.batch > 1) {
+        const int64_t below = from * td_conv_in_cells(&g) * g.ic, above = from * td_conv_out_cells(&g) * g.oc;
         g.batch = to - from;
-        *p = (struct td_dnnl_chunk){td_dnnl_chunk_conv(d, &g), from * td_conv_in_cells(&g) * g.ic,
-                                    from * td_conv_out_cells(&g) * g.oc};
+        *p = (struct td_dnnl_chunk){td_dnnl_chunk_conv(d, &g), d->backward ? above : below,
+                                    d->backward ? below : above};
     } else {
         struct td_window *w = &g.axis[row_axis(&g)];
         const int64_t x_floats = td_conv_in_cells(&g) / w->in * g.ic,
@@ -137,7 +138,8 @@ static int parts_of(double work)
 enum td_parallel_way td_dnnl_split_way(struct td_dnnl *d, const struct td_call *c)
 {
     struct td_thread_pool *pool = td_helpers(c);
-    const bool whole_only = d->backward || d->x_in != NULL || d->y_out != NULL;
+    const bool one_image = d->backward && d->conv.batch < 2;
+    const bool whole_only = one_image || d->x_in != NULL || d->y_out != NULL;
     const double work = work_of(d);
     if (!whole_only && work >= LONG_WORK && can_split(d, parts_of(work))) {
         return TD_PARALLEL_TOGETHER;

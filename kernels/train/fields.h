@@ -17,8 +17,8 @@ enum td_field_range {
     TD_ANY_FINITE,
     TD_NOT_NEGATIVE,
     TD_POSITIVE,
-    TD_UNIT,       /* [0, 1] */
-    TD_BELOW_ONE,  /* [0, 1) */
+    TD_UNIT,      /* [0, 1] */
+    TD_BELOW_ONE, /* [0, 1) */
     TD_NOT_POSITIVE,
 };
 

@@ -25,12 +25,12 @@ struct td_update {
 };
 
 struct td_slot {
-    const char *name;  /* NULL ends the list */
-    int start_field;   /* number of the field that it starts with; -1: zeros */
-    bool if_field;     /* kept only when field `only_field` is not 0 (momentum, centered, amsgrad) */
+    const char *name; /* NULL ends the list */
+    int start_field;  /* number of the field that it starts with; -1: zeros */
+    bool if_field;    /* kept only when field `only_field` is not 0 (momentum, centered, amsgrad) */
     int only_field;
-    bool shared;       /* one scalar for the group, updated once a step */
-    double start;      /* of a shared one */
+    bool shared;  /* one scalar for the group, updated once a step */
+    double start; /* of a shared one */
 };
 
 struct td_optimizer {
@@ -58,8 +58,8 @@ struct td_value td_decayed(struct td_emitter *e, struct td_value w, double decay
 /* l1 * sum |w| + l2 * sum w^2; no node when both are 0 */
 struct td_value td_penalty(struct td_emitter *e, struct td_value w, double l1, double l2);
 /* The average after update t: w at the first, else momentum * average + (1 - momentum) * w. */
-struct td_value td_averaged(struct td_emitter *e, struct td_value average, struct td_value w, struct td_value t,
-                            double momentum);
+struct td_value td_averaged(struct td_emitter *e, struct td_value average, struct td_value w,
+                            struct td_value t, double momentum);
 
 /* ---- constraints: what w is brought back to after an update; Keras 3.15, keras/src/constraints */
 struct td_constraint {

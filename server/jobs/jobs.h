@@ -24,7 +24,7 @@
 struct td_jobs;
 
 struct td_jobs_opts {
-    const char *state_dir; /* copied */
+    const char *state_dir;            /* copied */
     struct td_registry *registry;     /* borrowed: models by name, their base paths, and who loads results */
     struct td_servable_opts servable; /* how a job's version is loaded; borrowed */
     const char *program;              /* this binary, started for a job; copied */
@@ -49,7 +49,7 @@ TD_MUST enum td_code td_file_upload_finish(struct td_file_upload *u, const char 
                                            const char *purpose, json_t **file, struct td_fault *f);
 void td_file_upload_abandon(struct td_file_upload *u);
 struct td_page {
-    int64_t limit; /* 0: the list's standard */
+    int64_t limit;               /* 0: the list's standard */
     const char *after, *purpose; /* NULL: none */
     bool ascending;
 };

@@ -25,7 +25,8 @@ struct td_row_field {
     bool has_ignore;
     int64_t ignore_class;
     int loss; /* number of the loss whose weights these are; of a target, the first that looks there */
-    const char *pad; /* of an input whose rows may be ragged: the value, as JSON text; NULL: they must be even */
+    const char
+        *pad; /* of an input whose rows may be ragged: the value, as JSON text; NULL: they must be even */
 };
 
 struct td_row_layout {

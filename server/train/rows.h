@@ -22,7 +22,7 @@ struct td_rows_opts {
     const char *param;       /* "training_file" or "validation_file": of errors, with its code */
     const char *scratch;     /* directory for the places */
     bool class_weights;      /* weights include the losses' class weights: of training, not of validation */
-    const struct td_row_layout *layout;   /* borrowed, as is spec */
+    const struct td_row_layout *layout; /* borrowed, as is spec */
     const struct td_job_spec *spec;
     const int *stop; /* looked at between rows; not 0: CANCELLED */
 };

@@ -21,7 +21,7 @@ struct td_chosen {
     struct td_shape shape; /* of what it holds */
     int optimizer;         /* of spec->optimizer */
     bool decays;
-    double l1, l2; /* of all penalties that match */
+    double l1, l2;                               /* of all penalties that match */
     const struct td_constraint_spec *constraint; /* NULL: none */
 };
 

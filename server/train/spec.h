@@ -36,7 +36,7 @@ struct td_loss_spec {
 };
 
 struct td_metric_spec {
-    const char *name;           /* as asked: "accuracy" */
+    const char *name;            /* as asked: "accuracy" */
     const char *output, *target; /* NULL: the first loss's; of a named output, its own loss's target */
     bool weighted;
     struct td_field_values field;
@@ -151,9 +151,9 @@ struct td_job_spec {
     bool training_form; /* "training": "graph" */
     bool bfloat16;      /* "compute_dtype": "bfloat16" */
     bool publish;
-    const char *base; /* job whose result it continues from; NULL: none */
-    int64_t save_every_steps; /* "checkpoint_steps"; 0: by time and epoch alone */
-    bool histograms;          /* of weights and gradients in the TensorBoard files */
+    const char *base;           /* job whose result it continues from; NULL: none */
+    int64_t save_every_steps;   /* "checkpoint_steps"; 0: by time and epoch alone */
+    bool histograms;            /* of weights and gradients in the TensorBoard files */
     struct td_patterns padding; /* inputs that ragged rows are padded in, "NAME=VALUE" */
     struct td_arena *arena;
 };

@@ -38,9 +38,9 @@ const char *td_step_left_alone(const struct td_step *s, int i);
 int td_step_optimizers(const struct td_step *s, const int **numbers);
 
 struct td_step_result {
-    double loss;       /* total, penalties included, before the update */
-    double *losses;    /* by loss, before its weight; the step's own, until the next run */
-    double norm;       /* global norm of the gradients before clipping; NAN when nothing was updated */
+    double loss;         /* total, penalties included, before the update */
+    double *losses;      /* by loss, before its weight; the step's own, until the next run */
+    double norm;         /* global norm of the gradients before clipping; NAN when nothing was updated */
     const double **sums; /* by metric of the spec */
     int *n_sums;
     const double *outputs; /* of train_signature: its other scalars (td_step_output_name) */

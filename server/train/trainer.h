@@ -18,9 +18,9 @@
 enum td_train_state { TD_TRAIN_VALIDATING, TD_TRAIN_RUNNING, TD_TRAIN_WRITING };
 
 struct td_train_event {
-    const char *key;     /* "s12", "e3", "m:..": an event of a key that is there already is not a new one */
-    const char *level;   /* info, warn, error */
-    const char *type;    /* message, metrics */
+    const char *key;   /* "s12", "e3", "m:..": an event of a key that is there already is not a new one */
+    const char *level; /* info, warn, error */
+    const char *type;  /* message, metrics */
     const char *message;
     json_t *data; /* borrowed; NULL */
 };

@@ -111,6 +111,19 @@ TEST(grouped_convolutions)
     printf("     %d were split\n", split); /* none where oneDNN has no fast convolution */
 }
 
+TEST(images_of_a_convolution_towards_its_input)
+{
+    int split = 0;
+    const char *towards = X "c = Conv2DBackpropInput {T:type=float; strides:list(int)=[1,%d,%d,1]; " SAME "} "
+                            "(int32[4] 5 24 24 16, " W3 ", x)\nr = Relu " T "(c)\n";
+    char text[2000];
+    for (int stride = 1; stride <= 2; stride++) {
+        snprintf(text, sizeof text, towards, stride, stride);
+        split += same_numbers(text, shape4(5, 24 / stride, 24 / stride, 32), none());
+    }
+    printf("     %d were split\n", split); /* none where oneDNN has no fast convolution */
+}
+
 /* Of sizes apart: what products take is learnt by size. */
 TEST(products_by_rows_and_by_columns)
 {
@@ -177,5 +190,5 @@ TEST(a_long_product_is_stopped_in_its_middle)
 }
 
 TEST_MAIN(RUN(images_of_a_batch_and_rows_of_an_image) RUN(what_follows_a_convolution_is_split_with_it)
-              RUN(grouped_convolutions) RUN(products_by_rows_and_by_columns)
-                  RUN(a_long_product_is_stopped_in_its_middle))
+              RUN(grouped_convolutions) RUN(images_of_a_convolution_towards_its_input)
+                  RUN(products_by_rows_and_by_columns) RUN(a_long_product_is_stopped_in_its_middle))
