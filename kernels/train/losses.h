@@ -42,7 +42,7 @@ const struct td_loss *td_loss_find(const char *name);
 const struct td_loss *td_loss_row(int i); /* NULL past the end */
 
 enum td_reduction { TD_SUM_OVER_BATCH_SIZE, TD_MEAN_WITH_SAMPLE_WEIGHT, TD_SUM };
-/* values and weights (float32, values' shape or [batch]; no node: ones) to a scalar; counted: no node, all. */
+/* values and weights (float32, values' shape or [batch]; no node: ones) to a scalar; counted: none: all. */
 struct td_value td_loss_reduce(struct td_emitter *e, struct td_value values, struct td_value weights,
                                struct td_value counted, enum td_reduction how);
 /* x of rank 1 as a column, else x; its rank must be known or found when the graph runs. */

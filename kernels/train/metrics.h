@@ -1,7 +1,7 @@
 /* kernels/train/metrics.h - streaming metrics: nodes that sum up a batch, and the number that the sums of all
  * batches give. Formulas: Keras 3.15, keras/src/metrics; a metric is one row.
  *
- *   batch    target, output, weights --nodes--> sums [n] float32         one vector a metric, fetched each step
+ *   batch    target, output, weights --nodes--> sums [n] float32     one vector a metric, fetched each step
  *   epoch    total[i] += sums[i], in double, on the host
  *   result   metric->result(total, n, field)
  *

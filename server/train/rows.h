@@ -5,8 +5,8 @@
  * and forgotten, and where it begins is noted (8 bytes a row, in an unlinked temporary file that is mapped).
  * Batches are read from those places, in any order, ahead of time by a thread.
  *
- * Errors of rows: "row N: FIELD ..", N the line's number from 1 (of a TFRecord, the record's), and "line N: .."
- * where the line is no JSON object.
+ * Errors of rows: "row N: FIELD ..", N the line's number from 1 (of a TFRecord, the record's), and
+ * "line N: .." where the line is no JSON object.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_TRAIN_ROWS_H

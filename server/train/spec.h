@@ -2,7 +2,7 @@
  * against itself (suites/finetune/FORMAT.md and docs/fine-tuning.md say what each field means).
  *
  * Names of losses, optimizers, schedules, metrics and constraints are rows of kernels/train; what needs the
- * model (signature, outputs, patterns) or the files is checked later: server/train/select.h, layout.h, rows.h.
+ * model (signature, outputs, patterns) or the files is checked later: select.h, layout.h, rows.h.
  *
  * Ownership: td_job_spec_read makes it and all it points to; immutable afterwards. Threads: any.
  *

@@ -4,8 +4,8 @@
  *   validate rows -> epochs of steps -> evaluate -> early stopping -> .. -> result written aside, synced
  *        \________ progress saved every 10 s, at each pause and epoch; continued from there _______/
  *
- * It knows nothing of jobs' database or of HTTP: what happens is told to a sink. Told twice after a resumption
- * is only what the sink has under the same key, and says the same.
+ * It knows nothing of jobs' database or of HTTP: what happens is told to a sink. Told twice after a
+ * resumption is only what the sink has under the same key, and says the same.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_TRAIN_TRAINER_H
