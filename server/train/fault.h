@@ -26,8 +26,8 @@ struct td_fault {
 enum td_code td_fault_set(struct td_fault *f, const char *code, const char *param, const char *fmt, ...)
     TD_PRINTF(4, 5);
 #define TD_FAULT(f, code, param, ...) td_fault_set((f), (code), (param), __VA_ARGS__)
-/* f->err is set by a call that gave rc: code and param of it, unless rc is TD_OK or f says already what it is.
- * Returns rc. */
+/* f->err is set by a call that gave rc: code and param of it, unless rc is TD_OK or f says already what it
+ * is. Returns rc. */
 enum td_code td_fault_of(struct td_fault *f, enum td_code rc, const char *code, const char *param);
 
 #endif
