@@ -24,7 +24,7 @@ bool td_dnnl_base_reorder(dnnl_primitive_t r, const dnnl_memory_desc_t *from, co
  * (as `plain` for matrix products) the one that calls the same sgemm as td_dnnl_gemm, for which a packed
  * copy would be a waste. */
 bool td_dnnl_base_is_fast(const_dnnl_primitive_desc_t pd, const char *plain);
-/* Attributes of a primitive whose scratch the caller brings, to be destroyed; NULL when there is no memory. */
+/* Attributes of a primitive whose scratch the caller brings, to be destroyed; NULL: there is no memory. */
 dnnl_primitive_attr_t td_dnnl_base_user_scratch(void);
 
 #endif

@@ -2,7 +2,7 @@
  * for it to the new value and slots. Formulas: Keras 3.15, keras/src/optimizers; an optimizer is one row.
  *
  * Slots are float32 (or the variable's dtype when that is double) variables of the same shape, made by
- * whoever trains (server/train/step.c): a row names them and says what they start with. Scalars that all
+ * whoever trains (the step): a row names them and says what they start with. Scalars that all
  * variables of a group share (nadam's product) are slots of shape [].
  *
  * SPDX-License-Identifier: Apache-2.0 */

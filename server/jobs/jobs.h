@@ -1,10 +1,10 @@
 /* server/jobs/jobs.h - fine-tuning: the files and jobs of a server, as its wires see them.
  *
- *   state_dir/state.db      files, jobs, events, checkpoints (SQLite, WAL)            server/jobs/store.h
+ *   state_dir/state.db      files, jobs, events, checkpoints (SQLite, WAL)            store.h
  *   state_dir/files/ID      what was uploaded
  *   state_dir/jobs/ID/      progress, result.csv, TensorBoard files of a job
  *
- * A job runs in a child process of the same binary (server/jobs/child.h), one at a time by default, in order
+ * A job runs in a child process of the same binary (child.h), one at a time by default, in order
  * of creation. The child writes its events and progress to the database itself; this process starts it, says
  * pause or cancel by a signal, and is told its end by its exit. A child that a signal ended is started again
  * from its last progress. All states survive the death of either process.

@@ -1,5 +1,5 @@
 /* server/train/spec.h - a job as it was asked for: the body of POST /v1/fine_tuning/jobs, read and checked
- * against itself (suites/finetune/FORMAT.md and docs/fine-tuning.md say what each field means).
+ * against itself (suites/finetune/FORMAT.md and the page on fine-tuning say what each field means).
  *
  * Names of losses, optimizers, schedules, metrics and constraints are rows of kernels/train; what needs the
  * model (signature, outputs, patterns) or the files is checked later: select.h, layout.h, rows.h.
