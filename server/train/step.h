@@ -6,8 +6,8 @@
  *   fetches   loss, losses, sums of metrics, global norm of the gradients
  *
  * It is a model derived of the served one's (extend.h of core/grad) and shares its variables; slots are
- * further variables of it, named "train/SLOT/KEY". Three callables: a step that updates, one that only adds up
- * gradients (accumulation), and one that evaluates. With `train_signature` the step is that signature's.
+ * further variables of it, named "train/SLOT/KEY". Three callables: a step that updates, one that only adds
+ * up gradients (accumulation), and one that evaluates. With `train_signature` the step is that signature's.
  *
  * A loss that is not finite changes nothing: the updates wait for a check.
  *
