@@ -228,8 +228,8 @@ static enum td_code set_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ reading */
 
-/* *t = element i, whatever shape it has (as in TensorFlow); zeros of the shape of input `shape_in` when it
- * was never set. */
+/* *t = element i; zeros of the shape of input `shape_in` when it was never set. An element that is there has
+ * to fit that shape, which plans count on (TensorFlow does not look). */
 static enum td_code read_item(struct td_call *c, const struct td_tensor_list *l, int64_t i, int shape_in,
                               struct td_tensor *t, struct td_err *err)
 {
@@ -237,6 +237,9 @@ static enum td_code read_item(struct td_call *c, const struct td_tensor_list *l,
     const struct td_tensor *item = &l->items[i];
     TD_TRY(td_list_args_shape(c, shape_in, &given, err));
     if (item->dtype != TD_DTYPE_NONE) {
+        TD_FAIL_IF(!td_shape_compatible(&given, &item->shape), err, INVALID_ARGUMENT,
+                   "%s: Tried to read an element with incompatible shape. Op element shape: %s element: %s",
+                   TD_NODE_STR(c->node), TD_SHAPE_STR(&given), TD_SHAPE_STR(&item->shape));
         td_tensor_ref(t, item);
         return TD_OK;
     }
