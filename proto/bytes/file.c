@@ -8,7 +8,8 @@
  * td_file_create, td_file_put, fsync, td_file_rename, td_file_sync_directory. A temporary name is the
  * target's with the process id and a counter behind it, the only state here; files are created with O_EXCL,
  * so a name is never shared. td_file_write is create, put and fsync; it neither makes a temporary name nor
- * renames.
+ * renames; nor does td_file_copy, which lets the kernel copy or share blocks and reads and writes where it
+ * cannot.
  *
  * Does not: map files (proto/bytes/mapping.c), write in the background, lock files.
  *
@@ -17,13 +18,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/mem.h"
+
+enum { COPY_BYTES = 1 << 20 };
 
 static enum td_code read_all(int fd, const char *path, char *to, size_t n, struct td_err *err)
 {
@@ -75,6 +80,12 @@ enum td_code td_file_read(const char *path, size_t max_bytes, char **out, size_t
 
 /* ---- writing */
 
+/* The disk is full, or the user's part of it. */
+static bool is_full(int error)
+{
+    return error == ENOSPC || error == EDQUOT;
+}
+
 enum td_code td_file_put(int fd, const char *path, const void *bytes, size_t n, struct td_err *err)
 {
     for (size_t done = 0; done < n;) {
@@ -82,7 +93,7 @@ enum td_code td_file_put(int fd, const char *path, const void *bytes, size_t n, 
         if (put < 0 && errno == EINTR) {
             continue;
         }
-        TD_FAIL_IF(put < 0 && errno == ENOSPC, err, RESOURCE_EXHAUSTED, "Writing %s: no space left", path);
+        TD_FAIL_IF(put < 0 && is_full(errno), err, RESOURCE_EXHAUSTED, "Writing %s: no space left", path);
         TD_FAIL_IF(put < 0, err, UNAVAILABLE, "Writing %s: %s", path, strerror(errno));
         done += (size_t)put;
     }
@@ -125,6 +136,7 @@ enum td_code td_file_create(const char *path, int *fd, struct td_err *err)
 {
     *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     TD_FAIL_IF(*fd < 0 && errno == ENOENT, err, NOT_FOUND, "Creating %s: its directory does not exist", path);
+    TD_FAIL_IF(*fd < 0 && is_full(errno), err, RESOURCE_EXHAUSTED, "Creating %s: no space left", path);
     TD_FAIL_IF(*fd < 0, err, PERMISSION_DENIED, "Creating %s: %s", path, strerror(errno));
     return TD_OK;
 }
@@ -135,11 +147,72 @@ enum td_code td_file_write(const char *path, const void *bytes, size_t n, struct
     TD_TRY(td_file_create(path, &fd, err));
     enum td_code rc = td_file_put(fd, path, bytes, n, err);
     if (rc == TD_OK && fsync(fd) != 0) {
-        rc = td_fail(err, TD_UNAVAILABLE, "Writing %s: %s", path, strerror(errno));
+        rc = td_fail(err, is_full(errno) ? TD_RESOURCE_EXHAUSTED : TD_UNAVAILABLE, "Writing %s: %s", path,
+                     strerror(errno));
     }
     close(fd);
     if (rc) {
         unlink(path);
     }
+    return rc;
+}
+
+/* ---- copying */
+
+static enum td_code copy_by_hand(int from, int to, const char *from_path, const char *to_path,
+                                 struct td_err *err)
+{
+    char *buf = td_realloc(NULL, COPY_BYTES, 1);
+    if (buf == NULL) {
+        return td_no_memory(err, COPY_BYTES, from_path);
+    }
+    enum td_code rc = TD_OK;
+    ssize_t n = 1;
+    while (rc == TD_OK && n != 0) {
+        n = read(from, buf, COPY_BYTES);
+        if (n < 0 && errno != EINTR) {
+            rc = td_fail(err, TD_DATA_LOSS, "Reading %s: %s", from_path, strerror(errno));
+        } else if (n > 0) {
+            rc = td_file_put(to, to_path, buf, (size_t)n, err);
+        }
+    }
+    td_free(buf);
+    return rc;
+}
+
+static enum td_code copy_bytes(int from, int to, const char *from_path, const char *to_path,
+                               struct td_err *err)
+{
+    if (ioctl(to, FICLONE, from) == 0) {
+        return TD_OK;
+    }
+    ssize_t n;
+    do {
+        n = copy_file_range(from, NULL, to, NULL, (size_t)1 << 30, 0);
+    } while (n > 0 || (n < 0 && errno == EINTR));
+    TD_FAIL_IF(n < 0 && is_full(errno), err, RESOURCE_EXHAUSTED, "Writing %s: no space left", to_path);
+    /* both stand where the kernel gave up; it also says "nothing left" of files that it cannot copy */
+    return copy_by_hand(from, to, from_path, to_path, err);
+}
+
+enum td_code td_file_copy(const char *from, const char *to, struct td_err *err)
+{
+    int out;
+    const int in = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    TD_FAIL_IF(in < 0 && (errno == ENOENT || errno == ENOTDIR), err, NOT_FOUND, "%s: no such file", from);
+    TD_FAIL_IF(in < 0, err, PERMISSION_DENIED, "Opening %s: %s", from, strerror(errno));
+    enum td_code rc = td_file_create(to, &out, err);
+    if (rc == TD_OK) {
+        rc = copy_bytes(in, out, from, to, err);
+        if (rc == TD_OK && fsync(out) != 0) {
+            rc = td_fail(err, is_full(errno) ? TD_RESOURCE_EXHAUSTED : TD_UNAVAILABLE, "Writing %s: %s", to,
+                         strerror(errno));
+        }
+        close(out);
+        if (rc) {
+            unlink(to);
+        }
+    }
+    close(in);
     return rc;
 }

@@ -25,6 +25,10 @@ TD_MUST enum td_code td_file_create(const char *path, int *fd, struct td_err *er
 TD_MUST enum td_code td_file_put(int fd, const char *path, const void *bytes, size_t n, struct td_err *err);
 /* Creates path with these bytes, on disk when this returns. Nothing is left behind on failure. */
 TD_MUST enum td_code td_file_write(const char *path, const void *bytes, size_t n, struct td_err *err);
+/* Creates `to` with the bytes of `from` as they are now, on disk when this returns; their blocks are shared
+ * where the file system can, and a later change of one does not show in the other. Nothing is left behind on
+ * failure: NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED when the disk is full. */
+TD_MUST enum td_code td_file_copy(const char *from, const char *to, struct td_err *err);
 TD_MUST enum td_code td_file_rename(const char *from, const char *to, struct td_err *err);
 /* Makes renames in the directory of path survive a power cut. Some file systems cannot: that is not an error.
  */

@@ -144,6 +144,24 @@ bool td_bundle_has(const struct td_bundle *b, const char *name)
     return find_entry(b, name, strlen(name)) != NULL;
 }
 
+int td_bundle_n_slices(const struct td_bundle *b, const char *name)
+{
+    const struct td_bundle_entry *e = find_entry(b, name, strlen(name));
+    return e == NULL ? 0 : e->n_slices;
+}
+
+enum td_code td_bundle_slice(const struct td_bundle *b, const char *name, int i, struct td_sink *out,
+                             struct td_err *err)
+{
+    const struct td_bundle_entry *e = find_entry(b, name, strlen(name));
+    struct td_box box;
+    TD_FAIL_IF(e == NULL || i < 0 || i >= e->n_slices, err, NOT_FOUND,
+               "slice %d of '%.200s' is not in checkpoint %.300s", i, name, b->prefix);
+    TD_TRY(td_bundle_entry_slice(e, i, &box, err));
+    TD_TRY(td_slice_text(&e->shape, &box, out, err));
+    return td_sink_put(out, "", 1, err);
+}
+
 /* ---- bytes of an entry */
 
 static enum td_code map_shard(struct td_bundle *b, int shard, struct td_mapping **out, struct td_err *err)

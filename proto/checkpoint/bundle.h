@@ -14,6 +14,7 @@
 #define TD_PROTO_CHECKPOINT_BUNDLE_H
 
 #include "core/base/tensor.h"
+#include "proto/bytes/sink.h"
 
 struct td_bundle;
 
@@ -29,6 +30,11 @@ bool td_bundle_has(const struct td_bundle *b, const char *name);
  * caller's. NOT_FOUND "Key X not found in checkpoint". */
 TD_MUST enum td_code td_bundle_read(struct td_bundle *b, const char *name, const char *slice,
                                     struct td_tensor *out, struct td_err *err);
+/* How many slices `name` is stored in; 0: it is stored whole, or not there. */
+int td_bundle_n_slices(const struct td_bundle *b, const char *name);
+/* Appends slice i of them, a NUL behind it, as td_bundle_read and td_bundle_add_slice take it. */
+TD_MUST enum td_code td_bundle_slice(const struct td_bundle *b, const char *name, int i, struct td_sink *out,
+                                     struct td_err *err);
 
 struct td_bundle_writer;
 TD_MUST enum td_code td_bundle_create(const char *prefix, struct td_bundle_writer **out, struct td_err *err);

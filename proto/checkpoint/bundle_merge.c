@@ -14,7 +14,6 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,7 +25,7 @@
 #include "proto/bytes/file.h"
 #include "proto/checkpoint/sstable.h"
 
-enum { COPY_BYTES = 1 << 20, MAX_SHARDS = 99999 };
+enum { MAX_SHARDS = 99999 };
 #define MAX_INDEX ((size_t)1 << 30)
 #define ARENA_BYTES ((size_t)4 << 30)
 
@@ -113,47 +112,15 @@ static enum td_code read_source(struct merge *m, struct source *s, struct td_err
 
 /* ---- data files */
 
-static enum td_code copy_bytes(int from, int to, const char *path, struct td_err *err)
-{
-    char *buf = td_realloc(NULL, COPY_BYTES, 1);
-    if (buf == NULL) {
-        return td_no_memory(err, COPY_BYTES, path);
-    }
-    enum td_code rc = TD_OK;
-    ssize_t n = 1;
-    while (rc == TD_OK && n != 0) {
-        n = read(from, buf, COPY_BYTES);
-        if (n < 0 && errno != EINTR) {
-            rc = td_fail(err, TD_DATA_LOSS, "Reading %s: %s", path, strerror(errno));
-        } else if (n > 0) {
-            rc = td_file_put(to, path, buf, (size_t)n, err);
-        }
-    }
-    td_free(buf);
-    return rc == TD_OK && fsync(to) != 0
-               ? td_fail(err, TD_UNAVAILABLE, "Writing %s: %s", path, strerror(errno))
-               : rc;
-}
-
 static enum td_code copy_file(const char *from, const char *to, struct td_err *err)
 {
     char temp[TD_FILE_PATH];
-    int out;
     TD_TRY(td_file_temp_name(to, temp, err));
-    int in = open(from, O_RDONLY | O_CLOEXEC);
-    TD_FAIL_IF(in < 0, err, DATA_LOSS, "Opening %s: %s", from, strerror(errno));
-    enum td_code rc = td_file_create(temp, &out, err);
-    if (rc == TD_OK) {
-        rc = copy_bytes(in, out, from, err);
-        close(out);
-        if (rc == TD_OK) {
-            rc = td_file_rename(temp, to, err);
-        }
-        if (rc) {
-            unlink(temp);
-        }
+    TD_TRY(td_file_copy(from, temp, err));
+    const enum td_code rc = td_file_rename(temp, to, err);
+    if (rc) {
+        unlink(temp);
     }
-    close(in);
     return rc;
 }
 

@@ -17,6 +17,7 @@
 #include "proto/checkpoint/slice.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,6 +118,24 @@ enum td_code td_slice_parse(const char *spec, struct td_shape *whole, struct td_
         p += after != 0;
     }
     return td_shape_make(whole, whole->dim, whole->rank, err);
+}
+
+enum td_code td_slice_text(const struct td_shape *whole, const struct td_box *box, struct td_sink *out,
+                           struct td_err *err)
+{
+    char text[64];
+    for (int d = 0; d < whole->rank; d++) {
+        const int n = snprintf(text, sizeof text, "%lld ", (long long)whole->dim[d]);
+        TD_TRY(td_sink_put(out, text, (size_t)n, err));
+    }
+    for (int d = 0; d < box->rank; d++) {
+        const char *after = d == box->rank - 1 ? "" : ":";
+        const int n = box->full[d] ? snprintf(text, sizeof text, "-%s", after)
+                                   : snprintf(text, sizeof text, "%lld,%lld%s", (long long)box->start[d],
+                                              (long long)box->len[d], after);
+        TD_TRY(td_sink_put(out, text, (size_t)n, err));
+    }
+    return TD_OK;
 }
 
 /* ---- keys */

@@ -25,6 +25,9 @@ bool td_box_intersect(const struct td_box *a, const struct td_box *b, struct td_
  * text. */
 TD_MUST enum td_code td_slice_parse(const char *spec, struct td_shape *whole, struct td_box *box,
                                     struct td_err *err);
+/* Appends that text. */
+TD_MUST enum td_code td_slice_text(const struct td_shape *whole, const struct td_box *box,
+                                   struct td_sink *out, struct td_err *err);
 /* Appends the key under which a checkpoint stores that slice of the tensor called name. */
 TD_MUST enum td_code td_slice_key(const char *name, const struct td_box *box, struct td_sink *out,
                                   struct td_err *err);

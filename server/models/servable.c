@@ -371,6 +371,11 @@ const struct td_model_settings *td_servable_settings(const struct td_servable *s
     return &s->settings;
 }
 
+const char *td_servable_home(const struct td_servable *s)
+{
+    return s->home;
+}
+
 const char *td_servable_dir(const struct td_servable *s)
 {
     return s->dir;

@@ -45,7 +45,9 @@ void td_servable_unref(struct td_servable *s);
 
 const char *td_servable_name(const struct td_servable *s);
 int64_t td_servable_version(const struct td_servable *s);
+/* Where its SavedModel is, and the version's own folder: that, or the one above it (Triton's layout). */
 const char *td_servable_dir(const struct td_servable *s);
+const char *td_servable_home(const struct td_servable *s);
 /* What its file says: signatures, tags. Borrowed. */
 const struct td_saved_model *td_servable_model(const struct td_servable *s);
 /* The version as the engine sees it (core/run/model.h). Borrowed. */

@@ -20,7 +20,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -34,12 +33,12 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "proto/bytes/file.h"
+#include "proto/bytes/file_tree.h"
 #include "proto/pb/guard.h"
 #include "proto/schema/model_config.pb-c.h"
 #include "proto/json/json_pb.h"
 
 #define FOLDER "uploads"
-#define MAX_OPEN_FOLDERS 16 /* while one is removed */
 
 struct td_upload {
     atomic_int refs;
@@ -109,18 +108,11 @@ static enum td_code make_base(struct td_upload *u, const char *state_dir, struct
     return TD_OK;
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
-
 static void remove_folder(const char *path)
 {
-    if (nftw(path, remove_one, MAX_OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) != 0) {
-        td_log(TD_LOG_WARNING, NULL, "removing the uploaded files in %s: %s", path, strerror(errno));
+    struct td_err err = {0};
+    if (td_tree_remove(path, &err)) {
+        td_log(TD_LOG_WARNING, NULL, "the files of an uploaded model stay: %s", err.msg);
     }
 }
 

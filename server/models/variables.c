@@ -31,6 +31,7 @@
 
 struct row {
     const char *resource, *key, *object; /* the last two may be NULL */
+    const char *twin; /* the key that the graph restores it from, where that is another; else NULL */
     const char *stem; /* the key without what all keys of objects end with; NULL: it is no such key */
     enum td_dtype dtype;
     bool trainable;
@@ -218,6 +219,7 @@ static enum td_code claim(struct reader *r, const char *resource, const char *ke
             other->key = row->key;
         }
     }
+    row->twin = row->key;
     row->key = copy;
     return copy != NULL ? TD_OK : no_memory(r->err);
 }
@@ -578,4 +580,15 @@ enum td_code td_variables_find(const struct td_variables *v, const char *text, t
         }
     }
     return n > 0 ? TD_OK : not_found(v, text, pattern, err);
+}
+
+enum td_code td_variables_each_twin(const struct td_variables *v, td_twin_fn *fn, void *ctx,
+                                    struct td_err *err)
+{
+    for (int i = 0; i < v->n_rows; i++) {
+        if (v->rows[i].twin != NULL) {
+            TD_TRY(fn(ctx, v->rows[i].key, v->rows[i].twin, err));
+        }
+    }
+    return TD_OK;
 }

@@ -37,4 +37,11 @@ void td_variables_free(struct td_variables *v); /* accepts NULL */
 TD_MUST enum td_code td_variables_find(const struct td_variables *v, const char *text, td_variable_fn *fn,
                                        void *ctx, struct td_err *err);
 
+/* Keys that hold one variable twice, as Keras 3 exports do: `key` is the one the functions' variable is known
+ * by in the object graph (tf.saved_model.load restores by it), `twin` the one that the graph restores it from
+ * (TF Serving does). Calls fn for each such pair. */
+typedef enum td_code td_twin_fn(void *ctx, const char *key, const char *twin, struct td_err *err);
+TD_MUST enum td_code td_variables_each_twin(const struct td_variables *v, td_twin_fn *fn, void *ctx,
+                                            struct td_err *err);
+
 #endif

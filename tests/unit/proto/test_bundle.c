@@ -122,6 +122,14 @@ TEST(slices_are_cut_and_put_together)
     CHECK(t.buf->read_only && TD_DATA(&t, float)[0] == 9);
     td_tensor_clear(&t);
     CHECK_INT(td_bundle_read(b, "whole", "4 3 1,2:-", &t, &err), TD_INVALID_ARGUMENT);
+    struct td_sink text = {0};
+    err = (struct td_err){0};
+    CHECK_INT(td_bundle_n_slices(b, "v"), 2);
+    CHECK_INT(td_bundle_n_slices(b, "whole"), 0);
+    CHECK_OK(td_bundle_slice(b, "v", 1, &text, &err));
+    CHECK_STR(text.p, "5 3 2,3:-");
+    CHECK_INT(td_bundle_slice(b, "v", 2, &text, &err), TD_NOT_FOUND);
+    td_sink_fini(&text);
     td_bundle_close(b);
     td_tensor_clear(&lower);
     td_tensor_clear(&upper);
