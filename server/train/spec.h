@@ -52,6 +52,7 @@ struct td_clip_spec {
     double at;
 };
 
+/* Globs: server/train/pattern.h. */
 struct td_patterns {
     const char **pattern;
     int n;
@@ -60,10 +61,10 @@ struct td_patterns {
 struct td_optimizer_spec {
     const struct td_optimizer *optimizer;
     const char *pattern; /* NULL: takes what no other does */
-    double rate;         /* learning_rate, with defaults and multiplier applied: what schedules start from */
+    double rate;         /* learning_rate, defaults applied: what schedules start from */
     struct td_schedule_spec schedule;
-    double multiplier; /* of what a schedule gives */
-    double weight_decay;
+    double multiplier;   /* of the rate, constant or scheduled: td_job_spec_rate does all of this */
+    double weight_decay; /* 0: none */
     struct td_patterns no_decay;
     bool own_clip; /* clip is its own, not the job's */
     struct td_clip_spec clip;
@@ -114,6 +115,10 @@ struct td_gate_spec {
     double min_gain;
 };
 
+struct td_padding_spec {
+    const char *input, *value; /* the value as JSON text */
+};
+
 struct td_job_spec {
     json_t *json; /* the request, as sent */
     /* model: NAME, and at most one of version (-1: none) and label */
@@ -122,8 +127,8 @@ struct td_job_spec {
     const char *training_file, *validation_file, *suffix; /* the last two may be NULL */
     int64_t seed;
     int64_t n_epochs, batch_size;
-    double rate_multiplier;
-    const char *signature; /* NULL: the default one (with train_signature: "infer" if there is one) */
+    double rate, rate_multiplier; /* rate: of every optimizer that names none; NAN: not given */
+    const char *signature;        /* NULL: the default one (with train_signature: "infer" if there is one) */
     struct td_loss_spec *loss;
     int n_losses;
     struct td_metric_spec *metric;
@@ -151,10 +156,11 @@ struct td_job_spec {
     bool training_form; /* "training": "graph" */
     bool bfloat16;      /* "compute_dtype": "bfloat16" */
     bool publish;
-    const char *base;           /* job whose result it continues from; NULL: none */
-    int64_t save_every_steps;   /* "checkpoint_steps"; 0: by time and epoch alone */
-    bool histograms;            /* of weights and gradients in the TensorBoard files */
-    struct td_patterns padding; /* inputs that ragged rows are padded in, "NAME=VALUE" */
+    const char *base;                /* job whose result it continues from; NULL: none */
+    int64_t save_every_steps;        /* "checkpoint_steps"; 0: by time and epoch alone */
+    bool histograms;                 /* of weights and gradients in the TensorBoard files */
+    struct td_padding_spec *padding; /* inputs whose rows may be ragged */
+    int n_paddings;
     struct td_arena *arena;
 };
 
@@ -165,5 +171,7 @@ void td_job_spec_free(struct td_job_spec *s); /* accepts NULL */
 json_t *td_job_spec_hyperparameters(const struct td_job_spec *s);
 /* The answer's "method"; new reference. */
 json_t *td_job_spec_method(const struct td_job_spec *s);
+/* The learning rate of an optimizer after so many updates. */
+double td_job_spec_rate(const struct td_optimizer_spec *o, int64_t updates);
 
 #endif
