@@ -1,0 +1,27 @@
+/* server/train/mpi_module.h - what tensord_mpi.so exports: the calls of MPI that a job needs.
+ *
+ * A module of its own, so that the daemon links no MPI. All return 0, or MPI's error number; calls come from
+ * one thread at a time.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_TRAIN_MPI_MODULE_H
+#define TD_SERVER_TRAIN_MPI_MODULE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TD_MPI_MODULE_VERSION 1
+
+struct td_mpi_module {
+    int version;
+    int (*init)(int *rank, int *size);
+    int (*sum_floats)(float *v, int64_t n); /* in place, over all processes; so is the next */
+    int (*sum_doubles)(double *v, int64_t n);
+    int (*share)(void *bytes, size_t n); /* of rank 0 */
+    int (*finish)(void);
+    void (*abort)(int exit_code);
+};
+/* The name that is looked up. */
+#define TD_MPI_MODULE_SYMBOL "td_mpi_module"
+
+#endif

@@ -1,0 +1,348 @@
+/* server/train/ranks.c - slots, buckets, and the thread that sums them.
+ *
+ * A slot keeps its bytes from run to run. mu guards slots and words; calls of MPI are made by one thread at a
+ * time: by the summing thread within a run, by the caller between runs (nothing is in a slot then).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/train/ranks.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+#include "server/train/mpi_module.h"
+
+enum { BUCKET_BYTES = 4 << 20, MOST_SUMS = 1 << 16 };
+
+enum slot_state { EMPTY, ADDED, SUMMED };
+
+struct slot {
+    enum slot_state state;
+    bool at_once;
+    enum td_dtype dtype;
+    int64_t n;
+    void *data;
+    size_t capacity;
+};
+
+struct td_ranks {
+    void *library;
+    const struct td_mpi_module *mpi;
+    struct td_collective collective;
+    pthread_t thread;
+    pthread_mutex_t mu;
+    pthread_cond_t added, summed;
+    struct slot *slots; /* MOST_SUMS */
+    int next;           /* the first that is not summed */
+    int wrong;          /* MPI's error number; 0: none */
+    bool ending;
+    float *bucket;
+    size_t bucket_bytes;
+};
+
+/* ------------------------------------------------------------------ the summing thread */
+
+static size_t bytes_of(const struct slot *s)
+{
+    return (size_t)s->n * td_dtype_size(s->dtype);
+}
+
+/* Waits for the slot `ahead` of the next, which is 0 again when a run begins; false: the end. */
+static bool wait_added(struct td_ranks *r, int ahead)
+{
+    while (!r->ending && (r->next + ahead == MOST_SUMS || r->slots[r->next + ahead].state != ADDED)) {
+        pthread_cond_wait(&r->added, &r->mu);
+    }
+    return !r->ending;
+}
+
+/* The slots from `next` on that are summed together: floats, until enough of them or one that is marked. A
+ * double stands alone. */
+static int bucket_end(struct td_ranks *r)
+{
+    size_t bytes = 0;
+    for (int ahead = 0; wait_added(r, ahead); ahead++) {
+        const struct slot *s = &r->slots[r->next + ahead];
+        if (s->dtype != TD_FLOAT) {
+            return ahead > 0 ? r->next + ahead : r->next + 1;
+        }
+        bytes += bytes_of(s);
+        if (s->at_once || bytes >= BUCKET_BYTES) {
+            return r->next + ahead + 1;
+        }
+    }
+    return -1;
+}
+
+static int sum_one(struct td_ranks *r, struct slot *s)
+{
+    return s->dtype == TD_FLOAT ? r->mpi->sum_floats(s->data, s->n) : r->mpi->sum_doubles(s->data, s->n);
+}
+
+static int sum_bucket(struct td_ranks *r, int end)
+{
+    size_t bytes = 0;
+    if (end == r->next + 1) {
+        return sum_one(r, &r->slots[r->next]);
+    }
+    for (int i = r->next; i < end; i++) {
+        bytes += bytes_of(&r->slots[i]);
+    }
+    if (bytes > r->bucket_bytes) {
+        float *more = td_realloc(r->bucket, bytes, 1);
+        if (more == NULL) {
+            return -1;
+        }
+        r->bucket = more;
+        r->bucket_bytes = bytes;
+    }
+    float *at = r->bucket;
+    for (int i = r->next; i < end; i++) {
+        memcpy(at, r->slots[i].data, bytes_of(&r->slots[i]));
+        at += r->slots[i].n;
+    }
+    const int rc = r->mpi->sum_floats(r->bucket, at - r->bucket);
+    at = r->bucket;
+    for (int i = r->next; i < end; i++) {
+        memcpy(r->slots[i].data, at, bytes_of(&r->slots[i]));
+        at += r->slots[i].n;
+    }
+    return rc;
+}
+
+static void *sum_loop(void *arg)
+{
+    struct td_ranks *r = arg;
+    pthread_mutex_lock(&r->mu);
+    for (;;) {
+        const int end = bucket_end(r);
+        if (end < 0) {
+            break;
+        }
+        pthread_mutex_unlock(&r->mu);
+        const int rc = sum_bucket(r, end);
+        pthread_mutex_lock(&r->mu);
+        r->wrong = rc != 0 ? rc : r->wrong;
+        for (; r->next < end; r->next++) {
+            r->slots[r->next].state = SUMMED;
+        }
+        pthread_cond_broadcast(&r->summed);
+    }
+    pthread_mutex_unlock(&r->mu);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ adding and taking */
+
+static enum td_code lost(int rc, struct td_err *err)
+{
+    TD_FAIL(err, UNAVAILABLE, "summing with the other processes of the job failed: MPI error %d", rc);
+}
+
+static enum td_code add(void *ctx, const struct td_sum *s, const void *values, struct td_err *err)
+{
+    struct td_ranks *r = ctx;
+    TD_FAIL_IF(s->number < 0 || s->number >= MOST_SUMS, err, INTERNAL, "sum number %d, want below %d",
+               s->number, MOST_SUMS);
+    struct slot *slot = &r->slots[s->number];
+    const size_t bytes = (size_t)s->n * td_dtype_size(s->dtype);
+    if (bytes > slot->capacity) { /* nobody else looks at a slot that is not added */
+        void *more = td_realloc(slot->data, bytes, 1);
+        if (more == NULL) {
+            return td_no_memory(err, bytes, "a sum over processes");
+        }
+        slot->data = more;
+        slot->capacity = bytes;
+    }
+    if (bytes > 0) {
+        memcpy(slot->data, values, bytes);
+    }
+    pthread_mutex_lock(&r->mu);
+    slot->at_once = s->at_once;
+    slot->dtype = s->dtype;
+    slot->n = s->n;
+    slot->state = ADDED;
+    pthread_cond_signal(&r->added);
+    pthread_mutex_unlock(&r->mu);
+    return TD_OK;
+}
+
+static enum td_code take(void *ctx, const struct td_sum *s, void *sum, struct td_err *err)
+{
+    struct td_ranks *r = ctx;
+    struct slot *slot = &r->slots[s->number];
+    pthread_mutex_lock(&r->mu);
+    while (slot->state == ADDED) {
+        pthread_cond_wait(&r->summed, &r->mu);
+    }
+    const int wrong = r->wrong;
+    pthread_mutex_unlock(&r->mu);
+    if (wrong != 0) {
+        return lost(wrong, err);
+    }
+    TD_FAIL_IF(slot->state != SUMMED || slot->n != s->n || slot->dtype != s->dtype, err, INTERNAL,
+               "sum %d of %lld elements was not begun", s->number, (long long)s->n);
+    if (s->n > 0) {
+        memcpy(sum, slot->data, (size_t)s->n * td_dtype_size(s->dtype));
+    }
+    return TD_OK;
+}
+
+void td_ranks_begin(struct td_ranks *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&r->mu);
+    for (int i = 0; i < r->next; i++) {
+        r->slots[i].state = EMPTY;
+    }
+    r->next = 0;
+    pthread_mutex_unlock(&r->mu);
+}
+
+/* ------------------------------------------------------------------ between runs */
+
+int td_ranks_rank(const struct td_ranks *r)
+{
+    return r == NULL ? 0 : r->collective.rank;
+}
+
+int td_ranks_size(const struct td_ranks *r)
+{
+    return r == NULL ? 1 : r->collective.size;
+}
+
+enum td_code td_ranks_sum(struct td_ranks *r, double *v, int64_t n, struct td_err *err)
+{
+    const int rc = r == NULL ? 0 : r->mpi->sum_doubles(v, n);
+    return rc == 0 ? TD_OK : lost(rc, err);
+}
+
+enum td_code td_ranks_share(struct td_ranks *r, void *bytes, size_t n, struct td_err *err)
+{
+    const int rc = r == NULL ? 0 : r->mpi->share(bytes, n);
+    return rc == 0 ? TD_OK : lost(rc, err);
+}
+
+_Noreturn void td_ranks_abort(struct td_ranks *r, int exit_code)
+{
+    if (r != NULL) {
+        r->mpi->abort(exit_code);
+    }
+    _exit(exit_code);
+}
+
+/* ------------------------------------------------------------------ opening */
+
+bool td_ranks_wanted(void)
+{
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (getenv(sizes[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Beside this program, or where it was installed. */
+static void *load_module(char *path, size_t room)
+{
+    static const char *const places[] = {"", "../lib/tensord/", "../" /* tests, in the build folder */};
+    char program[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    for (size_t i = 0; n > 0 && i < sizeof places / sizeof *places; i++) {
+        program[n] = '\0';
+        char *slash = strrchr(program, '/');
+        const int at = slash == NULL ? 0 : (int)(slash - program) + 1;
+        const int length = snprintf(path, room, "%.*s%stensord_mpi.so", at, program, places[i]);
+        if (length > 0 && (size_t)length < room && access(path, R_OK) == 0) {
+            return dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* Open MPI loads plugins that look for its names */
+        }
+    }
+    return NULL;
+}
+
+static enum td_code load(struct td_ranks *r, struct td_err *err)
+{
+    char path[PATH_MAX] = "tensord_mpi.so";
+    r->library = load_module(path, sizeof path);
+    if (r->library == NULL) {
+        const char *why = dlerror();
+        TD_FAIL(err, UNAVAILABLE, "%s cannot be loaded: %s", path, why != NULL ? why : "it is not there");
+    }
+    r->mpi = dlsym(r->library, TD_MPI_MODULE_SYMBOL);
+    TD_FAIL_IF(r->mpi == NULL || r->mpi->version != TD_MPI_MODULE_VERSION, err, UNAVAILABLE,
+               "%s is not this version's", path);
+    return TD_OK;
+}
+
+static enum td_code start(struct td_ranks *r, struct td_err *err)
+{
+    const int rc = r->mpi->init(&r->collective.rank, &r->collective.size);
+    TD_FAIL_IF(rc != 0, err, UNAVAILABLE, "MPI cannot be started: error %d", rc);
+    r->slots = td_calloc(MOST_SUMS, sizeof *r->slots);
+    if (r->slots == NULL) {
+        return td_no_memory(err, MOST_SUMS * sizeof *r->slots, "sums over processes");
+    }
+    r->collective.ctx = r;
+    r->collective.add = add;
+    r->collective.take = take;
+    TD_FAIL_IF(pthread_create(&r->thread, NULL, sum_loop, r) != 0, err, RESOURCE_EXHAUSTED,
+               "no thread for sums over processes");
+    td_collective_set(&r->collective);
+    return TD_OK;
+}
+
+enum td_code td_ranks_open(struct td_ranks **out, struct td_err *err)
+{
+    *out = NULL;
+    if (!td_ranks_wanted()) {
+        return TD_OK;
+    }
+    struct td_ranks *r = td_calloc(1, sizeof *r);
+    if (r == NULL) {
+        return td_no_memory(err, sizeof *r, "the processes of a job");
+    }
+    pthread_mutex_init(&r->mu, NULL);
+    pthread_cond_init(&r->added, NULL);
+    pthread_cond_init(&r->summed, NULL);
+    enum td_code rc = load(r, err);
+    rc = rc ? rc : start(r, err);
+    if (rc) {
+        td_free(r->slots);
+        td_free(r);
+        return rc;
+    }
+    *out = r;
+    return TD_OK;
+}
+
+void td_ranks_close(struct td_ranks *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    td_collective_set(NULL);
+    pthread_mutex_lock(&r->mu);
+    r->ending = true;
+    pthread_cond_signal(&r->added);
+    pthread_mutex_unlock(&r->mu);
+    pthread_join(r->thread, NULL);
+    (void)r->mpi->finish();
+    for (int i = 0; i < MOST_SUMS; i++) {
+        td_free(r->slots[i].data);
+    }
+    td_free(r->slots);
+    td_free(r->bucket);
+    pthread_cond_destroy(&r->added);
+    pthread_cond_destroy(&r->summed);
+    pthread_mutex_destroy(&r->mu);
+    td_free(r); /* the library stays: Open MPI has threads of its own until the process ends */
+}

@@ -1,0 +1,47 @@
+/* server/train/ranks.h - the processes of a data-parallel job: mpirun -n N tensord train JOB.json.
+ *
+ *   mpirun sets PMI or OMPI variables -> td_ranks_open loads tensord_mpi.so (which alone links MPI) -> rank, size
+ *
+ * All processes read the same files; each takes its share of every batch (server/train/rows.h) and sums
+ * gradients, losses and sums of metrics with the others, so that the numbers are those of one process with
+ * the whole batch. Rank 0 alone tells the sink, saves progress and writes the result.
+ *
+ * Gradients are summed while the backward pass goes on (core/base/collective.h): a thread takes them in the
+ * order of their numbers, joins small ones to buckets, and calls MPI.
+ *
+ *   step's threads   --add-->  slots 0 1 2 3 ..  --bucket [0..2]-->  thread: MPI_Allreduce
+ *                    <-take--                    <--------done-----
+ *
+ * Invariant: what makes a bucket is the same in every process: numbers, sizes and marks, never times.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_TRAIN_RANKS_H
+#define TD_SERVER_TRAIN_RANKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/collective.h"
+
+struct td_ranks;
+
+/* Whether mpirun (or srun) started this process. */
+bool td_ranks_wanted(void);
+/* Returns new; *out stays NULL when this process is alone. UNAVAILABLE names what is missing (the module, the
+ * MPI library). Sets the process's collective. */
+TD_MUST enum td_code td_ranks_open(struct td_ranks **out, struct td_err *err);
+void td_ranks_close(struct td_ranks *r); /* accepts NULL */
+/* Of NULL: 0 and 1. */
+int td_ranks_rank(const struct td_ranks *r);
+int td_ranks_size(const struct td_ranks *r);
+/* Before each run of the step: sums are numbered from 0 again. All of the last run's must have been taken. */
+void td_ranks_begin(struct td_ranks *r);
+/* Outside a run; of NULL: nothing. v[n] becomes the sum over all processes. */
+TD_MUST enum td_code td_ranks_sum(struct td_ranks *r, double *v, int64_t n, struct td_err *err);
+/* bytes of rank 0 to all. */
+TD_MUST enum td_code td_ranks_share(struct td_ranks *r, void *bytes, size_t n, struct td_err *err);
+/* This process cannot go on: ends them all. */
+_Noreturn void td_ranks_abort(struct td_ranks *r, int exit_code);
+
+#endif
