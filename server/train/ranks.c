@@ -230,12 +230,11 @@ enum td_code td_ranks_share(struct td_ranks *r, void *bytes, size_t n, struct td
     return rc == 0 ? TD_OK : lost(rc, err);
 }
 
-_Noreturn void td_ranks_abort(struct td_ranks *r, int exit_code)
+void td_ranks_abort(struct td_ranks *r, int exit_code)
 {
     if (r != NULL) {
         r->mpi->abort(exit_code);
     }
-    _exit(exit_code);
 }
 
 /* ------------------------------------------------------------------ opening */

@@ -1,6 +1,6 @@
 /* server/train/ranks.h - the processes of a data-parallel job: mpirun -n N tensord train JOB.json.
  *
- *   mpirun sets PMI or OMPI variables -> td_ranks_open loads tensord_mpi.so (which alone links MPI) -> rank, size
+ *   mpirun sets variables -> td_ranks_open loads tensord_mpi.so, which alone links MPI -> rank, size
  *
  * All processes read the same files; each takes its share of every batch (server/train/rows.h) and sums
  * gradients, losses and sums of metrics with the others, so that the numbers are those of one process with
@@ -12,7 +12,7 @@
  *   step's threads   --add-->  slots 0 1 2 3 ..  --bucket [0..2]-->  thread: MPI_Allreduce
  *                    <-take--                    <--------done-----
  *
- * Invariant: what makes a bucket is the same in every process: numbers, sizes and marks, never times.
+ * What makes a bucket is the same in every process: numbers, sizes and marks, never times.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_TRAIN_RANKS_H
@@ -41,7 +41,7 @@ void td_ranks_begin(struct td_ranks *r);
 TD_MUST enum td_code td_ranks_sum(struct td_ranks *r, double *v, int64_t n, struct td_err *err);
 /* bytes of rank 0 to all. */
 TD_MUST enum td_code td_ranks_share(struct td_ranks *r, void *bytes, size_t n, struct td_err *err);
-/* This process cannot go on: ends them all. */
-_Noreturn void td_ranks_abort(struct td_ranks *r, int exit_code);
+/* This process cannot go on: ends them all, and does not return when there are others. */
+void td_ranks_abort(struct td_ranks *r, int exit_code);
 
 #endif
