@@ -1,13 +1,7 @@
-/* core/grad/program.c - build, lift, differentiate, and a model around the result.
- *
- *   part of base's graph --td_ir_build--> IR --td_grad_backward--> IR with gradients --> td_graph
+/* core/grad/program.c - a part of a model extended (core/grad/extend.h) by the gradients of its fetches.
  *
  * A vector product with the Hessian is two backward passes, the second seeded with the vectors; a jacobian is
  * core/grad/jacobian.h's, and a Hessian the jacobian of a gradient.
- *
- * The IR's nodes become the graph's: the same nodes, ids in order. Everything lies in one arena, which the
- * derived model takes. No pass runs here: the callable compiles the graph as it does any other, so that what
- * runs eagerly is what was built.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/grad/program.h"
@@ -16,13 +10,9 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/grad/backward.h"
-#include "core/grad/body.h"
+#include "core/grad/extend.h"
 #include "core/grad/jacobian.h"
 #include "core/grad/recompute.h"
-#include "core/grad/sources.h"
-
-enum { PROGRAM_ARENA_BYTES = 512 << 20 };
 
 struct td_program {
     atomic_int refs;
@@ -35,13 +25,8 @@ struct td_program {
 
 struct maker {
     const struct td_program_opts *o;
-    struct td_arena *arena;
-    struct td_graph *graph;
-    struct td_ir ir;
-    struct td_grad_context ctx;
-    struct td_value *feeds, *further; /* all feeds; those behind the part's */
-    int n_feeds, n_further;
-    struct td_value *seed, *vector; /* of further: by target (no node: ones), by source */
+    struct td_extend x;
+    struct td_value *seed, *vector; /* further feeds: by target (no node: ones), by source */
     struct td_value *fetches;
     int n_fetches;
     int *fetch;
@@ -55,38 +40,25 @@ static enum td_code no_memory(struct maker *k, int n)
 
 static void *room(struct maker *k, int n, size_t size)
 {
-    return td_arena_alloc(k->arena, (size_t)n + 1, size);
+    return td_extend_room(&k->x, n, size);
 }
 
 /* ------------------------------------------------------------------ feeds */
 
-static enum td_code add_feed(struct maker *k, const char *name, enum td_dtype dtype, struct td_value *out)
-{
-    struct td_emitter e = td_grad_emitter(&k->ctx, &k->ir, NULL, k->err);
-    const struct td_node at = {.name = name, .function = ""};
-    e.at = &at;
-    struct td_node *n = td_emit_bare(&e, &td_op_feed, td_op_feed.name, 0, 1);
-    TD_TRY(td_emit_close(&e));
-    n->out_type[0] = dtype;
-    *out = k->further[k->n_further++] = (struct td_value){n, 0};
-    return TD_OK;
-}
-
 static enum td_code add_feeds(struct maker *k)
 {
     const struct td_program_opts *o = k->o;
-    k->further = room(k, o->n_targets + o->n_sources, sizeof *k->further);
     k->seed = room(k, o->n_targets, sizeof *k->seed);
     k->vector = room(k, o->n_sources, sizeof *k->vector);
-    if (k->further == NULL || k->seed == NULL || k->vector == NULL) {
+    if (k->seed == NULL || k->vector == NULL) {
         return no_memory(k, o->n_targets);
     }
     for (int i = 0; o->seeded != NULL && i < o->n_targets; i++) {
-        const enum td_dtype dtype = td_dtype_of(k->ir.fetches[o->target[i]]);
-        TD_TRY(o->seeded[i] ? add_feed(k, "output_gradients", dtype, &k->seed[i]) : TD_OK);
+        const enum td_dtype dtype = td_dtype_of(k->x.ir.fetches[o->target[i]]);
+        TD_TRY(o->seeded[i] ? td_extend_feed(&k->x, "output_gradients", dtype, &k->seed[i], k->err) : TD_OK);
     }
     for (int i = 0; o->kind == TD_HVP && i < o->n_sources; i++) {
-        TD_TRY(add_feed(k, "vector", o->source[i].dtype, &k->vector[i]));
+        TD_TRY(td_extend_feed(&k->x, "vector", o->source[i].dtype, &k->vector[i], k->err));
     }
     return TD_OK;
 }
@@ -95,8 +67,8 @@ static enum td_code add_feeds(struct maker *k)
 
 static enum td_code list_seeds(struct maker *k, const struct td_value *targets, struct td_value *seeds)
 {
-    const struct td_grad_formulas *f = k->ctx.formulas;
-    struct td_emitter e = td_grad_emitter(&k->ctx, &k->ir, NULL, k->err);
+    const struct td_grad_formulas *f = k->x.ctx.formulas;
+    struct td_emitter e = td_extend_emitter(&k->x, k->err);
     for (int i = 0; i < k->o->n_targets; i++) {
         e.at = targets[i].node;
         seeds[i] = k->o->kind == TD_HESSIAN  ? f->one(&e, targets[i], k->o->target_name[i])
@@ -119,7 +91,7 @@ struct kind {
 static enum td_code order(struct maker *k, const struct kind *kind)
 {
     const struct td_grad_sources *s = &kind->sources;
-    const int most = s->n + s->n_sources + k->n_further + k->o->n_targets;
+    const int most = s->n + s->n_sources + k->o->n_targets;
     struct td_value *keep = room(k, most, sizeof *keep);
     int n = 0;
     if (keep == NULL) {
@@ -129,21 +101,17 @@ static enum td_code order(struct maker *k, const struct kind *kind)
         keep[n++] = s->at[i];
     }
     for (int i = 0; i < s->n_sources; i++) {
-        keep[n] = kind->result[i];
-        n += keep[n].node != NULL;
-    }
-    for (int i = 0; i < k->n_further; i++) {
-        keep[n++] = k->further[i];
+        keep[n++] = kind->result[i];
     }
     for (int i = 0; i < k->o->n_targets; i++) {
         keep[n++] = kind->targets.targets[i];
     }
-    return td_grad_order(&k->ir, keep, n, k->err);
+    return td_extend_order(&k->x, keep, n, k->err);
 }
 
 static enum td_code gradient(struct maker *k, struct kind *kind)
 {
-    return td_grad_by_sources(&k->ctx, &k->ir, &kind->sources, &kind->targets, kind->result, k->err);
+    return td_grad_by_sources(&k->x.ctx, &k->x.ir, &kind->sources, &kind->targets, kind->result, k->err);
 }
 
 static enum td_code gradient_alone(struct maker *k, struct kind *kind)
@@ -156,13 +124,13 @@ static enum td_code gradient_alone(struct maker *k, struct kind *kind)
                                              .n_targets = kind->targets.n_targets,
                                              .results = kind->result,
                                              .n_results = kind->sources.n_sources};
-    return td_grad_recompute(&k->ctx, &k->ir, &o, k->err);
+    return td_grad_recompute(&k->x.ctx, &k->x.ir, &o, k->err);
 }
 
 static const char *source_name(const struct maker *k, int i)
 {
     const struct td_grad_source *s = &k->o->source[i];
-    return s->feed < 0 ? s->variables[0] : k->ir.feeds[s->feed]->name;
+    return s->feed < 0 ? s->variables[0] : k->x.ir.feeds[s->feed]->name;
 }
 
 /* The gradient by source i once more, seeded with vector i: the sum over i of <gradient i, vector i>
@@ -177,17 +145,17 @@ static enum td_code hvp(struct maker *k, struct kind *kind)
     }
     TD_TRY(gradient(k, kind));
     TD_TRY(order(k, kind));
-    struct td_emitter e = td_grad_emitter(&k->ctx, &k->ir, NULL, k->err);
+    struct td_emitter e = td_extend_emitter(&k->x, k->err);
     for (int i = 0; i < n; i++) {
         const struct td_value v = kind->result[i];
         if (v.node != NULL) {
             e.at = v.node;
             targets[again.n_targets] = v;
-            seeds[again.n_targets++] = k->ctx.formulas->vector(&e, k->vector[i], v, source_name(k, i));
+            seeds[again.n_targets++] = k->x.ctx.formulas->vector(&e, k->vector[i], v, source_name(k, i));
         }
     }
     TD_TRY(td_emit_close(&e));
-    return td_grad_by_sources(&k->ctx, &k->ir, &kind->sources, &again, kind->result, k->err);
+    return td_grad_by_sources(&k->x.ctx, &k->x.ir, &kind->sources, &again, kind->result, k->err);
 }
 
 static struct td_grad_jacobian_opts rows_of(struct maker *k, const struct kind *kind, struct td_value target,
@@ -200,14 +168,14 @@ static struct td_grad_jacobian_opts rows_of(struct maker *k, const struct kind *
                                           .only = -1,
                                           .limit_bytes = k->o->limit_bytes > 0 ? k->o->limit_bytes
                                                                                : TD_PROGRAM_LIMIT_BYTES,
-                                          .keep = k->further,
-                                          .n_keep = k->n_further};
+                                          .keep = k->x.feed,
+                                          .n_keep = k->x.n_feeds};
 }
 
 static enum td_code jacobian(struct maker *k, struct kind *kind)
 {
     const struct td_grad_jacobian_opts o = rows_of(k, kind, kind->targets.targets[0], "jacobian");
-    return td_grad_jacobian(&k->ctx, &k->ir, &o, kind->result, k->err);
+    return td_grad_jacobian(&k->x.ctx, &k->x.ir, &o, kind->result, k->err);
 }
 
 /* A jacobian of each gradient by its own source. */
@@ -215,13 +183,13 @@ static enum td_code hessian(struct maker *k, struct kind *kind)
 {
     const int n = kind->sources.n_sources;
     struct td_value *all = room(k, n, sizeof *all); /* second derivatives, then gradients that wait */
-    struct td_value *keep = room(k, n + k->n_further, sizeof *keep);
+    struct td_value *keep = room(k, n + k->x.n_feeds, sizeof *keep);
     if (all == NULL || keep == NULL) {
         return no_memory(k, n);
     }
     TD_TRY(gradient(k, kind));
     memcpy(all, kind->result, (size_t)n * sizeof *all);
-    memcpy(keep, k->further, (size_t)k->n_further * sizeof *keep);
+    memcpy(keep, k->x.feed, (size_t)k->x.n_feeds * sizeof *keep);
     for (int i = 0; i < n; i++) {
         if (all[i].node == NULL) {
             continue;
@@ -234,7 +202,7 @@ static enum td_code hessian(struct maker *k, struct kind *kind)
             o.n_keep += all[j].node != NULL;
         }
         TD_TRY(order(k, &(struct kind){.sources = kind->sources, .targets = kind->targets, .result = all}));
-        TD_TRY(td_grad_jacobian(&k->ctx, &k->ir, &o, all, k->err));
+        TD_TRY(td_grad_jacobian(&k->x.ctx, &k->x.ir, &o, all, k->err));
     }
     memcpy(kind->result, all, (size_t)n * sizeof *all);
     return TD_OK;
@@ -264,9 +232,9 @@ static enum td_code differentiate(struct maker *k)
         return no_memory(k, o->n_targets);
     }
     for (int i = 0; i < o->n_targets; i++) {
-        targets[i] = k->ir.fetches[o->target[i]];
+        targets[i] = k->x.ir.fetches[o->target[i]];
     }
-    TD_TRY(td_grad_find_sources(&k->ctx, &k->ir, o->source, o->n_sources, &kind.sources, k->err));
+    TD_TRY(td_grad_find_sources(&k->x.ctx, &k->x.ir, o->source, o->n_sources, &kind.sources, k->err));
     TD_TRY(list_seeds(k, targets, seeds));
     TD_TRY(kinds[o->kind](k, &kind));
     return list_results(k, &kind);
@@ -280,84 +248,63 @@ static enum td_code start(struct maker *k, struct td_model *base)
     TD_FAIL_IF((o->kind == TD_JACOBIAN || o->kind == TD_HESSIAN) && o->n_targets != 1, k->err,
                INVALID_ARGUMENT, "a %s is of one target, got %d",
                o->kind == TD_JACOBIAN ? "jacobian" : "hessian", o->n_targets);
-    k->graph = room(k, 1, sizeof *k->graph);
+    TD_TRY(td_extend_open(&k->x, base, &o->part, k->err));
     k->fetches = room(k, o->part.n_fetches + o->n_sources, sizeof *k->fetches);
     k->fetch = td_calloc((size_t)o->n_sources + 1, sizeof *k->fetch);
-    if (k->graph == NULL || k->fetches == NULL || k->fetch == NULL) {
+    if (k->fetches == NULL || k->fetch == NULL) {
         return no_memory(k, o->n_sources);
     }
-    td_graph_init(k->graph, k->arena, "");
-    TD_TRY(td_grad_open_part(base, &o->part, k->arena, &k->ctx, &k->ir, k->err));
-    k->ctx.recompute = o->recompute;
+    for (int i = 0; i < o->part.n_fetches; i++) {
+        k->fetches[k->n_fetches++] = k->x.ir.fetches[i];
+    }
+    k->x.ctx.recompute = o->recompute;
     return add_feeds(k); /* behind all others, and read by nothing yet */
 }
 
-/* All fetches are known: the IR becomes the graph. */
-static enum td_code finish(struct maker *k)
+/* All fetches are known: the IR becomes a model with one callable. */
+static enum td_code finish(struct maker *k, struct td_program *p)
 {
-    for (int i = 0; i < k->o->part.n_fetches; i++) {
-        k->fetches[i] = k->ir.fetches[i];
+    const struct td_ir *ir = &k->x.ir;
+    const int n_feeds = ir->n_feeds + k->x.n_feeds;
+    struct td_value *feeds = room(k, n_feeds, sizeof *feeds);
+    if (feeds == NULL) {
+        return no_memory(k, n_feeds);
     }
-    k->ir.fetches = k->fetches;
-    k->ir.n_fetches = k->n_fetches;
-    k->n_feeds = k->ir.n_feeds + k->n_further;
-    k->feeds = room(k, k->n_feeds, sizeof *k->feeds);
-    struct td_node **all = room(k, k->n_feeds, sizeof(void *));
-    if (k->feeds == NULL || all == NULL) {
-        return no_memory(k, k->n_feeds);
+    for (int i = 0; i < n_feeds; i++) {
+        feeds[i] = i < ir->n_feeds ? (struct td_value){ir->feeds[i], 0} : k->x.feed[i - ir->n_feeds];
     }
-    for (int i = 0; i < k->n_feeds; i++) {
-        all[i] = i < k->ir.n_feeds ? k->ir.feeds[i] : k->further[i - k->ir.n_feeds].node;
-        k->feeds[i] = (struct td_value){all[i], 0};
-    }
-    k->ir.feeds = all;
-    k->ir.n_feeds = k->n_feeds;
-    TD_TRY(td_ir_sort(&k->ir, k->err));
-    k->graph->nodes = k->ir.nodes;
-    k->graph->n_nodes = k->graph->cap_nodes = k->ir.n_nodes;
-    return TD_OK;
-}
-
-static enum td_code make_callable(struct maker *k, struct td_program *p)
-{
     const struct td_callable_opts opts = {.name = k->o->name,
-                                          .feeds = k->feeds,
-                                          .n_feeds = k->n_feeds,
+                                          .feeds = feeds,
+                                          .n_feeds = n_feeds,
                                           .fetches = k->fetches,
                                           .n_fetches = k->n_fetches,
-                                          .targets = k->ir.roots,
-                                          .n_targets = k->ir.n_roots};
-    return td_callable_new(p->model, &opts, &p->callable, k->err);
+                                          .targets = ir->roots,
+                                          .n_targets = ir->n_roots};
+    p->n_further_feeds = k->x.n_feeds;
+    p->graph_bytes = td_arena_bytes(k->x.arena);
+    return td_extend_close(&k->x, &opts, 1, &p->model, &p->callable, k->err);
 }
 
 static enum td_code build(struct maker *k, struct td_model *base, struct td_program *p)
 {
     TD_TRY(start(k, base));
-    k->n_fetches = k->o->part.n_fetches;
     TD_TRY(differentiate(k));
-    TD_TRY(finish(k));
-    p->graph_bytes = td_arena_bytes(k->arena);
-    TD_TRY(td_model_derive(base, k->arena, k->graph, k->ctx.lib, &p->model, k->err));
-    k->arena = NULL; /* the model's */
-    return make_callable(k, p);
+    return finish(k, p);
 }
 
 enum td_code td_program_new(struct td_model *base, const struct td_program_opts *opts,
                             struct td_program **out, struct td_err *err)
 {
-    struct maker k = {.o = opts, .err = err, .arena = td_arena_new(PROGRAM_ARENA_BYTES)};
+    struct maker k = {.o = opts, .err = err};
     struct td_program *p = td_calloc(1, sizeof *p);
-    if (k.arena == NULL || p == NULL) {
-        td_arena_free(k.arena);
-        td_free(p);
+    if (p == NULL) {
         return td_no_memory(err, sizeof *p, "a gradient's program");
     }
     atomic_init(&p->refs, 1);
     const enum td_code rc = build(&k, base, p);
     p->fetch = k.fetch;
-    p->n_further_feeds = k.n_further;
+    td_extend_abandon(&k.x);
     if (rc) {
-        td_arena_free(k.arena);
         td_program_unref(p);
         return rc;
     }
