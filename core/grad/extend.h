@@ -43,7 +43,7 @@ void *td_extend_room(struct td_extend *x, int n, size_t size);
 /* One more feed, behind those there are. name is copied. */
 TD_MUST enum td_code td_extend_feed(struct td_extend *x, const char *name, enum td_dtype dtype,
                                     struct td_value *out, struct td_err *err);
-/* Adds nodes named "gradients/NAME/OP_NUMBER", NAME that of the node at hand (core/graph/emit.h). */
+/* Adds nodes named "NAME/OP_NUMBER", NAME that of the node at hand (core/graph/emit.h). */
 struct td_emitter td_extend_emitter(struct td_extend *x, struct td_err *err);
 /* n, of the IR, runs after `before` has. Twice the same does nothing more. */
 TD_MUST enum td_code td_extend_wait(struct td_extend *x, struct td_node *n, struct td_node *before,
@@ -62,8 +62,8 @@ struct td_extend_gradients {
     const struct td_value *keep; /* what else was added to the IR and is needed */
     int n_keep;
 };
-/* result[i]: the dense gradient by source i (core/grad/sources.h); no node: nothing leads there. Orders the IR
- * first. */
+/* result[i]: the dense gradient by source i (core/grad/sources.h); no node: nothing leads there. Orders the
+ * IR first. */
 TD_MUST enum td_code td_extend_gradients(struct td_extend *x, const struct td_extend_gradients *q,
                                          struct td_value *result, struct td_err *err);
 

@@ -68,7 +68,7 @@ static enum td_code add_feeds(struct maker *k)
 static enum td_code list_seeds(struct maker *k, const struct td_value *targets, struct td_value *seeds)
 {
     const struct td_grad_formulas *f = k->x.ctx.formulas;
-    struct td_emitter e = td_extend_emitter(&k->x, k->err);
+    struct td_emitter e = td_grad_emitter(&k->x.ctx, &k->x.ir, NULL, k->err);
     for (int i = 0; i < k->o->n_targets; i++) {
         e.at = targets[i].node;
         seeds[i] = k->o->kind == TD_HESSIAN  ? f->one(&e, targets[i], k->o->target_name[i])
@@ -145,7 +145,7 @@ static enum td_code hvp(struct maker *k, struct kind *kind)
     }
     TD_TRY(gradient(k, kind));
     TD_TRY(order(k, kind));
-    struct td_emitter e = td_extend_emitter(&k->x, k->err);
+    struct td_emitter e = td_grad_emitter(&k->x.ctx, &k->x.ir, NULL, k->err);
     for (int i = 0; i < n; i++) {
         const struct td_value v = kind->result[i];
         if (v.node != NULL) {

@@ -21,37 +21,12 @@
 #include "core/grad/grad.h"
 #include "core/run/variable.h"
 #include "proto/checkpoint/bundle.h"
-#include "proto/checkpoint/slice.h"
 #include "proto/model/object_graph.h"
-#include "server/base/glob.h"
+#include "server/models/variables_impl.h"
 
 #define TABLE_BYTES ((size_t)256 << 20)
 #define GRAPH_BYTES ((size_t)512 << 20)
 #define MAX_STEPS 100 /* between a restored value and its variable */
-
-struct row {
-    const char *resource, *key, *object; /* the last two may be NULL */
-    const char *twin; /* the key that the graph restores it from, where that is another; else NULL */
-    const char *stem; /* the key without what all keys of objects end with; NULL: it is no such key */
-    enum td_dtype dtype;
-    bool trainable;
-    struct td_shape whole; /* of the variable that it is a part of */
-    struct td_box box;     /* rank -1: it is no part */
-};
-
-/* Rows [first, first + n) of the sorted table. */
-struct group {
-    const char **resources;
-    int first, n, axis;
-};
-
-struct td_variables {
-    struct td_arena *arena;
-    struct row *rows;
-    int n_rows, cap_rows;
-    struct group *groups;
-    int n_groups;
-};
 
 /* ------------------------------------------------------------------ resources */
 
@@ -65,7 +40,8 @@ static enum td_code no_memory(struct td_err *err)
     return td_no_memory(err, 1, "the names of variables");
 }
 
-static enum td_code add_row(struct td_variables *v, const char *name, enum td_dtype dtype, struct td_err *err)
+static enum td_code add_row(struct td_variables *v, const char *name, const struct td_variable *var,
+                            struct td_err *err)
 {
     if (v->n_rows == v->cap_rows) {
         const int cap = v->cap_rows == 0 ? 64 : 2 * v->cap_rows;
@@ -77,16 +53,22 @@ static enum td_code add_row(struct td_variables *v, const char *name, enum td_dt
         v->cap_rows = cap;
     }
     const char *copy = td_arena_strdup(v->arena, name);
-    v->rows[v->n_rows++] = (struct row){.resource = copy, .dtype = dtype, .box.rank = -1};
+    v->rows[v->n_rows++] =
+        (struct row){.resource = copy,
+                     .dtype = var->dtype,
+                     .shape = var->value.dtype != TD_DTYPE_NONE ? var->value.shape : td_shape_unknown(),
+                     .box.rank = -1};
     return copy != NULL ? TD_OK : no_memory(err);
 }
 
 static void list_resource(void *ctx, const char *name, struct td_obj *o)
 {
     struct listing *l = ctx;
-    const struct td_variable *var = (const struct td_variable *)o;
+    struct td_variable *var = (struct td_variable *)o;
     if (l->err->code == TD_OK) {
-        l->err->code = add_row(l->v, name, var->dtype, l->err);
+        pthread_mutex_lock(&var->mu);
+        l->err->code = add_row(l->v, name, var, l->err);
+        pthread_mutex_unlock(&var->mu);
     }
 }
 
@@ -217,10 +199,12 @@ static enum td_code claim(struct reader *r, const char *resource, const char *ke
         struct row *other = &r->v->rows[i];
         if (other->key != NULL && strcmp(other->key, key) == 0) {
             other->key = row->key;
+            other->stem = row->stem;
         }
     }
     row->twin = row->key;
     row->key = copy;
+    row->stem = stem_of(r->v->arena, copy);
     return copy != NULL ? TD_OK : no_memory(r->err);
 }
 
@@ -294,13 +278,6 @@ static enum td_code read_objects(struct reader *r, struct td_servable *s, bool *
     return rc;
 }
 
-/* text is name, or name with ":0" behind it. */
-static bool is_named(const char *text, const char *name)
-{
-    const size_t n = name == NULL ? 0 : strlen(name);
-    return name != NULL && strncmp(text, name, n) == 0 && (text[n] == 0 || strcmp(text + n, ":0") == 0);
-}
-
 static enum td_code read_trainable(struct reader *r, struct td_servable *s)
 {
     struct td_variables *v = r->v;
@@ -310,7 +287,7 @@ static enum td_code read_trainable(struct reader *r, struct td_servable *s)
     for (int i = 0; !objects && i < v->n_rows; i++) {
         v->rows[i].trainable = m->n_trainable == 0;
         for (int k = 0; k < m->n_trainable && !v->rows[i].trainable; k++) {
-            v->rows[i].trainable = is_named(m->trainable[k], v->rows[i].resource);
+            v->rows[i].trainable = td_variable_is_named(m->trainable[k], v->rows[i].resource);
         }
     }
     return TD_OK;
@@ -417,178 +394,4 @@ void td_variables_free(struct td_variables *v)
         td_free(v->rows);
         td_free(v);
     }
-}
-
-/* ------------------------------------------------------------------ finding */
-
-static struct td_variable_found found_as(const struct td_variables *v, const struct group *g,
-                                         const char *name)
-{
-    return (struct td_variable_found){.name = name,
-                                      .resources = g->resources,
-                                      .n = g->n,
-                                      .axis = g->axis,
-                                      .dtype = v->rows[g->first].dtype};
-}
-
-static const char *key_of(const struct td_variables *v, const struct group *g)
-{
-    return v->rows[g->first].key;
-}
-
-/* One part of a variable, or the whole of one that was not cut, by its resource. */
-static bool find_resource(const struct td_variables *v, const char *text, struct td_variable_found *out)
-{
-    for (int i = 0; i < v->n_groups; i++) {
-        const struct group *g = &v->groups[i];
-        for (int k = 0; k < g->n; k++) {
-            if (is_named(text, g->resources[k])) {
-                const struct group one = {.resources = &g->resources[k], .first = g->first + k, .n = 1};
-                *out = found_as(v, &one, text);
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static int find_object(const struct td_variables *v, const char *text, struct td_variable_found *out)
-{
-    int n = 0;
-    for (int i = 0; i < v->n_groups; i++) {
-        if (is_named(text, v->rows[v->groups[i].first].stem)) {
-            *out = found_as(v, &v->groups[i], text);
-            return 1;
-        }
-    }
-    for (int i = 0; i < v->n_groups; i++) {
-        if (is_named(text, v->rows[v->groups[i].first].object)) {
-            *out = found_as(v, &v->groups[i], text);
-            n++;
-        }
-    }
-    return n;
-}
-
-/* The key is the surest name, then the engine's, of which there is one each; then the object graph's path,
- * and last its names. */
-static enum td_code find_exact(const struct td_variables *v, const char *text, bool *known,
-                               struct td_variable_found *out, struct td_err *err)
-{
-    *known = true;
-    for (int i = 0; i < v->n_groups; i++) {
-        if (is_named(text, key_of(v, &v->groups[i]))) {
-            *out = found_as(v, &v->groups[i], text);
-            return TD_OK;
-        }
-    }
-    if (find_resource(v, text, out)) {
-        return TD_OK;
-    }
-    const int n = find_object(v, text, out);
-    *known = n > 0;
-    TD_FAIL_IF(n > 1, err, INVALID_ARGUMENT,
-               "%d variables are called '%.200s': say which by its checkpoint key ('%.200s' is one)", n, text,
-               out->resources[0]);
-    return TD_OK;
-}
-
-/* TensorFlow's name of a variable that nobody named: Variable, Variable_1, .. */
-static bool is_nameless(const char *resource)
-{
-    static const char word[] = "Variable";
-    return strncmp(resource, word, sizeof word - 1) == 0 &&
-           resource[sizeof word - 1 + strspn(resource + sizeof word - 1, "_0123456789")] == 0;
-}
-
-/* What a person would call it: the variable's own name; of the parts of one, the name they share; of one
- * without a name, where it hangs in the object graph. */
-static const char *own_name(const struct td_variables *v, const struct group *g)
-{
-    const char *key = key_of(v, g), *stem = v->rows[g->first].stem;
-    return stem != NULL && is_nameless(g->resources[0]) ? stem
-           : key == NULL || stem != NULL                ? g->resources[0]
-                                                        : key;
-}
-
-/* The name of the group's that matches; NULL: none does. */
-static const char *matching(const struct td_variables *v, const struct group *g, const char *pattern)
-{
-    const char *const names[] = {own_name(v, g), g->n == 1 ? g->resources[0] : NULL, v->rows[g->first].stem,
-                                 key_of(v, g)};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (names[i] != NULL && td_glob(pattern, names[i])) {
-            return names[i];
-        }
-    }
-    /* the object graph may call several so: this one by what it alone is called */
-    const char *object = v->rows[g->first].object;
-    return object != NULL && td_glob(pattern, object) ? own_name(v, g) : NULL;
-}
-
-static enum td_code match_group(const struct td_variables *v, const struct group *g, const char *pattern,
-                                td_variable_fn *fn, void *ctx, int *n, struct td_err *err)
-{
-    const char *name = matching(v, g, pattern);
-    if (name != NULL) {
-        const struct td_variable_found whole = found_as(v, g, name);
-        ++*n;
-        return fn(ctx, &whole, err);
-    }
-    for (int k = 0; g->n > 1 && k < g->n; k++) { /* its parts, each by its own name */
-        const struct group one = {.resources = &g->resources[k], .first = g->first + k, .n = 1};
-        if (td_glob(pattern, g->resources[k])) {
-            const struct td_variable_found part = found_as(v, &one, g->resources[k]);
-            ++*n;
-            TD_TRY(fn(ctx, &part, err));
-        }
-    }
-    return TD_OK;
-}
-
-static enum td_code not_found(const struct td_variables *v, const char *text, bool pattern,
-                              struct td_err *err)
-{
-    char names[600];
-    size_t n = 0;
-    names[0] = 0;
-    for (int i = 0; i < v->n_groups && n < sizeof names - 1; i++) {
-        const int put =
-            snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "", own_name(v, &v->groups[i]));
-        n += put > 0 ? (size_t)put : 0;
-    }
-    TD_FAIL(err, INVALID_ARGUMENT, "%s '%.200s'; its %d variables are: %s%s",
-            pattern ? "no variable that training moves matches" : "the model has no variable", text,
-            v->n_groups, names, n >= sizeof names ? ".." : "");
-}
-
-enum td_code td_variables_find(const struct td_variables *v, const char *text, td_variable_fn *fn, void *ctx,
-                               struct td_err *err)
-{
-    struct td_variable_found found;
-    bool known;
-    TD_TRY(find_exact(v, text, &known, &found, err));
-    if (known) {
-        return fn(ctx, &found, err);
-    }
-    const bool pattern = strpbrk(text, "*?") != NULL;
-    int n = 0;
-    for (int i = 0; pattern && i < v->n_groups; i++) {
-        const struct row *row = &v->rows[v->groups[i].first];
-        if (row->trainable && td_dtype_in(row->dtype, TD_SET_FLOATS | TD_SET_COMPLEX)) {
-            TD_TRY(match_group(v, &v->groups[i], text, fn, ctx, &n, err));
-        }
-    }
-    return n > 0 ? TD_OK : not_found(v, text, pattern, err);
-}
-
-enum td_code td_variables_each_twin(const struct td_variables *v, td_twin_fn *fn, void *ctx,
-                                    struct td_err *err)
-{
-    for (int i = 0; i < v->n_rows; i++) {
-        if (v->rows[i].twin != NULL) {
-            TD_TRY(fn(ctx, v->rows[i].key, v->rows[i].twin, err));
-        }
-    }
-    return TD_OK;
 }

@@ -31,6 +31,21 @@ typedef enum td_code td_variable_fn(void *ctx, const struct td_variable_found *v
 TD_MUST enum td_code td_variables_read(struct td_servable *s, struct td_variables **out, struct td_err *err);
 void td_variables_free(struct td_variables *v); /* accepts NULL */
 
+/* One row of the table: a variable, or all parts of one. */
+struct td_variable_row {
+    const char *const *resources; /* n of them, parts in their order */
+    int n, axis;                  /* as in td_variable_found */
+    enum td_dtype dtype;
+    struct td_shape shape; /* of what it holds, all parts together; unknown when it was never assigned */
+    const char *key;       /* that the checkpoint has it by, in full; NULL: none is known */
+    const char *stem;      /* the key without /.ATTRIBUTES/VARIABLE_VALUE; the key itself where it has none */
+    const char *name;      /* its own */
+    bool trainable;        /* as the file says */
+};
+int td_variables_count(const struct td_variables *v);
+/* Row i, in the order of keys; borrowed. */
+struct td_variable_row td_variables_row(const struct td_variables *v, int i);
+
 /* Calls fn for what `text` names: the variable of that key, resource or object, with ":0" behind it or not;
  * else, where it holds * or ?, each variable of a float or complex dtype that training moves and of whose
  * names one matches. INVALID_ARGUMENT lists what there is, or says that several have that name. */

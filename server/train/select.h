@@ -12,8 +12,9 @@
 #include "server/train/spec.h"
 
 struct td_chosen {
-    const char *key;  /* checkpoint key, without /.ATTRIBUTES/VARIABLE_VALUE */
-    const char *name; /* the variable's own */
+    const char *key;      /* checkpoint key, without /.ATTRIBUTES/VARIABLE_VALUE */
+    const char *full_key; /* with it: what a tuned value is written under */
+    const char *name;     /* the variable's own */
     /* TF1: the parts of one that was cut along `axis`; else one */
     const char *const *resources;
     int n_resources, axis;
