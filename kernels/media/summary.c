@@ -2,13 +2,12 @@
  *
  *   Summary{1: Value{1 tag, 2 simple_value, 5 histo, 8 tensor, 9 metadata}}
  *
- * Those of images and sounds are summary_media.c's. Ops that write summaries to files through a writer
+ * They are written by proto/pb/summary_pb.h; those of images and sounds are summary_media.c's. Ops that write summaries to files through a writer
  * resource accept and drop what they are given.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -18,54 +17,7 @@
 #include "kernels/cpu/upcast.h"
 #include "proto/pb/wire.h"
 
-/* ------------------------------------------------------------------ wire pieces */
-
-enum td_code td_summary_varint(struct td_sink *s, uint64_t v, struct td_err *err)
-{
-    unsigned char b[10];
-    size_t n = 0;
-    do {
-        b[n] = (unsigned char)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
-        v >>= 7;
-        n++;
-    } while (v);
-    return td_sink_put(s, b, n, err);
-}
-
-enum td_code td_summary_bytes(struct td_sink *s, int field, const void *p, size_t n, struct td_err *err)
-{
-    TD_TRY(td_summary_varint(s, (uint64_t)field << 3 | 2, err));
-    TD_TRY(td_summary_varint(s, n, err));
-    return n > 0 ? td_sink_put(s, p, n, err) : TD_OK;
-}
-
-static enum td_code put_double(struct td_sink *s, int field, double v, struct td_err *err)
-{
-    TD_TRY(td_summary_varint(s, (uint64_t)field << 3 | 1, err));
-    return td_sink_put(s, &v, sizeof v, err);
-}
-
-/* Value{..}: the tag and what inner holds. */
-static enum td_code value_message(struct td_sink *value, const char *tag, size_t tag_len,
-                                  const struct td_sink *inner, struct td_err *err)
-{
-    TD_TRY(tag_len > 0 ? td_summary_bytes(value, 1, tag, tag_len, err) : TD_OK);
-    return inner->n > 0 ? td_sink_put(value, inner->p, inner->n, err) : TD_OK;
-}
-
-/* Appends inner as Value with its tag in front; inner is emptied. */
-enum td_code td_summary_value(struct td_sink *s, const char *tag, size_t tag_len, struct td_sink *inner,
-                              struct td_err *err)
-{
-    struct td_sink value = {.limit = TD_SUMMARY_LIMIT};
-    enum td_code rc = value_message(&value, tag, tag_len, inner, err);
-    if (rc == TD_OK) {
-        rc = td_summary_bytes(s, 1, value.p, value.n, err);
-    }
-    td_sink_fini(&value);
-    inner->n = 0;
-    return rc;
-}
+/* ------------------------------------------------------------------ the output */
 
 static enum td_code out_message(struct td_call *c, const struct td_sink *s, struct td_err *err)
 {
@@ -111,117 +63,25 @@ static enum td_code scalar_infer(struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code put_scalars(const struct td_call *c, struct td_sink *s, struct td_sink *inner,
-                                struct td_err *err)
+static enum td_code put_scalars(const struct td_call *c, struct td_sink *s, struct td_err *err)
 {
     for (int64_t i = 0; i < td_tensor_count(c->in[0]); i++) {
         size_t len;
         float v = float_at(c->in[1], i);
         const char *tag = td_tensor_str(c->in[0], i, &len);
-        TD_TRY(td_summary_varint(inner, 2 << 3 | 5, err));
-        TD_TRY(td_sink_put(inner, &v, sizeof v, err));
-        TD_TRY(td_summary_value(s, tag, len, inner, err));
+        TD_TRY(td_summary_scalar(s, tag, len, v, err));
     }
     return TD_OK;
 }
 
 static enum td_code scalar_run(struct td_call *c, struct td_err *err)
 {
-    struct td_sink s = {.limit = TD_SUMMARY_LIMIT}, inner = {.limit = TD_SUMMARY_LIMIT};
-    enum td_code rc = put_scalars(c, &s, &inner, err);
-    td_sink_fini(&inner);
+    struct td_sink s = {.limit = TD_SUMMARY_LIMIT};
+    enum td_code rc = put_scalars(c, &s, err);
     return td_summary_out(c, &s, rc, err);
 }
 
-/* ------------------------------------------------------------------ histograms
- *
- * Bucket limits are 1e-12 * 1.1^k up to 1e20, their negatives, and zero; a value is counted below the first
- * limit above it. Runs of empty buckets are written as one. */
-
-#define SIDE 775 /* limits on each side of zero, with room */
-
-struct histogram {
-    int n;
-    double limit[2 * SIDE + 2], count[2 * SIDE + 2];
-    double min, max, num, sum, squares;
-};
-
-static void histogram_init(struct histogram *h)
-{
-    double side[SIDE];
-    int k = 0;
-    for (double v = 1.0e-12; v < 1.0e20 && k < SIDE; v *= 1.1) {
-        side[k++] = v;
-    }
-    memset(h, 0, sizeof *h);
-    h->limit[h->n++] = -DBL_MAX;
-    for (int i = k - 1; i >= 0; i--) {
-        h->limit[h->n++] = -side[i];
-    }
-    h->limit[h->n++] = 0;
-    for (int i = 0; i < k; i++) {
-        h->limit[h->n++] = side[i];
-    }
-    h->limit[h->n++] = DBL_MAX;
-    h->min = DBL_MAX;
-    h->max = -DBL_MAX;
-}
-
-static void histogram_add(struct histogram *h, double v)
-{
-    int lo = 0, hi = h->n - 1;
-    while (lo < hi) {
-        int mid = (lo + hi) / 2;
-        if (h->limit[mid] > v) {
-            hi = mid;
-        } else {
-            lo = mid + 1;
-        }
-    }
-    h->count[lo] += 1;
-    h->min = v < h->min ? v : h->min;
-    h->max = v > h->max ? v : h->max;
-    h->num += 1;
-    h->sum += v;
-    h->squares += v * v;
-}
-
-/* Joins runs of empty buckets, in place; the arrays written hold at least one bucket. */
-static void histogram_compact(struct histogram *h)
-{
-    int n = 0;
-    for (int i = 0; i < h->n;) {
-        double end = h->limit[i], count = h->count[i];
-        for (i++; count <= 0 && i < h->n && h->count[i] <= 0; i++) {
-            end = h->limit[i];
-        }
-        h->limit[n] = end;
-        h->count[n++] = count;
-    }
-    h->n = n;
-}
-
-/* HistogramProto{..} */
-static enum td_code histogram_message(struct td_sink *m, const struct histogram *h, struct td_err *err)
-{
-    const double head[5] = {h->min, h->max, h->num, h->sum, h->squares};
-    for (int i = 0; i < 5; i++) {
-        TD_TRY(head[i] != 0 || signbit(head[i]) ? put_double(m, i + 1, head[i], err) : TD_OK);
-    }
-    TD_TRY(td_summary_bytes(m, 6, h->limit, (size_t)h->n * sizeof *h->limit, err));
-    return td_summary_bytes(m, 7, h->count, (size_t)h->n * sizeof *h->count, err);
-}
-
-static enum td_code put_histogram(struct td_sink *s, const struct histogram *h, struct td_err *err)
-{
-    struct td_sink m = {.limit = TD_SUMMARY_LIMIT};
-    enum td_code rc = histogram_message(&m, h, err);
-    if (rc == TD_OK) {
-        rc = td_summary_bytes(s, 5, m.p, m.n, err);
-    }
-    td_sink_fini(&m);
-    return rc;
-}
+/* ------------------------------------------------------------------ histograms */
 
 static enum td_code histogram_infer(struct td_infer *c, struct td_err *err)
 {
@@ -234,24 +94,18 @@ static enum td_code histogram_run(struct td_call *c, struct td_err *err)
 {
     void *mem;
     size_t len;
-    TD_TRY(td_scratch(c, sizeof(struct histogram), &mem, err));
-    struct histogram *h = mem;
-    histogram_init(h);
+    TD_TRY(td_scratch(c, sizeof(struct td_histogram), &mem, err));
+    struct td_histogram *h = mem;
+    td_histogram_init(h);
     for (int64_t i = 0; i < td_tensor_count(c->in[1]); i++) {
         double v = td_upcast_at(c->in[1], i);
         TD_FAIL_IF(!isfinite(v), err, INVALID_ARGUMENT, "%s: %s in summary histogram for: %s",
                    TD_NODE_STR(c->node), isnan(v) ? "Nan" : "Infinity", c->node->name);
-        histogram_add(h, v);
+        td_histogram_add(h, v);
     }
-    histogram_compact(h);
     const char *tag = td_tensor_str(c->in[0], 0, &len);
-    struct td_sink s = {.limit = TD_SUMMARY_LIMIT}, inner = {.limit = TD_SUMMARY_LIMIT};
-    enum td_code rc = put_histogram(&inner, h, err);
-    if (rc == TD_OK) {
-        rc = td_summary_value(&s, tag, len, &inner, err);
-    }
-    td_sink_fini(&inner);
-    return td_summary_out(c, &s, rc, err);
+    struct td_sink s = {.limit = TD_SUMMARY_LIMIT};
+    return td_summary_out(c, &s, td_summary_histogram(&s, tag, len, h, err), err);
 }
 
 /* ------------------------------------------------------------------ tensors, merging, the rest */
@@ -263,8 +117,8 @@ static enum td_code put_tensor(const struct td_call *c, struct td_sink *inner, s
     size_t len;
     const char *metadata = td_tensor_str(c->in[2], 0, &len);
     TD_TRY(td_tensor_to_bytes(c->in[1], true, t, err));
-    TD_TRY(td_summary_bytes(inner, 8, t->p, t->n, err));
-    return td_summary_bytes(inner, 9, metadata, len, err);
+    TD_TRY(td_put_bytes(inner, 8, t->p, t->n, err));
+    return td_put_bytes(inner, 9, metadata, len, err);
 }
 
 static enum td_code tensor_run(struct td_call *c, struct td_err *err)

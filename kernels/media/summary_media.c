@@ -53,8 +53,7 @@ static enum td_code put_number(struct td_sink *s, int field, int64_t v, struct t
     if (v == 0) {
         return TD_OK; /* as serialized messages leave out zeros */
     }
-    TD_TRY(td_summary_varint(s, (uint64_t)field << 3, err));
-    return td_summary_varint(s, (uint64_t)v, err);
+    return td_put_int(s, (uint32_t)field, v, err);
 }
 
 /* Appends a Value with the message m. */
@@ -65,7 +64,7 @@ static enum td_code put_medium(const struct td_call *c, struct td_sink *s, const
     char *tag = NULL;
     size_t len = 0;
     TD_TRY(make_tag(c, which, &tag, &len, err));
-    enum td_code rc = td_summary_bytes(&inner, which->field, m->p, m->n, err);
+    enum td_code rc = td_put_bytes(&inner, (uint32_t)which->field, m->p, m->n, err);
     if (rc == TD_OK) {
         rc = td_summary_value(s, tag, len, &inner, err);
     }
@@ -170,7 +169,7 @@ static enum td_code image_message(const struct td_picture *p, const struct td_pi
     TD_TRY(put_number(m, 1, p->height, err));
     TD_TRY(put_number(m, 2, p->width, err));
     TD_TRY(put_number(m, 3, p->channels, err));
-    return td_summary_bytes(m, 4, png->data, png->len, err);
+    return td_put_bytes(m, 4, png->data, png->len, err);
 }
 
 static enum td_code put_image(const struct td_call *c, struct td_sink *s, const struct medium *which,
@@ -239,12 +238,11 @@ struct sound {
 static enum td_code audio_message(const struct sound *sound, const uint8_t *wav, size_t wav_bytes,
                                   struct td_sink *m, struct td_err *err)
 {
-    TD_TRY(td_summary_varint(m, 1 << 3 | 5, err));
-    TD_TRY(td_sink_put(m, &sound->rate, sizeof sound->rate, err));
+    TD_TRY(td_put_float(m, 1, sound->rate, err));
     TD_TRY(put_number(m, 2, sound->channels, err));
     TD_TRY(put_number(m, 3, sound->frames, err));
-    TD_TRY(td_summary_bytes(m, 4, wav, wav_bytes, err));
-    return td_summary_bytes(m, 5, "audio/wav", 9, err);
+    TD_TRY(td_put_bytes(m, 4, wav, wav_bytes, err));
+    return td_put_bytes(m, 5, "audio/wav", 9, err);
 }
 
 static enum td_code put_audio(const struct td_call *c, struct td_sink *s, const struct medium *which,

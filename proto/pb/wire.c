@@ -323,6 +323,14 @@ enum td_code td_put_float(struct td_sink *s, uint32_t field, float v, struct td_
     return td_sink_put(s, b, n + 4, err);
 }
 
+enum td_code td_put_double(struct td_sink *s, uint32_t field, double v, struct td_err *err)
+{
+    uint8_t b[18];
+    size_t n = varint_bytes((uint64_t)field << 3 | TD_WIRE_FIXED64, b);
+    memcpy(b + n, &v, 8);
+    return td_sink_put(s, b, n + 8, err);
+}
+
 enum td_code td_put_head(struct td_sink *s, uint32_t field, size_t len, struct td_err *err)
 {
     uint8_t b[20];

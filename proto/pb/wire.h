@@ -62,6 +62,7 @@ size_t td_wire_varint_size(uint64_t v);
 TD_MUST enum td_code td_put_varint(struct td_sink *s, uint64_t v, struct td_err *err);
 TD_MUST enum td_code td_put_int(struct td_sink *s, uint32_t field, int64_t v, struct td_err *err);
 TD_MUST enum td_code td_put_float(struct td_sink *s, uint32_t field, float v, struct td_err *err);
+TD_MUST enum td_code td_put_double(struct td_sink *s, uint32_t field, double v, struct td_err *err);
 TD_MUST enum td_code td_put_bytes(struct td_sink *s, uint32_t field, const void *p, size_t n,
                                   struct td_err *err);
 TD_MUST enum td_code td_put_text(struct td_sink *s, uint32_t field, const char *text, struct td_err *err);
