@@ -13,6 +13,7 @@
 #define TD_SERVER_TRAIN_ROWS_H
 
 #include "core/base/tensor.h"
+#include "core/run/model.h"
 #include "server/train/layout.h"
 
 struct td_rows;
@@ -24,7 +25,7 @@ struct td_rows_opts {
     bool class_weights;      /* weights include the losses' class weights: of training, not of validation */
     const struct td_row_layout *layout; /* borrowed, as is spec */
     const struct td_job_spec *spec;
-    const int *stop; /* looked at between rows; not 0: CANCELLED */
+    td_stop *stop; /* looked at between rows; not 0: CANCELLED. NULL: none */
 };
 /* Returns new, all rows checked. Code invalid_training_file or invalid_validation_file. */
 TD_MUST enum td_code td_rows_open(const struct td_rows_opts *o, struct td_rows **out, struct td_fault *f);

@@ -11,8 +11,6 @@
 #ifndef TD_SERVER_TRAIN_TRAINER_H
 #define TD_SERVER_TRAIN_TRAINER_H
 
-#include <signal.h>
-
 #include "server/train/step.h"
 
 enum td_train_state { TD_TRAIN_VALIDATING, TD_TRAIN_RUNNING, TD_TRAIN_WRITING };
@@ -32,7 +30,8 @@ struct td_train_sink {
     /* step, total_steps, epoch, rows seen; all that was told so far is to be on disk when it returns, if
      * sync. */
     TD_MUST enum td_code (*progress)(void *ctx, const int64_t at[4], bool sync, struct td_err *err);
-    /* A checkpoint that could become the result: {"step":..,"train_loss":..} */
+    /* The checkpoint that becomes the result, told once, before it is written: step is the last of the epoch
+     * whose weights it holds; {"step":..,"train_loss":..,"valid_loss":..,"full_valid_loss":..}, borrowed. */
     TD_MUST enum td_code (*checkpoint)(void *ctx, int64_t step, json_t *metrics, struct td_err *err);
 };
 
@@ -43,9 +42,11 @@ struct td_train_opts {
     const char *work_dir;  /* progress, TensorBoard files, result.csv: the job's own directory */
     const char *stage_dir; /* where the version is written: in the base path, a name that starts with a dot */
     struct td_train_sink sink;
-    volatile sig_atomic_t *pause; /* set: saves after the step in hand and returns TD_TRAIN_PAUSED */
-    struct td_thread_pool *pool;  /* NULL: one thread */
-    int64_t save_ms;              /* 0: 10,000 */
+    td_stop *pause;              /* set (by anybody): saves after the step in hand and returns
+                                     TD_TRAIN_PAUSED; NULL: never */
+    struct td_servable *serving; /* what the gate compares with; NULL: `servable` as it was given */
+    struct td_thread_pool *pool; /* NULL: one thread */
+    int64_t save_ms;             /* 0: 10,000 */
 };
 
 enum td_train_end { TD_TRAIN_DONE, TD_TRAIN_PAUSED };
