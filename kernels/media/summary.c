@@ -1,9 +1,6 @@
-/* kernels/media/summary.c - Summaries and Timestamp. Summaries are serialized tensorflow.Summary messages.
- *
- *   Summary{1: Value{1 tag, 2 simple_value, 5 histo, 8 tensor, 9 metadata}}
- *
- * They are written by proto/pb/summary_pb.h; those of images and sounds are summary_media.c's. Ops that write summaries to files through a writer
- * resource accept and drop what they are given.
+/* kernels/media/summary.c - Summaries and Timestamp. Summaries are serialized tensorflow.Summary messages
+ * (proto/pb/summary_pb.h); those of images and sounds are summary_media.c's. Ops that write summaries to
+ * files through a writer resource accept and drop what they are given.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops.h"

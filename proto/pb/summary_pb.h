@@ -1,6 +1,6 @@
 /* proto/pb/summary_pb.h - tensorflow.Summary messages, which TensorBoard reads.
  *
- *   Summary{1: Value{1 tag, 2 simple_value, 4 image, 5 histo, 6 audio, 8 tensor, 9 metadata}, 1: Value{..}, ..}
+ *   Summary{1: Value{1 tag, 2 simple_value, 4 image, 5 histo, 6 audio, 8 tensor, 9 metadata}, ..}
  *
  * Histograms are counted as TensorFlow counts them: bucket limits 1e-12 * 1.1^k up to 1e20, their negatives,
  * and zero; a value counts below the first limit above it, and runs of empty buckets are written as one.

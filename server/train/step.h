@@ -65,8 +65,8 @@ const char *td_step_output_name(const struct td_step *s, int i); /* NULL past th
  * train_signature or the training form, every variable that the step assigns). */
 int td_step_n_state(const struct td_step *s);
 const char *td_step_state_name(const struct td_step *s, int i); /* "KEY" or "train/SLOT/KEY": unique */
-/* Whether it is part of the model, a variable that the result is made of: not a slot, a sum or an average. The
- * best epoch is kept as copies of these. */
+/* Whether it is part of the model, a variable that the result is made of: not a slot, a sum or an average.
+ * The best epoch is kept as copies of these. */
 bool td_step_state_is_model(const struct td_step *s, int i);
 TD_MUST enum td_code td_step_get_state(struct td_step *s, int i, struct td_tensor *out, struct td_err *err);
 TD_MUST enum td_code td_step_set_state(struct td_step *s, int i, struct td_tensor *takes, struct td_err *err);
