@@ -1,0 +1,283 @@
+"""A step of training: `tensord train` beside Keras 3's fit on TensorFlow (compiled), one and two cores; and what a job costs the requests beside it.
+
+    python tests/bench/finetune.py OUT [--tensord build/tensord] [--only GLOB,...] [--steps N] [--rounds N] [--cores 1,2]
+    python tests/bench/finetune.py OUT --serving SECONDS [--tensord build/tensord]      p99 of Predict with a job beside it and without
+
+OUT gets the models and rows (made once, by seed): mlp, cnn, lstm, transformer, recommender, mobilenet (MobileNetV2, all but a Dense layer on top
+frozen). Both engines run in turn, each in a process of its own that is pinned to so many cores, N rounds; the least time of all rounds
+counts. The same rows in the same order (shuffled by neither), batches and optimizer (Adam); models have no dropout and no batch norm but mobilenet's,
+which is frozen: so both compute the same. tensord reads its rows from a TFRecord file as it goes, Keras has them in memory.
+
+    ms         time between the ends of steps WARM and the last, by their number: reading, forward, backward, update, metrics, events
+    first ms   from the start of training to the end of the first step: tracing or compiling included, loading the engine not
+    peak MB    the most that the whole process held; in brackets what it held before the model was there
+
+Losses are compared before any time counts. Prints Markdown; exit status 1 when losses differ.
+"""
+import argparse
+import fnmatch
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BATCH = {"mlp": 64, "cnn": 32, "lstm": 32, "transformer": 16, "recommender": 256, "mobilenet": 8}
+WARM, RATE = 5, 1e-4
+os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
+
+
+# ---------------------------------------------------------------- models and rows
+
+def build(name):
+    import keras
+    from keras import layers as L
+    keras.utils.set_random_seed(3)
+    if name == "mlp":
+        x = keras.Input((784,), name="x")
+        y = x
+        for n in (1024, 1024, 512):
+            y = L.Dense(n, activation="relu")(y)
+    elif name == "cnn":
+        x = keras.Input((32, 32, 3), name="x")
+        y = x
+        for n in (32, 64, 128):
+            y = L.MaxPooling2D()(L.Conv2D(n, 3, padding="same", activation="relu")(y))
+        y = L.Dense(128, activation="relu")(L.Flatten()(y))
+    elif name == "lstm":
+        x = keras.Input((50, 64), name="x")
+        y = L.LSTM(128)(L.LSTM(128, return_sequences=True)(x))
+    elif name == "transformer":
+        x = keras.Input((64, 128), name="x")
+        y = x
+        for _ in range(4):
+            y = L.LayerNormalization()(y + L.MultiHeadAttention(4, 32)(y, y))
+            y = L.LayerNormalization()(y + L.Dense(128)(L.Dense(512, activation="gelu")(y)))
+        y = L.GlobalAveragePooling1D()(y)
+    elif name == "mobilenet":
+        x = keras.Input((96, 96, 3), name="x")
+        base = keras.applications.MobileNetV2(weights=None, include_top=False, pooling="avg", input_shape=(96, 96, 3))
+        base.trainable = False
+        y = base(x, training=False)
+    else:
+        x = {"user": keras.Input((1,), dtype="int32", name="user"), "items": keras.Input((20,), dtype="int32", name="items"),
+             "other": keras.Input((16,), name="other")}
+        user = L.Flatten()(L.Embedding(20000, 32)(x["user"]))
+        items = L.GlobalAveragePooling1D()(L.Embedding(50000, 32)(x["items"]))
+        y = L.Concatenate()([user, items, x["other"]])
+        for n in (128, 64):
+            y = L.Dense(n, activation="relu")(y)
+    return keras.Model(x, {"logits": L.Dense(10)(y)})
+
+
+def rows(name, n):
+    import numpy as np
+    r = np.random.default_rng(5)
+    real = lambda *s: r.standard_normal((n, *s)).astype(np.float32)
+    label = r.integers(0, 10, n)
+    if name == "recommender":
+        return {"user": r.integers(0, 20000, (n, 1)).astype(np.int32), "items": r.integers(0, 50000, (n, 20)).astype(np.int32), "other": real(16)}, label
+    return {"x": real(*{"mlp": (784,), "cnn": (32, 32, 3), "lstm": (50, 64), "transformer": (64, 128), "mobilenet": (96, 96, 3)}[name])}, label
+
+
+def make(name, folder, n):
+    """folder/{model.keras, model/1, train.tfrecord, job.json}"""
+    import tensorflow as tf
+    model = build(name)
+    os.makedirs(folder, exist_ok=True)
+    model.save(os.path.join(folder, "model.keras"))
+    model.export(os.path.join(folder, "model", "1"), verbose=False)
+    x, label = rows(name, n)
+    with tf.io.TFRecordWriter(os.path.join(folder, "train.tfrecord")) as out:
+        for i in range(n):
+            feature = {k: tf.train.Feature(float_list=tf.train.FloatList(value=v[i].ravel())) if v.dtype.kind == "f" else
+                       tf.train.Feature(int64_list=tf.train.Int64List(value=v[i].ravel())) for k, v in x.items()}
+            feature["targets"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[label[i]]))
+            out.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    with open(os.path.join(folder, "job.json"), "w") as f:
+        json.dump({"model": "m", "training_file": "train.tfrecord",
+                   "method": {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 1, "batch_size": BATCH[name]}}},
+                   "tensord": {"loss": {"name": "sparse_categorical_crossentropy", "from_logits": True}, "shuffle": False,
+                               "optimizer": {"name": "adam", "learning_rate": RATE}}}, f)
+
+
+# ---------------------------------------------------------------- the engines
+
+def pin(cores):
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+
+
+def held(key):
+    for line in open("/proc/self/status"):
+        if line.startswith(key):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def summary(ends, start, losses):
+    return {"ms": (ends[-1] - ends[WARM - 1]) / (len(ends) - WARM) * 1e3, "first": (ends[0] - start) * 1e3, "losses": losses}
+
+
+def keras_child(args):
+    """Keras in this process."""
+    name, cores = args.child.split(",")
+    pin(int(cores))
+    import keras
+    import tensorflow as tf
+    tf.config.threading.set_intra_op_parallelism_threads(int(cores))
+    tf.config.threading.set_inter_op_parallelism_threads(int(cores))
+    folder, before = os.path.join(args.out, name), held("VmRSS")
+    model = keras.models.load_model(os.path.join(folder, "model.keras"))
+    x, label = rows(name, (args.steps + WARM) * BATCH[name])
+    model.compile(optimizer=keras.optimizers.Adam(RATE), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    ends, losses = [], []
+
+    class Watch(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            ends.append(time.perf_counter())
+            losses.append(float(logs["loss"]))   # the mean so far
+    start = time.perf_counter()
+    model.fit(x if len(x) > 1 else x["x"], {"logits": label}, batch_size=BATCH[name], epochs=1, shuffle=False, verbose=0, callbacks=[Watch()])
+    means = [(i + 1) * m - i * (losses[i - 1] if i else 0) for i, m in enumerate(losses)]
+    print(json.dumps({**summary(ends, start, means), "peak": held("VmHWM"), "before": before}))
+
+
+def tensord_run(args, name, cores):
+    """tensord in a child of this process; the ends of its steps are told by the lines that it writes."""
+    folder = os.path.join(args.out, name)
+    shutil.rmtree(os.path.join(folder, "result"), True)
+    start = time.perf_counter()
+    p = subprocess.Popen([args.tensord, "train", "job.json", "--model_base_path=model", "--output=result"], cwd=folder, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, preexec_fn=lambda: pin(cores))
+    ends, losses, peak, said = [], [], 0.0, []
+    for line in p.stdout:
+        said.append(line)
+        event = json.loads(line) if line.startswith("{") else {}
+        data = event.get("data") or {}
+        if event.get("type") == "metrics" and "metrics" not in data:
+            ends.append(time.perf_counter())
+            losses.append(data["train_loss"])
+    text = p.stderr.read()
+    _, status, usage = os.wait4(p.pid, 0) if p.returncode is None else (0, p.returncode, resource.getrusage(resource.RUSAGE_CHILDREN))
+    p.returncode = os.waitstatus_to_exitcode(status)
+    if p.returncode:
+        raise RuntimeError(f"exit {p.returncode}: {(text or ''.join(said[-2:]))[-300:]}")
+    return {**summary(ends, start, losses), "peak": usage.ru_maxrss / 1024, "before": 0}
+
+
+def keras_run(args, name, cores):
+    done = subprocess.run([sys.executable, os.path.abspath(__file__), args.out, "--steps", str(args.steps), "--child", f"{name},{cores}"], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["no output"])[-1][:300])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def row(args, name, cores):
+    best, wrong = {}, None
+    for turn in range(args.rounds):
+        got = {"tensord": tensord_run(args, name, cores), "keras": keras_run(args, name, cores)}
+        if turn == 0:
+            pairs = list(zip(got["tensord"].pop("losses"), got["keras"].pop("losses")))[:10]
+            wrong = next((f"losses differ: step {i}, {a} for {b}" for i, (a, b) in enumerate(pairs, 1) if abs(a - b) > 2e-3 * abs(b) + 1e-5), None)
+        for e, g in got.items():
+            g.pop("losses", None)
+            best[e] = {k: min(best.get(e, g)[k], v) for k, v in g.items()}
+    o, k = best["tensord"], best["keras"]
+    print(f"| {name} | {BATCH[name]} | {cores} | {o['ms']:.2f} | {k['ms']:.2f} | {o['ms'] / k['ms']:.2f} | {o['peak']:.0f} | {k['peak']:.0f} ({k['before']:.0f}) "
+          f"| {o['first']:.0f} | {k['first']:.0f} |" + (f" {wrong}" if wrong else ""), flush=True)
+    return wrong
+
+
+# ---------------------------------------------------------------- serving beside a job
+
+def load(args, port, seconds):
+    tool = os.path.join(os.path.dirname(args.tensord), "tests", "grpc_load")
+    out = subprocess.run([tool, f"127.0.0.1:{port}", "1", str(seconds), "served", "1x784"], capture_output=True, text=True).stdout
+    found = re.search(r": (\d+) calls/s, p50 (\d+) us, p99 (\d+) us, (\d+) failed", out)
+    if not found or found.group(4) != "0":
+        raise RuntimeError(f"{tool}: {out[-300:]}")
+    return [int(v) for v in found.groups()[:3]]
+
+
+def serving(args):
+    """Rounds of so many seconds: without a job, with one; on two cores that are shared with who asks."""
+    sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
+    os.environ["TENSORD"] = args.tensord
+    import server
+    pin(2)
+    folder = os.path.join(args.out, "mlp")
+    d = server.Server(versions={}, wait=False)
+    try:
+        for name in ("served", "m"):
+            shutil.copytree(os.path.join(folder, "model"), d.base(name))
+        with open(os.path.join(d.dir, "models.config"), "w") as f:
+            f.write(server.config(("served", d.base("served")), ("m", d.base("m"))))
+        d.start()
+        load(args, d.port, 2)
+        with open(os.path.join(folder, "train.tfrecord"), "rb") as f:
+            file = d.http("POST", "/v1/files", files={"file": ("train.tfrecord", f)}, data={"purpose": "fine-tune"}).json()["id"]
+        with open(os.path.join(folder, "job.json")) as f:
+            job = {**json.load(f), "training_file": file}
+        job["method"]["supervised"]["hyperparameters"]["n_epochs"] = 100000
+        alone, beside = [], []
+        for _ in range(args.rounds):
+            alone.append(load(args, d.port, args.serving))
+            i = d.post("/v1/fine_tuning/jobs", job).json()["id"]
+            while (d.get(f"/v1/fine_tuning/jobs/{i}").json().get("progress") or {}).get("step", 0) < WARM:
+                time.sleep(.1)
+            began, at = time.time(), d.get(f"/v1/fine_tuning/jobs/{i}").json()["progress"]["step"]
+            beside.append(load(args, d.port, args.serving) + [(d.get(f"/v1/fine_tuning/jobs/{i}").json()["progress"]["step"] - at) / (time.time() - began)])
+            d.post(f"/v1/fine_tuning/jobs/{i}/cancel", {})
+            while d.get(f"/v1/fine_tuning/jobs/{i}").json()["status"] != "cancelled":
+                time.sleep(.1)
+        median = lambda rows, k: sorted(r[k] for r in rows)[len(rows) // 2]
+        print("| | calls/s | p50 us | p99 us | steps/s of the job |\n| --- | --- | --- | --- | --- |")
+        print(f"| alone | {median(alone, 0)} | {median(alone, 1)} | {median(alone, 2)} | |")
+        print(f"| beside a job | {median(beside, 0)} | {median(beside, 1)} | {median(beside, 2)} | {median(beside, 3):.1f} |")
+        print(f"| ratio | {median(beside, 0) / median(alone, 0):.2f} | {median(beside, 1) / median(alone, 1):.2f} | {median(beside, 2) / median(alone, 2):.2f} | |")
+    finally:
+        d.stop()
+    return 0
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ap.add_argument("out")
+    ap.add_argument("--tensord", default="build/tensord")
+    ap.add_argument("--only", default="*")
+    ap.add_argument("--steps", type=int, default=60)
+    ap.add_argument("--rounds", type=int, default=3)
+    ap.add_argument("--cores", default="1,2")
+    ap.add_argument("--serving", type=int, metavar="SECONDS")
+    ap.add_argument("--child", help=argparse.SUPPRESS)
+    args = ap.parse_args()
+    args.out, args.tensord = os.path.abspath(args.out), os.path.abspath(args.tensord)
+    if args.child:
+        keras_child(args)
+        return 0
+    chosen = [n for n in BATCH if any(fnmatch.fnmatch(n, g) for g in args.only.split(","))] if not args.serving else ["mlp"]
+    for name in chosen:
+        if not os.path.exists(os.path.join(args.out, name, "job.json")):
+            code = f"import sys; sys.path.insert(0, {HERE!r}); import finetune as f; f.make({name!r}, {os.path.join(args.out, name)!r}, {(args.steps + WARM) * BATCH[name]})"
+            subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    if args.serving:
+        return serving(args)
+    print("| model | batch | cores | tensord ms | Keras ms | ratio | tensord peak MB | Keras peak MB | first ms | Keras first ms |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    wrong = []
+    for name in chosen:
+        for cores in args.cores.split(","):
+            try:
+                wrong.append(row(args, name, int(cores)))
+            except (RuntimeError, IndexError, ZeroDivisionError) as e:
+                wrong.append(str(e))
+                print(f"| {name} | {BATCH[name]} | {cores} | {str(e)[:300]} | | | | | | |", flush=True)
+    return 1 if any(wrong) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
