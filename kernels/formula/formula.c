@@ -207,6 +207,16 @@ struct td_value td_f_sum(struct td_emitter *e, struct td_value x, struct td_valu
     return td_emit(e, "Sum", TD_IN(x, axes), TD_ATTRS(TD_ATTR_OF_BOOL("keep_dims", keep_dims)));
 }
 
+struct td_value td_f_mean(struct td_emitter *e, struct td_value x, struct td_value axes, bool keep_dims)
+{
+    return td_emit(e, "Mean", TD_IN(x, axes), TD_ATTRS(TD_ATTR_OF_BOOL("keep_dims", keep_dims)));
+}
+
+struct td_value td_f_sum_all(struct td_emitter *e, struct td_value x)
+{
+    return td_f_sum(e, td_f_reshape(e, x, td_f_ints(e, -1)), td_f_int(e, 0), false);
+}
+
 struct td_value td_f_sum_to_shape(struct td_emitter *e, struct td_value x, struct td_value shape)
 {
     return td_f_2(e, "_SumTo", x, shape);

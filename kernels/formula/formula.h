@@ -68,6 +68,9 @@ struct td_value td_f_broadcast_like(struct td_emitter *e, struct td_value x, str
 
 /* ---- sums, products */
 struct td_value td_f_sum(struct td_emitter *e, struct td_value x, struct td_value axes, bool keep_dims);
+struct td_value td_f_mean(struct td_emitter *e, struct td_value x, struct td_value axes, bool keep_dims);
+/* Over all axes, whatever the rank: a scalar. */
+struct td_value td_f_sum_all(struct td_emitter *e, struct td_value x);
 /* x, which is broadcast from `like`'s shape, summed back to that shape: the gradient of broadcasting. */
 struct td_value td_f_sum_to(struct td_emitter *e, struct td_value x, struct td_value like);
 /* The same with the shape itself: int32 vector. */

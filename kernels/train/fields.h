@@ -8,11 +8,19 @@
 #ifndef TD_KERNELS_TRAIN_FIELDS_H
 #define TD_KERNELS_TRAIN_FIELDS_H
 
+#include <math.h>
 #include <stdbool.h>
 
-enum td_field_kind { TD_FIELD_NUMBER, TD_FIELD_INTEGER, TD_FIELD_BOOL, TD_FIELD_NUMBERS /* a list */ };
+/* Of a list each element counts; where a list is due, a bare number is a list of one. */
+enum td_field_kind {
+    TD_FIELD_NUMBER,
+    TD_FIELD_INTEGER,
+    TD_FIELD_BOOL,
+    TD_FIELD_NUMBERS,
+    TD_FIELD_INTEGERS,
+};
 
-/* Where a value must lie. */
+/* Where a value, and each of a list, must lie. */
 enum td_field_range {
     TD_ANY_FINITE,
     TD_NOT_NEGATIVE,

@@ -25,9 +25,9 @@ struct td_metric {
     struct td_value (*sums)(struct td_emitter *e, const struct td_metric_args *a);
     double (*result)(const double *total, int n, const struct td_field_values *v);
 };
-/* The row for a job's name; "accuracy" and "top_k_accuracy" stand for others by what target and output are:
- * last_dim: of the output, 1 for rank 1. NULL: none of that name. */
+/* The row for a job's name; "accuracy" stands for others by what target and output are: last_dim of the
+ * output, 1 for rank 1 (-1: not known). Its fields are the same whichever it is. NULL: none of that name. */
 const struct td_metric *td_metric_find(const char *name, bool classes, long long last_dim);
-const struct td_metric *td_metric_row(int i);
+const struct td_metric *td_metric_row(int i); /* NULL past the end */
 
 #endif

@@ -1,6 +1,6 @@
 /* kernels/train/schedules.h - learning rates by the number of updates so far. Formulas: Keras 3.15,
- * keras/src/optimizers/schedules; a schedule is one row. Computed on the host, in double, once a step: the
- * step is fed with the rate.
+ * keras/src/optimizers/schedules; a schedule is one row. Computed on the host once a step, in float32 as
+ * Keras does, so that stairs and restarts fall on the same steps: the step is fed with the rate.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_TRAIN_SCHEDULES_H
