@@ -15,9 +15,11 @@
 #include "server/base/access.h"
 
 #include <fnmatch.h>
+#include <gnutls/crypto.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -303,4 +305,18 @@ enum td_code td_access_check(struct td_access *a, const char *authorization, siz
     const enum td_code rc = tell(&f, scope, model, err);
     td_free(owned);
     return rc;
+}
+
+void td_access_owner(const char *authorization, size_t n, char owner[33])
+{
+    char token[TOKEN_BYTES];
+    unsigned char digest[32];
+    owner[0] = '\0';
+    if (!read_bearer(authorization, n, token) ||
+        gnutls_hash_fast(GNUTLS_DIG_SHA256, token, strlen(token), digest) != 0) {
+        return;
+    }
+    for (int i = 0; i < 16; i++) {
+        (void)snprintf(owner + 2 * i, 3, "%02x", digest[i]);
+    }
 }

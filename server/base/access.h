@@ -48,4 +48,7 @@ void td_access_models(struct td_access *a, td_access_model_fn *is_model, void *c
 TD_MUST enum td_code td_access_check(struct td_access *a, const char *authorization, size_t n,
                                      enum td_scope scope, const char *model, struct td_err *err);
 
+/* Who sent it, for quotas and lists: a digest of the token, that cannot be turned back; "" without one. */
+void td_access_owner(const char *authorization, size_t n, char owner[33]);
+
 #endif

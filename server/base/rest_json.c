@@ -41,6 +41,63 @@ enum td_code td_rest_put_json(struct td_sink *s, json_t *takes_doc, struct td_er
     return td_sink_put(s, "\n", 1, err);
 }
 
+static enum td_code put_number(struct td_sink *s, const json_t *v, struct td_err *err)
+{
+    char text[TD_JSON_NUM_CHARS];
+    const size_t n = json_is_integer(v) ? td_json_put_int(text, json_integer_value(v))
+                                        : td_json_put_double(text, json_real_value(v));
+    return td_sink_put(s, text, n, err);
+}
+
+/* Depth is bounded by what made the document: jansson reads no deeper than 2048. */
+static enum td_code put_members(struct td_sink *s, const json_t *doc, struct td_err *err)
+{
+    const char *between = "";
+    if (json_is_array(doc)) {
+        TD_TRY(td_sink_put(s, "[", 1, err));
+        for (size_t i = 0; i < json_array_size(doc); i++) {
+            TD_TRY(td_sink_put(s, between, strlen(between), err));
+            TD_TRY(td_rest_put_exact(s, json_array_get(doc, i), err));
+            between = ",";
+        }
+        return td_sink_put(s, "]", 1, err);
+    }
+    const char *key;
+    json_t *v;
+    TD_TRY(td_sink_put(s, "{", 1, err));
+    json_object_foreach((json_t *)(uintptr_t)doc, key, v)
+    {
+        TD_TRY(td_sink_put(s, between, strlen(between), err));
+        TD_TRY(td_json_put_string(s, key, strlen(key), err));
+        TD_TRY(td_sink_put(s, ":", 1, err));
+        TD_TRY(td_rest_put_exact(s, v, err));
+        between = ",";
+    }
+    return td_sink_put(s, "}", 1, err);
+}
+
+enum td_code td_rest_put_exact(struct td_sink *s, const json_t *doc, struct td_err *err)
+{
+    if (doc == NULL) {
+        return td_no_memory(err, sizeof(json_t), "an answer");
+    }
+    switch (json_typeof(doc)) {
+    case JSON_STRING:
+        return td_json_put_string(s, json_string_value(doc), json_string_length(doc), err);
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return put_number(s, doc, err);
+    case JSON_TRUE:
+        return td_sink_put(s, "true", 4, err);
+    case JSON_FALSE:
+        return td_sink_put(s, "false", 5, err);
+    case JSON_NULL:
+        return td_sink_put(s, "null", 4, err);
+    default:
+        return put_members(s, doc, err);
+    }
+}
+
 json_t *td_rest_json_text(const char *text)
 {
     if (td_json_utf8(text, strlen(text))) {

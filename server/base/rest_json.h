@@ -12,6 +12,8 @@
 /* Appends the document's text and drops the reference to it. RESOURCE_EXHAUSTED when doc is NULL: that is how
  * jansson says that memory was short while the document was built. */
 TD_MUST enum td_code td_rest_put_json(struct td_sink *s, json_t *takes_doc, struct td_err *err);
+/* The same on one line, with every number as short as it reads back to the same value. Borrows doc. */
+TD_MUST enum td_code td_rest_put_exact(struct td_sink *s, const json_t *doc, struct td_err *err);
 /* The object in a request's body, returned new; an empty body is {}. INVALID_ARGUMENT. */
 TD_MUST enum td_code td_rest_get_json(const char *body, size_t n, json_t **out, struct td_err *err);
 /* Text that may hold bytes that are not UTF-8: those become '?'. */

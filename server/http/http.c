@@ -139,6 +139,8 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
         return;
     }
     *con_cls = NULL;
+    td_http_upload_ends(e);
+    td_http_close_parts(&e->x);
     td_sink_fini(&e->body);
     td_sink_fini(&e->x.out);
     const bool last = atomic_fetch_sub(e->phase == PHASE_BODY ? &h->n_reading : &h->n_answering, 1) == 1;
@@ -157,11 +159,20 @@ static bool is_local(struct MHD_Connection *connection)
     return info != NULL && info->client_addr != NULL && td_listen_is_local(info->client_addr);
 }
 
-/* The head is read. A body that says it is too large is refused before it is sent. */
+/* The head is read. A body that says it is too large is refused before it is sent, unless it will be read in
+ * parts; then who asked first is told at once that it is not wanted. */
 static enum MHD_Result begin(struct exchange *e, const char *method)
 {
     e->x.method = method;
     e->x.local = is_local(e->connection);
+    if (e->h->opts.begin != NULL) {
+        e->h->opts.begin(e->h->opts.app, &e->x);
+    }
+    if (e->x.reader != NULL) {
+        td_http_upload_begins(e);
+        const bool asks = td_exchange_header(&e->x, MHD_HTTP_HEADER_EXPECT) != NULL;
+        return asks && e->x.reader->refused ? td_http_refuse(e) : MHD_YES;
+    }
     const char *length = td_exchange_header(&e->x, MHD_HTTP_HEADER_CONTENT_LENGTH);
     const unsigned long long n = length != NULL ? strtoull(length, NULL, 10) : 0;
     if (n > e->h->opts.max_request_bytes) {
@@ -174,6 +185,9 @@ static enum MHD_Result begin(struct exchange *e, const char *method)
 static enum MHD_Result gather(struct exchange *e, const char *data, size_t *n)
 {
     struct td_err err = {0};
+    if (e->x.reader != NULL) {
+        return td_http_gather_part(e, data, n);
+    }
     if (!e->too_large &&
         (e->body.n + *n > e->h->opts.max_request_bytes || td_sink_put(&e->body, data, *n, &err))) {
         e->too_large = true;
@@ -346,7 +360,7 @@ static bool wait_idle(struct td_http *h, int64_t ms)
     for (;;) {
         const int64_t left_ms = ms - (td_clock_ns() - from_ns) / 1000000,
                       reading_ms = left_ms - (ms - READING_MS);
-        const bool owed = atomic_load(&h->n_answering) > 0;
+        const bool owed = atomic_load(&h->n_answering) > 0 || h->running != NULL || h->head != NULL;
         if (!owed && (atomic_load(&h->n_reading) == 0 || reading_ms <= 0)) {
             return true;
         }
@@ -367,6 +381,7 @@ bool td_http_stop(struct td_http *h, int64_t drain_ms)
     atomic_store(&h->draining, true);
     (void)MHD_quiesce_daemon(h->daemon);
     pthread_mutex_lock(&h->mu);
+    td_http_wake_sleepers(h, true); /* streams end: what they would tell is not owed */
     bool all = wait_idle(h, drain_ms);
     if (!all) {
         for (struct exchange *e = h->running; e != NULL; e = e->next) {
@@ -374,7 +389,8 @@ bool td_http_stop(struct td_http *h, int64_t drain_ms)
         }
         all = wait_idle(h, STOP_GRACE_MS);
     }
-    const bool stuck = h->running != NULL || h->head != NULL;
+    const bool stuck = h->running != NULL || h->head != NULL || h->sleeping != NULL;
+    h->stop = !stuck;
     pthread_mutex_unlock(&h->mu);
     if (stuck) {
         return false;

@@ -11,6 +11,10 @@
  *   td_exchange_hold(x)      the answer will take a while (before anybody else can finish x)
  *   td_exchange_finish(x)    the answer is there: once for each exchange, on any thread
  *
+ * Bodies and answers that are too large to be held come and go in parts. A body does when begin(x), called
+ * with the head alone, gives x a reader; an answer when its handler gives x a stream or a file before it
+ * finishes x. None of them holds a thread while it waits for its client, or for something to say.
+ *
  * Threads: a request whose kind has lately kept its thread for a fraction of a millisecond only runs on the
  * thread that read it (a poll thread); any other runs on an HTTP worker, so that a long one never keeps the
  * poll threads from serving the rest. HTTP workers decode and encode; what computes is server/sched's
@@ -34,6 +38,34 @@ struct td_route_match {
     } model, version, label, id;
 };
 
+/* Reads a body as it comes. */
+struct td_body_reader {
+    /* On an HTTP worker, part by part in their order. What goes wrong is the reader's to keep: it sets
+     * refused, and no part comes after that. */
+    void (*put)(struct td_body_reader *b, const char *bytes, size_t n);
+    /* Once: the exchange is over, whether it was answered or not. */
+    void (*close)(struct td_body_reader *b);
+    /* The rest of the body is of no use. It is dropped until the client has sent all of it, or far too much;
+     * set by begin, a client that asked before it sends (Expect) is answered at once. */
+    bool refused;
+};
+
+/* Writes an answer bit by bit, chunked. */
+enum td_stream_state {
+    TD_STREAM_MORE,  /* ask again as soon as this has been sent */
+    TD_STREAM_WAIT,  /* ask again when td_exchange_wake was called, or idle_ms have passed */
+    TD_STREAM_END,   /* this was the last */
+    TD_STREAM_BROKEN /* the client shall see that it was cut off */
+};
+struct td_answer_stream {
+    /* On an HTTP worker: appends the next bit to out, which is empty; idle: nobody woke it. Not called while
+     * the client has not taken the last one, nor once the server drains. */
+    enum td_stream_state (*next)(struct td_answer_stream *s, bool idle, struct td_sink *out);
+    /* Once: the exchange is over. td_exchange_wake is not called after it. */
+    void (*close)(struct td_answer_stream *s);
+    int64_t idle_ms;
+};
+
 /* One request and its answer. Everything is borrowed until it is finished. */
 struct td_exchange {
     /* first: deadline and stop word are the listener's to set; opened by the application */
@@ -42,10 +74,12 @@ struct td_exchange {
     const char *target; /* path and query, as sent */
     const char *body;   /* body_len bytes and a NUL */
     size_t body_len;
-    bool local; /* the peer is this host's loopback */
+    bool local;                    /* the peer is this host's loopback */
+    struct td_body_reader *reader; /* has the body instead; NULL: none. body is "" then */
     /* the application's */
     const struct td_route *route; /* NULL: none matched */
     struct td_route_match match;
+    const char *error_code, *error_param; /* of an error, where more than a sentence is told; NULL: none */
     /* the answer */
     int status;               /* 200 unless set */
     const char *content_type; /* static text; NULL: "application/json" */
@@ -53,6 +87,12 @@ struct td_exchange {
     const char *allow;        /* static; NULL none: an Allow header */
     size_t n_json;            /* > 0: an Inference-Header-Content-Length header */
     struct td_sink out;
+    struct td_answer_stream *stream; /* instead of out; NULL: none */
+    struct {
+        bool given; /* instead of out: bytes of fd, from its beginning */
+        int fd;     /* x's */
+        int64_t bytes;
+    } file;
 };
 static inline struct td_exchange *td_exchange_of(struct td_request *r)
 {
@@ -64,6 +104,8 @@ static inline struct td_exchange *td_exchange_of(struct td_request *r)
 void td_exchange_hold(struct td_exchange *x);
 /* x may be gone when this returns, or when the handler that calls it does. */
 void td_exchange_finish(struct td_exchange *x);
+/* There may be more for x's stream: on any thread, also before x is finished. */
+void td_exchange_wake(struct td_exchange *x);
 /* A header of the request, or NULL: borrowed. */
 const char *td_exchange_header(const struct td_exchange *x, const char *name);
 
@@ -78,6 +120,8 @@ struct td_http_opts {
     const char *cors_headers; /* request headers that scripts of other origins may send */
     /* PEM texts; tls_key NULL: plain HTTP; tls_ca: demand client certificates */
     const char *tls_key, *tls_cert, *tls_ca;
+    /* The head is there: may give x a reader, which reads bodies of any size. NULL: none is ever given. */
+    void (*begin)(void *app, struct td_exchange *x);
     /* Sets x->route; true: may take long, so always on an HTTP worker. */
     bool (*route)(void *app, struct td_exchange *x);
     void (*handle)(void *app, struct td_exchange *x);

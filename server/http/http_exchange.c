@@ -7,12 +7,14 @@
  * whoever finishes it later resumes the connection, and the poll thread sends.
  *
  * libmicrohttpd tells nobody that a client hung up while its connection is suspended. So a guard polls the
- * sockets of running exchanges every GUARD_MS, and sets the stop word of those whose client has gone.
+ * sockets of running exchanges every GUARD_MS, and sets the stop word of those whose client has gone; those
+ * of streams that sleep it looks at less often.
  *
- * Locks: h->mu guards the two lists, and is held over the resume, so that the guard never looks at a
+ * Locks: h->mu guards the lists, and is held over the resume, so that the guard never looks at a
  * connection that may be closed.
  *
- * Does not: route or know models (server/http/rest.c), open or close connections (server/http/http.c).
+ * Does not: route or know models (server/http/rest.c), open or close connections (server/http/http.c), carry
+ * what comes or goes in parts (server/http/http_parts.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <poll.h>
@@ -28,6 +30,7 @@
 
 #define SHORT_NS 300000   /* what may run on a poll thread: less than an HTTP worker's wake-up costs others */
 #define GUARD_MS 50       /* how often clients of running requests are looked at */
+#define SLOW_ROUND 5      /* every so many looks: at the clients of sleeping streams and of uploads */
 #define RETRY_AFTER_S "1" /* a full queue empties within about a second or not at all */
 
 const char *td_exchange_header(const struct td_exchange *x, const char *name)
@@ -39,6 +42,12 @@ const char *td_exchange_header(const struct td_exchange *x, const char *name)
 /* The body as the handler sees it. */
 static enum td_code finish_body(struct exchange *e, struct td_err *err)
 {
+    if (e->x.reader != NULL) {
+        td_http_put_part(e);
+        e->x.body = "";
+        e->x.body_len = 0;
+        return TD_OK;
+    }
     TD_FAIL_IF(e->too_large, err, RESOURCE_EXHAUSTED,
                "request body is larger than max_request_bytes (%zu bytes)", e->h->opts.max_request_bytes);
     const char *encoding = td_exchange_header(&e->x, MHD_HTTP_HEADER_CONTENT_ENCODING);
@@ -60,6 +69,12 @@ enum td_code td_http_check(const struct td_http *h, struct td_err *err)
         TD_WANT(e->next == NULL || e->next->prev == e, err,
                 "the exchanges that run are not linked both ways");
     }
+    for (const struct exchange *e = h->sleeping; e != NULL; e = e->next) {
+        TD_WANT(e->asleep && e->phase == PHASE_SENT && e->x.stream != NULL, err,
+                "an exchange sleeps that has no stream to wait for");
+        TD_WANT(e->next == NULL || e->next->prev == e, err,
+                "the exchanges that sleep are not linked both ways");
+    }
     for (const struct exchange *e = h->head; e != NULL; e = e->next) {
         TD_WANT(!e->here, err, "an exchange that waits is the poll thread's own");
         TD_WANT(e->next != NULL || h->tail == e, err, "the last exchange that waits is not the queue's");
@@ -67,18 +82,37 @@ enum td_code td_http_check(const struct td_http *h, struct td_err *err)
     return TD_OK;
 }
 
-/* Caller holds h->mu. */
-static void list_running(struct td_http *h, struct exchange *e)
+/* Nothing for the guard to look at. */
+static bool is_quiet(const struct td_http *h)
 {
-    e->prev = NULL;
-    e->next = h->running;
-    if (h->running != NULL) {
-        h->running->prev = e;
-    } else {
+    return h->running == NULL && h->sleeping == NULL && h->uploads == NULL;
+}
+
+void td_http_wake_guard(struct td_http *h)
+{
+    if (is_quiet(h)) {
         pthread_cond_signal(&h->guard_wake);
     }
-    h->running = e;
-    TD_HOLDS(td_http_check, h);
+}
+
+void td_http_link(struct exchange **list, struct exchange *e)
+{
+    td_http_wake_guard(e->h);
+    e->prev = NULL;
+    e->next = *list;
+    if (*list != NULL) {
+        (*list)->prev = e;
+    }
+    *list = e;
+    TD_HOLDS(td_http_check, e->h);
+}
+
+void td_http_unlink(struct exchange **list, struct exchange *e)
+{
+    *(e->prev != NULL ? &e->prev->next : list) = e->next;
+    if (e->next != NULL) {
+        e->next->prev = e->prev;
+    }
 }
 
 void td_exchange_hold(struct td_exchange *x)
@@ -91,20 +125,17 @@ void td_exchange_hold(struct td_exchange *x)
         e->here = false;
         MHD_suspend_connection(e->connection);
         pthread_mutex_lock(&h->mu);
-        list_running(h, e);
+        td_http_link(&h->running, e);
         pthread_mutex_unlock(&h->mu);
     }
 }
 
-static void resume(struct exchange *e)
+void td_http_resume(struct exchange *e, enum phase phase)
 {
     struct td_http *h = e->h;
     pthread_mutex_lock(&h->mu);
-    *(e->prev != NULL ? &e->prev->next : &h->running) = e->next;
-    if (e->next != NULL) {
-        e->next->prev = e->prev;
-    }
-    e->phase = PHASE_DONE;
+    td_http_unlink(&h->running, e);
+    e->phase = phase;
     MHD_resume_connection(e->connection);
     pthread_mutex_unlock(&h->mu);
 }
@@ -122,7 +153,7 @@ void td_exchange_finish(struct td_exchange *x)
         td_duration_hint_remember(&e->h->hints, e->kind, td_clock_ns() - e->from_ns);
     }
     if (!e->here) {
-        resume(e);
+        td_http_resume(e, PHASE_DONE);
     }
 }
 
@@ -172,22 +203,33 @@ static enum MHD_Result run_here(struct exchange *e)
     return e->here ? td_http_send(e) : MHD_YES;
 }
 
-/* Leaves it to an HTTP worker; its connection is suspended. */
-static void hand_over(struct exchange *e)
+void td_http_enqueue(struct exchange *e)
 {
     struct td_http *h = e->h;
-    MHD_suspend_connection(e->connection);
-    pthread_mutex_lock(&h->mu);
     e->next = NULL;
     *(h->tail != NULL ? &h->tail->next : &h->head) = e;
     h->tail = e;
     pthread_cond_signal(&h->work);
+}
+
+enum MHD_Result td_http_hand_over(struct exchange *e, enum phase phase)
+{
+    struct td_http *h = e->h;
+    pthread_mutex_lock(&h->mu);
+    const bool stop = h->stop;
+    if (!stop) {
+        MHD_suspend_connection(e->connection);
+        e->phase = phase;
+        td_http_enqueue(e);
+    }
     pthread_mutex_unlock(&h->mu);
+    return stop ? MHD_NO : MHD_YES;
 }
 
 /* A drain waits for the answer from here on. */
 static void begin_work(struct exchange *e)
 {
+    td_http_upload_ends(e);
     e->phase = PHASE_WORK;
     atomic_fetch_add(&e->h->n_answering, 1);
     atomic_fetch_sub(&e->h->n_reading, 1);
@@ -195,8 +237,9 @@ static void begin_work(struct exchange *e)
 
 enum MHD_Result td_http_refuse(struct exchange *e)
 {
-    e->too_large = true;
+    e->too_large = e->x.reader == NULL;
     begin_work(e);
+    (void)e->h->opts.route(e->h->opts.app, &e->x);
     return run_here(e);
 }
 
@@ -209,48 +252,84 @@ enum MHD_Result td_http_received(struct exchange *e)
     if (!may_block && td_duration_hint_is_short(&h->hints, e->kind, SHORT_NS)) {
         return run_here(e);
     }
-    hand_over(e);
-    return MHD_YES;
+    return td_http_hand_over(e, PHASE_WORK);
 }
 
-enum MHD_Result td_http_send(struct exchange *e)
+/* What is sent: a buffer, a file, or a stream's bits as they come. */
+static struct MHD_Response *make_response(struct exchange *e)
 {
-    struct MHD_Response *r = MHD_create_response_from_buffer(e->x.out.n, e->x.out.p, MHD_RESPMEM_PERSISTENT);
-    if (r == NULL) {
-        return MHD_NO;
+    struct td_exchange *x = &e->x;
+    if (x->stream != NULL) {
+        return td_http_stream_response(e);
     }
-    const char *type = e->x.content_type != NULL ? e->x.content_type : "application/json";
-    (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    if (e->x.location != NULL) {
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_LOCATION, e->x.location);
+    if (x->file.given && x->file.bytes > 0) {
+        struct MHD_Response *r = MHD_create_response_from_fd64((uint64_t)x->file.bytes, x->file.fd);
+        x->file.given = r == NULL; /* the response closes it */
+        return r;
     }
-    if (e->x.allow != NULL) {
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, e->x.allow);
+    return MHD_create_response_from_buffer(x->out.n, x->out.p, MHD_RESPMEM_PERSISTENT);
+}
+
+/* Headers of single kinds of answers. */
+static void add_traits(struct MHD_Response *r, const struct exchange *e, bool is_file)
+{
+    const struct td_exchange *x = &e->x;
+    if (x->location != NULL) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_LOCATION, x->location);
     }
-    if (e->x.n_json > 0) {
+    if (x->allow != NULL) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, x->allow);
+    }
+    if (x->n_json > 0) {
         char text[24];
-        (void)snprintf(text, sizeof text, "%zu", e->x.n_json);
+        (void)snprintf(text, sizeof text, "%zu", x->n_json);
         (void)MHD_add_response_header(r, "Inference-Header-Content-Length", text);
     }
     if (e->encoding != NULL) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_ENCODING, e->encoding);
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT_ENCODING);
     }
-    if (e->x.status == MHD_HTTP_UNAUTHORIZED) {
+    if (x->stream != NULL) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+        (void)MHD_add_response_header(r, "X-Accel-Buffering", "no");
+    }
+    if (is_file) { /* somebody's upload: a browser shall not take it for a page of this server's */
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_DISPOSITION, "attachment");
+        (void)MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    }
+}
+
+/* Headers that the status asks for. */
+static void add_status_traits(struct MHD_Response *r, int status)
+{
+    if (status == MHD_HTTP_UNAUTHORIZED) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tensord\"");
     }
+    if (status == MHD_HTTP_UNSUPPORTED_MEDIA_TYPE) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip, deflate");
+    }
+    if (status == MHD_HTTP_TOO_MANY_REQUESTS) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_RETRY_AFTER, RETRY_AFTER_S);
+    }
+}
+
+enum MHD_Result td_http_send(struct exchange *e)
+{
+    const bool is_file = e->x.file.given;
+    struct MHD_Response *r = make_response(e);
+    if (r == NULL) {
+        return MHD_NO;
+    }
+    const char *type = e->x.content_type != NULL ? e->x.content_type : "application/json";
+    (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    add_traits(r, e, is_file);
     if (e->h->opts.cors) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, "*");
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, "POST, GET");
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS,
                                       e->h->opts.cors_headers);
     }
-    if (e->x.status == MHD_HTTP_UNSUPPORTED_MEDIA_TYPE) {
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip, deflate");
-    }
-    if (e->x.status == MHD_HTTP_TOO_MANY_REQUESTS) {
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_RETRY_AFTER, RETRY_AFTER_S);
-    }
+    add_status_traits(r, e->x.status);
     if (atomic_load_explicit(&e->h->draining, memory_order_relaxed)) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
     }
@@ -276,21 +355,41 @@ void *td_http_worker_main(void *arg)
         }
         h->head = e->next;
         h->tail = h->head == NULL ? NULL : h->tail;
-        list_running(h, e);
+        td_http_link(&h->running, e);
         pthread_mutex_unlock(&h->mu);
-        run(e);
+        if (e->phase == PHASE_PART) {
+            td_http_put_part(e);
+            td_http_resume(e, PHASE_BODY);
+        } else if (e->phase == PHASE_SENT) {
+            td_http_next_bit(e);
+        } else {
+            run(e);
+        }
         pthread_mutex_lock(&h->mu);
     }
     pthread_mutex_unlock(&h->mu);
     return NULL;
 }
 
+int td_http_fd(const struct exchange *e)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return info != NULL ? info->connect_fd : -1;
+}
+
+bool td_http_has_left(const struct exchange *e)
+{
+    struct pollfd p = {.fd = td_http_fd(e), .events = POLLRDHUP};
+    return p.fd >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
 void *td_http_guard_main(void *arg)
 {
     struct td_http *h = arg;
     pthread_mutex_lock(&h->mu);
-    while (!h->stop) {
-        if (h->running == NULL) {
+    for (int round = 0; !h->stop; round++) {
+        if (is_quiet(h)) {
             pthread_cond_wait(&h->guard_wake, &h->mu);
             continue;
         }
@@ -298,12 +397,13 @@ void *td_http_guard_main(void *arg)
         const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
         (void)pthread_cond_timedwait(&h->guard_wake, &h->mu, &at);
         for (struct exchange *e = h->running; e != NULL; e = e->next) {
-            const union MHD_ConnectionInfo *info =
-                MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-            struct pollfd p = {.fd = info != NULL ? info->connect_fd : -1, .events = POLLRDHUP};
-            if (p.fd >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
+            if (e->phase != PHASE_PART && td_http_has_left(e)) {
                 atomic_store(&e->x.r.stop, TD_CANCELLED);
             }
+        }
+        if (round % SLOW_ROUND == 0) {
+            td_http_wake_sleepers(h, false);
+            td_http_look_at_uploads(h);
         }
     }
     pthread_mutex_unlock(&h->mu);

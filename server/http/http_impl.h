@@ -1,5 +1,6 @@
 /* server/http/http_impl.h - the insides of the HTTP listener, shared by http.c (libmicrohttpd's calls, start
- * and stop) and http_exchange.c (a request from its whole body to its answer).
+ * and stop), http_exchange.c (a request from its whole body to its answer) and http_parts.c (bodies and
+ * answers that come and go in parts).
  *
  *   poll thread:  head read -> body gathered -> routed -> short? handle : suspend, queue
  *   HTTP worker:  take -> handle
@@ -8,10 +9,13 @@
  *                 resume
  *   poll thread:  (called again) queue the answer -> sent -> exchange freed
  *
- * Invariant (td_http_check): a suspended connection's exchange is on exactly one of queue and running, or is
- * being resumed; it may be gone at any time for a thread that has handled it, but for the poll thread that
- * reads its connection: that frees it. Locks: h->mu guards queue, running and stop; never held while a
- * handler runs.
+ *   in parts:     a part of the body is full, or of the answer is sent: suspend, queue -> worker: put or next
+ *                 -> resume; nothing to say: asleep until it is woken, or idle_ms have passed
+ *
+ * Invariant (td_http_check): a suspended connection's exchange is on exactly one of queue, running and
+ * sleeping, or is being resumed; it may be gone at any time for a thread that has handled it, but for the
+ * poll thread that reads its connection: that frees it. Locks: h->mu guards queue, running, sleeping,
+ * uploads and stop; never held while a handler runs. Once stop is set nothing is suspended any more.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_HTTP_HTTP_IMPL_H
@@ -23,7 +27,8 @@
 #include "server/http/http.h"
 #include "server/http/duration_hint.h"
 
-enum phase { PHASE_BODY, PHASE_WORK, PHASE_DONE, PHASE_SENT };
+/* PART: of the body, in a worker's hands. SENT: the answer is libmicrohttpd's, but for a stream's bits. */
+enum phase { PHASE_BODY, PHASE_PART, PHASE_WORK, PHASE_DONE, PHASE_SENT };
 
 /* An exchange with what only the listener sees of it; a handler has x, which is first. */
 struct exchange {
@@ -38,7 +43,14 @@ struct exchange {
     int64_t from_ns;
     bool here; /* the poll thread handles it, and sends the answer: its connection is not suspended */
     bool held; /* by its handler; only that thread and the one that finishes it look */
-    struct exchange *next, *prev; /* of queue (next) or running */
+    size_t n_taken, n_dropped; /* bytes of a body with a reader */
+    size_t n_sent;             /* of a stream's bit in x.out */
+    enum td_stream_state said; /* what its stream said last; guarded by h->mu */
+    bool asleep, woken, due;   /* of a stream; guarded by h->mu */
+    int64_t due_ns;
+    struct exchange *next, *prev; /* of queue (next), running or sleeping */
+    bool uploads, cut;            /* on the list of uploads; of which nothing more is read */
+    struct exchange *next_upload, *prev_upload;
 };
 
 struct td_http {
@@ -48,7 +60,8 @@ struct td_http {
     pthread_mutex_t mu; /* guards what follows up to stop */
     pthread_cond_t work, idle, guard_wake;
     struct exchange *head, *tail; /* queue for the HTTP workers */
-    struct exchange *running;
+    struct exchange *running, *sleeping;
+    struct exchange *uploads; /* bodies with a reader that are on their way */
     bool stop;
     atomic_int n_reading;   /* requests whose body is still coming */
     atomic_int n_answering; /* requests that are whole and whose answer is not sent yet */
@@ -64,11 +77,44 @@ TD_MUST enum td_code td_http_check(const struct td_http *h, struct td_err *err);
 /* The next three answer what libmicrohttpd's callback returns. The request is whole: it is answered here, or
  * handed to an HTTP worker. */
 enum MHD_Result td_http_received(struct exchange *e);
-/* It is too large to become whole. */
+/* It is too large to become whole, or its reader does not want it. */
 enum MHD_Result td_http_refuse(struct exchange *e);
 enum MHD_Result td_http_send(struct exchange *e);
+/* Suspends the connection and leaves e, which is in that phase, to an HTTP worker. MHD_NO when the workers
+ * are to end: the connection is to be closed. */
+enum MHD_Result td_http_hand_over(struct exchange *e, enum phase phase);
+/* The next four: caller holds h->mu. There will be something for the guard to look at. */
+void td_http_wake_guard(struct td_http *h);
+/* For an HTTP worker to take; the connection is suspended. */
+void td_http_enqueue(struct exchange *e);
+/* Of running or sleeping. */
+void td_http_link(struct exchange **list, struct exchange *e);
+void td_http_unlink(struct exchange **list, struct exchange *e);
+/* Whether the client has closed its side, and the socket; the connection cannot end meanwhile. */
+bool td_http_has_left(const struct exchange *e);
+int td_http_fd(const struct exchange *e);
+/* On a worker's thread, done with e: its connection goes on in that phase. */
+void td_http_resume(struct exchange *e, enum phase phase);
 void *td_http_worker_main(void *http);
 /* Thread: sets the stop word of running requests whose client has closed its side. */
 void *td_http_guard_main(void *http);
+
+/* http_parts.c. The body will be given to x's reader; it is whole, or its connection ends. */
+void td_http_upload_begins(struct exchange *e);
+void td_http_upload_ends(struct exchange *e);
+/* Caller holds h->mu. Uploads whose clients have gone end. */
+void td_http_look_at_uploads(struct td_http *h);
+/* Bytes of a body that has a reader; *n becomes 0. */
+enum MHD_Result td_http_gather_part(struct exchange *e, const char *data, size_t *n);
+/* On a worker: gives the reader what was gathered. */
+void td_http_put_part(struct exchange *e);
+/* The response that a stream's bits are sent by; NULL without memory. */
+struct MHD_Response *td_http_stream_response(struct exchange *e);
+/* On a worker: asks the stream for its next bit, and sends it or puts e to sleep. */
+void td_http_next_bit(struct exchange *e);
+/* Caller holds h->mu. Wakes the sleepers whose time has come, or all; ends those whose clients have gone. */
+void td_http_wake_sleepers(struct td_http *h, bool all);
+/* What x has of the application's is closed. */
+void td_http_close_parts(struct td_exchange *x);
 
 #endif
