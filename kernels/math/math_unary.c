@@ -163,7 +163,7 @@ const struct td_op td_ops_math_unary[] = {
     ROW("Neg", neg, NUMBERS | TD_SET_SIGNED, .fuse = {.stage = &td_stage_neg}, .simplify = td_simplify_undone,
         .grad = td_neg_grad),
     ROW_FUSES("Square", square, TD_SET_NUMBERS, .grad = td_square_grad),
-    ROW("Sign", sign, NUMBERS | TD_SET_SIGNED, .simplify = td_simplify_repeated, .grad = td_sign_grad),
+    ROW_FUSES("Sign", sign, NUMBERS | TD_SET_SIGNED, .simplify = td_simplify_repeated, .grad = td_sign_grad),
     ROW("Floor", floor, TD_SET_FLOATS, .simplify = td_simplify_repeated, .grad = td_not_differentiable),
     ROW("Ceil", ceil, TD_SET_FLOATS, .simplify = td_simplify_repeated, .grad = td_not_differentiable),
     ROW("Round", round, TD_SET_FLOATS | TD_SET_INDEX, .simplify = td_simplify_repeated,

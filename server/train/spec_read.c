@@ -252,14 +252,39 @@ enum td_code td_spec_read_nothing(struct td_spec_reader *r, json_t *value, const
 
 /* ------------------------------------------------------------------ fields of a formula's own */
 
+static enum td_code read_integer(struct td_spec_reader *r, json_t *value, enum td_field_range range,
+                                 double *to)
+{
+    int64_t whole;
+    if (!is_integer(value, &whole) || !in_range((double)whole, range)) {
+        return td_spec_read_wrong(r, value, "an integer%s", range_words(range));
+    }
+    *to = (double)whole;
+    return TD_OK;
+}
+
+static enum td_code read_element(struct td_spec_reader *r, json_t *value, const struct td_field *field,
+                                 double *to)
+{
+    return field->kind == TD_FIELD_INTEGERS ? read_integer(r, value, field->range, to)
+                                            : read_number(r, value, field->range, to);
+}
+
+/* A bare number is a list of one. */
 static enum td_code read_numbers(struct td_spec_reader *r, json_t *value, const struct td_field *field,
                                  const double **to, int *n)
 {
     double *list = NULL;
+    if (json_is_number(value)) {
+        list = td_spec_read_alloc(r, 1, sizeof *list);
+        *to = list;
+        *n = 1;
+        return list == NULL ? r->f->err.code : read_element(r, value, field, list);
+    }
     TD_TRY(td_spec_read_list(r, value, sizeof *list, &list, n));
     for (int i = 0; i < *n; i++) {
         const size_t mark = td_spec_read_item(r, i);
-        TD_TRY(read_number(r, json_array_get(value, (size_t)i), field->range, &list[i]));
+        TD_TRY(read_element(r, json_array_get(value, (size_t)i), field, &list[i]));
         td_spec_read_leave(r, mark);
     }
     *to = list;
@@ -269,9 +294,9 @@ static enum td_code read_numbers(struct td_spec_reader *r, json_t *value, const 
 static enum td_code read_own(struct td_spec_reader *r, json_t *value, const struct td_field *field,
                              struct td_field_values *values, int i)
 {
-    int64_t whole;
     switch (field->kind) {
     case TD_FIELD_NUMBERS:
+    case TD_FIELD_INTEGERS:
         return read_numbers(r, value, field, &values->list[i], &values->n_list[i]);
     case TD_FIELD_BOOL:
         if (!json_is_boolean(value)) {
@@ -280,11 +305,7 @@ static enum td_code read_own(struct td_spec_reader *r, json_t *value, const stru
         values->v[i] = json_is_true(value);
         return TD_OK;
     case TD_FIELD_INTEGER:
-        if (!is_integer(value, &whole) || !in_range((double)whole, field->range)) {
-            return td_spec_read_wrong(r, value, "an integer%s", range_words(field->range));
-        }
-        values->v[i] = (double)whole;
-        return TD_OK;
+        return read_integer(r, value, field->range, &values->v[i]);
     default:
         return read_number(r, value, field->range, &values->v[i]);
     }

@@ -69,6 +69,44 @@ TEST(every_row_is_among_the_cases)
     CHECK(td_loss_find("none") == NULL && td_loss_row(-1) == NULL);
 }
 
+/* The mean loss of an output of zeros against target, both of these shapes. */
+static double of_shapes(const char *name, enum td_dtype dtype, struct td_shape target, struct td_shape output,
+                        bool shapes_known)
+{
+    static const double y[8] = {1, 0, 1, 1, 0, 1, 0, 0}, p[8] = {0.5, 0.25, 0.75, 0.5, 1, 0, 0.5, 2};
+    const enum td_dtype dtypes[] = {TD_FLOAT, dtype};
+    struct formula f;
+    formula_open(&f, dtypes, 2, shapes_known);
+    formula_set(&f, 0, TD_FLOAT, &(struct given){output, p});
+    formula_set(&f, 1, dtype, &(struct given){target, y});
+    const struct td_loss_args a = {
+        .target = f.feed[1], .output = f.feed[0], .field = {.v = {1, dtype == TD_INT64 ? NAN : 0}}};
+    const struct td_loss *loss = td_loss_find(name);
+    f.fetch[f.n_fetches++] =
+        td_loss_reduce(&f.e, loss->values(&f.e, &a), td_no_value, td_no_value, TD_SUM_OVER_BATCH_SIZE);
+    formula_run(&f);
+    const double v = get_number(&f.out[0], 0);
+    formula_close(&f);
+    return v;
+}
+
+TEST(a_last_dimension_of_1_may_be_left_out)
+{
+    const struct td_shape flat = {.rank = 1, .dim = {8}}, column = {.rank = 2, .dim = {8, 1}};
+    const struct td_shape steps = {.rank = 2, .dim = {2, 4}}, step_columns = {.rank = 3, .dim = {2, 4, 1}};
+    const struct td_shape pair = {.rank = 2, .dim = {4, 2}}, classes = {.rank = 1, .dim = {4}};
+    const struct td_shape class_column = {.rank = 2, .dim = {4, 1}};
+    for (int known = 0; known < 2; known++) {
+        const double want = of_shapes("mae", TD_FLOAT, flat, flat, known);
+        CHECK(of_shapes("mae", TD_FLOAT, column, flat, known) == want);
+        CHECK(of_shapes("mae", TD_FLOAT, flat, column, known) == want);
+        CHECK(of_shapes("mae", TD_FLOAT, steps, step_columns, known) == want);
+        const char *sparse = "sparse_categorical_crossentropy";
+        CHECK(of_shapes(sparse, TD_INT64, classes, pair, known) ==
+              of_shapes(sparse, TD_INT64, class_column, pair, known));
+    }
+}
+
 /* The loss of one row with one output, and its gradient. */
 static void at(const char *name, double logits, double y, double p, double *loss, double *gradient)
 {
@@ -108,5 +146,6 @@ TEST(a_direction_of_length_0_has_a_gradient)
     CHECK(loss == 0 && isfinite(gradient));
 }
 
-TEST_MAIN(RUN(losses_and_gradients_are_keras_s) RUN(every_row_is_among_the_cases)
-              RUN(a_sure_logit_keeps_its_tiny_gradient) RUN(a_direction_of_length_0_has_a_gradient))
+TEST_MAIN(RUN(a_last_dimension_of_1_may_be_left_out) RUN(losses_and_gradients_are_keras_s)
+              RUN(every_row_is_among_the_cases) RUN(a_sure_logit_keeps_its_tiny_gradient)
+                  RUN(a_direction_of_length_0_has_a_gradient))
