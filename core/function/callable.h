@@ -28,6 +28,9 @@ TD_MUST enum td_code td_callable_new(struct td_model *m, const struct td_callabl
                                      struct td_callable **out, struct td_err *err);
 void td_callable_drop(struct td_callable *f); /* frees a callable made with once */
 
+/* What f was made of: borrowed, as long as f. */
+const struct td_graph *td_callable_graph(const struct td_callable *f, struct td_callable_opts *opts);
+
 /* Runs with in[i] fed to feeds[i] (borrowed; host; dtype must be the fed edge's). out[i] gets fetch i, owned
  * by the caller (td_tensor_clear), nothing on failure. opts may be NULL. INVALID_ARGUMENT, with TensorFlow's
  * words where it has them, for whatever is wrong with values and shapes; UNIMPLEMENTED names node, op and

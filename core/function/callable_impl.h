@@ -20,8 +20,6 @@ TD_MUST enum td_code td_callable_make(struct td_model *m, const struct td_graph 
                                       struct td_callable **out, struct td_err *err);
 void td_callable_free(struct td_callable *f);
 struct td_model *td_callable_model(const struct td_callable *f);
-/* What f was made of: borrowed, as long as f. */
-const struct td_graph *td_callable_graph(const struct td_callable *f, struct td_callable_opts *opts);
 /* The compiled plan (borrowed, as long as f), made now if it was not yet. */
 TD_MUST enum td_code td_callable_plan(struct td_callable *f, const struct td_plan **out, struct td_err *err);
 /* The plan bound to the shapes that f ran with last, counted for the caller; NULL: it has not run. */

@@ -15,7 +15,7 @@
 
 #include "core/base/mem.h"
 #include "core/compile/ir.h"
-#include "core/function/callable_impl.h"
+#include "core/function/callable.h"
 #include "core/grad/grad.h"
 #include "server/train/pattern.h"
 

@@ -23,6 +23,10 @@
 
 struct td_step;
 
+/* The signature whose inputs rows hold: train_signature where the job has one, else `signature`. Faults name
+ * what there is. Borrowed of s. */
+TD_MUST enum td_code td_step_signature(struct td_servable *s, const struct td_job_spec *spec,
+                                       const struct td_signature **out, struct td_fault *f);
 /* Returns new; borrows spec and layout, counts s, whose variables it trains. The faults are those of a job
  * that is refused: no gradient path (names the output), unknown output, .. */
 TD_MUST enum td_code td_step_new(struct td_servable *s, const struct td_job_spec *spec,
@@ -40,7 +44,7 @@ int td_step_optimizers(const struct td_step *s, const int **numbers);
 struct td_step_result {
     double loss;         /* total, penalties included, before the update */
     double *losses;      /* by loss, before its weight; the step's own, until the next run */
-    double norm;         /* global norm of the gradients before clipping; NAN when nothing was updated */
+    double norm;         /* global norm of this batch's gradients before clipping; NAN: there are none */
     const double **sums; /* by metric of the spec */
     int *n_sums;
     const double *outputs; /* of train_signature: its other scalars (td_step_output_name) */

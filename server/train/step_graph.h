@@ -1,0 +1,50 @@
+/* server/train/step_graph.h - the graph of a training step while it is made: from the signature to the
+ * gradients in step_build.c, from there to assigned variables in step_update.c.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_TRAIN_STEP_GRAPH_H
+#define TD_SERVER_TRAIN_STEP_GRAPH_H
+
+#include "core/grad/extend.h"
+#include "server/train/step_impl.h"
+
+/* A variable that is trained. */
+struct td_step_trained {
+    const struct td_chosen *c;
+    struct td_value w; /* what it holds, all parts, in the dtype that is computed in: float or double */
+    struct td_value g; /* its gradient: as it comes, later in the dtype of w, clipped */
+    int place;         /* in the order in which gradients are made */
+};
+
+/* Nodes that assign variables in one kind of run. */
+struct td_step_effects {
+    struct td_node **node;
+    const char **resource; /* that it assigns */
+    int n, cap;
+};
+
+struct td_step_graph {
+    struct td_step *s;
+    const struct td_signature *sig;
+    struct td_fault *f;
+    struct td_extend x;
+    struct td_value *field; /* by field of the layout: its feed */
+    struct td_value *loss;  /* by loss, before its weight */
+    struct td_value data_loss, penalty, total, norm;
+    struct td_value *sums;    /* by metric */
+    struct td_node *check;    /* fails unless total is finite */
+    struct td_value *rate, t; /* fed: by optimizer in use */
+    struct td_step_trained *trained;
+    int n_trained;
+    struct td_step_effects effects[TD_RUN_KINDS];
+};
+
+/* A handle of the variable `resource`; shape NULL: one that the model has. */
+struct td_value td_step_handle(struct td_emitter *e, const char *resource, enum td_dtype dtype,
+                               const struct td_shape *shape);
+/* From gradients to assignments; makes the states and rows of the result. */
+TD_MUST enum td_code td_step_add_updates(struct td_step_graph *k);
+/* Makes the model and its callables, and starts the slots. */
+TD_MUST enum td_code td_step_close(struct td_step_graph *k);
+
+#endif
