@@ -33,6 +33,7 @@
 #include "server/base/options.h"
 #include "server/http/rest.h"
 #include "server/request/shm.h"
+#include "server/start_jobs.h"
 #include "server/base/tls.h"
 #include "server/base/trace_file.h"
 #include "server/base/trim.h"
@@ -54,6 +55,8 @@ struct server {
     struct td_op_libraries *op_libraries;
     struct td_workers *workers;
     struct td_registry *registry;
+    struct td_job_flags job_flags;
+    struct td_jobs *jobs;
     struct td_shm *shm;
     struct td_rest rest;
     struct td_http *http[N_HTTP];
@@ -362,6 +365,7 @@ static enum td_code start(struct server *s, struct td_err *err)
     TD_TRY(start_workers(s, err));
     TD_TRY(td_shm_new((uint64_t)s->options.max_request_bytes, &s->shm, err));
     TD_TRY(start_registry(s, err));
+    TD_TRY(td_start_jobs(&s->options, s->state_dir, s->registry, &s->job_flags, &s->jobs, err));
     TD_TRY(configure(s, err));
     td_access_models(s->access, is_model, s->registry); /* before anybody may ask */
     TD_TRY(start_grpc(s, err));
@@ -467,6 +471,7 @@ static bool drain(struct server *s)
     bool apart[N_HTTP];
     void *stuck[N_HTTP] = {NULL};
     atomic_store(&s->rest.draining, true);
+    td_jobs_drain(s->jobs);
     for (int i = 0; i < N_HTTP; i++) {
         apart[i] = s->http[i] != NULL && pthread_create(&thread[i], NULL, stop_http, s->http[i]) == 0;
     }
@@ -483,6 +488,8 @@ static bool drain(struct server *s)
 
 static void free_all(struct server *s)
 {
+    td_jobs_close(s->jobs);
+    td_job_flags_fini(&s->job_flags);
     td_registry_stop(s->registry);
     td_workers_stop(s->workers);
     td_shm_free(s->shm);

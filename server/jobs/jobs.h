@@ -31,17 +31,23 @@ struct td_jobs_opts {
     int most_running, most_waiting;   /* jobs; more waiting: refused */
     int cores;                        /* --job_cores: threads of a job */
     int64_t memory;                   /* --job_memory: bytes of a job's process; 0: no limit */
-    int64_t file_bytes, quota_bytes;  /* of one uploaded file, of all files of one token */
+    int64_t file_bytes, quota_bytes;  /* of one uploaded file, of all files of one token; 0: no limit */
+    const char *const *flags; /* of this server, that a job's process needs too; borrowed, ends with NULL */
 };
+/* Succeeds also where the state directory cannot be used (another server's, a damaged database, ..): then
+ * every call answers UNAVAILABLE with the reason, and tries again once a second. */
 TD_MUST enum td_code td_jobs_open(const struct td_jobs_opts *o, struct td_jobs **out, struct td_err *err);
+/* Starts no job any more and tells those that run to save and end; does not wait for them. */
+void td_jobs_drain(struct td_jobs *j); /* accepts NULL */
 /* Ends the children (they go on from their last progress at the next start) and closes the database. */
-void td_jobs_close(struct td_jobs *j);
+void td_jobs_close(struct td_jobs *j); /* accepts NULL */
 
 /* ---- files. owner: who the token names ("" without tokens): quotas go by it. */
 struct td_file_upload;
 TD_MUST enum td_code td_file_upload_open(struct td_jobs *j, const char *owner, struct td_file_upload **out,
                                          struct td_fault *f);
-/* Bytes as they come; past the limits: a fault that names the limit and its flag. */
+/* Bytes as they come; past the limits: RESOURCE_EXHAUSTED, code file_too_large (413), which names the limit
+ * and its flag. */
 TD_MUST enum td_code td_file_upload_write(struct td_file_upload *u, const void *bytes, size_t n,
                                           struct td_fault *f);
 /* Frees u, also on failure. */
@@ -63,7 +69,8 @@ TD_MUST enum td_code td_files_content(struct td_jobs *j, const char *id, int *fd
                                       struct td_fault *f);
 
 /* ---- jobs */
-/* body: as sent. Refused with param and code, or queued. */
+/* body: as sent. Refused with param and code, or queued. Too many wait: RESOURCE_EXHAUSTED, code
+ * queue_full. */
 TD_MUST enum td_code td_jobs_create(struct td_jobs *j, json_t *body, const char *owner, json_t **job,
                                     struct td_fault *f);
 TD_MUST enum td_code td_jobs_list(struct td_jobs *j, const struct td_page *p, json_t **out,
@@ -89,9 +96,10 @@ TD_MUST enum td_code td_follow_open(struct td_jobs *j, const char *id, const cha
  * its events were given. */
 TD_MUST enum td_code td_follow_next(struct td_follower *w, int most, json_t **events, bool *ended,
                                     struct td_fault *f);
-/* wake(ctx) is called (from another thread, at most ten times a second) when there may be more. */
+/* wake(ctx) is called (from another thread, at most ten times a second) when there may be more; it calls
+ * nothing of a follower's. */
 void td_follow_wake(struct td_follower *w, void (*wake)(void *ctx), void *ctx);
-void td_follow_close(struct td_follower *w);
+void td_follow_close(struct td_follower *w); /* wake is not called any more when it returns; accepts NULL */
 
 /* For /metrics: jobs by status, steps, rows and seconds of training so far. */
 struct td_jobs_stats {

@@ -379,6 +379,11 @@ enum td_code td_registry_rescan(struct td_registry *r, const char *model, struct
     return rc;
 }
 
+enum td_code td_registry_look(struct td_registry *r, const char *model, struct td_err *err)
+{
+    return td_registry_list_all(r, model, false, err);
+}
+
 /* ------------------------------------------------------------------ life */
 
 static void init_locks(struct td_registry *r)

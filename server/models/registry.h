@@ -82,6 +82,10 @@ TD_MUST enum td_code td_registry_configure(struct td_registry *r, const struct t
 /* Lists version folders of one model (NULL: all) now and waits until its aspired versions are settled. */
 TD_MUST enum td_code td_registry_rescan(struct td_registry *r, const char *model, struct td_err *err);
 
+/* Looks for versions of one model now, as the watch thread does every poll period: what is found is loaded
+ * later, a model unloaded by command stays so. */
+TD_MUST enum td_code td_registry_look(struct td_registry *r, const char *model, struct td_err *err);
+
 /* Loads a model by name: brings it back after td_registry_unload, looks for versions, and loads those again
  * whose files have changed. u (NULL: none): what came with the command. Its configuration counts in place of
  * the model's config.pbtxt, and its files, if it has any, in place of the model's folder, until the next

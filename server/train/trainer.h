@@ -53,6 +53,7 @@ enum td_train_end { TD_TRAIN_DONE, TD_TRAIN_PAUSED };
 struct td_train_outcome {
     enum td_train_end end;
     int64_t rows;     /* seen in all steps: trained_tokens */
+    int64_t step;     /* the last one of the epoch whose weights the result has */
     bool gate_passed; /* true without a gate */
     json_t *gate;     /* what was compared, for an event; NULL; owned by the caller */
 };
