@@ -318,6 +318,7 @@ static enum td_code start_listener(struct server *s, int i, int port, struct td_
         .tls_cert = s->tls.cert,
         .tls_ca = s->tls.client_verify ? s->tls.ca : NULL,
         .handle = td_rest_handle,
+        .begin = td_rest_begin,
         .route = td_rest_route,
         .fail = td_rest_fail,
         .app = &s->rest,
@@ -345,6 +346,7 @@ static enum td_code start_http(struct server *s, struct td_err *err)
     s->rest.monitoring_path = s->monitoring.enable ? s->monitoring.path : NULL;
     s->rest.started_at = (int64_t)time(NULL);
     s->rest.shm = s->shm;
+    s->rest.jobs = s->jobs;
     TD_TRY(taken ? TD_OK : start_listener(s, 0, o->rest_api_port, err));
     return start_listener(s, 1, o->kserve_rest_port, err);
 }

@@ -26,6 +26,7 @@
 #include "server/base/clock.h"
 #include "proto/json/json_write.h"
 #include "server/base/rest_json.h"
+#include "server/http/rest_finetune.h"
 
 /* Traits (server/http/routes.def says what they mean); the bits from API_SHIFT on, three of them, are an
  * enum td_api. */
@@ -37,7 +38,9 @@ enum trait {
     COUNTED = 8,
     API_SHIFT = 4,
     OPEN = 128,
-    DEBUGS = 256
+    DEBUGS = 256,
+    TRAINS = 512,
+    UPLOADS = 1024
 };
 #define API(kind) (COUNTED | TD_API_##kind << API_SHIFT)
 
@@ -133,10 +136,20 @@ static bool is_v2(const struct td_exchange *x)
     return strncasecmp(x->target, "/v2", 3) == 0 && (x->target[3] == '\0' || x->target[3] == '/');
 }
 
+/* Paths of OpenAI's API: its errors, its statuses. */
+static bool is_openai(const struct td_exchange *x)
+{
+    const size_t n = strncasecmp(x->target, "/v1/files", 9) == 0          ? 9
+                     : strncasecmp(x->target, "/v1/fine_tuning", 15) == 0 ? 15
+                                                                          : 0;
+    return n > 0 && strchr("/?#", x->target[n]) != NULL; /* also at the text's end */
+}
+
 static const struct td_route *find_route(const struct td_exchange *x, struct td_route_match *m)
 {
     const char *end = x->target + strcspn(x->target, "?#");
-    const bool head = strcmp(x->method, "HEAD") == 0 && !is_v1(x); /* TF Serving knows it nowhere */
+    const bool v1 = is_v1(x) && !is_openai(x); /* TF Serving knows HEAD nowhere */
+    const bool head = strcmp(x->method, "HEAD") == 0 && !v1;
     for (size_t i = 0; i < N_ROUTES; i++) {
         const struct td_route *r = &ROUTES[i];
         const bool refused = (r->traits & EXACT) && *end != '\0';
@@ -151,15 +164,18 @@ static const struct td_route *find_route(const struct td_exchange *x, struct td_
 /* The methods that would be answered; NULL: none. */
 static const char *other_methods(const struct td_exchange *x)
 {
+    static const char *const lists[8] = {
+        NULL,     "GET, HEAD",         "POST",         "GET, HEAD, POST",
+        "DELETE", "GET, HEAD, DELETE", "POST, DELETE", "GET, HEAD, POST, DELETE"};
     struct td_route_match m;
-    bool get = false, post = false;
+    unsigned found = 0;
     for (size_t i = 0; i < N_ROUTES; i++) {
         if (matches(ROUTES[i].pattern, x->target, x->target + strcspn(x->target, "?#"), &m)) {
-            get = get || strcmp(ROUTES[i].method, "GET") == 0;
-            post = post || strcmp(ROUTES[i].method, "POST") == 0;
+            const char first = ROUTES[i].method[0];
+            found |= first == 'G' ? 1 : first == 'P' ? 2 : 4;
         }
     }
-    return get && post ? "GET, HEAD, POST" : get ? "GET, HEAD" : post ? "POST" : NULL;
+    return lists[found];
 }
 
 static int hex(char c)
@@ -191,6 +207,29 @@ static const char *decode(struct td_arena *a, struct td_route_span s)
     return to;
 }
 
+const char *td_rest_decoded(const struct td_exchange *x, struct td_route_span s)
+{
+    return decode(x->r.arena, s);
+}
+
+enum td_code td_rest_query(const struct td_exchange *x, const char *name, const char **out,
+                           struct td_err *err)
+{
+    const char *p = strchr(x->target, '?'), *end = x->target + strcspn(x->target, "#");
+    const size_t n = strlen(name);
+    *out = NULL;
+    while (p != NULL && p < end && (*p == '?' || *p == '&')) {
+        const struct td_route_span pair = until(p + 1, end, "&");
+        p = pair.p + pair.n;
+        if (pair.n >= n && memcmp(pair.p, name, n) == 0 && (pair.n == n || pair.p[n] == '=')) {
+            const size_t skip = pair.n == n ? n : n + 1;
+            *out = decode(x->r.arena, (struct td_route_span){pair.p + skip, pair.n - skip});
+            return *out != NULL ? TD_OK : td_no_memory(err, pair.n, "a request's query");
+        }
+    }
+    return TD_OK;
+}
+
 /* The names that the target has, decoded. */
 static enum td_code read_target(struct td_request *r, const struct td_exchange *x, struct td_err *err)
 {
@@ -217,6 +256,14 @@ static bool is_monitoring(const struct td_rest *rest, const struct td_exchange *
     return rest->monitoring_path != NULL && strcmp(rest->monitoring_path, x->target) == 0;
 }
 
+void td_rest_begin(void *app, struct td_exchange *x)
+{
+    const struct td_route *route = find_route(x, &x->match);
+    if (route != NULL && (route->traits & UPLOADS)) {
+        td_rest_upload_begin(app, x);
+    }
+}
+
 bool td_rest_route(void *app, struct td_exchange *x)
 {
     x->route = is_monitoring(app, x) ? &MONITORING : find_route(x, &x->match);
@@ -235,6 +282,32 @@ static int v2_status(enum td_code code)
     return known || status >= 500 ? status : 400;
 }
 
+/* A member of an error's object; value NULL: null. */
+static enum td_code put_member(struct td_sink *s, const char *name, const char *value, struct td_err *err)
+{
+    TD_TRY(td_sink_put(s, name, strlen(name), err));
+    return value != NULL ? td_json_put_string(s, value, strlen(value), err) : td_sink_put(s, "null", 4, err);
+}
+
+/* OpenAI's, or the sentence alone. */
+static enum td_code write_error(struct td_exchange *x, const char *text, struct td_err *err)
+{
+    struct td_sink *s = &x->out;
+    if (!is_openai(x)) {
+        TD_TRY(put_member(s, "{\n    \"error\": ", text, err));
+        return td_sink_put(s, "\n}", 2, err);
+    }
+    const char *code = x->error_code != NULL ? x->error_code
+                       : x->status == 401    ? "invalid_api_key"
+                       : x->status == 404    ? "not_found"
+                                             : NULL;
+    TD_TRY(put_member(s, "{\"error\": {\"message\": ", text, err));
+    TD_TRY(put_member(s, ", \"type\": ", x->status < 500 ? "invalid_request_error" : "server_error", err));
+    TD_TRY(put_member(s, ", \"param\": ", x->error_param, err));
+    TD_TRY(put_member(s, ", \"code\": ", code, err));
+    return td_sink_put(s, "}}\n", 3, err);
+}
+
 /* The answer to a request that failed. */
 static void put_error(struct td_exchange *x, const struct td_err *err)
 {
@@ -244,14 +317,13 @@ static void put_error(struct td_exchange *x, const struct td_err *err)
     for (char *c = plain; *c != '\0' && !td_json_utf8(err->msg, strlen(err->msg)); c++) {
         *c = (unsigned char)*c < 0x80 ? *c : '?';
     }
-    x->status = is_v2(x) ? v2_status(err->code) : td_code_http(err->code);
+    x->status = is_v2(x)       ? v2_status(err->code)
+                : is_openai(x) ? td_rest_finetune_status(x, err->code)
+                               : td_code_http(err->code);
     x->content_type = NULL;
     x->n_json = 0;
     td_sink_fini(&x->out);
-    if (td_sink_put(&x->out, "{\n    \"error\": ", 15, &ignored) == TD_OK &&
-        td_json_put_string(&x->out, plain, strlen(plain), &ignored) == TD_OK) {
-        (void)!td_sink_put(&x->out, "\n}", 2, &ignored);
-    }
+    (void)!write_error(x, plain, &ignored);
 }
 
 void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err)
@@ -291,10 +363,11 @@ static enum td_code no_route(struct td_rest *rest, struct td_exchange *x, struct
     if (strcmp(x->method, "OPTIONS") == 0 && (is_v1(x) || is_v2(x))) {
         return preflight(x, err);
     }
-    if (is_v1(x)) {
+    if (is_v1(x) && !is_openai(x)) {
         TD_FAIL(err, INVALID_ARGUMENT, "Malformed request: %s %s", x->method, x->target);
     }
     x->allow = other_methods(x);
+    x->error_code = x->allow != NULL ? "method_not_allowed" : NULL;
     TD_FAIL_IF(x->allow != NULL, err, NOT_FOUND, "Method Not Allowed: %s %s, want %s", x->method, x->target,
                x->allow);
     TD_FAIL(err, NOT_FOUND, "Not Found: %s %s", x->method, x->target);
@@ -305,6 +378,7 @@ static enum td_scope scope_of(const struct td_route *r)
     const int api = r->traits >> API_SHIFT & 7;
     return r->traits & OPEN         ? TD_SCOPE_OPEN
            : r->traits & DEBUGS     ? TD_SCOPE_DEBUG
+           : r->traits & TRAINS     ? TD_SCOPE_TRAIN
            : r->traits & MANAGES    ? TD_SCOPE_MANAGE
            : api == TD_API_GRADIENT ? TD_SCOPE_INFER_OR_GRADIENT
            : api != TD_API_OTHER    ? TD_SCOPE_INFER
@@ -316,7 +390,7 @@ static enum td_code handle(struct td_rest *rest, struct td_exchange *x, struct t
 {
     const struct td_route *route = x->route;
     const bool closed = rest->access == NULL && !x->local && !rest->open_management;
-    TD_FAIL_IF((route->traits & MANAGES) && closed, err, PERMISSION_DENIED,
+    TD_FAIL_IF((route->traits & (MANAGES | TRAINS)) && closed, err, PERMISSION_DENIED,
                "%s %s: management requests are answered on this host only (--open_management changes that)",
                x->method, x->target);
     TD_TRY(td_request_open(&x->r, err));

@@ -5,6 +5,7 @@
  * with encode set, and the request runs when it returns. Handlers live in rest_predict.c, rest_examples.c,
  * rest_infer.c, rest_models.c, rest_metadata.c, rest_health.c and others, and are listed in routes.def.
  *
+ *   td_rest_begin    of an upload: its reader (server/http/rest_files.c)
  *   td_rest_route    target -> x->route
  *   td_rest_handle   names of the target -> x->r, token -> the handler -> td_request_start, or the answer
  *   the end          encode (of the handler), or the error -> metrics -> td_exchange_finish
@@ -27,13 +28,16 @@ struct td_rest {
     atomic_bool draining;         /* readyz says no */
     /* where TF Serving's monitoring configuration wants the metrics; NULL: nowhere else */
     const char *monitoring_path;
-    int64_t started_at; /* seconds since the epoch */
+    int64_t started_at;                /* seconds since the epoch */
+    struct td_jobs *jobs;              /* borrowed; NULL: there is no fine-tuning */
+    atomic_int n_uploads, n_followers; /* under way */
 };
 
 /* x->r is open, and has what the target names: model ("" none), version, label. */
 typedef enum td_code td_rest_fn(struct td_rest *rest, struct td_exchange *x, struct td_err *err);
 
 /* For struct td_http_opts; app is a struct td_rest. */
+void td_rest_begin(void *app, struct td_exchange *x);
 bool td_rest_route(void *app, struct td_exchange *x);
 void td_rest_handle(void *app, struct td_exchange *x);
 void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err);
@@ -41,6 +45,11 @@ void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err);
 /* Whether the exchange's token allows the scope; model: "" when none is named. */
 TD_MUST enum td_code td_rest_admit(struct td_rest *rest, const struct td_exchange *x, enum td_scope scope,
                                    const char *model, struct td_err *err);
+/* What a name of the target says, percent-decoded in the request's arena; NULL without memory. */
+const char *td_rest_decoded(const struct td_exchange *x, struct td_route_span s);
+/* The value of a query's parameter, decoded in the same place; *out is NULL when it is not there. */
+TD_MUST enum td_code td_rest_query(const struct td_exchange *x, const char *name, const char **out,
+                                   struct td_err *err);
 /* x->r's servable and signature (r.signature), then its inputs, out of a Predict body. */
 TD_MUST enum td_code td_rest_resolve(struct td_rest *rest, struct td_exchange *x, struct td_err *err);
 TD_MUST enum td_code td_rest_inputs(struct td_request *r, const struct td_json_body *body,
