@@ -57,8 +57,8 @@ struct td_train_outcome {
     bool gate_passed; /* true without a gate */
     json_t *gate;     /* what was compared, for an event; NULL; owned by the caller */
 };
-/* The signature that a job's rows and losses are of: `train_signature`, else `signature`, else the default one.
- * Borrowed of s. invalid_value lists those that there are. */
+/* The signature that a job's rows and losses are of: `train_signature`, else `signature`, else the default
+ * one. Borrowed of s. invalid_value lists those that there are. */
 TD_MUST enum td_code td_train_signature(struct td_servable *s, const struct td_job_spec *spec,
                                         const struct td_signature **out, struct td_fault *f);
 

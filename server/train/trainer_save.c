@@ -1,20 +1,19 @@
 /* server/train/trainer_save.c - a job's progress: what is saved, when, and how it goes on from there.
  *
- *   job          the request and the number of rows, that progress of another job is not taken for this one's
+ *   job          the request and the number of rows: progress of another job is not this one's
  *   at, numbers  struct td_trainer_at, struct td_trainer_numbers
  *   sums         of the epoch under way
  *   state/NAME   of the step: weights, slots, sums of gradients, averages
  *   best/NAME    the weights of the best epoch
  *
- * The files that go with it (result.csv, TensorBoard's) are synced first and cut to what is noted in `at` when
- * the job goes on; then the sink is told to sync, and only then is progress saved. So whatever is left, events
- * and files hold at least what progress says is done, and what they hold beyond is told again and found.
+ * The files that go with it (result.csv, TensorBoard's) are synced first, and cut to what is noted in `at`
+ * when the job goes on; then the sink is told to sync, and only then is progress saved. So whatever is left,
+ * events and files hold at least what progress says is done, and what they hold beyond is told again.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -41,15 +40,17 @@ static enum td_code name_state(struct td_trainer *t, const char *kind, int i, ch
 /* What tells this job from others that could have had the same directory. */
 static enum td_code make_job(struct td_trainer *t)
 {
-    char *text = json_dumps(t->spec->json, JSON_COMPACT | JSON_SORT_KEYS);
-    const size_t room = text != NULL ? strlen(text) + 80 : 0;
-    t->job = text != NULL ? td_calloc(room, 1) : NULL;
-    if (t->job != NULL) {
-        (void)snprintf(t->job, room, "%lld rows, %d states, %s", (long long)td_rows_count(t->train),
-                       td_step_n_state(t->step), text);
+    const size_t flags = JSON_COMPACT | JSON_SORT_KEYS, n = json_dumpb(t->spec->json, NULL, 0, flags);
+    char head[60];
+    const int begins = snprintf(head, sizeof head, "%lld rows, %d states, ",
+                                (long long)td_rows_count(t->train), td_step_n_state(t->step));
+    t->job = td_calloc((size_t)begins + n + 1, 1);
+    if (t->job == NULL) {
+        return td_no_memory(&t->f->err, n, "a job's text");
     }
-    free(text); /* jansson's */
-    return t->job != NULL ? TD_OK : td_no_memory(&t->f->err, room, "a job's text");
+    memcpy(t->job, head, (size_t)begins);
+    (void)json_dumpb(t->spec->json, t->job + begins, n, flags);
+    return TD_OK;
 }
 
 /* ------------------------------------------------------------------ saving */
