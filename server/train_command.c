@@ -1,0 +1,459 @@
+/* server/train_command.c - a job by hand: what it is of, where it works, where its result goes.
+ *
+ *   job.json                     the body of POST /v1/fine_tuning/jobs, with files named relative to it
+ *   --model=NAME=DIR             the model of that name: numbered versions, or one SavedModel
+ *   --output=DIR                 where the result goes; else the next version beside the others
+ *   --work_dir=DIR               progress, result.csv, tensorboard/; else JOB.work beside job.json
+ *
+ * One process at a time works in a work_dir (a lock on it), so progress is not shared. The version is written
+ * beside its place under a name that begins with a dot, then renamed. When it is there the progress is
+ * removed: the same command would train anew.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/train_command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "proto/bytes/file.h"
+#include "proto/bytes/file_tree.h"
+#include "server/models/watch.h"
+#include "server/train/progress.h"
+#include "server/train_log.h"
+#include "server/train_run.h"
+
+enum { MOST_THREADS = 16 };
+
+static const char USAGE[] =
+    "usage: tensord train job.json --model=NAME=DIR | --model_base_path=DIR [options]\n"
+    "Runs a fine-tuning job without a server; files are named relative to job.json.\n"
+    "\n"
+    "  --model=NAME=DIR         the job's model: a directory of numbered versions, or one SavedModel\n"
+    "  --model_base_path=DIR    the same, whatever the job calls it\n"
+    "  --output=DIR             where the tuned version goes; else the next version beside the others\n"
+    "  --work_dir=DIR           progress, result.csv and tensorboard/; else JOB.work beside job.json\n"
+    "  --events=FILE            writes the list of the job's events there when it ends\n"
+    "  --threads=N              threads to compute with; else as many as processors\n"
+    "  --saved_model_tags=TAGS  as the daemon's\n"
+    "  --op_library=FILES       as the daemon's\n"
+    "\n"
+    "SIGINT or SIGTERM saves the job's progress, and the same command goes on. Exit status: 0 done, 75 "
+    "stopped\n"
+    "by a signal, 2 the job cannot be done as it is asked for, 1 anything else.\n";
+
+struct command {
+    const char *job, *model, *base_path, *output, *work_dir, *events, *threads, *tags, *op_library;
+    bool help;
+};
+
+/* All that is found out before training. */
+struct plan {
+    struct td_job_spec *spec;
+    char training[TD_FILE_PATH], validation[TD_FILE_PATH], work[TD_FILE_PATH];
+    char model[TD_FILE_PATH]; /* the directory that was given */
+    char version[TD_FILE_PATH], serving[TD_FILE_PATH];
+    int64_t number;            /* of the version */
+    char parent[TD_FILE_PATH]; /* where the result goes: a base path, or what holds `target` */
+    char target[TD_FILE_PATH]; /* --output; "": the next version of parent */
+    char stage[TD_FILE_PATH];
+    int lock;
+};
+
+/* ------------------------------------------------------------------ arguments */
+
+/* The place of an option's value; NULL: there is none of that name. */
+static const char **place_of(struct command *c, const char *name, size_t n)
+{
+    const struct {
+        const char *name;
+        const char **to;
+    } all[] = {
+        {"model", &c->model},           {"model_base_path", &c->base_path},
+        {"output", &c->output},         {"work_dir", &c->work_dir},
+        {"events", &c->events},         {"threads", &c->threads},
+        {"op_library", &c->op_library}, {"saved_model_tags", &c->tags},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (strlen(all[i].name) == n && strncmp(all[i].name, name, n) == 0) {
+            return all[i].to;
+        }
+    }
+    return NULL;
+}
+
+static enum td_code take_option(struct command *c, int *i, int argc, char **argv, struct td_fault *f)
+{
+    const char *name = argv[*i] + 2, *equals = strchr(name, '=');
+    const size_t n = equals != NULL ? (size_t)(equals - name) : strlen(name);
+    if (strcmp(name, "help") == 0) {
+        c->help = true;
+        return TD_OK;
+    }
+    const char **to = place_of(c, name, n);
+    if (to == NULL) {
+        return TD_FAULT(f, "invalid_value", "", "tensord train has no option --%.*s", (int)n, name);
+    }
+    if (equals == NULL && *i + 1 >= argc) {
+        return TD_FAULT(f, "missing_field", "", "--%.*s needs a value", (int)n, name);
+    }
+    *to = equals != NULL ? equals + 1 : argv[++*i];
+    return TD_OK;
+}
+
+static enum td_code read_arguments(struct command *c, int argc, char **argv, struct td_fault *f)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--", 2) == 0) {
+            TD_TRY(take_option(c, &i, argc, argv, f));
+        } else if (c->job == NULL) {
+            c->job = argv[i];
+        } else {
+            return TD_FAULT(f, "invalid_value", "", "one job at a time: '%s' and '%s'", c->job, argv[i]);
+        }
+    }
+    if (!c->help && c->job == NULL) {
+        return TD_FAULT(f, "missing_field", "", "which job? tensord train job.json ..");
+    }
+    if (!c->help && (c->model == NULL) == (c->base_path == NULL)) {
+        return TD_FAULT(f, "missing_field", "",
+                        "which model? One of --model=NAME=DIR, --model_base_path=DIR");
+    }
+    return TD_OK;
+}
+
+static enum td_code number_of_threads(const struct command *c, int *out, struct td_fault *f)
+{
+    char *end;
+    *out = 0;
+    if (c->threads == NULL) {
+        return TD_OK;
+    }
+    const long n = strtol(c->threads, &end, 10);
+    if (*end != 0 || end == c->threads || n < 1 || n > MOST_THREADS) {
+        return TD_FAULT(f, "invalid_value", "", "--threads=%s: want 1 to %d", c->threads, MOST_THREADS);
+    }
+    *out = (int)n;
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ the job and its files */
+
+static enum td_code too_long(const char *path, struct td_fault *f)
+{
+    return TD_FAULT(f, "invalid_value", "", "%.300s: the path is too long", path);
+}
+
+static enum td_code join(const char *dir, const char *name, char out[TD_FILE_PATH], struct td_fault *f)
+{
+    const int n = name[0] == '/' ? snprintf(out, TD_FILE_PATH, "%s", name)
+                                 : snprintf(out, TD_FILE_PATH, "%s/%s", dir, name);
+    return n < 0 || n >= TD_FILE_PATH ? too_long(name, f) : TD_OK;
+}
+
+/* The directory that path is in. */
+static enum td_code directory_of(const char *path, char out[TD_FILE_PATH], struct td_fault *f)
+{
+    char copy[TD_FILE_PATH];
+    if (strlen(path) >= sizeof copy) {
+        return too_long(path, f);
+    }
+    memcpy(copy, path, strlen(path) + 1);
+    (void)snprintf(out, TD_FILE_PATH, "%s", dirname(copy));
+    return TD_OK;
+}
+
+static enum td_code find_file(const char *dir, const char *name, const char *param, char out[TD_FILE_PATH],
+                              struct td_fault *f)
+{
+    TD_TRY(join(dir, name, out, f));
+    return access(out, R_OK) != 0
+               ? TD_FAULT(f, "file_not_found", param, "%s: %s: %s", param, out, strerror(errno))
+               : TD_OK;
+}
+
+static enum td_code read_job(const struct command *c, struct plan *p, struct td_fault *f)
+{
+    json_error_t why;
+    char dir[TD_FILE_PATH];
+    json_t *body = json_load_file(c->job, JSON_REJECT_DUPLICATES, &why);
+    if (body == NULL) {
+        return access(c->job, R_OK) != 0
+                   ? TD_FAULT(f, "file_not_found", "", "%s: %s", c->job, strerror(errno))
+                   : TD_FAULT(f, "invalid_value", "", "%s: line %d: %s", c->job, why.line, why.text);
+    }
+    const enum td_code rc = td_job_spec_read(body, &p->spec, f);
+    json_decref(body);
+    TD_TRY(rc);
+    if (p->spec->base != NULL) {
+        return TD_FAULT(f, "invalid_value", "tensord.base",
+                        "tensord.base names a job of a server: by hand, give its result as the model");
+    }
+    TD_TRY(directory_of(c->job, dir, f));
+    TD_TRY(find_file(dir, p->spec->training_file, "training_file", p->training, f));
+    return p->spec->validation_file == NULL
+               ? TD_OK
+               : find_file(dir, p->spec->validation_file, "validation_file", p->validation, f);
+}
+
+/* ------------------------------------------------------------------ the model */
+
+static enum td_code model_directory(const struct command *c, struct plan *p, struct td_fault *f)
+{
+    const char *dir = c->base_path;
+    if (c->model != NULL) {
+        const char *equals = strchr(c->model, '=');
+        const size_t n = equals != NULL ? (size_t)(equals - c->model) : 0;
+        if (n == 0) {
+            return TD_FAULT(f, "invalid_value", "", "--model=%s: want NAME=DIR", c->model);
+        }
+        if (strlen(p->spec->model) != n || strncmp(p->spec->model, c->model, n) != 0) {
+            return TD_FAULT(f, "model_not_found", "model", "the job is for model '%s', --model gives '%.*s'",
+                            p->spec->model, (int)n, c->model);
+        }
+        dir = equals + 1;
+    }
+    if (realpath(dir, p->model) == NULL) {
+        return TD_FAULT(f, "model_not_found", "model", "%s: %s", dir, strerror(errno));
+    }
+    return TD_OK;
+}
+
+static enum td_code take_version(struct plan *p, const struct td_version_dir *all, int n, struct td_fault *f)
+{
+    if (p->spec->label != NULL) {
+        return TD_FAULT(f, "invalid_value", "model", "label '%s': labels are a server's", p->spec->label);
+    }
+    for (int i = 0; i < n; i++) {
+        if (p->spec->version < 0 || all[i].version == p->spec->version) {
+            p->number = all[i].version;
+            (void)snprintf(p->version, sizeof p->version, "%s", all[i].path);
+            (void)snprintf(p->serving, sizeof p->serving, "%s", all[0].path);
+            return TD_OK;
+        }
+    }
+    return p->spec->version < 0
+               ? TD_FAULT(f, "model_not_found", "model", "%s holds no SavedModel and no version", p->model)
+               : TD_FAULT(f, "model_not_found", "model", "%s has no version %lld", p->model,
+                          (long long)p->spec->version);
+}
+
+static enum td_code find_version(struct plan *p, struct td_fault *f)
+{
+    struct td_version_dir *all = NULL;
+    int n = 0;
+    TD_TRY(td_fault_of(f, td_watch_list(p->model, &all, &n, &f->err), "model_not_found", "model"));
+    const enum td_code rc = take_version(p, all, n, f);
+    td_watch_free(all, n);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ where the result goes */
+
+static enum td_code check_place(struct plan *p, const struct command *c, struct td_fault *f)
+{
+    struct stat st;
+    if (p->target[0] != 0 && lstat(p->target, &st) == 0 && rmdir(p->target) != 0) {
+        return TD_FAULT(f, "invalid_value", "", "--output=%s is there already", c->output);
+    }
+    if (access(p->parent, W_OK | X_OK) != 0) {
+        return TD_FAULT(f, "server_error", "", "the tuned version cannot be written to %s: %s", p->parent,
+                        strerror(errno));
+    }
+    char real[TD_FILE_PATH];
+    const char *named = realpath(c->job, real) != NULL ? real : c->job;
+    const unsigned long long key = td_hash_bytes(named, strlen(named));
+    const int n = snprintf(p->stage, sizeof p->stage, "%s/.train-%016llx", p->parent, key);
+    return n < 0 || (size_t)n >= sizeof p->stage ? too_long(p->parent, f) : TD_OK;
+}
+
+static enum td_code find_place(struct plan *p, const struct command *c, struct td_fault *f)
+{
+    if (c->output != NULL) {
+        TD_TRY(join(".", c->output, p->target, f));
+        for (size_t n = strlen(p->target); n > 1 && p->target[n - 1] == '/'; n--) {
+            p->target[n - 1] = 0;
+        }
+        TD_TRY(directory_of(p->target, p->parent, f));
+    } else if (strcmp(p->version, p->model) == 0) {
+        return TD_FAULT(f, "missing_field", "",
+                        "%s is a SavedModel, not a directory of versions: say where the result goes with "
+                        "--output=DIR",
+                        p->model);
+    } else {
+        (void)snprintf(p->parent, sizeof p->parent, "%s", p->model);
+    }
+    return check_place(p, c, f);
+}
+
+static enum td_code find_work(struct plan *p, const struct command *c, struct td_fault *f)
+{
+    char lock[TD_FILE_PATH];
+    if (c->work_dir != NULL) {
+        TD_TRY(join(".", c->work_dir, p->work, f));
+    } else {
+        const size_t n = strlen(c->job), tail = n > 5 && strcmp(c->job + n - 5, ".json") == 0 ? 5 : 0;
+        const int put = snprintf(p->work, sizeof p->work, "%.*s.work", (int)(n - tail), c->job);
+        TD_TRY(put < 0 || (size_t)put >= sizeof p->work ? too_long(c->job, f) : TD_OK);
+    }
+    TD_TRY(td_fault_of(f, td_tree_make(p->work, 0755, &f->err), "server_error", ""));
+    TD_TRY(join(p->work, "lock", lock, f));
+    p->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (p->lock < 0) {
+        return TD_FAULT(f, "server_error", "", "Creating %s: %s", lock, strerror(errno));
+    }
+    return flock(p->lock, LOCK_EX | LOCK_NB) != 0
+               ? TD_FAULT(f, "server_error", "", "another process works in %s", p->work)
+               : TD_OK;
+}
+
+static enum td_code make_plan(const struct command *c, struct plan *p, struct td_fault *f)
+{
+    TD_TRY(read_job(c, p, f));
+    TD_TRY(model_directory(c, p, f));
+    TD_TRY(find_version(p, f));
+    TD_TRY(find_place(p, c, f));
+    return find_work(p, c, f);
+}
+
+/* ------------------------------------------------------------------ publishing */
+
+static enum td_code next_version(const struct plan *p, char out[TD_FILE_PATH], struct td_err *err)
+{
+    struct td_version_dir *all = NULL;
+    int n = 0;
+    TD_TRY(td_watch_list(p->parent, &all, &n, err));
+    const int64_t next = n > 0 ? all[0].version + 1 : 1;
+    td_watch_free(all, n);
+    const int put = snprintf(out, TD_FILE_PATH, "%s/%lld", p->parent, (long long)next);
+    TD_FAIL_IF(put < 0 || put >= TD_FILE_PATH, err, INVALID_ARGUMENT, "%s: the path is too long", p->parent);
+    return TD_OK;
+}
+
+/* The stage gets its name: a version's, --output's, or one that no server looks at. */
+static enum td_code place_result(const struct plan *p, const struct td_train_outcome *out,
+                                 char where[TD_FILE_PATH], struct td_err *err)
+{
+    const bool aside = p->target[0] == 0 && (!p->spec->publish || !out->gate_passed);
+    if (aside) {
+        const int n = snprintf(where, TD_FILE_PATH, "%s/.tuned-%s", p->parent, strrchr(p->stage, '-') + 1);
+        TD_FAIL_IF(n < 0 || n >= TD_FILE_PATH, err, INVALID_ARGUMENT, "%s: the path is too long", p->parent);
+        TD_TRY(td_tree_remove(where, err));
+    } else if (p->target[0] != 0) {
+        memcpy(where, p->target, sizeof p->target);
+    }
+    for (int tries = 0;; tries++) {
+        TD_TRY(p->target[0] == 0 && !aside ? next_version(p, where, err) : TD_OK);
+        if (renameat2(AT_FDCWD, p->stage, AT_FDCWD, where, RENAME_NOREPLACE) == 0) {
+            td_file_sync_directory(where);
+            return TD_OK;
+        }
+        /* somebody else took that number; some file systems do not know NOREPLACE */
+        const bool again = errno == EEXIST && p->target[0] == 0 && tries < 100;
+        const bool plain = errno == EINVAL && access(where, F_OK) != 0;
+        if (plain && rename(p->stage, where) == 0) {
+            td_file_sync_directory(where);
+            return TD_OK;
+        }
+        TD_FAIL_IF(!again, err, UNAVAILABLE, "Renaming %s to %s: %s", p->stage, where, strerror(errno));
+    }
+}
+
+static enum td_code publish(const struct plan *p, const struct td_train_outcome *out, struct td_train_log *l,
+                            struct td_err *err)
+{
+    char where[TD_FILE_PATH], text[TD_FILE_PATH + 100];
+    TD_TRY(place_result(p, out, where, err));
+    TD_TRY(td_progress_remove(p->work, err));
+    (void)snprintf(text, sizeof text, "The tuned version is %s", where);
+    return td_train_log_tell(l, "m:done", "info", text, err);
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+static enum td_code open_log(const struct plan *p, struct td_train_log **out, struct td_err *err)
+{
+    struct td_progress *saved = NULL;
+    TD_TRY(td_progress_open(p->work, &saved, err));
+    const bool goes_on = saved != NULL;
+    td_progress_close(saved);
+    return td_train_log_open(p->work, goes_on, out, err);
+}
+
+static enum td_code run(const struct command *c, const struct plan *p, struct td_train_log *l,
+                        struct td_train_outcome *out, struct td_fault *f)
+{
+    struct td_train_run_opts opts = {
+        .model = p->spec->model,
+        .version = p->number,
+        .dir = p->version,
+        .serving_dir = p->serving,
+        .tags = c->tags,
+        .op_library = c->op_library,
+        .train = {.spec = p->spec,
+                  .training_path = p->training,
+                  .training_name = p->spec->training_file,
+                  .validation_path = p->validation[0] != 0 ? p->validation : NULL,
+                  .validation_name = p->spec->validation_file,
+                  .work_dir = p->work,
+                  .stage_dir = p->stage,
+                  .sink = td_train_log_sink(l)},
+    };
+    TD_TRY(number_of_threads(c, &opts.threads, f));
+    TD_TRY(td_train_run(&opts, out, f));
+    return out->end == TD_TRAIN_DONE ? td_fault_of(f, publish(p, out, l, &f->err), "server_error", "")
+                                     : TD_OK;
+}
+
+static enum td_code run_told(const struct command *c, const struct plan *p, struct td_train_outcome *out,
+                             struct td_fault *f)
+{
+    struct td_train_log *l = NULL;
+    struct td_err unsaid = {0};
+    TD_TRY(td_fault_of(f, open_log(p, &l, &f->err), "server_error", ""));
+    enum td_code rc = run(c, p, l, out, f);
+    if (rc && td_train_log_tell(l, "m:failed", "error", f->err.msg, &unsaid)) {
+        td_log(TD_LOG_WARNING, NULL, "%s", unsaid.msg);
+    }
+    if (c->events != NULL && rc == TD_OK) {
+        rc = td_fault_of(f, td_train_log_list(l, c->events, &f->err), "server_error", "");
+    } else if (c->events != NULL && td_train_log_list(l, c->events, &unsaid)) {
+        td_log(TD_LOG_WARNING, NULL, "%s", unsaid.msg);
+    }
+    td_train_log_close(l);
+    json_decref(out->gate);
+    return rc;
+}
+
+int td_train_command(int argc, char **argv)
+{
+    struct command c = {0};
+    static struct plan p = {.lock = -1};
+    struct td_fault f = {0};
+    struct td_train_outcome out = {0};
+    td_log_setup(TD_LOG_WARNING, false);
+    enum td_code rc = read_arguments(&c, argc, argv, &f);
+    if (rc || c.help) {
+        (void)dprintf(rc ? STDERR_FILENO : STDOUT_FILENO, "%s", USAGE);
+    }
+    if (rc == TD_OK && !c.help) {
+        rc = make_plan(&c, &p, &f);
+        rc = rc ? rc : run_told(&c, &p, &out, &f);
+    }
+    if (rc) {
+        (void)dprintf(STDERR_FILENO, "tensord train: %s\n", f.err.msg);
+    }
+    td_job_spec_free(p.spec);
+    if (p.lock >= 0) {
+        close(p.lock);
+    }
+    return td_train_exit_status(rc, &out, &f);
+}

@@ -1,0 +1,135 @@
+/* server/train_run.c - what a job's process holds, made in this order and let go in the other: engine, op
+ * libraries, version (and the serving one), thread pool, signal thread.
+ *
+ * Signals are taken by a thread that waits for them (server/drain.h); it sets the stop word that the trainer
+ * looks at. Its own end is a SIGHUP to itself alone.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/train_run.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "kernels/cpu/library_threads.h"
+#include "kernels/ops.h"
+#include "proto/bytes/mapping.h"
+#include "server/base/cores.h"
+#include "server/drain.h"
+#include "server/embed_pool.h"
+#include "server/op_library.h"
+
+/* ------------------------------------------------------------------ signals */
+
+struct signals {
+    td_stop pause, done;
+    pthread_t thread;
+};
+
+static void *take_signals(void *arg)
+{
+    struct signals *s = arg;
+    while (td_drain_wait(-1) != TD_WAKE_TIME && atomic_load(&s->done) == 0) {
+        if (atomic_exchange(&s->pause, TD_CANCELLED) != 0) {
+            td_log(TD_LOG_WARNING, NULL,
+                   "ended by a second signal; the job goes on from what was saved last");
+            _exit(TD_TRAIN_EXIT_OTHER);
+        }
+        td_log(TD_LOG_INFO, NULL, "a signal: saving progress after the step in hand");
+    }
+    return NULL;
+}
+
+static enum td_code start_signals(struct signals *s, struct td_err *err)
+{
+    const int rc = pthread_create(&s->thread, NULL, take_signals, s);
+    TD_FAIL_IF(rc != 0, err, RESOURCE_EXHAUSTED, "starting a thread for signals: %s", strerror(rc));
+    return TD_OK;
+}
+
+static void stop_signals(struct signals *s)
+{
+    atomic_store(&s->done, 1);
+    (void)pthread_kill(s->thread, SIGHUP);
+    (void)pthread_join(s->thread, NULL);
+}
+
+/* ------------------------------------------------------------------ the process */
+
+struct process {
+    const struct td_train_run_opts *o;
+    struct td_engine engine;
+    struct td_op_libraries *libraries;
+    struct td_servable *servable, *serving;
+    struct td_embed_pool *pool;
+};
+
+static enum td_code load(struct process *p, const char *dir, struct td_servable **out, struct td_err *err)
+{
+    const struct td_servable_opts opts = {
+        .ops = p->engine.ops, .tags = p->o->tags, .kernels = TD_KERNELS_FAST};
+    return td_servable_load(p->o->model, p->o->version, dir, &opts, out, err);
+}
+
+static enum td_code set_up(struct process *p, struct td_err *err)
+{
+    const struct td_train_run_opts *o = p->o;
+    const int threads = o->threads > 0 ? o->threads : td_cores_usable("");
+    const bool gate = o->train.spec->gate.on && o->serving_dir != NULL && strcmp(o->serving_dir, o->dir) != 0;
+    td_threads_set(1);
+    TD_TRY(td_engine_init(&p->engine, td_op_families, err));
+    TD_TRY(td_op_libraries_open(o->op_library, &p->engine, &p->libraries, err));
+    TD_TRY(load(p, o->dir, &p->servable, err));
+    TD_TRY(gate ? load(p, o->serving_dir, &p->serving, err) : TD_OK);
+    return threads > 1 ? td_embed_pool_new(threads, &p->pool, err) : TD_OK;
+}
+
+static void tear_down(struct process *p)
+{
+    td_embed_pool_free(p->pool);
+    if (p->serving != NULL) {
+        td_servable_unref(p->serving);
+    }
+    if (p->servable != NULL) {
+        td_servable_unref(p->servable);
+    }
+    td_engine_fini(&p->engine);
+    td_op_libraries_close(p->libraries);
+}
+
+static enum td_code train(struct process *p, struct td_train_outcome *out, struct td_fault *f)
+{
+    struct signals s = {0};
+    struct td_train_opts opts = p->o->train;
+    TD_TRY(td_fault_of(f, set_up(p, &f->err), "server_error", ""));
+    TD_TRY(td_fault_of(f, start_signals(&s, &f->err), "server_error", ""));
+    opts.servable = p->servable;
+    opts.serving = p->serving;
+    opts.pool = td_embed_pool_of(p->pool);
+    opts.pause = &s.pause;
+    const enum td_code rc = td_train(&opts, out, f);
+    stop_signals(&s);
+    return rc;
+}
+
+enum td_code td_train_run(const struct td_train_run_opts *o, struct td_train_outcome *out, struct td_fault *f)
+{
+    struct process p = {.o = o};
+    *out = (struct td_train_outcome){.end = TD_TRAIN_DONE};
+    td_drain_init();
+    td_mapping_install_handler();
+    const enum td_code rc = train(&p, out, f);
+    tear_down(&p);
+    return rc;
+}
+
+int td_train_exit_status(enum td_code rc, const struct td_train_outcome *out, const struct td_fault *f)
+{
+    if (rc == TD_OK) {
+        return out->end == TD_TRAIN_PAUSED ? TD_TRAIN_EXIT_PAUSED : TD_TRAIN_EXIT_DONE;
+    }
+    const bool own = strcmp(f->code, "server_error") == 0 || strcmp(f->code, "training_error") == 0;
+    return own ? TD_TRAIN_EXIT_OTHER : TD_TRAIN_EXIT_BAD_JOB;
+}
