@@ -1,8 +1,8 @@
 /* server/train_log.c - events appended to a file; of those that are there only keys and places are kept in
  * memory.
  *
- * A process that was killed may leave half a line: it is cut off. An event that is told again (the job went on
- * from progress that is older than the file) is found by its key and neither written nor shown.
+ * A process that was killed may leave half a line: it is cut off. An event that is told again (the job went
+ * on from progress that is older than the file) is found by its key and neither written nor shown.
  *
  * On a terminal steps are one line that is written over; else each is a line of its own.
  *

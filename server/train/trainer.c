@@ -14,7 +14,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/train/trainer.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,26 +38,6 @@ bool td_trainer_paused(const struct td_trainer *t)
 
 /* ------------------------------------------------------------------ what it begins with */
 
-enum td_code td_train_signature(struct td_servable *s, const struct td_job_spec *spec,
-                                const struct td_signature **out, struct td_fault *f)
-{
-    const struct td_saved_model *m = td_servable_model(s);
-    const bool own = spec->train_signature != NULL;
-    const char *key = own ? spec->train_signature : spec->signature;
-    const char *param = own ? "tensord.train_signature" : "tensord.signature";
-    char names[400] = "";
-    *out = td_servable_signature(s, key);
-    if (*out != NULL) {
-        return TD_OK;
-    }
-    for (int i = 0; i < m->n_signatures; i++) {
-        const size_t n = strlen(names);
-        (void)snprintf(names + n, sizeof names - n, "%s%.80s", i > 0 ? ", " : "", m->signatures[i].key);
-    }
-    return TD_FAULT(f, "invalid_value", param, "%s: model '%s' has no signature '%.100s'; it has: %s", param,
-                    td_servable_name(s), key != NULL ? key : "serving_default", names);
-}
-
 static enum td_code open_rows(struct td_trainer *t, const char *path, const char *name, bool training,
                               struct td_rows **out)
 {
@@ -77,7 +56,7 @@ static enum td_code open_rows(struct td_trainer *t, const char *path, const char
 
 static enum td_code make_parts(struct td_trainer *t)
 {
-    TD_TRY(td_train_signature(t->o->servable, t->spec, &t->sig, t->f));
+    TD_TRY(td_step_signature(t->o->servable, t->spec, &t->sig, t->f));
     TD_TRY(td_row_layout_new(t->spec, t->sig, &t->layout, t->f));
     TD_TRY(td_step_new(t->o->servable, t->spec, t->layout, &t->step, t->f));
     t->n_rates = td_step_optimizers(t->step, &t->optimizers);

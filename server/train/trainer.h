@@ -57,10 +57,6 @@ struct td_train_outcome {
     bool gate_passed; /* true without a gate */
     json_t *gate;     /* what was compared, for an event; NULL; owned by the caller */
 };
-/* The signature that a job's rows and losses are of: `train_signature`, else `signature`, else the default
- * one. Borrowed of s. invalid_value lists those that there are. */
-TD_MUST enum td_code td_train_signature(struct td_servable *s, const struct td_job_spec *spec,
-                                        const struct td_signature **out, struct td_fault *f);
 
 /* On success with TD_TRAIN_DONE, stage_dir is a complete SavedModel, synced. Else it does not exist. */
 TD_MUST enum td_code td_train(const struct td_train_opts *o, struct td_train_outcome *out,
