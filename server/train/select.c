@@ -105,20 +105,20 @@ static enum td_code check_patterns(struct selector *k)
     TD_TRY(look_up_all(k, &spec->trainable, "tensord.trainable"));
     TD_TRY(look_up_all(k, &spec->frozen, "tensord.frozen"));
     for (int i = 0; i < spec->n_penalties; i++) {
-        (void)snprintf(param, sizeof param, "tensord.regularizers.%d.pattern", i);
+        (void)snprintf(param, sizeof param, "tensord.regularizers[%d].pattern", i);
         TD_TRY(look_up(k, spec->penalty[i].pattern, param));
     }
     for (int i = 0; i < spec->n_constraints; i++) {
-        (void)snprintf(param, sizeof param, "tensord.constraints.%d.pattern", i);
+        (void)snprintf(param, sizeof param, "tensord.constraints[%d].pattern", i);
         TD_TRY(look_up(k, spec->constraint[i].pattern, param));
     }
     for (int i = 0; i < spec->n_optimizers; i++) {
         const struct td_optimizer_spec *o = &spec->optimizer[i];
-        (void)snprintf(param, sizeof param, "tensord.optimizers.%d.pattern", i);
+        (void)snprintf(param, sizeof param, "tensord.optimizers[%d].pattern", i);
         TD_TRY(o->pattern == NULL ? TD_OK : look_up(k, o->pattern, param));
         (void)snprintf(param, sizeof param,
                        o->pattern == NULL ? "tensord.optimizer.exclude_from_weight_decay"
-                                          : "tensord.optimizers.%d.exclude_from_weight_decay",
+                                          : "tensord.optimizers[%d].exclude_from_weight_decay",
                        i);
         TD_TRY(look_up_all(k, &o->no_decay, param));
     }
