@@ -21,6 +21,7 @@ struct td_metric_args {
 
 struct td_metric {
     const char *name;
+    bool of_classes; /* its target must be classes, where the output's last dimension is not 1 */
     const struct td_field *fields;
     struct td_value (*sums)(struct td_emitter *e, const struct td_metric_args *a);
     double (*result)(const double *total, int n, const struct td_field_values *v);

@@ -313,6 +313,20 @@ static int own_target(struct maker *m, const struct td_metric_spec *metric, int 
     return put_target(m, &t);
 }
 
+static enum td_code check_metric(struct maker *m, int i, const struct td_row_use *use)
+{
+    const char *name = m->spec->metric[i].name;
+    const struct td_metric *row = td_metric_find(name, use->classes, use->last_dim);
+    if (row == NULL || !row->of_classes || use->classes || use->last_dim == 1) {
+        return TD_OK;
+    }
+    char param[128];
+    metric_param(m, i, "name", param);
+    return TD_FAULT(m->f, "invalid_value", param,
+                    "%s is \"%s\", which counts classes, but the target of output '%.100s' is numbers", param,
+                    name, m->sig->out[use->output].key);
+}
+
 static enum td_code add_metric(struct maker *m, int i)
 {
     const struct td_metric_spec *metric = &m->spec->metric[i];
@@ -330,6 +344,7 @@ static enum td_code add_metric(struct maker *m, int i)
     use->weights = metric->weighted ? m->l->loss[loss].weights : -1;
     use->classes = m->l->field[use->target].rule == TD_TARGET_CLASS;
     use->last_dim = last_dim(&o->shape);
+    TD_TRY(check_metric(m, i, use));
     use->label =
         label(m, metric->weighted ? "weighted" : "", m->spec->n_losses > 1 ? o->key : "", metric->name);
     return use->label == NULL ? no_memory(m) : TD_OK;
