@@ -26,26 +26,26 @@ enum td_code td_gather_init(struct td_gather *g, enum td_dtype dtype, struct td_
     return TD_OK;
 }
 
+void td_gather_cut(struct td_gather *g, size_t n)
+{
+    for (size_t i = n; g->dtype == TD_STRING && i < g->n; i++) {
+        td_obj_unref(((td_objp *)g->data)[i]);
+    }
+    g->n = n < g->n ? n : g->n;
+}
+
 void td_gather_fini(struct td_gather *g)
 {
-    if (g->dtype == TD_STRING) {
-        for (size_t i = 0; i < g->n; i++) {
-            td_obj_unref(((td_objp *)g->data)[i]);
-        }
-    }
+    td_gather_cut(g, 0);
     if (g->data != g->own) {
         td_free(g->data);
     }
     g->data = g->own;
-    g->n = 0;
 }
 
-/* text_left bounds the elements to come: each takes at least two characters. */
-static enum td_code grow(struct td_gather *g, size_t text_left, struct td_err *err)
+static enum td_code grow_to(struct td_gather *g, size_t cap, struct td_err *err)
 {
-    const size_t most = g->n + text_left / 2 + 1;
-    size_t cap = g->cap * 2, bytes = 0;
-    cap = cap > most ? most : cap;
+    size_t bytes = 0;
     char *p = td_size_mul(cap, g->elem, &bytes) ? td_realloc(g->data == g->own ? NULL : g->data, cap, g->elem)
                                                 : NULL;
     if (p == NULL) {
@@ -57,6 +57,21 @@ static enum td_code grow(struct td_gather *g, size_t text_left, struct td_err *e
     g->data = p;
     g->cap = cap;
     return TD_OK;
+}
+
+/* text_left bounds the elements to come: each takes at least two characters. */
+static enum td_code grow(struct td_gather *g, size_t text_left, struct td_err *err)
+{
+    const size_t most = g->n + text_left / 2 + 1;
+    return grow_to(g, g->cap * 2 > most ? most : g->cap * 2, err);
+}
+
+enum td_code td_gather_reserve(struct td_gather *g, size_t n, struct td_err *err)
+{
+    if (n <= g->cap - g->n) {
+        return TD_OK;
+    }
+    return grow_to(g, g->n + n > 2 * g->cap ? g->n + n : 2 * g->cap, err);
 }
 
 /* ------------------------------------------------------------------ scalars */

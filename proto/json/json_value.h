@@ -21,6 +21,10 @@ struct td_gather {
 /* UNIMPLEMENTED for dtypes that JSON has no form for: "Conversion of JSON Value: ... to type: complex64". */
 TD_MUST enum td_code td_gather_init(struct td_gather *g, enum td_dtype dtype, struct td_err *err);
 void td_gather_fini(struct td_gather *g);
+/* Room for n elements more, so that they are appended without growing. */
+TD_MUST enum td_code td_gather_reserve(struct td_gather *g, size_t n, struct td_err *err);
+/* Back to the first n elements. */
+void td_gather_cut(struct td_gather *g, size_t n);
 /* Appends the value at j. INVALID_ARGUMENT for ragged lists, wrong kinds and numbers out of range. */
 TD_MUST enum td_code td_gather_value(struct td_gather *g, struct td_json *j, struct td_shape *shape,
                                      struct td_err *err);

@@ -126,6 +126,7 @@ static enum td_code add_input(struct maker *m, const struct td_tensor_info *in)
                             ", but input \"%s\" of signature \"%s\" takes exactly %" PRId64 " rows",
                             m->spec->batch_size, in->key, m->sig->key, in->shape.dim[0]);
         }
+        m->l->whole_batches = m->l->whole_batches || in->shape.dim[0] >= 0;
         field->shape.dim[0] = -1;
     }
     return TD_OK;
@@ -187,10 +188,17 @@ static int put_target(struct maker *m, const struct td_row_field *t)
     return m->l->n++;
 }
 
-static int put_weights(struct maker *m, int i_loss, const struct td_row_use *use)
+static enum td_code add_weights(struct maker *m, int i_loss, struct td_row_use *use)
 {
     const struct td_tensor_info *o = &m->sig->out[use->output];
-    struct td_row_field *field = add_field(m, TD_ROW_WEIGHT, o->key);
+    const size_t n = strlen(o->key) + sizeof "sample_weight.";
+    char *name = td_arena_alloc(m->l->arena, n, 1);
+    if (name == NULL) {
+        return no_memory(m);
+    }
+    (void)snprintf(name, n, "sample_weight.%s", o->key);
+    use->weights = m->l->n;
+    struct td_row_field *field = add_field(m, TD_ROW_WEIGHT, name);
     field->dtype = TD_FLOAT;
     field->loss = i_loss;
     field->target = use->target;
@@ -199,7 +207,7 @@ static int put_weights(struct maker *m, int i_loss, const struct td_row_use *use
         field->shape = column(&o->shape);
         field->shape.rank--;
     }
-    return m->l->n - 1;
+    return TD_OK;
 }
 
 /* ------------------------------------------------------------------ losses */
@@ -407,7 +415,7 @@ static enum td_code make(struct maker *m)
         TD_TRY(add_loss(m, i));
     }
     for (int i = 0; i < m->spec->n_losses; i++) {
-        m->l->loss[i].weights = put_weights(m, i, &m->l->loss[i]);
+        TD_TRY(add_weights(m, i, &m->l->loss[i]));
     }
     for (int i = 0; i < m->spec->n_metrics; i++) {
         TD_TRY(add_metric(m, i));

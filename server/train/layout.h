@@ -19,7 +19,8 @@ enum td_row_field_kind { TD_ROW_INPUT, TD_ROW_TARGET, TD_ROW_WEIGHT };
 
 struct td_row_field {
     enum td_row_field_kind kind;
-    const char *name; /* input: the signature's; target: "targets" or "targets.KEY"; weight: the output's */
+    /* input: the signature's; target: "targets" or "targets.KEY"; weight: "sample_weight.OUTPUT" */
+    const char *name;
     enum td_dtype dtype;
     /* Of a batch: dim[0] is -1, others -1 where rows may differ between batches; rank -1: not known. A
      * target's follows its output's (an output of rank 1 counts as [batch, 1]); where the output's is
@@ -51,8 +52,9 @@ struct td_row_use {
 struct td_row_layout {
     struct td_row_field *field;
     int n;
-    bool bare_input;                  /* a single input: `inputs` may be its value */
-    bool any_targets;                 /* rows need `targets` */
+    bool bare_input;    /* a single input: `inputs` may be its value */
+    bool any_targets;   /* rows need `targets` */
+    bool whole_batches; /* the signature fixes how many rows a batch has: there can be no smaller last one */
     struct td_row_use *loss, *metric; /* by number of the spec's */
     int n_losses, n_metrics;
     struct td_arena *arena;

@@ -150,8 +150,8 @@ static const struct td_spec_field CONSTRAINT[] = {
 
 static const char *constraint_name(int i)
 {
-    static const char *const names[] = {"max_norm", "non_neg", "unit_norm", "min_max_norm", NULL};
-    return names[i];
+    const struct td_constraint *row = td_constraint_row(i);
+    return row != NULL ? row->name : NULL;
 }
 
 static enum td_code read_constraint(struct td_spec_reader *r, json_t *value, struct td_constraint_spec *c)
