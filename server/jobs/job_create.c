@@ -1,7 +1,7 @@
 /* server/jobs/job_create.c - a job comes in: all that request and model show is checked, then it is a row.
  *
- *   body -> spec -> files -> version (of the registry, or of an earlier job's result) -> signature, fields,
- *   patterns -> the model's directory can be written -> row, "created" event, one durable transaction
+ *   body -> spec -> version (of the registry, or of an earlier job's result), its directory can be written
+ *        -> files -> signature, fields, patterns, gradients -> row, "created" event, one durable transaction
  *
  * A refused job leaves nothing behind. What only rows show is found by the job's process.
  *
@@ -141,35 +141,13 @@ static enum td_code check_model(struct creation *c, struct td_fault *f)
 
 /* ------------------------------------------------------------------ what is trained */
 
-static enum td_code no_signature(const struct creation *c, const char *key, struct td_fault *f)
-{
-    const struct td_saved_model *m = td_servable_model(c->servable);
-    const char *field = c->spec->train_signature != NULL ? "train_signature" : "signature";
-    char param[64], names[400] = "";
-    for (int i = 0, n = 0; i < m->n_signatures && n < 300; i++) {
-        n +=
-            snprintf(names + n, sizeof names - (size_t)n, "%s%.80s", i > 0 ? ", " : "", m->signatures[i].key);
-    }
-    (void)snprintf(param, sizeof param, "tensord.%s", field);
-    return TD_FAULT(f, "invalid_value", param, "%s: model %s has no signature '%.80s'; it has %s", param,
-                    c->spec->model, key, names);
-}
-
 static enum td_code check_training(struct creation *c, struct td_fault *f)
 {
-    const struct td_job_spec *s = c->spec;
     struct td_row_layout *layout = NULL;
-    const char *key = s->train_signature != NULL ? s->train_signature : s->signature;
-    const struct td_signature *sig = td_servable_signature(c->servable, key);
-    if (sig == NULL) {
-        return no_signature(c, key != NULL ? key : "serving_default", f);
-    }
-    TD_TRY(td_row_layout_new(s, sig, &layout, f));
-    struct td_selection *selection = NULL;
-    const enum td_code rc = s->train_signature == NULL && s->head.at == NULL
-                                ? td_select_variables(c->servable, sig, s, &selection, f)
-                                : TD_OK;
-    td_selection_free(selection);
+    const struct td_signature *sig = NULL;
+    TD_TRY(td_step_signature(c->servable, c->spec, &sig, f));
+    TD_TRY(td_row_layout_new(c->spec, sig, &layout, f));
+    const enum td_code rc = td_step_check(c->servable, c->spec, layout, f);
     td_row_layout_free(layout);
     return rc;
 }

@@ -101,8 +101,9 @@ static enum td_code build(struct td_step *s, struct td_fault *f)
     return make_room(s, f);
 }
 
-enum td_code td_step_new(struct td_servable *servable, const struct td_job_spec *spec,
-                         const struct td_row_layout *layout, struct td_step **out, struct td_fault *f)
+static enum td_code make(struct td_servable *servable, const struct td_job_spec *spec,
+                         const struct td_row_layout *layout, bool dry, struct td_step **out,
+                         struct td_fault *f)
 {
     struct td_step *s = td_calloc(1, sizeof *s);
     if (s == NULL) {
@@ -111,6 +112,7 @@ enum td_code td_step_new(struct td_servable *servable, const struct td_job_spec 
     s->servable = td_servable_ref(servable);
     s->spec = spec;
     s->layout = layout;
+    s->dry = dry;
     s->arena = td_arena_new(STEP_BYTES);
     const enum td_code rc = s->arena == NULL ? td_step_no_memory(f) : build(s, f);
     if (rc) {
@@ -118,6 +120,21 @@ enum td_code td_step_new(struct td_servable *servable, const struct td_job_spec 
         return rc;
     }
     *out = s;
+    return TD_OK;
+}
+
+enum td_code td_step_new(struct td_servable *servable, const struct td_job_spec *spec,
+                         const struct td_row_layout *layout, struct td_step **out, struct td_fault *f)
+{
+    return make(servable, spec, layout, false, out, f);
+}
+
+enum td_code td_step_check(struct td_servable *servable, const struct td_job_spec *spec,
+                           const struct td_row_layout *layout, struct td_fault *f)
+{
+    struct td_step *s = NULL;
+    TD_TRY(make(servable, spec, layout, true, &s, f));
+    td_step_free(s);
     return TD_OK;
 }
 

@@ -32,6 +32,10 @@ TD_MUST enum td_code td_step_signature(struct td_servable *s, const struct td_jo
 TD_MUST enum td_code td_step_new(struct td_servable *s, const struct td_job_spec *spec,
                                  const struct td_row_layout *layout, struct td_step **out,
                                  struct td_fault *f);
+/* The faults that td_step_new would give, as far as they show without making slots: s stays as it is, and may
+ * be one that serves. */
+TD_MUST enum td_code td_step_check(struct td_servable *s, const struct td_job_spec *spec,
+                                   const struct td_row_layout *layout, struct td_fault *f);
 void td_step_free(struct td_step *s); /* accepts NULL */
 
 /* What it trains: those of the selection that a gradient leads to. Borrowed. */

@@ -43,6 +43,7 @@ struct td_step {
     struct td_servable *servable; /* counted */
     const struct td_job_spec *spec;
     const struct td_row_layout *layout;
+    bool dry; /* only whether it can be made: no slots, which would be the servable's */
     struct td_arena *arena;
     struct td_selection *selection; /* NULL with a train_signature */
     struct td_model *model;         /* derived; NULL with a train_signature: its callable is the servable's */
