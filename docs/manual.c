@@ -50,7 +50,7 @@ static const struct flag {
 #include "server/base/options.def"
 };
 
-enum source { SOURCE_COUNTED, SOURCE_VERSION, SOURCE_PROCESS };
+enum source { SOURCE_COUNTED, SOURCE_VERSION, SOURCE_JOBS, SOURCE_PROCESS };
 
 static const struct metric {
     enum source source;
@@ -63,6 +63,7 @@ static const struct metric {
     {SOURCE_COUNTED, "histogram", name, labels, help, first, growth, n},
 #define METRIC_OF_VERSION(type, name, outcome, look, help)                                                   \
     {SOURCE_VERSION, #type, name, #outcome, help, 0, 0, 0},
+#define METRIC_OF_JOBS(type, name, status, member, help) {SOURCE_JOBS, #type, name, #status, help, 0, 0, 0},
 #define METRIC_OF_PROCESS(type, name, look, help) {SOURCE_PROCESS, #type, name, "", help, 0, 0, 0},
 #include "server/base/metrics.def"
 };
@@ -246,6 +247,8 @@ static void put_labels(const struct metric *m)
     if (m->source == SOURCE_VERSION) {
         fputs(strcmp(m->labels, "NULL") == 0 ? "model_name, version" : "model_name, version, outcome",
               stdout);
+    } else if (m->source == SOURCE_JOBS) {
+        fputs(strcmp(m->labels, "NULL") == 0 ? "" : "status", stdout);
     } else {
         fputs(m->labels, stdout);
     }
@@ -284,6 +287,7 @@ static void metrics_md(void)
     put_metrics("TensorFlow Serving's", SOURCE_COUNTED, true);
     put_metrics("tensord's own", SOURCE_COUNTED, false);
     put_metrics("Of each version that is loaded", SOURCE_VERSION, false);
+    put_metrics("Of fine-tuning", SOURCE_JOBS, false);
     put_metrics("Of the process", SOURCE_PROCESS, false);
 }
 

@@ -1,8 +1,8 @@
 /* server/http/rest_metrics.c - GET /metrics, and the same text on the path of TF Serving's monitoring
  * configuration.
  *
- * Behind the counters of server/base/metrics.h come values that are looked up now: of the process, and of
- * each version that is loaded.
+ * Behind the counters of server/base/metrics.h come values that are looked up now: of each version that is
+ * loaded, of fine-tuning, and of the process.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
@@ -16,6 +16,7 @@
 #include "core/base/mem.h"
 #include "server/base/metrics.h"
 #include "server/http/rest.h"
+#include "server/jobs/jobs.h"
 
 /* ------------------------------------------------------------------ the process */
 
@@ -77,6 +78,33 @@ static enum td_code put_process(const struct td_rest *rest, struct td_sink *out,
         TD_TRY(td_metrics_put_head(out, metrics[i].name, metrics[i].type, metrics[i].help, err));
         TD_TRY(td_metrics_put(out, metrics[i].name, NULL, metrics[i].value(rest), err));
     }
+    return TD_OK;
+}
+
+/* ------------------------------------------------------------------ jobs */
+
+struct job_metric {
+    const char *name, *type, *help, *status;
+};
+
+static enum td_code put_job_metric(struct td_sink *out, const struct job_metric *m, double value,
+                                   struct td_err *err)
+{
+    const char *const labels[] = {m->status != NULL ? "status" : NULL, m->status, NULL};
+    TD_TRY(*m->help != '\0' ? td_metrics_put_head(out, m->name, m->type, m->help, err) : TD_OK);
+    return td_metrics_put(out, m->name, labels, value, err);
+}
+
+static enum td_code put_jobs(const struct td_rest *rest, struct td_sink *out, struct td_err *err)
+{
+    struct td_jobs_stats s;
+    if (rest->jobs == NULL) {
+        return TD_OK;
+    }
+    td_jobs_stats(rest->jobs, &s);
+#define METRIC_OF_JOBS(kind, text, which, member, about)                                                     \
+    TD_TRY(put_job_metric(out, &(struct job_metric){text, kind, about, which}, (double)s.member, err));
+#include "server/base/metrics.def"
     return TD_OK;
 }
 
@@ -169,5 +197,6 @@ enum td_code td_rest_metrics(struct td_rest *rest, struct td_exchange *x, struct
     x->content_type = "text/plain; version=0.0.4; charset=utf-8";
     TD_TRY(td_metrics_write(&x->out, err));
     TD_TRY(put_models(rest, &x->out, err));
+    TD_TRY(put_jobs(rest, &x->out, err));
     return put_process(rest, &x->out, err);
 }
