@@ -28,6 +28,7 @@
 #include "server/grpc/grpc.h"
 #include "server/http/http.h"
 #include "server/sched/workers.h"
+#include "server/job_command.h"
 #include "server/models/model_dirs.h"
 #include "server/op_library.h"
 #include "server/base/options.h"
@@ -510,6 +511,9 @@ int main(int argc, char **argv)
 {
     static struct server s;
     struct td_err err = {0};
+    if (td_job_command_is(argc, argv)) {
+        return td_job_command(argc, argv);
+    }
     if (td_options_parse(&s.options, argc, argv, &err)) {
         td_options_usage(STDERR_FILENO);
         td_log(TD_LOG_ERROR, NULL, "%s", err.msg);

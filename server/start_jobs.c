@@ -26,7 +26,6 @@ static enum td_code make_flags(const struct td_options *o, struct td_job_flags *
 {
     int n = 0;
     const bool whole = add(f, &n, "saved_model_tags", o->saved_model_tags) &&
-                       add(f, &n, "kernels", o->kernels) && add(f, &n, "passes_off", o->passes_off) &&
                        add(f, &n, "op_library", o->op_library) && add(f, &n, "log_level", o->log_level);
     return whole ? TD_OK : td_no_memory(err, sizeof *f, "the flags of jobs");
 }

@@ -29,6 +29,8 @@
 #include "server/base/clock.h"
 #include "server/jobs/child.h"
 #include "server/jobs/jobs_impl.h"
+#include "proto/bytes/file_tree.h"
+#include "server/train/progress.h"
 
 enum {
     MOST_FALLS = 5,
@@ -383,12 +385,19 @@ static enum td_code take_left(void *ctx, const struct td_sql_row *row, struct td
 }
 
 /* A job without result leaves nothing in its model's directory; none keeps its progress. */
+static enum td_code clean_one(struct td_runner *r, const struct left *l, struct td_err *err)
+{
+    char folder[TD_FILE_PATH];
+    TD_TRY(l->stage[0] != '\0' ? td_tree_remove(l->stage, err) : TD_OK);
+    TD_TRY(td_jobs_path(r->jobs->opts.state_dir, "jobs", l->id, folder, err));
+    return td_progress_remove(folder, err);
+}
+
 static void clean(struct td_runner *r)
 {
     for (;;) {
         struct left l = {0};
         struct td_err err = {0};
-        char progress[TD_FILE_PATH], name[LINE];
         if (td_store_ask(r->jobs->store,
                          "SELECT seq, id, CASE WHEN status > 4 THEN stage ELSE '' END FROM jobs"
                          " WHERE status > 3 AND cleaned = 0 AND live = 0 LIMIT 1",
@@ -399,12 +408,9 @@ static void clean(struct td_runner *r)
         if (l.job == 0) {
             return;
         }
-        (void)snprintf(name, sizeof name, "%s/progress", l.id);
-        if (l.stage[0] != '\0') {
-            td_jobs_remove_tree(l.stage);
-        }
-        if (td_jobs_path(r->jobs->opts.state_dir, "jobs", name, progress, &err) == TD_OK) {
-            td_jobs_remove_tree(progress);
+        if (clean_one(r, &l, &err)) { /* once is enough: nothing depends on it */
+            td_log(TD_LOG_WARNING, NULL, "removing what is left of job %s: %s", l.id, err.msg);
+            err = (struct td_err){0};
         }
         if (td_store_do(r->jobs->store, "UPDATE jobs SET cleaned = 1 WHERE seq = ?",
                         TD_SQL(TD_SQL_INT(l.job)), NULL, &err)) {

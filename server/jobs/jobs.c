@@ -12,7 +12,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -25,7 +24,7 @@
 #include "server/base/clock.h"
 #include "server/jobs/jobs_impl.h"
 
-enum { ID_LETTERS = 24, MAX_OPEN_FOLDERS = 16 };
+enum { ID_LETTERS = 24 };
 #define TRY_AGAIN_NS 1000000000
 
 enum td_code td_jobs_trouble(struct td_fault *f, enum td_code rc)
@@ -61,21 +60,6 @@ enum td_code td_jobs_make_dir(const char *path, struct td_err *err)
     TD_FAIL_IF(mkdir(path, 0700) != 0 && errno != EEXIST, err, UNAVAILABLE, "Creating %s: %s", path,
                strerror(errno));
     return TD_OK;
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
-
-void td_jobs_remove_tree(const char *path)
-{
-    if (nftw(path, remove_one, MAX_OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT) {
-        td_log(TD_LOG_WARNING, NULL, "removing %s: %s", path, strerror(errno));
-    }
 }
 
 /* ------------------------------------------------------------------ the directory */

@@ -64,8 +64,6 @@ TD_MUST enum td_code td_jobs_make_id(const char *prefix, char id[TD_JOBS_ID], st
 TD_MUST enum td_code td_jobs_path(const char *state_dir, const char *folder, const char *name,
                                   char out[TD_FILE_PATH], struct td_err *err);
 TD_MUST enum td_code td_jobs_make_dir(const char *path, struct td_err *err);
-/* All that is in a directory, and it; what is not there is no error. */
-void td_jobs_remove_tree(const char *path);
 
 /* ---- job_list.c */
 /* {"object":"list", ..}: takes rows, of one more than p->limit where there are more; each has an "id". */
