@@ -290,6 +290,7 @@ static enum td_code start_grpc(struct server *s, struct td_err *err)
         .access = s->access,
         .debug_api = o->enable_debug_api,
         .shm = s->shm,
+        .jobs = s->jobs,
         .content_outputs = o->enable_serialization_as_tensor_content,
         .channel_arguments = o->grpc_channel_arguments,
         .tls_key = s->tls.key,

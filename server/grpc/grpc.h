@@ -25,6 +25,7 @@ struct td_grpc_opts {
     bool open_management;       /* calls that manage models are answered to other hosts too */
     bool debug_api;             /* answer tensord.v1.Debug */
     struct td_shm *shm;         /* tensors in shared memory; borrowed. NULL: none */
+    struct td_jobs *jobs;       /* borrowed; NULL: tensord.v1.FineTuning answers UNAVAILABLE */
     bool content_outputs;       /* Predict answers with tensor_content instead of typed fields */
     /* "k=v,k=v" for gRPC itself; integers are passed as such. NULL or "": none */
     const char *channel_arguments;

@@ -60,6 +60,13 @@ enum td_code td_rpc_admit(const struct td_rpc *r, enum td_scope scope, const cha
     return td_access_check(c->g->opts.access, t.text, t.n, scope, model, err);
 }
 
+void td_rpc_owner(const struct td_rpc *r, char owner[33])
+{
+    const struct td_rpc_caller *c = r->caller;
+    const struct token t = c->g->opts.access != NULL ? token_of(c->sent) : (struct token){NULL, 0};
+    td_access_owner(t.text, t.n, owner);
+}
+
 struct check {
     struct td_access *access;
     struct token token;

@@ -52,6 +52,7 @@ static void free_call(struct td_grpc_call *c)
         grpc_call_unref(c->call);
     }
     td_free(c->rpc.reply.p);
+    td_grpc_free_trailer(&c->rpc);
     td_free(c);
     if (arrived_at != NULL) {
         td_grpc_closed(arrived_at);
@@ -166,6 +167,7 @@ static void answer(struct td_grpc_call *c, const struct td_err *err)
     ops[n++] = (grpc_op){.op = GRPC_OP_SEND_STATUS_FROM_SERVER,
                          .data.send_status_from_server = {.status = (grpc_status_code)err->code,
                                                           .status_details = err->code ? &text : NULL}};
+    td_grpc_put_trailer(&c->rpc, &ops[n - 1]);
     if (!c->watched) {
         ops[n++] = (grpc_op){.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
                              .data.recv_close_on_server.cancelled = &c->cancelled};
@@ -199,7 +201,8 @@ static void finish(struct td_rpc *r, const struct td_err *err)
     answer(c, err);
 }
 
-static const struct td_rpc_carrier CALL = {hold, finish, drop_input, is_local};
+static const struct td_rpc_carrier CALL = {
+    .hold = hold, .finish = finish, .drop_input = drop_input, .local = is_local};
 
 /* The call may be gone when this returns. */
 static void handle(struct td_grpc_call *c)

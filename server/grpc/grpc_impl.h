@@ -122,6 +122,11 @@ TD_MUST enum td_code td_grpc_handle(const struct td_grpc *g, int method, const g
 void td_rpc_run(struct td_rpc *r, const struct td_grpc *g, int method, const grpc_metadata_array *sent,
                 struct td_payload *p);
 
+/* grpc_request.c: what td_rpc_explain was told, put into the operation that sends the status; kept until the
+ * call is freed. */
+void td_grpc_put_trailer(const struct td_rpc *r, grpc_op *op);
+void td_grpc_free_trailer(struct td_rpc *r);
+
 /* Every arrival and every freed call or stream is counted: operations may be started until the last has gone.
  * False when the queue is about to be shut down: then none may be started, and td_grpc_closed is not due. */
 TD_MUST bool td_grpc_opened(struct td_grpc *g);

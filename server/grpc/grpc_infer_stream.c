@@ -139,7 +139,8 @@ static bool is_local(struct td_rpc *r)
     return td_grpc_is_local(((struct td_stream_request *)r)->s->call);
 }
 
-static const struct td_rpc_carrier REQUEST = {drop_input, finish, drop_input, is_local};
+static const struct td_rpc_carrier REQUEST = {
+    .hold = drop_input, .finish = finish, .drop_input = drop_input, .local = is_local};
 
 /* ---- a message ---- */
 

@@ -11,6 +11,8 @@
  * or read messages.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "core/base/arena.h"
 #include "core/base/mem.h"
 #include "server/base/clock.h"
@@ -71,4 +73,52 @@ void td_rpc_run(struct td_rpc *r, const struct td_grpc *g, int method, const grp
         r->q.done = on_done;
         td_request_start(&r->q, r->registry);
     }
+}
+
+/* ------------------------------------------------------------------ why a call fails */
+
+struct td_rpc_trailer {
+    grpc_metadata at[2];
+    size_t n;
+};
+
+/* Values of metadata are printable ASCII: what is not becomes '?'. */
+static void add(struct td_rpc_trailer *t, const char *key, const char *value)
+{
+    char text[300];
+    size_t n = value != NULL ? strnlen(value, sizeof text) : 0;
+    for (size_t i = 0; i < n; i++) {
+        text[i] = value[i] >= ' ' && value[i] <= '~' ? value[i] : '?';
+    }
+    if (n > 0) {
+        t->at[t->n++] = (grpc_metadata){.key = grpc_slice_from_static_string(key),
+                                        .value = grpc_slice_from_copied_buffer(text, n)};
+    }
+}
+
+void td_rpc_explain(struct td_rpc *r, const char *code, const char *param)
+{
+    td_grpc_free_trailer(r);
+    r->trailer = td_calloc(1, sizeof *r->trailer);
+    if (r->trailer != NULL) { /* without memory the sentence must do */
+        add(r->trailer, "tensord-code", code);
+        add(r->trailer, "tensord-param", param);
+    }
+}
+
+void td_grpc_put_trailer(const struct td_rpc *r, grpc_op *op)
+{
+    if (r->trailer != NULL) {
+        op->data.send_status_from_server.trailing_metadata = r->trailer->at;
+        op->data.send_status_from_server.trailing_metadata_count = r->trailer->n;
+    }
+}
+
+void td_grpc_free_trailer(struct td_rpc *r)
+{
+    for (size_t i = 0; r->trailer != NULL && i < r->trailer->n; i++) {
+        grpc_slice_unref(r->trailer->at[i].value);
+    }
+    td_free(r->trailer);
+    r->trailer = NULL;
 }

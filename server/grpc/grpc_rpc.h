@@ -39,6 +39,7 @@ struct td_rpc_carrier {
     void (*finish)(struct td_rpc *r, const struct td_err *err);
     void (*drop_input)(struct td_rpc *r);
     bool (*local)(struct td_rpc *r);
+    bool (*broken_off)(struct td_rpc *r); /* of streams; NULL: never */
 };
 
 struct td_rpc {
@@ -52,10 +53,12 @@ struct td_rpc {
     /* of streams: */
     bool has_reply;
     bool ticks; /* call with TD_RPC_TICK from time to time, and keep the stream open */
+    bool again; /* besides, as soon as this answer has left */
     bool done;  /* end the stream with OK after this answer */
     void *state;
     td_rpc_fail_fn *fail;               /* NULL: none */
     const struct td_rpc_caller *caller; /* while its handler runs */
+    struct td_rpc_trailer *trailer;     /* the transport's: what td_rpc_explain was told */
 };
 static inline struct td_rpc *td_rpc_of(struct td_request *q)
 {
@@ -109,6 +112,17 @@ static inline void td_rpc_drop_input(struct td_rpc *r)
 /* Whether the caller's token allows the scope, of that model: where a message says what it needs. */
 TD_MUST enum td_code td_rpc_admit(const struct td_rpc *r, enum td_scope scope, const char *model,
                                   struct td_err *err);
+/* Why the call fails, besides its status: tensord-code and tensord-param in the trailing metadata. NULL or ""
+ * is left out. Once, by a handler that then fails. */
+void td_rpc_explain(struct td_rpc *r, const char *code, const char *param);
+/* Whose token it is (server/base/access.h), for quotas; "" where no tokens are asked for. */
+void td_rpc_owner(const struct td_rpc *r, char owner[33]);
+/* At TD_RPC_END, after td_poll_step_back: whether the client left rather than said that it had sent all.
+ * Waits a few milliseconds to be sure. */
+static inline bool td_rpc_broken_off(struct td_rpc *r)
+{
+    return r->carrier->broken_off != NULL && r->carrier->broken_off(r);
+}
 /* Whether the client is on this host. */
 static inline bool td_rpc_local(struct td_rpc *r)
 {

@@ -73,6 +73,7 @@ static void free_stream(struct td_grpc_stream *s)
     grpc_byte_buffer_destroy(s->message);
     pthread_mutex_destroy(&s->mu);
     td_free(s->rpc.reply.p);
+    td_grpc_free_trailer(&s->rpc);
     td_free(s);
     if (arrived_at != NULL) {
         td_grpc_closed(arrived_at);
@@ -130,18 +131,9 @@ void td_stream_end(struct td_grpc_stream *s, const struct td_err *err)
     grpc_op op = {.op = GRPC_OP_SEND_STATUS_FROM_SERVER,
                   .data.send_status_from_server = {.status = (grpc_status_code)err->code,
                                                    .status_details = err->code ? &text : NULL}};
+    td_grpc_put_trailer(&s->rpc, &op);
     start_op(s, &op, 1, &s->ended);
     grpc_slice_unref(text);
-}
-
-/* What follows when nothing is being written: the next message, the end, or waiting for ticks. */
-static void go_on(struct td_grpc_stream *s)
-{
-    if (s->rpc.done || (s->reading_over && !s->rpc.ticks)) {
-        td_stream_end(s, &(struct td_err){0});
-    } else if (!s->reading_over) {
-        td_stream_receive(s);
-    }
 }
 
 void td_stream_send(struct td_grpc_stream *s, struct td_sink *answer)
@@ -173,9 +165,26 @@ static bool tell(struct td_grpc_stream *s, enum td_rpc_event event)
 {
     struct td_err err = {0};
     s->rpc.event = event;
-    s->rpc.has_reply = false;
+    s->rpc.has_reply = s->rpc.again = false;
     err.code = td_rpc_methods[s->method].fn(&s->rpc, &err);
     return told(s, &err);
+}
+
+/* What follows when nothing is being written: the next message, the end, what there is to tell, or waiting
+ * for ticks. */
+static void go_on(struct td_grpc_stream *s)
+{
+    if (!s->rpc.done && s->reading_over && s->rpc.ticks && s->rpc.again) {
+        td_poll_step_back();
+        if (tell(s, TD_RPC_TICK)) {
+            return;
+        }
+    }
+    if (s->rpc.done || (s->reading_over && !s->rpc.ticks)) {
+        td_stream_end(s, &(struct td_err){0});
+    } else if (!s->reading_over) {
+        td_stream_receive(s);
+    }
 }
 
 /* The handler sees the message. Returns as told. */
@@ -300,7 +309,20 @@ static bool is_local(struct td_rpc *r)
     return td_grpc_is_local(((struct td_grpc_stream *)r)->call);
 }
 
-static const struct td_rpc_carrier STREAM = {.local = is_local}; /* the rest is for handlers that compute */
+/* gRPC tells the end of a client's messages and that it has gone alike, and the latter once more right after:
+ * it writes s->cancelled then. Nobody who holds mu sees that event, so the number is looked at. */
+static bool broken_off(struct td_rpc *r)
+{
+    const struct td_grpc_stream *s = (struct td_grpc_stream *)r;
+    const struct timespec wait = {.tv_nsec = 2000000};
+    for (int i = 0; i < 10 && *(volatile const int *)&s->cancelled == 0; i++) {
+        (void)nanosleep(&wait, NULL);
+    }
+    return *(volatile const int *)&s->cancelled != 0;
+}
+
+static const struct td_rpc_carrier STREAM = {
+    .local = is_local, .broken_off = broken_off}; /* the rest is for handlers that compute */
 
 static struct td_grpc_stream *new_stream(struct td_grpc *g, int method)
 {

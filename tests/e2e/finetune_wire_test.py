@@ -13,10 +13,13 @@ import threading
 import time
 import unittest
 
+import grpc
 import openai
 import requests
+from google.protobuf import descriptor_pool, message_factory
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from server import Case, Server
+from server import CODE, Case
 
 MB = 1 << 20
 
@@ -245,6 +248,109 @@ class Files(WireCase):
         self.assertEqual(self.d.get("/v1/filesystem").json(), {"error": "Malformed request: GET /v1/filesystem"})
 
 
+class WithToken(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
+    def __init__(self, key):
+        self.metadata = [("authorization", "Bearer " + key)]
+
+    def intercept_unary_unary(self, go_on, details, request):
+        return go_on(details._replace(metadata=self.metadata), request)
+
+    intercept_unary_stream = intercept_stream_unary = intercept_stream_stream = intercept_unary_unary
+
+
+class FineTuning:
+    """tensord.v1.FineTuning, made of what the server's reflection says: stub.GetFile(id=..), stub.UploadFile(messages), .."""
+
+    def __init__(self, channel, key=None, asker=None):
+        """asker: whose token asks for the descriptors, where others may not."""
+        as_who = lambda k: grpc.intercept_channel(channel, WithToken(k)) if k else channel
+        self.channel = as_who(key)
+        pool = descriptor_pool.DescriptorPool(ProtoReflectionDescriptorDatabase(as_who(asker or key)))
+        self.service = pool.FindServiceByName("tensord.v1.FineTuning")
+
+    def message(self, name):
+        m = self.service.methods_by_name[name]
+        return message_factory.GetMessageClass(m.input_type), message_factory.GetMessageClass(m.output_type), m
+
+    def __getattr__(self, name):
+        ask, answer, m = self.message(name)
+        kind = ("stream" if m.client_streaming else "unary") + "_" + ("stream" if m.server_streaming else "unary")
+        call = getattr(self.channel, kind)(f"/tensord.v1.FineTuning/{name}", ask.SerializeToString, answer.FromString)
+        if m.client_streaming:
+            return lambda messages, **kw: call((ask(**a) for a in messages), timeout=60)
+        return lambda **fields: call(ask(**fields), timeout=60)
+
+
+class Grpc(WireCase):
+    def setUp(self):
+        super().setUp()
+        self.stub = FineTuning(self.d.channel)
+
+    @contextlib.contextmanager
+    def explained(self, status, code, param, *words):
+        with self.assertRaises(grpc.RpcError) as e:
+            yield
+        e = e.exception
+        tail = dict(e.trailing_metadata() or ())
+        self.assertEqual((e.code(), tail.get("tensord-code"), tail.get("tensord-param")), (status, code, param), e.details())
+        for w in words:
+            self.assertIn(w, e.details())
+
+    def send(self, data, name="g.jsonl", purpose="fine-tune", chunk=100000):
+        return self.stub.UploadFile([dict(filename=name, purpose=purpose)] + [dict(data=data[i:i + chunk]) for i in range(0, len(data), chunk)])
+
+    def test_files(self):
+        for size in (0, 1, 99999, 3 * MB + 11):
+            data = random.Random(size).randbytes(size)
+            f = self.send(data)
+            self.assertEqual((f.bytes, f.filename, f.purpose, f.status), (size, "g.jsonl", "fine-tune", "processed"))
+            self.assertEqual(self.stub.GetFile(id=f.id), f)
+            self.assertEqual(self.files.retrieve(f.id).created_at, f.created_at)
+            self.assertEqual(b"".join(c.data for c in self.stub.DownloadFile(id=f.id)), data)
+            self.assertEqual(self.files.content(f.id).read(), data)
+        page = self.stub.ListFiles(limit=3)
+        self.assertEqual((len(page.data), page.has_more, page.first_id, page.last_id), (3, True, page.data[0].id, page.data[2].id))
+        self.assertEqual([x.id for x in self.stub.ListFiles().data], [x.id for x in self.files.list()])
+        self.assertEqual([x.id for x in self.stub.ListFiles(ascending=True, purpose="fine-tune", limit=2, after=page.last_id).data],
+                         [x.id for x in self.files.list(order="asc", purpose="fine-tune", limit=2, after=page.last_id).data])
+        self.assertEqual(self.stub.DeleteFile(id=f.id).deleted, True)
+        for call in (self.stub.GetFile, self.stub.DeleteFile, lambda **kw: list(self.stub.DownloadFile(**kw))):
+            with self.explained(CODE.NOT_FOUND, "not_found", "id", f.id):
+                call(id=f.id)
+
+    def test_uploads_that_are_wrong_or_break_off(self):
+        before = self.stored()
+        with self.explained(CODE.INVALID_ARGUMENT, "invalid_value", "purpose", "fine-tune"):
+            self.send(b"x", purpose="assistants")
+        with self.explained(CODE.INVALID_ARGUMENT, "missing_field", "filename"):
+            self.stub.UploadFile([])
+        with self.explained(CODE.INVALID_ARGUMENT, "missing_field", "purpose"):
+            self.stub.UploadFile([dict(filename="a")])
+
+        def endless():
+            yield dict(filename="a", purpose="fine-tune")
+            while True:
+                yield dict(data=b"x" * 100000)
+
+        ask, answer, _ = self.stub.message("UploadFile")
+        for _ in range(10):   # the server hears of a cancelled call as of the end of one, and again
+            call = self.d.channel.stream_unary("/tensord.v1.FineTuning/UploadFile", ask.SerializeToString, answer.FromString).future(ask(**a) for a in endless())
+            until(lambda: self.stored() != before)
+            call.cancel()
+            until(lambda: self.stored() == before)
+
+    def test_a_large_file_costs_no_memory(self):
+        chunk = random.Random(2).randbytes(MB)
+        stood = memory(self.d, "VmRSS")
+        reset_peak(self.d)
+        f = self.stub.UploadFile([dict(filename="l", purpose="fine-tune")] + [dict(data=chunk)] * 100)
+        self.assertEqual(f.bytes, 100 * MB)
+        self.assertEqual(sum(len(c.data) for c in self.stub.DownloadFile(id=f.id)), 100 * MB)
+        grown = memory(self.d, "VmHWM") - stood
+        self.assertLess(grown, 48 * MB, f"the daemon grew by {grown / MB:.1f} MB")
+        self.stub.DeleteFile(id=f.id)
+
+
 TOKENS = "trainer train\nhalves train hal*\nothers train other*\nreader infer,manage,debug\n"
 
 
@@ -267,6 +373,15 @@ class Tokens(WireCase):
         r = self.d.get("/v1/files")
         self.is_error(r.text, r.status_code, 401, "invalid_api_key", ("bearer token",))
         self.upload(b"x")
+
+    def test_over_grpc_too(self):
+        for key, status in ((None, CODE.UNAUTHENTICATED), ("nobody", CODE.UNAUTHENTICATED), ("reader", CODE.PERMISSION_DENIED)):
+            stub = FineTuning(self.d.channel, key, "reader")
+            for call in (lambda: stub.ListFiles(), lambda: stub.UploadFile([dict(filename="a", purpose="fine-tune", data=b"x")]), lambda: list(stub.WatchEvents(id="x")),
+                         lambda: stub.CreateJob(model="half"), lambda: list(stub.DownloadFile(id="x"))):
+                with self.assertRaises(grpc.RpcError) as e:
+                    call()
+                self.assertEqual(e.exception.code(), status)
 
     def test_who_asks_before_sending_is_told_at_once(self):
         s = socket.create_connection(("127.0.0.1", self.d.rest_port))
