@@ -6,8 +6,9 @@
  *   --work_dir=DIR               progress, result.csv, tensorboard/; else JOB.work beside job.json
  *
  * One process at a time works in a work_dir (a lock on it), so progress is not shared. The version is written
- * beside its place under a name that begins with a dot, then renamed. When it is there the progress is
- * removed: the same command would train anew.
+ * beside its place under a name that begins with a dot, then renamed; where to is written down before, so
+ * that a process which is killed right after the rename has a successor that knows. When it is there the
+ * progress is removed: the same command would train anew.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/train_command.h"
@@ -22,8 +23,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/base/mem.h"
+#include "proto/bytes/crc32c.h"
 #include "proto/bytes/file.h"
 #include "proto/bytes/file_tree.h"
 #include "server/models/watch.h"
@@ -65,6 +67,7 @@ struct plan {
     char parent[TD_FILE_PATH]; /* where the result goes: a base path, or what holds `target` */
     char target[TD_FILE_PATH]; /* --output; "": the next version of parent */
     char stage[TD_FILE_PATH];
+    char placing[TD_FILE_PATH]; /* a file that says where the stage is being renamed to */
     int lock;
 };
 
@@ -260,18 +263,15 @@ static enum td_code find_version(struct plan *p, struct td_fault *f)
 
 static enum td_code check_place(struct plan *p, const struct command *c, struct td_fault *f)
 {
-    struct stat st;
-    if (p->target[0] != 0 && lstat(p->target, &st) == 0 && rmdir(p->target) != 0) {
-        return TD_FAULT(f, "invalid_value", "", "--output=%s is there already", c->output);
-    }
     if (access(p->parent, W_OK | X_OK) != 0) {
         return TD_FAULT(f, "server_error", "", "the tuned version cannot be written to %s: %s", p->parent,
                         strerror(errno));
     }
     char real[TD_FILE_PATH];
     const char *named = realpath(c->job, real) != NULL ? real : c->job;
-    const unsigned long long key = td_hash_bytes(named, strlen(named));
-    const int n = snprintf(p->stage, sizeof p->stage, "%s/.train-%016llx", p->parent, key);
+    /* the same each time, so that what a killed process left is found */
+    const unsigned key = td_crc32c(0, named, strlen(named));
+    const int n = snprintf(p->stage, sizeof p->stage, "%s/.train-%08x", p->parent, key);
     return n < 0 || (size_t)n >= sizeof p->stage ? too_long(p->parent, f) : TD_OK;
 }
 
@@ -321,7 +321,8 @@ static enum td_code make_plan(const struct command *c, struct plan *p, struct td
     TD_TRY(model_directory(c, p, f));
     TD_TRY(find_version(p, f));
     TD_TRY(find_place(p, c, f));
-    return find_work(p, c, f);
+    TD_TRY(find_work(p, c, f));
+    return join(p->work, "placing", p->placing, f);
 }
 
 /* ------------------------------------------------------------------ publishing */
@@ -338,43 +339,87 @@ static enum td_code next_version(const struct plan *p, char out[TD_FILE_PATH], s
     return TD_OK;
 }
 
-/* The stage gets its name: a version's, --output's, or one that no server looks at. */
+/* Where the result goes: --output, a place that no server looks at, or the next version. */
+static enum td_code choose_place(const struct plan *p, const struct td_train_outcome *out,
+                                 char where[TD_FILE_PATH], struct td_err *err)
+{
+    if (p->target[0] != 0) {
+        memcpy(where, p->target, sizeof p->target);
+        return TD_OK;
+    }
+    if (p->spec->publish && out->gate_passed) {
+        return next_version(p, where, err);
+    }
+    const int n = snprintf(where, TD_FILE_PATH, "%s/.tuned-%s", p->parent, strrchr(p->stage, '-') + 1);
+    TD_FAIL_IF(n < 0 || n >= TD_FILE_PATH, err, INVALID_ARGUMENT, "%s: the path is too long", p->parent);
+    return td_tree_remove(where, err);
+}
+
+/* What is said here before the rename is how a later process knows that this one was killed after it. */
+static enum td_code note_place(const struct plan *p, const char *where, struct td_err *err)
+{
+    (void)unlink(p->placing);
+    TD_TRY(td_file_write(p->placing, where, strlen(where), err));
+    td_file_sync_directory(p->placing);
+    return TD_OK;
+}
+
+/* The stage gets its name. */
 static enum td_code place_result(const struct plan *p, const struct td_train_outcome *out,
                                  char where[TD_FILE_PATH], struct td_err *err)
 {
-    const bool aside = p->target[0] == 0 && (!p->spec->publish || !out->gate_passed);
-    if (aside) {
-        const int n = snprintf(where, TD_FILE_PATH, "%s/.tuned-%s", p->parent, strrchr(p->stage, '-') + 1);
-        TD_FAIL_IF(n < 0 || n >= TD_FILE_PATH, err, INVALID_ARGUMENT, "%s: the path is too long", p->parent);
-        TD_TRY(td_tree_remove(where, err));
-    } else if (p->target[0] != 0) {
-        memcpy(where, p->target, sizeof p->target);
-    }
     for (int tries = 0;; tries++) {
-        TD_TRY(p->target[0] == 0 && !aside ? next_version(p, where, err) : TD_OK);
-        if (renameat2(AT_FDCWD, p->stage, AT_FDCWD, where, RENAME_NOREPLACE) == 0) {
+        TD_TRY(choose_place(p, out, where, err));
+        TD_TRY(note_place(p, where, err));
+        const bool done = renameat2(AT_FDCWD, p->stage, AT_FDCWD, where, RENAME_NOREPLACE) == 0;
+        /* some file systems do not know NOREPLACE */
+        const bool plain = !done && errno == EINVAL && access(where, F_OK) != 0;
+        if (done || (plain && rename(p->stage, where) == 0)) {
             td_file_sync_directory(where);
             return TD_OK;
         }
-        /* somebody else took that number; some file systems do not know NOREPLACE */
-        const bool again = errno == EEXIST && p->target[0] == 0 && tries < 100;
-        const bool plain = errno == EINVAL && access(where, F_OK) != 0;
-        if (plain && rename(p->stage, where) == 0) {
-            td_file_sync_directory(where);
-            return TD_OK;
-        }
-        TD_FAIL_IF(!again, err, UNAVAILABLE, "Renaming %s to %s: %s", p->stage, where, strerror(errno));
+        const bool taken = errno == EEXIST && p->target[0] == 0 && tries < 100; /* by somebody else */
+        TD_FAIL_IF(!taken, err, UNAVAILABLE, "Renaming %s to %s: %s", p->stage, where, strerror(errno));
     }
+}
+
+static enum td_code clean_up(const struct plan *p, struct td_err *err)
+{
+    TD_TRY(td_progress_remove(p->work, err));
+    (void)unlink(p->placing);
+    return TD_OK;
+}
+
+/* Whether an earlier process has placed the result, and was killed before it could say so. */
+static bool was_placed(const struct plan *p, char where[TD_FILE_PATH])
+{
+    struct stat st;
+    struct td_err none = {0};
+    char *text = NULL;
+    size_t n = 0;
+    if (td_file_read(p->placing, TD_FILE_PATH - 1, &text, &n, &none)) {
+        return false;
+    }
+    memcpy(where, text, n + 1);
+    td_free(text);
+    return lstat(p->stage, &st) != 0 && lstat(where, &st) == 0;
+}
+
+static enum td_code tell_place(const struct plan *p, const char *where, struct td_train_log *l,
+                               struct td_err *err)
+{
+    char text[TD_FILE_PATH + 100];
+    TD_TRY(clean_up(p, err));
+    (void)snprintf(text, sizeof text, "The tuned version is %s", where);
+    return td_train_log_tell(l, "m:done", "info", text, err);
 }
 
 static enum td_code publish(const struct plan *p, const struct td_train_outcome *out, struct td_train_log *l,
                             struct td_err *err)
 {
-    char where[TD_FILE_PATH], text[TD_FILE_PATH + 100];
+    char where[TD_FILE_PATH];
     TD_TRY(place_result(p, out, where, err));
-    TD_TRY(td_progress_remove(p->work, err));
-    (void)snprintf(text, sizeof text, "The tuned version is %s", where);
-    return td_train_log_tell(l, "m:done", "info", text, err);
+    return tell_place(p, where, l, err);
 }
 
 /* ------------------------------------------------------------------ all of it */
@@ -383,7 +428,7 @@ static enum td_code open_log(const struct plan *p, struct td_train_log **out, st
 {
     struct td_progress *saved = NULL;
     TD_TRY(td_progress_open(p->work, &saved, err));
-    const bool goes_on = saved != NULL;
+    const bool goes_on = saved != NULL || access(p->placing, F_OK) == 0;
     td_progress_close(saved);
     return td_train_log_open(p->work, goes_on, out, err);
 }
@@ -407,7 +452,15 @@ static enum td_code run(const struct command *c, const struct plan *p, struct td
                   .stage_dir = p->stage,
                   .sink = td_train_log_sink(l)},
     };
+    char where[TD_FILE_PATH];
+    struct stat st;
     TD_TRY(number_of_threads(c, &opts.threads, f));
+    if (was_placed(p, where)) {
+        return td_fault_of(f, tell_place(p, where, l, &f->err), "server_error", "");
+    }
+    if (p->target[0] != 0 && lstat(p->target, &st) == 0 && rmdir(p->target) != 0) {
+        return TD_FAULT(f, "invalid_value", "", "--output=%s is there already", c->output);
+    }
     TD_TRY(td_train_run(&opts, out, f));
     return out->end == TD_TRAIN_DONE ? td_fault_of(f, publish(p, out, l, &f->err), "server_error", "")
                                      : TD_OK;
