@@ -35,6 +35,7 @@
 #include "server/http/rest.h"
 #include "server/request/shm.h"
 #include "server/start_jobs.h"
+#include "server/train_command.h"
 #include "server/base/tls.h"
 #include "server/base/trace_file.h"
 #include "server/base/trim.h"
@@ -514,6 +515,9 @@ int main(int argc, char **argv)
     struct td_err err = {0};
     if (td_job_command_is(argc, argv)) {
         return td_job_command(argc, argv);
+    }
+    if (argc > 1 && strcmp(argv[1], "train") == 0) {
+        return td_train_command(argc - 1, argv + 1);
     }
     if (td_options_parse(&s.options, argc, argv, &err)) {
         td_options_usage(STDERR_FILENO);
