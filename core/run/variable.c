@@ -71,6 +71,21 @@ enum td_code td_variable_read(struct td_variable *v, struct td_tensor *out, stru
     return rc;
 }
 
+enum td_code td_variable_take(struct td_variable *v, struct td_tensor *out, struct td_err *err)
+{
+    enum td_code rc = TD_OK;
+    pthread_mutex_lock(&v->mu);
+    if (v->value.dtype == TD_DTYPE_NONE) {
+        rc = uninitialised(v, err);
+    } else {
+        *out = v->value;
+        memset(&v->value, 0, sizeof v->value);
+        v->generation++;
+    }
+    pthread_mutex_unlock(&v->mu);
+    return rc;
+}
+
 enum td_code td_variable_assign(struct td_variable *v, struct td_tensor *t, struct td_err *err)
 {
     TD_FAIL_IF(v->dtype != t->dtype, err, INVALID_ARGUMENT,

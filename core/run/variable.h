@@ -30,6 +30,8 @@ TD_MUST enum td_code td_variable_new(const char *name, enum td_dtype dtype, cons
 /* A counted snapshot (*out is the caller's). FAILED_PRECONDITION when not initialised, with TensorFlow's
  * words. */
 TD_MUST enum td_code td_variable_read(struct td_variable *v, struct td_tensor *out, struct td_err *err);
+/* The value itself moves to *out, and leaves the variable without one. FAILED_PRECONDITION as above. */
+TD_MUST enum td_code td_variable_take(struct td_variable *v, struct td_tensor *out, struct td_err *err);
 /* Takes *t over as the value (zeroing it). INVALID_ARGUMENT on another dtype. */
 TD_MUST enum td_code td_variable_assign(struct td_variable *v, struct td_tensor *t, struct td_err *err);
 /* Locks v and makes its value writable in place; the caller changes v->value, then calls td_variable_done. */

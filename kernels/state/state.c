@@ -158,6 +158,19 @@ static enum td_code read_run(struct td_call *c, struct td_err *err)
     return TD_OK;
 }
 
+/* The value itself, not a snapshot: until it is assigned again the variable has none. So whoever has it may
+ * write into it, and an update comes to lie where its variable was. */
+static enum td_code take_run(struct td_call *c, struct td_err *err)
+{
+    struct td_variable *v;
+    struct td_tensor t;
+    TD_TRY(td_in_variable(c, 0, &v, err));
+    TD_TRY(check_dtype(c, v, c->node->out_type[0], "take", err));
+    TD_TRY(td_variable_take(v, &t, err));
+    td_out_move(c, 0, &t);
+    return TD_OK;
+}
+
 static enum td_code variable_shape_infer(struct td_infer *c, struct td_err *err)
 {
     (void)err;
@@ -446,6 +459,12 @@ const struct td_op td_ops_state[] = {
      .infer = read_infer,
      .kernels = TD_KERNEL("variable_read.cpu", read_run),
      .grad = td_pass_on_grad},
+    {.name = "_TakeVariable",
+     .sig = "(resource:resource) -> (value:dtype) {dtype:type}",
+     .flags = TD_OP_STATEFUL,
+     .infer = read_infer,
+     .kernels = TD_KERNEL("variable_read.cpu", take_run),
+     .grad = td_not_differentiable},
     {.name = "_ReadVariablesOp",
      .sig = "(resources:N*resource) -> (values:dtypes) {N:int; dtypes:list(type)}",
      .flags = TD_OP_STATEFUL | TD_OP_READS | TD_OP_FREE,

@@ -9,8 +9,8 @@
  * From the sums on it is step_update.c. Order (step_close.c): a variable's assignment waits for the check, by
  * a control edge, and for every node that has a handle of the variable, so that whatever reads it has read
  * it. It does not wait for other variables' gradients: a layer may be updated while the backward pass is at
- * the one below. Reads are snapshots, and an assignment puts another buffer in place of the old one: nothing
- * is copied.
+ * the one below. Reads are snapshots, and an assignment puts another buffer in place of the old one, or the
+ * same: nothing is copied.
  *
  * Updates are listed in the order in which the backward pass makes the gradients, since roots are run in the
  * order in which they are listed and what has been updated is freed.

@@ -12,11 +12,14 @@ static enum td_code failed(struct td_step_graph *k, enum td_code rc)
 
 /* ------------------------------------------------------------------ what waits for what */
 
+/* Flags of ops that show an input: number i as output i, or (of TF1's control flow) the first one. */
+#define SHOWS (TD_OP_IDENTITY | TD_OP_SWITCH | TD_OP_ENTER)
+
 /* The variable that v is or has a handle of, seen through nodes that show their input; NULL. */
 static const char *variable_of(const struct td_step_graph *k, struct td_value v)
 {
-    while (v.node->op != NULL && (v.node->op->flags & TD_OP_IDENTITY) && v.port < v.node->n_in) {
-        v = v.node->in[v.port];
+    while ((td_node_flags(v.node) & SHOWS) && v.node->op != NULL && v.node->n_in > 0) {
+        v = v.node->in[v.port < v.node->n_in && (v.node->op->flags & TD_OP_IDENTITY) ? v.port : 0];
     }
     return k->x.ctx.formulas->variable(v);
 }
@@ -33,7 +36,7 @@ static bool is_effect(const struct td_step_graph *k, const struct td_node *n)
     return false;
 }
 
-/* Those of the effects that assign the variable wait for n, which has it. */
+/* Those of the effects that are on the variable wait for n, which has it. */
 static enum td_code wait_for(struct td_step_graph *k, const char *resource, struct td_node *n)
 {
     for (int kind = 0; kind < TD_RUN_START; kind++) {

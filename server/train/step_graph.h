@@ -16,10 +16,10 @@ struct td_step_trained {
     int place;         /* in the order in which gradients are made */
 };
 
-/* Nodes that assign variables in one kind of run. */
+/* Nodes that take or assign variables in one kind of run. */
 struct td_step_effects {
     struct td_node **node;
-    const char **resource; /* that it assigns */
+    const char **resource; /* the variable */
     int n, cap;
 };
 

@@ -35,11 +35,14 @@ struct scope {
     int n_args;
 };
 
+/* Flags of ops that show an input: number i as output i, or (of TF1's control flow) the first one. */
+#define SHOWS (TD_OP_IDENTITY | TD_OP_SWITCH | TD_OP_ENTER)
+
 /* The variable that v is, or has a handle of; NULL. */
 static const char *variable_of(const struct walk *w, const struct scope *in, struct td_value v)
 {
-    while (v.node->op != NULL && (v.node->op->flags & TD_OP_IDENTITY) && v.port < v.node->n_in) {
-        v = v.node->in[v.port];
+    while ((td_node_flags(v.node) & SHOWS) && v.node->op != NULL && v.node->n_in > 0) {
+        v = v.node->in[v.port < v.node->n_in && (v.node->op->flags & TD_OP_IDENTITY) ? v.port : 0];
     }
     for (int i = 0; i < in->n_args; i++) {
         if (in->args[i] == v.node) {
@@ -100,7 +103,7 @@ static enum td_code walk_node(struct walk *w, const struct scope *in, const stru
             TD_TRY(walk_function(w, in, n, attr->func[i].name, f));
         }
     }
-    if (calls || (td_node_flags(n) & (TD_OP_READS | TD_OP_IDENTITY))) {
+    if (calls || (td_node_flags(n) & (TD_OP_READS | SHOWS))) {
         return TD_OK;
     }
     for (int i = 0; i < n->n_in; i++) {

@@ -7,6 +7,10 @@
  * it is kept in parts; they start when the step is made. The order is Keras's: an average is of the value
  * before its constraint.
  *
+ * An update takes what it assigns (_TakeVariable), so that element-wise chains write over it: weights and
+ * slots stay where they are, and there is no second copy of them. If such a run fails half way, what was
+ * taken is gone; the job fails, or goes on from its saved progress.
+ *
  * A sum of gradients begins by an assignment at the first batch of a cycle, so that it is never cleared.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -54,7 +58,7 @@ static struct td_value read_own(struct td_emitter *e, const struct own *v)
     return td_emit(e, "ReadVariableOp", TD_IN(handle_of(e, v)), TD_ATTRS(TD_ATTR_OF_TYPE("dtype", v->dtype)));
 }
 
-/* Notes that run `kind` has n, which assigns the variable. */
+/* Notes that run `kind` has n, which takes or assigns the variable. */
 static void add_effect(struct td_step_graph *k, struct td_emitter *e, enum td_step_run_kind kind,
                        const char *resource, struct td_node *n)
 {
@@ -86,6 +90,16 @@ static void assign(struct td_step_graph *k, struct td_emitter *e, enum td_step_r
 {
     const struct td_value n = td_emit(e, "AssignVariableOp", TD_IN(handle_of(e, v), value), TD_NO_ATTRS);
     add_effect(k, e, kind, v->resource, n.node);
+}
+
+/* What the variable holds, for an update that assigns it again: the run has it to itself, once all that reads
+ * it has done so, and may write into it. */
+static struct td_value take(struct td_step_graph *k, struct td_emitter *e, const struct own *v)
+{
+    const struct td_value value =
+        td_emit(e, "_TakeVariable", TD_IN(handle_of(e, v)), TD_ATTRS(TD_ATTR_OF_TYPE("dtype", v->dtype)));
+    add_effect(k, e, TD_RUN_UPDATE, v->resource, value.node);
+    return value;
 }
 
 /* What a variable of the step's starts as: a value, or a number everywhere. */
@@ -267,6 +281,13 @@ static enum td_code assign_trained(struct td_step_graph *k, struct td_emitter *e
     return TD_OK;
 }
 
+static struct td_value take_trained(struct td_step_graph *k, struct td_emitter *e,
+                                    const struct td_step_trained *v)
+{
+    const struct own own = {.resource = v->c->resources[0], .dtype = v->c->dtype, .shape = v->c->shape};
+    return td_f_cast(e, take(k, e, &own), td_dtype_of(v->w));
+}
+
 static enum td_code average(struct td_step_graph *k, struct td_emitter *e, const struct td_step_trained *v,
                             struct td_value w)
 {
@@ -274,7 +295,7 @@ static enum td_code average(struct td_step_graph *k, struct td_emitter *e, const
     TD_TRY(add_own(k, "average", v->c->key, &own));
     start_as(k, e, &own, v->w, 0); /* so that it is right before the first update, too */
     k->s->result[v - k->trained].average = own.state;
-    assign(k, e, TD_RUN_UPDATE, &own, td_averaged(e, read_own(e, &own), w, k->t, k->s->spec->ema.momentum));
+    assign(k, e, TD_RUN_UPDATE, &own, td_averaged(e, take(k, e, &own), w, k->t, k->s->spec->ema.momentum));
     return assign_trained(k, e, TD_RUN_AVERAGES, v, read_own(e, &own));
 }
 
@@ -283,9 +304,10 @@ static enum td_code update(struct td_step_graph *k, struct td_emitter *e, const 
 {
     const struct td_optimizer *o = g->spec->optimizer;
     const bool decays = v->c->decays && g->spec->weight_decay != 0;
+    const struct td_value w = v->c->n_resources > 1 ? v->w : take_trained(k, e, v);
     struct own own[TD_MOST_SLOTS];
     struct td_update u = {.e = e,
-                          .w = decays ? td_decayed(e, v->w, g->spec->weight_decay, g->rate) : v->w,
+                          .w = decays ? td_decayed(e, w, g->spec->weight_decay, g->rate) : w,
                           .g = v->g,
                           .rate = g->rate,
                           .t = k->t,
@@ -297,7 +319,7 @@ static enum td_code update(struct td_step_graph *k, struct td_emitter *e, const 
             own[i] = (struct own){.dtype = td_dtype_of(v->w), .shape = v->c->shape};
             TD_TRY(add_own(k, o->slots[i].name, v->c->key, &own[i]));
             start_as(k, e, &own[i], td_no_value, start_of(g->spec, &o->slots[i]));
-            u.slot[i] = read_own(e, &own[i]);
+            u.slot[i] = take(k, e, &own[i]);
         }
     }
     o->update(&u);

@@ -102,7 +102,7 @@ def make(name, folder, n):
         json.dump({"model": "m", "training_file": "train.tfrecord",
                    "method": {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 1, "batch_size": BATCH[name]}}},
                    "tensord": {"loss": {"name": "sparse_categorical_crossentropy", "from_logits": True}, "shuffle": False,
-                               "optimizer": {"name": "adam", "learning_rate": RATE}}}, f)
+                               "optimizer": {"name": "adam", "learning_rate": RATE}, **({"trainable": ["dense*"]} if name == "mobilenet" else {})}}, f)
 
 
 # ---------------------------------------------------------------- the engines

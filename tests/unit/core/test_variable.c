@@ -55,6 +55,21 @@ TEST(assigning_takes_the_tensor_over)
     td_obj_unref(&v->obj);
 }
 
+TEST(taking_leaves_it_without_a_value)
+{
+    struct td_variable *v = fresh();
+    struct td_err err = {0}, none = {0};
+    struct td_tensor t = pair(1, 2), taken;
+    void *data = t.data;
+    CHECK_OK(td_variable_assign(v, &t, &err));
+    CHECK_OK(td_variable_take(v, &taken, &err));
+    CHECK(taken.data == data && td_buffer_unique(taken.buf) && v->generation == 2);
+    CHECK(!td_variable_initialized(v));
+    CHECK_INT(td_variable_take(v, &t, &none), TD_FAILED_PRECONDITION);
+    td_tensor_clear(&taken);
+    td_obj_unref(&v->obj);
+}
+
 TEST(a_snapshot_never_changes)
 {
     struct td_variable *v = fresh();
@@ -118,5 +133,6 @@ TEST(writers_at_once_lose_nothing)
     td_obj_unref(&v->obj);
 }
 
-TEST_MAIN(RUN(without_a_value_it_says_so) RUN(assigning_takes_the_tensor_over) RUN(a_snapshot_never_changes)
-              RUN(writers_at_once_lose_nothing))
+TEST_MAIN(RUN(without_a_value_it_says_so) RUN(assigning_takes_the_tensor_over)
+              RUN(taking_leaves_it_without_a_value) RUN(a_snapshot_never_changes)
+                  RUN(writers_at_once_lose_nothing))

@@ -329,6 +329,30 @@ TEST(averages_are_of_the_weights_after_each_update)
     done(&j);
 }
 
+/* Where the state `name` lies. */
+static const void *place_of(const struct job *j, const char *name)
+{
+    struct td_tensor t;
+    CHECK_OK(td_step_get_state(j->step, find_state(j, name), &t, &err));
+    const void *data = t.data;
+    td_tensor_clear(&t);
+    return data;
+}
+
+TEST(weights_and_slots_stay_where_they_are)
+{
+    struct job j;
+    must_open(&j, "train", MSE ",\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.1}");
+    (void)step_rows(&j, 0, 4); /* the first weights are mapped from the file, and not written */
+    const void *w = place_of(&j, "w"), *m = place_of(&j, "train/momentum/w");
+    for (int i = 0; i < 5; i++) {
+        (void)step_rows(&j, 0, 4);
+        CHECK(place_of(&j, "w") == w);
+        CHECK(place_of(&j, "train/momentum/w") == m);
+    }
+    done(&j);
+}
+
 /* ------------------------------------------------------------------ what it leaves alone */
 
 TEST(a_loss_that_is_not_finite_changes_nothing)
@@ -489,10 +513,11 @@ TEST_MAIN(RUN(a_step_of_descent_is_the_formula) RUN(batches_added_up_are_one_lar
                   RUN(the_parts_of_a_variable_are_clipped_as_one)
                       RUN(a_variable_in_parts_is_one_value_of_the_result)
                           RUN(averages_are_of_the_weights_after_each_update)
-                              RUN(a_loss_that_is_not_finite_changes_nothing)
-                                  RUN(a_variable_without_gradient_is_left_alone_and_told)
-                                      RUN(a_step_goes_on_from_its_states_with_the_same_bytes)
-                                          RUN(a_state_of_another_shape_is_not_taken)
-                                              RUN(a_signature_that_trains_is_run_as_it_is)
-                                                  RUN(a_job_that_can_train_nothing_is_refused)
-                                                      RUN(a_pattern_that_matches_nothing_is_refused))
+                              RUN(weights_and_slots_stay_where_they_are)
+                                  RUN(a_loss_that_is_not_finite_changes_nothing)
+                                      RUN(a_variable_without_gradient_is_left_alone_and_told)
+                                          RUN(a_step_goes_on_from_its_states_with_the_same_bytes)
+                                              RUN(a_state_of_another_shape_is_not_taken)
+                                                  RUN(a_signature_that_trains_is_run_as_it_is)
+                                                      RUN(a_job_that_can_train_nothing_is_refused)
+                                                          RUN(a_pattern_that_matches_nothing_is_refused))
