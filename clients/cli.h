@@ -13,6 +13,8 @@ int td_cli_status(int argc, char **argv);    /* the versions of one model */
 int td_cli_reload(int argc, char **argv);    /* look for new versions now */
 int td_cli_functions(int argc, char **argv); /* what a model's signatures have compiled */
 int td_cli_debug(int argc, char **argv); /* a signature node by node, against its compiled form, or placed */
+int td_cli_finetune(int argc, char **argv); /* files and jobs: create, list, watch, pause, .. */
+int td_cli_train(int argc, char **argv);    /* a job without a server: the tensord beside this program */
 int td_cli_gradient(int argc, char **argv); /* the gradient of an output; of a SavedModel with --dir */
 
 /* Without a server, through libtensord: */

@@ -69,7 +69,8 @@ static bool flag(struct tdc_args *a, const char *arg)
                  {"--eager", &a->eager},
                  {"--print-nodes", &a->print_nodes},
                  {"--stop-on-nonfinite", &a->stop_on_nonfinite},
-                 {"--recompute", &a->recompute}};
+                 {"--recompute", &a->recompute},
+                 {"--wait", &a->wait}};
     for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++) {
         if (strcmp(arg, flags[k].name) == 0) {
             *flags[k].to = true;
@@ -100,7 +101,9 @@ static bool option(struct tdc_args *a, int argc, char **argv, int *i)
                  {"kind", &a->kind},
                  {"output-gradients", &a->output_gradients},
                  {"vector", &a->vector},
-                 {"unconnected", &a->unconnected}};
+                 {"unconnected", &a->unconnected},
+                 {"limit", &a->limit},
+                 {"purpose", &a->purpose}};
     const struct {
         const char *name, **to;
         int *n;
@@ -157,7 +160,7 @@ bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *wante
 
 struct tdc_client *tdc_args_open(const struct tdc_args *a)
 {
-    struct tdc_error err;
+    struct tdc_error err = {0};
     struct tdc_client *c = tdc_open(a->server, a->token, &err);
     if (c == NULL) {
         fprintf(stderr, "tensorctl: %s\n", err.text);
@@ -175,6 +178,8 @@ int tdc_args_failed(const char *verb, const struct tdc_error *err)
         "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
         "DATA_LOSS", "UNAUTHENTICATED"};
     const bool known = err->code >= 0 && err->code < (int)(sizeof names / sizeof names[0]);
-    fprintf(stderr, "tensorctl %s: %s: %s\n", verb, known ? names[err->code] : "UNKNOWN", err->text);
+    const bool where = strcmp(err->param, "id") != 0 && strstr(err->text, err->param) == NULL;
+    fprintf(stderr, "tensorctl %s: %s: %s%s%s%s\n", verb, known ? names[err->code] : "UNKNOWN", err->text,
+            where ? " (" : "", where ? err->param : "", where ? ")" : "");
     return 1;
 }

@@ -28,13 +28,17 @@ struct tdc_args {
     const char *targets[TDC_MAX_OUTPUTS], *wrt[TDC_MAX_OUTPUTS];
     int n_targets, n_wrt;
     bool recompute;
+    /* of finetune: */
+    const char *limit, *purpose; /* NULL not given */
+    bool wait;
     const char *outputs[TDC_MAX_OUTPUTS];
     int n_outputs;
 };
 /* --server= --model= --signature= --version= --label= --inputs= --output= (repeatable) --token= --timeout=
  * --json, of run and inspect --op_library=, of the debugger --mode= --values= --max-nodes= --rtol= --atol=
  * --watch= (repeatable) --eager --print-nodes --stop-on-nonfinite, and of gradients --dir= --target= --wrt=
- * (both repeatable) --kind= --output-gradients= --vector= --unconnected= --recompute, each also as two words.
+ * (both repeatable) --kind= --output-gradients= --vector= --unconnected= --recompute, of finetune --limit=
+ * --purpose= --wait, each also as two words.
  * argv[0] is the verb. False, with the reason and the verb's usage on stderr, when an argument is not
  * understood or the positional one, `wanted` ("model", "directory"; NULL: none need be), is missing. */
 bool tdc_args_parse(struct tdc_args *a, int argc, char **argv, const char *wanted);

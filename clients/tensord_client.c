@@ -135,16 +135,46 @@ static void *message_bytes(grpc_byte_buffer *b, size_t *n)
     return p;
 }
 
+/* Fine-tuning's errors say more in the trailing metadata. */
+static void read_tail(const grpc_metadata_array *tail, struct tdc_error *err)
+{
+    const struct {
+        const char *key;
+        char *to;
+        size_t room;
+    } known[] = {{"tensord-code", err->why, sizeof err->why},
+                 {"tensord-param", err->param, sizeof err->param}};
+    for (size_t i = 0; i < tail->count; i++) {
+        const grpc_slice *k = &tail->metadata[i].key, *v = &tail->metadata[i].value;
+        for (size_t j = 0; j < 2; j++) {
+            if (GRPC_SLICE_LENGTH(*k) == strlen(known[j].key) &&
+                memcmp(GRPC_SLICE_START_PTR(*k), known[j].key, strlen(known[j].key)) == 0) {
+                snprintf(known[j].to, known[j].room, "%.*s", (int)GRPC_SLICE_LENGTH(*v),
+                         (const char *)GRPC_SLICE_START_PTR(*v));
+            }
+        }
+    }
+}
+
+/* The status in a, as an error. */
+static int tell_status(const struct answer *a, struct tdc_error *err)
+{
+    err->code = (int)a->status;
+    err->why[0] = err->param[0] = 0;
+    snprintf(err->text, sizeof err->text, "%.*s", (int)GRPC_SLICE_LENGTH(a->text),
+             (const char *)GRPC_SLICE_START_PTR(a->text));
+    read_tail(&a->tail, err);
+    return err->code;
+}
+
 static int finish(struct answer *a, bool sent, void **reply, size_t *n_reply, struct tdc_error *err)
 {
-    int code = sent ? (int)a->status : GRPC_STATUS_INTERNAL;
-    err->code = code;
-    if (code != GRPC_STATUS_OK) {
-        snprintf(err->text, sizeof err->text, "%.*s", (int)GRPC_SLICE_LENGTH(a->text),
-                 (const char *)GRPC_SLICE_START_PTR(a->text));
-        return code;
+    if (!sent) {
+        a->status = GRPC_STATUS_INTERNAL;
     }
-    err->text[0] = 0;
+    if (tell_status(a, err) != GRPC_STATUS_OK) {
+        return err->code;
+    }
     *reply = message_bytes(a->message, n_reply);
     return *reply != NULL ? 0 : fail(err, GRPC_STATUS_INTERNAL, "the answer carries no message");
 }
@@ -181,4 +211,106 @@ int tdc_call(struct tdc_client *c, const char *path, const void *request, size_t
     grpc_completion_queue_shutdown(cq);
     grpc_completion_queue_destroy(cq);
     return code;
+}
+
+/* ------------------------------------------------------------------ streams */
+
+struct tdc_stream {
+    grpc_completion_queue *cq;
+    grpc_call *call;
+    struct answer answer;
+    bool headed, ended; /* the answer's head was asked for; its status is there */
+};
+
+/* The operations, to their end. */
+static bool run(struct tdc_stream *s, const grpc_op *ops, size_t n)
+{
+    return grpc_call_start_batch(s->call, ops, n, s, NULL) == GRPC_CALL_OK &&
+           grpc_completion_queue_pluck(s->cq, s, gpr_inf_future(GPR_CLOCK_REALTIME), NULL).success != 0;
+}
+
+struct tdc_stream *tdc_stream_open(struct tdc_client *c, const char *path, struct tdc_error *err)
+{
+    struct tdc_stream *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        fail(err, GRPC_STATUS_RESOURCE_EXHAUSTED, "no memory for a call");
+        return NULL;
+    }
+    s->cq = grpc_completion_queue_create_for_pluck(NULL);
+    s->answer.text = grpc_empty_slice();
+    grpc_metadata_array_init(&s->answer.head);
+    grpc_metadata_array_init(&s->answer.tail);
+    grpc_slice method = grpc_slice_from_copied_string(path);
+    s->call = grpc_channel_create_call(c->channel, NULL, GRPC_PROPAGATE_DEFAULTS, s->cq, method, NULL,
+                                       deadline(0), NULL);
+    grpc_slice_unref(method);
+    grpc_metadata auth = {0};
+    if (c->authorization != NULL) {
+        auth.key = grpc_slice_from_static_string("authorization");
+        auth.value = grpc_slice_from_static_string(c->authorization);
+    }
+    const grpc_op op = {.op = GRPC_OP_SEND_INITIAL_METADATA,
+                        .data.send_initial_metadata = {.count = c->authorization != NULL, .metadata = &auth}};
+    (void)run(s, &op, 1); /* what went wrong is the status */
+    return s;
+}
+
+bool tdc_stream_send(struct tdc_stream *s, const void *bytes, size_t n)
+{
+    grpc_slice slice = grpc_slice_from_copied_buffer(bytes, n);
+    grpc_byte_buffer *message = grpc_raw_byte_buffer_create(&slice, 1);
+    const grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message};
+    grpc_slice_unref(slice);
+    const bool sent = run(s, &op, 1);
+    grpc_byte_buffer_destroy(message);
+    return sent;
+}
+
+bool tdc_stream_done(struct tdc_stream *s)
+{
+    const grpc_op op = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
+    return run(s, &op, 1);
+}
+
+int tdc_stream_receive(struct tdc_stream *s, void **bytes, size_t *n, struct tdc_error *err)
+{
+    struct answer *a = &s->answer;
+    const grpc_op ops[] = {
+        {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &a->message},
+        {.op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &a->head}};
+    const grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+                            .data.recv_status_on_client = {.trailing_metadata = &a->tail,
+                                                           .status = &a->status,
+                                                           .status_details = &a->text}};
+    *bytes = NULL;
+    if (!s->ended) {
+        (void)run(s, ops, s->headed ? 1 : 2);
+        s->headed = true;
+        if (a->message != NULL) {
+            *bytes = message_bytes(a->message, n);
+            grpc_byte_buffer_destroy(a->message);
+            a->message = NULL;
+            return *bytes != NULL ? 0 : fail(err, GRPC_STATUS_INTERNAL, "a message cannot be read");
+        }
+        (void)run(s, &status, 1);
+        s->ended = true;
+    }
+    return tell_status(a, err);
+}
+
+void tdc_stream_close(struct tdc_stream *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    if (!s->ended) {
+        (void)grpc_call_cancel(s->call, NULL);
+    }
+    grpc_slice_unref(s->answer.text);
+    grpc_metadata_array_destroy(&s->answer.head);
+    grpc_metadata_array_destroy(&s->answer.tail);
+    grpc_call_unref(s->call);
+    grpc_completion_queue_shutdown(s->cq);
+    grpc_completion_queue_destroy(s->cq);
+    free(s);
 }

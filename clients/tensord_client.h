@@ -23,6 +23,7 @@ struct tdc_client;
 struct tdc_error {
     int code;
     char text[1100];
+    char why[40], param[260]; /* of fine-tuning's errors: its code and the field; "": none */
 };
 
 /* target: "host:port" or "unix:/path". token: sent as a bearer token; NULL none. Returns new, NULL on
@@ -35,6 +36,18 @@ void tdc_set_timeout(struct tdc_client *c, double seconds); /* of calls to come;
 int tdc_call(struct tdc_client *c, const char *path, const void *request, size_t n, void **reply,
              size_t *n_reply, struct tdc_error *err);
 void tdc_free(void *p);
+
+/* Any streaming method: messages go out with tdc_stream_send, tdc_stream_done says that they were all, and
+ * answers come in with tdc_stream_receive until *bytes is NULL. It has no time-out. One thread at a time. */
+struct tdc_stream;
+struct tdc_stream *tdc_stream_open(struct tdc_client *c, const char *path,
+                                   struct tdc_error *err); /* or NULL */
+/* False when the server has ended the call: tdc_stream_receive says why. */
+bool tdc_stream_send(struct tdc_stream *s, const void *bytes, size_t n);
+bool tdc_stream_done(struct tdc_stream *s);
+/* *bytes is freed with tdc_free; NULL: the call has ended well. */
+int tdc_stream_receive(struct tdc_stream *s, void **bytes, size_t *n, struct tdc_error *err);
+void tdc_stream_close(struct tdc_stream *s); /* accepts NULL; a call under way is cancelled */
 
 /* A named tensor. dtype is TensorFlow's DataType number. data: dense row-major elements; of a string tensor
  * (7) an array of struct tdc_bytes. */
