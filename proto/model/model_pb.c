@@ -10,105 +10,16 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/model/model_pb.h"
 
+#include "proto/model/signature_write.h"
+
 #define TYPE_URL "type.googleapis.com/tensorflow.serving.SignatureDefMap"
-#define REF_TYPE 100 /* DataType of a reference = that of its value + 100 */
 #define MAX_FIELDS 256
-
-/* TensorShapeProto { dim = 2 { size = 1 }, unknown_rank = 3 } as field 3 */
-static enum td_code write_shape(struct td_sink *s, const struct td_shape *shape, struct td_err *err)
-{
-    size_t at = td_put_mark(s);
-    if (shape->rank < 0) {
-        TD_TRY(td_put_int(s, 3, 1, err));
-    }
-    for (int i = 0; i < shape->rank; i++) {
-        size_t dim = td_put_mark(s);
-        if (shape->dim[i] != 0) {
-            TD_TRY(td_put_int(s, 1, shape->dim[i], err));
-        }
-        TD_TRY(td_put_end(s, 2, dim, err));
-    }
-    return td_put_end(s, 3, at, err);
-}
-
-/* A coo_sparse = 4 { values = 1, indices = 2, dense_shape = 3 }, or composite_tensor = 5 { components = 2 {
- * name = 1 } } otherwise. */
-static enum td_code write_parts(struct td_sink *s, const struct td_tensor_info *t, struct td_err *err)
-{
-    size_t at = td_put_mark(s);
-    for (int i = 0; i < t->n_parts; i++) {
-        if (t->n_parts == 3) {
-            TD_TRY(td_put_text(s, (uint32_t)i + 1, t->parts[i], err));
-            continue;
-        }
-        size_t part = td_put_mark(s);
-        TD_TRY(td_put_text(s, 1, t->parts[i], err));
-        TD_TRY(td_put_end(s, 2, part, err));
-    }
-    return td_put_end(s, t->n_parts == 3 ? 4 : 5, at, err);
-}
-
-/* TensorInfo { name = 1, dtype = 2, tensor_shape = 3, coo_sparse = 4, composite_tensor = 5 } under its key,
- * as a map entry */
-static enum td_code write_info(struct td_sink *s, uint32_t field, const struct td_tensor_info *t,
-                               struct td_err *err)
-{
-    size_t entry = td_put_mark(s);
-    TD_TRY(td_put_text(s, 1, t->key, err));
-    size_t at = td_put_mark(s);
-    if (t->n_parts > 0) {
-        TD_TRY(write_parts(s, t, err));
-    } else if (*t->tensor) {
-        TD_TRY(td_put_text(s, 1, t->tensor, err));
-    }
-    if (t->dtype != TD_DTYPE_NONE) {
-        TD_TRY(td_put_int(s, 2, t->dtype + (t->is_ref ? REF_TYPE : 0), err));
-    }
-    TD_TRY(write_shape(s, &t->shape, err));
-    TD_TRY(td_put_end(s, 2, at, err));
-    return td_put_end(s, field, entry, err);
-}
-
-static enum td_code write_default(struct td_sink *s, const char *key, const struct td_tensor *t,
-                                  struct td_err *err)
-{
-    size_t entry = td_put_mark(s);
-    TD_TRY(td_put_text(s, 1, key, err));
-    size_t at = td_put_mark(s);
-    TD_TRY(td_tensor_to_bytes(t, false, s, err));
-    TD_TRY(td_put_end(s, 2, at, err));
-    return td_put_end(s, 4, entry, err);
-}
-
-/* SignatureDef { inputs = 1, outputs = 2, method_name = 3, defaults = 4 } under its key */
-static enum td_code write_signature(struct td_sink *s, const struct td_signature *sig, struct td_err *err)
-{
-    size_t entry = td_put_mark(s);
-    TD_TRY(td_put_text(s, 1, sig->key, err));
-    size_t at = td_put_mark(s);
-    for (int i = 0; i < sig->n_in; i++) {
-        TD_TRY(write_info(s, 1, &sig->in[i], err));
-    }
-    for (int i = 0; i < sig->n_out; i++) {
-        TD_TRY(write_info(s, 2, &sig->out[i], err));
-    }
-    if (*sig->method) {
-        TD_TRY(td_put_text(s, 3, sig->method, err));
-    }
-    for (int i = 0; i < sig->n_in && sig->defaults != NULL; i++) {
-        if (sig->defaults[i].dtype != TD_DTYPE_NONE) {
-            TD_TRY(write_default(s, sig->in[i].key, &sig->defaults[i], err));
-        }
-    }
-    TD_TRY(td_put_end(s, 2, at, err));
-    return td_put_end(s, 1, entry, err);
-}
 
 /* SignatureDefMap { signature_def = 1 map<string, SignatureDef> }, every signature of the model. */
 static enum td_code write_signatures(struct td_sink *s, const struct td_saved_model *m, struct td_err *err)
 {
     for (int i = 0; i < m->n_signatures; i++) {
-        TD_TRY(write_signature(s, &m->signatures[i], err));
+        TD_TRY(td_signature_write(s, 1, &m->signatures[i], err));
     }
     return TD_OK;
 }

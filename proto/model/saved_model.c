@@ -507,6 +507,23 @@ enum td_code td_saved_model_parse(const char *dir, const void *bytes, size_t n, 
     return parse_model(&l, ops, out, err);
 }
 
+enum td_code td_saved_model_bytes(const char *dir, const char *tags, char **bytes, struct td_bytes *chosen,
+                                  struct td_err *err)
+{
+    struct loader l = {.dir = dir, .tags = tags};
+    char *file = NULL;
+    enum td_code rc = read_file(dir, &file, &l.n, err);
+    l.bytes = file;
+    rc = rc ? rc : choose_meta_graph(&l, err);
+    if (rc) {
+        td_free(file);
+        return rc;
+    }
+    *bytes = file;
+    *chosen = (struct td_bytes){(const char *)l.chosen.p, l.chosen.n};
+    return TD_OK;
+}
+
 enum td_code td_saved_model_read(const char *dir, const char *tags, const struct td_op_table *ops,
                                  struct td_saved_model **out, struct td_err *err)
 {

@@ -66,5 +66,9 @@ TD_MUST enum td_code td_saved_model_parse(const char *dir, const void *bytes, si
                                           const struct td_op_table *ops, struct td_saved_model **out,
                                           struct td_err *err);
 void td_saved_model_free(struct td_saved_model *m);
+/* The file of dir as a serialized SavedModel, which the caller td_frees, and *chosen in it, the meta graph of
+ * these tags: for who copies from it. Errors as td_saved_model_read. */
+TD_MUST enum td_code td_saved_model_bytes(const char *dir, const char *tags, char **bytes,
+                                          struct td_bytes *chosen, struct td_err *err);
 
 #endif
