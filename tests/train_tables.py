@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The numbers that tests/unit/kernels/test_train_*.c compare with, computed by Keras 3 on TensorFlow.
 
-    tests/train_tables.py tests/unit/kernels          writes train_losses.inc, train_metrics.inc, train_updates.inc
+    tests/train_tables.py tests/unit/kernels          writes train_losses.inc, train_metrics.inc, train_updates.inc, train_layers.inc
 
 Values are drawn by a fixed seed; corners (kinks, clipped probabilities, ties) are put in by hand.
 """
@@ -324,12 +324,38 @@ def nan_():
     return float("nan")
 
 
+# ---------------------------------------------------------------- layers of a head
+
+ACTIVATIONS = ("celu elu exponential gelu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu linear log_sigmoid log_softmax mish relu relu6 selu "
+               "sigmoid silu softmax softplus softsign squareplus swish tanh tanh_shrink").split()
+INITIALIZERS = ("glorot_normal glorot_uniform he_normal he_uniform identity lecun_normal lecun_uniform ones orthogonal random_normal random_uniform "
+                "truncated_normal variance_scaling zeros").split()
+
+
+def activation_rows():
+    x = np.asarray([[-3.5, -1, -0.25, 0, 0.5, 2, 7]], np.float32)
+    return ['{"%s", %s, %s},' % (name, tensor(x), array(keras.activations.get(name)(x))) for name in ACTIVATIONS]
+
+
+def initializer_rows():
+    rows = []
+    for name in INITIALIZERS:
+        for shape, seed in (((2, 3), 7), ((5, 2), -5), ((3, 3), 2**40 + 3)):
+            made = keras.initializers.get(name)
+            if hasattr(made, "seed"):
+                made = type(made)(seed=seed)
+            rows.append('{"%s", %d, %s},' % (name, seed, tensor(made(shape))))
+    return rows
+
+
 def main(folder):
     write(folder, "train_losses.inc", "losses and their gradients", ["static const struct loss_case losses[] = {"] + loss_rows() + ["};"])
     write(folder, "train_metrics.inc", "metrics of two batches", ["static const struct metric_case metrics[] = {"] + metric_rows() + ["};"])
     write(folder, "train_updates.inc", "optimizers, schedules, constraints",
           ["static const struct optimizer_case optimizers[] = {"] + optimizer_rows() + ["};", "static const struct schedule_case schedules[] = {"] + schedule_rows()
           + ["};", "static const struct constraint_case constraints[] = {"] + constraint_rows() + ["};"])
+    write(folder, "train_layers.inc", "activations and initializers", ["static const struct activation_case activations[] = {"] + activation_rows()
+          + ["};", "static const struct initializer_case initializers[] = {"] + initializer_rows() + ["};"])
 
 
 if __name__ == "__main__":

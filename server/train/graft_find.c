@@ -88,21 +88,28 @@ static void say(struct names *t, const char *name)
     t->n += put > 0 && (size_t)put < sizeof t->s - t->n ? (size_t)put : 0;
 }
 
-/* Nodes near the outputs whose values a head could be put on: the last ones, last first. */
+/* A head could be put on it. */
+static bool fits(const struct probe *p, struct td_node *n)
+{
+    const uint32_t none = TD_OP_READS | TD_OP_IDENTITY | TD_OP_CONST;
+    if (n->n_out == 0 || n->n_in == 0 || (td_node_flags(n) & none)) {
+        return false;
+    }
+    const struct td_shape *shape = td_ir_shape(p->shapes, (struct td_value){n, 0});
+    return shape->rank >= 2 && shape->dim[shape->rank - 1] > 0 && td_dtype_in(n->out_type[0], TD_SET_FLOATS);
+}
+
+/* The last nodes that a head could be put on, last first; there being none, the last ones. */
 static struct names names_near_outputs(const struct probe *p)
 {
     struct names t = {.n = 0};
-    int named = 0;
-    for (int k = p->ir.n_nodes - 1; k >= 0 && named < NAMED; k--) {
-        const struct td_node *n = p->ir.nodes[k];
-        const struct td_shape *shape =
-            n->n_out != 1 ? NULL : td_ir_shape(p->shapes, (struct td_value){p->ir.nodes[k], 0});
-        const bool fits = shape != NULL && shape->rank >= 2 && shape->dim[shape->rank - 1] > 0 &&
-                          td_dtype_in(n->out_type[0], TD_SET_FLOATS) && td_node_const(n) == NULL &&
-                          n->n_in > 0 && (td_node_flags(n) & (TD_OP_READS | TD_OP_IDENTITY)) == 0;
-        if (fits) {
-            say(&t, n->name);
-            named++;
+    for (int all = 0; all < 2 && t.n == 0; all++) {
+        for (int k = p->ir.n_nodes - 1, named = 0; k >= 0 && named < NAMED; k--) {
+            struct td_node *n = p->ir.nodes[k];
+            if (fits(p, n) || (all == 1 && n->n_out > 0)) {
+                say(&t, n->name);
+                named++;
+            }
         }
     }
     return t;

@@ -160,10 +160,12 @@ static bool functions_have_handles(const struct td_library *lib, const struct td
     return false;
 }
 
-static bool is_called(const struct td_graft *g, const char *name, int but)
+/* Whether another variable than `but` has the name, as its own or as its resource's. */
+static bool is_called(const struct table *t, const char *name, const struct known *but)
 {
-    for (int i = 0; i < g->n_kept; i++) {
-        if (i != but && strcmp(g->kept[i].name, name) == 0) {
+    for (int i = 0; i < t->n; i++) {
+        const struct known *other = &t->known[i];
+        if (other != but && (strcmp(other->resource, name) == 0 || strcmp(other->row.name, name) == 0)) {
             return true;
         }
     }
@@ -194,7 +196,7 @@ static enum td_code use_object_names(struct td_graft *g, const struct table *t, 
         const struct known *known = &t->known[i];
         const char *object = known->row.n == 1 ? known->row.name : NULL;
         if (known->at < 0 || object == NULL || strcmp(object, known->resource) == 0 ||
-            is_called(g, object, known->at)) {
+            is_called(t, object, known)) {
             continue;
         }
         const char *copy = td_arena_strdup(g->ir.arena, object);

@@ -4,25 +4,47 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "kernels/train/activations.h"
+#include "kernels/train/initializers.h"
 #include "server/train/spec_read.h"
 
 /* ------------------------------------------------------------------ head */
 
-static const char *const ACTIVATIONS[] = {"linear", "relu",     "relu6",       "leaky_relu",  "elu",
-                                          "selu",   "gelu",     "softmax",     "log_softmax", "sigmoid",
-                                          "tanh",   "softplus", "softsign",    "silu",        "hard_sigmoid",
-                                          "mish",   "swish",    "exponential", NULL};
-static const char *const INITIALIZERS[] = {
-    "glorot_uniform", "glorot_normal", "he_uniform",     "he_normal",     "lecun_uniform",    "lecun_normal",
-    "zeros",          "ones",          "random_uniform", "random_normal", "truncated_normal", NULL};
+static const char *activation_name(int i)
+{
+    return td_activation_row(i) == NULL ? NULL : td_activation_row(i)->name;
+}
+
+static enum td_code read_activation(struct td_spec_reader *r, json_t *value,
+                                    const struct td_spec_field *field, void *to)
+{
+    TD_TRY(td_spec_read_text(r, value, field, to));
+    const char *name = json_string_value(value);
+    return td_activation_find(name) != NULL ? TD_OK
+                                            : td_spec_read_unknown(r, "activation", name, activation_name);
+}
+
+static const char *initializer_name(int i)
+{
+    return td_initializer_row(i) == NULL ? NULL : td_initializer_row(i)->name;
+}
+
+static enum td_code read_initializer(struct td_spec_reader *r, json_t *value,
+                                     const struct td_spec_field *field, void *to)
+{
+    TD_TRY(td_spec_read_text(r, value, field, to));
+    const char *name = json_string_value(value);
+    return td_initializer_find(name) != NULL ? TD_OK
+                                             : td_spec_read_unknown(r, "initializer", name, initializer_name);
+}
 
 #define AT(member) .at = offsetof(struct td_head_layer_spec, member)
 static const struct td_spec_field LAYER[] = {
     {.name = "units", .read = td_spec_read_int, AT(units), .required = true, .least = 1, .most = 1 << 20},
-    {.name = "activation", .read = td_spec_read_word, AT(activation), .words = ACTIVATIONS},
+    {.name = "activation", .read = read_activation, AT(activation)},
     {.name = "use_bias", .read = td_spec_read_bool, AT(use_bias)},
-    {.name = "kernel_initializer", .read = td_spec_read_word, AT(kernel_initializer), .words = INITIALIZERS},
-    {.name = "bias_initializer", .read = td_spec_read_word, AT(bias_initializer), .words = INITIALIZERS},
+    {.name = "kernel_initializer", .read = read_initializer, AT(kernel_initializer)},
+    {.name = "bias_initializer", .read = read_initializer, AT(bias_initializer)},
     {.name = "l1", .read = td_spec_read_number, AT(l1), .range = TD_NOT_NEGATIVE},
     {.name = "l2", .read = td_spec_read_number, AT(l2), .range = TD_NOT_NEGATIVE},
     {.name = "dropout", .read = td_spec_read_number, AT(dropout), .range = TD_BELOW_ONE},
