@@ -165,7 +165,7 @@ TEST(variables_that_are_still_read_keep_key_and_value)
             const struct td_variable_row old = td_variables_row(was, k);
             if (strcmp(old.key, row.key) == 0) {
                 struct td_tensor a = variable(s, old.resources[0]), b = variable(made, row.resources[0]);
-                CHECK_STR(row.name, old.resources[0]); /* several have one name in the object graph */
+                CHECK_STR(row.resources[0], old.resources[0]); /* objects of one name */
                 CHECK(td_tensor_same(&a, &b));
                 td_tensor_clear(&a);
                 td_tensor_clear(&b);
