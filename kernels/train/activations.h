@@ -1,5 +1,5 @@
-/* kernels/train/activations.h - what a Dense layer of a new head does to its values, as nodes. Formulas: Keras
- * 3.15, keras/src/activations; an activation is one row of a table.
+/* kernels/train/activations.h - what a Dense layer of a new head does to its values, as nodes. Formulas:
+ * Keras 3.15, keras/src/activations; an activation is one row of a table.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_TRAIN_ACTIVATIONS_H

@@ -1,7 +1,7 @@
 /* kernels/train/initializers.c - draws by TensorFlow's stateless ops, with the seeds that Keras gives them.
  *
- * Keras draws with [seed, 0], each number modulo 2^31 - 2, so that the same seed gives the same bytes here and
- * there. A variable of rank 2 is [fan in, fan out]; of rank 1 both are its length.
+ * Keras draws with [seed, 0], each number modulo 2^31 - 2, so that the same seed gives the same bytes here
+ * and there. A variable of rank 2 is [fan in, fan out]; of rank 1 both are its length.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/train/initializers.h"
@@ -121,8 +121,8 @@ static struct td_value orthogonal(struct td_emitter *e, const struct td_initiali
     const struct td_shape tall = td_shape_matrix(shape->dim[wide], shape->dim[!wide]);
     const struct td_value q = td_f_1(e, "Qr", draw(e, "StatelessRandomNormal", &tall, seed));
     const struct td_value d = td_f_1(e, "MatrixDiagPart", td_f_port(q, 1));
-    const struct td_value turned = td_f_mul(e, q, td_f_1(e, "Sign", d));
-    return wide ? td_f_transpose(e, turned, td_f_ints(e, 1, 0)) : turned;
+    const struct td_value signed_q = td_f_mul(e, q, td_f_1(e, "Sign", d));
+    return wide ? td_f_transpose(e, signed_q, td_f_ints(e, 1, 0)) : signed_q;
 }
 
 static const struct td_initializer rows[] = {

@@ -5,7 +5,7 @@
  * the same but for functions. Whether an attribute has its default is told by comparing what both are
  * written as.
  *
- * Invariant: what is written here and read by proto/model/graph_pb.c is the node again.
+ * What is written here and read by proto/model/graph_pb.c is the node again (test_saved_model_write).
  *
  * Does not: write functions (they are copied from the file they came in, proto/model/saved_model_write.c).
  *

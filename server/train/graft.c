@@ -9,7 +9,7 @@
  * Nodes with effects of the part that stays run with the output, which waits for them; those that need the
  * value at which it is cut are dropped with what is above it. Those of the init op stay its own.
  *
- * Invariant: every node that is written is reachable from the output, the init op or the saver.
+ * Nodes that neither the output, nor the init op, nor the saver needs are not written.
  *
  * Does not: write anything (graft_write.c), know of layers (head.c).
  *

@@ -52,8 +52,8 @@ struct td_graft_variable {
 TD_MUST enum td_code td_graft_variable(struct td_graft *g, const struct td_graft_variable *v,
                                        struct td_value *read, struct td_err *err);
 
-/* The signature's one output is `value`, of that shape as far as it is known, under that key. Reports what has
- * stuck in the emitter. */
+/* The signature's one output is `value`, of that shape as far as it is known, under that key. Reports what
+ * has stuck in the emitter. */
 TD_MUST enum td_code td_graft_close(struct td_graft *g, const char *key, struct td_value value,
                                     const struct td_shape *shape, struct td_err *err);
 /* Into dir, which must not be there; on disk when it returns. On failure some of it may be there. */

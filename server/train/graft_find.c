@@ -1,8 +1,8 @@
 /* server/train/graft_find.c - "NODE:PORT" to a value of a graft, with its shape.
  *
  * Shapes are told in an order that TensorFlow 1's loops do not have, so they are looked up in a second IR of
- * the same part, whose loops are lifted into nodes; the value is the one of that name in the graft's own. What
- * is in the one and not in the other lies inside of a loop.
+ * the same part, whose loops are lifted into nodes; the value is the one of that name in the graft's own.
+ * What is in the one and not in the other lies inside of a loop.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -100,7 +100,7 @@ static bool fits(const struct probe *p, struct td_node *n)
 }
 
 /* The last nodes that a head could be put on, last first; there being none, the last ones. */
-static struct names names_near_outputs(const struct probe *p)
+static struct names names_of_last(const struct probe *p)
 {
     struct names t = {.n = 0};
     for (int all = 0; all < 2 && t.n == 0; all++) {
@@ -153,7 +153,7 @@ static enum td_code find_node(const struct td_graft *g, const struct probe *p, c
                "node '%.200s' lies inside of a loop", inside->name);
     TD_FAIL_IF(found == 0, err, INVALID_ARGUMENT,
                "signature '%.100s' has no node '%.*s'; near its outputs are %s", g->sig->key, (int)n, at,
-               names_near_outputs(p).s);
+               names_of_last(p).s);
     return TD_OK;
 }
 

@@ -1,14 +1,13 @@
-/* server/train/head.h - a new head: Dense layers in place of what is above a node, as a version of its own that
- * is then trained as any other is.
+/* server/train/head.h - a new head: Dense layers in place of what is above a node, as a version of its own
+ * that is then trained as any other is.
  *
  *   "head":{"at":"dense_1/Relu:0","layers":[{"units":32,"activation":"relu"},{"units":3,"dropout":0.2}]}
  *
  *   x -> [dropout] -> x kernel + bias -> activation -> .. -> output        a layer: Keras 3's Dense
  *
- * The result is a SavedModel with untrained layers. What belongs to training alone is marked in it, so that it
- * is there when the result is trained again: dropout is an Identity with an attribute (td_head_dropout). What
- * belongs to this job alone is told apart: l1 and l2 of a layer's kernel become regularizers of the job
- * (td_head_penalties).
+ * The result is a SavedModel with untrained layers. What belongs to training alone is marked in it, so that
+ * it is there when the result is trained again: dropout is an Identity with an attribute (step_draw.c). What
+ * belongs to this job alone is told apart: l1 and l2 of a layer's kernel become regularizers of the job.
  *
  * Layer i, from 0, has variables "head/dense_i/kernel" [in, units] and "head/dense_i/bias" [units]
  * ("head_1/.." where the model has variables of that name). They start with what Keras's initializers draw

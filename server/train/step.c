@@ -46,14 +46,14 @@ static enum td_code make_scalars(struct td_step *s, struct td_fault *f)
         TD_TRY(
             td_fault_of(f, td_tensor_new(&s->scalar[i], TD_FLOAT, &scalar, &f->err), "server_error", NULL));
     }
-    return TD_OK;
+    return td_fault_of(f, td_tensor_new(&s->number, TD_INT32, &scalar, &f->err), "server_error", NULL);
 }
 
 static enum td_code make_room(struct td_step *s, struct td_fault *f)
 {
     const int n_losses = s->spec->n_losses, n_metrics = s->spec->n_metrics;
     const int n_out = 2 + n_losses + n_metrics;
-    s->in = td_step_room(s, s->layout->n + s->n_optimizers + 1, sizeof *s->in);
+    s->in = td_step_room(s, s->layout->n + s->n_optimizers + 2, sizeof *s->in);
     s->out = td_step_room(s, n_out > s->n_outputs + 1 ? n_out : s->n_outputs + 1, sizeof *s->out);
     s->losses = td_step_room(s, n_losses, sizeof *s->losses);
     s->sums = td_step_room(s, n_metrics, sizeof *s->sums);
@@ -149,7 +149,9 @@ void td_step_free(struct td_step *s)
     for (int i = 0; s->scalar != NULL && i < s->n_optimizers + 1; i++) {
         td_tensor_clear(&s->scalar[i]);
     }
+    td_tensor_clear(&s->number);
     td_model_unref(s->model);
+    td_model_unref(s->evaluated);
     td_selection_free(s->selection);
     td_arena_free(s->arena);
     td_servable_unref(s->servable);
@@ -248,8 +250,13 @@ static void feed(struct td_step *s, const struct td_batch *b, const struct td_st
     for (int i = 0; i < s->layout->n; i++) {
         s->in[i] = b->tensor[own ? s->input_field[i] : i]; /* borrowed */
     }
+    int n = s->layout->n;
+    if (at != NULL && s->draws) {
+        s->in[n++] = s->number;
+        TD_DATA(&s->number, int32_t)[0] = (int32_t)((at->step - 1) % INT32_MAX);
+    }
     for (int i = 0; at != NULL && !own && i < s->n_optimizers + 1; i++) {
-        s->in[s->layout->n + i] = s->scalar[i];
+        s->in[n + i] = s->scalar[i];
         TD_DATA(&s->scalar[i], float)
         [0] = i < s->n_optimizers ? (float)at->rates[i] : (float)(at->updates + 1);
     }

@@ -12,6 +12,9 @@
  * the one below. Reads are snapshots, and an assignment puts another buffer in place of the old one, or the
  * same: nothing is copied.
  *
+ * Where training computes something else than what is served (dropout), the batches of validation have a
+ * graph of their own.
+ *
  * Updates are listed in the order in which the backward pass makes the gradients, since roots are run in the
  * order in which they are listed and what has been updated is freed.
  *
@@ -351,6 +354,7 @@ static enum td_code add_total(struct td_step_graph *k)
 static enum td_code build_graph(struct td_step_graph *k)
 {
     TD_TRY(add_fields(k));
+    TD_TRY(td_step_draw(k));
     TD_TRY(add_losses(k));
     TD_TRY(differentiate(k));
     TD_TRY(read_variables(k));
@@ -362,19 +366,60 @@ static enum td_code build_graph(struct td_step_graph *k)
     return td_step_close(k);
 }
 
+/* The signature as it is served, with losses and metrics, for what k trains. */
+static enum td_code build_evaluation(const struct td_step_graph *of, struct td_step_graph *k)
+{
+    struct td_grad_source *source = td_extend_room(&k->x, of->n_trained, sizeof *source);
+    int *ignored = td_extend_room(&k->x, of->n_trained, sizeof *ignored), n = 0;
+    k->trained = td_step_room(k->s, of->n_trained, sizeof *k->trained);
+    if (source == NULL || ignored == NULL || k->trained == NULL) {
+        return no_memory(k);
+    }
+    k->evaluates = true;
+    k->n_trained = of->n_trained;
+    for (int i = 0; i < of->n_trained; i++) {
+        k->trained[i].c = of->trained[i].c;
+    }
+    TD_TRY(add_fields(k));
+    TD_TRY(add_losses(k));
+    TD_TRY(read_variables(k));
+    TD_TRY(add_penalties(k, source, ignored, &n));
+    TD_TRY(add_total(k));
+    TD_TRY(add_metrics(k));
+    return td_step_close(k);
+}
+
+static enum td_code open_signature(struct td_step_graph *k)
+{
+    struct td_callable *callable = td_servable_callable(k->s->servable, k->sig);
+    struct td_callable_opts part;
+    if (callable == NULL) {
+        return refused(k, td_servable_closed(k->s->servable, k->sig, &k->f->err), "tensord.signature");
+    }
+    td_callable_graph(callable, &part);
+    return refused(k, td_extend_open(&k->x, td_servable_engine(k->s->servable), &part, &k->f->err),
+                   "tensord.signature");
+}
+
+static enum td_code build_both(struct td_step *s, const struct td_signature *sig, struct td_step_graph *k)
+{
+    TD_TRY(build_graph(k));
+    struct td_step_graph evaluation = {.s = s, .sig = sig, .f = k->f};
+    if (!s->draws) {
+        return TD_OK;
+    }
+    TD_TRY(open_signature(&evaluation));
+    const enum td_code rc = build_evaluation(k, &evaluation);
+    td_extend_abandon(&evaluation.x);
+    return rc;
+}
+
 enum td_code td_step_build(struct td_step *s, const struct td_signature *sig, struct td_fault *f)
 {
     struct td_step_graph k = {.s = s, .sig = sig, .f = f};
-    struct td_callable *callable = td_servable_callable(s->servable, sig);
-    struct td_callable_opts part;
     TD_TRY(td_select_variables(s->servable, sig, s->spec, &s->selection, f));
-    if (callable == NULL) {
-        return refused(&k, td_servable_closed(s->servable, sig, &f->err), "tensord.signature");
-    }
-    td_callable_graph(callable, &part);
-    TD_TRY(refused(&k, td_extend_open(&k.x, td_servable_engine(s->servable), &part, &f->err),
-                   "tensord.signature"));
-    const enum td_code rc = build_graph(&k);
+    TD_TRY(open_signature(&k));
+    const enum td_code rc = build_both(s, sig, &k);
     td_extend_abandon(&k.x);
     return rc;
 }

@@ -87,18 +87,21 @@ static enum td_code list_fetches(struct td_step_graph *k, struct td_value **out,
     return TD_OK;
 }
 
-/* Fields; rates, t. */
+/* Fields, the step's number where it is asked for; rates, t. */
 static enum td_code list_feeds(struct td_step_graph *k, struct td_value **out, int *n)
 {
     const struct td_row_layout *l = k->s->layout;
-    *out = td_extend_room(&k->x, l->n + k->s->n_optimizers + 1, sizeof **out);
+    *out = td_extend_room(&k->x, l->n + k->s->n_optimizers + 2, sizeof **out);
     if (*out == NULL) {
         return td_step_no_memory(k->f);
     }
     for (int i = 0; i < l->n; i++) {
         (*out)[(*n)++] = k->field[i];
     }
-    for (int i = 0; i < k->s->n_optimizers; i++) {
+    if (k->number.node != NULL) {
+        (*out)[(*n)++] = k->number;
+    }
+    for (int i = 0; !k->evaluates && i < k->s->n_optimizers; i++) {
         (*out)[*n + i] = k->rate[i];
     }
     (*out)[*n + k->s->n_optimizers] = k->t;
@@ -131,6 +134,9 @@ static enum td_code list_targets(struct td_step_graph *k, enum td_step_run_kind 
 static bool is_needed(const struct td_step_graph *k, enum td_step_run_kind kind)
 {
     const bool adds = kind == TD_RUN_BEGIN || kind == TD_RUN_ACCUMULATE;
+    if (k->evaluates || (k->s->draws && kind == TD_RUN_EVALUATE)) {
+        return k->evaluates && kind == TD_RUN_EVALUATE;
+    }
     return adds ? k->s->spec->accumulation > 1
                 : kind == TD_RUN_UPDATE || kind == TD_RUN_EVALUATE || k->effects[kind].n > 0;
 }
@@ -162,7 +168,8 @@ static enum td_code make_callables(struct td_step_graph *k)
             TD_TRY(list_targets(k, kind, batch, o));
         }
     }
-    TD_TRY(failed(k, td_extend_close(&k->x, opts, n, &k->s->model, made, &k->f->err)));
+    struct td_model **model = k->evaluates ? &k->s->evaluated : &k->s->model;
+    TD_TRY(failed(k, td_extend_close(&k->x, opts, n, model, made, &k->f->err)));
     for (int i = 0; i < n; i++) {
         k->s->run[of[i]] = made[i];
     }
@@ -184,5 +191,5 @@ enum td_code td_step_close(struct td_step_graph *k)
 {
     TD_TRY(add_waits(k));
     TD_TRY(make_callables(k));
-    return k->s->dry ? TD_OK : start(k->s, k->f);
+    return k->s->dry || k->evaluates ? TD_OK : start(k->s, k->f);
 }

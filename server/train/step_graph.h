@@ -34,6 +34,8 @@ struct td_step_graph {
     struct td_value *sums;    /* by metric */
     struct td_node *check;    /* fails unless total is finite */
     struct td_value *rate, t; /* fed: by optimizer in use */
+    struct td_value number;   /* fed: steps so far, int32; no node: nothing is drawn */
+    bool evaluates;           /* the graph that evaluates, and no other */
     struct td_step_trained *trained;
     int n_trained;
     struct td_step_effects effects[TD_RUN_KINDS];
@@ -42,6 +44,8 @@ struct td_step_graph {
 /* A handle of the variable `resource`; shape NULL: one that the model has. */
 struct td_value td_step_handle(struct td_emitter *e, const char *resource, enum td_dtype dtype,
                                const struct td_shape *shape);
+/* Dropout of the part, which is inert as it is served, becomes what it is in training (step_draw.c). */
+TD_MUST enum td_code td_step_draw(struct td_step_graph *k);
 /* From gradients to assignments; makes the states and rows of the result. */
 TD_MUST enum td_code td_step_add_updates(struct td_step_graph *k);
 /* Makes the model and its callables, and starts the slots. */

@@ -47,6 +47,8 @@ struct td_step {
     struct td_arena *arena;
     struct td_selection *selection; /* NULL with a train_signature */
     struct td_model *model;         /* derived; NULL with a train_signature: its callable is the servable's */
+    /* what TD_RUN_EVALUATE is of, where training computes something else (dropout); NULL: model */
+    struct td_model *evaluated;
     struct td_callable *run[TD_RUN_KINDS]; /* NULL: not needed */
 
     const struct td_chosen **chosen; /* those that a gradient leads to, and a NULL */
@@ -60,6 +62,8 @@ struct td_step {
     /* the run at hand */
     struct td_tensor *in, *out; /* room for the most feeds and fetches */
     struct td_tensor *scalar;   /* what rates and t are fed as */
+    bool draws;                 /* training draws random numbers: the number of the step is fed, too */
+    struct td_tensor number;    /* as which; int32 */
     double *losses, **sums;
     int *n_sums;
     const char **output_name; /* train_signature: scalars beside the loss, and a NULL */

@@ -1,5 +1,5 @@
-/* tests/unit/kernels/test_train_layers.c - kernels/train/activations.h and initializers.h against Keras: what a
- * layer does to its values, and the very draws that its variables start with.
+/* tests/unit/kernels/test_train_layers.c - kernels/train/activations.h and initializers.h against Keras: what
+ * a layer does to its values, and the very draws that its variables start with.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/train/activations.h"

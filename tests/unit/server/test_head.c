@@ -221,7 +221,7 @@ TEST(a_head_on_a_head_has_names_of_its_own)
     done(s);
 }
 
-/* Dropout is no node of a served graph but one that shows its input; the mark tells a later training of it. */
+/* Dropout is no node of a served graph but one that shows its input; the mark is for a later training. */
 TEST(dropout_is_a_mark_and_changes_no_answer)
 {
     struct td_servable *s = load(DIGITS_DIR);
