@@ -9,17 +9,21 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
 #include "kernels/cpu/library_threads.h"
 #include "kernels/ops.h"
+#include "proto/bytes/file.h"
+#include "proto/bytes/file_tree.h"
 #include "proto/bytes/mapping.h"
 #include "server/base/cores.h"
 #include "server/drain.h"
 #include "server/embed_pool.h"
 #include "server/op_library.h"
+#include "server/train/head.h"
 
 /* ------------------------------------------------------------------ signals */
 
@@ -110,12 +114,37 @@ static void tear_down(struct process *p)
     td_op_libraries_close(p->libraries);
 }
 
+/* The version becomes one with the job's new head, written to the job's own directory: the same bytes each
+ * time, so that a job that goes on need not know whether an earlier process wrote all of it. */
+static enum td_code put_head(struct process *p, struct td_job_spec *spec, struct td_fault *f)
+{
+    const char *work = p->o->train.work_dir;
+    char dir[TD_FILE_PATH];
+    struct td_servable *headed = NULL;
+    const int put = snprintf(dir, sizeof dir, "%s/model", work);
+    if (put < 0 || (size_t)put >= sizeof dir) {
+        return TD_FAULT(f, "server_error", NULL, "%s: the path is too long", work);
+    }
+    TD_TRY(td_head_spec(p->servable, p->o->train.spec, spec, f));
+    TD_TRY(td_fault_of(f, td_tree_remove(dir, &f->err), "server_error", NULL));
+    TD_TRY(td_head_write(p->servable, p->o->train.spec, dir, f));
+    TD_TRY(td_fault_of(f, load(p, dir, &headed, &f->err), "server_error", NULL));
+    td_servable_unref(p->servable);
+    p->servable = headed;
+    return TD_OK;
+}
+
 static enum td_code train(struct process *p, struct td_train_outcome *out, struct td_fault *f)
 {
     struct signals s = {0};
     struct td_train_opts opts = p->o->train;
     TD_TRY(td_fault_of(f, set_up(p, &f->err), "server_error", ""));
     TD_TRY(td_fault_of(f, start_signals(&s, &f->err), "server_error", ""));
+    struct td_job_spec with_head;
+    if (opts.spec->head.at != NULL) {
+        TD_TRY(put_head(p, &with_head, f));
+        opts.spec = &with_head;
+    }
     opts.servable = p->servable;
     opts.serving = p->serving;
     opts.pool = td_embed_pool_of(p->pool);

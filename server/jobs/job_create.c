@@ -16,6 +16,7 @@
 
 #include "core/base/mem.h"
 #include "server/jobs/jobs_impl.h"
+#include "server/train/head.h"
 
 struct creation {
     struct td_jobs *jobs;
@@ -145,6 +146,9 @@ static enum td_code check_training(struct creation *c, struct td_fault *f)
 {
     struct td_row_layout *layout = NULL;
     const struct td_signature *sig = NULL;
+    if (c->spec->head.at != NULL) {
+        return td_head_check(c->servable, c->spec, f);
+    }
     TD_TRY(td_step_signature(c->servable, c->spec, &sig, f));
     TD_TRY(td_row_layout_new(c->spec, sig, &layout, f));
     const enum td_code rc = td_step_check(c->servable, c->spec, layout, f);

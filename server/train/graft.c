@@ -414,11 +414,11 @@ static bool begins(const char *text, const char *stem, size_t n)
     return text != NULL && strncmp(text, stem, n) == 0 && (text[n] == '/' || text[n] == 0);
 }
 
-static bool is_taken(const struct td_graft *g, const char *stem)
+static bool is_taken(const struct td_variables *names, const char *stem)
 {
     const size_t n = strlen(stem);
-    for (int i = 0; i < td_variables_count(g->names); i++) {
-        const struct td_variable_row row = td_variables_row(g->names, i);
+    for (int i = 0; i < td_variables_count(names); i++) {
+        const struct td_variable_row row = td_variables_row(names, i);
         if (begins(row.key, stem, n) || begins(row.name, stem, n) || begins(row.resources[0], stem, n)) {
             return true;
         }
@@ -426,17 +426,12 @@ static bool is_taken(const struct td_graft *g, const char *stem)
     return false;
 }
 
-const char *td_graft_scope(struct td_graft *g, const char *stem)
+void td_graft_scope(const struct td_variables *names, const char *stem, char out[TD_GRAFT_SCOPE])
 {
-    const size_t bytes = strlen(stem) + 16;
-    char *name = td_graft_room(g, (int)bytes, 1);
-    for (int i = 0; name != NULL; i++) {
-        snprintf(name, bytes, i == 0 ? "%s" : "%s_%d", stem, i);
-        if (!is_taken(g, name)) {
-            break;
-        }
+    snprintf(out, TD_GRAFT_SCOPE, "%s", stem);
+    for (int i = 1; is_taken(names, out); i++) {
+        snprintf(out, TD_GRAFT_SCOPE, "%.60s_%d", stem, i);
     }
-    return name;
 }
 
 enum td_code td_graft_variable(struct td_graft *g, const struct td_graft_variable *v, struct td_value *read,
@@ -529,4 +524,19 @@ enum td_code td_graft_close(struct td_graft *g, const char *key, struct td_value
     TD_TRY(td_graft_saver(g, err));
     TD_TRY(td_graft_sweep(g, err));
     return td_graft_names(g);
+}
+
+const struct td_signature *td_graft_signature(const struct td_graft *g)
+{
+    return &g->made;
+}
+
+const char *td_graft_variable_key(const struct td_graft *g, int i)
+{
+    return i < g->n_kept ? g->kept[i].key : NULL;
+}
+
+const char *td_graft_variable_name(const struct td_graft *g, int i)
+{
+    return i < g->n_kept ? g->kept[i].name : NULL;
 }

@@ -24,6 +24,7 @@
 
 #include "core/graph/emit.h"
 #include "server/models/servable.h"
+#include "server/models/variables.h"
 
 struct td_graft;
 
@@ -39,9 +40,9 @@ TD_MUST enum td_code td_graft_cut(struct td_graft *g, const char *at, struct td_
 
 /* Adds nodes named "SCOPE/OP". scope: borrowed until the next call. Owned by g; errors stick in it. */
 struct td_emitter *td_graft_emitter(struct td_graft *g, const char *scope);
-/* A name that begins with `stem` and that no variable or node has, as the start of names: "head", "head_1".
- * NULL: no memory. */
-const char *td_graft_scope(struct td_graft *g, const char *stem);
+/* `stem`, or with a number behind it: what no variable's name or key begins with. */
+#define TD_GRAFT_SCOPE 80
+void td_graft_scope(const struct td_variables *names, const char *stem, char out[TD_GRAFT_SCOPE]);
 
 struct td_graft_variable {
     const char *name; /* and checkpoint key; the graft's scope in front makes it unique */
@@ -56,6 +57,10 @@ TD_MUST enum td_code td_graft_variable(struct td_graft *g, const struct td_graft
  * has stuck in the emitter. */
 TD_MUST enum td_code td_graft_close(struct td_graft *g, const char *key, struct td_value value,
                                     const struct td_shape *shape, struct td_err *err);
+/* The signature, and variable i by key and name (NULL past the end), of one that is closed: borrowed. */
+const struct td_signature *td_graft_signature(const struct td_graft *g);
+const char *td_graft_variable_key(const struct td_graft *g, int i);
+const char *td_graft_variable_name(const struct td_graft *g, int i);
 /* Into dir, which must not be there; on disk when it returns. On failure some of it may be there. */
 TD_MUST enum td_code td_graft_write(struct td_graft *g, const char *dir, struct td_err *err);
 

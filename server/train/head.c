@@ -13,13 +13,15 @@
 #include "kernels/train/activations.h"
 #include "kernels/train/initializers.h"
 #include "server/train/graft.h"
+#include "server/train/layout.h"
+#include "server/train/pattern.h"
 
 enum { SEEDS_A_LAYER = 3, KERNEL = 0, BIAS = 1, DROPOUT = 2, NAME_BYTES = 200 };
 
 struct builder {
     struct td_graft *g;
     const struct td_job_spec *spec;
-    const char *scope; /* "head" */
+    char scope[TD_GRAFT_SCOPE]; /* "head" */
     struct td_emitter *e;
     struct td_value x;
     struct td_shape shape; /* of x */
@@ -106,8 +108,6 @@ static enum td_code build(struct builder *b)
 {
     TD_TRY(td_graft_cut(b->g, b->spec->head.at, &b->x, &b->shape, b->err));
     TD_TRY(check_cut(b));
-    b->scope = td_graft_scope(b->g, "head");
-    TD_TRY(b->scope == NULL ? td_no_memory(b->err, 1, "a new head") : TD_OK);
     b->e = td_graft_emitter(b->g, b->scope);
     if (td_dtype_of(b->x) != TD_DOUBLE) {
         b->x = td_f_cast(b->e, b->x, TD_FLOAT);
@@ -119,18 +119,126 @@ static enum td_code build(struct builder *b)
     return td_graft_close(b->g, b->spec->head.output, b->x, &b->shape, b->err);
 }
 
-enum td_code td_head_write(struct td_servable *s, const struct td_job_spec *spec, const char *dir,
-                           struct td_fault *f)
+/* The closed graft; *out is the caller's. */
+static enum td_code graft(struct td_servable *s, const struct td_job_spec *spec, struct td_graft **out,
+                          struct td_fault *f)
 {
     struct builder b = {.spec = spec, .err = &f->err};
+    struct td_variables *names;
     const struct td_signature *sig = td_servable_signature(s, spec->signature);
     if (sig == NULL) {
         return TD_FAULT(f, "invalid_value", "tensord.signature", "model '%.100s' has no signature '%.100s'",
                         td_servable_name(s), spec->signature == NULL ? "serving_default" : spec->signature);
     }
+    TD_TRY(td_fault_of(f, td_variables_read(s, &names, &f->err), "invalid_value", "model"));
+    td_graft_scope(names, "head", b.scope);
+    td_variables_free(names);
     TD_TRY(td_fault_of(f, td_graft_open(s, sig, &b.g, &f->err), "invalid_value", "tensord.head"));
-    enum td_code rc = td_fault_of(f, build(&b), "invalid_value", "tensord.head.at");
-    rc = rc ? rc : td_fault_of(f, td_graft_write(b.g, dir, &f->err), "server_error", NULL);
-    td_graft_free(b.g);
+    const enum td_code rc = td_fault_of(f, build(&b), "invalid_value", "tensord.head.at");
+    if (rc) {
+        td_graft_free(b.g);
+        return rc;
+    }
+    *out = b.g;
+    return TD_OK;
+}
+
+enum td_code td_head_write(struct td_servable *s, const struct td_job_spec *spec, const char *dir,
+                           struct td_fault *f)
+{
+    struct td_graft *g;
+    TD_TRY(graft(s, spec, &g, f));
+    const enum td_code rc = td_fault_of(f, td_graft_write(g, dir, &f->err), "server_error", NULL);
+    td_graft_free(g);
     return rc;
+}
+
+/* ------------------------------------------------------------------ what can be told beforehand */
+
+static enum td_code check_pattern(const struct td_graft *g, const char *pattern, const char *param,
+                                  struct td_fault *f)
+{
+    static const char tail[] = "/.ATTRIBUTES/VARIABLE_VALUE";
+    for (int i = 0; td_graft_variable_key(g, i) != NULL; i++) {
+        char stem[1024];
+        snprintf(stem, sizeof stem, "%s", td_graft_variable_key(g, i));
+        const size_t n = strlen(stem), m = sizeof tail - 1;
+        if (n > m && strcmp(stem + n - m, tail) == 0) {
+            stem[n - m] = 0;
+        }
+        if (td_pattern_matches(pattern, stem) || td_pattern_matches(pattern, td_graft_variable_name(g, i))) {
+            return TD_OK;
+        }
+    }
+    return TD_FAULT(f, "invalid_value", param,
+                    "%s: pattern '%.200s' matches no variable of the model with its head", param, pattern);
+}
+
+static enum td_code check_patterns(const struct td_graft *g, const struct td_job_spec *spec,
+                                   struct td_fault *f)
+{
+    char param[80];
+    for (int i = 0; i < spec->trainable.n; i++) {
+        TD_TRY(check_pattern(g, spec->trainable.pattern[i], "tensord.trainable", f));
+    }
+    for (int i = 0; i < spec->frozen.n; i++) {
+        TD_TRY(check_pattern(g, spec->frozen.pattern[i], "tensord.frozen", f));
+    }
+    for (int i = 0; i < spec->n_penalties; i++) {
+        snprintf(param, sizeof param, "tensord.regularizers.%d.pattern", i);
+        TD_TRY(check_pattern(g, spec->penalty[i].pattern, param, f));
+    }
+    for (int i = 0; i < spec->n_constraints; i++) {
+        snprintf(param, sizeof param, "tensord.constraints.%d.pattern", i);
+        TD_TRY(check_pattern(g, spec->constraint[i].pattern, param, f));
+    }
+    for (int i = 0; i < spec->n_optimizers; i++) {
+        snprintf(param, sizeof param, "tensord.optimizers.%d.pattern", i);
+        const char *pattern = spec->optimizer[i].pattern;
+        TD_TRY(pattern == NULL ? TD_OK : check_pattern(g, pattern, param, f));
+    }
+    return TD_OK;
+}
+
+enum td_code td_head_check(struct td_servable *s, const struct td_job_spec *spec, struct td_fault *f)
+{
+    struct td_graft *g;
+    struct td_row_layout *layout = NULL;
+    TD_TRY(graft(s, spec, &g, f));
+    enum td_code rc = td_row_layout_new(spec, td_graft_signature(g), &layout, f);
+    rc = rc ? rc : check_patterns(g, spec, f);
+    td_row_layout_free(layout);
+    td_graft_free(g);
+    return rc;
+}
+
+enum td_code td_head_spec(struct td_servable *s, const struct td_job_spec *spec, struct td_job_spec *out,
+                          struct td_fault *f)
+{
+    struct td_variables *names;
+    char scope[TD_GRAFT_SCOPE];
+    *out = *spec;
+    out->head = (struct td_head_spec){.at = NULL};
+    TD_TRY(td_fault_of(f, td_variables_read(s, &names, &f->err), "invalid_value", "model"));
+    td_graft_scope(names, "head", scope);
+    td_variables_free(names);
+    out->penalty = td_arena_alloc(spec->arena, (size_t)(spec->n_penalties + spec->head.n_layers) + 1,
+                                  sizeof *out->penalty);
+    char *text = td_arena_alloc(spec->arena, (size_t)spec->head.n_layers + 1, NAME_BYTES);
+    if (out->penalty == NULL || text == NULL) {
+        return td_fault_of(f, td_no_memory(&f->err, 1, "a new head"), "server_error", NULL);
+    }
+    for (int i = 0; i < spec->n_penalties; i++) {
+        out->penalty[i] = spec->penalty[i];
+    }
+    for (int i = 0; i < spec->head.n_layers; i++) {
+        const struct td_head_layer_spec *l = &spec->head.layer[i];
+        if (l->l1 > 0 || l->l2 > 0) {
+            char *pattern = text + (size_t)i * NAME_BYTES;
+            snprintf(pattern, NAME_BYTES, "%s/dense_%d/kernel", scope, i);
+            out->penalty[out->n_penalties++] =
+                (struct td_penalty_spec){.pattern = pattern, .l1 = l->l1, .l2 = l->l2};
+        }
+    }
+    return TD_OK;
 }

@@ -24,6 +24,13 @@
 /* Writes s with the spec's head into dir, which must not be there. On failure some of it may be. */
 TD_MUST enum td_code td_head_write(struct td_servable *s, const struct td_job_spec *spec, const char *dir,
                                    struct td_fault *f);
+/* What can be told beforehand of a job with a head, nothing written: the cut, the layers, targets of losses
+ * and metrics at the new output, patterns. */
+TD_MUST enum td_code td_head_check(struct td_servable *s, const struct td_job_spec *spec, struct td_fault *f);
+/* *out: the spec of the job as it is with the head in place, l1 and l2 of layers among its regularizers. It
+ * shares everything with spec, whose arena takes what is new; s is the version without the head. */
+TD_MUST enum td_code td_head_spec(struct td_servable *s, const struct td_job_spec *spec,
+                                  struct td_job_spec *out, struct td_fault *f);
 
 /* The attribute of an Identity that is dropout in training: the rate, and what its seed is the job's plus. */
 #define TD_DROPOUT_RATE "_tensord_dropout"
