@@ -1,4 +1,4 @@
-/* server/train/head.c - layers onto a graft (server/train/graft.h).
+/* server/train/head.c - layers onto a graft (server/graft/graft.h).
  *
  * A layer is what Keras's Dense is in TensorFlow: MatMul and BiasAdd for inputs of rank 2; for higher ranks
  * the product goes along the last axis, which is the one that must be known. Inputs of less than 32 bits are
@@ -12,7 +12,7 @@
 
 #include "kernels/train/activations.h"
 #include "kernels/train/initializers.h"
-#include "server/train/graft.h"
+#include "server/graft/graft.h"
 #include "server/train/layout.h"
 #include "server/train/pattern.h"
 

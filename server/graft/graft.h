@@ -1,4 +1,4 @@
-/* server/train/graft.h - a part of a loaded version with nodes and variables added to it, as a version of its
+/* server/graft/graft.h - a part of a loaded version with nodes and variables added to it, as a version of its
  * own: a new head on the layers of another model.
  *
  *   td_graft_open       the signature's part of the graph, calls inlined; what the init op runs beside it
@@ -19,8 +19,8 @@
  * Ownership: the version it is made of is counted until td_graft_free. Threads: one at a time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_SERVER_TRAIN_GRAFT_H
-#define TD_SERVER_TRAIN_GRAFT_H
+#ifndef TD_SERVER_GRAFT_GRAFT_H
+#define TD_SERVER_GRAFT_GRAFT_H
 
 #include "core/graph/emit.h"
 #include "server/models/servable.h"

@@ -1,4 +1,4 @@
-/* server/train/graft_names.c - ops, attributes and names that TensorFlow takes, for the nodes of a graft.
+/* server/graft/graft_names.c - ops, attributes and names that TensorFlow takes, for the nodes of a graft.
  *
  * Names are those that nodes have; where two have the same (a call's body beside a node of its name) or one
  * holds what TensorFlow does not take, it gets another. Variables come first, since TensorFlow's loaders know
@@ -11,7 +11,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
-#include "server/train/graft_impl.h"
+#include "server/graft/graft_impl.h"
 
 const char *td_graft_joined(struct td_graft *g, const char *a, const char *b)
 {

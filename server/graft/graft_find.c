@@ -1,4 +1,4 @@
-/* server/train/graft_find.c - "NODE:PORT" to a value of a graft, with its shape.
+/* server/graft/graft_find.c - "NODE:PORT" to a value of a graft, with its shape.
  *
  * Shapes are told in an order that TensorFlow 1's loops do not have, so they are looked up in a second IR of
  * the same part, whose loops are lifted into nodes; the value is the one of that name in the graft's own.
@@ -14,7 +14,7 @@
 #include "core/compile/loops.h"
 #include "core/compile/passes.h"
 #include "core/function/callable_impl.h"
-#include "server/train/graft_impl.h"
+#include "server/graft/graft_impl.h"
 
 enum { NAMED = 6 }; /* nodes that an error lists */
 

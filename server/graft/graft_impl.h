@@ -1,16 +1,16 @@
-/* server/train/graft_impl.h - what the files of a graft share: graft.c (its graph), graft_find.c,
+/* server/graft/graft_impl.h - what the files of a graft share: graft.c (its graph), graft_find.c,
  * graft_saver.c, graft_names.c and graft_write.c (files).
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_SERVER_TRAIN_GRAFT_IMPL_H
-#define TD_SERVER_TRAIN_GRAFT_IMPL_H
+#ifndef TD_SERVER_GRAFT_GRAFT_IMPL_H
+#define TD_SERVER_GRAFT_GRAFT_IMPL_H
 
 #include "core/compile/ir.h"
 #include "core/grad/grad.h"
 #include "core/run/variable.h"
 #include "proto/model/saved_model_write.h"
 #include "server/models/variables.h"
-#include "server/train/graft.h"
+#include "server/graft/graft.h"
 
 struct td_graft_kept {              /* a variable that the new graph reads */
     const char *name, *key, *slice; /* slice: "" for a whole one */

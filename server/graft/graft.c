@@ -1,4 +1,4 @@
-/* server/train/graft.c - from a signature to an IR that is cut, added to and closed.
+/* server/graft/graft.c - from a signature to an IR that is cut, added to and closed.
  *
  * The IR is built as for a callable, with the init op as one more target, so that nodes of the main graph
  * which both need are there once. No loop is lifted and no pass runs: what is written is the graph as it was,
@@ -20,7 +20,7 @@
 
 #include "core/base/mem.h"
 #include "core/function/callable_impl.h"
-#include "server/train/graft_impl.h"
+#include "server/graft/graft_impl.h"
 
 enum { MOST_EFFECTS = 256 };
 

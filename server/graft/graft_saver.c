@@ -1,4 +1,4 @@
-/* server/train/graft_saver.c - the variables that a graft reads, what saves and restores them, and what they
+/* server/graft/graft_saver.c - the variables that a graft reads, what saves and restores them, and what they
  * start with.
  *
  *   NAME            VarHandleOp, as it was (a reference variable stays one)
@@ -16,7 +16,7 @@
 #include "core/base/mem.h"
 #include "kernels/formula/formula.h"
 #include "proto/checkpoint/slice.h"
-#include "server/train/graft_impl.h"
+#include "server/graft/graft_impl.h"
 
 /* v's node is called a followed by b. */
 static void call(struct td_graft *g, struct td_value v, const char *a, const char *b)
@@ -160,12 +160,13 @@ static bool functions_have_handles(const struct td_library *lib, const struct td
     return false;
 }
 
-/* Whether another variable than `but` has the name, as its own or as its resource's. */
+/* Whether another variable that is read has the name, as its own or as its resource's. */
 static bool is_called(const struct table *t, const char *name, const struct known *but)
 {
     for (int i = 0; i < t->n; i++) {
         const struct known *other = &t->known[i];
-        if (other != but && (strcmp(other->resource, name) == 0 || strcmp(other->row.name, name) == 0)) {
+        if (other != but && other->at >= 0 &&
+            (strcmp(other->resource, name) == 0 || strcmp(other->row.name, name) == 0)) {
             return true;
         }
     }

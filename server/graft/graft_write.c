@@ -1,4 +1,4 @@
-/* server/train/graft_write.c - a closed graft as files: saved_model.pb, the checkpoint, assets.
+/* server/graft/graft_write.c - a closed graft as files: saved_model.pb, the checkpoint, assets.
  *
  * Variables of the original have the values that they have now; what further ones start with is computed by
  * the finished graph itself, as a model that runs.
@@ -12,7 +12,7 @@
 #include "proto/bytes/file.h"
 #include "proto/bytes/file_tree.h"
 #include "proto/checkpoint/bundle.h"
-#include "server/train/graft_impl.h"
+#include "server/graft/graft_impl.h"
 
 #define FILE_BYTES ((size_t)2 << 30) /* protobuf's own limit */
 
