@@ -38,6 +38,10 @@ struct td_dnnl_pack {
 static pthread_mutex_t packs_mu = PTHREAD_MUTEX_INITIALIZER;
 static struct td_dnnl_pack *packs; /* guarded by packs_mu; short: one a weight and layout */
 
+enum {
+    MOST_MOVES = 4
+}; /* weights met that were others each time: after so many they are taken to be trained */
+
 /* ------------------------------------------------------------------ packing */
 
 /* Weights end in their columns, or begin with them when transposed. */
@@ -239,6 +243,15 @@ enum td_code td_dnnl_weights_known(struct td_dnnl_weights *w, const struct td_te
     return pack_get(w, t, NULL, true, &w->pack, err);
 }
 
+/* Caller holds w->mu. */
+static void forget(struct td_dnnl_weights *w)
+{
+    td_buffer_unref(w->seen);
+    td_dnnl_pack_drop(w->pack);
+    w->seen = NULL;
+    w->pack = NULL;
+}
+
 enum td_code td_dnnl_weights_meet(struct td_dnnl_weights *w, const struct td_tensor *t, const float *scale,
                                   struct td_dnnl_pack **out, struct td_err *err)
 {
@@ -248,7 +261,9 @@ enum td_code td_dnnl_weights_meet(struct td_dnnl_weights *w, const struct td_ten
         return TD_OK;
     }
     (void)pthread_mutex_lock(&w->mu);
-    if (w->seen != t->buf || !same_scale(w->seen_scale, scale, w->columns)) {
+    if (w->moves == MOST_MOVES) { /* trained: nothing is held, so that they may be written in place */
+    } else if (w->seen != t->buf || !same_scale(w->seen_scale, scale, w->columns)) {
+        w->moves++;
         td_buffer_unref(w->seen);
         w->seen = td_buffer_ref(t->buf);
         if (w->columns > 0) {
@@ -256,8 +271,12 @@ enum td_code td_dnnl_weights_meet(struct td_dnnl_weights *w, const struct td_ten
         }
         td_dnnl_pack_drop(w->pack);
         rc = pack_get(w, t, scale, false, &w->pack, err); /* another primitive may have packed them */
-    } else if (w->pack == NULL) {
-        rc = pack_get(w, t, scale, true, &w->pack, err);
+    } else {
+        w->moves = 0;
+        rc = w->pack == NULL ? pack_get(w, t, scale, true, &w->pack, err) : TD_OK;
+    }
+    if (w->moves == MOST_MOVES) {
+        forget(w);
     }
     if (w->pack != NULL && w->pack->source_data == t->data) {
         atomic_fetch_add(&w->pack->users, 1);

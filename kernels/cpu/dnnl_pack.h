@@ -7,7 +7,8 @@
  *
  * Weights meet a primitive in three ways: known when prepared (packed then), the same buffer for the second
  * time (packed and kept), or new (the caller packs them into scratch for this run; they are remembered). So a
- * weight that changes at every step costs no kept copies.
+ * weight that changes at every step costs no kept copies; and where a primitive has met others each time, it
+ * stops remembering them, so that a training step has its weights to itself and may write over them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CPU_DNNL_PACK_H
@@ -29,6 +30,7 @@ struct td_dnnl_weights {
     pthread_mutex_t mu;        /* guards the rest */
     struct td_buffer *seen;    /* counted: the last weights met */
     float *seen_scale;         /* and what they were multiplied by */
+    int moves;                 /* times in a row that other weights were met */
     struct td_dnnl_pack *pack; /* counted: packed copy of seen */
 };
 
