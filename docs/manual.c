@@ -299,6 +299,7 @@ static const char *route_needs(const char *traits)
            : strstr(traits, "API(GRADIENT)") != NULL                                ? "infer or gradient"
            : strstr(traits, "DEBUGS") != NULL                                       ? "debug"
            : strstr(traits, "MANAGES") != NULL                                      ? "manage"
+           : strstr(traits, "TRAINS") != NULL                                       ? "train"
            : strstr(traits, "API(") != NULL && strstr(traits, "API(OTHER)") == NULL ? "infer"
                                                                                     : "any token";
 }
@@ -308,6 +309,7 @@ static const char *rpc_needs(const struct rpc *r)
     return strstr(r->access, "SCOPE_OPEN") != NULL       ? "nothing"
            : strstr(r->access, "SCOPE_DEBUG") != NULL    ? "debug"
            : strstr(r->access, "SCOPE_MANAGE") != NULL   ? "manage"
+           : strstr(r->access, "SCOPE_TRAIN") != NULL    ? "train"
            : strstr(r->access, "SCOPE_INFER_OR") != NULL ? "infer or gradient"
            : strstr(r->access, "SCOPE_INFER") != NULL    ? "infer"
            : strstr(r->access, "SCOPE_ANY") != NULL      ? "any token"
@@ -328,17 +330,20 @@ static void api_md(void)
            "only, unless `--open_management` is given. `:debug` and `tensord.v1.Debug.Run` need "
            "`--enable_debug_api` besides.\n"
            "Gradients ([gradients.md](gradients.md)) by weights need the scope `gradient`; those by inputs "
-           "`infer` or `gradient`.\n\n"
+           "`infer` or `gradient`.\nFiles and jobs are in [fine-tuning.md](fine-tuning.md).\n\n"
            "## REST\n\n| method | path | needs | |\n| --- | --- | --- | --- |\n");
     for (int i = 0; i < COUNT(ROUTES); i++) {
-        const bool manages = strstr(ROUTES[i].traits, "MANAGES") != NULL;
+        const bool manages =
+            strstr(ROUTES[i].traits, "MANAGES") != NULL || strstr(ROUTES[i].traits, "TRAINS") != NULL;
         printf("| %s | `%s` | %s | %s |\n", ROUTES[i].method, ROUTES[i].pattern,
                route_needs(ROUTES[i].traits), manages ? "here" : "");
     }
     printf("\n## gRPC\n\n| service | method | needs | |\n| --- | --- | --- | --- |\n");
     for (int i = 0; i < COUNT(RPCS); i++) {
+        const bool manages =
+            strcmp(RPCS[i].kind, "MANAGE") == 0 || strstr(RPCS[i].access, "SCOPE_TRAIN") != NULL;
         printf("| %s | %s | %s | %s |\n", RPCS[i].service, RPCS[i].method, rpc_needs(&RPCS[i]),
-               strcmp(RPCS[i].kind, "MANAGE") == 0 ? "here" : "");
+               manages ? "here" : "");
     }
 }
 

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import socket
 import threading
 import time
@@ -44,6 +45,12 @@ def memory(d, what):
     """A line of /proc/PID/status in bytes."""
     with open(f"/proc/{d.proc.pid}/status") as f:
         return next(int(line.split()[1]) * 1024 for line in f if line.startswith(what + ":"))
+
+
+def grown(d, since):
+    """Bytes; a sanitizer's memory says nothing: 0."""
+    with open(f"/proc/{d.proc.pid}/maps") as f:
+        return 0 if re.search("lib[at]san", f.read()) else memory(d, "VmHWM") - since
 
 
 def reset_peak(d):
@@ -194,8 +201,7 @@ class Files(WireCase):
                 self.assertEqual(part, chunk)
                 got += len(part)
         self.assertEqual(got, 200 * MB)
-        grown = memory(self.d, "VmHWM") - stood
-        self.assertLess(grown, 24 * MB, f"the daemon grew by {grown / MB:.1f} MB")
+        self.assertLess(grown(self.d, stood), 24 * MB)
         self.files.delete(r.json()["id"])
 
     def test_past_the_limit(self):
@@ -248,6 +254,153 @@ class Files(WireCase):
         self.assertEqual(self.d.get("/v1/filesystem").json(), {"error": "Malformed request: GET /v1/filesystem"})
 
 
+ENDS = ("succeeded", "failed", "cancelled")
+
+
+def job(file, epochs=2, batch=16, **tensord):
+    """The body of a job that tunes `half`."""
+    return {"model": "half", "training_file": file, "seed": 3, "method": {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": epochs, "batch_size": batch, "learning_rate": 0.05}}},
+            "tensord": {"loss": {"name": "mse"}, "optimizer": {"name": "sgd"}, **tensord}}
+
+
+class JobCase(WireCase):
+    def create(self, body):
+        return self.jobs.create(**{k: body[k] for k in ("model", "training_file", "seed", "method", "suffix", "metadata") if k in body}, extra_body={"tensord": body["tensord"]})
+
+    def wait(self, id, *states, seconds=60):
+        got = []
+        until(lambda: got.append(self.jobs.retrieve(id)) or got[-1].status in (states or ENDS), seconds)
+        return got[-1]
+
+    def listed(self, id):
+        return [e.to_dict() for e in self.jobs.list_events(id, limit=1000)][::-1]
+
+    def stream(self, id, after=None, **kw):
+        """The lines of a stream of events, as they come."""
+        head = {"Last-Event-ID": after} if after else {}
+        return requests.get(f"http://127.0.0.1:{self.d.rest_port}/v1/fine_tuning/jobs/{id}/events?stream=true", headers=head, stream=True, timeout=60, **kw)
+
+    def heard(self, id, after=None):
+        """(ids, events, last data line, comments) of a stream read to its end."""
+        with self.stream(id, after) as r:
+            self.assertEqual((r.status_code, r.headers["Content-Type"], r.headers["Cache-Control"]), (200, "text/event-stream", "no-cache"))
+            lines = [x for x in r.text.split("\n") if x]
+        data = [x[6:] for x in lines if x.startswith("data: ")]
+        self.assertEqual({x.split(":")[0] for x in lines} - {"id", "data", ""}, set())
+        return [x[4:] for x in lines if x.startswith("id: ")], [json.loads(x) for x in data[:-1]], data[-1], [x for x in lines if x.startswith(":")]
+
+
+class Jobs(JobCase):
+    FLAGS = ("--file_system_poll_wait_seconds=3600",)   # a result is loaded without a look
+
+    def test_a_job_from_upload_to_new_version(self):
+        body = job(self.upload(rows()), epochs=40, metrics=["mae"])
+        made = self.create({**body, "suffix": "tuned", "metadata": {"k": "v"}})
+        self.assertIn(made.status, ("validating_files", "queued", "running"))
+        done = self.wait(made.id)
+        self.assertEqual(done.status, "succeeded", done.error)
+        d = done.to_dict()
+        self.assertEqual((d["tensord"], d["metadata"], d["suffix"], d["seed"], d["trained_tokens"]), (body["tensord"], {"k": "v"}, "tuned", 3, 40 * 64))
+        version = done.fine_tuned_model.split("/")[-1]
+        y = self.d.post(f"/v1/models/half/versions/{version}:predict", {"inputs": {"x": [0.5]}}).json()["outputs"]
+        self.assertAlmostEqual(y[0], 3 * 0.5 + 1, delta=0.1)
+        text = self.files.content(done.result_files[0]).text
+        self.assertTrue(text.startswith("step,epoch,train_loss,learning_rate,valid_loss,train_mae"), text[:100])
+        points = list(self.jobs.checkpoints.list(made.id))
+        self.assertIn(done.fine_tuned_model, [p.fine_tuned_model_checkpoint for p in points])
+
+    def test_lists_of_jobs_go_by_pages(self):
+        f = self.upload(rows())
+        ids = [self.create(job(f, epochs=1)).id for _ in range(5)]
+        page = self.jobs.list(limit=2)
+        self.assertEqual(([j.id for j in page.data], page.has_more), (ids[:-3:-1], True))
+        self.assertEqual([j.id for j in self.jobs.list(limit=2)][:5], ids[::-1])
+        self.assertEqual([j.id for j in self.jobs.list(after=ids[1], limit=1).data], [ids[0]])
+        for i in ids:
+            self.wait(i)
+
+    def test_what_is_refused_is_in_no_list(self):
+        f, before = self.upload(rows()), [j.id for j in self.jobs.list(limit=100)]
+        for change, code, param in (({"model": "nosuch"}, "model_not_found", "model"), ({"training_file": "file-nosuch123"}, "file_not_found", "training_file"), ({"tensord": {}}, "missing_field", "tensord.loss"),
+                                    ({"tensord": {"loss": {"name": "mse"}, "optimizer": {"name": "sgd", "momentum": 2}}}, "invalid_value", "tensord.optimizer.momentum"),
+                                    ({"tensord": {"loss": {"name": "mse"}, "nonsense": 1}}, "unknown_field", "tensord.nonsense")):
+            with self.refused(400, code, param=param):
+                self.create({**job(f), **change})
+        for raw in (b"", b"{", b"[]", b'{"model":' * 3000, b"\xff"):
+            r = self.d.http("POST", "/v1/fine_tuning/jobs", data=raw)
+            self.assertEqual((r.status_code, sorted(r.json()["error"])), (400, ["code", "message", "param", "type"]))
+        self.assertEqual([j.id for j in self.jobs.list(limit=100)], before)
+
+    def test_streams_go_on_where_they_were_cut(self):
+        id = self.create(job(self.upload(rows()), epochs=30)).id
+        ids, events, last, _ = self.heard(id)   # live
+        self.assertEqual(last, "[DONE]")
+        self.assertEqual(ids, [e["id"] for e in events])
+        self.assertEqual(events, self.listed(id))
+        self.assertEqual([e["data"]["step"] for e in events if e["type"] == "metrics" and "metrics" not in e["data"]], list(range(1, 121)))
+        self.assertEqual(self.heard(id)[1], events)   # afterwards
+        for cut in (0, 7, len(ids) - 2, len(ids) - 1):
+            self.assertEqual(self.heard(id, ids[cut])[:3], (ids[cut + 1:], events[cut + 1:], "[DONE]"))
+        r = self.stream(id, "ftevent-nosuch123")
+        self.assertEqual(r.status_code, 400, r.text)
+        with self.refused(404, "not_found"):
+            self.client.get("/fine_tuning/jobs/ftjob-nosuch123/events?stream=true", cast_to=str)
+
+    def test_many_follow_one_job_and_hold_nobody_up(self):
+        id = self.create(job(self.upload(rows()), epochs=4000, batch=1)).id
+        self.wait(id, "running")
+
+        def follow_by(n):
+            socks = [socket.create_connection(("127.0.0.1", self.d.rest_port)) for _ in range(n)]
+            for s in socks:
+                s.sendall(f"GET /v1/fine_tuning/jobs/{id}/events?stream=true HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+                s.settimeout(20)
+                self.assertTrue(s.recv(64).startswith(b"HTTP/1.1 200"))
+            return socks
+
+        socks = follow_by(100)
+        began = time.time()
+        for _ in range(20):
+            self.assertEqual(self.d.get("/healthz").status_code, 200)
+            self.assertEqual(self.d.post("/v1/models/half/versions/1:predict", {"inputs": {"x": [4.0]}}).json(), {"outputs": [4.0]})
+        self.assertLess(time.time() - began, 10)
+        self.jobs.pause(id)
+        self.wait(id, "paused")
+        for _ in range(6):   # more than may follow at once
+            for s in socks:
+                s.close()
+            time.sleep(1)
+            socks = follow_by(100)
+        for s in socks:
+            s.close()
+        with self.stream(id) as r:   # paused: what there is, then comments
+            said = b""
+            for part in r.iter_content(None):
+                said += part
+                if b"\n: " in said or said.startswith(b": "):
+                    break
+        self.assertNotIn(b"[DONE]", said)
+        self.assertEqual(self.jobs.cancel(id).status, "cancelled")
+        with self.refused(400, "invalid_job_state"):
+            self.jobs.cancel(id)
+        self.assertEqual(self.heard(id)[2], "[DONE]")
+
+    def test_a_reader_that_does_not_read_is_waited_for(self):
+        id = self.create(job(self.upload(rows()), epochs=1500, batch=1)).id
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.connect(("127.0.0.1", self.d.rest_port))
+        s.sendall(f"GET /v1/fine_tuning/jobs/{id}/events?stream=true HTTP/1.0\r\n\r\n".encode())
+        s.recv(100)
+        time.sleep(3)
+        stood = memory(self.d, "VmRSS")
+        time.sleep(3)
+        self.assertLess(memory(self.d, "VmRSS") - stood, 8 * MB)
+        s.close()
+        self.jobs.cancel(id)
+        self.wait(id)
+
+
 class WithToken(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
     def __init__(self, key):
         self.metadata = [("authorization", "Bearer " + key)]
@@ -281,7 +434,7 @@ class FineTuning:
         return lambda **fields: call(ask(**fields), timeout=60)
 
 
-class Grpc(WireCase):
+class Grpc(JobCase):
     def setUp(self):
         super().setUp()
         self.stub = FineTuning(self.d.channel)
@@ -318,6 +471,61 @@ class Grpc(WireCase):
             with self.explained(CODE.NOT_FOUND, "not_found", "id", f.id):
                 call(id=f.id)
 
+    def test_jobs(self):
+        f = self.send(rows()).id
+        body = job(f, epochs=20)
+        made = self.stub.CreateJob(json=json.dumps(body))
+        typed = self.stub.CreateJob(model="half", training_file=f, seed=3, suffix="typed", metadata={"k": "v"}, tensord=json.dumps(body["tensord"]),
+                                    method={"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 20, "batch_size": 16, "learning_rate": 0.05}}})
+        self.assertEqual((typed.suffix, dict(typed.metadata), typed.seed, json.loads(typed.tensord)), ("typed", {"k": "v"}, 3, body["tensord"]))
+        watched = list(self.stub.WatchEvents(id=made.id))
+        rest = self.listed(made.id)
+        self.assertEqual([(e.id, e.level, e.type, e.message, json.loads(e.data) if e.data else None) for e in watched], [(e["id"], e["level"], e["type"], e["message"], e["data"]) for e in rest])
+        self.assertEqual(list(self.stub.WatchEvents(id=made.id, after=watched[9].id)), watched[10:])
+        page = self.stub.ListEvents(id=made.id, limit=7)
+        self.assertEqual((list(page.data), page.has_more), (watched[:-8:-1], True))
+        self.assertEqual(list(self.stub.ListEvents(id=made.id, limit=7, after=page.last_id).data), watched[-8:-15:-1])
+        done = self.stub.GetJob(id=made.id)
+        over_rest = self.jobs.retrieve(made.id)
+        self.assertEqual((done.status, done.fine_tuned_model, list(done.result_files), done.trained_tokens, done.finished_at),
+                         ("succeeded", over_rest.fine_tuned_model, over_rest.result_files, 20 * 64, over_rest.finished_at))
+        self.assertEqual((done.method.supervised.hyperparameters.learning_rate, done.hyperparameters.n_epochs, done.progress.step), (0.05, 20, 80))
+        self.assertIn(done.fine_tuned_model, [c.fine_tuned_model_checkpoint for c in self.stub.ListCheckpoints(id=made.id).data])
+        self.assertEqual([j.id for j in self.stub.ListJobs(limit=2).data], [typed.id, made.id])
+        losses = [[json.loads(e.data)["train_loss"] for e in self.stub.WatchEvents(id=i) if e.type == "metrics" and "metrics" not in json.loads(e.data)] for i in (made.id, typed.id)]
+        self.assertEqual(losses[0][:4], losses[1][:4])
+        with self.explained(CODE.FAILED_PRECONDITION, "invalid_job_state", None):
+            self.stub.CancelJob(id=made.id)
+
+    def test_pausing_and_cancelling(self):
+        made = self.stub.CreateJob(json=json.dumps(job(self.send(rows()).id, epochs=4000, batch=1)))
+        self.wait(made.id, "running")
+        self.stub.PauseJob(id=made.id)
+        self.wait(made.id, "paused")
+        self.stub.ResumeJob(id=made.id)
+        self.wait(made.id, "running")
+        call = self.stub.WatchEvents(id=made.id)
+        next(call)
+        call.cancel()
+        self.assertEqual(self.stub.CancelJob(id=made.id).status, "cancelled")
+        self.assertEqual(self.stub.GetJob(id=made.id).status, "cancelled")
+
+    def test_refused_jobs_say_why(self):
+        f = self.send(rows()).id
+        for change, status, code, param in (({"model": "nosuch"}, CODE.NOT_FOUND, "model_not_found", "model"), ({"training_file": "file-nosuch123"}, CODE.NOT_FOUND, "file_not_found", "training_file"),
+                                            ({"tensord": {"loss": {"name": "mse"}, "n\u00fc": 1}}, CODE.INVALID_ARGUMENT, "unknown_field", "tensord.n??")):
+            with self.explained(status, code, param):
+                self.stub.CreateJob(json=json.dumps({**job(f), **change}))
+        with self.explained(CODE.INVALID_ARGUMENT, "invalid_value", "tensord"):
+            self.stub.CreateJob(model="half", training_file=f, tensord="{")
+        with self.explained(CODE.INVALID_ARGUMENT, "invalid_value", "json"):
+            self.stub.CreateJob(model="half", json="{}")
+        with self.explained(CODE.INVALID_ARGUMENT, "invalid_value", "limit"):
+            self.stub.ListJobs(limit=10001)
+        for call in (self.stub.GetJob, self.stub.PauseJob, self.stub.ListEvents, self.stub.ListCheckpoints, lambda **kw: list(self.stub.WatchEvents(**kw))):
+            with self.explained(CODE.NOT_FOUND, "not_found", "id"):
+                call(id="ftjob-nosuch123")
+
     def test_uploads_that_are_wrong_or_break_off(self):
         before = self.stored()
         with self.explained(CODE.INVALID_ARGUMENT, "invalid_value", "purpose", "fine-tune"):
@@ -346,15 +554,14 @@ class Grpc(WireCase):
         f = self.stub.UploadFile([dict(filename="l", purpose="fine-tune")] + [dict(data=chunk)] * 100)
         self.assertEqual(f.bytes, 100 * MB)
         self.assertEqual(sum(len(c.data) for c in self.stub.DownloadFile(id=f.id)), 100 * MB)
-        grown = memory(self.d, "VmHWM") - stood
-        self.assertLess(grown, 48 * MB, f"the daemon grew by {grown / MB:.1f} MB")
+        self.assertLess(grown(self.d, stood), 48 * MB)
         self.stub.DeleteFile(id=f.id)
 
 
 TOKENS = "trainer train\nhalves train hal*\nothers train other*\nreader infer,manage,debug\n"
 
 
-class Tokens(WireCase):
+class Tokens(JobCase):
     FLAGS, OPTIONS = ("--tokens_file={dir}/tokens",), {"files": {"tokens": TOKENS}, "versions": {"half": (1,)}}
 
     def setUp(self):
@@ -373,6 +580,35 @@ class Tokens(WireCase):
         r = self.d.get("/v1/files")
         self.is_error(r.text, r.status_code, 401, "invalid_api_key", ("bearer token",))
         self.upload(b"x")
+
+    def test_a_token_sees_the_jobs_of_its_models(self):
+        halves, others = client(self.d, "halves"), client(self.d, "others")
+        f = self.upload(rows())
+        body = job(f, epochs=1)
+        ask = {**{k: body[k] for k in ("model", "training_file", "method")}, "extra_body": {"tensord": body["tensord"]}}
+        with self.refused(403, None, "half"):
+            others.fine_tuning.jobs.create(**ask)
+        with self.refused(403, None, "half"):
+            others.fine_tuning.jobs.create(**{**ask, "model": "half/versions/1"})
+        ids = [c.fine_tuning.jobs.create(**ask).id for c in (halves, self.client, halves)]
+        with self.refused(403, None, "half"):   # what it would go on from is not its own
+            others.fine_tuning.jobs.create(**{**ask, "model": "other", "extra_body": {"tensord": {**body["tensord"], "base": ids[0]}}})
+        for i in ids:
+            self.wait(i)
+            self.assertEqual(halves.fine_tuning.jobs.retrieve(i).id, i)
+            for call in (others.fine_tuning.jobs.retrieve, others.fine_tuning.jobs.cancel, others.fine_tuning.jobs.list_events, others.fine_tuning.jobs.checkpoints.list):
+                with self.refused(403, None, "half"):
+                    call(i)
+        self.assertEqual([j.id for j in halves.fine_tuning.jobs.list(limit=2)][:3], ids[::-1])
+        page = halves.fine_tuning.jobs.list(limit=3)
+        self.assertEqual(([j.id for j in page.data], page.has_more), (ids[::-1], False))
+        self.assertEqual(list(others.fine_tuning.jobs.list()), [])
+        stub = FineTuning(self.d.channel, "others", "reader")
+        self.assertEqual(list(stub.ListJobs().data), [])
+        for call in (lambda: stub.GetJob(id=ids[0]), lambda: list(stub.WatchEvents(id=ids[0])), lambda: stub.CreateJob(json=json.dumps(body))):
+            with self.assertRaises(grpc.RpcError) as e:
+                call()
+            self.assertEqual(e.exception.code(), CODE.PERMISSION_DENIED)
 
     def test_over_grpc_too(self):
         for key, status in ((None, CODE.UNAUTHENTICATED), ("nobody", CODE.UNAUTHENTICATED), ("reader", CODE.PERMISSION_DENIED)):
