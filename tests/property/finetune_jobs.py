@@ -2,7 +2,7 @@
 
 draw(rng, model, variables) returns (job, train rows, validation rows or None). variables: [{"key", "name", "read", "trainable", "floating"}].
 A row is what a line of JSON holds. What FORMAT.md leaves open is not drawn: a shuffled order (it is not specified), an average together with
-restored best weights (which of the two is the result), and kinks under the very first value (the reference's second run finds those).
+restored best weights (which of the two is the result) or with constraints (which comes first), and kinks under the very first value (the reference's second run finds those).
 """
 import base64
 
@@ -223,6 +223,17 @@ def draw_optimizer(d, rate_elsewhere):
     return o
 
 
+def draw_constraint(d):
+    made = {"name": d.pick("max_norm", "non_neg", "unit_norm", "min_max_norm")}
+    if made["name"] != "non_neg" and d.chance(.3):
+        made["axis"] = d.pick(0, [0])
+    if "max" in made["name"] and d.chance(.7):
+        made["max_value"] = d.real(.4, 1.5)
+    if made["name"] == "min_max_norm":
+        made.update({k: v for k, v in {"min_value": d.real(.05, .3), "rate": d.real(.3, 1)}.items() if d.chance(.6)})
+    return made
+
+
 def draw_pattern(d, some):
     """A pattern that matches at least one of these variables."""
     v = some[d.whole(0, len(some))]
@@ -327,6 +338,8 @@ def draw(rng, model, variables):
         t["clip"] = draw_clip(d)
     if d.chance(.25):
         t["gradient_accumulation_steps"] = d.whole(2, 5)
+    if d.chance(.12):
+        t["constraints"] = [{"pattern": draw_pattern(d, chosen), **draw_constraint(d)}]
     weighted = d.pick("number", "outputs", "positions") if d.chance(.35) else None
     t["metrics"], t["weighted_metrics"] = draw_metrics(d, losses, model, weighted)
     for k in ("metrics", "weighted_metrics"):
@@ -340,7 +353,7 @@ def draw(rng, model, variables):
             for row in train + (valid or []):
                 a, _, b = loss.get("target", "targets").partition(".")
                 row[a] = {**row[a], b: [row[a][b]]} if b else [row[a]]
-    if d.chance(.15):
+    if d.chance(.15) and "constraints" not in t:
         t["ema"] = {"momentum": d.real(.5, .99), **({"overwrite_frequency": d.whole(2, 6)} if d.chance(.4) else {})}
     elif d.chance(.2):
         metrics = [m if isinstance(m, str) else m["name"] for m in t.get("metrics", [])] if len(losses) == 1 else []

@@ -147,6 +147,13 @@ def keras_schedule(rate, spec, factor):
     return Times()
 
 
+def keras_constraint(spec):
+    import keras
+    k = keras.constraints
+    fields = {n: v for n, v in spec.items() if n not in ("name", "pattern")}
+    return {"max_norm": k.MaxNorm, "non_neg": k.NonNeg, "unit_norm": k.UnitNorm, "min_max_norm": k.MinMaxNorm}[spec["name"]](**fields)
+
+
 def keras_optimizer(spec, hyper):
     import keras
     k = keras.optimizers
@@ -167,11 +174,15 @@ def keras_optimizer(spec, hyper):
 class Group:
     """An optimizer and the variables that it took."""
 
-    def __init__(self, spec, entries, hyper):
+    def __init__(self, spec, entries, hyper, constraints):
         import keras
         self.entries, self.clip = entries, spec.get("clip")
         self.optimizer = keras_optimizer(spec, hyper)
         self.mirror = [keras.Variable(e["var"].numpy(), dtype=e["var"].dtype.name, name=f"v{i}") for i, e in enumerate(entries)]
+        for e, m in zip(entries, self.mirror):
+            c = next((c for c in constraints if matches(c["pattern"], e)), None)
+            if c:
+                m.constraint = keras_constraint(c)
         spared = [m for e, m in zip(entries, self.mirror) if any(matches(p, e) for p in spec.get("exclude_from_weight_decay", []))]
         if spared:
             self.optimizer.exclude_from_weight_decay(var_list=spared)
@@ -212,7 +223,7 @@ class Run:
 
     def fit(self, y, p, loss):
         """Target and output as Keras compares them: a last dimension of 1 may be missing on either side."""
-        p = p[:, None] if len(p.shape) == 1 else p
+        p = self.tf.cast(p[:, None] if len(p.shape) == 1 else p, self.tf.float32)
         if loss["name"] != "sparse_categorical_crossentropy":
             if len(y.shape) == len(p.shape) - 1 and p.shape[-1] == 1:
                 y = y[..., None]
@@ -284,7 +295,7 @@ class Run:
         took = [[] for _ in specs]
         for e in self.trained:
             took[next(i for i, (p, _) in enumerate(specs) if matches(p, e))].append(e)
-        self.groups = [Group(o, es, self.hyper) for (_, o), es in zip(specs, took) if es]
+        self.groups = [Group(o, es, self.hyper, self.t.get("constraints", [])) for (_, o), es in zip(specs, took) if es]
 
     def clipped(self, by_key):
         """All gradients, by key: an optimizer's own clip for its variables, else the job's over all that are left."""
