@@ -94,10 +94,9 @@ def why_again(job, spec, rows, valid):
         return "numbers too large or not finite", None
     if min(ratio(a, b, VARIABLE) for a, b in run["trained"].values()) < LEAST_MOVE:
         return "a variable hardly moves", None
-    for seed in (1, 2):
-        other = job.run(spec, rows, valid, shake=seed)
-        if other["best"] != run["best"] or max(r for r, _ in differences(simple(other), simple(run))) > ROOM:
-            return "as sensitive as float32 leaves it open", None
+    other = job.run(spec, rows, valid, shake=1)
+    if other["best"] != run["best"] or max(r for r, _ in differences(simple(other), simple(run))) > ROOM:
+        return "as sensitive as float32 leaves it open", None
     tf.keras.backend.clear_session()
     return None, run
 

@@ -43,13 +43,11 @@ class Job:
         import tensorflow as tf
         self.tf, self.model, self.path = tf, model, model.get("twin") or os.path.join(folder, "model", "1")
         self.checkpoint = tf.train.load_checkpoint(os.path.join(self.path, "variables", "variables"))
-        self.load()
-        self.variables = [{k: e[k] for k in ("key", "name", "read", "trainable", "floating")} for e in self.entries()]
-
-    def load(self):
-        """The model with the values of its file."""
-        self.loaded = self.tf.saved_model.load(self.path)
+        self.loaded = tf.saved_model.load(self.path)
         self.call = self.loaded.signatures[self.model["signature"]]
+        self.first = [(v, v.numpy()) for v in self.all_variables()]
+        self.entries = self.named()
+        self.variables = [{k: e[k] for k in ("key", "name", "read", "trainable", "floating")} for e in self.entries]
 
     def all_variables(self):
         """Every variable that the loaded model holds."""
@@ -66,7 +64,7 @@ class Job:
                 stack.extend(o._trackable_children().values())
         return list(found.values())
 
-    def entries(self):
+    def named(self):
         """The variables with their keys, told by their bytes (finetune_models.py gives no two the same)."""
         shapes = self.checkpoint.get_variable_to_shape_map()
         saved = {k: np.asarray(self.checkpoint.get_tensor(k)) for k in shapes if k != "_CHECKPOINTABLE_OBJECT_GRAPH"}
@@ -83,7 +81,8 @@ class Job:
         return sorted(out, key=lambda e: e["key"])
 
     def run(self, spec, rows, valid, shake=None):
-        self.load()
+        for v, value in self.first:   # loading it again would mean to trace it again
+            v.assign(value)
         return Run(self, spec, shake).run(rows, valid)
 
 
@@ -206,7 +205,7 @@ class Run:
         self.specs = [{"output": next(iter(job.call.structured_outputs)), "target": "targets", **s} for s in losses_of(self.t)]
         self.losses = [keras_loss(s) for s in self.specs]
         self.rng = None if shake is None else np.random.default_rng(shake)
-        self.entries = job.entries()
+        self.entries = job.entries
         if self.rng is not None:
             for e in self.entries:
                 v = e["var"].numpy()
