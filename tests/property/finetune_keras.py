@@ -297,23 +297,24 @@ class Run:
         self.groups = [Group(o, es, self.hyper, self.t.get("constraints", [])) for (_, o), es in zip(specs, took) if es]
 
     def clipped(self, by_key):
-        """All gradients, by key: an optimizer's own clip for its variables, else the job's over all that are left."""
-        shared = [e["key"] for g in self.groups if not g.clip for e in g.entries]
-        for clip, keys in [(g.clip, [e["key"] for e in g.entries]) for g in self.groups if g.clip] + [(self.t.get("clip"), shared)]:
+        """All gradients, by key: an optimizer's own clip is for its variables, the job's for all others; the job's norm is over all."""
+        norm = lambda keys: float(np.sqrt(sum(np.sum(np.square(by_key[k].astype(np.float64))) for k in keys)))
+        shared, clipped = [e["key"] for g in self.groups if not g.clip for e in g.entries], dict(by_key)
+        for clip, keys, all_of in [(g.clip, [e["key"] for e in g.entries], [e["key"] for e in g.entries]) for g in self.groups if g.clip] + \
+                [(self.t.get("clip"), shared, list(by_key))]:
             if not clip or not keys:
                 continue
-            norm = lambda g: float(np.sqrt(np.sum(np.square(g.astype(np.float64)))))
-            whole = float(np.sqrt(sum(norm(by_key[k]) ** 2 for k in keys)))
+            whole = norm(all_of)
             for k in keys:
                 g = by_key[k]
                 if "value" in clip:
                     g = np.clip(g, -clip["value"], clip["value"])
                 elif "norm" in clip:
-                    g = g * (clip["norm"] / max(norm(g), clip["norm"]))
+                    g = g * (clip["norm"] / max(norm([k]), clip["norm"]))
                 else:
                     g = g * min(1.0, clip["global_norm"] / whole) if whole else g
-                by_key[k] = g.astype(by_key[k].dtype)
-        return by_key
+                clipped[k] = g.astype(by_key[k].dtype)
+        return clipped
 
     def update(self, grads):
         k = self.t.get("gradient_accumulation_steps", 1)
