@@ -177,7 +177,9 @@ class Group:
         import keras
         self.entries, self.clip = entries, spec.get("clip")
         self.optimizer = keras_optimizer(spec, hyper)
-        self.mirror = [keras.Variable(e["var"].numpy(), dtype=e["var"].dtype.name, name=f"v{i}") for i, e in enumerate(entries)]
+        # half is for keeping, not for computing: Keras would keep slots in half, where 1e-7 is nothing
+        wide = lambda v: "float64" if v.dtype.name == "float64" else "float32"
+        self.mirror = [keras.Variable(e["var"].numpy(), dtype=wide(e["var"]), name=f"v{i}") for i, e in enumerate(entries)]
         for e, m in zip(entries, self.mirror):
             c = next((c for c in constraints if matches(c["pattern"], e)), None)
             if c:
@@ -192,15 +194,15 @@ class Group:
 
     def apply(self, grads):
         for e, m in zip(self.entries, self.mirror):
-            m.assign(e["var"].read_value())
+            m.assign(e["var"].numpy())
         self.optimizer.apply(grads, self.mirror)
         for e, m in zip(self.entries, self.mirror):
-            e["var"].assign(m.value)
+            e["var"].assign(m.numpy().astype(e["var"].dtype.as_numpy_dtype))
 
 
 class Run:
     def __init__(self, job, spec, shake):
-        self.tf, self.call, self.inputs = job.tf, job.call, Inputs(job.call)
+        self.tf, self.model, self.call, self.inputs = job.tf, job.model, job.call, Inputs(job.call)
         self.t, self.hyper = spec["tensord"], spec["method"]["supervised"]["hyperparameters"]
         self.specs = [{"output": next(iter(job.call.structured_outputs)), "target": "targets", **s} for s in losses_of(self.t)]
         self.losses = [keras_loss(s) for s in self.specs]
@@ -280,15 +282,21 @@ class Run:
             outs, total, parts = self.forward(rows, True)
         grads = tape.gradient(total, [e["var"] for e in self.trained])
         grads = [None if g is None else self.tf.convert_to_tensor(g).numpy() for g in grads]
+        grads = [g if g is None or g.dtype == np.float64 else g.astype(np.float32) for g in grads]
         if self.rng is not None:
             grads = [g if g is None else np.where(g == 0, g, g + 5e-7 * np.abs(g).max() * self.rng.standard_normal(g.shape)).astype(g.dtype) for g in grads]
         return outs, total, parts, grads
 
+    def apart(self, name):
+        """Whether the variable is of an output's head that no loss is on. (The tape gives zeros for those, through the call of the signature.)"""
+        used = [s["output"] for s in self.specs]
+        return any(name.startswith((f"head_{o}/", f"{o}/")) for o in self.model["outputs"] if o not in used)
+
     def prepare(self, rows):
         """What a gradient leads to, and who updates it."""
-        self.trained = self.selected
+        self.trained = [e for e in self.selected if not self.apart(e["name"])]
         grads = self.gradients(rows)[3]
-        self.trained = [e for e, g in zip(self.selected, grads) if g is not None]
+        self.trained = [e for e, g in zip(self.trained, grads) if g is not None]
         plain = self.t.get("optimizer") or (None if self.t.get("optimizers") else {"name": "adam"})
         specs = [(o["pattern"], o) for o in self.t.get("optimizers", [])] + ([("*", plain)] if plain else [])
         took = [[] for _ in specs]
