@@ -55,6 +55,8 @@ class Case(unittest.TestCase):
         else:
             self.assertEqual(r.status_code, 400, r.text)
             error = r.json()["error"]
+        if os.environ.get("TD_SHOW"):
+            print(error["message"])
         for w in words:
             self.assertIn(w, error["message"])
         if code:
@@ -147,11 +149,17 @@ class Meanwhile(Case):
         self.assertEqual([e["status"] for e in ends], ["succeeded"] * 3, ends)
         names = [e["fine_tuned_model"] for e in ends]
         self.assertEqual(names, [f"classes/versions/{first + 1 + k}" for k in range(3)], "in order of creation, each a version of its own")
-        files = [[open(os.path.join(self.d.base("classes"), n.rsplit("/", 1)[1], "variables", f), "rb").read()
-                  for f in ("variables.index", "variables.data-00000-of-00001")] for n in names]
+        files = [self.variables(n) for n in names]
         self.assertEqual(files[0], files[1])
         self.assertEqual(files[0], files[2])
         self.unharmed()
+
+    def variables(self, name):
+        made = []
+        for part in ("variables.index", "variables.data-00000-of-00001"):
+            with open(os.path.join(self.d.base("classes"), name.rsplit("/", 1)[1], "variables", part), "rb") as f:
+                made.append(f.read())
+        return made
 
     def test_one_job_is_cancelled_beside_another(self):
         a, b = self.running(self.long_job()), self.d.create(fd.class_job(), fd.lines(self.rows)).json()["id"]
