@@ -316,13 +316,14 @@ static enum td_code not_finite(struct td_step *s, int64_t step, struct td_fault 
     struct td_step_result r;
     struct td_err ignored = {0};
     const enum td_code rc = run_batch(s, TD_RUN_EVALUATE, &run, &r, &ignored);
-    const char *first = w.nan[0] != 0 ? w.nan : w.infinite;
+    const char *first = w.infinite[0] != 0 ? w.infinite : w.nan; /* looked for only before a NaN */
+    const bool both = w.nan[0] != 0 && strcmp(first, w.nan) != 0;
     (void)rc; /* what was seen until then is what can be told */
     f->err = (struct td_err){0};
     return first[0] != 0
                ? TD_FAULT(f, "training_error", NULL,
-                          TD_NOT_FINITE " at step %lld: the first tensor that is not is %s", (long long)step,
-                          first)
+                          TD_NOT_FINITE " at step %lld: the first tensor that is not is %s%s%s",
+                          (long long)step, first, both ? ", the first with a NaN " : "", both ? w.nan : "")
                : TD_FAULT(f, "training_error", NULL, TD_NOT_FINITE " at step %lld", (long long)step);
 }
 
