@@ -38,7 +38,7 @@ def lines(rows):
 
 def class_job(**tensord):
     """A job whose progress is more than weights: slots, sums of gradients, averages, a shuffled order, metrics."""
-    return {"model": "classes/versions/1", "seed": 5, "method": {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 10, "batch_size": 16}}},
+    return {"model": "classes/versions/1", "seed": 5, "method": {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 8, "batch_size": 16}}},
             "tensord": {"loss": {"name": "sparse_categorical_crossentropy", "from_logits": True},
                         "optimizer": {"name": "adam", "learning_rate": 1e-3, "schedule": {"name": "cosine", "decay_steps": 300}}, "metrics": ["accuracy"],
                         "gradient_accumulation_steps": 3, "ema": {"momentum": .9}, **tensord}}

@@ -10,6 +10,8 @@ of the uninterrupted job, and all jobs before it must still be told as succeeded
 Full: models and state on a tmpfs of their own (in a mount namespace of this process; needs root), which is filled up to a random rest at a
 random moment. The job fails with a sentence, or succeeds with the same bytes; the model answers as before; with room again the next job succeeds.
 
+The servers' folders are on a tmpfs where there is one (a killed process loses nothing that the kernel has), so that waiting for a disk is no part of it.
+
 All the while a thread lists the base path: a version must be whole when its name is first seen, and must not change afterwards. Prints what went
 wrong, then  FINETUNE_KILL n of m runs as they should.
 """
@@ -39,7 +41,7 @@ SPACE = 24 << 20   # of the tmpfs, bytes
 
 def jobs():
     """By name: one that saves often (in the middle of epochs, of accumulated gradients), one that saves by epochs alone."""
-    often = fd.class_job(checkpoint_steps=7)
+    often = fd.class_job(checkpoint_steps=20)
     by_epoch = fd.class_job(optimizer={"name": "nadam", "learning_rate": 1e-3}, gradient_accumulation_steps=1, ema=None,
                             early_stopping={"monitor": "val_loss", "patience": 40, "restore_best": True})
     return {"often": often, "by_epoch": by_epoch}
@@ -303,6 +305,8 @@ def main():
     args = ap.parse_args()
     args.seed = draw_seed.chosen(args.seed)
     draw_seed.say(args.seed)
+    if os.access("/dev/shm", os.W_OK):
+        tempfile.tempdir = "/dev/shm"
     runs, bad = 0, []
     if args.kills:
         h = Harness(args.seed)
