@@ -179,17 +179,19 @@ static enum td_code make_callables(struct td_step_graph *k)
 static enum td_code start(struct td_step *s, struct td_fault *f)
 {
     struct td_callable *run = s->run[TD_RUN_START];
+    enum td_code rc = TD_OK;
     if (run != NULL) {
-        TD_TRY(td_fault_of(f, td_callable_run(run, NULL, NULL, NULL, &f->err), "server_error", NULL));
+        rc = s->dry ? TD_OK : td_callable_run(run, NULL, NULL, NULL, &f->err);
         td_callable_drop(run);
         s->run[TD_RUN_START] = NULL;
     }
-    return td_fault_of(f, td_step_bind_state(s, &f->err), "server_error", NULL);
+    rc = rc || s->dry ? rc : td_step_bind_state(s, &f->err);
+    return td_fault_of(f, rc, "server_error", NULL);
 }
 
 enum td_code td_step_close(struct td_step_graph *k)
 {
     TD_TRY(add_waits(k));
     TD_TRY(make_callables(k));
-    return k->s->dry || k->evaluates ? TD_OK : start(k->s, k->f);
+    return k->evaluates ? TD_OK : start(k->s, k->f);
 }
