@@ -12,15 +12,21 @@
  *   gRPC          (server/grpc/grpc.c) --grpc_max_threads handlers and one more
  *   worker        (server/sched/workers.c) --lanes of them: run what had to wait, and whatever is not short,
  *                 and encode the answers
+ *   jobs          (server/jobs/job_queue.c) starts and ends the processes of fine-tuning jobs, publishes what
+ *                 they made, wakes followers
  *   reaper        (server/sched/workers.c) drops waiting requests that are too late or whose client left
  *
  * Locks, outermost first; a thread that holds one may only take locks further down
+ *   jobs.opening           opening the state directory
+ *   jobs.publishing        one publication, or cancel, at a time
  *   registry.configuring   one change of the model list at a time; held while folders are listed
  *   registry.mu            models, versions, their states; never held while listing, loading, running or
  *                          freeing
  *   http.mu                the queue of requests and the list of running ones
  *   grpc.mu                the queue of calls and the list of streams (after the lock of a stream)
  *   workers.mu             who waits and who runs; never held while running or answering
+ *   store.mu               a transaction of the jobs' database, or one statement
+ *   jobs.following         the followers; held while they are woken
  *   servable.choosing      making signatures of fewer outputs
  *   gradients.naming       reading the names of variables
  *   gradients.mu           which gradients are kept, or under way; never held while one is made or freed

@@ -16,8 +16,14 @@
 #include "core/base/status.h"
 
 /* What it exits with: done or failed (and written down as that), stopped by SIGTERM with its progress
- * saved, told to by nobody that counts any more. */
-enum { TD_CHILD_DONE = 0, TD_CHILD_FAILED = 1, TD_CHILD_PAUSED = 75, TD_CHILD_OUSTED = 76 };
+ * saved, its job ended or with another process, failed for the reason in its last words. */
+enum {
+    TD_CHILD_DONE = 0,
+    TD_CHILD_FAILED = 1,
+    TD_CHILD_PAUSED = 75,
+    TD_CHILD_OUSTED = 76,
+    TD_CHILD_UNTOLD = 77
+};
 
 struct td_child;
 

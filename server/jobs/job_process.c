@@ -178,13 +178,16 @@ static int tell_failure(struct td_job_process *p, const struct td_fault *f)
 {
     struct td_err err = {0};
     td_log(TD_LOG_ERROR, NULL, "%s", f->err.msg);
-    if (p == NULL || p->sink == NULL) {
-        return TD_CHILD_FAILED;
+    enum td_code rc = p != NULL && p->sink != NULL ? td_job_sink_fail(p->sink, f, &err) : TD_INTERNAL;
+    if (rc == TD_RESOURCE_EXHAUSTED && td_jobs_spend_reserve(p->state_dir)) {
+        err = (struct td_err){0};
+        rc = td_job_sink_fail(p->sink, f, &err);
     }
-    if (td_job_sink_fail(p->sink, f, &err) && err.code != TD_CANCELLED) {
-        td_log(TD_LOG_ERROR, NULL, "%s; and that cannot be written down: %s", f->err.msg, err.msg);
+    if (rc == TD_OK || rc == TD_CANCELLED) {
+        return rc ? TD_CHILD_OUSTED : TD_CHILD_FAILED;
     }
-    return err.code == TD_CANCELLED ? TD_CHILD_OUSTED : TD_CHILD_FAILED;
+    (void)dprintf(STDERR_FILENO, "%s\n", f->err.msg); /* the last words: the server writes them down */
+    return TD_CHILD_UNTOLD;
 }
 
 static void fini(struct td_job_process *p)

@@ -83,13 +83,21 @@ static void set(struct td_runner *r, const char *sql, struct td_sql_args args)
     }
 }
 
+static enum td_code write_failure(struct td_store *s, int64_t job, const struct td_fault *why,
+                                  struct td_err *err)
+{
+    TD_TRY(td_store_begin(s, true, err));
+    return td_store_end(s, td_job_fail(s, job, why, err), err);
+}
+
 static void fail_job(struct td_runner *r, int64_t job, const struct td_fault *why)
 {
     struct td_store *s = r->jobs->store;
     struct td_err err = {0};
-    enum td_code rc = td_store_begin(s, true, &err);
-    if (rc == TD_OK) {
-        rc = td_store_end(s, td_job_fail(s, job, why, &err), &err);
+    enum td_code rc = write_failure(s, job, why, &err);
+    if (rc == TD_RESOURCE_EXHAUSTED && td_jobs_spend_reserve(r->jobs->opts.state_dir)) {
+        err = (struct td_err){0};
+        rc = write_failure(s, job, why, &err);
     }
     if (rc) {
         trouble(r, "jobs", &err);
@@ -164,12 +172,17 @@ static void fell(struct td_runner *r, const struct running *c, const struct ende
     again_in(r, wait_ms);
 }
 
-/* It ended by itself, without having written how: the disk is full, or it could not even begin. */
+/* It ended by itself, without having written how: the disk is full (its last words are why it failed), or it
+ * could not even begin. */
 static void broke(struct td_runner *r, const struct running *c, const struct td_child_end *end)
 {
     struct td_fault why = {0};
-    (void)TD_FAULT(&why, "server_error", NULL, "the process of the job ended with status %d: %s", end->status,
-                   end->last_words[0] != '\0' ? end->last_words : "it said nothing");
+    if (end->status == TD_CHILD_UNTOLD) {
+        (void)TD_FAULT(&why, "server_error", NULL, "%s", end->last_words);
+    } else {
+        (void)TD_FAULT(&why, "server_error", NULL, "the process of the job ended with status %d: %s",
+                       end->status, end->last_words[0] != '\0' ? end->last_words : "it said nothing");
+    }
     fail_job(r, c->job, &why);
 }
 
@@ -497,6 +510,7 @@ static void *runner_main(void *arg)
         obey(r);
         start_due(r);
         clean(r);
+        td_jobs_keep_reserve(r->jobs->opts.state_dir);
         if (td_clock_ns() < r->paused_ns) {
             again_in(r, (int)((r->paused_ns - td_clock_ns()) / NS_A_MS) + 1);
         }

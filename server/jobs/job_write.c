@@ -1,15 +1,51 @@
-/* server/jobs/job_write.c - events and ends of jobs, as rows.
+/* server/jobs/job_write.c - events and ends of jobs, as rows; and a reserve of disk to write them on.
  *
  * An event's time is never before that of the one in front of it, whatever the clock does meanwhile: lists
  * are sorted by number, and clients look at times.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/base/mem.h"
 #include "server/jobs/jobs_impl.h"
+
+enum { RESERVE_BYTES = 512 << 10 };
+
+/* ------------------------------------------------------------------ the reserve */
+
+static bool reserve_path(const char *state_dir, char path[TD_FILE_PATH])
+{
+    struct td_err err = {0};
+    return td_jobs_path(state_dir, ".", "reserve", path, &err) == TD_OK;
+}
+
+void td_jobs_keep_reserve(const char *state_dir)
+{
+    char path[TD_FILE_PATH];
+    if (!reserve_path(state_dir, path) || access(path, F_OK) == 0) {
+        return;
+    }
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0 && posix_fallocate(fd, 0, RESERVE_BYTES) != 0) {
+        (void)unlink(path);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+bool td_jobs_spend_reserve(const char *state_dir)
+{
+    char path[TD_FILE_PATH];
+    return reserve_path(state_dir, path) && unlink(path) == 0;
+}
+
+/* ------------------------------------------------------------------ rows */
 
 char *td_jobs_text(const json_t *v)
 {

@@ -94,6 +94,10 @@ TD_MUST enum td_code td_files_add_result(struct td_jobs *j, const char *id, cons
 /* ---- job_write.c */
 /* Returns new: a value as JSON text; NULL without memory, and of NULL. */
 char *td_jobs_text(const json_t *v);
+/* A file of some pages that nobody needs, kept so that the end of a job can be written down where the disk is
+ * full: made when it is not there and there is room; given up, true when there was one. */
+void td_jobs_keep_reserve(const char *state_dir);
+bool td_jobs_spend_reserve(const char *state_dir);
 /* What both the server and a job's process write; each inside a transaction. */
 struct td_job_event {
     struct td_train_event is; /* data is not looked at */
