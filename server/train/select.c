@@ -104,6 +104,7 @@ static enum td_code check_patterns(struct selector *k)
     char param[80];
     TD_TRY(look_up_all(k, &spec->trainable, "tensord.trainable"));
     TD_TRY(look_up_all(k, &spec->frozen, "tensord.frozen"));
+    TD_TRY(spec->lora.on ? look_up_all(k, &spec->lora.targets, "method.lora.targets") : TD_OK);
     for (int i = 0; i < spec->n_penalties; i++) {
         (void)snprintf(param, sizeof param, "tensord.regularizers[%d].pattern", i);
         TD_TRY(look_up(k, spec->penalty[i].pattern, param));
@@ -213,12 +214,13 @@ static enum td_code find_reads(struct selector *k)
 
 static enum fate fate_of(const struct selector *k, int i, const struct td_variable_row *v)
 {
-    return !td_dtype_in(v->dtype, TD_SET_FLOATS)  ? NO_FLOAT
-           : !any_matches(&k->spec->trainable, v) ? NO_MATCH
-           : !v->trainable                        ? NOT_TRAINABLE
-           : !k->read[i]                          ? NOT_READ
-           : any_matches(&k->spec->frozen, v)     ? FROZEN
-                                                  : CHOSEN;
+    return !td_dtype_in(v->dtype, TD_SET_FLOATS)                         ? NO_FLOAT
+           : !any_matches(&k->spec->trainable, v)                        ? NO_MATCH
+           : k->spec->lora.on && !any_matches(&k->spec->lora.targets, v) ? NO_MATCH
+           : !v->trainable                                               ? NOT_TRAINABLE
+           : !k->read[i]                                                 ? NOT_READ
+           : any_matches(&k->spec->frozen, v)                            ? FROZEN
+                                                                         : CHOSEN;
 }
 
 /* The first optimizer that takes it; -1: none does. */
@@ -311,7 +313,7 @@ static enum td_code nothing_left(struct selector *k)
     tell_fallen(k, FROZEN, "frozen", text, sizeof text);
     tell_fallen(k, NOT_TRAINABLE, "not marked trainable in the file", text, sizeof text);
     tell_fallen(k, NOT_READ, "not read by the signature", text, sizeof text);
-    tell_fallen(k, NO_MATCH, "matched by no `trainable` pattern", text, sizeof text);
+    tell_fallen(k, NO_MATCH, "matched by no `trainable` pattern, or no target", text, sizeof text);
     tell_fallen(k, NO_FLOAT, "of no floating-point dtype", text, sizeof text);
     return TD_FAULT(k->f, "invalid_value", frozen ? "tensord.frozen" : "tensord.trainable",
                     "no trainable variable of signature '%.100s' is left; of the model's %d variables: %s",

@@ -354,10 +354,12 @@ static enum td_code add_total(struct td_step_graph *k)
 static enum td_code build_graph(struct td_step_graph *k)
 {
     TD_TRY(add_fields(k));
+    TD_TRY(k->s->spec->lora.on ? td_step_find_weights(k) : TD_OK);
     TD_TRY(td_step_draw(k));
     TD_TRY(add_losses(k));
     TD_TRY(differentiate(k));
     TD_TRY(read_variables(k));
+    TD_TRY(k->s->spec->lora.on ? td_step_adapt(k) : TD_OK);
     TD_TRY(differentiate_penalties(k));
     qsort(k->trained, (size_t)k->n_trained, sizeof *k->trained, by_place);
     TD_TRY(add_total(k));

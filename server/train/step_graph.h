@@ -11,9 +11,26 @@
 /* A variable that is trained. */
 struct td_step_trained {
     const struct td_chosen *c;
-    struct td_value w; /* what it holds, all parts, in the dtype that is computed in: float or double */
-    struct td_value g; /* its gradient: as it comes, later in the dtype of w, clipped */
-    int place;         /* in the order in which gradients are made */
+    struct td_value w;     /* what it holds, all parts, in the dtype that is computed in: float or double */
+    struct td_value g;     /* its gradient: as it comes, later in the dtype of w, clipped */
+    struct td_value new_w; /* what it is updated to */
+    int place;             /* in the order in which gradients are made */
+    bool adapter;          /* a factor of what is added to a weight (step_lora.c): the step's own */
+};
+
+/* A weight of a product: what a low-rank update can be made for. Its first `split` dimensions are the rows of
+ * a matrix, the others the columns. */
+struct td_step_weight {
+    const char *resource;
+    int split;
+};
+
+/* What is added to a weight: scale * a b, of adapters a and b. */
+struct td_step_lora {
+    const struct td_chosen *weight, *a, *b;
+    const char *base; /* resource of what the weight was */
+    enum td_dtype dtype;
+    int64_t rows, columns;
 };
 
 /* Nodes that take or assign variables in one kind of run. */
@@ -38,6 +55,11 @@ struct td_step_graph {
     bool evaluates;           /* the graph that evaluates, and no other */
     struct td_step_trained *trained;
     int n_trained;
+    /* method lora: the weights themselves stand behind the trained adapters */
+    int n_merged;
+    struct td_step_lora *lora; /* by weight */
+    struct td_step_weight *weight;
+    int n_weights, cap_weights;
     struct td_step_effects effects[TD_RUN_KINDS];
 };
 
@@ -46,6 +68,19 @@ struct td_value td_step_handle(struct td_emitter *e, const char *resource, enum 
                                const struct td_shape *shape);
 /* Dropout of the part, which is inert as it is served, becomes what it is in training (step_draw.c). */
 TD_MUST enum td_code td_step_draw(struct td_step_graph *k);
+/* Method lora (step_lora.c): notes which variables are weights of products, before anything is added; what is
+ * trained then are adapters of those that are chosen; after their update they are merged. */
+TD_MUST enum td_code td_step_find_weights(struct td_step_graph *k);
+TD_MUST enum td_code td_step_adapt(struct td_step_graph *k);
+TD_MUST enum td_code td_step_merge(struct td_step_graph *k, struct td_emitter *e);
+/* In run `kind` the variable is assigned the value. */
+void td_step_assign(struct td_step_graph *k, struct td_emitter *e, enum td_step_run_kind kind,
+                    const char *resource, enum td_dtype dtype, const struct td_shape *shape,
+                    struct td_value value);
+/* v, one of k->trained, with all of its parts. */
+TD_MUST enum td_code td_step_assign_trained(struct td_step_graph *k, struct td_emitter *e,
+                                            enum td_step_run_kind kind, const struct td_step_trained *v,
+                                            struct td_value w);
 /* From gradients to assignments; makes the states and rows of the result. */
 TD_MUST enum td_code td_step_add_updates(struct td_step_graph *k);
 /* Makes the model and its callables, and starts the slots. */

@@ -34,7 +34,7 @@ struct td_step_state {
 
 /* A value of the result: a variable by its parts. */
 struct td_step_result_row {
-    const char *key;
+    const char *key;    /* NULL: of the step alone, an adapter */
     int state, n, axis; /* parts are states [state, state + n) */
     int average;        /* number of the state that holds its average; -1: none */
 };

@@ -116,6 +116,9 @@ enum td_code td_step_each_result(struct td_step *s, bool final, td_step_value_fn
     for (int i = 0; i < s->n_result; i++) {
         const struct td_step_result_row *row = &s->result[i];
         struct td_tensor value;
+        if (row->key == NULL) {
+            continue;
+        }
         TD_TRY(row->n == 1 ? td_step_get_state(s, row->state, &value, err)
                            : whole_value(s, row, &value, err));
         const enum td_code rc = fn(ctx, row->key, &value, err);

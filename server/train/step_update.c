@@ -257,9 +257,16 @@ static enum td_code share(struct td_step_graph *k, struct td_emitter *e, int num
     return TD_OK;
 }
 
+void td_step_assign(struct td_step_graph *k, struct td_emitter *e, enum td_step_run_kind kind,
+                    const char *resource, enum td_dtype dtype, const struct td_shape *shape,
+                    struct td_value value)
+{
+    assign(k, e, kind, &(struct own){.resource = resource, .dtype = dtype, .shape = *shape}, value);
+}
+
 /* The variable comes to hold w: each part of it that part of w. */
-static enum td_code assign_trained(struct td_step_graph *k, struct td_emitter *e, enum td_step_run_kind kind,
-                                   const struct td_step_trained *v, struct td_value w)
+enum td_code td_step_assign_trained(struct td_step_graph *k, struct td_emitter *e, enum td_step_run_kind kind,
+                                    const struct td_step_trained *v, struct td_value w)
 {
     const struct td_chosen *c = v->c;
     const struct td_step_state *state = &k->s->state[k->s->result[v - k->trained].state];
@@ -296,10 +303,10 @@ static enum td_code average(struct td_step_graph *k, struct td_emitter *e, const
     start_as(k, e, &own, v->w, 0); /* so that it is right before the first update, too */
     k->s->result[v - k->trained].average = own.state;
     assign(k, e, TD_RUN_UPDATE, &own, td_averaged(e, take(k, e, &own), w, k->t, k->s->spec->ema.momentum));
-    return assign_trained(k, e, TD_RUN_AVERAGES, v, read_own(e, &own));
+    return td_step_assign_trained(k, e, TD_RUN_AVERAGES, v, read_own(e, &own));
 }
 
-static enum td_code update(struct td_step_graph *k, struct td_emitter *e, const struct td_step_trained *v,
+static enum td_code update(struct td_step_graph *k, struct td_emitter *e, struct td_step_trained *v,
                            const struct group *g)
 {
     const struct td_optimizer *o = g->spec->optimizer;
@@ -330,8 +337,8 @@ static enum td_code update(struct td_step_graph *k, struct td_emitter *e, const 
     }
     TD_TRY(k->s->spec->ema.on ? average(k, e, v, u.new_w) : TD_OK);
     const struct td_constraint_spec *c = v->c->constraint;
-    return assign_trained(k, e, TD_RUN_UPDATE, v,
-                          c == NULL ? u.new_w : c->constraint->project(e, u.new_w, &c->field));
+    v->new_w = c == NULL ? u.new_w : c->constraint->project(e, u.new_w, &c->field);
+    return td_step_assign_trained(k, e, TD_RUN_UPDATE, v, v->new_w);
 }
 
 /* ------------------------------------------------------------------ all of them */
@@ -378,26 +385,32 @@ static enum td_code part_shape(struct td_step_graph *k, const char *resource, st
 static enum td_code list_trained(struct td_step_graph *k)
 {
     struct td_step *s = k->s;
+    const int n = k->n_trained + k->n_merged;
     int most = s->n_optimizers * TD_MOST_SLOTS;
-    for (int i = 0; i < k->n_trained; i++) {
+    for (int i = 0; i < n; i++) {
         most += k->trained[i].c->n_resources + TD_MOST_SLOTS + 2;
     }
     s->state = td_step_room(s, most, sizeof *s->state);
-    s->result = td_step_room(s, k->n_trained, sizeof *s->result);
+    s->result = td_step_room(s, n, sizeof *s->result);
     if (s->state == NULL || s->result == NULL) {
         return td_step_no_memory(k->f);
     }
-    for (int i = 0; i < k->n_trained; i++) {
+    for (int i = 0; i < n; i++) {
         const struct td_chosen *c = k->trained[i].c;
-        s->result[s->n_result++] = (struct td_step_result_row){
-            .key = c->full_key, .state = s->n_state, .n = c->n_resources, .axis = c->axis, .average = -1};
+        s->result[s->n_result++] =
+            (struct td_step_result_row){.key = k->trained[i].adapter ? NULL : c->full_key,
+                                        .state = s->n_state,
+                                        .n = c->n_resources,
+                                        .axis = c->axis,
+                                        .average = -1};
         for (int part = 0; part < c->n_resources; part++) {
             struct td_step_state *state = &s->state[s->n_state++];
             *state = (struct td_step_state){.name = c->n_resources == 1 ? c->key : c->resources[part],
                                             .resource = c->resources[part],
                                             .dtype = c->dtype,
                                             .model = true};
-            TD_TRY(part_shape(k, c->resources[part], &state->shape));
+            state->shape = c->shape;
+            TD_TRY(k->trained[i].adapter ? TD_OK : part_shape(k, c->resources[part], &state->shape));
         }
     }
     return TD_OK;
@@ -438,7 +451,7 @@ static enum td_code update_all(struct td_step_graph *k, struct td_emitter *e)
         TD_TRY(update(k, e, &k->trained[i], &group[k->trained[i].c->optimizer]));
         e->at = NULL;
     }
-    return TD_OK;
+    return td_step_merge(k, e);
 }
 
 enum td_code td_step_add_updates(struct td_step_graph *k)
