@@ -18,11 +18,12 @@ struct td_step_trained {
     bool adapter;          /* a factor of what is added to a weight (step_lora.c): the step's own */
 };
 
-/* A weight of a product: what a low-rank update can be made for. Its first `split` dimensions are the rows of
- * a matrix, the others the columns. */
+/* A weight of a product: what a low-rank update can be made for. As a matrix, its first `split` dimensions
+ * are the rows (-1: all but the last), or as many as leave `columns` for the others. */
 struct td_step_weight {
     const char *resource;
     int split;
+    int64_t columns; /* that a Reshape before the product makes; 0: there is none, or it does not tell */
 };
 
 /* What is added to a weight: scale * a b, of adapters a and b. */

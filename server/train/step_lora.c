@@ -11,11 +11,12 @@
  * normal distribution of standard deviation 1 / rank, b with zeros (Hu et al., "LoRA: Low-Rank Adaptation of
  * Large Language Models", 2021).
  *
- * A weight is a floating-point variable of rank 2 or more that goes into a product: MatMul, a batched one, an
- * Einsum, or a convolution as its filter. Which ones do is read off the part before anything is added, through
- * nodes that show or reshape a value and through the functions of loops and branches. As a matrix, its rows
- * are the dimensions that an Einsum sums over when they come first (or those it keeps); of a convolution all
- * but the last; else the first.
+ * A weight is a floating-point variable of rank 2 or more that goes into a product: MatMul, a batched one,
+ * an Einsum, or a convolution as its filter. Which ones do is read off the part before anything is added,
+ * through nodes that show or reshape a value and through the functions of loops and branches.
+ *
+ * As a matrix, its rows are the dimensions that an Einsum sums over when they come first (or those it keeps),
+ * those that a Reshape makes the rows; of a convolution all but the last; else the first.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -36,8 +37,14 @@ static enum td_code refused(struct td_step_graph *k, enum td_code rc)
 
 /* ------------------------------------------------------------------ weights */
 
+/* The variable that a value is or shows, and as how many columns; NULL: none. */
+struct shown {
+    const char *resource;
+    int64_t columns;
+};
+
 /* Which variable each value of a list of nodes is or shows. */
-struct flow {
+struct tracing {
     struct td_step_graph *k;
     const struct td_library *lib;
     int depth, visits;
@@ -98,10 +105,10 @@ static int split_of(const struct td_node *n, int i)
                                                : 0;
 }
 
-static enum td_code note(struct td_step_graph *k, const char *resource, int split)
+static enum td_code note(struct td_step_graph *k, struct shown v, int split)
 {
     for (int i = 0; i < k->n_weights; i++) {
-        if (strcmp(k->weight[i].resource, resource) == 0) {
+        if (strcmp(k->weight[i].resource, v.resource) == 0) {
             return TD_OK;
         }
     }
@@ -117,14 +124,14 @@ static enum td_code note(struct td_step_graph *k, const char *resource, int spli
         k->weight = grown;
         k->cap_weights = cap;
     }
-    k->weight[k->n_weights++] = (struct td_step_weight){resource, split};
+    k->weight[k->n_weights++] = (struct td_step_weight){v.resource, split, v.columns};
     return TD_OK;
 }
 
-static enum td_code follow(struct flow *x, struct td_node *const *nodes, int n, const char **of);
+static enum td_code follow(struct tracing *x, struct td_node *const *nodes, int n, struct shown *of);
 
 /* The functions of a loop or branch, whose arguments are the node's inputs from `first` on. */
-static enum td_code follow_functions(struct flow *x, const struct td_node *n, const char *const *of)
+static enum td_code follow_functions(struct tracing *x, const struct td_node *n, const struct shown *of)
 {
     for (int a = 0; a < n->n_attrs && x->depth < MOST_NESTING; a++) {
         for (int i = 0; n->attrs[a].kind == TD_ATTR_FUNC && i < n->attrs[a].n; i++) {
@@ -133,7 +140,7 @@ static enum td_code follow_functions(struct flow *x, const struct td_node *n, co
             if (f == NULL || f->is_template || first < 0 || x->visits++ > MOST_VISITS) {
                 continue;
             }
-            const char **inner = td_calloc((size_t)f->body.n_nodes + 1, sizeof *inner);
+            struct shown *inner = td_calloc((size_t)f->body.n_nodes + 1, sizeof *inner);
             if (inner == NULL) {
                 return td_step_no_memory(x->k->f);
             }
@@ -150,30 +157,49 @@ static enum td_code follow_functions(struct flow *x, const struct td_node *n, co
     return TD_OK;
 }
 
-/* of[id]: the variable that the node's first output is or shows; NULL: none. Nodes need not be in order. */
-static enum td_code follow(struct flow *x, struct td_node *const *nodes, int n, const char **of)
+/* The last dimension of a Reshape to a matrix, where that is a constant; 0. */
+static int64_t columns_of(const struct td_node *n)
+{
+    const struct td_tensor *shape = n->n_in < 2 ? NULL : td_node_const(n->in[1].node);
+    const bool fits = shape != NULL && shape->shape.rank == 1 && td_dtype_in(shape->dtype, TD_SET_INDEX) &&
+                      td_tensor_count(shape) == 2;
+    const int64_t last = fits ? td_tensor_int(shape, 1) : 0;
+    return last > 0 ? last : 0;
+}
+
+static struct shown look(const struct tracing *x, struct td_node *n, const struct shown *of)
+{
+    const struct td_value v = {n, 0};
+    const char *own = n->n_out == 0 || n->op == NULL ? NULL : x->k->x.ctx.formulas->variable(v);
+    if (own != NULL || n->n_in == 0 || !shows_input(n)) {
+        return (struct shown){own, 0};
+    }
+    struct shown s = of[n->in[0].node->id];
+    if (s.resource != NULL && strcmp(n->op_name, "Reshape") == 0) {
+        s.columns = columns_of(n);
+    }
+    return s;
+}
+
+/* of[id]: what the node's first output is or shows. Nodes need not be in order. */
+static enum td_code follow(struct tracing *x, struct td_node *const *nodes, int n, struct shown *of)
 {
     bool more = true;
     for (int round = 0; more && round < MOST_NESTING; round++) {
         more = false;
         for (int i = 0; i < n; i++) {
-            struct td_node *node = nodes[i];
-            const char *was = of[i], *own = node->n_out == 0 || node->op == NULL
-                                                ? NULL
-                                                : x->k->x.ctx.formulas->variable((struct td_value){node, 0});
-            of[i] = was != NULL                           ? was
-                    : own != NULL                         ? own
-                    : shows_input(node) && node->n_in > 0 ? of[node->in[0].node->id]
-                                                          : NULL;
-            more = more || of[i] != was;
+            if (of[i].resource == NULL) {
+                of[i] = look(x, nodes[i], of);
+                more = more || of[i].resource != NULL;
+            }
         }
     }
     for (int i = 0; i < n; i++) {
         const struct td_node *node = nodes[i];
         for (int in = 0; in < node->n_in; in++) {
-            const char *resource = of[node->in[in].node->id];
-            const int split = resource == NULL ? 0 : split_of(node, in);
-            TD_TRY(split == 0 ? TD_OK : note(x->k, resource, split));
+            const struct shown v = of[node->in[in].node->id];
+            const int split = v.resource == NULL ? 0 : split_of(node, in);
+            TD_TRY(split == 0 ? TD_OK : note(x->k, v, split));
         }
         TD_TRY(follow_functions(x, node, of));
     }
@@ -198,9 +224,9 @@ static enum td_code check_goes_with(struct td_step_graph *k)
 
 enum td_code td_step_find_weights(struct td_step_graph *k)
 {
-    struct flow x = {.k = k, .lib = k->x.ctx.lib};
+    struct tracing x = {.k = k, .lib = k->x.ctx.lib};
     TD_TRY(check_goes_with(k));
-    const char **of = td_calloc((size_t)k->x.ir.n_nodes + 1, sizeof *of);
+    struct shown *of = td_calloc((size_t)k->x.ir.n_nodes + 1, sizeof *of);
     if (of == NULL) {
         return td_step_no_memory(k->f);
     }
@@ -214,10 +240,16 @@ enum td_code td_step_find_weights(struct td_step_graph *k)
 /* How many leading dimensions of c are rows; 0: it is no weight. */
 static int rows_of(const struct td_step_graph *k, const struct td_chosen *c)
 {
-    for (int i = 0; i < k->n_weights && c->shape.rank > 1; i++) {
-        if (strcmp(k->weight[i].resource, c->resources[0]) == 0) {
-            const int split = k->weight[i].split;
-            return split > 0 && split < c->shape.rank ? split : split > 0 ? 1 : c->shape.rank - 1;
+    const int rank = c->shape.rank;
+    for (int i = 0; i < k->n_weights && rank > 1; i++) {
+        const struct td_step_weight *w = &k->weight[i];
+        if (strcmp(w->resource, c->resources[0]) == 0) {
+            for (int d = 1; w->columns > 0 && d < rank; d++) {
+                if (td_shape_range(&c->shape, d, rank) == w->columns) {
+                    return d;
+                }
+            }
+            return w->split > 0 && w->split < rank ? w->split : w->split > 0 ? 1 : rank - 1;
         }
     }
     return 0;
