@@ -1,10 +1,9 @@
 /* proto/json/json_read.c - tokens of JSON text; number conversion.
  *
- * Numbers: the decimal mantissa m is gathered in 64 bits, the value is m * 10^e. Where m and the power are
- * exact in an 80-bit long double (m < 2^64, |e| <= 27) one multiplication or division rounds to 64 bits;
- * rounding that to the 53 of a double can differ from the nearest double only when the 11 bits cut off are
- * within one of the middle. Those, and everything longer, go to strtod. Elsewhere (no 80-bit type) only m <=
- * 2^53 and |e| <= 22 take the short way.
+ * Numbers: the decimal mantissa m is gathered in 64 bits, the value is m * 10^e. Where both are exact in a
+ * double (m <= 2^53, |e| <= 22) one multiplication or division gives the nearest. Where they are in an 80-bit
+ * long double (m < 2^64, |e| <= 27) its 64 bits round to the same, unless the 11 bits cut off are within one
+ * of the middle. Those, and everything longer, go to strtod.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/json/json_read.h"
@@ -47,17 +46,30 @@ static double by_library(const char *text)
     return c_locale != (locale_t)0 ? strtod_l(text, NULL, c_locale) : strtod(text, NULL);
 }
 
+static const double TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                              1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+static bool shortest_way(uint64_t m, int e, double *out)
+{
+    if (m > (UINT64_C(1) << 53) || e < -22 || e > 22) {
+        return false;
+    }
+    *out = e < 0 ? (double)m / TENS[-e] : (double)m * TENS[e];
+    return true;
+}
+
 #if LDBL_MANT_DIG == 64
-static const long double TENS[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,  1e8L,  1e9L,
-                                   1e10L, 1e11L, 1e12L, 1e13L, 1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L,
-                                   1e20L, 1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
+static const long double LONG_TENS[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,  1e8L,  1e9L,
+                                        1e10L, 1e11L, 1e12L, 1e13L, 1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L,
+                                        1e20L, 1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
 
 static bool short_way(uint64_t m, int e, double *out)
 {
-    if (e < -27 || e > 27) {
-        return false;
+    const bool exact = shortest_way(m, e, out);
+    if (exact || e < -27 || e > 27) {
+        return exact;
     }
-    const long double v = e < 0 ? (long double)m / TENS[-e] : (long double)m * TENS[e];
+    const long double v = e < 0 ? (long double)m / LONG_TENS[-e] : (long double)m * LONG_TENS[e];
     uint64_t bits; /* the x87 format begins with the 64 bits of its mantissa */
     memcpy(&bits, &v, sizeof bits);
     const unsigned cut = bits & 0x7ff;
@@ -68,17 +80,7 @@ static bool short_way(uint64_t m, int e, double *out)
     return true;
 }
 #else
-static const double TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                              1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-
-static bool short_way(uint64_t m, int e, double *out)
-{
-    if (m > (UINT64_C(1) << 53) || e < -22 || e > 22) {
-        return false;
-    }
-    *out = e < 0 ? (double)m / TENS[-e] : (double)m * TENS[e];
-    return true;
-}
+#define short_way shortest_way
 #endif
 
 /* Eight ASCII digits at p as a number, 0xffffffff when one of them is none (little endian). */

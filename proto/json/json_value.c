@@ -359,6 +359,58 @@ static enum td_code leaf(struct td_gather *g, struct nest *nest, struct td_json 
     return TD_OK;
 }
 
+/* -1.25 at p, without exponent and with at most 19 digits; where it ends, NULL: it is written otherwise. */
+static const char *plain_number(const char *p, const char *end, double *out)
+{
+    static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,
+                                  1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19};
+    const bool minus = p < end && *p == '-';
+    const char *first = p + minus, *point = NULL;
+    uint64_t m = 0;
+    for (p = first; p < end; p++) {
+        const unsigned digit = (unsigned char)(*p - '0');
+        if (digit < 10) {
+            m = m * 10 + digit;
+        } else if (*p == '.' && point == NULL && p > first) {
+            point = p;
+        } else {
+            break;
+        }
+    }
+    const int64_t n = p - first - (point != NULL), after = point != NULL ? p - point - 1 : 0;
+    const bool padded = n > 1 && *first == '0' && point != first + 1;
+    if (n < 1 || n > 19 || padded || (point != NULL && after == 0) || p == end || *p == 'e' || *p == 'E') {
+        return NULL;
+    }
+    const double v = m <= (UINT64_C(1) << 53) ? (double)m / tens[after] : td_json_decimal(m, -(int)after);
+    *out = minus ? -v : v;
+    return p;
+}
+
+/* Numbers of a list of floats, as long as they are plain and commas stand between them. True: behind the last
+ * of the list; false: a value is still to be read. */
+static bool plain_floats(struct td_gather *g, struct nest *nest, struct td_json *j)
+{
+    if (g->dtype != TD_FLOAT || nest->level == 0 || (nest->rank >= 0 && nest->rank != nest->level)) {
+        return false;
+    }
+    const char *p = j->at;
+    double v;
+    while (g->n < g->cap && (p = plain_number(j->at, j->end, &v)) != NULL) {
+        ((float *)(void *)g->data)[g->n++] = (float)v;
+        nest->rank = nest->level;
+        j->at = p;
+        if (*p != ',') {
+            return true;
+        }
+        nest->count[nest->level - 1]++;
+        for (j->at = p + 1; j->at < j->end && td_json_is_space(*j->at);) {
+            j->at++;
+        }
+    }
+    return false;
+}
+
 /* After a value: closes the lists that end here. Sets *more when another value follows. */
 static enum td_code after(struct nest *nest, struct td_json *j, bool *more, struct td_err *err)
 {
@@ -395,7 +447,10 @@ enum td_code td_gather_value(struct td_gather *g, struct td_json *j, struct td_s
             }
             j->at++;
             TD_TRY(close_list(&nest, err));
-        } else {
+        } else if (!plain_floats(g, &nest, j)) {
+            if (td_json_peek(j) == '[') { /* behind numbers: wrong, and said above */
+                continue;
+            }
             TD_TRY(leaf(g, &nest, j, err));
         }
         TD_TRY(after(&nest, j, &more, err));

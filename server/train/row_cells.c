@@ -389,12 +389,8 @@ static enum td_code put_list(struct td_row_cells *c, struct td_row_cell *cell, e
                              const void *values, int64_t n, struct td_err *err)
 {
     char who[160];
-    const bool strings = type == TD_STRING,
-               class = cell->field->kind == TD_ROW_TARGET && cell->field->rule == TD_TARGET_CLASS;
-    TD_FAIL_IF(strings != (cell->field->dtype == TD_STRING), err, INVALID_ARGUMENT, "%s has %s, want %s",
-               td_row_cells_who(cell->field, who), strings ? "bytes" : "numbers",
-               class ? "classes" : td_dtype_name(cell->field->dtype));
-    if (strings) {
+    const bool class = cell->field->kind == TD_ROW_TARGET && cell->field->rule == TD_TARGET_CLASS;
+    if (type == TD_STRING) {
         return put_strings(cell, values, n, err);
     }
     struct td_gather *to = class ? &c->numbers : &cell->g;
@@ -422,8 +418,12 @@ enum td_code td_row_cells_list(struct td_row_cells *c, int i, enum td_dtype type
     struct td_shape shape;
     const size_t from = cell->g.n;
     char who[160];
+    const bool picture = type == TD_STRING && n == 1 && takes_picture(cell);
     TD_FAIL_IF(cell->seen, err, INVALID_ARGUMENT, "%s is given twice", td_row_cells_who(cell->field, who));
-    if (type == TD_STRING && n == 1 && takes_picture(cell)) {
+    TD_FAIL_IF(!picture && (type == TD_STRING) != (cell->field->dtype == TD_STRING), err, INVALID_ARGUMENT,
+               "%s has %s, want %s", td_row_cells_who(cell->field, who),
+               type == TD_STRING ? "bytes" : "numbers", td_dtype_name(cell->field->dtype));
+    if (picture) {
         const struct td_bytes *b = values;
         if (td_row_image_decode(b->p, b->len, channels(cell), &cell->g, &shape, err)) {
             return td_err_wrap(err, "%s", td_row_cells_who(cell->field, who));

@@ -10,30 +10,44 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Whether element i is a finite number; true of those that are no floats. */
+static bool is_finite(const struct td_gather *g, size_t i)
+{
+    const void *data = g->data;
+    switch (g->dtype) {
+    case TD_DOUBLE:
+        return isfinite(((const double *)data)[i]);
+    case TD_HALF:
+        return isfinite(td_half_to_float(((const td_half *)data)[i]));
+    case TD_BFLOAT16:
+        return isfinite(td_bf16_to_float(((const td_bf16 *)data)[i]));
+    default:
+        return g->dtype != TD_FLOAT || isfinite(((const float *)data)[i]);
+    }
+}
+
+/* The same of float32 elements [from, n): without branches, as vector code. */
+static bool are_finite(const struct td_gather *g, size_t from)
+{
+    const float *v = (const float *)(const void *)g->data;
+    uint32_t bad = 0;
+    for (size_t i = from; i < g->n; i++) {
+        bad |= (td_float_bits(v[i]) & 0x7f800000u) == 0x7f800000u;
+    }
+    return bad == 0;
+}
+
 /* Of elements [from, n): numbers that the dtype cannot hold became infinite. */
 static enum td_code check_finite(const struct td_row_cell *cell, size_t from, struct td_err *err)
 {
+    const struct td_gather *g = &cell->g;
     char who[160];
-    bool finite = true;
-    for (size_t i = from; i < cell->g.n && finite; i++) {
-        switch (cell->g.dtype) {
-        case TD_FLOAT:
-            finite = isfinite(((const float *)(const void *)cell->g.data)[i]);
-            break;
-        case TD_DOUBLE:
-            finite = isfinite(((const double *)(const void *)cell->g.data)[i]);
-            break;
-        case TD_HALF:
-            finite = isfinite(td_half_to_float(((const td_half *)(const void *)cell->g.data)[i]));
-            break;
-        case TD_BFLOAT16:
-            finite = isfinite(td_bf16_to_float(((const td_bf16 *)(const void *)cell->g.data)[i]));
-            break;
-        default:
-            return TD_OK;
-        }
-        TD_FAIL_IF(!finite, err, INVALID_ARGUMENT, "%s: number %zu is beyond what %s holds",
-                   td_row_cells_who(cell->field, who), i - from + 1, td_dtype_name(cell->g.dtype));
+    if (!td_dtype_in(g->dtype, TD_SET_FLOATS) || (g->dtype == TD_FLOAT && are_finite(g, from))) {
+        return TD_OK;
+    }
+    for (size_t i = from; i < g->n; i++) {
+        TD_FAIL_IF(!is_finite(g, i), err, INVALID_ARGUMENT, "%s: number %zu is beyond what %s holds",
+                   td_row_cells_who(cell->field, who), i - from + 1, td_dtype_name(g->dtype));
     }
     return TD_OK;
 }

@@ -4,7 +4,7 @@
  * The pass holds a window of the file, a block of a megabyte or the row in hand when that is longer. Places
  * are written to a temporary file as they come, and mapped in the end, so that a file of a billion rows takes
  * no memory of its own. A place is an offset; the number of a line is counted again when somebody asks, which
- * only errors do.
+ * only errors do. Rows in the file's order are read in blocks, single ones through a mapping of the file.
  *
  * Does not: hold values (row_cells.h), order rows (batches.c), know formats (struct td_row_format).
  *
@@ -78,144 +78,6 @@ static enum td_code window_row(struct window *w, const struct td_row_format *for
         }
         TD_TRY(window_more(w, err));
     }
-}
-
-/* ------------------------------------------------------------------ faults */
-
-static enum td_code row_fault(const struct td_rows *r, bool line, int64_t number, const struct td_err *err,
-                              struct td_fault *f)
-{
-    const bool file = err->code == TD_INVALID_ARGUMENT || err->code == TD_DATA_LOSS;
-    return TD_FAULT(f, file ? r->code : "server_error", file ? r->param : "", "%s %" PRId64 ": %s",
-                    line ? "line" : "row", number, err->msg);
-}
-
-static int64_t count_lines(const char *p, size_t n)
-{
-    int64_t lines = 0;
-    for (const char *end = p + n; (p = memchr(p, '\n', (size_t)(end - p))) != NULL; p++) {
-        lines++;
-    }
-    return lines;
-}
-
-/* The number of row i: of a text, its line's. */
-static int64_t number_of(const struct td_rows *r, int64_t i)
-{
-    int64_t number = 1;
-    char buf[16384];
-    if (!r->format->text) {
-        return i + 1;
-    }
-    for (int64_t at = 0; at < r->place[i];) {
-        const int64_t left = r->place[i] - at;
-        const ssize_t got = pread(r->fd, buf, left < (int64_t)sizeof buf ? (size_t)left : sizeof buf, at);
-        if (got <= 0) {
-            break;
-        }
-        number += count_lines(buf, (size_t)got);
-        at += got;
-    }
-    return number;
-}
-
-enum td_code td_row_reader_fault(struct td_row_reader *r, int64_t i, const struct td_err *err,
-                                 struct td_fault *f)
-{
-    return row_fault(r->rows, r->line, number_of(r->rows, i), err, f);
-}
-
-/* ------------------------------------------------------------------ readers */
-
-enum td_code td_row_reader_open(const struct td_rows *rows, struct td_row_reader *r, struct td_fault *f)
-{
-    struct td_err err = {0};
-    *r = (struct td_row_reader){.rows = rows};
-    TD_TRY(td_row_cells_new(rows->layout, rows->spec, rows->class_weights, &r->cells, f));
-    if (rows->format->open != NULL && rows->format->open(r, &err)) {
-        return TD_FAULT(f, "server_error", "", "%s", err.msg);
-    }
-    if (rows->header != NULL && rows->format->read_header(r, rows->header, rows->n_header, &err)) {
-        return row_fault(rows, true, 1, &err, f);
-    }
-    return TD_OK;
-}
-
-void td_row_reader_close(struct td_row_reader *r)
-{
-    if (r->rows != NULL && r->rows->format->close != NULL) {
-        r->rows->format->close(r);
-    }
-    td_row_cells_free(r->cells);
-    td_json_strict_fini(&r->strict);
-    td_free(r->text);
-    td_free(r->buf);
-    *r = (struct td_row_reader){0};
-}
-
-enum td_code td_row_reader_text(struct td_row_reader *r, size_t n, struct td_err *err)
-{
-    if (n > r->cap_text) {
-        char *more = td_realloc(r->text, 2 * n, 1);
-        if (more == NULL) {
-            return td_no_memory(err, 2 * n, "a row's text");
-        }
-        r->text = more;
-        r->cap_text = 2 * n;
-    }
-    return TD_OK;
-}
-
-static enum td_code read_row(struct td_row_reader *r, const char *p, size_t n, bool strict,
-                             struct td_err *err)
-{
-    r->line = false;
-    TD_TRY(td_row_cells_begin(r->cells, err));
-    TD_TRY(r->rows->format->read(r, p, n, strict, err));
-    return td_row_cells_end(r->cells, err);
-}
-
-/* Bytes [at, at + n) of the file at hand, and more behind them when in_order. */
-static enum td_code fetch(struct td_row_reader *r, int64_t at, size_t n, bool in_order, struct td_err *err)
-{
-    if (at >= r->at && at + (int64_t)n <= r->at + (int64_t)r->n) {
-        return TD_OK;
-    }
-    const int64_t left = r->rows->place[r->rows->n] - at;
-    size_t want = in_order && n < BLOCK ? BLOCK : n;
-    want = (int64_t)want > left ? (size_t)left : want;
-    if (want > r->cap) {
-        td_free(r->buf);
-        r->buf = td_realloc(NULL, want + 1, 1);
-        r->cap = r->buf != NULL ? want : 0;
-        if (r->buf == NULL) {
-            return td_no_memory(err, want, "a row");
-        }
-    }
-    r->at = at;
-    r->n = 0;
-    while (r->n < want) {
-        const ssize_t got = pread(r->rows->fd, r->buf + r->n, want - r->n, at + (off_t)r->n);
-        TD_FAIL_IF(got < 0, err, UNAVAILABLE, "the file cannot be read: %s", strerror(errno));
-        TD_FAIL_IF(got == 0, err, DATA_LOSS, "the file has become shorter since it was checked");
-        r->n += (size_t)got;
-    }
-    r->buf[r->n] = '\0';
-    return TD_OK;
-}
-
-enum td_code td_row_reader_row(struct td_row_reader *r, int64_t i, bool in_order, struct td_fault *f)
-{
-    const int64_t at = r->rows->place[i];
-    const size_t all = (size_t)(r->rows->place[i + 1] - at);
-    struct td_err err = {0};
-    r->line = false;
-    if (fetch(r, at, all, in_order, &err)) {
-        return td_row_reader_fault(r, i, &err, f);
-    }
-    const char *p = r->buf + (at - r->at);
-    const size_t n = r->rows->format->extent(p, all, true);
-    return read_row(r, p, n > all ? all : n, false, &err) ? td_row_reader_fault(r, i, &err, f) : TD_OK;
 }
 
 /* ------------------------------------------------------------------ places */
@@ -350,7 +212,7 @@ static enum td_code check_even(struct pass *p, struct td_err *err)
 
 static enum td_code pass_row(struct pass *p, const char *text, size_t n, struct td_err *err)
 {
-    TD_TRY(read_row(&p->reader, text, n, true, err));
+    TD_TRY(td_row_reader_read(&p->reader, text, n, true, err));
     if (!p->o->spec->shuffle || strcmp(p->o->param, "validation_file") == 0) {
         TD_TRY(check_even(p, err));
     }
@@ -404,12 +266,12 @@ static enum td_code pass_all(struct pass *p)
         rc = pass_one(p, n, &err);
         line = p->reader.line;
         if (rc == TD_OK) {
-            p->number += p->rows->format->text ? count_lines(p->w.buf + p->w.from, n) : 1;
+            p->number += p->rows->format->text ? td_row_reader_lines(p->w.buf + p->w.from, n) : 1;
             p->w.from += n;
             p->w.offset += (int64_t)n;
         }
     }
-    return rc ? row_fault(p->rows, line, p->number, &err, p->f) : TD_OK;
+    return rc ? td_row_reader_bad(p->rows, line, p->number, &err, p->f) : TD_OK;
 }
 
 static enum td_code pass_end(struct pass *p)
@@ -486,6 +348,20 @@ static enum td_code open_file(struct td_rows *r, const char *path, struct td_fau
     return TD_OK;
 }
 
+/* Rows are wanted one here, one there. */
+static void map_file(struct td_rows *r, const char *path)
+{
+    struct td_err ignored = {0};
+    size_t n = 0;
+    if (td_mapping_open(path, &r->map, &ignored)) {
+        r->map = NULL;
+        return;
+    }
+    void *data = (void *)(uintptr_t)td_mapping_data(r->map, &n);
+    (void)madvise(data, n, MADV_RANDOM);
+    (void)posix_fadvise(r->fd, 0, 0, POSIX_FADV_RANDOM);
+}
+
 enum td_code td_rows_open(const struct td_rows_opts *o, struct td_rows **out, struct td_fault *f)
 {
     struct td_rows *r = td_calloc(1, sizeof *r);
@@ -503,6 +379,9 @@ enum td_code td_rows_open(const struct td_rows_opts *o, struct td_rows **out, st
     (void)snprintf(r->code, sizeof r->code, "invalid_%s", o->param);
     enum td_code rc = open_file(r, o->path, f);
     rc = rc ? rc : go_over(r, o, f);
+    if (rc == TD_OK && o->spec->shuffle) {
+        map_file(r, o->path);
+    }
     if (rc) {
         td_rows_close(r);
         return rc;
@@ -521,6 +400,9 @@ void td_rows_close(struct td_rows *r)
     }
     if (r->fd >= 0) {
         (void)close(r->fd);
+    }
+    if (r->map != NULL) {
+        td_mapping_unref(r->map);
     }
     td_free(r->header);
     td_free(r);

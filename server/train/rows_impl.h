@@ -5,6 +5,7 @@
 #ifndef TD_SERVER_TRAIN_ROWS_IMPL_H
 #define TD_SERVER_TRAIN_ROWS_IMPL_H
 
+#include "proto/bytes/mapping.h"
 #include "proto/json/json_strict.h"
 #include "server/train/row_cells.h"
 
@@ -35,6 +36,7 @@ struct td_rows {
     bool class_weights;
     char code[32], param[32]; /* of faults */
     int fd;
+    struct td_mapping *map; /* of the same bytes, for single rows; NULL: there is none */
     int64_t n;
     const int64_t *place; /* n + 1 of them, the last one the end; mapped */
     char *header;         /* the first row's text, where the format has one */
@@ -59,6 +61,13 @@ TD_MUST enum td_code td_row_reader_open(const struct td_rows *rows, struct td_ro
 void td_row_reader_close(struct td_row_reader *r); /* also of one that is zeroed */
 /* Row i into the cells. in_order: the next ones will be wanted too. */
 TD_MUST enum td_code td_row_reader_row(struct td_row_reader *r, int64_t i, bool in_order, struct td_fault *f);
+/* A row that is at hand, between begin and end of the cells. strict: not read before. */
+TD_MUST enum td_code td_row_reader_read(struct td_row_reader *r, const char *p, size_t n, bool strict,
+                                        struct td_err *err);
+/* err as a fault of the file's: "row N: ..", "line N: ..". */
+enum td_code td_row_reader_bad(const struct td_rows *r, bool line, int64_t number, const struct td_err *err,
+                               struct td_fault *f);
+int64_t td_row_reader_lines(const char *p, size_t n); /* line ends in these bytes */
 /* err, of row i (with its number), as the job's fault. */
 enum td_code td_row_reader_fault(struct td_row_reader *r, int64_t i, const struct td_err *err,
                                  struct td_fault *f);

@@ -3,18 +3,10 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/train/rows.h"
 
-#include <fcntl.h>
+#include <unistd.h>
 
-#include "tests/unit/server/train_make.h"
-#include "tests/unit/temp_dir.h"
-
-static struct td_fault f;
-static struct td_job_spec *spec;
-static struct td_row_layout *layout;
-static struct td_rows *rows;
-static struct td_batch batch;
-static char path[512];
-static struct temp_dir dir;
+#include "proto/bytes/mapping.h"
+#include "tests/unit/server/train_rows.h"
 
 static const struct make_info X3[] = {{"x", TD_FLOAT, 2, {-1, 3}}, {0}};
 static const struct make_info Y1[] = {{"y", TD_FLOAT, 2, {-1, 1}}, {0}};
@@ -24,106 +16,6 @@ static const struct make_info MANY[] = {{"flag", TD_BOOL, 1, {-1}},
                                         {"img", TD_FLOAT, 3, {-1, 2, 2}},
                                         {"s", TD_STRING, 2, {-1, 2}},
                                         {0}};
-
-static void setup(const char *members, const char *tensord, const struct make_info *in,
-                  const struct make_info *out)
-{
-    f = (struct td_fault){.err.code = TD_OK};
-    if (dir.path[0] == '\0') {
-        dir = temp_dir_make();
-    }
-    spec = make_spec(members, tensord);
-    if (td_row_layout_new(spec, make_signature(in, out), &layout, &f)) {
-        fprintf(stderr, "%s\n", f.err.msg);
-        exit(1);
-    }
-}
-
-/* ' stands for ". */
-static enum td_code open_text(const char *name, const char *text, size_t n)
-{
-    f = (struct td_fault){.err.code = TD_OK};
-    rows = NULL;
-    snprintf(path, sizeof path, "%s/%s", dir.path, name);
-    FILE *file = fopen(path, "wb");
-    for (size_t i = 0; i < n; i++) {
-        fputc(text[i] == '\'' ? '"' : text[i], file);
-    }
-    fclose(file);
-    const struct td_rows_opts o = {.path = path,
-                                   .name = name,
-                                   .param = "training_file",
-                                   .scratch = dir.path,
-                                   .class_weights = true,
-                                   .layout = layout,
-                                   .spec = spec};
-    return td_rows_open(&o, &rows, &f);
-}
-
-static void opens(const char *name, const char *text)
-{
-    if (open_text(name, text, strlen(text))) {
-        fprintf(stderr, "%s\n  %s\n", text, f.err.msg);
-        exit(1);
-    }
-}
-
-static void refuses(const char *name, const char *text, const char *words)
-{
-    if (open_text(name, text, strlen(text)) == TD_OK || strstr(f.err.msg, words) == NULL ||
-        strcmp(f.code, "invalid_training_file") != 0 || strcmp(f.param, "training_file") != 0) {
-        fprintf(stderr, "%.300s\n  '%s' (%s, %s), want '%s'\n", text, f.err.msg, f.code, f.param, words);
-        exit(1);
-    }
-    CHECK(rows == NULL);
-}
-
-/* The first batch, in the file's order. */
-static void first_batch(int64_t size)
-{
-    struct td_batches *b;
-    const struct td_epoch e = {.rows = rows, .batch_size = size};
-    CHECK_INT(td_batches_open(&e, &b, &f), TD_OK);
-    if (td_batches_next(b, &batch, &f)) {
-        fprintf(stderr, "%s\n", f.err.msg);
-        exit(1);
-    }
-    td_batches_close(b);
-}
-
-static void done(void)
-{
-    td_batch_clear(&batch);
-    td_rows_close(rows);
-    rows = NULL;
-    td_row_layout_free(layout);
-    td_job_spec_free(spec);
-    temp_dir_remove(&dir);
-    dir.path[0] = '\0';
-}
-
-static void is_floats(int field, const char *shape, const float *want)
-{
-    const struct td_tensor *t = &batch.tensor[field];
-    CHECK_STR(TD_SHAPE_STR(&t->shape), shape);
-    CHECK_INT(t->dtype, TD_FLOAT);
-    for (int64_t i = 0; i < td_tensor_count(t); i++) {
-        if (TD_DATA(t, float)[i] != want[i]) {
-            fprintf(stderr, "[%lld] is %g, want %g\n", (long long)i, (double)TD_DATA(t, float)[i],
-                    (double)want[i]);
-            exit(1);
-        }
-    }
-}
-
-static void is_ints(int field, const char *shape, const int64_t *want)
-{
-    const struct td_tensor *t = &batch.tensor[field];
-    CHECK_STR(TD_SHAPE_STR(&t->shape), shape);
-    for (int64_t i = 0; i < td_tensor_count(t); i++) {
-        CHECK_INT(td_tensor_int(t, i), want[i]);
-    }
-}
 
 TEST(rows_become_batches)
 {
@@ -424,16 +316,20 @@ TEST(batches_may_be_left_unread)
 
 TEST(a_file_that_changes_is_an_error)
 {
-    setup("", "'loss':{'name':'mse'}", X3, Y1);
-    open_counted(1000);
-    CHECK_INT(truncate(path, 100), 0);
-    struct td_batches *b;
-    const struct td_epoch e = {.rows = rows, .batch_size = 1000};
-    CHECK_INT(td_batches_open(&e, &b, &f), TD_OK);
-    CHECK(td_batches_next(b, &batch, &f) != TD_OK);
-    CHECK(strstr(f.err.msg, "shorter") != NULL);
-    td_batches_close(b);
-    done();
+    td_mapping_install_handler();
+    for (int shuffle = 0; shuffle < 2; shuffle++) {
+        setup("", "'loss':{'name':'mse'}", X3, Y1);
+        open_counted(1000);
+        CHECK_INT(truncate(path, 100), 0);
+        struct td_batches *b;
+        const struct td_epoch e = {.rows = rows, .batch_size = 1000, .shuffle = shuffle != 0};
+        CHECK_INT(td_batches_open(&e, &b, &f), TD_OK);
+        CHECK(td_batches_next(b, &batch, &f) != TD_OK);
+        CHECK(strstr(f.err.msg, "shorter") != NULL);
+        CHECK_STR(f.code, "invalid_training_file");
+        td_batches_close(b);
+        done();
+    }
 }
 
 TEST(the_row_of_an_uneven_batch_is_named)
