@@ -104,9 +104,11 @@ json_t *tdc_job_document(const ProtobufCMessage *m)
         const char *at = (const char *)m + f->offset;
         if (f->label == PROTOBUF_C_LABEL_REPEATED) {
             const size_t n = *(const size_t *)(const void *)((const char *)m + f->quantifier_offset);
-            json_t *list = list_of(f, *(const char *const *)(const void *)at, n);
             const bool is_map = strcmp(f->name, "metadata") == 0;
-            json_object_set_new(doc, f->name, is_map ? map_of(list) : json_incref(list));
+            json_t *list = list_of(f, *(const char *const *)(const void *)at, n);
+            if (!is_map || n > 0) {
+                json_object_set_new(doc, f->name, is_map ? map_of(list) : json_incref(list));
+            }
             json_decref(list);
         } else if (is_given(m, f)) {
             json_object_set_new(doc, f->name, value_of(f, at));

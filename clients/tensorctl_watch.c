@@ -23,10 +23,11 @@
 
 enum { UNAVAILABLE = 14, TRIES = 60, RATE_SAMPLES = 16, DRAWS_PER_S = 10, BAR = 24 };
 #define SAMPLE_S 0.5
+#define EPOCH_S 0.3
 
 struct screen {
     bool terminal, json;
-    double last_draw;
+    double last_draw, last_epoch;
     bool drawn; /* the last line is a bar */
     struct {
         double at, step;
@@ -138,7 +139,7 @@ static void draw(struct screen *s, const json_t *data)
     bar[BAR] = 0;
     if (rate > 0) {
         put_time(left, sizeof left, (total - step) / rate);
-        snprintf(speed, sizeof speed, "  %.3g steps/s  %s left", rate, left);
+        snprintf(speed, sizeof speed, "  %.*f steps/s  %s left", rate < 100, rate, left);
     }
     const json_t *rates = json_object_get(data, "learning_rate");
     char lr[40] = "";
@@ -156,6 +157,18 @@ static void draw(struct screen *s, const json_t *data)
 
 /* ------------------------------------------------------------------ following */
 
+/* On a terminal epochs that take no time are not all told: a few lines a second can be read. */
+static bool is_too_many(struct screen *s, const json_t *data)
+{
+    const bool last = whole(data, "step") == whole(data, "total_steps");
+    if (!s->terminal || json_object_get(data, "metrics") == NULL || last ||
+        now() - s->last_epoch >= EPOCH_S) {
+        s->last_epoch = json_object_get(data, "metrics") != NULL ? now() : s->last_epoch;
+        return false;
+    }
+    return true;
+}
+
 static void show(struct screen *s, const json_t *event)
 {
     const json_t *data = json_object_get(event, "data");
@@ -168,7 +181,7 @@ static void show(struct screen *s, const json_t *event)
         fflush(stdout);
     } else if (s->terminal && step) {
         draw(s, data);
-    } else {
+    } else if (!is_too_many(s, data)) {
         erase(s);
         tdc_job_print_event(event);
     }

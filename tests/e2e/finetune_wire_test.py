@@ -5,11 +5,16 @@
 What jobs compute is judged elsewhere (tests/property/finetune_draws.py); here it is what a client sees of them.
 """
 import contextlib
+import fcntl
 import json
 import os
+import pty
 import random
 import re
 import socket
+import struct
+import subprocess
+import termios
 import threading
 import time
 import unittest
@@ -20,7 +25,7 @@ import requests
 from google.protobuf import descriptor_pool, message_factory
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from server import CODE, Case
+from server import CODE, DAEMON, Case, folder, serving
 
 MB = 1 << 20
 
@@ -67,6 +72,8 @@ def until(what, seconds=10.0):
 
 
 class WireCase(Case):
+    maxDiff = None
+
     def setUp(self):
         self.client = client(self.d)
         self.files, self.jobs = self.client.files, self.client.fine_tuning.jobs
@@ -556,6 +563,101 @@ class Grpc(JobCase):
         self.assertEqual(sum(len(c.data) for c in self.stub.DownloadFile(id=f.id)), 100 * MB)
         self.assertLess(grown(self.d, stood), 48 * MB)
         self.stub.DeleteFile(id=f.id)
+
+
+CTL = os.path.join(os.path.dirname(DAEMON), "tensorctl")
+
+
+class Tensorctl(JobCase):
+    def ctl(self, *args, code=0, d=None):
+        """The standard output of `tensorctl finetune ..`."""
+        p = subprocess.run([CTL, "finetune", *args, f"--server=127.0.0.1:{(d or self.d).port}"], capture_output=True, text=True, timeout=90)
+        self.assertEqual(p.returncode, code, p.stdout + p.stderr)
+        return p.stderr if code else p.stdout
+
+    @contextlib.contextmanager
+    def written(self, **kw):
+        """A job's file beside its rows."""
+        with folder() as where:
+            with open(os.path.join(where, "rows.jsonl"), "wb") as f:
+                f.write(rows())
+            with open(os.path.join(where, "job.json"), "w") as f:
+                json.dump(job("rows.jsonl", **kw), f)
+            yield os.path.join(where, "job.json")
+
+    def test_a_job_is_created_waited_for_and_shown(self):
+        with self.written(epochs=5) as path:
+            out = self.ctl("create", path, "--wait")
+            self.assertRegex(out, r"(?s)Step 1/20: .*Step 20/20: .*succeeded: half/versions/\d+\n$")
+            id = self.ctl("create", path).strip()
+        told = self.ctl("watch", id).splitlines()
+        self.assertEqual(sum("epoch" in x and "loss" in x for x in told), 5)
+        doc = json.loads(self.ctl("get", id))
+        want = self.jobs.retrieve(id).to_dict()
+        self.assertEqual({k: doc[k] for k in doc}, {k: want[k] for k in doc})
+        self.assertEqual({k for k, v in want.items() if v and k not in doc}, {"object", "organization_id"})
+        self.assertTrue(self.ctl("list", "--limit=1").startswith(id))
+        self.assertEqual([j["id"] for j in json.loads(self.ctl("list", "--json"))["data"]], [j.id for j in self.jobs.list(limit=20).data])
+        self.assertEqual(self.ctl("events", id, "--limit=3").splitlines(), told[-4:-1])
+        self.assertIn("FAILED_PRECONDITION", self.ctl("cancel", id, code=1))
+        self.assertIn("NOT_FOUND", self.ctl("get", "ftjob-nosuch123", code=1))
+
+    def test_files(self):
+        with self.written() as path:
+            data = rows()
+            id = self.ctl("upload", os.path.join(os.path.dirname(path), "rows.jsonl")).strip()
+        self.assertEqual(self.ctl("download", id).encode(), data)
+        self.assertIn(id, self.ctl("files"))
+        self.assertNotIn(id, self.ctl("files", "--purpose=fine-tune-results"))
+        self.ctl("delete", id)
+        self.assertIn("NOT_FOUND", self.ctl("download", id, code=1))
+        self.assertIn("No such file", self.ctl("upload", "/no/such/file", code=1))
+
+    def test_what_is_not_understood(self):
+        for args in ((), ("nonsense",), ("watch",), ("create",), ("list", "--nonsense")):
+            self.assertIn("usage: tensorctl finetune", self.ctl(*args, code=2))
+        with self.written(nonsense=1) as path:
+            self.assertIn("nonsense", self.ctl("create", path, code=1))
+            with open(path, "w") as f:
+                f.write('{"model": "half",\n"model": 1}')
+            self.assertIn("line 2", self.ctl("create", path, code=1))
+
+    def test_a_terminal_has_a_bar_and_a_restart_is_survived(self):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        with serving(f"--port={port}") as d, self.written(epochs=3000, batch=4) as path:
+            id = self.ctl("create", path, d=d).strip()
+            ours, theirs = pty.openpty()
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+            p = subprocess.Popen([CTL, "finetune", "watch", id, f"--server=127.0.0.1:{port}"], stdout=theirs, stderr=theirs)
+            os.close(theirs)
+            said = []
+
+            def read():
+                with contextlib.suppress(OSError):   # the other side is closed
+                    while part := os.read(ours, 65536):
+                        said.append(part.decode())
+
+            reader = threading.Thread(target=read)
+            reader.start()
+            text = lambda: "".join(said)
+            until(lambda: re.search(r"\[=*>? *\]  \d+/48000  epoch \d+  loss [-+.e\d]+  lr 0.05  [.\d]+ steps/s  [:\d]+ left", text()), 30)
+            d.channel.close()
+            d.proc.kill()
+            d.proc.wait()
+            d.reader.join(10)
+            d.log.clear()
+            d.start()
+            mark = len(text())
+            until(lambda: "resumed" in text()[mark:], 60)
+            client(d).fine_tuning.jobs.cancel(id)
+            self.assertEqual(p.wait(60), 1)
+            reader.join(10)
+            os.close(ours)
+        steps = [int(x) for x in re.findall(r"(\d+)/48000", text())]
+        self.assertEqual(steps, sorted(steps))
+        self.assertRegex(text(), r"the connection is lost .*(?s:.*)cancelled\s*$")
 
 
 TOKENS = "trainer train\nhalves train hal*\nothers train other*\nreader infer,manage,debug\n"

@@ -172,7 +172,23 @@ TEST(rereading_disturbs_nobody)
     done(a);
 }
 
+TEST(an_owner_is_a_digest_of_the_token)
+{
+    char a[33], b[33], none[33] = "x";
+    td_access_owner("Bearer abc", 10, a);
+    td_access_owner("bearer abc", 10, b);
+    CHECK_STR(a, "ba7816bf8f01cfea414140de5dae2223"); /* SHA-256 of "abc", FIPS 180-2 B.1 */
+    CHECK_STR(b, a);
+    td_access_owner("Bearer abd", 10, b);
+    CHECK(strcmp(a, b) != 0);
+    td_access_owner(NULL, 0, none);
+    CHECK_STR(none, "");
+    td_access_owner("Basic abc", 9, none);
+    CHECK_STR(none, "");
+}
+
 TEST_MAIN(RUN(without_a_file_all_is_allowed) RUN(a_token_must_be_known_whole)
               RUN(gradients_have_a_scope_and_those_by_inputs_two) RUN(scopes_and_patterns_of_all_lines_count)
                   RUN(a_pattern_judges_the_model_and_not_the_signature)
-                      RUN(wrong_lines_are_named_without_their_token) RUN(rereading_disturbs_nobody))
+                      RUN(wrong_lines_are_named_without_their_token) RUN(rereading_disturbs_nobody)
+                          RUN(an_owner_is_a_digest_of_the_token))

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "core/base/mem.h"
+#include "server/base/rest_json.h"
 #include "server/http/http_impl.h"
 #include "tests/test.h"
 
@@ -145,7 +146,50 @@ TEST(management_is_for_this_host)
     td_registry_stop(rest.registry);
 }
 
+TEST(openai_paths_have_openai_errors)
+{
+    setup();
+    x.local = true;
+    CHECK_INT(ask("GET", "/v1/files/file-1", ""), 503); /* there are no jobs here */
+    says("\"type\": \"server_error\", \"param\": null, \"code\": null}}");
+    CHECK_INT(ask("PUT", "/v1/files?x=1", ""), 405);
+    says("\"type\": \"invalid_request_error\", \"param\": null, \"code\": \"method_not_allowed\"");
+    CHECK_STR(x.allow, "GET, HEAD, POST");
+    CHECK_INT(ask("GET", "/v1/fine_tuning/jobs/a/b/c", ""), 404);
+    says("\"code\": \"not_found\"");
+    CHECK_INT(ask("GET", "/v1/filesystem", ""), 400);
+    CHECK_STR(x.out.p, "{\n    \"error\": \"Malformed request: GET /v1/filesystem\"\n}");
+    x.local = false;
+    rest.open_management = false;
+    CHECK_INT(ask("GET", "/v1/fine_tuning/jobs", ""), 403);
+    says("this host only");
+    td_registry_stop(rest.registry);
+}
+
+TEST(numbers_of_exact_documents_read_back_the_same)
+{
+    static const double numbers[] = {0.1,  1.0 / 3,           1e-300, 5e-324, 1.7976931348623157e308,
+                                     -0.0, 0.0001234567890123};
+    struct td_err err = {0};
+    struct td_sink s = {0};
+    json_t *doc = json_pack("{s:[], s:{s:s, s:n, s:b, s:b}, s:I}", "reals", "o", "t\"\n\xc3\xa9", "a\tb", "n",
+                            "y", 1, "f", 0, "i", (json_int_t)INT64_MIN);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        json_array_append_new(json_object_get(doc, "reals"), json_real(numbers[i]));
+    }
+    CHECK_OK(td_rest_put_exact(&s, doc, &err));
+    CHECK(memchr(s.p, '\n', s.n) == NULL);
+    json_t *again = json_loadb(s.p, s.n, 0, NULL);
+    CHECK(json_equal(doc, again));
+    json_decref(again);
+    json_decref(doc);
+    td_sink_fini(&s);
+    CHECK_INT(td_rest_put_exact(&s, NULL, &err), TD_RESOURCE_EXHAUSTED);
+}
+
 TEST_MAIN(RUN(unknown_targets_are_refused_as_tf_serving_does) RUN(names_are_decoded_after_matching)
               RUN(bytes_that_are_no_utf8_never_reach_an_answer)
                   RUN(bad_bodies_are_told_before_models_are_sought) RUN(health_and_readiness_differ)
-                      RUN(the_list_names_models_that_do_not_serve) RUN(management_is_for_this_host))
+                      RUN(the_list_names_models_that_do_not_serve) RUN(management_is_for_this_host)
+                          RUN(openai_paths_have_openai_errors)
+                              RUN(numbers_of_exact_documents_read_back_the_same))
