@@ -177,23 +177,24 @@ def keras_child(args):
 def tensord_run(args, name, cores):
     """tensord in a child of this process; the ends of its steps are told by the lines that it writes."""
     folder = os.path.join(args.out, name)
-    shutil.rmtree(os.path.join(folder, "result"), True)
+    for old in ("result", "work"):
+        shutil.rmtree(os.path.join(folder, old), True)
     start = time.perf_counter()
-    p = subprocess.Popen([args.tensord, "train", "job.json", "--model_base_path=model", "--output=result"], cwd=folder, stdout=subprocess.PIPE,
-                         stderr=subprocess.PIPE, text=True, preexec_fn=lambda: pin(cores))
-    ends, losses, peak, said = [], [], 0.0, []
+    p = subprocess.Popen([args.tensord, "train", "job.json", "--model_base_path=model", "--output=result", "--work_dir=work", "--events=events.json"],
+                         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: pin(cores))
+    ends, said = [], []
     for line in p.stdout:
         said.append(line)
-        event = json.loads(line) if line.startswith("{") else {}
-        data = event.get("data") or {}
-        if event.get("type") == "metrics" and "metrics" not in data:
+        if line.startswith("Step "):
             ends.append(time.perf_counter())
-            losses.append(data["train_loss"])
     text = p.stderr.read()
     _, status, usage = os.wait4(p.pid, 0) if p.returncode is None else (0, p.returncode, resource.getrusage(resource.RUSAGE_CHILDREN))
     p.returncode = os.waitstatus_to_exitcode(status)
     if p.returncode:
         raise RuntimeError(f"exit {p.returncode}: {(text or ''.join(said[-2:]))[-300:]}")
+    with open(os.path.join(folder, "events.json")) as f:
+        data = [e["data"] for e in json.load(f)["data"][::-1] if e["type"] == "metrics"]
+    losses = [d["train_loss"] for d in data if "metrics" not in d]
     return {**summary(ends, start, losses), "peak": usage.ru_maxrss / 1024, "before": 0}
 
 

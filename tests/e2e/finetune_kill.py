@@ -4,7 +4,7 @@ there or served, and every result is, byte for byte, that of an uninterrupted jo
     python tests/e2e/finetune_kill.py [--kills 200] [--full 50] [--seed S]
 
 Kills: jobs of two kinds run one after the other; of each the child is killed, or the daemon (and started again at once), once or several
-times, each at a random moment from the creation to a little past the end. When it has ended, its version, its events and its result file must be those
+times, each at a random moment from the creation to a little past the end (by steps). When it has ended, its version, its events and its result file must be those
 of the uninterrupted job, and all jobs before it must still be told as succeeded.
 
 Full: models and state on a tmpfs of their own (in a mount namespace of this process; needs root), which is filled up to a random rest at a
@@ -176,6 +176,17 @@ def kill_once(h, target):
     return bool(pids)
 
 
+def wait_for(h, i, name, moment):
+    """Until about this part of the job's steps is done: under 0 it is before the first, over 1 about its end or after it."""
+    total = len(h.want[name]["steps"])
+    while 0 < moment:
+        job = h.d.job(i)
+        if job["status"] in fd.ENDED or (job.get("progress") or {}).get("step", 0) >= min(moment, 1) * total * .96:
+            break
+        time.sleep(.005)
+    time.sleep(h.dice.uniform(0, .08) if 0 <= moment < 1 else h.dice.uniform(0, .4))
+
+
 def killed_jobs(h, kills):
     """Runs until so many kills; returns how many jobs."""
     n, done = 0, {"child": 0, "daemon": 0, "late": 0}
@@ -184,8 +195,8 @@ def killed_jobs(h, kills):
         watch = Watch(h.base)
         watch.start()
         i, n, what = h.create(name), n + 1, []
-        for _ in range(h.dice.choice([1, 1, 2, 3])):
-            time.sleep(h.dice.uniform(0, 1.1 * h.want[name]["seconds"]))
+        for moment in sorted(h.dice.uniform(-.1, 1.08) for _ in range(h.dice.choice([1, 1, 2, 3, 4]))):
+            wait_for(h, i, name, moment)
             target = h.dice.choice(["child", "daemon"])
             status = h.d.job(i)
             if kill_once(h, target):
