@@ -7,7 +7,7 @@ A job is OUT/NNN/{model/1, job.json, train.jsonl, validation.jsonl, expected.npz
 fields and rows from finetune_jobs.py, the expected numbers from finetune_keras.py. A draw is drawn again when float32 leaves it open: when
 TensorFlow itself, started with values off by 1e-6 and given gradients off by 5e-7 of their largest, ends up further than ROOM of a tolerance
 away (kinks, thresholds, chaos), when a number is not finite, or when some variable hardly moves, so that it could not be told from one that is not
-trained. Of some jobs the rows are written as CSV or TFRecord besides and must give the same bytes.
+trained. Of every fifth job the rows are written as CSV and TFRecord besides and must give the same bytes.
 
 Compared, with FORMAT.md's tolerances: each step's loss and learning rates, each epoch's metrics, every variable under all of its keys,
 what the result predicts as tf.saved_model.load has it; every other key must keep its bytes. Ends with  FINETUNE_DRAWS n of m agree.
@@ -150,6 +150,66 @@ def read_expected(folder):
 
 # ---------------------------------------------------------------- running
 
+def named(row, inputs):
+    """{name: value} of a row: inputs, targets.KEY, sample_weight.OUTPUT."""
+    given = row["inputs"] if isinstance(row["inputs"], dict) and set(row["inputs"]) == set(inputs) else {next(iter(inputs)): row["inputs"]}
+    made = dict(given)
+    for k in ("targets", "sample_weight"):
+        if isinstance(row.get(k), dict):
+            made.update({f"{k}.{n}": v for n, v in row[k].items()})
+        elif k in row:
+            made[k] = row[k]
+    return made
+
+
+def write_csv(path, rows, inputs):
+    import csv
+    all_of = [named(r, inputs) for r in rows]
+    columns = sorted({n for r in all_of for n in r})
+    with open(path, "w", newline="", encoding="utf-8") as f:
+        w = csv.writer(f)
+        w.writerow(columns)
+        w.writerows([json.dumps(r[n]) if n in r else "" for n in columns] for r in all_of)
+
+
+def write_tfrecord(path, rows, inputs):
+    import tensorflow as tf
+    t = tf.train
+    with tf.io.TFRecordWriter(path) as out:
+        for r in rows:
+            feature = {}
+            for n, v in named(r, inputs).items():
+                v = np.asarray(finetune_keras.decoded(v)).ravel()
+                if v.dtype.kind in "SUO":
+                    feature[n] = t.Feature(bytes_list=t.BytesList(value=[x if isinstance(x, bytes) else x.encode() for x in v.tolist()]))
+                elif v.dtype.kind == "i" and (n in inputs or n.startswith("targets")):
+                    feature[n] = t.Feature(int64_list=t.Int64List(value=v))
+                else:
+                    feature[n] = t.Feature(float_list=t.FloatList(value=v))
+            out.write(t.Example(features=t.Features(feature=feature)).SerializeToString())
+
+
+def other_forms(tensord, folder, want, rows, out):
+    """Findings: what the same rows as CSV and TFRecord give, where they can say it, must be the same bytes."""
+    bad, inputs = [], want["model"]["inputs"]
+    wrapped = any(isinstance(x, dict) for r in rows for v in ([r["inputs"]] if not isinstance(r["inputs"], dict) else r["inputs"].values())
+                  for x in (v if isinstance(v, list) else [v]))
+    forms = [("rows.csv", write_csv)] * (not wrapped)
+    if not any("time" in f["shape"] for f in inputs.values()):
+        forms.append(("rows.tfrecord", write_tfrecord))
+    for name, write in forms:
+        write(os.path.join(folder, name), rows, inputs)
+        try:
+            _, again = train(tensord, folder, name, "again")
+        except (Refused, subprocess.TimeoutExpired) as e:
+            bad.append(f"{name}: {e}")
+            continue
+        a, b = (open(os.path.join(d, "variables", "variables.data-00000-of-00001"), "rb").read() for d in (out, again))
+        if a != b:
+            bad.append(f"{name}: other bytes than of train.jsonl")
+    return bad
+
+
 class Refused(Exception):
     pass
 
@@ -204,6 +264,9 @@ def compare(tensord, folder):
     except (Refused, subprocess.TimeoutExpired) as e:
         return [(float("inf"), str(e))]
     got, bad = measured(events, out, want, folder)
+    if os.path.basename(folder)[-1] in "05":
+        with open(os.path.join(folder, "train.jsonl"), encoding="utf-8") as f:
+            bad += other_forms(tensord, folder, want, [json.loads(line) for line in f if line.strip()], out)
     rows = [(float("inf"), b) for b in bad] + differences(got, want)
     return sorted(rows, key=lambda r: -r[0])
 
