@@ -1,0 +1,215 @@
+"""Jobs that change more than weights: a new head, low-rank adapters; against Keras with the same, and as TensorFlow loads the results.
+
+    build/venv/bin/python tests/e2e/train_graphs_test.py [-v] [TestCase.test]      $TENSORD: the daemon (default build/tensord)
+
+Losses and predictions must be Keras's, drawn dropout and initial weights included: the same seeds draw the same numbers.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import server  # noqa: E402
+import keras  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+SEED, CLOSE = 11, {"rtol": 1e-4, "atol": 2e-6}
+I = keras.initializers
+
+
+def checkpoint(version):
+    reader = tf.train.load_checkpoint(os.path.join(version, "variables", "variables"))
+    return {k: reader.get_tensor(k) for k in reader.get_variable_to_shape_map() if not k.startswith("_CHECKPOINTABLE")}
+
+
+class Graphs(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="tensord-e2e.")
+        self.base = os.path.join(self.dir, "base")
+        self.r = np.random.default_rng(3)
+        keras.utils.set_random_seed(1)
+
+    def tearDown(self):
+        shutil.rmtree(self.dir, True)
+
+    def rows(self, name, x, y):
+        with open(os.path.join(self.dir, name), "w") as f:
+            for a, b in zip(x, y):
+                f.write(json.dumps({"inputs": a.tolist(), "targets": b.tolist()}) + "\n")
+
+    def train(self, method, status=0, validation=None, **tensord):
+        """Runs a job of three epochs of batches of 16; returns (losses by step, events of epochs, error)."""
+        hyper = {"n_epochs": 3, "batch_size": 16, "learning_rate": 0.01}
+        body = {"type": method[0], method[0]: dict(method[1], hyperparameters=hyper)}
+        job = {"model": "m", "training_file": "train.jsonl", "validation_file": validation, "seed": SEED, "method": body,
+               "tensord": dict(tensord, shuffle=False, optimizer={"name": "adam"})}
+        path, events = os.path.join(self.dir, "job.json"), os.path.join(self.dir, "events.json")
+        with open(path, "w") as f:
+            json.dump(job, f)
+        done = subprocess.run([server.DAEMON, "train", path, "--model=m=" + self.base, "--events=" + events], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        if status != 0:
+            return [], [], done.stdout + done.stderr
+        with open(events) as f:
+            data = [e["data"] for e in reversed(json.load(f)["data"]) if e.get("data")]
+        return [d["train_loss"] for d in data if "train_loss" in d], [d for d in data if "metrics" in d], ""
+
+    def result(self):
+        return os.path.join(self.base, "2")
+
+    def loaded(self, x):
+        """The result's output for x by tf.saved_model.load, TFSMLayer and TensorFlow 1's loader, which must agree."""
+        by_load = tf.saved_model.load(self.result()).signatures["serving_default"](x=tf.constant(x))
+        (name, want), = by_load.items()
+        layer = keras.layers.TFSMLayer(self.result(), call_endpoint="serving_default")
+        np.testing.assert_allclose(layer(x)[name].numpy(), want.numpy(), **CLOSE)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            meta = tf.compat.v1.saved_model.load(session, ["serve"], self.result())
+            s = meta.signature_def["serving_default"]
+            by_session = session.run(s.outputs[name].name, {s.inputs["x"].name: x})
+        np.testing.assert_allclose(by_session, want.numpy(), **CLOSE)
+        return name, want.numpy()
+
+
+class Head(Graphs):
+    LAYERS = [{"units": 16, "activation": "gelu", "l2": 0.01, "dropout": 0.25},
+              {"units": 3, "activation": "softmax", "dropout": 0.5, "kernel_initializer": "he_normal"}]
+
+    def setUp(self):
+        super().setUp()
+        self.x, self.y = self.r.standard_normal((50, 6)).astype(np.float32), self.r.integers(0, 3, 50)
+        self.v, self.vy = self.r.standard_normal((20, 6)).astype(np.float32), self.r.integers(0, 3, 20)
+        self.rows("train.jsonl", self.x, self.y)
+        self.rows("validation.jsonl", self.v, self.vy)
+        i = keras.Input((6,), name="x")
+        self.body = keras.Model(i, keras.layers.Dense(8, "tanh", name="body")(i))
+        keras.Model(i, keras.layers.Dense(2, name="old")(self.body.output)).export(os.path.join(self.base, "1"), verbose=False)
+
+    def keras_head(self):
+        x = keras.layers.Dropout(0.25, seed=SEED + 2)(self.body.output)
+        x = keras.layers.Dense(16, "gelu", kernel_initializer=I.GlorotUniform(seed=SEED), kernel_regularizer=keras.regularizers.L2(0.01))(x)
+        x = keras.layers.Dropout(0.5, seed=SEED + 5)(x)
+        x = keras.layers.Dense(3, "softmax", kernel_initializer=I.HeNormal(seed=SEED + 3))(x)
+        m = keras.Model(self.body.input, x)
+        m.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy", metrics=["accuracy"])
+        fit = m.fit(self.x, self.y, batch_size=16, epochs=3, shuffle=False, verbose=0, validation_data=(self.v, self.vy), validation_batch_size=16)
+        return m, fit.history
+
+    def job(self, at="body_1/Tanh", **tensord):
+        return self.train(("supervised", {}), validation="validation.jsonl", loss={"name": "sparse_categorical_crossentropy", "output": "scores"},
+                          metrics=["accuracy"], head={"at": at, "output": "scores", "layers": self.LAYERS}, **tensord)
+
+    def check_against_keras(self, epochs):
+        m, history = self.keras_head()
+        np.testing.assert_allclose([e["metrics"]["train"]["loss"] for e in epochs], history["loss"], **CLOSE)
+        np.testing.assert_allclose([e["metrics"]["validation"]["loss"] for e in epochs], history["val_loss"], **CLOSE)
+        np.testing.assert_allclose([e["metrics"]["train"]["accuracy"] for e in epochs], history["accuracy"], **CLOSE)
+        name, got = self.loaded(self.v)
+        self.assertEqual(name, "scores")
+        np.testing.assert_allclose(got, m.predict(self.v, verbose=0), **CLOSE)
+
+    def test_a_head_is_fitted_as_keras_fits_it(self):
+        _, epochs, _ = self.job()
+        self.check_against_keras(epochs)
+
+    def test_a_frozen_body_keeps_its_bytes(self):
+        self.body.trainable = False
+        _, epochs, _ = self.job(trainable=["head/*"])
+        self.check_against_keras(epochs)
+        before, after = checkpoint(os.path.join(self.base, "1")), checkpoint(self.result())
+        kept = [k for k in after if not k.startswith("head/")]
+        self.assertEqual(len(kept), 2)
+        for k in kept:
+            self.assertEqual(before[k].tobytes(), after[k].tobytes(), k)
+
+    def test_a_node_that_is_not_there_is_refused_with_those_that_are(self):
+        _, _, said = self.train(("supervised", {}), status=2, loss={"name": "mse"}, head={"at": "nowhere:0", "layers": [{"units": 2}]})
+        self.assertIn("has no node 'nowhere'", said)
+        self.assertIn("body_1/Tanh", said)
+
+
+class Lora(Graphs):
+    RANK, ALPHA = 2, 4.0
+
+    def setUp(self):
+        super().setUp()
+        self.x, self.y = self.r.standard_normal((40, 6, 5)).astype(np.float32), self.r.standard_normal((40, 3)).astype(np.float32)
+        self.rows("train.jsonl", self.x, self.y)
+        i = keras.Input((6, 5), name="x")
+        h = keras.layers.Conv1D(8, 3, padding="same", activation="relu", name="conv")(i)
+        h = keras.layers.MultiHeadAttention(2, 4, name="mha")(h, h)
+        h = keras.layers.LSTM(7, return_sequences=True, name="lstm")(h)
+        h = keras.layers.Dense(9, "tanh", name="d1")(keras.layers.Flatten()(h))
+        self.m = keras.Model(i, keras.layers.Dense(3, name="y")(h))
+        self.m.export(os.path.join(self.base, "1"), verbose=False)
+
+    def weights(self, before, after):
+        """Numbers of the model's trainable variables that have changed, in the order of their keys, and their keys."""
+        own = [v.numpy() for v in self.m.trainable_variables]
+        keys = sorted(k for k in before if k.startswith("variables/") and before[k].dtype == np.float32 and not np.array_equal(before[k], after[k]))
+        return keys, [next(n for n, w in enumerate(own) if w.shape == before[k].shape and np.array_equal(w, before[k])) for k in keys]
+
+    def rows_of(self, n):
+        """How many leading dimensions of a kernel are rows of its matrix."""
+        path = self.m.trainable_variables[n].path
+        return 2 if "conv/" in path or "attention_output" in path else 1
+
+    def reference(self, numbers):
+        """Losses and final weights of adapters trained by differentiating through w0 + alpha / rank a b."""
+        start, scale = [v.numpy() for v in self.m.trainable_variables], self.ALPHA / self.RANK
+        pairs = {}
+        for k, n in enumerate(numbers):
+            shape, cut = start[n].shape, self.rows_of(n)
+            m, c = int(np.prod(shape[:cut])), int(np.prod(shape[cut:]))
+            a = tf.random.stateless_normal((m, self.RANK), seed=[SEED + k, 0]) / self.RANK
+            pairs[n] = keras.Variable(a), keras.Variable(np.zeros((self.RANK, c), np.float32))
+
+        def merged():
+            return [w + (scale * tf.reshape(pairs[n][0].value @ pairs[n][1].value, w.shape) if n in pairs else 0) for n, w in enumerate(start)]
+        optimizer, flat, losses = keras.optimizers.Adam(0.01), [v for p in pairs.values() for v in p], []
+        optimizer.build(flat)
+        for at in [b for _ in range(3) for b in range(0, 40, 16)]:
+            with tf.GradientTape() as tape:
+                y, _ = self.m.stateless_call(merged(), self.m.non_trainable_variables, self.x[at:at + 16], training=False)
+                loss = tf.reduce_mean(tf.square(y - self.y[at:at + 16]))
+            optimizer.apply(tape.gradient(loss, [v.value for v in flat]), flat)
+            losses.append(float(loss))
+        return losses, merged()
+
+    def check(self, targets, changed):
+        losses, _, _ = self.train(("lora", {"rank": self.RANK, "alpha": self.ALPHA, "targets": targets}), loss={"name": "mse"})
+        before, after = checkpoint(os.path.join(self.base, "1")), checkpoint(self.result())
+        self.assertEqual(before.keys(), after.keys())
+        keys, numbers = self.weights(before, after)
+        self.assertEqual(sorted(self.m.trainable_variables[n].path for n in numbers), changed)
+        want, weights = self.reference(numbers)
+        np.testing.assert_allclose(losses, want, **CLOSE)
+        for k, n in zip(keys, numbers):
+            np.testing.assert_allclose(after[k], weights[n], **CLOSE)
+        y, _ = self.m.stateless_call(weights, self.m.non_trainable_variables, self.x, training=False)
+        np.testing.assert_allclose(self.loaded(self.x)[1], y, rtol=1e-4, atol=1e-5)
+
+    def test_every_weight_of_a_product_is_adapted(self):
+        self.check(["*"], ["conv/kernel", "d1/kernel", "lstm/lstm_cell/kernel", "lstm/lstm_cell/recurrent_kernel", "mha/attention_output/kernel",
+                           "mha/key/kernel", "mha/query/kernel", "mha/value/kernel", "y/kernel"])
+
+    def test_targets_say_which(self):
+        self.check(["*query*", "*value*"], ["mha/query/kernel", "mha/value/kernel"])
+
+    def test_targets_without_a_weight_are_refused(self):
+        _, _, said = self.train(("lora", {"targets": ["*bias*"]}), status=2, loss={"name": "mse"})
+        self.assertIn("none is the weight of a matrix product", said)
+
+    def test_what_does_not_go_with_adapters_is_refused(self):
+        _, _, said = self.train(("lora", {}), status=2, loss={"name": "mse"}, ema={"momentum": 0.9})
+        self.assertIn("tensord.ema does not go with method lora", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
