@@ -61,6 +61,18 @@ enum td_code td_extend_open(struct td_extend *x, struct td_model *base, const st
     return rc;
 }
 
+enum td_code td_extend_open_function(struct td_extend *x, struct td_model *base, const char *name,
+                                     struct td_err *err)
+{
+    const struct td_callable_opts nothing = {.name = name};
+    TD_TRY(td_extend_open(x, base, &nothing, err)); /* what transformations share */
+    const enum td_code rc = td_grad_open(&x->ctx, x->arena, name, &x->ir, err);
+    if (rc) {
+        td_extend_abandon(x);
+    }
+    return rc;
+}
+
 void td_extend_abandon(struct td_extend *x)
 {
     td_arena_free(x->arena);

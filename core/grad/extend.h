@@ -35,6 +35,9 @@ struct td_extend {
 /* On failure nothing is left open. */
 TD_MUST enum td_code td_extend_open(struct td_extend *x, struct td_model *base,
                                     const struct td_callable_opts *part, struct td_err *err);
+/* The same of a function of base's library: its arguments are the IR's feeds, its results the fetches. */
+TD_MUST enum td_code td_extend_open_function(struct td_extend *x, struct td_model *base, const char *name,
+                                             struct td_err *err);
 /* Forgets it all. Does nothing to one that was closed. */
 void td_extend_abandon(struct td_extend *x);
 

@@ -73,8 +73,8 @@ static enum td_code read_children(const Tensorflow__SavedObject *p, struct td_ob
                        s->slot_variable_node_id < 0 || s->slot_variable_node_id >= g->n_nodes,
                    err, INVALID_ARGUMENT, "object graph: slot '%.100s' names a node beyond %d", s->slot_name,
                    g->n_nodes);
-        o->slots[i] =
-            (struct td_slot){.variable = s->original_variable_node_id, .node = s->slot_variable_node_id};
+        o->slots[i] = (struct td_object_slot){.variable = s->original_variable_node_id,
+                                              .node = s->slot_variable_node_id};
         TD_TRY(copy_text(g->arena, s->slot_name, &o->slots[i].name, err));
     }
     o->n_slots = (int)p->n_slot_variables;
@@ -147,6 +147,7 @@ struct flat {
     const Tensorflow__TensorSpecProto *specs[MAX_SPECS];
     int place[MAX_SPECS];
     int n, places;
+    bool given_true;
 };
 
 static int by_field_key(const void *a, const void *b)
@@ -188,6 +189,10 @@ static void flatten(const structured *v, struct flat *out)
             flatten(v->named_tuple_value->values[i]->value, out);
         }
         return;
+    case TENSORFLOW__STRUCTURED_VALUE__KIND_BOOL_VALUE:
+        out->given_true = out->given_true || v->bool_value;
+        out->places++;
+        return;
     default:
         out->places++;
         return;
@@ -203,7 +208,7 @@ static enum td_code copy_spec(struct td_arena *a, const Tensorflow__TensorSpecPr
 }
 
 static enum td_code read_specs(const structured *v, struct td_arena *a, struct td_spec **out, int *n,
-                               struct td_err *err)
+                               bool *given_true, struct td_err *err)
 {
     struct flat *f = td_calloc(1, sizeof *f);
     if (f == NULL) {
@@ -213,6 +218,7 @@ static enum td_code read_specs(const structured *v, struct td_arena *a, struct t
     enum td_code rc;
     *out = get(a, (size_t)f->n, sizeof **out, &rc, err);
     *n = f->n;
+    *given_true = f->given_true;
     for (int i = 0; rc == TD_OK && i < f->n; i++) {
         rc = copy_spec(a, f->specs[i], &(*out)[i], err);
         (*out)[i].place = f->place[i];
@@ -239,8 +245,9 @@ static enum td_code read_function(const Tensorflow__SavedObjectGraph__ConcreteFu
         f->bound[i] = c->bound_inputs[i];
     }
     f->n_bound = (int)c->n_bound_inputs;
-    TD_TRY(read_specs(c->canonicalized_input_signature, g->arena, &f->in, &f->n_in, err));
-    return read_specs(c->output_signature, g->arena, &f->out, &f->n_out, err);
+    bool ignored;
+    TD_TRY(read_specs(c->output_signature, g->arena, &f->out, &f->n_out, &ignored, err));
+    return read_specs(c->canonicalized_input_signature, g->arena, &f->in, &f->n_in, &f->given_true, err);
 }
 
 static int by_name(const void *a, const void *b)
@@ -338,7 +345,7 @@ static int find_child(const trackable_graph *t, int node, const char *name)
 }
 
 /* The node of slot `name` of that variable's twin. */
-static int find_slot(const struct walk *w, int node, const struct td_slot *s)
+static int find_slot(const struct walk *w, int node, const struct td_object_slot *s)
 {
     if (node < 0 || w->twin[s->variable] < 0) {
         return -1;

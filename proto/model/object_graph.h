@@ -30,7 +30,7 @@ struct td_child {
     const char *name;
     int node;
 };
-struct td_slot {
+struct td_object_slot {
     int variable, node;
     const char *name;
 }; /* an optimizer's slot of a variable */
@@ -43,7 +43,7 @@ struct td_object {
     const char *key;  /* VARIABLE: checkpoint key */
     struct td_child *children;
     int n_children;
-    struct td_slot *slots;
+    struct td_object_slot *slots;
     int n_slots;
     const char **functions; /* FUNCTION: names of its concrete functions; CAPTURED: of the one it is in */
     int n_functions;
@@ -65,6 +65,7 @@ struct td_concrete {
     int n_bound;
     struct td_spec *in, *out; /* tensors of the structured signature, flattened */
     int n_in, n_out;
+    bool given_true; /* a True is among its arguments, as of a layer that was called with training=True */
 };
 
 struct td_object_graph {

@@ -248,18 +248,15 @@ static enum td_code join_objects(struct td_variables *v, const struct td_object_
     return TD_OK;
 }
 
-/* The object graph with the checkpoint's own beside it, where there is one. */
-static enum td_code read_objects(struct reader *r, struct td_servable *s, bool *any)
+enum td_code td_variables_objects(struct td_servable *s, struct td_object_graph **out, struct td_err *err)
 {
-    struct td_variables *v = r->v;
-    struct td_err *err = r->err;
     const struct td_bytes saved = td_servable_model(s)->object_graph;
     char prefix[4096];
     struct td_bundle *bundle = NULL;
     struct td_tensor twin = {0};
     struct td_bytes twin_bytes = {"", 0};
-    struct td_object_graph *g = NULL;
     struct td_err ignored = {0};
+    *out = NULL;
     if (saved.len == 0) {
         return TD_OK;
     }
@@ -269,12 +266,19 @@ static enum td_code read_objects(struct reader *r, struct td_servable *s, bool *
         twin.dtype == TD_STRING && td_tensor_count(&twin) == 1) {
         twin_bytes.p = td_tensor_str(&twin, 0, &twin_bytes.len);
     }
-    enum td_code rc = td_object_graph_read(saved, twin_bytes, &g, err);
-    rc = rc ? rc : claim_bound(r, s, g);
-    rc = rc ? rc : join_objects(v, g, any, err);
-    td_object_graph_free(g);
+    const enum td_code rc = td_object_graph_read(saved, twin_bytes, out, err);
     td_tensor_clear(&twin);
     td_bundle_close(bundle);
+    return rc;
+}
+
+static enum td_code read_objects(struct reader *r, struct td_servable *s, bool *any)
+{
+    struct td_object_graph *g = NULL;
+    TD_TRY(td_variables_objects(s, &g, r->err));
+    enum td_code rc = g == NULL ? TD_OK : claim_bound(r, s, g);
+    rc = rc || g == NULL ? rc : join_objects(r->v, g, any, r->err);
+    td_object_graph_free(g);
     return rc;
 }
 

@@ -13,6 +13,7 @@
 #ifndef TD_SERVER_MODELS_VARIABLES_H
 #define TD_SERVER_MODELS_VARIABLES_H
 
+#include "proto/model/object_graph.h"
 #include "server/models/servable.h"
 
 struct td_variables;
@@ -45,6 +46,11 @@ struct td_variable_row {
 int td_variables_count(const struct td_variables *v);
 /* Row i, in the order of keys; borrowed. */
 struct td_variable_row td_variables_row(const struct td_variables *v, int i);
+
+/* The version's object graph, with the keys that its checkpoint's own has: new, or NULL where the file has
+ * none. */
+TD_MUST enum td_code td_variables_objects(struct td_servable *s, struct td_object_graph **out,
+                                          struct td_err *err);
 
 /* Calls fn for what `text` names: the variable of that key, resource or object, with ":0" behind it or not;
  * else, where it holds * or ?, each variable of a float or complex dtype that training moves and of whose

@@ -355,6 +355,7 @@ static enum td_code build_graph(struct td_step_graph *k)
 {
     TD_TRY(add_fields(k));
     TD_TRY(k->s->spec->lora.on ? td_step_find_weights(k) : TD_OK);
+    TD_TRY(k->s->spec->training_form ? td_step_form_assigned(k, &k->moved, &k->n_moved) : TD_OK);
     TD_TRY(td_step_draw(k));
     TD_TRY(add_losses(k));
     TD_TRY(differentiate(k));
@@ -420,7 +421,7 @@ enum td_code td_step_build(struct td_step *s, const struct td_signature *sig, st
 {
     struct td_step_graph k = {.s = s, .sig = sig, .f = f};
     TD_TRY(td_select_variables(s->servable, sig, s->spec, &s->selection, f));
-    TD_TRY(open_signature(&k));
+    TD_TRY(s->spec->training_form ? td_step_open_form(&k) : open_signature(&k));
     const enum td_code rc = build_both(s, sig, &k);
     td_extend_abandon(&k.x);
     return rc;

@@ -38,9 +38,34 @@ static void drop(struct td_step_graph *k, struct td_emitter *e, struct td_node *
     td_emit_again(e, n, td_op_find(e->ops, "SelectV2"), TD_IN(keep, scaled, zero), TD_NO_ATTRS);
 }
 
+/* The stateless op that draws as n does; NULL: n draws nothing. */
+static const char *stateless_of(const struct td_node *n)
+{
+    static const char *const ops[][2] = {{"RandomUniform", "StatelessRandomUniform"},
+                                         {"RandomStandardNormal", "StatelessRandomNormal"},
+                                         {"TruncatedNormal", "StatelessTruncatedNormal"}};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        if (strcmp(n->op_name, ops[i][0]) == 0) {
+            return ops[i][1];
+        }
+    }
+    return NULL;
+}
+
+/* A random op of the file's own training form, number `i` of them. */
+static void draw_by_step(struct td_step_graph *k, struct td_emitter *e, struct td_node *n, const char *op,
+                         int i)
+{
+    const int64_t seed = td_seed_number((int64_t)((uint64_t)k->s->spec->seed + (uint64_t)i));
+    const struct td_value in[] = {n->in[0],
+                                  td_emit(e, "Pack", TD_IN(td_f_int(e, seed), k->number), TD_NO_ATTRS)};
+    td_emit_again(e, n, td_op_find(e->ops, op), in, 2, TD_ATTRS(TD_ATTR_OF_TYPE("dtype", n->out_type[0])));
+}
+
 enum td_code td_step_draw(struct td_step_graph *k)
 {
     const int n = k->x.ir.n_nodes;
+    k->s->draws = k->s->spec->training_form;
     for (int i = 0; i < n && !k->s->draws; i++) {
         k->s->draws = rate_of(k->x.ir.nodes[i]) != NULL;
     }
@@ -50,9 +75,17 @@ enum td_code td_step_draw(struct td_step_graph *k)
     TD_TRY(td_fault_of(k->f, td_extend_feed(&k->x, "step", TD_INT32, &k->number, &k->f->err), "invalid_value",
                        NULL));
     struct td_emitter e = td_extend_emitter(&k->x, &k->f->err);
+    int drawn = 0;
     for (int i = 0; i < n; i++) {
         struct td_node *node = k->x.ir.nodes[i];
         const struct td_attr *rate = rate_of(node);
+        const char *stateless = k->s->spec->training_form ? stateless_of(node) : NULL;
+        if (stateless != NULL) {
+            const struct td_node at = *node;
+            e.at = &at;
+            draw_by_step(k, &e, node, stateless, drawn++);
+            e.at = NULL;
+        }
         if (rate != NULL) {
             const struct td_node at = *node;
             e.at = &at;

@@ -61,6 +61,9 @@ struct td_step_graph {
     struct td_step_lora *lora; /* by weight */
     struct td_step_weight *weight;
     int n_weights, cap_weights;
+    /* the training form: variables that it assigns by itself */
+    const char **moved;
+    int n_moved;
     struct td_step_effects effects[TD_RUN_KINDS];
 };
 
@@ -69,6 +72,10 @@ struct td_value td_step_handle(struct td_emitter *e, const char *resource, enum 
                                const struct td_shape *shape);
 /* Dropout of the part, which is inert as it is served, becomes what it is in training (step_draw.c). */
 TD_MUST enum td_code td_step_draw(struct td_step_graph *k);
+/* Opens the training form that the file carries in place of the signature (step_form.c); and, before anything
+ * is added, which variables it assigns: names of resources. */
+TD_MUST enum td_code td_step_open_form(struct td_step_graph *k);
+TD_MUST enum td_code td_step_form_assigned(struct td_step_graph *k, const char ***out, int *n);
 /* Method lora (step_lora.c): notes which variables are weights of products, before anything is added; what is
  * trained then are adapters of those that are chosen; after their update they are merged. */
 TD_MUST enum td_code td_step_find_weights(struct td_step_graph *k);

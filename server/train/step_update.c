@@ -382,16 +382,47 @@ static enum td_code part_shape(struct td_step_graph *k, const char *resource, st
 }
 
 /* The trained variables as states and as rows of the result. */
+/* What the training form assigns by itself: part of the model and of the result. */
+static enum td_code list_moved(struct td_step_graph *k)
+{
+    struct td_step *s = k->s;
+    struct td_variables *names;
+    TD_TRY(refused(k, td_variables_read(s->servable, &names, &k->f->err)));
+    enum td_code rc = TD_OK;
+    for (int i = 0; rc == TD_OK && i < td_variables_count(names); i++) {
+        const struct td_variable_row row = td_variables_row(names, i);
+        bool moved = false, trained = false;
+        for (int m = 0; m < k->n_moved && row.n == 1; m++) {
+            moved = moved || strcmp(k->moved[m], row.resources[0]) == 0;
+        }
+        for (int t = 0; t < s->n_state && moved; t++) {
+            trained = trained || strcmp(s->state[t].resource, row.resources[0]) == 0;
+        }
+        if (!moved || trained || row.key == NULL) {
+            continue;
+        }
+        const char *key = td_arena_strdup(s->arena, row.key), *stem = td_arena_strdup(s->arena, row.stem);
+        const char *resource = td_arena_strdup(s->arena, row.resources[0]);
+        s->result[s->n_result++] =
+            (struct td_step_result_row){.key = key, .state = s->n_state, .n = 1, .average = -1};
+        s->state[s->n_state++] = (struct td_step_state){
+            .name = stem, .resource = resource, .dtype = row.dtype, .shape = row.shape, .model = true};
+        rc = key == NULL || stem == NULL || resource == NULL ? td_step_no_memory(k->f) : TD_OK;
+    }
+    td_variables_free(names);
+    return rc;
+}
+
 static enum td_code list_trained(struct td_step_graph *k)
 {
     struct td_step *s = k->s;
     const int n = k->n_trained + k->n_merged;
-    int most = s->n_optimizers * TD_MOST_SLOTS;
+    int most = s->n_optimizers * TD_MOST_SLOTS + k->n_moved;
     for (int i = 0; i < n; i++) {
         most += k->trained[i].c->n_resources + TD_MOST_SLOTS + 2;
     }
     s->state = td_step_room(s, most, sizeof *s->state);
-    s->result = td_step_room(s, n, sizeof *s->result);
+    s->result = td_step_room(s, n + k->n_moved, sizeof *s->result);
     if (s->state == NULL || s->result == NULL) {
         return td_step_no_memory(k->f);
     }
@@ -413,7 +444,7 @@ static enum td_code list_trained(struct td_step_graph *k)
             TD_TRY(k->trained[i].adapter ? TD_OK : part_shape(k, c->resources[part], &state->shape));
         }
     }
-    return TD_OK;
+    return k->n_moved > 0 ? list_moved(k) : TD_OK;
 }
 
 static enum td_code update_all(struct td_step_graph *k, struct td_emitter *e)

@@ -1,4 +1,4 @@
-"""Jobs that change more than weights: a new head, low-rank adapters; against Keras with the same, and as TensorFlow loads the results.
+"""Jobs that change more than weights: a new head, low-rank adapters, the training form; against Keras with the same, and as TensorFlow loads the results.
 
     build/venv/bin/python tests/e2e/train_graphs_test.py [-v] [TestCase.test]      $TENSORD: the daemon (default build/tensord)
 
@@ -209,6 +209,82 @@ class Lora(Graphs):
     def test_what_does_not_go_with_adapters_is_refused(self):
         _, _, said = self.train(("lora", {}), status=2, loss={"name": "mse"}, ema={"momentum": 0.9})
         self.assertIn("tensord.ema does not go with method lora", said)
+
+
+class Norm(tf.Module):
+    """A layer that is centred by its batch in training, and by an average of those when it is served; with dropout if asked for."""
+
+    def __init__(self, rate):
+        super().__init__()
+        self.w = tf.Variable(np.random.default_rng(5).standard_normal((6, 3)).astype(np.float32), name="w")
+        self.mean = tf.Variable(tf.zeros(6), trainable=False, name="mean")
+        self.rate = rate
+
+    @tf.function
+    def __call__(self, x, training):
+        if training:
+            m = tf.reduce_mean(x, 0)
+            self.mean.assign(0.9 * self.mean + 0.1 * m)
+            x = tf.nn.dropout(x - m, self.rate) if self.rate > 0 else x - m
+        else:
+            x = x - self.mean
+        return tf.nn.softmax(x @ self.w)
+
+
+class Form(Graphs):
+    SPEC = tf.TensorSpec((None, 6), tf.float32, "x")
+
+    def setUp(self):
+        super().setUp()
+        self.x, self.y = self.r.standard_normal((48, 6)).astype(np.float32) + 1, self.r.integers(0, 3, 48)
+        self.rows("train.jsonl", self.x, self.y)
+
+    def save(self, rate):
+        m = Norm(rate)
+        for training in (True, False):
+            m.__call__.get_concrete_function(self.SPEC, training)
+        serve = tf.function(lambda x: {"y": m(x, False)}, input_signature=[self.SPEC])
+        tf.saved_model.save(m, os.path.join(self.base, "1"), signatures=serve)
+        return m
+
+    def job(self, **tensord):
+        shutil.rmtree(self.result(), True)
+        return self.train(("supervised", {}), loss={"name": "sparse_categorical_crossentropy"}, training="graph", **tensord)
+
+    def test_what_the_form_assigns_moves_and_validation_is_as_served(self):
+        m, losses = self.save(0), []
+        shutil.copy(os.path.join(self.dir, "train.jsonl"), os.path.join(self.dir, "validation.jsonl"))
+        got, epochs, _ = self.job(validation="validation.jsonl")
+        optimizer = keras.optimizers.Adam(0.01)
+        w = keras.Variable(m.w.numpy())
+        optimizer.build([w])
+        for epoch in range(3):
+            for at in range(0, 48, 16):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(keras.losses.sparse_categorical_crossentropy(self.y[at:at + 16], m(self.x[at:at + 16], True)))
+                optimizer.apply([tape.gradient(loss, m.w)], [w])
+                m.w.assign(w.value)
+                losses.append(float(loss))
+            want = tf.reduce_mean(keras.losses.sparse_categorical_crossentropy(self.y, m(self.x, False)))
+            np.testing.assert_allclose(epochs[epoch]["metrics"]["validation"]["loss"], want, **CLOSE)
+        np.testing.assert_allclose(got, losses, **CLOSE)
+        after = checkpoint(self.result())
+        np.testing.assert_allclose(after["w/.ATTRIBUTES/VARIABLE_VALUE"], m.w.numpy(), **CLOSE)
+        np.testing.assert_allclose(after["mean/.ATTRIBUTES/VARIABLE_VALUE"], m.mean.numpy(), **CLOSE)
+        self.assertGreater(np.abs(m.mean.numpy()).max(), 0.1)
+        np.testing.assert_allclose(self.loaded(self.x)[1], m(self.x, False), **CLOSE)
+
+    def test_dropout_is_drawn_by_the_seed(self):
+        self.save(0.5)
+        first, second, other = self.job()[0], self.job()[0], self.job(seed=SEED + 1)[0]
+        self.assertEqual(first, second)
+        self.assertNotEqual(first, other)
+
+    def test_a_file_without_the_form_is_refused(self):
+        i = keras.Input((6,), name="x")
+        keras.Model(i, keras.layers.Dense(3, "softmax")(i)).export(os.path.join(self.base, "1"), verbose=False)
+        _, _, said = self.train(("supervised", {}), status=2, loss={"name": "sparse_categorical_crossentropy"}, training="graph")
+        self.assertIn("carries no training form", said)
 
 
 if __name__ == "__main__":
