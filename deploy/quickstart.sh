@@ -11,8 +11,10 @@ cmake --build build --target tensord tensorctl
 
 rest=${TENSORD_REST_PORT:-8501} grpc=${TENSORD_GRPC_PORT:-8500}
 log=$(mktemp)
-build/tensord --port="$grpc" --rest_api_port="$rest" --bind_address=127.0.0.1 \
-  --model_name=digits --model_base_path="$PWD/deploy/models/digits" 2>"$log" &
+mkdir -p build/quickstart/models/digits # a copy: fine-tuning adds versions beside it
+[ -e build/quickstart/models/digits/1 ] || cp -r deploy/models/digits/1 build/quickstart/models/digits/
+build/tensord --port="$grpc" --rest_api_port="$rest" --bind_address=127.0.0.1 --state_dir="$PWD/build/quickstart/state" \
+  --model_name=digits --model_base_path="$PWD/build/quickstart/models/digits" 2>"$log" &
 server=$!
 trap 'kill -TERM $server 2>/dev/null || true; wait $server 2>/dev/null || true; rm -f "$log"' EXIT
 for _ in $(seq 100); do
