@@ -4,6 +4,7 @@
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,20 @@ class IntegratedGradients(unittest.TestCase):
                 self.assertAlmostEqual(float(total), float(difference), delta=0.01)
             cells = [e for e in xml.parse(picture).iter() if e.tag.endswith("rect")]
             self.assertEqual(len(cells), 1 + 3 * 65)
+
+
+class FineTuning(unittest.TestCase):
+    def test_a_tuned_version_takes_over_and_knows_mirrored_digits(self):
+        with tempfile.TemporaryDirectory() as base:
+            shutil.copytree(DIGITS, os.path.join(base, "digits"))
+            with server.serving(versions={}, files={"models.config": server.config(("digits", os.path.join(base, "digits")))}) as s:
+                script = os.path.join(server.ROOT, "docs", "examples", "finetune_digits.py")
+                done = subprocess.run([sys.executable, script, f"http://127.0.0.1:{s.rest_port}"], capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            before, after = (float(x) for x in re.findall(r"held-out accuracy \w+: +(\S+)", done.stdout))
+            self.assertLess(before, 0.6, done.stdout)
+            self.assertGreater(after, 0.95, done.stdout)
+            self.assertEqual(sorted(os.listdir(os.path.join(base, "digits"))), ["1", "2"])
 
 
 if __name__ == "__main__":
