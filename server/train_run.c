@@ -98,7 +98,11 @@ static enum td_code set_up(struct process *p, struct td_err *err)
     TD_TRY(td_op_libraries_open(o->op_library, &p->engine, &p->libraries, err));
     TD_TRY(load(p, o->dir, &p->servable, err));
     TD_TRY(gate ? load(p, o->serving_dir, &p->serving, err) : TD_OK);
-    return threads > 1 ? td_embed_pool_new(threads, &p->pool, err) : TD_OK;
+    if (threads > 1) {
+        TD_TRY(td_embed_pool_new(threads, &p->pool, err));
+        td_embed_pool_of(p->pool)->steady = true; /* a job that goes on ends with the same bytes */
+    }
+    return TD_OK;
 }
 
 static void tear_down(struct process *p)

@@ -77,7 +77,13 @@ void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int 
 
 /* The first runs prepare and pack weights; the next show what each way takes; then, now and then, one does.
  */
+#define STEADY_WORK 8e6 /* multiplications: a few tenths of a millisecond on one thread */
 enum { WARM = 2, LOOKED = WARM + 4, TRIED = LOOKED + 6, LOOK_EVERY = 64, TRY_EVERY = 256 };
+
+enum td_parallel_way td_parallel_by_work(double multiplications)
+{
+    return multiplications >= STEADY_WORK ? TD_PARALLEL_TOGETHER : TD_PARALLEL_ALONE;
+}
 
 enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, const struct td_thread_pool *pool,
                                         int64_t share_ns)

@@ -38,6 +38,9 @@ struct td_pool_task {
 struct td_thread_pool {
     int most;        /* threads that there are, the caller's own included */
     int64_t wake_ns; /* what it takes until a helper is at work: work shorter than that is not worth one */
+    /* The same run computes the same bits each time: where the way that is chosen changes how numbers round,
+     * it follows from the work (td_parallel_by_work), not from what ways have taken or who idles. */
+    bool steady;
     /* t->run(t) will be called on another thread, which is free now. False: none is; t is untouched. */
     bool (*try_start)(struct td_thread_pool *c, struct td_pool_task *t);
     /* The end of what try_start began: when it has begun to run, waits until it has, else it never will. */
@@ -65,6 +68,8 @@ struct td_parallel_cost {
 };
 enum td_parallel_way { TD_PARALLEL_ALONE, TD_PARALLEL_ALONE_TIMED, TD_PARALLEL_TOGETHER };
 /* How to run this time. share_ns: what a helper could take off the caller; 0 while that is not known. */
+/* Of a steady pool: alone or together by the number of multiplications, and by nothing else. */
+enum td_parallel_way td_parallel_by_work(double multiplications);
 enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, const struct td_thread_pool *pool,
                                         int64_t share_ns);
 

@@ -270,11 +270,13 @@ static bool can_split(struct state *s, int wanted)
 static enum td_parallel_way choose(struct state *s, const struct td_call *c)
 {
     struct td_thread_pool *pool = td_helpers(c);
-    if (pool == NULL || pool->most < 2 || work_of(&s->conv) < MIN_WORK || pool->idle(pool) == 0) {
+    if (pool == NULL || pool->most < 2 || work_of(&s->conv) < MIN_WORK ||
+        (!pool->steady && pool->idle(pool) == 0)) {
         return TD_PARALLEL_ALONE;
     }
     const int64_t half_ns = td_timing_known(&s->cost.alone_ns) / 2;
-    const enum td_parallel_way way = td_parallel_choose(&s->cost, pool, half_ns);
+    const enum td_parallel_way way =
+        pool->steady ? td_parallel_by_work(work_of(&s->conv)) : td_parallel_choose(&s->cost, pool, half_ns);
     return way == TD_PARALLEL_TOGETHER && !can_split(s, pool->most) ? TD_PARALLEL_ALONE : way;
 }
 

@@ -144,11 +144,13 @@ enum td_parallel_way td_dnnl_split_way(struct td_dnnl *d, const struct td_call *
     if (!whole_only && work >= LONG_WORK && can_split(d, parts_of(work))) {
         return TD_PARALLEL_TOGETHER;
     }
-    if (pool == NULL || pool->most < 2 || whole_only || work < MIN_WORK || pool->idle(pool) == 0) {
+    if (pool == NULL || pool->most < 2 || whole_only || work < MIN_WORK ||
+        (!pool->steady && pool->idle(pool) == 0)) {
         return TD_PARALLEL_ALONE;
     }
     const int64_t half_ns = td_timing_known(&d->split.cost.alone_ns) / 2;
-    const enum td_parallel_way way = td_parallel_choose(&d->split.cost, pool, half_ns);
+    const enum td_parallel_way way =
+        pool->steady ? td_parallel_by_work(work) : td_parallel_choose(&d->split.cost, pool, half_ns);
     return way == TD_PARALLEL_TOGETHER && !can_split(d, pool->most < MOST_SHARED ? pool->most : MOST_SHARED)
                ? TD_PARALLEL_ALONE
                : way;

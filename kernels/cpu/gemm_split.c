@@ -116,12 +116,14 @@ static bool spread(struct td_call *c, const struct td_gemm *g, enum td_gemm_body
     struct td_thread_pool *pool = td_helpers(c);
     const double work = work_of(g);
     if (pool == NULL || work < (double)(1 << SMALLEST) || (g->n < 4 * STEP && g->m < 4 * STEP) ||
-        pool->idle(pool) == 0) {
+        (!pool->steady && pool->idle(pool) == 0)) {
         return run_one(g, body);
     }
     const int size = class_of(work);
     struct td_parallel_cost *cost = &costs[size];
-    const enum td_parallel_way way = td_parallel_choose(cost, pool, td_timing_known(&cost->alone_ns) / 2);
+    const enum td_parallel_way way =
+        pool->steady ? td_parallel_by_work(work)
+                     : td_parallel_choose(cost, pool, td_timing_known(&cost->alone_ns) / 2);
     const int64_t from_ns = way == TD_PARALLEL_ALONE ? 0 : td_now_ns();
     bool helped = false;
     const bool ok = way == TD_PARALLEL_TOGETHER ? run_together(pool, g, body, &helped) : run_one(g, body);
