@@ -52,13 +52,18 @@ static enum td_code make_scalars(struct td_step *s, struct td_fault *f)
 static enum td_code make_room(struct td_step *s, struct td_fault *f)
 {
     const int n_losses = s->spec->n_losses, n_metrics = s->spec->n_metrics;
-    const int n_out = 2 + n_losses + n_metrics;
+    for (int i = 0; s->spec->histograms && td_step_chosen(s, i) != NULL; i++) {
+        s->n_shown++;
+    }
+    const int n_out = 2 + n_losses + n_metrics + s->n_shown;
     s->in = td_step_room(s, s->layout->n + s->n_optimizers + 2, sizeof *s->in);
     s->out = td_step_room(s, n_out > s->n_outputs + 1 ? n_out : s->n_outputs + 1, sizeof *s->out);
+    s->gradient = td_step_room(s, s->n_shown, sizeof *s->gradient);
     s->losses = td_step_room(s, n_losses, sizeof *s->losses);
     s->sums = td_step_room(s, n_metrics, sizeof *s->sums);
     s->n_sums = td_step_room(s, n_metrics, sizeof *s->n_sums);
-    if (s->in == NULL || s->out == NULL || s->losses == NULL || s->sums == NULL || s->n_sums == NULL) {
+    if (s->in == NULL || s->out == NULL || s->losses == NULL || s->sums == NULL || s->n_sums == NULL ||
+        s->gradient == NULL) {
         return td_step_no_memory(f);
     }
     return make_scalars(s, f);
@@ -150,6 +155,9 @@ void td_step_free(struct td_step *s)
         td_tensor_clear(&s->scalar[i]);
     }
     td_tensor_clear(&s->number);
+    for (int i = 0; s->gradient != NULL && i < s->n_shown; i++) {
+        td_tensor_clear(&s->gradient[i]);
+    }
     td_model_unref(s->model);
     td_model_unref(s->evaluated);
     td_selection_free(s->selection);
@@ -163,6 +171,11 @@ void td_step_free(struct td_step *s)
 const struct td_chosen *td_step_chosen(const struct td_step *s, int i)
 {
     return s->chosen == NULL ? NULL : s->chosen[i];
+}
+
+const struct td_tensor *td_step_gradient(const struct td_step *s, int i)
+{
+    return i < s->n_shown && s->gradient[i].dtype != TD_DTYPE_NONE ? &s->gradient[i] : NULL;
 }
 
 const char *td_step_left_alone(const struct td_step *s, int i)
@@ -265,7 +278,19 @@ static void feed(struct td_step *s, const struct td_batch *b, const struct td_st
 static int n_fetched(const struct td_step *s, enum td_step_run_kind kind)
 {
     return s->input_field != NULL ? s->n_outputs + 1
-                                  : 1 + s->spec->n_losses + s->spec->n_metrics + (kind != TD_RUN_EVALUATE);
+                                  : 1 + s->spec->n_losses + s->spec->n_metrics + (kind != TD_RUN_EVALUATE) +
+                                        (kind == TD_RUN_UPDATE ? s->n_shown : 0);
+}
+
+/* The last fetches of an update. */
+static void take_gradients(struct td_step *s)
+{
+    struct td_tensor *from = &s->out[n_fetched(s, TD_RUN_UPDATE) - s->n_shown];
+    for (int i = 0; i < s->n_shown; i++) {
+        td_tensor_clear(&s->gradient[i]);
+        s->gradient[i] = from[i];
+        from[i] = (struct td_tensor){0};
+    }
 }
 
 static enum td_code run_batch(struct td_step *s, enum td_step_run_kind kind, const struct td_run_opts *run,
@@ -277,6 +302,9 @@ static enum td_code run_batch(struct td_step *s, enum td_step_run_kind kind, con
     }
     memset(r, 0, sizeof *r);
     rc = s->input_field != NULL ? take_own(s, r) : take_fetches(s, kind != TD_RUN_EVALUATE, r, err);
+    if (kind == TD_RUN_UPDATE) {
+        take_gradients(s);
+    }
     for (int i = 0; i < n_fetched(s, kind); i++) {
         td_tensor_clear(&s->out[i]);
     }

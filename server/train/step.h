@@ -40,6 +40,9 @@ void td_step_free(struct td_step *s); /* accepts NULL */
 
 /* What it trains: those of the selection that a gradient leads to. Borrowed. */
 const struct td_chosen *td_step_chosen(const struct td_step *s, int i); /* NULL past the end */
+/* Its gradient as the last update took it, all batches added up and clipped; NULL: there was none, or the job
+ * does not ask for histograms. Borrowed until the next run. */
+const struct td_tensor *td_step_gradient(const struct td_step *s, int i);
 /* Variables that were selected and have no gradient, for a warning. Borrowed; NULL past the end. */
 const char *td_step_left_alone(const struct td_step *s, int i);
 /* Numbers of the optimizers in use, in the order in which rates are given and told. */

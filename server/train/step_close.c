@@ -68,11 +68,11 @@ static enum td_code add_waits(struct td_step_graph *k)
 
 /* ------------------------------------------------------------------ callables */
 
-/* Loss, losses, sums of the metrics; norm. */
+/* Loss, losses, sums of the metrics; norm; gradients, where they are shown. */
 static enum td_code list_fetches(struct td_step_graph *k, struct td_value **out, int *n)
 {
     const struct td_job_spec *spec = k->s->spec;
-    *out = td_extend_room(&k->x, 2 + spec->n_losses + spec->n_metrics, sizeof **out);
+    *out = td_extend_room(&k->x, 2 + spec->n_losses + spec->n_metrics + k->n_trained, sizeof **out);
     if (*out == NULL) {
         return td_step_no_memory(k->f);
     }
@@ -84,6 +84,9 @@ static enum td_code list_fetches(struct td_step_graph *k, struct td_value **out,
         (*out)[(*n)++] = k->sums[i];
     }
     (*out)[*n] = k->norm;
+    for (int i = 0; i < k->n_trained; i++) {
+        (*out)[*n + 1 + i] = k->trained[i].g;
+    }
     return TD_OK;
 }
 
@@ -150,6 +153,7 @@ static enum td_code make_callables(struct td_step_graph *k)
     enum td_step_run_kind of[TD_RUN_KINDS];
     struct td_value *feeds, *fetches;
     int n_feeds = 0, n_fetches = 0, n = 0;
+    const int shown = k->s->spec->histograms ? k->n_trained : 0;
     TD_TRY(list_feeds(k, &feeds, &n_feeds));
     TD_TRY(list_fetches(k, &fetches, &n_fetches));
     for (enum td_step_run_kind kind = 0; kind < TD_RUN_KINDS; kind++) {
@@ -157,14 +161,15 @@ static enum td_code make_callables(struct td_step_graph *k)
         if (is_needed(k, kind)) {
             struct td_callable_opts *o = &opts[n];
             of[n++] = kind;
-            *o = (struct td_callable_opts){.name = names[kind],
-                                           .feeds = feeds,
-                                           .n_feeds = !batch    ? 0
-                                                      : updates ? n_feeds + k->s->n_optimizers + 1
-                                                                : n_feeds,
-                                           .fetches = fetches,
-                                           .n_fetches = !batch ? 0 : n_fetches + (kind != TD_RUN_EVALUATE),
-                                           .once = kind == TD_RUN_START};
+            *o = (struct td_callable_opts){
+                .name = names[kind],
+                .feeds = feeds,
+                .n_feeds = !batch    ? 0
+                           : updates ? n_feeds + k->s->n_optimizers + 1
+                                     : n_feeds,
+                .fetches = fetches,
+                .n_fetches = !batch ? 0 : n_fetches + (kind != TD_RUN_EVALUATE) + (updates ? shown : 0),
+                .once = kind == TD_RUN_START};
             TD_TRY(list_targets(k, kind, batch, o));
         }
     }

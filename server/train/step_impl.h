@@ -64,6 +64,8 @@ struct td_step {
     struct td_tensor *scalar;   /* what rates and t are fed as */
     bool draws;                 /* training draws random numbers: the number of the step is fed, too */
     struct td_tensor number;    /* as which; int32 */
+    struct td_tensor *gradient; /* by chosen, of the last update; n_shown of them */
+    int n_shown;                /* 0: they are not asked for */
     double *losses, **sums;
     int *n_sums;
     const char **output_name; /* train_signature: scalars beside the loss, and a NULL */

@@ -209,11 +209,26 @@ static enum td_code weight_histogram(void *ctx, const char *key, const struct td
                : TD_OK;
 }
 
+static enum td_code gradient_histograms(struct td_trainer *t)
+{
+    const struct td_tensor *g;
+    char tag[600];
+    for (int i = 0; (g = td_step_gradient(t->step, i)) != NULL; i++) {
+        (void)snprintf(tag, sizeof tag, "%.500s/gradient", td_step_chosen(t->step, i)->full_key);
+        TD_TRY(td_tensorboard_histogram(t->board, TD_BOARD_TRAIN, t->at.epoch + 1, tag, g, &t->f->err));
+    }
+    return TD_OK;
+}
+
 static enum td_code epoch_curves(struct td_trainer *t, bool valid)
 {
     TD_TRY(epoch_side(t, TD_BOARD_TRAIN, t->sums));
     TD_TRY(valid ? epoch_side(t, TD_BOARD_VALIDATION, t->valid_sums) : TD_OK);
-    return t->spec->histograms ? td_step_each_result(t->step, false, weight_histogram, t, &t->f->err) : TD_OK;
+    if (!t->spec->histograms) {
+        return TD_OK;
+    }
+    TD_TRY(td_step_each_result(t->step, false, weight_histogram, t, &t->f->err));
+    return gradient_histograms(t);
 }
 
 enum td_code td_tell_epoch(struct td_trainer *t, bool valid)

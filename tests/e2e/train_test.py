@@ -263,8 +263,8 @@ class TestFiles(Jobs):
         for side in "train", "validation":
             for k in "loss", "accuracy":
                 self.assertEqual(points[side, "epoch_" + k], [(e["epoch"], np.float32(e["metrics"][side][k])) for e in epochs])
-        histograms = {k[1]: v for k, v in points.items() if k[1].endswith("/histogram")}
-        self.assertIn([(1, 48), (2, 48), (3, 48)], histograms.values())  # a kernel's elements, after each epoch
+        for kind in "/histogram", "/gradient":  # a kernel's elements, after each epoch
+            self.assertIn([(1, 48), (2, 48), (3, 48)], [v for k, v in points.items() if k[1].endswith(kind)])
 
     def test_where_results_go(self):
         self.run_job(self.job())
