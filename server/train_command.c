@@ -10,6 +10,9 @@
  * that a process which is killed right after the rename has a successor that knows. When it is there the
  * progress is removed: the same command would train anew.
  *
+ * Under mpirun the processes share the job; rank 0 has the work_dir, the others a directory each below it,
+ * which may be on another machine.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/train_command.h"
 
@@ -28,9 +31,11 @@
 #include "proto/bytes/crc32c.h"
 #include "proto/bytes/file.h"
 #include "proto/bytes/file_tree.h"
+#include "server/drain.h"
 #include "server/models/watch.h"
 #include "server/train/progress.h"
 #include "server/train_log.h"
+#include "server/train_processes.h"
 #include "server/train_run.h"
 
 enum { MOST_THREADS = 16 };
@@ -48,6 +53,7 @@ static const char USAGE[] =
     "  --saved_model_tags=TAGS  as the daemon's\n"
     "  --op_library=FILES       as the daemon's\n"
     "\n"
+    "mpirun -n N tensord train ..: N processes share each batch; the result is the same.\n"
     "SIGINT or SIGTERM saves the job's progress, and the same command goes on. Exit status: 0 done, 75 "
     "stopped\n"
     "by a signal, 2 the job cannot be done as it is asked for, 1 anything else.\n";
@@ -69,6 +75,7 @@ struct plan {
     char stage[TD_FILE_PATH];
     char placing[TD_FILE_PATH]; /* a file that says where the stage is being renamed to */
     int lock;
+    struct td_ranks *ranks; /* of several processes; NULL: this one alone */
 };
 
 /* ------------------------------------------------------------------ arguments */
@@ -263,7 +270,7 @@ static enum td_code find_version(struct plan *p, struct td_fault *f)
 
 static enum td_code check_place(struct plan *p, const struct command *c, struct td_fault *f)
 {
-    if (access(p->parent, W_OK | X_OK) != 0) {
+    if (td_ranks_rank(p->ranks) == 0 && access(p->parent, W_OK | X_OK) != 0) {
         return TD_FAULT(f, "server_error", "", "the tuned version cannot be written to %s: %s", p->parent,
                         strerror(errno));
     }
@@ -294,6 +301,16 @@ static enum td_code find_place(struct plan *p, const struct command *c, struct t
     return check_place(p, c, f);
 }
 
+/* Of a process that is not rank 0: a directory of its own, removed at the end. */
+static enum td_code find_aside(struct plan *p, struct td_fault *f)
+{
+    char name[40], dir[TD_FILE_PATH];
+    memcpy(dir, p->work, sizeof dir);
+    (void)snprintf(name, sizeof name, "rank-%d", td_ranks_rank(p->ranks));
+    TD_TRY(join(dir, name, p->work, f));
+    return td_fault_of(f, td_tree_make(p->work, 0755, &f->err), "server_error", "");
+}
+
 static enum td_code find_work(struct plan *p, const struct command *c, struct td_fault *f)
 {
     char lock[TD_FILE_PATH];
@@ -305,6 +322,9 @@ static enum td_code find_work(struct plan *p, const struct command *c, struct td
         TD_TRY(put < 0 || (size_t)put >= sizeof p->work ? too_long(c->job, f) : TD_OK);
     }
     TD_TRY(td_fault_of(f, td_tree_make(p->work, 0755, &f->err), "server_error", ""));
+    if (td_ranks_rank(p->ranks) > 0) {
+        return find_aside(p, f);
+    }
     TD_TRY(join(p->work, "lock", lock, f));
     p->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (p->lock < 0) {
@@ -450,20 +470,41 @@ static enum td_code run(const struct command *c, const struct plan *p, struct td
                   .validation_name = p->spec->validation_file,
                   .work_dir = p->work,
                   .stage_dir = p->stage,
-                  .sink = td_train_log_sink(l)},
+                  .sink = l != NULL ? td_train_log_sink(l) : td_train_silence(),
+                  .ranks = p->ranks},
     };
+    TD_TRY(number_of_threads(c, &opts.threads, f));
+    TD_TRY(td_train_run(&opts, out, f));
+    return l != NULL && out->end == TD_TRAIN_DONE
+               ? td_fault_of(f, publish(p, out, l, &f->err), "server_error", "")
+               : TD_OK;
+}
+
+/* Before anything is trained: whether it is all done, and else that its place is free. */
+static enum td_code look_at_place(const struct command *c, const struct plan *p, struct td_train_log *l,
+                                  bool *done, struct td_fault *f)
+{
     char where[TD_FILE_PATH];
     struct stat st;
-    TD_TRY(number_of_threads(c, &opts.threads, f));
     if (was_placed(p, where)) {
+        *done = true;
         return td_fault_of(f, tell_place(p, where, l, &f->err), "server_error", "");
     }
     if (p->target[0] != 0 && lstat(p->target, &st) == 0 && rmdir(p->target) != 0) {
         return TD_FAULT(f, "invalid_value", "", "--output=%s is there already", c->output);
     }
-    TD_TRY(td_train_run(&opts, out, f));
-    return out->end == TD_TRAIN_DONE ? td_fault_of(f, publish(p, out, l, &f->err), "server_error", "")
-                                     : TD_OK;
+    return TD_OK;
+}
+
+/* All processes of the job; those but rank 0 without a log. */
+static enum td_code run_if_not_done(const struct command *c, const struct plan *p, struct td_train_log *l,
+                                    struct td_train_outcome *out, struct td_fault *f)
+{
+    bool done = false;
+    const enum td_code rc = l != NULL ? look_at_place(c, p, l, &done, f) : TD_OK;
+    TD_TRY(td_ranks_agree(p->ranks, rc, f));
+    TD_TRY(td_fault_of(f, td_ranks_share(p->ranks, &done, sizeof done, &f->err), "server_error", ""));
+    return done ? TD_OK : run(c, p, l, out, f);
 }
 
 static enum td_code run_told(const struct command *c, const struct plan *p, struct td_train_outcome *out,
@@ -471,8 +512,9 @@ static enum td_code run_told(const struct command *c, const struct plan *p, stru
 {
     struct td_train_log *l = NULL;
     struct td_err unsaid = {0};
-    TD_TRY(td_fault_of(f, open_log(p, &l, &f->err), "server_error", ""));
-    enum td_code rc = run(c, p, l, out, f);
+    enum td_code rc = td_fault_of(f, open_log(p, &l, &f->err), "server_error", "");
+    TD_TRY(td_ranks_agree(p->ranks, rc, f));
+    rc = run_if_not_done(c, p, l, out, f);
     if (rc && td_train_log_tell(l, "m:failed", "error", f->err.msg, &unsaid)) {
         td_log(TD_LOG_WARNING, NULL, "%s", unsaid.msg);
     }
@@ -484,6 +526,29 @@ static enum td_code run_told(const struct command *c, const struct plan *p, stru
     td_train_log_close(l);
     json_decref(out->gate);
     return rc;
+}
+
+/* A process but rank 0: it computes, and says nothing. */
+static enum td_code run_silently(const struct command *c, const struct plan *p, struct td_train_outcome *out,
+                                 struct td_fault *f)
+{
+    struct td_err unsaid = {0};
+    TD_TRY(td_ranks_agree(p->ranks, TD_OK, f));
+    const enum td_code rc = run_if_not_done(c, p, NULL, out, f);
+    if (td_tree_remove(p->work, &unsaid)) {
+        td_log(TD_LOG_WARNING, NULL, "%s", unsaid.msg);
+    }
+    json_decref(out->gate);
+    return rc;
+}
+
+static enum td_code train(const struct command *c, struct plan *p, struct td_train_outcome *out,
+                          struct td_fault *f)
+{
+    td_drain_init(); /* before MPI makes threads, which signals must not reach */
+    TD_TRY(td_fault_of(f, td_ranks_open(&p->ranks, &f->err), "server_error", ""));
+    TD_TRY(td_ranks_agree(p->ranks, make_plan(c, p, f), f));
+    return td_ranks_rank(p->ranks) == 0 ? run_told(c, p, out, f) : run_silently(c, p, out, f);
 }
 
 int td_train_command(int argc, char **argv)
@@ -498,15 +563,15 @@ int td_train_command(int argc, char **argv)
         (void)dprintf(rc ? STDERR_FILENO : STDOUT_FILENO, "%s", USAGE);
     }
     if (rc == TD_OK && !c.help) {
-        rc = make_plan(&c, &p, &f);
-        rc = rc ? rc : run_told(&c, &p, &out, &f);
+        rc = train(&c, &p, &out, &f);
     }
-    if (rc) {
+    if (rc && td_ranks_rank(p.ranks) == 0) {
         (void)dprintf(STDERR_FILENO, "tensord train: %s\n", f.err.msg);
     }
     td_job_spec_free(p.spec);
     if (p.lock >= 0) {
         close(p.lock);
     }
+    td_ranks_close(p.ranks); /* waits for the others: mpirun ends who is left when one fails */
     return td_train_exit_status(rc, &out, &f);
 }

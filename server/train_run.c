@@ -19,11 +19,11 @@
 #include "proto/bytes/file.h"
 #include "proto/bytes/file_tree.h"
 #include "proto/bytes/mapping.h"
-#include "server/base/cores.h"
 #include "server/drain.h"
 #include "server/embed_pool.h"
 #include "server/op_library.h"
 #include "server/train/head.h"
+#include "server/train_processes.h"
 
 /* ------------------------------------------------------------------ signals */
 
@@ -91,7 +91,7 @@ static enum td_code load(struct process *p, const char *dir, struct td_servable 
 static enum td_code set_up(struct process *p, struct td_err *err)
 {
     const struct td_train_run_opts *o = p->o;
-    const int threads = o->threads > 0 ? o->threads : td_cores_usable("");
+    const int threads = o->threads > 0 ? o->threads : td_train_threads();
     const bool gate = o->train.spec->gate.on && o->serving_dir != NULL && strcmp(o->serving_dir, o->dir) != 0;
     td_threads_set(1);
     TD_TRY(td_engine_init(&p->engine, td_op_families, err));
@@ -142,13 +142,14 @@ static enum td_code train(struct process *p, struct td_train_outcome *out, struc
 {
     struct signals s = {0};
     struct td_train_opts opts = p->o->train;
-    TD_TRY(td_fault_of(f, set_up(p, &f->err), "server_error", ""));
-    TD_TRY(td_fault_of(f, start_signals(&s, &f->err), "server_error", ""));
     struct td_job_spec with_head;
-    if (opts.spec->head.at != NULL) {
-        TD_TRY(put_head(p, &with_head, f));
+    enum td_code made = td_fault_of(f, set_up(p, &f->err), "server_error", "");
+    if (made == TD_OK && opts.spec->head.at != NULL) {
+        made = put_head(p, &with_head, f);
         opts.spec = &with_head;
     }
+    TD_TRY(td_ranks_agree(opts.ranks, made, f));
+    TD_TRY(td_fault_of(f, start_signals(&s, &f->err), "server_error", ""));
     opts.servable = p->servable;
     opts.serving = p->serving;
     opts.pool = td_embed_pool_of(p->pool);

@@ -29,6 +29,11 @@ struct td_sum {
 struct td_collective {
     int rank, size; /* this process, and how many there are */
     void *ctx;
+    /* A run is about to begin: sums are numbered from 0 again. Waits for those of the last one that were added;
+     * all processes must have added the same. */
+    void (*begin)(void *ctx);
+    /* Whether this process has added the sum of that number in this run. */
+    bool (*added)(void *ctx, int number);
     /* The values of this process, read before it returns. */
     TD_MUST enum td_code (*add)(void *ctx, const struct td_sum *s, const void *values, struct td_err *err);
     /* Waits for the sum and writes it. UNAVAILABLE when another process is gone. */

@@ -112,12 +112,17 @@ static struct td_value cosine_similarity(struct td_emitter *e, const struct td_l
 /* ------------------------------------------------------------------ margins */
 
 /* y of 0 and 1, if a whole batch is of these alone, as -1 and 1. */
-static struct td_value signs(struct td_emitter *e, struct td_value y)
+static struct td_value signs(struct td_emitter *e, struct td_value y, struct td_loss_share *share)
 {
     const struct td_value flat = td_f_reshape(e, y, td_f_ints(e, -1));
     const struct td_value binary = td_f_2(e, "LogicalOr", td_f_2(e, "Equal", flat, td_f_number(e, y, 0)),
                                           td_f_2(e, "Equal", flat, td_f_number(e, y, 1)));
-    const struct td_value all = td_f_2(e, "All", binary, td_f_int(e, 0));
+    struct td_value all = td_f_2(e, "All", binary, td_f_int(e, 0));
+    if (share != NULL) {
+        const struct td_value not_all = td_f_cast(e, td_f_1(e, "LogicalNot", all), TD_FLOAT);
+        const struct td_value others = td_loss_sum_shares(e, share, not_all);
+        all = td_f_2(e, "Equal", others, td_f_number(e, others, 0));
+    }
     return td_f_where(e, all, td_f_sub(e, td_f_scale(e, y, 2), td_f_number(e, y, 1)), y);
 }
 
@@ -125,7 +130,7 @@ static struct td_value signs(struct td_emitter *e, struct td_value y)
 static struct td_value short_of_margin(struct td_emitter *e, const struct td_loss_args *a)
 {
     const struct td_loss_pair x = pair_of(e, a);
-    const struct td_value product = td_f_mul(e, signs(e, x.y), x.p);
+    const struct td_value product = td_f_mul(e, signs(e, x.y, a->share), x.p);
     return at_least(e, td_f_sub(e, td_f_number(e, x.p, 1), product), 0);
 }
 
@@ -187,21 +192,37 @@ const struct td_loss *td_loss_find(const char *name)
 
 /* ------------------------------------------------------------------ reductions */
 
-struct td_value td_loss_reduce(struct td_emitter *e, struct td_value values, struct td_value weights,
-                               struct td_value counted, enum td_reduction how)
+struct td_value td_loss_sum_shares(struct td_emitter *e, struct td_loss_share *share, struct td_value x)
 {
-    const bool weighted = weights.node != NULL, some = counted.node != NULL;
-    const struct td_value w = weighted ? td_loss_weights_like(e, weights, values) : td_no_value;
-    const struct td_value sum = td_f_sum_all(e, weighted ? td_f_mul(e, values, w) : values);
-    if (how == TD_SUM) {
-        return sum;
-    }
+    return td_emit(e, "_SumNow", TD_IN(x), TD_ATTRS(TD_ATTR_OF_INT("number", share->n_sums++)));
+}
+
+/* What the sum of values is divided by. */
+static struct td_value divisor(struct td_emitter *e, struct td_value values, struct td_value weights,
+                               struct td_value counted, enum td_reduction how, struct td_loss_share *share)
+{
     const struct td_value mask = td_f_cast(e, counted, TD_FLOAT);
-    struct td_value by;
-    if (how == TD_MEAN_WITH_SAMPLE_WEIGHT && weighted) {
-        by = td_f_sum_all(e, some ? td_f_mul(e, w, mask) : weights);
-    } else {
-        by = some ? td_f_sum_all(e, mask) : td_loss_count(e, values);
+    const bool by_weight = how == TD_MEAN_WITH_SAMPLE_WEIGHT && weights.node != NULL;
+    if (!by_weight && counted.node == NULL) { /* a row has as many values as another */
+        const struct td_value n = td_loss_count(e, values);
+        return share == NULL ? n : td_f_mul(e, n, share->times);
     }
-    return td_f_2(e, "DivNoNan", sum, by);
+    struct td_value part = mask;
+    if (by_weight) {
+        part = counted.node == NULL ? weights : td_f_mul(e, td_loss_weights_like(e, weights, values), mask);
+    }
+    const struct td_value n = td_f_sum_all(e, part);
+    return share == NULL ? n : td_loss_sum_shares(e, share, td_f_mul(e, n, share->counts));
+}
+
+struct td_value td_loss_reduce(struct td_emitter *e, struct td_value values, struct td_value weights,
+                               struct td_value counted, enum td_reduction how, struct td_loss_share *share)
+{
+    const bool weighted = weights.node != NULL;
+    const struct td_value w = weighted ? td_loss_weights_like(e, weights, values) : td_no_value;
+    struct td_value sum = td_f_sum_all(e, weighted ? td_f_mul(e, values, w) : values);
+    if (share != NULL) {
+        sum = td_f_mul(e, sum, share->counts);
+    }
+    return how == TD_SUM ? sum : td_f_2(e, "DivNoNan", sum, divisor(e, values, weights, counted, how, share));
 }

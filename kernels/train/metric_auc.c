@@ -12,7 +12,7 @@
 
 #include "kernels/train/loss_args.h"
 
-enum { THRESHOLDS = 200 };
+enum { THRESHOLDS = TD_AUC_SUMS / 2 };
 
 /* y not 0 is yes; w: one for each element, or no node. */
 struct answers {

@@ -7,7 +7,8 @@
 
 #include "kernels/train/metrics.h"
 
-/* [400]: by bucket of the prediction, weights of positives, then of negatives. */
+enum { TD_AUC_SUMS = 400 };
+/* [TD_AUC_SUMS]: by bucket of the prediction, weights of positives, then of negatives. */
 struct td_value td_auc_sums(struct td_emitter *e, const struct td_metric_args *a);
 double td_auc_result(const double *total, int n, const struct td_field_values *v);
 /* [2]: true positives, and false positives or false negatives. */

@@ -145,29 +145,29 @@ static const struct td_field k_fields[] = {
 };
 
 static const struct td_metric rows[] = {
-    {"binary_accuracy", false, threshold_fields, binary_accuracy, quotient},
-    {"categorical_accuracy", false, no_fields, categorical_accuracy, quotient},
-    {"sparse_categorical_accuracy", true, no_fields, sparse_categorical_accuracy, quotient},
-    {"top_k_accuracy", false, k_fields, top_k_accuracy, quotient},
-    {"auc", false, no_fields, td_auc_sums, td_auc_result},
-    {"precision", false, no_fields, td_precision_sums, part_of_both},
-    {"recall", false, no_fields, td_recall_sums, part_of_both},
-    {"mse", false, no_fields, mse, quotient},
-    {"mae", false, no_fields, mae, quotient},
-    {"mape", false, no_fields, mape, quotient},
-    {"msle", false, no_fields, msle, quotient},
-    {"rmse", false, no_fields, mse, root_of_quotient},
-    {"poisson", false, no_fields, poisson, quotient},
-    {"kl_divergence", false, no_fields, kl_divergence, quotient},
-    {"cosine_similarity", false, no_fields, cosine_similarity, minus_quotient},
+    {"binary_accuracy", false, threshold_fields, binary_accuracy, quotient, 2},
+    {"categorical_accuracy", false, no_fields, categorical_accuracy, quotient, 2},
+    {"sparse_categorical_accuracy", true, no_fields, sparse_categorical_accuracy, quotient, 2},
+    {"top_k_accuracy", false, k_fields, top_k_accuracy, quotient, 2},
+    {"auc", false, no_fields, td_auc_sums, td_auc_result, TD_AUC_SUMS},
+    {"precision", false, no_fields, td_precision_sums, part_of_both, 2},
+    {"recall", false, no_fields, td_recall_sums, part_of_both, 2},
+    {"mse", false, no_fields, mse, quotient, 2},
+    {"mae", false, no_fields, mae, quotient, 2},
+    {"mape", false, no_fields, mape, quotient, 2},
+    {"msle", false, no_fields, msle, quotient, 2},
+    {"rmse", false, no_fields, mse, root_of_quotient, 2},
+    {"poisson", false, no_fields, poisson, quotient, 2},
+    {"kl_divergence", false, no_fields, kl_divergence, quotient, 2},
+    {"cosine_similarity", false, no_fields, cosine_similarity, minus_quotient, 2},
 };
 
 /* What "accuracy" may stand for. All have the field that one of them has, so that a job's values stand in one
  * order before it is known which it is. */
 static const struct td_metric accuracies[] = {
-    {"accuracy", false, threshold_fields, binary_accuracy, quotient},
-    {"accuracy", false, threshold_fields, sparse_categorical_accuracy, quotient},
-    {"accuracy", false, threshold_fields, categorical_accuracy, quotient},
+    {"accuracy", false, threshold_fields, binary_accuracy, quotient, 2},
+    {"accuracy", false, threshold_fields, sparse_categorical_accuracy, quotient, 2},
+    {"accuracy", false, threshold_fields, categorical_accuracy, quotient, 2},
 };
 
 const struct td_metric *td_metric_row(int i)

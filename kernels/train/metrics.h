@@ -25,6 +25,7 @@ struct td_metric {
     const struct td_field *fields;
     struct td_value (*sums)(struct td_emitter *e, const struct td_metric_args *a);
     double (*result)(const double *total, int n, const struct td_field_values *v);
+    int n_sums;
 };
 /* The row for a job's name; "accuracy" stands for others by what target and output are: last_dim of the
  * output, 1 for rank 1 (-1: not known). Its fields are the same whichever it is. NULL: none of that name. */

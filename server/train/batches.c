@@ -44,17 +44,12 @@ static int64_t row_at(const struct td_batches *b, int64_t place)
     return b->e.shuffle ? (int64_t)td_shuffle_at(&b->order, (uint64_t)place) : place;
 }
 
-static enum td_code make(struct td_batches *b, struct td_batch *out, struct td_fault *f)
+/* Rows [from, to) of the batch that begins with row `first`. */
+static enum td_code read_rows(struct td_batches *b, int64_t first, int64_t from, int64_t to,
+                              struct td_batch *out, struct td_fault *f)
 {
-    const int64_t first = b->next * b->e.batch_size, left = td_rows_count(b->e.rows) - first;
-    const int64_t n = left < b->e.batch_size ? left : b->e.batch_size;
-    int64_t from, to, bad;
+    int64_t bad;
     struct td_err err = {0};
-    *out = (struct td_batch){0};
-    if (n <= 0) {
-        return TD_OK;
-    }
-    share(&b->e, n, &from, &to);
     for (int64_t i = from; i < to; i++) {
         TD_TRY(td_row_reader_row(&b->reader, row_at(b, first + i), !b->e.shuffle, f));
     }
@@ -63,7 +58,51 @@ static enum td_code make(struct td_batches *b, struct td_batch *out, struct td_f
         return bad < 0 ? TD_FAULT(f, "server_error", "", "%s", err.msg)
                        : td_row_reader_fault(&b->reader, row_at(b, first + from + bad), &err, f);
     }
+    return TD_OK;
+}
+
+/* Whether rows of a batch look at each other: the longest says how far others are filled up, the first what
+ * an input of rank 0 is. Then a share is cut out of the whole batch. */
+static bool rows_depend(const struct td_row_cells *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        if (!c->cell[i].fixed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void cut_out(struct td_batch *batch, int64_t from, int64_t to)
+{
+    for (int i = 0; i < batch->n; i++) {
+        if (batch->tensor[i].shape.rank > 0) {
+            struct td_tensor all = batch->tensor[i];
+            td_tensor_rows(&batch->tensor[i], &all, from, to);
+            td_tensor_clear(&all);
+        }
+    }
+}
+
+static enum td_code make(struct td_batches *b, struct td_batch *out, struct td_fault *f)
+{
+    const int64_t first = b->next * b->e.batch_size, left = td_rows_count(b->e.rows) - first;
+    const int64_t n = left < b->e.batch_size ? left : b->e.batch_size;
+    int64_t from, to;
+    *out = (struct td_batch){0};
+    if (n <= 0) {
+        return TD_OK;
+    }
+    share(&b->e, n, &from, &to);
+    const int64_t rows = to - from, begin = rows > 0 ? from : 0, end = rows > 0 ? to : 1;
+    const bool whole = end - begin < n && rows_depend(b->reader.cells);
+    TD_TRY(read_rows(b, first, whole ? 0 : begin, whole ? n : end, out, f));
+    if (whole) {
+        cut_out(out, begin, end);
+    }
+    out->rows = rows;
     out->all_rows = n;
+    out->first = begin;
     b->next++;
     return TD_OK;
 }

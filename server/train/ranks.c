@@ -172,6 +172,15 @@ static enum td_code add(void *ctx, const struct td_sum *s, const void *values, s
     return TD_OK;
 }
 
+static bool added(void *ctx, int number)
+{
+    struct td_ranks *r = ctx;
+    pthread_mutex_lock(&r->mu);
+    const bool is = r->slots[number].state != EMPTY;
+    pthread_mutex_unlock(&r->mu);
+    return is;
+}
+
 static enum td_code take(void *ctx, const struct td_sum *s, void *sum, struct td_err *err)
 {
     struct td_ranks *r = ctx;
@@ -193,12 +202,13 @@ static enum td_code take(void *ctx, const struct td_sum *s, void *sum, struct td
     return TD_OK;
 }
 
-void td_ranks_begin(struct td_ranks *r)
+static void begin(void *ctx)
 {
-    if (r == NULL) {
-        return;
-    }
+    struct td_ranks *r = ctx;
     pthread_mutex_lock(&r->mu);
+    while (r->next < MOST_SUMS && r->slots[r->next].state == ADDED) {
+        pthread_cond_wait(&r->summed, &r->mu);
+    }
     for (int i = 0; i < r->next; i++) {
         r->slots[i].state = EMPTY;
     }
@@ -228,6 +238,56 @@ enum td_code td_ranks_share(struct td_ranks *r, void *bytes, size_t n, struct td
 {
     const int rc = r == NULL ? 0 : r->mpi->share(bytes, n);
     return rc == 0 ? TD_OK : lost(rc, err);
+}
+
+/* f of process `from` everywhere: its bytes, as numbers. */
+static enum td_code spread_fault(struct td_ranks *r, int from, struct td_fault *f, struct td_err *err)
+{
+    double *v = td_calloc(sizeof *f, sizeof *v);
+    unsigned char bytes[sizeof *f];
+    if (v == NULL) {
+        return td_no_memory(err, sizeof *f * sizeof *v, "a fault");
+    }
+    memcpy(bytes, f, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        v[i] = r->collective.rank == from ? bytes[i] : 0;
+    }
+    const enum td_code rc = td_ranks_sum(r, v, sizeof bytes, err);
+    for (size_t i = 0; rc == TD_OK && i < sizeof bytes; i++) {
+        bytes[i] = (unsigned char)v[i];
+    }
+    memcpy(f, bytes, sizeof bytes);
+    td_free(v);
+    return rc;
+}
+
+static enum td_code agree(struct td_ranks *r, enum td_code rc, double *how, struct td_fault *f,
+                          struct td_err *err)
+{
+    const int size = r->collective.size;
+    int worst = -1;
+    how[r->collective.rank] = rc == TD_OK ? 0 : rc == TD_ABORTED ? 1 : 2;
+    TD_TRY(td_ranks_sum(r, how, size, err));
+    for (int i = 0; i < size; i++) {
+        worst = how[i] > 0 && (worst < 0 || how[i] > how[worst]) ? i : worst;
+    }
+    f->err.code = rc;
+    return worst < 0 ? TD_OK : spread_fault(r, worst, f, err);
+}
+
+enum td_code td_ranks_agree(struct td_ranks *r, enum td_code rc, struct td_fault *f)
+{
+    if (r == NULL) {
+        return rc;
+    }
+    struct td_err err = {0};
+    double *how = td_calloc((size_t)r->collective.size, sizeof *how);
+    const enum td_code mine = how == NULL ? td_no_memory(&err, 1, "how it went") : agree(r, rc, how, f, &err);
+    td_free(how);
+    if (mine && rc == TD_OK) {
+        f->err = err;
+    }
+    return mine ? td_fault_of(f, f->err.code, "server_error", "") : f->err.code;
 }
 
 void td_ranks_abort(struct td_ranks *r, int exit_code)
@@ -291,6 +351,8 @@ static enum td_code start(struct td_ranks *r, struct td_err *err)
         return td_no_memory(err, MOST_SUMS * sizeof *r->slots, "sums over processes");
     }
     r->collective.ctx = r;
+    r->collective.begin = begin;
+    r->collective.added = added;
     r->collective.add = add;
     r->collective.take = take;
     TD_FAIL_IF(pthread_create(&r->thread, NULL, sum_loop, r) != 0, err, RESOURCE_EXHAUSTED,

@@ -38,9 +38,11 @@ int64_t td_rows_count(const struct td_rows *r);
 
 /* One batch: a tensor a field of the layout. */
 struct td_batch {
-    int64_t rows;             /* of this process's share */
-    int64_t all_rows;         /* of the batch over all parts; 0: there are no more batches */
-    struct td_tensor *tensor; /* layout->n, owned by the batch */
+    int64_t rows;     /* of this process's share */
+    int64_t all_rows; /* of the batch over all parts; 0: there are no more batches */
+    int64_t first;    /* where in the batch the share begins */
+    /* layout->n, owned by the batch. Of an empty share: the batch's first row, which counts for nothing */
+    struct td_tensor *tensor;
     int n;
 };
 void td_batch_clear(struct td_batch *b);
@@ -58,7 +60,8 @@ struct td_batches;
 /* Returns new; reads ahead on a thread of its own. e is copied. */
 TD_MUST enum td_code td_batches_open(const struct td_epoch *e, struct td_batches **out, struct td_fault *f);
 /* The next batch, the last one with what is left; all_rows 0: no more. Owned by the caller. With several
- * parts a share of the last batch may be empty (rows 0, all_rows not). */
+ * parts a share of the last batch may be empty (rows 0, all_rows not): its tensors hold one row all the same.
+ */
 TD_MUST enum td_code td_batches_next(struct td_batches *b, struct td_batch *out, struct td_fault *f);
 void td_batches_close(struct td_batches *b); /* accepts NULL */
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/collective.h"
 #include "core/base/mem.h"
 #include "server/train/step_impl.h"
 
@@ -37,11 +38,12 @@ void *td_step_room(struct td_step *s, int n, size_t size)
 
 static enum td_code make_scalars(struct td_step *s, struct td_fault *f)
 {
-    const struct td_shape scalar = td_shape_scalar();
+    const struct td_shape scalar = td_shape_scalar(), share = td_shape_vector(TD_SHARE_FIELDS);
     s->scalar = td_step_room(s, s->n_optimizers + 1, sizeof *s->scalar);
     if (s->scalar == NULL) {
         return td_step_no_memory(f);
     }
+    TD_TRY(td_fault_of(f, td_tensor_new(&s->share, TD_INT32, &share, &f->err), "server_error", NULL));
     for (int i = 0; i < s->n_optimizers + 1; i++) {
         TD_TRY(
             td_fault_of(f, td_tensor_new(&s->scalar[i], TD_FLOAT, &scalar, &f->err), "server_error", NULL));
@@ -55,8 +57,8 @@ static enum td_code make_room(struct td_step *s, struct td_fault *f)
     for (int i = 0; s->spec->histograms && td_step_chosen(s, i) != NULL; i++) {
         s->n_shown++;
     }
-    const int n_out = 2 + n_losses + n_metrics + s->n_shown;
-    s->in = td_step_room(s, s->layout->n + s->n_optimizers + 2, sizeof *s->in);
+    const int n_out = 3 + n_losses + n_metrics + s->n_shown;
+    s->in = td_step_room(s, s->layout->n + s->n_optimizers + 3, sizeof *s->in);
     s->out = td_step_room(s, n_out > s->n_outputs + 1 ? n_out : s->n_outputs + 1, sizeof *s->out);
     s->gradient = td_step_room(s, s->n_shown, sizeof *s->gradient);
     s->losses = td_step_room(s, n_losses, sizeof *s->losses);
@@ -101,6 +103,8 @@ enum td_code td_step_signature(struct td_servable *s, const struct td_job_spec *
 static enum td_code build(struct td_step *s, struct td_fault *f)
 {
     const struct td_signature *sig;
+    const struct td_collective *all = td_collective();
+    s->several = all != NULL && all->size > 1;
     TD_TRY(td_step_signature(s->servable, s->spec, &sig, f));
     TD_TRY(s->spec->train_signature != NULL ? td_step_build_own(s, sig, f) : td_step_build(s, sig, f));
     return make_room(s, f);
@@ -158,6 +162,7 @@ void td_step_free(struct td_step *s)
     for (int i = 0; s->gradient != NULL && i < s->n_shown; i++) {
         td_tensor_clear(&s->gradient[i]);
     }
+    td_tensor_clear(&s->share);
     td_model_unref(s->model);
     td_model_unref(s->evaluated);
     td_selection_free(s->selection);
@@ -167,6 +172,11 @@ void td_step_free(struct td_step *s)
 }
 
 /* ------------------------------------------------------------------ what it is made of */
+
+void td_step_stop_with(struct td_step *s, td_stop *stop)
+{
+    s->stop = stop;
+}
 
 const struct td_chosen *td_step_chosen(const struct td_step *s, int i)
 {
@@ -236,8 +246,10 @@ static enum td_code take_fetches(struct td_step *s, bool norm, struct td_step_re
     for (int i = 0; i < n_metrics; i++) {
         TD_TRY(take_sums(s, i, &s->out[1 + n_losses + i], err));
     }
+    const struct td_tensor *more = &s->out[1 + n_losses + n_metrics];
     r->losses = s->losses;
-    r->norm = norm ? number_of(&s->out[1 + n_losses + n_metrics]) : NAN;
+    r->stop = s->several && number_of(more++) > 0;
+    r->norm = norm ? number_of(more) : NAN;
     r->sums = (const double **)s->sums;
     r->n_sums = s->n_sums;
     return TD_OK;
@@ -257,13 +269,27 @@ static enum td_code take_own(struct td_step *s, struct td_step_result *r)
     return TD_OK;
 }
 
+static void feed_share(struct td_step *s, const struct td_batch *b)
+{
+    int32_t *share = TD_DATA(&s->share, int32_t);
+    share[TD_SHARE_COUNTS] = b->rows > 0;
+    share[TD_SHARE_ALL] = (int32_t)b->all_rows;
+    share[TD_SHARE_ROWS] = b->rows > 0 ? (int32_t)b->rows : 1;
+    share[TD_SHARE_FIRST] = (int32_t)b->first;
+    share[TD_SHARE_STOP] = s->stop != NULL && atomic_load(s->stop) != 0;
+}
+
 static void feed(struct td_step *s, const struct td_batch *b, const struct td_step_at *at)
 {
     const bool own = s->input_field != NULL;
+    int n = s->layout->n;
     for (int i = 0; i < s->layout->n; i++) {
         s->in[i] = b->tensor[own ? s->input_field[i] : i]; /* borrowed */
     }
-    int n = s->layout->n;
+    if (s->several) {
+        feed_share(s, b);
+        s->in[n++] = s->share;
+    }
     if (at != NULL && s->draws) {
         s->in[n++] = s->number;
         TD_DATA(&s->number, int32_t)[0] = (int32_t)((at->step - 1) % INT32_MAX);
@@ -278,8 +304,8 @@ static void feed(struct td_step *s, const struct td_batch *b, const struct td_st
 static int n_fetched(const struct td_step *s, enum td_step_run_kind kind)
 {
     return s->input_field != NULL ? s->n_outputs + 1
-                                  : 1 + s->spec->n_losses + s->spec->n_metrics + (kind != TD_RUN_EVALUATE) +
-                                        (kind == TD_RUN_UPDATE ? s->n_shown : 0);
+                                  : 1 + s->spec->n_losses + s->spec->n_metrics + s->several +
+                                        (kind != TD_RUN_EVALUATE) + (kind == TD_RUN_UPDATE ? s->n_shown : 0);
 }
 
 /* The last fetches of an update. */
@@ -296,6 +322,10 @@ static void take_gradients(struct td_step *s)
 static enum td_code run_batch(struct td_step *s, enum td_step_run_kind kind, const struct td_run_opts *run,
                               struct td_step_result *r, struct td_err *err)
 {
+    const struct td_collective *all = s->several ? td_collective() : NULL;
+    if (all != NULL) {
+        all->begin(all->ctx);
+    }
     enum td_code rc = td_callable_run(s->run[kind], s->in, s->out, run, err);
     if (rc) {
         return rc;
@@ -344,10 +374,16 @@ static enum td_code not_finite(struct td_step *s, int64_t step, struct td_fault 
     struct td_step_result r;
     struct td_err ignored = {0};
     const enum td_code rc = run_batch(s, TD_RUN_EVALUATE, &run, &r, &ignored);
+    if (rc && s->several) {
+        td_step_fail_evaluation(s);
+    }
     const char *first = w.infinite[0] != 0 ? w.infinite : w.nan; /* looked for only before a NaN */
     const bool both = w.nan[0] != 0 && strcmp(first, w.nan) != 0;
-    (void)rc; /* what was seen until then is what can be told */
-    f->err = (struct td_err){0};
+    f->err = (struct td_err){0}; /* what was seen until then is what can be told */
+    if (first[0] == 0 && s->several) {
+        return td_fault_of(f, td_fail(&f->err, TD_ABORTED, TD_NOT_FINITE " at step %lld", (long long)step),
+                           "training_error", NULL);
+    }
     return first[0] != 0
                ? TD_FAULT(f, "training_error", NULL,
                           TD_NOT_FINITE " at step %lld: the first tensor that is not is %s%s%s",
@@ -367,7 +403,14 @@ enum td_code td_step_run(struct td_step *s, const struct td_batch *b, const stru
     if (rc == TD_OK && s->input_field != NULL && !isfinite(out->loss)) {
         return TD_FAULT(f, "training_error", NULL, TD_NOT_FINITE " at step %lld", (long long)at->step);
     }
-    if (rc == TD_INVALID_ARGUMENT && strstr(f->err.msg, TD_NOT_FINITE) != NULL) {
+    const bool unfinite = rc == TD_INVALID_ARGUMENT && strstr(f->err.msg, TD_NOT_FINITE) != NULL;
+    const bool apart = rc && s->several && !td_step_fail_training(s, unfinite);
+    if (unfinite && apart) {
+        f->err = (struct td_err){0};
+        return td_fault_of(f, td_fail(&f->err, TD_ABORTED, "another process of the job failed"),
+                           "training_error", NULL);
+    }
+    if (unfinite) {
         return not_finite(s, at->step, f);
     }
     if (rc) {
@@ -385,5 +428,9 @@ enum td_code td_step_evaluate(struct td_step *s, const struct td_batch *b, const
                         "validation_file out");
     }
     feed(s, b, NULL);
-    return td_fault_of(f, run_batch(s, TD_RUN_EVALUATE, run, out, &f->err), "training_error", NULL);
+    const enum td_code rc = run_batch(s, TD_RUN_EVALUATE, run, out, &f->err);
+    if (rc && s->several) {
+        td_step_fail_evaluation(s);
+    }
+    return td_fault_of(f, rc, "training_error", NULL);
 }

@@ -11,6 +11,10 @@
  *
  * A loss that is not finite changes nothing: the updates wait for a check.
  *
+ * Where the process has a collective of several (core/base/collective.h) when a step is made, each of them
+ * runs it on its share of the batch: all numbers are those of the whole batch, and all variables stay the
+ * same everywhere (step_share.c).
+ *
  * Threads: one at a time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -38,6 +42,18 @@ TD_MUST enum td_code td_step_check(struct td_servable *s, const struct td_job_sp
                                    const struct td_row_layout *layout, struct td_fault *f);
 void td_step_free(struct td_step *s); /* accepts NULL */
 
+/* ---- of several processes
+ *
+ * A run that fails in one of them fails in all: its sums are completed with what is not finite, so that the
+ * others' check fails, or (evaluation has none) they are asked to stop. TD_ABORTED is the code of those that
+ * have no reason of their own. */
+/* stop: looked at before each run; the result says whether any process is to stop. Borrowed. */
+void td_step_stop_with(struct td_step *s, td_stop *stop);
+/* In place of a run of td_step_run (trains) or td_step_evaluate, which cannot be. Alone: nothing. */
+void td_step_give_up(struct td_step *s, bool trains);
+/* A run failed so late that the others go on: there is no way back to them. */
+bool td_step_is_lost(const struct td_step *s);
+
 /* What it trains: those of the selection that a gradient leads to. Borrowed. */
 const struct td_chosen *td_step_chosen(const struct td_step *s, int i); /* NULL past the end */
 /* Its gradient as the last update took it, all batches added up and clipped; NULL: there was none, or the job
@@ -51,6 +67,7 @@ int td_step_optimizers(const struct td_step *s, const int **numbers);
 struct td_step_result {
     double loss;         /* total, penalties included, before the update */
     double *losses;      /* by loss, before its weight; the step's own, until the next run */
+    bool stop;           /* of several processes: one at least is to stop */
     double norm;         /* global norm of this batch's gradients before clipping; NAN: there are none */
     const double **sums; /* by metric of the spec */
     int *n_sums;

@@ -98,13 +98,14 @@ static void add_loss(struct td_step_graph *k, struct td_emitter *e, int i)
 {
     const struct td_loss_spec *spec = &k->s->spec->loss[i];
     const struct td_row_use *use = &k->s->layout->loss[i];
+    struct td_loss_share *share = k->s->several ? &k->own : NULL;
     const struct td_node at = {.name = spec->loss->name, .function = ""};
     e->at = &at;
     const struct td_loss_args args = {
-        .target = target_of(k, e, use), .output = output_of(k, e, use), .field = spec->field};
+        .target = target_of(k, e, use), .output = output_of(k, e, use), .field = spec->field, .share = share};
     const struct td_value values = spec->loss->values(e, &args);
     const struct td_value counted = spec->loss->counted == NULL ? td_no_value : spec->loss->counted(e, &args);
-    k->loss[i] = td_loss_reduce(e, values, weights_of(k, use), counted, spec->reduction);
+    k->loss[i] = td_loss_reduce(e, values, weights_of(k, use), counted, spec->reduction, share);
     const struct td_value part = spec->weight == 1 ? k->loss[i] : td_f_scale(e, k->loss[i], spec->weight);
     k->data_loss = k->data_loss.node == NULL ? part : td_f_add(e, k->data_loss, part);
     e->at = NULL;
@@ -314,13 +315,10 @@ static enum td_code differentiate_penalties(struct td_step_graph *k)
                                     .n_sources = n};
     TD_TRY(keep_all(k, &q.keep, &q.n_keep));
     TD_TRY(refused(k, td_extend_gradients(&k->x, &q, g, &k->f->err), "tensord.regularizers"));
-    struct td_emitter e = td_extend_emitter(&k->x, &k->f->err);
     for (int i = 0; i < n; i++) {
-        struct td_step_trained *v = &k->trained[of[i]];
-        e.at = v->g.node;
-        v->g = g[i].node == NULL ? v->g : td_f_add(&e, v->g, g[i]);
+        k->trained[of[i]].penalty = g[i];
     }
-    return refused(k, td_emit_close(&e), "tensord.regularizers");
+    return TD_OK;
 }
 
 static int by_place(const void *a, const void *b)
@@ -356,6 +354,7 @@ static enum td_code build_graph(struct td_step_graph *k)
     TD_TRY(add_fields(k));
     TD_TRY(k->s->spec->lora.on ? td_step_find_weights(k) : TD_OK);
     TD_TRY(k->s->spec->training_form ? td_step_form_assigned(k, &k->moved, &k->n_moved) : TD_OK);
+    TD_TRY(td_step_add_share(k));
     TD_TRY(td_step_draw(k));
     TD_TRY(add_losses(k));
     TD_TRY(differentiate(k));
@@ -363,8 +362,9 @@ static enum td_code build_graph(struct td_step_graph *k)
     TD_TRY(k->s->spec->lora.on ? td_step_adapt(k) : TD_OK);
     TD_TRY(differentiate_penalties(k));
     qsort(k->trained, (size_t)k->n_trained, sizeof *k->trained, by_place);
-    TD_TRY(add_total(k));
     TD_TRY(add_metrics(k));
+    TD_TRY(td_step_share_numbers(k));
+    TD_TRY(add_total(k));
     TD_TRY(td_step_add_updates(k));
     return td_step_close(k);
 }
@@ -384,11 +384,13 @@ static enum td_code build_evaluation(const struct td_step_graph *of, struct td_s
         k->trained[i].c = of->trained[i].c;
     }
     TD_TRY(add_fields(k));
+    TD_TRY(td_step_add_share(k));
     TD_TRY(add_losses(k));
     TD_TRY(read_variables(k));
     TD_TRY(add_penalties(k, source, ignored, &n));
-    TD_TRY(add_total(k));
     TD_TRY(add_metrics(k));
+    TD_TRY(td_step_share_numbers(k));
+    TD_TRY(add_total(k));
     return td_step_close(k);
 }
 

@@ -68,11 +68,11 @@ static enum td_code add_waits(struct td_step_graph *k)
 
 /* ------------------------------------------------------------------ callables */
 
-/* Loss, losses, sums of the metrics; norm; gradients, where they are shown. */
+/* Loss, losses, sums of the metrics; of several processes how many are to stop; norm; gradients, where they are shown. */
 static enum td_code list_fetches(struct td_step_graph *k, struct td_value **out, int *n)
 {
     const struct td_job_spec *spec = k->s->spec;
-    *out = td_extend_room(&k->x, 2 + spec->n_losses + spec->n_metrics + k->n_trained, sizeof **out);
+    *out = td_extend_room(&k->x, 3 + spec->n_losses + spec->n_metrics + k->n_trained, sizeof **out);
     if (*out == NULL) {
         return td_step_no_memory(k->f);
     }
@@ -83,6 +83,9 @@ static enum td_code list_fetches(struct td_step_graph *k, struct td_value **out,
     for (int i = 0; i < spec->n_metrics; i++) {
         (*out)[(*n)++] = k->sums[i];
     }
+    if (k->s->several) {
+        (*out)[(*n)++] = k->stops;
+    }
     (*out)[*n] = k->norm;
     for (int i = 0; i < k->n_trained; i++) {
         (*out)[*n + 1 + i] = k->trained[i].g;
@@ -90,16 +93,19 @@ static enum td_code list_fetches(struct td_step_graph *k, struct td_value **out,
     return TD_OK;
 }
 
-/* Fields, the step's number where it is asked for; rates, t. */
+/* Fields, of several processes the share, the step's number where it is asked for; rates, t. */
 static enum td_code list_feeds(struct td_step_graph *k, struct td_value **out, int *n)
 {
     const struct td_row_layout *l = k->s->layout;
-    *out = td_extend_room(&k->x, l->n + k->s->n_optimizers + 2, sizeof **out);
+    *out = td_extend_room(&k->x, l->n + k->s->n_optimizers + 3, sizeof **out);
     if (*out == NULL) {
         return td_step_no_memory(k->f);
     }
     for (int i = 0; i < l->n; i++) {
         (*out)[(*n)++] = k->field[i];
+    }
+    if (k->s->several) {
+        (*out)[(*n)++] = k->share;
     }
     if (k->number.node != NULL) {
         (*out)[(*n)++] = k->number;
@@ -111,16 +117,18 @@ static enum td_code list_feeds(struct td_step_graph *k, struct td_value **out, i
     return TD_OK;
 }
 
-/* The part's own effects, the check, and the assignments. */
+/* What begins sums over processes, the part's own effects, the check, and the assignments. */
 static enum td_code list_targets(struct td_step_graph *k, enum td_step_run_kind kind, bool part,
                                  struct td_callable_opts *o)
 {
     const struct td_ir *ir = &k->x.ir;
     const struct td_step_effects *effects = &k->effects[kind];
-    struct td_node **all = td_extend_room(&k->x, ir->n_roots + 1 + effects->n, sizeof(void *));
+    struct td_node **all =
+        td_extend_room(&k->x, k->own.n_sums + ir->n_roots + 1 + effects->n, sizeof(void *));
     if (all == NULL) {
         return td_step_no_memory(k->f);
     }
+    o->n_targets = part ? td_step_list_sums(k, kind, all) : 0;
     for (int i = 0; part && i < ir->n_roots; i++) {
         all[o->n_targets++] = ir->roots[i];
     }

@@ -31,8 +31,10 @@ static struct td_value seed_of(struct td_step_graph *k, struct td_emitter *e, co
 static void drop(struct td_step_graph *k, struct td_emitter *e, struct td_node *n, double rate)
 {
     const struct td_value x = n->in[0];
-    const struct td_value u = td_emit(e, "StatelessRandomUniform", TD_IN(td_f_shape(e, x), seed_of(k, e, n)),
-                                      TD_ATTRS(TD_ATTR_OF_TYPE("dtype", td_dtype_of(x))));
+    const struct td_value shape = td_f_shape(e, x), whole = td_step_share_whole(k, e, shape);
+    const struct td_value drawn = td_emit(e, "StatelessRandomUniform", TD_IN(whole, seed_of(k, e, n)),
+                                          TD_ATTRS(TD_ATTR_OF_TYPE("dtype", td_dtype_of(x))));
+    const struct td_value u = td_step_share_rows(k, e, drawn, shape);
     const struct td_value keep = td_f_2(e, "GreaterEqual", u, td_f_number(e, u, rate));
     const struct td_value scaled = td_f_scale(e, x, 1 / (1 - rate)), zero = td_f_number(e, x, 0);
     td_emit_again(e, n, td_op_find(e->ops, "SelectV2"), TD_IN(keep, scaled, zero), TD_NO_ATTRS);

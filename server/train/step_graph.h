@@ -6,16 +6,18 @@
 #define TD_SERVER_TRAIN_STEP_GRAPH_H
 
 #include "core/grad/extend.h"
+#include "kernels/train/losses.h"
 #include "server/train/step_impl.h"
 
 /* A variable that is trained. */
 struct td_step_trained {
     const struct td_chosen *c;
-    struct td_value w;     /* what it holds, all parts, in the dtype that is computed in: float or double */
-    struct td_value g;     /* its gradient: as it comes, later in the dtype of w, clipped */
-    struct td_value new_w; /* what it is updated to */
-    int place;             /* in the order in which gradients are made */
-    bool adapter;          /* a factor of what is added to a weight (step_lora.c): the step's own */
+    struct td_value w;       /* what it holds, all parts, in the dtype that is computed in: float or double */
+    struct td_value g;       /* its gradient: as it comes, later in the dtype of w, all in it, clipped */
+    struct td_value penalty; /* the gradient of its penalties; no node: it has none */
+    struct td_value new_w;   /* what it is updated to */
+    int place;               /* in the order in which gradients are made */
+    bool adapter;            /* a factor of what is added to a weight (step_lora.c): the step's own */
 };
 
 /* A weight of a product: what a low-rank update can be made for. As a matrix, its first `split` dimensions
@@ -49,7 +51,11 @@ struct td_step_graph {
     struct td_value *field; /* by field of the layout: its feed */
     struct td_value *loss;  /* by loss, before its weight */
     struct td_value data_loss, penalty, total, norm;
-    struct td_value *sums;    /* by metric */
+    struct td_value *sums; /* by metric */
+    /* of several processes: the feed (enum td_step_share_field), what losses need of it, and how many
+     * processes are to stop */
+    struct td_value share, stops;
+    struct td_loss_share own;
     struct td_node *check;    /* fails unless total is finite */
     struct td_value *rate, t; /* fed: by optimizer in use */
     struct td_value number;   /* fed: steps so far, int32; no node: nothing is drawn */
@@ -89,6 +95,23 @@ void td_step_assign(struct td_step_graph *k, struct td_emitter *e, enum td_step_
 TD_MUST enum td_code td_step_assign_trained(struct td_step_graph *k, struct td_emitter *e,
                                             enum td_step_run_kind kind, const struct td_step_trained *v,
                                             struct td_value w);
+
+/* ---- of several processes (step_share.c): without others each does nothing */
+/* Before the losses: the feed that says what of the batch is at hand. */
+TD_MUST enum td_code td_step_add_share(struct td_step_graph *k);
+/* Behind losses, gradients and metrics: losses and sums of metrics become those of the whole batch. */
+TD_MUST enum td_code td_step_share_numbers(struct td_step_graph *k);
+/* The gradient over all processes; last: no other comes behind it. */
+struct td_value td_step_share_gradient(struct td_step_graph *k, struct td_emitter *e,
+                                       const struct td_step_trained *v, bool last);
+/* shape with the rows of the whole batch in place of those at hand; and of x, which is of that shape, the rows
+ * at hand. */
+struct td_value td_step_share_whole(struct td_step_graph *k, struct td_emitter *e, struct td_value shape);
+struct td_value td_step_share_rows(struct td_step_graph *k, struct td_emitter *e, struct td_value x,
+                                   struct td_value shape);
+/* The nodes that begin sums, in the order of their numbers: what is run first. Room for all of k->own.n_sums. */
+int td_step_list_sums(const struct td_step_graph *k, enum td_step_run_kind kind, struct td_node **out);
+
 /* From gradients to assignments; makes the states and rows of the result. */
 TD_MUST enum td_code td_step_add_updates(struct td_step_graph *k);
 /* Makes the model and its callables, and starts the slots. */

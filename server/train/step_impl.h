@@ -6,6 +6,7 @@
 #define TD_SERVER_TRAIN_STEP_IMPL_H
 
 #include "core/base/arena.h"
+#include "core/base/collective.h"
 #include "core/function/callable.h"
 #include "core/run/variable.h"
 #include "server/train/step.h"
@@ -66,6 +67,12 @@ struct td_step {
     struct td_tensor number;    /* as which; int32 */
     struct td_tensor *gradient; /* by chosen, of the last update; n_shown of them */
     int n_shown;                /* 0: they are not asked for */
+    bool several;               /* processes share each batch */
+    struct td_tensor share;     /* what this one's share is fed as: int32 by enum td_step_share_field */
+    td_stop *stop;              /* borrowed; NULL */
+    struct td_sum *sum;         /* over processes, by number: n_numbers of evaluation, then the gradients */
+    int n_shared, n_numbers;    /* number n_numbers - 1: losses, sums of metrics, how many are to stop */
+    bool lost;                  /* td_step_is_lost */
     double *losses, **sums;
     int *n_sums;
     const char **output_name; /* train_signature: scalars beside the loss, and a NULL */
@@ -74,6 +81,22 @@ struct td_step {
     int *output_at, loss_at; /* fetches */
     int n_outputs;
 };
+
+/* What a step of several processes is told of this one's share: 1, or 0 where its row stands in for none; rows
+ * of the whole batch; rows at hand, and where in the batch they begin; 1: this process is to stop. */
+enum td_step_share_field {
+    TD_SHARE_COUNTS,
+    TD_SHARE_ALL,
+    TD_SHARE_ROWS,
+    TD_SHARE_FIRST,
+    TD_SHARE_STOP,
+    TD_SHARE_FIELDS
+};
+
+/* A run failed in this one of several processes: the others hear of it (step_fail.c). In training: whether
+ * that the loss is not finite (this one's only reason: not_finite) is the reason of them all. */
+bool td_step_fail_training(struct td_step *s, bool not_finite);
+void td_step_fail_evaluation(struct td_step *s);
 
 #define TD_NOT_FINITE "loss is not finite"
 

@@ -242,6 +242,12 @@ enum td_code td_step_build_own(struct td_step *s, const struct td_signature *sig
 {
     struct td_callable *callable = td_servable_callable(s->servable, sig);
     struct td_variables *vars = NULL;
+    if (s->several) {
+        return TD_FAULT(f, "invalid_value", "tensord.train_signature",
+                        "signature '%.100s' updates its variables itself: several processes cannot share its "
+                        "batches",
+                        sig->key);
+    }
     if (callable == NULL) {
         return td_fault_of(f, td_servable_closed(s->servable, sig, &f->err), "invalid_value",
                            "tensord.train_signature");

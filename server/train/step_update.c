@@ -458,6 +458,10 @@ static enum td_code update_all(struct td_step_graph *k, struct td_emitter *e)
         const struct td_node at = {.name = v->c->name, .function = ""};
         e->at = &at;
         v->g = td_f_cast(e, v->g, td_dtype_of(v->w));
+        v->g = td_step_share_gradient(k, e, v, i == k->n_trained - 1);
+        if (v->penalty.node != NULL) {
+            v->g = td_f_add(e, v->g, td_f_cast(e, v->penalty, td_dtype_of(v->w)));
+        }
         e->at = NULL;
     }
     TD_TRY(add_norm(k, e));

@@ -31,11 +31,6 @@ enum td_code td_trainer_own(struct td_trainer *t, enum td_code rc)
     return td_fault_of(t->f, rc, "server_error", "");
 }
 
-bool td_trainer_paused(const struct td_trainer *t)
-{
-    return t->o->pause != NULL && atomic_load(t->o->pause) != 0;
-}
-
 /* ------------------------------------------------------------------ what it begins with */
 
 static enum td_code open_rows(struct td_trainer *t, const char *path, const char *name, bool training,
@@ -59,6 +54,7 @@ static enum td_code make_parts(struct td_trainer *t)
     TD_TRY(td_step_signature(t->o->servable, t->spec, &t->sig, t->f));
     TD_TRY(td_row_layout_new(t->spec, t->sig, &t->layout, t->f));
     TD_TRY(td_step_new(t->o->servable, t->spec, t->layout, &t->step, t->f));
+    td_step_stop_with(t->step, &t->asks);
     t->n_rates = td_step_optimizers(t->step, &t->optimizers);
     t->rates = td_calloc((size_t)t->n_rates + 1, sizeof *t->rates);
     if (t->rates == NULL) {
@@ -129,11 +125,13 @@ static enum td_code run_step(struct td_trainer *t, const struct td_batch *b, str
         .update = updates_after(t, t->at.step + 1) > updates,
         .rates = t->rates,
     };
+    td_trainer_ask(t);
     TD_TRY(td_step_run(t->step, b, &at, &t->run, r, t->f));
+    td_trainer_hear(t, r);
     const int64_t every = t->spec->ema.on ? t->spec->ema.overwrite_frequency : 0;
-    return at.update && every > 0 && (updates + 1) % every == 0
-               ? td_trainer_own(t, td_step_use_averages(t->step, &t->f->err))
-               : TD_OK;
+    const bool overwrites = at.update && every > 0 && (updates + 1) % every == 0;
+    return td_trainer_later(t, overwrites ? td_trainer_own(t, td_step_use_averages(t->step, &t->f->err))
+                                          : TD_OK);
 }
 
 static enum td_code one_step(struct td_trainer *t, const struct td_batch *b)
@@ -141,19 +139,19 @@ static enum td_code one_step(struct td_trainer *t, const struct td_batch *b)
     struct td_step_result r = {0};
     const int64_t from_ns = td_clock_ns();
     TD_TRY(run_step(t, b, &r));
-    TD_TRY(td_trainer_own(t, td_epoch_sums_add(t->sums, b->rows, &r, &t->f->err)));
+    TD_TRY(td_trainer_later(t, td_trainer_own(t, td_epoch_sums_add(t->sums, b->all_rows, &r, &t->f->err))));
     t->at.step++;
     t->at.batch++;
-    t->at.rows += b->rows;
+    t->at.rows += b->all_rows;
     t->num.step_loss = r.loss;
     t->step_ns = td_clock_ns() - from_ns;
-    TD_TRY(td_tell_step(t, &r));
+    TD_TRY(td_trainer_later(t, td_tell_step(t, &r)));
     if (t->at.batch == t->n_batches) {
         t->at.phase = TD_PHASE_EVALUATE;
         return TD_OK;
     }
     const int64_t every = t->spec->save_every_steps;
-    return td_trainer_save_if(t, every > 0 && t->at.step % every == 0);
+    return td_trainer_later(t, td_trainer_save_if(t, every > 0 && t->at.step % every == 0));
 }
 
 static enum td_code go_through(struct td_trainer *t, struct td_batches *batches, bool *paused)
@@ -165,10 +163,14 @@ static enum td_code go_through(struct td_trainer *t, struct td_batches *batches,
             *paused = true;
             return TD_OK;
         }
-        TD_TRY(td_batches_next(batches, &b, t->f));
-        rc = b.rows > 0 ? one_step(t, &b)
-                        : TD_FAULT(t->f, "server_error", "", "the epoch's rows end at batch %lld of %lld",
-                                   (long long)t->at.batch, (long long)t->n_batches);
+        rc = td_batches_next(batches, &b, t->f);
+        if (rc) {
+            td_step_give_up(t->step, true);
+            return rc;
+        }
+        rc = b.all_rows > 0 ? one_step(t, &b)
+                            : TD_FAULT(t->f, "server_error", "", "the epoch's rows end at batch %lld of %lld",
+                                       (long long)t->at.batch, (long long)t->n_batches);
         td_batch_clear(&b);
     }
     return rc;
@@ -183,10 +185,15 @@ static enum td_code train_epoch(struct td_trainer *t, bool *paused)
         .from_batch = t->at.batch,
         .seed = (uint64_t)t->spec->seed,
         .shuffle = t->spec->shuffle,
-        .n_parts = 1,
+        .part = td_ranks_rank(t->o->ranks),
+        .n_parts = td_ranks_size(t->o->ranks),
     };
     struct td_batches *batches = NULL;
-    TD_TRY(td_batches_open(&e, &batches, t->f));
+    const enum td_code opened = td_batches_open(&e, &batches, t->f);
+    if (opened) {
+        td_step_give_up(t->step, true);
+        return opened;
+    }
     const enum td_code rc = go_through(t, batches, paused);
     td_batches_close(batches);
     return rc;
@@ -204,12 +211,20 @@ static enum td_code evaluate(struct td_trainer *t, struct td_step *step, struct 
             *paused = true;
             return TD_OK;
         }
-        TD_TRY(td_batches_next(batches, &b, t->f));
-        if (b.rows == 0) {
+        enum td_code rc = td_batches_next(batches, &b, t->f);
+        if (rc) {
+            td_step_give_up(step, false);
+            return rc;
+        }
+        if (b.all_rows == 0) {
             return TD_OK;
         }
-        enum td_code rc = td_step_evaluate(step, &b, &t->run, &r, t->f);
-        rc = rc ? rc : td_trainer_own(t, td_epoch_sums_add(t->valid_sums, b.rows, &r, &t->f->err));
+        td_trainer_ask(t);
+        rc = td_step_evaluate(step, &b, &t->run, &r, t->f);
+        td_trainer_hear(t, &r);
+        rc = rc ? rc
+                : td_trainer_later(
+                      t, td_trainer_own(t, td_epoch_sums_add(t->valid_sums, b.all_rows, &r, &t->f->err)));
         td_batch_clear(&b);
         TD_TRY(rc);
     }
@@ -217,10 +232,18 @@ static enum td_code evaluate(struct td_trainer *t, struct td_step *step, struct 
 
 enum td_code td_trainer_evaluate(struct td_trainer *t, struct td_step *step, bool *paused)
 {
-    const struct td_epoch e = {.rows = t->valid, .batch_size = t->spec->batch_size, .n_parts = 1};
+    const struct td_epoch e = {.rows = t->valid,
+                               .batch_size = t->spec->batch_size,
+                               .part = td_ranks_rank(t->o->ranks),
+                               .n_parts = td_ranks_size(t->o->ranks)};
     struct td_batches *batches = NULL;
+    td_step_stop_with(step, &t->asks);
     td_epoch_sums_clear(t->valid_sums);
-    TD_TRY(td_batches_open(&e, &batches, t->f));
+    const enum td_code opened = td_batches_open(&e, &batches, t->f);
+    if (opened) {
+        td_step_give_up(step, false);
+        return opened;
+    }
     const enum td_code rc = evaluate(t, step, batches, paused);
     td_batches_close(batches);
     return rc;
@@ -246,7 +269,9 @@ static enum td_code stop_early(struct td_trainer *t, bool *stops)
     if (!s->on) {
         return TD_OK;
     }
-    const double value = monitored(t), delta = fabs(s->min_delta);
+    double value = monitored(t);
+    const double delta = fabs(s->min_delta);
+    TD_TRY(td_trainer_own(t, td_ranks_share(t->o->ranks, &value, sizeof value, &t->f->err)));
     const bool better = t->at.best_epoch == 0 ? (s->max ? value > -INFINITY : value < INFINITY)
                         : s->max              ? value > t->num.best + delta
                                               : value < t->num.best - delta;
@@ -258,7 +283,7 @@ static enum td_code stop_early(struct td_trainer *t, bool *stops)
         t->at.best_epoch = t->at.epoch + 1;
         t->at.best_step = t->at.step;
         t->at.wait = 0;
-        return s->restore_best ? td_trainer_keep_best(t) : TD_OK;
+        return td_trainer_later(t, s->restore_best ? td_trainer_keep_best(t) : TD_OK);
     }
     *stops = t->at.wait >= s->patience && t->at.epoch > 0;
     return TD_OK;
@@ -285,15 +310,16 @@ static enum td_code end_epoch(struct td_trainer *t, bool *paused)
         }
         t->num.valid_loss = td_epoch_sums_value(t->valid_sums, 0);
     }
-    TD_TRY(td_tell_epoch(t, evaluates(t)));
+    TD_TRY(td_trainer_later(t, td_tell_epoch(t, evaluates(t))));
     TD_TRY(stop_early(t, &stops));
-    TD_TRY(stops ? tell_stop(t) : TD_OK);
+    TD_TRY(td_trainer_later(t, stops ? tell_stop(t) : TD_OK));
     const bool last = stops || t->at.epoch + 1 == t->spec->n_epochs;
     t->at.epoch++;
     t->at.batch = 0;
     t->at.phase = last ? TD_PHASE_FINISHED : TD_PHASE_STEPS;
     td_epoch_sums_clear(t->sums);
-    return td_trainer_save_if(t, last || td_clock_ns() - t->saved_ns > EPOCH_SAVE_NS);
+    const bool must = last || td_clock_ns() - t->saved_ns > EPOCH_SAVE_NS;
+    return td_trainer_later(t, td_trainer_save_if(t, must));
 }
 
 static enum td_code go_on(struct td_trainer *t, bool *paused)
@@ -337,23 +363,37 @@ static enum td_code look_before(struct td_trainer *t, bool *paused)
     return TD_OK;
 }
 
+static enum td_code tell_running(struct td_trainer *t, bool resumed)
+{
+    TD_TRY(td_trainer_own(t, t->o->sink.state(t->o->sink.ctx, TD_TRAIN_RUNNING, &t->f->err)));
+    TD_TRY(tell_start(t, resumed));
+    return td_tell_progress(t, false);
+}
+
+static enum td_code begin(struct td_trainer *t, bool *resumed)
+{
+    enum td_code rc = prepare(t);
+    rc = rc ? rc : td_trainer_restore(t, resumed);
+    TD_TRY(td_trainer_agree(t, rc));
+    t->begun = true;
+    return td_trainer_share_progress(t, resumed);
+}
+
 static enum td_code train(struct td_trainer *t, struct td_train_outcome *out)
 {
     bool resumed = false, paused = false;
-    TD_TRY(prepare(t));
-    TD_TRY(td_trainer_restore(t, &resumed));
-    TD_TRY(td_trainer_own(t, t->o->sink.state(t->o->sink.ctx, TD_TRAIN_RUNNING, &t->f->err)));
-    TD_TRY(tell_start(t, resumed));
-    TD_TRY(td_tell_progress(t, false));
-    TD_TRY(resumed ? TD_OK : look_before(t, &paused));
-    const bool begun = resumed || !paused;
-    TD_TRY(go_on(t, &paused));
+    TD_TRY(begin(t, &resumed));
+    TD_TRY(td_trainer_later(t, tell_running(t, resumed)));
+    enum td_code rc = resumed ? TD_OK : look_before(t, &paused);
+    const bool worth_saving = resumed || !paused;
+    rc = rc ? rc : go_on(t, &paused);
+    TD_TRY(td_trainer_agree(t, rc));
     out->rows = t->at.rows;
     if (paused) {
         out->end = TD_TRAIN_PAUSED;
-        return begun ? td_trainer_save(t) : TD_OK; /* nothing is done yet that was worth saving */
+        return td_trainer_agree(t, worth_saving ? td_trainer_save(t) : TD_OK);
     }
-    return td_trainer_finish(t, out);
+    return td_trainer_agree(t, td_trainer_finish(t, out));
 }
 
 enum td_code td_train(const struct td_train_opts *o, struct td_train_outcome *out, struct td_fault *f)
@@ -367,7 +407,7 @@ enum td_code td_train(const struct td_train_opts *o, struct td_train_outcome *ou
     };
     *out = (struct td_train_outcome){.end = TD_TRAIN_DONE, .gate_passed = true};
     enum td_code rc = train(&t, out);
-    if (rc == TD_CANCELLED && td_trainer_paused(&t) && t.csv == NULL) { /* while rows were looked at */
+    if (rc == TD_CANCELLED && td_trainer_paused(&t) && !t.begun) { /* while rows were looked at */
         *f = (struct td_fault){0};
         out->end = TD_TRAIN_PAUSED;
         rc = TD_OK;

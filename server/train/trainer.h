@@ -7,10 +7,15 @@
  * It knows nothing of jobs' database or of HTTP: what happens is told to a sink. Told twice after a
  * resumption is only what the sink has under the same key, and says the same.
  *
+ * Several processes (server/train/ranks.h) run it together: all are given the same but for work_dir, which is
+ * each one's own. Rank 0 alone saves progress, tells the sink and writes the result; what one of them is told
+ * to do, or fails at, all do.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_TRAIN_TRAINER_H
 #define TD_SERVER_TRAIN_TRAINER_H
 
+#include "server/train/ranks.h"
 #include "server/train/step.h"
 
 enum td_train_state { TD_TRAIN_VALIDATING, TD_TRAIN_RUNNING, TD_TRAIN_WRITING };
@@ -46,6 +51,7 @@ struct td_train_opts {
                                      TD_TRAIN_PAUSED; NULL: never */
     struct td_servable *serving; /* what the gate compares with; NULL: `servable` as it was given */
     struct td_thread_pool *pool; /* NULL: one thread */
+    struct td_ranks *ranks;      /* the processes that share the job; NULL: this one alone */
     int64_t save_ms;             /* 0: 10,000 */
 };
 
@@ -58,7 +64,7 @@ struct td_train_outcome {
     json_t *gate;     /* what was compared, for an event; NULL; owned by the caller */
 };
 
-/* On success with TD_TRAIN_DONE, stage_dir is a complete SavedModel, synced. Else it does not exist. */
+/* On success with TD_TRAIN_DONE, stage_dir (of several processes rank 0's) is a complete SavedModel, synced. Else it does not exist. */
 TD_MUST enum td_code td_train(const struct td_train_opts *o, struct td_train_outcome *out,
                               struct td_fault *f);
 

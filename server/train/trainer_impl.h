@@ -1,6 +1,6 @@
 /* server/train/trainer_impl.h - a job under way, as its parts see it: trainer.c goes through the epochs,
  * trainer_tell.c tells what happens, trainer_save.c saves and restores where it is, trainer_end.c chooses the
- * weights of the result and writes it.
+ * weights of the result and writes it; trainer_share.c is what several processes do to stay together.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_TRAIN_TRAINER_IMPL_H
@@ -56,11 +56,33 @@ struct td_trainer {
     char *job; /* what the progress is of */
     struct td_run_opts run;
     int64_t saved_ns, step_ns; /* when progress was saved, and how long a step takes */
+    bool begun;                /* rows are checked */
+    /* of several processes: this one asks all to stop; they have agreed to; what this one failed at, of what
+     * is not yet told */
+    td_stop asks;
+    bool stopping;
+    enum td_code late;
 };
 
 /* rc of something that is not the job's fault: a disk, memory. */
 enum td_code td_trainer_own(struct td_trainer *t, enum td_code rc);
 bool td_trainer_paused(const struct td_trainer *t);
+
+/* ---- trainer_share.c: of a process that is alone they do nothing, and it speaks */
+/* Whether this process tells and saves: rank 0. */
+static inline bool td_trainer_speaks(const struct td_trainer *t)
+{
+    return td_ranks_rank(t->o->ranks) == 0;
+}
+/* Before a run of the step: whether this process asks to stop. After it: whether all do. */
+void td_trainer_ask(struct td_trainer *t);
+void td_trainer_hear(struct td_trainer *t, const struct td_step_result *r);
+/* rc of something that this process alone does. A failure is told at the next run, which all stop after. */
+enum td_code td_trainer_later(struct td_trainer *t, enum td_code rc);
+/* All of them are here, this one with rc: the same rc everywhere, with its fault. */
+TD_MUST enum td_code td_trainer_agree(struct td_trainer *t, enum td_code rc);
+/* What rank 0 has restored, to all. */
+TD_MUST enum td_code td_trainer_share_progress(struct td_trainer *t, bool *resumed);
 
 /* ---- trainer.c */
 /* t->rates become those of a step, from 1. */

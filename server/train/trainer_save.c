@@ -117,6 +117,9 @@ static enum td_code save(struct td_trainer *t)
 
 enum td_code td_trainer_save(struct td_trainer *t)
 {
+    if (!td_trainer_speaks(t)) {
+        return TD_OK;
+    }
     TD_TRY(td_trainer_own(t, save(t)));
     t->saved_ns = td_clock_ns();
     return TD_OK;
@@ -217,7 +220,7 @@ static enum td_code restore_or_begin(struct td_trainer *t, bool *resumed)
 enum td_code td_trainer_restore(struct td_trainer *t, bool *resumed)
 {
     t->saved_ns = td_clock_ns();
-    return td_trainer_own(t, restore_or_begin(t, resumed));
+    return td_trainer_speaks(t) ? td_trainer_own(t, restore_or_begin(t, resumed)) : TD_OK;
 }
 
 /* ------------------------------------------------------------------ the best epoch */

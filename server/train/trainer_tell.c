@@ -27,6 +27,9 @@ static json_t *number(double v)
 
 static enum td_code tell(struct td_trainer *t, const struct td_train_event *e)
 {
+    if (!td_trainer_speaks(t)) {
+        return TD_OK;
+    }
     return td_trainer_own(t, t->o->sink.event(t->o->sink.ctx, e, &t->f->err));
 }
 
@@ -141,6 +144,9 @@ static struct td_csv_step csv_step(const struct td_trainer *t)
 enum td_code td_tell_step(struct td_trainer *t, const struct td_step_result *r)
 {
     const bool last = t->at.batch == t->n_batches;
+    if (!td_trainer_speaks(t)) {
+        return TD_OK;
+    }
     if (last || t->at.step % t->every == 0) {
         const struct td_csv_step row = csv_step(t);
         TD_TRY(step_event(t, r));
@@ -152,6 +158,9 @@ enum td_code td_tell_step(struct td_trainer *t, const struct td_step_result *r)
 
 enum td_code td_tell_progress(struct td_trainer *t, bool sync)
 {
+    if (!td_trainer_speaks(t)) {
+        return TD_OK;
+    }
     const int64_t under_way = t->at.epoch + (t->at.phase == TD_PHASE_FINISHED ? 0 : 1);
     const int64_t at[4] = {t->at.step, t->total_steps, under_way, t->at.rows};
     return td_trainer_own(t, t->o->sink.progress(t->o->sink.ctx, at, sync, &t->f->err));
@@ -233,6 +242,9 @@ static enum td_code epoch_curves(struct td_trainer *t, bool valid)
 
 enum td_code td_tell_epoch(struct td_trainer *t, bool valid)
 {
+    if (!td_trainer_speaks(t)) {
+        return TD_OK;
+    }
     td_trainer_set_rates(t, t->at.step); /* they are those of a step that an earlier process may have done */
     const struct td_csv_step row = csv_step(t);
     TD_TRY(epoch_event(t, valid));

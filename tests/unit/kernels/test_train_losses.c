@@ -38,7 +38,7 @@ static void run_case(int i, bool shapes_known)
     memcpy(a.field.v, c->field, sizeof c->field);
     const struct td_value counted = loss->counted == NULL ? td_no_value : loss->counted(&f.e, &a);
     f.fetch[0] = td_loss_reduce(&f.e, loss->values(&f.e, &a), weighted ? f.feed[2] : td_no_value, counted,
-                                c->reduction);
+                                c->reduction, NULL);
     formula_differentiate(&f);
     CHECK(f.out[0].dtype == TD_FLOAT && f.out[1].dtype == c->dtype);
     check_number(c->name, i, -1, get_number(&f.out[0], 0), c->loss, 2e-6, 1e-7);
@@ -83,7 +83,7 @@ static double of_shapes(const char *name, enum td_dtype dtype, struct td_shape t
         .target = f.feed[1], .output = f.feed[0], .field = {.v = {1, dtype == TD_INT64 ? NAN : 0}}};
     const struct td_loss *loss = td_loss_find(name);
     f.fetch[f.n_fetches++] =
-        td_loss_reduce(&f.e, loss->values(&f.e, &a), td_no_value, td_no_value, TD_SUM_OVER_BATCH_SIZE);
+        td_loss_reduce(&f.e, loss->values(&f.e, &a), td_no_value, td_no_value, TD_SUM_OVER_BATCH_SIZE, NULL);
     formula_run(&f);
     const double v = get_number(&f.out[0], 0);
     formula_close(&f);
@@ -118,7 +118,8 @@ static void at(const char *name, double logits, double y, double p, double *loss
     formula_set(&f, 0, TD_FLOAT, &output);
     formula_set(&f, 1, TD_FLOAT, &target);
     const struct td_loss_args a = {.target = f.feed[1], .output = f.feed[0], .field = {.v = {logits}}};
-    f.fetch[0] = td_loss_reduce(&f.e, td_loss_find(name)->values(&f.e, &a), td_no_value, td_no_value, TD_SUM);
+    f.fetch[0] =
+        td_loss_reduce(&f.e, td_loss_find(name)->values(&f.e, &a), td_no_value, td_no_value, TD_SUM, NULL);
     formula_differentiate(&f);
     *loss = get_number(&f.out[0], 0);
     *gradient = get_number(&f.out[1], 0);

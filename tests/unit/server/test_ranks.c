@@ -97,7 +97,7 @@ TEST(sums_by_number_whatever_the_order)
     for (int run = 0; run < RUNS; run++) {
         struct adder a = {run, 2 - (td_ranks_rank(ranks) + run) % 2, 2}, b = {run, 3 - a.from, 2};
         pthread_t other;
-        td_ranks_begin(ranks);
+        td_collective()->begin(td_collective()->ctx);
         add(run, 0); /* needed before anything else, as the number of rows is */
         take(run, 0);
         CHECK(pthread_create(&other, NULL, add_some, &a) == 0);
