@@ -1,4 +1,5 @@
-/* server/train_processes.h - tensord train as one of several processes that mpirun started (server/train/ranks.h).
+/* server/train_processes.h - tensord train as one of several processes that mpirun started
+ * (server/train/ranks.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_TRAIN_PROCESSES_H

@@ -29,8 +29,8 @@ struct td_sum {
 struct td_collective {
     int rank, size; /* this process, and how many there are */
     void *ctx;
-    /* A run is about to begin: sums are numbered from 0 again. Waits for those of the last one that were added;
-     * all processes must have added the same. */
+    /* A run is about to begin: sums are numbered from 0 again. Waits for those of the last one that were
+     * added; all processes must have added the same. */
     void (*begin)(void *ctx);
     /* Whether this process has added the sum of that number in this run. */
     bool (*added)(void *ctx, int number);

@@ -53,9 +53,9 @@ const struct td_loss *td_loss_find(const char *name);
 const struct td_loss *td_loss_row(int i); /* NULL past the end */
 
 enum td_reduction { TD_SUM_OVER_BATCH_SIZE, TD_MEAN_WITH_SAMPLE_WEIGHT, TD_SUM };
-/* values and weights (float32, values' shape or [batch]; no node: ones) to a scalar; counted: none: all. With
- * share (NULL: none) to the part of the batch's number that is this process's: it is divided by what the whole
- * batch counts. */
+/* values and weights (float32, values' shape or [batch]; no node: ones) to a scalar; counted: none: all.
+ * With share (NULL: none) to the part of the batch's number that is this process's: it is divided by what
+ * the whole batch counts. */
 struct td_value td_loss_reduce(struct td_emitter *e, struct td_value values, struct td_value weights,
                                struct td_value counted, enum td_reduction how, struct td_loss_share *share);
 /* x of rank 1 as a column, else x; its rank must be known or found when the graph runs. */

@@ -40,8 +40,8 @@ int td_ranks_size(const struct td_ranks *r);
 TD_MUST enum td_code td_ranks_sum(struct td_ranks *r, double *v, int64_t n, struct td_err *err);
 /* bytes of rank 0 to all. */
 TD_MUST enum td_code td_ranks_share(struct td_ranks *r, void *bytes, size_t n, struct td_err *err);
-/* All say how it went: rc, whose fault f has. All get the same: TD_OK when it is for all, else the fault of the
- * lowest process that has one of its own, ABORTED being none. */
+/* All say how it went: rc, whose fault f has. All get the same: TD_OK when it is for all, else the fault of
+ * the lowest process that has one of its own, ABORTED being none. */
 TD_MUST enum td_code td_ranks_agree(struct td_ranks *r, enum td_code rc, struct td_fault *f);
 /* This process cannot go on: ends them all, and does not return when there are others. */
 void td_ranks_abort(struct td_ranks *r, int exit_code);

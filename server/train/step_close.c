@@ -68,7 +68,8 @@ static enum td_code add_waits(struct td_step_graph *k)
 
 /* ------------------------------------------------------------------ callables */
 
-/* Loss, losses, sums of the metrics; of several processes how many are to stop; norm; gradients, where they are shown. */
+/* Loss, losses, sums of the metrics; of several processes how many are to stop; norm; gradients, where they
+ * are shown. */
 static enum td_code list_fetches(struct td_step_graph *k, struct td_value **out, int *n)
 {
     const struct td_job_spec *spec = k->s->spec;

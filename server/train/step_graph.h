@@ -104,12 +104,13 @@ TD_MUST enum td_code td_step_share_numbers(struct td_step_graph *k);
 /* The gradient over all processes; last: no other comes behind it. */
 struct td_value td_step_share_gradient(struct td_step_graph *k, struct td_emitter *e,
                                        const struct td_step_trained *v, bool last);
-/* shape with the rows of the whole batch in place of those at hand; and of x, which is of that shape, the rows
- * at hand. */
+/* shape with the rows of the whole batch in place of those at hand; and of x, which is of that shape, the
+ * rows at hand. */
 struct td_value td_step_share_whole(struct td_step_graph *k, struct td_emitter *e, struct td_value shape);
 struct td_value td_step_share_rows(struct td_step_graph *k, struct td_emitter *e, struct td_value x,
                                    struct td_value shape);
-/* The nodes that begin sums, in the order of their numbers: what is run first. Room for all of k->own.n_sums. */
+/* The nodes that begin sums, in the order of their numbers: what is run first. Room for all of
+ * k->own.n_sums. */
 int td_step_list_sums(const struct td_step_graph *k, enum td_step_run_kind kind, struct td_node **out);
 
 /* From gradients to assignments; makes the states and rows of the result. */

@@ -82,8 +82,8 @@ struct td_step {
     int n_outputs;
 };
 
-/* What a step of several processes is told of this one's share: 1, or 0 where its row stands in for none; rows
- * of the whole batch; rows at hand, and where in the batch they begin; 1: this process is to stop. */
+/* What a step of several processes is told of this one's share: 1, or 0 where its row stands in for none;
+ * rows of the whole batch; rows at hand, and where in the batch they begin; 1: this process is to stop. */
 enum td_step_share_field {
     TD_SHARE_COUNTS,
     TD_SHARE_ALL,
@@ -93,7 +93,7 @@ enum td_step_share_field {
     TD_SHARE_FIELDS
 };
 
-/* A run failed in this one of several processes: the others hear of it (step_fail.c). In training: whether
+/* A run failed in this one of several processes: the others hear of it (step_share.c). In training: whether
  * that the loss is not finite (this one's only reason: not_finite) is the reason of them all. */
 bool td_step_fail_training(struct td_step *s, bool not_finite);
 void td_step_fail_evaluation(struct td_step *s);

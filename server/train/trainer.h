@@ -64,7 +64,8 @@ struct td_train_outcome {
     json_t *gate;     /* what was compared, for an event; NULL; owned by the caller */
 };
 
-/* On success with TD_TRAIN_DONE, stage_dir (of several processes rank 0's) is a complete SavedModel, synced. Else it does not exist. */
+/* On success with TD_TRAIN_DONE, stage_dir (of several processes rank 0's) is a complete SavedModel,
+ * synced. Else it does not exist. */
 TD_MUST enum td_code td_train(const struct td_train_opts *o, struct td_train_outcome *out,
                               struct td_fault *f);
 

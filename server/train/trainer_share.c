@@ -1,5 +1,5 @@
-/* server/train/trainer_share.c - a job that several processes run: one mind about stopping and failing, and one
- * progress.
+/* server/train/trainer_share.c - a job that several processes run: one mind about stopping and failing, and
+ * one progress.
  *
  * All have the same numbers after each run of the step (server/train/step_share.c), so that what follows from
  * them needs no word. What does not: a signal that one process gets, and what fails in one of them. Both are
