@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing, as root or through sudo.   deploy/packages.sh [build] [test] [run]
+# Installs the Debian packages that are missing, as root or through sudo.   deploy/packages.sh [build] [test] [run] [mpi_build] [mpi_run]
 set -euo pipefail
 
 build="gcc g++ cmake ninja-build pkg-config protobuf-c-compiler protobuf-compiler libprotobuf-c-dev libmicrohttpd-dev libgnutls28-dev libgrpc-dev
@@ -9,6 +9,8 @@ test="python3 python3-venv clang clang-format clang-tidy universal-ctags libclan
   libopenmpi-dev openmpi-bin"
 run="libmicrohttpd12 libgnutls30 libgrpc29 libjansson4 libprotobuf-c1 libopenblas0-pthread liblapacke libdnnl2 libre2-9 libicu72 libsnappy1v5 zlib1g libsqlite3-0
   libpng16-16 libjpeg62-turbo libgif7 ca-certificates"
+mpi_build="libopenmpi-dev"
+mpi_run="openmpi-bin openssh-server openssh-client"
 
 wanted=""
 for group in "${@:-build}"; do wanted+=" ${!group}"; done

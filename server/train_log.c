@@ -116,7 +116,7 @@ enum td_code td_train_log_open(const char *work_dir, bool goes_on, struct td_tra
     const int n = snprintf(l->path, sizeof l->path, "%s/events.jsonl", work_dir);
     l->fd = -1;
     l->keys = json_object();
-    l->terminal = isatty(STDOUT_FILENO) == 1;
+    l->terminal = isatty(STDOUT_FILENO) == 1 && !td_ranks_wanted(); /* mpirun makes one of its own */
     enum td_code rc = n < 0 || (size_t)n >= sizeof l->path
                           ? td_fail(err, TD_INVALID_ARGUMENT, "%s: the path is too long", work_dir)
                       : l->keys == NULL ? td_no_memory(err, 1, "events")

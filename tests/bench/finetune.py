@@ -2,6 +2,7 @@
 
     python tests/bench/finetune.py OUT [--tensord build/tensord] [--only GLOB,...] [--steps N] [--rounds N] [--cores 1,2]
     python tests/bench/finetune.py OUT --serving SECONDS [--tensord build/tensord]      p99 of Predict with a job beside it and without
+    python tests/bench/finetune.py OUT --processes [--only GLOB,...]                    mpirun -n 2 on two cores over one process on one, and on two
 
 OUT gets the models and rows (made once, by seed): mlp, cnn, lstm, transformer, recommender, mobilenet (MobileNetV2, all but a Dense layer on top
 frozen), bert_lora (an encoder of BERT-base's sizes, 128 tokens, adapters of rank 8 on queries and values, all else frozen). Both engines run in turn, each in a process of its own that is pinned to so many cores, N rounds; the least time of all rounds
@@ -221,6 +222,46 @@ def row(args, name, cores):
     return wrong
 
 
+# ---------------------------------------------------------------- processes that share a job
+
+SHARED = {"mlp": 256, "cnn": 256, "lstm": 256, "transformer": 64}   # batch
+
+
+def shared_run(args, name, processes, cores):
+    """ms a step, by the lines of rank 0; each process on a core of its own, or one on all of them."""
+    folder = os.path.join(args.out, name)
+    for old in ("result", "work"):
+        shutil.rmtree(os.path.join(folder, old), True)
+    with open(os.path.join(folder, "job.json")) as f:
+        job = json.load(f)
+    rows_there = n_steps(args, name) * BATCH[name]
+    hyper = job["method"][job["method"]["type"]]["hyperparameters"]
+    hyper.update(batch_size=SHARED[name], n_epochs=max(1, args.steps * SHARED[name] // rows_there))
+    with open(os.path.join(folder, "shared.json"), "w") as f:
+        json.dump(job, f)
+    mpirun = ["mpirun", "--allow-run-as-root", "--bind-to", "core", "-n", str(processes)] if processes > 1 else []
+    p = subprocess.Popen(mpirun + [args.tensord, "train", "shared.json", "--model_base_path=model", "--output=result", "--work_dir=work", "--events=shared.events"],
+                         cwd=folder, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: pin(cores))
+    ends = [time.perf_counter() for line in p.stdout if line.startswith("Step ")]
+    if p.wait():
+        raise RuntimeError(f"{name}: exit {p.returncode}")
+    with open(os.path.join(folder, "shared.events")) as f:
+        data = [e["data"] for e in json.load(f)["data"][::-1] if e["type"] == "metrics"]
+    return (ends[-1] - ends[WARM - 1]) / (len(ends) - WARM) * 1e3, [d["train_loss"] for d in data if "metrics" not in d]
+
+
+def shared_row(args, name):
+    setups, best, losses = [(1, 1), (1, 2), (2, 2)], {}, {}
+    for _ in range(args.rounds):
+        for s in setups:
+            ms, losses[s] = shared_run(args, name, *s)
+            best[s] = min(best.get(s, ms), ms)
+    wrong = any(abs(a - b) > 1e-3 * abs(b) + 1e-5 for a, b in zip(losses[2, 2][:10], losses[1, 1]))
+    one, threads, shared = (best[s] for s in setups)
+    print(f"| {name} | {SHARED[name]} | {one:.2f} | {threads:.2f} | {shared:.2f} | {one / shared:.2f} | {threads / shared:.2f} |" + (" losses differ" if wrong else ""), flush=True)
+    return wrong
+
+
 # ---------------------------------------------------------------- serving beside a job
 
 def load(args, port, seconds):
@@ -282,6 +323,7 @@ def main():
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--cores", default="1,2")
     ap.add_argument("--serving", type=int, metavar="SECONDS")
+    ap.add_argument("--processes", action="store_true")
     ap.add_argument("--child", help=argparse.SUPPRESS)
     args = ap.parse_args()
     args.out, args.tensord = os.path.abspath(args.out), os.path.abspath(args.tensord)
@@ -295,6 +337,9 @@ def main():
             subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
     if args.serving:
         return serving(args)
+    if args.processes:
+        print("| model | batch | 1 process, 1 core: ms | 1 process, 2 cores | 2 processes, 2 cores | over 1 core | over 2 threads |\n| --- | --- | --- | --- | --- | --- | --- |")
+        return 1 if any([shared_row(args, n) for n in chosen if n in SHARED]) else 0
     print("| model | batch | cores | tensord ms | Keras ms | ratio | tensord peak MB | Keras peak MB | first ms | Keras first ms |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     wrong = []
