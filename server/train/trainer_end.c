@@ -2,9 +2,8 @@
  *
  *   best epoch's weights, where they are asked for -> averages, where they are kept -> gate -> written aside
  *
- * In this order, which is that of Keras's fit with its optimizer's finalize_variable_values last: what is
- * averaged is the result, whatever epoch was best. Nothing here changes progress: a process that is killed
- * meanwhile does all of it again.
+ * In this order: what is averaged is the result, whatever epoch was best. Nothing here changes progress: a
+ * process that is killed meanwhile does all of it again.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
