@@ -35,7 +35,7 @@ struct exchange {
     struct td_exchange x;
     struct td_http *h;
     struct MHD_Connection *connection;
-    enum phase phase;
+    _Atomic enum phase phase;
     bool too_large;
     struct td_sink body;
     const char *encoding; /* of the answer; NULL: as it is */

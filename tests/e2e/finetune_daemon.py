@@ -18,8 +18,9 @@ ENDED = ("succeeded", "failed", "cancelled")
 def models():
     """The folder that holds them."""
     out = os.path.join(server.MODELS, "finetune")
-    if not os.path.exists(os.path.join(out, "ids", "1", "saved_model.pb")):
-        subprocess.run([sys.executable, os.path.join(server.HERE, "models_finetune.py"), out], check=True, capture_output=True)
+    with server.made_alone():
+        if not os.path.exists(os.path.join(out, "ids", "1", "saved_model.pb")):
+            subprocess.run([sys.executable, os.path.join(server.HERE, "models_finetune.py"), out], check=True, capture_output=True)
     return out
 
 

@@ -10,6 +10,8 @@ import time
 import unittest
 import zlib
 
+import numpy as np
+
 import finetune_daemon as fd
 
 
@@ -38,7 +40,7 @@ class Case(unittest.TestCase):
 
     def unharmed(self, name="classes"):
         self.assertEqual([n for n in os.listdir(self.d.base(name)) if n.startswith(".")], [], "left in the base path")
-        self.assertEqual(self.d.predict("classes", self.rows[:4], 1), self.before)
+        np.testing.assert_allclose(self.d.predict("classes", self.rows[:4], 1), self.before, rtol=1e-4, atol=1e-6)
 
     def fails(self, job, *words, code=None, seconds=60):
         """The job is refused, or fails, in these words; no version appears. Returns the error."""

@@ -3,6 +3,7 @@
 A test module calls server.models() once, then starts Server(...); see traps_test.py. $TENSORD names the daemon (default build/tensord).
 """
 import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -28,7 +29,20 @@ UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_le
 
 
 def models():
-    """Makes the models that are missing, in a process of its own."""
+    """Makes the models that are missing, in a process of its own; one test at a time."""
+    with made_alone():
+        make_models()
+
+
+@contextlib.contextmanager
+def made_alone():
+    os.makedirs(MODELS, exist_ok=True)
+    with open(os.path.join(MODELS, ".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def make_models():
     if not all(os.path.exists(os.path.join(MODELS, m, "saved_model.pb")) for m in ("half/1", "half/2", "types/1", "tf1/1", "batching/1", "widths/1", "branches/1", "gradients/1", "parts/1")):
         subprocess.run([sys.executable, os.path.join(HERE, "models.py"), MODELS], check=True)
 
