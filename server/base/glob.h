@@ -1,4 +1,9 @@
-/* server/base/glob.h - whether a pattern with * and ? takes a text, all of it.
+/* server/base/glob.h - globs, as Python's fnmatchcase reads them.
+ *
+ *   *  any characters, '/' too      ?  one      [abc] [a-z]  one of a set      [!abc]  one that is not
+ *
+ * A '[' that no ']' closes stands for itself; so does a ']' that comes first in its set. Bytes are compared,
+ * case counts.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_BASE_GLOB_H
@@ -6,28 +11,7 @@
 
 #include <stdbool.h>
 
-/* One '*' is remembered at a time: the last one decides, so the work is at most pattern times text. */
-static inline bool td_glob(const char *p, const char *text)
-{
-    const char *star = NULL, *from = NULL;
-    while (*text != '\0') {
-        if (*p == '*') {
-            star = ++p;
-            from = text;
-        } else if (*p == '?' || *p == *text) {
-            p++;
-            text++;
-        } else if (star != NULL) {
-            p = star;
-            text = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (*p == '*') {
-        p++;
-    }
-    return *p == '\0';
-}
+/* Whether the pattern takes the whole of the text. */
+bool td_glob(const char *pattern, const char *text);
 
 #endif

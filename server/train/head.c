@@ -14,7 +14,7 @@
 #include "kernels/train/initializers.h"
 #include "server/graft/graft.h"
 #include "server/train/layout.h"
-#include "server/train/pattern.h"
+#include "server/base/glob.h"
 
 enum { SEEDS_A_LAYER = 3, KERNEL = 0, BIAS = 1, DROPOUT = 2, NAME_BYTES = 200 };
 
@@ -166,7 +166,7 @@ static enum td_code check_pattern(const struct td_graft *g, const char *pattern,
         if (n > m && strcmp(stem + n - m, tail) == 0) {
             stem[n - m] = 0;
         }
-        if (td_pattern_matches(pattern, stem) || td_pattern_matches(pattern, td_graft_variable_name(g, i))) {
+        if (td_glob(pattern, stem) || td_glob(pattern, td_graft_variable_name(g, i))) {
             return TD_OK;
         }
     }

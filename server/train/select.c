@@ -17,7 +17,7 @@
 #include "core/compile/ir.h"
 #include "core/function/callable.h"
 #include "core/grad/grad.h"
-#include "server/train/pattern.h"
+#include "server/base/glob.h"
 
 #define SELECTION_BYTES ((size_t)64 << 20)
 #define GRAPH_BYTES ((size_t)512 << 20)
@@ -45,8 +45,7 @@ static enum td_code no_memory(struct selector *k)
 /* By its key or by its name. */
 static bool matches(const char *pattern, const struct td_variable_row *v)
 {
-    return (v->stem != NULL && td_pattern_matches(pattern, v->stem)) ||
-           (v->name != NULL && td_pattern_matches(pattern, v->name));
+    return (v->stem != NULL && td_glob(pattern, v->stem)) || (v->name != NULL && td_glob(pattern, v->name));
 }
 
 static bool any_matches(const struct td_patterns *p, const struct td_variable_row *v)

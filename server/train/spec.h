@@ -52,7 +52,7 @@ struct td_clip_spec {
     double at;
 };
 
-/* Globs: server/train/pattern.h. */
+/* Globs: server/base/glob.h. */
 struct td_patterns {
     const char **pattern;
     int n;

@@ -1,7 +1,7 @@
-/* tests/unit/server/test_train_pattern.c - globs over names of variables, and the order of an epoch.
+/* tests/unit/server/test_glob.c - globs over names of variables, and the order of an epoch.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "server/train/pattern.h"
+#include "server/base/glob.h"
 
 #include <math.h>
 
@@ -46,7 +46,7 @@ TEST(patterns_are_fnmatchs)
         {"*[0-9]", "a1b", false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (td_pattern_matches(rows[i].pattern, rows[i].text) != rows[i].takes) {
+        if (td_glob(rows[i].pattern, rows[i].text) != rows[i].takes) {
             fprintf(stderr, "'%s' and '%s'\n", rows[i].pattern, rows[i].text);
             exit(1);
         }
@@ -58,7 +58,7 @@ TEST(a_pattern_of_many_stars_ends)
     char text[4001];
     memset(text, 'a', 4000);
     text[4000] = '\0';
-    CHECK(!td_pattern_matches("*a*a*a*a*a*a*a*a*a*a*b", text));
+    CHECK(!td_glob("*a*a*a*a*a*a*a*a*a*a*b", text));
 }
 
 TEST(every_size_is_permuted)

@@ -1,8 +1,8 @@
-/* server/train/pattern.c - one '*' is remembered at a time: the last one decides, so the work is at most
+/* server/base/glob.c - one '*' is remembered at a time: the last one decides, so the work is at most
  * pattern times text.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "server/train/pattern.h"
+#include "server/base/glob.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static bool takes_one(const char **p, char c)
     return true;
 }
 
-bool td_pattern_matches(const char *p, const char *text)
+bool td_glob(const char *p, const char *text)
 {
     const char *star = NULL, *from = NULL;
     while (*text != '\0') {
