@@ -194,7 +194,8 @@ const struct td_loss *td_loss_find(const char *name)
 
 struct td_value td_loss_sum_shares(struct td_emitter *e, struct td_loss_share *share, struct td_value x)
 {
-    return td_emit(e, "_SumNow", TD_IN(x), TD_ATTRS(TD_ATTR_OF_INT("number", share->n_sums++)));
+    const int number = share->n_sums++;
+    return td_emit(e, "_SumNow", TD_IN(x), TD_ATTRS(TD_ATTR_OF_INT("number", number)));
 }
 
 /* What the sum of values is divided by. */

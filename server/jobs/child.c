@@ -30,8 +30,6 @@
 enum { MAX_ARGS = 128, LINE = 1000, NICEST = 19, LOG_BYTES = 1 << 20, WAIT_US = 1000 };
 #define OOM_SCORE "500" /* of 1000: before the server */
 
-extern char **environ;
-
 struct td_child {
     pid_t pid;
     int out; /* the pipe's end that is read */

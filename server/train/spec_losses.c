@@ -196,7 +196,7 @@ static enum td_code read_metrics(struct td_spec_reader *r, json_t *value, struct
     struct td_metric_spec *more;
     int n;
     TD_TRY(td_spec_read_list(r, value, sizeof *more, &more, &n));
-    struct td_metric_spec *all = td_spec_read_alloc(r, (size_t)(s->n_metrics + n), sizeof *all);
+    struct td_metric_spec *all = td_spec_read_alloc(r, (size_t)s->n_metrics + (size_t)n, sizeof *all);
     if (all == NULL) {
         return r->f->err.code;
     }

@@ -72,9 +72,10 @@ static struct td_value summed(struct td_step_graph *k, struct td_emitter *e, str
     const struct td_attr end[] = {
         TD_ATTR_OF_TYPE("T", td_dtype_of(x)),
         {.name = "shape", .kind = TD_ATTR_SHAPE, .n = 1, .shape = (struct td_shape *)shape}};
+    const int number = k->own.n_sums++;
     const struct td_value ticket =
         td_emit(e, "_SumBegin", TD_IN(x),
-                TD_ATTRS(TD_ATTR_OF_INT("number", k->own.n_sums++), TD_ATTR_OF_BOOL("at_once", at_once)));
+                TD_ATTRS(TD_ATTR_OF_INT("number", number), TD_ATTR_OF_BOOL("at_once", at_once)));
     return td_emit(e, "_SumEnd", TD_IN(ticket), end, (int)(sizeof end / sizeof *end));
 }
 

@@ -354,7 +354,7 @@ class Jobs(JobCase):
             self.client.get("/fine_tuning/jobs/ftjob-nosuch123/events?stream=true", cast_to=str)
 
     def test_many_follow_one_job_and_hold_nobody_up(self):
-        id = self.create(job(self.upload(rows()), epochs=4000, batch=1)).id
+        id = self.create(job(self.upload(rows()), epochs=100000, batch=1)).id
         self.wait(id, "running")
 
         def follow_by(n):
@@ -393,7 +393,7 @@ class Jobs(JobCase):
         self.assertEqual(self.heard(id)[2], "[DONE]")
 
     def test_a_reader_that_does_not_read_is_waited_for(self):
-        id = self.create(job(self.upload(rows()), epochs=1500, batch=1)).id
+        id = self.create(job(self.upload(rows()), epochs=100000, batch=1)).id
         s = socket.socket()
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         s.connect(("127.0.0.1", self.d.rest_port))
@@ -505,7 +505,7 @@ class Grpc(JobCase):
             self.stub.CancelJob(id=made.id)
 
     def test_pausing_and_cancelling(self):
-        made = self.stub.CreateJob(json=json.dumps(job(self.send(rows()).id, epochs=4000, batch=1)))
+        made = self.stub.CreateJob(json=json.dumps(job(self.send(rows()).id, epochs=100000, batch=1)))
         self.wait(made.id, "running")
         self.stub.PauseJob(id=made.id)
         self.wait(made.id, "paused")
@@ -626,10 +626,10 @@ class Tensorctl(JobCase):
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
-        with serving(f"--port={port}") as d, self.written(epochs=3000, batch=4) as path:
+        with serving(f"--port={port}") as d, self.written(epochs=90000, batch=4) as path:
             id = self.ctl("create", path, d=d).strip()
             ours, theirs = pty.openpty()
-            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 160, 0, 0))
             p = subprocess.Popen([CTL, "finetune", "watch", id, f"--server=127.0.0.1:{port}"], stdout=theirs, stderr=theirs)
             os.close(theirs)
             said = []
@@ -642,7 +642,7 @@ class Tensorctl(JobCase):
             reader = threading.Thread(target=read)
             reader.start()
             text = lambda: "".join(said)
-            until(lambda: re.search(r"\[=*>? *\]  \d+/48000  epoch \d+  loss [-+.e\d]+  lr 0.05  [.\d]+ steps/s  [:\d]+ left", text()), 30)
+            until(lambda: re.search(r"\[=*>? *\]  \d+/1440000  epoch \d+  loss [-+.e\d]+  lr 0.05  [.\d]+ steps/s  [:\d]+ left", text()), 30)
             d.channel.close()
             d.proc.kill()
             d.proc.wait()
@@ -655,7 +655,7 @@ class Tensorctl(JobCase):
             self.assertEqual(p.wait(60), 1)
             reader.join(10)
             os.close(ours)
-        steps = [int(x) for x in re.findall(r"(\d+)/48000", text())]
+        steps = [int(x) for x in re.findall(r"(\d+)/1440000", text())]
         self.assertEqual(steps, sorted(steps))
         self.assertRegex(text(), r"the connection is lost .*(?s:.*)cancelled\s*$")
 
