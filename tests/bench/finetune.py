@@ -83,14 +83,15 @@ def build(name):
 
 
 def rows(name, n):
+    """The same first rows for every n."""
     import numpy as np
-    r = np.random.default_rng(5)
-    real = lambda *s: r.standard_normal((n, *s)).astype(np.float32)
-    label = r.integers(0, 10, n)
+    real = lambda *s: np.random.default_rng(5).standard_normal((n, *s)).astype(np.float32)
+    ids = lambda seed, most, k: np.random.default_rng(seed).integers(0, most, (n, k)).astype(np.int32)
+    label = np.random.default_rng(6).integers(0, 10, n)
     if name == "recommender":
-        return {"user": r.integers(0, 20000, (n, 1)).astype(np.int32), "items": r.integers(0, 50000, (n, 20)).astype(np.int32), "other": real(16)}, label
+        return {"user": ids(7, 20000, 1), "items": ids(8, 50000, 20), "other": real(16)}, label
     if name == "bert_lora":
-        return {"x": r.integers(0, 30522, (n, 128)).astype(np.int32)}, label
+        return {"x": ids(7, 30522, 128)}, label
     return {"x": real(*{"mlp": (784,), "cnn": (32, 32, 3), "lstm": (50, 64), "transformer": (64, 128), "mobilenet": (96, 96, 3)}[name])}, label
 
 
