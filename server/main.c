@@ -60,6 +60,7 @@ struct server {
     struct td_job_flags job_flags;
     struct td_jobs *jobs;
     struct td_shm *shm;
+    struct td_connections *connections;
     struct td_rest rest;
     struct td_http *http[N_HTTP];
     struct td_grpc *grpc;
@@ -291,6 +292,7 @@ static enum td_code start_grpc(struct server *s, struct td_err *err)
         .access = s->access,
         .debug_api = o->enable_debug_api,
         .shm = s->shm,
+        .connections = s->connections,
         .jobs = s->jobs,
         .content_outputs = o->enable_serialization_as_tensor_content,
         .channel_arguments = o->grpc_channel_arguments,
@@ -369,6 +371,7 @@ static enum td_code start(struct server *s, struct td_err *err)
     }
     TD_TRY(start_workers(s, err));
     TD_TRY(td_shm_new((uint64_t)s->options.max_request_bytes, &s->shm, err));
+    TD_TRY(td_connections_new(o->max_connections, o->max_connections_per_address, &s->connections, err));
     TD_TRY(start_registry(s, err));
     TD_TRY(td_start_jobs(&s->options, s->state_dir, s->registry, &s->job_flags, &s->jobs, err));
     TD_TRY(configure(s, err));
@@ -498,6 +501,7 @@ static void free_all(struct server *s)
     td_registry_stop(s->registry);
     td_workers_stop(s->workers);
     td_shm_free(s->shm);
+    td_connections_free(s->connections);
     struct td_err unsaved = {0};
     if (s->engine.timings != NULL && td_timings_save(s->engine.timings, &unsaved)) {
         td_log(TD_LOG_WARNING, NULL, "%s", unsaved.msg);

@@ -30,6 +30,8 @@
  *   servable.choosing      making signatures of fewer outputs
  *   gradients.naming       reading the names of variables
  *   gradients.mu           which gradients are kept, or under way; never held while one is made or freed
+ *   connections.sweeping   looking for connections that have ended (server/base/connections.h)
+ *   connections.mu         connections by address; nothing is taken under it
  *   metrics' making, access.lock: new cells; tokens. Nothing is taken under them
  *   locks inside core (a callable's, a resource's), each held alone
  *

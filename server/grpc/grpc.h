@@ -10,6 +10,7 @@
 #define TD_SERVER_GRPC_GRPC_H
 
 #include "server/base/access.h"
+#include "server/base/connections.h"
 #include "server/models/registry.h"
 
 struct td_grpc;
@@ -25,8 +26,10 @@ struct td_grpc_opts {
     bool open_management;       /* calls that manage models are answered to other hosts too */
     bool debug_api;             /* answer tensord.v1.Debug */
     struct td_shm *shm;         /* tensors in shared memory; borrowed. NULL: none */
-    struct td_jobs *jobs;       /* borrowed; NULL: tensord.v1.FineTuning answers UNAVAILABLE */
-    bool content_outputs;       /* Predict answers with tensor_content instead of typed fields */
+    /* Counts those of all listeners; borrowed. NULL: as many as come */
+    struct td_connections *connections;
+    struct td_jobs *jobs; /* borrowed; NULL: tensord.v1.FineTuning answers UNAVAILABLE */
+    bool content_outputs; /* Predict answers with tensor_content instead of typed fields */
     /* "k=v,k=v" for gRPC itself; integers are passed as such. NULL or "": none */
     const char *channel_arguments;
     const char *tls_key, *tls_cert, *tls_ca; /* PEM texts; tls_key NULL: no TLS */
