@@ -45,7 +45,7 @@ static enum td_code set_up(struct td_options *o, int argc, char *const *argv, st
     TD_TRY(td_options_parse(o, n, flags, err));
     td_log_setup(strcmp(o->log_level, "debug") == 0 ? TD_LOG_DEBUG : TD_LOG_INFO, false);
     td_drain_init(); /* before the first thread */
-    td_buffer_set_limit((uint64_t)o->job_memory);
+    td_budget_limit((uint64_t)o->job_memory, "--job_memory");
     return TD_OK;
 }
 

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/work.h"
 
 struct td_arena_block {
     struct td_arena_block *next;
@@ -40,6 +41,7 @@ struct td_arena *td_arena_new(size_t limit_bytes)
     struct td_arena *a = td_calloc(1, sizeof *a);
     if (a != NULL) {
         a->at = (unsigned char *)(a + 1); /* for blocks of no bytes */
+        a->account = td_work_account();
         a->left = limit_bytes > SIZE_MAX - 15 ? SIZE_MAX - 15 : (limit_bytes + 15) & ~(size_t)15;
     }
     return a;
@@ -55,27 +57,30 @@ void td_arena_free(struct td_arena *a)
     }
     for (struct td_arena_block *b = a->blocks; b != NULL;) {
         struct td_arena_block *next = b->next;
+        td_account_give(a->account, b->size);
         td_free(b);
         b = next;
     }
     td_free(a);
 }
 
-static struct td_arena_block *block_new(size_t before, size_t need)
+static struct td_arena_block *block_new(struct td_account *account, size_t before, size_t need)
 {
     struct td_arena_block *b = NULL;
+    struct td_err over = {0};
     size_t size = before == 0 ? FIRST_BLOCK : before * 2;
-    if (size > LARGEST_BLOCK && need <= TD_HUGE_PAGE - sizeof *b) {
-        size = TD_HUGE_PAGE - sizeof *b;
-        b = td_calloc_pages(TD_HUGE_PAGE);
-    } else {
-        size = size > LARGEST_BLOCK ? LARGEST_BLOCK : size;
-        size = size < need ? need : size;
-        b = td_calloc(1, sizeof *b + size);
+    const bool pages = size > LARGEST_BLOCK && need <= TD_HUGE_PAGE - sizeof *b;
+    size = pages ? TD_HUGE_PAGE - sizeof *b : size > LARGEST_BLOCK ? LARGEST_BLOCK : size;
+    size = size < need ? need : size;
+    if (td_account_take(account, size, "an arena", &over)) {
+        return NULL;
     }
-    if (b != NULL) {
-        b->size = size;
+    b = pages ? td_calloc_pages(TD_HUGE_PAGE) : td_calloc(1, sizeof *b + size);
+    if (b == NULL) {
+        td_account_give(account, size);
+        return NULL;
     }
+    b->size = size;
     return b;
 }
 
@@ -85,7 +90,7 @@ void *td_arena_more(struct td_arena *a, size_t bytes)
     if (bytes > left) {
         return NULL;
     }
-    struct td_arena_block *b = block_new(a->blocks == NULL ? 0 : a->blocks->size, bytes);
+    struct td_arena_block *b = block_new(a->account, a->blocks == NULL ? 0 : a->blocks->size, bytes);
     if (b == NULL) {
         return NULL;
     }

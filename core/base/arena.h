@@ -22,15 +22,17 @@ struct td_arena {
     size_t begun;                  /* room, at that time */
     struct td_arena_block *blocks; /* the one being filled first */
     struct td_arena_cleanup *cleanups;
+    struct td_account *account; /* its blocks are charged to it; NULL: none */
 };
 
-/* NULL without memory. limit_bytes bounds the sum of all that is allocated from it. */
+/* NULL without memory. limit_bytes bounds the sum of all that is allocated from it. Its blocks are charged to
+ * the account of the work at hand (core/base/work.h), now and later. */
 struct td_arena *td_arena_new(size_t limit_bytes);
 /* Runs the deferred cleanups, last first, and frees all blocks. Accepts NULL. */
 void td_arena_free(struct td_arena *a);
 /* td_arena_alloc of bytes, a multiple of 16, that the block being filled has no room for. */
 void *td_arena_more(struct td_arena *a, size_t bytes);
-/* Zeroed, aligned for any type. NULL without memory or past the limit. */
+/* Zeroed, aligned for any type. NULL without memory or past the limit, the arena's or the account's. */
 static inline void *td_arena_alloc(struct td_arena *a, size_t n, size_t size)
 {
     size_t bytes;

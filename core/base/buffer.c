@@ -18,11 +18,12 @@
 #include "core/base/check.h"
 #include "core/base/mem.h"
 #include "core/base/obj.h"
+#include "core/base/work.h"
 
 enum { MIN_SHIFT = 6, N_CLASSES = 36, HEADER = 64, CACHE_BYTES = 32 << 20 };
 _Static_assert(sizeof(struct td_buffer) <= HEADER, "a buffer's header fits before its aligned data");
 
-static atomic_uint_fast64_t live, live_limit;
+static atomic_uint_fast64_t live;
 static __thread uint64_t allowance = UINT64_MAX;
 
 struct cache {
@@ -98,7 +99,7 @@ void td_buffer_trim(void)
 {
     for (int c = 0; c < N_CLASSES; c++) {
         while (cache.free[c] != NULL) {
-            free(cache_take(c));
+            td_free(cache_take(c));
         }
     }
 }
@@ -112,30 +113,35 @@ static struct td_buffer *block_new(size_t bytes, int c)
     return td_alloc_aligned(64, (HEADER + room + 63) & ~(size_t)63);
 }
 
+/* Room for bytes, from this thread's list or new. */
+static enum td_code block_take(size_t bytes, struct td_buffer **out, int *size_class, struct td_err *err)
+{
+    *size_class = class_of(bytes);
+    *out = cache_take(*size_class);
+    if (*out == NULL) {
+        *out = block_new(bytes, *size_class);
+    }
+    return *out != NULL ? TD_OK : td_no_memory(err, bytes, "OOM when allocating a tensor");
+}
+
 enum td_code td_buffer_new(size_t bytes, bool objects, struct td_buffer **out, struct td_err *err)
 {
     TD_FAIL_IF(bytes > allowance, err, RESOURCE_EXHAUSTED,
                "OOM when allocating a tensor of %zu bytes: evaluating a constant may take %llu more", bytes,
                (unsigned long long)allowance);
+    struct td_account *account = td_work_account();
+    struct td_buffer *b;
+    int c;
+    TD_TRY(td_account_take(account, bytes, "a tensor", err));
+    enum td_code rc = block_take(bytes, &b, &c, err);
+    if (rc) {
+        td_account_give(account, bytes);
+        return rc;
+    }
     allowance -= allowance != UINT64_MAX ? bytes : 0;
-    uint64_t limit = atomic_load_explicit(&live_limit, memory_order_relaxed);
-    uint64_t now = atomic_fetch_add_explicit(&live, bytes, memory_order_relaxed) + bytes;
-    if (limit != 0 && now > limit) {
-        atomic_fetch_sub(&live, bytes);
-        return td_fail(err, TD_RESOURCE_EXHAUSTED,
-                       "OOM when allocating a tensor of %zu bytes: %llu bytes are in use, the limit is %llu",
-                       bytes, (unsigned long long)(now - bytes), (unsigned long long)limit);
-    }
-    int c = class_of(bytes);
-    struct td_buffer *b = cache_take(c);
-    if (b == NULL) {
-        b = block_new(bytes, c);
-        if (b == NULL) {
-            atomic_fetch_sub(&live, bytes);
-            return td_fail(err, TD_RESOURCE_EXHAUSTED, "OOM when allocating a tensor of %zu bytes", bytes);
-        }
-    }
-    *b = (struct td_buffer){.objects = objects, .bytes = bytes, .data = (char *)b + HEADER, .size_class = c};
+    atomic_fetch_add_explicit(&live, bytes, memory_order_relaxed);
+    *b = (struct td_buffer){
+        .objects = objects, .bytes = bytes, .data = (char *)b + HEADER, .account = account, .size_class = c};
     atomic_init(&b->refs, 1);
     if (objects) {
         memset(b->data, 0, bytes);
@@ -209,8 +215,9 @@ static void destroy(struct td_buffer *b)
         td_free(b);
     } else {
         atomic_fetch_sub_explicit(&live, b->bytes, memory_order_relaxed);
+        td_account_give(b->account, b->bytes);
         if (!cache_put(b)) {
-            free(b);
+            td_free(b);
         }
     }
 }
@@ -253,11 +260,6 @@ bool td_buffer_unique(const struct td_buffer *b)
 uint64_t td_buffer_live_bytes(void)
 {
     return atomic_load(&live);
-}
-
-void td_buffer_set_limit(uint64_t bytes)
-{
-    atomic_store(&live_limit, bytes);
 }
 
 uint64_t td_buffer_allow(uint64_t bytes)

@@ -6,8 +6,10 @@
  * at birth, and drops one reference of each when it goes.
  *
  * Invariant (td_buffer_write_check): bytes of a buffer with more than one reference are never written (copy
- * on write); td_buffer_unique tells. The sum of all live bytes has a limit (td_buffer_set_limit): past it,
- * allocation answers RESOURCE_EXHAUSTED.
+ * on write); td_buffer_unique tells.
+ *
+ * Host bytes are charged to the account of the thread's work (core/base/work.h) and, with all that is
+ * allocated, to the process's budget (core/base/budget.h): past either, RESOURCE_EXHAUSTED.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_BASE_BUFFER_H
@@ -18,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/budget.h"
 #include "core/base/device.h"
 #include "core/base/status.h"
 
@@ -29,7 +32,10 @@ struct td_buffer {
     void *data;
     const struct td_device *device; /* NULL: host */
     void (*release)(void *owner);   /* for borrowed bytes: called with owner when the last reference goes */
-    void *owner;
+    union {
+        void *owner;                /* of borrowed bytes */
+        struct td_account *account; /* of own host bytes: they are charged to it; NULL: none */
+    };
     /* of device bytes: work queued on it so far may still use them when they are freed */
     struct td_stream *stream;
     int size_class; /* of the free list it returns to; -1 none */
@@ -55,7 +61,6 @@ TD_MUST enum td_code td_buffer_write_check(const struct td_buffer *b, struct td_
 TD_MUST enum td_code td_buffer_check(const struct td_buffer *b, struct td_err *err);
 
 uint64_t td_buffer_live_bytes(void);
-void td_buffer_set_limit(uint64_t bytes); /* 0: no limit */
 /* The calling thread may allocate so many bytes more (UINT64_MAX: any), then RESOURCE_EXHAUSTED. Returns what
  * it had left. For work that nobody asked for, like evaluating constants ahead of a run. */
 uint64_t td_buffer_allow(uint64_t bytes);

@@ -6,17 +6,22 @@
  * overflow checked before anything is asked for, and a request of nothing gets a block all the same, so NULL
  * always means failure. Counter and hook are atomics; in normal operation the hook is one relaxed load.
  *
- * td_check_room is outside of both: checks that run only in Debug builds must not shift the count.
- * Does not: pool, limit or account bytes (arenas and budgets do).
+ * Each block is charged to the process's budget (core/base/budget.h) before it is asked for, and given back
+ * by the size that the allocator says it has.
+ *
+ * td_check_room is outside of count and hook: checks that run only in Debug builds must not shift the count.
+ * Does not: pool, or charge a request's account (arenas and buffers do).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/base/budget.h"
 #include "core/base/check.h"
 
 static atomic_long fail_at;          /* 0: off; n: the n-th call from now fails; negative: all fail */
@@ -39,16 +44,31 @@ static void count(void)
     atomic_fetch_add_explicit(&n_calls, 1, memory_order_relaxed);
 }
 
+/* What p takes beyond the bytes that were charged for it; without p those come back. */
+static void *charged(void *p, size_t bytes)
+{
+    if (p == NULL) {
+        td_budget_give(bytes);
+        return NULL;
+    }
+    td_budget_add(malloc_usable_size(p) - bytes);
+    return p;
+}
+
 void *td_calloc(size_t n, size_t size)
 {
+    size_t bytes;
     count();
-    return refused() ? NULL : calloc(n ? n : 1, size ? size : 1);
+    if (refused() || !td_size_mul(n ? n : 1, size ? size : 1, &bytes) || !td_budget_take(bytes)) {
+        return NULL;
+    }
+    return charged(calloc(bytes, 1), bytes);
 }
 
 void *td_calloc_pages(size_t bytes)
 {
     count();
-    void *p = refused() ? NULL : aligned_alloc(TD_HUGE_PAGE, bytes);
+    void *p = refused() || !td_budget_take(bytes) ? NULL : charged(aligned_alloc(TD_HUGE_PAGE, bytes), bytes);
     if (p != NULL) {
         (void)madvise(p, bytes, MADV_HUGEPAGE); /* advice: without it the pages are small */
         memset(p, 0, bytes);
@@ -59,7 +79,7 @@ void *td_calloc_pages(size_t bytes)
 void *td_alloc_aligned(size_t align, size_t bytes)
 {
     count();
-    return refused() ? NULL : aligned_alloc(align, bytes);
+    return refused() || !td_budget_take(bytes) ? NULL : charged(aligned_alloc(align, bytes), bytes);
 }
 
 void *td_realloc(void *p, size_t n, size_t size)
@@ -69,17 +89,29 @@ void *td_realloc(void *p, size_t n, size_t size)
         return NULL;
     }
     count();
-    return refused() ? NULL : realloc(p, bytes ? bytes : 1);
+    bytes = bytes ? bytes : 1;
+    const size_t before = p == NULL ? 0 : malloc_usable_size(p);
+    if (refused() || !td_budget_take(bytes)) { /* old and new are there at once, for a while */
+        return NULL;
+    }
+    void *grown = charged(realloc(p, bytes), bytes);
+    td_budget_give(grown == NULL ? 0 : before);
+    return grown;
 }
 
 void *td_check_room(size_t n, size_t size)
 {
-    return calloc(n ? n : 1, size ? size : 1);
+    void *p = calloc(n ? n : 1, size ? size : 1);
+    td_budget_add(p == NULL ? 0 : malloc_usable_size(p));
+    return p;
 }
 
 void td_free(void *p)
 {
-    free(p);
+    if (p != NULL) {
+        td_budget_give(malloc_usable_size(p));
+        free(p);
+    }
 }
 
 char *td_strndup(const char *s, size_t n)
@@ -118,7 +150,7 @@ bool td_i64_add(int64_t a, int64_t b, int64_t *out)
 
 enum td_code td_no_memory(struct td_err *err, size_t bytes, const char *what)
 {
-    return td_fail(err, TD_RESOURCE_EXHAUSTED, "%s: no memory for %zu bytes", what, bytes);
+    return td_budget_error(err, bytes, what);
 }
 
 void td_mem_fail_at(long n)

@@ -23,6 +23,7 @@
 #include <stddef.h>
 
 #include "core/base/float_mode.h"
+#include "core/base/work.h"
 
 struct heap {
     struct td_thread_pool *pool;
@@ -30,6 +31,7 @@ struct heap {
     atomic_int next; /* the chunk to be taken */
     void (*fn)(void *arg, int i, int who);
     void *arg;
+    const struct td_work *work; /* the caller's */
 };
 
 struct helper {
@@ -52,14 +54,16 @@ static void help(struct td_pool_task *t)
 {
     const struct helper *me = (const struct helper *)t;
     const unsigned long mode = td_float_mode_enter();
+    const struct td_work *before = td_work_enter(me->heap->work);
     work(me->heap, me->who);
+    td_work_enter(before);
     td_float_mode_leave(mode);
 }
 
 void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int i, int who), void *arg)
 {
     struct helper helpers[TD_POOL_MOST];
-    struct heap h = {.pool = c, .n = n, .fn = fn, .arg = arg};
+    struct heap h = {.pool = c, .n = n, .fn = fn, .arg = arg, .work = td_work_now()};
     int started = 0;
     for (; c != NULL && started < n - 1 && started < TD_POOL_MOST; started++) {
         helpers[started] = (struct helper){.task = {.run = help}, .heap = &h, .who = started + 1};

@@ -345,13 +345,26 @@ static enum td_code eager_run(struct td_callable *f, const struct td_tensor *con
     return rc;
 }
 
-/* The plan for `in`, and a reference to it bound to their shapes. Caller holds f->mu. */
-static enum td_code bind(struct td_callable *f, const struct td_tensor *const *in, struct td_plan **plan,
-                         struct td_bound_plan **bound, struct td_err *err)
+static enum td_code bind_locked(struct td_callable *f, const struct td_tensor *const *in,
+                                struct td_plan **plan, struct td_bound_plan **bound, struct td_err *err)
 {
     TD_TRY(need_plan(f, false, plan, err));
     TD_TRY(check_dtypes(f, *plan, in, err));
     return find_bound(f, *plan, in, bound, err);
+}
+
+/* The plan for `in`, and a reference to it bound to their shapes: to nobody's account, since both stay. */
+static enum td_code bind(struct td_callable *f, const struct td_tensor *const *in, const struct td_run *run,
+                         struct td_plan **plan, struct td_bound_plan **bound, struct td_err *err)
+{
+    const struct td_work *own = &run->opts->work;
+    const struct td_work kept = {.stop = own->stop, .deadline_ns = own->deadline_ns};
+    const struct td_work *before = td_work_enter(&kept);
+    pthread_mutex_lock(&f->mu);
+    enum td_code rc = bind_locked(f, in, plan, bound, err);
+    pthread_mutex_unlock(&f->mu);
+    td_work_enter(before);
+    return rc;
 }
 
 enum td_code td_callable_run_inside(struct td_callable *f, const struct td_tensor *const *in,
@@ -362,11 +375,8 @@ enum td_code td_callable_run_inside(struct td_callable *f, const struct td_tenso
     if (run->opts->eager) {
         return eager_run(f, in, out, run, err);
     }
-    pthread_mutex_lock(&f->mu);
-    enum td_code rc = bind(f, in, &plan, &b, err);
-    pthread_mutex_unlock(&f->mu);
-    TD_TRY(rc);
-    rc = td_exec_run(plan, b, run, in, out, err);
+    TD_TRY(bind(f, in, run, &plan, &b, err));
+    enum td_code rc = td_exec_run(plan, b, run, in, out, err);
     td_bound_plan_unref(b);
     return rc;
 }
@@ -388,7 +398,10 @@ enum td_code td_callable_run(struct td_callable *f, const struct td_tensor *in, 
     }
     opts = opts == NULL ? &plain : opts;
     struct td_run run = {.model = f->model, .opts = opts};
+    const struct td_work *before = td_work_now();
+    td_work_enter(opts != &plain ? &opts->work : before);
     enum td_code rc = td_callable_run_inside(f, list, out, &run, err);
+    td_work_enter(before);
     if (list != few) {
         td_free(list);
     }

@@ -28,12 +28,7 @@ enum td_code td_keep(struct td_call *c, int i, struct td_tensor *out, struct td_
 
 enum td_code td_call_stop_reason(const struct td_run *run)
 {
-    const struct td_run_opts *o = run->opts;
-    int word = o->stop == NULL ? 0 : atomic_load_explicit(o->stop, memory_order_relaxed);
-    if (word != 0) {
-        return (enum td_code)word;
-    }
-    return o->deadline_ns != 0 && td_now_ns() > o->deadline_ns ? TD_DEADLINE_EXCEEDED : TD_OK;
+    return td_work_why(&run->opts->work);
 }
 
 struct td_thread_pool *td_helpers(const struct td_call *c)
@@ -49,11 +44,7 @@ bool td_stopped(const struct td_call *c)
 
 enum td_code td_call_stop_error(const struct td_run *run, struct td_err *err)
 {
-    enum td_code why = td_call_stop_reason(run);
-    return td_fail(err, why == TD_OK ? TD_CANCELLED : why, "the run was stopped: %s",
-                   why == TD_DEADLINE_EXCEEDED ? "its deadline has passed"
-                   : why == TD_UNAVAILABLE     ? "the server is shutting down"
-                                               : "the request was cancelled");
+    return td_work_error(td_call_stop_reason(run), err);
 }
 
 enum td_code td_stop_error(const struct td_call *c, struct td_err *err)

@@ -470,7 +470,7 @@ enum td_code td_exec_steps(struct td_exec *x, int from, int to, struct td_err *e
         if (x->bound->mode[k] == TD_STEP_SKIP) {
             continue;
         }
-        bool look = x->run->opts->deadline_ns == 0 || k % CLOCK_EVERY == 0;
+        bool look = x->run->opts->work.deadline_ns == 0 || k % CLOCK_EVERY == 0;
         if (look && td_call_stop_reason(x->run) != TD_OK) {
             return td_call_stop_error(x->run, err);
         }

@@ -14,6 +14,7 @@
 
 #include <stdatomic.h>
 
+#include "core/base/work.h"
 #include "core/graph/graph.h"
 
 struct td_model;
@@ -99,10 +100,6 @@ struct td_callable_opts {
     int n_targets;
     bool once; /* restore and init: do not keep plans */
 };
-/* The stop word of a run: 0 run on; else the td_code the run shall end with (CANCELLED, DEADLINE_EXCEEDED,
- * UNAVAILABLE). */
-typedef atomic_int td_stop;
-
 /* One step that has run. */
 struct td_observed {
     const struct td_node *node;
@@ -113,8 +110,7 @@ struct td_observed {
 };
 
 struct td_run_opts {
-    td_stop *stop;       /* may be NULL */
-    int64_t deadline_ns; /* CLOCK_MONOTONIC; 0 none */
+    struct td_work work; /* whose it is, and until when: entered by the run */
     bool eager;          /* unoptimised, node by node */
     /* After each step: outputs borrowed for the call, dtype NONE where a branch not taken left no value. */
     void (*observe)(void *ctx, const struct td_observed *what);

@@ -510,7 +510,7 @@ enum td_code td_debug_run(struct td_servable *s, const struct td_servable_call *
                           const struct td_debug_opts *opts, struct td_sink *out, struct td_err *err)
 {
     struct td_trace t;
-    td_trace_init(&t, opts, call->run != NULL ? call->run->stop : NULL);
+    td_trace_init(&t, opts, call->run != NULL ? call->run->work.stop : NULL);
     struct document d = {.s = s, .call = call, .sig = call->sig, .opts = opts, .trace = &t};
     const enum td_code rc =
         opts->differentiates ? run_gradient(&d, &t, out, err) : run_mode(&d, &t, out, err);

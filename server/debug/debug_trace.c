@@ -187,7 +187,7 @@ static void on_print(void *ctx, const char *text, size_t len)
 
 void td_trace_attach(struct td_trace *t, bool eager, struct td_run_opts *run)
 {
-    run->stop = &t->stop;
+    run->work.stop = &t->stop;
     run->eager = eager;
     run->observe = on_node;
     run->print = on_print;

@@ -164,7 +164,7 @@ static enum td_code set_deadline(struct exchange *e, struct td_err *err)
 {
     const int64_t limit_ms = e->h->opts.timeout_ms;
     const char *text = td_exchange_header(&e->x, TIMEOUT_HEADER);
-    int64_t *deadline_ns = &e->x.r.run.deadline_ns;
+    int64_t *deadline_ns = &e->x.r.run.work.deadline_ns;
     *deadline_ns = limit_ms > 0 ? e->from_ns + limit_ms * 1000000 : 0;
     if (text == NULL) {
         return TD_OK;

@@ -31,8 +31,8 @@ void td_infer_limits(struct td_request *q, const struct td_infer_options *o)
         !td_i64_add(td_clock_ns(), ns, &at)) {
         return; /* none, or one beyond all clocks */
     }
-    if (q->run.deadline_ns == 0 || at < q->run.deadline_ns) {
-        q->run.deadline_ns = at;
+    if (q->run.work.deadline_ns == 0 || at < q->run.work.deadline_ns) {
+        q->run.work.deadline_ns = at;
         q->own_limit = true;
     }
 }
@@ -190,8 +190,8 @@ static void ended(struct td_request *q, struct td_err *err)
     if (q->traced) {
         trace(q, err->code);
     }
-    const bool policy =
-        q->run.deadline_ns == 0 || td_clock_ns() < q->run.deadline_ns; /* the model's queue gave up */
+    const bool policy = q->run.work.deadline_ns == 0 ||
+                        td_clock_ns() < q->run.work.deadline_ns; /* the model's queue gave up */
     if ((q->own_limit || policy) && err->code == TD_DEADLINE_EXCEEDED) {
         static const char known[] = "Request timeout expired"; /* Triton's words */
         const struct td_err was = *err;
@@ -207,7 +207,7 @@ enum td_code td_infer_prepare(struct td_request *q, struct td_err *err)
         td_stats_request(td_servable_stats(q->servable), false, 0, 0, &q->times);
         return err->code;
     }
-    if (q->own_limit && td_clock_ns() >= q->run.deadline_ns) {
+    if (q->own_limit && td_clock_ns() >= q->run.work.deadline_ns) {
         td_stats_request(td_servable_stats(q->servable), false, 0, 0, &q->times);
         TD_FAIL(err, UNAVAILABLE, "Request timeout expired: it had passed before the request was read");
     }

@@ -51,7 +51,7 @@ static enum td_code new_request(const struct warmup *w, struct td_request *q, st
     q->servable = td_servable_ref(w->servable);
     q->model = td_servable_name(w->servable);
     q->version = td_servable_version(w->servable);
-    q->run.stop = w->stop;
+    q->run.work.stop = w->stop;
     return TD_OK;
 }
 

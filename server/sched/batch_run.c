@@ -174,12 +174,12 @@ static struct td_run_opts run_opts(const struct td_batch *b, td_stop *stop)
 {
     struct td_run_opts o = *b->tasks->run;
     for (const struct td_sched_task *t = b->tasks; t != NULL; t = t->next) {
-        const int64_t deadline_ns = t->run->deadline_ns;
-        o.deadline_ns = deadline_ns == 0 || o.deadline_ns == 0 ? 0
-                        : deadline_ns > o.deadline_ns          ? deadline_ns
-                                                               : o.deadline_ns;
+        const int64_t deadline_ns = t->run->work.deadline_ns;
+        o.work.deadline_ns = deadline_ns == 0 || o.work.deadline_ns == 0 ? 0
+                             : deadline_ns > o.work.deadline_ns          ? deadline_ns
+                                                                         : o.work.deadline_ns;
     }
-    o.stop = stop;
+    o.work.stop = stop;
     return o;
 }
 

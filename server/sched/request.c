@@ -32,13 +32,16 @@ void td_request_init(struct td_request *r)
     r->model = "";
     r->signature = "";
     r->id = "";
-    r->run.stop = &r->stop;
+    r->run.work.stop = &r->stop;
 }
 
 enum td_code td_request_open(struct td_request *r, struct td_err *err)
 {
     r->opened_ns = td_clock_ns();
+    r->run.work.account = td_account_open();
+    const struct td_work *before = td_work_enter(&r->run.work);
     r->arena = td_arena_new(ARENA_LIMIT);
+    td_work_enter(before);
     return r->arena != NULL ? TD_OK : td_no_memory(err, ARENA_LIMIT, "a request");
 }
 
@@ -66,6 +69,8 @@ void td_request_fini(struct td_request *r)
     r->servable = NULL;
     td_arena_free(r->arena);
     r->arena = NULL;
+    td_account_close(r->run.work.account);
+    r->run.work.account = NULL;
 }
 
 enum td_code td_request_find(struct td_request *r, struct td_registry *reg, struct td_err *err)

@@ -56,7 +56,7 @@ struct td_request {
     enum td_api api; /* what it is counted as */
     int priority;    /* 1 first, larger ones later; 0: the model's default */
 
-    /* How long: the only deadline, run.deadline_ns, and the only stop word, run.stop (&stop; a warm-up's: the
+    /* How long: the only deadline, run.work.deadline_ns, and the only stop word, run.work.stop (&stop; a warm-up's: the
      * loader's). */
     struct td_run_opts run;
     td_stop stop;   /* set when the client goes away, or the server stops */
@@ -98,7 +98,7 @@ struct td_request {
 
 /* Of zeroed storage: from now on it may be stopped, and be given a deadline. Takes no memory. */
 void td_request_init(struct td_request *r);
-/* Makes the arena; the time of its answer counts from here. */
+/* Makes arena and account; the time of its answer counts from here. */
 TD_MUST enum td_code td_request_open(struct td_request *r, struct td_err *err);
 /* Drops everything that it holds. */
 void td_request_fini(struct td_request *r);

@@ -161,8 +161,8 @@ static void unqueue(struct td_sched *s, struct td_sched_task *t)
 bool td_sched_wanted(const struct td_sched_task *t, int64_t now_ns)
 {
     const struct td_run_opts *o = t->run;
-    return (o->deadline_ns == 0 || o->deadline_ns > now_ns) &&
-           (o->stop == NULL || atomic_load_explicit(o->stop, memory_order_relaxed) == 0);
+    return (o->work.deadline_ns == 0 || o->work.deadline_ns > now_ns) &&
+           (o->work.stop == NULL || atomic_load_explicit(o->work.stop, memory_order_relaxed) == 0);
 }
 
 bool td_sched_alive(const struct td_sched_task *t, int64_t now_ns)

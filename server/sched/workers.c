@@ -58,7 +58,7 @@ static void end_dropped(struct td_sched_list *dropped)
     for (struct td_sched_task *t = dropped->first; t != NULL; t = next) {
         next = t->next;
         struct td_err err = {0};
-        const int stop = atomic_load(t->run->stop);
+        const int stop = atomic_load(t->run->work.stop);
         if (stop != 0) {
             (void)td_fail(&err, (enum td_code)stop, "the request was stopped while it waited for a worker");
         } else {
@@ -196,7 +196,7 @@ static int all_stopped(const struct td_batch_run *r, int64_t now_ns)
         if (td_sched_wanted(t, now_ns)) {
             return 0;
         }
-        const int stop = atomic_load(t->run->stop);
+        const int stop = atomic_load(t->run->work.stop);
         code = stop != 0 ? stop : TD_DEADLINE_EXCEEDED;
     }
     return code;

@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         build_table(data + 1, data + size);
     }
-    td_buffer_set_limit((uint64_t)64 << 20);
+    td_budget_limit((uint64_t)64 << 20, "the limit");
     snprintf(prefix, sizeof prefix, "%s/c", dir);
     if (td_bundle_open(prefix, &b, &err) == TD_OK) {
         read_all(b);

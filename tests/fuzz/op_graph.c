@@ -184,8 +184,8 @@ static enum td_code call(struct op_graph *g, struct td_model *m, struct td_node 
     }
     struct td_callable *f;
     TD_TRY(td_callable_new(m, &opts, &f, err));
-    struct td_run_opts run = {.deadline_ns = now_ns() + (g->deadline_ms ? g->deadline_ms : 2000) * 1000000,
-                              .eager = g->eager};
+    struct td_run_opts run = {
+        .work.deadline_ns = now_ns() + (g->deadline_ms ? g->deadline_ms : 2000) * 1000000, .eager = g->eager};
     enum td_code rc = td_callable_run(f, g->feed, out, &run, err);
     for (int i = 0; i < opts.n_fetches; i++) {
         td_tensor_clear(&out[i]);
@@ -196,7 +196,7 @@ static enum td_code call(struct op_graph *g, struct td_model *m, struct td_node 
 
 enum td_code op_graph_run(struct op_graph *g, const struct td_op_table *ops, struct td_err *err)
 {
-    td_buffer_set_limit(td_buffer_live_bytes() + (uint64_t)(g->memory ? g->memory : (int64_t)64 << 20));
+    td_budget_limit(td_budget_held() + (uint64_t)(g->memory ? g->memory : (int64_t)64 << 20), "the limit");
     TD_TRY(td_graph_resolve(&g->graph, &g->lib, ops, err));
     struct td_model_opts opts = {.ops = ops, .kernels = g->kernels, .passes_off = g->passes_off};
     struct td_model *m;

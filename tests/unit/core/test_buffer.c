@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/buffer.h"
+#include "core/base/work.h"
 
 #include <pthread.h>
 
@@ -88,21 +89,47 @@ TEST(objects_start_empty_and_are_let_go)
     td_buffer_unref(b);
 }
 
-TEST(the_limit_counts_what_is_alive)
+/* Sizes are far above what a thread keeps to itself (TD_BUDGET_STEP). */
+TEST(the_budget_counts_what_is_alive)
 {
+    enum { MIB = 1 << 20 };
     struct td_err err = {0};
     struct td_buffer *a, *b;
-    td_buffer_set_limit(td_buffer_live_bytes() + 1000);
-    CHECK_OK(td_buffer_new(600, false, &a, &err));
-    CHECK_INT(td_buffer_new(401, false, &b, &err), TD_RESOURCE_EXHAUSTED);
-    CHECK(strstr(err.msg, "401 bytes") != NULL && strstr(err.msg, "the limit is") != NULL);
+    const uint64_t before = td_budget_held();
+    td_budget_limit(before + (uint64_t)100 * MIB, "--such_a_limit");
+    CHECK_OK(td_buffer_new((size_t)60 * MIB, false, &a, &err));
+    CHECK(td_budget_held() - before >= (uint64_t)60 * MIB);
+    CHECK_INT(td_buffer_new((size_t)41 * MIB, false, &b, &err), TD_RESOURCE_EXHAUSTED);
+    CHECK(strstr(err.msg, "42991616 bytes") != NULL && strstr(err.msg, "--such_a_limit is ") != NULL);
     err = (struct td_err){0};
-    CHECK_OK(td_buffer_new(400, false, &b, &err));
+    CHECK_OK(td_buffer_new((size_t)39 * MIB, false, &b, &err));
     td_buffer_unref(a);
-    CHECK_OK(td_buffer_new(600, false, &a, &err));
+    CHECK_OK(td_buffer_new((size_t)60 * MIB, false, &a, &err));
     td_buffer_unref(a);
     td_buffer_unref(b);
-    td_buffer_set_limit(0);
+    td_budget_limit(0, "");
+    CHECK(td_budget_held() < before + TD_BUDGET_STEP);
+}
+
+TEST(an_account_bounds_one_request_and_outlives_it)
+{
+    struct td_err err = {0};
+    struct td_buffer *a, *b, *c;
+    td_account_limit(1000, "--of_a_request");
+    const struct td_work w = {.account = td_account_open()};
+    td_account_limit(0, "");
+    const struct td_work *before = td_work_enter(&w);
+    CHECK_OK(td_buffer_new(600, false, &a, &err));
+    CHECK_OK(td_buffer_new(400, false, &b, &err));
+    CHECK_INT(td_buffer_new(1, false, &c, &err), TD_RESOURCE_EXHAUSTED);
+    CHECK(strstr(err.msg, "holds 1000 bytes") != NULL && strstr(err.msg, "--of_a_request=1000") != NULL);
+    td_buffer_unref(a);
+    td_work_enter(before);
+    CHECK_INT(td_account_held(w.account), 400);
+    CHECK_OK(td_buffer_new(5000, false, &c, &err)); /* of nobody's account */
+    td_account_close(w.account);
+    td_buffer_unref(b); /* frees the account */
+    td_buffer_unref(c);
 }
 
 TEST(an_allowance_is_used_up_and_handed_back)
@@ -175,6 +202,7 @@ TEST(threads_share_and_free)
 
 TEST_MAIN(RUN(blocks_are_aligned_and_counted) RUN(only_a_lone_holder_may_write)
               RUN(wrapped_bytes_go_back_once_and_are_never_written) RUN(objects_start_empty_and_are_let_go)
-                  RUN(the_limit_counts_what_is_alive) RUN(an_allowance_is_used_up_and_handed_back)
-                      RUN(a_warm_thread_asks_the_c_library_for_nothing)
-                          RUN(a_failed_allocation_counts_nothing) RUN(threads_share_and_free))
+                  RUN(the_budget_counts_what_is_alive) RUN(an_account_bounds_one_request_and_outlives_it)
+                      RUN(an_allowance_is_used_up_and_handed_back)
+                          RUN(a_warm_thread_asks_the_c_library_for_nothing)
+                              RUN(a_failed_allocation_counts_nothing) RUN(threads_share_and_free))

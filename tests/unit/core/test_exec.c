@@ -124,7 +124,7 @@ static void run_both(const char *op, enum td_code code, const char *words, const
         struct td_callable *f = start(op);
         struct trail t = {0};
         struct td_err err = {0};
-        struct td_run_opts opts = {.eager = eager, .observe = on_step, .ctx = &t, .stop = &stop_word};
+        struct td_run_opts opts = {.eager = eager, .observe = on_step, .ctx = &t, .work.stop = &stop_word};
         struct td_tensor x = made_tensor(4, 1), y = {0};
         atomic_store(&stop_word, 0);
         CHECK_INT(td_callable_run(f, &x, &y, &opts, &err), code);
@@ -171,11 +171,11 @@ TEST(a_deadline_that_has_passed_runs_nothing)
 {
     struct td_callable *f = start("Neg");
     struct trail t = {0};
-    struct td_run_opts opts = {.deadline_ns = td_now_ns() - 1, .observe = on_step, .ctx = &t};
+    struct td_run_opts opts = {.work.deadline_ns = td_now_ns() - 1, .observe = on_step, .ctx = &t};
     struct td_tensor x = made_tensor(4, 1), y;
     CHECK_INT(td_callable_run(f, &x, &y, &opts, &m.err), TD_DEADLINE_EXCEEDED);
     CHECK_STR(t.names, "");
-    opts.deadline_ns = td_now_ns() + (int64_t)60 * 1000000000;
+    opts.work.deadline_ns = td_now_ns() + (int64_t)60 * 1000000000;
     m.err = (struct td_err){0};
     CHECK_INT(td_callable_run(f, &x, &y, &opts, &m.err), TD_OK);
     td_tensor_clear(&x);

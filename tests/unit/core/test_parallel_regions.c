@@ -410,7 +410,7 @@ TEST(a_run_that_is_stopped_or_watched_stays_in_order)
     int seen = 0;
     td_stop stop;
     atomic_init(&stop, 0);
-    struct td_run_opts opts = {.pool = &pool.pool, .stop = &stop};
+    struct td_run_opts opts = {.pool = &pool.pool, .work.stop = &stop};
     pool_start(&pool);
     compile(&c, text, "r", NULL);
     for (int round = 0; round < ROUNDS; round++) {

@@ -180,7 +180,7 @@ TEST(a_long_product_is_stopped_in_its_middle)
     }
     td_tensor_clear(&got);
     CHECK_INT(pthread_create(&other, NULL, stop_soon, &word), 0);
-    const struct td_run_opts opts = {.stop = &word};
+    const struct td_run_opts opts = {.work.stop = &word};
     CHECK_INT(td_callable_run(f, in, &got, &opts, &t.err), TD_CANCELLED);
     pthread_join(other, NULL);
     td_tensor_clear(&in[0]);

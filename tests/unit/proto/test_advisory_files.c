@@ -462,7 +462,7 @@ TEST(every_row_ends_as_it_should)
     int bad = 0;
     CHECK_OK(td_op_table_new(td_op_families, &ops, &err));
     td_log_setup(TD_LOG_ERROR, false);
-    td_buffer_set_limit((uint64_t)1 << 30);
+    td_budget_limit((uint64_t)1 << 30, "the test's limit");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         alarm(60);
         const enum td_code got = replay(&rows[i]);

@@ -203,8 +203,9 @@ static void arrive(struct world *w)
     struct td_sched_queue *f = &w->queue[draw(w, (uint64_t)w->n_queues)];
     struct td_err err = {0};
     *o = (struct one){.number = ++w->n_tasks};
-    o->run = (struct td_run_opts){
-        .stop = &o->stop, .deadline_ns = draw(w, 6) == 0 ? w->now_ns + 1 + (int64_t)draw(w, 4000) : 0};
+    o->run = (struct td_run_opts){.work.stop = &o->stop,
+                                  .work.deadline_ns =
+                                      draw(w, 6) == 0 ? w->now_ns + 1 + (int64_t)draw(w, 4000) : 0};
     const int level = draw(w, 4) == 0   ? TD_LEVEL_HIGH
                       : draw(w, 3) == 0 ? (int)draw(w, TD_LEVELS)
                                         : TD_LEVEL_NORMAL;

@@ -165,7 +165,7 @@ TEST(a_run_past_its_deadline_stops)
     struct td_err err = {0};
     struct td_named given = {.name = "images"}, out[2];
     CHECK_INT(images(1, &given.t, &err), TD_OK);
-    const struct td_run_opts late = {.deadline_ns = 1};
+    const struct td_run_opts late = {.work.deadline_ns = 1};
     struct td_servable_call call = {
         .sig = td_servable_signature(s, ""), .in = &given, .n_in = 1, .run = &late};
     int n;

@@ -168,7 +168,7 @@ static void *call_until(void *arg)
         a.r.priority = rand_r(&c->seed) % 4 == 0;
         const int fate = rand_r(&c->seed) % 10;
         if (fate == 0) {
-            a.r.run.deadline_ns = td_clock_ns() + rand_r(&c->seed) % 200000;
+            a.r.run.work.deadline_ns = td_clock_ns() + rand_r(&c->seed) % 200000;
         } else if (fate == 1) {
             atomic_store(&a.r.stop, TD_CANCELLED);
         }
