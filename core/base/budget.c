@@ -3,14 +3,14 @@
  *   held = common sum + what threads have not told yet (less than TD_BUDGET_STEP each, either way)
  *
  * An account's word holds its bytes and, while it is open, one more: whoever brings it to nothing frees it.
- * Accounts come from the C library itself: mem.c charges by this file, and must not be called back.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/budget.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
+
+#include "core/base/mem.h"
 
 static atomic_int_fast64_t common;
 static atomic_uint_fast64_t limit, refusals;
@@ -178,7 +178,7 @@ void td_account_limit(uint64_t bytes, const char *name)
 
 struct td_account *td_account_open(void)
 {
-    struct td_account *a = malloc(sizeof *a);
+    struct td_account *a = td_calloc(1, sizeof *a);
     if (a != NULL) {
         atomic_init(&a->held, 1);
         a->limit = atomic_load_explicit(&account_limit, memory_order_relaxed);
@@ -189,7 +189,7 @@ struct td_account *td_account_open(void)
 static void sink(struct td_account *a, uint64_t by)
 {
     if (a != NULL && atomic_fetch_sub_explicit(&a->held, by, memory_order_acq_rel) == by) {
-        free(a);
+        td_free(a);
     }
 }
 

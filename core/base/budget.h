@@ -55,7 +55,7 @@ struct td_account;
 
 /* The limit of accounts that are opened from now on; 0: none. name as above. */
 void td_account_limit(uint64_t bytes, const char *name);
-/* Returns new, or NULL without memory (nothing is then counted: NULL is an account without limit). */
+/* Returns new, or NULL without memory. (Where one is taken, NULL is an account without limit.) */
 struct td_account *td_account_open(void);
 /* Its opener will charge nothing more; it goes with the last byte. Accepts NULL. */
 void td_account_close(struct td_account *a);

@@ -39,6 +39,9 @@ enum td_code td_request_open(struct td_request *r, struct td_err *err)
 {
     r->opened_ns = td_clock_ns();
     r->run.work.account = td_account_open();
+    if (r->run.work.account == NULL) {
+        return td_no_memory(err, ARENA_LIMIT, "a request");
+    }
     const struct td_work *before = td_work_enter(&r->run.work);
     r->arena = td_arena_new(ARENA_LIMIT);
     td_work_enter(before);

@@ -56,8 +56,8 @@ struct td_request {
     enum td_api api; /* what it is counted as */
     int priority;    /* 1 first, larger ones later; 0: the model's default */
 
-    /* How long: the only deadline, run.work.deadline_ns, and the only stop word, run.work.stop (&stop; a warm-up's: the
-     * loader's). */
+    /* How long: the only deadline, run.work.deadline_ns, and the only stop word, run.work.stop (&stop; a
+     * warm-up's: the loader's). */
     struct td_run_opts run;
     td_stop stop;   /* set when the client goes away, or the server stops */
     bool own_limit; /* the deadline is one that the message itself names */

@@ -117,7 +117,6 @@ TEST(an_account_bounds_one_request_and_outlives_it)
     struct td_buffer *a, *b, *c;
     td_account_limit(1000, "--of_a_request");
     const struct td_work w = {.account = td_account_open()};
-    td_account_limit(0, "");
     const struct td_work *before = td_work_enter(&w);
     CHECK_OK(td_buffer_new(600, false, &a, &err));
     CHECK_OK(td_buffer_new(400, false, &b, &err));
@@ -127,6 +126,7 @@ TEST(an_account_bounds_one_request_and_outlives_it)
     td_work_enter(before);
     CHECK_INT(td_account_held(w.account), 400);
     CHECK_OK(td_buffer_new(5000, false, &c, &err)); /* of nobody's account */
+    td_account_limit(0, "");
     td_account_close(w.account);
     td_buffer_unref(b); /* frees the account */
     td_buffer_unref(c);
