@@ -71,15 +71,21 @@ enum td_code td_ir_add_root(struct td_ir *ir, struct td_node *n, struct td_err *
     return append(ir->arena, &ir->roots, &ir->n_roots, &ir->cap_roots, n) ? TD_OK : td_build_no_memory(err);
 }
 
+enum td_code td_ir_add_beside(struct td_ir *ir, const struct td_node *at, const char *name,
+                              struct td_node **out, struct td_err *err)
+{
+    TD_TRY(td_ir_add(ir, NULL, name, out, err));
+    (*out)->device = at == NULL || at->device == NULL ? "" : at->device;
+    (*out)->function = at == NULL || at->function == NULL ? "" : at->function;
+    (*out)->path = at == NULL ? NULL : at->path;
+    return TD_OK;
+}
+
 static enum td_code add_beside(void *graph, const struct td_node *at, const char *op_name,
                                struct td_node **out, struct td_err *err)
 {
     (void)op_name;
-    TD_TRY(td_ir_add(graph, NULL, at == NULL ? "" : at->name, out, err));
-    (*out)->device = at == NULL || at->device == NULL ? "" : at->device;
-    (*out)->function = at == NULL ? "" : at->function;
-    (*out)->path = at == NULL ? NULL : at->path;
-    return TD_OK;
+    return td_ir_add_beside(graph, at, at == NULL ? "" : at->name, out, err);
 }
 
 static const struct td_shape *shape_of(const void *shapes, struct td_value v)

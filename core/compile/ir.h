@@ -53,6 +53,9 @@ TD_MUST enum td_code td_ir_check_types(struct td_ir *ir, struct td_err *err);
 /* A copy of like, or an empty node. What is no copy of a loaded node is made by an emitter. */
 TD_MUST enum td_code td_ir_add(struct td_ir *ir, const struct td_node *like, const char *name,
                                struct td_node **out, struct td_err *err);
+/* An empty node with the device, function and path of `at` (NULL: none); name lives as long as the IR. */
+TD_MUST enum td_code td_ir_add_beside(struct td_ir *ir, const struct td_node *at, const char *name,
+                                      struct td_node **out, struct td_err *err);
 /* Adds nodes to ir; shapes (NULL: none are known) are those of its values when the pass began. All are
  * borrowed. */
 struct td_emitter td_ir_emitter(struct td_ir *ir, const struct td_ir_shapes *shapes,

@@ -55,24 +55,26 @@ struct td_ir *td_grad_ir_of(const struct td_grad *g)
 
 /* ------------------------------------------------------------------ adding nodes */
 
+enum td_code td_grad_add_under(struct td_ir *ir, const char *folder, const struct td_node *at,
+                               const char *op_name, struct td_node **out, struct td_err *err)
+{
+    const char *of = at == NULL ? "" : at->name;
+    of += strncmp(of, folder, strlen(folder)) == 0 ? strlen(folder) : 0;
+    const size_t bytes = strlen(folder) + strlen(of) + strlen(op_name) + 16;
+    char *name = td_arena_alloc(ir->arena, bytes, 1);
+    if (name == NULL) {
+        return td_no_memory(err, bytes, "a derived model");
+    }
+    (void)snprintf(name, bytes, "%s%s%s%s_%d", folder, of, of[0] == 0 ? "" : "/", op_name, ir->n_nodes);
+    TD_TRY(td_ir_add_beside(ir, at, name, out, err));
+    ir->changes++;
+    return TD_OK;
+}
+
 static enum td_code add_named(void *graph, const struct td_node *at, const char *op_name,
                               struct td_node **out, struct td_err *err)
 {
-    struct td_ir *ir = graph;
-    const char *of = at == NULL ? "" : at->name;
-    of = strncmp(of, "gradients/", 10) == 0 ? of + 10 : of;
-    const size_t bytes = strlen(of) + strlen(op_name) + 32;
-    char *name = td_arena_alloc(ir->arena, bytes, 1);
-    if (name == NULL) {
-        return td_no_memory(err, bytes, "a gradient's node");
-    }
-    snprintf(name, bytes, "gradients/%s%s%s_%d", of, of[0] == 0 ? "" : "/", op_name, ir->n_nodes);
-    TD_TRY(td_ir_add(ir, NULL, name, out, err));
-    (*out)->device = at == NULL || at->device == NULL ? "" : at->device;
-    (*out)->function = at == NULL || at->function == NULL ? "" : at->function;
-    (*out)->path = at == NULL ? NULL : at->path;
-    ir->changes++;
-    return TD_OK;
+    return td_grad_add_under(graph, "gradients/", at, op_name, out, err);
 }
 
 struct td_emitter td_grad_emitter(struct td_grad_context *ctx, struct td_ir *ir,

@@ -47,7 +47,11 @@ TD_MUST enum td_code td_grad_rule(const struct td_op_table *ops, const struct td
 /* A gradient as a dense value. */
 struct td_value td_grad_dense(const struct td_grad_context *ctx, struct td_emitter *e,
                               const struct td_grad_value *v);
-/* Adds nodes to ir under "gradients/NAME/OP_NUMBER", NAME that of the node at hand. */
+/* A node "FOLDERNAME/OP_NUMBER" of the device, function and path of `at` (NULL: none), NAME that of `at`
+ * without the folder where it has it; folder is "" or ends with '/'. What an emitter's add is made of. */
+TD_MUST enum td_code td_grad_add_under(struct td_ir *ir, const char *folder, const struct td_node *at,
+                                       const char *op_name, struct td_node **out, struct td_err *err);
+/* Adds nodes to ir under "gradients/", NAME that of the node at hand. */
 struct td_emitter td_grad_emitter(struct td_grad_context *ctx, struct td_ir *ir,
                                   const struct td_ir_shapes *shapes, struct td_err *err);
 

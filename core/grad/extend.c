@@ -9,7 +9,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/grad/extend.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -84,20 +83,7 @@ void td_extend_abandon(struct td_extend *x)
 static enum td_code add_named(void *graph, const struct td_node *at, const char *op_name,
                               struct td_node **out, struct td_err *err)
 {
-    struct td_ir *ir = graph;
-    const char *of = at == NULL ? "" : at->name;
-    const size_t bytes = strlen(of) + strlen(op_name) + 16;
-    char *name = td_arena_alloc(ir->arena, bytes, 1);
-    if (name == NULL) {
-        return no_memory(err, (int)bytes);
-    }
-    (void)snprintf(name, bytes, "%s%s%s_%d", of, of[0] == 0 ? "" : "/", op_name, ir->n_nodes);
-    TD_TRY(td_ir_add(ir, NULL, name, out, err));
-    (*out)->device = at == NULL || at->device == NULL ? "" : at->device;
-    (*out)->function = at == NULL || at->function == NULL ? "" : at->function;
-    (*out)->path = at == NULL ? NULL : at->path;
-    ir->changes++;
-    return TD_OK;
+    return td_grad_add_under(graph, "", at, op_name, out, err);
 }
 
 struct td_emitter td_extend_emitter(struct td_extend *x, struct td_err *err)

@@ -204,8 +204,8 @@ static enum td_code mark_needing(const struct td_ir *ir, const struct td_node *n
     return rc;
 }
 
-/* Whether n lies inside of a loop of TensorFlow 1: no edge but an Exit's leads out of one. */
-static enum td_code in_loop(const struct td_ir *ir, const struct td_node *n, bool *yes, struct td_err *err)
+enum td_code td_graft_below(const struct td_ir *ir, const struct td_node *n, uint32_t wanted, uint32_t ends,
+                            bool *yes, struct td_err *err)
 {
     bool *seen = td_calloc((size_t)ir->n_nodes + 1, sizeof *seen);
     const struct td_node **stack = td_calloc((size_t)ir->n_nodes + 1, sizeof(void *));
@@ -218,8 +218,9 @@ static enum td_code in_loop(const struct td_ir *ir, const struct td_node *n, boo
     }
     while (depth > 0 && !*yes) {
         const struct td_node *at = stack[--depth];
-        *yes = (td_node_flags(at) & TD_OP_ENTER) != 0;
-        for (int e = 0; (td_node_flags(at) & TD_OP_EXIT) == 0 && e < at->n_in + at->n_control; e++) {
+        const uint32_t flags = td_node_flags(at);
+        *yes = (flags & wanted) != 0;
+        for (int e = 0; (flags & ends) == 0 && e < at->n_in + at->n_control; e++) {
             const struct td_node *from = td_graft_edge(at, e);
             if (!seen[from->id]) {
                 seen[from->id] = true;
@@ -253,7 +254,8 @@ static enum td_code roots_to_effects(struct td_graft *g, const bool *needed, con
             bool inside = false;
             TD_FAIL_IF(++n > MOST_EFFECTS, err, UNIMPLEMENTED,
                        "signature '%.100s' has more than %d nodes with effects", g->sig->key, MOST_EFFECTS);
-            TD_TRY(in_loop(ir, ir->nodes[i], &inside, err));
+            /* a loop of TensorFlow 1: no edge but an Exit's leads out of one */
+            TD_TRY(td_graft_below(ir, ir->nodes[i], TD_OP_ENTER, TD_OP_EXIT, &inside, err));
             TD_TRY(inside ? TD_OK : td_ir_add_root(ir, ir->nodes[i], err));
         }
     }

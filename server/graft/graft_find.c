@@ -5,7 +5,6 @@
  * What is in the one and not in the other lies inside of a loop.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +13,7 @@
 #include "core/compile/loops.h"
 #include "core/compile/passes.h"
 #include "core/function/callable_impl.h"
+#include "server/base/name_list.h"
 #include "server/graft/graft_impl.h"
 
 enum { NAMED = 6 }; /* nodes that an error lists */
@@ -77,17 +77,6 @@ static int find_nodes(const struct td_ir *ir, const char *name, size_t n, struct
     return ends;
 }
 
-struct names {
-    char s[700];
-    size_t n;
-};
-
-static void say(struct names *t, const char *name)
-{
-    const int put = snprintf(t->s + t->n, sizeof t->s - t->n, "%s'%.110s'", t->n > 0 ? ", " : "", name);
-    t->n += put > 0 && (size_t)put < sizeof t->s - t->n ? (size_t)put : 0;
-}
-
 /* A head could be put on it. */
 static bool fits(const struct probe *p, struct td_node *n)
 {
@@ -100,14 +89,14 @@ static bool fits(const struct probe *p, struct td_node *n)
 }
 
 /* The last nodes that a head could be put on, last first; there being none, the last ones. */
-static struct names names_of_last(const struct probe *p)
+static struct td_name_list names_of_last(const struct probe *p)
 {
-    struct names t = {.n = 0};
+    struct td_name_list t = {.n = 0};
     for (int all = 0; all < 2 && t.n == 0; all++) {
         for (int k = p->ir.n_nodes - 1, named = 0; k >= 0 && named < NAMED; k--) {
             struct td_node *n = p->ir.nodes[k];
             if (fits(p, n) || (all == 1 && n->n_out > 0)) {
-                say(&t, n->name);
+                td_name_list_add(&t, "'%.110s'", n->name);
                 named++;
             }
         }
@@ -115,12 +104,12 @@ static struct names names_of_last(const struct probe *p)
     return t;
 }
 
-static struct names names_ending_with(const struct td_ir *ir, const char *name, size_t n)
+static struct td_name_list names_ending_with(const struct td_ir *ir, const char *name, size_t n)
 {
-    struct names t = {.n = 0};
+    struct td_name_list t = {.n = 0};
     for (int k = 0, named = 0; k < ir->n_nodes && named < NAMED; k++) {
         if (is_tail(ir->nodes[k]->name, name, n)) {
-            say(&t, ir->nodes[k]->name);
+            td_name_list_add(&t, "'%.110s'", ir->nodes[k]->name);
             named++;
         }
     }
@@ -157,49 +146,21 @@ static enum td_code find_node(const struct td_graft *g, const struct probe *p, c
     return TD_OK;
 }
 
-/* TF1: a value that only one branch computes is dead when the other is taken. */
-static bool in_branch(const struct td_ir *ir, const struct td_node *n, struct td_err *err, enum td_code *rc)
-{
-    bool *seen = td_calloc((size_t)ir->n_nodes + 1, sizeof *seen);
-    const struct td_node **stack = td_calloc((size_t)ir->n_nodes + 1, sizeof(void *));
-    bool yes = false;
-    int depth = 0;
-    *rc = seen == NULL || stack == NULL ? td_graft_no_memory(err) : TD_OK;
-    if (*rc == TD_OK) {
-        seen[n->id] = true;
-        stack[depth++] = n;
-    }
-    while (depth > 0 && !yes) {
-        const struct td_node *at = stack[--depth];
-        const uint32_t flags = td_node_flags(at);
-        yes = (flags & TD_OP_SWITCH) != 0;
-        for (int e = 0; (flags & TD_OP_DEAD_OK) == 0 && e < at->n_in + at->n_control; e++) {
-            const struct td_node *from = td_graft_edge(at, e);
-            if (!seen[from->id]) {
-                seen[from->id] = true;
-                stack[depth++] = from;
-            }
-        }
-    }
-    td_free(seen);
-    td_free(stack);
-    return yes;
-}
-
 static enum td_code find_value(struct td_graft *g, const struct probe *p, const char *at,
                                struct td_value *out, struct td_shape *shape, struct td_err *err)
 {
     struct td_node *there, *here;
-    enum td_code rc;
+    bool in_branch;
     size_t n;
     int port;
     TD_TRY(split(at, &n, &port, err));
     TD_TRY(find_node(g, p, at, n, &there, err));
     TD_FAIL_IF(port >= there->n_out, err, INVALID_ARGUMENT,
                "node '%.200s' has %d outputs, not one of number %d", there->name, there->n_out, port);
-    TD_FAIL_IF(in_branch(&p->ir, there, err, &rc), err, INVALID_ARGUMENT,
+    /* TF1: a value that only one branch computes is dead when the other is taken */
+    TD_TRY(td_graft_below(&p->ir, there, TD_OP_SWITCH, TD_OP_DEAD_OK, &in_branch, err));
+    TD_FAIL_IF(in_branch, err, INVALID_ARGUMENT,
                "node '%.200s' lies inside of a branch that need not be taken", there->name);
-    TD_TRY(rc);
     TD_FAIL_IF(find_nodes(&g->ir, there->name, strlen(there->name), &here) != 1 || port >= here->n_out, err,
                INVALID_ARGUMENT,
                "node '%.200s' stands for a loop; its results are named by the nodes that read them",

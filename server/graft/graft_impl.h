@@ -51,6 +51,10 @@ void *td_graft_room(struct td_graft *g, int n, size_t size);
 enum td_code td_graft_no_memory(struct td_err *err);
 /* Feeds become placeholders of the shapes that the signature declares. */
 void td_graft_placeholders(struct td_emitter *e, struct td_ir *ir, const struct td_signature *sig);
+/* *yes: n, or something that it needs, has a flag of `wanted`; what those with a flag of `ends` need does not
+ * count. In any order, cycles or not. */
+TD_MUST enum td_code td_graft_below(const struct td_ir *ir, const struct td_node *n, uint32_t wanted,
+                                    uint32_t ends, bool *yes, struct td_err *err);
 /* graft_find.c */
 TD_MUST enum td_code td_graft_find(struct td_graft *g, const char *at, struct td_value *out,
                                    struct td_shape *shape, struct td_err *err);

@@ -45,24 +45,18 @@ struct td_job_process {
 
 /* ------------------------------------------------------------------ the row */
 
-static void take_text(char *to, size_t room, const struct td_sql_row *r, int column)
-{
-    const char *s = td_sql_text(r, column);
-    (void)snprintf(to, room, "%s", s != NULL ? s : "");
-}
-
 static enum td_code take_row(void *ctx, const struct td_sql_row *r, struct td_err *err)
 {
     struct td_job_process *p = ctx;
     p->seq = td_sql_int(r, 0);
     p->version = td_sql_int(r, 1);
     p->request = td_strdup(td_sql_text(r, 2));
-    take_text(p->model, sizeof p->model, r, 3);
-    take_text(p->base_path, sizeof p->base_path, r, 4);
-    take_text(p->source, sizeof p->source, r, 5);
-    take_text(p->stage, sizeof p->stage, r, 6);
-    take_text(p->training_name, sizeof p->training_name, r, 7);
-    take_text(p->validation_name, sizeof p->validation_name, r, 8);
+    td_sql_copy(r, 3, p->model, sizeof p->model);
+    td_sql_copy(r, 4, p->base_path, sizeof p->base_path);
+    td_sql_copy(r, 5, p->source, sizeof p->source);
+    td_sql_copy(r, 6, p->stage, sizeof p->stage);
+    td_sql_copy(r, 7, p->training_name, sizeof p->training_name);
+    td_sql_copy(r, 8, p->validation_name, sizeof p->validation_name);
     TD_TRY(td_jobs_path(p->state_dir, "files", td_sql_text(r, 9), p->training, err));
     TD_TRY(td_jobs_path(p->state_dir, "files", td_sql_null(r, 10) ? "" : td_sql_text(r, 10), p->validation,
                         err));

@@ -36,12 +36,6 @@ struct publication {
     char result_file[TD_JOBS_ID];
 };
 
-static void copy_text(char *to, size_t room, const struct td_sql_row *r, int column)
-{
-    const char *s = td_sql_text(r, column);
-    (void)snprintf(to, room, "%s", s != NULL ? s : "");
-}
-
 static enum td_code take_row(void *ctx, const struct td_sql_row *r, struct td_err *err)
 {
     struct publication *p = ctx;
@@ -52,12 +46,12 @@ static enum td_code take_row(void *ctx, const struct td_sql_row *r, struct td_er
     p->inode = td_sql_int(r, 3);
     p->publishes = td_sql_int(r, 4) != 0;
     p->published = !td_sql_null(r, 5);
-    copy_text(p->id, sizeof p->id, r, 6);
-    copy_text(p->model, sizeof p->model, r, 7);
-    copy_text(p->base_path, sizeof p->base_path, r, 8);
-    copy_text(p->stage, sizeof p->stage, r, 9);
-    copy_text(p->owner, sizeof p->owner, r, 10);
-    copy_text(p->result_file, sizeof p->result_file, r, 11);
+    td_sql_copy(r, 6, p->id, sizeof p->id);
+    td_sql_copy(r, 7, p->model, sizeof p->model);
+    td_sql_copy(r, 8, p->base_path, sizeof p->base_path);
+    td_sql_copy(r, 9, p->stage, sizeof p->stage);
+    td_sql_copy(r, 10, p->owner, sizeof p->owner);
+    td_sql_copy(r, 11, p->result_file, sizeof p->result_file);
     return TD_OK;
 }
 

@@ -226,6 +226,12 @@ const char *td_sql_text(const struct td_sql_row *r, int column)
     return (const char *)sqlite3_column_text(r->statement, column);
 }
 
+void td_sql_copy(const struct td_sql_row *r, int column, char *to, size_t room)
+{
+    const char *s = td_sql_text(r, column);
+    (void)snprintf(to, room, "%s", s != NULL ? s : "");
+}
+
 bool td_sql_null(const struct td_sql_row *r, int column)
 {
     return sqlite3_column_type(r->statement, column) == SQLITE_NULL;

@@ -56,6 +56,8 @@ struct td_sql_row; /* columns from 0; texts are borrowed until the function retu
 int64_t td_sql_int(const struct td_sql_row *r, int column);
 double td_sql_real(const struct td_sql_row *r, int column);
 const char *td_sql_text(const struct td_sql_row *r, int column); /* NULL of NULL */
+/* The text, or as much of it as fits with its 0; "" of NULL. */
+void td_sql_copy(const struct td_sql_row *r, int column, char *to, size_t room);
 bool td_sql_null(const struct td_sql_row *r, int column);
 typedef enum td_code td_sql_row_fn(void *ctx, const struct td_sql_row *r, struct td_err *err);
 /* each(ctx, row) for every row, until one fails. It may not use the store. */

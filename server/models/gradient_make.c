@@ -14,6 +14,7 @@
 #include "core/base/arena.h"
 #include "core/base/mem.h"
 #include "core/function/callable_impl.h"
+#include "server/base/name_list.h"
 #include "server/models/servable_impl.h"
 #include "server/models/variables.h"
 
@@ -102,31 +103,20 @@ static enum td_code copy_ask(struct maker *k, const struct td_gradient_ask *ask)
     return copy_names(k, ask->vectors, ask->n_vectors, &mine->vectors);
 }
 
-struct text {
-    char s[480];
-    size_t n;
-};
-
-static void say(struct text *t, const char *name)
+static struct td_name_list names_of(const struct td_tensor_info *list, int n)
 {
-    const int put = snprintf(t->s + t->n, sizeof t->s - t->n, "%s%.100s", t->n > 0 ? ", " : "", name);
-    t->n += put > 0 && (size_t)put < sizeof t->s - t->n ? (size_t)put : 0;
-}
-
-static struct text names_of(const struct td_tensor_info *list, int n)
-{
-    struct text t = {.n = 0};
+    struct td_name_list t = {.n = 0};
     for (int i = 0; i < n; i++) {
-        say(&t, list[i].key);
+        td_name_list_add(&t, "%.100s", list[i].key);
     }
     return t;
 }
 
-static struct text names_in(const char *const *names, int n)
+static struct td_name_list names_in(const char *const *names, int n)
 {
-    struct text t = {.n = 0};
+    struct td_name_list t = {.n = 0};
     for (int i = 0; i < n; i++) {
-        say(&t, names[i]);
+        td_name_list_add(&t, "%.100s", names[i]);
     }
     return t;
 }
@@ -547,7 +537,7 @@ static enum td_code fill_outputs(struct maker *k)
 static enum td_code fill(struct maker *k, const struct td_gradient_ask *ask)
 {
     struct td_gradient *g = k->g;
-    char title[1200];
+    char title[1600];
     td_callable_graph(td_servable_callable(k->s, k->sig), &k->part);
     TD_TRY(copy_ask(k, ask));
     TD_TRY(find_targets(k));

@@ -174,8 +174,9 @@ static void clip_group(struct td_step_graph *k, struct td_emitter *e, int optimi
     }
 }
 
-/* The norm that is told, of this batch's gradients as they came. */
-static enum td_code add_norm(struct td_step_graph *k, struct td_emitter *e)
+/* With every gradient in a list: what is told or done of them all, under a name of theirs. */
+static enum td_code with_all(struct td_step_graph *k, struct td_emitter *e,
+                             void (*act)(struct td_step_graph *k, struct td_emitter *e, struct td_value *g))
 {
     struct td_value *g = td_extend_room(&k->x, k->n_trained, sizeof *g);
     if (g == NULL) {
@@ -186,23 +187,20 @@ static enum td_code add_norm(struct td_step_graph *k, struct td_emitter *e)
     }
     const struct td_node at = {.name = "gradients", .function = ""};
     e->at = &at;
-    k->norm = td_global_norm(e, g, k->n_trained);
+    act(k, e, g);
     e->at = NULL;
     return TD_OK;
 }
 
-static enum td_code clip_all(struct td_step_graph *k, struct td_emitter *e)
+/* The norm that is told, of this batch's gradients as they came. */
+static void add_norm(struct td_step_graph *k, struct td_emitter *e, struct td_value *g)
+{
+    k->norm = td_global_norm(e, g, k->n_trained);
+}
+
+static void clip_all(struct td_step_graph *k, struct td_emitter *e, struct td_value *g)
 {
     const struct td_job_spec *spec = k->s->spec;
-    struct td_value *g = td_extend_room(&k->x, k->n_trained, sizeof *g);
-    if (g == NULL) {
-        return td_step_no_memory(k->f);
-    }
-    for (int i = 0; i < k->n_trained; i++) {
-        g[i] = k->trained[i].g;
-    }
-    const struct td_node at = {.name = "gradients", .function = ""};
-    e->at = &at;
     if (spec->clip.kind != TD_NO_CLIP) {
         clip_group(k, e, -1, g);
     }
@@ -212,8 +210,6 @@ static enum td_code clip_all(struct td_step_graph *k, struct td_emitter *e)
             clip_group(k, e, o, g);
         }
     }
-    e->at = NULL;
-    return TD_OK;
 }
 
 /* ------------------------------------------------------------------ updates */
@@ -464,14 +460,14 @@ static enum td_code update_all(struct td_step_graph *k, struct td_emitter *e)
         }
         e->at = NULL;
     }
-    TD_TRY(add_norm(k, e));
+    TD_TRY(with_all(k, e, add_norm));
     for (int i = 0; k->s->spec->accumulation > 1 && i < k->n_trained; i++) {
         const struct td_node at = {.name = k->trained[i].c->name, .function = ""};
         e->at = &at;
         TD_TRY(add_up(k, e, &k->trained[i]));
         e->at = NULL;
     }
-    TD_TRY(clip_all(k, e));
+    TD_TRY(with_all(k, e, clip_all));
     for (int i = 0; i < k->s->n_optimizers; i++) {
         const int o = k->s->optimizers[i];
         const struct td_node at = {.name = "optimizer", .function = ""};

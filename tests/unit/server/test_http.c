@@ -3,15 +3,12 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/http/http.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <zlib.h>
 
-#include "tests/test.h"
+#include "tests/unit/server/http_client.h"
 
 static atomic_int n_stopped, n_running;
 
@@ -70,24 +67,7 @@ static struct td_http *start(void)
 
 static int dial(void)
 {
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    const struct sockaddr_in to = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    CHECK_INT(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
-    const struct timeval limit = {.tv_sec = 20};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    return fd;
-}
-
-static void say(int fd, const void *bytes, size_t n)
-{
-    for (size_t at = 0; at < n;) {
-        const ssize_t w = send(fd, (const char *)bytes + at, n - at, MSG_NOSIGNAL);
-        if (w <= 0) {
-            return;
-        }
-        at += (size_t)w;
-    }
+    return dial_port(port);
 }
 
 /* One answer with a Content-Length: its status, its body in buf. 0 when the connection ended. */

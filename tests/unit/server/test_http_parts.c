@@ -4,17 +4,14 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/http/http.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include "core/base/mem.h"
-#include "tests/test.h"
+#include "tests/unit/server/http_client.h"
 
 enum { UPLOAD = 3000000, LIMIT = 100000 };
 
@@ -182,25 +179,7 @@ static struct td_http *start(void)
 
 static int dial(void)
 {
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    const struct sockaddr_in to = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    CHECK_INT(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
-    const struct timeval limit = {.tv_sec = 20};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    return fd;
-}
-
-static bool say(int fd, const char *bytes, size_t n)
-{
-    for (size_t at = 0; at < n;) {
-        const ssize_t w = send(fd, bytes + at, n - at, MSG_NOSIGNAL);
-        if (w <= 0) {
-            return false;
-        }
-        at += (size_t)w;
-    }
-    return true;
+    return dial_port(port);
 }
 
 /* Reads until the words have come, or the end: all that was read. */

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "tests/test.h"
+#include "tests/unit/server/train_make.h"
 
 static struct td_fault f;
 static struct td_job_spec *s;
@@ -13,29 +13,12 @@ static struct td_job_spec *s;
 #define HEAD "'model':'m','training_file':'t'"
 #define MSE "'tensord':{'loss':{'name':'mse'}}"
 
-/* Text with ' for ". */
-static json_t *json(const char *text)
-{
-    char *copy = strdup(text);
-    for (char *p = copy; *p; p++) {
-        *p = *p == '\'' ? '"' : *p;
-    }
-    json_error_t why;
-    json_t *doc = json_loads(copy, 0, &why);
-    if (doc == NULL) {
-        fprintf(stderr, "%s\n  %s\n", why.text, copy);
-        exit(1);
-    }
-    free(copy);
-    return doc;
-}
-
 static enum td_code parse(const char *text)
 {
     td_job_spec_free(s);
     s = NULL;
     f = (struct td_fault){0};
-    json_t *doc = json(text);
+    json_t *doc = make_json(text);
     const enum td_code rc = td_job_spec_read(doc, &s, &f);
     json_decref(doc);
     return rc;
@@ -93,7 +76,7 @@ TEST(openai_fields_are_read)
     CHECK(td_job_spec_rate(&s->optimizer[0], 3) == 1.0);
     char *text = NULL;
     json_t *hyper = td_job_spec_hyperparameters(s), *method = td_job_spec_method(s);
-    json_t *want = json("{'n_epochs':9,'batch_size':4,'learning_rate_multiplier':2}");
+    json_t *want = make_json("{'n_epochs':9,'batch_size':4,'learning_rate_multiplier':2}");
     CHECK(json_equal(hyper, want));
     json_object_set_new(want, "learning_rate", json_real(0.5));
     CHECK(json_equal(json_object_get(json_object_get(method, "supervised"), "hyperparameters"), want));
