@@ -21,6 +21,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "core/base/arena.h"
 #include "core/base/mem.h"
@@ -116,6 +117,47 @@ void td_bundle_close(struct td_bundle *b)
     td_free(b->index);
     td_free(b->prefix);
     td_free(b);
+}
+
+/* The bytes that a data file must have, by the entries that lie in it. */
+static enum td_code shard_bytes(const struct td_bundle *b, int64_t *need, struct td_err *err)
+{
+    for (int i = 1; i < b->table.n_rows; i++) {
+        const struct td_bundle_entry *e = &b->entries[i];
+        int64_t end = 0;
+        if (e->n_slices > 0) {
+            continue; /* its bytes are those of its slices' own entries */
+        }
+        TD_FAIL_IF(e->shard < 0 || e->shard >= b->header.n_shards || e->offset < 0 || e->size < 0 ||
+                       !td_i64_add(e->offset, e->size, &end),
+                   err, DATA_LOSS, "checkpoint %.300s: entry %d lies nowhere: data file %d of %d", b->prefix,
+                   i, e->shard, b->header.n_shards);
+        need[e->shard] = end > need[e->shard] ? end : need[e->shard];
+    }
+    return TD_OK;
+}
+
+enum td_code td_bundle_survey(const struct td_bundle *b, struct td_err *err)
+{
+    char path[TD_BUNDLE_PATH];
+    int64_t *need = td_calloc((size_t)b->header.n_shards + 1, sizeof *need);
+    if (need == NULL) {
+        return td_no_memory(err, (size_t)b->header.n_shards * sizeof *need, "a checkpoint's data files");
+    }
+    enum td_code rc = shard_bytes(b, need, err);
+    for (int i = 0; rc == TD_OK && i < b->header.n_shards; i++) {
+        struct stat st;
+        rc = td_bundle_data_path(b->prefix, i, b->header.n_shards, path, err);
+        if (rc == TD_OK && stat(path, &st) != 0) {
+            rc =
+                td_fail(err, TD_NOT_FOUND, "%.900s: no such file, and the checkpoint's index names it", path);
+        } else if (rc == TD_OK && st.st_size < need[i]) {
+            rc = td_fail(err, TD_DATA_LOSS, "%.900s has %lld bytes, and the checkpoint's index names %lld",
+                         path, (long long)st.st_size, (long long)need[i]);
+        }
+    }
+    td_free(need);
+    return rc;
 }
 
 bool td_bundle_entry(const struct td_bundle *b, int i, const char **name, enum td_dtype *dtype,

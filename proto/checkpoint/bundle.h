@@ -21,6 +21,9 @@ struct td_bundle;
 /* NOT_FOUND when PREFIX.index does not exist; DATA_LOSS for a damaged one. Returns new. */
 TD_MUST enum td_code td_bundle_open(const char *prefix, struct td_bundle **out, struct td_err *err);
 void td_bundle_close(struct td_bundle *b); /* tensors read from it stay valid */
+/* Whether the data files that the index names are there, each as long as its entries say: they are looked at,
+ * not read. NOT_FOUND, or DATA_LOSS for one that is too short, with its name. */
+TD_MUST enum td_code td_bundle_survey(const struct td_bundle *b, struct td_err *err);
 /* Entry i in key order (header left out): name borrowed until close; bytes = stored size. Returns false past
  * the end. */
 bool td_bundle_entry(const struct td_bundle *b, int i, const char **name, enum td_dtype *dtype,

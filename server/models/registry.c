@@ -346,7 +346,7 @@ enum td_code td_registry_configure(struct td_registry *r, const struct td_model_
     pthread_mutex_lock(&r->configuring);
     enum td_code rc = put_configs(r, models, n, err);
     if (rc == TD_OK && r->opts.poll_wait_s >= 0) {
-        rc = td_registry_list_all(r, NULL, false, err);
+        rc = td_registry_list_all(r, NULL, TD_LOOK_POLL, err);
     }
     if (rc == TD_OK && wait && r->opts.poll_wait_s >= 0) {
         pthread_mutex_lock(&r->mu);
@@ -372,7 +372,7 @@ enum td_code td_registry_rescan(struct td_registry *r, const char *model, struct
     }
     pthread_mutex_unlock(&r->mu);
     TD_FAIL_IF(!known, err, NOT_FOUND, "Could not find any versions of model %s", model);
-    TD_TRY(td_registry_list_all(r, model, true, err));
+    TD_TRY(td_registry_list_all(r, model, TD_LOOK_AGAIN, err));
     pthread_mutex_lock(&r->mu);
     const enum td_code rc = td_registry_wait_settled(r, is_named, model, err);
     pthread_mutex_unlock(&r->mu);
@@ -381,7 +381,7 @@ enum td_code td_registry_rescan(struct td_registry *r, const char *model, struct
 
 enum td_code td_registry_look(struct td_registry *r, const char *model, struct td_err *err)
 {
-    return td_registry_list_all(r, model, false, err);
+    return td_registry_list_all(r, model, TD_LOOK_TAKE, err);
 }
 
 /* ------------------------------------------------------------------ life */
@@ -402,10 +402,8 @@ static void init_locks(struct td_registry *r)
 static enum td_code start_threads(struct td_registry *r, struct td_err *err)
 {
     TD_TRY(td_registry_start_loaders(r, err));
-    if (r->opts.poll_wait_s > 0) {
-        r->has_watcher = pthread_create(&r->watcher, NULL, td_registry_watcher_main, r) == 0;
-        TD_FAIL_IF(!r->has_watcher, err, RESOURCE_EXHAUSTED, "starting the watcher: no thread could be made");
-    }
+    r->has_watcher = pthread_create(&r->watcher, NULL, td_registry_watcher_main, r) == 0;
+    TD_FAIL_IF(!r->has_watcher, err, RESOURCE_EXHAUSTED, "starting the watcher: no thread could be made");
     return TD_OK;
 }
 

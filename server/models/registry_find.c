@@ -26,6 +26,20 @@ static struct td_version *pick(const struct td_entry *e, bool any, int64_t versi
     return NULL;
 }
 
+/* The version that was meant and serves no more because its files are damaged: its error says so. */
+static bool was_damaged(const struct td_entry *e, bool any, int64_t version, struct td_err *why)
+{
+    for (int i = 0; e != NULL && i < e->n_versions; i++) {
+        const struct td_version *v = e->versions[i];
+        if (v->damaged && v->aspired && (any || v->number == version)) {
+            (void)td_fail(why, TD_DATA_LOSS, "model '%s' version %lld has damaged files%s%.700s", e->name,
+                          (long long)v->number, v->error.code != TD_OK ? ": " : "", v->error.msg);
+            return true;
+        }
+    }
+    return false;
+}
+
 enum td_code td_registry_find(struct td_registry *r, const char *model, int64_t version, const char *label,
                               struct td_servable **out, struct td_err *err)
 {
@@ -41,10 +55,14 @@ enum td_code td_registry_find(struct td_registry *r, const char *model, int64_t 
     }
     const bool any = version <= 0 && !labelled;
     const struct td_version *v = unknown_label ? NULL : pick(e, any, version);
+    const bool damaged = v == NULL && !unknown_label && was_damaged(e, any, version, err);
     if (v != NULL) {
         *out = td_servable_ref(v->servable);
     }
     pthread_mutex_unlock(&r->mu);
+    if (damaged) {
+        return err->code;
+    }
     TD_FAIL_IF(unknown_label, err, INVALID_ARGUMENT, "Unrecognized servable version label: %s", label);
     TD_FAIL_IF(v == NULL && any, err, NOT_FOUND, "Servable not found for request: Latest(%s)", model);
     TD_FAIL_IF(v == NULL, err, NOT_FOUND, "Servable not found for request: Specific(%s, %lld)", model,

@@ -25,9 +25,14 @@ struct td_version {
     bool busy;                    /* a loader works on it: the struct must stay */
     int n_tries;
     int64_t next_try_ns; /* of a failed one, CLOCK_MONOTONIC; 0: no further try */
-    uint64_t stamp;      /* of the files that the last try saw */
-    bool stale;          /* to be loaded again; what serves goes on until that is done, and if it fails */
-    uint64_t upload_id;  /* of the last try to load it */
+    /* its files as the last look saw them, as the last try did, and as what serves was loaded from */
+    struct td_watch_seen seen, tried, served;
+    bool quiet;                 /* nobody writes to them: it may be loaded */
+    bool stale;                 /* to be loaded again; what serves goes on until that is done.. */
+    bool changed;               /* ..and ends if it fails, since its files are others; else it goes on */
+    bool damaged;               /* it served, and its files are not what they were: error says it */
+    unsigned long damages;      /* of mapped files in the process, when it was last loaded */
+    uint64_t upload_id;         /* of the last try to load it */
     struct td_err reload_error; /* of the last time that it was loaded in place */
 };
 
@@ -56,7 +61,8 @@ struct td_registry {
     pthread_cond_t tick;       /* the watcher: stop */
     struct td_entry **entries; /* sorted by name */
     int n_entries;
-    int next_entry; /* where the loaders look first: models take turns */
+    int next_entry;   /* where the loaders look first: models take turns */
+    bool any_unquiet; /* some version is not taken yet because its files change: look again soon */
     bool stop;
     pthread_t watcher, loaders[TD_MAX_LOAD_THREADS];
     int n_loaders;
@@ -89,21 +95,44 @@ TD_MUST enum td_code td_model_config_copy(struct td_model_config *to, const stru
 TD_MUST enum td_code td_model_configs_copy(struct td_model_config **to, const struct td_model_config *from,
                                            int n, struct td_err *err);
 
-/* registry_list.c. Lists the folders of all configured models (only: of that one) and sets what they aspire
- * to; what is wrong with a folder stays in its entry. */
-TD_MUST enum td_code td_registry_list_all(struct td_registry *r, const char *only, bool again,
+/* registry_list.c. Why the folders are looked at. */
+enum td_look {
+    TD_LOOK_POLL,   /* by the watcher: what is not quiet is left for later */
+    TD_LOOK_TAKE,   /* somebody says that they are complete */
+    TD_LOOK_AGAIN,  /* the same, and what has failed is tried again */
+    TD_LOOK_DAMAGE, /* only at the files of what serves */
+};
+/* Lists the folders of all configured models (only: of that one) and sets what they aspire to; what is wrong
+ * with a folder stays in its entry. */
+TD_MUST enum td_code td_registry_list_all(struct td_registry *r, const char *only, enum td_look how,
                                           struct td_err *err);
 void *td_registry_watcher_main(void *registry);
 
-/* registry_load.c. Callers of the next four hold mu. */
-/* Makes the version folders on disk the aspired ones, as the policy selects. again: failed ones are tried
- * again. */
-TD_MUST enum td_code td_registry_aspire(struct td_registry *r, struct td_entry *e,
-                                        const struct td_version_dir *dirs, int n, bool again,
-                                        struct td_err *err);
+/* A version folder, as it was seen without mu. */
+struct td_sight {
+    const struct td_version_dir *dir;
+    bool wanted, serves;         /* by the policy; a version that is AVAILABLE */
+    struct td_watch_seen served; /* of what serves */
+    unsigned long damages;
+    struct td_watch_seen seen; /* now */
+    struct td_err fault;       /* its files are not complete, or not what is mapped: only of what serves */
+    struct td_servable *gone;  /* takes what served: to be let go without mu */
+};
+/* registry_aspire.c. Callers of the next four hold mu. */
+/* Which of the folders are wanted, and which serve; they are then looked at without mu. */
+void td_registry_choose(struct td_entry *e, struct td_sight *sights, int n);
+/* Makes the wanted folders the aspired versions. */
+TD_MUST enum td_code td_registry_aspire(struct td_registry *r, struct td_entry *e, struct td_sight *sights,
+                                        int n, enum td_look how, struct td_err *err);
+/* Withdraws what serves of files that are damaged, and does nothing else. */
+void td_registry_doubt(struct td_registry *r, struct td_entry *e, struct td_sight *sights, int n);
+/* NULL: there is none. */
+struct td_version *td_registry_version(const struct td_entry *e, int64_t number);
 void td_registry_forget_aspired(struct td_entry *e); /* for a model that was removed */
-bool td_registry_settled(const struct td_entry *e);  /* every aspired version is AVAILABLE or failed */
+/* registry_load.c. Callers of the next two hold mu. */
+bool td_registry_settled(const struct td_entry *e); /* every aspired version is AVAILABLE or failed */
 bool td_registry_has_available(const struct td_entry *e);
+void td_version_start_over(struct td_version *v); /* to be loaded, as if it had never been tried */
 void td_version_free(struct td_version *v);
 
 /* Starts loader threads; stop is set and they are joined by registry.c. */

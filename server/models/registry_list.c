@@ -1,7 +1,8 @@
 /* server/models/registry_list.c - looks into the models' folders, when asked and every poll period.
  *
- * Folders are listed without the lock, from copies of names and paths; what was listed counts only if the
- * entry still has that path.
+ * Folders are listed, and the files in them looked at, without the lock, from copies of names and paths;
+ * what was seen counts only if the entry still has that path. The lock is taken in between to ask which
+ * folders the policy wants: old versions may be many.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/registry_impl.h"
@@ -10,7 +11,12 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "proto/bytes/mapping.h"
 #include "server/base/clock.h"
+#include "server/models/version_files.h"
+
+#define SECOND_NS 1000000000
+#define SLACK_NS 1e6
 
 struct place {
     char *name, *base_path;
@@ -94,58 +100,164 @@ static struct td_version_policy policy_of(const struct place *p)
     return json != NULL ? td_model_config_policy_json(json, n) : td_model_config_policy(p->base_path);
 }
 
-static void list_one(struct td_registry *r, const struct place *p, bool again)
+/* Is anything of what serves gone, or another than what is mapped? */
+static void look_for_damage(struct td_sight *s)
+{
+    char *dir = td_version_files_model_dir(s->dir->path);
+    const bool cut = dir != NULL && td_mapping_damages() > s->damages && td_mapping_damaged_below(dir);
+    if (cut) {
+        (void)td_fail(&s->fault, TD_DATA_LOSS, "a file that is mapped was truncated");
+    } else if (dir != NULL && s->seen.model != s->served.model) {
+        (void)!td_version_files_check(dir, &s->fault);
+    }
+    td_free(dir);
+}
+
+/* Looks at the files of the folders that count: takes its time. Without mu. */
+static void look_at(struct td_sight *sights, int n, enum td_look how)
+{
+    for (int i = 0; i < n; i++) {
+        struct td_sight *s = &sights[i];
+        if (s->wanted && (how != TD_LOOK_DAMAGE || s->serves)) {
+            td_watch_look(s->dir->path, &s->seen);
+            if (s->serves) {
+                look_for_damage(s);
+            }
+        }
+    }
+}
+
+/* What is found counts only if the entry is still of that place. Caller holds mu. */
+static struct td_entry *entry_of(const struct td_registry *r, const struct place *p)
+{
+    struct td_entry *e = td_registry_entry(r, p->name);
+    return e != NULL && !e->held && strcmp(base_of(e), p->base_path) == 0 ? e : NULL;
+}
+
+/* Caller holds mu. rc: of the listing. */
+static void take_sights(struct td_registry *r, struct td_entry *e, struct td_sight *sights, int n,
+                        enum td_look how)
+{
+    struct td_err err = {0};
+    const bool warn = n == 0 && !e->listed;
+    if (how == TD_LOOK_DAMAGE) {
+        td_registry_doubt(r, e, sights, n);
+    } else if (td_registry_aspire(r, e, sights, n, how, &err)) {
+        note_list_error(r, e, &err);
+    } else if (warn) {
+        td_log(TD_LOG_WARNING, &(struct td_log_about){.model = e->name},
+               "No versions of servable %s found under base path %s", e->name, base_of(e));
+    }
+}
+
+static void list_dirs(struct td_registry *r, const struct place *p, struct td_sight *sights, int n,
+                      enum td_look how)
+{
+    struct td_version_policy policy = policy_of(p);
+    pthread_mutex_lock(&r->mu);
+    struct td_entry *e = entry_of(r, p);
+    if (e != NULL) {
+        use_policy(e, &policy);
+        td_registry_choose(e, sights, n);
+    }
+    pthread_mutex_unlock(&r->mu);
+    td_free(policy.versions);
+    if (e == NULL) {
+        return;
+    }
+    look_at(sights, n, how);
+    pthread_mutex_lock(&r->mu);
+    e = entry_of(r, p);
+    if (e != NULL) {
+        take_sights(r, e, sights, n, how);
+    }
+    pthread_mutex_unlock(&r->mu);
+    for (int i = 0; i < n; i++) {
+        if (sights[i].gone != NULL) {
+            td_servable_unref(sights[i].gone);
+        }
+    }
+}
+
+static void list_one(struct td_registry *r, const struct place *p, enum td_look how)
 {
     struct td_version_dir *dirs = NULL;
     struct td_err err = {0};
     int n = 0;
     enum td_code rc = td_watch_list(p->base_path, &dirs, &n, &err);
-    struct td_version_policy policy = policy_of(p);
-    pthread_mutex_lock(&r->mu);
-    struct td_entry *e = td_registry_entry(r, p->name);
-    if (e != NULL && !e->held && strcmp(base_of(e), p->base_path) == 0) {
-        const bool warn = n == 0 && !e->listed;
-        use_policy(e, &policy);
-        rc = rc ? rc : td_registry_aspire(r, e, dirs, n, again, &err);
-        if (rc) {
-            note_list_error(r, e, &err);
-        } else if (warn) {
-            td_log(TD_LOG_WARNING, &(struct td_log_about){.model = p->name},
-                   "No versions of servable %s found under base path %s", p->name, p->base_path);
+    struct td_sight *sights = rc == TD_OK ? td_calloc((size_t)n + 1, sizeof *sights) : NULL;
+    rc = rc == TD_OK && sights == NULL ? td_no_memory(&err, (size_t)n * sizeof *sights, "a list of versions")
+                                       : rc;
+    if (rc == TD_OK) {
+        for (int i = 0; i < n; i++) {
+            sights[i].dir = &dirs[i];
         }
+        list_dirs(r, p, sights, n, how);
+    } else {
+        pthread_mutex_lock(&r->mu);
+        struct td_entry *e = entry_of(r, p);
+        if (e != NULL) {
+            note_list_error(r, e, &err);
+        }
+        pthread_mutex_unlock(&r->mu);
     }
-    pthread_mutex_unlock(&r->mu);
-    td_free(policy.versions);
+    td_free(sights);
     td_watch_free(dirs, n);
 }
 
-enum td_code td_registry_list_all(struct td_registry *r, const char *only, bool again, struct td_err *err)
+enum td_code td_registry_list_all(struct td_registry *r, const char *only, enum td_look how,
+                                  struct td_err *err)
 {
     struct place *places = NULL;
     int n = 0;
     TD_TRY(copy_places(r, only, &places, &n, err));
     for (int i = 0; i < n; i++) {
-        list_one(r, &places[i], again);
+        list_one(r, &places[i], how);
     }
     places_free(places, n);
     return TD_OK;
 }
 
+/* When the watcher looks next: a period from now, sooner for what waits to be quiet, and once a second at the
+ * least to see whether a mapped file was cut. Caller holds mu. */
+static int64_t next_look_ns(const struct td_registry *r)
+{
+    const int64_t period_ns = r->opts.poll_wait_s > 0 ? (int64_t)(r->opts.poll_wait_s * 1e9) : INT64_MAX;
+    const int64_t most_ns = r->any_unquiet && period_ns / 4 < SECOND_NS ? period_ns / 4 : SECOND_NS;
+    return td_clock_ns() + (period_ns < most_ns ? period_ns : most_ns);
+}
+
+static void look(struct td_registry *r, enum td_look how)
+{
+    struct td_err err = {0};
+    if (td_registry_list_all(r, NULL, how, &err)) {
+        td_log(TD_LOG_WARNING, NULL, "looking for versions: %s", err.msg);
+    }
+}
+
 void *td_registry_watcher_main(void *arg)
 {
     struct td_registry *r = arg;
-    const int64_t period_ns = (int64_t)(r->opts.poll_wait_s * 1e9);
+    const bool polls = r->opts.poll_wait_s > 0;
+    int64_t looked_ns = td_clock_ns();
+    unsigned long damages = td_mapping_damages();
     pthread_mutex_lock(&r->mu);
     while (!r->stop) {
-        const int64_t due_ns = td_clock_ns() + period_ns;
+        const int64_t due_ns = next_look_ns(r);
         const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
         if (pthread_cond_timedwait(&r->tick, &r->mu, &at) == 0) {
             continue;
         }
+        const int64_t now_ns = td_clock_ns();
+        const bool due =
+            polls && (r->any_unquiet || (double)(now_ns - looked_ns) >= r->opts.poll_wait_s * 1e9 - SLACK_NS);
+        const bool cut = td_mapping_damages() != damages;
+        r->any_unquiet = r->any_unquiet && !due;
         pthread_mutex_unlock(&r->mu);
-        struct td_err err = {0};
-        if (td_registry_list_all(r, NULL, false, &err)) {
-            td_log(TD_LOG_WARNING, NULL, "looking for versions: %s", err.msg);
+        if (due || cut) {
+            damages = td_mapping_damages();
+            looked_ns = due ? now_ns : looked_ns;
+            look(r, due ? TD_LOOK_POLL : TD_LOOK_DAMAGE);
         }
         pthread_mutex_lock(&r->mu);
     }

@@ -24,16 +24,11 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "proto/bytes/file.h"
+#include "proto/bytes/mapping.h"
 #include "server/base/clock.h"
 #include "server/base/metrics.h"
 
 #define LOADER_NICE 10 /* loading yields the processor to requests */
-
-void td_version_free(struct td_version *v)
-{
-    td_free(v->dir);
-    td_free(v);
-}
 
 const char *td_registry_state_name(enum td_state s)
 {
@@ -52,149 +47,6 @@ const char *td_registry_state_name(enum td_state s)
         break;
     }
     return "UNKNOWN";
-}
-
-/* ------------------------------------------------------------------ aspired versions */
-
-static struct td_version *find_version(const struct td_entry *e, int64_t number)
-{
-    for (int i = 0; i < e->n_versions; i++) {
-        if (e->versions[i]->number == number) {
-            return e->versions[i];
-        }
-    }
-    return NULL;
-}
-
-static enum td_code insert_version(struct td_entry *e, const struct td_version_dir *d, struct td_err *err)
-{
-    struct td_version **grown = td_realloc(e->versions, (size_t)e->n_versions + 1, sizeof *grown);
-    if (grown != NULL) {
-        e->versions = grown;
-    }
-    struct td_version *v = td_calloc(1, sizeof *v);
-    if (v != NULL) {
-        v->dir = td_strdup(d->path);
-    }
-    if (grown == NULL || v == NULL || v->dir == NULL) {
-        td_free(v == NULL ? NULL : v->dir);
-        td_free(v);
-        return td_no_memory(err, sizeof *v, "a model version");
-    }
-    v->number = d->version;
-    v->state = TD_STATE_START;
-    v->aspired = true;
-    int at = e->n_versions++;
-    for (; at > 0 && e->versions[at - 1]->number < v->number; at--) {
-        e->versions[at] = e->versions[at - 1];
-    }
-    e->versions[at] = v;
-    return TD_OK;
-}
-
-static void start_over(struct td_version *v)
-{
-    v->state = TD_STATE_START;
-    v->error = (struct td_err){0};
-    v->n_tries = 0;
-    v->next_try_ns = 0;
-    v->stale = false;
-}
-
-/* A version on disk that the policy wants. */
-static enum td_code aspire_one(struct td_entry *e, const struct td_version_dir *d, bool again,
-                               struct td_err *err)
-{
-    struct td_version *v = find_version(e, d->version);
-    if (v == NULL) {
-        return insert_version(e, d, err);
-    }
-    const bool failed = v->state == TD_STATE_END && v->error.code != TD_OK;
-    if (strcmp(v->dir, d->path) != 0) {
-        char *dir = td_strdup(d->path);
-        if (dir == NULL) {
-            return td_no_memory(err, strlen(d->path), "a model version");
-        }
-        td_free(v->dir);
-        v->dir = dir;
-    }
-    if (!v->busy && v->state == TD_STATE_END &&
-        (!v->aspired || !failed || again || td_watch_stamp(v->dir) != v->stamp)) {
-        start_over(v);
-    }
-    v->aspired = true;
-    return TD_OK;
-}
-
-static bool wanted(const struct td_model_config *c, int64_t version, int i_from_top)
-{
-    if (c->policy == TD_POLICY_ALL) {
-        return true;
-    }
-    if (c->policy == TD_POLICY_LATEST) {
-        return i_from_top < c->n_latest;
-    }
-    for (int i = 0; i < c->n_versions; i++) {
-        if (c->versions[i] == version) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool on_list(const struct td_version_dir *dirs, int n, int64_t version,
-                    const struct td_model_config *c)
-{
-    for (int i = 0; i < n; i++) {
-        if (dirs[i].version == version) {
-            return wanted(c, version, i);
-        }
-    }
-    return false;
-}
-
-/* Drops rows that say nothing any more: never loaded, or too many that ended long ago (the lowest first). */
-static void drop_rows(struct td_entry *e)
-{
-    int ended = 0, kept = 0;
-    for (int i = 0; i < e->n_versions; i++) {
-        struct td_version *v = e->versions[i];
-        const bool gone = !v->aspired && !v->busy && (v->state == TD_STATE_START || v->state == TD_STATE_END);
-        if (gone && (v->state == TD_STATE_START || ++ended > TD_MAX_ENDED)) {
-            td_version_free(v);
-        } else {
-            e->versions[kept++] = v;
-        }
-    }
-    e->n_versions = kept;
-}
-
-enum td_code td_registry_aspire(struct td_registry *r, struct td_entry *e, const struct td_version_dir *dirs,
-                                int n, bool again, struct td_err *err)
-{
-    for (int i = 0; i < n; i++) {
-        if (wanted(&e->config, dirs[i].version, i)) {
-            TD_TRY(aspire_one(e, &dirs[i], again, err));
-        }
-    }
-    for (int i = 0; i < e->n_versions; i++) {
-        struct td_version *v = e->versions[i];
-        v->aspired = v->aspired && on_list(dirs, n, v->number, &e->config);
-    }
-    drop_rows(e);
-    e->listed = true;
-    e->list_error = (struct td_err){0};
-    pthread_cond_broadcast(&r->work);
-    pthread_cond_broadcast(&r->changed);
-    return TD_OK;
-}
-
-void td_registry_forget_aspired(struct td_entry *e)
-{
-    for (int i = 0; i < e->n_versions; i++) {
-        e->versions[i]->aspired = false;
-    }
-    drop_rows(e);
 }
 
 bool td_registry_settled(const struct td_entry *e)
@@ -250,7 +102,7 @@ static struct job choose(struct td_entry *e, int64_t now_ns, int64_t *due_ns)
         any_aspired |= v->aspired;
         aspired_up |= v->aspired && v->state == TD_STATE_AVAILABLE;
         if (v->aspired && !v->busy && to_load == NULL &&
-            (v->state == TD_STATE_START || v->stale || retry_due(v, now_ns, due_ns))) {
+            ((v->state == TD_STATE_START && v->quiet) || v->stale || retry_due(v, now_ns, due_ns))) {
             to_load = v;
         }
         if (!v->aspired && v->state == TD_STATE_AVAILABLE && !v->busy) {
@@ -312,9 +164,6 @@ static enum td_code make_ready(struct td_registry *r, const struct source *from,
     struct td_servable *s = NULL;
     struct td_servable_opts opts = r->opts.servable;
     const int64_t from_ns = td_clock_ns();
-    if (from->dir == NULL) {
-        return td_no_memory(err, TD_FILE_PATH, "a path");
-    }
     opts.upload = from->upload;
     enum td_code rc = td_servable_load(from->name, from->version, from->dir, &opts, &s, err);
     td_metrics_loaded(from->dir, rc == TD_OK, (td_clock_ns() - from_ns) / 1000);
@@ -332,10 +181,31 @@ static enum td_code make_ready(struct td_registry *r, const struct source *from,
     return TD_OK;
 }
 
+/* The same, of files that nobody touched meanwhile; *seen: the files. */
+static enum td_code load_quietly(struct td_registry *r, const struct source *from, struct td_watch_seen *seen,
+                                 struct td_servable **out, struct td_err *err)
+{
+    struct td_watch_seen after;
+    if (from->dir == NULL) {
+        return td_no_memory(err, TD_FILE_PATH, "a path");
+    }
+    td_watch_look(from->dir, seen);
+    TD_TRY(make_ready(r, from, out, err));
+    td_watch_look(from->dir, &after);
+    if (after.model != seen->model) {
+        td_servable_unref(*out);
+        *out = NULL;
+        TD_FAIL(err, UNAVAILABLE, "%.900s: its files changed while they were loaded", from->dir);
+    }
+    return TD_OK;
+}
+
 /* Caller holds mu. Returns what served until now: to be let go without mu. */
 static struct td_servable *publish(struct td_version *v, struct td_servable *takes)
 {
     struct td_servable *old = v->servable;
+    v->served = v->tried;
+    v->damaged = v->changed = false;
     v->servable = takes;
     v->state = TD_STATE_AVAILABLE;
     v->error = v->reload_error = (struct td_err){0};
@@ -344,18 +214,27 @@ static struct td_servable *publish(struct td_version *v, struct td_servable *tak
     return old;
 }
 
-/* Caller holds mu. */
-static void note_failure(const struct td_registry *r, struct td_version *v, const struct td_err *why)
+/* Caller holds mu. Returns what served until now of files that are no more: to be let go without mu. */
+static struct td_servable *note_failure(const struct td_registry *r, struct td_version *v,
+                                        const struct td_err *why)
 {
-    if (v->state == TD_STATE_AVAILABLE) {
+    struct td_servable *old = NULL;
+    if (v->state == TD_STATE_AVAILABLE && !v->changed) {
         v->reload_error = *why;
-        return;
+        return NULL;
+    }
+    if (v->state == TD_STATE_AVAILABLE) {
+        old = v->servable;
+        v->servable = NULL;
+        v->damaged = true;
+        v->changed = false;
     }
     v->state = TD_STATE_END;
     v->error = *why;
     v->n_tries++;
     const int64_t wait_ns = r->opts.retry_wait_us > 0 ? r->opts.retry_wait_us * 1000 : 0;
     v->next_try_ns = v->n_tries <= r->opts.max_load_retries ? td_clock_ns() + wait_ns : 0;
+    return old;
 }
 
 /* Caller holds mu, which is let go while loading. A stale version serves on meanwhile. */
@@ -371,18 +250,20 @@ static void load(struct td_registry *r, struct td_entry *e, struct td_version *v
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->mu);
     const int64_t from_ns = td_clock_ns();
-    const uint64_t stamp = from.dir != NULL ? td_watch_stamp(from.dir) : 0;
-    const enum td_code rc = make_ready(r, &from, &s, &err);
+    const unsigned long damages = td_mapping_damages();
+    struct td_watch_seen seen = {0};
+    const enum td_code rc = load_quietly(r, &from, &seen, &s, &err);
     const int64_t to_ns = td_clock_ns();
     td_free(from.dir);
     pthread_mutex_lock(&r->mu);
-    v->stamp = stamp;
+    v->tried = seen;
+    v->damages = damages;
     v->load_ms = (double)(to_ns - from_ns) * 1e-6;
     if (rc == TD_OK) {
         err = (struct td_err){0}; /* what went wrong on the way was no failure */
         old = publish(v, s);
     } else {
-        note_failure(r, v, &err);
+        old = note_failure(r, v, &err);
     }
     log_loaded(e->name, v, &err);
     TD_HOLDS(td_registry_check, r);
@@ -413,7 +294,7 @@ static void unload(struct td_registry *r, struct td_entry *e, struct td_version 
     v->busy = false;
     v->state = TD_STATE_END;
     if (v->aspired) { /* it came back meanwhile */
-        start_over(v);
+        td_version_start_over(v);
     }
 }
 

@@ -128,7 +128,7 @@ static void mark(struct td_entry *e, const struct td_upload *u, bool whole)
         struct td_version *v = e->versions[i];
         if (v->state == TD_STATE_AVAILABLE || v->busy) {
             v->stale = v->stale || (whole ? v->upload_id != td_upload_id(u)
-                                          : !v->busy && td_watch_stamp(v->dir) != v->stamp);
+                                          : !v->busy && v->seen.stamp != v->tried.stamp);
         }
     }
 }
@@ -215,7 +215,7 @@ static bool is_model(const struct td_entry *e, const char *name)
 static enum td_code load_all(struct td_registry *r, struct td_entry *e, const struct td_upload *u, bool whole,
                              struct td_err *err)
 {
-    TD_TRY(td_registry_list_all(r, e->name, true, err));
+    TD_TRY(td_registry_list_all(r, e->name, TD_LOOK_AGAIN, err));
     pthread_mutex_lock(&r->mu);
     mark(e, u, whole); /* now that the folders of the versions are the right ones */
     pthread_cond_broadcast(&r->work);
@@ -246,7 +246,7 @@ enum td_code td_registry_load(struct td_registry *r, const char *model, struct t
     td_upload_unref(swap ? u : was.upload);
     if (again) {
         struct td_err ignored = {0};
-        (void)!td_registry_list_all(r, model, true, &ignored);
+        (void)!td_registry_list_all(r, model, TD_LOOK_AGAIN, &ignored);
     }
     return rc;
 }

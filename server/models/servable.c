@@ -26,8 +26,7 @@
 #include "server/models/model_warmup.h"
 #include "server/models/servable_impl.h"
 #include "server/models/upload.h"
-
-#define TRITON_NAME "model.savedmodel"
+#include "server/models/version_files.h"
 
 /* ------------------------------------------------------------------ paths */
 
@@ -57,13 +56,6 @@ static bool file_exists(const char *dir, const char *below)
     bool yes = path != NULL && access(path, R_OK) == 0;
     td_free(path);
     return yes;
-}
-
-/* Where the SavedModel of a version's folder lies. */
-static char *model_dir(const char *home)
-{
-    const bool plain = file_exists(home, "saved_model.pb") || file_exists(home, "saved_model.pbtxt");
-    return !plain && file_exists(home, TRITON_NAME) ? join(home, TRITON_NAME) : td_strdup(home);
 }
 
 /* ------------------------------------------------------------------ running restore and init */
@@ -242,7 +234,9 @@ static enum td_code configure(struct td_servable *s, struct td_err *err)
 
 static enum td_code load(struct td_servable *s, const struct td_servable_opts *o, struct td_err *err)
 {
+    TD_TRY(td_version_files_check_checkpoint(s->dir, err)); /* before a graph is read in vain */
     TD_TRY(td_saved_model_read(s->dir, o->tags, o->ops, &s->model, err));
+    TD_TRY(td_version_files_check_model(s->dir, s->model, err));
     char *scratch = o->state_dir == NULL ? NULL : scratch_path(o->state_dir, s->name, s->version);
     struct td_model_opts opts = {.ops = o->ops,
                                  .kernels = o->kernels,
@@ -275,7 +269,7 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
     td_gradients_init(&s->gradients);
     s->name = td_strdup(name);
     s->home = td_strdup(dir);
-    s->dir = model_dir(dir);
+    s->dir = td_version_files_model_dir(dir);
     s->tags = opts->tags == NULL ? NULL : td_strdup(opts->tags);
     s->passes_off = opts->passes_off == NULL ? NULL : td_strdup(opts->passes_off);
     s->version = version;

@@ -1,13 +1,13 @@
-/* server/models/watch.c - reads a directory, and digests the files that publish a version. Keeps nothing
+/* server/models/watch.c - reads a directory, and looks at the files of a version. Keeps nothing
  * between calls.
  *
  * A name counts when all of it is a decimal number that fits 64 bits and it is a folder, or a link to one.
  * Versions are sorted, highest first; of folders that spell the same number (1 and 001) the first by name
  * stays, with a warning. A path without versions that holds a saved_model.pb or .pbtxt is version 1 itself.
  *
- * The stamp mixes time, size and inode of a fixed list of files, those in Triton's model.savedmodel folder
- * and the model's config.pbtxt included; files that are not there add nothing. Whoever keeps stamps sees that
- * one has changed by comparing.
+ * A look at a version sums hashes of path, inode, size and time of each of its files, those in Triton's
+ * model.savedmodel folder and the model's config.pbtxt included; files that are not there add nothing.
+ * Whoever keeps what was seen knows by comparing that something has changed, and in what.
  *
  * Does not: watch by notification: the registry polls. Does not open files.
  *
@@ -26,6 +26,8 @@
 #include "core/base/mem.h"
 
 #define MAX_VERSIONS 100000
+#define MAX_FILES 10000 /* of a version that are looked at, and how many folders deep */
+#define MAX_DEPTH 4
 
 /* The number that the whole name spells, or -1. */
 static int64_t version_of(const char *name)
@@ -151,38 +153,98 @@ void td_watch_free(struct td_version_dir *dirs, int n)
     td_free(dirs);
 }
 
-/* Adds what a file's metadata says, if it is there; which: its place among the files. Takes path. */
-static uint64_t stir(uint64_t stamp, char *path, uint64_t which)
+/* ------------------------------------------------------------------ looking at a version's files */
+
+enum { MODEL = 1, WEIGHTS = 2 }; /* what a file is of */
+
+static uint64_t mix(uint64_t h, uint64_t part)
 {
-    struct stat st;
-    if (path != NULL && stat(path, &st) == 0) {
-        const uint64_t parts[] = {(uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec,
-                                  (uint64_t)st.st_size, (uint64_t)st.st_ino, which};
-        for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
-            stamp = (stamp ^ parts[k]) * UINT64_C(0x9e3779b97f4a7c15);
-            stamp ^= stamp >> 29;
-        }
-    }
-    td_free(path);
-    return stamp;
+    h = (h ^ part) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
 }
 
-uint64_t td_watch_stamp(const char *version_dir)
+static uint64_t mix_text(uint64_t h, const char *text)
 {
-    static const char *const files[] = {"saved_model.pb",
-                                        "saved_model.pbtxt",
-                                        "variables/variables.index",
-                                        "model.savedmodel/saved_model.pb",
-                                        "model.savedmodel/variables/variables.index",
-                                        "config.pbtxt"};
+    for (; *text != '\0'; text++) {
+        h = mix(h, (unsigned char)*text);
+    }
+    return h;
+}
+
+/* Adds a file, if it is there: sums, as a folder's entries come in any order. */
+static void add_file(struct td_watch_seen *seen, const char *path, int of)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) {
+        return;
+    }
+    const uint64_t place = mix(mix_text(1, path), (uint64_t)st.st_ino);
+    const uint64_t state =
+        mix(mix(mix(place, (uint64_t)st.st_mtim.tv_sec), (uint64_t)st.st_mtim.tv_nsec), (uint64_t)st.st_size);
+    const int64_t touched_ns = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
+    seen->stamp += state;
+    seen->model += of & MODEL ? state : 0;
+    seen->weights += of & WEIGHTS ? state : 0;
+    seen->places += of & WEIGHTS ? place : 0;
+    seen->newest_ns = touched_ns > seen->newest_ns ? touched_ns : seen->newest_ns;
+}
+
+static void add_below(struct td_watch_seen *seen, const char *dir, const char *name, int of)
+{
+    char *path = join(dir, name);
+    if (path != NULL) {
+        add_file(seen, path, of);
+    }
+    td_free(path);
+}
+
+/* All files of a folder and of those in it. Takes path. */
+static void add_folder(struct td_watch_seen *seen, char *path, int of, int depth, int *n)
+{
+    DIR *dir = path != NULL ? opendir(path) : NULL;
+    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL && *n < MAX_FILES;) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) {
+            continue;
+        }
+        ++*n;
+        if (depth < MAX_DEPTH && is_dir(dirfd(dir), e->d_name)) {
+            add_folder(seen, join(path, e->d_name), of, depth + 1, n);
+        } else {
+            add_below(seen, path, e->d_name,
+                      of & WEIGHTS && strstr(e->d_name, ".data-") == NULL ? MODEL : of);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    td_free(path);
+}
+
+/* Takes dir. */
+static void add_model(struct td_watch_seen *seen, char *dir)
+{
+    int n = 0;
+    if (dir != NULL) {
+        add_below(seen, dir, "saved_model.pb", MODEL);
+        add_below(seen, dir, "saved_model.pbtxt", MODEL);
+        add_folder(seen, join(dir, "variables"), MODEL | WEIGHTS, 0, &n);
+        add_folder(seen, join(dir, "assets"), MODEL, 0, &n);
+        add_folder(seen, join(dir, "assets.extra"), 0, 0, &n);
+    }
+    td_free(dir);
+}
+
+void td_watch_look(const char *version_dir, struct td_watch_seen *out)
+{
     const char *slash = strrchr(version_dir, '/');
     char *above =
         slash != NULL && slash > version_dir ? td_strndup(version_dir, (size_t)(slash - version_dir)) : NULL;
-    uint64_t stamp = 0;
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        stamp = stir(stamp, join(version_dir, files[i]), i + 1);
+    *out = (struct td_watch_seen){0};
+    add_model(out, td_strdup(version_dir));
+    add_model(out, join(version_dir, "model.savedmodel"));
+    add_below(out, version_dir, "config.pbtxt", 0);
+    if (above != NULL) {
+        add_below(out, above, "config.pbtxt", 0);
     }
-    stamp = above != NULL ? stir(stamp, join(above, "config.pbtxt"), 0) : stamp;
     td_free(above);
-    return stamp;
 }

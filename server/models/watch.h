@@ -22,8 +22,15 @@ TD_MUST enum td_code td_watch_list(const char *base_path, struct td_version_dir 
                                    struct td_err *err);
 void td_watch_free(struct td_version_dir *dirs, int n);
 
-/* Changes when the files that publish a version change: its graph, its variables' index, and its
- * configuration. */
-uint64_t td_watch_stamp(const char *version_dir);
+/* What one look at the files of a version has seen. Numbers are equal for files that are as they were: same
+ * places (inodes), sizes and times of change. */
+struct td_watch_seen {
+    uint64_t stamp;    /* of all that a load reads: what follows, warm-up requests, configuration */
+    uint64_t model;    /* of its SavedModel: graph, variables, assets */
+    uint64_t weights;  /* of the checkpoint's data files: what is mapped while a version serves.. */
+    uint64_t places;   /* ..and of which files these are, whatever they hold */
+    int64_t newest_ns; /* CLOCK_REALTIME: when the youngest of all was touched (ctime); 0: there are none */
+};
+void td_watch_look(const char *version_dir, struct td_watch_seen *out);
 
 #endif

@@ -4,6 +4,8 @@
 #include "proto/checkpoint/bundle.h"
 
 #include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/unit/temp_dir.h"
 
@@ -277,7 +279,33 @@ TEST(many_entries_make_many_blocks)
     temp_dir_remove(&d);
 }
 
-TEST_MAIN(RUN(what_is_written_is_read) RUN(entries_are_listed_in_key_order)
-              RUN(slices_are_cut_and_put_together) RUN(damage_is_found)
+static enum td_code survey(const char *prefix)
+{
+    struct td_err err = {0};
+    struct td_bundle *b;
+    CHECK_OK(td_bundle_open(prefix, &b, &err));
+    const enum td_code rc = td_bundle_survey(b, &err);
+    td_bundle_close(b);
+    return rc;
+}
+
+TEST(data_files_are_missed_when_gone_or_short)
+{
+    struct temp_dir d = temp_dir_make();
+    struct temp_path prefix = temp_dir_file(&d, "variables");
+    struct temp_path data = temp_dir_file(&d, "variables.data-00000-of-00001");
+    write_checkpoint(prefix.s, "w", 1000);
+    CHECK_INT(survey(prefix.s), TD_OK);
+    struct stat st;
+    CHECK_INT(stat(data.s, &st), 0);
+    CHECK_INT(truncate(data.s, st.st_size - 1), 0);
+    CHECK_INT(survey(prefix.s), TD_DATA_LOSS);
+    CHECK_INT(unlink(data.s), 0);
+    CHECK_INT(survey(prefix.s), TD_NOT_FOUND);
+    temp_dir_remove(&d);
+}
+
+TEST_MAIN(RUN(data_files_are_missed_when_gone_or_short) RUN(what_is_written_is_read)
+              RUN(entries_are_listed_in_key_order) RUN(slices_are_cut_and_put_together) RUN(damage_is_found)
                   RUN(an_abandoned_writer_leaves_nothing) RUN(bundles_merge_into_one)
                       RUN(many_entries_make_many_blocks))

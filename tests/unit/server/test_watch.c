@@ -95,21 +95,61 @@ TEST(a_missing_path_is_named)
     CHECK(strstr(err.msg, "/no/such/place") != NULL);
 }
 
+static uint64_t stamp(void)
+{
+    struct td_watch_seen seen;
+    td_watch_look(root, &seen);
+    return seen.stamp;
+}
+
 TEST(the_stamp_changes_with_the_graph)
 {
     setup();
-    const uint64_t none = td_watch_stamp(root);
+    const uint64_t none = stamp();
     touch("saved_model.pb");
-    const uint64_t empty = td_watch_stamp(root);
+    const uint64_t empty = stamp();
     CHECK(none != empty);
-    CHECK(td_watch_stamp(root) == empty);
+    CHECK(stamp() == empty);
     FILE *f = fopen(in_root("saved_model.pb"), "w");
     fputs("x", f);
     fclose(f);
-    CHECK(td_watch_stamp(root) != empty);
+    CHECK(stamp() != empty);
     clean();
 }
 
-TEST_MAIN(RUN(only_numbered_folders_count_highest_first) RUN(two_spellings_of_a_version_count_once)
-              RUN(a_saved_model_is_its_own_version_1) RUN(a_missing_path_is_named)
-                  RUN(the_stamp_changes_with_the_graph))
+static void put(const char *rel, const char *text)
+{
+    FILE *f = fopen(in_root(rel), "w");
+    CHECK(f != NULL);
+    fputs(text, f);
+    fclose(f);
+}
+
+TEST(a_look_tells_what_has_changed)
+{
+    struct td_watch_seen a, b;
+    setup();
+    CHECK_INT(mkdir(in_root("variables"), 0755), 0);
+    put("saved_model.pb", "graph");
+    put("variables/variables.index", "index");
+    put("variables/variables.data-00000-of-00001", "data");
+    td_watch_look(root, &a);
+    CHECK(a.newest_ns > 0 && a.weights != 0 && a.places != 0);
+    put("config.pbtxt", "config");
+    td_watch_look(root, &b);
+    CHECK(b.stamp != a.stamp && b.model == a.model);
+    put("variables/variables.index", "another");
+    td_watch_look(root, &a);
+    CHECK(a.model != b.model && a.weights == b.weights);
+    put("variables/variables.data-00000-of-00001", "data of another length");
+    td_watch_look(root, &b);
+    CHECK(a.weights != b.weights && a.places == b.places);
+    CHECK_INT(unlink(in_root("variables/variables.data-00000-of-00001")), 0);
+    td_watch_look(root, &a);
+    CHECK(a.weights != b.weights && a.places == 0);
+    clean();
+}
+
+TEST_MAIN(RUN(a_look_tells_what_has_changed) RUN(only_numbered_folders_count_highest_first)
+              RUN(two_spellings_of_a_version_count_once) RUN(a_saved_model_is_its_own_version_1)
+                  RUN(a_missing_path_is_named) RUN(the_stamp_changes_with_the_graph))
