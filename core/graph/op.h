@@ -201,6 +201,8 @@ enum td_op_flags {
     TD_OP_READS = 1 << 19, /* stateful in that it reads state, no more: may run beside others that do */
     TD_OP_FREE = 1 << 20,  /* hands out what there is: its time is nothing */
     TD_OP_HEAVY = 1 << 21, /* much arithmetic an element: products, convolutions, whole images */
+    /* sums of products of its float inputs, which may be of another float type (core/grad/mixed.h) */
+    TD_OP_PRODUCT = 1 << 22,
 };
 
 /* ------------------------------------------------------------------ what the compiler asks of an op
@@ -254,6 +256,7 @@ enum td_op_role {
     TD_ROLE_FUSED_ELEMENTWISE, /* stages alone */
     TD_ROLE_WHILE,             /* a loop over functions: its row says which attributes name them */
     TD_ROLE_CUSTOM_GRADIENT,   /* (inputs, kept) -> inputs: has a gradient that the file brings along */
+    TD_ROLE_CAST,              /* (x) -> x in the dtype that an attribute says */
     TD_ROLE_GRADIENT_SEED,     /* (given, target) -> given, of target's shape; its row has the formulas */
     TD_ROLES
 };

@@ -511,7 +511,7 @@ static enum td_code prepare_product(const struct td_kernel_query *q, struct td_k
 const struct td_op td_ops_einsum[] = {
     {.name = "Einsum",
      .sig = "(inputs:N*T) -> (output:T) {equation:string; N:int; T:type}",
-     .flags = TD_OP_HEAVY,
+     .flags = TD_OP_HEAVY | TD_OP_PRODUCT,
      .fuse = {.head = true},
      .batchable = TD_BATCHABLE(td_batchable_einsum),
      .infer = einsum_infer,
@@ -533,7 +533,7 @@ const struct td_op td_ops_einsum[] = {
               .run = einsum_small},
              {.name = "einsum.sgemm",
               .library = TD_LIB_DNNL,
-              .types = {{"T", TD_BIT(TD_FLOAT)}},
+              .types = {{"T", TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16)}},
               .competes = true,
               .prepare = prepare_product,
               .run = einsum_dnnl},

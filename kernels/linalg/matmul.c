@@ -367,7 +367,7 @@ static const char *refuse_mixed(const struct td_node *n)
          .run = run_small},                                                                                  \
         {.name = kname ".sgemm",                                                                             \
          .library = TD_LIB_DNNL,                                                                             \
-         .types = packed,                                                                                    \
+         .types = small,                                                                                     \
          .competes = true,                                                                                   \
          .refuse = no,                                                                                       \
          .prepare = prepare_dnnl,                                                                            \
@@ -417,7 +417,7 @@ const struct td_op td_ops_matmul[] = {
             "grad_a:bool=false; "
             "grad_b:bool=false}",
      .vectorize = td_many_matmul,
-     .flags = TD_OP_HEAVY,
+     .flags = TD_OP_HEAVY | TD_OP_PRODUCT,
      .fuse = {.head = true},
      .batchable = TD_BATCHABLE(td_batchable_matmul),
      .infer = matmul_infer,
@@ -426,7 +426,7 @@ const struct td_op td_ops_matmul[] = {
     {.name = "BatchMatMul",
      .sig = "(x:T, y:T) -> (output:T) {T:type; adj_x:bool=false; adj_y:bool=false; grad_x:bool=false; "
             "grad_y:bool=false}",
-     .flags = TD_OP_HEAVY,
+     .flags = TD_OP_HEAVY | TD_OP_PRODUCT,
      .fuse = {.head = true},
      .batchable = TD_BATCHABLE(td_batchable_batch_matmul),
      .infer = matmul_infer,
@@ -436,7 +436,7 @@ const struct td_op td_ops_matmul[] = {
      .sig = "(x:T, y:T) -> (output:T) {T:type; adj_x:bool=false; adj_y:bool=false; grad_x:bool=false; "
             "grad_y:bool=false}",
      .vectorize = td_many_batch_matmul,
-     .flags = TD_OP_HEAVY,
+     .flags = TD_OP_HEAVY | TD_OP_PRODUCT,
      .fuse = {.head = true},
      .batchable = TD_BATCHABLE(td_batchable_batch_matmul),
      .infer = matmul_infer,
@@ -445,7 +445,7 @@ const struct td_op td_ops_matmul[] = {
     {.name = "BatchMatMulV3",
      .sig = "(x:Ta, y:Tb) -> (output:Tout) {Ta:type; Tb:type; Tout:type; adj_x:bool=false; adj_y:bool=false; "
             "grad_x:bool=false; grad_y:bool=false}",
-     .flags = TD_OP_HEAVY,
+     .flags = TD_OP_HEAVY | TD_OP_PRODUCT,
      .batchable = TD_BATCHABLE(td_batchable_batch_matmul),
      .infer = matmul_infer,
      .kernels = v3_rows,

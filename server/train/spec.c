@@ -280,6 +280,7 @@ static enum td_code read_choice(struct td_spec_reader *r, json_t *value, const s
 }
 
 static const char *const FORMS[] = {"inference", "graph", NULL};
+static const char *const COMPUTE_DTYPES[] = {"float32", "bfloat16", NULL};
 
 static const struct td_spec_field TENSORD[] = {
     {.name = "signature", .read = td_spec_read_text, AT(signature)},
@@ -306,6 +307,7 @@ static const struct td_spec_field TENSORD[] = {
     {.name = "train_loss_output", .read = td_spec_read_text, AT(train_loss_output)},
     {.name = "head", .read = td_spec_more_read_head, AT(head)},
     {.name = "training", .read = read_choice, AT(training_form), .words = FORMS},
+    {.name = "compute_dtype", .read = read_choice, AT(bfloat16), .words = COMPUTE_DTYPES},
     {.name = "publish", .read = td_spec_read_bool, AT(publish)},
     {.name = "gate", .read = td_spec_more_read_gate, AT(gate)},
     {.name = "base", .read = td_spec_read_text, AT(base)},
@@ -352,9 +354,9 @@ static bool given(const struct td_job_spec *s, const char *name)
 /* A job of a train_signature has neither loss nor optimizer of its own, nor what goes with them. */
 static enum td_code check_train_signature(const struct td_job_spec *s, struct td_fault *f)
 {
-    static const char *const not_with[] = {"loss",        "optimizer", "optimizers", "trainable",
-                                           "frozen",      "clip",      "ema",        "regularizers",
-                                           "constraints", "metrics",   "head",       "weighted_metrics"};
+    static const char *const not_with[] = {
+        "loss",         "optimizer",   "optimizers", "trainable", "frozen",           "clip",         "ema",
+        "regularizers", "constraints", "metrics",    "head",      "weighted_metrics", "compute_dtype"};
     for (size_t i = 0; i < sizeof not_with / sizeof not_with[0]; i++) {
         if (given(s, not_with[i])) {
             char param[64];

@@ -193,6 +193,11 @@ const char *td_step_left_alone(const struct td_step *s, int i)
     return s->left_alone == NULL ? NULL : s->left_alone[i];
 }
 
+int td_step_mixed(const struct td_step *s)
+{
+    return s->n_mixed;
+}
+
 int td_step_optimizers(const struct td_step *s, const int **numbers)
 {
     *numbers = s->optimizers;

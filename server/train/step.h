@@ -61,6 +61,8 @@ const struct td_chosen *td_step_chosen(const struct td_step *s, int i); /* NULL 
 const struct td_tensor *td_step_gradient(const struct td_step *s, int i);
 /* Variables that were selected and have no gradient, for a warning. Borrowed; NULL past the end. */
 const char *td_step_left_alone(const struct td_step *s, int i);
+/* Products of the training graph that are computed in bfloat16; one inside of a loop counts once. */
+int td_step_mixed(const struct td_step *s);
 /* Numbers of the optimizers in use, in the order in which rates are given and told. */
 int td_step_optimizers(const struct td_step *s, const int **numbers);
 

@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "core/grad/extend.h"
+#include "core/grad/mixed.h"
 #include "kernels/formula/formula.h"
 #include "server/train/step_graph.h"
 
@@ -70,6 +71,19 @@ static enum td_code add_fields(struct td_step_graph *k)
                 refused(k, td_extend_feed(&k->x, field->name, field->dtype, &k->field[i], &k->f->err), NULL));
         }
     }
+    return TD_OK;
+}
+
+/* Products of the model, in training and in evaluation; those of losses and updates are added later. */
+static enum td_code mix(struct td_step_graph *k)
+{
+    int n = 0;
+    if (!k->s->spec->bfloat16) {
+        return TD_OK;
+    }
+    TD_TRY(refused(k, td_mixed_products(&k->x.ctx, &k->x.ir, TD_BFLOAT16, &n, &k->f->err),
+                   "tensord.compute_dtype"));
+    k->s->n_mixed = k->evaluates ? k->s->n_mixed : n;
     return TD_OK;
 }
 
@@ -356,6 +370,7 @@ static enum td_code build_graph(struct td_step_graph *k)
     TD_TRY(k->s->spec->training_form ? td_step_form_assigned(k, &k->moved, &k->n_moved) : TD_OK);
     TD_TRY(td_step_add_share(k));
     TD_TRY(td_step_draw(k));
+    TD_TRY(mix(k));
     TD_TRY(add_losses(k));
     TD_TRY(differentiate(k));
     TD_TRY(read_variables(k));
@@ -385,6 +400,7 @@ static enum td_code build_evaluation(const struct td_step_graph *of, struct td_s
     }
     TD_TRY(add_fields(k));
     TD_TRY(td_step_add_share(k));
+    TD_TRY(mix(k));
     TD_TRY(add_losses(k));
     TD_TRY(read_variables(k));
     TD_TRY(add_penalties(k, source, ignored, &n));

@@ -54,6 +54,7 @@ struct td_step {
 
     const struct td_chosen **chosen; /* those that a gradient leads to, and a NULL */
     const char **left_alone;         /* names of those without, and a NULL */
+    int n_mixed;                     /* products that are computed in bfloat16 */
     int *optimizers, n_optimizers;   /* in use */
     struct td_step_state *state;
     int n_state;

@@ -349,7 +349,8 @@ static enum td_code tell_start(struct td_trainer *t, bool resumed)
                                "The validation file is not evaluated: signature '%.100s' trains as it runs",
                                t->spec->train_signature));
     }
-    return td_tell_left_alone(t);
+    TD_TRY(td_tell_left_alone(t));
+    return t->spec->bfloat16 ? td_tell_bfloat16(t) : TD_OK;
 }
 
 /* What the gate compares with is looked at before the first step. */

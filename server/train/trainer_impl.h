@@ -96,6 +96,8 @@ TD_MUST enum td_code td_tell_message(struct td_trainer *t, const char *key, cons
                                      const char *fmt, ...) TD_PRINTF(4, 5);
 /* Variables that a gradient does not lead to. */
 TD_MUST enum td_code td_tell_left_alone(struct td_trainer *t);
+/* What compute_dtype bfloat16 comes to, with this model on this processor. */
+TD_MUST enum td_code td_tell_bfloat16(struct td_trainer *t);
 /* The step that was just done: t->at.step, t->rates. The result file has the last one of an epoch by
  * td_tell_epoch. */
 TD_MUST enum td_code td_tell_step(struct td_trainer *t, const struct td_step_result *r);

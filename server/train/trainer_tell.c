@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "kernels/cpu/bfloat16.h"
 #include "server/train/trainer_impl.h"
 
 static enum td_code no_memory(struct td_trainer *t)
@@ -58,6 +59,23 @@ enum td_code td_tell_left_alone(struct td_trainer *t)
                                     "No gradient path leads from the loss to %d of the variables; they are "
                                     "left as they are: %s%s",
                                     n, names, strlen(names) + 1 == sizeof names ? ".." : "");
+}
+
+enum td_code td_tell_bfloat16(struct td_trainer *t)
+{
+    static const char *const how[] = {
+        [TD_BFLOAT16_AS_FLOAT] = ": rounded to it and multiplied as float32, since this processor has no "
+                                 "instructions for it; float32 is faster here",
+        [TD_BFLOAT16_SLOW] = ": rounded to it and multiplied as float32, which this processor does faster; "
+                             "float32 is faster here",
+        [TD_BFLOAT16_NATIVE] = ", by this processor's instructions",
+    };
+    const int n = td_step_mixed(t->step);
+    return n == 0 ? td_tell_message(t, "m:compute_dtype", "warn",
+                                    "Nothing is computed in bfloat16: the model has no product of float32")
+                  : td_tell_message(t, "m:compute_dtype", "info",
+                                    "Computed in bfloat16: %d product%s of the model%s", n, n == 1 ? "" : "s",
+                                    how[td_bfloat16_way()]);
 }
 
 /* ------------------------------------------------------------------ steps */

@@ -287,5 +287,95 @@ class Form(Graphs):
         self.assertIn("carries no training form", said)
 
 
+class Products(tf.Module):
+    """A model of products of all kinds, one in a loop; with `mixed` each rounds its operands to bfloat16 and its result, which then is a float again."""
+
+    def __init__(self):
+        super().__init__()
+        r = np.random.default_rng(6)
+        shapes = {"conv": (3, 3, 2, 6), "dense": (96, 12), "cell": (12, 12), "heads": (12, 2, 6), "out": (12, 3)}
+        self.w = {k: tf.Variable((r.standard_normal(s) / np.sqrt(np.prod(s[:-1]))).astype(np.float32), name=k) for k, s in shapes.items()}
+
+    def run(self, x, mixed):
+        def p(op, *a, **k):
+            return tf.cast(op(*(tf.cast(v, tf.bfloat16) for v in a), **k), tf.float32) if mixed else op(*a, **k)
+        w = self.w
+        x = tf.nn.relu(p(tf.nn.conv2d, x, w["conv"], strides=2, padding="SAME"))
+        x = tf.tanh(p(tf.matmul, tf.reshape(x, (-1, 96)), w["dense"]))
+        x = tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, tf.tanh(p(tf.matmul, h, w["cell"]) + x)), (0, x))[1]
+        h = p(lambda a, b: tf.einsum("bi,ihd->bhd", a, b), x, w["heads"])
+        h = p(tf.matmul, tf.nn.softmax(p(lambda a, b: tf.matmul(a, b, transpose_b=True), h, h)), h)
+        return tf.nn.softmax(p(tf.matmul, tf.reshape(h, (-1, 12)), w["out"]))
+
+
+class Bfloat16(Graphs):
+    def setUp(self):
+        super().setUp()
+        self.m = Products()
+        self.x, self.y = self.r.standard_normal((48, 8, 8, 2)).astype(np.float32), self.r.integers(0, 3, 48)
+        self.rows("train.jsonl", self.x, self.y)
+        shutil.copy(os.path.join(self.dir, "train.jsonl"), os.path.join(self.dir, "validation.jsonl"))
+        f = tf.function(lambda x: {"y": self.m.run(x, False)}, input_signature=[tf.TensorSpec((None, 8, 8, 2), tf.float32, "x")])
+        tf.saved_model.save(self.m, os.path.join(self.base, "1"), signatures=f)
+
+    def job(self, **tensord):
+        shutil.rmtree(self.result(), True)
+        return self.train(("supervised", {}), loss={"name": "sparse_categorical_crossentropy"}, validation="validation.jsonl", **tensord)
+
+    def reference(self, mixed):
+        """Losses by step and of validation by epoch, of the same job in TensorFlow."""
+        start = {k: v.numpy() for k, v in self.m.w.items()}
+        optimizer, own = keras.optimizers.Adam(0.01), [keras.Variable(v.numpy()) for v in self.m.w.values()]
+        optimizer.build(own)
+
+        @tf.function
+        def loss_of(x, y):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(keras.losses.sparse_categorical_crossentropy(y, self.m.run(x, mixed)))
+            return loss, tape.gradient(loss, list(self.m.w.values()))
+        steps, epochs = [], []
+        for _ in range(3):
+            for at in range(0, 48, 16):
+                loss, gradients = loss_of(self.x[at:at + 16], self.y[at:at + 16])
+                optimizer.apply(gradients, own)
+                for v, new in zip(self.m.w.values(), own):
+                    v.assign(new.value)
+                steps.append(float(loss))
+            epochs.append(float(loss_of(self.x, self.y)[0]))
+        weights = {k: v.numpy() for k, v in self.m.w.items()}
+        for k, v in self.m.w.items():
+            v.assign(start[k])
+        return np.array(steps), np.array(epochs), weights
+
+    def test_products_are_rounded_as_a_mixed_policy_rounds_them(self):
+        plain, (want, valid, weights) = self.reference(False)[0], self.reference(True)
+        got, epochs, _ = self.job(compute_dtype="bfloat16")
+        self.assertLess(np.abs(got - want).max(), np.abs(want - plain).max() / 20)     # far below what rounding does
+        np.testing.assert_allclose([e["metrics"]["validation"]["loss"] for e in epochs], valid, **CLOSE)
+        after = checkpoint(self.result())
+        for k, w in weights.items():
+            self.assertEqual(after[f"w/{k}/.ATTRIBUTES/VARIABLE_VALUE"].dtype, np.float32)
+            np.testing.assert_allclose(after[f"w/{k}/.ATTRIBUTES/VARIABLE_VALUE"], w, atol=1e-3)
+
+    def test_the_result_is_the_graph_that_was_served(self):
+        self.job(compute_dtype="bfloat16")
+        x = self.x[:4]
+        got = tf.saved_model.load(self.result()).signatures["serving_default"](x=tf.constant(x))["y"].numpy()
+        after = checkpoint(self.result())
+        for k, v in self.m.w.items():
+            v.assign(after[f"w/{k}/.ATTRIBUTES/VARIABLE_VALUE"])
+        np.testing.assert_allclose(got, self.m.run(x, False), **CLOSE)
+        with open(os.path.join(self.base, "1", "saved_model.pb"), "rb") as a, open(os.path.join(self.result(), "saved_model.pb"), "rb") as b:
+            self.assertEqual(a.read(), b.read())
+
+    def test_float32_is_what_there_is_without_it(self):
+        self.assertEqual(self.job()[0], self.job(compute_dtype="float32")[0])
+
+    def test_other_types_are_refused(self):
+        _, _, said = self.train(("supervised", {}), status=2, loss={"name": "mse"}, compute_dtype="float16")
+        self.assertIn("tensord.compute_dtype", said)
+        self.assertIn("bfloat16", said)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -61,7 +61,7 @@ TEST(what_is_left_out_has_its_default)
     CHECK(s->optimizer[0].rate == 0.001 && s->optimizer[0].pattern == NULL);
     CHECK(s->trainable.n == 1 && strcmp(s->trainable.pattern[0], "*") == 0 && s->frozen.n == 0);
     CHECK(!s->stopping.on && !s->ema.on && s->clip.kind == TD_NO_CLIP && s->publish && !s->lora.on);
-    CHECK(s->head.at == NULL && !s->gate.on && !s->training_form && !s->histograms);
+    CHECK(s->head.at == NULL && !s->gate.on && !s->training_form && !s->bfloat16 && !s->histograms);
     done();
 }
 
@@ -141,14 +141,14 @@ TEST(the_rest_of_tensord_is_read)
         "'loss':{'name':'mse'},'early_stopping':{'patience':2,'mode':'max','restore_best':false},"
         "'ema':{},'gradient_accumulation_steps':4,'shuffle':false,'regularizers':[{'pattern':'k','l2':0.1}],"
         "'constraints':[{'pattern':'k','name':'max_norm'}],'frozen':['x'],'training':'graph',"
-        "'publish':false,'gate':{'monitor':'val_loss'},'base':'ftjob-1',"
+        "'compute_dtype':'bfloat16','publish':false,'gate':{'monitor':'val_loss'},'base':'ftjob-1',"
         "'checkpoint_steps':100,'histograms':true,'padding':{'ids':0,'s':'p'},"
         "'head':{'at':'n:0','layers':[{'units':3,'activation':'relu','dropout':0.5},{'units':2}]}");
     CHECK(s->stopping.on && s->stopping.patience == 2 && s->stopping.max && !s->stopping.restore_best);
     CHECK_STR(s->stopping.monitor, "val_loss");
     CHECK(s->ema.on && s->ema.momentum == 0.99 && s->ema.overwrite_frequency == 0 && s->accumulation == 4);
     CHECK(!s->shuffle && s->penalty[0].l2 == 0.1 && s->penalty[0].l1 == 0 && s->n_constraints == 1);
-    CHECK(s->training_form && !s->publish && s->gate.on && !s->gate.max);
+    CHECK(s->training_form && s->bfloat16 && !s->publish && s->gate.on && !s->gate.max);
     CHECK(s->save_every_steps == 100 && s->histograms && s->n_paddings == 2);
     CHECK_STR(s->padding[1].input, "s");
     CHECK_STR(s->padding[1].value, "\"p\"");
@@ -241,7 +241,7 @@ static const struct {
     {"'head':{'at':'x','layers':[{'units':1,'activation':'magic'}]}", "invalid_value",
      "tensord.head.layers[0].activation", "magic"},
     {"'padding':{'x':[0]}", "invalid_value", "tensord.padding.x", "[0]"},
-    {"'compute_dtype':'bfloat16'", "unknown_field", "tensord.compute_dtype", "compute_dtype"},
+    {"'compute_dtype':'float16'", "invalid_value", "tensord.compute_dtype", "bfloat16"},
     {"'shuffle':1", "invalid_value", "tensord.shuffle", "true or false"},
     {"'train_signature':'t'", "invalid_value", "tensord.loss", "tensord.train_signature"},
 };

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "core/base/mem.h"
+#include "kernels/cpu/upcast.h"
 #include "kernels/ops.h"
 #include "tests/test.h"
 
@@ -214,6 +215,59 @@ TEST(a_step_of_descent_is_the_formula)
     }
     CHECK_INT(numbers(&j, "b", got), 1);
     check_close(got[0], b);
+    done(&j);
+}
+
+/* The same where the product is of bfloat16: its operands are rounded, also those of its gradient, and its
+ * results; bias, loss and update are not. */
+static double descend_rounded(double w[3], double *b, int n, double rate)
+{
+    double dw[3] = {0}, db = 0, loss = 0;
+    for (int i = 0; i < n; i++) {
+        float y = 0;
+        for (int k = 0; k < 3; k++) {
+            y += td_round_bf16(XS[i][k]) * td_round_bf16((float)w[k]);
+        }
+        const double e = (double)td_round_bf16(y) + *b - (double)YS[i];
+        loss += e * e / n;
+        db += 2 * e / n;
+        for (int k = 0; k < 3; k++) {
+            dw[k] += (double)(td_round_bf16((float)(2 * e / n)) * td_round_bf16(XS[i][k]));
+        }
+    }
+    for (int k = 0; k < 3; k++) {
+        w[k] -= rate * (double)td_round_bf16((float)dw[k]);
+    }
+    *b -= rate * db;
+    return loss;
+}
+
+TEST(a_step_in_bfloat16_rounds_what_is_multiplied_and_nothing_else)
+{
+    struct job j;
+    double w[3] = {0.5, -1, 0.25}, b = 0.125;
+    float got[16];
+    must_open(&j, "train", SGD ",\"compute_dtype\":\"bfloat16\"");
+    CHECK_INT(td_step_mixed(j.step), 1);
+    for (int i = 0; i < 20; i++) {
+        const double want = descend_rounded(w, &b, 4, 0.1);
+        check_close(step_rows(&j, 0, 4).loss, want);
+    }
+    (void)numbers(&j, "w", got);
+    for (int k = 0; k < 3; k++) {
+        check_close(got[k], w[k]);
+        CHECK(got[k] != td_round_bf16(got[k])); /* the weight itself is a float */
+    }
+    (void)numbers(&j, "b", got);
+    check_close(got[0], b);
+    done(&j);
+}
+
+TEST(a_model_without_products_has_nothing_in_bfloat16)
+{
+    struct job j;
+    must_open(&j, "train", "\"signature\":\"lookup\",\"compute_dtype\":\"bfloat16\"," MSE);
+    CHECK_INT(td_step_mixed(j.step), 0);
     done(&j);
 }
 
@@ -508,16 +562,18 @@ TEST(a_pattern_that_matches_nothing_is_refused)
     check_refused(MSE ",\"signature\":\"serving_defualt\"", "tensord.signature", "serving_default");
 }
 
-TEST_MAIN(RUN(a_step_of_descent_is_the_formula) RUN(batches_added_up_are_one_large_batch)
-              RUN(rows_that_a_batch_names_twice_are_added_up_first)
-                  RUN(the_parts_of_a_variable_are_clipped_as_one)
-                      RUN(a_variable_in_parts_is_one_value_of_the_result)
-                          RUN(averages_are_of_the_weights_after_each_update)
-                              RUN(weights_and_slots_stay_where_they_are)
-                                  RUN(a_loss_that_is_not_finite_changes_nothing)
-                                      RUN(a_variable_without_gradient_is_left_alone_and_told)
-                                          RUN(a_step_goes_on_from_its_states_with_the_same_bytes)
-                                              RUN(a_state_of_another_shape_is_not_taken)
-                                                  RUN(a_signature_that_trains_is_run_as_it_is)
-                                                      RUN(a_job_that_can_train_nothing_is_refused)
-                                                          RUN(a_pattern_that_matches_nothing_is_refused))
+TEST_MAIN(
+    RUN(a_step_of_descent_is_the_formula) RUN(a_step_in_bfloat16_rounds_what_is_multiplied_and_nothing_else)
+        RUN(a_model_without_products_has_nothing_in_bfloat16) RUN(batches_added_up_are_one_large_batch)
+            RUN(rows_that_a_batch_names_twice_are_added_up_first)
+                RUN(the_parts_of_a_variable_are_clipped_as_one)
+                    RUN(a_variable_in_parts_is_one_value_of_the_result)
+                        RUN(averages_are_of_the_weights_after_each_update)
+                            RUN(weights_and_slots_stay_where_they_are)
+                                RUN(a_loss_that_is_not_finite_changes_nothing)
+                                    RUN(a_variable_without_gradient_is_left_alone_and_told)
+                                        RUN(a_step_goes_on_from_its_states_with_the_same_bytes)
+                                            RUN(a_state_of_another_shape_is_not_taken)
+                                                RUN(a_signature_that_trains_is_run_as_it_is)
+                                                    RUN(a_job_that_can_train_nothing_is_refused)
+                                                        RUN(a_pattern_that_matches_nothing_is_refused))
