@@ -10,6 +10,7 @@
  *   http guard    (server/http/http_exchange.c) looks for clients that went away while their request waits or
  *                 runs
  *   gRPC          (server/grpc/grpc.c) --grpc_max_threads handlers and one more
+ *   gRPC accept   (server/grpc/grpc_accept.c) accepts gRPC's connections, counts them, hands them to gRPC
  *   worker        (server/sched/workers.c) --lanes of them: run what had to wait, and whatever is not short,
  *                 and encode the answers
  *   jobs          (server/jobs/job_queue.c) starts and ends the processes of fine-tuning jobs, publishes what
@@ -31,6 +32,7 @@
  *   gradients.naming       reading the names of variables
  *   gradients.mu           which gradients are kept, or under way; never held while one is made or freed
  *   connections.sweeping   looking for connections that have ended (server/base/connections.h)
+ *   accept.mu              gRPC's connections by descriptor; held while those that have ended are looked for
  *   connections.mu         connections by address; nothing is taken under it
  *   metrics' making, access.lock: new cells; tokens. Nothing is taken under them
  *   locks inside core (a callable's, a resource's), each held alone

@@ -22,6 +22,29 @@
 
 #define CHUNK ((size_t)32 << 10)
 
+/* Compressed bytes, block by block. */
+struct input {
+    td_gzip_next *next;
+    void *ctx;
+    size_t n; /* of the blocks so far */
+};
+
+/* Whether z has bytes to read: the next block that holds some, when one has been read. */
+static bool refill(z_stream *z, struct input *in)
+{
+    while (z->avail_in == 0) {
+        const void *bytes;
+        size_t n;
+        if (!in->next(in->ctx, &bytes, &n) || n > UINT_MAX) {
+            return false;
+        }
+        z->next_in = (Bytef *)(uintptr_t)bytes;
+        z->avail_in = (uInt)n;
+        in->n += n;
+    }
+    return true;
+}
+
 /* Whether another gzip member follows the one that has ended: they count as one text. */
 static bool next_member(z_stream *z)
 {
@@ -29,36 +52,53 @@ static bool next_member(z_stream *z)
     return more && inflateReset(z) == Z_OK;
 }
 
-static enum td_code inflate_all(z_stream *z, size_t n, struct td_sink *out, struct td_err *err)
+static enum td_code inflate_all(z_stream *z, struct input *in, struct td_sink *out, struct td_err *err)
 {
     for (int rc = Z_OK; rc != Z_STREAM_END || next_member(z);) {
         const size_t room = out->limit - out->n < CHUNK ? out->limit - out->n : CHUNK;
         char *to = NULL;
-        TD_FAIL_IF(room == 0, err, RESOURCE_EXHAUSTED, "inflating the body: more than %zu bytes",
-                   out->limit - 1);
+        TD_FAIL_IF(room == 0, err, RESOURCE_EXHAUSTED,
+                   "inflating the body: more than %zu bytes (--max_request_bytes)", out->limit - 1);
         TD_TRY(td_sink_grow(out, room, &to, err));
         z->next_out = (Bytef *)to;
         z->avail_out = (uInt)room;
+        (void)refill(z, in); /* without more bytes zlib says that it is short of them */
         rc = inflate(z, Z_NO_FLUSH);
         out->n -= z->avail_out;
         TD_FAIL_IF(rc != Z_OK && rc != Z_STREAM_END, err, INVALID_ARGUMENT,
-                   "inflating the body: no valid gzip or zlib at byte %zu of %zu", n - z->avail_in, n);
+                   "inflating the body: no valid gzip or zlib at byte %zu of %zu", in->n - z->avail_in,
+                   in->n);
     }
-    TD_FAIL_IF(z->avail_in > 0, err, INVALID_ARGUMENT,
+    TD_FAIL_IF(refill(z, in), err, INVALID_ARGUMENT,
                "inflating the body: %u bytes behind the end of gzip or zlib", z->avail_in);
     return TD_OK;
 }
 
-static enum td_code inflate_to(const void *bytes, size_t n, struct td_sink *out, struct td_err *err)
+enum td_code td_gzip_unpack_blocks(td_gzip_next *next, void *ctx, size_t limit, struct td_sink *out,
+                                   struct td_err *err)
 {
     z_stream z = {0};
-    TD_FAIL_IF(n > UINT_MAX || inflateInit2(&z, 15 + 32) != Z_OK, err, RESOURCE_EXHAUSTED,
-               "inflating the body: %zu bytes cannot be read", n);
-    z.next_in = (Bytef *)(uintptr_t)bytes;
-    z.avail_in = (uInt)n;
-    const enum td_code rc = inflate_all(&z, n, out, err);
+    struct input in = {next, ctx, 0};
+    TD_FAIL_IF(inflateInit2(&z, 15 + 32) != Z_OK, err, RESOURCE_EXHAUSTED,
+               "inflating the body: no memory for zlib");
+    out->limit = limit + 1; /* room is asked for before the end is seen */
+    enum td_code rc = inflate_all(&z, &in, out, err);
     inflateEnd(&z);
+    if (rc == TD_OK && out->n > limit) {
+        rc = td_fail(err, TD_RESOURCE_EXHAUSTED,
+                     "inflating the body: more than %zu bytes (--max_request_bytes)", limit);
+    }
     return rc;
+}
+
+/* One block: all of a body. */
+static bool next_body(void *ctx, const void **bytes, size_t *n)
+{
+    struct td_sink *body = ctx;
+    *bytes = body->p;
+    *n = body->limit;
+    body->limit = 0;
+    return *n > 0;
 }
 
 enum td_code td_gzip_unpack(const char *encoding, size_t limit, struct td_sink *body, struct td_err *err)
@@ -67,12 +107,10 @@ enum td_code td_gzip_unpack(const char *encoding, size_t limit, struct td_sink *
     if (!packed || body->n == 0) {
         return TD_OK;
     }
-    struct td_sink plain = {.limit = limit + 1}; /* room is asked for before the end is seen */
-    const enum td_code rc = inflate_to(body->p, body->n, &plain, err);
+    struct td_sink plain = {0}, once = {.p = body->p, .limit = body->n};
+    const enum td_code rc = td_gzip_unpack_blocks(next_body, &once, limit, &plain, err);
     td_sink_fini(body);
     *body = plain;
-    TD_FAIL_IF(rc == TD_OK && plain.n > limit, err, RESOURCE_EXHAUSTED,
-               "inflating the body: more than %zu bytes", limit);
     return rc;
 }
 

@@ -301,6 +301,15 @@ void td_connections_leave(struct td_connections *c, const struct sockaddr *peer)
     td_free(gone);
 }
 
+static void count_short(struct td_connections *c)
+{
+    if (c != NULL) {
+        pthread_mutex_lock(&c->mu);
+        c->counts.short_of_files++;
+        pthread_mutex_unlock(&c->mu);
+    }
+}
+
 int td_connections_accept(struct td_connections *c, int listener, struct sockaddr_storage *peer,
                           int *retry_ms)
 {
@@ -316,9 +325,7 @@ int td_connections_accept(struct td_connections *c, int listener, struct sockadd
             return -1;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            pthread_mutex_lock(&c->mu);
-            c->counts.short_of_files++;
-            pthread_mutex_unlock(&c->mu);
+            count_short(c);
             *retry_ms = RETRY_MS;
             return -1;
         } /* else that one connection is already gone: the next */

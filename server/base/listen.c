@@ -6,7 +6,7 @@
  * taken. SO_REUSEADDR lets a restarted server have its port at once. The port that was bound is read back,
  * for port 0.
  *
- * Does not: accept (server/http and server/grpc do), do TLS, listen on Unix sockets.
+ * Does not: accept (server/base/connections.c), do TLS.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/listen.h"
@@ -17,7 +17,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include "core/base/log.h"
 
 static int try_bind(const struct addrinfo *a)
 {
@@ -70,6 +74,51 @@ enum td_code td_listen_tcp(const char *host, int port, int *fd, int *bound, stru
                "listening on port %d: %s", port, strerror(errno));
     *bound = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
                                             : ((struct sockaddr_in *)&at)->sin_port);
+    return TD_OK;
+}
+
+/* Removes the socket file of a server before us, dead or alive. */
+static enum td_code clear_stale(const struct sockaddr_un *to, struct td_err *err)
+{
+    const char *path = to->sun_path;
+    struct stat st;
+    if (lstat(path, &st) != 0) {
+        return TD_OK;
+    }
+    TD_FAIL_IF(!S_ISSOCK(st.st_mode), err, ALREADY_EXISTS,
+               "listening on socket '%s': the file is there and is no socket", path);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool alive = fd >= 0 && connect(fd, (const struct sockaddr *)to, sizeof *to) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (alive) {
+        td_log(TD_LOG_WARNING, NULL, "socket '%s': another process was listening; the name is ours now",
+               path);
+    }
+    TD_FAIL_IF(unlink(path) != 0 && errno != ENOENT, err, UNAVAILABLE,
+               "listening on socket '%s': cannot remove the stale socket: %s", path, strerror(errno));
+    return TD_OK;
+}
+
+enum td_code td_listen_unix(const char *path, int *fd, struct td_err *err)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    *fd = -1;
+    TD_FAIL_IF(strlen(path) >= sizeof at.sun_path, err, INVALID_ARGUMENT,
+               "listening on socket '%s': a path may have %zu bytes", path, sizeof at.sun_path - 1);
+    memcpy(at.sun_path, path, strlen(path) + 1);
+    TD_TRY(clear_stale(&at, err));
+    const int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (s < 0 || bind(s, (const struct sockaddr *)&at, sizeof at) != 0 || listen(s, SOMAXCONN) != 0) {
+        const int why = errno;
+        if (s >= 0) {
+            close(s);
+        }
+        return td_fail(err, TD_UNAVAILABLE, "listening on socket '%s': it cannot be bound: %s", path,
+                       strerror(why));
+    }
+    *fd = s;
     return TD_OK;
 }
 

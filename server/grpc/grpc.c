@@ -3,16 +3,16 @@
  * All threads take events from one completion queue (grpc_poll.c). There is one more of them than inference
  * handlers may run at once, so one can always read. Every method is registered, and listened for by calls
  * that wait to be filled: several for inference, so that a burst is taken in without a step in between, one
- * for each of the rest. Our settings of the channel come first, then those of the command line, then the
- * limits of requests, which stay ours.
+ * for each of the rest. gRPC itself listens nowhere: connections come from grpc_accept.c.
  *
- * Stopping: the server takes no new calls and sends its clients away (GOAWAY); when the last call is gone, or
- * the drain time is over and all calls were cancelled, the `down` event comes; then the queue is shut down
- * and the threads leave. A failed start goes the same way, with this thread taking the last events.
+ * Stopping: no more connections are accepted; the server takes no new calls and sends its clients away
+ * (GOAWAY); when the last call is gone, or the drain time is over and all calls were cancelled, the `down`
+ * event comes; then the queue is shut down and the threads leave. A failed start goes the same way, with this
+ * thread taking the last events.
  *
- * Locks: g->mu guards the state of stopping and what handlers wait for; see grpc_impl.h. Does not: carry
- * calls (grpc_call.c, grpc_stream.c), know what a method means (grpc_methods.c and the files of its
- * handlers).
+ * Locks: g->mu guards the state of stopping and what handlers wait for; see grpc_impl.h. Does not: set limits
+ * (grpc_limits.c), carry calls (grpc_call.c, grpc_stream.c), know what a method means (grpc_methods.c and the
+ * files of its handlers).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/grpc/grpc.h"
@@ -20,26 +20,17 @@
 #include <errno.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/log.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "server/grpc/grpc_accept.h"
 #include "server/grpc/grpc_impl.h"
 
 /* Calls of one method that wait to be filled: a burst is taken in without a step in between. */
 #define LISTENING_INFER 16
 #define LISTENING_OTHER 1
-#define MAX_ARGUMENTS 64
-/* Large tensors are what we carry: fewer frames, and a window that one of them fills less often. */
-#define LARGE_FRAME (1 << 20)
-#define LOOKAHEAD (4 << 20)
 
 static void step_down(void *owner, bool ok)
 {
@@ -100,54 +91,6 @@ static void copy_opts(struct td_grpc_opts *to, const struct td_grpc_opts *from)
     }
 }
 
-/* "key=value" as an argument of gRPC; cuts text in place. False when there is no '='. */
-static bool read_argument(char *text, grpc_arg *out)
-{
-    char *value = strchr(text, '='), *end;
-    if (value == NULL) {
-        return false;
-    }
-    *value++ = 0;
-    const long number = strtol(value, &end, 10);
-    if (*value && *end == 0 && number >= INT32_MIN && number <= INT32_MAX) {
-        *out = (grpc_arg){.type = GRPC_ARG_INTEGER, .key = text, .value.integer = (int)number};
-    } else {
-        *out = (grpc_arg){.type = GRPC_ARG_STRING, .key = text, .value.string = value};
-    }
-    return true;
-}
-
-static void set(grpc_channel_args *list, const char *key, int value)
-{
-    list->args[list->num_args++] =
-        (grpc_arg){.type = GRPC_ARG_INTEGER, .key = (char *)key, .value.integer = value};
-}
-
-/* Ours first, then those of the command line: gRPC takes the last of a name. The limits of requests stay
- * ours. */
-static grpc_server *make_server(const struct td_grpc_opts *o)
-{
-    grpc_arg args[MAX_ARGUMENTS + 8];
-    grpc_channel_args list = {.args = args};
-    set(&list, GRPC_ARG_HTTP2_MAX_FRAME_SIZE, LARGE_FRAME);
-    set(&list, GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, LOOKAHEAD);
-    char *texts = td_strdup(o->channel_arguments != NULL ? o->channel_arguments : ""), *rest = NULL;
-    for (char *t = texts != NULL ? strtok_r(texts, ",", &rest) : NULL;
-         t != NULL && list.num_args < MAX_ARGUMENTS; t = strtok_r(NULL, ",", &rest)) {
-        if (read_argument(t, &args[list.num_args])) {
-            list.num_args++;
-        } else {
-            td_log(TD_LOG_WARNING, NULL, "gRPC channel argument '%s' is not KEY=VALUE: left out", t);
-        }
-    }
-    set(&list, GRPC_ARG_ALLOW_REUSEPORT, 0);
-    set(&list, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)o->max_request_bytes);
-    set(&list, GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1);
-    grpc_server *server = grpc_server_create(&list, NULL);
-    td_free(texts);
-    return server;
-}
-
 static grpc_server_credentials *make_credentials(const struct td_grpc_opts *o)
 {
     if (o->tls_key == NULL) {
@@ -161,44 +104,11 @@ static grpc_server_credentials *make_credentials(const struct td_grpc_opts *o)
         NULL);
 }
 
-/* Removes the socket file of a server before us, dead or alive: TensorFlow Serving's test servers all bind
- * one name, and the latest has it. */
-static enum td_code clear_stale_socket(const char *path, struct td_err *err)
-{
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    TD_FAIL_IF(strlen(path) >= sizeof to.sun_path, err, INVALID_ARGUMENT,
-               "listening for gRPC on socket '%s': a path may have %zu bytes", path, sizeof to.sun_path - 1);
-    struct stat st;
-    if (lstat(path, &st) != 0) {
-        return TD_OK;
-    }
-    TD_FAIL_IF(!S_ISSOCK(st.st_mode), err, ALREADY_EXISTS,
-               "listening for gRPC on socket '%s': the file is there and is no socket", path);
-    memcpy(to.sun_path, path, strlen(path) + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool alive = fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0;
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (alive) {
-        td_log(TD_LOG_WARNING, NULL, "socket '%s': another process was listening; the name is ours now",
-               path);
-    }
-    TD_FAIL_IF(unlink(path) != 0 && errno != ENOENT, err, UNAVAILABLE,
-               "listening for gRPC on socket '%s': cannot remove the stale socket: %s", path,
-               strerror(errno));
-    return TD_OK;
-}
-
 /* *port is 0 without an address. */
-static enum td_code bind_address(struct td_grpc *g, const char *address, grpc_server_credentials *creds,
-                                 int *port, struct td_err *err)
+static enum td_code bind_address(struct td_grpc *g, const char *address, int *port, struct td_err *err)
 {
-    *port = address != NULL ? grpc_server_add_http2_port(g->server, address, creds) : 0;
-    TD_FAIL_IF(address != NULL && *port <= 0, err, UNAVAILABLE,
-               "listening for gRPC on %s: the address cannot be bound (in use, or not of this machine)",
-               address);
-    return TD_OK;
+    *port = 0;
+    return address != NULL ? td_accept_bind(g->accept, address, port, err) : TD_OK;
 }
 
 int td_grpc_second_port(const struct td_grpc *g)
@@ -206,20 +116,13 @@ int td_grpc_second_port(const struct td_grpc *g)
     return g->second_port;
 }
 
-static enum td_code bind_all(struct td_grpc *g, grpc_server_credentials *creds, int *port, struct td_err *err)
+static enum td_code bind_all(struct td_grpc *g, int *port, struct td_err *err)
 {
-    TD_TRY(bind_address(g, g->opts.address, creds, port, err));
-    TD_TRY(bind_address(g, g->opts.second_address, creds, &g->second_port, err));
-    if (g->opts.unix_socket != NULL) {
-        TD_TRY(clear_stale_socket(g->opts.unix_socket, err));
-        char uri[sizeof(struct sockaddr_un) + 8];
-        snprintf(uri, sizeof uri, "unix:%s", g->opts.unix_socket);
-        TD_FAIL_IF(grpc_server_add_http2_port(g->server, uri, creds) <= 0, err, UNAVAILABLE,
-                   "listening for gRPC on socket '%s': it cannot be bound", g->opts.unix_socket);
-    }
     TD_FAIL_IF(g->opts.address == NULL && g->opts.second_address == NULL && g->opts.unix_socket == NULL, err,
                INVALID_ARGUMENT, "listening for gRPC: neither an address nor a socket path is given");
-    return TD_OK;
+    TD_TRY(bind_address(g, g->opts.address, port, err));
+    TD_TRY(bind_address(g, g->opts.second_address, &g->second_port, err));
+    return g->opts.unix_socket != NULL ? td_accept_bind_unix(g->accept, g->opts.unix_socket, err) : TD_OK;
 }
 
 static enum td_code register_methods(struct td_grpc *g, struct td_err *err)
@@ -271,10 +174,10 @@ static enum td_code start_threads(struct td_grpc *g, struct td_err *err)
     return TD_OK;
 }
 
-static enum td_code start(struct td_grpc *g, int *port, struct td_err *err)
+/* The server, and the port of it that takes what g->accept has accepted: *handler. */
+static enum td_code make(struct td_grpc *g, void **handler, struct td_err *err)
 {
-    g->cq = grpc_completion_queue_create_for_next(NULL);
-    g->server = make_server(&g->opts);
+    g->server = td_grpc_make_server(&g->opts, handler);
     grpc_server_credentials *creds = make_credentials(&g->opts);
     enum td_code rc = TD_OK;
     if (g->server == NULL || creds == NULL) {
@@ -284,15 +187,27 @@ static enum td_code start(struct td_grpc *g, int *port, struct td_err *err)
         grpc_server_register_completion_queue(g->server, g->cq, NULL);
         rc = register_methods(g, err);
     }
-    rc = rc ? rc : bind_all(g, creds, port, err);
+    if (rc == TD_OK) {
+        (void)grpc_server_add_http2_port(g->server, TD_GRPC_EXTERNAL, creds); /* it has no number */
+        rc = *handler != NULL ? TD_OK
+                              : td_fail(err, TD_INTERNAL, "starting gRPC: its library takes no connections");
+    }
     if (creds != NULL) {
         grpc_server_credentials_release(creds);
     }
-    if (rc) {
-        return rc;
-    }
+    return rc;
+}
+
+static enum td_code start(struct td_grpc *g, int *port, struct td_err *err)
+{
+    void *handler = NULL;
+    g->cq = grpc_completion_queue_create_for_next(NULL);
+    TD_TRY(td_accept_new(g->opts.connections, &g->accept, err));
+    TD_TRY(bind_all(g, port, err));
+    TD_TRY(make(g, &handler, err));
     grpc_server_start(g->server);
     listen_all(g);
+    TD_TRY(td_accept_start(g->accept, handler, err));
     return start_threads(g, err);
 }
 
@@ -344,6 +259,9 @@ static void shut_down(struct td_grpc *g, int64_t drain_ms)
     atomic_store(&g->stopping, true);
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->mu);
+    if (g->accept != NULL) {
+        td_accept_stop(g->accept);
+    }
     if (g->server != NULL) {
         bool polled = g->n_pollers > 0;
         grpc_server_shutdown_and_notify(g->server, g->cq, td_event_give(&g->down));
@@ -387,6 +305,7 @@ void td_grpc_stop(struct td_grpc *g, int64_t drain_ms)
     }
     grpc_completion_queue_destroy(g->cq);
     grpc_shutdown();
+    td_accept_free(g->accept);
     td_free((char *)g->opts.address);
     td_free((char *)g->opts.second_address);
     td_free((char *)g->opts.unix_socket);

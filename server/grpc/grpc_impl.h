@@ -75,6 +75,7 @@ struct td_grpc {
     struct td_registry *registry;
     grpc_server *server;
     int second_port;
+    struct td_accept *accept;
     grpc_completion_queue *cq;
     void **registered; /* a handle for each row of td_rpc_methods */
     struct td_polls polls;
@@ -107,8 +108,15 @@ struct td_payload {
     bool reading;
     struct td_seg few[4], *seg; /* seg is few, or allocated where a message comes in more blocks */
     size_t n_seg;
+    struct td_sink plain; /* what a compressed message held; buffer is then gone */
 };
-TD_MUST enum td_code td_payload_open(struct td_payload *p, struct td_wire *in, struct td_err *err);
+/* grpc_message.c: unpacks what is compressed, into at most limit bytes, and reads the blocks. */
+TD_MUST enum td_code td_payload_open(struct td_payload *p, size_t limit, struct td_wire *in,
+                                     struct td_err *err);
+/* The first half of it, for who must know how much a message holds. */
+TD_MUST enum td_code td_payload_unpack(struct td_payload *p, size_t limit, struct td_err *err);
+bool td_payload_is_packed(const grpc_byte_buffer *buffer);
+size_t td_payload_bytes(const struct td_payload *p);
 void td_payload_close(struct td_payload *p);
 /* Who calls, as td_rpc_admit needs it. */
 struct td_rpc_caller {
@@ -131,6 +139,12 @@ void td_grpc_free_trailer(struct td_rpc *r);
  * False when the queue is about to be shut down: then none may be started, and td_grpc_closed is not due. */
 TD_MUST bool td_grpc_opened(struct td_grpc *g);
 void td_grpc_closed(struct td_grpc *g);
+
+/* grpc_limits.c: the server with our channel arguments and those of the command line. Adding the port
+ * TD_GRPC_EXTERNAL to it puts what takes connections (server/grpc/fd_handler.h) into *handler, which must
+ * stay where it is. */
+#define TD_GRPC_EXTERNAL "external:tensord"
+grpc_server *td_grpc_make_server(const struct td_grpc_opts *o, void **handler);
 
 /* grpc_access.c: whether the token in a call's metadata allows its method, and then the models that a message
  * names. */

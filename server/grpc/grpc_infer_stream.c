@@ -9,7 +9,8 @@
  *   td_infer_stream_go_on   the answers of the first requests, as far as they are over; then more messages,
  *                           the end
  *
- * No more is read while MAX_UNDER_WAY requests, or as many bytes as one request may have, are under way or
+ * A compressed message is unpacked before the next one is asked for, so that its bytes count as they are. No
+ * more is read while MAX_UNDER_WAY requests, or as many bytes as one request may have, are under way or
  * wait for an earlier answer: the client waits then.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -156,7 +157,6 @@ static struct td_stream_request *new_request(struct td_grpc_stream *s)
     q->rpc.q.run.work.deadline_ns = s->rpc.q.run.work.deadline_ns;
     q->s = s;
     q->payload.buffer = s->message;
-    q->bytes = grpc_byte_buffer_length(s->message);
     q->slot = (struct td_grpc_slot){compute, q, NULL};
     s->message = NULL;
     return q;
@@ -173,11 +173,13 @@ void td_infer_stream_take(struct td_grpc_stream *s)
         td_stream_leave(s);
         return;
     }
+    td_poll_before(q->payload.buffer);
+    const enum td_code rc = td_payload_unpack(&q->payload, s->g->opts.max_request_bytes, &err);
+    q->bytes = td_payload_bytes(&q->payload);
     push(s, q);
     td_infer_stream_go_on(s);
     pthread_mutex_unlock(&s->mu);
-    td_poll_before(q->payload.buffer);
-    if (td_grpc_take_slot(s->g, &q->slot, &err)) {
+    if (rc || td_grpc_take_slot(s->g, &q->slot, &err)) {
         finished(q, &err);
     }
 }

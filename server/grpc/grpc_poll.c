@@ -100,7 +100,8 @@ void td_poll_tick(struct td_polls *p)
 
 void td_poll_before(grpc_byte_buffer *message)
 {
-    if (message != NULL && grpc_byte_buffer_length(message) > SHORT_BYTES) {
+    if (message != NULL &&
+        (td_payload_is_packed(message) || grpc_byte_buffer_length(message) > SHORT_BYTES)) {
         td_poll_step_back();
     }
 }

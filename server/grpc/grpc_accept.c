@@ -1,0 +1,345 @@
+/* server/grpc/grpc_accept.c - accepting, and noticing that a connection has ended.
+ *
+ * gRPC does not say when it has closed a connection. But a descriptor's number says it: each socket has an
+ * inode number of its own, so the descriptor that we gave away is closed once its number is free or names
+ * another file. `given` holds, by number, the inode and the peer's address:
+ *
+ *   accept returns number N        what was given as N has ended, or the kernel would not have given N out
+ *                                  again
+ *   once a second, and before      fstat of every number given (some 0.2 us each): those that are not the
+ *                                  same
+ *   anybody is refused (sweep)     socket any more have ended
+ *
+ * So the count is exact when it matters, no connection costs a second descriptor, and nothing is to be told
+ * apart of half-closed, reset and timed-out connections: what counts is the descriptor.
+ *
+ * Where descriptors run out the listeners are not polled for a while; the kernel queues who connects.
+ *
+ * Threads: one accepts; sweep may run on any that counts connections. Lock: mu guards `given`; taken after
+ * connections.sweeping, before connections.mu.
+ *
+ * Does not: read or write; know gRPC (fd_handler.cc).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "server/grpc/grpc_accept.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "server/base/clock.h"
+#include "server/base/listen.h"
+#include "server/grpc/fd_handler.h"
+
+#define SWEEP_MS 1000
+#define SWEEP_LEAST_NS 5000000 /* between sweeps that others ask for */
+#define AT_ONCE 64             /* connections of one listener before the next one's turn */
+
+struct given {
+    ino_t inode;
+    bool open;
+    struct sockaddr_in6 peer; /* or a sockaddr_in, or the family alone */
+};
+
+struct td_accept {
+    struct td_connections *connections;
+    void *handler;
+    int wake; /* an eventfd: stop */
+    pthread_t thread;
+    bool runs;
+    struct {
+        int fd;
+        int64_t not_before_ns; /* it is not polled until then */
+        char *path;            /* of a UNIX socket, and what it was when bound */
+        dev_t dev;
+        ino_t inode;
+    } listeners[TD_ACCEPT_LISTENERS];
+    int n_listeners;
+
+    pthread_mutex_t mu; /* guards what follows */
+    struct given *given;
+    int n_given; /* room */
+    int n_open;
+    int64_t swept_ns;
+};
+
+/* ------------------------------------------------------------------ connections that were given */
+
+/* Under mu. */
+static void ended(struct td_accept *a, struct given *g)
+{
+    g->open = false;
+    a->n_open--;
+    td_connections_leave(a->connections, (const struct sockaddr *)&g->peer);
+}
+
+static void sweep(void *accept)
+{
+    struct td_accept *a = accept;
+    pthread_mutex_lock(&a->mu);
+    const int64_t now_ns = td_clock_ns();
+    if (a->n_open > 0 && now_ns - a->swept_ns > SWEEP_LEAST_NS) {
+        for (int fd = 0; fd < a->n_given; fd++) {
+            struct stat st;
+            if (a->given[fd].open &&
+                (fstat(fd, &st) != 0 || !S_ISSOCK(st.st_mode) || st.st_ino != a->given[fd].inode)) {
+                ended(a, &a->given[fd]);
+            }
+        }
+        a->swept_ns = now_ns;
+    }
+    pthread_mutex_unlock(&a->mu);
+}
+
+/* Room for the number, and what had it before is over. */
+static bool make_room(struct td_accept *a, int fd)
+{
+    bool ok = true;
+    pthread_mutex_lock(&a->mu);
+    if (fd >= a->n_given) {
+        const int n = (fd + 1) * 2;
+        struct given *more = td_realloc(a->given, (size_t)n, sizeof *more);
+        ok = more != NULL;
+        if (ok) {
+            memset(more + a->n_given, 0, (size_t)(n - a->n_given) * sizeof *more);
+            a->given = more;
+            a->n_given = n;
+        }
+    }
+    if (ok && a->given[fd].open) {
+        ended(a, &a->given[fd]);
+    }
+    pthread_mutex_unlock(&a->mu);
+    return ok;
+}
+
+/* Whether the connection may be served: then it is counted, and noted under its number. */
+static bool enter(struct td_accept *a, int fd, const struct sockaddr_storage *peer)
+{
+    struct stat st;
+    struct td_err err = {0};
+    if (a->connections == NULL) {
+        return true;
+    }
+    if (!make_room(a, fd) || fstat(fd, &st) != 0 ||
+        td_connections_enter(a->connections, (const struct sockaddr *)peer, &err)) {
+        return false;
+    }
+    pthread_mutex_lock(&a->mu);
+    struct given *g = &a->given[fd];
+    g->inode = st.st_ino;
+    g->open = true;
+    memcpy(&g->peer, peer, sizeof g->peer);
+    a->n_open++;
+    pthread_mutex_unlock(&a->mu);
+    return true;
+}
+
+/* ------------------------------------------------------------------ the thread */
+
+/* Returns how long this listener shall not be polled. */
+static int accept_some(struct td_accept *a, int listener)
+{
+    struct sockaddr_storage peer;
+    int retry_ms = 0;
+    for (int i = 0; i < AT_ONCE; i++) {
+        const int fd = td_connections_accept(a->connections, listener, &peer, &retry_ms);
+        if (fd < 0) {
+            break;
+        }
+        if (enter(a, fd, &peer)) {
+            td_fd_handler_give(a->handler, fd);
+        } else {
+            close(fd);
+        }
+    }
+    return retry_ms;
+}
+
+/* What to poll for: the listeners that are due. Returns how long. */
+static int arm(struct td_accept *a, struct pollfd *polls)
+{
+    pthread_mutex_lock(&a->mu);
+    int64_t wait_ms = a->n_open > 0 ? SWEEP_MS : -1;
+    pthread_mutex_unlock(&a->mu);
+    const int64_t now_ns = td_clock_ns();
+    polls[0] = (struct pollfd){.fd = a->wake, .events = POLLIN};
+    for (int i = 0; i < a->n_listeners; i++) {
+        const int64_t left_ns = a->listeners[i].not_before_ns - now_ns;
+        polls[i + 1] = (struct pollfd){.fd = left_ns > 0 ? -1 : a->listeners[i].fd, .events = POLLIN};
+        if (left_ns > 0 && (wait_ms < 0 || left_ns / 1000000 + 1 < wait_ms)) {
+            wait_ms = left_ns / 1000000 + 1;
+        }
+    }
+    return (int)wait_ms;
+}
+
+static void *accept_main(void *accept)
+{
+    struct td_accept *a = accept;
+    struct pollfd polls[TD_ACCEPT_LISTENERS + 1];
+    int64_t swept_ns = td_clock_ns();
+    for (;;) {
+        const int wait_ms = arm(a, polls);
+        (void)poll(polls, (nfds_t)a->n_listeners + 1, wait_ms);
+        if (polls[0].revents != 0) {
+            return NULL;
+        }
+        for (int i = 0; i < a->n_listeners; i++) {
+            if (polls[i + 1].fd >= 0 && polls[i + 1].revents != 0) {
+                const int retry_ms = accept_some(a, a->listeners[i].fd);
+                a->listeners[i].not_before_ns = td_clock_ns() + (int64_t)retry_ms * 1000000;
+            }
+        }
+        if (td_clock_ns() - swept_ns > (int64_t)SWEEP_MS * 1000000) {
+            sweep(a);
+            swept_ns = td_clock_ns();
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ start and end */
+
+enum td_code td_accept_new(struct td_connections *connections, struct td_accept **out, struct td_err *err)
+{
+    struct td_accept *a = td_calloc(1, sizeof *a);
+    if (a == NULL) {
+        return td_no_memory(err, sizeof *a, "the gRPC server");
+    }
+    a->connections = connections;
+    a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (a->wake < 0) {
+        td_free(a);
+        return td_fail(err, TD_RESOURCE_EXHAUSTED, "starting gRPC: no eventfd: %s", strerror(errno));
+    }
+    pthread_mutex_init(&a->mu, NULL);
+    *out = a;
+    return TD_OK;
+}
+
+/* "HOST:PORT" or "[HOST]:PORT" in parts; "::" means all interfaces, of both families. */
+static enum td_code split(const char *address, char host[256], int *port, struct td_err *err)
+{
+    const char *colon = strrchr(address, ':'), *from = address;
+    size_t n = colon != NULL ? (size_t)(colon - address) : 0;
+    char *end = NULL;
+    const long number = colon != NULL ? strtol(colon + 1, &end, 10) : -1;
+    TD_FAIL_IF(colon == NULL || end == colon + 1 || *end != '\0' || number < 0 || number > 65535, err,
+               INVALID_ARGUMENT, "listening for gRPC on '%s': want HOST:PORT", address);
+    if (n >= 2 && from[0] == '[' && from[n - 1] == ']') {
+        from++;
+        n -= 2;
+    }
+    TD_FAIL_IF(n >= 256, err, INVALID_ARGUMENT, "listening for gRPC: the address has %zu bytes", n);
+    memcpy(host, from, n);
+    host[n] = '\0';
+    if (strcmp(host, "::") == 0) {
+        host[0] = '\0';
+    }
+    *port = (int)number;
+    return TD_OK;
+}
+
+enum td_code td_accept_bind(struct td_accept *a, const char *address, int *port, struct td_err *err)
+{
+    char host[256];
+    const int on = 1;
+    int wanted, fd;
+    TD_TRY(split(address, host, &wanted, err));
+    TD_FAIL_IF(a->n_listeners == TD_ACCEPT_LISTENERS, err, INVALID_ARGUMENT,
+               "listening for gRPC on '%s': %d listeners are all", address, TD_ACCEPT_LISTENERS);
+    struct td_err why = {0};
+    const enum td_code rc = td_listen_tcp(host, wanted, &fd, port, &why);
+    if (rc) {
+        return td_fail(err, rc, "listening for gRPC on %s: the address cannot be bound: %s", address,
+                       why.msg);
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* accepted sockets have it from here */
+    a->listeners[a->n_listeners++].fd = fd;
+    return TD_OK;
+}
+
+enum td_code td_accept_bind_unix(struct td_accept *a, const char *path, struct td_err *err)
+{
+    struct stat st = {0};
+    int fd;
+    TD_FAIL_IF(a->n_listeners == TD_ACCEPT_LISTENERS, err, INVALID_ARGUMENT,
+               "listening for gRPC on '%s': %d listeners are all", path, TD_ACCEPT_LISTENERS);
+    TD_TRY(td_listen_unix(path, &fd, err));
+    (void)lstat(path, &st);
+    const int i = a->n_listeners++;
+    a->listeners[i].fd = fd;
+    a->listeners[i].path = td_strdup(path);
+    a->listeners[i].dev = st.st_dev;
+    a->listeners[i].inode = st.st_ino;
+    return TD_OK;
+}
+
+enum td_code td_accept_start(struct td_accept *a, void *handler, struct td_err *err)
+{
+    a->handler = handler;
+    if (a->connections != NULL) {
+        td_connections_set_sweep(a->connections, sweep, a);
+    }
+    a->runs = pthread_create(&a->thread, NULL, accept_main, a) == 0;
+    TD_FAIL_IF(!a->runs, err, RESOURCE_EXHAUSTED, "starting gRPC: cannot create the accepting thread");
+    return TD_OK;
+}
+
+/* Another server may have taken the name since. */
+static void remove_socket(const char *path, dev_t dev, ino_t inode)
+{
+    struct stat st;
+    if (lstat(path, &st) == 0 && st.st_dev == dev && st.st_ino == inode) {
+        (void)unlink(path);
+    }
+}
+
+void td_accept_stop(struct td_accept *a)
+{
+    if (a->runs) {
+        (void)eventfd_write(a->wake, 1);
+        pthread_join(a->thread, NULL);
+        a->runs = false;
+    }
+    for (; a->n_listeners > 0; a->n_listeners--) {
+        const int i = a->n_listeners - 1;
+        close(a->listeners[i].fd);
+        if (a->listeners[i].path != NULL) {
+            remove_socket(a->listeners[i].path, a->listeners[i].dev, a->listeners[i].inode);
+            td_free(a->listeners[i].path);
+        }
+    }
+}
+
+void td_accept_free(struct td_accept *a)
+{
+    if (a == NULL) {
+        return;
+    }
+    td_accept_stop(a);
+    if (a->connections != NULL) {
+        td_connections_set_sweep(a->connections, NULL, NULL);
+    }
+    for (int fd = 0; fd < a->n_given; fd++) {
+        if (a->given[fd].open) {
+            ended(a, &a->given[fd]);
+        }
+    }
+    close(a->wake);
+    pthread_mutex_destroy(&a->mu);
+    td_free(a->given);
+    td_free(a);
+}

@@ -1,0 +1,158 @@
+/* server/grpc/grpc_message.c - messages as gRPC gives and takes them: the blocks of bytes that a handler
+ * reads, and an answer's.
+ *
+ * A compressed message is unpacked here, when its turn has come and its token was looked at, and never by
+ * gRPC (grpc_limits.c): within the bound of every request, whatever it claims to hold. Its blocks are then
+ * one. Both of gRPC's encodings, gzip and deflate (which is zlib's), are told apart by their first bytes.
+ *
+ * Does not: decompress answers' counterpart: what is sent is compressed by gRPC itself, where a channel
+ * argument asks for it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "proto/bytes/gzip.h"
+#include "server/base/clock.h"
+#include "server/grpc/grpc_impl.h"
+
+bool td_payload_is_packed(const grpc_byte_buffer *buffer)
+{
+    return buffer != NULL && buffer->type == GRPC_BB_RAW &&
+           buffer->data.raw.compression != GRPC_COMPRESS_NONE;
+}
+
+size_t td_payload_bytes(const struct td_payload *p)
+{
+    return p->plain.p != NULL ? p->plain.n : p->buffer != NULL ? grpc_byte_buffer_length(p->buffer) : 0;
+}
+
+static bool next_slice(void *reader, const void **bytes, size_t *n)
+{
+    grpc_slice *slice;
+    if (!grpc_byte_buffer_reader_peek(reader, &slice)) {
+        return false;
+    }
+    *bytes = GRPC_SLICE_START_PTR(*slice);
+    *n = GRPC_SLICE_LENGTH(*slice);
+    return true;
+}
+
+enum td_code td_payload_unpack(struct td_payload *p, size_t limit, struct td_err *err)
+{
+    grpc_byte_buffer_reader reader;
+    if (!td_payload_is_packed(p->buffer) || grpc_byte_buffer_length(p->buffer) == 0) {
+        return TD_OK;
+    }
+    TD_FAIL_IF(!grpc_byte_buffer_reader_init(&reader, p->buffer), err, INTERNAL,
+               "the message's bytes cannot be read");
+    const enum td_code rc = td_gzip_unpack_blocks(next_slice, &reader, limit, &p->plain, err);
+    grpc_byte_buffer_reader_destroy(&reader);
+    grpc_byte_buffer_destroy(p->buffer);
+    p->buffer = NULL;
+    return rc;
+}
+
+/* The blocks of a message that is not packed. */
+static enum td_code open_slices(struct td_payload *p, struct td_err *err)
+{
+    TD_FAIL_IF(!grpc_byte_buffer_reader_init(&p->reader, p->buffer), err, INTERNAL,
+               "the message's bytes cannot be read");
+    p->reading = true;
+    size_t cap = sizeof p->few / sizeof p->few[0];
+    grpc_slice *slice;
+    while (grpc_byte_buffer_reader_peek(&p->reader, &slice)) {
+        if (p->n_seg == cap) {
+            struct td_seg *more = td_realloc(p->seg == p->few ? NULL : p->seg, 4 * cap, sizeof *more);
+            if (more == NULL) {
+                return td_no_memory(err, 4 * cap * sizeof *more, "a request");
+            }
+            if (p->seg == p->few) {
+                memcpy(more, p->few, sizeof p->few);
+            }
+            p->seg = more;
+            cap *= 4;
+        }
+        p->seg[p->n_seg++] = (struct td_seg){GRPC_SLICE_START_PTR(*slice), GRPC_SLICE_LENGTH(*slice)};
+    }
+    return TD_OK;
+}
+
+enum td_code td_payload_open(struct td_payload *p, size_t limit, struct td_wire *in, struct td_err *err)
+{
+    *in = (struct td_wire){0};
+    p->seg = p->few;
+    p->n_seg = 0;
+    TD_TRY(td_payload_unpack(p, limit, err));
+    TD_FAIL_IF(p->buffer == NULL && p->plain.p == NULL, err, INVALID_ARGUMENT, "the call carries no message");
+    if (p->buffer != NULL) {
+        TD_TRY(open_slices(p, err));
+    } else {
+        p->few[p->n_seg++] = (struct td_seg){(const uint8_t *)p->plain.p, p->plain.n};
+    }
+    td_wire_init(in, p->seg, p->n_seg);
+    return TD_OK;
+}
+
+void td_payload_close(struct td_payload *p)
+{
+    if (p->reading) {
+        grpc_byte_buffer_reader_destroy(&p->reader);
+    }
+    if (p->seg != p->few) {
+        td_free(p->seg);
+    }
+    if (p->buffer != NULL) {
+        grpc_byte_buffer_destroy(p->buffer);
+    }
+    td_sink_fini(&p->plain);
+    *p = (struct td_payload){0};
+}
+
+enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+                            struct td_payload *p, struct td_rpc *r, struct td_err *err)
+{
+    TD_TRY(td_payload_open(p, g->opts.max_request_bytes, &r->in, err));
+    TD_TRY(td_grpc_admit_message(g, method, sent, r->in, err));
+    const struct td_rpc_caller caller = {g, sent};
+    r->caller = &caller;
+    const enum td_code rc = td_rpc_methods[method].fn(r, err);
+    r->caller = NULL;
+    return rc;
+}
+
+static void free_message(void *p)
+{
+    td_tsan_acquire(p);
+    td_free(p);
+}
+
+grpc_byte_buffer *td_grpc_message(struct td_sink *takes)
+{
+    grpc_slice slice = grpc_empty_slice();
+    if (takes->n > 0) {
+        td_tsan_release(takes->p);
+        slice = grpc_slice_new(takes->p, takes->n, free_message);
+    } else {
+        td_free(takes->p);
+    }
+    *takes = (struct td_sink){0};
+    grpc_byte_buffer *b = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice_unref(slice);
+    return b;
+}
+
+grpc_slice td_grpc_status_text(const struct td_err *err)
+{
+    return err->code ? grpc_slice_from_copied_string(err->msg) : grpc_empty_slice();
+}
+
+int64_t td_grpc_deadline_ns(gpr_timespec deadline)
+{
+    if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) {
+        return 0;
+    }
+    gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+    int64_t at = td_clock_ns() + left.tv_sec * 1000000000 + left.tv_nsec;
+    return at > 0 ? at : 1; /* 0 would mean none */
+}
