@@ -1,26 +1,44 @@
-# Two stages: build with the same scripts as everywhere else, then a small image with the daemon and its libraries.
+# Two stages: build with the same scripts as everywhere else, then an image of the daemon, the libraries that it loads, and a shell.
 #   docker build -t tensord . && docker run -p 8500:8500 -p 8501:8501 -v $PWD/models/my:/models/my -e MODEL_NAME=my tensord
-# With --build-arg MPI=1 it can train over several processes (docs/fine-tuning.md): Open MPI, and an sshd that mpirun's workers run as.
-FROM debian:bookworm-slim AS build
+# Without Docker, a registry or a base image: deploy/image.sh, which also tries what it has built.
+# With --build-arg MPI=1 it can train over several processes (docs/fine-tuning.md): all of Debian's base then, with Open MPI, and an
+# sshd that mpirun's workers run as.
+ARG BASE=debian:bookworm-slim
 ARG MPI=
+
+FROM $BASE AS build
+ARG MPI
 WORKDIR /src
+COPY deploy/packages.sh deploy/packages.sh
+RUN deploy/packages.sh build run image ${MPI:+mpi_build}
 COPY . .
-RUN deploy/packages.sh build ${MPI:+mpi_build} && cmake --preset release \
+RUN cmake --preset release \
  && cmake --build build --target tensord tensorctl tensord_shared man ${MPI:+tensord_mpi} \
  && cmake --install build --prefix /opt/tensord --strip
+RUN deploy/image_root.sh /opt/tensord /image
 
-FROM debian:bookworm-slim
-ARG MPI=
+FROM scratch AS serving
+COPY --from=build /image /
+
+FROM $BASE AS serving_mpi
+ARG MPI
 COPY deploy/packages.sh /tmp/packages.sh
-RUN /tmp/packages.sh run ${MPI:+mpi_run} && rm -rf /tmp/packages.sh /var/lib/apt/lists/* \
- && useradd --system --uid 10001 --home-dir /var/lib/tensord --create-home tensord && mkdir -p /models
+RUN test -z "$MPI" || { /tmp/packages.sh run mpi_run && rm -rf /tmp/packages.sh /var/lib/apt/lists/* \
+ && useradd --system --uid 10001 --gid 0 --home-dir /var/lib/tensord --create-home tensord && mkdir -p /models; }
 # As the mpi-operator has it: an sshd without root, on a port of its own; hosts are the job's own pods, whose names are new each time.
 RUN test -z "$MPI" || { d=/var/lib/tensord \
  && printf 'PidFile %s/sshd.pid\nHostKey %s/.ssh/id_rsa\nStrictModes no\nPort 2222\n' "$d" "$d" >"$d/.sshd_config" && mkdir -p /run/sshd \
  && printf 'Host *\n  Port 2222\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n' >/etc/ssh/ssh_config.d/mpi.conf; }
 COPY --from=build /opt/tensord /usr/local
+
+FROM serving${MPI:+_mpi}
 COPY deploy/entrypoint.sh /usr/local/bin/tensord-entrypoint
-USER tensord
+COPY --from=build --chown=10001:0 /image/var/lib/tensord /var/lib/tensord
+USER 10001:0
 ENV MODEL_NAME=model MODEL_BASE_PATH=/models
 EXPOSE 8500 8501
+# What the daemon writes: scratch files, uploads, jobs. All else may be mounted read-only.
+VOLUME /var/lib/tensord
+# Every configured model serves. A daemon with TLS or without the gRPC port needs a check of its own, or none (--no-healthcheck).
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["/usr/local/bin/tensorctl", "health"]
 ENTRYPOINT ["/usr/local/bin/tensord-entrypoint"]

@@ -11,6 +11,7 @@ int td_cli_predict(int argc, char **argv);   /* one Predict; inputs as JSON, dty
 int td_cli_models(int argc, char **argv);    /* every model with its versions and states */
 int td_cli_status(int argc, char **argv);    /* the versions of one model */
 int td_cli_reload(int argc, char **argv);    /* look for new versions now */
+int td_cli_health(int argc, char **argv);    /* whether a server, or a model, serves */
 int td_cli_functions(int argc, char **argv); /* what a model's signatures have compiled */
 int td_cli_debug(int argc, char **argv); /* a signature node by node, against its compiled form, or placed */
 int td_cli_finetune(int argc, char **argv); /* files and jobs: create, list, watch, pause, .. */

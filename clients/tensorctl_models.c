@@ -1,4 +1,5 @@
-/* clients/tensorctl_models.c - tensorctl models, status and reload: a list of versions, printed or collected.
+/* clients/tensorctl_models.c - tensorctl models, status, health and reload: a list of versions, printed or
+ * collected.
  *
  * One function shows a model either as lines or as a member of one JSON object. Listing all models asks for
  * the names first, then for each one's versions; a model that fails has a line of its own and does not end
@@ -84,6 +85,28 @@ int td_cli_status(int argc, char **argv)
 {
     struct tdc_args a;
     return tdc_args_parse(&a, argc, argv, "model") ? list("status", &a) : 2;
+}
+
+int td_cli_health(int argc, char **argv)
+{
+    struct tdc_args a;
+    struct tdc_error err = {0};
+    bool serves = false;
+    if (!tdc_args_parse(&a, argc, argv, NULL)) {
+        return 2;
+    }
+    struct tdc_client *c = tdc_args_open(&a);
+    if (c == NULL) {
+        return 1;
+    }
+    const int rc = tdc_health(c, a.model != NULL ? a.model : "", &serves, &err);
+    tdc_close(c);
+    if (rc != 0) {
+        return tdc_args_failed("health", &err);
+    }
+    printf(a.json ? "{\"serving\": %s}\n" : "%s\n",
+           a.json ? (serves ? "true" : "false") : (serves ? "SERVING" : "NOT_SERVING"));
+    return serves ? 0 : 1;
 }
 
 int td_cli_reload(int argc, char **argv)

@@ -126,6 +126,9 @@ int tdc_signature(struct tdc_client *c, const char *model, const char *signature
                   struct tdc_tensor **rows, int *n, struct tdc_error *err);
 /* The names of all models. *names is one block, NULL-terminated, freed with tdc_free. */
 int tdc_models(struct tdc_client *c, char ***names, struct tdc_error *err);
+/* grpc.health.v1 of a model, "" of the server: *serves is true when it, or every model, has a version that
+ * serves. NOT_FOUND (5) of a model that is not there. */
+int tdc_health(struct tdc_client *c, const char *model, bool *serves, struct tdc_error *err);
 /* Looks for new versions of a model ("": of all) now; returns when they are loaded or have failed. */
 int tdc_reload(struct tdc_client *c, const char *model, struct tdc_error *err);
 

@@ -15,6 +15,7 @@
 #include "clients/tensord_messages.h"
 #include "proto/schema/tensord.pb-c.h"
 
+#define INVALID_ARGUMENT 3
 #define NOT_FOUND 5
 #define RESOURCE_EXHAUSTED 8
 #define INTERNAL 13
@@ -66,6 +67,26 @@ const char *tdc_state_name(int state)
     default:
         return "UNKNOWN";
     }
+}
+
+/* grpc.health.v1: HealthCheckRequest { service = 1 }, HealthCheckResponse { status = 1, 1: SERVING }; two
+ * messages too small for a schema. */
+int tdc_health(struct tdc_client *c, const char *model, bool *serves, struct tdc_error *err)
+{
+    const size_t n = strlen(model);
+    unsigned char ask[130] = {0x0a, (unsigned char)n};
+    void *reply;
+    size_t n_reply;
+    if (n > 127) {
+        return tdc_fail(err, INVALID_ARGUMENT, "a model's name of %zu bytes: 127 are the most here", n);
+    }
+    memcpy(ask + 2, model, n);
+    const int rc = tdc_call(c, "/grpc.health.v1.Health/Check", ask, n > 0 ? n + 2 : 0, &reply, &n_reply, err);
+    if (rc == 0) {
+        *serves = n_reply == 2 && memcmp(reply, "\x08\x01", 2) == 0;
+        tdc_free(reply);
+    }
+    return rc;
 }
 
 /* ---- signatures ---- */

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing, as root or through sudo.   deploy/packages.sh [build] [test] [run] [mpi_build] [mpi_run]
+# Installs the Debian packages that are missing, as root or through sudo.   deploy/packages.sh [build] [test] [run] [image] [make_image] [mpi_build] [mpi_run]
+# shellcheck disable=SC2034 # groups are looked up by name
 set -euo pipefail
 
 build="gcc g++ cmake ninja-build pkg-config protobuf-c-compiler protobuf-compiler libprotobuf-c-dev libmicrohttpd-dev libgnutls28-dev libgrpc-dev
@@ -9,6 +10,8 @@ test="python3 python3-venv clang clang-format clang-tidy universal-ctags libclan
   libopenmpi-dev openmpi-bin"
 run="libmicrohttpd12 libgnutls30 libgrpc29 libjansson4 libprotobuf-c1 libopenblas0-pthread liblapacke libdnnl2 libre2-9 libicu72 libsnappy1v5 zlib1g libsqlite3-0
   libpng16-16 libjpeg62-turbo libgif7 ca-certificates"
+image="icu-devtools binutils dash ca-certificates"
+make_image="buildah debootstrap jq curl iproute2 util-linux procps"
 mpi_build="libopenmpi-dev"
 mpi_run="openmpi-bin openssh-server openssh-client"
 

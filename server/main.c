@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,7 +22,10 @@
 #include "kernels/cpu/library_threads.h"
 #include "proto/bytes/mapping.h"
 #include "server/models/config_file.h"
+#include "server/alive.h"
+#include "server/base/clock.h"
 #include "server/base/cores.h"
+#include "server/base/notify.h"
 #include "server/drain.h"
 #include "server/grpc/grpc.h"
 #include "server/http/http.h"
@@ -35,6 +37,7 @@
 #include "server/http/rest.h"
 #include "server/request/shm.h"
 #include "server/start_jobs.h"
+#include "server/state_dir.h"
 #include "server/train_command.h"
 #include "server/base/tls.h"
 #include "server/base/trace_file.h"
@@ -43,8 +46,9 @@
 #include "server/request/warmup.h"
 
 enum { EXIT_DRAINED = 0, EXIT_OTHER = 1, EXIT_BAD_SETUP = 2 };
-enum { N_HTTP = 2 };     /* TF Serving's port, and KServe's own */
-enum { QUIET_MS = 500 }; /* the first requests come before what only later ones gain by */
+enum { N_HTTP = 2 };                   /* TF Serving's port, and KServe's own */
+enum { ASK_MS = 1000, EXTEND_S = 30 }; /* while models load, how often, and for how much longer */
+enum { QUIET_MS = 500 };               /* the first requests come before what only later ones gain by */
 
 struct server {
     struct td_options options;
@@ -64,6 +68,7 @@ struct server {
     struct td_rest rest;
     struct td_http *http[N_HTTP];
     struct td_grpc *grpc;
+    struct td_alive alive;
     int grpc_port, rest_port[N_HTTP];
     char state_dir[PATH_MAX];
 };
@@ -85,44 +90,6 @@ static void raise_file_limit(void)
     if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
         r.rlim_cur = r.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &r);
-    }
-}
-
-/* Creates path and what leads to it, for this user only. */
-static bool make_dirs(char *path)
-{
-    for (char *c = path + 1; *c != '\0'; c++) {
-        if (*c == '/') {
-            *c = '\0';
-            const bool made = mkdir(path, 0700) == 0 || errno == EEXIST;
-            *c = '/';
-            if (!made) {
-                return false;
-            }
-        }
-    }
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
-/* --state_dir, or a directory of the user's cache; "" when there is none to be had. */
-static void choose_state_dir(struct server *s)
-{
-    const char *given = s->options.state_dir, *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    const size_t room = sizeof s->state_dir;
-    int n;
-    if (given[0] != '\0') {
-        n = snprintf(s->state_dir, room, "%s", given);
-    } else if (geteuid() == 0) {
-        n = snprintf(s->state_dir, room, "/var/lib/tensord");
-    } else if (cache != NULL && cache[0] == '/') {
-        n = snprintf(s->state_dir, room, "%s/tensord", cache);
-    } else {
-        n = snprintf(s->state_dir, room, "%s/.cache/tensord", home != NULL ? home : "");
-    }
-    if (n < 0 || (size_t)n >= room || !make_dirs(s->state_dir)) {
-        td_log(TD_LOG_WARNING, NULL, "state directory '%s' cannot be made: %s; models have no scratch files",
-               s->state_dir, strerror(errno));
-        s->state_dir[0] = '\0';
     }
 }
 
@@ -365,7 +332,7 @@ static enum td_code start(struct server *s, struct td_err *err)
                "neither --port, --grpc_socket_path nor --rest_api_port is set: nothing to listen on");
     TD_TRY(td_rewrite_check(s->options.passes_off, err));
     TD_TRY(read_files(s, err));
-    choose_state_dir(s);
+    td_state_dir_choose(o->state_dir, s->state_dir, sizeof s->state_dir);
     if (s->state_dir[0] != '\0') {
         td_upload_sweep(s->state_dir);
     }
@@ -382,15 +349,35 @@ static enum td_code start(struct server *s, struct td_err *err)
 
 /* ------------------------------------------------------------------ running */
 
-/* Waits until every model is settled; false when a signal asks to stop before. */
+/* Waits until every model is settled; false when a signal asks to stop before. A service manager that waits
+ * for READY=1 is asked for more time as long as the models take theirs. */
 static bool await_models(struct server *s)
 {
-    for (int ms = 1; !td_registry_all_settled(s->registry); ms = ms < 16 ? ms * 2 : 16) {
+    int64_t asked_ns = 0;
+    for (int ms = 1;; ms = ms < 16 ? ms * 2 : 16) {
+        if (td_clock_ns() - asked_ns > ASK_MS * INT64_C(1000000)) {
+            asked_ns = td_clock_ns();
+            td_notify("STATUS=loading models\nEXTEND_TIMEOUT_USEC=%d", EXTEND_S * 1000000);
+        }
+        td_alive_ping(&s->alive);
+        if (td_registry_all_settled(s->registry)) {
+            return true;
+        }
         if (td_drain_wait(ms) == TD_WAKE_STOP) {
             return false;
         }
     }
-    return true;
+}
+
+/* READY=1, and what `systemctl status` shows. */
+static void notify_ready(const struct server *s)
+{
+    char *missing = NULL;
+    const bool all = td_registry_ready(s->registry, &missing);
+    td_notify("READY=1\nSTATUS=%s%.400s; gRPC on port %d, REST on %d",
+              all ? "serving" : "serving, but without ", missing != NULL ? missing : "", s->grpc_port,
+              s->rest_port[0]);
+    td_free(missing);
 }
 
 static void say_ready(const struct server *s)
@@ -452,18 +439,23 @@ static void reread_tokens(struct server *s)
 static void serve(struct server *s)
 {
     const int64_t period_s = reread_period_s(s);
+    const int period_ms = period_s > 0 ? (int)period_s * 1000 : -1;
     enum td_wake why = td_drain_wait(QUIET_MS);
     if (why == TD_WAKE_TIME) {
         td_kernels_warm();
         td_trim();
-        why = td_drain_wait(period_s > 0 ? (int)period_s * 1000 : -1);
+        why = td_alive_wait(&s->alive, period_ms);
     }
     while (why != TD_WAKE_STOP) {
+        if (why == TD_WAKE_RELOAD) {
+            td_notify("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(td_clock_ns() / 1000));
+        }
         reread_config(s);
         if (why == TD_WAKE_RELOAD) {
             reread_tokens(s);
+            notify_ready(s);
         }
-        why = td_drain_wait(period_s > 0 ? (int)period_s * 1000 : -1);
+        why = td_alive_wait(&s->alive, period_ms);
     }
 }
 
@@ -535,6 +527,7 @@ int main(int argc, char **argv)
     }
     td_log_setup(log_level(s.options.log_level), strcmp(s.options.log_format, "json") == 0);
     td_drain_init();
+    td_notify_init();
     td_mapping_install_handler();
     raise_file_limit();
     if (start(&s, &err)) {
@@ -545,10 +538,16 @@ int main(int argc, char **argv)
         free_all(&s);
         return setup ? EXIT_BAD_SETUP : EXIT_OTHER;
     }
+    s.alive = (struct td_alive){.registry = s.registry,
+                                .workers = s.workers,
+                                .host = s.options.bind_address,
+                                .port = s.tls.key == NULL && s.http[0] != NULL ? s.rest_port[0] : 0};
     if (await_models(&s)) {
         say_ready(&s);
+        notify_ready(&s);
         serve(&s);
     }
+    td_notify("STOPPING=1\nSTATUS=open requests have %d s to finish", TD_DRAIN_MS / 1000);
     td_log(TD_LOG_INFO, NULL, "stopping: open requests have %d s to finish", TD_DRAIN_MS / 1000);
     td_drain_bound();
     if (!drain(&s)) {

@@ -341,6 +341,10 @@ TEST(health_follows_the_models)
     CHECK_INT(health("broken", &e), 2);
     CHECK_INT(health("", &e), 2);
     CHECK_INT(health("none", &e), -TD_NOT_FOUND);
+    bool serves = false;
+    CHECK(tdc_health(client, "echo", &serves, &e) == 0 && serves);
+    CHECK(tdc_health(client, "", &serves, &e) == 0 && !serves);
+    CHECK_INT(tdc_health(client, "none", &serves, &e), TD_NOT_FOUND);
     CHECK(symlink(TINY_DIR "/7", temp_dir_file(&d, "8").s) == 0);
     CHECK_INT(tdc_reload(client, "broken", &e), 0);
     CHECK_INT(health("broken", &e), 1);
