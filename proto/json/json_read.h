@@ -95,6 +95,13 @@ bool td_json_str_is(const struct td_json_str *s, const char *text);
 /* true, false or null: consumes it and returns its first letter; 0 when something else is next. */
 char td_json_literal(struct td_json *j);
 
+/* Behind the value that is a document: nothing may follow but white space. */
+TD_MUST static inline enum td_code td_json_end(struct td_json *j, struct td_err *err)
+{
+    return td_json_peek(j) == '\0' && j->at == j->end
+               ? TD_OK
+               : td_json_fail(j, err, "The document root must not be followed by other values.");
+}
 /* Skips one value of any kind, checking it. */
 TD_MUST enum td_code td_json_skip(struct td_json *j, struct td_err *err);
 

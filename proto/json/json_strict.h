@@ -1,6 +1,6 @@
 /* proto/json/json_strict.h - whether a text is one JSON value, and nothing else, by RFC 8259 alone.
  *
- * The other readers of this room take what TF Serving takes (NaN, text after the value, a key twice). Where a
+ * The other readers of this room take what TF Serving takes (NaN, a key twice). Where a
  * file must be JSON as any other program reads it, it is checked here first: UTF-8, escapes with whole
  * surrogate pairs, numbers, each key of an object once, nesting. Nothing is converted.
  *

@@ -69,7 +69,7 @@ enum td_code td_json_body(const char *text, size_t n, struct td_arena *arena, st
         }
     }
     out->root.end = j.at;
-    return TD_OK;
+    return td_json_end(&j, err);
 }
 
 bool td_json_body_find(const struct td_json_body *b, const char *key, struct td_json *value)

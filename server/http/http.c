@@ -1,7 +1,7 @@
 /* server/http/http.c - what libmicrohttpd calls back for, and the listener's start and stop; a request once
  * it is whole is http_exchange.c's.
  *
- *   connection   a line of text for its target, made when it starts and freed when it ends
+ *   connection   its peer (server/http/http_peers.c), made when it starts and freed when it ends
  *   target       kept as sent, with scheme and host cut off; nothing is unescaped
  *   request      called when the head is there (the exchange is made), for each part of the body, when it is
  *                whole, and when the answer is to be sent: the exchange's phase tells which
@@ -33,8 +33,9 @@
 #include "server/base/listen.h"
 #include "server/base/tls.h"
 
-#define IDLE_S 600                          /* keep-alive */
+#define IDLE_S 600                          /* what no time of our own ends */
 #define CONNECTION_BYTES ((size_t)16 << 10) /* heads must fit; it is zeroed after every request */
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" /* as gRPC has it */
 #define MAX_CONNECTIONS 16384
 #define MAX_POLL_THREADS 16
 #define STOP_GRACE_MS 5000 /* for handlers to notice their stop word */
@@ -42,19 +43,10 @@
 
 /* ------------------------------------------------------------------ what libmicrohttpd calls */
 
-/* A connection's target is seen before its request counts as begun: a request whose head is malformed behind
- * the target gets no completion call. So the text belongs to the connection, and the exchange is made when
- * the head is whole. */
-struct line {
-    char *target;
-    size_t cap;
-};
-
 static void on_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode what)
 {
-    const struct td_http *h = cls;
-    struct line *line = *socket_context;
+    struct td_http *h = cls;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *tls =
             h->opts.tls_ca != NULL ? MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)
@@ -62,15 +54,15 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
         if (tls != NULL) { /* libmicrohttpd itself would ask for a certificate and take none for an answer */
             td_tls_demand_client(tls->tls_session);
         }
-        *socket_context = td_calloc(1, sizeof *line);
-    } else if (line != NULL) {
+        *socket_context = td_http_peer_begin(
+            h, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    } else if (*socket_context != NULL) {
+        td_http_peer_end(*socket_context);
         *socket_context = NULL;
-        td_free(line->target);
-        td_free(line);
     }
 }
 
-static struct line *line_of(struct MHD_Connection *connection)
+static struct peer *peer_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -87,42 +79,48 @@ static const char *path_of(const char *uri)
     return path != NULL && *path != '?' && *path != '#' ? path : "/";
 }
 
+/* A request whose head is malformed behind the target gets no completion call: so the text belongs to the
+ * connection, and the exchange is made when the head is whole. */
 static void *on_target(void *cls, const char *uri, struct MHD_Connection *connection)
 {
-    struct line *line = line_of(connection);
-    uri = path_of(uri);
-    const size_t n = strlen(uri) + 1;
-    (void)cls;
-    if (line == NULL) {
+    struct peer *peer = peer_of(connection);
+    const struct td_http *h = cls;
+    const char *path = path_of(uri);
+    const size_t n = strlen(path) + 1;
+    if (peer == NULL) {
         return NULL;
     }
-    if (n > line->cap) {
-        char *grown = td_realloc(line->target, n, 1);
+    (void)td_http_peer_go(peer, PEER_HEAD, td_http_peer_until(td_clock_ns(), h->opts.times.head_s));
+    peer->absolute = *uri != '/';
+    if (n > peer->cap) {
+        char *grown = td_realloc(peer->target, n, 1);
         if (grown == NULL) {
-            line->cap = 0;
-            td_free(line->target);
-            line->target = NULL;
+            peer->cap = 0;
+            td_free(peer->target);
+            peer->target = NULL;
             return NULL;
         }
-        line->target = grown;
-        line->cap = n;
+        peer->target = grown;
+        peer->cap = n;
     }
-    memcpy(line->target, uri, n);
+    memcpy(peer->target, path, n);
     return NULL;
 }
 
 static struct exchange *open_exchange(struct td_http *h, struct MHD_Connection *connection)
 {
-    const struct line *line = line_of(connection);
-    struct exchange *e = line != NULL && line->target != NULL ? td_calloc(1, sizeof *e) : NULL;
+    struct peer *peer = peer_of(connection);
+    struct exchange *e = peer != NULL && peer->target != NULL ? td_calloc(1, sizeof *e) : NULL;
     if (e == NULL) {
         return NULL;
     }
     e->h = h;
     e->connection = connection;
+    e->peer = peer;
     e->body.limit = h->opts.max_request_bytes;
     e->x.status = MHD_HTTP_OK;
-    e->x.target = line->target;
+    e->x.target = peer->target;
+    e->x.absolute = peer->absolute;
     td_request_init(&e->x.r);
     atomic_fetch_add(&h->n_reading, 1);
     return e;
@@ -139,7 +137,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
         return;
     }
     *con_cls = NULL;
-    td_http_upload_ends(e);
+    (void)td_http_peer_go(e->peer, PEER_IDLE, td_http_peer_until(td_clock_ns(), h->opts.times.idle_s));
     td_http_close_parts(&e->x);
     td_sink_fini(&e->body);
     td_sink_fini(&e->x.out);
@@ -161,15 +159,23 @@ static bool is_local(struct MHD_Connection *connection)
 
 /* The head is read. A body that says it is too large is refused before it is sent, unless it will be read in
  * parts; then who asked first is told at once that it is not wanted. */
-static enum MHD_Result begin(struct exchange *e, const char *method)
+static enum MHD_Result begin(struct exchange *e, const char *method, const char *version)
 {
     e->x.method = method;
     e->x.local = is_local(e->connection);
+    e->body_ns = td_clock_ns();
+    if (!td_http_peer_go(e->peer, PEER_BODY, td_http_peer_rated(e->h, e->body_ns, 0))) {
+        return MHD_NO;
+    }
+    e->fault = td_http_head_fault(e, version);
+    if (e->fault != NULL) {
+        return td_http_refuse(e);
+    }
     if (e->h->opts.begin != NULL) {
         e->h->opts.begin(e->h->opts.app, &e->x);
     }
     if (e->x.reader != NULL) {
-        td_http_upload_begins(e);
+        e->body.limit = 0; /* a part of it at a time */
         const bool asks = td_exchange_header(&e->x, MHD_HTTP_HEADER_EXPECT) != NULL;
         return asks && e->x.reader->refused ? td_http_refuse(e) : MHD_YES;
     }
@@ -185,6 +191,8 @@ static enum MHD_Result begin(struct exchange *e, const char *method)
 static enum MHD_Result gather(struct exchange *e, const char *data, size_t *n)
 {
     struct td_err err = {0};
+    e->n_body += *n;
+    td_http_peer_due(e->peer, td_http_peer_rated(e->h, e->body_ns, e->n_body));
     if (e->x.reader != NULL) {
         return td_http_gather_part(e, data, n);
     }
@@ -211,11 +219,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     struct td_http *h = cls;
     struct exchange *e = *con_cls;
     (void)url;
-    (void)version;
     if (e == NULL) {
         e = open_exchange(h, connection);
         *con_cls = e;
-        return e != NULL ? begin(e, method) : MHD_NO;
+        return e != NULL ? begin(e, method, version) : MHD_NO;
     }
     if (e->phase == PHASE_BODY && *data_size > 0) {
         return gather(e, data, data_size);
@@ -249,27 +256,29 @@ static enum td_code start_daemon(struct td_http *h, struct td_err *err)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const unsigned pollers = cores < 2 ? 2 : cores > MAX_POLL_THREADS ? MAX_POLL_THREADS : (unsigned)cores;
-    struct MHD_OptionItem tls[4] = {{MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem tls[5] = {{MHD_OPTION_END, 0, NULL}};
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     if (h->opts.tls_key != NULL) {
         int n = 0;
         flags |= MHD_USE_TLS;
         tls[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)h->opts.tls_key};
         tls[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)h->opts.tls_cert};
+        tls[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES};
         if (h->opts.tls_ca != NULL) {
             tls[n++] =
                 (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, (void *)(uintptr_t)h->opts.tls_ca};
         }
         tls[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
     }
-    h->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-        MHD_OPTION_LISTEN_SOCKET, h->listener, MHD_OPTION_THREAD_POOL_SIZE, pollers,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_URI_LOG_CALLBACK,
-        on_target, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, h, MHD_OPTION_UNESCAPE_CALLBACK, keep_escaped, NULL, MHD_OPTION_ARRAY, tls,
-        MHD_OPTION_END);
+    h->daemon =
+        MHD_start_daemon(flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+                         MHD_OPTION_LISTEN_SOCKET, h->listener, MHD_OPTION_THREAD_POOL_SIZE, pollers,
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         h->opts.max_header_bytes > 0 ? h->opts.max_header_bytes : CONNECTION_BYTES,
+                         MHD_OPTION_URI_LOG_CALLBACK, on_target, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+                         h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_UNESCAPE_CALLBACK,
+                         keep_escaped, NULL, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     TD_FAIL_IF(h->daemon == NULL, err, UNAVAILABLE, "starting the HTTP server: %s",
                h->opts.tls_key != NULL ? "the key, certificate or CA may be no PEM" : strerror(errno));
     return TD_OK;
@@ -312,6 +321,8 @@ static void join_and_free(struct td_http *h)
     if (h->listener >= 0) {
         close(h->listener);
     }
+    td_http_peers_stop(h);
+    pthread_mutex_destroy(&h->peers.mu);
     pthread_cond_destroy(&h->guard_wake);
     pthread_cond_destroy(&h->idle);
     pthread_cond_destroy(&h->work);
@@ -323,6 +334,7 @@ static void join_and_free(struct td_http *h)
 static enum td_code open_all(struct td_http *h, int *port, struct td_err *err)
 {
     TD_TRY(td_listen_tcp(h->opts.bind_address, h->opts.port, &h->listener, port, err));
+    TD_TRY(td_http_peers_start(h, err));
     TD_TRY(start_threads(h, err));
     return start_daemon(h, err);
 }
@@ -335,11 +347,12 @@ enum td_code td_http_start(const struct td_http_opts *opts, struct td_http **out
         return td_no_memory(err, sizeof *h, "the HTTP server");
     }
     h->opts = *opts;
-    h->listener = -1;
+    h->listener = h->peers.epoll_fd = h->peers.wake_fd = -1;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&h->mu, NULL);
+    pthread_mutex_init(&h->peers.mu, NULL);
     pthread_cond_init(&h->work, &monotonic);
     pthread_cond_init(&h->idle, &monotonic);
     pthread_cond_init(&h->guard_wake, &monotonic);

@@ -75,6 +75,7 @@ struct td_exchange {
     const char *body;   /* body_len bytes and a NUL */
     size_t body_len;
     bool local;                    /* the peer is this host's loopback */
+    bool absolute;                 /* the target was sent with scheme and host in front, as to a proxy */
     struct td_body_reader *reader; /* has the body instead; NULL: none. body is "" then */
     /* the application's */
     const struct td_route *route; /* NULL: none matched */
@@ -109,6 +110,14 @@ void td_exchange_wake(struct td_exchange *x);
 /* A header of the request, or NULL: borrowed. */
 const char *td_exchange_header(const struct td_exchange *x, const char *name);
 
+/* What a client may take; 0: any time. */
+struct td_http_times {
+    double head_s;       /* seconds for a request's head */
+    double idle_s;       /* between requests of a connection */
+    double body_s;       /* for a body, and for reading an answer, besides what its bytes take */
+    int64_t bytes_per_s; /* the least rate of both */
+};
+
 struct td_http_opts {
     const char *bind_address; /* "": all interfaces */
     int port;                 /* 0: any free one */
@@ -116,7 +125,10 @@ struct td_http_opts {
     size_t max_request_bytes; /* of a body, also once inflated */
     size_t pack_bytes;  /* answers of at least so many are compressed for clients that accept it; 0: none */
     int64_t timeout_ms; /* deadline of a request; 0 none */
-    bool cors;          /* add CORS headers to every answer */
+    struct td_http_times times;
+    int max_headers;          /* of a request; 0: any number */
+    size_t max_header_bytes;  /* of all of them, with the target; 0: the standard */
+    bool cors;                /* add CORS headers to every answer */
     const char *cors_headers; /* request headers that scripts of other origins may send */
     /* PEM texts; tls_key NULL: plain HTTP; tls_ca: demand client certificates */
     const char *tls_key, *tls_cert, *tls_ca;

@@ -8,7 +8,8 @@
  *
  * libmicrohttpd tells nobody that a client hung up while its connection is suspended. So a guard polls the
  * sockets of running exchanges every GUARD_MS, and sets the stop word of those whose client has gone; those
- * of streams that sleep it looks at less often.
+ * of streams that sleep it looks at less often. (Clients that leave while we wait for them are
+ * server/http/http_peers.c's.)
  *
  * Locks: h->mu guards the lists, and is held over the resume, so that the guard never looks at a
  * connection that may be closed.
@@ -30,7 +31,7 @@
 
 #define SHORT_NS 300000   /* what may run on a poll thread: less than an HTTP worker's wake-up costs others */
 #define GUARD_MS 50       /* how often clients of running requests are looked at */
-#define SLOW_ROUND 5      /* every so many looks: at the clients of sleeping streams and of uploads */
+#define SLOW_ROUND 5      /* every so many looks: at the clients of sleeping streams */
 #define RETRY_AFTER_S "1" /* a full queue empties within about a second or not at all */
 
 const char *td_exchange_header(const struct td_exchange *x, const char *name)
@@ -85,7 +86,7 @@ enum td_code td_http_check(const struct td_http *h, struct td_err *err)
 /* Nothing for the guard to look at. */
 static bool is_quiet(const struct td_http *h)
 {
-    return h->running == NULL && h->sleeping == NULL && h->uploads == NULL;
+    return h->running == NULL && h->sleeping == NULL;
 }
 
 void td_http_wake_guard(struct td_http *h)
@@ -133,6 +134,10 @@ void td_exchange_hold(struct td_exchange *x)
 void td_http_resume(struct exchange *e, enum phase phase)
 {
     struct td_http *h = e->h;
+    if (phase == PHASE_BODY) {
+        e->body_ns = td_clock_ns() - e->body_ns;
+        (void)td_http_peer_go(e->peer, PEER_BODY, td_http_peer_rated(h, e->body_ns, e->n_body));
+    }
     pthread_mutex_lock(&h->mu);
     td_http_unlink(&h->running, e);
     e->phase = phase;
@@ -187,7 +192,14 @@ static void run(struct exchange *e)
     struct td_http *h = e->h;
     struct td_err err = {0};
     e->from_ns = td_clock_ns();
-    if (finish_body(e, &err) || set_deadline(e, &err)) {
+    if (e->fault != NULL) {
+        (void)td_fail(&err, TD_INVALID_ARGUMENT,
+                      e->fault->counts ? "Malformed request: %s (%d)" : "Malformed request: %s",
+                      e->fault->text, h->opts.max_headers);
+        h->opts.fail(h->opts.app, &e->x, &err);
+        e->x.status = e->fault->status;
+        td_exchange_finish(&e->x);
+    } else if (finish_body(e, &err) || set_deadline(e, &err)) {
         h->opts.fail(h->opts.app, &e->x, &err);
         e->x.status = e->too_large ? MHD_HTTP_CONTENT_TOO_LARGE : e->x.status;
         td_exchange_finish(&e->x);
@@ -215,6 +227,12 @@ void td_http_enqueue(struct exchange *e)
 enum MHD_Result td_http_hand_over(struct exchange *e, enum phase phase)
 {
     struct td_http *h = e->h;
+    if (phase == PHASE_PART) { /* what that takes is not the client's time */
+        e->body_ns = td_clock_ns() - e->body_ns;
+        if (!td_http_peer_go(e->peer, PEER_OURS, 0)) {
+            return MHD_NO;
+        }
+    }
     pthread_mutex_lock(&h->mu);
     const bool stop = h->stop;
     if (!stop) {
@@ -226,19 +244,24 @@ enum MHD_Result td_http_hand_over(struct exchange *e, enum phase phase)
     return stop ? MHD_NO : MHD_YES;
 }
 
-/* A drain waits for the answer from here on. */
-static void begin_work(struct exchange *e)
+/* A drain waits for the answer from here on; false: the client's time was over before. */
+static bool begin_work(struct exchange *e)
 {
-    td_http_upload_ends(e);
+    if (!td_http_peer_go(e->peer, PEER_OURS, 0)) {
+        return false;
+    }
     e->phase = PHASE_WORK;
     atomic_fetch_add(&e->h->n_answering, 1);
     atomic_fetch_sub(&e->h->n_reading, 1);
+    return true;
 }
 
 enum MHD_Result td_http_refuse(struct exchange *e)
 {
-    e->too_large = e->x.reader == NULL;
-    begin_work(e);
+    e->too_large = e->x.reader == NULL && e->fault == NULL;
+    if (!begin_work(e)) {
+        return MHD_NO;
+    }
     (void)e->h->opts.route(e->h->opts.app, &e->x);
     return run_here(e);
 }
@@ -246,7 +269,9 @@ enum MHD_Result td_http_refuse(struct exchange *e)
 enum MHD_Result td_http_received(struct exchange *e)
 {
     struct td_http *h = e->h;
-    begin_work(e);
+    if (!begin_work(e)) {
+        return MHD_NO;
+    }
     e->kind = td_duration_hint_kind(e->x.method, e->x.target, e->body.n);
     const bool may_block = h->opts.route(h->opts.app, &e->x);
     if (!may_block && td_duration_hint_is_short(&h->hints, e->kind, SHORT_NS)) {
@@ -330,10 +355,12 @@ enum MHD_Result td_http_send(struct exchange *e)
                                       e->h->opts.cors_headers);
     }
     add_status_traits(r, e->x.status);
-    if (atomic_load_explicit(&e->h->draining, memory_order_relaxed)) {
+    if (e->fault != NULL || atomic_load_explicit(&e->h->draining, memory_order_relaxed)) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
     }
     e->phase = PHASE_SENT;
+    const uint64_t n = e->x.file.given || is_file ? (uint64_t)e->x.file.bytes : e->x.out.n;
+    (void)td_http_peer_go(e->peer, PEER_READS, td_http_peer_rated(e->h, td_clock_ns(), n));
     const enum MHD_Result rc = MHD_queue_response(e->connection, (unsigned)e->x.status, r);
     MHD_destroy_response(r);
     return rc;
@@ -403,7 +430,6 @@ void *td_http_guard_main(void *arg)
         }
         if (round % SLOW_ROUND == 0) {
             td_http_wake_sleepers(h, false);
-            td_http_look_at_uploads(h);
         }
     }
     pthread_mutex_unlock(&h->mu);

@@ -14,8 +14,8 @@
  *
  * Invariant (td_http_check): a suspended connection's exchange is on exactly one of queue, running and
  * sleeping, or is being resumed; it may be gone at any time for a thread that has handled it, but for the
- * poll thread that reads its connection: that frees it. Locks: h->mu guards queue, running, sleeping,
- * uploads and stop; never held while a handler runs. Once stop is set nothing is suspended any more.
+ * poll thread that reads its connection: that frees it. Locks: h->mu guards queue, running, sleeping
+ * and stop; never held while a handler runs. Once stop is set nothing is suspended any more.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_HTTP_HTTP_IMPL_H
@@ -30,27 +30,44 @@
 /* PART: of the body, in a worker's hands. SENT: the answer is libmicrohttpd's, but for a stream's bits. */
 enum phase { PHASE_BODY, PHASE_PART, PHASE_WORK, PHASE_DONE, PHASE_SENT };
 
+/* A connection, from its start to its end: what it does, and until when its client must have done its part
+ * (0: not waited for). A line of text for its target: that is seen before a request counts as begun. */
+enum peer_state { PEER_IDLE, PEER_HEAD, PEER_BODY, PEER_OURS, PEER_READS, PEER_CUT };
+struct peer {
+    struct td_http *h;
+    int fd; /* libmicrohttpd's */
+    _Atomic enum peer_state state;
+    _Atomic int64_t due_ns;
+    char *target; /* of the request that is read or answered; NULL: none yet */
+    size_t cap;
+    bool absolute; /* it was sent with a scheme and a host in front, as to a proxy */
+    bool left;     /* the client's end has come; the peers' thread's */
+    struct peer *next, *prev;
+};
+
 /* An exchange with what only the listener sees of it; a handler has x, which is first. */
 struct exchange {
     struct td_exchange x;
     struct td_http *h;
     struct MHD_Connection *connection;
+    struct peer *peer;
     _Atomic enum phase phase;
     bool too_large;
+    const struct td_head_fault *fault; /* of its head; the connection ends with the answer. NULL: none */
     struct td_sink body;
     const char *encoding; /* of the answer; NULL: as it is */
     uint64_t kind;        /* of its duration hint: requests that are alike (server/http/duration_hint.h) */
     int64_t from_ns;
-    bool here; /* the poll thread handles it, and sends the answer: its connection is not suspended */
-    bool held; /* by its handler; only that thread and the one that finishes it look */
+    int64_t body_ns; /* when the body began; later by what it had to wait for us */
+    size_t n_body;   /* bytes of it that have come */
+    bool here;       /* the poll thread handles it, and sends the answer: its connection is not suspended */
+    bool held;       /* by its handler; only that thread and the one that finishes it look */
     size_t n_taken, n_dropped; /* bytes of a body with a reader */
     size_t n_sent;             /* of a stream's bit in x.out */
     enum td_stream_state said; /* what its stream said last; guarded by h->mu */
     bool asleep, woken, due;   /* of a stream; guarded by h->mu */
     int64_t due_ns;
     struct exchange *next, *prev; /* of queue (next), running or sleeping */
-    bool uploads, cut;            /* on the list of uploads; of which nothing more is read */
-    struct exchange *next_upload, *prev_upload;
 };
 
 struct td_http {
@@ -61,7 +78,6 @@ struct td_http {
     pthread_cond_t work, idle, guard_wake;
     struct exchange *head, *tail; /* queue for the HTTP workers */
     struct exchange *running, *sleeping;
-    struct exchange *uploads; /* bodies with a reader that are on their way */
     bool stop;
     atomic_int n_reading;   /* requests whose body is still coming */
     atomic_int n_answering; /* requests that are whole and whose answer is not sent yet */
@@ -70,7 +86,39 @@ struct td_http {
     pthread_t *workers, guard;
     int n_workers;
     bool has_guard;
+    struct {
+        pthread_mutex_t mu; /* guards all, n_left and stop */
+        struct peer *all;
+        int n_left;
+        bool stop;
+        int epoll_fd, wake_fd;
+        pthread_t thread;
+        bool has_thread;
+    } peers;
 };
+
+/* What is wrong with a head: static. */
+struct td_head_fault {
+    int status;
+    const char *text;
+    bool counts; /* the greatest number of headers belongs behind the text */
+};
+
+/* http_head.c. NULL: nothing; version is libmicrohttpd's "HTTP/1.1". */
+const struct td_head_fault *td_http_head_fault(const struct exchange *e, const char *version);
+
+/* http_peers.c */
+TD_MUST enum td_code td_http_peers_start(struct td_http *h, struct td_err *err);
+void td_http_peers_stop(struct td_http *h); /* all connections have ended; accepts one that did not start */
+/* Returns new, in state HEAD; NULL without memory. */
+struct peer *td_http_peer_begin(struct td_http *h, int fd);
+void td_http_peer_end(struct peer *p); /* takes p; its socket is still open */
+/* Another state, with its due (0: none); false: it was cut, and the connection is to end. */
+bool td_http_peer_go(struct peer *p, enum peer_state to, int64_t due_ns);
+void td_http_peer_due(struct peer *p, int64_t due_ns);
+/* Dues: so many seconds from then (0: none), and what so many bytes may take. */
+int64_t td_http_peer_until(int64_t from_ns, double seconds);
+int64_t td_http_peer_rated(const struct td_http *h, int64_t from_ns, uint64_t bytes);
 
 /* http_exchange.c. Caller holds h->mu: both lists are linked as they should be, and all on them suspended. */
 TD_MUST enum td_code td_http_check(const struct td_http *h, struct td_err *err);
@@ -99,12 +147,7 @@ void *td_http_worker_main(void *http);
 /* Thread: sets the stop word of running requests whose client has closed its side. */
 void *td_http_guard_main(void *http);
 
-/* http_parts.c. The body will be given to x's reader; it is whole, or its connection ends. */
-void td_http_upload_begins(struct exchange *e);
-void td_http_upload_ends(struct exchange *e);
-/* Caller holds h->mu. Uploads whose clients have gone end. */
-void td_http_look_at_uploads(struct td_http *h);
-/* Bytes of a body that has a reader; *n becomes 0. */
+/* http_parts.c. Bytes of a body that has a reader; *n becomes 0. */
 enum MHD_Result td_http_gather_part(struct exchange *e, const char *data, size_t *n);
 /* On a worker: gives the reader what was gathered. */
 void td_http_put_part(struct exchange *e);

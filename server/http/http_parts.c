@@ -9,8 +9,6 @@
  * read and dropped, because a client that is still sending does not see an answer; past DROP_BYTES and what
  * was taken before, the connection is closed.
  *
- * Uploads under way are on a list, so that the guard sees those whose clients have gone.
- *
  * Threads: the next bit is asked for on one worker at a time; waking is allowed on any thread and is
  * remembered while a bit is made or sent. Locks: h->mu, see http_impl.h; next and put run without it.
  *
@@ -18,8 +16,6 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "server/base/clock.h"
@@ -30,51 +26,6 @@
 #define BIT_BYTES ((size_t)32 << 10)   /* of a stream, given to libmicrohttpd at once */
 
 /* ------------------------------------------------------------------ bodies */
-
-void td_http_upload_begins(struct exchange *e)
-{
-    struct td_http *h = e->h;
-    e->body.limit = 0; /* a part of it at a time */
-    pthread_mutex_lock(&h->mu);
-    td_http_wake_guard(h);
-    e->uploads = true;
-    e->next_upload = h->uploads;
-    if (h->uploads != NULL) {
-        h->uploads->prev_upload = e;
-    }
-    h->uploads = e;
-    pthread_mutex_unlock(&h->mu);
-}
-
-void td_http_upload_ends(struct exchange *e)
-{
-    struct td_http *h = e->h;
-    if (!e->uploads) {
-        return;
-    }
-    pthread_mutex_lock(&h->mu);
-    e->uploads = false;
-    *(e->prev_upload != NULL ? &e->prev_upload->next_upload : &h->uploads) = e->next_upload;
-    if (e->next_upload != NULL) {
-        e->next_upload->prev_upload = e->prev_upload;
-    }
-    pthread_mutex_unlock(&h->mu);
-}
-
-/* libmicrohttpd 0.9.75 takes a read that gave less than it had room for as all there is, and waits for an
- * edge of readiness; where the client's end had come by then, there is none, and the connection would stay
- * until it times out. Closing our side for reading makes an edge; nothing that was sent is lost by it. */
-void td_http_look_at_uploads(struct td_http *h)
-{
-    for (struct exchange *e = h->uploads; e != NULL; e = e->next_upload) {
-        const int fd = e->cut || !td_http_has_left(e) ? -1 : td_http_fd(e);
-        int unread = 0;
-        if (fd >= 0 && ioctl(fd, FIONREAD, &unread) == 0 && unread == 0) {
-            e->cut = true;
-            (void)shutdown(fd, SHUT_RD);
-        }
-    }
-}
 
 enum MHD_Result td_http_gather_part(struct exchange *e, const char *data, size_t *n)
 {
@@ -132,7 +83,7 @@ static ssize_t read_bit(void *cls, uint64_t pos, char *buf, size_t room)
     pthread_mutex_lock(&h->mu);
     const bool over = e->said == TD_STREAM_END || atomic_load(&h->draining);
     const bool broken = e->said == TD_STREAM_BROKEN || h->stop;
-    if (!over && !broken) {
+    if (!over && !broken && td_http_peer_go(e->peer, PEER_OURS, 0)) {
         MHD_suspend_connection(e->connection);
         sleep_or_go_on(e, td_clock_ns());
     }
@@ -145,6 +96,13 @@ struct MHD_Response *td_http_stream_response(struct exchange *e)
     td_sink_fini(&e->x.out);
     e->said = TD_STREAM_MORE;
     return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BIT_BYTES, read_bit, e, NULL);
+}
+
+/* Caller holds h->mu. The client is to read what is in x.out. */
+static void resume_reading(struct exchange *e)
+{
+    (void)td_http_peer_go(e->peer, PEER_READS, td_http_peer_rated(e->h, td_clock_ns(), e->x.out.n));
+    MHD_resume_connection(e->connection);
 }
 
 void td_http_next_bit(struct exchange *e)
@@ -162,7 +120,7 @@ void td_http_next_bit(struct exchange *e)
     if (e->x.out.n == 0 && e->said <= TD_STREAM_WAIT && !atomic_load(&h->draining)) {
         sleep_or_go_on(e, td_clock_ns());
     } else {
-        MHD_resume_connection(e->connection);
+        resume_reading(e);
     }
     pthread_mutex_unlock(&h->mu);
 }
@@ -196,7 +154,7 @@ void td_http_wake_sleepers(struct td_http *h, bool all)
             e->said = TD_STREAM_BROKEN;
             e->asleep = false;
             td_http_unlink(&h->sleeping, e);
-            MHD_resume_connection(e->connection);
+            resume_reading(e);
         } else if (all || e->due_ns <= now_ns) {
             e->due = !all;
             wake(e);

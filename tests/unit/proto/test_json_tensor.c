@@ -57,7 +57,7 @@ TEST(columns_take_scalars_lists_and_named_values)
     CHECK_STR(signature, "s\xc3\xa9");
     CHECK_OK(parse1("{\"inputs\": []}", TD_INT32));
     shape_is(0, "[0]");
-    CHECK_OK(parse1("{\"inputs\": [[],[]]} trailing", TD_INT32));
+    CHECK_OK(parse1("{\"inputs\": [[],[]]} \r\n", TD_INT32));
     shape_is(0, "[2,0]");
 }
 
@@ -135,6 +135,8 @@ TEST(broken_bodies_are_refused)
     refuses("{\"inputs\":[1}", TD_FLOAT, TD_INVALID_ARGUMENT, "JSON Parse error");
     refuses("{\"inputs\":[1", TD_FLOAT, TD_INVALID_ARGUMENT, "JSON Parse error");
     refuses("{\"inputs\":1 2}", TD_FLOAT, TD_INVALID_ARGUMENT, "JSON Parse error");
+    refuses("{\"inputs\":1}x", TD_FLOAT, TD_INVALID_ARGUMENT, "The document root must not be followed");
+    refuses("{\"inputs\":1} {\"inputs\":1}", TD_FLOAT, TD_INVALID_ARGUMENT, "The document root must not be");
     refuses("{\"inputs\":{\"y\":1}}", TD_FLOAT, TD_INVALID_ARGUMENT,
             "Missing named input: x in 'inputs' object.");
     refuses("{\"signature_name\":3,\"inputs\":1}", TD_FLOAT, TD_INVALID_ARGUMENT,

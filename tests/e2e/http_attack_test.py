@@ -1,0 +1,302 @@
+"""The HTTP port against clients that mean harm: heads and bodies with two meanings, half-sent and slow requests, clients that vanish,
+answers that nobody reads. What must hold: each is refused for itself, its connection and descriptor come back, and another client is served meanwhile.
+
+    build/venv/bin/python tests/e2e/http_attack_test.py [-v] [Framing.test_...]
+"""
+import contextlib
+import os
+import re
+import socket
+import ssl
+import threading
+import time
+import unittest
+
+import requests
+
+from certificates import Certificates
+from server import Case
+
+BODY = b'{"instances": [0]}'
+HOST = b"Host: localhost"
+CHUNKED = b"Transfer-Encoding: chunked"
+
+
+def request(*headers, body=BODY, method=b"POST", path=b"/v1/models/half:predict", version=b"HTTP/1.1", length=True, host=True):
+    head = [method + b" " + path + b" " + version, *([HOST] if host else []), *headers, *([b"Content-Length: %d" % len(body)] if length else [])]
+    return b"\r\n".join(head) + b"\r\n\r\n" + body
+
+
+def converse(d, raw, seconds=10):
+    """All that comes back before the server ends the connection, or None when it does not."""
+    with socket.create_connection(("127.0.0.1", d.rest_port), 10) as s:
+        s.settimeout(seconds)
+        answer = b""
+        try:
+            s.sendall(raw)
+            while True:
+                data = s.recv(1 << 16)
+                if not data:
+                    return answer
+                answer += data
+        except TimeoutError:
+            return None
+        except ConnectionError:
+            return answer
+
+
+def statuses(answer):
+    return [int(n) for n in re.findall(rb"HTTP/1\.1 (\d+) ", answer)]
+
+
+def states(d):
+    """States of the connections that the server has, as /proc/net/tcp numbers them: 1 established, 8 close-wait."""
+    found = []
+    for name in ("tcp", "tcp6"):
+        with open(f"/proc/{d.proc.pid}/net/{name}") as f:
+            for row in f.read().splitlines()[1:]:
+                fields = row.split()
+                if int(fields[1].split(":")[1], 16) == d.rest_port and fields[3] in ("01", "08"):
+                    found.append(int(fields[3], 16))
+    return found
+
+
+def descriptors(d):
+    return len(os.listdir(f"/proc/{d.proc.pid}/fd"))
+
+
+@contextlib.contextmanager
+def bystander(test, d, most_s=1.0):
+    """Another client is served meanwhile, each request within most_s."""
+    stop, worst, wrong = threading.Event(), [0.0], []
+
+    def run():
+        with requests.Session() as session:
+            while not stop.wait(0.02):
+                begun = time.monotonic()
+                try:
+                    r = session.post(f"http://127.0.0.1:{d.rest_port}/v1/models/half:predict", data=BODY, timeout=20)
+                    if r.status_code != 200:
+                        wrong.append(r.text)
+                except requests.RequestException as e:
+                    wrong.append(str(e))
+                worst[0] = max(worst[0], time.monotonic() - begun)
+    t = threading.Thread(target=run)
+    t.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        t.join()
+    test.assertEqual(wrong, [])
+    test.assertLess(worst[0], most_s)
+
+
+class Hostile(Case):
+    def setUp(self):
+        self.d.get("/healthz")
+        self.d.session.close()
+        self.settles(0)
+        self.before = descriptors(self.d)
+
+    def settles(self, n, seconds=10):
+        """So many connections are left, and no more than that many descriptors beside what there was."""
+        end = time.monotonic() + seconds
+        while (len(states(self.d)) > n or (n == 0 and descriptors(self.d) > getattr(self, "before", 1 << 20))) and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertLessEqual(len(states(self.d)), n)
+
+    def tearDown(self):
+        self.d.session.close()
+        self.settles(0)
+        self.assertLessEqual(descriptors(self.d), self.before)
+
+
+class Framing(Hostile):
+    """A request whose end, or host, is in doubt is refused, and nothing behind it is taken for a request."""
+
+    def refuses(self, status, raw, words=b""):
+        for kept in (False, True):
+            answer = converse(self.d, (request() if kept else b"") + raw + request(method=b"GET", path=b"/healthz", body=b""))
+            self.assertIsNotNone(answer, raw[:200])
+            found = statuses(answer)
+            self.assertEqual(found[:kept], [200] * kept)
+            self.assertEqual(set(found[kept:]), {status}, (raw[:200], answer))   # a set: libmicrohttpd writes the head of some of its own refusals twice
+            self.assertIn(words, answer)
+
+    def test_lengths(self):
+        self.refuses(400, request(CHUNKED), b"both Content-Length and Transfer-Encoding")
+        self.refuses(400, request(b"Content-Length: 3"), b"more than one Content-Length")
+        self.refuses(400, request(b"content-length: 18"), b"more than one Content-Length")
+        for bad in (b"-3", b"+18", b"18 ,18", b"0x12", b"1e1", b"", b"18,18", b" "):
+            self.refuses(400, request(b"Content-Length: " + bad, length=False))
+        self.refuses(413, request(b"Content-Length: 99999999999999999999999", length=False))
+
+    def test_codings(self):
+        for bad in (b"xchunked", b"gzip, chunked", b"chunked, chunked", b"identity", b"chunked;q=1", b"chunkedx"):
+            self.refuses(501, request(b"Transfer-Encoding: " + bad, length=False), b"Transfer-Encoding is not supported")
+        self.refuses(400, request(CHUNKED, CHUNKED, length=False), b"more than one Transfer-Encoding")
+        self.refuses(400, request(b"Transfer-Encoding : chunked"), b"none of a token")
+        self.refuses(400, request(CHUNKED, length=False, version=b"HTTP/1.0").replace(b"\r\n\r\n", b"\r\nConnection: keep-alive\r\n\r\n"), b"none of HTTP/1.0")
+
+    def test_chunks(self):
+        for bad in (b"-1\r\n", b"g\r\n", b"\r\n", b"5 5\r\n", b"1\r\nab\r\n", b"0x1\r\n", b" 1\r\n"):
+            self.assertEqual(statuses(converse(self.d, request(CHUNKED, length=False, body=bad))), [400], bad)
+        for long in (b"f" * 100000, b"1" * 100000 + b"\r\n"):
+            self.assertEqual(statuses(converse(self.d, request(CHUNKED, length=False, body=long))), [413])
+        for long in (b"0" * 100000, b"1;" + b"x" * 100000):   # and not a byte of them is kept
+            self.assertIsNotNone(converse(self.d, request(CHUNKED, length=False, body=long)))
+        self.assertEqual(statuses(converse(self.d, request(CHUNKED, length=False, body=b"0\r\n" + b"a: b\r\n" * 20000))), [431])
+
+    def test_hosts(self):
+        self.refuses(400, request(host=False), b"needs one Host header")
+        self.refuses(400, request(HOST), b"more than one Host")
+        for bad in (b"a b", b"a,b", b"a/b", b"user@a"):
+            self.refuses(400, request(b"Host: " + bad, host=False), b"no host")
+        self.assertEqual(statuses(converse(self.d, request(host=False, version=b"HTTP/1.0"))), [200])
+
+    def test_heads(self):
+        self.refuses(431, request(*(b"a%d: b" % i for i in range(200))), b"rest_api_max_headers (100)")
+        self.refuses(431, request(b"a: " + b"x" * 20000))
+        self.refuses(414, request(path=b"/" + b"x" * 20000))
+        self.refuses(400, request(b"a: b\rc: d"), b"control character")
+        self.refuses(400, request(b"a\x01: b"), b"none of a token")
+        self.refuses(400, request(b"no colon"))
+        self.refuses(400, request(path=b"/v1/models/half:predict x"), b"the target holds")
+        self.refuses(505, request(version=b"HTTP/2.0"))
+
+    def test_documents(self):
+        for tail in (b"x", BODY, b" {}", b"\0", b"]", b"//"):
+            r = self.d.post("/v1/models/half:predict", data=BODY + tail)
+            self.answers(r, 400, "The document root must not be followed by other values")
+        self.assertEqual(self.d.post("/v1/models/half:predict", data=BODY + b" \r\n\t").status_code, 200)
+        json = {"Content-Type": "application/json"}
+        v2 = b'{"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [0]}]}'
+        for path, body in (("/v1/models/half:classify", b'{"examples": [{"x": 1}]}'), ("/v1/models/half:gradient", b'{"inputs": {"x": [1]}}'), ("/v2/models/half/infer", v2),
+                           ("/v2/logging", b"{}"), ("/v2/trace/setting", b"{}"), ("/v2/repository/index", b"{}"), ("/v2/repository/models/half/load", b"{}"),
+                           ("/v2/systemsharedmemory/region/a/register", b'{"key": "a", "offset": 0, "byte_size": 1}'), ("/v1/fine_tuning/jobs", b'{"model": "half"}')):
+            for tail in (b"x", b"{}"):
+                r = self.d.post(path, data=body + tail, headers=json)
+                self.assertEqual(r.status_code, 400, (path, r.text))
+                self.assertRegex(r.text, "must not be followed|end of file expected|Invalid value", path)
+
+
+class Clients(Hostile):
+    """Those that vanish, are slow, or do not read."""
+
+    FLAGS = ("--rest_api_head_timeout=1", "--rest_api_body_timeout=1", "--rest_api_least_rate=100000", "--rest_api_idle_timeout=2")
+
+    def test_clients_that_vanish_leave_nothing(self):
+        upload = request(b"Content-Type: multipart/form-data; boundary=b", path=b"/v1/files", body=b"--b\r\n" * 200)
+        for part in (b"", b"G", request()[:40], request()[:-5], request(CHUNKED, length=False, body=b"5\r\nab"), upload[:-20], request() + request()[:40],
+                     request(b"Expect: 100-continue")[:-len(BODY)]):
+            with bystander(self, self.d):
+                for _ in range(40):
+                    with socket.create_connection(("127.0.0.1", self.d.rest_port), 10) as s:
+                        s.sendall(part)
+                self.settles(1, 0.9)   # long before any time is over; the bystander's own
+            self.settles(0, 0.9)
+
+    def test_clients_that_close_one_side_get_their_answer(self):
+        with socket.create_connection(("127.0.0.1", self.d.rest_port), 10) as s:
+            s.sendall(request())
+            answer = s.recv(1 << 16)
+            s.shutdown(socket.SHUT_WR)
+            self.assertEqual(statuses(answer), [200])
+            self.assertEqual(s.recv(10), b"")
+
+    def test_heads_and_bodies_have_their_time(self):
+        with bystander(self, self.d):
+            body, head = b"rest_api_body_timeout (1 s)", b"rest_api_head_timeout (1 s)"
+            for raw, words in ((request(b"a: " + b"x" * 1000), head), (request(body=b"x" * 1000), body), (request(CHUNKED, length=False, body=b"1\r\nx\r\n" * 1000), body),
+                               (request(b"Content-Type: multipart/form-data; boundary=b", path=b"/v1/files", body=b"x" * 1000), body)):
+                seconds, answer = self.trickle(raw, 60 if words == head else raw.index(b"\r\n\r\n") + 4)
+                self.assertEqual(statuses(answer), [408], answer)
+                self.assertIn(words, answer)
+                self.assertLess(seconds, 4)
+
+    def trickle(self, raw, at_once):
+        """at_once bytes, and then one every tenth of a second."""
+        begun, answer = time.monotonic(), b""
+        with socket.create_connection(("127.0.0.1", self.d.rest_port), 10) as s:
+            s.settimeout(0.1)
+            s.sendall(raw[:at_once])
+            for i in range(at_once, len(raw)):
+                try:
+                    answer = s.recv(1 << 16)
+                    break
+                except TimeoutError:
+                    s.sendall(raw[i:i + 1])
+                self.assertLess(time.monotonic() - begun, 8, "a slow client is still listened to")
+        return time.monotonic() - begun, answer
+
+    def test_a_large_body_that_keeps_its_rate_is_taken(self):
+        body = b'{"instances": [' + b"0," * 200000 + b"0]}"
+        raw, begun = request(body=body), time.monotonic()
+        with socket.create_connection(("127.0.0.1", self.d.rest_port), 10) as s:
+            s.settimeout(10)
+            for at in range(0, len(raw), 20000):   # 200,000 bytes a second for 2 s
+                s.sendall(raw[at:at + 20000])
+                time.sleep(0.1)
+            self.assertEqual(statuses(s.recv(100)), [200])
+        self.assertGreater(time.monotonic() - begun, 1.9)
+
+    def test_idle_connections_end(self):
+        some = [socket.create_connection(("127.0.0.1", self.d.rest_port), 10) for _ in range(20)]
+        for s in some[:10]:
+            s.sendall(request())
+            self.assertEqual(statuses(s.recv(1 << 16)), [200])
+        with bystander(self, self.d):
+            for s in some:
+                s.settimeout(5)
+                self.assertEqual(s.recv(100), b"")
+                s.close()
+
+
+class Readers(Hostile):
+    FLAGS = ("--rest_api_body_timeout=1", "--rest_api_least_rate=10000000")
+
+    def test_answers_that_nobody_reads(self):
+        raw = request(body=b'{"instances": [' + b"0," * 1000000 + b"0]}")
+        with bystander(self, self.d, 2.0), contextlib.ExitStack() as all:
+            for _ in range(4):
+                s = all.enter_context(socket.socket())
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                s.connect(("127.0.0.1", self.d.rest_port))
+                s.sendall(raw)
+            self.settles(1, 20)
+
+
+class OldTls(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.c = Certificates()
+        cls.FLAGS = ("--ssl_config_file={dir}/ssl",)
+        cls.OPTIONS = {"files": {"ssl": cls.c.config(False)}, "rest": "https"}
+        super().setUpClass()
+
+    def test_tls_below_1_2_is_refused(self):
+        for version, served in ((ssl.TLSVersion.TLSv1, False), (ssl.TLSVersion.TLSv1_1, False), (ssl.TLSVersion.TLSv1_2, True), (ssl.TLSVersion.TLSv1_3, True)):
+            context = ssl.create_default_context(cafile=self.c.path("ca.pem"))
+            context.set_ciphers("ALL:@SECLEVEL=0")
+            context.minimum_version = context.maximum_version = version
+            with socket.create_connection(("127.0.0.1", self.d.rest_port), 10) as s:
+                try:
+                    with context.wrap_socket(s, server_hostname="localhost") as t:
+                        t.sendall(request(method=b"GET", path=b"/healthz", body=b""))
+                        self.assertEqual((statuses(t.recv(100)), served), ([200], True), version)
+                except (ssl.SSLError, ConnectionError):
+                    self.assertFalse(served, version)
+
+    def test_half_handshakes_end(self):
+        for part in (b"", b"\x16\x03\x01\x02\x00\x01", b"\x16\x03\x01\x40\x00" + b"x" * 5000):
+            with socket.create_connection(("127.0.0.1", self.d.rest_port), 10) as s:
+                s.sendall(part)
+        end = time.monotonic() + 5
+        while states(self.d) and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertEqual(states(self.d), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
