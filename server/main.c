@@ -288,6 +288,7 @@ static enum td_code start_listener(struct server *s, int i, int port, struct td_
                   .idle_s = o->rest_api_idle_timeout,
                   .body_s = o->rest_api_body_timeout,
                   .bytes_per_s = o->rest_api_least_rate},
+        .connections = s->connections,
         .max_headers = (int)o->rest_api_max_headers,
         .max_header_bytes = (size_t)o->rest_api_max_header_bytes,
         .cors = o->rest_api_enable_cors_support,

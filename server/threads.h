@@ -7,6 +7,7 @@
  *   http poll     (server/http/http.c) libmicrohttpd's: accept, read, route, write; handle requests that are
  *                 known to be short
  *   http worker   (server/http/http_exchange.c) --rest_api_num_threads of them: handle all other requests
+ *   http peers    (server/http/http_peers.c) ends connections whose clients have gone, or take too long
  *   http guard    (server/http/http_exchange.c) looks for clients that went away while their request waits or
  *                 runs
  *   gRPC          (server/grpc/grpc.c) --grpc_max_threads handlers and one more
@@ -24,6 +25,7 @@
  *   registry.mu            models, versions, their states; never held while listing, loading, running or
  *                          freeing
  *   http.mu                the queue of requests and the list of running ones
+ *   http.peers.mu          the connections of a listener; held while one is shut down
  *   grpc.mu                the queue of calls and the list of streams (after the lock of a stream)
  *   workers.mu             who waits and who runs; never held while running or answering
  *   store.mu               a transaction of the jobs' database, or one statement

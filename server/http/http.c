@@ -19,6 +19,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,6 @@
 #define IDLE_S 600                          /* what no time of our own ends */
 #define CONNECTION_BYTES ((size_t)16 << 10) /* heads must fit; it is zeroed after every request */
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" /* as gRPC has it */
-#define MAX_CONNECTIONS 16384
 #define MAX_POLL_THREADS 16
 #define STOP_GRACE_MS 5000 /* for handlers to notice their stop word */
 #define READING_MS 1000    /* for requests to become whole once we are stopping */
@@ -54,8 +54,10 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
         if (tls != NULL) { /* libmicrohttpd itself would ask for a certificate and take none for an answer */
             td_tls_demand_client(tls->tls_session);
         }
-        *socket_context = td_http_peer_begin(
-            h, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+        const union MHD_ConnectionInfo *from =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+        const int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        *socket_context = td_http_peer_begin(h, fd, from != NULL ? from->client_addr : NULL);
     } else if (*socket_context != NULL) {
         td_http_peer_end(*socket_context);
         *socket_context = NULL;
@@ -150,25 +152,19 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     }
 }
 
-static bool is_local(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    return info != NULL && info->client_addr != NULL && td_listen_is_local(info->client_addr);
-}
-
 /* The head is read. A body that says it is too large is refused before it is sent, unless it will be read in
  * parts; then who asked first is told at once that it is not wanted. */
 static enum MHD_Result begin(struct exchange *e, const char *method, const char *version)
 {
     e->x.method = method;
-    e->x.local = is_local(e->connection);
+    e->x.local = e->peer->address.ss_family != AF_UNSPEC &&
+                 td_listen_is_local((const struct sockaddr *)&e->peer->address);
     e->body_ns = td_clock_ns();
     if (!td_http_peer_go(e->peer, PEER_BODY, td_http_peer_rated(e->h, e->body_ns, 0))) {
         return MHD_NO;
     }
     e->fault = td_http_head_fault(e, version);
-    if (e->fault != NULL) {
+    if (e->fault != NULL || e->peer->refusal != NULL) {
         return td_http_refuse(e);
     }
     if (e->h->opts.begin != NULL) {
@@ -273,7 +269,7 @@ static enum td_code start_daemon(struct td_http *h, struct td_err *err)
     h->daemon =
         MHD_start_daemon(flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
                          MHD_OPTION_LISTEN_SOCKET, h->listener, MHD_OPTION_THREAD_POOL_SIZE, pollers,
-                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)INT_MAX /* peers count */,
                          MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                          h->opts.max_header_bytes > 0 ? h->opts.max_header_bytes : CONNECTION_BYTES,
                          MHD_OPTION_URI_LOG_CALLBACK, on_target, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed,

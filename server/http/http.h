@@ -25,6 +25,7 @@
 #define TD_SERVER_HTTP_HTTP_H
 
 #include "proto/bytes/sink.h"
+#include "server/base/connections.h"
 #include "server/sched/request.h"
 
 struct td_http;
@@ -126,10 +127,11 @@ struct td_http_opts {
     size_t pack_bytes;  /* answers of at least so many are compressed for clients that accept it; 0: none */
     int64_t timeout_ms; /* deadline of a request; 0 none */
     struct td_http_times times;
-    int max_headers;          /* of a request; 0: any number */
-    size_t max_header_bytes;  /* of all of them, with the target; 0: the standard */
-    bool cors;                /* add CORS headers to every answer */
-    const char *cors_headers; /* request headers that scripts of other origins may send */
+    struct td_connections *connections; /* borrowed, counts those of all listeners; NULL: any number */
+    int max_headers;                    /* of a request; 0: any number */
+    size_t max_header_bytes;            /* of all of them, with the target; 0: the standard */
+    bool cors;                          /* add CORS headers to every answer */
+    const char *cors_headers;           /* request headers that scripts of other origins may send */
     /* PEM texts; tls_key NULL: plain HTTP; tls_ca: demand client certificates */
     const char *tls_key, *tls_cert, *tls_ca;
     /* The head is there: may give x a reader, which reads bodies of any size. NULL: none is ever given. */

@@ -186,19 +186,36 @@ static enum td_code set_deadline(struct exchange *e, struct td_err *err)
     return TD_OK;
 }
 
+/* Nothing of it is looked at but its head, and its connection ends with the answer. */
+static bool is_unheard(const struct exchange *e)
+{
+    return e->fault != NULL || e->peer->refusal != NULL;
+}
+
+static void refuse(struct exchange *e)
+{
+    struct td_http *h = e->h;
+    struct td_err err = {0};
+    if (e->peer->refusal != NULL) {
+        (void)td_fail(&err, TD_RESOURCE_EXHAUSTED, "%s", e->peer->refusal);
+    } else {
+        (void)td_fail(&err, TD_INVALID_ARGUMENT,
+                      e->fault->counts ? "Malformed request: %s (%d)" : "Malformed request: %s",
+                      e->fault->text, h->opts.max_headers);
+    }
+    h->opts.fail(h->opts.app, &e->x, &err);
+    e->x.status = e->peer->refusal != NULL ? MHD_HTTP_TOO_MANY_REQUESTS : e->fault->status;
+    td_exchange_finish(&e->x);
+}
+
 /* On the poll thread or an HTTP worker. The exchange is finished when this returns, or held. */
 static void run(struct exchange *e)
 {
     struct td_http *h = e->h;
     struct td_err err = {0};
     e->from_ns = td_clock_ns();
-    if (e->fault != NULL) {
-        (void)td_fail(&err, TD_INVALID_ARGUMENT,
-                      e->fault->counts ? "Malformed request: %s (%d)" : "Malformed request: %s",
-                      e->fault->text, h->opts.max_headers);
-        h->opts.fail(h->opts.app, &e->x, &err);
-        e->x.status = e->fault->status;
-        td_exchange_finish(&e->x);
+    if (is_unheard(e)) {
+        refuse(e);
     } else if (finish_body(e, &err) || set_deadline(e, &err)) {
         h->opts.fail(h->opts.app, &e->x, &err);
         e->x.status = e->too_large ? MHD_HTTP_CONTENT_TOO_LARGE : e->x.status;
@@ -258,7 +275,7 @@ static bool begin_work(struct exchange *e)
 
 enum MHD_Result td_http_refuse(struct exchange *e)
 {
-    e->too_large = e->x.reader == NULL && e->fault == NULL;
+    e->too_large = e->x.reader == NULL && e->fault == NULL && e->peer->refusal == NULL;
     if (!begin_work(e)) {
         return MHD_NO;
     }
@@ -355,7 +372,7 @@ enum MHD_Result td_http_send(struct exchange *e)
                                       e->h->opts.cors_headers);
     }
     add_status_traits(r, e->x.status);
-    if (e->fault != NULL || atomic_load_explicit(&e->h->draining, memory_order_relaxed)) {
+    if (is_unheard(e) || atomic_load_explicit(&e->h->draining, memory_order_relaxed)) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
     }
     e->phase = PHASE_SENT;

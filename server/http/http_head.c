@@ -3,8 +3,8 @@
  * Where a request's body ends must be beyond doubt: two lengths, a length beside chunks, a length that is
  * no number, or a coding that is not chunked alone, are faults, and so is a name that is no token (a space
  * before the colon hides a header from one reader and not from the other) or a control character in a value
- * or in the target. Which host is meant must be, too: one Host, in HTTP/1.1. A connection whose request has a fault is
- * answered and ends: what comes behind is nobody's request.
+ * or in the target. Which host is meant must be, too: one Host, in HTTP/1.1. A connection whose request has
+ * a fault is answered and ends: what comes behind is nobody's request.
  *
  * Folded lines reach us joined. Threads: any; nothing is kept.
  *

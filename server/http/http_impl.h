@@ -36,6 +36,9 @@ enum peer_state { PEER_IDLE, PEER_HEAD, PEER_BODY, PEER_OURS, PEER_READS, PEER_C
 struct peer {
     struct td_http *h;
     int fd; /* libmicrohttpd's */
+    struct sockaddr_storage address;
+    bool counted;  /* in h->opts.connections */
+    char *refusal; /* there are too many: its first request is answered with that, and it ends. NULL: no */
     _Atomic enum peer_state state;
     _Atomic int64_t due_ns;
     char *target; /* of the request that is read or answered; NULL: none yet */
@@ -87,11 +90,11 @@ struct td_http {
     int n_workers;
     bool has_guard;
     struct {
-        pthread_mutex_t mu; /* guards all, n_left and stop */
+        pthread_mutex_t mu; /* guards what follows up to stop */
         struct peer *all;
-        int n_left;
+        int n_left, n_refused;
         bool stop;
-        int epoll_fd, wake_fd;
+        int epoll_fd, wake_fd, most_refused;
         pthread_t thread;
         bool has_thread;
     } peers;
@@ -110,8 +113,8 @@ const struct td_head_fault *td_http_head_fault(const struct exchange *e, const c
 /* http_peers.c */
 TD_MUST enum td_code td_http_peers_start(struct td_http *h, struct td_err *err);
 void td_http_peers_stop(struct td_http *h); /* all connections have ended; accepts one that did not start */
-/* Returns new, in state HEAD; NULL without memory. */
-struct peer *td_http_peer_begin(struct td_http *h, int fd);
+/* Returns new, in state HEAD, or shut down; NULL without memory. */
+struct peer *td_http_peer_begin(struct td_http *h, int fd, const struct sockaddr *address);
 void td_http_peer_end(struct peer *p); /* takes p; its socket is still open */
 /* Another state, with its due (0: none); false: it was cut, and the connection is to end. */
 bool td_http_peer_go(struct peer *p, enum peer_state to, int64_t due_ns);

@@ -19,13 +19,17 @@
  * side for reading, which makes an edge, as often as it takes until libmicrohttpd has seen the end: what was
  * sent before is read first. Half-closed clients that wait for their answer get it.
  *
+ * Connections are counted with those of other ports (server/base/connections.h). One too many is let in, if
+ * there are not too many of those, to hear why its request is refused.
+ *
  * Threads: one for all connections of a listener; a connection begins, goes on and ends on libmicrohttpd's
  * or on a worker's. Locks: h->peers.mu guards the list and that a peer on it is there; never held with h->mu.
  *
- * Does not: look at running requests (the guard, server/http/http_exchange.c), count connections.
+ * Does not: look at running requests (the guard, server/http/http_exchange.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +45,9 @@
 #define SWEEP_MS 500 /* how often dues are looked at */
 #define POKE_MS 100  /* how often those who left are, until their connections end */
 #define EVENTS 64
+#define MOST_REFUSED 64  /* connections at a time that only hear that they are too many, */
+#define REFUSED_SHARE 16 /* and at most this part of those that may be */
+#define REFUSED_MS 2000
 
 /* ------------------------------------------------------------------ a peer's time */
 
@@ -80,17 +87,47 @@ static void wake_thread(const struct td_http *h)
     (void)!write(h->peers.wake_fd, &one, sizeof one);
 }
 
-struct peer *td_http_peer_begin(struct td_http *h, int fd)
+static void copy_address(struct peer *p, const struct sockaddr *address)
 {
+    p->address.ss_family = AF_UNSPEC;
+    if (address != NULL) {
+        memcpy(&p->address, address,
+               address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+    }
+}
+
+/* One too many is let in for one answer that says so; too many of those are just closed. Caller holds
+ * peers.mu. */
+static void refuse(struct peer *p, const char *why)
+{
+    struct td_http *h = p->h;
+    p->refusal = h->peers.n_refused < h->peers.most_refused ? td_strdup(why) : NULL;
+    if (p->refusal != NULL) {
+        h->peers.n_refused++;
+        atomic_store(&p->due_ns, td_clock_ns() + REFUSED_MS * 1000000LL);
+    } else {
+        atomic_store(&p->state, PEER_CUT);
+        (void)shutdown(p->fd, SHUT_RDWR);
+    }
+}
+
+struct peer *td_http_peer_begin(struct td_http *h, int fd, const struct sockaddr *address)
+{
+    struct td_err err = {0};
     struct peer *p = td_calloc(1, sizeof *p);
     if (p == NULL) {
         return NULL;
     }
     p->h = h;
     p->fd = fd;
+    copy_address(p, address);
     atomic_init(&p->state, PEER_HEAD);
     atomic_init(&p->due_ns, td_http_peer_until(td_clock_ns(), h->opts.times.head_s));
     struct epoll_event e = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = p};
+    const struct sockaddr *from = (const struct sockaddr *)&p->address;
+    const bool may_come =
+        h->opts.connections == NULL || td_connections_enter(h->opts.connections, from, &err) == TD_OK;
+    p->counted = may_come && h->opts.connections != NULL;
     pthread_mutex_lock(&h->peers.mu);
     const bool first = h->peers.all == NULL;
     p->next = h->peers.all;
@@ -99,6 +136,9 @@ struct peer *td_http_peer_begin(struct td_http *h, int fd)
     }
     h->peers.all = p;
     (void)epoll_ctl(h->peers.epoll_fd, EPOLL_CTL_ADD, fd, &e); /* without it the client still has its time */
+    if (!may_come) {
+        refuse(p, err.msg);
+    }
     pthread_mutex_unlock(&h->peers.mu);
     if (first) {
         wake_thread(h);
@@ -116,7 +156,12 @@ void td_http_peer_end(struct peer *p)
         p->next->prev = p->prev;
     }
     h->peers.n_left -= p->left;
+    h->peers.n_refused -= p->refusal != NULL;
     pthread_mutex_unlock(&h->peers.mu);
+    if (p->counted) {
+        td_connections_leave(h->opts.connections, (const struct sockaddr *)&p->address);
+    }
+    td_free(p->refusal);
     td_free(p->target);
     td_free(p);
 }
@@ -231,6 +276,12 @@ static void *peers_main(void *arg)
 enum td_code td_http_peers_start(struct td_http *h, struct td_err *err)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = NULL};
+    struct td_connections_counts may_be = {.max = 0};
+    if (h->opts.connections != NULL) {
+        td_connections_count(h->opts.connections, &may_be);
+    }
+    h->peers.most_refused =
+        may_be.max / REFUSED_SHARE < MOST_REFUSED ? (int)(may_be.max / REFUSED_SHARE) : MOST_REFUSED;
     h->peers.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     h->peers.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     const bool ready = h->peers.epoll_fd >= 0 && h->peers.wake_fd >= 0 &&

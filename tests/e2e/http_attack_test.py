@@ -11,9 +11,11 @@ import ssl
 import threading
 import time
 import unittest
+import unittest.mock
 
 import requests
 
+import server
 from certificates import Certificates
 from server import Case
 
@@ -265,6 +267,49 @@ class Readers(Hostile):
                 s.connect(("127.0.0.1", self.d.rest_port))
                 s.sendall(raw)
             self.settles(1, 20)
+
+
+class Many(Hostile):
+    """More connections than may be."""
+
+    FLAGS = ("--max_connections_per_address=20",)
+
+    def dial(self, n):
+        return [socket.create_connection(("127.0.0.1", self.d.rest_port), 10) for _ in range(n)]
+
+    def test_one_too_many_hears_why(self):
+        held = self.dial(20)
+        try:
+            answer = converse(self.d, request())
+            self.assertEqual(statuses(answer), [429])
+            self.assertIn(b"20 connections are open from its address: as many as may be (--max_connections_per_address)", answer)
+            more = self.dial(100)   # most of them are just closed
+            for s in more:
+                s.settimeout(5)
+                self.assertEqual(s.recv(10), b"")
+                s.close()
+            held[0].sendall(request())   # those that are there are served
+            self.assertEqual(statuses(held[0].recv(1 << 16)), [200])
+        finally:
+            for s in held:
+                s.close()
+        self.settles(0)
+        self.assertEqual(statuses(converse(self.d, request(b"Connection: close"))), [200])
+
+    def test_few_descriptors(self):
+        launch = server.Server.launch
+
+        def limited(d):
+            d.args = ["prlimit", "--nofile=100", *d.args] if d.args[0] != "prlimit" else d.args
+            launch(d)
+        with unittest.mock.patch.object(server.Server, "launch", limited), server.serving() as d:
+            held = [socket.create_connection(("127.0.0.1", d.rest_port), 10) for _ in range(200)]
+            time.sleep(0.5)
+            self.assertLess(descriptors(d), 100)   # some are left for files
+            for s in held:
+                s.close()
+            self.assertEqual(statuses(converse(d, request(b"Connection: close"))), [200])
+            self.assertEqual(d.post("/v1/models/half:reload").status_code, 200)
 
 
 class OldTls(Case):
