@@ -279,8 +279,24 @@ static enum td_code read_choice(struct td_spec_reader *r, json_t *value, const s
     return TD_OK;
 }
 
-static const char *const FORMS[] = {"inference", "graph", NULL};
 static const char *const COMPUTE_DTYPES[] = {"float32", "bfloat16", NULL};
+
+/* "inference", "graph" or "signature:NAME". */
+static enum td_code read_training(struct td_spec_reader *r, json_t *value, const struct td_spec_field *field,
+                                  void *to)
+{
+    static const char named[] = "signature:";
+    const size_t n = sizeof named - 1;
+    struct td_job_spec *s = to;
+    char *form;
+    TD_TRY(td_spec_read_text(r, value, field, &form));
+    const bool is_named = strncmp(form, named, n) == 0 && form[n] != '\0';
+    s->training_form = is_named || strcmp(form, "graph") == 0;
+    s->training_signature = is_named ? form + n : NULL;
+    return s->training_form || strcmp(form, "inference") == 0
+               ? TD_OK
+               : td_spec_read_wrong(r, value, "\"inference\", \"graph\" or \"signature:NAME\"");
+}
 
 static const struct td_spec_field TENSORD[] = {
     {.name = "signature", .read = td_spec_read_text, AT(signature)},
@@ -306,7 +322,7 @@ static const struct td_spec_field TENSORD[] = {
     {.name = "train_signature", .read = td_spec_read_text, AT(train_signature)},
     {.name = "train_loss_output", .read = td_spec_read_text, AT(train_loss_output)},
     {.name = "head", .read = td_spec_more_read_head, AT(head)},
-    {.name = "training", .read = read_choice, AT(training_form), .words = FORMS},
+    {.name = "training", .read = read_training},
     {.name = "compute_dtype", .read = read_choice, AT(bfloat16), .words = COMPUTE_DTYPES},
     {.name = "publish", .read = td_spec_read_bool, AT(publish)},
     {.name = "gate", .read = td_spec_more_read_gate, AT(gate)},

@@ -153,8 +153,9 @@ struct td_job_spec {
     struct td_head_spec head;
     struct td_lora_spec lora;
     struct td_gate_spec gate;
-    bool training_form; /* "training": "graph" */
-    bool bfloat16;      /* "compute_dtype": products in bfloat16 */
+    bool training_form;             /* "training" is not "inference" */
+    const char *training_signature; /* of "signature:NAME"; NULL: "graph" */
+    bool bfloat16;                  /* "compute_dtype": products in bfloat16 */
     bool publish;
     const char *base;                /* job whose result it continues from; NULL: none */
     int64_t save_every_steps;        /* "checkpoint_steps"; 0: by time and epoch alone */

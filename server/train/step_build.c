@@ -410,16 +410,22 @@ static enum td_code build_evaluation(const struct td_step_graph *of, struct td_s
     return td_step_close(k);
 }
 
-static enum td_code open_signature(struct td_step_graph *k)
+enum td_code td_step_open_signature(struct td_step_graph *k, const struct td_signature *sig,
+                                    const char *param)
 {
-    struct td_callable *callable = td_servable_callable(k->s->servable, k->sig);
+    struct td_callable *callable = td_servable_callable(k->s->servable, sig);
     struct td_callable_opts part;
     if (callable == NULL) {
-        return refused(k, td_servable_closed(k->s->servable, k->sig, &k->f->err), "tensord.signature");
+        return refused(k, td_servable_closed(k->s->servable, sig, &k->f->err), param);
     }
     td_callable_graph(callable, &part);
-    return refused(k, td_extend_open(&k->x, td_servable_engine(k->s->servable), &part, &k->f->err),
-                   "tensord.signature");
+    return refused(k, td_extend_open(&k->x, td_servable_engine(k->s->servable), &part, &k->f->err), param);
+}
+
+/* As it is served. */
+static enum td_code open_served(struct td_step_graph *k)
+{
+    return td_step_open_signature(k, k->sig, "tensord.signature");
 }
 
 static enum td_code build_both(struct td_step *s, const struct td_signature *sig, struct td_step_graph *k)
@@ -429,7 +435,7 @@ static enum td_code build_both(struct td_step *s, const struct td_signature *sig
     if (!s->draws) {
         return TD_OK;
     }
-    TD_TRY(open_signature(&evaluation));
+    TD_TRY(open_served(&evaluation));
     const enum td_code rc = build_evaluation(k, &evaluation);
     td_extend_abandon(&evaluation.x);
     return rc;
@@ -439,7 +445,7 @@ enum td_code td_step_build(struct td_step *s, const struct td_signature *sig, st
 {
     struct td_step_graph k = {.s = s, .sig = sig, .f = f};
     TD_TRY(td_select_variables(s->servable, sig, s->spec, &s->selection, f));
-    TD_TRY(s->spec->training_form ? td_step_open_form(&k) : open_signature(&k));
+    TD_TRY(s->spec->training_form ? td_step_open_form(&k) : open_served(&k));
     const enum td_code rc = build_both(s, sig, &k);
     td_extend_abandon(&k.x);
     return rc;

@@ -78,6 +78,9 @@ struct td_value td_step_handle(struct td_emitter *e, const char *resource, enum 
                                const struct td_shape *shape);
 /* Dropout of the part, which is inert as it is served, becomes what it is in training (step_draw.c). */
 TD_MUST enum td_code td_step_draw(struct td_step_graph *k);
+/* The part of the model that a signature is; an error is param's. */
+TD_MUST enum td_code td_step_open_signature(struct td_step_graph *k, const struct td_signature *sig,
+                                            const char *param);
 /* Opens the training form that the file carries in place of the signature (step_form.c); and, before anything
  * is added, which variables it assigns: names of resources. */
 TD_MUST enum td_code td_step_open_form(struct td_step_graph *k);

@@ -287,6 +287,66 @@ class Form(Graphs):
         self.assertIn("carries no training form", said)
 
 
+class FormBySignature(Graphs):
+    """Keras 3 exports no training form by itself; its ExportArchive adds one as a signature."""
+
+    def setUp(self):
+        super().setUp()
+        self.x = self.r.standard_normal((48, 6)).astype(np.float32) + 1
+        self.y, self.z = self.r.integers(0, 3, 48), self.r.standard_normal((48, 1)).astype(np.float32)
+        for name in ("train.jsonl", "validation.jsonl"):
+            with open(os.path.join(self.dir, name), "w") as f:
+                for x, y, z in zip(self.x, self.y, self.z):
+                    f.write(json.dumps({"inputs": {"x": x.tolist()}, "targets": {"kind": int(y), "size": z.tolist()}}) + "\n")
+        i = keras.Input((6,), name="x")
+        h = keras.layers.Dropout(0.3, seed=4)(keras.layers.BatchNormalization(momentum=0.8, name="norm")(keras.layers.Dense(8, "relu", name="body")(i)))
+        self.m = keras.Model(i, {"kind": keras.layers.Dense(3, "softmax", name="kind")(h), "size": keras.layers.Dense(1, name="size")(h)})
+
+    def export(self, **signatures):
+        archive = keras.export.ExportArchive()
+        archive.track(self.m)
+        spec = [tf.TensorSpec((None, 6), tf.float32, "x")]
+        archive.add_endpoint("serve", lambda x: self.m(x, training=False), spec)
+        for name, f in signatures.items():
+            archive.add_endpoint(name, f, spec)
+        archive.write_out(os.path.join(self.base, "1"), verbose=False)
+
+    def job(self, status=0, **tensord):
+        losses = [{"name": "sparse_categorical_crossentropy", "output": "kind", "target": "targets.kind"},
+                  {"name": "mse", "output": "size", "target": "targets.size", "weight": 0.5}]
+        return self.train(("supervised", {}), status, validation="validation.jsonl", signature="serve", loss=losses, **tensord)
+
+    def fit(self):
+        self.m.compile(keras.optimizers.Adam(0.01), {"kind": "sparse_categorical_crossentropy", "size": "mse"}, loss_weights={"kind": 1, "size": 0.5})
+        y = {"kind": self.y, "size": self.z}
+        return self.m.fit(self.x, y, batch_size=16, epochs=3, shuffle=False, verbose=0, validation_data=(self.x, y), validation_batch_size=16).history
+
+    def check(self, epochs, history):
+        for name, key in (("train", "loss"), ("validation", "val_loss")):
+            np.testing.assert_allclose([e["metrics"][name]["loss"] for e in epochs], history[key], **CLOSE)
+        served = tf.saved_model.load(self.result())
+        want = self.m(self.x, training=False)
+        for name, got in served.signatures["serve"](x=tf.constant(self.x)).items():
+            np.testing.assert_allclose(got, want[name], rtol=1e-3, atol=1e-5)
+        self.assertIn("training", served.signatures)
+
+    def test_a_job_is_what_keras_fits_dropout_and_averages_included(self):
+        self.export(training=lambda x: self.m(x, training=True))
+        _, epochs, _ = self.job(training="signature:training")
+        self.check(epochs, self.fit())
+        shutil.rmtree(self.result())
+        self.assertEqual(self.job(training="graph")[1], epochs)     # the only one that says so
+
+    def test_a_signature_that_does_not_fit_is_refused(self):
+        self.export(training=lambda x: {"kind": self.m(x, training=True)["kind"]}, training_of=lambda x: self.m(x[:, :6], training=True))
+        for form, why in (("signature:training", "does not give all of the outputs"), ("signature:fit", "no signature of that name")):
+            _, _, said = self.job(2, training=form)
+            self.assertIn("carries no training form", said)
+            self.assertIn(why, said)
+        _, _, said = self.job(2, training="signature:")
+        self.assertIn("\"signature:NAME\"", said)
+
+
 class Products(tf.Module):
     """A model of products of all kinds, one in a loop; with `mixed` each rounds its operands to bfloat16 and its result, which then is a float again."""
 

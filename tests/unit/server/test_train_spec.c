@@ -148,7 +148,8 @@ TEST(the_rest_of_tensord_is_read)
     CHECK_STR(s->stopping.monitor, "val_loss");
     CHECK(s->ema.on && s->ema.momentum == 0.99 && s->ema.overwrite_frequency == 0 && s->accumulation == 4);
     CHECK(!s->shuffle && s->penalty[0].l2 == 0.1 && s->penalty[0].l1 == 0 && s->n_constraints == 1);
-    CHECK(s->training_form && s->bfloat16 && !s->publish && s->gate.on && !s->gate.max);
+    CHECK(s->training_form && s->training_signature == NULL && s->bfloat16 && !s->publish && s->gate.on &&
+          !s->gate.max);
     CHECK(s->save_every_steps == 100 && s->histograms && s->n_paddings == 2);
     CHECK_STR(s->padding[1].input, "s");
     CHECK_STR(s->padding[1].value, "\"p\"");
@@ -241,6 +242,8 @@ static const struct {
     {"'head':{'at':'x','layers':[{'units':1,'activation':'magic'}]}", "invalid_value",
      "tensord.head.layers[0].activation", "magic"},
     {"'padding':{'x':[0]}", "invalid_value", "tensord.padding.x", "[0]"},
+    {"'training':'signature:'", "invalid_value", "tensord.training", "signature:NAME"},
+    {"'training':true", "invalid_value", "tensord.training", "a string"},
     {"'compute_dtype':'float16'", "invalid_value", "tensord.compute_dtype", "bfloat16"},
     {"'shuffle':1", "invalid_value", "tensord.shuffle", "true or false"},
     {"'train_signature':'t'", "invalid_value", "tensord.loss", "tensord.train_signature"},
