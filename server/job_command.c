@@ -79,9 +79,6 @@ int td_job_command(int argc, char *const *argv)
     enum td_code rc = td_job_process_open(o.state_dir, value_of(argv[2], "job"),
                                           strtoll(value_of(argv[3], "attempt"), NULL, 10), &p, &f);
     rc = rc ? rc : train(&o, p, &out, &f);
-    if (rc == TD_RESOURCE_EXHAUSTED && o.job_memory > 0 && strstr(f.err.msg, "the limit is") != NULL) {
-        (void)td_err_wrap(&f.err, "--job_memory=%lld does not suffice", (long long)o.job_memory);
-    }
     const int status = td_job_process_end(p, rc, &out, &f);
     json_decref(out.gate);
     return status;
