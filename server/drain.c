@@ -37,6 +37,7 @@ void td_drain_init(void)
     const sigset_t set = stop_signals(true);
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* write answers EFBIG instead */
 }
 
 static enum td_wake meaning(int signal_number)

@@ -10,7 +10,7 @@
 
 #define TD_DRAIN_MS 12000 /* for open requests to finish; the whole stop stays below 20 s */
 
-/* Call before any thread is made. Also ignores SIGPIPE. */
+/* Call before any thread is made. Also ignores SIGPIPE and SIGXFSZ. */
 void td_drain_init(void);
 
 enum td_wake { TD_WAKE_TIME, TD_WAKE_RELOAD /* SIGHUP */, TD_WAKE_STOP /* SIGTERM, SIGINT */ };

@@ -17,6 +17,7 @@
 #include "core/base/mem.h"
 #include "server/base/clock.h"
 #include "server/grpc/grpc_impl.h"
+#include "server/request/prediction_log.h"
 
 #define ARENA_BYTES ((size_t)1 << 20) /* of names, keys and settings */
 
@@ -41,6 +42,9 @@ static void count(const struct td_request *q, enum td_code rc)
 static void answer(struct td_rpc *r, struct td_err *err)
 {
     if (r->q.arena != NULL) {
+        if (err->code == TD_OK && r->q.n_out > 0) {
+            td_prediction_log(&r->q);
+        }
         count(&r->q, err->code);
     }
     if (err->code && r->fail != NULL) {

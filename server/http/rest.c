@@ -16,6 +16,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/http/rest.h"
+#include "server/request/prediction_log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -409,6 +410,9 @@ static void answer(struct td_exchange *x, const struct td_err *err)
         x->status = x->allow != NULL ? METHOD_NOT_ALLOWED : x->status;
     }
     if (r->arena != NULL && (x->route->traits & COUNTED)) {
+        if (err->code == TD_OK && r->n_out > 0) {
+            td_prediction_log(r);
+        }
         td_metrics_request(td_metrics_model(r->model), r->api, TD_ENTRY_REST, err->code,
                            td_clock_us_since(r->opened_ns));
     }

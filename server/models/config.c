@@ -15,6 +15,7 @@
 
 #include "core/base/mem.h"
 #include "proto/schema/serving.pb-c.h"
+#include "server/base/request_log.h"
 
 #define MAX_MODELS 100000
 
@@ -32,9 +33,34 @@ static enum td_code check_platform(const model_pb *m, struct td_err *err)
                        : strcmp(m->model_platform, "tensorflow") == 0;
     TD_FAIL_IF(!known, err, INVALID_ARGUMENT, "model %s: platform '%s' is not served, only 'tensorflow' is",
                m->name, typed ? "OTHER" : m->model_platform);
-    TD_FAIL_IF(m->logging_config != NULL, err, FAILED_PRECONDITION,
-               "model %s: No request-logger-creator provided.", m->name);
     return TD_OK;
+}
+
+/* What is logged of its requests. One that samples none is as good as none. */
+static enum td_code read_logging(const model_pb *m, struct td_model_config *out, struct td_err *err)
+{
+    const struct Tensorflow__Serving__LoggingConfig *l = m->logging_config;
+    if (l == NULL) {
+        return TD_OK;
+    }
+    const char *type = l->log_collector_config != NULL ? l->log_collector_config->type : "";
+    const char *prefix = l->log_collector_config != NULL ? l->log_collector_config->filename_prefix : "";
+    const double rate = l->sampling_config != NULL ? l->sampling_config->sampling_rate : 0;
+    TD_FAIL_IF(l->custom_logging_config != NULL || strcmp(type, "tfrecord") != 0, err, INVALID_ARGUMENT,
+               "model %s: logging_config: log_collector_config of type '%.100s' is not known, 'tfrecord' is",
+               m->name, l->custom_logging_config != NULL ? "custom_logging_config" : type);
+    TD_FAIL_IF(l->sampling_config != NULL && l->sampling_config->n_per_task_sampling_configs > 0, err,
+               INVALID_ARGUMENT, "model %s: logging_config: per_task_sampling_configs are not supported",
+               m->name);
+    TD_FAIL_IF(!(rate >= 0 && rate <= 1), err, INVALID_ARGUMENT,
+               "model %s: logging_config: sampling_rate %g, must be from 0 to 1", m->name, rate);
+    const char *rest = td_request_log_prefix(m->name, prefix, err);
+    if (rest == NULL) {
+        return err->code;
+    }
+    out->log_prefix = td_strdup(rest);
+    out->log_rate = rate;
+    return out->log_prefix != NULL ? TD_OK : td_no_memory(err, strlen(rest), "a configuration");
 }
 
 static enum td_code read_policy(const policy_pb *p, struct td_model_config *out, struct td_err *err)
@@ -76,6 +102,7 @@ static enum td_code read_model(const model_pb *m, struct td_model_config *out, s
 {
     TD_TRY(check_platform(m, err));
     TD_TRY(read_policy(m->model_version_policy, out, err));
+    TD_TRY(read_logging(m, out, err));
     out->name = td_strdup(m->name);
     out->base_path = td_strdup(m->base_path);
     out->labels = td_calloc(m->n_version_labels + 1, sizeof *out->labels);

@@ -16,6 +16,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "server/base/metrics.h"
+#include "server/base/request_log.h"
 
 #define MAX_REMOVED 256 /* removed models whose statuses are kept */
 
@@ -327,6 +328,25 @@ static bool is_new(const struct td_entry *e, const char *name)
     return e->configured && e->is_new;
 }
 
+/* Which models' requests are logged from now on. */
+static enum td_code put_logs(const struct td_model_config *models, int n, struct td_err *err)
+{
+    struct td_request_log_setting *s = td_calloc((size_t)n + 1, sizeof *s);
+    int n_set = 0;
+    if (s == NULL) {
+        return td_no_memory(err, (size_t)n * sizeof *s, "the list of models");
+    }
+    for (int i = 0; i < n; i++) {
+        if (models[i].log_prefix != NULL) {
+            s[n_set++] =
+                (struct td_request_log_setting){models[i].name, models[i].log_prefix, models[i].log_rate};
+        }
+    }
+    const enum td_code rc = td_request_log_replace(s, n_set, err);
+    td_free(s);
+    return rc;
+}
+
 static enum td_code put_configs(struct td_registry *r, const struct td_model_config *models, int n,
                                 struct td_err *err)
 {
@@ -336,6 +356,7 @@ static enum td_code put_configs(struct td_registry *r, const struct td_model_con
     enum td_code rc = check_all(r, copy, n, err);
     rc = rc ? rc : replace_all(r, copy, n, err);
     pthread_mutex_unlock(&r->mu);
+    rc = rc ? rc : put_logs(models, n, err);
     td_model_configs_free(copy, n);
     return rc;
 }

@@ -43,6 +43,8 @@ struct td_model_config {
     int n_versions;
     struct td_label *labels;
     int n_labels;
+    char *log_prefix; /* of its log of requests (server/base/request_log.h); NULL none */
+    double log_rate;  /* how many of them, from 0 to 1 */
 };
 
 struct td_registry_opts {

@@ -21,6 +21,7 @@ void td_model_config_fini(struct td_model_config *c)
     td_free(c->versions);
     td_free(c->name);
     td_free(c->base_path);
+    td_free(c->log_prefix);
 }
 
 void td_model_configs_free(struct td_model_config *models, int n)
@@ -39,7 +40,9 @@ enum td_code td_model_config_copy(struct td_model_config *to, const struct td_mo
     to->base_path = td_strdup(from->base_path);
     to->versions = td_calloc((size_t)from->n_versions + 1, sizeof *to->versions);
     to->labels = td_calloc((size_t)from->n_labels + 1, sizeof *to->labels);
-    bool whole = to->name != NULL && to->base_path != NULL && to->versions != NULL && to->labels != NULL;
+    to->log_prefix = from->log_prefix != NULL ? td_strdup(from->log_prefix) : NULL;
+    bool whole = to->name != NULL && to->base_path != NULL && to->versions != NULL && to->labels != NULL &&
+                 (to->log_prefix != NULL || from->log_prefix == NULL);
     for (int i = 0; whole && i < from->n_versions; i++) {
         to->versions[i] = from->versions[i];
     }

@@ -217,7 +217,7 @@ class Flags(Case):
         for text, words in ((server.config(("half", half), ("half", half)), "Illegal to list model half multiple times in config list"),
                             (server.config(("half", "half")), "Expected model half to have an absolute path or URI; got base_path()=half"),
                             (f'model_config_list {{ config {{ name: "half" base_path: "{half}" }} }}', "Illegal setting neither model_type nor model_platform"),
-                            (server.config(("half", half, "logging_config {}")), "No request-logger-creator provided."),
+                            (server.config(("half", half, "logging_config {}")), "logging_config: log_collector_config of type '' is not known, 'tfrecord' is"),
                             ("custom_model_config {}", "custom_model_config is not supported")):
             self.start_fails(files={"models.config": text}, words=words)
         self.start_fails("--model_config_file=", words="Both server_options.model_base_path and server_options.model_config_file are empty!")
