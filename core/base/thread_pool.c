@@ -32,6 +32,7 @@ struct heap {
     void (*fn)(void *arg, int i, int who);
     void *arg;
     const struct td_work *work; /* the caller's */
+    atomic_bool cut;            /* a helper has cut it short */
 };
 
 struct helper {
@@ -56,6 +57,9 @@ static void help(struct td_pool_task *t)
     const unsigned long mode = td_float_mode_enter();
     const struct td_work *before = td_work_enter(me->heap->work);
     work(me->heap, me->who);
+    if (td_work_cut) {
+        atomic_store(&me->heap->cut, true);
+    }
     td_work_enter(before);
     td_float_mode_leave(mode);
 }
@@ -75,6 +79,7 @@ void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int 
     while (started > 0) {
         c->join(c, &helpers[--started].task);
     }
+    td_work_cut |= atomic_load_explicit(&h.cut, memory_order_relaxed);
 }
 
 /* ------------------------------------------------------------------ is it worth it */

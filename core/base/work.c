@@ -5,7 +5,11 @@
 
 #include "core/base/timings.h"
 
+enum { LOOK_EVERY = 1 << 16 }; /* elements: some 100 us */
+
 __thread const struct td_work *td_work_here;
+__thread int64_t td_work_left = LOOK_EVERY;
+__thread bool td_work_cut;
 
 enum td_code td_work_why(const struct td_work *w)
 {
@@ -19,6 +23,13 @@ enum td_code td_work_why(const struct td_work *w)
 enum td_code td_work_over(void)
 {
     return td_work_here == NULL ? TD_OK : td_work_why(td_work_here);
+}
+
+bool td_work_look(void)
+{
+    td_work_cut = td_work_cut || td_work_over() != TD_OK;
+    td_work_left = td_work_cut ? 0 : LOOK_EVERY;
+    return td_work_cut;
 }
 
 enum td_code td_work_error(enum td_code why, struct td_err *err)

@@ -351,7 +351,8 @@ static enum td_code call_kernel(struct td_exec *x, struct td_err *err)
                         .run = x->run,
                         .step = x};
     TD_TRY(workspace(x, &c, err));
-    return x->choice->kernel->run(&c, err);
+    TD_TRY(x->choice->kernel->run(&c, err));
+    return td_work_cut ? td_work_error(td_work_over(), err) : TD_OK;
 }
 
 static void set_constant(struct td_exec *x)

@@ -190,7 +190,8 @@ enum td_code td_lone_launch(const struct td_launch *l, struct td_err *err)
                         .run = &run,
                         .step = &x};
     const unsigned long mode = td_float_mode_enter();
-    const enum td_code rc = l->kernel->run(&c, err);
+    enum td_code rc = l->kernel->run(&c, err);
+    rc = rc == TD_OK && td_work_cut ? td_work_error(td_work_over(), err) : rc;
     td_float_mode_leave(mode);
     for (int i = 0; rc == TD_OK && i < l->n_out; i++) {
         const struct td_tensor *made = &r.frame.slots[l->n_in + i], *want = &l->out[i];

@@ -4,12 +4,15 @@
  * What is left ends in one of three inner loops: a run (memcpy), a line (strides of its own; stride 0
  * repeats), or, when the source's unit stride belongs to another loop than the destination's, a tiled 2-D
  * transposition. Only the size of an element matters, except for counted
- * objects, which go through td_elems_copy one by one.
+ * objects, which go through td_elems_copy one by one. Long ones are cut short when the work at hand is over
+ * (core/base/work.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/strided.h"
 
 #include <string.h>
+
+#include "core/base/work.h"
 
 typedef struct {
     uint64_t word[2];
@@ -22,7 +25,8 @@ typedef struct {
     X(8, uint64_t)                                                                                           \
     X(16, elem16)
 
-enum { TILE = 16 }; /* a tile row of 4-byte elements is one cache line */
+enum { TILE = 16 };       /* a tile row of 4-byte elements is one cache line */
+enum { PIECE = 1 << 16 }; /* elements of a run or line between two looks at the clock */
 
 void td_strided_row_major(const struct td_shape *s, int64_t *stride)
 {
@@ -166,7 +170,7 @@ static void flip_4(uint32_t (*restrict tile)[TILE], const uint32_t *restrict src
                                  int64_t m)                                                                  \
     {                                                                                                        \
         T tile[TILE][TILE];                                                                                  \
-        for (int64_t i0 = 0; i0 < n; i0 += TILE) {                                                           \
+        for (int64_t i0 = 0; i0 < n && !td_work_spent(TILE * m); i0 += TILE) {                               \
             for (int64_t j0 = 0; j0 < m; j0 += TILE) {                                                       \
                 const int64_t rows = n - i0 < TILE ? n - i0 : TILE, cols = m - j0 < TILE ? m - j0 : TILE;    \
                 T *to = dst + i0 * ds + j0;                                                                  \
@@ -230,10 +234,21 @@ static void inner(enum td_dtype dtype, const struct td_strided *w, bool two, voi
     const int k = w->rank - 1;
     if (two) {
         transpose(td_dtype_size(dtype), dst, w->dst[k - 1], src, w->src[k], w->dim[k - 1], w->dim[k]);
-    } else if (w->dst[k] == 1 && w->src[k] == 1) {
-        td_elems_copy(dtype, dst, src, w->dim[k]);
-    } else {
-        line(dtype, dst, w->dst[k], src, w->src[k], w->dim[k]);
+        return;
+    }
+    const int64_t ds = w->dst[k], ss = w->src[k], n = w->dim[k], size = (int64_t)td_dtype_size(dtype);
+    for (int64_t i = 0; i < n; i += PIECE) {
+        const int64_t m = n - i < PIECE ? n - i : PIECE;
+        char *to = (char *)dst + i * ds * size;
+        const char *from = (const char *)src + i * ss * size;
+        if (td_work_spent(m)) {
+            return;
+        }
+        if (ds == 1 && ss == 1) {
+            td_elems_copy(dtype, to, from, m);
+        } else {
+            line(dtype, to, ds, from, ss, m);
+        }
     }
 }
 
@@ -255,6 +270,9 @@ void td_strided_copy(enum td_dtype dtype, const struct td_strided *in, void *dst
     const char *s = src;
     for (;;) {
         inner(dtype, &w, two, d, s);
+        if (td_work_cut) {
+            return;
+        }
         int axis = outer - 1;
         for (; axis >= 0; axis--) {
             if (++index[axis] < w.dim[axis]) {
@@ -274,12 +292,17 @@ void td_strided_copy(enum td_dtype dtype, const struct td_strided *in, void *dst
 
 void td_strided_fill(enum td_dtype dtype, void *dst, const void *value, int64_t n)
 {
-    line(dtype, dst, 1, value, 0, n);
+    const size_t size = td_dtype_size(dtype);
+    for (int64_t i = 0; i < n && !td_work_spent(n - i < PIECE ? n - i : PIECE); i += PIECE) {
+        line(dtype, (char *)dst + (size_t)i * size, 1, value, 0, n - i < PIECE ? n - i : PIECE);
+    }
 }
 
 void td_strided_zero(enum td_dtype dtype, void *dst, int64_t n)
 {
-    if (n > 0 && !td_dtype_is_object(dtype)) {
-        memset(dst, 0, (size_t)n * td_dtype_size(dtype));
+    const size_t size = td_dtype_size(dtype);
+    for (int64_t i = 0; i < n && !td_dtype_is_object(dtype) && !td_work_spent(n - i < PIECE ? n - i : PIECE);
+         i += PIECE) {
+        memset((char *)dst + (size_t)i * size, 0, (size_t)(n - i < PIECE ? n - i : PIECE) * size);
     }
 }
