@@ -16,6 +16,7 @@
 #include "core/base/arena.h"
 #include "core/base/check.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 
 enum td_code td_tensor_new(struct td_tensor *t, enum td_dtype dtype, const struct td_shape *shape,
                            struct td_err *err)
@@ -144,6 +145,9 @@ enum td_code td_tensor_set_str(struct td_tensor *t, int64_t i, const char *bytes
                                struct td_err *err)
 {
     struct td_str *s = NULL;
+    if (td_work_spent(64 + (int64_t)(len / 4))) {
+        return td_work_error(td_work_over(), err);
+    }
     if (len > 0) {
         s = td_str_new(bytes, len);
         if (s == NULL) {

@@ -66,6 +66,7 @@ void td_elems_copy(enum td_dtype dtype, void *dst, const void *src, int64_t n);
 
 /* String elements. td_tensor_str borrows until the element changes; the bytes end with a NUL beyond *len. */
 const char *td_tensor_str(const struct td_tensor *t, int64_t i, size_t *len);
+/* RESOURCE_EXHAUSTED without memory; or why the work at hand is over (core/base/work.h). */
 TD_MUST enum td_code td_tensor_set_str(struct td_tensor *t, int64_t i, const char *bytes, size_t len,
                                        struct td_err *err);
 /* Object elements (variant, resource). set takes the reference. */

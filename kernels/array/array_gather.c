@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "core/run/variable.h"
 #include "kernels/array/array_batchable.h"
 #include "kernels/array/array_gather_grad.h"
@@ -147,7 +148,7 @@ static void pick(enum td_dtype dtype, void *dst, const void *src, const int64_t 
         }
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !td_work_spent(inner + 4); i++) {
         td_elems_copy(dtype, (char *)dst + i * inner * size, (const char *)src + at[i] * inner * size, inner);
     }
 }
@@ -337,7 +338,7 @@ static enum td_code gather_nd_slices(struct td_call *c, const struct td_tensor *
                "%s: Requested more than 0 entries, but params is empty.  Params shape: %s",
                TD_NODE_STR(c->node), TD_SHAPE_STR(ps));
     const bool object = td_dtype_is_object(params->dtype);
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < rows && !td_work_spent(inner + 8); r++) {
         int64_t flat;
         const bool inside = td_nd_index_flat(indices, r, depth, ps, &flat);
         if (!inside && !ignore) {
@@ -444,7 +445,7 @@ static enum td_code one_hot_run(struct td_call *c, struct td_err *err)
     td_strided_fill(y->dtype, y->data, c->in[3]->data, count);
     const int64_t inner = td_shape_range(&indices->shape, axis, indices->shape.rank),
                   n = td_tensor_count(indices);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !td_work_spent(4); i++) {
         const int64_t at = td_tensor_int(indices, i);
         if (at >= 0 && at < depth) {
             const int64_t e = (i / inner * depth + at) * inner + i % inner;

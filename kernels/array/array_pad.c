@@ -8,6 +8,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/array/array_slice_grad.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/cpu/combine.h"
@@ -213,7 +214,7 @@ static void fold_row(enum td_dtype dtype, char *x, const struct td_shape *s, int
 {
     const int64_t chunk = td_shape_range(s, axis + 1, s->rank), outer = td_shape_range(s, 0, axis);
     const int64_t size = (int64_t)td_dtype_size(dtype), pitch = s->dim[axis] * chunk;
-    for (int64_t o = 0; o < outer; o++) {
+    for (int64_t o = 0; o < outer && !td_work_spent(chunk); o++) {
         char *block = x + o * pitch * size;
         td_combine_run(TD_COMBINE_ADD, dtype, block + to * chunk * size, block + from * chunk * size, chunk,
                        1);

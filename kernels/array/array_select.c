@@ -7,6 +7,7 @@
  *   DynamicStitch      rows of the data tensors back to the places that indices name; the last writer stays
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/work.h"
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/array/array_join_grad.h"
@@ -70,7 +71,7 @@ static enum td_code where_run(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, &shape, &y, err));
     int64_t *row = y->data, *const end = row + n * rank, line = n > 0 ? x->shape.dim[rank - 1] : 1;
-    for (; row < end;
+    for (; row < end && !td_work_spent(line);
          is += line) { /* a line of the last axis at a time, for whose other places `at` stands */
         for (int64_t j = 0; j < line && row < end; j++) { /* written in any case, kept if true */
             for (int a = 0; a < rank - 1; a++) {
@@ -157,7 +158,7 @@ TD_CLONES static void choose(enum td_dtype dtype, const td_bool *cond, struct si
         }
         return;
     default:
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n && !td_work_spent(8); i++) {
             const struct side *from = cond[i] ? &t : &e;
             td_elems_copy(dtype, (td_objp *)y + i, (const td_objp *)from->data + (from->one ? 0 : i), 1);
         }
@@ -170,7 +171,7 @@ static void choose_side(enum td_dtype dtype, struct side from, void *y, int64_t 
 {
     const size_t size = td_dtype_size(dtype);
     const int64_t runs = from.one ? n : 1;
-    for (int64_t i = 0; i < runs; i++) {
+    for (int64_t i = 0; i < runs && !td_work_spent(n); i++) {
         td_elems_copy(dtype, (char *)y + (size_t)i * size, from.data, from.one ? 1 : n);
     }
 }
@@ -190,7 +191,7 @@ static enum td_code select_run(struct td_call *c, struct td_err *err)
         return TD_OK;
     }
     const int64_t row = count / n, size = row * (int64_t)td_dtype_size(y->dtype);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !td_work_spent(row + 4); i++) {
         td_elems_copy(y->dtype, (char *)y->data + i * size, (const char *)(cond[i] ? t : e)->data + i * size,
                       row);
     }
@@ -243,7 +244,7 @@ static void select_rows(const struct td_call *c, struct td_tensor *y)
         broadcast_strides(&c->in[k]->shape, s, stride[k]);
         step[k] = s->rank > 0 ? stride[k][s->rank - 1] : 0;
     }
-    for (int64_t row = 0; row < rows; row++) {
+    for (int64_t row = 0; row < rows && !td_work_spent(n); row++) {
         row_offsets(s, row, stride, at);
         const td_bool *cond = TD_DATA(c->in[0], const td_bool) + at[0];
         const struct side t = {(const char *)c->in[1]->data + at[1] * size, step[1] == 0};
@@ -333,7 +334,7 @@ static enum td_code dynamic_partition_run(struct td_call *c, struct td_err *err)
         TD_TRY(td_out(c, i, &shape, &y, err));
         to[i] = y->data;
     }
-    for (int64_t i = 0; row > 0 && i < rows; i++) {
+    for (int64_t i = 0; row > 0 && i < rows && !td_work_spent(row + 4); i++) {
         const int32_t p = TD_DATA(parts, const int32_t)[i];
         td_elems_copy(data->dtype, to[p], (const char *)data->data + i * size, row);
         to[p] += size;
@@ -421,7 +422,7 @@ static enum td_code stitch_run(struct td_call *c, struct td_err *err)
     td_strided_zero(y->dtype, y->data, td_tensor_count(y)); /* rows that nobody names */
     for (int i = 0; i < n; i++) {
         const int64_t count = td_tensor_count(c->in[i]);
-        for (int64_t k = 0; k < count; k++) {
+        for (int64_t k = 0; k < count && !td_work_spent(row + 4); k++) {
             td_elems_copy(y->dtype, (char *)y->data + TD_DATA(c->in[i], const int32_t)[k] * size,
                           (const char *)c->in[n + i]->data + k * size, row);
         }

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/base/work.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/ops.h"
 
@@ -59,7 +60,7 @@ static enum td_code update_run(struct td_call *c, struct td_err *err)
     }
     int64_t run = y->shape.rank > 0 ? u->shape.dim[y->shape.rank - 1] : 1;
     size_t size = td_dtype_size(y->dtype);
-    for (int64_t i = 0; i < n / run; i++) {
+    for (int64_t i = 0; i < n / run && !td_work_spent(run + 4); i++) {
         td_elems_copy(y->dtype, (char *)y->data + (size_t)place_of(&y->shape, &u->shape, start, i) * size,
                       (const char *)u->data + (size_t)(i * run) * size, run);
     }

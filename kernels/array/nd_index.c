@@ -14,6 +14,7 @@
 
 #include "core/graph/graph.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 
 const char *td_nd_index_position(const struct td_shape *s, int64_t i, char *buf)
 {
@@ -155,7 +156,7 @@ enum td_code td_nd_scatter(const struct td_node *node, enum td_combine_op op, st
     if (td_tensor_count(updates) == 0 || td_tensor_count(dst) == 0) {
         return TD_OK;
     }
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < rows && !td_work_spent(inner + 8); r++) {
         if (!td_nd_index_flat(indices, r, depth, &dst->shape, &flat)) {
             continue;
         }

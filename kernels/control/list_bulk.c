@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/control/list_args.h"
 #include "kernels/control/list_batchable.h"
 #include "kernels/control/list_grad.h"
@@ -171,7 +172,7 @@ static enum td_code stack_rows(struct td_call *c, const struct td_tensor_list *l
     struct td_tensor *out;
     TD_TRY(td_shape_concat(&first, element, &shape, err));
     TD_TRY(td_out(c, 0, &shape, &out, err));
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !td_work_spent(count); i++) {
         td_list_args_put(out, i * count, &l->items[indices ? td_tensor_int(indices, i) : i], count);
     }
     return TD_OK;

@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/ops.h"
 #include "kernels/control/tensor_array.h"
 #include "kernels/control/tensor_array_grad.h"
@@ -263,7 +264,7 @@ static enum td_code stack(struct td_call *c, const struct td_tensor *items, int6
     TD_TRY(td_shape_concat(&first, shape, &all, err));
     TD_TRY(td_out(c, 0, &all, &out, err));
     int64_t count = td_shape_count(shape);
-    for (int64_t k = 0; k < n && count > 0; k++) {
+    for (int64_t k = 0; k < n && count > 0 && !td_work_spent(count); k++) {
         char *dst = (char *)out->data + (size_t)(k * count) * td_dtype_size(out->dtype);
         td_elems_copy(out->dtype, dst, items[k].data, count);
     }

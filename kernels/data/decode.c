@@ -14,6 +14,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/ops.h"
 #include "kernels/text/strbuf.h"
 #include "proto/pb/tensor_pb.h"
@@ -79,7 +80,7 @@ static enum td_code raw_run(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     TD_TRY(td_shape_concat(&x->shape, &last, &shape, err));
     TD_TRY(td_out(c, 0, &shape, &y, err));
-    for (int64_t i = 0; i < n && each; i++) {
+    for (int64_t i = 0; i < n && each && !td_work_spent((int64_t)each); i++) {
         memcpy((char *)y->data + (size_t)i * each, td_tensor_str(x, i, &len), each);
     }
     finish_raw(c, y);
@@ -108,7 +109,7 @@ static enum td_code padded_run(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     size_t each = (size_t)td_tensor_int(c->in[1], 0), len;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n; i++) {
+    for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n && !td_work_spent(64); i++) {
         const char *s = td_tensor_str(c->in[0], i, &len);
         char *out = (char *)y->data + (size_t)i * each;
         len = len < each ? len : each;

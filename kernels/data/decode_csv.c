@@ -6,6 +6,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/ops.h"
 #include "kernels/text/parse_number.h"
 #include "kernels/text/strbuf.h"
@@ -156,7 +157,7 @@ static enum td_code put_field(struct td_call *c, const struct csv *v, int f, int
 static enum td_code records(struct td_call *c, const struct csv *v, struct td_tensor **y,
                             struct fields *found, struct td_err *err)
 {
-    for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n; i++) {
+    for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n && !td_work_spent(256); i++) {
         size_t len, from = 0;
         const char *s = td_tensor_str(c->in[0], i, &len);
         TD_TRY(split(v, s, len, found, err));

@@ -12,6 +12,7 @@
 #include "kernels/data/parse_columns.h"
 
 #include "core/base/mem.h"
+#include "core/base/work.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -100,7 +101,7 @@ enum td_code td_parse_sparse(const struct td_parse *p, const struct td_cells *k,
     TD_TRY(td_out(p->c, out_shape, &(struct td_shape){1, {rank}}, &shape, err));
     TD_DATA(shape, int64_t)[0] = p->rows;
     TD_DATA(shape, int64_t)[rank - 1] = longest;
-    for (int64_t i = 0; i < p->rows; i++) {
+    for (int64_t i = 0; i < p->rows && !td_work_spent(64); i++) {
         struct td_example_span cell = k->cell[i * k->stride];
         int64_t n;
         bool absent;
@@ -130,7 +131,7 @@ enum td_code td_parse_ragged(const struct td_parse *p, const struct td_cells *k,
     if (td_tensor_count(splits) > 0) {
         td_tensor_set_int(splits, 0, 0);
     }
-    for (int64_t i = 0; i < p->rows; i++) {
+    for (int64_t i = 0; i < p->rows && !td_work_spent(64); i++) {
         struct td_example_span cell = k->cell[i * k->stride];
         int64_t n;
         bool absent;
@@ -222,7 +223,7 @@ enum td_code td_parse_dense(const struct td_parse *p, const struct td_cells *k, 
     struct td_tensor *y;
     TD_TRY(td_parse_dense_shape(&full, shape, &full, err));
     TD_TRY(td_out(p->c, out, &full, &y, err));
-    for (int64_t i = 0; i < p->rows; i++) {
+    for (int64_t i = 0; i < p->rows && !td_work_spent(64); i++) {
         TD_TRY(fixed_row(p, k, shape, def, y, i, err));
     }
     return TD_OK;

@@ -8,6 +8,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/ops.h"
 #include "kernels/data/proto_fields.h"
 #include "kernels/text/strbuf.h"
@@ -186,7 +187,7 @@ static int by_number(const void *a, const void *b)
 static enum td_code encode_messages(struct td_call *c, const struct column *cols, struct td_tensor *y,
                                     struct td_strbuf *b, struct td_strbuf *scratch, struct td_err *err)
 {
-    for (int64_t m = 0, count = td_tensor_count(y); m < count; m++) {
+    for (int64_t m = 0, count = td_tensor_count(y); m < count && !td_work_spent(256); m++) {
         TD_TRY(encode_message(c, cols, c->n_in - 1, m, b, scratch, err));
         TD_TRY(td_tensor_set_str(y, m, b->n ? b->p : "", b->n, err));
     }
@@ -337,7 +338,7 @@ static enum td_code decode_field(struct td_call *c, int i, struct td_tensor *siz
     if (y->dtype != TD_STRING && td_tensor_bytes(y)) {
         memset(y->data, 0, td_tensor_bytes(y));
     }
-    for (int64_t m = 0; m < n; m++) {
+    for (int64_t m = 0; m < n && !td_work_spent(256); m++) {
         TD_TRY(scan_message(c, m, &f, y, m * last.dim[0], &count, err));
     }
     return TD_OK;

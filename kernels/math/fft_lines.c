@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/cpu/vecmath.h"
 
 enum { LINES = 16, BLOCK = 32, LARGEST_RADIX = 31, ROOM = 1 << 20 };

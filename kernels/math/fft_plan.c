@@ -17,6 +17,7 @@
 #include <pthread.h>
 
 #include "core/base/mem.h"
+#include "core/base/work.h"
 
 enum { KEPT = 16, LONGEST_KEPT = 1 << 16, LARGEST_PRIME = 31 };
 
@@ -107,12 +108,12 @@ static bool make_passes(struct td_fft *f)
             return false;
         }
         for (int64_t j = 1; j < p->radix; j++) {
-            for (int64_t k = 0; k < left; k++) {
+            for (int64_t k = 0; k < left && !td_work_spent(8); k++) {
                 table_set(&p->re, &p->im, (j - 1) * left + k, j * k, whole);
             }
         }
     }
-    return true;
+    return !td_work_cut;
 }
 
 static struct td_fft *plan_new(int64_t n, bool real, bool wide);
@@ -134,7 +135,8 @@ static bool make_chirp(struct td_fft *f)
         f->filter_im == NULL) {
         return false;
     }
-    for (int64_t j = 0; j < n; j++) { /* j^2 modulo 2n keeps the angle small and exact */
+    for (int64_t j = 0; j < n && !td_work_spent(16);
+         j++) { /* j^2 modulo 2n keeps the angle small and exact */
         int64_t square = (int64_t)((unsigned __int128)j * (uint64_t)j % (uint64_t)(2 * n));
         td_fft_root(square, 2 * n, &f->chirp_re[j], &f->chirp_im[j]);
         f->filter_re[j] = f->chirp_re[j] / (double)size;
@@ -144,10 +146,10 @@ static bool make_chirp(struct td_fft *f)
             f->filter_im[size - j] = f->filter_im[j];
         }
     }
-    return td_fft_planes(f->inner, f->filter_re, f->filter_im);
+    return !td_work_cut && td_fft_planes(f->inner, f->filter_re, f->filter_im) && !td_work_cut;
 }
 
-/* NULL when memory is short. */
+/* NULL when memory is short, or the work at hand over. */
 static struct td_fft *plan_new(int64_t n, bool real, bool wide)
 {
     struct td_fft *f = td_calloc(1, sizeof *f);
@@ -225,6 +227,9 @@ enum td_code td_fft_get(int64_t n, bool real, bool wide, const struct td_fft **o
     pthread_mutex_unlock(&cache.mu);
     if (f == NULL) {
         f = plan_new(n, real, wide);
+        if (f == NULL && td_work_cut) {
+            return td_work_error(td_work_over(), err);
+        }
         if (f == NULL) {
             return td_no_memory(err, (size_t)n * 2 * sizeof(float), "tables of a Fourier transform");
         }

@@ -10,6 +10,7 @@
  * binary_output a value that occurs gives 1, whatever the weights say.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/work.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/scalar.h"
@@ -135,7 +136,7 @@ static enum td_code count_rows(struct td_call *c, bool binary, struct td_err *er
     TD_TRY(bins_make(c, 2, binary, &b, err));
     TD_TRY(refuse_negative(c->node, x, "Input arr must be non-negative!", err));
     int64_t n = td_tensor_count(x), row_length = b.out->shape.rank == 2 ? x->shape.dim[1] : n;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !td_work_spent(4); i++) {
         bin_count(&b, i / row_length, td_tensor_int(x, i), i);
     }
     return TD_OK;
@@ -230,7 +231,7 @@ static enum td_code sparse_run(struct td_call *c, struct td_err *err)
     if (rank == 1) { /* in rows, TensorFlow skips them */
         TD_TRY(refuse_negative(c->node, x, "Input arr must be non-negative!", err));
     }
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !td_work_spent(8); i++) {
         for (int64_t d = 0; d < rank; d++) {
             int64_t coord = td_tensor_int(at, i * rank + d);
             TD_FAIL_IF(coord < 0 || coord >= td_tensor_int(dims, d), err, INVALID_ARGUMENT,

@@ -14,6 +14,7 @@
  * class and for rows whose better half cannot be told (a prediction that is not finite).
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/work.h"
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/cpu/elementwise.h"
@@ -84,7 +85,7 @@ static enum td_code bound_run(struct td_call *c, bool upper, struct td_err *err)
     TD_TRY(td_out(c, 0, NULL, &y, err));
     int64_t n = sorted->shape.dim[1], m = values->shape.dim[1], count = td_tensor_count(y);
     size_t row_bytes = (size_t)n * td_dtype_size(sorted->dtype);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count && !td_work_spent(16); i++) {
         const char *row = n == 0 ? NULL : (const char *)sorted->data + (size_t)(i / m) * row_bytes;
         td_tensor_set_int(y, i, fns[sorted->dtype](row, n, values->data, i, upper));
     }
@@ -137,7 +138,7 @@ static enum td_code bucketize_run(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     int64_t count = td_tensor_count(y);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count && !td_work_spent(16); i++) {
         TD_DATA(y, int32_t)[i] = bucket_of(c->in[0], i, b, n);
     }
     return TD_OK;
@@ -207,7 +208,7 @@ static enum td_code histogram_floats(struct td_call *c, double low, double step,
     enum { CHUNK = 256 };
     int32_t bin[CHUNK];
     const float *x = c->in[0]->data;
-    for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n; i += CHUNK) {
+    for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n && !td_work_spent(CHUNK); i += CHUNK) {
         int64_t most = n - i < CHUNK ? n - i : CHUNK;
         TD_FAIL_IF(!bins_of(x + i, most, low, step, (double)bins, bin), err, INVALID_ARGUMENT,
                    "%s: Histogram values must not contain NaN; one of elements %lld to %lld is",
@@ -298,7 +299,7 @@ static enum td_code in_top_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 0, NULL, &y, err));
     int64_t rows = p->shape.dim[0], classes = p->shape.dim[1];
     int64_t k = c->n_in > 2 ? td_tensor_int(c->in[2], 0) : td_attr_int(c->node, "k");
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < rows && !td_work_spent(classes); r++) {
         TD_DATA(y, td_bool)
         [r] = in_top(TD_DATA(p, const float) + r * classes, classes, td_tensor_int(c->in[1], r), k);
     }

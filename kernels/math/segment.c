@@ -7,6 +7,7 @@
  * Rows are combined in order. Segments picked by index are segment_sparse.c's.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/work.h"
 #include "kernels/cpu/array_types.h"
 #include "kernels/cpu/combine.h"
 #include "kernels/array/nd_index.h"
@@ -96,7 +97,7 @@ static void sum_halves(const struct td_tensor *data, int64_t first, int64_t last
 {
     const bool half = data->dtype == TD_HALF;
     memset(acc, 0, (size_t)inner * sizeof *acc);
-    for (int64_t i = first * inner; i < (last + 1) * inner; i += inner) {
+    for (int64_t i = first * inner; i < (last + 1) * inner && !td_work_spent(inner); i += inner) {
         for (int64_t k = 0; k < inner; k++) {
             acc[k] += half ? td_half_to_float(TD_DATA(data, const td_half)[i + k])
                            : td_bf16_to_float(TD_DATA(data, const td_bf16)[i + k]);
@@ -192,7 +193,8 @@ static enum td_code unsorted_reduce(struct td_call *c, enum td_combine_op op, st
     TD_TRY(td_out(c, 0, NULL, &y, err));
     const int64_t rows = y->shape.dim[0];
     td_combine_identity(op, y->dtype, y->data, td_tensor_count(y));
-    for (int64_t i = 0; inner > 0 && i < n; i++) { /* of no elements TensorFlow looks at no ids */
+    for (int64_t i = 0; inner > 0 && i < n && !td_work_spent(inner + 4);
+         i++) { /* of no elements TensorFlow looks at no ids */
         const int64_t id = td_tensor_int(ids, i);
         if (id >= rows) {
             return bad_id(c, i, rows, err);

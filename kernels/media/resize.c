@@ -19,6 +19,7 @@
 
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/media/separable.h"
 #include "kernels/formula/formula.h"
 #include "kernels/ops.h"
@@ -230,7 +231,7 @@ static enum td_code separable_grad_run(struct td_call *c, int n, struct td_err *
     memset(to, 0, (size_t)total * sizeof *to);
     const float *dy = c->in[0]->data;
     for (int64_t b = 0; b < out->dim[0]; b++, to += in->dim[1] * in->dim[2] * ch) {
-        for (int64_t cell = 0; cell < out->dim[1] * out->dim[2]; cell++, dy += ch) {
+        for (int64_t cell = 0; cell < out->dim[1] * out->dim[2] && !td_work_spent(4 * ch); cell++, dy += ch) {
             int64_t row = cell / out->dim[2] * n, col = cell % out->dim[2] * n;
             for (int t = 0; t < n * n; t++) {
                 double weight = (double)separable.row.weight[row + t / n] * separable.col.weight[col + t % n];
@@ -273,7 +274,7 @@ static enum td_code nearest_run(struct td_call *c, struct td_err *err)
     }
     char *to = y->data;
     for (int64_t b = 0; b < out->dim[0]; b++) {
-        for (int64_t i = 0; i < out->dim[1]; i++) {
+        for (int64_t i = 0; i < out->dim[1] && !td_work_spent(8 * out->dim[2]); i++) {
             const char *row = (const char *)c->in[0]->data +
                               (size_t)((b * in->dim[1] + nearest(&rows, i)) * in->dim[2]) * cell;
             for (int64_t j = 0; j < out->dim[2]; j++, to += cell) {
@@ -303,7 +304,7 @@ static enum td_code nearest_grad_run(struct td_call *c, struct td_err *err)
     struct map rows = map_of(c->node, in->dim[1], out->dim[1]),
                cols = map_of(c->node, in->dim[2], out->dim[2]);
     for (int64_t b = 0; b < out->dim[0]; b++) {
-        for (int64_t i = 0; i < out->dim[1]; i++) {
+        for (int64_t i = 0; i < out->dim[1] && !td_work_spent(8 * out->dim[2]); i++) {
             double *row = to + (b * in->dim[1] + nearest(&rows, i)) * in->dim[2] * ch;
             for (int64_t j = 0; j < out->dim[2]; j++, dy += ch) {
                 double *at = row + nearest(&cols, j) * ch;

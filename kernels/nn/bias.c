@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/cpu/fused_stage.h"
+#include "core/base/work.h"
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/formula/formula.h"
@@ -71,13 +72,13 @@ DEFINE_BIAS(bias_bf16, td_bf16, td_float_to_bf16(td_bf16_to_float(*x) + td_bf16_
 TD_CLONES static void bias_f32(const struct bias *s, const float *x, const float *b, float *y)
 {
     const int64_t outer = s->outer, n = s->n, inner = s->inner;
-    for (int64_t o = 0; o < outer && inner == 1; o++, x += n, y += n) {
+    for (int64_t o = 0; o < outer && inner == 1 && !td_work_spent(n); o++, x += n, y += n) {
         TD_INDEPENDENT
         for (int64_t j = 0; j < n; j++) {
             y[j] = x[j] + b[j];
         }
     }
-    for (int64_t o = 0; o < outer * n && inner != 1; o++, x += inner, y += inner) {
+    for (int64_t o = 0; o < outer * n && inner != 1 && !td_work_spent(inner); o++, x += inner, y += inner) {
         float v = b[o % n];
         TD_INDEPENDENT
         for (int64_t i = 0; i < inner; i++) {
@@ -173,13 +174,13 @@ static enum td_code bias_grad_infer(struct td_infer *c, struct td_err *err)
 TD_CLONES static void sum_floats(const struct bias *s, const float *x, double *restrict acc)
 {
     const int64_t outer = s->outer, n = s->n, inner = s->inner;
-    for (int64_t o = 0; o < outer && inner == 1; o++, x += n) {
+    for (int64_t o = 0; o < outer && inner == 1 && !td_work_spent(n); o++, x += n) {
         TD_INDEPENDENT
         for (int64_t j = 0; j < n; j++) {
             acc[j] += (double)x[j];
         }
     }
-    for (int64_t o = 0; o < outer * n && inner != 1; o++, x += inner) {
+    for (int64_t o = 0; o < outer * n && inner != 1 && !td_work_spent(inner); o++, x += inner) {
         acc[o % n] += (double)td_vec_sum_f32(x, inner);
     }
 }

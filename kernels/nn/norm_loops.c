@@ -4,6 +4,7 @@
  * arrays, which is vector code; else along the cells of one channel's plane. Sums are of doubles.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/work.h"
 #include "kernels/nn/norm_loops.h"
 
 #include <math.h>
@@ -18,13 +19,15 @@ TD_CLONES static void affine_loop(const struct td_batch_norm *s, const float *x,
 {
     /* the compiler cannot know that y does not hold *s */
     const int64_t channels = s->channels, inner = s->inner, outer = s->outer;
-    for (int64_t o = 0; o < outer && inner == 1; o++, x += channels, y += channels) {
+    for (int64_t o = 0; o < outer && inner == 1 && !td_work_spent(channels);
+         o++, x += channels, y += channels) {
         TD_INDEPENDENT
         for (int64_t j = 0; j < channels; j++) {
             y[j] = (x[j] - mean[j]) * a[j] + b[j];
         }
     }
-    for (int64_t o = 0; o < outer * channels && inner != 1; o++, x += inner, y += inner) {
+    for (int64_t o = 0; o < outer * channels && inner != 1 && !td_work_spent(inner);
+         o++, x += inner, y += inner) {
         float m = a[o % channels], k = b[o % channels], mid = mean[o % channels];
         TD_INDEPENDENT
         for (int64_t i = 0; i < inner; i++) {
@@ -38,7 +41,7 @@ TD_CLONES static void channel_rows(const struct td_batch_norm *s, const float *x
                                    const double *shift, const double *shift_z, double *restrict sum)
 {
     int64_t n = s->channels;
-    for (int64_t o = 0; o < s->outer; o++) {
+    for (int64_t o = 0; o < s->outer && !td_work_spent(n); o++) {
         const float *p = x + o * n;
         for (int64_t j = 0; j < n && z == NULL; j++) {
             sum[j] += p[j];
@@ -59,7 +62,7 @@ void td_norm_sums(const struct td_batch_norm *s, const float *x, const float *z,
         channel_rows(s, x, z, shift, shift_z, sum);
         return;
     }
-    for (int64_t o = 0; o < s->outer; o++) {
+    for (int64_t o = 0; o < s->outer && !td_work_spent(s->channels * s->inner); o++) {
         for (int64_t j = 0; j < s->channels; j++) {
             double dx = shift != NULL ? shift[j] : 0, dz = shift_z != NULL ? shift_z[j] : 0, part = 0;
             const float *p = x + (o * s->channels + j) * s->inner;
@@ -86,7 +89,7 @@ TD_CLONES static void gradient_rows(const struct td_batch_norm *s, const struct 
 {
     const int64_t n = s->channels, outer = s->outer;
     const float *restrict mean = g->mean, *restrict dy = g->dy, *restrict x = g->x;
-    for (int64_t o = 0; o < outer; o++, dy += n, x += n) {
+    for (int64_t o = 0; o < outer && !td_work_spent(n); o++, dy += n, x += n) {
         TD_INDEPENDENT
         for (int64_t j = 0; j < n; j++) {
             sum[j] += (double)dy[j];
@@ -104,7 +107,7 @@ static void gradient_sums(const struct td_batch_norm *s, const struct td_norm_gr
         gradient_rows(s, g, sum, sum_x);
         return;
     }
-    for (int64_t k = 0; k < s->outer * s->channels; k++) {
+    for (int64_t k = 0; k < s->outer * s->channels && !td_work_spent(s->inner); k++) {
         const int64_t j = k % s->channels;
         double part = 0, part_x = 0;
         for (int64_t i = k * s->inner; i < (k + 1) * s->inner; i++) {
@@ -123,13 +126,15 @@ TD_CLONES static void combine(const struct td_batch_norm *s, const struct td_nor
     const int64_t channels = s->channels, inner = s->inner, outer = s->outer;
     const float *restrict mean = g->mean, *dy = g->dy, *x = g->x;
     float *dx = g->dx;
-    for (int64_t o = 0; o < outer && inner == 1; o++, dy += channels, x += channels, dx += channels) {
+    for (int64_t o = 0; o < outer && inner == 1 && !td_work_spent(channels);
+         o++, dy += channels, x += channels, dx += channels) {
         TD_INDEPENDENT
         for (int64_t j = 0; j < channels; j++) {
             dx[j] = k0[j] * dy[j] + k1[j] * (x[j] - mean[j]) + k2[j];
         }
     }
-    for (int64_t o = 0; o < outer * channels && inner != 1; o++, dy += inner, x += inner, dx += inner) {
+    for (int64_t o = 0; o < outer * channels && inner != 1 && !td_work_spent(inner);
+         o++, dy += inner, x += inner, dx += inner) {
         const int64_t j = o % channels;
         const float a = k0[j], b = k1[j], shift = k2[j], mid = mean[j];
         TD_INDEPENDENT

@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "core/base/work.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
 
@@ -257,6 +258,9 @@ bool td_pool_cell_start(struct td_pool_walk *w, const struct td_pool *p, int64_t
     int64_t rest = cell;
     w->count = 1;
     w->cut = false;
+    if (td_work_spent(32)) {
+        return false;
+    }
     for (int a = 2; a >= 0; a--) {
         const struct td_window *x = &p->axis[a];
         int64_t start = rest % x->out * x->stride - x->before;

@@ -13,6 +13,7 @@
  * float, as in TensorFlow, because a level may hang on one rounding. Quantized types are integers in memory.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/work.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/ops.h"
 #include "kernels/nn/quantized.h"
@@ -184,7 +185,7 @@ static void quantize_run_of(const struct quantizer *q, const struct td_tensor *x
 {
     int32_t level[CHUNK];
     const size_t size = td_dtype_size(y->dtype);
-    for (int64_t end = at + n; at < end; at += CHUNK) {
+    for (int64_t end = at + n; at < end && !td_work_spent(CHUNK); at += CHUNK) {
         int64_t most = end - at < CHUNK ? end - at : CHUNK;
         quantize_all(q, TD_DATA(x, const float) + at, most, level);
         for (int64_t i = 0; i < most && size == 1; i++) {
@@ -267,7 +268,7 @@ static enum td_code dequantize_run(struct td_call *c, struct td_err *err)
     for (int64_t k = 0; k < s.depth; k++) {
         struct line l =
             dequantizer(c->node, x->dtype, TD_DATA(c->in[1], float)[k], TD_DATA(c->in[2], float)[k]);
-        for (int64_t o = 0; o < s.outer; o++) {
+        for (int64_t o = 0; o < s.outer && !td_work_spent(4 * s.inner); o++) {
             int64_t at = (o * s.depth + k) * s.inner;
             for (int64_t i = at; i < at + s.inner; i++) {
                 float v = ((float)td_quantized_get(x, i) + l.shift) * l.slope + l.start;

@@ -9,6 +9,7 @@
  * axis), and nothing is clamped.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/work.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/formula/formula.h"
 #include "kernels/ops.h"
@@ -125,7 +126,7 @@ struct bounds {
 static struct bounds bounds_of_slice(const struct td_tensor *x, const struct slices *s, int64_t k)
 {
     struct bounds b = {INFINITY, -INFINITY};
-    for (int64_t o = 0; o < s->outer; o++) {
+    for (int64_t o = 0; o < s->outer && !td_work_spent(4 * s->inner); o++) {
         for (int64_t i = 0; i < s->inner; i++) {
             double v = number(x, (o * s->depth + k) * s->inner + i);
             b.min = v < b.min ? v : b.min;
@@ -148,7 +149,7 @@ static enum td_code qdq_slices(struct td_call *c, const struct levels *l, const 
                                         : bounds_of_slice(x, &s, k);
         TD_FAIL_IF(b.min > b.max && l->clamp, err, INVALID_ARGUMENT,
                    "%s: Invalid range: input_min %g > input_max %g", TD_NODE_STR(c->node), b.min, b.max);
-        for (int64_t o = 0; o < s.outer; o++) {
+        for (int64_t o = 0; o < s.outer && !td_work_spent(4 * s.inner); o++) {
             int64_t at = (o * s.depth + k) * s.inner;
             if (x->dtype == TD_FLOAT) {
                 slice_f32(l, TD_DATA(x, const float) + at, TD_DATA(y, float) + at, s.inner, (float)b.min,

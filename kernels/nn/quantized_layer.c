@@ -13,6 +13,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "core/base/work.h"
 #include "core/graph/graph.h"
 #include "kernels/nn/conv_spec.h"
 #include "kernels/cpu/gemm_cpu.h"
@@ -205,7 +206,7 @@ static enum td_code pool(struct td_call *c, bool greatest, struct td_err *err)
     TD_TRY(td_out(c, 0, NULL, &y, err));
     TD_TRY(td_quantized_out_range(c, td_quantized_float(c, 1), td_quantized_float(c, 2), err));
     const int64_t cells = td_tensor_count(y) > 0 ? p.batch * td_pool_out_cells(&p) : 0;
-    for (int64_t cell = 0; cell < cells; cell++) {
+    for (int64_t cell = 0; cell < cells && !td_work_spent(64 * p.channels); cell++) {
         for (int64_t k = 0; k < p.channels; k++) {
             td_tensor_set_int(y, cell * p.channels + k, pool_cell(&p, c->in[0], cell, k, greatest));
         }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/base/work.h"
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/formula/formula.h"
@@ -40,7 +41,7 @@ TD_CLONES static void shift(const float *x, float by, float *y, int64_t n)
 
 static void rows_f32(const float *x, float *y, int64_t rows, int64_t n, bool logarithm)
 {
-    for (int64_t r = 0; r < rows; r++, x += n, y += n) {
+    for (int64_t r = 0; r < rows && !td_work_spent(8 * n); r++, x += n, y += n) {
         float top = td_vec_max_f32(x, n), sum = td_vec_exp_sum_f32(x, top, y, n);
         if (logarithm) { /* two steps: top + log(sum) would lose the sum beside a large maximum */
             shift(x, top, y, n);
@@ -53,7 +54,7 @@ static void rows_f32(const float *x, float *y, int64_t rows, int64_t n, bool log
 
 static void rows_f64(const double *x, double *y, int64_t rows, int64_t n, bool logarithm)
 {
-    for (int64_t r = 0; r < rows; r++, x += n, y += n) {
+    for (int64_t r = 0; r < rows && !td_work_spent(16 * n); r++, x += n, y += n) {
         double top = -INFINITY, sum = 0;
         for (int64_t i = 0; i < n; i++) {
             top = x[i] > top || isnan(x[i]) ? x[i] : top;

@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/ops.h"
 #include "kernels/sparse/ragged_grad.h"
 
@@ -126,7 +127,7 @@ static enum td_code range_run(struct td_call *c, struct td_err *err)
         td_tensor_set_int(splits, i + 1, total);
     }
     TD_TRY(td_out(c, 1, &(struct td_shape){1, {total}}, &values, err));
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < rows && !td_work_spent(4); i++) {
         int64_t from = td_tensor_int(splits, i);
         range_fill(c, i, values, from, td_tensor_int(splits, i + 1) - from);
     }

@@ -12,6 +12,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/cpu/elem.h"
 #include "kernels/linalg/matmul_grad.h"
 #include "kernels/ops.h"
@@ -94,10 +95,10 @@ static enum td_code to_dense_run(struct td_call *c, struct td_err *err)
     struct places places = {
         .shape = &y->shape, .rank = rank, .ascending = td_attr_bool(c->node, "validate_indices"), .last = -1};
     int64_t at = 0;
-    for (int64_t i = 0, count = td_tensor_count(y); i < count; i++) {
+    for (int64_t i = 0, count = td_tensor_count(y); i < count && !td_work_spent(4); i++) {
         td_elems_copy(y->dtype, elem_at(y, i), c->in[3]->data, 1);
     }
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !td_work_spent(16); i++) {
         TD_TRY(find_place(c, &places, i, &at, err));
         td_elems_copy(y->dtype, elem_at(y, at), elem_at(values, values->shape.rank == 0 ? 0 : i), 1);
     }
@@ -236,7 +237,7 @@ static enum td_code matmul_run(struct td_call *c, struct td_err *err)
     }
     /* of nothing, indices are not looked at */
     const bool empty = td_tensor_count(y) == 0 || td_tensor_count(p.b) == 0;
-    for (int64_t i = 0, n = empty ? 0 : p.ix->shape.dim[0]; i < n; i++) {
+    for (int64_t i = 0, n = empty ? 0 : p.ix->shape.dim[0]; i < n && !td_work_spent(p.inner); i++) {
         int64_t m = td_tensor_int(p.ix, 2 * i + (p.adj_a ? 1 : 0)),
                 k = td_tensor_int(p.ix, 2 * i + (p.adj_a ? 0 : 1));
         TD_FAIL_IF(k < 0 || k >= p.inner, err, INVALID_ARGUMENT,

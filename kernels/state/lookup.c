@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/state/lookup_init.h"
 #include "kernels/ops.h"
 #include "kernels/state/table.h"
@@ -200,7 +201,7 @@ static enum td_code check_reserved(const struct td_call *c, const struct td_tabl
     if (t->kind != TD_TABLE_DENSE) {
         return TD_OK;
     }
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !td_work_spent(16); i++) {
         int r = reserved_key(t, c->in[1], i);
         TD_FAIL_IF(r >= 0, err, INVALID_ARGUMENT, "%s: Using the %s_key as a table key is not allowed",
                    TD_NODE_STR(c->node), r ? "deleted" : "empty");
@@ -260,7 +261,7 @@ static enum td_code find_run(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 0, &shape, &y, err));
     pthread_rwlock_rdlock(&t->lock);
     bool ready = t->kind != TD_TABLE_STATIC || t->initialized;
-    for (int64_t i = 0; i < n && ready; i++) {
+    for (int64_t i = 0; i < n && ready && !td_work_spent(32); i++) {
         int64_t entry = td_table_find(t, c->in[1], i);
         if (entry >= 0) {
             td_table_value(t, entry, y, i);

@@ -9,6 +9,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/ops.h"
 #include "kernels/text/regex_shim.h"
 
@@ -106,7 +107,7 @@ static enum td_code match_all(struct td_call *c, const struct td_regex *r, struc
 {
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    for (int64_t i = 0, n = td_tensor_count(y); i < n; i++) {
+    for (int64_t i = 0, n = td_tensor_count(y); i < n && !td_work_spent(64); i++) {
         size_t len;
         const char *s = td_tensor_str(c->in[0], i, &len);
         int hit = td_regex_full_match(r, s, len);

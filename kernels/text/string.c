@@ -10,6 +10,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/text/string_hash.h"
 #include "kernels/ops.h"
 #include "kernels/text/strbuf.h"
@@ -165,7 +166,7 @@ static enum td_code length_run(struct td_call *c, struct td_err *err)
     bool utf8 = utf8_unit(c->node);
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    for (int64_t i = 0, n = td_tensor_count(y); i < n; i++) {
+    for (int64_t i = 0, n = td_tensor_count(y); i < n && !td_work_spent(64); i++) {
         size_t len, count = 0;
         const char *s = td_tensor_str(c->in[0], i, &len);
         for (size_t k = 0; utf8 && k < len; k++) {
@@ -296,7 +297,7 @@ static enum td_code bucket_run(struct td_call *c, uint64_t (*hash)(const void *,
     const int64_t *key = hash ? NULL : td_attr_ints(c->node, "key", &n_key);
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    for (int64_t i = 0, n = td_tensor_count(y); i < n; i++) {
+    for (int64_t i = 0, n = td_tensor_count(y); i < n && !td_work_spent(64); i++) {
         size_t len;
         const char *s = td_tensor_str(c->in[0], i, &len);
         uint64_t h = hash ? hash(s, len) : td_hash_siphash((uint64_t)key[0], (uint64_t)key[1], s, len);

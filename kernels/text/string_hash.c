@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/text/string_hash.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/ops.h"
 
 #include <endian.h>
@@ -252,7 +253,7 @@ static enum td_code fingerprint_run(struct td_call *c, struct td_err *err)
     if (x->dtype == TD_STRING) {
         TD_TRY(td_scratch(c, bytes + 8, &words, err));
     }
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < rows && !td_work_spent(16 * width + 16); i++) {
         uint64_t h =
             words ? fingerprint_strings(x, i, width, words)
                   : td_hash_fingerprint64(width ? (const char *)x->data + (size_t)i * bytes : "", bytes);

@@ -7,6 +7,7 @@
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/ops.h"
 #include "kernels/text/parse_number.h"
 #include "kernels/text/summarize.h"
@@ -169,7 +170,7 @@ static enum td_code to_number_run(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     size_t size = td_dtype_size(y->dtype);
-    for (int64_t i = 0, n = td_tensor_count(y); i < n; i++) {
+    for (int64_t i = 0, n = td_tensor_count(y); i < n && !td_work_spent(64); i++) {
         size_t len;
         const char *s = td_tensor_str(c->in[0], i, &len);
         bool ok = td_parse_number(s, len, y->dtype, (char *)y->data + (size_t)i * size);

@@ -11,6 +11,7 @@
 #include "kernels/text/unicode.h"
 #include "core/batchable/batchable_rule.h"
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "kernels/ops.h"
 
 #include <string.h>
@@ -177,7 +178,7 @@ static enum td_code decode_count(struct td_call *c, struct decoder *d, struct td
     int64_t n = td_tensor_count(c->in[0]);
     *total = 0;
     td_tensor_set_int(splits, 0, 0);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !td_work_spent(64); i++) {
         size_t len, from;
         const char *s = td_tensor_str(c->in[0], i, &len), *at = s;
         UChar32 ch;
@@ -208,7 +209,7 @@ static enum td_code decode_fill(struct td_call *c, struct decoder *d, struct td_
         TD_TRY(td_out(c, 2, &shape, &starts, err));
     }
     ucnv_reset(d->conv);
-    for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n; i++) {
+    for (int64_t i = 0, n = td_tensor_count(c->in[0]); i < n && !td_work_spent(64); i++) {
         size_t len, from;
         const char *s = td_tensor_str(c->in[0], i, &len), *at = s;
         UChar32 ch;
@@ -357,7 +358,7 @@ static enum td_code transcode_fill(struct td_call *c, struct decoder *d, struct 
     struct td_tensor *y;
     enum encoding e = output_encoding(c->node);
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    for (int64_t i = 0, n = td_tensor_count(y); i < n; i++) {
+    for (int64_t i = 0, n = td_tensor_count(y); i < n && !td_work_spent(64); i++) {
         size_t len, from;
         const char *s = td_tensor_str(c->in[0], i, &len), *at = s;
         UChar32 ch;
@@ -394,7 +395,7 @@ static enum td_code script_run(struct td_call *c, struct td_err *err)
 {
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    for (int64_t i = 0, n = td_tensor_count(y); i < n; i++) {
+    for (int64_t i = 0, n = td_tensor_count(y); i < n && !td_work_spent(16); i++) {
         UErrorCode status = U_ZERO_ERROR;
         UScriptCode script = uscript_getScript(TD_DATA(c->in[0], int32_t)[i], &status);
         TD_DATA(y, int32_t)[i] = U_SUCCESS(status) ? (int32_t)script : USCRIPT_INVALID_CODE;
