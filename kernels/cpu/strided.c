@@ -25,8 +25,8 @@ typedef struct {
     X(8, uint64_t)                                                                                           \
     X(16, elem16)
 
-enum { TILE = 16 };       /* a tile row of 4-byte elements is one cache line */
-enum { PIECE = 1 << 16 }; /* elements of a run or line between two looks at the clock */
+enum { TILE = 16 };     /* a tile row of 4-byte elements is one cache line */
+enum { RUN = 1 << 16 }; /* elements of a run or line between two looks at the clock */
 
 void td_strided_row_major(const struct td_shape *s, int64_t *stride)
 {
@@ -237,8 +237,8 @@ static void inner(enum td_dtype dtype, const struct td_strided *w, bool two, voi
         return;
     }
     const int64_t ds = w->dst[k], ss = w->src[k], n = w->dim[k], size = (int64_t)td_dtype_size(dtype);
-    for (int64_t i = 0; i < n; i += PIECE) {
-        const int64_t m = n - i < PIECE ? n - i : PIECE;
+    for (int64_t i = 0; i < n; i += RUN) {
+        const int64_t m = n - i < RUN ? n - i : RUN;
         char *to = (char *)dst + i * ds * size;
         const char *from = (const char *)src + i * ss * size;
         if (td_work_spent(m)) {
@@ -293,16 +293,16 @@ void td_strided_copy(enum td_dtype dtype, const struct td_strided *in, void *dst
 void td_strided_fill(enum td_dtype dtype, void *dst, const void *value, int64_t n)
 {
     const size_t size = td_dtype_size(dtype);
-    for (int64_t i = 0; i < n && !td_work_spent(n - i < PIECE ? n - i : PIECE); i += PIECE) {
-        line(dtype, (char *)dst + (size_t)i * size, 1, value, 0, n - i < PIECE ? n - i : PIECE);
+    for (int64_t i = 0; i < n && !td_work_spent(n - i < RUN ? n - i : RUN); i += RUN) {
+        line(dtype, (char *)dst + (size_t)i * size, 1, value, 0, n - i < RUN ? n - i : RUN);
     }
 }
 
 void td_strided_zero(enum td_dtype dtype, void *dst, int64_t n)
 {
     const size_t size = td_dtype_size(dtype);
-    for (int64_t i = 0; i < n && !td_dtype_is_object(dtype) && !td_work_spent(n - i < PIECE ? n - i : PIECE);
-         i += PIECE) {
-        memset((char *)dst + (size_t)i * size, 0, (size_t)(n - i < PIECE ? n - i : PIECE) * size);
+    for (int64_t i = 0; i < n && !td_dtype_is_object(dtype) && !td_work_spent(n - i < RUN ? n - i : RUN);
+         i += RUN) {
+        memset((char *)dst + (size_t)i * size, 0, (size_t)(n - i < RUN ? n - i : RUN) * size);
     }
 }
