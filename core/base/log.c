@@ -60,12 +60,37 @@ static void put(struct line *l, const char *fmt, ...)
     }
 }
 
-/* Control characters never reach the log raw: a request must not forge lines. */
+/* Bytes of the UTF-8 character at s, which ends with a NUL; 0: it is none. */
+static int char_bytes(const unsigned char *s)
+{
+    const unsigned char c = s[0];
+    const int n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+    const unsigned char least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+    const unsigned char most = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+    if (n > 1 && (s[1] < least || s[1] > most)) {
+        return 0;
+    }
+    for (int i = 2; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    return n;
+}
+
+/* Control characters never reach the log raw, nor bytes that are no UTF-8: a request must not forge lines, or
+ * break who reads them. */
 static void put_escaped(struct line *l, const char *s)
 {
     for (; *s != 0; s++) {
         unsigned char c = (unsigned char)*s;
-        if (as_json && (c == '"' || c == '\\')) {
+        const int n = char_bytes((const unsigned char *)s);
+        if (n > 1) {
+            put(l, "%.*s", n, s);
+            s += n - 1;
+        } else if (n == 0) {
+            put(l, "?");
+        } else if (as_json && (c == '"' || c == '\\')) {
             put(l, "\\%c", c);
         } else if (c < 0x20 || c == 0x7f) {
             put(l, "\\u%04x", c);

@@ -228,7 +228,10 @@ static bool read_bearer(const char *text, size_t n, char out[TOKEN_BYTES])
 
 static bool covers(const struct row *row, const char *model)
 {
-    return row->models == NULL || model == NULL || fnmatch(row->models, model, 0) == 0;
+    if (row->models == NULL || model == NULL || strcmp(row->models, TD_ACCESS_ALL) == 0) {
+        return true;
+    }
+    return strcmp(model, TD_ACCESS_ALL) != 0 && fnmatch(row->models, model, 0) == 0;
 }
 
 struct found {

@@ -49,6 +49,7 @@ TD_MUST enum td_code td_access_check(struct td_access *a, const char *authorizat
                                      enum td_scope scope, const char *model, struct td_err *err);
 
 /* Who sent it, for quotas and lists: a digest of the token, that cannot be turned back; "" without one. */
-void td_access_owner(const char *authorization, size_t n, char owner[33]);
+enum { TD_OWNER_CHARS = 33 };
+void td_access_owner(const char *authorization, size_t n, char owner[TD_OWNER_CHARS]);
 
 #endif

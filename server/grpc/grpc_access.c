@@ -6,10 +6,12 @@
  * is there.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "server/base/local_only.h"
 #include "server/grpc/grpc_impl.h"
 
 struct token {
@@ -50,6 +52,32 @@ enum td_code td_grpc_admit(const struct td_grpc *g, int method, const grpc_metad
     return td_access_check(g->opts.access, t.text, t.n, scope_of(m), all ? TD_ACCESS_ALL : NULL, err);
 }
 
+/* The authority is not looked at: libgrpc does not tell it, and a page in a browser, which it is to keep
+ * out, cannot speak gRPC without asking first. */
+enum td_code td_grpc_local_only(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+                                bool local, struct td_err *err)
+{
+    char found[64];
+    struct td_local_only q = {.loopback = local, .no_host = true};
+    if (g->opts.access != NULL || g->opts.open_management) {
+        return TD_OK;
+    }
+    for (size_t i = 0; i < sent->count && q.browser == NULL; i++) {
+        const char *key = (const char *)GRPC_SLICE_START_PTR(sent->metadata[i].key);
+        const int n = (int)GRPC_SLICE_LENGTH(sent->metadata[i].key);
+        if (td_local_only_tells(key, (size_t)n)) {
+            (void)snprintf(found, sizeof found, "%.*s", n, key);
+            q.browser = found;
+        }
+    }
+    return td_local_only_check(&q, td_rpc_methods[method].path, err);
+}
+
+enum td_code td_rpc_check_local(struct td_rpc *r, struct td_err *err)
+{
+    return td_grpc_local_only(r->caller->g, r->caller->method, r->caller->sent, td_rpc_local(r), err);
+}
+
 enum td_code td_rpc_admit(const struct td_rpc *r, enum td_scope scope, const char *model, struct td_err *err)
 {
     const struct td_rpc_caller *c = r->caller;
@@ -58,6 +86,12 @@ enum td_code td_rpc_admit(const struct td_rpc *r, enum td_scope scope, const cha
     }
     const struct token t = token_of(c->sent);
     return td_access_check(c->g->opts.access, t.text, t.n, scope, model, err);
+}
+
+bool td_rpc_sees(const struct td_rpc *r, const char *model)
+{
+    struct td_err ignored = {0};
+    return td_rpc_admit(r, TD_SCOPE_ANY, model, &ignored) == TD_OK;
 }
 
 void td_rpc_owner(const struct td_rpc *r, char owner[33])

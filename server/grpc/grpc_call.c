@@ -313,11 +313,7 @@ static void manage(struct td_grpc_call *c)
 {
     struct td_grpc *g = c->g;
     struct td_err err = {0};
-    if (g->opts.access == NULL && !g->opts.open_management && !td_grpc_is_local(c->call)) {
-        (void)td_fail(
-            &err, TD_PERMISSION_DENIED,
-            "%s: management requests are answered on this host only (--open_management changes that)",
-            td_rpc_methods[c->method].path);
+    if (td_grpc_local_only(g, c->method, &c->metadata, td_grpc_is_local(c->call), &err)) {
         answer(c, &err);
         return;
     }

@@ -113,7 +113,8 @@ static enum td_code read_page(struct td_rpc *r, const struct td_finetune_ask *as
 
 /* ------------------------------------------------------------------ files */
 
-typedef enum td_code one_fn(struct td_jobs *j, const char *id, json_t **out, struct td_fault *f);
+typedef enum td_code one_fn(struct td_jobs *j, const char *owner, const char *id, json_t **out,
+                            struct td_fault *f);
 
 /* By the id in field 1. */
 static enum td_code answer_one(struct td_rpc *r, struct td_arena *a, one_fn *get,
@@ -122,9 +123,11 @@ static enum td_code answer_one(struct td_rpc *r, struct td_arena *a, one_fn *get
     struct td_finetune_ask ask;
     struct td_fault f = {0};
     json_t *doc = NULL;
+    char owner[33];
+    td_rpc_owner(r, owner);
     TD_TRY(td_finetune_ready(r, err));
     TD_TRY(td_finetune_read(r->in, a, &ask, err));
-    TD_TRY(td_finetune_fault(r, get(r->opts->jobs, ask.text[1], &doc, &f), &f, err));
+    TD_TRY(td_finetune_fault(r, get(r->opts->jobs, owner, ask.text[1], &doc, &f), &f, err));
     return td_finetune_reply(r, d, doc, err);
 }
 
@@ -154,12 +157,14 @@ static enum td_code list_files(struct td_rpc *r, struct td_arena *a, struct td_e
     struct td_page page;
     struct td_fault f = {0};
     json_t *list = NULL;
+    char owner[33];
+    td_rpc_owner(r, owner);
     TD_TRY(td_finetune_ready(r, err));
     TD_TRY(td_finetune_read(r->in, a, &ask, err));
     TD_TRY(read_page(r, &ask, 1, &page, err));
     page.purpose = *ask.text[3] != '\0' ? ask.text[3] : NULL;
     page.ascending = ask.number[4] != 0;
-    TD_TRY(td_finetune_fault(r, td_files_list(r->opts->jobs, &page, &list, &f), &f, err));
+    TD_TRY(td_finetune_fault(r, td_files_list(r->opts->jobs, owner, &page, &list, &f), &f, err));
     return td_finetune_reply(r, &tensord__v1__list_files_response__descriptor, list, err);
 }
 

@@ -36,14 +36,6 @@ static enum td_code enter(atomic_int *n, const struct td_rpc *r, struct td_err *
     return td_finetune_ready(r, err);
 }
 
-static enum td_code check_caller(struct td_rpc *r, struct td_err *err)
-{
-    TD_FAIL_IF(r->opts->access == NULL && !r->opts->open_management && !td_rpc_local(r), err,
-               PERMISSION_DENIED,
-               "fine-tuning requests are answered on this host only (--open_management changes that)");
-    return TD_OK;
-}
-
 /* ------------------------------------------------------------------ uploading */
 
 struct upload {
@@ -61,7 +53,7 @@ static enum td_code begin_upload(struct td_rpc *r, const struct td_finetune_ask 
     }
     r->state = u;
     TD_TRY(enter(&n_uploads, r, err));
-    TD_TRY(check_caller(r, err));
+    TD_TRY(td_rpc_check_local(r, err));
     for (int i = 1; i <= 2; i++) {
         const char *name = i == 1 ? "filename" : "purpose";
         const enum td_code rc =
@@ -183,11 +175,13 @@ static enum td_code begin_download(struct td_rpc *r, struct td_arena *a, struct 
     }
     d->fd = -1;
     r->state = d;
+    char owner[33];
+    td_rpc_owner(r, owner);
     TD_TRY(enter(&n_downloads, r, err));
-    TD_TRY(check_caller(r, err));
+    TD_TRY(td_rpc_check_local(r, err));
     TD_TRY(td_finetune_read(r->in, a, &ask, err));
-    TD_TRY(
-        td_finetune_fault(r, td_files_content(r->opts->jobs, ask.text[1], &d->fd, &d->bytes, &f), &f, err));
+    TD_TRY(td_finetune_fault(r, td_files_content(r->opts->jobs, owner, ask.text[1], &d->fd, &d->bytes, &f),
+                             &f, err));
     r->ticks = true;
     return TD_OK;
 }
@@ -258,7 +252,7 @@ static enum td_code begin_watch(struct td_rpc *r, struct td_arena *a, struct td_
     }
     r->state = w;
     TD_TRY(enter(&n_watches, r, err));
-    TD_TRY(check_caller(r, err));
+    TD_TRY(td_rpc_check_local(r, err));
     TD_TRY(td_finetune_read(r->in, a, &ask, err));
     enum td_code rc = td_job_access(r->opts->jobs, ask.text[1], &judge, &f);
     const char *after = *ask.text[2] != '\0' ? ask.text[2] : NULL;

@@ -122,6 +122,7 @@ void td_payload_close(struct td_payload *p);
 struct td_rpc_caller {
     const struct td_grpc *g;
     const grpc_metadata_array *sent;
+    int method;
 };
 /* Opens the message, and lets the method's handler see it in r when the call's token allows its names. */
 TD_MUST enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
@@ -150,6 +151,10 @@ grpc_server *td_grpc_make_server(const struct td_grpc_opts *o, void **handler);
  * names. */
 TD_MUST enum td_code td_grpc_admit(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
                                    struct td_err *err);
+/* Whether it may manage without a token, where none are asked for: see server/base/local_only.h. local: the
+ * client is on this host. */
+TD_MUST enum td_code td_grpc_local_only(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
+                                        bool local, struct td_err *err);
 TD_MUST enum td_code td_grpc_admit_message(const struct td_grpc *g, int method,
                                            const grpc_metadata_array *sent, struct td_wire message,
                                            struct td_err *err);

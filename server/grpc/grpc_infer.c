@@ -34,7 +34,10 @@ static enum td_code read_inputs(struct td_rpc *r, struct infer *f, struct td_err
 {
     struct td_request *q = &r->q;
     f->shared.shm = r->opts->shm;
-    f->shared.local = uses_shared(&f->p) && (r->opts->open_management || td_rpc_local(r));
+    if (uses_shared(&f->p)) {
+        f->shared.local = r->opts->open_management || td_rpc_local(r);
+        td_rpc_owner(r, f->shared.owner);
+    }
     TD_TRY(td_infer_room(q, f->p.n_in, err));
     for (int i = 0; i < f->p.n_in; i++) {
         struct td_tensor t;

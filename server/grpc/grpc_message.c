@@ -114,7 +114,7 @@ enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_meta
 {
     TD_TRY(td_payload_open(p, g->opts.max_request_bytes, &r->in, err));
     TD_TRY(td_grpc_admit_message(g, method, sent, r->in, err));
-    const struct td_rpc_caller caller = {g, sent};
+    const struct td_rpc_caller caller = {g, sent, method};
     r->caller = &caller;
     const enum td_code rc = td_rpc_methods[method].fn(r, err);
     r->caller = NULL;

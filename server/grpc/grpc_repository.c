@@ -50,6 +50,9 @@ static enum td_code write_row(void *rpc, const struct td_repository_row *row, st
 {
     struct td_sink *s = &((struct td_rpc *)rpc)->reply;
     char version[24] = "";
+    if (!td_rpc_sees(rpc, row->name)) {
+        return TD_OK;
+    }
     if (row->version > 0) {
         (void)snprintf(version, sizeof version, "%lld", (long long)row->version);
     }

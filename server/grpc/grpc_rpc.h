@@ -112,6 +112,10 @@ static inline void td_rpc_drop_input(struct td_rpc *r)
 /* Whether the caller's token allows the scope, of that model: where a message says what it needs. */
 TD_MUST enum td_code td_rpc_admit(const struct td_rpc *r, enum td_scope scope, const char *model,
                                   struct td_err *err);
+/* Whether the caller may manage, where no tokens are asked for. */
+TD_MUST enum td_code td_rpc_check_local(struct td_rpc *r, struct td_err *err);
+/* Whether its token allows the model to be seen at all: for lists of models. */
+bool td_rpc_sees(const struct td_rpc *r, const char *model);
 /* Why the call fails, besides its status: tensord-code and tensord-param in the trailing metadata. NULL or ""
  * is left out. Once, by a handler that then fails. */
 void td_rpc_explain(struct td_rpc *r, const char *code, const char *param);

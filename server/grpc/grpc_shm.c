@@ -21,6 +21,7 @@ td_rpc_fn td_rpc_shm_status, td_rpc_shm_register, td_rpc_shm_unregister, td_rpc_
  * begin with a name too. */
 struct region {
     enum td_shm_kind kind;
+    char owner[33];
     const char *name, *key;
     /* CudaSharedMemoryRegisterRequest { name = 1, raw_handle = 2, device_id = 3, byte_size = 4 } */
     struct td_wire handle;
@@ -34,6 +35,7 @@ static enum td_code read_region(struct td_rpc *r, struct td_arena *a, enum td_sh
     struct td_field f;
     TD_FAIL_IF(r->opts->shm == NULL, err, UNIMPLEMENTED, "shared memory is not served here");
     *out = (struct region){.kind = kind, .name = "", .key = ""};
+    td_rpc_owner(r, out->owner);
     do {
         TD_TRY(td_wire_next(&w, &f, err));
         if (f.number == 1 && f.type == TD_WIRE_BYTES) {
@@ -84,7 +86,7 @@ static enum td_code write_cuda_row(void *sink, const struct td_shm_row *row, str
 static enum td_code status(struct td_rpc *r, const struct region *q, struct td_err *err)
 {
     td_shm_row_fn *const write = q->kind == TD_SHM_CUDA ? write_cuda_row : write_row;
-    return td_shm_each(r->opts->shm, q->kind, q->name, write, &r->reply, err);
+    return td_shm_each(r->opts->shm, q->owner, q->kind, q->name, write, &r->reply, err);
 }
 
 static enum td_code add_cuda(struct td_rpc *r, const struct region *q, struct td_err *err)
@@ -92,8 +94,8 @@ static enum td_code add_cuda(struct td_rpc *r, const struct region *q, struct td
     const void *handle = NULL;
     void *owned = NULL;
     TD_TRY(td_wire_gather(q->handle, &handle, &owned, err));
-    const enum td_code rc = td_shm_register_cuda(r->opts->shm, q->name, handle, (size_t)q->handle.left,
-                                                 (int64_t)q->offset, q->byte_size, err);
+    const struct td_shm_handle h = {handle, (size_t)q->handle.left, (int64_t)q->offset};
+    const enum td_code rc = td_shm_register_cuda(r->opts->shm, q->owner, q->name, &h, q->byte_size, err);
     td_free(owned);
     return rc;
 }
@@ -102,13 +104,13 @@ static enum td_code add(struct td_rpc *r, const struct region *q, struct td_err 
 {
     return q->kind == TD_SHM_CUDA
                ? add_cuda(r, q, err)
-               : td_shm_register(r->opts->shm, q->name, q->key, q->offset, q->byte_size, err);
+               : td_shm_register(r->opts->shm, q->owner, q->name, q->key, q->offset, q->byte_size, err);
 }
 
 static enum td_code drop(struct td_rpc *r, const struct region *q, struct td_err *err)
 {
     (void)err;
-    td_shm_unregister(r->opts->shm, q->kind, q->name);
+    td_shm_unregister(r->opts->shm, q->owner, q->kind, q->name);
     return TD_OK;
 }
 

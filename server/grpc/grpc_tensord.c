@@ -96,7 +96,7 @@ enum td_code td_rpc_models_list(struct td_rpc *r, struct td_err *err)
     r->reply.limit = INT32_MAX;
     enum td_code rc = TD_OK;
     for (int i = 0; i < n && rc == TD_OK; i++) {
-        rc = write_model(r, &models[i], err);
+        rc = td_rpc_sees(r, models[i].name) ? write_model(r, &models[i], err) : TD_OK;
     }
     td_model_configs_free(models, n);
     return rc;

@@ -108,6 +108,8 @@ void td_exchange_hold(struct td_exchange *x);
 void td_exchange_finish(struct td_exchange *x);
 /* There may be more for x's stream: on any thread, also before x is finished. */
 void td_exchange_wake(struct td_exchange *x);
+/* The first header, as sent, whose name fits; NULL: none. Borrowed. */
+const char *td_exchange_header_that(const struct td_exchange *x, bool (*fits)(const char *name, size_t n));
 /* A header of the request, or NULL: borrowed. */
 const char *td_exchange_header(const struct td_exchange *x, const char *name);
 

@@ -40,6 +40,27 @@ const char *td_exchange_header(const struct td_exchange *x, const char *name)
     return MHD_lookup_connection_value(e->connection, MHD_HEADER_KIND, name);
 }
 
+struct seeking {
+    bool (*fits)(const char *name, size_t n);
+    const char *found;
+};
+
+static enum MHD_Result seek(void *ctx, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    struct seeking *s = ctx;
+    (void)kind;
+    (void)value;
+    s->found = s->found == NULL && s->fits(name, strlen(name)) ? name : s->found;
+    return MHD_YES;
+}
+
+const char *td_exchange_header_that(const struct td_exchange *x, bool (*fits)(const char *name, size_t n))
+{
+    struct seeking s = {.fits = fits};
+    (void)MHD_get_connection_values(((const struct exchange *)x)->connection, MHD_HEADER_KIND, seek, &s);
+    return s.found;
+}
+
 /* The body as the handler sees it. */
 static enum td_code finish_body(struct exchange *e, struct td_err *err)
 {

@@ -18,6 +18,7 @@
 #include "server/http/rest.h"
 #include "server/request/prediction_log.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -25,6 +26,7 @@
 #include "core/base/arena.h"
 #include "core/base/mem.h"
 #include "server/base/clock.h"
+#include "server/base/local_only.h"
 #include "proto/json/json_write.h"
 #include "server/base/rest_json.h"
 #include "server/http/rest_finetune.h"
@@ -41,7 +43,9 @@ enum trait {
     OPEN = 128,
     DEBUGS = 256,
     TRAINS = 512,
-    UPLOADS = 1024
+    UPLOADS = 1024,
+    ALL = 2048,
+    REGION = 4096
 };
 #define API(kind) (COUNTED | TD_API_##kind << API_SHIFT)
 
@@ -54,7 +58,7 @@ static const struct td_route {
 #include "server/http/routes.def"
 #undef ROUTE
 };
-static const struct td_route MONITORING = {"GET", "", td_rest_metrics, BLOCKS};
+static const struct td_route MONITORING = {"GET", "", td_rest_metrics, BLOCKS | ALL};
 #define N_ROUTES (sizeof ROUTES / sizeof ROUTES[0])
 
 #define METHOD_NOT_ALLOWED 405
@@ -241,6 +245,10 @@ static enum td_code read_target(struct td_request *r, const struct td_exchange *
         r->model = "";
         return td_no_memory(err, strlen(x->target), "a request's target");
     }
+    TD_FAIL_IF(!td_json_utf8(r->model, strlen(r->model)) ||
+                   (r->label != NULL && !td_json_utf8(r->label, strlen(r->label))),
+               err, INVALID_ARGUMENT, "Malformed request: the name of a model or a label in %s is no UTF-8",
+               x->target);
     r->has_version = m->version.n > 0;
     for (size_t i = 0; i < m->version.n; i++) {
         const bool fits = td_i64_mul(r->version, 10, &r->version) &&
@@ -353,6 +361,46 @@ enum td_code td_rest_admit(struct td_rest *rest, const struct td_exchange *x, en
                            *model != '\0' ? model : NULL, err);
 }
 
+void td_rest_owner(const struct td_rest *rest, const struct td_exchange *x, char owner[TD_OWNER_CHARS])
+{
+    const char *sent = rest->access != NULL ? td_exchange_header(x, "Authorization") : NULL;
+    td_access_owner(sent, sent != NULL ? strlen(sent) : 0, owner);
+}
+
+bool td_rest_sees(struct td_rest *rest, const struct td_exchange *x, const char *model)
+{
+    struct td_err ignored = {0};
+    return td_rest_admit(rest, x, TD_SCOPE_ANY, model, &ignored) == TD_OK;
+}
+
+static enum td_code check_local(const struct td_exchange *x, const char *type, bool files, struct td_err *err)
+{
+    char what[160];
+    const char *host = td_exchange_header(x, "Host");
+    const struct td_local_only q = {.loopback = x->local,
+                                    .no_host = host == NULL,
+                                    .host = host != NULL ? host : "",
+                                    .n_host = host != NULL ? strlen(host) : 0,
+                                    .browser = x->absolute ? "Host (the target has another in front)"
+                                                           : td_exchange_header_that(x, td_local_only_tells),
+                                    .type = type,
+                                    .files = files};
+    (void)snprintf(what, sizeof what, "%s %s", x->method, x->target);
+    return td_local_only_check(&q, what, err);
+}
+
+enum td_code td_rest_from_here(const struct td_exchange *x, struct td_err *err)
+{
+    return check_local(x, NULL, false, err);
+}
+
+enum td_code td_rest_local_only(const struct td_rest *rest, const struct td_exchange *x, bool files,
+                                struct td_err *err)
+{
+    const char *type = x->body_len > 0 || files ? td_exchange_header(x, "Content-Type") : NULL;
+    return rest->access != NULL || rest->open_management ? TD_OK : check_local(x, type, files, err);
+}
+
 static enum td_code no_route(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     const char *path = rest->monitoring_path;
@@ -390,14 +438,14 @@ static enum td_scope scope_of(const struct td_route *r)
 static enum td_code handle(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     const struct td_route *route = x->route;
-    const bool closed = rest->access == NULL && !x->local && !rest->open_management;
-    TD_FAIL_IF((route->traits & (MANAGES | TRAINS)) && closed, err, PERMISSION_DENIED,
-               "%s %s: management requests are answered on this host only (--open_management changes that)",
-               x->method, x->target);
+    if (route->traits & (MANAGES | TRAINS)) {
+        TD_TRY(td_rest_local_only(rest, x, (route->traits & UPLOADS) != 0, err));
+    }
     TD_TRY(td_request_open(&x->r, err));
     x->r.api = (enum td_api)(route->traits >> API_SHIFT & 7);
     TD_TRY(read_target(&x->r, x, err));
-    TD_TRY(td_rest_admit(rest, x, scope_of(route), x->r.model, err));
+    const char *about = route->traits & ALL ? TD_ACCESS_ALL : route->traits & REGION ? "" : x->r.model;
+    TD_TRY(td_rest_admit(rest, x, scope_of(route), about, err));
     return route->handler(rest, x, err);
 }
 

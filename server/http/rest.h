@@ -42,9 +42,19 @@ bool td_rest_route(void *app, struct td_exchange *x);
 void td_rest_handle(void *app, struct td_exchange *x);
 void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err);
 
+/* Whether it may manage without a token, where none are asked for: see server/base/local_only.h. files: a
+ * form with files is as good as JSON. */
+TD_MUST enum td_code td_rest_local_only(const struct td_rest *rest, const struct td_exchange *x, bool files,
+                                        struct td_err *err);
+/* The same of its connection, Host and headers alone, whatever token it has. */
+TD_MUST enum td_code td_rest_from_here(const struct td_exchange *x, struct td_err *err);
 /* Whether the exchange's token allows the scope; model: "" when none is named. */
 TD_MUST enum td_code td_rest_admit(struct td_rest *rest, const struct td_exchange *x, enum td_scope scope,
                                    const char *model, struct td_err *err);
+/* Whether it allows the model to be seen at all: for lists of models. */
+bool td_rest_sees(struct td_rest *rest, const struct td_exchange *x, const char *model);
+/* Whose files, jobs and regions the exchange's are. */
+void td_rest_owner(const struct td_rest *rest, const struct td_exchange *x, char owner[TD_OWNER_CHARS]);
 /* What a name of the target says, percent-decoded in the request's arena; NULL without memory. */
 const char *td_rest_decoded(const struct td_exchange *x, struct td_route_span s);
 /* The value of a query's parameter, decoded in the same place; *out is NULL when it is not there. */

@@ -119,8 +119,7 @@ static enum td_code check_head(struct upload *u, const struct td_exchange *x, st
     const struct td_rest *rest = u->rest;
     const char *encoding = td_exchange_header(x, "Content-Encoding");
     TD_TRY(td_rest_has_jobs(rest, err));
-    TD_FAIL_IF(rest->access == NULL && !x->local && !rest->open_management, err, PERMISSION_DENIED,
-               "files are taken of this host only"); /* told in full with the answer */
+    TD_TRY(td_rest_local_only(rest, x, true, err));
     TD_TRY(td_rest_admit(u->rest, x, TD_SCOPE_TRAIN, "", err));
     TD_FAIL_IF(encoding != NULL && *encoding != '\0' && strcasecmp(encoding, "identity") != 0, err,
                INVALID_ARGUMENT, "Content-Encoding '%.60s': a file is uploaded as it is", encoding);
@@ -179,41 +178,50 @@ enum td_code td_rest_file_create(struct td_rest *rest, struct td_exchange *x, st
 
 enum td_code td_rest_file_list(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
+    char owner[TD_OWNER_CHARS];
     struct td_page page;
     struct td_fault f = {0};
     json_t *list = NULL;
+    td_rest_owner(rest, x, owner);
     TD_TRY(td_rest_has_jobs(rest, err));
     TD_TRY(td_rest_page(x, &page, err));
-    TD_TRY(td_rest_fault(x, td_files_list(rest->jobs, &page, &list, &f), &f, err));
+    TD_TRY(td_rest_fault(x, td_files_list(rest->jobs, owner, &page, &list, &f), &f, err));
     return td_rest_put_doc(x, list, err);
 }
 
 enum td_code td_rest_file_get(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
+    char owner[TD_OWNER_CHARS];
     const char *id;
     struct td_fault f = {0};
     json_t *file = NULL;
+    td_rest_owner(rest, x, owner);
     TD_TRY(td_rest_id(rest, x, &id, err));
-    TD_TRY(td_rest_fault(x, td_files_get(rest->jobs, id, &file, &f), &f, err));
+    TD_TRY(td_rest_fault(x, td_files_get(rest->jobs, owner, id, &file, &f), &f, err));
     return td_rest_put_doc(x, file, err);
 }
 
 enum td_code td_rest_file_delete(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
+    char owner[TD_OWNER_CHARS];
     const char *id;
     struct td_fault f = {0};
     json_t *gone = NULL;
+    td_rest_owner(rest, x, owner);
     TD_TRY(td_rest_id(rest, x, &id, err));
-    TD_TRY(td_rest_fault(x, td_files_delete(rest->jobs, id, &gone, &f), &f, err));
+    TD_TRY(td_rest_fault(x, td_files_delete(rest->jobs, owner, id, &gone, &f), &f, err));
     return td_rest_put_doc(x, gone, err);
 }
 
 enum td_code td_rest_file_content(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
+    char owner[TD_OWNER_CHARS];
     const char *id;
     struct td_fault f = {0};
+    td_rest_owner(rest, x, owner);
     TD_TRY(td_rest_id(rest, x, &id, err));
-    TD_TRY(td_rest_fault(x, td_files_content(rest->jobs, id, &x->file.fd, &x->file.bytes, &f), &f, err));
+    TD_TRY(
+        td_rest_fault(x, td_files_content(rest->jobs, owner, id, &x->file.fd, &x->file.bytes, &f), &f, err));
     x->file.given = true;
     x->content_type = "application/octet-stream";
     return TD_OK;

@@ -87,12 +87,6 @@ enum td_code td_rest_page(struct td_exchange *x, struct td_page *p, struct td_er
     return TD_OK;
 }
 
-void td_rest_owner(const struct td_rest *rest, const struct td_exchange *x, char owner[TD_OWNER_CHARS])
-{
-    const char *sent = rest->access != NULL ? td_exchange_header(x, "Authorization") : NULL;
-    td_access_owner(sent, sent != NULL ? strlen(sent) : 0, owner);
-}
-
 enum td_code td_rest_id(struct td_rest *rest, struct td_exchange *x, const char **id, struct td_err *err)
 {
     TD_TRY(td_rest_has_jobs(rest, err));

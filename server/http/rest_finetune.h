@@ -17,9 +17,6 @@ TD_MUST enum td_code td_rest_fault(struct td_exchange *x, enum td_code rc, const
 TD_MUST enum td_code td_rest_has_jobs(const struct td_rest *rest, struct td_err *err);
 /* limit, after, order and purpose of the query. */
 TD_MUST enum td_code td_rest_page(struct td_exchange *x, struct td_page *p, struct td_err *err);
-/* Whose files and jobs the exchange's are, for quotas. */
-enum { TD_OWNER_CHARS = 33 };
-void td_rest_owner(const struct td_rest *rest, const struct td_exchange *x, char owner[TD_OWNER_CHARS]);
 /* What judges models for x's token; *who is what it points to. */
 struct td_rest_asker {
     struct td_rest *rest;

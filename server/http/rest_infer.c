@@ -16,6 +16,7 @@
 struct infer {
     struct td_exchange *x;
     struct td_request *r; /* x's */
+    struct td_rest *rest;
     struct td_registry *registry;
     struct td_infer_json p;
     struct td_infer_shared shared;
@@ -132,6 +133,18 @@ static enum td_code read_inputs(struct infer *f, struct td_err *err)
     return TD_OK;
 }
 
+static bool uses_shared(const struct td_infer_json *p)
+{
+    bool any = false;
+    for (int i = 0; i < p->n_in; i++) {
+        any = any || p->in[i].raw.place.region != NULL;
+    }
+    for (int i = 0; i < p->n_out; i++) {
+        any = any || p->out[i].place.region != NULL;
+    }
+    return any;
+}
+
 static enum td_code read_request(struct infer *f, struct td_err *err)
 {
     size_t n_json = 0;
@@ -143,6 +156,11 @@ static enum td_code read_request(struct infer *f, struct td_err *err)
     }
     TD_TRY(td_infer_json_read(f->x->body, f->x->body_len, n_json, f->r->arena, &f->p, err));
     td_infer_limits(f->r, &f->p.opts);
+    if (uses_shared(&f->p)) {
+        struct td_err ignored = {0};
+        f->shared.local = f->rest->open_management || td_rest_from_here(f->x, &ignored) == TD_OK;
+        td_rest_owner(f->rest, f->x, f->shared.owner);
+    }
     TD_TRY(resolve(f, err));
     TD_TRY(read_inputs(f, err));
     return td_infer_filter(f->r, f->p.out, f->p.n_out, err);
@@ -182,10 +200,8 @@ enum td_code td_rest_v2_infer(struct td_rest *rest, struct td_exchange *x, struc
     if (f == NULL) {
         return td_no_memory(err, sizeof *f, "a request");
     }
-    *f = (struct infer){.x = x,
-                        .r = r,
-                        .registry = rest->registry,
-                        .shared = {.shm = rest->shm, .local = x->local || rest->open_management}};
+    *f = (struct infer){
+        .x = x, .r = r, .rest = rest, .registry = rest->registry, .shared = {.shm = rest->shm}};
     r->detail = f;
     r->encode = encode;
     TD_TRY(read_request(f, err));

@@ -127,6 +127,9 @@ enum td_code td_rest_models(struct td_rest *rest, struct td_exchange *x, struct 
     json_t *data = json_array(), *models = json_array();
     for (int i = 0; i < n; i++) {
         int64_t created = 0;
+        if (!td_rest_sees(rest, x, configs[i].name)) {
+            continue;
+        }
         (void)json_array_append_new(models, model_json(rest, &configs[i], &created));
         (void)json_array_append_new(data, json_pack("{s:o, s:s, s:I, s:s}", "id",
                                                     td_rest_json_text(configs[i].name), "object", "model",

@@ -22,15 +22,26 @@
 
 /* ------------------------------------------------------------------ index */
 
-static enum td_code add_row(void *list, const struct td_repository_row *row, struct td_err *err)
+/* The rows of an answer. */
+struct listing {
+    struct td_rest *rest;
+    const struct td_exchange *x;
+    json_t *rows;
+};
+
+static enum td_code add_row(void *listing, const struct td_repository_row *row, struct td_err *err)
 {
+    struct listing *l = listing;
+    if (!td_rest_sees(l->rest, l->x, row->name)) {
+        return TD_OK;
+    }
     json_t *o = json_pack("{s:o, s:s, s:o}", "name", td_rest_json_text(row->name), "state", row->state,
                           "reason", td_rest_json_text(row->reason));
     (void)err;
     if (row->version > 0) {
         (void)json_object_set_new(o, "version", td_rest_json_int64(row->version));
     }
-    (void)json_array_append_new(list, o);
+    (void)json_array_append_new(l->rows, o);
     return TD_OK;
 }
 
@@ -54,12 +65,12 @@ enum td_code td_rest_v2_index(struct td_rest *rest, struct td_exchange *x, struc
     TD_TRY(body_find(x, "ready", &value, &found, err));
     const char ready = found ? td_json_literal(&value) : 'f';
     TD_FAIL_IF(ready != 't' && ready != 'f', err, INVALID_ARGUMENT, "'ready' must be true or false");
-    json_t *list = json_array();
-    if (td_repository_index(rest->registry, ready == 't', add_row, list, err)) {
-        json_decref(list);
+    struct listing l = {rest, x, json_array()};
+    if (td_repository_index(rest->registry, ready == 't', add_row, &l, err)) {
+        json_decref(l.rows);
         return err->code;
     }
-    return td_rest_put_json(&x->out, list, err);
+    return td_rest_put_json(&x->out, l.rows, err);
 }
 
 /* ------------------------------------------------------------------ load and unload */

@@ -50,8 +50,8 @@ static enum td_code get_size(const json_t *doc, const char *key, bool must, uint
 }
 
 /* {"key", "offset", "byte_size"} */
-static enum td_code add_region(struct td_shm *shm, const struct td_exchange *x, const json_t *doc,
-                               struct td_err *err)
+static enum td_code add_region(struct td_shm *shm, const char *owner, const struct td_exchange *x,
+                               const json_t *doc, struct td_err *err)
 {
     const json_t *key = json_object_get(doc, "key");
     uint64_t offset = 0, byte_size = 0;
@@ -60,12 +60,12 @@ static enum td_code add_region(struct td_shm *shm, const struct td_exchange *x, 
     if (get_size(doc, "offset", false, &offset, err) || get_size(doc, "byte_size", true, &byte_size, err)) {
         return td_err_wrap(err, "shared memory region '%s'", x->r.model);
     }
-    return td_shm_register(shm, x->r.model, json_string_value(key), offset, byte_size, err);
+    return td_shm_register(shm, owner, x->r.model, json_string_value(key), offset, byte_size, err);
 }
 
 /* {"raw_handle": {"b64": ".."}, "device_id", "byte_size"} */
-static enum td_code add_cuda(struct td_shm *shm, const struct td_exchange *x, const json_t *doc,
-                             struct td_err *err)
+static enum td_code add_cuda(struct td_shm *shm, const char *owner, const struct td_exchange *x,
+                             const json_t *doc, struct td_err *err)
 {
     const json_t *text = json_object_get(json_object_get(doc, "raw_handle"), "b64");
     const size_t len = json_is_string(text) ? json_string_length(text) : 0;
@@ -81,13 +81,14 @@ static enum td_code add_cuda(struct td_shm *shm, const struct td_exchange *x, co
     }
     TD_FAIL_IF(len > 0 && !td_json_base64(json_string_value(text), len, handle, &n), err, INVALID_ARGUMENT,
                "shared memory region '%s': failed to decode base64 of 'raw_handle'", x->r.model);
-    return td_shm_register_cuda(shm, x->r.model, handle, n, (int64_t)device, byte_size, err);
+    const struct td_shm_handle h = {handle, n, (int64_t)device};
+    return td_shm_register_cuda(shm, owner, x->r.model, &h, byte_size, err);
 }
 
 /* What the two kinds of memory differ in. */
 static const struct kind {
     td_shm_row_fn *add_row;
-    enum td_code (*add)(struct td_shm *shm, const struct td_exchange *x, const json_t *doc,
+    enum td_code (*add)(struct td_shm *shm, const char *owner, const struct td_exchange *x, const json_t *doc,
                         struct td_err *err);
 } KINDS[] = {[TD_SHM_SYSTEM] = {add_row, add_region}, [TD_SHM_CUDA] = {add_cuda_row, add_cuda}};
 
@@ -100,9 +101,11 @@ static enum td_code check_served(const struct td_rest *rest, struct td_err *err)
 static enum td_code status(struct td_rest *rest, struct td_exchange *x, enum td_shm_kind kind,
                            struct td_err *err)
 {
+    char owner[33];
+    td_rest_owner(rest, x, owner);
     TD_TRY(check_served(rest, err));
     json_t *list = json_array();
-    if (td_shm_each(rest->shm, kind, x->r.model, KINDS[kind].add_row, list, err)) {
+    if (td_shm_each(rest->shm, owner, kind, x->r.model, KINDS[kind].add_row, list, err)) {
         json_decref(list);
         return err->code;
     }
@@ -112,10 +115,12 @@ static enum td_code status(struct td_rest *rest, struct td_exchange *x, enum td_
 static enum td_code add(struct td_rest *rest, struct td_exchange *x, enum td_shm_kind kind,
                         struct td_err *err)
 {
+    char owner[33];
     json_t *doc = NULL;
+    td_rest_owner(rest, x, owner);
     TD_TRY(check_served(rest, err));
     TD_TRY(td_rest_get_json(x->body, x->body_len, &doc, err));
-    const enum td_code rc = KINDS[kind].add(rest->shm, x, doc, err);
+    const enum td_code rc = KINDS[kind].add(rest->shm, owner, x, doc, err);
     json_decref(doc);
     return rc;
 }
@@ -123,8 +128,10 @@ static enum td_code add(struct td_rest *rest, struct td_exchange *x, enum td_shm
 static enum td_code drop(struct td_rest *rest, struct td_exchange *x, enum td_shm_kind kind,
                          struct td_err *err)
 {
+    char owner[33];
+    td_rest_owner(rest, x, owner);
     TD_TRY(check_served(rest, err));
-    td_shm_unregister(rest->shm, kind, x->r.model);
+    td_shm_unregister(rest->shm, owner, kind, x->r.model);
     return TD_OK;
 }
 

@@ -48,7 +48,9 @@ enum td_code td_rest_v2_models(struct td_rest *rest, struct td_exchange *x, stru
     TD_TRY(td_registry_models(rest->registry, &configs, &n, err));
     json_t *names = json_array();
     for (int i = 0; i < n; i++) {
-        (void)json_array_append_new(names, td_rest_json_text(configs[i].name));
+        if (td_rest_sees(rest, x, configs[i].name)) {
+            (void)json_array_append_new(names, td_rest_json_text(configs[i].name));
+        }
     }
     td_model_configs_free(configs, n);
     return td_rest_put_json(&x->out, json_pack("{s:o}", "models", names), err);

@@ -63,12 +63,17 @@ static enum td_code append_file(void *list, const struct td_sql_row *r, struct t
                : td_no_memory(err, sizeof(json_t), "a list of files");
 }
 
+/* Who asks sees his own; "" all, where nobody is asked for a token. Takes the owner twice. */
+#define SEEN "(? = '' OR owner = ?)"
+
 /* The file of that id, as a list of one or none. */
-static enum td_code find(struct td_store *s, const char *id, json_t **list, struct td_err *err)
+static enum td_code find(struct td_store *s, const char *owner, const char *id, json_t **list,
+                         struct td_err *err)
 {
     *list = json_array();
-    const enum td_code rc = td_store_ask(s, "SELECT " COLUMNS " FROM files WHERE id = ?",
-                                         TD_SQL(TD_SQL_TEXT(id)), append_file, *list, err);
+    const enum td_code rc = td_store_ask(s, "SELECT " COLUMNS " FROM files WHERE id = ? AND " SEEN,
+                                         TD_SQL(TD_SQL_TEXT(id), TD_SQL_TEXT(owner), TD_SQL_TEXT(owner)),
+                                         append_file, *list, err);
     if (rc) {
         json_decref(*list);
         *list = NULL;
@@ -82,11 +87,12 @@ static enum td_code not_found(const char *id, struct td_fault *f)
     return td_fault_of(f, rc, "not_found", "id");
 }
 
-enum td_code td_files_get(struct td_jobs *j, const char *id, json_t **out, struct td_fault *f)
+enum td_code td_files_get(struct td_jobs *j, const char *owner, const char *id, json_t **out,
+                          struct td_fault *f)
 {
     json_t *list = NULL;
     TD_TRY(td_jobs_ready(j, f));
-    const enum td_code rc = find(j->store, id, &list, &f->err);
+    const enum td_code rc = find(j->store, owner, id, &list, &f->err);
     if (rc) {
         return td_jobs_trouble(f, rc);
     }
@@ -95,10 +101,11 @@ enum td_code td_files_get(struct td_jobs *j, const char *id, json_t **out, struc
     return *out != NULL ? TD_OK : not_found(id, f);
 }
 
-enum td_code td_files_check(struct td_jobs *j, const char *id, const char *param, struct td_fault *f)
+enum td_code td_files_check(struct td_jobs *j, const char *owner, const char *id, const char *param,
+                            struct td_fault *f)
 {
     json_t *list = NULL;
-    const enum td_code rc = find(j->store, id, &list, &f->err);
+    const enum td_code rc = find(j->store, owner, id, &list, &f->err);
     if (rc) {
         return td_jobs_trouble(f, rc);
     }
@@ -115,7 +122,8 @@ enum td_code td_files_check(struct td_jobs *j, const char *id, const char *param
     return found;
 }
 
-enum td_code td_files_list(struct td_jobs *j, const struct td_page *p, json_t **out, struct td_fault *f)
+enum td_code td_files_list(struct td_jobs *j, const char *owner, const struct td_page *p, json_t **out,
+                           struct td_fault *f)
 {
     int64_t limit, after = p->ascending ? 0 : INT64_MAX;
     TD_TRY(td_jobs_ready(j, f));
@@ -132,12 +140,13 @@ enum td_code td_files_list(struct td_jobs *j, const struct td_page *p, json_t **
     }
     json_t *rows = json_array();
     const struct td_sql_args args =
-        TD_SQL(TD_SQL_INT(after), TD_SQL_TEXT(p->purpose), TD_SQL_TEXT(p->purpose), TD_SQL_INT(limit + 1));
+        TD_SQL(TD_SQL_INT(after), TD_SQL_TEXT(p->purpose), TD_SQL_TEXT(p->purpose), TD_SQL_TEXT(owner),
+               TD_SQL_TEXT(owner), TD_SQL_INT(limit + 1));
     const enum td_code rc = td_store_ask(
         j->store,
-        p->ascending ? "SELECT " COLUMNS " FROM files WHERE seq > ? AND (? IS NULL OR purpose = ?)"
+        p->ascending ? "SELECT " COLUMNS " FROM files WHERE seq > ? AND (? IS NULL OR purpose = ?) AND " SEEN
                        " ORDER BY seq LIMIT ?"
-                     : "SELECT " COLUMNS " FROM files WHERE seq < ? AND (? IS NULL OR purpose = ?)"
+                     : "SELECT " COLUMNS " FROM files WHERE seq < ? AND (? IS NULL OR purpose = ?) AND " SEEN
                        " ORDER BY seq DESC LIMIT ?",
         args, append_file, rows, &f->err);
     if (rc) {
@@ -165,10 +174,13 @@ static enum td_code delete_row(struct td_store *s, const char *id, struct td_fau
     return gone > 0 ? TD_OK : not_found(id, f);
 }
 
-enum td_code td_files_delete(struct td_jobs *j, const char *id, json_t **out, struct td_fault *f)
+enum td_code td_files_delete(struct td_jobs *j, const char *owner, const char *id, json_t **out,
+                             struct td_fault *f)
 {
     char path[TD_FILE_PATH];
-    TD_TRY(td_jobs_ready(j, f));
+    json_t *file = NULL;
+    TD_TRY(td_files_get(j, owner, id, &file, f));
+    json_decref(file);
     enum td_code rc = td_store_begin(j->store, true, &f->err);
     if (rc == TD_OK) {
         rc = td_store_end(j->store, delete_row(j->store, id, f), &f->err);
@@ -183,11 +195,12 @@ enum td_code td_files_delete(struct td_jobs *j, const char *id, json_t **out, st
     return TD_OK;
 }
 
-enum td_code td_files_content(struct td_jobs *j, const char *id, int *fd, int64_t *bytes, struct td_fault *f)
+enum td_code td_files_content(struct td_jobs *j, const char *owner, const char *id, int *fd, int64_t *bytes,
+                              struct td_fault *f)
 {
     json_t *file = NULL;
     char path[TD_FILE_PATH];
-    TD_TRY(td_files_get(j, id, &file, f)); /* so id is one of ours, and no path */
+    TD_TRY(td_files_get(j, owner, id, &file, f)); /* so id is one of ours, and no path */
     *bytes = json_integer_value(json_object_get(file, "bytes"));
     json_decref(file);
     enum td_code rc = td_jobs_path(j->opts.state_dir, "files", id, path, &f->err);
@@ -357,7 +370,7 @@ static enum td_code finish(struct td_file_upload *u, const char *filename, json_
                                  .bytes = u->bytes};
     TD_TRY(add_row(u, &row, f));
     u->path[0] = '\0';
-    return td_files_get(u->jobs, u->id, file, f);
+    return td_files_get(u->jobs, u->owner, u->id, file, f);
 }
 
 enum td_code td_file_upload_finish(struct td_file_upload *u, const char *filename, const char *purpose,

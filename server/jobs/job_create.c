@@ -158,9 +158,9 @@ static enum td_code check_training(struct creation *c, struct td_fault *f)
 
 static enum td_code check_files(struct creation *c, struct td_fault *f)
 {
-    TD_TRY(td_files_check(c->jobs, c->spec->training_file, "training_file", f));
+    TD_TRY(td_files_check(c->jobs, c->owner, c->spec->training_file, "training_file", f));
     return c->spec->validation_file != NULL
-               ? td_files_check(c->jobs, c->spec->validation_file, "validation_file", f)
+               ? td_files_check(c->jobs, c->owner, c->spec->validation_file, "validation_file", f)
                : TD_OK;
 }
 

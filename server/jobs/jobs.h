@@ -42,7 +42,8 @@ void td_jobs_drain(struct td_jobs *j); /* accepts NULL */
 /* Ends the children (they go on from their last progress at the next start) and closes the database. */
 void td_jobs_close(struct td_jobs *j); /* accepts NULL */
 
-/* ---- files. owner: who the token names ("" without tokens): quotas go by it. */
+/* ---- files. owner: who the token names: quotas go by it, and others do not see the files. "" without
+ * tokens: sees all. */
 struct td_file_upload;
 TD_MUST enum td_code td_file_upload_open(struct td_jobs *j, const char *owner, struct td_file_upload **out,
                                          struct td_fault *f);
@@ -59,14 +60,16 @@ struct td_page {
     const char *after, *purpose; /* NULL: none */
     bool ascending;
 };
-TD_MUST enum td_code td_files_list(struct td_jobs *j, const struct td_page *p, json_t **out,
-                                   struct td_fault *f);
+TD_MUST enum td_code td_files_list(struct td_jobs *j, const char *owner, const struct td_page *p,
+                                   json_t **out, struct td_fault *f);
 /* code not_found */
-TD_MUST enum td_code td_files_get(struct td_jobs *j, const char *id, json_t **out, struct td_fault *f);
-TD_MUST enum td_code td_files_delete(struct td_jobs *j, const char *id, json_t **out, struct td_fault *f);
+TD_MUST enum td_code td_files_get(struct td_jobs *j, const char *owner, const char *id, json_t **out,
+                                  struct td_fault *f);
+TD_MUST enum td_code td_files_delete(struct td_jobs *j, const char *owner, const char *id, json_t **out,
+                                     struct td_fault *f);
 /* An open descriptor of its bytes, and how many; the caller's. */
-TD_MUST enum td_code td_files_content(struct td_jobs *j, const char *id, int *fd, int64_t *bytes,
-                                      struct td_fault *f);
+TD_MUST enum td_code td_files_content(struct td_jobs *j, const char *owner, const char *id, int *fd,
+                                      int64_t *bytes, struct td_fault *f);
 
 /* ---- jobs */
 /* body: as sent. Refused with param and code, or queued. Too many wait: RESOURCE_EXHAUSTED, code

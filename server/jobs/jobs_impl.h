@@ -83,7 +83,8 @@ TD_MUST enum td_code td_jobs_events_after(struct td_jobs *j, int64_t job, int64_
 /* ---- files.c */
 /* What a job needs of an uploaded file: file_not_found, invalid_value of `param`. name: of the file, for its
  * format. */
-TD_MUST enum td_code td_files_check(struct td_jobs *j, const char *id, const char *param, struct td_fault *f);
+TD_MUST enum td_code td_files_check(struct td_jobs *j, const char *owner, const char *id, const char *param,
+                                    struct td_fault *f);
 /* Removes what no row of the database names: uploads that a crash cut off. */
 void td_files_sweep(struct td_jobs *j);
 /* Makes a copy of path (a link where that can be) the file `id` of purpose fine-tune-results; a row of it is

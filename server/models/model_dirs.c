@@ -19,6 +19,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/log.h"
+#include "proto/json/json_write.h"
 #include "core/base/mem.h"
 
 struct found {
@@ -75,7 +77,10 @@ static enum td_code list_root(const struct td_model_dirs *d, const char *root, s
     TD_FAIL_IF(dir == NULL, err, NOT_FOUND, "model repository %s: %s", root, strerror(errno));
     enum td_code rc = TD_OK;
     for (struct dirent *e = readdir(dir); e != NULL && rc == TD_OK; e = readdir(dir)) {
-        if (e->d_name[0] != '.' && folder_of(absolute, e->d_name, path)) {
+        if (!td_json_utf8(e->d_name, strlen(e->d_name))) {
+            td_log(TD_LOG_WARNING, NULL, "model repository %s: a folder whose name is no UTF-8 is left out",
+                   root);
+        } else if (e->d_name[0] != '.' && folder_of(absolute, e->d_name, path)) {
             rc = add_model(f, e->d_name, path, d->load != NULL && !is_listed(d->load, e->d_name), err);
         }
     }

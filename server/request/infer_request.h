@@ -46,6 +46,7 @@ TD_MUST enum td_code td_infer_add(struct td_request *q, const char *name, struct
 struct td_infer_shared {
     struct td_shm *shm;
     bool local;
+    char owner[33]; /* whose regions those are; told where one is named */
     uint64_t taken; /* bytes that were fetched so far for this request */
 };
 

@@ -49,15 +49,15 @@ static enum td_code check_shared(const struct td_infer_shared *s, const char *na
 }
 
 /* Strings are parsed from a copy of their bytes. */
-static enum td_code fetch_strings(struct td_shm *shm, const struct td_infer_in *in, uint64_t max_bytes,
-                                  struct td_tensor *out, struct td_err *err)
+static enum td_code fetch_strings(const struct td_infer_shared *from, const struct td_infer_in *in,
+                                  uint64_t max_bytes, struct td_tensor *out, struct td_err *err)
 {
     const struct td_infer_place *p = &in->place;
     char *bytes = td_calloc((size_t)p->bytes + 1, 1);
     if (bytes == NULL) {
         return td_no_memory(err, (size_t)p->bytes, in->name);
     }
-    enum td_code rc = td_shm_read(shm, p->region, p->offset, bytes, p->bytes, err);
+    enum td_code rc = td_shm_read(from->shm, from->owner, p->region, p->offset, bytes, p->bytes, err);
     if (rc == TD_OK) {
         struct td_infer_in raw = *in;
         const struct td_seg seg = {(const uint8_t *)bytes, (size_t)p->bytes};
@@ -69,8 +69,8 @@ static enum td_code fetch_strings(struct td_shm *shm, const struct td_infer_in *
     return rc;
 }
 
-static enum td_code fetch_numbers(struct td_shm *shm, const struct td_infer_in *in, enum td_dtype dtype,
-                                  struct td_tensor *out, struct td_err *err)
+static enum td_code fetch_numbers(const struct td_infer_shared *from, const struct td_infer_in *in,
+                                  enum td_dtype dtype, struct td_tensor *out, struct td_err *err)
 {
     const struct td_infer_place *p = &in->place;
     const int64_t n = td_shape_count(&in->shape);
@@ -81,7 +81,7 @@ static enum td_code fetch_numbers(struct td_shm *shm, const struct td_infer_in *
                "input byte size mismatch for input '%s': expected %zu bytes for shape %s of %s, got %llu",
                in->name, bytes, TD_SHAPE_STR(&in->shape), in->datatype, (unsigned long long)p->bytes);
     TD_TRY(td_tensor_new(&t, dtype, &in->shape, err));
-    if (td_shm_read(shm, p->region, p->offset, t.data, bytes, err)) {
+    if (td_shm_read(from->shm, from->owner, p->region, p->offset, t.data, bytes, err)) {
         td_tensor_clear(&t);
         return err->code;
     }
@@ -103,13 +103,13 @@ enum td_code td_infer_fetch(struct td_infer_shared *from, const struct td_infer_
     TD_FAIL_IF(dtype == TD_DTYPE_NONE, err, INVALID_ARGUMENT, "input '%s': datatype '%s' is unknown",
                in->name, in->datatype);
     TD_TRY(check_shared(from, in->name, err));
-    TD_TRY(td_shm_check(from->shm, p->region, p->offset, p->bytes, err));
+    TD_TRY(td_shm_check(from->shm, from->owner, p->region, p->offset, p->bytes, err));
     from->taken += p->bytes; /* each is within the limit, and this is looked at each time: no overflow */
     TD_FAIL_IF(from->taken > td_shm_limit(from->shm), err, INVALID_ARGUMENT,
                "input '%s': the inputs in shared memory are larger than max_request_bytes (%llu)", in->name,
                (unsigned long long)td_shm_limit(from->shm));
-    return dtype == TD_STRING ? fetch_strings(from->shm, in, max_bytes, out, err)
-                              : fetch_numbers(from->shm, in, dtype, out, err);
+    return dtype == TD_STRING ? fetch_strings(from, in, max_bytes, out, err)
+                              : fetch_numbers(from, in, dtype, out, err);
 }
 
 static enum td_code store(const struct td_infer_shared *to, const struct td_named *o,
@@ -123,11 +123,11 @@ static enum td_code store(const struct td_infer_shared *to, const struct td_name
         "bytes to hold the results",
         o->name, (unsigned long long)p->bytes, n);
     if (o->t.dtype != TD_STRING) {
-        return td_shm_write(to->shm, p->region, p->offset, o->t.data, n, err);
+        return td_shm_write(to->shm, to->owner, p->region, p->offset, o->t.data, n, err);
     }
     struct td_sink s = {0};
     enum td_code rc = td_v2_raw_write(&o->t, &s, err);
-    rc = rc ? rc : td_shm_write(to->shm, p->region, p->offset, s.p, s.n, err);
+    rc = rc ? rc : td_shm_write(to->shm, to->owner, p->region, p->offset, s.p, s.n, err);
     td_sink_fini(&s);
     return rc;
 }

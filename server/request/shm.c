@@ -24,12 +24,13 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
+#include "proto/json/json_write.h"
 #include "server/request/cuda_ipc.h"
 
 struct region {
     enum td_shm_kind kind;
     struct td_cuda_block block; /* of a GPU's memory */
-    char *name, *key;
+    char *name, *key, *owner;
     uint64_t offset, byte_size;
     int fd;
     int refs; /* guarded by td_shm.mu */
@@ -51,6 +52,7 @@ static void region_free(struct region *r)
     td_cuda_close(&r->block);
     td_free(r->name);
     td_free(r->key);
+    td_free(r->owner);
     td_free(r);
 }
 
@@ -82,8 +84,10 @@ uint64_t td_shm_limit(const struct td_shm *s)
 void td_shm_free(struct td_shm *s)
 {
     if (s != NULL) {
-        td_shm_unregister(s, TD_SHM_SYSTEM, "");
-        td_shm_unregister(s, TD_SHM_CUDA, "");
+        for (struct region *r = s->first, *next; r != NULL; r = next) {
+            next = r->next;
+            region_unref(r);
+        }
         pthread_mutex_destroy(&s->mu);
         td_free(s);
     }
@@ -92,10 +96,10 @@ void td_shm_free(struct td_shm *s)
 /* ------------------------------------------------------------------ the list */
 
 /* The link to the region of that name, or to the list's end. Caller holds mu. */
-static struct region **find(struct td_shm *s, const char *name)
+static struct region **find(struct td_shm *s, const char *owner, const char *name)
 {
     struct region **at = &s->first;
-    while (*at != NULL && strcmp((*at)->name, name) != 0) {
+    while (*at != NULL && (strcmp((*at)->name, name) != 0 || strcmp((*at)->owner, owner) != 0)) {
         at = &(*at)->next;
     }
     return at;
@@ -124,25 +128,25 @@ static enum td_code open_object(struct region *r, struct td_err *err)
     return TD_OK;
 }
 
-/* Not open yet. */
-static enum td_code make_region(enum td_shm_kind kind, const char *name, const char *key, uint64_t offset,
-                                uint64_t byte_size, struct region **out, struct td_err *err)
+/* As like, with texts of its own; not open yet. */
+static enum td_code make_region(const struct region *like, struct region **out, struct td_err *err)
 {
-    TD_FAIL_IF(*name == '\0', err, INVALID_ARGUMENT, "a shared memory region needs a name");
+    TD_FAIL_IF(*like->name == '\0', err, INVALID_ARGUMENT, "a shared memory region needs a name");
+    TD_FAIL_IF(!td_json_utf8(like->name, strlen(like->name)) || !td_json_utf8(like->key, strlen(like->key)),
+               err, INVALID_ARGUMENT, "a shared memory region's name and key must be UTF-8");
     struct region *r = td_calloc(1, sizeof *r);
     if (r == NULL) {
         return td_no_memory(err, sizeof *r, "a shared memory region");
     }
-    *r = (struct region){.kind = kind,
-                         .name = td_strdup(name),
-                         .key = td_strdup(key),
-                         .offset = offset,
-                         .byte_size = byte_size,
-                         .fd = -1,
-                         .refs = 1};
-    if (r->name == NULL || r->key == NULL) {
+    *r = *like;
+    r->name = td_strdup(like->name);
+    r->key = td_strdup(like->key);
+    r->owner = td_strdup(like->owner);
+    r->fd = -1;
+    r->refs = 1;
+    if (r->name == NULL || r->key == NULL || r->owner == NULL) {
         region_free(r);
-        return td_no_memory(err, strlen(key), "a region's key");
+        return td_no_memory(err, strlen(like->key), "a region's key");
     }
     *out = r;
     return TD_OK;
@@ -152,7 +156,7 @@ static enum td_code make_region(enum td_shm_kind kind, const char *name, const c
 static enum td_code put_region(struct td_shm *s, struct region *r, struct td_err *err)
 {
     pthread_mutex_lock(&s->mu);
-    struct region **at = find(s, r->name);
+    struct region **at = find(s, r->owner, r->name);
     const bool taken = *at != NULL, full = s->n >= TD_SHM_MAX_REGIONS;
     if (!taken && !full) {
         *at = r;
@@ -171,11 +175,17 @@ static enum td_code put_region(struct td_shm *s, struct region *r, struct td_err
     return rc;
 }
 
-enum td_code td_shm_register(struct td_shm *s, const char *name, const char *key, uint64_t offset,
-                             uint64_t byte_size, struct td_err *err)
+enum td_code td_shm_register(struct td_shm *s, const char *owner, const char *name, const char *key,
+                             uint64_t offset, uint64_t byte_size, struct td_err *err)
 {
     struct region *r = NULL;
-    TD_TRY(make_region(TD_SHM_SYSTEM, name, key, offset, byte_size, &r, err));
+    const struct region like = {.kind = TD_SHM_SYSTEM,
+                                .owner = (char *)(uintptr_t)owner,
+                                .name = (char *)(uintptr_t)name,
+                                .key = (char *)(uintptr_t)key,
+                                .offset = offset,
+                                .byte_size = byte_size};
+    TD_TRY(make_region(&like, &r, err));
     if (open_object(r, err)) {
         region_free(r);
         return err->code;
@@ -183,13 +193,18 @@ enum td_code td_shm_register(struct td_shm *s, const char *name, const char *key
     return put_region(s, r, err);
 }
 
-enum td_code td_shm_register_cuda(struct td_shm *s, const char *name, const void *handle, size_t n,
-                                  int64_t device, uint64_t byte_size, struct td_err *err)
+enum td_code td_shm_register_cuda(struct td_shm *s, const char *owner, const char *name,
+                                  const struct td_shm_handle *handle, uint64_t byte_size, struct td_err *err)
 {
     struct region *r = NULL;
     struct td_err why = {0};
-    TD_TRY(make_region(TD_SHM_CUDA, name, "", 0, byte_size, &r, err));
-    if (td_cuda_open(handle, n, device, byte_size, &r->block, &why)) {
+    const struct region like = {.kind = TD_SHM_CUDA,
+                                .owner = (char *)(uintptr_t)owner,
+                                .name = (char *)(uintptr_t)name,
+                                .key = "",
+                                .byte_size = byte_size};
+    TD_TRY(make_region(&like, &r, err));
+    if (td_cuda_open(handle->bytes, handle->n, handle->device, byte_size, &r->block, &why)) {
         region_free(r);
         return td_fail(err, why.code, "failed to register CUDA shared memory region: '%s', %s", name,
                        why.msg);
@@ -197,12 +212,13 @@ enum td_code td_shm_register_cuda(struct td_shm *s, const char *name, const void
     return put_region(s, r, err);
 }
 
-void td_shm_unregister(struct td_shm *s, enum td_shm_kind kind, const char *name)
+void td_shm_unregister(struct td_shm *s, const char *owner, enum td_shm_kind kind, const char *name)
 {
     pthread_mutex_lock(&s->mu);
     for (struct region **at = &s->first; *at != NULL;) {
         struct region *r = *at;
-        if (r->kind != kind || (*name != '\0' && strcmp(r->name, name) != 0)) {
+        if (r->kind != kind || strcmp(r->owner, owner) != 0 ||
+            (*name != '\0' && strcmp(r->name, name) != 0)) {
             at = &r->next;
             continue;
         }
@@ -213,14 +229,15 @@ void td_shm_unregister(struct td_shm *s, enum td_shm_kind kind, const char *name
     pthread_mutex_unlock(&s->mu);
 }
 
-enum td_code td_shm_each(struct td_shm *s, enum td_shm_kind kind, const char *name, td_shm_row_fn *fn,
-                         void *ctx, struct td_err *err)
+enum td_code td_shm_each(struct td_shm *s, const char *owner, enum td_shm_kind kind, const char *name,
+                         td_shm_row_fn *fn, void *ctx, struct td_err *err)
 {
     enum td_code rc = TD_OK;
     bool any = *name == '\0';
     pthread_mutex_lock(&s->mu);
     for (const struct region *r = s->first; r != NULL && rc == TD_OK; r = r->next) {
-        if (r->kind == kind && (*name == '\0' || strcmp(r->name, name) == 0)) {
+        if (r->kind == kind && strcmp(r->owner, owner) == 0 &&
+            (*name == '\0' || strcmp(r->name, name) == 0)) {
             const struct td_shm_row row = {r->name, r->key, r->offset, r->byte_size, r->block.device};
             rc = fn(ctx, &row, err);
             any = true;
@@ -235,12 +252,12 @@ enum td_code td_shm_each(struct td_shm *s, enum td_shm_kind kind, const char *na
 /* ------------------------------------------------------------------ bytes */
 
 /* The region, counted, when it has n bytes from offset on; give_back it. */
-static enum td_code take(struct td_shm *s, const char *name, uint64_t offset, uint64_t n, struct region **out,
-                         struct td_err *err)
+static enum td_code take(struct td_shm *s, const char *owner, const char *name, uint64_t offset, uint64_t n,
+                         struct region **out, struct td_err *err)
 {
     uint64_t end;
     pthread_mutex_lock(&s->mu);
-    struct region *r = *find(s, name);
+    struct region *r = *find(s, owner, name);
     const bool fits = r != NULL && !__builtin_add_overflow(offset, n, &end) && end <= r->byte_size;
     const uint64_t size = r != NULL ? r->byte_size : 0;
     if (fits) {
@@ -287,15 +304,22 @@ static bool copy(const struct region *r, uint64_t at, char *to, const char *from
     return true;
 }
 
-static enum td_code transfer(struct td_shm *s, const char *name, uint64_t offset, void *to, const void *from,
-                             uint64_t n, struct td_err *err)
+/* Where bytes go, or come from; the other is NULL. */
+struct bytes {
+    void *to;
+    const void *from;
+    uint64_t n;
+};
+
+static enum td_code transfer(struct td_shm *s, const char *owner, const char *name, uint64_t offset,
+                             struct bytes b, struct td_err *err)
 {
     struct region *r = NULL;
-    TD_TRY(take(s, name, offset, n, &r, err));
+    TD_TRY(take(s, owner, name, offset, b.n, &r, err));
     const bool cuda = r->kind == TD_SHM_CUDA;
-    const bool whole = !cuda        ? copy(r, offset, to, from, n)
-                       : to != NULL ? td_cuda_read(&r->block, offset, to, n)
-                                    : td_cuda_write(&r->block, offset, from, n);
+    const bool whole = !cuda          ? copy(r, offset, b.to, b.from, b.n)
+                       : b.to != NULL ? td_cuda_read(&r->block, offset, b.to, b.n)
+                                      : td_cuda_write(&r->block, offset, b.from, b.n);
     give_back(s, r);
     TD_FAIL_IF(!whole && cuda, err, UNAVAILABLE,
                "shared memory region '%s': copying from or to the GPU failed", name);
@@ -304,25 +328,27 @@ static enum td_code transfer(struct td_shm *s, const char *name, uint64_t offset
     return TD_OK;
 }
 
-enum td_code td_shm_read(struct td_shm *s, const char *name, uint64_t offset, void *to, uint64_t n,
-                         struct td_err *err)
+enum td_code td_shm_read(struct td_shm *s, const char *owner, const char *name, uint64_t offset, void *to,
+                         uint64_t n, struct td_err *err)
 {
-    return transfer(s, name, offset, to, NULL, n, err);
+    return transfer(s, owner, name, offset, (struct bytes){to, NULL, n}, err);
 }
 
-enum td_code td_shm_write(struct td_shm *s, const char *name, uint64_t offset, const void *from, uint64_t n,
+enum td_code td_shm_write(struct td_shm *s, const char *owner, const char *name, uint64_t offset,
+                          const void *from, uint64_t n, struct td_err *err)
+{
+    return n > 0 ? transfer(s, owner, name, offset, (struct bytes){NULL, from, n}, err)
+                 : td_shm_check(s, owner, name, offset, 0, err);
+}
+
+enum td_code td_shm_check(struct td_shm *s, const char *owner, const char *name, uint64_t offset, uint64_t n,
                           struct td_err *err)
-{
-    return n > 0 ? transfer(s, name, offset, NULL, from, n, err) : td_shm_check(s, name, offset, 0, err);
-}
-
-enum td_code td_shm_check(struct td_shm *s, const char *name, uint64_t offset, uint64_t n, struct td_err *err)
 {
     struct region *r = NULL;
     TD_FAIL_IF(n > s->max_bytes, err, INVALID_ARGUMENT,
                "shared memory region '%s': a tensor of %llu bytes is larger than max_request_bytes (%llu)",
                name, (unsigned long long)n, (unsigned long long)s->max_bytes);
-    TD_TRY(take(s, name, offset, n, &r, err));
+    TD_TRY(take(s, owner, name, offset, n, &r, err));
     give_back(s, r);
     return TD_OK;
 }

@@ -7,6 +7,9 @@
  * Or it is memory on a GPU (server/request/cuda_ipc.h), which the driver copies. Names are of both kinds
  * together.
  *
+ * owner: who sent the request ("" without tokens, else server/base/access.h's). A region is its owner's:
+ * others neither see nor use nor unregister it, and may give one of their own the same name.
+ *
  * Threads: any. A region that is unregistered stays until those that use it are done.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -28,16 +31,22 @@ TD_MUST enum td_code td_shm_new(uint64_t max_bytes, struct td_shm **out, struct 
 void td_shm_free(struct td_shm *s);            /* accepts NULL */
 uint64_t td_shm_limit(const struct td_shm *s); /* max_bytes */
 
-/* ALREADY_EXISTS for a name in use; INVALID_ARGUMENT for a key that cannot be opened, or sizes beyond the
- * object's; RESOURCE_EXHAUSTED. */
-TD_MUST enum td_code td_shm_register(struct td_shm *s, const char *name, const char *key, uint64_t offset,
-                                     uint64_t byte_size, struct td_err *err);
+/* ALREADY_EXISTS for a name in use; INVALID_ARGUMENT for a name that is no UTF-8, a key that cannot be
+ * opened, or sizes beyond the object's; RESOURCE_EXHAUSTED. */
+TD_MUST enum td_code td_shm_register(struct td_shm *s, const char *owner, const char *name, const char *key,
+                                     uint64_t offset, uint64_t byte_size, struct td_err *err);
 /* The same for memory on a GPU. UNIMPLEMENTED without one; INVALID_ARGUMENT for what is no handle of n
  * bytes. */
-TD_MUST enum td_code td_shm_register_cuda(struct td_shm *s, const char *name, const void *handle, size_t n,
-                                          int64_t device, uint64_t byte_size, struct td_err *err);
+struct td_shm_handle {
+    const void *bytes; /* n of them */
+    size_t n;
+    int64_t device;
+};
+TD_MUST enum td_code td_shm_register_cuda(struct td_shm *s, const char *owner, const char *name,
+                                          const struct td_shm_handle *handle, uint64_t byte_size,
+                                          struct td_err *err);
 /* Names that are not there, or of the other kind, are no error; "": all of the kind. */
-void td_shm_unregister(struct td_shm *s, enum td_shm_kind kind, const char *name);
+void td_shm_unregister(struct td_shm *s, const char *owner, enum td_shm_kind kind, const char *name);
 
 struct td_shm_row {
     const char *name, *key;
@@ -46,17 +55,17 @@ struct td_shm_row {
 };
 typedef enum td_code td_shm_row_fn(void *ctx, const struct td_shm_row *row, struct td_err *err);
 /* The region of that kind and name, NOT_FOUND without; "": all. */
-TD_MUST enum td_code td_shm_each(struct td_shm *s, enum td_shm_kind kind, const char *name, td_shm_row_fn *fn,
-                                 void *ctx, struct td_err *err);
+TD_MUST enum td_code td_shm_each(struct td_shm *s, const char *owner, enum td_shm_kind kind, const char *name,
+                                 td_shm_row_fn *fn, void *ctx, struct td_err *err);
 
 /* n bytes from offset on. NOT_FOUND "Unable to find shared memory region: 'NAME'"; INVALID_ARGUMENT beyond
  * the region's end, or the object's, should that have shrunk; UNAVAILABLE when a GPU fails. */
-TD_MUST enum td_code td_shm_read(struct td_shm *s, const char *name, uint64_t offset, void *to, uint64_t n,
-                                 struct td_err *err);
-TD_MUST enum td_code td_shm_write(struct td_shm *s, const char *name, uint64_t offset, const void *from,
-                                  uint64_t n, struct td_err *err);
+TD_MUST enum td_code td_shm_read(struct td_shm *s, const char *owner, const char *name, uint64_t offset,
+                                 void *to, uint64_t n, struct td_err *err);
+TD_MUST enum td_code td_shm_write(struct td_shm *s, const char *owner, const char *name, uint64_t offset,
+                                  const void *from, uint64_t n, struct td_err *err);
 /* Whether n bytes from offset on could be read, as far as the region's size tells. */
-TD_MUST enum td_code td_shm_check(struct td_shm *s, const char *name, uint64_t offset, uint64_t n,
-                                  struct td_err *err);
+TD_MUST enum td_code td_shm_check(struct td_shm *s, const char *owner, const char *name, uint64_t offset,
+                                  uint64_t n, struct td_err *err);
 
 #endif

@@ -180,7 +180,7 @@ class Files(WireCase):
         for cut in (0, 150, 40000, 5 * MB):
             body = multipart(('name="purpose"', b"fine-tune"), ('name="file"; filename="a.jsonl"', b"y" * 6 * MB))
             s = socket.create_connection(("127.0.0.1", self.d.rest_port))
-            s.sendall(b"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b0und\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:cut])
+            s.sendall(b"POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=b0und\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:cut])
             time.sleep(0.2)
             s.close()
         until(lambda: self.stored() == before)
@@ -232,7 +232,7 @@ class Files(WireCase):
             s = socket.socket()
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             s.connect(("127.0.0.1", self.d.rest_port))
-            s.sendall(f"GET /v1/files/{f}/content HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            s.sendall(f"GET /v1/files/{f}/content HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             slow.append(s)
         for s in slow:
             self.assertTrue(s.recv(100).startswith(b"HTTP/1.1 200"))
@@ -360,7 +360,7 @@ class Jobs(JobCase):
         def follow_by(n):
             socks = [socket.create_connection(("127.0.0.1", self.d.rest_port)) for _ in range(n)]
             for s in socks:
-                s.sendall(f"GET /v1/fine_tuning/jobs/{id}/events?stream=true HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+                s.sendall(f"GET /v1/fine_tuning/jobs/{id}/events?stream=true HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
                 s.settimeout(20)
                 self.assertTrue(s.recv(64).startswith(b"HTTP/1.1 200"))
             return socks
@@ -692,7 +692,10 @@ class Tokens(JobCase):
             others.fine_tuning.jobs.create(**ask)
         with self.refused(403, None, "half"):
             others.fine_tuning.jobs.create(**{**ask, "model": "half/versions/1"})
-        ids = [c.fine_tuning.jobs.create(**ask).id for c in (halves, self.client, halves)]
+        own = halves.files.create(file=("rows.jsonl", rows()), purpose="fine-tune").id   # files are their token's
+        with self.refused(400, "file_not_found", "there is no file"):
+            halves.fine_tuning.jobs.create(**ask)
+        ids = [c.fine_tuning.jobs.create(**{**ask, "training_file": f}).id for c, f in ((halves, own), (self.client, f), (halves, own))]
         with self.refused(403, None, "half"):   # what it would go on from is not its own
             others.fine_tuning.jobs.create(**{**ask, "model": "other", "extra_body": {"tensord": {**body["tensord"], "base": ids[0]}}})
         for i in ids:
@@ -724,7 +727,7 @@ class Tokens(JobCase):
     def test_who_asks_before_sending_is_told_at_once(self):
         s = socket.create_connection(("127.0.0.1", self.d.rest_port))
         s.settimeout(10)
-        s.sendall(b"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 100000000\r\nExpect: 100-continue\r\n\r\n")
+        s.sendall(b"POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 100000000\r\nExpect: 100-continue\r\n\r\n")
         self.assertTrue(s.recv(1000).startswith(b"HTTP/1.1 401"))
         s.close()
 

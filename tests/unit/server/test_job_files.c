@@ -14,7 +14,7 @@ TEST(a_file_is_what_was_sent_under_its_last_name)
     int fd = -1;
     int64_t n = 0;
     char got[8] = "";
-    CHECK_INT(td_files_content(jobs, text_of(file, "id"), &fd, &n, &fault), TD_OK);
+    CHECK_INT(td_files_content(jobs, "", text_of(file, "id"), &fd, &n, &fault), TD_OK);
     CHECK(n == 3 && read(fd, got, sizeof got) == 3);
     CHECK_STR(got, "{}\n");
     close(fd);
@@ -56,21 +56,22 @@ TEST(lists_of_files_are_paged_both_ways)
         snprintf(id[i], sizeof id[i], "%s", upload("x", "{}"));
     }
     json_t *list = NULL;
-    CHECK_INT(td_files_list(jobs, &(struct td_page){.limit = 2}, &list, &fault), TD_OK);
+    CHECK_INT(td_files_list(jobs, "", &(struct td_page){.limit = 2}, &list, &fault), TD_OK);
     CHECK_STR(text_of(list, "first_id"), id[2]);
     CHECK_STR(text_of(list, "last_id"), id[1]);
     CHECK(json_is_true(json_object_get(list, "has_more")));
     json_decref(list);
-    CHECK_INT(
-        td_files_list(jobs, &(struct td_page){.limit = 2, .after = id[0], .ascending = true}, &list, &fault),
-        TD_OK);
+    CHECK_INT(td_files_list(jobs, "", &(struct td_page){.limit = 2, .after = id[0], .ascending = true}, &list,
+                            &fault),
+              TD_OK);
     CHECK_STR(text_of(list, "first_id"), id[1]);
     CHECK(json_is_false(json_object_get(list, "has_more")));
     json_decref(list);
-    CHECK_INT(td_files_list(jobs, &(struct td_page){.purpose = "fine-tune-results"}, &list, &fault), TD_OK);
+    CHECK_INT(td_files_list(jobs, "", &(struct td_page){.purpose = "fine-tune-results"}, &list, &fault),
+              TD_OK);
     CHECK(json_is_null(json_object_get(list, "first_id")));
     json_decref(list);
-    CHECK(td_files_list(jobs, &(struct td_page){.limit = 10001}, &list, &fault) == TD_INVALID_ARGUMENT);
+    CHECK(td_files_list(jobs, "", &(struct td_page){.limit = 10001}, &list, &fault) == TD_INVALID_ARGUMENT);
     teardown();
 }
 
@@ -85,13 +86,13 @@ TEST(what_a_crash_left_of_uploads_is_removed)
     open_jobs();
     CHECK_INT(n_in("files"), 1);
     json_t *file = NULL;
-    CHECK_INT(td_files_get(jobs, id, &file, &fault), TD_OK);
+    CHECK_INT(td_files_get(jobs, "", id, &file, &fault), TD_OK);
     json_decref(file);
-    CHECK_INT(td_files_delete(jobs, id, &file, &fault), TD_OK);
+    CHECK_INT(td_files_delete(jobs, "", id, &file, &fault), TD_OK);
     CHECK(json_is_true(json_object_get(file, "deleted")));
     json_decref(file);
     CHECK_INT(n_in("files"), 0);
-    CHECK_INT(td_files_get(jobs, id, &file, &fault), TD_NOT_FOUND);
+    CHECK_INT(td_files_get(jobs, "", id, &file, &fault), TD_NOT_FOUND);
     CHECK_STR(fault.code, "not_found");
     td_file_upload_abandon(u);
     teardown();
@@ -103,13 +104,13 @@ TEST(a_directory_has_one_server)
     struct td_jobs *second = NULL;
     json_t *list = NULL;
     CHECK_OK(td_jobs_open(&opts, &second, &err));
-    CHECK_INT(td_files_list(second, &(struct td_page){0}, &list, &fault), TD_UNAVAILABLE);
+    CHECK_INT(td_files_list(second, "", &(struct td_page){0}, &list, &fault), TD_UNAVAILABLE);
     CHECK(strstr(fault.err.msg, "another server uses it") != NULL);
     td_jobs_close(jobs);
     jobs = second;
     usleep(1100000); /* it tries again once a second */
     fault = (struct td_fault){0};
-    CHECK_INT(td_files_list(second, &(struct td_page){0}, &list, &fault), TD_OK);
+    CHECK_INT(td_files_list(second, "", &(struct td_page){0}, &list, &fault), TD_OK);
     json_decref(list);
     teardown();
 }

@@ -248,7 +248,7 @@ TEST(a_job_ends_as_the_next_version)
     CHECK(json_is_null(json_object_get(job, "error")));
     const char *result = json_string_value(json_array_get(json_object_get(job, "result_files"), 0));
     json_t *csv = NULL;
-    CHECK_INT(td_files_get(jobs, result, &csv, &fault), TD_OK);
+    CHECK_INT(td_files_get(jobs, "", result, &csv, &fault), TD_OK);
     CHECK_STR(text_of(csv, "purpose"), "fine-tune-results");
     CHECK_INT(json_integer_value(json_object_get(csv, "bytes")), 47);
     json_decref(csv);
@@ -318,7 +318,7 @@ TEST(a_paused_job_stands_still_until_it_is_resumed)
     json_t *after = events(id), *answer = NULL;
     CHECK(json_equal(before, after));
     fault = (struct td_fault){0};
-    CHECK(td_files_delete(jobs, file, &answer, &fault) != TD_OK);
+    CHECK(td_files_delete(jobs, "", file, &answer, &fault) != TD_OK);
     CHECK_STR(fault.code, "file_in_use");
     CHECK_INT(tell(id, TD_JOB_RESUME), TD_OK);
     json_decref(await(id, "succeeded"));

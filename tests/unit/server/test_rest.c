@@ -85,7 +85,7 @@ TEST(names_are_decoded_after_matching)
 TEST(bytes_that_are_no_utf8_never_reach_an_answer)
 {
     setup();
-    CHECK_INT(ask("GET", "/v1/models/%FF%FE", ""), 404);
+    CHECK_INT(ask("GET", "/v1/models/%FF%FE", ""), 400);
     json_t *doc = json_loads(x.out.p, 0, NULL);
     CHECK(doc != NULL);
     json_decref(doc);
