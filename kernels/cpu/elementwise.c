@@ -10,13 +10,17 @@
  * A short innermost run ([.., 3] + [3]) would spend its time in calls: the broadcast operand is then repeated
  * in scratch memory until the run is TILE elements long.
  *
+ * Long loops are cut for threads that idle: a unary one anywhere, a binary one at steps of its outermost dim.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/elementwise.h"
 
+#include "kernels/cpu/spread.h"
 #include "kernels/cpu/upcast.h"
 
 #define CHUNK (1 << 18) /* elements between two looks at the stop word */
 #define TILE 512        /* elements a call should at least have */
+#define GRAIN 4096      /* elements that a thread gets at least */
 #define BLOCK 512       /* 16-bit floats widened at once */
 
 enum td_code td_infer_equal_shapes(struct td_infer *c, struct td_err *err)
@@ -32,6 +36,23 @@ static enum td_code no_loop(const struct td_call *c, enum td_dtype t, struct td_
     TD_FAIL(err, UNIMPLEMENTED, "%s: no CPU kernel for %s", TD_NODE_STR(c->node), td_dtype_name(t));
 }
 
+struct unary {
+    const struct td_call *c;
+    td_unary_fn *fn;
+    const char *x;
+    char *y;
+    size_t in_size, out_size;
+};
+
+static void unary_range(void *arg, int64_t from, int64_t to, int who)
+{
+    const struct unary *u = arg;
+    (void)who;
+    for (int64_t i = from; i < to && !td_stopped(u->c); i += CHUNK) {
+        u->fn(u->x + (size_t)i * u->in_size, u->y + (size_t)i * u->out_size, to - i < CHUNK ? to - i : CHUNK);
+    }
+}
+
 enum td_code td_unary_run(struct td_call *c, td_unary_fn *const fns[TD_DTYPE_END], struct td_err *err)
 {
     const struct td_tensor *x = c->in[0];
@@ -41,16 +62,15 @@ enum td_code td_unary_run(struct td_call *c, td_unary_fn *const fns[TD_DTYPE_END
     if (fn == NULL) {
         return no_loop(c, x->dtype, err);
     }
-    int64_t n = td_tensor_count(y);
-    size_t in_size = td_dtype_size(x->dtype), out_size = td_dtype_size(y->dtype);
-    for (int64_t i = 0; i < n; i += CHUNK) {
-        if (td_stopped(c)) {
-            return td_stop_error(c, err);
-        }
-        fn((const char *)x->data + (size_t)i * in_size, (char *)y->data + (size_t)i * out_size,
-           n - i < CHUNK ? n - i : CHUNK);
-    }
-    return TD_OK;
+    struct unary u = {.c = c,
+                      .fn = fn,
+                      .x = x->data,
+                      .y = y->data,
+                      .in_size = td_dtype_size(x->dtype),
+                      .out_size = td_dtype_size(y->dtype)};
+    const int64_t n = td_tensor_count(y);
+    td_spread(c, n, GRAIN, 2 * TD_SPREAD_PASS_NS + 2 * TD_SPREAD_OP_NS, unary_range, &u);
+    return n > CHUNK && td_stopped(c) ? td_stop_error(c, err) : TD_OK;
 }
 
 void td_unary_by_float(enum td_dtype dtype, td_unary_fn *loop, const void *x, void *y, int64_t n)
@@ -138,6 +158,15 @@ static void loop_make(struct loop *l, const struct td_shape *a, const struct td_
     l->rank = n;
 }
 
+static int64_t loop_count(const struct loop *l)
+{
+    int64_t n = 1;
+    for (int d = 0; d < l->rank; d++) {
+        n *= l->dim[d];
+    }
+    return n;
+}
+
 static enum td_operands loop_how(const struct loop *l)
 {
     return l->sa[0] == 0 ? TD_LEFT_SCALAR : l->sb[0] == 0 ? TD_RIGHT_SCALAR : TD_BOTH_ARRAYS;
@@ -159,28 +188,52 @@ static bool loop_step(const struct loop *l, int64_t *at, int64_t *ia, int64_t *i
     return false;
 }
 
-static enum td_code loop_run(struct td_call *c, const struct loop *l, td_binary_fn *fn, const char *a,
-                             const char *b, char *z, struct td_err *err)
+struct binary {
+    const struct td_call *c;
+    const struct loop *l;
+    td_binary_fn *fn;
+    const char *a, *b;
+    char *z;
+};
+
+/* Steps [from, to) of the outermost dim. Ends early when the run is to stop. */
+static void loop_range(void *arg, int64_t from, int64_t to, int who)
 {
-    enum td_operands how = loop_how(l);
-    int64_t at[TD_MAX_RANK] = {0}, ia = 0, ib = 0, since = 0;
-    int64_t step_a = l->sa[0] != 0, step_b = l->sb[0] != 0;
+    const struct binary *r = arg;
+    struct loop part = *r->l;
+    const struct loop *l = &part;
+    const int outer = l->rank - 1;
+    const enum td_operands how = loop_how(l);
+    int64_t at[TD_MAX_RANK] = {0}, ia = from * l->sa[outer], ib = from * l->sb[outer], since = 0;
+    const int64_t step_a = l->sa[0] != 0, step_b = l->sb[0] != 0;
+    char *z = r->z + (size_t)(from * (loop_count(l) / l->dim[outer])) * l->out_size;
+    (void)who;
+    part.dim[outer] = to - from;
     do {
         for (int64_t i = 0; i < l->dim[0]; i += CHUNK) {
             int64_t n = l->dim[0] - i < CHUNK ? l->dim[0] - i : CHUNK;
-            fn(a + (size_t)(ia + i * step_a) * l->in_size, b + (size_t)(ib + i * step_b) * l->in_size, z, n,
-               how);
+            r->fn(r->a + (size_t)(ia + i * step_a) * l->in_size,
+                  r->b + (size_t)(ib + i * step_b) * l->in_size, z, n, how);
             z += (size_t)n * l->out_size;
             since += n;
             if (since >= CHUNK) {
                 since = 0;
-                if (td_stopped(c)) {
-                    return td_stop_error(c, err);
+                if (td_stopped(r->c)) {
+                    return;
                 }
             }
         }
     } while (loop_step(l, at, &ia, &ib));
-    return TD_OK;
+}
+
+static enum td_code loop_run(struct td_call *c, const struct loop *l, td_binary_fn *fn, const char *a,
+                             const char *b, char *z, struct td_err *err)
+{
+    const int64_t n = l->dim[l->rank - 1], each = loop_count(l) / n;
+    struct binary r = {.c = c, .l = l, .fn = fn, .a = a, .b = b, .z = z};
+    td_spread(c, n, each < GRAIN ? (GRAIN + each - 1) / each : 1,
+              (double)each * (3 * TD_SPREAD_PASS_NS + TD_SPREAD_OP_NS), loop_range, &r);
+    return n * each > CHUNK && td_stopped(c) ? td_stop_error(c, err) : TD_OK;
 }
 
 /* Two dims, the inner run short and one operand the same in every row: repeats that row and lengthens the

@@ -10,9 +10,12 @@
  * The last instruction writes the output itself, which may be the memory of an input of the same size:
  * element i is written after the last read of element i.
  *
+ * A long loop is cut into ranges of tiles for threads that idle; each has tiles of its own.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/fused_program.h"
+#include "kernels/cpu/spread.h"
 
 enum { TILE = 2048, LONGEST_ROW = 8192, LOOK_EVERY = 128, FEW = 512 /* floats on the stack */ };
 
@@ -35,7 +38,7 @@ struct loop {
     int at[TD_PROGRAM_INSTRS], n; /* the instructions that run */
     int64_t count, tile;          /* elements of the domain, of a tile */
     int n_tiles;
-    float *room; /* n_tiles tiles */
+    float *room; /* n_tiles tiles for each thread */
 };
 
 /* Strides of s in the domain; neighbours that step alike become one dim. Returns its number of elements. */
@@ -177,15 +180,17 @@ static void set_results(struct loop *l)
 
 /* ------------------------------------------------------------------ running it */
 
-static const float *elements(const struct loop *l, const struct operand *o, int64_t at)
+/* room: the tiles of the thread that asks. */
+static const float *elements(const struct loop *l, const struct operand *o, int64_t at, const float *room)
 {
-    return o->tile >= 0 ? l->room + o->tile * l->tile : o->access == ONE ? o->base : o->base + at;
+    return o->tile >= 0 ? room + o->tile * l->tile : o->access == ONE ? o->base : o->base + at;
 }
 
-static void run_instr(const struct loop *l, const struct td_instr *in, int64_t at, int64_t n, float *y)
+static void run_instr(const struct loop *l, const struct td_instr *in, int64_t at, int64_t n,
+                      const float *room, float *y)
 {
     const struct operand *a = &l->operand[in->a], *b = in->b < 0 ? NULL : &l->operand[in->b];
-    const float *pa = elements(l, a, at), *pb = b == NULL ? NULL : elements(l, b, at);
+    const float *pa = elements(l, a, at, room), *pb = b == NULL ? NULL : elements(l, b, at, room);
     enum td_operands how = a->access == ONE                ? TD_LEFT_SCALAR
                            : b != NULL && b->access == ONE ? TD_RIGHT_SCALAR
                                                            : TD_BOTH_ARRAYS;
@@ -199,27 +204,46 @@ static void run_instr(const struct loop *l, const struct td_instr *in, int64_t a
     }
 }
 
-static enum td_code run_tiles(const struct loop *l, struct td_call *c, float *y, struct td_err *err)
+struct tiles { /* a loop at work */
+    const struct loop *l;
+    struct td_call *c;
+    float *y;
+};
+
+/* Elements [from, to), which begin with a tile. Ends early when the run is to stop. */
+static void run_tiles(void *arg, int64_t from, int64_t to, int who)
 {
-    int last = l->p->head + 1 + l->p->n_instr;
-    for (int64_t at = 0, k = 0; at < l->count; at += l->tile, k++) {
-        int64_t n = l->count - at < l->tile ? l->count - at : l->tile;
-        if (k % LOOK_EVERY == LOOK_EVERY - 1 && td_stopped(c)) {
-            return td_stop_error(c, err);
+    const struct tiles *t = arg;
+    const struct loop *l = t->l;
+    float *room = l->room + who * l->n_tiles * l->tile;
+    const int last = l->p->head + 1 + l->p->n_instr;
+    for (int64_t at = from, k = 0; at < to; at += l->tile, k++) {
+        int64_t n = to - at < l->tile ? to - at : l->tile;
+        if (k % LOOK_EVERY == LOOK_EVERY - 1 && td_stopped(t->c)) {
+            return;
         }
         for (int r = 0; r < last && l->n_tiles > 0; r++) {
             const struct operand *o = &l->operand[r];
-            if (o->base != NULL && (o->access == SPREAD || (o->access == ROWS && at == 0))) {
-                spread(o, at, n, l->room + o->tile * l->tile);
+            if (o->base != NULL && (o->access == SPREAD || (o->access == ROWS && at == from))) {
+                spread(o, at, n, room + o->tile * l->tile);
             }
         }
         for (int i = 0; i < l->n; i++) {
-            const struct operand *to = &l->operand[l->p->head + 1 + l->at[i]];
-            run_instr(l, &l->p->instr[l->at[i]], at, n,
-                      i == l->n - 1 ? y + at : l->room + to->tile * l->tile);
+            const struct operand *to_reg = &l->operand[l->p->head + 1 + l->at[i]];
+            run_instr(l, &l->p->instr[l->at[i]], at, n, room,
+                      i == l->n - 1 ? t->y + at : room + to_reg->tile * l->tile);
         }
     }
-    return TD_OK;
+}
+
+/* In how many ranges the loop runs: what it reads and writes in memory, and what it computes. */
+static int ranges_of(const struct loop *l, const struct td_call *c)
+{
+    int passes = 1;
+    for (int r = 0; r < l->p->head + 1 + l->p->n_instr; r++) {
+        passes += l->operand[r].base != NULL && l->operand[r].access == WHOLE;
+    }
+    return td_spread_ranges(c, l->count, l->tile, passes * TD_SPREAD_PASS_NS + l->n * TD_SPREAD_OP_NS);
 }
 
 /* Runs the instructions listed in l over the domain. */
@@ -240,11 +264,14 @@ static enum td_code run_list(struct loop *l, struct td_call *c, const struct td_
     l->operand = operand;
     set_inputs(l, in, reg, domain);
     set_results(l);
-    if (l->n_tiles * l->tile > FEW) {
-        TD_TRY(td_scratch(c, (size_t)(l->n_tiles * l->tile) * sizeof(float), &room, err));
+    const int ranges = ranges_of(l, c), rooms = ranges <= TD_POOL_MOST ? ranges : TD_POOL_MOST + 1;
+    if (rooms * l->n_tiles * l->tile > FEW) {
+        TD_TRY(td_scratch(c, (size_t)(rooms * l->n_tiles * l->tile) * sizeof(float), &room, err));
     }
     l->room = room;
-    return run_tiles(l, c, y, err);
+    struct tiles t = {.l = l, .c = c, .y = y};
+    td_spread_over(c, ranges, l->count, l->tile, run_tiles, &t);
+    return l->count > LOOK_EVERY * l->tile && td_stopped(c) ? td_stop_error(c, err) : TD_OK;
 }
 
 enum td_code td_program_run_small(const struct td_program *p, struct td_call *c, const struct td_shape *in,

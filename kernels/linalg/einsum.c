@@ -24,6 +24,8 @@
 #include "kernels/linalg/einsum_grad.h"
 #include "kernels/cpu/gemm_cpu.h"
 #include "kernels/ops.h"
+#include "kernels/cpu/spread.h"
+#include "kernels/cpu/strided.h"
 #include "kernels/cpu/upcast.h"
 
 static enum td_code einsum_infer(struct td_infer *c, struct td_err *err)
@@ -73,40 +75,43 @@ static bool in_place(const struct axes *a)
     return true;
 }
 
-#define COPY_ROW(ctype)                                                                                      \
-    for (int64_t i = 0; i < len; i++) {                                                                      \
-        ((ctype *)y)[i] = ((const ctype *)x)[i * step];                                                      \
-    }                                                                                                        \
-    break
+struct gather {
+    const struct axes *a;
+    enum td_dtype type;
+    const char *x;
+    char *y;
+    int cut; /* the axis that ranges are of */
+};
 
-static void copy_row(void *y, const void *x, int64_t len, int64_t step, size_t size)
+/* What has the places [from, to) along the axis `cut`; axes before it have one place. */
+static void gather_range(void *arg, int64_t from, int64_t to, int who)
 {
-    switch (size) {
-    case 4:
-        COPY_ROW(uint32_t);
-    case 8:
-        COPY_ROW(uint64_t);
-    default:
-        COPY_ROW(td_c128);
+    const struct gather *g = arg;
+    const int64_t size = (int64_t)td_dtype_size(g->type);
+    struct td_strided w = {.rank = 0};
+    int64_t dense = axes_count(g->a);
+    (void)who;
+    for (int d = 0; d < g->a->n; d++) {
+        dense /= g->a->size[d];
+        td_strided_push(&w, d == g->cut ? to - from : g->a->size[d], dense, g->a->step[d]);
     }
+    const int64_t y = g->cut < g->a->n ? from * w.dst[g->cut] : 0,
+                  x = g->cut < g->a->n ? from * w.src[g->cut] : 0;
+    td_strided_copy(g->type, &w, g->y + y * size, g->x + x * size);
 }
 
 /* y = the elements of x that `a` views, densely in order. */
-static void gather_axes(void *y, const void *x, const struct axes *a, size_t size)
+static void gather_axes(const struct td_call *c, void *y, const void *x, const struct axes *a,
+                        enum td_dtype type)
 {
-    int64_t index[2 * TD_MAX_RANK] = {0}, at = 0, inner = a->n > 0 ? a->size[a->n - 1] : 1;
-    int64_t step = a->n > 0 ? a->step[a->n - 1] : 0, rows = inner > 0 ? axes_count(a) / inner : 0;
-    for (int64_t r = 0; r < rows; r++) {
-        copy_row((char *)y + (size_t)(r * inner) * size, (const char *)x + at * (int64_t)size, inner, step,
-                 size);
-        for (int d = a->n - 2; d >= 0; d--) {
-            at += a->step[d];
-            if (++index[d] < a->size[d]) {
-                break;
-            }
-            at -= a->step[d] * index[d];
-            index[d] = 0;
-        }
+    const int64_t n = axes_count(a);
+    struct gather g = {.a = a, .type = type, .x = x, .y = y};
+    while (g.cut < a->n && a->size[g.cut] == 1) {
+        g.cut++;
+    }
+    if (n > 0) {
+        const int64_t places = g.cut < a->n ? a->size[g.cut] : 1;
+        td_spread(c, places, 1, (double)(n / places) * 4 * TD_SPREAD_PASS_NS, gather_range, &g);
     }
 }
 
@@ -254,7 +259,7 @@ static enum td_code canonical(struct td_call *c, const struct plan *p, int k, st
                TD_NODE_STR(c->node));
     void *y;
     TD_TRY(td_scratch(c, bytes, &y, err));
-    gather_axes(y, x, &a, td_dtype_size(p->type));
+    gather_axes(c, y, x, &a, p->type);
     if (summed != 1) {
         sum_rows(p->type, y, y, rows, summed);
     }
@@ -357,7 +362,7 @@ static void spread_diagonal(const struct plan *p, const void *x, const struct ax
 }
 
 /* z, the product in canonical order, becomes the output y. */
-static void finish(const struct plan *p, const void *z, void *y)
+static void finish(const struct td_call *c, const struct plan *p, const void *z, void *y)
 {
     struct axes a;
     size_t size = td_dtype_size(p->type);
@@ -365,7 +370,7 @@ static void finish(const struct plan *p, const void *z, void *y)
     if (repeats(&p->e.out)) {
         spread_diagonal(p, z, &a, y, size);
     } else if (!in_place(&a)) {
-        gather_axes(y, z, &a, size);
+        gather_axes(c, y, z, &a, p->type);
     } else if (y != z && axes_count(&a) > 0) {
         memcpy(y, z, (size_t)axes_count(&a) * size);
     }
@@ -413,7 +418,7 @@ static enum td_code einsum(struct td_call *c, enum body body, struct td_err *err
         TD_TRY(td_scratch(c, (size_t)n * size, &z, err));
     }
     TD_TRY(product(c, &p, &z, err));
-    finish(&p, z, to);
+    finish(c, &p, z, to);
     if (to != y->data) {
         td_downcast(y, to);
     }

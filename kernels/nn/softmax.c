@@ -15,7 +15,10 @@
 #include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/vecmath.h"
+#include "kernels/cpu/spread.h"
 #include "kernels/cpu/upcast.h"
+
+enum { EXP_OPS = 8 }; /* an exponential, a maximum and a sum in additions */
 
 static enum td_code softmax_infer(struct td_infer *c, struct td_err *err)
 {
@@ -50,6 +53,20 @@ static void rows_f32(const float *x, float *y, int64_t rows, int64_t n, bool log
             scale(y, 1 / sum, n);
         }
     }
+}
+
+struct floats {
+    const float *x;
+    float *y;
+    int64_t n;
+    bool logarithm;
+};
+
+static void range_f32(void *arg, int64_t from, int64_t to, int who)
+{
+    const struct floats *f = arg;
+    (void)who;
+    rows_f32(f->x + from * f->n, f->y + from * f->n, to - from, f->n, f->logarithm);
 }
 
 static void rows_f64(const double *x, double *y, int64_t rows, int64_t n, bool logarithm)
@@ -87,7 +104,8 @@ static enum td_code softmax_run(struct td_call *c, struct td_err *err)
     float *to;
     TD_TRY(td_upcast(c, c->in[0], &x, err));
     TD_TRY(td_upcast_room(c, y, &to, err));
-    rows_f32(x, to, rows, n, logarithm);
+    struct floats f = {.x = x, .y = to, .n = n, .logarithm = logarithm};
+    td_spread(c, rows, 1, (double)n * (2 * TD_SPREAD_PASS_NS + EXP_OPS * TD_SPREAD_OP_NS), range_f32, &f);
     td_downcast(y, to);
     return TD_OK;
 }

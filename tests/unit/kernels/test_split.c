@@ -1,5 +1,5 @@
 /* tests/unit/kernels/test_split.c - one large op on several threads: the same numbers as on one, but for
- * rounding.
+ * rounding, and where it only computes or copies element by element, the same bits.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -11,6 +11,8 @@
 
 #define T "{T:type=float} "
 enum { ROUNDS = 14 }; /* the first ones pack weights and learn what the op takes */
+
+static float most_off = 1e-4f; /* by which numbers may differ */
 
 /* Runs `text` on one thread and on several; tells whether it was split. */
 static bool same_numbers(const char *text, struct td_shape x, struct td_shape y)
@@ -32,7 +34,7 @@ static bool same_numbers(const char *text, struct td_shape x, struct td_shape y)
         CHECK(td_shape_equal(&want.shape, &got.shape));
         for (int64_t i = 0; i < td_tensor_count(&want); i++) {
             const float a = TD_DATA(&want, float)[i], b = TD_DATA(&got, float)[i];
-            if (!(fabsf(a - b) <= 1e-4f * (1 + fabsf(a)))) {
+            if (!(fabsf(a - b) <= most_off * (1 + fabsf(a)))) {
                 fprintf(stderr, "%s\nround %d, element %lld: %g on several threads, %g on one\n", text, round,
                         (long long)i, (double)b, (double)a);
                 exit(1);
@@ -189,6 +191,31 @@ TEST(a_long_product_is_stopped_in_its_middle)
     passed_close(&t);
 }
 
-TEST_MAIN(RUN(images_of_a_batch_and_rows_of_an_image) RUN(what_follows_a_convolution_is_split_with_it)
-              RUN(grouped_convolutions) RUN(images_of_a_convolution_towards_its_input)
-                  RUN(products_by_rows_and_by_columns) RUN(a_long_product_is_stopped_in_its_middle))
+TEST(element_wise_work_gives_the_same_bits)
+{
+    const struct td_shape large = shape4(7, 50, 49, 33), row = shape4(1, 1, 1, 33),
+                          plane = shape4(7, 1, 49, 33);
+    most_off = 0;
+    CHECK(same_numbers(X "r = Tanh " T "(x)\n", large, none()));
+    CHECK(same_numbers(XY "r = Sub " T "(x, y)\n", large, large));
+    CHECK(same_numbers(XY "r = Mul " T "(x, y)\n", large, row));
+    CHECK(same_numbers(XY "r = Mul " T "(y, x)\n", large, plane));
+    CHECK(same_numbers(XY "r = RealDiv " T "(x, float[] 3)\n", large, none()));
+    CHECK(same_numbers(X "r = Softmax " T "(x)\n", large, none()));
+    /* chains: operands of the output's size, rows of tiles, spread ones, values read twice */
+    const char *chain =
+        XY "a = Mul " T "(x, y)\nb = Tanh " T "(a)\nc = AddV2 " T "(b, x)\nr = Mul " T "(c, b)\n";
+    CHECK(same_numbers(chain, large, large));
+    CHECK(same_numbers(chain, large, row));
+    CHECK(same_numbers(chain, large, plane));
+    CHECK(same_numbers(X "r = Einsum {N:int=1; T:type=float; equation:string='abcd->dbca'} (x)\n", large,
+                       none()));
+    CHECK(same_numbers(X "r = Einsum {N:int=1; T:type=float; equation:string='abcd->abdc'} (x)\n",
+                       shape4(1, 1, 900, 700), none()));
+    most_off = 1e-4f;
+}
+
+TEST_MAIN(RUN(element_wise_work_gives_the_same_bits) RUN(images_of_a_batch_and_rows_of_an_image)
+              RUN(what_follows_a_convolution_is_split_with_it) RUN(grouped_convolutions)
+                  RUN(images_of_a_convolution_towards_its_input) RUN(products_by_rows_and_by_columns)
+                      RUN(a_long_product_is_stopped_in_its_middle))
