@@ -11,6 +11,9 @@
 #include <grpc/byte_buffer_reader.h>
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
+#if __has_include(<grpc/credentials.h>) /* of later versions */
+#include <grpc/credentials.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -45,6 +45,7 @@
 
 #define SWEEP_MS 1000
 #define SWEEP_LEAST_NS 5000000 /* between sweeps that others ask for */
+#define UNREAD_MS 60000        /* who takes nothing for so long, while there is something to take, is gone */
 #define AT_ONCE 64             /* connections of one listener before the next one's turn */
 
 struct given {
@@ -256,6 +257,7 @@ enum td_code td_accept_bind(struct td_accept *a, const char *address, int *port,
 {
     char host[256];
     const int on = 1;
+    const unsigned unread_ms = UNREAD_MS;
     int wanted, fd;
     TD_TRY(split(address, host, &wanted, err));
     TD_FAIL_IF(a->n_listeners == TD_ACCEPT_LISTENERS, err, INVALID_ARGUMENT,
@@ -266,7 +268,9 @@ enum td_code td_accept_bind(struct td_accept *a, const char *address, int *port,
         return td_fail(err, rc, "listening for gRPC on %s: the address cannot be bound: %s", address,
                        why.msg);
     }
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* accepted sockets have it from here */
+    /* Accepted sockets have these from here. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unread_ms, sizeof unread_ms);
     a->listeners[a->n_listeners++].fd = fd;
     return TD_OK;
 }
@@ -285,6 +289,20 @@ enum td_code td_accept_bind_unix(struct td_accept *a, const char *path, struct t
     a->listeners[i].dev = st.st_dev;
     a->listeners[i].inode = st.st_ino;
     return TD_OK;
+}
+
+bool td_accept_is_open(const struct td_accept *a)
+{
+    for (int i = 0; i < a->n_listeners; i++) {
+        struct sockaddr_storage at;
+        socklen_t size = sizeof at;
+        if (a->listeners[i].path == NULL &&
+            (getsockname(a->listeners[i].fd, (struct sockaddr *)&at, &size) != 0 ||
+             !td_listen_is_local((const struct sockaddr *)&at))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 enum td_code td_accept_start(struct td_accept *a, void *handler, struct td_err *err)

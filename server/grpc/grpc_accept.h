@@ -5,6 +5,8 @@
 #ifndef TD_SERVER_GRPC_GRPC_ACCEPT_H
 #define TD_SERVER_GRPC_GRPC_ACCEPT_H
 
+#include <stdbool.h>
+
 #include "server/base/connections.h"
 
 struct td_accept;
@@ -18,6 +20,8 @@ TD_MUST enum td_code td_accept_new(struct td_connections *connections, struct td
 TD_MUST enum td_code td_accept_bind(struct td_accept *a, const char *address, int *port, struct td_err *err);
 /* Binds a UNIX socket. A socket file that is there is replaced. */
 TD_MUST enum td_code td_accept_bind_unix(struct td_accept *a, const char *path, struct td_err *err);
+/* Whether others than this host can connect. */
+bool td_accept_is_open(const struct td_accept *a);
 /* Starts the thread. handler (server/grpc/fd_handler.h) is borrowed until the stop. */
 TD_MUST enum td_code td_accept_start(struct td_accept *a, void *handler, struct td_err *err);
 /* Ends the thread and closes the listeners: no connection comes any more, those given go on. Before the

@@ -108,6 +108,9 @@ static void set_ours(struct arguments *a)
     set(a, GRPC_ARG_MAX_CONNECTION_IDLE_MS, IDLE_MS);
     set(a, GRPC_ARG_KEEPALIVE_TIME_MS, PING_AFTER_MS);
     set(a, GRPC_ARG_KEEPALIVE_TIMEOUT_MS, PING_MS);
+    /* Pings are answered, however many: gRPC stops reading behind 10,000 answers that are not read. To send
+     * who pings too often away takes it 2.5 KB a ping as long as the client does not read that. */
+    set(a, GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
 }
 
 /* Cuts texts, which must outlive the list. */

@@ -10,6 +10,9 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
+#if __has_include(<grpc/credentials.h>) /* of later versions */
+#include <grpc/credentials.h>
+#endif
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

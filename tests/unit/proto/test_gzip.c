@@ -53,6 +53,52 @@ TEST(members_count_as_one_and_nothing_may_follow)
     td_sink_fini(&both);
 }
 
+struct blocks {
+    const char *p;
+    size_t n, each;
+};
+
+static bool next_block(void *ctx, const void **bytes, size_t *n)
+{
+    struct blocks *b = ctx;
+    *bytes = b->p;
+    *n = b->n < b->each ? b->n : b->each;
+    b->p += *n;
+    b->n -= *n;
+    return *n > 0;
+}
+
+TEST(blocks_are_one_text)
+{
+    static char text[100000];
+    struct td_err err = {0};
+    struct td_sink body = {0};
+    for (size_t i = 0; i < sizeof text; i++) {
+        text[i] = (char)(i * i >> 7);
+    }
+    CHECK_OK(td_sink_put(&body, text, sizeof text, &err));
+    CHECK_STR(td_gzip_pack("gzip", &body), "gzip");
+    for (size_t each = 1; each < body.n; each = each * 3 + 1) {
+        struct td_sink whole = {0}, cut = {0}, small = {0};
+        struct blocks all = {body.p, body.n, each}, less = {body.p, body.n - 1, each}, again = all;
+        CHECK_OK(td_gzip_unpack_blocks(next_block, &all, sizeof text, &whole, &err));
+        CHECK(whole.n == sizeof text && memcmp(whole.p, text, sizeof text) == 0);
+        CHECK_INT(td_gzip_unpack_blocks(next_block, &less, sizeof text, &cut, &(struct td_err){0}),
+                  TD_INVALID_ARGUMENT);
+        CHECK_INT(td_gzip_unpack_blocks(next_block, &again, sizeof text - 1, &small, &(struct td_err){0}),
+                  TD_RESOURCE_EXHAUSTED);
+        td_sink_fini(&whole);
+        td_sink_fini(&cut);
+        td_sink_fini(&small);
+    }
+    CHECK_OK(td_sink_put(&body, "x", 1, &err));
+    struct blocks more = {body.p, body.n, body.n - 1};
+    struct td_sink out = {0};
+    CHECK_INT(td_gzip_unpack_blocks(next_block, &more, sizeof text, &out, &err), TD_INVALID_ARGUMENT);
+    td_sink_fini(&out);
+    td_sink_fini(&body);
+}
+
 TEST(only_what_is_accepted_is_used)
 {
     const struct {
@@ -115,5 +161,6 @@ TEST(other_encodings_are_left_alone)
 }
 
 TEST_MAIN(RUN(what_is_packed_unpacks_to_the_same) RUN(members_count_as_one_and_nothing_may_follow)
-              RUN(only_what_is_accepted_is_used) RUN(a_body_that_would_not_shrink_stays_as_it_is)
-                  RUN(unpacking_is_bounded) RUN(other_encodings_are_left_alone))
+              RUN(blocks_are_one_text) RUN(only_what_is_accepted_is_used)
+                  RUN(a_body_that_would_not_shrink_stays_as_it_is) RUN(unpacking_is_bounded)
+                      RUN(other_encodings_are_left_alone))

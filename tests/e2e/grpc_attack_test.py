@@ -1,0 +1,141 @@
+"""The gRPC port under attack, in short forms (http2_attacks.py): the server lives, others are served meanwhile, memory and descriptors come back.
+
+What Debian's gRPC does not bear at full size is in docs/grpc.md; grpc_attack_table.py makes that table.
+
+    build/venv/bin/python tests/e2e/grpc_attack_test.py [-v] [Attacked.test_...]
+"""
+import concurrent.futures
+import contextlib
+import socket
+import time
+import unittest
+
+import grpc
+
+import http2_attacks as attacks
+import server
+from server import CODE, Case
+
+MAX = 60     # connections in all, of the server below
+SLOW_S = 2   # what another client may wait while one attacks, on a busy machine that runs a Debug build
+
+
+def health(port, timeout=10):
+    with grpc.insecure_channel(f"127.0.0.1:{port}", [("grpc.use_local_subchannel_pool", 1)]) as channel:
+        return channel.unary_unary("/grpc.health.v1.Health/Check", request_serializer=None, response_deserializer=None)(b"", timeout)
+
+
+class Attacked(Case):
+    FLAGS = (f"--max_connections={MAX}", "--max_connections_per_address=40")
+
+    def setUp(self):
+        self.pid, self.port = self.d.proc.pid, self.d.port
+
+    def descriptors_return_to(self, n, seconds=10):
+        deadline = time.monotonic() + seconds
+        while (now := attacks.descriptors(self.pid)) > n and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertLessEqual(now, n)
+
+    def cost(self, attack, size, peak_mb, worst_s=SLOW_S):
+        """Runs it; what it may cost at most."""
+        before = attacks.descriptors(self.pid)
+        with attacks.Cost(self.pid, self.port) as c:
+            result = attack(self.port, size)
+        self.assertLess(c.peak_mb, peak_mb)
+        self.assertLess(c.worst_s, worst_s)
+        self.assertEqual(c.failed, 0)
+        self.assertTrue(health(self.port))
+        self.descriptors_return_to(before + 1)
+        return result
+
+    # ---- connections and descriptors
+
+    def test_connections_of_an_address_are_capped_and_counted_back(self):
+        ask = self.d.channel.unary_unary("/grpc.health.v1.Health/Check", request_serializer=None, response_deserializer=None)
+        self.assertTrue(ask(b"", 10))
+        before = attacks.descriptors(self.pid)
+        with contextlib.ExitStack() as held:
+            for _ in range(100):
+                held.enter_context(socket.create_connection(("127.0.0.1", self.port)))
+            time.sleep(0.3)
+            self.assertLessEqual(attacks.descriptors(self.pid), before + 40)
+            with self.assertRaises(grpc.RpcError):
+                health(self.port, 1)
+            self.assertTrue(self.d.wait_log("--max_connections_per_address"))
+            self.assertTrue(ask(b"", 10))  # who was there before is served
+        self.descriptors_return_to(before)
+        for _ in range(5):  # the count came back as well
+            self.assertTrue(health(self.port))
+
+    def test_half_closed_connections_end(self):
+        before = attacks.descriptors(self.pid)
+        held = []
+        for _ in range(20):
+            s = socket.create_connection(("127.0.0.1", self.port))
+            s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + attacks.frame(attacks.SETTINGS, 0, 0))
+            s.shutdown(socket.SHUT_WR)
+            held.append(s)
+        self.descriptors_return_to(before + 1)
+        for s in held:
+            s.close()
+
+    def test_without_descriptors_connections_wait_and_are_served_later(self):
+        before = attacks.limit_files(self.pid, 3)
+        try:
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                answers = [pool.submit(health, self.port, 20) for _ in range(4)]
+                time.sleep(0.5)
+                self.assertFalse(any(a.done() for a in answers))
+                attacks.limit_files(self.pid, before)
+                self.assertTrue(all(a.result() for a in answers))
+        finally:
+            attacks.limit_files(self.pid, before)
+
+    def test_vanishing_connections(self):
+        self.cost(attacks.vanishing, 1000, 20)
+
+    # ---- messages
+
+    def test_a_compressed_message_is_unpacked_within_the_bound(self):
+        e = self.cost(attacks.gzip_message, 400 << 20, 300, 5)
+        self.assertEqual(e.code(), CODE.RESOURCE_EXHAUSTED)
+        self.assertIn("--max_request_bytes", e.details())
+
+    # ---- frames
+
+    def test_an_endless_integer(self):
+        self.cost(attacks.hpack_integer, 320000, 40)
+
+    def test_a_long_header_string(self):
+        self.cost(attacks.header_string, 4 << 20, 60)
+
+    def test_a_header_block_without_end(self):
+        self.cost(attacks.continuations, 20000, 60)
+
+    def test_rapid_resets(self):
+        self.cost(attacks.rapid_resets, 4000, 150, 5)
+
+    def test_streams_of_a_connection_are_capped(self):
+        self.cost(attacks.open_streams, 4000, 60, 5)
+
+    def test_answers_to_pings_are_not_piled_up(self):
+        self.cost(attacks.pings, 40000, 60, 5)
+
+
+class Tokens(Case):
+    """A compressed message is not unpacked for who has no token."""
+
+    OPTIONS = {"files": {"tokens": "s3cret infer *\n"}}
+    FLAGS = ("--tokens_file={dir}/tokens",)
+
+    def test_nothing_is_unpacked_before_the_token_was_looked_at(self):
+        with attacks.Cost(self.d.proc.pid, self.d.port) as c:
+            e = attacks.gzip_message(self.d.port, 90 << 20)
+        self.assertEqual(e.code(), CODE.UNAUTHENTICATED)
+        self.assertLess(c.peak_mb, 20)
+
+
+if __name__ == "__main__":
+    server.models()
+    unittest.main()
