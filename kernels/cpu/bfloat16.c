@@ -9,6 +9,7 @@
 #include "kernels/cpu/bfloat16.h"
 
 #include <dnnl.h>
+#include <pthread.h>
 
 static bool is_amd(void)
 {
@@ -19,11 +20,31 @@ static bool is_amd(void)
 #endif
 }
 
-enum td_bfloat16_way td_bfloat16_way(void)
+static enum td_bfloat16_way look(void)
 {
     const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
     return isa == dnnl_cpu_isa_avx512_core_amx    ? TD_BFLOAT16_NATIVE
            : isa != dnnl_cpu_isa_avx512_core_bf16 ? TD_BFLOAT16_AS_FLOAT
            : is_amd()                             ? TD_BFLOAT16_NATIVE
                                                   : TD_BFLOAT16_SLOW;
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static enum td_bfloat16_way found;
+
+static void look_once(void)
+{
+    found = look();
+}
+
+enum td_bfloat16_way td_bfloat16_way(void)
+{
+    (void)pthread_once(&once, look_once);
+    return found;
+}
+
+void td_bfloat16_set(enum td_bfloat16_way way)
+{
+    (void)pthread_once(&once, look_once);
+    found = way;
 }

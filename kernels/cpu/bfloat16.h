@@ -11,7 +11,10 @@ enum td_bfloat16_way {
     TD_BFLOAT16_SLOW,     /* instructions that do less a second than those on floats: as AS_FLOAT */
     TD_BFLOAT16_NATIVE,   /* by its instructions, in oneDNN */
 };
+#define TD_BFLOAT16_REFUSAL "this processor multiplies floats faster than bfloat16"
 /* The same during the life of a process. Any thread. */
 enum td_bfloat16_way td_bfloat16_way(void);
+/* For tests: another one from now on, while nothing runs. What oneDNN cannot do it refuses. */
+void td_bfloat16_set(enum td_bfloat16_way way);
 
 #endif

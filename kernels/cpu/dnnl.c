@@ -21,6 +21,7 @@
 
 #include "core/base/float_mode.h"
 #include "core/base/mem.h"
+#include "core/graph/graph.h"
 #include "kernels/cpu/dnnl_base.h"
 #include "kernels/cpu/dnnl_dims.h"
 #include "kernels/cpu/dnnl_impl.h"
@@ -76,6 +77,9 @@ static bool adopt(struct td_dnnl *d, const_dnnl_primitive_desc_t pd)
 static struct td_dnnl *fresh(void)
 {
     struct td_dnnl *d = td_dnnl_base_stream() != NULL ? td_calloc(1, sizeof *d) : NULL;
+    if (d != NULL) {
+        d->type = d->given = dnnl_f32;
+    }
     if (d != NULL && !td_dnnl_weights_init(&d->weights)) {
         td_free(d);
         d = NULL;
@@ -166,7 +170,7 @@ static bool weights_layout(const struct td_dnnl *d, int rank, const dnnl_dims_t 
         *md = d->whole->weights.used;
         return true;
     }
-    return dnnl_memory_desc_init_by_tag(md, rank, dims, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
+    return dnnl_memory_desc_init_by_tag(md, rank, dims, d->type, dnnl_format_tag_any) == dnnl_success;
 }
 
 static bool matmul_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, const void *arg)
@@ -244,12 +248,12 @@ static bool conv_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, const 
     int rank = s->n_axes + 2;
     dnnl_memory_desc_t in, out, in_any, out_any, w_any;
     bool ok =
-        dnnl_memory_desc_init_by_tag(&in, rank, s->x, dnnl_f32, last) == dnnl_success &&
-        dnnl_memory_desc_init_by_tag(&out, rank, s->y, dnnl_f32, last) == dnnl_success &&
-        dnnl_memory_desc_init_by_tag(&in_any, rank, s->x, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
-        dnnl_memory_desc_init_by_tag(&out_any, rank, s->y, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&in, rank, s->x, d->type, last) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&out, rank, s->y, d->type, last) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&in_any, rank, s->x, d->type, dnnl_format_tag_any) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&out_any, rank, s->y, d->type, dnnl_format_tag_any) == dnnl_success &&
         weights_layout(d, s->w_rank, s->w, &w_any) &&
-        dnnl_memory_desc_init_by_strides(&d->weights.plain, s->w_rank, s->w, dnnl_f32, s->w_strides) ==
+        dnnl_memory_desc_init_by_strides(&d->weights.plain, s->w_rank, s->w, d->given, s->w_strides) ==
             dnnl_success;
     d->x = d->backward ? out : in;
     d->y = d->backward ? in : out;
@@ -291,36 +295,55 @@ static int without_elements(const struct td_post *post, int n)
     return k;
 }
 
-static enum td_code conv_offer(const struct td_conv *g, bool backward, const struct td_kernel_query *q,
-                               int n_post, struct td_kernel_offer *o, struct td_err *err)
+/* The filter is input 1, forward and backward. */
+static void set_types(struct td_dnnl *d, const struct td_kernel_query *q, enum td_bfloat16_way way)
+{
+    const struct td_value filter = q->node->in[1];
+    if (filter.node->out_type[filter.port] == TD_BFLOAT16) {
+        d->given = dnnl_bf16;
+        d->type = way == TD_BFLOAT16_NATIVE ? dnnl_bf16 : dnnl_f32;
+    }
+}
+
+/* What conv_offer is asked for. */
+struct conv_wish {
+    bool backward;
+    int n_post;
+    enum td_bfloat16_way way;
+};
+
+static enum td_code conv_offer(const struct td_conv *g, struct conv_wish wish,
+                               const struct td_kernel_query *q, struct td_kernel_offer *o, struct td_err *err)
 {
     struct td_dnnl *d;
     TD_TRY(begin(q, o, &d, err));
     if (d == NULL) {
         return TD_OK;
     }
-    d->backward = backward;
+    d->backward = wish.backward;
     d->conv = *g;
+    set_types(d, q, wish.way);
     struct td_dnnl_dims s;
     td_dnnl_dims_of(g, &s);
-    n_post = misses_input(g) ? without_elements(q->post, n_post) : n_post;
+    const int n_post = misses_input(g) ? without_elements(q->post, wish.n_post) : wish.n_post;
     dnnl_memory_desc_t y;
     dnnl_format_tag_t last = s.n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
-    bool ok = dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, dnnl_f32, last) == dnnl_success &&
+    bool ok = dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, d->type, last) == dnnl_success &&
               with_posts(d, q->post, n_post, &y, conv_primitive, &s);
     return finish(d, ok, q, o, err);
 }
 
 enum td_code td_dnnl_conv_offer(const struct td_conv *g, const struct td_kernel_query *q, bool posts,
-                                struct td_kernel_offer *o, struct td_err *err)
+                                enum td_bfloat16_way way, struct td_kernel_offer *o, struct td_err *err)
 {
-    return conv_offer(g, false, q, posts ? q->n_post : 0, o, err);
+    const struct conv_wish wish = {.n_post = posts ? q->n_post : 0, .way = way};
+    return conv_offer(g, wish, q, o, err);
 }
 
 enum td_code td_dnnl_deconv_offer(const struct td_conv *g, const struct td_kernel_query *q,
-                                  struct td_kernel_offer *o, struct td_err *err)
+                                  enum td_bfloat16_way way, struct td_kernel_offer *o, struct td_err *err)
 {
-    return conv_offer(g, true, q, 0, o, err);
+    return conv_offer(g, (struct conv_wish){.backward = true, .way = way}, q, o, err);
 }
 
 /* ------------------------------------------------------------------ chunks */
@@ -363,11 +386,13 @@ struct td_dnnl *td_dnnl_chunk_conv(const struct td_dnnl *whole, const struct td_
     td_dnnl_dims_of(g, &s);
     dnnl_format_tag_t last = s.n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
     if (d == NULL || s.n_axes + 2 != whole->y.ndims ||
-        dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, dnnl_f32, last) != dnnl_success) {
+        dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, whole->type, last) != dnnl_success) {
         td_dnnl_free(d);
         return NULL;
     }
     d->whole = whole;
+    d->type = whole->type;
+    d->given = whole->given;
     d->backward = whole->backward;
     d->conv = *g;
     return chunk_finish(d, &y, conv_primitive, &s);
@@ -417,12 +442,12 @@ bool td_dnnl_execute(const struct td_dnnl *d, const float *const *post_in, const
     return ok;
 }
 
-static enum td_code run_whole(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
-                              float *y, struct td_err *err)
+static enum td_code run_whole(const struct td_dnnl *d, struct td_call *c, const void *x, const void *w,
+                              void *y, struct td_err *err)
 {
     char *room = c->workspace;
-    const void *xs = d->x_in == NULL ? (const void *)x : room + d->x_at;
-    void *ys = d->y_out == NULL ? (void *)y : room + d->y_at;
+    const void *xs = d->x_in == NULL ? x : room + d->x_at;
+    void *ys = d->y_out == NULL ? y : room + d->y_at;
     bool ok = (d->x_in == NULL || td_dnnl_base_reorder(d->x_in, &d->x, x, &d->x_used, room + d->x_at)) &&
               td_dnnl_execute(d, c->post_in, xs, w, ys, room) &&
               (d->y_out == NULL || td_dnnl_base_reorder(d->y_out, &d->y_used, ys, &d->y, y));
@@ -430,8 +455,8 @@ static enum td_code run_whole(const struct td_dnnl *d, struct td_call *c, const 
     return TD_OK;
 }
 
-static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
-                               float *y, struct td_err *err)
+static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, const void *x, const void *w,
+                               void *y, struct td_err *err)
 {
     struct td_dnnl *mine = (struct td_dnnl *)d; /* its split guards itself */
     const enum td_parallel_way way = td_dnnl_split_way(mine, c);
@@ -484,8 +509,8 @@ static const float *scale_of(const struct td_dnnl *d, const struct td_call *c)
 }
 
 /* Weights not met before. */
-static enum td_code run_unpacked(const struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
-                                 float *y, struct td_err *err)
+static enum td_code run_unpacked(const struct td_dnnl *d, struct td_call *c, const void *x, const void *w,
+                                 void *y, struct td_err *err)
 {
     if (d->plain_gemm && d->posts.n == 0) {
         struct td_gemm g = {.tb = d->transposed ? TD_TRANSPOSED : TD_PLAIN,
@@ -506,8 +531,8 @@ static enum td_code run_unpacked(const struct td_dnnl *d, struct td_call *c, con
     return run_packed(d, c, x, packed, y, err);
 }
 
-enum td_code td_dnnl_run(const struct td_dnnl *d, struct td_call *c, const float *x,
-                         const struct td_tensor *w, float *y, struct td_err *err)
+enum td_code td_dnnl_run(const struct td_dnnl *d, struct td_call *c, const void *x, const struct td_tensor *w,
+                         void *y, struct td_err *err)
 {
     struct td_dnnl_weights *weights = (struct td_dnnl_weights *)&d->weights; /* guards itself */
     struct td_dnnl_pack *p;

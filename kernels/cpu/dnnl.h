@@ -10,6 +10,7 @@
 #ifndef TD_KERNELS_CPU_DNNL_H
 #define TD_KERNELS_CPU_DNNL_H
 
+#include "kernels/cpu/bfloat16.h"
 #include "kernels/cpu/conv_loops.h"
 #include "kernels/cpu/gemm_cpu.h"
 
@@ -23,18 +24,21 @@ struct td_dnnl;
  * y [m,n] = x [m,k] * w, w [k,n], or [n,k] when g->tb says so; of g only sizes and tb are looked at. */
 TD_MUST enum td_code td_dnnl_matmul_offer(const struct td_gemm *g, const struct td_kernel_query *q,
                                           bool posts, struct td_kernel_offer *o, struct td_err *err);
-/* y = conv(x, w) as td_conv has it; posts not of channels-first tensors. */
+/* y = conv(x, w) as td_conv has it; posts not of channels-first tensors. Weights may be of bfloat16: x and y
+ * are floats all the same, or, where `way` is TD_BFLOAT16_NATIVE, of bfloat16 as well. */
 TD_MUST enum td_code td_dnnl_conv_offer(const struct td_conv *g, const struct td_kernel_query *q, bool posts,
-                                        struct td_kernel_offer *o, struct td_err *err);
+                                        enum td_bfloat16_way way, struct td_kernel_offer *o,
+                                        struct td_err *err);
 /* dx = gradient of conv towards its input: x of the run is dy, y of the run is dx. */
 TD_MUST enum td_code td_dnnl_deconv_offer(const struct td_conv *g, const struct td_kernel_query *q,
-                                          struct td_kernel_offer *o, struct td_err *err);
+                                          enum td_bfloat16_way way, struct td_kernel_offer *o,
+                                          struct td_err *err);
 
 /* Operands of posts are c->post_in; c->workspace is what the offer asked for. Large ones are computed in
  * chunks, on idle threads too or to be stopped between them (dnnl_split.c): the same primitive for parts of
  * the output. */
-TD_MUST enum td_code td_dnnl_run(const struct td_dnnl *d, struct td_call *c, const float *x,
-                                 const struct td_tensor *w, float *y, struct td_err *err);
+TD_MUST enum td_code td_dnnl_run(const struct td_dnnl *d, struct td_call *c, const void *x,
+                                 const struct td_tensor *w, void *y, struct td_err *err);
 /* dnnl_sgemm on operands as they are; false when oneDNN does not serve (nothing is written then). */
 bool td_dnnl_gemm(const struct td_gemm *g);
 /* Accepts NULL; the signature of td_kernel.release. */

@@ -32,10 +32,11 @@ struct unit {
 
 struct part {
     struct unit unit;
-    int64_t x_at, dy_at; /* floats */
+    int64_t x_at, dy_at; /* elements */
 };
 
 struct state {
+    dnnl_data_type_t type; /* of x and dy; dw is of floats */
     struct unit whole;
     struct td_conv conv;
     struct td_parallel_cost cost;
@@ -69,15 +70,16 @@ static void place(struct unit *u)
     u->bytes = u->dw_at + (u->dw_out == NULL ? 0 : aligned(dnnl_memory_desc_get_size(&u->dw_used)));
 }
 
+/* w: of the forward convolution that it belongs to, whose weights are of the type of its input. */
 static bool describe(dnnl_primitive_desc_t *pd, const struct td_dnnl_dims *s, const dnnl_memory_desc_t *x,
-                     const dnnl_memory_desc_t *dw, const dnnl_memory_desc_t *dy)
+                     const dnnl_memory_desc_t *w, const dnnl_memory_desc_t *dw, const dnnl_memory_desc_t *dy)
 {
     dnnl_primitive_desc_t hint = NULL;
     dnnl_convolution_desc_t forward, backward;
     dnnl_primitive_attr_t attr = td_dnnl_base_user_scratch();
     const bool ok =
         dnnl_dilated_convolution_forward_desc_init(&forward, dnnl_forward_training, dnnl_convolution_direct,
-                                                   x, dw, NULL, dy, s->strides, s->dilates, s->before,
+                                                   x, w, NULL, dy, s->strides, s->dilates, s->before,
                                                    s->after) == dnnl_success &&
         dnnl_primitive_desc_create(&hint, &forward, attr, td_dnnl_base_engine(), NULL) == dnnl_success &&
         dnnl_dilated_convolution_backward_weights_desc_init(&backward, dnnl_convolution_direct, x, dw, NULL,
@@ -103,18 +105,19 @@ static bool adopt(struct unit *u, const_dnnl_primitive_desc_t pd)
 }
 
 /* Tries activations channels last, then in any layout. */
-static bool unit_make(struct unit *u, const struct td_conv *g)
+static bool unit_make(struct unit *u, const struct td_conv *g, dnnl_data_type_t type)
 {
     struct td_dnnl_dims s;
     td_dnnl_dims_of(g, &s);
     const dnnl_format_tag_t last = s.n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
     const int rank = s.n_axes + 2;
-    dnnl_memory_desc_t x, dy, x_any, dy_any, dw, dw_any;
+    dnnl_memory_desc_t x, dy, x_any, dy_any, w_any, dw, dw_any;
     bool ok =
-        dnnl_memory_desc_init_by_tag(&x, rank, s.x, dnnl_f32, last) == dnnl_success &&
-        dnnl_memory_desc_init_by_tag(&dy, rank, s.y, dnnl_f32, last) == dnnl_success &&
-        dnnl_memory_desc_init_by_tag(&x_any, rank, s.x, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
-        dnnl_memory_desc_init_by_tag(&dy_any, rank, s.y, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&x, rank, s.x, type, last) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&dy, rank, s.y, type, last) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&x_any, rank, s.x, type, dnnl_format_tag_any) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&dy_any, rank, s.y, type, dnnl_format_tag_any) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&w_any, s.w_rank, s.w, type, dnnl_format_tag_any) == dnnl_success &&
         dnnl_memory_desc_init_by_tag(&dw_any, s.w_rank, s.w, dnnl_f32, dnnl_format_tag_any) == dnnl_success &&
         dnnl_memory_desc_init_by_strides(&dw, s.w_rank, s.w, dnnl_f32, s.w_strides) == dnnl_success;
     for (int attempt = 0; ok && attempt < 2; attempt++) {
@@ -124,7 +127,7 @@ static bool unit_make(struct unit *u, const struct td_conv *g)
         u->dy = dy;
         u->dw = dw;
         const bool done =
-            describe(&pd, &s, attempt == 0 ? &x : &x_any, &dw_any, attempt == 0 ? &dy : &dy_any) &&
+            describe(&pd, &s, attempt == 0 ? &x : &x_any, &w_any, &dw_any, attempt == 0 ? &dy : &dy_any) &&
             td_dnnl_base_is_fast(pd, "ref") && adopt(u, pd);
         (void)dnnl_primitive_desc_destroy(pd);
         if (done) {
@@ -150,7 +153,7 @@ void td_dnnl_filter_free(void *state)
 }
 
 enum td_code td_dnnl_filter_offer(const struct td_conv *g, const struct td_kernel_query *q,
-                                  struct td_kernel_offer *o, struct td_err *err)
+                                  enum td_bfloat16_way way, struct td_kernel_offer *o, struct td_err *err)
 {
     if (!q->lasting || td_dnnl_base_stream() == NULL) {
         o->refusal = "shapes are found in the run: making a primitive takes longer than it saves";
@@ -168,7 +171,8 @@ enum td_code td_dnnl_filter_offer(const struct td_conv *g, const struct td_kerne
         return td_no_memory(err, sizeof *s, "a oneDNN primitive");
     }
     s->conv = *g;
-    if (!unit_make(&s->whole, g)) {
+    s->type = way == TD_BFLOAT16_NATIVE ? dnnl_bf16 : dnnl_f32;
+    if (!unit_make(&s->whole, g, s->type)) {
         td_dnnl_filter_free(s);
         o->refusal = "oneDNN has no fast implementation for these shapes";
         return TD_OK;
@@ -205,7 +209,7 @@ static bool execute(const struct unit *u, const void *x, const void *dy, void *d
     return ok;
 }
 
-static bool unit_run(const struct unit *u, const float *x, const float *dy, float *dw, char *workspace)
+static bool unit_run(const struct unit *u, const void *x, const void *dy, float *dw, char *workspace)
 {
     const void *x_used = x, *dy_used = dy;
     void *dw_used = dw;
@@ -246,7 +250,7 @@ static void make_parts(struct state *s, int wanted)
         g.batch = to - from;
         p->x_at = from * td_conv_in_cells(&g) * g.ic;
         p->dy_at = from * td_conv_out_cells(&g) * g.oc;
-        ok = unit_make(&p->unit, &g);
+        ok = unit_make(&p->unit, &g, s->type);
         s->n_parts += ok;
     }
     while (!ok && s->n_parts > 0) {
@@ -283,7 +287,7 @@ static enum td_parallel_way choose(struct state *s, const struct td_call *c)
 struct job {
     const struct state *s;
     const struct td_call *call;
-    const float *x, *dy;
+    const char *x, *dy;
     float *dw[MOST_PARTS];
     char *workspace[MOST_PARTS];
     atomic_bool failed, helped;
@@ -293,10 +297,11 @@ static void run_part(void *arg, int i, int who)
 {
     struct job *j = arg;
     const struct part *p = &j->s->part[i];
+    const int64_t size = (int64_t)dnnl_data_type_size(j->s->type);
     if (td_stopped(j->call)) {
         return;
     }
-    if (!unit_run(&p->unit, j->x + p->x_at, j->dy + p->dy_at, j->dw[i], j->workspace[i])) {
+    if (!unit_run(&p->unit, j->x + p->x_at * size, j->dy + p->dy_at * size, j->dw[i], j->workspace[i])) {
         atomic_store(&j->failed, true);
     }
     if (who > 0) {
@@ -304,7 +309,7 @@ static void run_part(void *arg, int i, int who)
     }
 }
 
-static enum td_code run_parts(struct state *s, struct td_call *c, const float *x, const float *dy, float *dw,
+static enum td_code run_parts(struct state *s, struct td_call *c, const void *x, const void *dy, float *dw,
                               struct td_err *err)
 {
     const int64_t n = td_conv_taps(&s->conv) * (s->conv.ic / s->conv.groups) * s->conv.oc;
@@ -339,7 +344,7 @@ static enum td_code run_parts(struct state *s, struct td_call *c, const float *x
     return TD_OK;
 }
 
-enum td_code td_dnnl_filter_run(const void *state, struct td_call *c, const float *x, const float *dy,
+enum td_code td_dnnl_filter_run(const void *state, struct td_call *c, const void *x, const void *dy,
                                 float *dw, struct td_err *err)
 {
     struct state *s = (struct state *)state; /* parts and costs are guarded */

@@ -15,7 +15,7 @@ enum { TD_DNNL_CHUNKS = 16 };
 /* Part of the output, for a thread of its own. */
 struct td_dnnl_chunk {
     struct td_dnnl *d;
-    int64_t x_at, y_at; /* floats */
+    int64_t x_at, y_at; /* elements */
 };
 
 /* Made when it is first wanted. */
@@ -30,6 +30,8 @@ struct td_dnnl_split {
 struct td_dnnl {
     dnnl_primitive_t primitive, x_in, y_out; /* x_in, y_out: reorders of activations, mostly NULL */
     dnnl_memory_desc_t x, x_used, y, y_used, bias;
+    dnnl_data_type_t type;  /* of x and y, and of the weights once they are packed */
+    dnnl_data_type_t given; /* of the weights as they come */
     size_t scratch_bytes;
     size_t x_at, y_at, workspace_bytes; /* of a call: scratch, then the reordered activations */
     bool backward;
@@ -54,7 +56,7 @@ bool td_dnnl_split_init(struct td_dnnl_split *s);
 void td_dnnl_split_fini(struct td_dnnl_split *s);
 /* How to run d this time; TOGETHER: with td_dnnl_split_run. */
 enum td_parallel_way td_dnnl_split_way(struct td_dnnl *d, const struct td_call *c);
-TD_MUST enum td_code td_dnnl_split_run(struct td_dnnl *d, struct td_call *c, const float *x, const void *w,
-                                       float *y, struct td_err *err);
+TD_MUST enum td_code td_dnnl_split_run(struct td_dnnl *d, struct td_call *c, const void *x, const void *w,
+                                       void *y, struct td_err *err);
 
 #endif

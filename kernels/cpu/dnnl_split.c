@@ -159,8 +159,9 @@ enum td_parallel_way td_dnnl_split_way(struct td_dnnl *d, const struct td_call *
 struct job {
     const struct td_dnnl *d;
     const struct td_call *call;
-    const float *x, *w;
-    float *y;
+    const char *x;
+    const void *w;
+    char *y;
     char *scratch[TD_DNNL_CHUNKS];
     atomic_bool failed, helped;
 };
@@ -179,7 +180,8 @@ static void run_chunk(void *arg, int i, int who)
         operand[k] = j->call->post_in[k];
         operand[k] += each && posts->has_operand[k] ? p->y_at : 0;
     }
-    if (!td_dnnl_execute(p->d, operand, j->x + p->x_at, j->w, j->y + p->y_at, j->scratch[i])) {
+    const int64_t size = (int64_t)dnnl_data_type_size(p->d->type);
+    if (!td_dnnl_execute(p->d, operand, j->x + p->x_at * size, j->w, j->y + p->y_at * size, j->scratch[i])) {
         atomic_store(&j->failed, true);
     }
     if (who > 0) {
@@ -187,7 +189,7 @@ static void run_chunk(void *arg, int i, int who)
     }
 }
 
-enum td_code td_dnnl_split_run(struct td_dnnl *d, struct td_call *c, const float *x, const void *w, float *y,
+enum td_code td_dnnl_split_run(struct td_dnnl *d, struct td_call *c, const void *x, const void *w, void *y,
                                struct td_err *err)
 {
     enum { ALIGN = 64 };

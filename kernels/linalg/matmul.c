@@ -5,7 +5,8 @@
  * leading dimensions (MatMul has none, BatchMatMul wants them equal). When y is one matrix for the whole list
  * and x is stored as it is used, the list is a single product of more rows, and with oneDNN y is packed once.
  *
- * half and bfloat16 are multiplied in float and rounded once; BatchMatMulV3's 8-bit operands in int32.
+ * half and bfloat16 are multiplied in float and rounded once, but where the processor is better at bfloat16
+ * itself (kernels/cpu/bfloat16.h); BatchMatMulV3's 8-bit operands in int32.
  * Integers wrap. Bias and activation of a fused node (kernels/cpu/fused_kernel.c) are done by oneDNN where it
  * packs.
  *
@@ -16,6 +17,7 @@
 #include "kernels/linalg/contract_batchable.h"
 #include "kernels/linalg/matmul_grad.h"
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/dnnl_bf16.h"
 #include "kernels/cpu/gemm_cpu.h"
 #include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
@@ -262,6 +264,12 @@ static enum td_code run_packed(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 0, NULL, &z, err));
     return td_dnnl_run(c->state, c, c->in[0]->data, c->in[1], z->data, err);
 }
+static enum td_code run_bf16(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *z;
+    TD_TRY(td_out(c, 0, NULL, &z, err));
+    return td_dnnl_bf16_run(c->state, c, c->in[0]->data, c->in[1]->data, z->data, err);
+}
 static enum td_code run_small(struct td_call *c, struct td_err *err)
 {
     return run_body(c, BODY_SMALL, err);
@@ -301,6 +309,21 @@ static enum td_code prepare_packed(const struct td_kernel_query *q, struct td_ke
                      ? "a single row, or a small product, is faster without packing"
                      : NULL;
     return o->refusal != NULL ? TD_OK : td_dnnl_matmul_offer(g, q, true, o, err);
+}
+
+/* By the processor's instructions for bfloat16. */
+static enum td_code prepare_bf16(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                 struct td_err *err)
+{
+    struct list l;
+    o->refusal = is_slower(q, td_bfloat16_way() != TD_BFLOAT16_NATIVE) ? TD_BFLOAT16_REFUSAL : NULL;
+    if (o->refusal != NULL) {
+        return TD_OK;
+    }
+    list_of(q->node, &q->in[0], &q->in[1], &q->out[0], &l);
+    const struct td_dnnl_products p = {
+        .one = l.one, .n_batch = l.batch.rank, .batch = l.batch.dim, .x_step = l.x_step, .y_step = l.y_step};
+    return td_dnnl_bf16_offer(&p, q, o, err);
 }
 
 static enum td_code prepare_small(const struct td_kernel_query *q, struct td_kernel_offer *o,
@@ -347,17 +370,26 @@ static const char *refuse_mixed(const struct td_node *n)
 
 #define SET_SMALL (TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
 
-/* Of one matrix y for all rows, packed; few rows; operands as they are, by one library or the other; plain
- * loops. types: a set as the ops' type attributes spell it; no: what refuses mixed types. */
-#define ROWS(kname, no, packed, small, blas, plain)                                                          \
-    {.name = kname ".dnnl",                                                                                  \
+/* In bfloat16; of one matrix y for all rows, packed; few rows; operands as they are, by one library or the
+ * other; plain loops. bf16 and so on: sets as the ops' type attributes spell them; no: what refuses mixed
+ * types. */
+#define ROWS(kname, no, bf16, packed, small, blas, plain)                                                    \
+    {.name = kname ".dnnl_bf16",                                                                             \
      .library = TD_LIB_DNNL,                                                                                 \
-     .types = packed,                                                                                        \
+     .types = bf16,                                                                                          \
      .competes = true,                                                                                       \
      .refuse = no,                                                                                           \
-     .prepare = prepare_packed,                                                                              \
-     .release = td_dnnl_free,                                                                                \
-     .run = run_packed},                                                                                     \
+     .prepare = prepare_bf16,                                                                                \
+     .release = td_dnnl_bf16_free,                                                                           \
+     .run = run_bf16},                                                                                       \
+        {.name = kname ".dnnl",                                                                              \
+         .library = TD_LIB_DNNL,                                                                             \
+         .types = packed,                                                                                    \
+         .competes = true,                                                                                   \
+         .refuse = no,                                                                                       \
+         .prepare = prepare_packed,                                                                          \
+         .release = td_dnnl_free,                                                                            \
+         .run = run_packed},                                                                                 \
         {.name = kname ".small",                                                                             \
          .library = TD_LIB_OWN,                                                                              \
          .types = small,                                                                                     \
@@ -403,13 +435,14 @@ static const char *refuse_mixed(const struct td_node *n)
         }                                                                                                    \
     }
 
-static const struct td_kernel matmul_rows[] = {
-    ROWS("matmul", NULL, T(TD_BIT(TD_FLOAT)), T(SET_SMALL), T(SET_BLAS), T(SET_MATMUL))};
-static const struct td_kernel batch_rows[] = {
-    ROWS("batch_matmul", NULL, T(TD_BIT(TD_FLOAT)), T(SET_SMALL), T(SET_BLAS), T(SET_MATMUL))};
-static const struct td_kernel v3_rows[] = {ROWS("batch_matmul", refuse_mixed, PAIR(TD_BIT(TD_FLOAT)),
-                                                TRIPLE(SET_SMALL, SET_SMALL), TRIPLE(SET_BLAS, SET_BLAS),
-                                                TRIPLE(SET_V3_IN, SET_MATMUL))};
+static const struct td_kernel matmul_rows[] = {ROWS(
+    "matmul", NULL, T(TD_BIT(TD_BFLOAT16)), T(TD_BIT(TD_FLOAT)), T(SET_SMALL), T(SET_BLAS), T(SET_MATMUL))};
+static const struct td_kernel batch_rows[] = {ROWS("batch_matmul", NULL, T(TD_BIT(TD_BFLOAT16)),
+                                                   T(TD_BIT(TD_FLOAT)), T(SET_SMALL), T(SET_BLAS),
+                                                   T(SET_MATMUL))};
+static const struct td_kernel v3_rows[] = {ROWS("batch_matmul", refuse_mixed, PAIR(TD_BIT(TD_BFLOAT16)),
+                                                PAIR(TD_BIT(TD_FLOAT)), TRIPLE(SET_SMALL, SET_SMALL),
+                                                TRIPLE(SET_BLAS, SET_BLAS), TRIPLE(SET_V3_IN, SET_MATMUL))};
 
 const struct td_op td_ops_matmul[] = {
     {.name = "MatMul",

@@ -5,9 +5,10 @@
  *
  * Everything runs channels last; a channels-first tensor is permuted on the way in and out. Each op has
  * three bodies: a oneDNN primitive with packed weights, patch matrices through OpenBLAS, direct loops. half
- * and bfloat16 run in float. What the attributes and shapes mean is conv_spec.c's; the loops are
- * kernels/cpu/conv_loops.c's. Gradients towards the input and the filter are rows of this table as well,
- * since they are the same three tensors with another one unknown.
+ * and bfloat16 run in float, but for a primitive of bfloat16 where the processor is better at that
+ * (kernels/cpu/bfloat16.h). What the attributes and shapes mean is conv_spec.c's, shapes of outputs are
+ * conv_infer.c's, the loops kernels/cpu/conv_loops.c's. Gradients towards the input and the filter are rows
+ * of this table as well, since they are the same three tensors with another one unknown.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -21,114 +22,15 @@
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
 
-enum body { BODY_DNNL, BODY_BLAS, BODY_PLAIN }; /* packed; patches times the filter; loops */
-
-/* ------------------------------------------------------------------ shapes */
-
-static enum td_code forward_infer(struct td_infer *c, struct td_err *err)
-{
-    struct td_conv g;
-    TD_TRY(td_conv_spec(c->node, &c->in[0], &c->in[1], &g, err));
-    if (strcmp(c->node->op_name, "Conv") == 0) {
-        int64_t groups = td_attr_int(c->node, "groups");
-        TD_FAIL_IF(groups < 1 || (g.groups > 0 && g.groups != groups), err, INVALID_ARGUMENT,
-                   "%s: groups is %lld, but input %s and filter %s make %lld", TD_NODE_STR(c->node),
-                   (long long)groups, TD_SHAPE_STR(&c->in[0]), TD_SHAPE_STR(&c->in[1]), (long long)g.groups);
-        if (c->in[0].rank < 0) {
-            return TD_OK;
-        }
-    }
-    c->out[0] = td_conv_out_shape(c->node, &g, &c->in[0]);
-    return TD_OK;
-}
-
-/* out_backprop must be what the forward convolution would have made. */
-static enum td_code check_backprop(const struct td_infer *c, const struct td_conv *g,
-                                   const struct td_shape *dy, struct td_err *err)
-{
-    struct td_data_layout l = td_conv_layout(c->node);
-    if (dy->rank < 0) {
-        return TD_OK;
-    }
-    TD_FAIL_IF(dy->rank != l.n_spatial + 2, err, INVALID_ARGUMENT,
-               "%s: out_backprop must be %d-dimensional: %s", TD_NODE_STR(c->node), l.n_spatial + 2,
-               TD_SHAPE_STR(dy));
-    TD_FAIL_IF(g->batch >= 0 && dy->dim[0] >= 0 && g->batch != dy->dim[0], err, INVALID_ARGUMENT,
-               "%s: input and out_backprop must have the same batch size, got %lld and %lld",
-               TD_NODE_STR(c->node), (long long)g->batch, (long long)dy->dim[0]);
-    TD_FAIL_IF(g->oc >= 0 && dy->dim[l.channel] >= 0 && g->oc != dy->dim[l.channel], err, INVALID_ARGUMENT,
-               "%s: filter and out_backprop must have the same out_depth, got %lld and %lld",
-               TD_NODE_STR(c->node), (long long)g->oc, (long long)dy->dim[l.channel]);
-    for (int i = 0; i < l.n_spatial; i++) {
-        const struct td_window *w = &g->axis[3 - l.n_spatial + i];
-        int64_t got = dy->dim[l.spatial + i];
-        TD_FAIL_IF(w->out >= 0 && got >= 0 && w->out != got, err, INVALID_ARGUMENT,
-                   "%s: Size of out_backprop doesn't match computed: actual = %lld, computed = %lld, "
-                   "spatial_dim: %d "
-                   "input: %lld filter: %lld stride: %lld dilation: %lld",
-                   TD_NODE_STR(c->node), (long long)got, (long long)w->out, i, (long long)w->in,
-                   (long long)w->k, (long long)w->stride, (long long)w->dilation);
-    }
-    return TD_OK;
-}
-
-/* The forward input's shape as argument 0 spells it: all dimensions, or the spatial ones only (Conv2D). */
-static enum td_code input_sizes(const struct td_infer *c, const struct td_shape *filter,
-                                const struct td_shape *dy, struct td_shape *out, struct td_err *err)
-{
-    struct td_data_layout l = td_conv_layout(c->node);
-    struct td_shape given;
-    TD_TRY(td_infer_shape_value(c, 0, false, &given, err));
-    if (given.rank != l.n_spatial || l.n_spatial != 2) {
-        TD_FAIL_IF(given.rank >= 0 && given.rank != l.n_spatial + 2, err, INVALID_ARGUMENT,
-                   "%s: input_sizes must have %d elements, got %d", TD_NODE_STR(c->node), l.n_spatial + 2,
-                   given.rank);
-        *out = given.rank < 0 ? td_shape_of_rank(l.n_spatial + 2) : given;
-        return TD_OK;
-    }
-    *out = td_shape_of_rank(4);
-    out->dim[0] = dy->rank > 0 ? dy->dim[0] : -1;
-    out->dim[l.channel] = filter->rank == 4 ? filter->dim[2] : -1;
-    out->dim[l.spatial] = given.dim[0];
-    out->dim[l.spatial + 1] = given.dim[1];
-    return TD_OK;
-}
-
-static enum td_code input_grad_infer(struct td_infer *c, struct td_err *err)
-{
-    bool shape_only = strcmp(c->node->op_name, "Conv3DBackpropInput") != 0;
-    struct td_shape x = c->in[0];
-    if (shape_only) {
-        TD_TRY(input_sizes(c, &c->in[1], &c->in[2], &x, err));
-    }
-    struct td_conv g;
-    TD_TRY(td_conv_spec(c->node, &x, &c->in[1], &g, err));
-    TD_TRY(check_backprop(c, &g, &c->in[2], err));
-    if (x.rank > 0 && x.dim[0] < 0 && c->in[2].rank > 0) {
-        x.dim[0] = c->in[2].dim[0];
-    }
-    c->out[0] = x;
-    return TD_OK;
-}
-
-static enum td_code filter_grad_infer(struct td_infer *c, struct td_err *err)
-{
-    struct td_shape w = c->in[1];
-    if (strcmp(c->node->op_name, "Conv3DBackpropFilter") != 0) {
-        TD_TRY(td_infer_shape_value(c, 1, false, &w, err));
-    }
-    struct td_conv g;
-    TD_TRY(td_conv_spec(c->node, &c->in[0], &w, &g, err));
-    TD_TRY(check_backprop(c, &g, &c->in[2], err));
-    c->out[0] = w.rank < 0 ? td_shape_of_rank(td_conv_axes(c->node) + 2) : w;
-    return TD_OK;
-}
+/* packed, in float or in bfloat16; patches times the filter; loops */
+enum body { BODY_DNNL, BODY_NATIVE, BODY_BLAS, BODY_PLAIN };
 
 /* ------------------------------------------------------------ activations in the loops' layout and type */
 
-static enum td_dtype arithmetic(enum td_dtype t)
+/* What `body` computes elements of type t in. */
+static enum td_dtype arithmetic(enum body body, enum td_dtype t)
 {
-    return t == TD_HALF || t == TD_BFLOAT16 ? TD_FLOAT : t;
+    return body != BODY_NATIVE && (t == TD_HALF || t == TD_BFLOAT16) ? TD_FLOAT : t;
 }
 
 /* Cells of an activation: channels, and all spatial positions of one image. */
@@ -137,10 +39,9 @@ struct image {
 };
 
 /* t's elements in the arithmetic type, channels last. */
-static enum td_code bring(struct td_call *c, const struct td_tensor *t, struct image im, const void **out,
-                          struct td_err *err)
+static enum td_code bring(struct td_call *c, enum td_dtype type, const struct td_tensor *t, struct image im,
+                          const void **out, struct td_err *err)
 {
-    enum td_dtype type = arithmetic(t->dtype);
     const void *data = t->data;
     if (type != t->dtype) {
         const float *f;
@@ -158,9 +59,9 @@ static enum td_code bring(struct td_call *c, const struct td_tensor *t, struct i
 }
 
 /* Where the loops write output t: its own bytes when type and layout allow it. */
-static enum td_code room(struct td_call *c, const struct td_tensor *t, void **out, struct td_err *err)
+static enum td_code room(struct td_call *c, enum td_dtype type, const struct td_tensor *t, void **out,
+                         struct td_err *err)
 {
-    enum td_dtype type = arithmetic(t->dtype);
     *out = t->data;
     if (type == t->dtype && !td_conv_layout(c->node).channels_first) {
         return TD_OK;
@@ -168,10 +69,9 @@ static enum td_code room(struct td_call *c, const struct td_tensor *t, void **ou
     return td_scratch(c, (size_t)td_tensor_count(t) * td_dtype_size(type), out, err);
 }
 
-static enum td_code deliver(struct td_call *c, struct td_tensor *t, struct image im, void *from,
-                            struct td_err *err)
+static enum td_code deliver(struct td_call *c, enum td_dtype type, struct td_tensor *t, struct image im,
+                            void *from, struct td_err *err)
 {
-    enum td_dtype type = arithmetic(t->dtype);
     if (from == t->data || td_tensor_count(t) == 0) {
         return TD_OK;
     }
@@ -189,11 +89,11 @@ static enum td_code deliver(struct td_call *c, struct td_tensor *t, struct image
     return TD_OK;
 }
 
-static enum td_code filter_of(struct td_call *c, const struct td_tensor *t, const void **out,
-                              struct td_err *err)
+static enum td_code filter_of(struct td_call *c, enum td_dtype type, const struct td_tensor *t,
+                              const void **out, struct td_err *err)
 {
     *out = t->data;
-    if (arithmetic(t->dtype) == t->dtype) {
+    if (type == t->dtype) {
         return TD_OK;
     }
     const float *f;
@@ -226,6 +126,12 @@ static const char *dnnl_refusal(const struct td_conv *g)
     return td_conv_empty(g) ? EMPTY : skips ? "padding below zero is not oneDNN's to do" : NULL;
 }
 
+/* Where rows are tried against each other, one that is slower as a rule may be faster here. */
+static const char *native_refusal(const struct td_kernel_query *q)
+{
+    return td_bfloat16_way() == TD_BFLOAT16_NATIVE || q->target.trial_ns > 0 ? NULL : TD_BFLOAT16_REFUSAL;
+}
+
 /* The convolution of a node: its tensors are (x, w) -> y, (sizes, w, dy) -> x or (x, sizes, dy) -> w. */
 static enum td_code spec_of(const struct td_kernel_query *q, struct td_conv *g, struct td_err *err)
 {
@@ -255,25 +161,29 @@ static enum td_code forward(struct td_call *c, enum body body, struct td_err *er
     TD_TRY(td_out(c, 0, NULL, &y, err));
     const void *x, *w;
     void *to;
-    TD_TRY(bring(c, c->in[0], input_image(&g), &x, err));
-    TD_TRY(room(c, y, &to, err));
-    if (body == BODY_DNNL) {
+    const enum td_dtype type = arithmetic(body, y->dtype);
+    TD_TRY(bring(c, type, c->in[0], input_image(&g), &x, err));
+    TD_TRY(room(c, type, y, &to, err));
+    if (body == BODY_DNNL || body == BODY_NATIVE) {
         TD_TRY(td_dnnl_run(c->state, c, x, c->in[1], to, err));
-        return deliver(c, y, output_image(&g), to, err);
+        return deliver(c, type, y, output_image(&g), to, err);
     }
-    TD_TRY(filter_of(c, c->in[1], &w, err));
-    enum td_dtype type = arithmetic(y->dtype);
+    TD_TRY(filter_of(c, type, c->in[1], &w, err));
     if (body == BODY_BLAS) {
         TD_TRY(td_conv_forward_gemm(c, &g, x, w, to, err));
     } else {
         td_conv_forward(type, &g, x, w, to);
     }
-    return deliver(c, y, output_image(&g), to, err);
+    return deliver(c, type, y, output_image(&g), to, err);
 }
 
 static enum td_code forward_dnnl(struct td_call *c, struct td_err *err)
 {
     return forward(c, BODY_DNNL, err);
+}
+static enum td_code forward_native(struct td_call *c, struct td_err *err)
+{
+    return forward(c, BODY_NATIVE, err);
 }
 static enum td_code forward_blas(struct td_call *c, struct td_err *err)
 {
@@ -284,14 +194,27 @@ static enum td_code forward_plain(struct td_call *c, struct td_err *err)
     return forward(c, BODY_PLAIN, err);
 }
 
-static enum td_code prepare_forward(const struct td_kernel_query *q, struct td_kernel_offer *o,
-                                    struct td_err *err)
+static enum td_code offer_forward(const struct td_kernel_query *q, enum td_bfloat16_way way,
+                                  struct td_kernel_offer *o, struct td_err *err)
 {
     struct td_conv g;
     TD_TRY(spec_of(q, &g, err));
     o->refusal = dnnl_refusal(&g);
-    return o->refusal != NULL ? TD_OK
-                              : td_dnnl_conv_offer(&g, q, !td_conv_layout(q->node).channels_first, o, err);
+    return o->refusal != NULL
+               ? TD_OK
+               : td_dnnl_conv_offer(&g, q, !td_conv_layout(q->node).channels_first, way, o, err);
+}
+
+static enum td_code prepare_forward(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                    struct td_err *err)
+{
+    return offer_forward(q, TD_BFLOAT16_AS_FLOAT, o, err);
+}
+static enum td_code prepare_forward_native(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                           struct td_err *err)
+{
+    o->refusal = native_refusal(q);
+    return o->refusal != NULL ? TD_OK : offer_forward(q, TD_BFLOAT16_NATIVE, o, err);
 }
 
 /* ------------------------------------------------------------------ towards the input */
@@ -304,25 +227,29 @@ static enum td_code input_grad(struct td_call *c, enum body body, struct td_err 
     TD_TRY(td_conv_spec(c->node, &dx->shape, &c->in[1]->shape, &g, err));
     const void *dy, *w;
     void *to;
-    TD_TRY(bring(c, c->in[2], output_image(&g), &dy, err));
-    TD_TRY(room(c, dx, &to, err));
-    if (body == BODY_DNNL) {
+    const enum td_dtype type = arithmetic(body, dx->dtype);
+    TD_TRY(bring(c, type, c->in[2], output_image(&g), &dy, err));
+    TD_TRY(room(c, type, dx, &to, err));
+    if (body == BODY_DNNL || body == BODY_NATIVE) {
         TD_TRY(td_dnnl_run(c->state, c, dy, c->in[1], to, err));
-        return deliver(c, dx, input_image(&g), to, err);
+        return deliver(c, type, dx, input_image(&g), to, err);
     }
-    TD_TRY(filter_of(c, c->in[1], &w, err));
-    enum td_dtype type = arithmetic(dx->dtype);
+    TD_TRY(filter_of(c, type, c->in[1], &w, err));
     if (body == BODY_BLAS) {
         TD_TRY(td_conv_input_grad_gemm(c, &g, w, dy, to, err));
     } else {
         td_conv_input_grad(type, &g, w, dy, to);
     }
-    return deliver(c, dx, input_image(&g), to, err);
+    return deliver(c, type, dx, input_image(&g), to, err);
 }
 
 static enum td_code input_grad_dnnl(struct td_call *c, struct td_err *err)
 {
     return input_grad(c, BODY_DNNL, err);
+}
+static enum td_code input_grad_native(struct td_call *c, struct td_err *err)
+{
+    return input_grad(c, BODY_NATIVE, err);
 }
 static enum td_code input_grad_blas(struct td_call *c, struct td_err *err)
 {
@@ -333,13 +260,25 @@ static enum td_code input_grad_plain(struct td_call *c, struct td_err *err)
     return input_grad(c, BODY_PLAIN, err);
 }
 
-static enum td_code prepare_input_grad(const struct td_kernel_query *q, struct td_kernel_offer *o,
-                                       struct td_err *err)
+static enum td_code offer_input_grad(const struct td_kernel_query *q, enum td_bfloat16_way way,
+                                     struct td_kernel_offer *o, struct td_err *err)
 {
     struct td_conv g;
     TD_TRY(spec_of(q, &g, err));
     o->refusal = td_conv_empty(&g) ? EMPTY : NULL;
-    return o->refusal != NULL ? TD_OK : td_dnnl_deconv_offer(&g, q, o, err);
+    return o->refusal != NULL ? TD_OK : td_dnnl_deconv_offer(&g, q, way, o, err);
+}
+
+static enum td_code prepare_input_grad(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                       struct td_err *err)
+{
+    return offer_input_grad(q, TD_BFLOAT16_AS_FLOAT, o, err);
+}
+static enum td_code prepare_input_grad_native(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                              struct td_err *err)
+{
+    o->refusal = native_refusal(q);
+    return o->refusal != NULL ? TD_OK : offer_input_grad(q, TD_BFLOAT16_NATIVE, o, err);
 }
 
 /* ------------------------------------------------------------------ towards the filter */
@@ -352,37 +291,54 @@ static enum td_code filter_grad(struct td_call *c, enum body body, struct td_err
     TD_TRY(td_conv_spec(c->node, &c->in[0]->shape, &dw->shape, &g, err));
     const void *x, *dy;
     void *to = dw->data;
-    TD_TRY(bring(c, c->in[0], input_image(&g), &x, err));
-    TD_TRY(bring(c, c->in[2], output_image(&g), &dy, err));
-    enum td_dtype type = arithmetic(dw->dtype);
-    if (type != dw->dtype) {
-        TD_TRY(td_scratch(c, (size_t)td_tensor_count(dw) * td_dtype_size(type), &to, err));
+    const enum td_dtype type = arithmetic(body, dw->dtype);
+    const enum td_dtype sums = arithmetic(BODY_DNNL, dw->dtype); /* a native one adds up floats, too */
+    TD_TRY(bring(c, type, c->in[0], input_image(&g), &x, err));
+    TD_TRY(bring(c, type, c->in[2], output_image(&g), &dy, err));
+    if (sums != dw->dtype) {
+        TD_TRY(td_scratch(c, (size_t)td_tensor_count(dw) * td_dtype_size(sums), &to, err));
     }
-    if (body == BODY_DNNL) {
+    if (body == BODY_DNNL || body == BODY_NATIVE) {
         TD_TRY(td_dnnl_filter_run(c->state, c, x, dy, to, err));
     } else if (body == BODY_BLAS) {
         TD_TRY(td_conv_filter_grad_gemm(c, &g, x, dy, to, err));
     } else {
         td_conv_filter_grad(type, &g, x, dy, to);
     }
-    if (type != dw->dtype) {
+    if (sums != dw->dtype) {
         td_downcast(dw, to);
     }
     return TD_OK;
 }
 
-static enum td_code prepare_filter_grad(const struct td_kernel_query *q, struct td_kernel_offer *o,
-                                        struct td_err *err)
+static enum td_code offer_filter_grad(const struct td_kernel_query *q, enum td_bfloat16_way way,
+                                      struct td_kernel_offer *o, struct td_err *err)
 {
     struct td_conv g;
     TD_TRY(spec_of(q, &g, err));
     o->refusal = dnnl_refusal(&g);
-    return o->refusal != NULL ? TD_OK : td_dnnl_filter_offer(&g, q, o, err);
+    return o->refusal != NULL ? TD_OK : td_dnnl_filter_offer(&g, q, way, o, err);
+}
+
+static enum td_code prepare_filter_grad(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                        struct td_err *err)
+{
+    return offer_filter_grad(q, TD_BFLOAT16_AS_FLOAT, o, err);
+}
+static enum td_code prepare_filter_grad_native(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                               struct td_err *err)
+{
+    o->refusal = native_refusal(q);
+    return o->refusal != NULL ? TD_OK : offer_filter_grad(q, TD_BFLOAT16_NATIVE, o, err);
 }
 
 static enum td_code filter_grad_dnnl(struct td_call *c, struct td_err *err)
 {
     return filter_grad(c, BODY_DNNL, err);
+}
+static enum td_code filter_grad_native(struct td_call *c, struct td_err *err)
+{
+    return filter_grad(c, BODY_NATIVE, err);
 }
 static enum td_code filter_grad_blas(struct td_call *c, struct td_err *err)
 {
@@ -410,74 +366,43 @@ static bool conv_back_rows(struct td_batchable_step *s)
             "T", set                                                                                         \
         }                                                                                                    \
     }
-#define T_FAST TYPES(TD_BIT(TD_FLOAT))
+#define T_FAST TYPES(TD_BIT(TD_FLOAT) | TD_BIT(TD_BFLOAT16))
+#define T_BFLOAT16 TYPES(TD_BIT(TD_BFLOAT16))
 #define T_BLAS TYPES(TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
-#define T_ALL TYPES(TD_SET_FLOATS | TD_BIT(TD_INT32))
-#define T_FLOATS TYPES(TD_SET_FLOATS)
+#define SET_ALL (TD_SET_FLOATS | TD_BIT(TD_INT32))
 
-#define FORWARD(kname, types_all)                                                                            \
+/* In bfloat16; packed; patches; loops. kind: what the functions are called. */
+#define ROWS(kname, kind, free_state, plain)                                                                 \
     (const struct td_kernel[])                                                                               \
     {                                                                                                        \
-        {.name = kname ".dnnl",                                                                              \
+        {.name = kname ".dnnl_bf16",                                                                         \
          .library = TD_LIB_DNNL,                                                                             \
-         .types = T_FAST,                                                                                    \
+         .types = T_BFLOAT16,                                                                                \
          .competes = true,                                                                                   \
-         .prepare = prepare_forward,                                                                         \
-         .release = td_dnnl_free,                                                                            \
-         .run = forward_dnnl},                                                                               \
+         .prepare = prepare_##kind##_native,                                                                 \
+         .release = free_state,                                                                              \
+         .run = kind##_native},                                                                              \
+            {.name = kname ".dnnl",                                                                          \
+             .library = TD_LIB_DNNL,                                                                         \
+             .types = T_FAST,                                                                                \
+             .competes = true,                                                                               \
+             .prepare = prepare_##kind,                                                                      \
+             .release = free_state,                                                                          \
+             .run = kind##_dnnl},                                                                            \
             {.name = kname ".openblas",                                                                      \
              .library = TD_LIB_OPENBLAS,                                                                     \
              .types = T_BLAS,                                                                                \
              .competes = true,                                                                               \
              .prepare = prepare_blas,                                                                        \
-             .run = forward_blas},                                                                           \
-            {.name = kname ".reference", .types = types_all, .run = forward_plain},                          \
+             .run = kind##_blas},                                                                            \
+            {.name = kname ".reference", .types = TYPES(plain), .run = kind##_plain},                        \
         {                                                                                                    \
             .name = NULL                                                                                     \
         }                                                                                                    \
     }
-#define INPUT_GRAD(kname, types_all)                                                                         \
-    (const struct td_kernel[])                                                                               \
-    {                                                                                                        \
-        {.name = kname ".dnnl",                                                                              \
-         .library = TD_LIB_DNNL,                                                                             \
-         .types = T_FAST,                                                                                    \
-         .competes = true,                                                                                   \
-         .prepare = prepare_input_grad,                                                                      \
-         .release = td_dnnl_free,                                                                            \
-         .run = input_grad_dnnl},                                                                            \
-            {.name = kname ".openblas",                                                                      \
-             .library = TD_LIB_OPENBLAS,                                                                     \
-             .types = T_BLAS,                                                                                \
-             .competes = true,                                                                               \
-             .prepare = prepare_blas,                                                                        \
-             .run = input_grad_blas},                                                                        \
-            {.name = kname ".reference", .types = types_all, .run = input_grad_plain},                       \
-        {                                                                                                    \
-            .name = NULL                                                                                     \
-        }                                                                                                    \
-    }
-#define FILTER_GRAD(kname)                                                                                   \
-    (const struct td_kernel[])                                                                               \
-    {                                                                                                        \
-        {.name = kname ".dnnl",                                                                              \
-         .library = TD_LIB_DNNL,                                                                             \
-         .types = T_FAST,                                                                                    \
-         .competes = true,                                                                                   \
-         .prepare = prepare_filter_grad,                                                                     \
-         .release = td_dnnl_filter_free,                                                                     \
-         .run = filter_grad_dnnl},                                                                           \
-            {.name = kname ".openblas",                                                                      \
-             .library = TD_LIB_OPENBLAS,                                                                     \
-             .types = T_BLAS,                                                                                \
-             .competes = true,                                                                               \
-             .prepare = prepare_blas,                                                                        \
-             .run = filter_grad_blas},                                                                       \
-            {.name = kname ".reference", .types = T_FLOATS, .run = filter_grad_plain},                       \
-        {                                                                                                    \
-            .name = NULL                                                                                     \
-        }                                                                                                    \
-    }
+#define FORWARD(kname, plain) ROWS(kname, forward, td_dnnl_free, plain)
+#define INPUT_GRAD(kname, plain) ROWS(kname, input_grad, td_dnnl_free, plain)
+#define FILTER_GRAD(kname) ROWS(kname, filter_grad, td_dnnl_filter_free, TD_SET_FLOATS)
 
 #define ATTRS_2D                                                                                             \
     "{T:type; strides:list(int); use_cudnn_on_gpu:bool=true; padding:string in "                             \
@@ -506,8 +431,8 @@ const struct td_op td_ops_conv[] = {
      .fuse = {.head = true},
      .channels = &image_first,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
-     .infer = forward_infer,
-     .kernels = FORWARD("conv2d", T_ALL),
+     .infer = td_conv_forward_infer,
+     .kernels = FORWARD("conv2d", SET_ALL),
      .grad = td_conv_grad},
     {.name = "Conv2DBackpropInput",
      .sig = "(input_sizes:int32, filter:T, out_backprop:T) -> (output:T) " ATTRS_2D,
@@ -516,14 +441,14 @@ const struct td_op td_ops_conv[] = {
      .channels = &image_last,
      .batchable = TD_BATCHABLE(conv_back_rows),
      .host_in = 1,
-     .infer = input_grad_infer,
-     .kernels = INPUT_GRAD("conv2d_input_grad", T_ALL),
+     .infer = td_conv_input_grad_infer,
+     .kernels = INPUT_GRAD("conv2d_input_grad", SET_ALL),
      .grad = td_conv_to_input_grad},
     {.name = "Conv2DBackpropFilter",
      .sig = "(input:T, filter_sizes:int32, out_backprop:T) -> (output:T) " ATTRS_2D,
      .vectorize = td_many_conv_filter,
      .host_in = 2,
-     .infer = filter_grad_infer,
+     .infer = td_conv_filter_grad_infer,
      .kernels = FILTER_GRAD("conv2d_filter_grad"),
      .grad = td_conv_to_filter_grad},
     {.name = "DepthwiseConv2dNative",
@@ -532,8 +457,8 @@ const struct td_op td_ops_conv[] = {
      .fuse = {.head = true},
      .channels = &image_first,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
-     .infer = forward_infer,
-     .kernels = FORWARD("depthwise_conv2d", T_FLOATS),
+     .infer = td_conv_forward_infer,
+     .kernels = FORWARD("depthwise_conv2d", TD_SET_FLOATS),
      .grad = td_conv_grad},
     {.name = "DepthwiseConv2dNativeBackpropInput",
      .sig = "(input_sizes:int32, filter:T, out_backprop:T) -> (output:T) " ATTRS_DEPTHWISE,
@@ -542,13 +467,13 @@ const struct td_op td_ops_conv[] = {
      .channels = &image_last,
      .batchable = TD_BATCHABLE(conv_back_rows),
      .host_in = 1,
-     .infer = input_grad_infer,
-     .kernels = INPUT_GRAD("depthwise_input_grad", T_FLOATS),
+     .infer = td_conv_input_grad_infer,
+     .kernels = INPUT_GRAD("depthwise_input_grad", TD_SET_FLOATS),
      .grad = td_conv_to_input_grad},
     {.name = "DepthwiseConv2dNativeBackpropFilter",
      .sig = "(input:T, filter_sizes:int32, out_backprop:T) -> (output:T) " ATTRS_DEPTHWISE,
      .host_in = 2,
-     .infer = filter_grad_infer,
+     .infer = td_conv_filter_grad_infer,
      .kernels = FILTER_GRAD("depthwise_filter_grad"),
      .grad = td_conv_to_filter_grad},
     {.name = "Conv3D",
@@ -557,32 +482,32 @@ const struct td_op td_ops_conv[] = {
      .fuse = {.head = true},
      .channels = &image_first,
      .batchable = TD_BATCHABLE(td_batchable_map_first),
-     .infer = forward_infer,
-     .kernels = FORWARD("conv3d", T_FLOATS),
+     .infer = td_conv_forward_infer,
+     .kernels = FORWARD("conv3d", TD_SET_FLOATS),
      .grad = td_conv_grad},
     {.name = "Conv3DBackpropInput",
      .sig = "(input:T, filter:T, out_backprop:T) -> (output:T) " ATTRS_3D_V1,
      .flags = TD_OP_HEAVY | TD_OP_PRODUCT,
      .batchable = TD_BATCHABLE(conv_back_rows),
-     .infer = input_grad_infer,
-     .kernels = INPUT_GRAD("conv3d_input_grad", T_FLOATS)},
+     .infer = td_conv_input_grad_infer,
+     .kernels = INPUT_GRAD("conv3d_input_grad", TD_SET_FLOATS)},
     {.name = "Conv3DBackpropInputV2",
      .sig = "(input_sizes:Tshape, filter:T, out_backprop:T) -> (output:T) " ATTRS_3D "; Tshape:type=int32}",
      .flags = TD_OP_HEAVY | TD_OP_PRODUCT,
      .channels = &image_last,
      .batchable = TD_BATCHABLE(conv_back_rows),
      .host_in = 1,
-     .infer = input_grad_infer,
-     .kernels = INPUT_GRAD("conv3d_input_grad", T_FLOATS),
+     .infer = td_conv_input_grad_infer,
+     .kernels = INPUT_GRAD("conv3d_input_grad", TD_SET_FLOATS),
      .grad = td_conv_to_input_grad},
     {.name = "Conv3DBackpropFilter",
      .sig = "(input:T, filter:T, out_backprop:T) -> (output:T) " ATTRS_3D_V1,
-     .infer = filter_grad_infer,
+     .infer = td_conv_filter_grad_infer,
      .kernels = FILTER_GRAD("conv3d_filter_grad")},
     {.name = "Conv3DBackpropFilterV2",
      .sig = "(input:T, filter_sizes:int32, out_backprop:T) -> (output:T) " ATTRS_3D "}",
      .host_in = 2,
-     .infer = filter_grad_infer,
+     .infer = td_conv_filter_grad_infer,
      .kernels = FILTER_GRAD("conv3d_filter_grad"),
      .grad = td_conv_to_filter_grad},
     {.name = "Conv",
@@ -591,7 +516,7 @@ const struct td_op td_ops_conv[] = {
          "['SAME','VALID','EXPLICIT']; explicit_paddings:list(int)=[]; data_format:string='CHANNELS_LAST' in "
          "['CHANNELS_FIRST','CHANNELS_LAST']; dilations:list(int)=[]; batch_dims:int=1; groups:int=1}",
      .flags = TD_OP_PRODUCT,
-     .infer = forward_infer,
-     .kernels = FORWARD("conv", T_ALL)},
+     .infer = td_conv_forward_infer,
+     .kernels = FORWARD("conv", SET_ALL)},
     {.name = NULL},
 };
