@@ -46,6 +46,7 @@ static enum td_code set_up(struct td_options *o, int argc, char *const *argv, st
     td_log_setup(strcmp(o->log_level, "debug") == 0 ? TD_LOG_DEBUG : TD_LOG_INFO, false);
     td_drain_init(); /* before the first thread */
     td_budget_limit((uint64_t)o->job_memory, "--job_memory");
+    td_child_bound(o->job_memory);
     return TD_OK;
 }
 
@@ -79,6 +80,11 @@ int td_job_command(int argc, char *const *argv)
     enum td_code rc = td_job_process_open(o.state_dir, value_of(argv[2], "job"),
                                           strtoll(value_of(argv[3], "attempt"), NULL, 10), &p, &f);
     rc = rc ? rc : train(&o, p, &out, &f);
+    /* past the bound: what is past the budget names the flag itself */
+    if (rc == TD_RESOURCE_EXHAUSTED && o.job_memory > 0 && strstr(f.err.msg, "no memory") != NULL &&
+        strstr(f.err.msg, "--job_memory") == NULL) {
+        (void)td_err_wrap(&f.err, "--job_memory=%lld does not suffice", (long long)o.job_memory);
+    }
     const int status = td_job_process_end(p, rc, &out, &f);
     json_decref(out.gate);
     return status;

@@ -28,7 +28,8 @@
 #include "core/base/mem.h"
 
 enum { MAX_ARGS = 128, LINE = 1000, NICEST = 19, LOG_BYTES = 1 << 20, WAIT_US = 1000 };
-#define OOM_SCORE "500" /* of 1000: before the server */
+#define BEYOND ((int64_t)1 << 30) /* stacks, libraries, what the allocator keeps */
+#define OOM_SCORE "500"           /* of 1000: before the server */
 
 struct td_child {
     pid_t pid;
@@ -189,6 +190,29 @@ static void be_killed_first(void)
         const ssize_t put = write(fd, OOM_SCORE, sizeof OOM_SCORE - 1);
         (void)put; /* then it stands where the server does */
         close(fd);
+    }
+}
+
+/* Memory of its own that the process has, as RLIMIT_DATA counts it; 0: nobody says. */
+static int64_t data_bytes(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    long long pages = 0;
+    if (f != NULL) {
+        pages = fscanf(f, "%*d %*d %*d %*d %*d %lld", &pages) == 1 ? pages : 0;
+        (void)fclose(f);
+    }
+    return (int64_t)pages * sysconf(_SC_PAGESIZE);
+}
+
+void td_child_bound(int64_t bytes)
+{
+    const int64_t now = data_bytes();
+    struct rlimit r;
+    if (bytes > 0 && now > 0 && bytes < (INT64_MAX - now - BEYOND) / 2 && getrlimit(RLIMIT_DATA, &r) == 0) {
+        const rlim_t most = (rlim_t)(now + 2 * bytes + BEYOND);
+        r.rlim_cur = most < r.rlim_max ? most : r.rlim_max;
+        (void)setrlimit(RLIMIT_DATA, &r);
     }
 }
 

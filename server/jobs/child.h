@@ -50,5 +50,9 @@ struct td_child_end td_child_end(struct td_child *c);
 /* ---- called by the process itself, first of all: ends with its parent, is the last to get a processor and
  * the first that is killed where memory is short. FAILED_PRECONDITION: the parent has gone already. */
 TD_MUST enum td_code td_child_enter(int64_t parent, struct td_err *err);
+/* What the budget of --job_memory (core/base/budget.h) does not see, such as what libraries take, has an end
+ * too: beyond what the process has now it gets twice `bytes` and 1 GiB of memory of its own (RLIMIT_DATA:
+ * stacks and buffers count, mapped files do not), then allocations fail. 0: no end. */
+void td_child_bound(int64_t bytes);
 
 #endif

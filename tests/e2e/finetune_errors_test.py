@@ -131,6 +131,15 @@ class Numbers(Case):
         self.fails(job, "50 is not in [0, 50)", "step 2", code="training_error")
 
 
+class Memory(Case):
+    FLAGS = (f"--job_memory={4 << 20}",)
+
+    def test_a_job_that_needs_more_memory_than_it_may_have(self):
+        job = {**fd.class_job(), "training_file": self.d.upload(fd.lines(self.rows))}
+        job["method"]["supervised"]["hyperparameters"]["batch_size"] = 64
+        self.fails(job, "no memory", "--job_memory", code="server_error")
+
+
 class Meanwhile(Case):
     def long_job(self, **more):
         job = {**fd.class_job(**more), "training_file": self.d.upload(fd.lines(fd.class_rows(400)))}

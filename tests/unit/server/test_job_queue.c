@@ -5,7 +5,9 @@
 #include "tests/unit/job_server.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "server/jobs/child.h"
 #include "server/jobs/job_sink.h"
@@ -235,6 +237,30 @@ static void await_version(int64_t version)
         usleep(5000);
     }
     CHECK(!"the version is loaded");
+}
+
+/* Whether so many bytes more can be had, of memory that is the process's own. */
+static bool can_map(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p != MAP_FAILED && munmap(p, bytes) == 0;
+}
+
+TEST(a_process_that_is_bounded_gets_so_much_and_no_more)
+{
+    const size_t mb = (size_t)1 << 20;
+    int status;
+    const pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        td_child_bound(100 << 20);
+        const bool fine = can_map(1200 * mb) && !can_map(1300 * mb);
+        td_child_bound(0); /* nothing */
+        _exit(fine && !can_map(1300 * mb) ? 0 : 1);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    CHECK_INT(WEXITSTATUS(status), 0);
+    CHECK(can_map(1300 * mb));
 }
 
 TEST(a_job_ends_as_the_next_version)
@@ -494,19 +520,18 @@ TEST(a_follower_is_given_each_event_once_and_the_end)
 }
 
 #define EACH_TEST                                                                                            \
+    RUN(a_process_that_is_bounded_gets_so_much_and_no_more)                                                  \
     RUN(a_job_ends_as_the_next_version)                                                                      \
-    RUN(the_checkpoint_of_the_result_names_it)                                                               \
-    RUN(a_failed_job_says_why_and_leaves_nothing)                                                            \
-    RUN(a_process_that_breaks_is_a_failed_job_in_its_last_words)                                             \
-    RUN(a_paused_job_stands_still_until_it_is_resumed)                                                       \
-    RUN(a_cancelled_job_leaves_nothing)                                                                      \
-    RUN(jobs_run_in_order_and_the_queue_has_an_end)                                                          \
-    RUN(a_process_that_a_signal_ended_is_started_again)                                                      \
-    RUN(a_process_that_dies_again_and_again_is_a_failed_job)                                                 \
-    RUN(a_server_that_ends_leaves_jobs_to_the_next_one)                                                      \
-    RUN(a_result_kept_aside_is_published_once_when_told)                                                     \
-    RUN(a_publication_that_was_cut_off_is_finished_not_repeated)                                             \
-    RUN(a_follower_is_given_each_event_once_and_the_end)
+    RUN(the_checkpoint_of_the_result_names_it) RUN(a_failed_job_says_why_and_leaves_nothing)                 \
+        RUN(a_process_that_breaks_is_a_failed_job_in_its_last_words)                                         \
+            RUN(a_paused_job_stands_still_until_it_is_resumed) RUN(a_cancelled_job_leaves_nothing)           \
+                RUN(jobs_run_in_order_and_the_queue_has_an_end)                                              \
+                    RUN(a_process_that_a_signal_ended_is_started_again)                                      \
+                        RUN(a_process_that_dies_again_and_again_is_a_failed_job)                             \
+                            RUN(a_server_that_ends_leaves_jobs_to_the_next_one)                              \
+                                RUN(a_result_kept_aside_is_published_once_when_told)                         \
+                                    RUN(a_publication_that_was_cut_off_is_finished_not_repeated)             \
+                                        RUN(a_follower_is_given_each_event_once_and_the_end)
 
 int main(int argc, char **argv)
 {
