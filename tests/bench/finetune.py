@@ -5,7 +5,8 @@
     python tests/bench/finetune.py OUT --processes [--only GLOB,...]                    mpirun -n 2 on two cores over one process on one, and on two
 
 OUT gets the models and rows (made once, by seed): mlp, cnn, lstm, transformer, recommender, mobilenet (MobileNetV2, all but a Dense layer on top
-frozen), bert_lora (an encoder of BERT-base's sizes, 128 tokens, adapters of rank 8 on queries and values, all else frozen). Both engines run in turn, each in a process of its own that is pinned to so many cores, N rounds; the least time of all rounds
+frozen), bert_lora (an encoder of BERT-base's sizes, 128 tokens, adapters of rank 8 on queries and values, all else frozen), and mlp_bfloat16,
+transformer_bfloat16: the same in compute_dtype bfloat16 and with Keras's policy mixed_bfloat16, whose losses are only near each other. Both engines run in turn, each in a process of its own that is pinned to so many cores, N rounds; the least time of all rounds
 counts. The same rows in the same order (shuffled by neither), batches and optimizer (Adam); models have no dropout and no batch norm but mobilenet's,
 which is frozen: so both compute the same. tensord reads its rows from a TFRecord file as it goes, Keras has them in memory.
 
@@ -27,7 +28,9 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BATCH = {"mlp": 64, "cnn": 32, "lstm": 32, "transformer": 16, "recommender": 256, "mobilenet": 8, "bert_lora": 2}
+BATCH = {"mlp": 64, "cnn": 32, "lstm": 32, "transformer": 16, "recommender": 256, "mobilenet": 8, "bert_lora": 2,
+         "mlp_bfloat16": 64, "transformer_bfloat16": 16}
+BFLOAT16 = "_bfloat16"
 WARM, RATE, RANK = 5, 1e-4, 8
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
 
@@ -37,6 +40,7 @@ os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
 def build(name):
     import keras
     from keras import layers as L
+    name = name.removesuffix(BFLOAT16)
     keras.utils.set_random_seed(3)
     if name == "mlp":
         x = keras.Input((784,), name="x")
@@ -85,6 +89,7 @@ def build(name):
 def rows(name, n):
     """The same first rows for every n."""
     import numpy as np
+    name = name.removesuffix(BFLOAT16)
     real = lambda *s: np.random.default_rng(5).standard_normal((n, *s)).astype(np.float32)
     ids = lambda seed, most, k: np.random.default_rng(seed).integers(0, most, (n, k)).astype(np.int32)
     label = np.random.default_rng(6).integers(0, 10, n)
@@ -115,7 +120,8 @@ def make(name, folder, n):
     with open(os.path.join(folder, "job.json"), "w") as f:
         json.dump({"model": "m", "training_file": "train.tfrecord", "method": method,
                    "tensord": {"loss": {"name": "sparse_categorical_crossentropy", "from_logits": True}, "shuffle": False,
-                               "optimizer": {"name": "adam", "learning_rate": RATE}, **({"trainable": ["dense*"]} if name == "mobilenet" else {})}}, f)
+                               "optimizer": {"name": "adam", "learning_rate": RATE}, **({"trainable": ["dense*"]} if name == "mobilenet" else {}),
+                               **({"compute_dtype": "bfloat16"} if name.endswith(BFLOAT16) else {})}}, f)
 
 
 # ---------------------------------------------------------------- the engines
@@ -129,6 +135,15 @@ def adapt(model):
             layer.bias.trainable = False
         elif not isinstance(layer, keras.layers.MultiHeadAttention):
             layer.trainable = False
+
+
+def mixed(model, name):
+    """The same with Keras's policy for bfloat16."""
+    import keras
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    other = build(name)
+    other.set_weights(model.get_weights())
+    return other
 
 
 def pin(cores):
@@ -162,6 +177,8 @@ def keras_child(args):
     model = keras.models.load_model(os.path.join(folder, "model.keras"))
     if name == "bert_lora":
         adapt(model)
+    if name.endswith(BFLOAT16):
+        model = mixed(model, name)
     x, label = rows(name, n_steps(args, name) * BATCH[name])
     model.compile(optimizer=keras.optimizers.Adam(RATE), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     ends, losses = [], []
@@ -208,12 +225,12 @@ def keras_run(args, name, cores):
 
 
 def row(args, name, cores):
-    best, wrong = {}, None
+    best, wrong, near = {}, None, 2e-2 if name.endswith(BFLOAT16) else 2e-3
     for turn in range(args.rounds):
         got = {"tensord": tensord_run(args, name, cores), "keras": keras_run(args, name, cores)}
         if turn == 0:   # adapters begin elsewhere, but at nothing
             pairs = list(zip(got["tensord"].pop("losses"), got["keras"].pop("losses")))[:10 if name != "bert_lora" else 1]
-            wrong = next((f"losses differ: step {i}, {a} for {b}" for i, (a, b) in enumerate(pairs, 1) if abs(a - b) > 2e-3 * abs(b) + 1e-5), None)
+            wrong = next((f"losses differ: step {i}, {a} for {b}" for i, (a, b) in enumerate(pairs, 1) if abs(a - b) > near * abs(b) + 1e-5), None)
         for e, g in got.items():
             g.pop("losses", None)
             best[e] = {k: min(best.get(e, g)[k], v) for k, v in g.items()}
