@@ -522,16 +522,18 @@ TEST(a_follower_is_given_each_event_once_and_the_end)
 #define EACH_TEST                                                                                            \
     RUN(a_process_that_is_bounded_gets_so_much_and_no_more)                                                  \
     RUN(a_job_ends_as_the_next_version)                                                                      \
-    RUN(the_checkpoint_of_the_result_names_it) RUN(a_failed_job_says_why_and_leaves_nothing)                 \
-        RUN(a_process_that_breaks_is_a_failed_job_in_its_last_words)                                         \
-            RUN(a_paused_job_stands_still_until_it_is_resumed) RUN(a_cancelled_job_leaves_nothing)           \
-                RUN(jobs_run_in_order_and_the_queue_has_an_end)                                              \
-                    RUN(a_process_that_a_signal_ended_is_started_again)                                      \
-                        RUN(a_process_that_dies_again_and_again_is_a_failed_job)                             \
-                            RUN(a_server_that_ends_leaves_jobs_to_the_next_one)                              \
-                                RUN(a_result_kept_aside_is_published_once_when_told)                         \
-                                    RUN(a_publication_that_was_cut_off_is_finished_not_repeated)             \
-                                        RUN(a_follower_is_given_each_event_once_and_the_end)
+    RUN(the_checkpoint_of_the_result_names_it)                                                               \
+    RUN(a_failed_job_says_why_and_leaves_nothing)                                                            \
+    RUN(a_process_that_breaks_is_a_failed_job_in_its_last_words)                                             \
+    RUN(a_paused_job_stands_still_until_it_is_resumed)                                                       \
+    RUN(a_cancelled_job_leaves_nothing)                                                                      \
+    RUN(jobs_run_in_order_and_the_queue_has_an_end)                                                          \
+    RUN(a_process_that_a_signal_ended_is_started_again)                                                      \
+    RUN(a_process_that_dies_again_and_again_is_a_failed_job)                                                 \
+    RUN(a_server_that_ends_leaves_jobs_to_the_next_one)                                                      \
+    RUN(a_result_kept_aside_is_published_once_when_told)                                                     \
+    RUN(a_publication_that_was_cut_off_is_finished_not_repeated)                                             \
+    RUN(a_follower_is_given_each_event_once_and_the_end)
 
 int main(int argc, char **argv)
 {
