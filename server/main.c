@@ -48,6 +48,7 @@
 
 enum { EXIT_DRAINED = 0, EXIT_OTHER = 1, EXIT_BAD_SETUP = 2 };
 enum { N_HTTP = 2 };                   /* TF Serving's port, and KServe's own */
+enum { WAIT_MORE_S = 5 };              /* who waits for a load hears how it ended */
 enum { ASK_MS = 1000, EXTEND_S = 30 }; /* while models load, how often, and for how much longer */
 enum { QUIET_MS = 500 };               /* the first requests come before what only later ones gain by */
 
@@ -182,6 +183,7 @@ static enum td_code start_workers(struct server *s, struct td_err *err)
                    : threads == 1 ? 0
                    : workers > 0  ? workers
                                   : 1,
+        .answer_ns = o->busy_timeout * 1000000000,
         .batching = o->batching,
         .params = o->batching_parameters_file[0] != '\0' ? &s->batching : NULL,
         .per_model = o->enable_per_model_batching_parameters,
@@ -221,6 +223,8 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
         .model_dirs = s->model_dirs.roots != NULL ? &s->model_dirs : NULL,
         .max_load_retries = (int)o->max_num_load_retries,
         .retry_wait_us = o->load_retry_interval_micros,
+        .load_timeout_s = (double)o->load_timeout,
+        .max_waiting = (int)o->max_waiting_commands,
         .load_threads = o->num_load_threads > 0 ? (int)o->num_load_threads
                         : cores > 4             ? 4
                                                 : cores,
@@ -228,6 +232,7 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
         .strict_shapes = o->strict_shapes,
         .workers = s->workers,
         .admit = td_workers_admit,
+        .answer = td_workers_answer,
         .warm_up = o->enable_model_warmup ? td_warmup_run : NULL,
         .warmup_iterations = (int)o->num_request_iterations_for_warmup,
         .check_methods = o->enable_signature_method_name_check,
@@ -255,6 +260,7 @@ static enum td_code start_grpc(struct server *s, struct td_err *err)
         .second_address = address_of(o, o->kserve_grpc_port, second, sizeof second),
         .unix_socket = o->grpc_socket_path,
         .threads = (int)o->grpc_max_threads,
+        .max_waiting = (int)o->max_waiting_commands,
         .max_request_bytes = (size_t)o->max_request_bytes,
         .health = true,
         .open_management = o->open_management,
@@ -327,6 +333,8 @@ static enum td_code start_http(struct server *s, struct td_err *err)
     s->rest.monitoring_path = s->monitoring.enable ? s->monitoring.path : NULL;
     s->rest.started_at = (int64_t)time(NULL);
     s->rest.shm = s->shm;
+    s->rest.max_apart = (int)o->max_waiting_commands;
+    s->rest.wait_s = o->load_timeout > 0 ? (double)o->load_timeout + WAIT_MORE_S : 0;
     s->rest.jobs = s->jobs;
     TD_TRY(taken ? TD_OK : start_listener(s, 0, o->rest_api_port, err));
     return start_listener(s, 1, o->kserve_rest_port, err);
@@ -480,6 +488,9 @@ static bool drain(struct server *s)
     bool apart[N_HTTP];
     void *stuck[N_HTTP] = {NULL};
     atomic_store(&s->rest.draining, true);
+    if (s->registry != NULL) {
+        td_registry_cancel(s->registry);
+    }
     td_jobs_drain(s->jobs);
     for (int i = 0; i < N_HTTP; i++) {
         apart[i] = s->http[i] != NULL && pthread_create(&thread[i], NULL, stop_http, s->http[i]) == 0;

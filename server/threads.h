@@ -2,11 +2,15 @@
  *
  * Threads
  *   main          starts and stops everything; waits for signals; rereads the configuration file
- *   watch         (server/models/registry.c) lists version folders every --file_system_poll_wait_seconds
- *   load          (server/models/registry_load.c) --num_load_threads of them, niced: load and unload versions
+ *   watch         (server/models/registry_list.c) looks at version folders every
+ *                 --file_system_poll_wait_seconds, for damage every second; makes loaders that help
+ *   load          (server/models/registry_load.c) --num_load_threads of them, niced, and some that help while
+ *                 all are long at it: load and unload versions
  *   http poll     (server/http/http.c) libmicrohttpd's: accept, read, route, write; handle requests that are
  *                 known to be short
  *   http worker   (server/http/http_exchange.c) --rest_api_num_threads of them: handle all other requests
+ *   http apart    (server/http/rest.c) one for each request that waits for models or runs one itself,
+ *                 --max_waiting_commands of them at most
  *   http peers    (server/http/http_peers.c) ends connections whose clients have gone, or take too long
  *   http guard    (server/http/http_exchange.c) looks for clients that went away while their request waits or
  *                 runs

@@ -44,6 +44,7 @@ struct td_callable {
     int n_concretes;
     uint64_t clock, traces, evictions;
     atomic_size_t bytes; /* all_bytes(), for those who cannot wait for mu */
+    atomic_bool repeats; /* plan is made, and has no effects */
 };
 
 static void *copy_array(const void *src, int n, size_t size)
@@ -122,6 +123,25 @@ static struct td_callable_opts opts_of(const struct td_callable *f)
                                      .n_targets = f->n_targets};
 }
 
+/* Whether running the steps once more, or half and then again, changes nothing but the time it takes. */
+static bool has_no_effects(const struct td_plan *p)
+{
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct td_node *n = p->steps[i].node;
+        const uint32_t flags = td_node_flags(n);
+        const bool reads = n->n_out > 0 && (flags & TD_OP_READS) != 0;
+        if ((flags & TD_OP_CALL) || ((flags & TD_OP_STATEFUL) && !reads && !(flags & TD_OP_HANDLE))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool td_callable_repeats(const struct td_callable *f)
+{
+    return atomic_load_explicit(&f->repeats, memory_order_relaxed);
+}
+
 /* Caller holds mu. */
 static enum td_code need_plan(struct td_callable *f, bool eager, struct td_plan **out, struct td_err *err)
 {
@@ -133,6 +153,9 @@ static enum td_code need_plan(struct td_callable *f, bool eager, struct td_plan 
                                    .log_placement = !eager && o->log_placement,
                                    .passes_off = eager ? "all" : o->passes_off};
         TD_TRY(td_plan_make(f->model, f->graph, &opts, &how, plan, err));
+        if (!eager) {
+            atomic_store_explicit(&f->repeats, has_no_effects(*plan), memory_order_relaxed);
+        }
     }
     *out = *plan;
     return TD_OK;
@@ -384,7 +407,6 @@ enum td_code td_callable_run_inside(struct td_callable *f, const struct td_tenso
 enum td_code td_callable_run(struct td_callable *f, const struct td_tensor *in, struct td_tensor *out,
                              const struct td_run_opts *opts, struct td_err *err)
 {
-    static const struct td_run_opts plain = {0};
     enum { FEW = 64 };
     const struct td_tensor *few[FEW], **list = few;
     if (f->n_feeds > FEW) {
@@ -396,10 +418,11 @@ enum td_code td_callable_run(struct td_callable *f, const struct td_tensor *in, 
     for (int i = 0; i < f->n_feeds; i++) {
         list[i] = &in[i];
     }
+    const struct td_work *before = td_work_now();
+    const struct td_run_opts plain = {.work = before != NULL ? *before : (struct td_work){0}};
     opts = opts == NULL ? &plain : opts;
     struct td_run run = {.model = f->model, .opts = opts};
-    const struct td_work *before = td_work_now();
-    td_work_enter(opts != &plain ? &opts->work : before);
+    td_work_enter(&opts->work);
     enum td_code rc = td_callable_run_inside(f, list, out, &run, err);
     td_work_enter(before);
     if (list != few) {

@@ -1,12 +1,12 @@
 /* core/function/callable.h - polymorphic functions of a loaded model: what runs.
  *
- * A callable is a polymorphic function: feeds and fetches by node:port, one plan for any shapes, and a cache
- * of concrete functions, one for each set of inner shapes with the leading dimensions symbolic. Each of these
- * keeps bound plans, one for each full set of input shapes: known shapes, values computable from shapes
- * alone, memory offsets and prepared kernels. Options are core/run/model.h's.
+ * A callable is a polymorphic function: feeds and fetches by node:port, one plan for any shapes, and a
+ * cache of concrete functions, one for each set of inner shapes with the leading dimensions symbolic. Each
+ * of these keeps bound plans, one for each full set of input shapes: known shapes, values computable from
+ * shapes alone, memory offsets and prepared kernels. Options are core/run/model.h's.
  *
- * Threads: callables may be run from any number of threads; a first call traces under a lock, others wait for
- * it. Ownership: callables belong to their model and die with it.
+ * Threads: callables may be run from any number of threads; a first call traces under a lock, others wait
+ * for it. Ownership: callables belong to their model and die with it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_FUNCTION_CALLABLE_H
@@ -32,11 +32,16 @@ void td_callable_drop(struct td_callable *f); /* frees a callable made with once
 const struct td_graph *td_callable_graph(const struct td_callable *f, struct td_callable_opts *opts);
 
 /* Runs with in[i] fed to feeds[i] (borrowed; host; dtype must be the fed edge's). out[i] gets fetch i, owned
- * by the caller (td_tensor_clear), nothing on failure. opts may be NULL. INVALID_ARGUMENT, with TensorFlow's
- * words where it has them, for whatever is wrong with values and shapes; UNIMPLEMENTED names node, op and
+ * by the caller (td_tensor_clear), nothing on failure. opts NULL: for the work at hand, no more.
+ * INVALID_ARGUMENT, with TensorFlow's words where it has them, for whatever is wrong with values and
+ * shapes; UNIMPLEMENTED names node, op and
  * function of an op we lack. */
 TD_MUST enum td_code td_callable_run(struct td_callable *f, const struct td_tensor *in, struct td_tensor *out,
                                      const struct td_run_opts *opts, struct td_err *err);
+
+/* True once f is compiled and its steps are known to have no effects: a run that was stopped may be had again
+ * from the beginning. */
+bool td_callable_repeats(const struct td_callable *f);
 
 /* Nodes that running f would need and that we have no op or kernel for (names borrowed): up to cap rows,
  * returns the number found. */

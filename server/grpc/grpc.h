@@ -20,6 +20,7 @@ struct td_grpc_opts {
     const char *second_address; /* served too; NULL: none */
     const char *unix_socket;    /* path; NULL or "": none. A stale socket file is replaced */
     int threads;                /* inference handlers at once; 0: number of cores */
+    int max_waiting;            /* calls that wait for models at once; 0: some */
     size_t max_request_bytes;   /* 0: what gRPC can, 2 GiB - 1 */
     bool health;                /* answer grpc.health.v1.Health */
     struct td_access *access;   /* borrowed; NULL: no tokens are asked for */

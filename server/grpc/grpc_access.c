@@ -34,10 +34,10 @@ static struct token token_of(const grpc_metadata_array *sent)
 
 static enum td_scope scope_of(const struct td_rpc_method *m)
 {
-    return m->access.scope != TD_SCOPE_DEFAULT ? m->access.scope
-           : m->kind == TD_RPC_INFER           ? TD_SCOPE_INFER
-           : m->kind == TD_RPC_MANAGE          ? TD_SCOPE_MANAGE
-                                               : TD_SCOPE_ANY;
+    return m->access.scope != TD_SCOPE_DEFAULT                  ? m->access.scope
+           : m->kind == TD_RPC_INFER                            ? TD_SCOPE_INFER
+           : m->kind == TD_RPC_MANAGE || m->kind == TD_RPC_WAIT ? TD_SCOPE_MANAGE
+                                                                : TD_SCOPE_ANY;
 }
 
 enum td_code td_grpc_admit(const struct td_grpc *g, int method, const grpc_metadata_array *sent,

@@ -3,7 +3,7 @@
  *   step_arrived   a message is there: the next call is listened for; then, by the method's kind,
  *                    QUERY    handle
  *                    INFER    handle, or into the queue while all handlers are busy
- *                    MANAGE   handle on a new thread
+ *                    MANAGE, WAIT   handle on a new thread
  *   handle         the handler runs, and its request (td_rpc_run)
  *   finish         answer starts the last operations, here or later and on another thread
  *   step_closed    the call is over, or the client has gone: then the request's stop word is set. Asked for
@@ -21,7 +21,7 @@
 #include "server/grpc/grpc_impl.h"
 
 #define LONG_NS 20000000 /* a handler that runs longer is worth watching for */
-#define MAX_SLOW 16      /* threads of managing calls */
+#define MAX_SLOW 16      /* threads of managing calls that do not wait for models */
 #define MAX_QUEUED 16384 /* wait for a slot: far beyond what a client would wait for */
 
 struct td_grpc_call {
@@ -278,10 +278,15 @@ static void infer(struct td_grpc_call *c)
     }
 }
 
-static void slow_done(struct td_grpc *g)
+static bool waits(const struct td_grpc_call *c)
+{
+    return td_rpc_methods[c->method].kind == TD_RPC_WAIT;
+}
+
+static void slow_done(struct td_grpc *g, bool waited)
 {
     pthread_mutex_lock(&g->mu);
-    g->slow--;
+    g->slow[waited]--;
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->mu);
 }
@@ -290,8 +295,9 @@ static void *slow_main(void *arg)
 {
     struct td_grpc_call *c = arg;
     struct td_grpc *g = c->g; /* c may be gone when handle returns */
+    const bool waited = waits(c);
     handle(c);
-    slow_done(g);
+    slow_done(g, waited);
     return NULL;
 }
 
@@ -317,9 +323,11 @@ static void manage(struct td_grpc_call *c)
         answer(c, &err);
         return;
     }
+    const bool waiting = waits(c);
+    const int most = waiting && g->opts.max_waiting > 0 ? g->opts.max_waiting : MAX_SLOW;
     pthread_mutex_lock(&g->mu);
-    bool ok = g->slow < MAX_SLOW;
-    g->slow += ok;
+    bool ok = g->slow[waiting] < most;
+    g->slow[waiting] += ok;
     pthread_mutex_unlock(&g->mu);
     pthread_t thread;
     bool started = ok && pthread_create(&thread, NULL, slow_main, c) == 0;
@@ -328,10 +336,10 @@ static void manage(struct td_grpc_call *c)
         return;
     }
     if (ok) {
-        slow_done(g);
+        slow_done(g, waiting);
     }
-    (void)td_fail(&err, TD_RESOURCE_EXHAUSTED, "%s: more than %d such calls at once",
-                  td_rpc_methods[c->method].path, MAX_SLOW);
+    (void)td_fail(&err, TD_RESOURCE_EXHAUSTED, "%s: more than %d such calls at once%s",
+                  td_rpc_methods[c->method].path, most, waiting ? " (--max_waiting_commands)" : "");
     answer(c, &err);
 }
 
@@ -349,7 +357,8 @@ static void step_arrived(void *owner, bool ok)
     td_call_listen(c->g, c->method);
     enum td_rpc_kind kind = td_rpc_methods[c->method].kind;
     atomic_store(&c->pending, 1);
-    if (kind == TD_RPC_MANAGE) {
+    const bool manages = kind == TD_RPC_MANAGE || kind == TD_RPC_WAIT;
+    if (manages) {
         watch(c);
     }
     struct td_err refused = {0};
@@ -357,7 +366,7 @@ static void step_arrived(void *owner, bool ok)
         answer(c, &refused);
     } else if (kind == TD_RPC_INFER) {
         infer(c);
-    } else if (kind == TD_RPC_MANAGE) {
+    } else if (manages) {
         manage(c);
     } else {
         td_poll_step_back();

@@ -92,7 +92,7 @@ struct td_grpc {
     pthread_cond_t changed;   /* is_down, slow or streams changed, stopping was set, or open fell to 0 */
     bool is_down, closed;     /* closed: nothing may be started any more */
     int running, max_running; /* slots taken, slots there are */
-    int slow;                 /* threads of managing calls */
+    int slow[2];              /* threads of managing calls: those that wait for models, and the others */
     int queued;
     struct td_grpc_slot *queue, **queue_end; /* who waits for a slot, oldest first */
     struct td_grpc_stream *streams;          /* open ones, doubly linked */

@@ -116,7 +116,9 @@ enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_meta
     TD_TRY(td_grpc_admit_message(g, method, sent, r->in, err));
     const struct td_rpc_caller caller = {g, sent, method};
     r->caller = &caller;
+    const struct td_work *before = td_work_enter(&r->q.run.work);
     const enum td_code rc = td_rpc_methods[method].fn(r, err);
+    td_work_enter(before);
     r->caller = NULL;
     return rc;
 }

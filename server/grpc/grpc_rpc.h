@@ -71,7 +71,8 @@ typedef enum td_code td_rpc_fn(struct td_rpc *r, struct td_err *err);
 enum td_rpc_kind {
     TD_RPC_INFER,        /* computes: bounded in number, queued beyond that */
     TD_RPC_QUERY,        /* answers at once from memory */
-    TD_RPC_MANAGE,       /* may wait for files and loads */
+    TD_RPC_MANAGE,       /* may wait for files */
+    TD_RPC_WAIT,         /* the same, for models, or runs one itself */
     TD_RPC_STREAM,       /* streams in one or both directions; each event answers at once */
     TD_RPC_INFER_STREAM, /* computes for each message of a stream, several at once, like INFER */
 };

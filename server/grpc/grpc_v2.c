@@ -87,7 +87,7 @@ static enum td_code model_ready(struct td_rpc *r, struct td_arena *a, struct td_
     const struct td_signature *sig;
     const bool ready = td_infer_view(s, signature, &sig, &why) == TD_OK;
     td_servable_unref(s);
-    return ready ? td_put_int(&r->reply, 1, 1, err) : TD_OK;
+    return ready && td_registry_answers(r->registry) ? td_put_int(&r->reply, 1, 1, err) : TD_OK;
 }
 
 enum td_code td_rpc_v2_model_ready(struct td_rpc *r, struct td_err *err)

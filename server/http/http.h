@@ -5,8 +5,7 @@
  * (nothing is unescaped), the body inflated and NUL-terminated, and fills in status, content type and bytes
  * of the answer.
  *
- *   route(x)                 once, when the whole request is there: who will answer, and whether that may
- *                            take long
+ *   route(x)                 once, when the whole request is there: who will answer, and how fast
  *   handle(x)                decode and run, or answer at once
  *   td_exchange_hold(x)      the answer will take a while (before anybody else can finish x)
  *   td_exchange_finish(x)    the answer is there: once for each exchange, on any thread
@@ -121,6 +120,13 @@ struct td_http_times {
     int64_t bytes_per_s; /* the least rate of both */
 };
 
+/* What is known of a request before it is handled. */
+enum td_quickness {
+    TD_QUICKNESS_MEASURED, /* as its like took lately */
+    TD_QUICKNESS_SLOW,     /* it may take long even if it was quick before: always on an HTTP worker */
+    TD_QUICKNESS_INSTANT,  /* answered from memory: on the thread that read it, however busy the others are */
+};
+
 struct td_http_opts {
     const char *bind_address; /* "": all interfaces */
     int port;                 /* 0: any free one */
@@ -138,8 +144,7 @@ struct td_http_opts {
     const char *tls_key, *tls_cert, *tls_ca;
     /* The head is there: may give x a reader, which reads bodies of any size. NULL: none is ever given. */
     void (*begin)(void *app, struct td_exchange *x);
-    /* Sets x->route; true: may take long, so always on an HTTP worker. */
-    bool (*route)(void *app, struct td_exchange *x);
+    enum td_quickness (*route)(void *app, struct td_exchange *x); /* sets x->route */
     void (*handle)(void *app, struct td_exchange *x);
     /* Writes the error text for failures found here (too large, bad gzip) in the application's form. */
     void (*fail)(void *app, struct td_exchange *x, const struct td_err *err);

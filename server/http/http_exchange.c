@@ -29,10 +29,11 @@
 #include "proto/bytes/gzip.h"
 #include "server/http/http_impl.h"
 
-#define SHORT_NS 300000   /* what may run on a poll thread: less than an HTTP worker's wake-up costs others */
-#define GUARD_MS 50       /* how often clients of running requests are looked at */
-#define SLOW_ROUND 5      /* every so many looks: at the clients of sleeping streams */
-#define RETRY_AFTER_S "1" /* a full queue empties within about a second or not at all */
+#define SHORT_NS 300000 /* what may run on a poll thread: less than an HTTP worker's wake-up costs others */
+#define GUARD_MS 50     /* how often clients of running requests are looked at */
+#define SLOW_ROUND 5    /* every so many looks: at the clients of sleeping streams */
+#define INSTANT_BYTES 4096 /* of a body that is inflated on a poll thread */
+#define RETRY_AFTER_S "1"  /* a full queue empties within about a second or not at all */
 
 const char *td_exchange_header(const struct td_exchange *x, const char *name)
 {
@@ -311,8 +312,9 @@ enum MHD_Result td_http_received(struct exchange *e)
         return MHD_NO;
     }
     e->kind = td_duration_hint_kind(e->x.method, e->x.target, e->body.n);
-    const bool may_block = h->opts.route(h->opts.app, &e->x);
-    if (!may_block && td_duration_hint_is_short(&h->hints, e->kind, SHORT_NS)) {
+    const enum td_quickness quick = h->opts.route(h->opts.app, &e->x);
+    if ((quick == TD_QUICKNESS_INSTANT && e->body.n <= INSTANT_BYTES) ||
+        (quick == TD_QUICKNESS_MEASURED && td_duration_hint_is_short(&h->hints, e->kind, SHORT_NS))) {
         return run_here(e);
     }
     return td_http_hand_over(e, PHASE_WORK);

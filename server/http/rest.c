@@ -18,6 +18,7 @@
 #include "server/http/rest.h"
 #include "server/request/prediction_log.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,10 @@ enum trait {
     TRAINS = 512,
     UPLOADS = 1024,
     ALL = 2048,
-    REGION = 4096
+    REGION = 4096,
+    INSTANT = 8192,
+    APART = 16384,
+    WAITS = 32768
 };
 #define API(kind) (COUNTED | TD_API_##kind << API_SHIFT)
 
@@ -273,10 +277,13 @@ void td_rest_begin(void *app, struct td_exchange *x)
     }
 }
 
-bool td_rest_route(void *app, struct td_exchange *x)
+enum td_quickness td_rest_route(void *app, struct td_exchange *x)
 {
     x->route = is_monitoring(app, x) ? &MONITORING : find_route(x, &x->match);
-    return x->route != NULL && (x->route->traits & BLOCKS) != 0;
+    const int traits = x->route != NULL ? x->route->traits : PLAIN;
+    return traits & INSTANT                    ? TD_QUICKNESS_INSTANT
+           : traits & (BLOCKS | APART | WAITS) ? TD_QUICKNESS_SLOW
+                                               : TD_QUICKNESS_MEASURED;
 }
 
 /* ------------------------------------------------------------------ answering */
@@ -434,8 +441,8 @@ static enum td_scope scope_of(const struct td_route *r)
                                     : TD_SCOPE_ANY;
 }
 
-/* What is asked, and the handler's part of the answer. */
-static enum td_code handle(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+/* What is asked, and whether it may be. */
+static enum td_code open_request(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     const struct td_route *route = x->route;
     if (route->traits & (MANAGES | TRAINS)) {
@@ -445,8 +452,7 @@ static enum td_code handle(struct td_rest *rest, struct td_exchange *x, struct t
     x->r.api = (enum td_api)(route->traits >> API_SHIFT & 7);
     TD_TRY(read_target(&x->r, x, err));
     const char *about = route->traits & ALL ? TD_ACCESS_ALL : route->traits & REGION ? "" : x->r.model;
-    TD_TRY(td_rest_admit(rest, x, scope_of(route), about, err));
-    return route->handler(rest, x, err);
+    return td_rest_admit(rest, x, scope_of(route), about, err);
 }
 
 /* The last of an exchange, on whatever thread: err->code says how it went. */
@@ -488,6 +494,62 @@ static bool known_encoding(const struct td_exchange *x, struct td_err *err)
                             "Content-Encoding '%.60s' is not supported, gzip and deflate are", sent) == TD_OK;
 }
 
+/* ------------------------------------------------------------------ threads of their own */
+
+/* A request that runs a model itself, or waits for models. */
+struct apart {
+    struct td_rest *rest;
+    struct td_exchange *x;
+};
+
+/* The deadline of one that waits is its own, where it names one, or that of the loads that it waits for. */
+static void set_wait(struct td_rest *rest, struct td_exchange *x)
+{
+    if ((x->route->traits & WAITS) && td_exchange_header(x, "X-Request-Timeout") == NULL) {
+        x->r.run.work.deadline_ns = rest->wait_s > 0 ? td_clock_ns() + (int64_t)(rest->wait_s * 1e9) : 0;
+    }
+}
+
+static void *apart_main(void *arg)
+{
+    struct apart *a = arg;
+    struct td_rest *rest = a->rest;
+    struct td_exchange *x = a->x;
+    struct td_err err = {0};
+    td_free(a);
+    set_wait(rest, x);
+    const struct td_work *before = td_work_enter(&x->r.run.work);
+    err.code = x->route->handler(rest, x, &err);
+    td_work_enter(before);
+    atomic_fetch_sub(&rest->n_apart, 1); /* before anybody may stop the server */
+    answer(x, &err);
+    return NULL;
+}
+
+/* The thread has the exchange from here on; or it is answered that there are too many. */
+static void handle_apart(struct td_rest *rest, struct td_exchange *x)
+{
+    struct td_err err = {0};
+    pthread_t thread;
+    struct apart *a = td_calloc(1, sizeof *a);
+    const bool room = atomic_fetch_add(&rest->n_apart, 1) < rest->max_apart;
+    if (a != NULL && room) {
+        *a = (struct apart){rest, x};
+        td_exchange_hold(x);
+        if (pthread_create(&thread, NULL, apart_main, a) == 0) {
+            pthread_detach(thread);
+            return;
+        }
+    }
+    atomic_fetch_sub(&rest->n_apart, 1);
+    td_free(a);
+    (void)td_fail(&err, TD_RESOURCE_EXHAUSTED,
+                  "%s %.200s: %d requests that wait for models or run them themselves are under way "
+                  "(--max_waiting_commands)",
+                  x->method, x->target, rest->max_apart);
+    answer(x, &err);
+}
+
 void td_rest_handle(void *app, struct td_exchange *x)
 {
     struct td_rest *rest = app;
@@ -498,7 +560,15 @@ void td_rest_handle(void *app, struct td_exchange *x)
         td_exchange_finish(x);
         return;
     }
-    err.code = x->route == NULL ? no_route(rest, x, &err) : handle(rest, x, &err);
+    err.code = x->route == NULL ? no_route(rest, x, &err) : open_request(rest, x, &err);
+    if (err.code == TD_OK && x->route != NULL && (x->route->traits & (APART | WAITS)) &&
+        rest->max_apart > 0) {
+        handle_apart(rest, x);
+        return;
+    }
+    if (err.code == TD_OK && x->route != NULL) {
+        err.code = x->route->handler(rest, x, &err);
+    }
     if (err.code != TD_OK || x->r.encode == NULL) {
         answer(x, &err);
     } else {

@@ -31,6 +31,9 @@ struct td_rest {
     int64_t started_at;                /* seconds since the epoch */
     struct td_jobs *jobs;              /* borrowed; NULL: there is no fine-tuning */
     atomic_int n_uploads, n_followers; /* under way */
+    atomic_int n_apart;                /* requests on threads of their own */
+    int max_apart;                     /* --max_waiting_commands; 0: there are no such threads */
+    double wait_s;                     /* those that wait for models do no longer; 0: no limit */
 };
 
 /* x->r is open, and has what the target names: model ("" none), version, label. */
@@ -38,7 +41,7 @@ typedef enum td_code td_rest_fn(struct td_rest *rest, struct td_exchange *x, str
 
 /* For struct td_http_opts; app is a struct td_rest. */
 void td_rest_begin(void *app, struct td_exchange *x);
-bool td_rest_route(void *app, struct td_exchange *x);
+enum td_quickness td_rest_route(void *app, struct td_exchange *x);
 void td_rest_handle(void *app, struct td_exchange *x);
 void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err);
 

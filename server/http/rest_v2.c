@@ -76,6 +76,7 @@ enum td_code td_rest_v2_model_ready(struct td_rest *rest, struct td_exchange *x,
     struct td_servable *s = NULL;
     const char *signature;
     struct td_err why = {0}, unknown = {0};
+    TD_FAIL_IF(!td_registry_answers(rest->registry), err, INVALID_ARGUMENT, "Model version not ready");
     if (find(rest, x, &s, &signature, &why)) {
         struct td_version_status *rows = NULL;
         int n = 0;

@@ -238,12 +238,13 @@ static enum td_code check_all(const struct td_registry *r, const struct td_model
 static enum td_code replace_all(struct td_registry *r, struct td_model_config *models, int n,
                                 struct td_err *err)
 {
+    r->n_changes++;
     for (int i = 0; i < n; i++) { /* make room first: after this nothing fails */
         struct td_entry *e = NULL;
         TD_TRY(td_registry_add_entry(r, models[i].name, &e, err));
     }
     for (int i = 0; i < r->n_entries; i++) { /* what was uploaded is not of the list, and not its to remove */
-        r->entries[i]->is_new = !r->entries[i]->configured;
+        r->entries[i]->since = r->entries[i]->configured ? r->entries[i]->since : r->n_changes;
         r->entries[i]->configured = r->entries[i]->uploaded;
     }
     for (int i = 0; i < n; i++) {
@@ -260,7 +261,7 @@ static enum td_code replace_all(struct td_registry *r, struct td_model_config *m
             e->uploaded = false;
         }
         td_metrics_add_model(e->name);
-        if (e->is_new || moved) {
+        if (e->since == r->n_changes || moved) {
             e->held = e->config.on_command;
             e->listed = false;
             e->list_error = (struct td_err){0};
@@ -274,61 +275,6 @@ static enum td_code replace_all(struct td_registry *r, struct td_model_config *m
     purge(r);
     pthread_cond_broadcast(&r->work);
     return TD_OK;
-}
-
-/* Why a model serves nothing, for a list of such models; false when it serves or may still come to. */
-static bool failure_of(const struct td_entry *e, char *buf, size_t n)
-{
-    if (td_registry_has_available(e)) {
-        return false;
-    }
-    for (int i = 0; i < e->n_versions; i++) {
-        const struct td_version *v = e->versions[i];
-        if (v->aspired && v->error.code != TD_OK) {
-            (void)snprintf(buf, n, "{{name: %s version: %lld} due to error: %s: %s}, ", e->name,
-                           (long long)v->number, td_code_name(v->error.code), v->error.msg);
-            return true;
-        }
-    }
-    (void)snprintf(buf, n, "{{name: %s} due to error: %s}, ", e->name,
-                   e->list_error.code ? e->list_error.msg : "no version under its base path");
-    return true;
-}
-
-enum td_code td_registry_wait_settled(struct td_registry *r, td_registry_pick_fn *of, const char *name,
-                                      struct td_err *err)
-{
-    for (bool done = false; !done && !r->stop;) {
-        done = true;
-        for (int i = 0; i < r->n_entries && done; i++) {
-            done = !of(r->entries[i], name) || (r->entries[i]->listed && td_registry_settled(r->entries[i]));
-        }
-        if (!done) {
-            pthread_cond_wait(&r->changed, &r->mu);
-        }
-    }
-    TD_FAIL_IF(r->stop, err, UNAVAILABLE, "the server is shutting down");
-    char text[900] = "", one[1400];
-    size_t at = 0;
-    int n_failed = 0;
-    for (int i = 0; i < r->n_entries; i++) {
-        if (of(r->entries[i], name) && failure_of(r->entries[i], one, sizeof one)) {
-            n_failed++;
-            const size_t len = strlen(one), room = sizeof text - 1 - at;
-            memcpy(text + at, one, len < room ? len : room);
-            at += len < room ? len : room;
-            text[at] = '\0';
-        }
-    }
-    TD_FAIL_IF(n_failed > 0, err, UNAVAILABLE, "%d servable(s) did not become available: {%s}", n_failed,
-               text);
-    return TD_OK;
-}
-
-static bool is_new(const struct td_entry *e, const char *name)
-{
-    (void)name;
-    return e->configured && e->is_new;
 }
 
 /* Which models' requests are logged from now on. */
@@ -350,14 +296,16 @@ static enum td_code put_logs(const struct td_model_config *models, int n, struct
     return rc;
 }
 
+/* *since: the change that this is. */
 static enum td_code put_configs(struct td_registry *r, const struct td_model_config *models, int n,
-                                struct td_err *err)
+                                uint64_t *since, struct td_err *err)
 {
     struct td_model_config *copy = NULL;
     TD_TRY(td_model_configs_copy(&copy, models, n, err));
     pthread_mutex_lock(&r->mu);
     enum td_code rc = check_all(r, copy, n, err);
     rc = rc ? rc : replace_all(r, copy, n, err);
+    *since = r->n_changes;
     pthread_mutex_unlock(&r->mu);
     rc = rc ? rc : put_logs(models, n, err);
     td_model_configs_free(copy, n);
@@ -367,23 +315,19 @@ static enum td_code put_configs(struct td_registry *r, const struct td_model_con
 enum td_code td_registry_configure(struct td_registry *r, const struct td_model_config *models, int n,
                                    bool wait, struct td_err *err)
 {
+    uint64_t since = 0;
     pthread_mutex_lock(&r->configuring);
-    enum td_code rc = put_configs(r, models, n, err);
+    enum td_code rc = put_configs(r, models, n, &since, err);
     if (rc == TD_OK && r->opts.poll_wait_s >= 0) {
         rc = td_registry_list_all(r, NULL, TD_LOOK_POLL, err);
     }
+    pthread_mutex_unlock(&r->configuring); /* others may change the list while this one waits */
     if (rc == TD_OK && wait && r->opts.poll_wait_s >= 0) {
         pthread_mutex_lock(&r->mu);
-        rc = td_registry_wait_settled(r, is_new, NULL, err);
+        rc = td_registry_wait_settled(r, &(struct td_registry_pick){.since = since}, err);
         pthread_mutex_unlock(&r->mu);
     }
-    pthread_mutex_unlock(&r->configuring);
     return rc;
-}
-
-static bool is_named(const struct td_entry *e, const char *name)
-{
-    return e->configured && (name == NULL || strcmp(e->name, name) == 0);
 }
 
 enum td_code td_registry_rescan(struct td_registry *r, const char *model, struct td_err *err)
@@ -398,7 +342,7 @@ enum td_code td_registry_rescan(struct td_registry *r, const char *model, struct
     TD_FAIL_IF(!known, err, NOT_FOUND, "Could not find any versions of model %s", model);
     TD_TRY(td_registry_list_all(r, model, TD_LOOK_AGAIN, err));
     pthread_mutex_lock(&r->mu);
-    const enum td_code rc = td_registry_wait_settled(r, is_named, model, err);
+    const enum td_code rc = td_registry_wait_settled(r, &(struct td_registry_pick){.name = model}, err);
     pthread_mutex_unlock(&r->mu);
     return rc;
 }
@@ -449,24 +393,38 @@ enum td_code td_registry_start(const struct td_registry_opts *opts, struct td_re
     return TD_OK;
 }
 
+void td_registry_cancel(struct td_registry *r)
+{
+    pthread_mutex_lock(&r->mu);
+    r->stop = true;
+    for (int i = 0; i < r->n_entries; i++) {
+        for (int k = 0; k < r->entries[i]->n_versions; k++) {
+            atomic_store(&r->entries[i]->versions[k]->stop, TD_UNAVAILABLE);
+        }
+    }
+    pthread_cond_broadcast(&r->changed);
+    pthread_cond_broadcast(&r->work);
+    pthread_cond_broadcast(&r->tick);
+    pthread_mutex_unlock(&r->mu);
+}
+
 void td_registry_stop(struct td_registry *r)
 {
     if (r == NULL) {
         return;
     }
-    atomic_store(&r->warmup_stop, TD_CANCELLED);
-    pthread_mutex_lock(&r->mu);
-    r->stop = true;
-    pthread_cond_broadcast(&r->changed);
-    pthread_cond_broadcast(&r->work);
-    pthread_cond_broadcast(&r->tick);
-    pthread_mutex_unlock(&r->mu);
+    td_registry_cancel(r);
     for (int i = 0; i < r->n_loaders; i++) {
         pthread_join(r->loaders[i], NULL);
     }
     if (r->has_watcher) {
         pthread_join(r->watcher, NULL);
     }
+    pthread_mutex_lock(&r->mu);
+    while (r->n_spare > 0) {
+        pthread_cond_wait(&r->changed, &r->mu);
+    }
+    pthread_mutex_unlock(&r->mu);
     for (int i = 0; i < r->n_entries; i++) {
         entry_free(r->entries[i]);
     }

@@ -1,11 +1,17 @@
 /* server/models/registry.h - the models being served: aspired versions, their states, and the serving map.
  *
  * A model is configured (name, base path, version policy, labels). The watch thread lists version folders
- * and sets the aspired versions, TF Serving's word for those that the policy wants served; load threads load
- * them; a new version is made available before the old one is withdrawn; a version that fails to load keeps
- * the old one serving and its error stays in its status. Requests take a counted reference to a version
- * through td_registry_find: a short lock, never held while loading or running. A model is settled when each
- * of its aspired versions has been loaded or has failed.
+ * and sets the aspired versions, TF Serving's word for those that the policy wants served; load threads
+ * load them; a new version is made available before the old one is withdrawn; a version that fails to load
+ * keeps the old one serving and its error stays in its status. Requests take a counted reference to a
+ * version through td_registry_find: a short lock, never held while loading or running. A model is settled
+ * when each of its aspired versions has been loaded or has failed.
+ *
+ * A load is a work of its own (core/base/work.h) with a time limit; where all load threads are long at it,
+ * further ones are made, so that models which never settle keep no others from loading. Functions that wait
+ * (configure, rescan, load, unload) do so for the work at hand: they fail with DEADLINE_EXCEEDED when its
+ * time is over and with its stop word's code when that is set, RESOURCE_EXHAUSTED when too many wait
+ * already; what they asked for goes on.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_MODELS_REGISTRY_H
@@ -54,22 +60,28 @@ struct td_registry_opts {
     const struct td_model_dirs *model_dirs;
     int max_load_retries;
     int64_t retry_wait_us;
-    int load_threads; /* >= 1 */
+    int load_threads;      /* >= 1 */
+    double load_timeout_s; /* of a load, its initialisers and warm-ups; 0: none */
+    int max_waiting;       /* threads that wait for models at once, as commands do; 0: no limit */
     bool labels_for_unavailable;
     /* where requests run; borrowed. NULL: on the thread that brings them, alone */
     struct td_workers *workers;
     /* Makes a version that has loaded known to the workers (td_workers_admit); set with them. */
     enum td_code (*admit)(struct td_workers *w, struct td_servable *s, struct td_err *err);
+    /* Whether they answer (td_workers_answer); set with them. */
+    bool (*answer)(struct td_workers *w);
     bool strict_shapes; /* handed to every run */
     /* What a loaded version goes through before it is published (td_warmup_run); its failure fails the load.
      * NULL: nothing */
-    enum td_code (*warm_up)(struct td_registry *r, struct td_servable *s, td_stop *stop, struct td_err *err);
+    enum td_code (*warm_up)(struct td_registry *r, struct td_servable *s, struct td_err *err);
     int warmup_iterations; /* times each recorded request is replayed; <= 1: once */
     bool check_methods;    /* signatures must have the method that the request is of */
 };
 
 TD_MUST enum td_code td_registry_start(const struct td_registry_opts *opts, struct td_registry **out,
                                        struct td_err *err);
+/* Ends loads that are under way and waits for models, and begins no others; what serves goes on. */
+void td_registry_cancel(struct td_registry *r);
 /* Withdraws all, waits for running requests, joins threads, frees. */
 void td_registry_stop(struct td_registry *r);
 
@@ -89,8 +101,8 @@ TD_MUST enum td_code td_registry_rescan(struct td_registry *r, const char *model
 TD_MUST enum td_code td_registry_look(struct td_registry *r, const char *model, struct td_err *err);
 
 /* Loads a model by name: brings it back after td_registry_unload, looks for versions, and loads those again
- * whose files have changed. u (NULL: none): what came with the command. Its configuration counts in place of
- * the model's config.pbtxt, and its files, if it has any, in place of the model's folder, until the next
+ * whose files have changed. u (NULL: none): what came with the command. Its configuration counts in place
+ * of the model's config.pbtxt, and its files, if it has any, in place of the model's folder, until the next
  * td_registry_load or td_registry_unload of the model; with files the model may be one that is not
  * configured. All its versions are then loaded again; what serves goes on until they are there. On failure
  * everything stays as it was, and the error names the versions that failed. */
@@ -128,8 +140,10 @@ TD_MUST enum td_code td_registry_models(struct td_registry *r, struct td_model_c
 TD_MUST enum td_code td_registry_model(struct td_registry *r, const char *model, struct td_model_config **out,
                                        struct td_err *err);
 void td_model_configs_free(struct td_model_config *models, int n);
-/* True when every configured model (but those unloaded by command) has an available version; else missing
- * (td_free) lists the names of those that do not, comma-separated. */
+/* False when every worker has been at one run for too long (--busy_timeout): nothing would be answered. */
+bool td_registry_answers(struct td_registry *r);
+/* True when the workers answer and every configured model (but those unloaded by command) has an available
+ * version; else missing (td_free) lists the names of those that do not, comma-separated. */
 bool td_registry_ready(struct td_registry *r, char **missing);
 /* True when every configured model has been listed (unless it never is) and no aspired version waits or
  * loads. */

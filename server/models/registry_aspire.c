@@ -171,6 +171,14 @@ static bool wanted(const struct td_model_config *c, int64_t version, int i_from_
     return false;
 }
 
+/* Nobody wants what is being loaded. */
+static void end_load(struct td_version *v)
+{
+    if (!v->aspired && v->state == TD_STATE_LOADING) {
+        atomic_store(&v->stop, TD_CANCELLED);
+    }
+}
+
 static bool on_list(const struct td_sight *sights, int n, int64_t version)
 {
     for (int i = 0; i < n; i++) {
@@ -222,6 +230,7 @@ enum td_code td_registry_aspire(struct td_registry *r, struct td_entry *e, struc
     for (int i = 0; i < e->n_versions; i++) {
         struct td_version *v = e->versions[i];
         v->aspired = v->aspired && on_list(sights, n, v->number);
+        end_load(v);
         r->any_unquiet |= v->aspired && !v->quiet;
     }
     drop_rows(e);
@@ -249,6 +258,7 @@ void td_registry_forget_aspired(struct td_entry *e)
 {
     for (int i = 0; i < e->n_versions; i++) {
         e->versions[i]->aspired = false;
+        end_load(e->versions[i]);
     }
     drop_rows(e);
 }

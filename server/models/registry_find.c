@@ -163,6 +163,11 @@ static bool lacks(const struct td_entry *e)
     return e->configured && !e->held && !td_registry_has_available(e);
 }
 
+bool td_registry_answers(struct td_registry *r)
+{
+    return r->opts.workers == NULL || r->opts.answer == NULL || r->opts.answer(r->opts.workers);
+}
+
 bool td_registry_ready(struct td_registry *r, char **missing)
 {
     size_t bytes = 1;
@@ -184,7 +189,7 @@ bool td_registry_ready(struct td_registry *r, char **missing)
     } else {
         td_free(text);
     }
-    return bytes == 1;
+    return bytes == 1 && td_registry_answers(r);
 }
 
 bool td_registry_all_settled(struct td_registry *r)

@@ -11,7 +11,8 @@
 #include "server/models/watch.h"
 
 #define TD_MAX_LOAD_THREADS 256
-#define TD_MAX_ENDED 64 /* unloaded versions of a model whose END status is kept */
+#define TD_MAX_SPARE_LOADERS 64 /* further ones, while all are long at it */
+#define TD_MAX_ENDED 64         /* unloaded versions of a model whose END status is kept */
 
 struct td_version {
     int64_t number;
@@ -32,6 +33,7 @@ struct td_version {
     bool changed;               /* ..and ends if it fails, since its files are others; else it goes on */
     bool damaged;               /* it served, and its files are not what they were: error says it */
     unsigned long damages;      /* of mapped files in the process, when it was last loaded */
+    td_stop stop;               /* of its load */
     uint64_t upload_id;         /* of the last try to load it */
     struct td_err reload_error; /* of the last time that it was loaded in place */
 };
@@ -40,7 +42,7 @@ struct td_entry {
     char *name; /* never changes */
     struct td_model_config config;
     bool configured; /* false: removed; its statuses stay until its name is needed or space is */
-    bool is_new;     /* has not had its first listing settled since it was configured */
+    uint64_t since;  /* the change of the list that configured it */
     bool listed;
     bool held;    /* unloaded by command: aspires to nothing until it is rescanned by name */
     bool loading; /* a command to load it runs: others wait */
@@ -61,13 +63,16 @@ struct td_registry {
     pthread_cond_t tick;       /* the watcher: stop */
     struct td_entry **entries; /* sorted by name */
     int n_entries;
-    int next_entry;   /* where the loaders look first: models take turns */
-    bool any_unquiet; /* some version is not taken yet because its files change: look again soon */
+    int next_entry;      /* where the loaders look first: models take turns */
+    uint64_t n_changes;  /* of the list of models */
+    int n_waiting;       /* threads that wait for models */
+    int n_busy, n_spare; /* loaders that load; those that were made besides */
+    int64_t moved_ns;    /* when a loader last began or ended something */
+    bool any_unquiet;    /* some version is not taken yet because its files change: look again soon */
     bool stop;
     pthread_t watcher, loaders[TD_MAX_LOAD_THREADS];
     int n_loaders;
     bool has_watcher;
-    td_stop warmup_stop; /* ends warm-ups when the registry stops */
 };
 
 /* registry.c: the entry of a configured model, or NULL. Caller holds mu. */
@@ -82,11 +87,21 @@ const struct td_label *td_registry_label(const struct td_model_config *c, const 
 /* registry.c: the entry of a name, made when there is none. Caller holds mu. */
 TD_MUST enum td_code td_registry_add_entry(struct td_registry *r, const char *name, struct td_entry **out,
                                            struct td_err *err);
-/* registry.c: waits until the models that `of` picks are settled, then names those that serve nothing. Caller
- * holds mu. */
-typedef bool td_registry_pick_fn(const struct td_entry *e, const char *name);
-TD_MUST enum td_code td_registry_wait_settled(struct td_registry *r, td_registry_pick_fn *of,
-                                              const char *name, struct td_err *err);
+/* registry_wait.c. Callers hold mu. */
+/* Which models are waited for: that of the name (NULL: all), those that a change of the list has added (0:
+ * whenever). */
+struct td_registry_pick {
+    const char *name;
+    uint64_t since;
+};
+/* Waits until they are settled, then names those that serve nothing. */
+TD_MUST enum td_code td_registry_wait_settled(struct td_registry *r, const struct td_registry_pick *pick,
+                                              struct td_err *err);
+/* Waits for a change, or a moment: OK when the caller shall look again. To be called between the next two. */
+TD_MUST enum td_code td_registry_wait_changed(struct td_registry *r, struct td_err *err);
+/* RESOURCE_EXHAUSTED when too many wait already. */
+TD_MUST enum td_code td_registry_begin_wait(struct td_registry *r, struct td_err *err);
+void td_registry_end_wait(struct td_registry *r);
 
 /* registry_config.c. The copies are the caller's. */
 void td_model_config_fini(struct td_model_config *c);
@@ -137,5 +152,8 @@ void td_version_free(struct td_version *v);
 
 /* Starts loader threads; stop is set and they are joined by registry.c. */
 TD_MUST enum td_code td_registry_start_loaders(struct td_registry *r, struct td_err *err);
+/* Makes a further loader where something is to be done and all have been at it for a while. Caller holds mu.
+ */
+void td_registry_spare_loader(struct td_registry *r);
 
 #endif

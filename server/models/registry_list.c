@@ -248,6 +248,7 @@ void *td_registry_watcher_main(void *arg)
         if (pthread_cond_timedwait(&r->tick, &r->mu, &at) == 0) {
             continue;
         }
+        td_registry_spare_loader(r);
         const int64_t now_ns = td_clock_ns();
         const bool due =
             polls && (r->any_unquiet || (double)(now_ns - looked_ns) >= r->opts.poll_wait_s * 1e9 - SLACK_NS);

@@ -7,6 +7,10 @@
  * itself, and the new one takes its place when it is ready. Withdrawing drops the registry's reference:
  * running requests keep theirs.
  *
+ * A load is a work with a stop word, set when nobody wants the version any more or the server stops, and a
+ * deadline. Loaders that are all long at something get help: the watcher makes one more a second while
+ * there is something to do, and those end when there is not.
+ *
  * Invariant (td_registry_check): v->servable is set exactly while v->state is AVAILABLE.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -28,7 +32,8 @@
 #include "server/base/clock.h"
 #include "server/base/metrics.h"
 
-#define LOADER_NICE 10 /* loading yields the processor to requests */
+#define LOADER_NICE 10    /* loading yields the processor to requests */
+#define LONG_NS 900000000 /* all loaders at it for so long: another one is made */
 
 const char *td_registry_state_name(enum td_state s)
 {
@@ -172,7 +177,7 @@ static enum td_code make_ready(struct td_registry *r, const struct source *from,
     td_metrics_load_stage(from->dir, "restore_graph", times.restore_ns / 1000);
     td_metrics_load_stage(from->dir, "init_graph", times.init_ns / 1000);
     rc = r->opts.workers != NULL ? r->opts.admit(r->opts.workers, s, err) : TD_OK;
-    rc = rc == TD_OK && r->opts.warm_up != NULL ? r->opts.warm_up(r, s, &r->warmup_stop, err) : rc;
+    rc = rc == TD_OK && r->opts.warm_up != NULL ? r->opts.warm_up(r, s, err) : rc;
     if (rc) {
         td_servable_unref(s);
         return rc;
@@ -198,6 +203,22 @@ static enum td_code load_quietly(struct td_registry *r, const struct source *fro
         TD_FAIL(err, UNAVAILABLE, "%.900s: its files changed while they were loaded", from->dir);
     }
     return TD_OK;
+}
+
+/* The same, as a work of its own. */
+static enum td_code load_in_time(struct td_registry *r, const struct source *from, td_stop *stop,
+                                 struct td_watch_seen *seen, struct td_servable **out, struct td_err *err)
+{
+    const double limit_s = r->opts.load_timeout_s;
+    const struct td_work work = {.stop = stop,
+                                 .deadline_ns = limit_s > 0 ? td_clock_ns() + (int64_t)(limit_s * 1e9) : 0};
+    const struct td_work *before = td_work_enter(&work);
+    enum td_code rc = load_quietly(r, from, seen, out, err);
+    td_work_enter(before);
+    if (rc == TD_DEADLINE_EXCEEDED && td_work_why(&work) == TD_DEADLINE_EXCEEDED) {
+        return td_err_wrap(err, "loading took longer than --load_timeout (%g s)", limit_s);
+    }
+    return rc;
 }
 
 /* Caller holds mu. Returns what served until now: to be let go without mu. */
@@ -233,7 +254,8 @@ static struct td_servable *note_failure(const struct td_registry *r, struct td_v
     v->error = *why;
     v->n_tries++;
     const int64_t wait_ns = r->opts.retry_wait_us > 0 ? r->opts.retry_wait_us * 1000 : 0;
-    v->next_try_ns = v->n_tries <= r->opts.max_load_retries ? td_clock_ns() + wait_ns : 0;
+    const bool again = v->n_tries <= r->opts.max_load_retries && why->code != TD_DEADLINE_EXCEEDED;
+    v->next_try_ns = again ? td_clock_ns() + wait_ns : 0; /* what took too long would do so again */
     return old;
 }
 
@@ -245,6 +267,7 @@ static void load(struct td_registry *r, struct td_entry *e, struct td_version *v
     struct source from = {e->name, v->number, td_strdup(v->dir), td_upload_ref(e->upload)};
     v->busy = true;
     v->stale = false;
+    atomic_store(&v->stop, r->stop ? TD_UNAVAILABLE : TD_OK);
     v->upload_id = td_upload_id(from.upload);
     v->state = v->state == TD_STATE_AVAILABLE ? v->state : TD_STATE_LOADING;
     pthread_cond_broadcast(&r->changed);
@@ -252,7 +275,7 @@ static void load(struct td_registry *r, struct td_entry *e, struct td_version *v
     const int64_t from_ns = td_clock_ns();
     const unsigned long damages = td_mapping_damages();
     struct td_watch_seen seen = {0};
-    const enum td_code rc = load_quietly(r, &from, &seen, &s, &err);
+    const enum td_code rc = load_in_time(r, &from, &v->stop, &seen, &s, &err);
     const int64_t to_ns = td_clock_ns();
     td_free(from.dir);
     pthread_mutex_lock(&r->mu);
@@ -317,6 +340,31 @@ static void give_back_memory(void)
 #endif
 }
 
+/* Does one thing if there is one to be done. Caller holds mu, which is let go meanwhile. */
+static bool work_once(struct td_registry *r, int64_t *due_ns)
+{
+    const struct job job = next_job(r, due_ns);
+    if (job.action == NOTHING) {
+        return false;
+    }
+    r->n_busy++;
+    r->moved_ns = td_clock_ns();
+    (job.action == LOAD ? load : unload)(r, job.entry, job.version);
+    r->n_busy--;
+    r->moved_ns = td_clock_ns();
+    pthread_cond_broadcast(&r->changed);
+    pthread_cond_broadcast(&r->work);
+    return true;
+}
+
+/* Once after a series of loads: it takes milliseconds. As work_once. */
+static void tidy(struct td_registry *r)
+{
+    pthread_mutex_unlock(&r->mu);
+    give_back_memory();
+    pthread_mutex_lock(&r->mu);
+}
+
 static void *loader_main(void *arg)
 {
     struct td_registry *r = arg;
@@ -325,23 +373,49 @@ static void *loader_main(void *arg)
     pthread_mutex_lock(&r->mu);
     while (!r->stop) {
         int64_t due_ns = 0;
-        const struct job job = next_job(r, &due_ns);
-        if (job.action != NOTHING) {
-            (job.action == LOAD ? load : unload)(r, job.entry, job.version);
+        if (work_once(r, &due_ns)) {
             worked = true;
-            pthread_cond_broadcast(&r->changed);
-            pthread_cond_broadcast(&r->work);
-        } else if (worked) { /* once after a series of loads: it takes milliseconds */
+        } else if (worked) {
             worked = false;
-            pthread_mutex_unlock(&r->mu);
-            give_back_memory();
-            pthread_mutex_lock(&r->mu);
+            tidy(r);
         } else {
             wait_for_work(r, due_ns);
         }
     }
     pthread_mutex_unlock(&r->mu);
     return NULL;
+}
+
+/* A loader that ends when nothing is left to be done. */
+static void *spare_main(void *arg)
+{
+    struct td_registry *r = arg;
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOADER_NICE);
+    int64_t due_ns;
+    pthread_mutex_lock(&r->mu);
+    while (!r->stop && work_once(r, &due_ns)) {
+    }
+    tidy(r);
+    r->n_spare--;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mu);
+    return NULL;
+}
+
+void td_registry_spare_loader(struct td_registry *r)
+{
+    int64_t due_ns;
+    pthread_t thread;
+    if (r->stop || r->n_spare >= TD_MAX_SPARE_LOADERS || r->n_busy < r->n_loaders + r->n_spare ||
+        td_clock_ns() - r->moved_ns < LONG_NS || next_job(r, &due_ns).action == NOTHING) {
+        return;
+    }
+    r->n_spare++;
+    if (pthread_create(&thread, NULL, spare_main, r) == 0) {
+        pthread_detach(thread);
+    } else {
+        r->n_spare--;
+    }
 }
 
 enum td_code td_registry_start_loaders(struct td_registry *r, struct td_err *err)

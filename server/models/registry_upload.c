@@ -27,20 +27,27 @@ struct former {
     bool held, made;          /* made: by this load */
 };
 
-/* Waits until nobody else loads or unloads the model, then takes the turn. NULL when there is no such model,
- * or the server stops. Caller holds mu. */
-static struct td_entry *take_slot(struct td_registry *r, const char *model)
+/* Waits until nobody else loads or unloads the model, then takes the turn. Caller holds mu. */
+static enum td_code take_slot(struct td_registry *r, const char *model, struct td_entry **out,
+                              struct td_err *err)
 {
     struct td_entry *e = td_registry_entry(r, model);
-    while (e != NULL && e->loading && !r->stop) {
-        pthread_cond_wait(&r->changed, &r->mu);
+    enum td_code rc = e != NULL && e->loading ? td_registry_begin_wait(r, err) : TD_OK;
+    TD_TRY(rc);
+    const bool waits = e != NULL && e->loading;
+    while (rc == TD_OK && e != NULL && e->loading) {
+        rc = td_registry_wait_changed(r, err);
         e = td_registry_entry(r, model);
     }
-    if (e == NULL || r->stop) {
-        return NULL;
+    if (waits) {
+        td_registry_end_wait(r);
     }
+    TD_TRY(rc);
+    TD_FAIL_IF(r->stop, err, UNAVAILABLE, "the server is shutting down");
+    TD_FAIL_IF(e == NULL, err, NOT_FOUND, "Could not find any versions of model %s", model);
     e->loading = true;
-    return e;
+    *out = e;
+    return TD_OK;
 }
 
 static void end_slot(struct td_registry *r, struct td_entry *e)
@@ -90,7 +97,7 @@ static enum td_code make_entry(struct td_registry *r, const char *model, const c
     e->config = copy;
     e->configured = true;
     e->uploaded = uploaded;
-    e->is_new = e->listed = e->held = false;
+    e->listed = e->held = false;
     e->list_error = (struct td_err){0};
     td_metrics_add_model(e->name);
     return TD_OK;
@@ -145,9 +152,8 @@ static enum td_code begin(struct td_registry *r, const char *model, struct td_up
     } else if (td_registry_entry(r, model) == NULL) {
         TD_TRY(adopt(r, model, &was->made, err));
     }
-    struct td_entry *e = take_slot(r, model);
-    TD_FAIL_IF(e == NULL && r->stop, err, UNAVAILABLE, "the server is shutting down");
-    TD_FAIL_IF(e == NULL, err, NOT_FOUND, "Could not find any versions of model %s", model);
+    struct td_entry *e = NULL;
+    TD_TRY(take_slot(r, model, &e, err));
     if (e->uploaded && !files) {
         end_slot(r, e);
         TD_FAIL(err, FAILED_PRECONDITION,
@@ -207,11 +213,6 @@ static bool restore(struct td_registry *r, struct td_entry *e, const struct td_u
     return !was->made && !was->held;
 }
 
-static bool is_model(const struct td_entry *e, const char *name)
-{
-    return e->configured && strcmp(e->name, name) == 0;
-}
-
 /* Looks for versions and loads what is to be loaded. Without mu. */
 static enum td_code load_all(struct td_registry *r, struct td_entry *e, const struct td_upload *u, bool whole,
                              struct td_err *err)
@@ -220,7 +221,7 @@ static enum td_code load_all(struct td_registry *r, struct td_entry *e, const st
     pthread_mutex_lock(&r->mu);
     mark(e, u, whole); /* now that the folders of the versions are the right ones */
     pthread_cond_broadcast(&r->work);
-    enum td_code rc = td_registry_wait_settled(r, is_model, e->name, err);
+    enum td_code rc = td_registry_wait_settled(r, &(struct td_registry_pick){.name = e->name}, err);
     rc = rc ? rc : failures(e, err);
     pthread_mutex_unlock(&r->mu);
     return rc;
@@ -255,31 +256,38 @@ enum td_code td_registry_load(struct td_registry *r, const char *model, struct t
 
 /* ------------------------------------------------------------------ unloading */
 
+/* Waits until nothing of the model serves. Caller holds mu. */
+static enum td_code await_end(struct td_registry *r, const struct td_entry *e, struct td_err *err)
+{
+    enum td_code rc = TD_OK;
+    while (rc == TD_OK && e->configured && e->held && td_registry_has_available(e)) {
+        rc = td_registry_wait_changed(r, err);
+    }
+    return rc;
+}
+
 enum td_code td_registry_unload(struct td_registry *r, const char *model, struct td_err *err)
 {
     struct td_upload *u = NULL;
+    struct td_entry *e = NULL;
     pthread_mutex_lock(&r->mu);
-    struct td_entry *e = take_slot(r, model);
-    const bool known = e != NULL;
-    if (known) {
-        e->held = true;
-        td_registry_forget_aspired(e);
-        pthread_cond_broadcast(&r->work);
+    enum td_code rc = take_slot(r, model, &e, err);
+    if (rc) {
+        pthread_mutex_unlock(&r->mu);
+        return rc;
     }
-    while (!r->stop && known && e->configured && e->held && td_registry_has_available(e)) {
-        pthread_cond_wait(&r->changed, &r->mu);
-    }
-    if (known && e->held) {
+    e->held = true;
+    td_registry_forget_aspired(e);
+    pthread_cond_broadcast(&r->work);
+    rc = await_end(r, e, err);
+    if (e->held) {
         u = e->upload;
         e->upload = NULL;
         e->configured = e->configured && !e->uploaded;
         e->uploaded = false;
     }
-    if (known) {
-        end_slot(r, e);
-    }
+    end_slot(r, e);
     pthread_mutex_unlock(&r->mu);
     td_upload_unref(u);
-    TD_FAIL_IF(!known, err, NOT_FOUND, "Could not find any versions of model %s", model);
-    return TD_OK;
+    return rc;
 }

@@ -5,12 +5,13 @@
  *                   predict_log = 6, predict_streamed_log = 7; each has request = 1
  *
  * Runs on the loader thread that has just loaded the version and waits for each request there. A request is
- * opened with its servable already found, since nobody can ask the registry for it yet, and with the loader's
- * stop word in place of its own. One record is in memory at a time; each is decoded anew for every iteration,
- * so that decoding is warm too. The statistics of the version are wiped afterwards.
+ * opened with its servable already found, since nobody can ask the registry for it yet, and with stop word
+ * and deadline of the load. It takes no worker, so that one without an end keeps nobody from running. One
+ * record is in memory at a time; each is decoded anew for every iteration, so that decoding is warm too.
+ * The statistics of the version are wiped afterwards.
  *
- * Does not: read the samples of a config.pbtxt (server/models/model_warmup.c), compare outputs with recorded
- * ones.
+ * Does not: read the samples of a config.pbtxt (server/models/model_warmup.c), compare outputs with
+ * recorded ones.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/request/warmup.h"
@@ -41,7 +42,6 @@ enum {
 struct warmup {
     struct td_registry *reg;
     struct td_servable *servable;
-    td_stop *stop;
 };
 
 static enum td_code new_request(const struct warmup *w, struct td_request *q, struct td_err *err)
@@ -51,7 +51,12 @@ static enum td_code new_request(const struct warmup *w, struct td_request *q, st
     q->servable = td_servable_ref(w->servable);
     q->model = td_servable_name(w->servable);
     q->version = td_servable_version(w->servable);
-    q->run.work.stop = w->stop;
+    const struct td_work *load = td_work_now();
+    if (load != NULL) {
+        q->run.work.stop = load->stop;
+        q->run.work.deadline_ns = load->deadline_ns;
+    }
+    q->apart = true;
     return TD_OK;
 }
 
@@ -191,7 +196,7 @@ static enum td_code replay_file(const struct warmup *w, struct td_tfrecord *file
     }
 }
 
-enum td_code td_warmup_run(struct td_registry *reg, struct td_servable *s, td_stop *stop, struct td_err *err)
+enum td_code td_warmup_run(struct td_registry *reg, struct td_servable *s, struct td_err *err)
 {
     static const char name[] = "/assets.extra/tf_serving_warmup_requests";
     const size_t room = strlen(td_servable_dir(s)) + sizeof name;
@@ -205,7 +210,7 @@ enum td_code td_warmup_run(struct td_registry *reg, struct td_servable *s, td_st
     if (rc == TD_NOT_FOUND) {
         rc = TD_OK;
     } else if (rc == TD_OK) {
-        const struct warmup w = {reg, s, stop};
+        const struct warmup w = {reg, s};
         int n = 0;
         const int64_t from_ns = td_clock_ns();
         rc = replay_file(&w, file, path, &n, err);

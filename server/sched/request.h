@@ -63,6 +63,7 @@ struct td_request {
     bool own_limit; /* the deadline is one that the message itself names */
 
     /* Who asks: the front end's. */
+    bool apart; /* runs on the thread that starts it, and takes no worker: of what is not served yet */
     bool shares_thread; /* the thread that starts it serves others too: nothing long may run on it */
     int traced;         /* what of it is to be traced when it ends: bits of enum td_trace_level */
     void *detail;       /* what encode needs of the message; in the arena */

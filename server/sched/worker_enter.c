@@ -1,16 +1,20 @@
 /* server/sched/worker_enter.c - the entrance: a request runs here at once, or enters the queue in chunks.
  *
  * What is known of a request is worked out before the lock is taken: rows, likeness, whether it may share a
- * batch. Under the lock it is decided who runs it. This thread does, if a worker idles and the thread is the
- * caller's own, or serves others and the run is expected to take no longer than a wake-up. Then the run
+ * batch. Under the lock it is decided who runs it. This thread does, if a worker idles and the thread is
+ * the caller's own, or serves others and the run is expected to take no longer than a wake-up. Then the run
  * counts as a batch of one, and the worker as taken.
  *
- * Otherwise the request waits, as one chunk, or as several where it is row-wise and long and workers idle, or
- * a rule says so. Room for all chunks is looked for before one enters; one that is refused all the same fails
- * the request, which ends with the others.
+ * A thread that serves others runs only what has no effects, and for a few milliseconds: whatever the
+ * measured times were, the next input may make the same graph run for long. It is then stopped, and a
+ * worker has it from the beginning, as it has all whose outputs are large.
  *
- * The first request of shapes that nothing is known of waits even so, because its batch is what asks for the
- * proof.
+ * Otherwise the request waits, as one chunk, or as several where it is row-wise and long and workers idle,
+ * or a rule says so. Room for all chunks is looked for before one enters; one that is refused all the same
+ * fails the request, which ends with the others.
+ *
+ * The first request of shapes that nothing is known of waits even so, because its batch is what asks for
+ * the proof.
  *
  * Does not: run what waits (server/sched/workers.c), prove anything (server/sched/worker_queue.c).
  *
@@ -26,6 +30,8 @@
 #define SPLIT_NS 4000000 /* a request this long is worth running in chunks while workers idle */
 #define CHUNK_NS 2000000 /* but no chunk shorter than this */
 #define MAX_CHUNKS 4096
+#define ALLOWANCE_NS 3000000 /* of a run on a shared thread: past it a worker has it from the beginning */
+#define SHARED_BYTES ((size_t)256 << 10) /* outputs that a shared thread encodes; a worker has larger ones */
 
 /* What is known of a request before it runs. */
 struct nature {
@@ -34,6 +40,7 @@ struct nature {
     uint64_t shapes; /* the same but where shapes that differ are padded */
     struct td_proof_known known;
     int64_t n_chunks;
+    bool may_be_here; /* as far as the thread is concerned */
 };
 
 /* How many chunks a request of so many rows runs in. Caller holds mu. */
@@ -154,35 +161,89 @@ static void enter(struct td_workers *w, struct td_request *r)
 static bool take_worker(struct td_workers *w, struct td_worker_queue *q, const struct td_request *r,
                         int64_t rows, struct td_batch *b)
 {
-    const int64_t ns = td_cost_of(&q->queue.cost, rows);
-    if ((r->shares_thread && (ns == 0 || ns > SHORT_NS)) || (q->ruled && q->params.n_allowed > 0)) {
+    const int64_t ns = td_cost_of(&q->queue.cost, rows), now_ns = td_clock_ns();
+    if ((r->shares_thread && (ns == 0 || ns > SHORT_NS)) || (q->ruled && q->params.n_allowed > 0) ||
+        !td_sched_try(&w->sched, &q->queue, rows, now_ns, b)) {
         return false;
     }
-    return td_sched_try(&w->sched, &q->queue, rows, td_clock_ns(), b);
+    w->started_ns = now_ns;
+    return true;
+}
+
+static bool is_large(const struct td_request *r)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < r->sig->n_out; i++) {
+        bytes += td_tensor_bytes(&r->made[i]);
+    }
+    return bytes > SHARED_BYTES;
+}
+
+/* A run on a thread that serves others was short whenever it was measured, which says nothing of this one:
+ * its time is limited there. One that is stopped, or has made much to encode, is forgotten: *again. */
+static enum td_code compute_here(struct td_request *r, bool *again, struct td_err *err)
+{
+    struct td_run_opts opts = r->run;
+    const int64_t until_ns = td_clock_ns() + ALLOWANCE_NS;
+    const bool limited = r->shares_thread && (opts.work.deadline_ns == 0 || opts.work.deadline_ns > until_ns);
+    opts.work.deadline_ns = limited ? until_ns : opts.work.deadline_ns;
+    const enum td_code rc = td_servable_compute(r->servable, r->sig, r->bound, &opts, r->made, err);
+    *again = limited && (rc == TD_DEADLINE_EXCEEDED || (rc == TD_OK && is_large(r)));
+    for (int i = 0; *again && rc == TD_OK && i < r->sig->n_out; i++) {
+        td_tensor_clear(&r->made[i]);
+    }
+    return rc;
 }
 
 static enum td_code run_here(struct td_workers *w, struct td_request *r, const struct td_batch *b,
-                             struct td_err *err)
+                             bool *again, struct td_err *err)
 {
+    struct td_worker_queue *q = td_worker_queue_of(b->queue);
     const int64_t from_ns = td_clock_ns();
-    const enum td_code rc = td_servable_compute(r->servable, r->sig, r->bound, &r->run, r->made, err);
+    const enum td_code rc = compute_here(r, again, err);
     const int64_t ran_ns = td_clock_ns() - from_ns;
     r->times = (struct td_times){.infer_ns = ran_ns};
-    if (rc == TD_OK) {
+    if (*again) {
+        *err = (struct td_err){0};
+        atomic_store_explicit(&q->large, rc == TD_OK, memory_order_relaxed);
+    } else if (rc == TD_OK) {
         td_stats_batch(td_servable_stats(r->servable), b->rows, &r->times);
         td_metrics_graph_run(ran_ns / 1000);
     }
     pthread_mutex_lock(&w->mu);
-    td_workers_count_batch(w, b);
-    td_sched_done(&w->sched, b, ran_ns, rc == TD_OK);
+    if (!*again) {
+        td_workers_count_batch(w, b);
+    }
+    td_sched_done(&w->sched, b, ran_ns, rc == TD_OK || *again);
     td_workers_wake(w);
     pthread_mutex_unlock(&w->mu);
     return rc;
 }
 
+/* Of what is not served yet: on this thread, for as long as it takes, without a worker. */
+static void run_apart(struct td_workers *w, struct td_request *r, struct td_err *err)
+{
+    struct td_proof_question question = {0};
+    struct td_worker_queue *q = NULL;
+    const int64_t from_ns = td_clock_ns();
+    enum td_code rc = td_worker_queue_find(w, r, &q, err);
+    if (rc == TD_OK && q != NULL && q->batches && td_batch_rows(r->bound, r->sig->n_in) > 0) {
+        td_worker_queue_ask(&question, q, r->servable, r->bound);
+    }
+    rc = rc ? rc : td_servable_compute(r->servable, r->sig, r->bound, &r->run, r->made, err);
+    r->times = (struct td_times){.infer_ns = td_clock_ns() - from_ns};
+    err->code = rc;
+    td_request_end(r, err);
+    td_worker_queue_prove(&question);
+}
+
 static struct nature nature_of(const struct td_worker_queue *q, const struct td_request *r)
 {
-    struct nature n = {.known.proof = TD_PROOF_NOT_ROWS, .n_chunks = 1};
+    struct nature n = {.known.proof = TD_PROOF_NOT_ROWS, .n_chunks = 1, .may_be_here = true};
+    if (r->shares_thread) {
+        n.may_be_here = td_callable_repeats(td_servable_callable(r->servable, r->sig)) &&
+                        !atomic_load_explicit(&q->large, memory_order_relaxed);
+    }
     n.leading = q->batches ? td_batch_rows(r->bound, r->sig->n_in) : 0;
     if (n.leading > 0) {
         const bool pad = q->ruled && q->params.pad_variable_length_inputs;
@@ -213,7 +274,8 @@ static bool runs_here(struct td_workers *w, struct td_worker_queue *q, struct td
         td_metrics_refused(td_workers_metrics(r), err->code); /* whole, before any chunk of it has entered */
         return false;
     }
-    return n->n_chunks == 1 && n->known.proof != TD_PROOF_NONE && take_worker(w, q, r, rows, b);
+    return n->n_chunks == 1 && n->may_be_here && n->known.proof != TD_PROOF_NONE &&
+           take_worker(w, q, r, rows, b);
 }
 
 /* Runs the request here, if it may, or makes it ready to wait: *waits. */
@@ -232,7 +294,11 @@ static enum td_code run_or_wait(struct td_workers *w, struct td_request *r, bool
     const bool here = runs_here(w, q, r, &n, &b, err);
     pthread_mutex_unlock(&w->mu);
     if (here) {
-        return run_here(w, r, &b, err);
+        bool again = false;
+        const enum td_code rc = run_here(w, r, &b, &again, err);
+        if (!again) {
+            return rc;
+        }
     }
     TD_TRY(err->code);
     TD_TRY(make_chunks(q, r, n.leading, n.n_chunks, err));
@@ -244,6 +310,10 @@ static enum td_code run_or_wait(struct td_workers *w, struct td_request *r, bool
 void td_workers_run(struct td_workers *w, struct td_request *r, struct td_err *err)
 {
     bool waits;
+    if (r->apart) {
+        run_apart(w, r, err);
+        return;
+    }
     err->code = run_or_wait(w, r, &waits, err);
     if (!waits) {
         td_request_end(r, err);

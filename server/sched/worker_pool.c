@@ -32,8 +32,10 @@ static bool try_start(struct td_thread_pool *p, struct td_pool_task *t)
 {
     struct td_workers *w = queue_of(p)->workers;
     pthread_mutex_lock(&w->mu);
-    const bool idle = td_sched_take_worker(&w->sched, td_clock_ns());
+    const int64_t now_ns = td_clock_ns();
+    const bool idle = td_sched_take_worker(&w->sched, now_ns);
     if (idle) {
+        w->started_ns = now_ns;
         t->pool = p;
         t->begun = false;
         sem_init(&t->ended, 0, 0);

@@ -176,6 +176,7 @@ static void *worker_main(void *arg)
             pthread_mutex_lock(&w->mu);
         }
         if (found) {
+            w->started_ns = td_clock_ns();
             run_batch(w, &run);
         } else if (!w->stop) {
             const bool idle = w->sched.running < w->sched.workers;
@@ -302,6 +303,15 @@ void td_workers_stop(struct td_workers *w)
     pthread_mutex_destroy(&w->mu);
     td_free(w->threads);
     td_free(w);
+}
+
+bool td_workers_answer(struct td_workers *w)
+{
+    pthread_mutex_lock(&w->mu);
+    const bool stuck = w->opts.answer_ns > 0 && w->sched.running >= w->sched.workers &&
+                       td_clock_ns() - w->started_ns > w->opts.answer_ns;
+    pthread_mutex_unlock(&w->mu);
+    return !stuck;
 }
 
 void td_workers_count(struct td_workers *w, struct td_workers_counts *out)

@@ -29,8 +29,9 @@ struct td_workers;
 struct td_request;
 
 struct td_workers_opts {
-    int workers;                      /* 0: usable cores */
-    bool batching;                    /* false: every request runs alone */
+    int workers;       /* 0: usable cores */
+    int64_t answer_ns; /* all busy, and none taken anew for so long: they do not answer; 0: they always do */
+    bool batching;     /* false: every request runs alone */
     const struct td_batching *params; /* TF Serving's rule for all models; NULL: adaptive */
     bool per_model; /* that rule from batching_params.pbtxt in a version's directory; none: runs alone */
 };
@@ -56,6 +57,8 @@ struct td_workers_counts {
     uint64_t batches, rows, merged; /* since the start: runs, their rows, runs of more than one chunk */
     uint64_t borrowed;              /* times that a run borrowed a worker */
 };
+/* False while every worker has been at the same run for longer than answer_ns. */
+bool td_workers_answer(struct td_workers *w);
 void td_workers_count(struct td_workers *w, struct td_workers_counts *out);
 
 #endif

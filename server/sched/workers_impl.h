@@ -24,6 +24,7 @@ struct td_worker_queue {
     struct td_sched_queue queue;  /* first; guarded by workers->mu, as what follows up to n_known */
     struct td_proof_known *known; /* a hash table of known_room places, at most half of them taken */
     unsigned known_room, n_known;
+    atomic_bool large;          /* its outputs are more than a shared thread shall encode */
     bool said;                  /* the log has said why it is not row-wise */
     struct td_thread_pool pool; /* of its runs */
     struct td_workers *workers;
@@ -67,6 +68,7 @@ struct td_workers {
     /* a worker counts as running for each, and none has begun */
     struct td_pool_task *first_offered, *last_offered;
     struct td_workers_counts counts;
+    int64_t started_ns; /* when a worker was last taken */
     bool stop;
     pthread_t *threads, reaper;
     int n_threads;

@@ -33,7 +33,7 @@ static void handle(void *app, struct td_exchange *x)
     td_exchange_finish(x);
 }
 
-static bool route(void *app, struct td_exchange *x)
+static enum td_quickness route(void *app, struct td_exchange *x)
 {
     (void)app;
     return strcmp(x->target, "/sleep") == 0;

@@ -142,7 +142,7 @@ static void handle(void *app, struct td_exchange *x)
     td_exchange_finish(x);
 }
 
-static bool route(void *app, struct td_exchange *x)
+static enum td_quickness route(void *app, struct td_exchange *x)
 {
     (void)app;
     (void)x;
