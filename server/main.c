@@ -40,6 +40,7 @@
 #include "server/state_dir.h"
 #include "server/train_command.h"
 #include "server/base/request_log.h"
+#include "server/base/spans.h"
 #include "server/base/tls.h"
 #include "server/base/trace_file.h"
 #include "server/base/trim.h"
@@ -164,6 +165,7 @@ static enum td_code read_files(struct server *s, struct td_err *err)
         }
     }
     TD_TRY(td_trace_file_open(o->trace_file, err));
+    TD_TRY(td_spans_start(o->otlp_endpoint, o->trace_sampling, err));
     TD_TRY(td_request_log_start(o->request_log_dir, o->request_log_quota, err));
     return o->tokens_file[0] != '\0'
                ? of_flag(td_access_open(o->tokens_file, &s->access, err), "tokens_file", err)
@@ -523,6 +525,7 @@ static void free_all(struct server *s)
     td_tls_config_fini(&s->tls);
     td_trace_file_close();
     td_request_log_stop();
+    td_spans_stop();
     td_access_close(s->access);
 }
 

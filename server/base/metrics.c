@@ -280,6 +280,13 @@ void td_metrics_request(struct td_metrics_model *m, enum td_api api, enum td_ent
     }
 }
 
+void td_metrics_spans(const char *outcome, int64_t n)
+{
+    static slot outcomes[3];
+    const int i = *outcome == 'e' ? 0 : *outcome == 'f' ? 1 : 2;
+    add(cell_at(&outcomes[i], SPANS, LABELS("outcome", outcome)), n);
+}
+
 void td_metrics_examples(struct td_metrics_model *m, int64_t n)
 {
     observe(cell_at(&m->examples, EXAMPLE_COUNTS, LABELS("model", m->name)), EXAMPLE_COUNTS, n);

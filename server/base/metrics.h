@@ -46,6 +46,9 @@ void td_metrics_graph_run(int64_t us);
 /* A request was traced (server/base/trace.h); code: whether that could be written. */
 void td_metrics_logged(struct td_metrics_model *m, enum td_code code);
 
+/* Spans left for a collector, or did not: "exported", "failed", "dropped". */
+void td_metrics_spans(const char *outcome, int64_t n);
+
 /* The label thread_pool_name, at most 63 bytes: set before anything is counted. "": TF Serving's own default.
  */
 void td_metrics_pool_name(const char *name);

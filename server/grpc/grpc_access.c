@@ -14,22 +14,21 @@
 #include "server/base/local_only.h"
 #include "server/grpc/grpc_impl.h"
 
-struct token {
-    const char *text; /* NULL: none was sent */
-    size_t n;
-};
-
-static struct token token_of(const grpc_metadata_array *sent)
+struct td_header td_grpc_header(const grpc_metadata_array *sent, const char *name)
 {
-    static const char key[] = "authorization";
+    const size_t n = strlen(name);
     for (size_t i = 0; i < sent->count; i++) {
         const grpc_slice *k = &sent->metadata[i].key, *v = &sent->metadata[i].value;
-        if (GRPC_SLICE_LENGTH(*k) == sizeof key - 1 &&
-            memcmp(GRPC_SLICE_START_PTR(*k), key, sizeof key - 1) == 0) {
-            return (struct token){(const char *)GRPC_SLICE_START_PTR(*v), GRPC_SLICE_LENGTH(*v)};
+        if (GRPC_SLICE_LENGTH(*k) == n && memcmp(GRPC_SLICE_START_PTR(*k), name, n) == 0) {
+            return (struct td_header){(const char *)GRPC_SLICE_START_PTR(*v), GRPC_SLICE_LENGTH(*v)};
         }
     }
-    return (struct token){NULL, 0};
+    return (struct td_header){NULL, 0};
+}
+
+static struct td_header token_of(const grpc_metadata_array *sent)
+{
+    return td_grpc_header(sent, "authorization");
 }
 
 static enum td_scope scope_of(const struct td_rpc_method *m)
@@ -47,9 +46,9 @@ enum td_code td_grpc_admit(const struct td_grpc *g, int method, const grpc_metad
     if (g->opts.access == NULL) {
         return TD_OK;
     }
-    const struct token t = token_of(sent);
+    const struct td_header t = token_of(sent);
     const bool all = m->access.model != NULL && strcmp(m->access.model, TD_ACCESS_ALL) == 0;
-    return td_access_check(g->opts.access, t.text, t.n, scope_of(m), all ? TD_ACCESS_ALL : NULL, err);
+    return td_access_check(g->opts.access, t.p, t.n, scope_of(m), all ? TD_ACCESS_ALL : NULL, err);
 }
 
 /* The authority is not looked at: libgrpc does not tell it, and a page in a browser, which it is to keep
@@ -84,8 +83,8 @@ enum td_code td_rpc_admit(const struct td_rpc *r, enum td_scope scope, const cha
     if (c->g->opts.access == NULL) {
         return TD_OK;
     }
-    const struct token t = token_of(c->sent);
-    return td_access_check(c->g->opts.access, t.text, t.n, scope, model, err);
+    const struct td_header t = token_of(c->sent);
+    return td_access_check(c->g->opts.access, t.p, t.n, scope, model, err);
 }
 
 bool td_rpc_sees(const struct td_rpc *r, const char *model)
@@ -97,13 +96,13 @@ bool td_rpc_sees(const struct td_rpc *r, const char *model)
 void td_rpc_owner(const struct td_rpc *r, char owner[33])
 {
     const struct td_rpc_caller *c = r->caller;
-    const struct token t = c->g->opts.access != NULL ? token_of(c->sent) : (struct token){NULL, 0};
-    td_access_owner(t.text, t.n, owner);
+    const struct td_header t = c->g->opts.access != NULL ? token_of(c->sent) : (struct td_header){NULL, 0};
+    td_access_owner(t.p, t.n, owner);
 }
 
 struct check {
     struct td_access *access;
-    struct token token;
+    struct td_header token;
     enum td_scope scope;
     int n_names;
 };
@@ -117,7 +116,7 @@ static enum td_code check_name(struct check *c, struct td_wire text, struct td_e
         return td_no_memory(err, n, "a model's name");
     }
     td_wire_copy(text, name);
-    const enum td_code rc = td_access_check(c->access, c->token.text, c->token.n, c->scope, name, err);
+    const enum td_code rc = td_access_check(c->access, c->token.p, c->token.n, c->scope, name, err);
     td_free(name);
     return rc;
 }
@@ -147,5 +146,5 @@ enum td_code td_grpc_admit_message(const struct td_grpc *g, int method, const gr
     struct check c = {g->opts.access, token_of(sent), scope_of(m), 0};
     TD_TRY(check_names(&c, message, m->access.model, err));
     return c.n_names > 0 ? TD_OK /* a message without a name may mean every model */
-                         : td_access_check(c.access, c.token.text, c.token.n, c.scope, TD_ACCESS_ALL, err);
+                         : td_access_check(c.access, c.token.p, c.token.n, c.scope, TD_ACCESS_ALL, err);
 }

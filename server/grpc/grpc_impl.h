@@ -155,6 +155,8 @@ TD_MUST enum td_code td_grpc_admit(const struct td_grpc *g, int method, const gr
  * client is on this host. */
 TD_MUST enum td_code td_grpc_local_only(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
                                         bool local, struct td_err *err);
+/* The value of a header (small letters); p NULL: it was not sent. Borrowed. */
+struct td_header td_grpc_header(const grpc_metadata_array *sent, const char *name);
 TD_MUST enum td_code td_grpc_admit_message(const struct td_grpc *g, int method,
                                            const grpc_metadata_array *sent, struct td_wire message,
                                            struct td_err *err);

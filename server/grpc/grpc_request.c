@@ -18,6 +18,7 @@
 #include "server/base/clock.h"
 #include "server/grpc/grpc_impl.h"
 #include "server/request/prediction_log.h"
+#include "server/request/request_span.h"
 
 #define ARENA_BYTES ((size_t)1 << 20) /* of names, keys and settings */
 
@@ -42,6 +43,7 @@ static void count(const struct td_request *q, enum td_code rc)
 static void answer(struct td_rpc *r, struct td_err *err)
 {
     if (r->q.arena != NULL) {
+        td_request_span(&r->q, TD_ENTRY_GRPC, 0, err);
         if (err->code == TD_OK && r->q.n_out > 0) {
             td_prediction_log(&r->q);
         }
@@ -68,6 +70,10 @@ void td_rpc_run(struct td_rpc *r, const struct td_grpc *g, int method, const grp
                 struct td_payload *p)
 {
     struct td_err err = {0};
+    if (td_spans_on()) {
+        td_trace_begin(&r->q.trace, td_grpc_header(sent, "traceparent"), td_grpc_header(sent, "tracestate"),
+                       td_rpc_methods[method].path);
+    }
     err.code = td_grpc_handle(g, method, sent, p, r, &err);
     if (err.code != TD_OK || r->q.encode == NULL) {
         answer(r, &err);

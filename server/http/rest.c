@@ -17,6 +17,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/http/rest.h"
 #include "server/request/prediction_log.h"
+#include "server/request/request_span.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -441,6 +442,12 @@ static enum td_scope scope_of(const struct td_route *r)
                                     : TD_SCOPE_ANY;
 }
 
+static struct td_header header(const struct td_exchange *x, const char *name)
+{
+    const char *text = td_exchange_header(x, name);
+    return (struct td_header){text, text != NULL ? strlen(text) : 0};
+}
+
 /* What is asked, and whether it may be. */
 static enum td_code open_request(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
@@ -450,6 +457,9 @@ static enum td_code open_request(struct td_rest *rest, struct td_exchange *x, st
     }
     TD_TRY(td_request_open(&x->r, err));
     x->r.api = (enum td_api)(route->traits >> API_SHIFT & 7);
+    if (td_spans_on() && (route->traits & COUNTED)) {
+        td_trace_begin(&x->r.trace, header(x, "traceparent"), header(x, "tracestate"), route->pattern);
+    }
     TD_TRY(read_target(&x->r, x, err));
     const char *about = route->traits & ALL ? TD_ACCESS_ALL : route->traits & REGION ? "" : x->r.model;
     return td_rest_admit(rest, x, scope_of(route), about, err);
@@ -464,6 +474,7 @@ static void answer(struct td_exchange *x, const struct td_err *err)
         x->status = x->allow != NULL ? METHOD_NOT_ALLOWED : x->status;
     }
     if (r->arena != NULL && (x->route->traits & COUNTED)) {
+        td_request_span(r, TD_ENTRY_REST, x->status, err);
         if (err->code == TD_OK && r->n_out > 0) {
             td_prediction_log(r);
         }

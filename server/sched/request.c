@@ -70,6 +70,7 @@ void td_request_fini(struct td_request *r)
     td_request_again(r);
     td_servable_unref(r->servable);
     r->servable = NULL;
+    td_trace_end(&r->trace);
     td_arena_free(r->arena);
     r->arena = NULL;
     td_account_close(r->run.work.account);

@@ -18,6 +18,7 @@
 #define TD_SERVER_SCHED_REQUEST_H
 
 #include "server/base/metrics.h"
+#include "server/base/spans.h"
 #include "server/models/gradient.h"
 #include "server/models/registry.h"
 #include "server/models/servable_run.h"
@@ -65,9 +66,10 @@ struct td_request {
     /* Who asks: the front end's. */
     bool apart; /* runs on the thread that starts it, and takes no worker: of what is not served yet */
     bool shares_thread; /* the thread that starts it serves others too: nothing long may run on it */
-    int traced;         /* what of it is to be traced when it ends: bits of enum td_trace_level */
-    void *detail;       /* what encode needs of the message; in the arena */
-    void *waiter;       /* done's own */
+    struct td_trace_context trace; /* for OpenTelemetry; the front end begins it */
+    int traced;                    /* what of it is to be traced when it ends: bits of enum td_trace_level */
+    void *detail;                  /* what encode needs of the message; in the arena */
+    void *waiter;                  /* done's own */
     /* The protocol's word on how its run went, which it may change; NULL: none. */
     td_request_end_fn *ended;
     /* Its outputs, as an answer; NULL: there is none. */
