@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 
 #include "core/base/mem.h"
+#include "core/base/work.h"
+#include "server/base/clock.h"
 #include "tests/test.h"
 
 /* ---- servables for this test */
@@ -30,6 +32,14 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
     snprintf(path, sizeof path, "%s/slow", dir);
     if (access(path, F_OK) == 0) {
         usleep(150000);
+    }
+    snprintf(path, sizeof path, "%s/endless", dir);
+    while (access(path, F_OK) == 0) {
+        usleep(1000);
+        const enum td_code why = td_work_over();
+        if (why) {
+            return td_work_error(why, err);
+        }
     }
     *out = td_calloc(1, sizeof **out);
     (*out)->refs = 1;
@@ -93,14 +103,19 @@ static void erase(const char *rel)
 
 static struct td_err err;
 
-static struct td_registry *start(double poll_s)
+static struct td_registry *start_with(const struct td_registry_opts *opts)
 {
     (void)snprintf(root, sizeof root, "/tmp/td_test_registry.XXXXXX");
     CHECK(mkdtemp(root) != NULL);
     struct td_registry *r = NULL;
-    const struct td_registry_opts opts = {.poll_wait_s = poll_s, .load_threads = 2, .retry_wait_us = 1000};
-    CHECK_OK(td_registry_start(&opts, &r, &err));
+    CHECK_OK(td_registry_start(opts, &r, &err));
     return r;
+}
+
+static struct td_registry *start(double poll_s)
+{
+    return start_with(
+        &(struct td_registry_opts){.poll_wait_s = poll_s, .load_threads = 2, .retry_wait_us = 1000});
 }
 
 static void stop(struct td_registry *r)
@@ -330,6 +345,123 @@ TEST(swapping_leaves_no_gap)
     stop(r);
 }
 
-TEST_MAIN(RUN(the_latest_version_is_served_and_swapped) RUN(a_bad_version_keeps_the_old_one_and_its_error)
-              RUN(one_bad_model_does_not_block_another) RUN(policies_choose_versions)
-                  RUN(labels_name_versions) RUN(bad_lists_change_nothing) RUN(swapping_leaves_no_gap))
+/* ---- models that never settle */
+static void make_endless(const char *version)
+{
+    char file[100];
+    make(version);
+    snprintf(file, sizeof file, "%s/endless", version);
+    touch(file);
+}
+
+TEST(who_waits_does_so_for_the_work_at_hand)
+{
+    struct td_registry *r =
+        start_with(&(struct td_registry_opts){.poll_wait_s = 0, .load_threads = 1, .max_waiting = 1});
+    make_endless("m/1");
+    const struct td_model_config c = config("m");
+    CHECK_OK(td_registry_configure(r, &c, 1, false, &err));
+    td_stop left = TD_CANCELLED, stays = 0;
+    const struct td_work late = {.stop = &stays, .deadline_ns = td_clock_ns() + 50000000},
+                         gone = {.stop = &left};
+    const struct td_work *before = td_work_enter(&late);
+    CHECK_INT(td_registry_rescan(r, "m", &err), TD_DEADLINE_EXCEEDED);
+    err = (struct td_err){0};
+    td_work_enter(&gone);
+    CHECK_INT(td_registry_rescan(r, "m", &err), TD_CANCELLED);
+    td_work_enter(before);
+    err = (struct td_err){0};
+    CHECK_INT(state_of(r, "m", 1), TD_STATE_LOADING); /* what was asked for goes on */
+    stop(r);                                          /* and ends with the registry */
+}
+
+static void *rescan_main(void *registry)
+{
+    struct td_err e = {0};
+    CHECK_INT(td_registry_rescan(registry, "m", &e), TD_UNAVAILABLE);
+    return NULL;
+}
+
+TEST(few_wait_at_once)
+{
+    struct td_registry *r =
+        start_with(&(struct td_registry_opts){.poll_wait_s = 0, .load_threads = 1, .max_waiting = 1});
+    make_endless("m/1");
+    const struct td_model_config c = config("m");
+    CHECK_OK(td_registry_configure(r, &c, 1, false, &err));
+    pthread_t waits;
+    CHECK_INT(pthread_create(&waits, NULL, rescan_main, r), 0);
+    usleep(200000);
+    CHECK_INT(td_registry_rescan(r, "m", &err), TD_RESOURCE_EXHAUSTED);
+    err = (struct td_err){0};
+    td_registry_cancel(r);
+    pthread_join(waits, NULL);
+    stop(r);
+}
+
+TEST(a_load_has_its_time)
+{
+    struct td_registry *r =
+        start_with(&(struct td_registry_opts){.poll_wait_s = 0, .load_threads = 1, .load_timeout_s = 0.1});
+    make_endless("m/1");
+    const struct td_model_config c = config("m");
+    CHECK_INT(td_registry_configure(r, &c, 1, true, &err), TD_UNAVAILABLE);
+    CHECK(strstr(err.msg, "--load_timeout") != NULL);
+    CHECK_INT(state_of(r, "m", 1), TD_STATE_END);
+    err = (struct td_err){0};
+    stop(r);
+}
+
+TEST(an_unload_ends_the_load)
+{
+    struct td_registry *r = start(0);
+    make_endless("m/1");
+    const struct td_model_config c = config("m");
+    CHECK_OK(td_registry_configure(r, &c, 1, false, &err));
+    await(r, "m", 1, TD_STATE_LOADING);
+    CHECK_OK(td_registry_unload(r, "m", &err));
+    await(r, "m", 1, TD_STATE_END);
+    stop(r);
+}
+
+TEST(loaders_that_are_long_at_it_get_help)
+{
+    struct td_registry *r = start_with(&(struct td_registry_opts){.poll_wait_s = 0, .load_threads = 1});
+    make_endless("a/1");
+    make_endless("b/1");
+    make("c/1");
+    const struct td_model_config c[] = {config("a"), config("b"), config("c")};
+    CHECK_OK(td_registry_configure(r, c, 3, false, &err));
+    await(r, "c", 1, TD_STATE_AVAILABLE);
+    CHECK_INT(state_of(r, "a", 1), TD_STATE_LOADING);
+    CHECK_INT(state_of(r, "b", 1), TD_STATE_LOADING);
+    stop(r);
+}
+
+TEST(a_version_whose_graph_goes_leaves_and_heals)
+{
+    struct td_registry *r = start(0.05);
+    make("m/1");
+    touch("m/1/saved_model.pb");
+    const struct td_model_config c = config("m");
+    CHECK_OK(td_registry_configure(r, &c, 1, true, &err));
+    erase("m/1/saved_model.pb");
+    touch("m/1/fail");
+    await(r, "m", 1, TD_STATE_END);
+    CHECK_INT(latest(r, "m"), -1);
+    CHECK_INT(err.code, TD_DATA_LOSS);
+    erase("m/1/fail");
+    touch("m/1/saved_model.pb");
+    await(r, "m", 1, TD_STATE_AVAILABLE);
+    CHECK_INT(latest(r, "m"), 1);
+    stop(r);
+}
+
+TEST_MAIN(RUN(who_waits_does_so_for_the_work_at_hand) RUN(few_wait_at_once) RUN(a_load_has_its_time)
+              RUN(an_unload_ends_the_load) RUN(loaders_that_are_long_at_it_get_help)
+                  RUN(a_version_whose_graph_goes_leaves_and_heals)
+                      RUN(the_latest_version_is_served_and_swapped)
+                          RUN(a_bad_version_keeps_the_old_one_and_its_error)
+                              RUN(one_bad_model_does_not_block_another) RUN(policies_choose_versions)
+                                  RUN(labels_name_versions) RUN(bad_lists_change_nothing)
+                                      RUN(swapping_leaves_no_gap))
