@@ -86,7 +86,7 @@ static struct td_value cast(const struct mixing *x, struct td_emitter *e, struct
 static enum td_code mix_product(struct mixing *x, struct td_emitter *e, struct td_node *n)
 {
     const struct td_node at = *n;
-    int n_attrs;
+    int n_attrs = 0;
     const struct td_attr *attrs = attrs_of(x, n, &n_attrs);
     struct td_value *in = td_arena_alloc(x->arena, (size_t)n->n_in + 1, sizeof *in);
     if (attrs == NULL || in == NULL) {
