@@ -33,6 +33,7 @@
 #include "server/job_command.h"
 #include "server/models/model_dirs.h"
 #include "server/op_library.h"
+#include "server/base/memory_limits.h"
 #include "server/base/options.h"
 #include "server/http/rest.h"
 #include "server/request/shm.h"
@@ -350,6 +351,8 @@ static enum td_code start(struct server *s, struct td_err *err)
                err, INVALID_ARGUMENT,
                "neither --port, --grpc_socket_path nor --rest_api_port is set: nothing to listen on");
     TD_TRY(td_rewrite_check(s->options.passes_off, err));
+    td_trim_on_shortage();
+    TD_TRY(td_memory_limits_set(o->max_memory, o->max_request_memory, err));
     TD_TRY(read_files(s, err));
     td_state_dir_choose(o->state_dir, s->state_dir, sizeof s->state_dir);
     if (s->state_dir[0] != '\0') {

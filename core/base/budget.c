@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "core/base/mem.h"
+#include "core/base/work.h"
 
 static atomic_int_fast64_t common;
 static atomic_uint_fast64_t limit, refusals;
@@ -106,6 +107,11 @@ static void shrink(void)
     pthread_mutex_unlock(&shortage.mu);
 }
 
+void td_budget_short(void)
+{
+    shrink();
+}
+
 bool td_budget_take(size_t bytes)
 {
     if (bytes < TD_BUDGET_STEP && untold + (int64_t)bytes < TD_BUDGET_STEP) {
@@ -141,6 +147,9 @@ void td_budget_give(size_t bytes)
 
 enum td_code td_budget_error(struct td_err *err, size_t bytes, const char *what)
 {
+    struct td_account *a = td_work_account();
+    TD_TRY(td_account_take(a, bytes, what, err));
+    td_account_give(a, bytes);
     if (fits(bytes)) {
         return td_fail(err, TD_RESOURCE_EXHAUSTED, "%s: no memory for %zu bytes", what, bytes);
     }

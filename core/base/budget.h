@@ -46,6 +46,9 @@ void td_budget_give(size_t bytes);
 uint64_t td_budget_refusals(void);
 /* RESOURCE_EXHAUSTED for bytes that were not to be had: past the limit, or the system has no more. */
 enum td_code td_budget_error(struct td_err *err, size_t bytes, const char *what);
+/* The system has no more, whatever the budget says: the caches are asked to shrink, and the caller may try
+ * once more. */
+void td_budget_short(void);
 /* Counts up whenever memory was short: a thread that keeps a cache compares, and empties it. */
 unsigned td_budget_shortages(void);
 

@@ -29,6 +29,7 @@ static __thread uint64_t allowance = UINT64_MAX;
 struct cache {
     struct td_buffer *free[N_CLASSES]; /* linked through ->data */
     size_t bytes;
+    unsigned shortages; /* td_budget_shortages() when it was last looked at */
     bool registered;
 };
 static __thread struct cache cache;
@@ -62,6 +63,16 @@ static int class_of(size_t bytes)
         c++;
     }
     return c < N_CLASSES ? c : -1;
+}
+
+/* Memory was short since the last look: this thread's part of what can be given back. */
+static void look_at_shortages(void)
+{
+    const unsigned now = td_budget_shortages();
+    if (now != cache.shortages) {
+        cache.shortages = now;
+        td_buffer_trim();
+    }
 }
 
 static struct td_buffer *cache_take(int c)
@@ -117,6 +128,7 @@ static struct td_buffer *block_new(size_t bytes, int c)
 static enum td_code block_take(size_t bytes, struct td_buffer **out, int *size_class, struct td_err *err)
 {
     *size_class = class_of(bytes);
+    look_at_shortages();
     *out = cache_take(*size_class);
     if (*out == NULL) {
         *out = block_new(bytes, *size_class);
@@ -216,6 +228,7 @@ static void destroy(struct td_buffer *b)
     } else {
         atomic_fetch_sub_explicit(&live, b->bytes, memory_order_relaxed);
         td_account_give(b->account, b->bytes);
+        look_at_shortages();
         if (!cache_put(b)) {
             td_free(b);
         }

@@ -27,6 +27,8 @@
 static atomic_long fail_at;          /* 0: off; n: the n-th call from now fails; negative: all fail */
 static atomic_uint_fast64_t n_calls; /* requests to the C library */
 
+enum { MAPPED = 33 << 20 }; /* a block of so much is the C library's largest or a mapping of its own */
+
 static bool refused(void)
 {
     if (atomic_load_explicit(&fail_at, memory_order_relaxed) == 0) {
@@ -62,7 +64,12 @@ void *td_calloc(size_t n, size_t size)
     if (refused() || !td_size_mul(n ? n : 1, size ? size : 1, &bytes) || !td_budget_take(bytes)) {
         return NULL;
     }
-    return charged(calloc(bytes, 1), bytes);
+    void *p = calloc(bytes, 1);
+    if (p == NULL) {
+        td_budget_short();
+        p = calloc(bytes, 1);
+    }
+    return charged(p, bytes);
 }
 
 void *td_calloc_pages(size_t bytes)
@@ -79,7 +86,15 @@ void *td_calloc_pages(size_t bytes)
 void *td_alloc_aligned(size_t align, size_t bytes)
 {
     count();
-    return refused() || !td_budget_take(bytes) ? NULL : charged(aligned_alloc(align, bytes), bytes);
+    if (refused() || !td_budget_take(bytes)) {
+        return NULL;
+    }
+    void *p = aligned_alloc(align, bytes);
+    if (p == NULL) {
+        td_budget_short();
+        p = aligned_alloc(align, bytes);
+    }
+    return charged(p, bytes);
 }
 
 void *td_realloc(void *p, size_t n, size_t size)
@@ -91,11 +106,23 @@ void *td_realloc(void *p, size_t n, size_t size)
     count();
     bytes = bytes ? bytes : 1;
     const size_t before = p == NULL ? 0 : malloc_usable_size(p);
-    if (refused() || !td_budget_take(bytes)) { /* old and new are there at once, for a while */
+    const bool moves =
+        before < MAPPED; /* old and new are there at once, for a while; else pages are remapped */
+    const size_t more = moves ? bytes : bytes > before ? bytes - before : 0;
+    if (refused() || !td_budget_take(more)) {
         return NULL;
     }
-    void *grown = charged(realloc(p, bytes), bytes);
-    td_budget_give(grown == NULL ? 0 : before);
+    void *grown = realloc(p, bytes);
+    if (grown == NULL) {
+        td_budget_short();
+        grown = realloc(p, bytes);
+    }
+    if (grown == NULL) {
+        td_budget_give(more);
+        return NULL;
+    }
+    td_budget_add(malloc_usable_size(grown));
+    td_budget_give(before + more);
     return grown;
 }
 

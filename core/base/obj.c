@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/work.h"
 
 void td_obj_init(struct td_obj *o, const struct td_obj_type *type)
 {
@@ -42,7 +43,9 @@ bool td_obj_unique(const struct td_obj *o)
 
 static void str_destroy(struct td_obj *o)
 {
-    td_free(o);
+    struct td_str *s = (struct td_str *)o;
+    td_account_give(s->account, sizeof *s + s->len + 1);
+    td_free(s);
 }
 
 static const struct td_obj_type str_type = {.name = "string", .destroy = str_destroy};
@@ -52,10 +55,18 @@ struct td_str *td_str_new(const char *bytes, size_t len)
     if (len > SIZE_MAX - sizeof(struct td_str) - 1) {
         return NULL;
     }
-    struct td_str *s = td_realloc(NULL, sizeof *s + len + 1, 1);
-    if (s == NULL) {
+    struct td_account *account = td_work_account();
+    const size_t room = sizeof(struct td_str) + len + 1;
+    struct td_err over = {0};
+    if (td_account_take(account, room, "a string", &over)) {
         return NULL;
     }
+    struct td_str *s = td_realloc(NULL, room, 1);
+    if (s == NULL) {
+        td_account_give(account, room);
+        return NULL;
+    }
+    s->account = account;
     td_obj_init(&s->obj, &str_type);
     s->len = len;
     if (bytes != NULL && len > 0) {

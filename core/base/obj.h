@@ -34,14 +34,17 @@ struct td_obj *td_obj_ref(struct td_obj *o);                        /* accepts N
 void td_obj_unref(struct td_obj *o);                                /* accepts NULL */
 bool td_obj_unique(const struct td_obj *o);                         /* nobody else holds it */
 
+struct td_account;
+
 struct td_str {
     struct td_obj obj;
+    struct td_account *account; /* its bytes are charged to it; NULL: none */
     size_t len;
     char bytes[]; /* len bytes and a NUL that len does not count */
 };
 
-/* Returns a new string holding a copy of len bytes (bytes may be NULL: left uninitialised), or NULL without
- * memory. */
+/* Returns a new string holding a copy of len bytes (bytes may be NULL: left uninitialised), charged to the
+ * work at hand, or NULL without memory. */
 struct td_str *td_str_new(const char *bytes, size_t len);
 
 #endif

@@ -246,6 +246,7 @@ static bool allocate(struct td_bound_plan *l, const struct td_plan *p)
 
 static void destroy(struct td_bound_plan *l)
 {
+    td_frame_unlist(l);
     td_frame_free_idle(l);
     for (int k = 0; l->choice != NULL && k < l->plan->n_steps; k++) {
         td_choice_fini(&l->choice[k]);
@@ -338,6 +339,7 @@ enum td_code td_bound_plan_new(const struct td_plan *p, const struct td_shape *f
         destroy(l);
         return rc;
     }
+    td_frame_list(l);
     *out = l;
     return TD_OK;
 }

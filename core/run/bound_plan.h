@@ -68,8 +68,13 @@ struct td_bound_plan {
     atomic_int refs;
     uint64_t last_used; /* guarded by the callable's lock */
     pthread_mutex_t mu;
-    struct td_frame *frames; /* idle; guarded by mu */
+    struct td_frame *frames;                        /* idle; guarded by mu */
+    struct td_bound_plan *next_listed, **listed_at; /* core/run/frame.c's list of all; NULL: not on it */
 };
+
+/* Frees idle frames of all bound plans, but for those that somebody uses this moment: by a thread that may
+ * hold any lock. */
+void td_frames_trim(void);
 
 TD_MUST enum td_code td_bound_plan_new(const struct td_plan *p, const struct td_shape *feeds,
                                        struct td_bound_plan **out, struct td_err *err);

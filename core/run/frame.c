@@ -4,12 +4,16 @@
  * planned. Making it takes longer than a short run, so it goes back to its bound plan's list after the run,
  * and the next run finds the slots of known and planned values as they were set once.
  *
+ * The block belongs to whoever runs: it is made on nobody's account, and counts as part of the run's while a
+ * run has it. All bound plans are on one list, so that what idles can be freed when memory is short.
+ *
  * Does not: free values (the run does, step by step, and at its end), or know of steps.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/frame.h"
 
 #include "core/base/mem.h"
+#include "core/base/work.h"
 #include "core/run/device_run.h"
 #include "core/run/late_choice.h"
 
@@ -68,37 +72,107 @@ static enum td_code frame_make(struct td_bound_plan *l, struct td_frame **out, s
     return TD_OK;
 }
 
+static enum td_code make_for_all(struct td_bound_plan *l, struct td_frame **out, struct td_err *err)
+{
+    const struct td_work *before = td_work_enter(NULL);
+    const enum td_code rc = frame_make(l, out, err);
+    td_work_enter(before);
+    return rc;
+}
+
 enum td_code td_frame_take(struct td_bound_plan *l, struct td_frame **out, struct td_err *err)
 {
+    struct td_account *account = td_work_account();
+    TD_TRY(td_account_take(account, l->block_bytes, "the block of a run", err));
     pthread_mutex_lock(&l->mu);
     struct td_frame *f = l->frames;
     if (f != NULL) {
         l->frames = f->next;
     }
     pthread_mutex_unlock(&l->mu);
-    if (f == NULL) {
-        return frame_make(l, out, err);
+    if (f == NULL && make_for_all(l, &f, err)) {
+        td_account_give(account, l->block_bytes);
+        return err->code;
     }
+    f->account = account;
     *out = f;
     return TD_OK;
 }
 
 void td_frame_give(struct td_bound_plan *l, struct td_frame *f)
 {
+    td_account_give(f->account, f->account != NULL ? l->block_bytes : 0);
+    f->account = NULL;
     pthread_mutex_lock(&l->mu);
     f->next = l->frames;
     l->frames = f;
     pthread_mutex_unlock(&l->mu);
 }
 
-void td_frame_free_idle(struct td_bound_plan *l)
+static void free_frames(const struct td_bound_plan *l, struct td_frame *idle)
 {
-    while (l->frames != NULL) {
-        struct td_frame *f = l->frames;
-        l->frames = f->next;
+    while (idle != NULL) {
+        struct td_frame *f = idle;
+        idle = f->next;
         td_late_choices_free(f->late, l->plan->n_steps);
         td_device_run_close(f->dev);
         td_buffer_unref(f->block);
         td_free(f);
     }
+}
+
+void td_frame_free_idle(struct td_bound_plan *l)
+{
+    struct td_frame *idle = l->frames;
+    l->frames = NULL;
+    free_frames(l, idle);
+}
+
+/* ------------------------------------------------------------------ all of them */
+
+static struct {
+    pthread_mutex_t mu; /* guards the list; taken before a bound plan's */
+    struct td_bound_plan *first;
+} all = {.mu = PTHREAD_MUTEX_INITIALIZER};
+
+void td_frame_list(struct td_bound_plan *l)
+{
+    pthread_mutex_lock(&all.mu);
+    l->next_listed = all.first;
+    l->listed_at = &all.first;
+    if (all.first != NULL) {
+        all.first->listed_at = &l->next_listed;
+    }
+    all.first = l;
+    pthread_mutex_unlock(&all.mu);
+}
+
+void td_frame_unlist(struct td_bound_plan *l)
+{
+    if (l->listed_at == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&all.mu);
+    *l->listed_at = l->next_listed;
+    if (l->next_listed != NULL) {
+        l->next_listed->listed_at = l->listed_at;
+    }
+    pthread_mutex_unlock(&all.mu);
+}
+
+void td_frames_trim(void)
+{
+    if (pthread_mutex_trylock(&all.mu) != 0) {
+        return;
+    }
+    for (struct td_bound_plan *l = all.first; l != NULL; l = l->next_listed) {
+        struct td_frame *idle = NULL;
+        if (!l->uses_device && pthread_mutex_trylock(&l->mu) == 0) {
+            idle = l->frames;
+            l->frames = NULL;
+            pthread_mutex_unlock(&l->mu);
+        }
+        free_frames(l, idle);
+    }
+    pthread_mutex_unlock(&all.mu);
 }

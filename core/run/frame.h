@@ -18,14 +18,19 @@ struct td_frame {
     struct td_shape *shapes;     /* max_in + max_out: for inference at run time */
     /* by step: kernels chosen in runs (core/run/late_choice.h); NULL: none yet, or not kept */
     struct td_late_choice *late;
-    bool beside;               /* it shares another frame, for one thread of a parallel region */
-    struct td_device_run *dev; /* the run's side on the device; NULL: nothing runs there */
+    bool beside;                /* it shares another frame, for one thread of a parallel region */
+    struct td_account *account; /* of the run that uses it */
+    struct td_device_run *dev;  /* the run's side on the device; NULL: nothing runs there */
 };
 
-/* A frame for one run: an idle one of l's, or a new one. */
+/* A frame for one run: an idle one of l's, or a new one. Its block counts as that of the work at hand until
+ * it is given back. */
 TD_MUST enum td_code td_frame_take(struct td_bound_plan *l, struct td_frame **out, struct td_err *err);
 void td_frame_give(struct td_bound_plan *l, struct td_frame *f);
 /* Frees those that idle: when l goes. */
 void td_frame_free_idle(struct td_bound_plan *l);
+/* l's idle frames may be freed when memory is short, from now on, until l goes (core/run/bound_plan.c). */
+void td_frame_list(struct td_bound_plan *l);
+void td_frame_unlist(struct td_bound_plan *l);
 
 #endif

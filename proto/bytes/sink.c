@@ -14,11 +14,46 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/work.h"
+
+char *td_sink_take(struct td_sink *s)
+{
+    char *p = s->p;
+    td_account_give(s->account, s->cap);
+    *s = (struct td_sink){.limit = s->limit};
+    return p;
+}
 
 void td_sink_fini(struct td_sink *s)
 {
-    td_free(s->p);
-    *s = (struct td_sink){.limit = s->limit};
+    td_free(td_sink_take(s));
+}
+
+enum td_code td_sink_charge(struct td_sink *s, struct td_account *a, struct td_err *err)
+{
+    td_account_give(s->account, s->cap);
+    s->account = NULL;
+    TD_TRY(td_account_take(a, s->cap, "a message", err));
+    s->account = a;
+    return TD_OK;
+}
+
+/* Room for cap bytes, more than there is. */
+static enum td_code enlarge(struct td_sink *s, size_t cap, struct td_err *err)
+{
+    if (s->p == NULL) {
+        s->account = td_work_account();
+    }
+    const size_t more = cap - s->cap;
+    TD_TRY(td_account_take(s->account, more, "an encoded message", err));
+    char *p = td_realloc(s->p, cap, 1);
+    if (p == NULL) {
+        td_account_give(s->account, more);
+        return td_no_memory(err, cap, "an encoded message");
+    }
+    s->p = p;
+    s->cap = cap;
+    return TD_OK;
 }
 
 enum td_code td_sink_grow(struct td_sink *s, size_t n, char **out, struct td_err *err)
@@ -30,12 +65,7 @@ enum td_code td_sink_grow(struct td_sink *s, size_t n, char **out, struct td_err
         size_t cap = s->cap < 256 ? 256 : s->cap * 2;
         cap = cap < s->n + n ? s->n + n : cap;
         cap = cap > limit ? limit : cap;
-        char *p = td_realloc(s->p, cap, 1);
-        if (p == NULL) {
-            return td_no_memory(err, cap, "an encoded message");
-        }
-        s->p = p;
-        s->cap = cap;
+        TD_TRY(enlarge(s, cap, err));
     }
     *out = s->p + s->n;
     s->n += n;

@@ -202,7 +202,8 @@ struct head {
     struct td_shape shape;
     struct td_wire content; /* tensor_content, or the one packed run of float_val or double_val */
     uint32_t values;        /* the field that content is of; 0 none */
-    bool odd;               /* something only the full reader knows */
+    bool odd;               /* something only the full reader knows, */
+    bool odd_shape;         /* the shape among it */
 };
 
 static enum td_code read_shape(struct td_wire w, struct head *h, struct td_err *err)
@@ -214,7 +215,7 @@ static enum td_code read_shape(struct td_wire w, struct head *h, struct td_err *
             return TD_OK;
         }
         if (f.number != 2 || f.type != TD_WIRE_BYTES || h->shape.rank == TD_MAX_RANK) {
-            h->odd = true;
+            h->odd = h->odd_shape = true;
             continue;
         }
         int64_t size = 0;
@@ -226,6 +227,7 @@ static enum td_code read_shape(struct td_wire w, struct head *h, struct td_err *
             }
         } while (f.number != 0);
         h->shape.dim[h->shape.rank++] = size;
+        h->odd_shape = h->odd_shape || size < 0;
         h->odd = h->odd || size < 0;
     }
 }
@@ -251,8 +253,20 @@ static enum td_code read_head(struct td_wire w, struct head *h, struct td_err *e
             h->values = f.number;
         } else if (f.number != 3) {
             h->odd = true; /* typed fields, a second shape */
+            h->odd_shape = h->odd_shape || f.number == 2;
         }
     }
+}
+
+enum td_code td_wire_tensor_head(struct td_wire w, struct td_tensor *out, struct td_err *err)
+{
+    struct head h = {.shape = td_shape_scalar()};
+    TD_TRY(read_head(w, &h, err));
+    *out = (struct td_tensor){.dtype = h.dtype, .shape = h.shape};
+    if (h.odd_shape) {
+        out->shape.rank = -1;
+    }
+    return TD_OK;
 }
 
 enum td_code td_wire_tensor(struct td_wire w, uint64_t max_bytes, struct td_tensor *out, struct td_err *err)

@@ -57,6 +57,10 @@ bool td_wire_fixed(struct td_wire *w, size_t n, uint64_t *value);
 TD_MUST enum td_code td_wire_tensor(struct td_wire w, uint64_t max_bytes, struct td_tensor *out,
                                     struct td_err *err);
 
+/* The same without its bytes: *out has dtype and shape alone, as they are said. dtype NONE, or a shape of
+ * unknown rank: only td_wire_tensor can tell, and will most likely refuse it. */
+TD_MUST enum td_code td_wire_tensor_head(struct td_wire w, struct td_tensor *out, struct td_err *err);
+
 /* Writers. Zero values are written too where called: proto3 callers leave them out themselves. */
 size_t td_wire_varint_size(uint64_t v);
 TD_MUST enum td_code td_put_varint(struct td_sink *s, uint64_t v, struct td_err *err);

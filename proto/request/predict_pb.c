@@ -15,9 +15,10 @@
 
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/mem.h"
 
-#define MAX_INPUTS 4096 /* looking for equal names is quadratic */
+#define MAX_INPUTS 4096 /* looking for equal names is quadratic, in their hashes */
 #define MAX_FILTERS 4096
 #define MAX_MESSAGE ((size_t)INT32_MAX) /* of protobuf */
 
@@ -136,8 +137,9 @@ static enum td_code add_input(struct td_wire entry, struct td_arena *a, struct t
 {
     struct td_named_wire in;
     TD_TRY(td_map_entry_read(entry, a, &in.name, &in.tensor, err));
+    in.hash = td_hash_bytes(in.name, strlen(in.name));
     for (int i = 0; i < out->n_in; i++) {
-        if (strcmp(out->in[i].name, in.name) == 0) {
+        if (out->in[i].hash == in.hash && strcmp(out->in[i].name, in.name) == 0) {
             out->in[i] = in;
             return TD_OK;
         }
@@ -185,11 +187,10 @@ enum td_code td_predict_write(const struct td_predict_answer *p, struct td_sink 
         TD_FAIL_IF(total > MAX_MESSAGE, err, RESOURCE_EXHAUSTED,
                    "encoding the answer of '%s': outputs take more than a protobuf message's 2 GiB", p->name);
     }
-    s->p = td_realloc(NULL, total, 1);
-    if (s->p == NULL) {
-        return td_no_memory(err, total, "an answer");
-    }
-    s->cap = s->limit = total;
+    char *room; /* grown once, to the exact size */
+    s->limit = total;
+    TD_TRY(td_sink_grow(s, total, &room, err));
+    s->n = 0;
     for (int i = 0; i < p->n_out; i++) {
         size_t tensor = td_tensor_pb_size(&p->out[i].t, p->as_content);
         TD_TRY(td_put_head(s, 1, field_size(strlen(p->out[i].name)) + field_size(tensor), err));

@@ -29,6 +29,7 @@ TD_MUST enum td_code td_model_spec_write(struct td_sink *s, uint32_t field, cons
 
 struct td_named_wire {
     const char *name;
+    uint64_t hash; /* of it */
     struct td_wire tensor;
 };
 struct td_predict_pb {

@@ -19,7 +19,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/buffer.h"
+#include "core/base/budget.h"
 #include "core/base/check.h"
+#include "core/run/bound_plan.h"
+#include "server/base/clock.h"
+
+enum { TRIM_MS = 100 }; /* at most every so long: it walks all that is free */
 
 static bool traced(void)
 {
@@ -88,4 +94,25 @@ void td_trim(void)
     if (!traced()) {
         (void)dl_iterate_phdr(drop, &page);
     }
+}
+
+/* By a thread that may hold any lock but the allocator's. Other threads empty their caches when they next use
+ * them. */
+static void shrink(void *unused)
+{
+    static int64_t trimmed_ns; /* one call at a time */
+    (void)unused;
+    td_frames_trim();
+    td_buffer_trim();
+    if (td_clock_ns() - trimmed_ns >= TRIM_MS * 1000000LL) {
+#ifndef TD_NO_BUFFER_CACHE
+        (void)malloc_trim(0);
+#endif
+        trimmed_ns = td_clock_ns();
+    }
+}
+
+void td_trim_on_shortage(void)
+{
+    td_budget_on_shortage(shrink, NULL);
 }

@@ -9,4 +9,8 @@
  * any thread. */
 void td_trim(void);
 
+/* Installs what is done when memory is short (core/base/budget.h): idle frames of plans, and the caches of
+ * threads, go, and what the allocator holds unused. */
+void td_trim_on_shortage(void);
+
 #endif

@@ -51,7 +51,7 @@ static void free_call(struct td_grpc_call *c)
     if (c->call != NULL) {
         grpc_call_unref(c->call);
     }
-    td_free(c->rpc.reply.p);
+    td_sink_fini(&c->rpc.reply);
     td_grpc_free_trailer(&c->rpc);
     td_free(c);
     if (arrived_at != NULL) {
@@ -362,7 +362,8 @@ static void step_arrived(void *owner, bool ok)
         watch(c);
     }
     struct td_err refused = {0};
-    if (td_grpc_admit(c->g, c->method, &c->metadata, &refused)) {
+    if (td_grpc_admit(c->g, c->method, &c->metadata, &refused) || td_payload_hold(&c->payload, &refused)) {
+        td_payload_close(&c->payload);
         answer(c, &refused);
     } else if (kind == TD_RPC_INFER) {
         infer(c);

@@ -48,7 +48,7 @@ enum td_code td_rpc_debug_run(struct td_rpc *r, struct td_err *err)
         !r->opts->debug_api, err, PERMISSION_DENIED,
         "debugging shows weights and intermediate values, so it is off until the server is started with "
         "--enable_debug_api");
-    TD_TRY(td_request_open(q, err));
+    TD_TRY(td_rpc_open(r, err));
     TD_TRY(td_predict_read(r->in, q->arena, &p, err));
     TD_TRY(read_text(r->in, 4, q->arena, &options, err));
     options = *options ? options : "{}";
@@ -74,7 +74,7 @@ enum td_code td_rpc_models_functions(struct td_rpc *r, struct td_err *err)
     struct td_model_spec spec = {.name = "", .signature = ""};
     struct td_wire in = r->in;
     struct td_field f;
-    TD_TRY(td_request_open(q, err));
+    TD_TRY(td_rpc_open(r, err));
     do {
         TD_TRY(td_wire_next(&in, &f, err));
         if (f.number == 1 && f.type == TD_WIRE_BYTES) {

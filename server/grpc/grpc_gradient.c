@@ -70,7 +70,7 @@ enum td_code td_rpc_debug_gradient(struct td_rpc *r, struct td_err *err)
     struct td_request *q = &r->q;
     struct td_gradient_pb p;
     struct td_gradient_ask ask;
-    TD_TRY(td_request_open(q, err));
+    TD_TRY(td_rpc_open(r, err));
     q->api = TD_API_GRADIENT;
     TD_TRY(td_gradient_pb_read(r->in, q->arena, &p, err));
     TD_TRY(read_ask(&p, &ask, err));
@@ -80,7 +80,7 @@ enum td_code td_rpc_debug_gradient(struct td_rpc *r, struct td_err *err)
     }
     TD_TRY(td_request_resolve(q, r->registry, err));
     TD_TRY(td_servable_closed(q->servable, q->sig, err));
-    TD_TRY(td_predict_inputs(q, &p.predict, r->opts->max_request_bytes, err));
+    TD_TRY(td_predict_inputs(q, r->registry, &p.predict, r->opts->max_request_bytes, err));
     TD_TRY(td_request_gradient_find(q, &ask, td_poll_step_back, err));
     TD_TRY(add_tensors(r, &p.output_gradients, false, err));
     TD_TRY(add_tensors(r, &p.vector, true, err));

@@ -108,8 +108,15 @@ struct td_payload {
     bool reading;
     struct td_seg few[4], *seg; /* seg is few, or allocated where a message comes in more blocks */
     size_t n_seg;
-    struct td_sink plain; /* what a compressed message held; buffer is then gone */
+    struct td_sink plain;       /* what a compressed message held; buffer is then gone */
+    size_t held;                /* of buffer, which lies in gRPC's memory: charged to the process, */
+    struct td_account *account; /* and to the request's, once it has one */
 };
+/* A message has come: its bytes are charged until buffer is dropped. RESOURCE_EXHAUSTED: they may not be
+ * held. */
+TD_MUST enum td_code td_payload_hold(struct td_payload *p, struct td_err *err);
+/* They are the request's. RESOURCE_EXHAUSTED: past what it may hold. */
+TD_MUST enum td_code td_payload_charge(struct td_payload *p, struct td_account *a, struct td_err *err);
 /* grpc_message.c: unpacks what is compressed, into at most limit bytes, and reads the blocks. */
 TD_MUST enum td_code td_payload_open(struct td_payload *p, size_t limit, struct td_wire *in,
                                      struct td_err *err);

@@ -30,6 +30,11 @@ static bool uses_shared(const struct td_infer_pb *p)
     return any;
 }
 
+static const struct td_infer_in *input_of(void *infer, int i)
+{
+    return &((struct infer *)infer)->p.in[i];
+}
+
 static enum td_code read_inputs(struct td_rpc *r, struct infer *f, struct td_err *err)
 {
     struct td_request *q = &r->q;
@@ -38,11 +43,11 @@ static enum td_code read_inputs(struct td_rpc *r, struct infer *f, struct td_err
         f->shared.local = r->opts->open_management || td_rpc_local(r);
         td_rpc_owner(r, f->shared.owner);
     }
-    TD_TRY(td_infer_room(q, f->p.n_in, err));
+    TD_TRY(td_infer_expect(q, r->registry, input_of, f, f->p.n_in, err));
     for (int i = 0; i < f->p.n_in; i++) {
-        struct td_tensor t;
-        TD_TRY(td_infer_fetch(&f->shared, &f->p.in[i], r->opts->max_request_bytes, &t, err));
-        TD_TRY(td_infer_add(q, f->p.in[i].name, &t, err));
+        const enum td_code over = td_work_over();
+        TD_TRY(over ? td_work_error(over, err) : TD_OK);
+        TD_TRY(td_infer_fetch(&f->shared, &f->p.in[i], r->opts->max_request_bytes, &q->in[i].t, err));
     }
     td_rpc_drop_input(r);
     return TD_OK;
@@ -51,7 +56,7 @@ static enum td_code read_inputs(struct td_rpc *r, struct infer *f, struct td_err
 static enum td_code decode(struct td_rpc *r, struct td_err *err)
 {
     struct td_request *q = &r->q;
-    TD_TRY(td_request_open(q, err));
+    TD_TRY(td_rpc_open(r, err));
     struct infer *f = td_arena_alloc(q->arena, 1, sizeof *f);
     if (f == NULL) {
         return td_no_memory(err, sizeof *f, "a request");

@@ -10,15 +10,18 @@
  *                           the end
  *
  * A compressed message is unpacked before the next one is asked for, so that its bytes count as they are. No
- * more is read while MAX_UNDER_WAY requests, or as many bytes as one request may have, are under way or
- * wait for an earlier answer: the client waits then.
+ * more is read while MAX_UNDER_WAY requests, or as many bytes as one request may have, are under way or wait
+ * for an earlier answer, or their answers may come to more than MAX_UNREAD: the client waits then. What an
+ * answer may come to is the largest one that the stream has had; FIRST_ANSWER until there is one.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/grpc/grpc_stream.h"
 
 #include "core/base/mem.h"
 
-#define MAX_UNDER_WAY 64 /* a batch's worth */
+#define MAX_UNDER_WAY 64                 /* a batch's worth */
+#define MAX_UNREAD ((size_t)16 << 20)    /* bytes of answers */
+#define FIRST_ANSWER ((size_t)256 << 10) /* MAX_UNDER_WAY of them may be unread */
 
 struct td_stream_request {
     struct td_rpc rpc; /* first: a handler's td_rpc is the request */
@@ -34,7 +37,7 @@ struct td_stream_request {
 static void free_request(struct td_stream_request *q)
 {
     td_payload_close(&q->payload);
-    td_free(q->rpc.reply.p);
+    td_sink_fini(&q->rpc.reply);
     td_free(q);
 }
 
@@ -81,8 +84,10 @@ static void answer(struct td_grpc_stream *s, struct td_stream_request *q)
 
 static bool has_room(const struct td_grpc_stream *s)
 {
-    return s->requests.n == 0 ||
-           (s->requests.n < MAX_UNDER_WAY && s->requests.bytes < s->g->opts.max_request_bytes);
+    const size_t n = (size_t)s->requests.n + s->writing,
+                 answer_bytes = s->requests.largest > 0 ? s->requests.largest : FIRST_ANSWER;
+    return n == 0 || (n < MAX_UNDER_WAY && s->requests.bytes < s->g->opts.max_request_bytes &&
+                      (n + 1) * answer_bytes <= MAX_UNREAD);
 }
 
 void td_infer_stream_go_on(struct td_grpc_stream *s)
@@ -111,6 +116,7 @@ static void finished(struct td_stream_request *q, const struct td_err *err)
     pthread_mutex_lock(&s->mu);
     q->err = *err;
     q->over = true;
+    s->requests.largest = q->rpc.reply.n > s->requests.largest ? q->rpc.reply.n : s->requests.largest;
     td_infer_stream_go_on(s);
     td_stream_leave(s);
 }
@@ -174,7 +180,8 @@ void td_infer_stream_take(struct td_grpc_stream *s)
         return;
     }
     td_poll_before(q->payload.buffer);
-    const enum td_code rc = td_payload_unpack(&q->payload, s->g->opts.max_request_bytes, &err);
+    enum td_code rc = td_payload_hold(&q->payload, &err);
+    rc = rc ? rc : td_payload_unpack(&q->payload, s->g->opts.max_request_bytes, &err);
     q->bytes = td_payload_bytes(&q->payload);
     push(s, q);
     td_infer_stream_go_on(s);

@@ -27,6 +27,38 @@ size_t td_payload_bytes(const struct td_payload *p)
     return p->plain.p != NULL ? p->plain.n : p->buffer != NULL ? grpc_byte_buffer_length(p->buffer) : 0;
 }
 
+enum td_code td_payload_hold(struct td_payload *p, struct td_err *err)
+{
+    const size_t bytes = p->buffer != NULL ? grpc_byte_buffer_length(p->buffer) : 0;
+    if (!td_budget_take(bytes)) {
+        return td_budget_error(err, bytes, "the message of the request");
+    }
+    p->held = bytes;
+    return TD_OK;
+}
+
+enum td_code td_payload_charge(struct td_payload *p, struct td_account *a, struct td_err *err)
+{
+    if (p->plain.p != NULL) {
+        return td_sink_charge(&p->plain, a, err);
+    }
+    TD_TRY(td_account_take(a, p->held, "its message", err));
+    p->account = a;
+    return TD_OK;
+}
+
+static void drop_buffer(struct td_payload *p)
+{
+    if (p->buffer != NULL) {
+        grpc_byte_buffer_destroy(p->buffer);
+    }
+    td_budget_give(p->held);
+    td_account_give(p->account, p->account != NULL ? p->held : 0);
+    p->buffer = NULL;
+    p->held = 0;
+    p->account = NULL;
+}
+
 static bool next_slice(void *reader, const void **bytes, size_t *n)
 {
     grpc_slice *slice;
@@ -48,8 +80,7 @@ enum td_code td_payload_unpack(struct td_payload *p, size_t limit, struct td_err
                "the message's bytes cannot be read");
     const enum td_code rc = td_gzip_unpack_blocks(next_slice, &reader, limit, &p->plain, err);
     grpc_byte_buffer_reader_destroy(&reader);
-    grpc_byte_buffer_destroy(p->buffer);
-    p->buffer = NULL;
+    drop_buffer(p);
     return rc;
 }
 
@@ -102,9 +133,7 @@ void td_payload_close(struct td_payload *p)
     if (p->seg != p->few) {
         td_free(p->seg);
     }
-    if (p->buffer != NULL) {
-        grpc_byte_buffer_destroy(p->buffer);
-    }
+    drop_buffer(p);
     td_sink_fini(&p->plain);
     *p = (struct td_payload){0};
 }
@@ -117,10 +146,18 @@ enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_meta
     const struct td_rpc_caller caller = {g, sent, method};
     r->caller = &caller;
     const struct td_work *before = td_work_enter(&r->q.run.work);
+    r->payload = p;
     const enum td_code rc = td_rpc_methods[method].fn(r, err);
     td_work_enter(before);
     r->caller = NULL;
+    r->payload = NULL;
     return rc;
+}
+
+enum td_code td_rpc_open(struct td_rpc *r, struct td_err *err)
+{
+    TD_TRY(td_request_open(&r->q, err));
+    return r->payload != NULL ? td_payload_charge(r->payload, r->q.run.work.account, err) : TD_OK;
 }
 
 static void free_message(void *p)
@@ -132,11 +169,13 @@ static void free_message(void *p)
 grpc_byte_buffer *td_grpc_message(struct td_sink *takes)
 {
     grpc_slice slice = grpc_empty_slice();
-    if (takes->n > 0) {
-        td_tsan_release(takes->p);
-        slice = grpc_slice_new(takes->p, takes->n, free_message);
+    const size_t n = takes->n;
+    char *bytes = td_sink_take(takes);
+    if (n > 0) {
+        td_tsan_release(bytes);
+        slice = grpc_slice_new(bytes, n, free_message);
     } else {
-        td_free(takes->p);
+        td_free(bytes);
     }
     *takes = (struct td_sink){0};
     grpc_byte_buffer *b = grpc_raw_byte_buffer_create(&slice, 1);

@@ -29,7 +29,7 @@ enum td_code td_rpc_ask_for(struct td_request *q, const struct td_model_spec *sp
 
 enum td_code td_rpc_inputs(struct td_rpc *r, const struct td_predict_pb *p, struct td_err *err)
 {
-    TD_TRY(td_predict_inputs(&r->q, p, r->opts->max_request_bytes, err));
+    TD_TRY(td_predict_inputs(&r->q, r->registry, p, r->opts->max_request_bytes, err));
     td_rpc_drop_input(r);
     return TD_OK;
 }
@@ -52,7 +52,7 @@ enum td_code td_rpc_predict(struct td_rpc *r, struct td_err *err)
 {
     struct td_request *q = &r->q;
     struct td_predict_pb p;
-    TD_TRY(td_request_open(q, err));
+    TD_TRY(td_rpc_open(r, err));
     q->api = TD_API_PREDICT;
     q->encode = encode_predict;
     TD_TRY(td_predict_read(r->in, q->arena, &p, err));
@@ -83,7 +83,7 @@ static enum td_code decode_examples(struct td_rpc *r, enum td_api api, struct td
     struct td_request *q = &r->q;
     struct td_examples_pb p;
     struct td_tensor examples = {0};
-    TD_TRY(td_request_open(q, err));
+    TD_TRY(td_rpc_open(r, err));
     q->api = api;
     q->encode = encode_scores;
     TD_TRY(td_examples_read(r->in, q->arena, &p, err));
@@ -142,7 +142,7 @@ enum td_code td_rpc_multi_inference(struct td_rpc *r, struct td_err *err)
     struct td_request *q = &r->q;
     struct td_multi_pb p;
     struct td_tensor examples = {0};
-    TD_TRY(td_request_open(q, err));
+    TD_TRY(td_rpc_open(r, err));
     q->api = TD_API_MULTI;
     td_poll_step_back(); /* it waits for its runs */
     TD_TRY(td_multi_read(r->in, q->arena, &p, err));

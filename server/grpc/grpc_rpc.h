@@ -59,6 +59,7 @@ struct td_rpc {
     td_rpc_fail_fn *fail;               /* NULL: none */
     const struct td_rpc_caller *caller; /* while its handler runs */
     struct td_rpc_trailer *trailer;     /* the transport's: what td_rpc_explain was told */
+    struct td_payload *payload;         /* the transport's: what in reads; while its handler runs */
 };
 static inline struct td_rpc *td_rpc_of(struct td_request *q)
 {
@@ -104,6 +105,9 @@ TD_MUST enum td_code td_rpc_with_arena(struct td_rpc *r, td_rpc_arena_fn *body, 
 TD_MUST enum td_code td_rpc_ask_for(struct td_request *q, const struct td_model_spec *spec,
                                     struct td_err *err);
 TD_MUST enum td_code td_rpc_inputs(struct td_rpc *r, const struct td_predict_pb *p, struct td_err *err);
+
+/* td_request_open of r->q, whose message counts as the request's from then on. */
+TD_MUST enum td_code td_rpc_open(struct td_rpc *r, struct td_err *err);
 
 /* Frees the bytes behind r->in, which the handler has decoded, before it computes. */
 static inline void td_rpc_drop_input(struct td_rpc *r)

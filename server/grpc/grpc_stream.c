@@ -72,7 +72,7 @@ static void free_stream(struct td_grpc_stream *s)
     grpc_call_details_destroy(&s->details);
     grpc_byte_buffer_destroy(s->message);
     pthread_mutex_destroy(&s->mu);
-    td_free(s->rpc.reply.p);
+    td_sink_fini(&s->rpc.reply);
     td_grpc_free_trailer(&s->rpc);
     td_free(s);
     if (arrived_at != NULL) {
@@ -195,7 +195,10 @@ static bool tell_message(struct td_grpc_stream *s)
     s->message = NULL;
     s->rpc.event = TD_RPC_MESSAGE;
     s->rpc.has_reply = false;
-    err.code = td_grpc_handle(s->g, s->method, &s->metadata, &payload, &s->rpc, &err);
+    err.code = td_payload_hold(&payload, &err);
+    if (err.code == TD_OK) {
+        err.code = td_grpc_handle(s->g, s->method, &s->metadata, &payload, &s->rpc, &err);
+    }
     td_payload_close(&payload);
     s->rpc.in = (struct td_wire){0};
     return told(s, &err);

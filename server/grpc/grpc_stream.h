@@ -32,7 +32,8 @@ struct td_grpc_stream {
     struct {
         struct td_stream_request *first, *last; /* in the order they came: their answers leave in it */
         int n;
-        size_t bytes; /* of their messages */
+        size_t bytes;   /* of their messages */
+        size_t largest; /* answer so far, in bytes */
     } requests;
     struct td_grpc_stream *prev, *next;
 };

@@ -192,13 +192,16 @@ static enum MHD_Result gather(struct exchange *e, const char *data, size_t *n)
     if (e->x.reader != NULL) {
         return td_http_gather_part(e, data, n);
     }
-    if (!e->too_large &&
-        (e->body.n + *n > e->h->opts.max_request_bytes || td_sink_put(&e->body, data, *n, &err))) {
-        e->too_large = true;
+    const bool dropped = e->too_large || e->no_memory;
+    if (!dropped) {
+        e->too_large = e->body.n + *n > e->h->opts.max_request_bytes;
+        e->no_memory = !e->too_large && td_sink_put(&e->body, data, *n, &err);
+    }
+    if (!dropped && (e->too_large || e->no_memory)) {
         td_sink_fini(&e->body);
         e->body.limit = 0;
     }
-    if (e->too_large) {
+    if (e->too_large || e->no_memory) {
         e->x.body_len += *n;
         if (e->x.body_len > e->h->opts.max_request_bytes) {
             return MHD_NO;

@@ -103,6 +103,9 @@ static inline struct td_exchange *td_exchange_of(struct td_request *r)
 /* Called by a handler, on its thread, before another one can finish x: its client is looked after
  * meanwhile. */
 void td_exchange_hold(struct td_exchange *x);
+/* What its body takes is charged to the account from now on. RESOURCE_EXHAUSTED: more than it may hold. */
+TD_MUST enum td_code td_exchange_charge(struct td_exchange *x, struct td_account *account,
+                                        struct td_err *err);
 /* x may be gone when this returns, or when the handler that calls it does. */
 void td_exchange_finish(struct td_exchange *x);
 /* There may be more for x's stream: on any thread, also before x is finished. */

@@ -62,6 +62,11 @@ const char *td_exchange_header_that(const struct td_exchange *x, bool (*fits)(co
     return s.found;
 }
 
+enum td_code td_exchange_charge(struct td_exchange *x, struct td_account *account, struct td_err *err)
+{
+    return td_sink_charge(&((struct exchange *)x)->body, account, err);
+}
+
 /* The body as the handler sees it. */
 static enum td_code finish_body(struct exchange *e, struct td_err *err)
 {
@@ -73,9 +78,13 @@ static enum td_code finish_body(struct exchange *e, struct td_err *err)
     }
     TD_FAIL_IF(e->too_large, err, RESOURCE_EXHAUSTED,
                "request body is larger than max_request_bytes (%zu bytes)", e->h->opts.max_request_bytes);
+    TD_FAIL_IF(
+        e->no_memory, err, RESOURCE_EXHAUSTED,
+        "the body of the request: no memory for %zu bytes: %llu bytes are in use, and --max_memory is %llu",
+        e->n_body, (unsigned long long)td_budget_held(), (unsigned long long)td_budget_allowed());
     const char *encoding = td_exchange_header(&e->x, MHD_HTTP_HEADER_CONTENT_ENCODING);
     if (td_gzip_unpack(encoding, e->h->opts.max_request_bytes, &e->body, err)) {
-        e->too_large = err->code == TD_RESOURCE_EXHAUSTED;
+        e->too_large = err->code == TD_RESOURCE_EXHAUSTED && e->body.n >= e->h->opts.max_request_bytes;
         return err->code;
     }
     e->x.body_len = e->body.n;

@@ -56,6 +56,7 @@ struct exchange {
     struct peer *peer;
     _Atomic enum phase phase;
     bool too_large;
+    bool no_memory;                    /* for its body: the rest of it is dropped */
     const struct td_head_fault *fault; /* of its head; the connection ends with the answer. NULL: none */
     struct td_sink body;
     const char *encoding; /* of the answer; NULL: as it is */

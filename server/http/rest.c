@@ -456,6 +456,7 @@ static enum td_code open_request(struct td_rest *rest, struct td_exchange *x, st
         TD_TRY(td_rest_local_only(rest, x, (route->traits & UPLOADS) != 0, err));
     }
     TD_TRY(td_request_open(&x->r, err));
+    TD_TRY(td_exchange_charge(x, x->r.run.work.account, err));
     x->r.api = (enum td_api)(route->traits >> API_SHIFT & 7);
     if (td_spans_on() && (route->traits & COUNTED)) {
         td_trace_begin(&x->r.trace, header(x, "traceparent"), header(x, "tracestate"), route->pattern);
@@ -578,7 +579,9 @@ void td_rest_handle(void *app, struct td_exchange *x)
         return;
     }
     if (err.code == TD_OK && x->route != NULL) {
+        const struct td_work *before = td_work_enter(&x->r.run.work);
         err.code = x->route->handler(rest, x, &err);
+        td_work_enter(before);
     }
     if (err.code != TD_OK || x->r.encode == NULL) {
         answer(x, &err);

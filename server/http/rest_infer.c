@@ -119,16 +119,22 @@ static enum td_code raw_input(struct infer *f, struct td_err *err)
 
 /* ------------------------------------------------------------------ a body of JSON */
 
+static const struct td_infer_in *input_of(void *infer, int i)
+{
+    return &((struct infer *)infer)->p.in[i].raw;
+}
+
 static enum td_code read_inputs(struct infer *f, struct td_err *err)
 {
     const uint64_t max_bytes = UINT64_MAX; /* each element takes bytes of the body, and those are bounded */
-    TD_TRY(td_infer_room(f->r, f->p.n_in, err));
+    TD_TRY(td_infer_expect(f->r, f->registry, input_of, f, f->p.n_in, err));
     for (int i = 0; i < f->p.n_in; i++) {
-        struct td_tensor t;
+        struct td_tensor *t = &f->r->in[i].t;
         const struct td_infer_in *in = &f->p.in[i].raw;
-        TD_TRY(in->place.region != NULL ? td_infer_fetch(&f->shared, in, max_bytes, &t, err)
-                                        : td_infer_json_tensor(&f->p.in[i], max_bytes, &t, err));
-        TD_TRY(td_infer_add(f->r, f->p.in[i].raw.name, &t, err));
+        const enum td_code over = td_work_over();
+        TD_TRY(over ? td_work_error(over, err) : TD_OK);
+        TD_TRY(in->place.region != NULL ? td_infer_fetch(&f->shared, in, max_bytes, t, err)
+                                        : td_infer_json_tensor(&f->p.in[i], max_bytes, t, err));
     }
     return TD_OK;
 }

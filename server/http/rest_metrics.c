@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "core/run/variable.h"
+#include "core/base/budget.h"
+#include "core/base/buffer.h"
 #include "core/base/mem.h"
 #include "server/base/metrics.h"
 #include "server/http/rest.h"
@@ -32,6 +34,36 @@ static double resident_bytes(const struct td_rest *rest)
         (void)fclose(f);
     }
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+static double memory_held(const struct td_rest *rest)
+{
+    (void)rest;
+    return (double)td_budget_held();
+}
+
+static double memory_tensors(const struct td_rest *rest)
+{
+    (void)rest;
+    return (double)td_buffer_live_bytes();
+}
+
+static double memory_limit(const struct td_rest *rest)
+{
+    (void)rest;
+    return (double)td_budget_allowed();
+}
+
+static double memory_refusals(const struct td_rest *rest)
+{
+    (void)rest;
+    return (double)td_budget_refusals();
+}
+
+static double memory_shortages(const struct td_rest *rest)
+{
+    (void)rest;
+    return (double)td_budget_shortages();
 }
 
 static double open_files(const struct td_rest *rest)

@@ -52,12 +52,12 @@ static enum td_code names_differ(const struct td_servable_call *c, struct td_err
         }
     }
     for (int i = 0; i < c->sig->n_in; i++) {
-        bool given = false;
+        bool is_given = false;
         say(&wanted, c->sig->in[i].key);
         for (int k = 0; k < c->n_in; k++) {
-            given |= strcmp(c->in[k].name, c->sig->in[i].key) == 0;
+            is_given |= strcmp(c->in[k].name, c->sig->in[i].key) == 0;
         }
-        if (!given && c->sig->defaults[i].dtype == TD_DTYPE_NONE) {
+        if (!is_given && c->sig->defaults[i].dtype == TD_DTYPE_NONE) {
             say(&missing, c->sig->in[i].key);
         }
     }
@@ -68,21 +68,27 @@ static enum td_code names_differ(const struct td_servable_call *c, struct td_err
         c->n_in, c->sig->n_in, sent.s, wanted.s, extra.s, missing.s);
 }
 
+/* The tensor of the signature's input i, its default where none is given; NULL: neither. Adds to *used how
+ * often it is given. */
+static const struct td_tensor *given(const struct td_servable_call *c, int i, int *used)
+{
+    const struct td_tensor *found = NULL;
+    for (int k = 0; k < c->n_in; k++) {
+        if (strcmp(c->in[k].name, c->sig->in[i].key) == 0) {
+            found = &c->in[k].t;
+            ++*used;
+        }
+    }
+    const struct td_tensor *usual = &c->sig->defaults[i];
+    return found == NULL && usual->dtype != TD_DTYPE_NONE ? usual : found;
+}
+
 /* Puts the given tensors in signature order, defaults where none is given. */
 static enum td_code order_inputs(const struct td_servable_call *c, struct td_tensor *in, struct td_err *err)
 {
     int used = 0;
     for (int i = 0; i < c->sig->n_in; i++) {
-        const struct td_tensor *found = NULL;
-        for (int k = 0; k < c->n_in; k++) {
-            if (strcmp(c->in[k].name, c->sig->in[i].key) == 0) {
-                found = &c->in[k].t;
-                used++;
-            }
-        }
-        if (found == NULL && c->sig->defaults[i].dtype != TD_DTYPE_NONE) {
-            found = &c->sig->defaults[i];
-        }
+        const struct td_tensor *found = given(c, i, &used);
         if (found == NULL) {
             return names_differ(c, err);
         }
@@ -109,18 +115,25 @@ static enum td_code check_method(const struct td_servable_call *c, struct td_err
     return TD_OK;
 }
 
+/* t: input i of the signature. */
+static enum td_code check_input(struct td_servable *s, const struct td_servable_call *c, int i,
+                                const struct td_tensor *t, struct td_err *err)
+{
+    const enum td_dtype want = td_servable_fed_dtype(s, c->sig, i);
+    TD_FAIL_IF(t->dtype != want, err, INVALID_ARGUMENT,
+               "signature '%s': input '%s' was expected to be a %s tensor but is a %s tensor", c->sig->key,
+               c->sig->in[i].key, td_dtype_name(want), td_dtype_name(t->dtype));
+    TD_FAIL_IF(c->strict_shapes && !td_shape_compatible(&t->shape, &c->sig->in[i].shape), err,
+               INVALID_ARGUMENT, "signature '%s': input '%s' has shape %s, the signature declares %s",
+               c->sig->key, c->sig->in[i].key, TD_SHAPE_STR(&t->shape), TD_SHAPE_STR(&c->sig->in[i].shape));
+    return TD_OK;
+}
+
 static enum td_code check_inputs(struct td_servable *s, const struct td_servable_call *c,
                                  const struct td_tensor *in, struct td_err *err)
 {
     for (int i = 0; i < c->sig->n_in; i++) {
-        enum td_dtype want = td_servable_fed_dtype(s, c->sig, i);
-        TD_FAIL_IF(in[i].dtype != want, err, INVALID_ARGUMENT,
-                   "signature '%s': input '%s' was expected to be a %s tensor but is a %s tensor",
-                   c->sig->key, c->sig->in[i].key, td_dtype_name(want), td_dtype_name(in[i].dtype));
-        TD_FAIL_IF(c->strict_shapes && !td_shape_compatible(&in[i].shape, &c->sig->in[i].shape), err,
-                   INVALID_ARGUMENT, "signature '%s': input '%s' has shape %s, the signature declares %s",
-                   c->sig->key, c->sig->in[i].key, TD_SHAPE_STR(&in[i].shape),
-                   TD_SHAPE_STR(&c->sig->in[i].shape));
+        TD_TRY(check_input(s, c, i, &in[i], err));
     }
     return TD_OK;
 }
@@ -168,6 +181,26 @@ enum td_code td_servable_bind(struct td_servable *s, const struct td_servable_ca
     TD_TRY(check_filter(call, err));
     TD_TRY(order_inputs(call, in, err));
     return check_inputs(s, call, in, err);
+}
+
+enum td_code td_servable_check(struct td_servable *s, const struct td_servable_call *c, struct td_err *err)
+{
+    int used = 0;
+    for (int i = 0; i < c->sig->n_in; i++) {
+        if (given(c, i, &used) == NULL) {
+            return names_differ(c, err);
+        }
+    }
+    if (used != c->n_in) {
+        return names_differ(c, err);
+    }
+    for (int i = 0; i < c->sig->n_in; i++) {
+        const struct td_tensor *t = given(c, i, &used);
+        if (t->dtype != TD_DTYPE_NONE && t->shape.rank >= 0) {
+            TD_TRY(check_input(s, c, i, t, err));
+        }
+    }
+    return TD_OK;
 }
 
 /* A mapped weight file was cut short: zeros stand in for what is gone, in this run and all later ones. */

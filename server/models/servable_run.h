@@ -29,6 +29,10 @@ struct td_servable_call {
  * size does not match signature: ..."); the signature's own error when it cannot be called. */
 TD_MUST enum td_code td_servable_bind(struct td_servable *s, const struct td_servable_call *call,
                                       struct td_tensor *in, struct td_err *err);
+/* The first part of it, of inputs that need not hold bytes yet: names, dtypes (NONE: not known yet) and,
+ * where they are held to them, shapes (of unknown rank: likewise). */
+TD_MUST enum td_code td_servable_check(struct td_servable *s, const struct td_servable_call *call,
+                                       struct td_err *err);
 /* made[sig->n_out]: owned by the caller, nothing on failure. DATA_LOSS when a mapped file lost bytes
  * meanwhile. */
 TD_MUST enum td_code td_servable_compute(struct td_servable *s, const struct td_signature *sig,

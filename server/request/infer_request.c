@@ -111,6 +111,37 @@ enum td_code td_infer_room(struct td_request *q, int n, struct td_err *err)
     return q->in != NULL ? TD_OK : td_no_memory(err, (size_t)n * sizeof *q->in, "a request");
 }
 
+/* All names are the signature's: none occurs twice. */
+static enum td_code check_equal(const struct td_request *q, struct td_err *err)
+{
+    for (int i = 0; i < q->sig->n_in; i++) {
+        int n = 0;
+        for (int k = 0; k < q->n_in; k++) {
+            n += strcmp(q->in[k].name, q->sig->in[i].key) == 0;
+        }
+        TD_FAIL_IF(n > 1, err, INVALID_ARGUMENT, "input '%s' already exists in request", q->sig->in[i].key);
+    }
+    return TD_OK;
+}
+
+enum td_code td_infer_expect(struct td_request *q, struct td_registry *reg, td_infer_in_fn *in, void *ctx,
+                             int n, struct td_err *err)
+{
+    TD_TRY(td_infer_room(q, n, err));
+    for (int i = 0; i < n; i++) {
+        const struct td_infer_in *one = in(ctx, i);
+        const enum td_dtype dtype = td_v2_dtype(one->datatype);
+        TD_FAIL_IF(dtype == TD_DTYPE_NONE, err, INVALID_ARGUMENT,
+                   "input '%.200s': datatype '%.60s' is unknown", one->name, one->datatype);
+        q->in[q->n_in++] = (struct td_named){.name = one->name, .t = {.dtype = dtype, .shape = one->shape}};
+    }
+    const struct td_servable_call call = td_request_call(q, reg);
+    if (td_infer_check(q, err) || check_equal(q, err) || td_servable_check(q->servable, &call, err)) {
+        td_stats_request(td_servable_stats(q->servable), false, 0, 0, &q->times);
+    }
+    return err->code;
+}
+
 enum td_code td_infer_add(struct td_request *q, const char *name, struct td_tensor *takes, struct td_err *err)
 {
     for (int i = 0; i < q->n_in; i++) {

@@ -38,6 +38,12 @@ TD_MUST enum td_code td_infer_view(const struct td_servable *s, const char *sign
 
 /* Makes room for n inputs in q. */
 TD_MUST enum td_code td_infer_room(struct td_request *q, int n, struct td_err *err);
+/* Before inputs are decoded: q->in gets all n, with the names, datatypes and shapes that in(ctx, i) has, to
+ * be given bytes in that order. Names and shapes as td_infer_check, equal names, datatypes that are unknown
+ * or not the signature's: INVALID_ARGUMENT. (That their bytes came is looked at when each is decoded.) */
+typedef const struct td_infer_in *td_infer_in_fn(void *ctx, int i);
+TD_MUST enum td_code td_infer_expect(struct td_request *q, struct td_registry *reg, td_infer_in_fn *in,
+                                     void *ctx, int n, struct td_err *err);
 /* Adds an input; takes t. INVALID_ARGUMENT when the name is there already (t is then cleared). */
 TD_MUST enum td_code td_infer_add(struct td_request *q, const char *name, struct td_tensor *takes,
                                   struct td_err *err);

@@ -71,7 +71,8 @@ static enum td_code replay_predict(const struct warmup *w, struct td_request *q,
     struct td_predict_pb p;
     TD_TRY(td_predict_read(message, q->arena, &p, err));
     q->signature = p.spec.signature;
-    TD_TRY(td_predict_inputs(q, &p, MAX_RECORD_BYTES, err));
+    TD_TRY(td_request_resolve(q, w->reg, err));
+    TD_TRY(td_predict_inputs(q, w->reg, &p, MAX_RECORD_BYTES, err));
     return td_request_run(q, w->reg, err);
 }
 

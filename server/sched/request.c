@@ -113,6 +113,49 @@ struct td_servable_call td_request_call(const struct td_request *r, struct td_re
     };
 }
 
+/* Bytes of a tensor that is not there yet; 0 where it will be refused. */
+static uint64_t bytes_to_come(const struct td_tensor *t)
+{
+    size_t bytes = 0;
+    const int64_t n = t->dtype == TD_DTYPE_NONE || t->shape.rank < 0 ? 0 : td_shape_count(&t->shape);
+    return n > 0 && td_size_mul((size_t)n, td_dtype_size(t->dtype), &bytes) ? bytes : n > 0 ? UINT64_MAX : 0;
+}
+
+enum td_code td_request_has_room(struct td_request *r, uint64_t max_bytes, struct td_err *err)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < r->n_in; i++) {
+        const uint64_t bytes = bytes_to_come(&r->in[i].t);
+        TD_FAIL_IF(
+            bytes > max_bytes, err, INVALID_ARGUMENT,
+            "tensor parsing error: %.200s: a %s tensor of shape %s takes more than the %llu bytes allowed",
+            r->in[i].name, td_dtype_name(r->in[i].t.dtype), TD_SHAPE_STR(&r->in[i].t.shape),
+            (unsigned long long)max_bytes);
+        sum += bytes;
+        TD_FAIL_IF(sum > max_bytes, err, RESOURCE_EXHAUSTED,
+                   "the request's %d inputs take %llu bytes and more, --max_request_bytes is %llu", r->n_in,
+                   (unsigned long long)sum, (unsigned long long)max_bytes);
+    }
+    if (sum < TD_BUDGET_STEP) {
+        return TD_OK;
+    }
+    TD_TRY(td_account_take(r->run.work.account, (size_t)sum, "inputs", err));
+    td_account_give(r->run.work.account, (size_t)sum); /* each is charged when it is made */
+    if (!td_budget_take((size_t)sum)) {
+        return td_no_memory(err, (size_t)sum, "the request's inputs");
+    }
+    td_budget_give((size_t)sum);
+    return TD_OK;
+}
+
+enum td_code td_request_expect(struct td_request *r, struct td_registry *reg, uint64_t max_bytes,
+                               struct td_err *err)
+{
+    const struct td_servable_call call = td_request_call(r, reg);
+    TD_TRY(td_servable_check(r->servable, &call, err));
+    return td_request_has_room(r, max_bytes, err);
+}
+
 enum td_code td_request_bind(struct td_request *r, const struct td_servable_call *call, struct td_err *err)
 {
     const size_t n_in = (size_t)r->sig->n_in, n_out = (size_t)r->sig->n_out;
@@ -151,7 +194,9 @@ static void finish(struct td_request *r, struct td_err *err)
 {
     TD_HOLDS(request_check, r);
     if (err->code == TD_OK && r->encode != NULL) {
+        const struct td_work *before = td_work_enter(&r->run.work);
         err->code = r->encode(r, err);
+        td_work_enter(before);
     }
     r->done(r, err);
 }

@@ -116,6 +116,14 @@ TD_MUST enum td_code td_request_find(struct td_request *r, struct td_registry *r
 TD_MUST enum td_code td_request_resolve(struct td_request *r, struct td_registry *reg, struct td_err *err);
 /* It as a call of its signature, borrowed. */
 struct td_servable_call td_request_call(const struct td_request *r, struct td_registry *reg);
+/* Before inputs are decoded: r->in has their names, dtypes and shapes (td_wire_tensor_head), and r->sig is
+ * found. Names, dtypes and, where the server is strict, shapes are checked, and that what they take together
+ * is neither more than max_bytes nor more than may be had. INVALID_ARGUMENT; RESOURCE_EXHAUSTED. reg: of the
+ * strictness; NULL: none. */
+TD_MUST enum td_code td_request_expect(struct td_request *r, struct td_registry *reg, uint64_t max_bytes,
+                                       struct td_err *err);
+/* That what its inputs take is to be had; names are checked. */
+TD_MUST enum td_code td_request_has_room(struct td_request *r, uint64_t max_bytes, struct td_err *err);
 /* Checks its inputs against the signature, and makes room for its outputs. */
 TD_MUST enum td_code td_request_bind(struct td_request *r, const struct td_servable_call *call,
                                      struct td_err *err);

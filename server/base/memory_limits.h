@@ -1,0 +1,24 @@
+/* server/base/memory_limits.h - --max_memory and --max_request_memory: how much the process may hold, and one
+ * request of it (core/base/budget.h).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_SERVER_BASE_MEMORY_LIMITS_H
+#define TD_SERVER_BASE_MEMORY_LIMITS_H
+
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+/* What this process may get: the machine's memory, or less where the control groups (memory.max and
+ * memory.high of v2, memory.limit_in_bytes of v1) or the limit on its address space (ulimit -v; what is
+ * mapped already is taken off) say so. In bytes. root is "" outside tests: a folder before /proc and /sys. */
+uint64_t td_memory_there_is(const char *root);
+/* "1500000000", "2GiB" (KiB, MiB, GiB) or a share of whole such as "80%"; "0" is 0, no limit.
+ * INVALID_ARGUMENT for other texts, and shares above 100%; flag is named. */
+TD_MUST enum td_code td_memory_parse(const char *flag, const char *text, uint64_t whole, uint64_t *out,
+                                     struct td_err *err);
+/* Sets both limits, and says so in the log. A share of request is one of max_memory. Before threads start. */
+TD_MUST enum td_code td_memory_limits_set(const char *max_memory, const char *max_request_memory,
+                                          struct td_err *err);
+
+#endif
