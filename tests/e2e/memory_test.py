@@ -170,7 +170,7 @@ class Memory(Case):
 
     def test_many_runs_at_once_share_what_there_is(self):
         self.serve("--max_request_memory=0")
-        got = self.at_once(40, lambda i: len(self.stub.Predict(predict("sum", x=np.int32([25 << 20])), 60).outputs))
+        got = self.at_once(20, lambda i: len(self.stub.Predict(predict("sum", x=np.int32([25 << 20])), 60).outputs))
         self.assertLessEqual(set(got), {1, CODE.RESOURCE_EXHAUSTED})
         self.assertIn(1, got)
         self.eventually_well()
@@ -261,7 +261,7 @@ class Memory(Case):
     # ---- the system's own limits
 
     def test_an_address_space_that_is_too_small(self):
-        for mb in (1500, 2500):
+        for mb in (1500,):
             names = ("same", "fill", "sum", "text")
             self.d = Server(versions={}, wait=False, files={"models.config": config(*((n, f"{self.where}/{n}") for n in names))})
             self.d.args = ["/bin/bash", "-c", f'ulimit -v {mb * 1024}; exec "$@"', "sh", *self.d.args]
@@ -269,7 +269,7 @@ class Memory(Case):
             self.stub = self.d.stub(prediction_service_pb2_grpc.PredictionServiceStub)
             try:
                 x = np.ones(20 << 20, np.float32)
-                got = self.at_once(16, lambda i: len(self.stub.Predict(predict("same", x=x), 60).outputs))
+                got = self.at_once(12, lambda i: len(self.stub.Predict(predict("same", x=x), 60).outputs))
                 self.assertIsNone(self.d.proc.poll(), "".join(self.d.log[-10:]))
                 self.assertLessEqual(set(got), {1, CODE.RESOURCE_EXHAUSTED, CODE.UNAVAILABLE})
                 self.eventually_well()

@@ -261,7 +261,7 @@ class Wrong(Case):
         self.refused(one(data=["1", "2"]), 400, "input 'x'", 'Value: "1" Type: String is not of expected type: float')
         self.refused(one(data=[1, True]), 400, "Type: Boolean")
         self.refused(one(datatype="FP31"), 400, "datatype 'FP31' is unknown")
-        self.refused(one(datatype="INT8", data=[1, 128]), 400, "128")
+        self.refused(one(datatype="INT8", data=[1, 128]), 400, "was expected to be a float tensor but is a int8 tensor")
         self.refused(one(shape=[-1]), 400, "input 0, x: a size in its 'shape' must be a whole number, 0 or more, not -1")
         self.refused(one(shape=[2**62, 2**62]), 400, "input 'x'")
         self.refused(one(shape=[1] * 40), 400, "more than 12 dimensions")
@@ -272,9 +272,9 @@ class Wrong(Case):
         self.refused({"inputs": [{"name": "", "shape": [0], "datatype": "FP32", "data": []}] * 5000}, 400, "more than 4096 inputs")
 
     def test_wrong_binary(self):
-        def refused(size, tail, *words, length=None, datatype="FP32"):
-            head = json.dumps({"inputs": [{"name": "x", "shape": [2], "datatype": datatype, "parameters": {"binary_data_size": size}}]}).encode()
-            self.refused(head + tail, 400, *words, headers={LENGTH: str(len(head)) if length is None else length})
+        def refused(size, tail, *words, length=None, datatype="FP32", model="half", name="x"):
+            head = json.dumps({"inputs": [{"name": name, "shape": [2], "datatype": datatype, "parameters": {"binary_data_size": size}}]}).encode()
+            self.refused(head + tail, 400, *words, headers={LENGTH: str(len(head)) if length is None else length}, path=f"/v2/models/{model}/infer")
         refused(8, b"1234567", "unexpected size for input 'x', expecting 1 additional bytes")
         refused(8, b"123456789", "unexpected additional input data for model", "1 bytes")
         refused(7, b"1234567", "input byte size mismatch for input 'x'")
@@ -282,7 +282,7 @@ class Wrong(Case):
         for length in ("-1", "", "5x", "0x10", "1e2", "9" * 30):
             refused(8, b"12345678", LENGTH, length=length)
         refused(8, b"12345678", "JSON Parse error", length="20")
-        refused(8, b"\xff\xff\xff\xff1234", "element 0 of its BYTES is cut short", datatype="BYTES")
+        refused(8, b"\xff\xff\xff\xff1234", "element 0 of its BYTES is cut short", datatype="BYTES", model="types:text", name="s")
         refused(2**70, b"12345678", "must be a whole number")
 
 
