@@ -462,6 +462,7 @@ static void serve(struct server *s)
 {
     const int64_t period_s = reread_period_s(s);
     const int period_ms = period_s > 0 ? (int)period_s * 1000 : -1;
+    td_trim_start();
     enum td_wake why = td_drain_wait(QUIET_MS);
     if (why == TD_WAKE_TIME) {
         td_kernels_warm();
@@ -513,6 +514,7 @@ static bool drain(struct server *s)
 
 static void free_all(struct server *s)
 {
+    td_trim_stop();
     td_jobs_close(s->jobs);
     td_job_flags_fini(&s->job_flags);
     td_registry_stop(s->registry);

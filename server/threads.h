@@ -18,6 +18,7 @@
  *   gRPC accept   (server/grpc/grpc_accept.c) accepts gRPC's connections, counts them, hands them to gRPC
  *   worker        (server/sched/workers.c) --lanes of them: run what had to wait, and whatever is not short,
  *                 and encode the answers
+ *   trim          (server/base/trim.c) gives back what the allocator keeps after a burst
  *   jobs          (server/jobs/job_queue.c) starts and ends the processes of fine-tuning jobs, publishes what
  *                 they made, wakes followers
  *   reaper        (server/sched/workers.c) drops waiting requests that are too late or whose client left

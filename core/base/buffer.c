@@ -11,9 +11,11 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/buffer.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/check.h"
 #include "core/base/mem.h"
@@ -112,6 +114,22 @@ void td_buffer_trim(void)
         while (cache.free[c] != NULL) {
             td_free(cache_take(c));
         }
+    }
+}
+
+void td_buffer_idle_wait(pthread_cond_t *cond, pthread_mutex_t *mu)
+{
+    struct timespec at;
+    if (cache.bytes == 0) {
+        (void)pthread_cond_wait(cond, mu);
+        return;
+    }
+    (void)clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += TD_BUFFER_IDLE_S;
+    if (pthread_cond_clockwait(cond, mu, CLOCK_MONOTONIC, &at) == ETIMEDOUT) {
+        pthread_mutex_unlock(mu);
+        td_buffer_trim();
+        pthread_mutex_lock(mu);
     }
 }
 

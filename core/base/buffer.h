@@ -16,6 +16,7 @@
 #define TD_CORE_BASE_BUFFER_H
 
 #include <stdatomic.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -67,5 +68,9 @@ uint64_t td_buffer_allow(uint64_t bytes);
 /* Gives the calling thread's cached blocks back to the C library (a worker calls it when it has been
  * idle). */
 void td_buffer_trim(void);
+/* pthread_cond_wait, of a thread that waits for work: when TD_BUFFER_IDLE_S have passed it trims, and returns
+ * as if it had been woken. */
+enum { TD_BUFFER_IDLE_S = 2 };
+void td_buffer_idle_wait(pthread_cond_t *cond, pthread_mutex_t *mu);
 
 #endif

@@ -10,13 +10,16 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/trim.h"
 
+#include <errno.h>
 #include <link.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/buffer.h"
@@ -25,6 +28,11 @@
 #include "core/run/bound_plan.h"
 #include "server/base/clock.h"
 
+enum {
+    LOOK_S = 2,
+    MOST_S = 64,
+    SLACK_BYTES = 64 << 20, /* what may be resident beyond what is held */
+};
 enum { TRIM_MS = 100 }; /* at most every so long: it walks all that is free */
 
 static bool traced(void)
@@ -115,4 +123,77 @@ static void shrink(void *unused)
 void td_trim_on_shortage(void)
 {
     td_budget_on_shortage(shrink, NULL);
+}
+
+/* ------------------------------------------------------------------ after a burst */
+
+static struct {
+    pthread_mutex_t mu; /* guards stop */
+    pthread_cond_t wake;
+    bool stop, runs;
+    pthread_t thread;
+} trimmer = {.mu = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+
+/* Resident bytes that are of no file. */
+static uint64_t resident(void)
+{
+    unsigned long long total, all, shared;
+    uint64_t pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f != NULL && fscanf(f, "%llu %llu %llu", &total, &all, &shared) == 3 && all > shared) {
+        pages = all - shared;
+    }
+    if (f != NULL) {
+        (void)fclose(f);
+    }
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Seconds to the next look: soon, or later each time that nothing came of it. */
+static int trim_idle(int pause_s)
+{
+    const uint64_t before = resident();
+    if (before < td_budget_held() + SLACK_BYTES) {
+        return LOOK_S;
+    }
+#ifndef TD_NO_BUFFER_CACHE
+    (void)malloc_trim(0);
+#endif
+    return resident() + SLACK_BYTES / 4 < before ? LOOK_S : pause_s < MOST_S ? pause_s * 2 : MOST_S;
+}
+
+static void *trim_main(void *unused)
+{
+    (void)unused;
+    int pause_s = LOOK_S;
+    pthread_mutex_lock(&trimmer.mu);
+    while (!trimmer.stop) {
+        struct timespec at;
+        (void)clock_gettime(CLOCK_MONOTONIC, &at);
+        at.tv_sec += pause_s;
+        if (pthread_cond_clockwait(&trimmer.wake, &trimmer.mu, CLOCK_MONOTONIC, &at) == ETIMEDOUT) {
+            pthread_mutex_unlock(&trimmer.mu);
+            pause_s = trim_idle(pause_s);
+            pthread_mutex_lock(&trimmer.mu);
+        }
+    }
+    pthread_mutex_unlock(&trimmer.mu);
+    return NULL;
+}
+
+void td_trim_start(void)
+{
+    trimmer.runs = pthread_create(&trimmer.thread, NULL, trim_main, NULL) == 0;
+}
+
+void td_trim_stop(void)
+{
+    if (trimmer.runs) {
+        pthread_mutex_lock(&trimmer.mu);
+        trimmer.stop = true;
+        pthread_cond_signal(&trimmer.wake);
+        pthread_mutex_unlock(&trimmer.mu);
+        pthread_join(trimmer.thread, NULL);
+        trimmer.runs = false;
+    }
 }

@@ -13,4 +13,9 @@ void td_trim(void);
  * threads, go, and what the allocator holds unused. */
 void td_trim_on_shortage(void);
 
+/* From now on a thread looks every few seconds whether much more is resident than is held, as after a burst
+ * of requests, and then gives back what the allocator keeps. Without a thread to be had it stays there. */
+void td_trim_start(void);
+void td_trim_stop(void);
+
 #endif

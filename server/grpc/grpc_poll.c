@@ -17,6 +17,7 @@
  * uncounted.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/buffer.h"
 #include "core/base/check.h"
 #include "server/base/clock.h"
 #include "server/grpc/grpc_impl.h"
@@ -116,7 +117,7 @@ static void come_in(struct td_poller *me)
     } else {
         p->parked++;
         while (p->invited == 0 && !p->closing) {
-            pthread_cond_wait(&p->wanted, &p->mu);
+            td_buffer_idle_wait(&p->wanted, &p->mu);
         }
         p->parked--;
         if (p->invited > 0) {

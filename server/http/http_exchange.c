@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/buffer.h"
 #include "core/base/check.h"
 #include "core/base/mem.h"
 #include "server/base/clock.h"
@@ -423,7 +424,7 @@ void *td_http_worker_main(void *arg)
     pthread_mutex_lock(&h->mu);
     for (;;) {
         while (h->head == NULL && !h->stop) {
-            pthread_cond_wait(&h->work, &h->mu);
+            td_buffer_idle_wait(&h->work, &h->mu);
         }
         struct exchange *e = h->head;
         if (e == NULL) {

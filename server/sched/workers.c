@@ -18,6 +18,7 @@
  * (server/sched/batch_run.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/buffer.h"
 #include "server/sched/workers.h"
 
 #include <time.h>
@@ -152,7 +153,7 @@ static void run_batch(struct td_workers *w, struct td_batch_run *run)
 static void wait_until(pthread_cond_t *cond, pthread_mutex_t *mu, int64_t at_ns)
 {
     if (at_ns == INT64_MAX) {
-        pthread_cond_wait(cond, mu);
+        td_buffer_idle_wait(cond, mu);
         return;
     }
     const struct timespec at = {.tv_sec = at_ns / 1000000000, .tv_nsec = at_ns % 1000000000};

@@ -249,9 +249,10 @@ class Memory(Case):
 
     def test_a_burst_leaves_nothing(self):
         self.serve(limit=2000)
-        x = np.ones(8 << 20, np.float32)
-        for _ in range(2):
-            self.assertEqual(set(self.at_once(8, lambda i: len(self.stub.Predict(predict("same", x=x), 60).outputs))), {1})
+        large = predict("same", x=np.ones(8 << 20, np.float32))
+        small = predict("text", x=np.array([b"some words"] * 400000))
+        self.assertEqual(set(self.at_once(8, lambda i: len(self.stub.Predict(large, 60).outputs))), {1})
+        self.assertEqual(set(self.at_once(12, lambda i: len(self.stub.Predict(small, 60).outputs))), {1})
         for _ in range(60):
             if self.status("VmRSS") < 200:
                 break
