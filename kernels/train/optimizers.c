@@ -2,8 +2,8 @@
  *
  * What depends on the step alone is computed on scalars (and once for all variables, which the compiler sees
  * to); what is written, a slot or the variable, is then one chain of element-wise nodes over tensors of the
- * variable's shape. Constants are rounded where Keras rounds them: 1 - beta_2^t with beta_2 in float32 is
- * off by 1e-5 at the first step, and the weights follow.
+ * variable's shape; adam's, the most used, is one node for all three. Constants are rounded where Keras
+ * rounds them: 1 - beta_2^t with beta_2 in float32 is off by 1e-5 at the first step, and the weights follow.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/train/optimizers.h"
@@ -171,12 +171,28 @@ static void move_moments(struct td_update *u, const struct math *m, double rest_
     u->new_slot[1] = moved(m, u->slot[1], td_f_square(m->e, m->g), rest_2);
 }
 
+/* As one node (kernels/train/adam.c): m, v and w move in one pass. */
+static void adam_at_once(struct td_update *u, const struct math *m, struct td_value rate)
+{
+    const struct td_value w = td_emit(m->e, "_Adam", TD_IN(m->w, u->slot[0], u->slot[1], m->g, rate),
+                                      TD_ATTRS(TD_ATTR_OF_FLOAT("rest_1", (float)(1 - u->field.v[BETA_1])),
+                                               TD_ATTR_OF_FLOAT("rest_2", (float)(1 - u->field.v[BETA_2])),
+                                               TD_ATTR_OF_FLOAT("epsilon", (float)u->field.v[EPSILON])));
+    u->new_slot[0] = (struct td_value){w.node, w.node != NULL};
+    u->new_slot[1] = (struct td_value){w.node, w.node != NULL ? 2 : 0};
+    give(u, w);
+}
+
 static void adam(struct td_update *u)
 {
     const struct math m = opened(u);
     const double beta_1 = u->field.v[BETA_1], beta_2 = u->field.v[BETA_2];
     const struct td_value up = times_rate(&m, root(&m, one_minus(&m, power(&m, beta_2))));
     const struct td_value rate = td_f_div(m.e, up, one_minus(&m, power(&m, beta_1)));
+    if (m.dtype == TD_FLOAT && u->field.v[AMSGRAD] == 0) {
+        adam_at_once(u, &m, rate);
+        return;
+    }
     move_moments(u, &m, 1 - beta_1, 1 - beta_2);
     struct td_value v = u->new_slot[1];
     if (u->field.v[AMSGRAD] != 0) {

@@ -191,6 +191,45 @@ TEST(a_long_product_is_stopped_in_its_middle)
     passed_close(&t);
 }
 
+/* The one node gives what the formula's nodes give. */
+static void adam_is_its_chain(struct td_shape shape)
+{
+    static const char head[] = XY "v = Square " T "(y)\n";
+    static const char *const tail[] = {
+        "a = _Adam {rest_1:float=0.25; rest_2:float=0.125; epsilon:float=0.5} (x, y, v, x, float[] 3)\n"
+        "w = Identity " T "(a:0)\nm1 = Identity " T "(a:1)\nv1 = Identity " T "(a:2)\n",
+        "dm = Sub " T "(x, y)\nem = Mul " T "(dm, float[] 0.25)\nm1 = AddV2 " T "(y, em)\n"
+        "gg = Mul " T "(x, x)\ndv = Sub " T "(gg, v)\nev = Mul " T "(dv, float[] 0.125)\nv1 = AddV2 " T
+        "(v, ev)\n"
+        "up = Mul " T "(m1, float[] 3)\nq = Sqrt " T "(v1)\nbelow = AddV2 " T "(q, float[] 0.5)\n"
+        "d = RealDiv " T "(up, below)\nw = Sub " T "(x, d)\n"};
+    static const char *const result[] = {"r = Identity " T "(w)", "r = Identity " T "(m1)",
+                                         "r = Identity " T "(v1)"};
+    struct td_tensor in[2] = {ramp(&shape, -1.5f, 0.25f), ramp(&shape, 0.5f, 0.125f)};
+    for (int k = 0; k < 3; k++) {
+        struct td_tensor got[2];
+        for (int i = 0; i < 2; i++) {
+            char text[2000];
+            struct passed t;
+            struct td_model *m;
+            struct td_callable *f;
+            snprintf(text, sizeof text, "%s%s%s\n", head, tail[i], result[k]);
+            passed_open(&t, text, "r");
+            struct td_model_opts how = {.ops = t.ops};
+            CHECK_INT(td_model_new(&how, NULL, &t.g.graph, &t.g.lib, &m, &t.err), TD_OK);
+            CHECK_INT(td_callable_new(m, &t.how, &f, &t.err), TD_OK);
+            test_check_ok(__FILE__, __LINE__, text, td_callable_run(f, in, &got[i], NULL, &t.err), &t.err);
+            td_model_unref(m);
+            passed_close(&t);
+        }
+        CHECK(memcmp(got[0].data, got[1].data, td_tensor_bytes(&got[0])) == 0);
+        td_tensor_clear(&got[0]);
+        td_tensor_clear(&got[1]);
+    }
+    td_tensor_clear(&in[0]);
+    td_tensor_clear(&in[1]);
+}
+
 TEST(element_wise_work_gives_the_same_bits)
 {
     const struct td_shape large = shape4(7, 50, 49, 33), row = shape4(1, 1, 1, 33),
@@ -212,6 +251,12 @@ TEST(element_wise_work_gives_the_same_bits)
                        none()));
     CHECK(same_numbers(X "r = Einsum {N:int=1; T:type=float; equation:string='abcd->abdc'} (x)\n",
                        shape4(1, 1, 900, 700), none()));
+    /* the update of adam: w and m go with x, v with y, which is never negative */
+    const char *adam =
+        XY "v = Square " T "(y)\na = _Adam {rest_1:float=0.1; rest_2:float=0.001; epsilon:float=1e-7} "
+           "(x, y, v, x, float[] 0.25)\ns = AddV2 " T "(a:0, a:1)\nr = AddV2 " T "(s, a:2)\n";
+    CHECK(same_numbers(adam, large, large));
+    adam_is_its_chain(large);
     most_off = 1e-4f;
 }
 
