@@ -4,11 +4,13 @@
     python tests/bench/finetune.py OUT --serving SECONDS [--tensord build/tensord]      p99 of Predict with a job beside it and without
     python tests/bench/finetune.py OUT --processes [--only GLOB,...]                    mpirun -n 2 on two cores over one process on one, and on two
 
-OUT gets the models and rows (made once, by seed): mlp, cnn, lstm, transformer, recommender, mobilenet (MobileNetV2, all but a Dense layer on top
-frozen), bert_lora (an encoder of BERT-base's sizes, 128 tokens, adapters of rank 8 on queries and values, all else frozen), and mlp_bfloat16,
-transformer_bfloat16: the same in compute_dtype bfloat16 and with Keras's policy mixed_bfloat16, whose losses are only near each other. Both engines run in turn, each in a process of its own that is pinned to so many cores, N rounds; the least time of all rounds
+OUT gets the models and rows (made once, by seed): mlp, cnn, lstm, transformer, recommender, mobilenet (MobileNetV2, all but the Dense layer on top
+frozen), mobilenet_head (MobileNetV2 served with 1,000 classes; `tensord.head` puts a Dense layer of 10 in their place, all else frozen; Keras the
+same on its base), mobilenet_all (that, and all is trained but batch norms), bert_lora (an encoder of BERT-base's sizes, 128 tokens, adapters of
+rank 8 on queries and values, all else frozen), and mlp_bfloat16, transformer_bfloat16: the same in compute_dtype bfloat16 and with Keras's policy
+mixed_bfloat16, whose losses are only near each other. Both engines run in turn, each in a process of its own that is pinned to so many cores, N rounds; the least time of all rounds
 counts. The same rows in the same order (shuffled by neither), batches and optimizer (Adam); models have no dropout and no batch norm but mobilenet's,
-which is frozen: so both compute the same. tensord reads its rows from a TFRecord file as it goes, Keras has them in memory.
+which uses the averages it has: so both compute the same. tensord reads its rows from a TFRecord file as it goes, Keras has them in memory.
 
     ms         time between the ends of steps WARM and the last, by their number: reading, forward, backward, update, metrics, events
     first ms   from the start of training to the end of the first step: tracing or compiling included, loading the engine not
@@ -28,10 +30,11 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BATCH = {"mlp": 64, "cnn": 32, "lstm": 32, "transformer": 16, "recommender": 256, "mobilenet": 8, "bert_lora": 2,
+BATCH = {"mlp": 64, "cnn": 32, "lstm": 32, "transformer": 16, "recommender": 256, "mobilenet": 8, "mobilenet_head": 8, "mobilenet_all": 8, "bert_lora": 2,
          "mlp_bfloat16": 64, "transformer_bfloat16": 16}
 BFLOAT16 = "_bfloat16"
-WARM, RATE, RANK = 5, 1e-4, 8
+WARM, RATE, RANK, SEED = 5, 1e-4, 8, 11
+NEW_HEAD = ("mobilenet_head", "mobilenet_all")
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
 
 
@@ -63,10 +66,10 @@ def build(name):
             y = L.LayerNormalization()(y + L.MultiHeadAttention(4, 32)(y, y))
             y = L.LayerNormalization()(y + L.Dense(128)(L.Dense(512, activation="gelu")(y)))
         y = L.GlobalAveragePooling1D()(y)
-    elif name == "mobilenet":
+    elif name.startswith("mobilenet"):
         x = keras.Input((96, 96, 3), name="x")
         base = keras.applications.MobileNetV2(weights=None, include_top=False, pooling="avg", input_shape=(96, 96, 3))
-        base.trainable = False
+        base.trainable = name == "mobilenet_all"
         y = base(x, training=False)
     elif name == "bert_lora":
         x = keras.Input((128,), dtype="int32", name="x")
@@ -83,7 +86,7 @@ def build(name):
         y = L.Concatenate()([user, items, x["other"]])
         for n in (128, 64):
             y = L.Dense(n, activation="relu")(y)
-    return keras.Model(x, {"logits": L.Dense(10)(y)})
+    return keras.Model(x, {"logits": L.Dense(1000 if name in NEW_HEAD else 10)(y)})
 
 
 def rows(name, n):
@@ -97,7 +100,26 @@ def rows(name, n):
         return {"user": ids(7, 20000, 1), "items": ids(8, 50000, 20), "other": real(16)}, label
     if name == "bert_lora":
         return {"x": ids(7, 30522, 128)}, label
-    return {"x": real(*{"mlp": (784,), "cnn": (32, 32, 3), "lstm": (50, 64), "transformer": (64, 128), "mobilenet": (96, 96, 3)}[name])}, label
+    return {"x": real(*{"mlp": (784,), "cnn": (32, 32, 3), "lstm": (50, 64), "transformer": (64, 128)}.get(name, (96, 96, 3)))}, label
+
+
+def pooled(folder):
+    """Where the network below the served head ends: the mean over an image, as "NODE:0"."""
+    from tensorflow.core.protobuf import saved_model_pb2
+    saved = saved_model_pb2.SavedModel.FromString(open(os.path.join(folder, "saved_model.pb"), "rb").read())
+    found = {"/".join(n.name.split("/")[-2:]) for f in saved.meta_graphs[0].graph_def.library.function for n in f.node_def
+             if n.op == "Mean" and "global_average_pooling2d" in n.name}
+    return f"{found.pop()}:0"
+
+
+def new_head(model):
+    """The model with a layer of 10 in place of its last one, which starts as tensord's does."""
+    import keras
+    for layer in model._flatten_layers(include_self=False):
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.trainable = False
+    y = model.layers[-1].input
+    return keras.Model(model.input, {"logits": keras.layers.Dense(10, kernel_initializer=keras.initializers.GlorotUniform(seed=SEED))(y)})
 
 
 def make(name, folder, n):
@@ -117,10 +139,14 @@ def make(name, folder, n):
     hyper = {"hyperparameters": {"n_epochs": 1, "batch_size": BATCH[name]}}
     method = {"type": "supervised", "supervised": hyper} if name != "bert_lora" else \
         {"type": "lora", "lora": {**hyper, "rank": RANK, "alpha": 2 * RANK, "targets": ["*query/kernel", "*value/kernel"]}}
+    more = {"trainable": ["dense*"]} if name == "mobilenet" else {}
+    if name in NEW_HEAD:
+        more = {"seed": SEED, "head": {"at": pooled(os.path.join(folder, "model", "1")), "output": "logits", "layers": [{"units": 10}]},
+                **({"trainable": ["head/*"]} if name == "mobilenet_head" else {"frozen": ["*moving_*", "*gamma", "*beta"]})}
     with open(os.path.join(folder, "job.json"), "w") as f:
         json.dump({"model": "m", "training_file": "train.tfrecord", "method": method,
                    "tensord": {"loss": {"name": "sparse_categorical_crossentropy", "from_logits": True}, "shuffle": False,
-                               "optimizer": {"name": "adam", "learning_rate": RATE}, **({"trainable": ["dense*"]} if name == "mobilenet" else {}),
+                               "optimizer": {"name": "adam", "learning_rate": RATE}, **more,
                                **({"compute_dtype": "bfloat16"} if name.endswith(BFLOAT16) else {})}}, f)
 
 
@@ -179,6 +205,8 @@ def keras_child(args):
         adapt(model)
     if name.endswith(BFLOAT16):
         model = mixed(model, name)
+    if name in NEW_HEAD:
+        model = new_head(model)
     x, label = rows(name, n_steps(args, name) * BATCH[name])
     model.compile(optimizer=keras.optimizers.Adam(RATE), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     ends, losses = [], []
