@@ -265,6 +265,7 @@ static enum td_code start_grpc(struct server *s, struct td_err *err)
         .threads = (int)o->grpc_max_threads,
         .max_waiting = (int)o->max_waiting_commands,
         .max_request_bytes = (size_t)o->max_request_bytes,
+        .deadline_ns = (int64_t)(o->default_deadline * 1e9),
         .health = true,
         .open_management = o->open_management,
         .access = s->access,
@@ -294,7 +295,8 @@ static enum td_code start_listener(struct server *s, int i, int port, struct td_
         .threads = (int)o->rest_api_num_threads,
         .max_request_bytes = (size_t)o->max_request_bytes,
         .pack_bytes = (size_t)o->rest_api_compress_bytes,
-        .timeout_ms = o->rest_api_timeout_in_ms,
+        .timeout_ms =
+            o->rest_api_timeout_in_ms > 0 ? o->rest_api_timeout_in_ms : (int64_t)(o->default_deadline * 1e3),
         .times = {.head_s = o->rest_api_head_timeout,
                   .idle_s = o->rest_api_idle_timeout,
                   .body_s = o->rest_api_body_timeout,

@@ -22,11 +22,12 @@ struct td_grpc_opts {
     int threads;                /* inference handlers at once; 0: number of cores */
     int max_waiting;            /* calls that wait for models at once; 0: some */
     size_t max_request_bytes;   /* 0: what gRPC can, 2 GiB - 1 */
-    bool health;                /* answer grpc.health.v1.Health */
-    struct td_access *access;   /* borrowed; NULL: no tokens are asked for */
-    bool open_management;       /* calls that manage models are answered to other hosts too */
-    bool debug_api;             /* answer tensord.v1.Debug */
-    struct td_shm *shm;         /* tensors in shared memory; borrowed. NULL: none */
+    int64_t deadline_ns;      /* time for a call, or a message of ModelStreamInfer, without its own; 0: any */
+    bool health;              /* answer grpc.health.v1.Health */
+    struct td_access *access; /* borrowed; NULL: no tokens are asked for */
+    bool open_management;     /* calls that manage models are answered to other hosts too */
+    bool debug_api;           /* answer tensord.v1.Debug */
+    struct td_shm *shm;       /* tensors in shared memory; borrowed. NULL: none */
     /* Counts those of all listeners; borrowed. NULL: as many as come */
     struct td_connections *connections;
     struct td_jobs *jobs; /* borrowed; NULL: tensord.v1.FineTuning answers UNAVAILABLE */

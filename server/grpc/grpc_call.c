@@ -207,7 +207,7 @@ static const struct td_rpc_carrier CALL = {
 /* The call may be gone when this returns. */
 static void handle(struct td_grpc_call *c)
 {
-    c->rpc.q.run.work.deadline_ns = td_grpc_deadline_ns(c->deadline);
+    c->rpc.q.run.work.deadline_ns = td_grpc_deadline_ns(c->g, c->deadline);
     if (td_rpc_methods[c->method].kind == TD_RPC_INFER) {
         list(c);
     }

@@ -178,7 +178,7 @@ bool td_grpc_is_local(grpc_call *call);
 /* Takes the sink's bytes. */
 grpc_byte_buffer *td_grpc_message(struct td_sink *takes);
 grpc_slice td_grpc_status_text(const struct td_err *err);
-int64_t td_grpc_deadline_ns(gpr_timespec deadline);
+int64_t td_grpc_deadline_ns(const struct td_grpc *g, gpr_timespec deadline);
 
 /* grpc_call.c: watches those handled calls that take long, for their clients may leave. Called now and then.
  */

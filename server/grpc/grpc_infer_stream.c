@@ -160,7 +160,7 @@ static struct td_stream_request *new_request(struct td_grpc_stream *s)
     q->rpc = (struct td_rpc){
         .carrier = &REQUEST, .registry = s->rpc.registry, .opts = s->rpc.opts, .event = TD_RPC_MESSAGE};
     td_request_init(&q->rpc.q);
-    q->rpc.q.run.work.deadline_ns = s->rpc.q.run.work.deadline_ns;
+    q->rpc.q.run.work.deadline_ns = td_grpc_deadline_ns(s->g, s->deadline);
     q->s = s;
     q->payload.buffer = s->message;
     q->slot = (struct td_grpc_slot){compute, q, NULL};

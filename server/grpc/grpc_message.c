@@ -188,10 +188,10 @@ grpc_slice td_grpc_status_text(const struct td_err *err)
     return err->code ? grpc_slice_from_copied_string(err->msg) : grpc_empty_slice();
 }
 
-int64_t td_grpc_deadline_ns(gpr_timespec deadline)
+int64_t td_grpc_deadline_ns(const struct td_grpc *g, gpr_timespec deadline)
 {
     if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) {
-        return 0;
+        return g->opts.deadline_ns == 0 ? 0 : td_clock_ns() + g->opts.deadline_ns;
     }
     gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
     int64_t at = td_clock_ns() + left.tv_sec * 1000000000 + left.tv_nsec;

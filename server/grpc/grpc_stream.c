@@ -290,7 +290,6 @@ static void step_arrived(void *owner, bool ok)
         return;
     }
     td_stream_listen(s->g, s->method);
-    s->rpc.q.run.work.deadline_ns = td_grpc_deadline_ns(s->deadline);
     pthread_mutex_lock(&s->mu);
     list_add(s);
     grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,

@@ -113,6 +113,17 @@ class Hostile(Case):
             self.predict(request("endless", 1), timeout=1)
         self.others_are_served()
 
+    def test_calls_without_a_deadline_end_with_the_servers(self):
+        rows = config(("half", os.path.join(MODELS, "half")), ("endless", f"{self.where}/endless"))
+        with server.serving("--default_deadline=1", "--rest_api_timeout_in_ms=0", "--lanes=2", versions={}, files={"models.config": rows}) as d:
+            stub = d.stub(prediction_service_pb2_grpc.PredictionServiceStub)
+            start = time.monotonic()
+            calls = [stub.Predict.future(request("endless", 1)) for _ in range(4)]  # twice as many as compute at once
+            self.assertEqual([c.code() for c in calls], [CODE.DEADLINE_EXCEEDED] * 4)
+            self.answers(d.post("/v1/models/endless:predict", {"instances": [1.0]}), 504)
+            self.assertLess(time.monotonic() - start, 8)
+            self.answers(d.post("/v1/models/half:predict", {"instances": [1.0]}), 200)
+
     def test_an_endless_loop_ends_with_the_server(self):
         codes = []
 
