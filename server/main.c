@@ -355,6 +355,9 @@ static enum td_code start(struct server *s, struct td_err *err)
     TD_TRY(td_rewrite_check(s->options.passes_off, err));
     td_trim_on_shortage();
     TD_TRY(td_memory_limits_set(o->max_memory, o->max_request_memory, err));
+    if (td_memory_space_is_limited()) {
+        td_kernels_warm();
+    }
     TD_TRY(read_files(s, err));
     td_state_dir_choose(o->state_dir, s->state_dir, sizeof s->state_dir);
     if (s->state_dir[0] != '\0') {

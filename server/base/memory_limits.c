@@ -53,6 +53,8 @@ static uint64_t mapped_now(void)
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* What is left for us of a limited address space: half. Threads' stacks, models' files and what libraries
+ * take count there too, and gRPC does not survive that there is no more. */
 static bool space_is_limited(uint64_t *left)
 {
     struct rlimit r;
@@ -60,8 +62,14 @@ static bool space_is_limited(uint64_t *left)
         return false;
     }
     const uint64_t used = mapped_now();
-    *left = r.rlim_cur > used ? r.rlim_cur - used : 1;
+    *left = r.rlim_cur > used ? (r.rlim_cur - used) / 2 : 1;
     return true;
+}
+
+bool td_memory_space_is_limited(void)
+{
+    uint64_t left;
+    return space_is_limited(&left);
 }
 
 uint64_t td_memory_there_is(const char *root)

@@ -5,14 +5,18 @@
 #ifndef TD_SERVER_BASE_MEMORY_LIMITS_H
 #define TD_SERVER_BASE_MEMORY_LIMITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
 /* What this process may get: the machine's memory, or less where the control groups (memory.max and
- * memory.high of v2, memory.limit_in_bytes of v1) or the limit on its address space (ulimit -v; what is
- * mapped already is taken off) say so. In bytes. root is "" outside tests: a folder before /proc and /sys. */
+ * memory.high of v2, memory.limit_in_bytes of v1) or the limit on its address space (ulimit -v: half of
+ * what is not mapped yet) say so. In bytes. root is "" outside tests: a folder before /proc and /sys. */
 uint64_t td_memory_there_is(const char *root);
+/* Whether the address space has a limit (ulimit -v): what libraries make once, and do not survive the lack of
+ * memory for, is then to be made before requests come. */
+bool td_memory_space_is_limited(void);
 /* "1500000000", "2GiB" (KiB, MiB, GiB) or a share of whole such as "80%"; "0" is 0, no limit.
  * INVALID_ARGUMENT for other texts, and shares above 100%; flag is named. */
 TD_MUST enum td_code td_memory_parse(const char *flag, const char *text, uint64_t whole, uint64_t *out,
