@@ -23,7 +23,7 @@
 
 static atomic_uint levels = 1 << TD_LOG_INFO | 1 << TD_LOG_WARNING | 1 << TD_LOG_ERROR;
 static bool as_json;
-static const char *const names[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
+static const char *const names[] = {"DEBUG", "INFO", "WARNING", "ERROR", "AUDIT"};
 
 void td_log_setup(enum td_log_level least, bool json)
 {
@@ -137,7 +137,7 @@ static void put_about(struct line *l, const struct td_log_about *about)
 
 void td_log(enum td_log_level level, const struct td_log_about *about, const char *fmt, ...)
 {
-    if (!(td_log_levels() & 1u << level)) {
+    if (level != TD_LOG_AUDIT && !(td_log_levels() & 1u << level)) {
         return;
     }
     char message[2048];

@@ -9,7 +9,8 @@
 
 #include "core/base/status.h"
 
-enum td_log_level { TD_LOG_DEBUG, TD_LOG_INFO, TD_LOG_WARNING, TD_LOG_ERROR };
+/* AUDIT (server/base/audit.h) is written whatever levels are chosen. */
+enum td_log_level { TD_LOG_DEBUG, TD_LOG_INFO, TD_LOG_WARNING, TD_LOG_ERROR, TD_LOG_AUDIT };
 
 /* What a line is about; zeroed fields are left out. */
 struct td_log_about {

@@ -31,8 +31,9 @@ static struct td_header token_of(const grpc_metadata_array *sent)
     return td_grpc_header(sent, "authorization");
 }
 
-static enum td_scope scope_of(const struct td_rpc_method *m)
+enum td_scope td_grpc_scope(int method)
 {
+    const struct td_rpc_method *m = &td_rpc_methods[method];
     return m->access.scope != TD_SCOPE_DEFAULT                  ? m->access.scope
            : m->kind == TD_RPC_INFER                            ? TD_SCOPE_INFER
            : m->kind == TD_RPC_MANAGE || m->kind == TD_RPC_WAIT ? TD_SCOPE_MANAGE
@@ -48,7 +49,7 @@ enum td_code td_grpc_admit(const struct td_grpc *g, int method, const grpc_metad
     }
     const struct td_header t = token_of(sent);
     const bool all = m->access.model != NULL && strcmp(m->access.model, TD_ACCESS_ALL) == 0;
-    return td_access_check(g->opts.access, t.p, t.n, scope_of(m), all ? TD_ACCESS_ALL : NULL, err);
+    return td_access_check(g->opts.access, t.p, t.n, td_grpc_scope(method), all ? TD_ACCESS_ALL : NULL, err);
 }
 
 /* The authority is not looked at: libgrpc does not tell it, and a page in a browser, which it is to keep
@@ -143,7 +144,7 @@ enum td_code td_grpc_admit_message(const struct td_grpc *g, int method, const gr
     if (g->opts.access == NULL || m->access.model == NULL || m->access.model[0] == TD_ACCESS_ALL[0]) {
         return TD_OK;
     }
-    struct check c = {g->opts.access, token_of(sent), scope_of(m), 0};
+    struct check c = {g->opts.access, token_of(sent), td_grpc_scope(method), 0};
     TD_TRY(check_names(&c, message, m->access.model, err));
     return c.n_names > 0 ? TD_OK /* a message without a name may mean every model */
                          : td_access_check(c.access, c.token.p, c.token.n, c.scope, TD_ACCESS_ALL, err);

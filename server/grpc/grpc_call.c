@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "server/base/audit.h"
 #include "server/base/clock.h"
 #include "server/grpc/grpc_impl.h"
 
@@ -143,6 +144,11 @@ void td_calls_tick(struct td_grpc *g)
     pthread_mutex_unlock(&g->mu);
 }
 
+static void *call_of(struct td_rpc *r)
+{
+    return ((struct td_grpc_call *)r)->call;
+}
+
 static bool is_local(struct td_rpc *r)
 {
     return td_grpc_is_local(((struct td_grpc_call *)r)->call);
@@ -202,7 +208,7 @@ static void finish(struct td_rpc *r, const struct td_err *err)
 }
 
 static const struct td_rpc_carrier CALL = {
-    .hold = hold, .finish = finish, .drop_input = drop_input, .local = is_local};
+    .hold = hold, .finish = finish, .drop_input = drop_input, .local = is_local, .call = call_of};
 
 /* The call may be gone when this returns. */
 static void handle(struct td_grpc_call *c)
@@ -320,6 +326,7 @@ static void manage(struct td_grpc_call *c)
     struct td_grpc *g = c->g;
     struct td_err err = {0};
     if (td_grpc_local_only(g, c->method, &c->metadata, td_grpc_is_local(c->call), &err)) {
+        td_grpc_audit(c->method, &c->metadata, c->call, "", &err);
         answer(c, &err);
         return;
     }
@@ -364,6 +371,9 @@ static void step_arrived(void *owner, bool ok)
     struct td_err refused = {0};
     if (td_grpc_admit(c->g, c->method, &c->metadata, &refused) || td_payload_hold(&c->payload, &refused)) {
         td_payload_close(&c->payload);
+        if (td_audit_refused(refused.code)) {
+            td_grpc_audit(c->method, &c->metadata, c->call, "", &refused);
+        }
         answer(c, &refused);
     } else if (kind == TD_RPC_INFER) {
         infer(c);

@@ -141,13 +141,18 @@ static void finish(struct td_rpc *r, const struct td_err *err)
     finished((struct td_stream_request *)r, err);
 }
 
+static void *call_of(struct td_rpc *r)
+{
+    return ((struct td_stream_request *)r)->s->call;
+}
+
 static bool is_local(struct td_rpc *r)
 {
     return td_grpc_is_local(((struct td_stream_request *)r)->s->call);
 }
 
 static const struct td_rpc_carrier REQUEST = {
-    .hold = drop_input, .finish = finish, .drop_input = drop_input, .local = is_local};
+    .hold = drop_input, .finish = finish, .drop_input = drop_input, .local = is_local, .call = call_of};
 
 /* ---- a message ---- */
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "server/base/audit.h"
 #include "proto/bytes/gzip.h"
 #include "server/base/clock.h"
 #include "server/grpc/grpc_impl.h"
@@ -141,16 +142,26 @@ void td_payload_close(struct td_payload *p)
 enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
                             struct td_payload *p, struct td_rpc *r, struct td_err *err)
 {
+    char model[TD_AUDITED_NAME] = "";
+    const bool act = td_grpc_is_act(method) && r->state == NULL; /* of a stream its first message */
     TD_TRY(td_payload_open(p, g->opts.max_request_bytes, &r->in, err));
-    TD_TRY(td_grpc_admit_message(g, method, sent, r->in, err));
+    if (act) {
+        td_grpc_audit_name(method, r->in, model, sizeof model);
+    }
     const struct td_rpc_caller caller = {g, sent, method};
-    r->caller = &caller;
-    const struct td_work *before = td_work_enter(&r->q.run.work);
-    r->payload = p;
-    const enum td_code rc = td_rpc_methods[method].fn(r, err);
-    td_work_enter(before);
-    r->caller = NULL;
-    r->payload = NULL;
+    enum td_code rc = td_grpc_admit_message(g, method, sent, r->in, err);
+    if (rc == TD_OK) {
+        r->caller = &caller;
+        r->payload = p;
+        const struct td_work *before = td_work_enter(&r->q.run.work);
+        rc = td_rpc_methods[method].fn(r, err);
+        td_work_enter(before);
+        r->caller = NULL;
+        r->payload = NULL;
+    }
+    if (act || td_audit_refused(rc)) {
+        td_grpc_audit(method, sent, r->carrier->call(r), model, rc ? err : &(struct td_err){0});
+    }
     return rc;
 }
 

@@ -39,6 +39,7 @@ struct td_rpc_carrier {
     void (*finish)(struct td_rpc *r, const struct td_err *err);
     void (*drop_input)(struct td_rpc *r);
     bool (*local)(struct td_rpc *r);
+    void *(*call)(struct td_rpc *r);      /* libgrpc's */
     bool (*broken_off)(struct td_rpc *r); /* of streams; NULL: never */
 };
 

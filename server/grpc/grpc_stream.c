@@ -301,9 +301,15 @@ static void step_arrived(void *owner, bool ok)
     start_op(s, open, 2, &s->received);
     struct td_err refused = {0};
     if (td_grpc_admit(s->g, s->method, &s->metadata, &refused)) {
+        td_grpc_audit(s->method, &s->metadata, s->call, "", &refused);
         td_stream_end(s, &refused);
     }
     td_stream_leave(s);
+}
+
+static void *call_of(struct td_rpc *r)
+{
+    return ((struct td_grpc_stream *)r)->call;
 }
 
 static bool is_local(struct td_rpc *r)
@@ -324,7 +330,7 @@ static bool broken_off(struct td_rpc *r)
 }
 
 static const struct td_rpc_carrier STREAM = {
-    .local = is_local, .broken_off = broken_off}; /* the rest is for handlers that compute */
+    .local = is_local, .call = call_of, .broken_off = broken_off}; /* the rest is for handlers that compute */
 
 static struct td_grpc_stream *new_stream(struct td_grpc *g, int method)
 {

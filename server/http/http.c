@@ -157,6 +157,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
 static enum MHD_Result begin(struct exchange *e, const char *method, const char *version)
 {
     e->x.method = method;
+    e->x.from = (const struct sockaddr *)&e->peer->address;
     e->x.local = e->peer->address.ss_family != AF_UNSPEC &&
                  td_listen_is_local((const struct sockaddr *)&e->peer->address);
     e->body_ns = td_clock_ns();

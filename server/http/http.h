@@ -74,6 +74,7 @@ struct td_exchange {
     const char *target; /* path and query, as sent */
     const char *body;   /* body_len bytes and a NUL */
     size_t body_len;
+    const struct sockaddr *from;   /* the client's address; NULL: not known */
     bool local;                    /* the peer is this host's loopback */
     bool absolute;                 /* the target was sent with scheme and host in front, as to a proxy */
     struct td_body_reader *reader; /* has the body instead; NULL: none. body is "" then */

@@ -27,6 +27,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/mem.h"
+#include "server/base/audit.h"
 #include "server/base/clock.h"
 #include "server/base/local_only.h"
 #include "proto/json/json_write.h"
@@ -466,10 +467,36 @@ static enum td_code open_request(struct td_rest *rest, struct td_exchange *x, st
     return td_rest_admit(rest, x, scope_of(route), about, err);
 }
 
+/* It changes something that is not its own. */
+static bool is_act(const struct td_exchange *x)
+{
+    return x->route != NULL && (x->route->traits & (MANAGES | TRAINS)) && strcmp(x->method, "GET") != 0 &&
+           strcmp(x->method, "HEAD") != 0;
+}
+
+static void audit(const struct td_exchange *x, const struct td_err *err)
+{
+    char from[TD_AUDIT_FROM];
+    const char *sent = td_exchange_header(x, "Authorization");
+    const bool named = x->route != NULL && !(x->route->traits & REGION) && x->r.model != NULL;
+    td_audit_address(x->from, from);
+    const struct td_audit a = {.wire = "http",
+                               .verb = x->method,
+                               .object = x->target,
+                               .model = named ? x->r.model : "",
+                               .from = from,
+                               .authorization = sent,
+                               .n = sent != NULL ? strlen(sent) : 0};
+    td_audit_tell(&a, err);
+}
+
 /* The last of an exchange, on whatever thread: err->code says how it went. */
 static void answer(struct td_exchange *x, const struct td_err *err)
 {
     struct td_request *r = &x->r;
+    if (is_act(x) || td_audit_refused(err->code)) {
+        audit(x, err);
+    }
     if (err->code) {
         put_error(x, err);
         x->status = x->allow != NULL ? METHOD_NOT_ALLOWED : x->status;

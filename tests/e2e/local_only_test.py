@@ -2,10 +2,14 @@
 
     build/venv/bin/python tests/e2e/local_only_test.py [-v] [Management.test_...]
 """
+import contextlib
+import hashlib
 import io
 import json
 import os
+import re
 import subprocess
+import time
 import unittest
 
 import grpc
@@ -182,6 +186,60 @@ class Tokens(Case):
         self.assertNotIn(other.encode(), self.rpc("half-1", "/tensord.v1.FineTuning/ListFiles"))
         self.assertEqual(self.ask("half-2", "GET", f"/v1/files/{other}/content").text, "{}\n")
         self.assertEqual(self.ask("half-2", "DELETE", f"/v1/files/{other}").status_code, 200)
+
+
+class Audit(Case):
+    """Each refusal and each act is told, with who, on both wires and in both formats; and nobody fills a disk with it."""
+
+    FLAGS = ("--tokens_file={dir}/tokens", "--log_format=json")
+    OPTIONS = {"files": {"tokens": TOKENS}, "versions": {"half": (1,), "tf1": (1,)}}
+
+    def lines(self, n):
+        found = []
+        for _ in range(200):
+            found = [row for row in map(json.loads, list(self.d.log)) if row["level"] == "AUDIT"]
+            if len(found) >= n:
+                break
+            time.sleep(0.02)
+        return found
+
+    def test_acts_and_refusals(self):
+        ask = lambda token, method, path, body=None: self.d.http(method, path, body, headers={"Authorization": "Bearer " + token} if token else {}).status_code
+        rpc = lambda token, path, message: self.d.channel.unary_unary(path)(message, timeout=10, metadata=[("authorization", "Bearer " + token)])
+        digest = lambda token: hashlib.sha256(token.encode()).hexdigest()[:8]
+        for step, want in ((lambda: ask("half-1", "POST", "/v1/models/half:reload"), (f'act="POST /v1/models/half:reload" wire=http from=127.0.0.1 token={digest("half-1")} outcome=OK', "half")),
+                           (lambda: ask("half-1", "POST", "/v1/models/tf1:reload"), (f'token={digest("half-1")} outcome=PERMISSION_DENIED why="the bearer token is not for model \'tf1\'"', "tf1")),
+                           (lambda: ask(None, "POST", "/v1/models/half:predict", {"instances": [0]}), ("token=- outcome=UNAUTHENTICATED", None)),
+                           (lambda: ask("all-1", "POST", "/v2/logging", {"log_info": False, "log_warning": False, "log_error": False}), ('act="POST /v2/logging"', None)),
+                           (lambda: ask("half-1", "DELETE", "/v1/files/file-x"), ("outcome=NOT_FOUND", None)),
+                           (lambda: rpc("half-1", "/tensord.v1.Models/Reload", b"\x0a\x04half"), (f'act="/tensord.v1.Models/Reload" wire=grpc from=ipv4:127.0.0.1:', "half")),
+                           (lambda: rpc("half-1", "/tensord.v1.Models/Reload", b"\x0a\x03tf1"), (f'token={digest("half-1")} outcome=PERMISSION_DENIED', "tf1")),
+                           (lambda: rpc("x", "/inference.GRPCInferenceService/ServerLive", b""), (f'token={digest("x")} outcome=UNAUTHENTICATED', None))):
+            before = len(self.lines(0))
+            with contextlib.suppress(grpc.RpcError):
+                step()
+            rows = self.lines(before + 1)[before:]
+            self.assertEqual(len(rows), 1, rows)
+            self.assertIn(want[0], rows[0]["message"])
+            if want[1]:
+                self.assertEqual(rows[0]["model"], want[1])
+        before = len(self.lines(0))
+        ask("half-1", "GET", "/v1/files")   # who only asks is not told
+        ask("half-1", "POST", "/v1/models/half:predict", {"instances": [0]})
+        self.assertEqual(len(self.lines(0)), before)
+
+    def test_many_refusals_are_few_lines(self):
+        before = len(self.lines(0))
+        begun = time.monotonic()
+        for _ in range(300):
+            self.assertEqual(self.d.get("/v1/models").status_code, 401)
+        seconds = time.monotonic() - begun
+        time.sleep(1.1)
+        self.d.get("/v1/models")
+        rows = self.lines(before + 1)[before:]
+        self.assertLess(len(rows), 11 * (seconds + 3))
+        self.assertIn("left_out=", rows[-1]["message"])
+        self.assertGreater(sum(int(re.search(r"left_out=(\d+)", r["message"] + " left_out=0").group(1)) for r in rows) + len(rows), 300)
 
 
 class Names(Case):
