@@ -340,6 +340,7 @@ static enum td_code start_http(struct server *s, struct td_err *err)
     s->rest.shm = s->shm;
     s->rest.max_apart = (int)o->max_waiting_commands;
     s->rest.wait_s = o->load_timeout > 0 ? (double)o->load_timeout + WAIT_MORE_S : 0;
+    s->rest.connections = s->connections;
     s->rest.jobs = s->jobs;
     TD_TRY(taken ? TD_OK : start_listener(s, 0, o->rest_api_port, err));
     return start_listener(s, 1, o->kserve_rest_port, err);

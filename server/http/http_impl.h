@@ -114,7 +114,7 @@ const struct td_head_fault *td_http_head_fault(const struct exchange *e, const c
 /* http_peers.c */
 TD_MUST enum td_code td_http_peers_start(struct td_http *h, struct td_err *err);
 void td_http_peers_stop(struct td_http *h); /* all connections have ended; accepts one that did not start */
-/* Returns new, in state HEAD, or shut down; NULL without memory. */
+/* Returns new, in state IDLE but with the time of a head, or shut down; NULL without memory. */
 struct peer *td_http_peer_begin(struct td_http *h, int fd, const struct sockaddr *address);
 void td_http_peer_end(struct peer *p); /* takes p; its socket is still open */
 /* Another state, with its due (0: none); false: it was cut, and the connection is to end. */

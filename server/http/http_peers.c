@@ -121,7 +121,7 @@ struct peer *td_http_peer_begin(struct td_http *h, int fd, const struct sockaddr
     p->h = h;
     p->fd = fd;
     copy_address(p, address);
-    atomic_init(&p->state, PEER_HEAD);
+    atomic_init(&p->state, PEER_IDLE);
     atomic_init(&p->due_ns, td_http_peer_until(td_clock_ns(), h->opts.times.head_s));
     struct epoll_event e = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = p};
     const struct sockaddr *from = (const struct sockaddr *)&p->address;
@@ -196,8 +196,7 @@ static void cut(struct peer *p, enum peer_state from)
     const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
     if (from == PEER_READS) { /* what it does not read is not kept for it by the kernel either */
         (void)setsockopt(p->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    } else if (p->h->opts.tls_key == NULL &&
-               (from == PEER_BODY || (from == PEER_HEAD && p->target != NULL))) {
+    } else if (p->h->opts.tls_key == NULL && (from == PEER_BODY || from == PEER_HEAD)) {
         tell(p, from == PEER_HEAD ? "head" : "body");
     }
     (void)shutdown(p->fd, SHUT_RDWR);

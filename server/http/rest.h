@@ -28,12 +28,13 @@ struct td_rest {
     atomic_bool draining;         /* readyz says no */
     /* where TF Serving's monitoring configuration wants the metrics; NULL: nowhere else */
     const char *monitoring_path;
-    int64_t started_at;                /* seconds since the epoch */
-    struct td_jobs *jobs;              /* borrowed; NULL: there is no fine-tuning */
-    atomic_int n_uploads, n_followers; /* under way */
-    atomic_int n_apart;                /* requests on threads of their own */
-    int max_apart;                     /* --max_waiting_commands; 0: there are no such threads */
-    double wait_s;                     /* those that wait for models do no longer; 0: no limit */
+    int64_t started_at;                 /* seconds since the epoch */
+    struct td_connections *connections; /* borrowed, for metrics; NULL: none are counted */
+    struct td_jobs *jobs;               /* borrowed; NULL: there is no fine-tuning */
+    atomic_int n_uploads, n_followers;  /* under way */
+    atomic_int n_apart;                 /* requests on threads of their own */
+    int max_apart;                      /* --max_waiting_commands; 0: there are no such threads */
+    double wait_s;                      /* those that wait for models do no longer; 0: no limit */
 };
 
 /* x->r is open, and has what the target names: model ("" none), version, label. */

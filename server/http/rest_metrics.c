@@ -80,6 +80,26 @@ static double open_files(const struct td_rest *rest)
     return n > 0 ? n : 0;
 }
 
+static struct td_connections_counts count_connections(const struct td_rest *rest)
+{
+    struct td_connections_counts c = {0};
+    if (rest->connections != NULL) {
+        td_connections_count(rest->connections, &c);
+    }
+    return c;
+}
+
+static double connections(const struct td_rest *rest)
+{
+    return (double)count_connections(rest).open;
+}
+
+static double connections_refused(const struct td_rest *rest)
+{
+    const struct td_connections_counts c = count_connections(rest);
+    return (double)(c.refused_all + c.refused_address);
+}
+
 static double cpu_seconds(const struct td_rest *rest)
 {
     (void)rest;

@@ -56,6 +56,8 @@ static struct td_http *start(void)
     const struct td_http_opts opts = {.bind_address = "127.0.0.1",
                                       .threads = 2,
                                       .max_request_bytes = 100000,
+                                      .times = {.head_s = 1, .idle_s = 1, .body_s = 1, .bytes_per_s = 100000},
+                                      .max_headers = 20,
                                       .handle = handle,
                                       .route = route,
                                       .fail = fail,
@@ -248,6 +250,60 @@ TEST(stopping_lets_open_requests_finish)
     close(fd);
 }
 
+/* All that comes back on one connection until the server ends it; false: it does not, within 10 s. */
+static bool converse(const char *ask, char *buf, size_t room)
+{
+    const int fd = dial();
+    size_t n = 0;
+    say(fd, ask, strlen(ask));
+    ssize_t r;
+    while ((r = recv(fd, buf + n, room - 1 - n, 0)) > 0 && n + (size_t)r < room - 1) {
+        n += (size_t)r;
+    }
+    buf[n] = '\0';
+    close(fd);
+    return r == 0;
+}
+
+TEST(heads_with_two_meanings_are_refused_and_end_their_connection)
+{
+    static const struct {
+        const char *head, *status;
+    } cases[] = {{"Host: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n", "HTTP/1.1 400"},
+                 {"Host: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n", "HTTP/1.1 400"},
+                 {"Host: x\r\nTransfer-Encoding: xchunked\r\n", "HTTP/1.1 501"},
+                 {"Host: x\r\nContent-Length : 1\r\n", "HTTP/1.1 400"},
+                 {"Host: x\r\nHost: x\r\n", "HTTP/1.1 400"},
+                 {"", "HTTP/1.1 400"}};
+    struct td_http *h = start();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char ask[500], buf[4000];
+        (void)snprintf(ask, sizeof ask, "POST /a HTTP/1.1\r\n%s\r\nxGET /b HTTP/1.1\r\nHost: x\r\n\r\n",
+                       cases[i].head);
+        CHECK(converse(ask, buf, sizeof buf));
+        CHECK(strncmp(buf, cases[i].status, strlen(cases[i].status)) == 0);
+        CHECK(strstr(buf, "/b") == NULL);
+    }
+    CHECK(td_http_stop(h, 5000));
+}
+
+TEST(clients_have_their_time_and_no_more)
+{
+    static const char *const halves[] = {"POST /a HTTP/1.1\r\nHost: x\r\n",
+                                         "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"};
+    char buf[4000];
+    struct td_http *h = start();
+    for (size_t i = 0; i < sizeof halves / sizeof halves[0]; i++) {
+        CHECK(converse(halves[i], buf, sizeof buf));
+        CHECK(strncmp(buf, "HTTP/1.1 408", 12) == 0);
+    }
+    CHECK(converse("", buf, sizeof buf)); /* nothing was asked: nothing is answered */
+    CHECK_STR(buf, "");
+    CHECK(converse("GET /a HTTP/1.1\r\nHost: x\r\n\r\n", buf, sizeof buf)); /* idle then */
+    CHECK(strncmp(buf, "HTTP/1.1 200", 12) == 0);
+    CHECK(td_http_stop(h, 5000));
+}
+
 TEST(a_taken_port_fails)
 {
     struct td_http *h = start(), *other = NULL;
@@ -261,4 +317,5 @@ TEST(a_taken_port_fails)
 TEST_MAIN(RUN(targets_arrive_as_sent_and_connections_are_kept) RUN(bodies_above_the_limit_are_refused)
               RUN(gzip_bodies_are_inflated_within_the_limit) RUN(a_client_that_leaves_stops_its_request)
                   RUN(long_requests_do_not_hold_up_short_ones) RUN(stopping_lets_open_requests_finish)
-                      RUN(a_taken_port_fails))
+                      RUN(heads_with_two_meanings_are_refused_and_end_their_connection)
+                          RUN(clients_have_their_time_and_no_more) RUN(a_taken_port_fails))
