@@ -48,10 +48,11 @@ static bool may_write(void)
 /* At most n - 1 bytes, and ' in place of ". */
 static const char *quoted(const char *text, char *out, size_t n)
 {
-    (void)snprintf(out, n, "%s", text);
-    for (char *c = out; *c != '\0'; c++) {
-        *c = *c == '"' ? '\'' : *c;
+    size_t i = 0;
+    for (; i + 1 < n && text[i] != '\0'; i++) {
+        out[i] = (char)(text[i] == '"' ? '\'' : text[i]);
     }
+    out[i] = '\0';
     return out;
 }
 
