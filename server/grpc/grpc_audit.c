@@ -2,12 +2,11 @@
  * manage, train or debug and do not only ask.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "server/grpc/grpc_audit.h"
+
 #include <grpc/support/alloc.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "server/base/audit.h"
-#include "server/grpc/grpc_impl.h"
 
 bool td_grpc_is_act(int method)
 {

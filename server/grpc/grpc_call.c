@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "server/base/audit.h"
 #include "server/base/clock.h"
+#include "server/grpc/grpc_audit.h"
 #include "server/grpc/grpc_impl.h"
 
 #define LONG_NS 20000000 /* a handler that runs longer is worth watching for */

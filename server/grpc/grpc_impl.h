@@ -170,14 +170,6 @@ TD_MUST enum td_code td_grpc_admit_message(const struct td_grpc *g, int method,
 
 enum td_scope td_grpc_scope(int method); /* what a token must allow */
 
-#define TD_AUDITED_NAME 128
-/* grpc_audit.c: whether the method does something that is to be told, the model's name that a message of it
- * holds ("" none), and the line. */
-bool td_grpc_is_act(int method);
-void td_grpc_audit_name(int method, struct td_wire message, char *out, size_t n);
-void td_grpc_audit(int method, const grpc_metadata_array *sent, grpc_call *call, const char *model,
-                   const struct td_err *err);
-
 /* Runs t on this thread, and then whatever waits; or leaves it waiting. RESOURCE_EXHAUSTED when too many
  * wait. */
 TD_MUST enum td_code td_grpc_take_slot(struct td_grpc *g, struct td_grpc_slot *t, struct td_err *err);

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "server/base/audit.h"
 #include "proto/bytes/gzip.h"
 #include "server/base/clock.h"
+#include "server/grpc/grpc_audit.h"
 #include "server/grpc/grpc_impl.h"
 
 bool td_payload_is_packed(const grpc_byte_buffer *buffer)

@@ -15,6 +15,7 @@
  * a tick never meet.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "server/grpc/grpc_audit.h"
 #include "server/grpc/grpc_stream.h"
 
 #include <errno.h>
