@@ -170,6 +170,9 @@ void td_print(struct td_call *c, const char *stream, const char *text, size_t le
  * PERMISSION_DENIED names the path. */
 TD_MUST enum td_code td_file_path(struct td_call *c, const char *path, size_t len, bool write, char *buf,
                                   size_t buf_bytes, struct td_err *err);
+/* The folder beneath which a path from td_file_path is opened (core/base/beneath.h). Lives as long as the
+ * model. */
+const char *td_file_root(const struct td_call *c, const char *resolved);
 
 /* ------------------------------------------------------------------ the table */
 

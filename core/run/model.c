@@ -416,3 +416,10 @@ enum td_code td_file_path(struct td_call *c, const char *path, size_t len, bool 
     }
     return TD_OK;
 }
+
+const char *td_file_root(const struct td_call *c, const char *resolved)
+{
+    const struct td_model_opts *o = &c->run->model->opts;
+    const size_t n = strlen(o->dir);
+    return n > 0 && strncmp(resolved, o->dir, n) == 0 && resolved[n] == '/' ? o->dir : o->scratch_dir;
+}

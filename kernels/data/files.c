@@ -1,7 +1,7 @@
 /* kernels/data/files.c - ReadFile inside the model's directory, and the ops that are refused.
  *
  * The path is resolved by the model first (td_file_path), which refuses what leaves its directory; then the
- * file is opened without waiting and read in blocks into a string that has a limit. Ops that would run code
+ * file is opened beneath that directory, links resolved, and read in blocks into a string that has a limit. Ops that would run code
  * or touch other files have rows here with TD_OP_REFUSED and the reason as their doc, so that a model with
  * one of them loads, and says why when it is called.
  *
@@ -9,11 +9,11 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/data/files.h"
+#include "core/base/beneath.h"
 #include "core/graph/graph.h"
 #include "kernels/ops.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,12 +36,15 @@ enum td_code td_files_read(struct td_call *c, const char *path, size_t len, stru
 {
     char real[PATH_MAX];
     TD_TRY(td_file_path(c, path, len, false, real, sizeof(real), err));
-    int fd = open(real, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    TD_FAIL_IF(fd < 0 && errno == ENOENT, err, NOT_FOUND, "%s: %.*s; No such file or directory",
+    struct td_err why = {0};
+    int fd;
+    enum td_code rc = td_beneath_open(td_file_root(c, real), real, &fd, &why);
+    TD_FAIL_IF(rc == TD_NOT_FOUND, err, NOT_FOUND, "%s: %.*s; No such file or directory",
                TD_NODE_STR(c->node), (int)(len > 512 ? 512 : len), path);
-    TD_FAIL_IF(fd < 0, err, PERMISSION_DENIED, "%s: opening %.*s: %s", TD_NODE_STR(c->node),
-               (int)(len > 512 ? 512 : len), path, strerror(errno));
-    enum td_code rc = read_all(fd, real, out, err);
+    if (rc) {
+        return td_fail(err, rc, "%s: %s", TD_NODE_STR(c->node), why.msg);
+    }
+    rc = read_all(fd, real, out, err);
     close(fd);
     return rc;
 }

@@ -73,7 +73,7 @@ static enum td_code open_bundle(struct td_call *c, const char *prefix, struct td
                                 struct td_err *err)
 {
     size_t len;
-    enum td_code rc = td_bundle_open(prefix, out, err);
+    enum td_code rc = td_bundle_open_beneath(td_file_root(c, prefix), prefix, out, err);
     if (rc == TD_NOT_FOUND) {
         td_err_wrap(
             err, "%s: Unsuccessful TensorSliceReader constructor: Failed to find any matching files for %s",
@@ -174,11 +174,11 @@ static enum td_code save_run(struct td_call *c, struct td_err *err)
     return save_all(c, -1, 2, err);
 }
 
-static bool bundle_exists(const char *prefix)
+static bool bundle_exists(const struct td_call *c, const char *prefix)
 {
     struct td_bundle *b;
     struct td_err ignored = {0};
-    if (td_bundle_open(prefix, &b, &ignored)) {
+    if (td_bundle_open_beneath(td_file_root(c, prefix), prefix, &b, &ignored)) {
         return false;
     }
     td_bundle_close(b);
@@ -204,7 +204,7 @@ static enum td_code merge_run(struct td_call *c, struct td_err *err)
         char *path = paths + i * PATH_BYTES;
         const char *given = td_tensor_str(c->in[0], i, &len);
         TD_TRY(td_file_path(c, given, len, true, path, PATH_BYTES, err));
-        bool exists = bundle_exists(path);
+        bool exists = bundle_exists(c, path);
         TD_FAIL_IF(!exists && !td_attr_bool(c->node, "allow_missing_files"), err, INVALID_ARGUMENT,
                    "%s: allow_missing_files was set to false and %.*s did not exist", TD_NODE_STR(c->node),
                    (int)(len > 512 ? 512 : len), given);

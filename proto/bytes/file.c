@@ -1,7 +1,6 @@
 /* proto/bytes/file.c - small files in one read, and the single steps of writing one.
  *
- * A file is opened without waiting (a FIFO must not hang the caller), its kind and size are asked once, and
- * exactly that many bytes are read into a block that is one byte longer, for the NUL. One that shrinks
+ * A file is opened by core/base/beneath.c, its size is asked once, and exactly that many bytes are read into a block that is one byte longer, for the NUL. One that shrinks
  * meanwhile is DATA_LOSS; what is added to it meanwhile is not seen.
  *
  * A writer that must survive a power cut goes through the steps in this order: td_file_temp_name,
@@ -26,6 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/beneath.h"
 #include "core/base/mem.h"
 
 enum { COPY_BYTES = 1 << 20 };
@@ -49,7 +49,6 @@ static enum td_code read_open(int fd, const char *path, size_t max_bytes, char *
 {
     struct stat st;
     TD_FAIL_IF(fstat(fd, &st) != 0, err, DATA_LOSS, "Reading %s: %s", path, strerror(errno));
-    TD_FAIL_IF(!S_ISREG(st.st_mode), err, INVALID_ARGUMENT, "Reading %s: it is not a regular file", path);
     TD_FAIL_IF((uint64_t)st.st_size > max_bytes, err, INVALID_ARGUMENT,
                "Reading %s: %lld bytes, at most %zu are read", path, (long long)st.st_size, max_bytes);
     size_t size = (size_t)st.st_size;
@@ -68,14 +67,19 @@ static enum td_code read_open(int fd, const char *path, size_t max_bytes, char *
     return TD_OK;
 }
 
-enum td_code td_file_read(const char *path, size_t max_bytes, char **out, size_t *n, struct td_err *err)
+enum td_code td_file_read_beneath(const char *root, const char *path, size_t max_bytes, char **out, size_t *n,
+                                  struct td_err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    TD_FAIL_IF(fd < 0 && (errno == ENOENT || errno == ENOTDIR), err, NOT_FOUND, "%s: no such file", path);
-    TD_FAIL_IF(fd < 0, err, PERMISSION_DENIED, "Opening %s: %s", path, strerror(errno));
-    enum td_code rc = read_open(fd, path, max_bytes, out, n, err);
+    int fd;
+    TD_TRY(td_beneath_open(root, path, &fd, err));
+    const enum td_code rc = read_open(fd, path, max_bytes, out, n, err);
     close(fd);
     return rc;
+}
+
+enum td_code td_file_read(const char *path, size_t max_bytes, char **out, size_t *n, struct td_err *err)
+{
+    return td_file_read_beneath(NULL, path, max_bytes, out, n, err);
 }
 
 /* ---- writing */
@@ -197,10 +201,13 @@ static enum td_code copy_bytes(int from, int to, const char *from_path, const ch
 
 enum td_code td_file_copy(const char *from, const char *to, struct td_err *err)
 {
-    int out;
-    const int in = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    TD_FAIL_IF(in < 0 && (errno == ENOENT || errno == ENOTDIR), err, NOT_FOUND, "%s: no such file", from);
-    TD_FAIL_IF(in < 0, err, PERMISSION_DENIED, "Opening %s: %s", from, strerror(errno));
+    return td_file_copy_beneath(NULL, from, to, err);
+}
+
+enum td_code td_file_copy_beneath(const char *root, const char *from, const char *to, struct td_err *err)
+{
+    int in, out;
+    TD_TRY(td_beneath_open(root, from, &in, err));
     enum td_code rc = td_file_create(to, &out, err);
     if (rc == TD_OK) {
         rc = copy_bytes(in, out, from, to, err);

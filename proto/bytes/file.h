@@ -16,6 +16,10 @@
  * reading ends early. */
 TD_MUST enum td_code td_file_read(const char *path, size_t max_bytes, char **out, size_t *n,
                                   struct td_err *err);
+/* Likewise a file of a model: opened beneath its folder `root` (core/base/beneath.h), PERMISSION_DENIED for what
+ * leads out of it. */
+TD_MUST enum td_code td_file_read_beneath(const char *root, const char *path, size_t max_bytes, char **out,
+                                          size_t *n, struct td_err *err);
 
 /* A name next to path that no other writer uses, into buf (TD_FILE_PATH bytes). */
 TD_MUST enum td_code td_file_temp_name(const char *path, char *buf, struct td_err *err);
@@ -29,6 +33,9 @@ TD_MUST enum td_code td_file_write(const char *path, const void *bytes, size_t n
  * where the file system can, and a later change of one does not show in the other. Nothing is left behind on
  * failure: NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED when the disk is full. */
 TD_MUST enum td_code td_file_copy(const char *from, const char *to, struct td_err *err);
+/* Likewise with `from` opened beneath root; NULL: anywhere. */
+TD_MUST enum td_code td_file_copy_beneath(const char *root, const char *from, const char *to,
+                                          struct td_err *err);
 TD_MUST enum td_code td_file_rename(const char *from, const char *to, struct td_err *err);
 /* Makes renames in the directory of path survive a power cut. Some file systems cannot: that is not an error.
  */

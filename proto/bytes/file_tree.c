@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/beneath.h"
+#include "core/base/mem.h"
 #include "proto/bytes/file.h"
 
 enum { MAX_DEPTH = 40, MAX_OPEN = 16 };
@@ -40,6 +42,7 @@ enum td_code td_tree_make(const char *path, mode_t mode, struct td_err *err)
 /* ---- copying */
 
 struct copy {
+    const char *root;
     td_tree_skip_fn *skip;
     void *ctx;
 };
@@ -57,11 +60,11 @@ static enum td_code join(const char *dir, const char *name, char out[TD_FILE_PAT
 static enum td_code copy_entry(const struct copy *c, const char *from, const char *to, int depth,
                                struct td_err *err)
 {
-    struct stat st;
-    TD_FAIL_IF(stat(from, &st) != 0, err, NOT_FOUND, "%s: %s", from, strerror(errno));
-    return S_ISDIR(st.st_mode)   ? copy_level(c, from, to, depth + 1, err)
-           : S_ISREG(st.st_mode) ? td_file_copy(from, to, err)
-                                 : TD_OK;
+    unsigned kind;
+    TD_TRY(td_beneath_kind(c->root, from, &kind, err));
+    return kind == S_IFDIR   ? copy_level(c, from, to, depth + 1, err)
+           : kind == S_IFREG ? td_file_copy_beneath(c->root, from, to, err)
+                             : TD_OK;
 }
 
 static enum td_code copy_entries(const struct copy *c, DIR *all, const char *from, const char *to, int depth,
@@ -88,8 +91,13 @@ static enum td_code copy_level(const struct copy *c, const char *from, const cha
 {
     TD_FAIL_IF(depth > MAX_DEPTH, err, INVALID_ARGUMENT, "%s: more than %d directories deep", from,
                MAX_DEPTH);
-    DIR *all = opendir(from);
-    TD_FAIL_IF(all == NULL, err, NOT_FOUND, "Opening %s: %s", from, strerror(errno));
+    int fd;
+    TD_TRY(td_beneath_open_dir(c->root, from, &fd, err));
+    DIR *all = fdopendir(fd);
+    if (all == NULL) {
+        close(fd);
+        return td_no_memory(err, 0, from);
+    }
     enum td_code rc = TD_OK;
     if (mkdir(to, 0755) != 0) {
         rc = errno == ENOSPC ? td_fail(err, TD_RESOURCE_EXHAUSTED, "Creating %s: no space left", to)
@@ -100,10 +108,10 @@ static enum td_code copy_level(const struct copy *c, const char *from, const cha
     return rc;
 }
 
-enum td_code td_tree_copy(const char *from, const char *to, td_tree_skip_fn *skip, void *ctx,
-                          struct td_err *err)
+enum td_code td_tree_copy(const char *root, const char *from, const char *to, td_tree_skip_fn *skip,
+                          void *ctx, struct td_err *err)
 {
-    return copy_level(&(struct copy){skip, ctx}, from, to, 0, err);
+    return copy_level(&(struct copy){root, skip, ctx}, from, to, 0, err);
 }
 
 /* ---- removing */

@@ -22,7 +22,6 @@
 #include "proto/bytes/mapping.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -30,6 +29,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/beneath.h"
 #include "core/base/mem.h"
 
 enum { N_SLOTS = 8192 };
@@ -104,7 +104,6 @@ static enum td_code map_open(int fd, const char *path, struct td_mapping *m, str
 {
     struct stat st;
     TD_FAIL_IF(fstat(fd, &st) != 0, err, DATA_LOSS, "Mapping %s: %s", path, strerror(errno));
-    TD_FAIL_IF(!S_ISREG(st.st_mode), err, INVALID_ARGUMENT, "Mapping %s: it is not a regular file", path);
     m->size = (size_t)st.st_size;
     if (m->size == 0) {
         return TD_OK;
@@ -129,9 +128,14 @@ static enum td_code map_open(int fd, const char *path, struct td_mapping *m, str
 
 enum td_code td_mapping_open(const char *path, struct td_mapping **out, struct td_err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    TD_FAIL_IF(fd < 0 && (errno == ENOENT || errno == ENOTDIR), err, NOT_FOUND, "%s: no such file", path);
-    TD_FAIL_IF(fd < 0, err, PERMISSION_DENIED, "Opening %s: %s", path, strerror(errno));
+    return td_mapping_open_beneath(NULL, path, out, err);
+}
+
+enum td_code td_mapping_open_beneath(const char *root, const char *path, struct td_mapping **out,
+                                     struct td_err *err)
+{
+    int fd;
+    TD_TRY(td_beneath_open(root, path, &fd, err));
     struct td_mapping *m = td_calloc(1, sizeof *m);
     enum td_code rc = m == NULL ? td_no_memory(err, sizeof *m, path) : map_open(fd, path, m, err);
     close(fd);

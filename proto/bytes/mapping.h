@@ -20,6 +20,9 @@ struct td_mapping;
 /* Maps a whole regular file. Returns new. NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (no regular file),
  * RESOURCE_EXHAUSTED. An empty file has size 0. */
 TD_MUST enum td_code td_mapping_open(const char *path, struct td_mapping **out, struct td_err *err);
+/* Likewise, opened beneath the folder `root` (core/base/beneath.h); NULL: anywhere. */
+TD_MUST enum td_code td_mapping_open_beneath(const char *root, const char *path, struct td_mapping **out,
+                                             struct td_err *err);
 struct td_mapping *td_mapping_ref(struct td_mapping *m);
 void td_mapping_unref(void *m); /* unmaps with the last reference; takes void * so that buffers can call it */
 const unsigned char *td_mapping_data(const struct td_mapping *m, size_t *n);

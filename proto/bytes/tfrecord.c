@@ -13,10 +13,11 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/bytes/tfrecord.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/base/beneath.h"
 #include "core/base/mem.h"
 #include "proto/bytes/crc32c.h"
 
@@ -32,18 +33,23 @@ struct td_tfrecord {
 enum td_code td_tfrecord_open(const char *path, size_t max_bytes, struct td_tfrecord **out,
                               struct td_err *err)
 {
+    return td_tfrecord_open_beneath(NULL, path, max_bytes, out, err);
+}
+
+enum td_code td_tfrecord_open_beneath(const char *root, const char *path, size_t max_bytes,
+                                      struct td_tfrecord **out, struct td_err *err)
+{
+    int fd;
+    TD_TRY(td_beneath_open(root, path, &fd, err));
     struct td_tfrecord *r = td_calloc(1, sizeof *r);
-    if (r == NULL) {
+    FILE *file = r == NULL ? NULL : fdopen(fd, "rb");
+    if (file == NULL) {
+        close(fd);
+        td_free(r);
         return td_no_memory(err, sizeof *r, path);
     }
     r->max_bytes = max_bytes;
-    r->file = fopen(path, "rbe");
-    if (r->file == NULL) {
-        int why = errno;
-        td_free(r);
-        TD_FAIL_IF(why == ENOENT, err, NOT_FOUND, "%s: no such file", path);
-        TD_FAIL(err, PERMISSION_DENIED, "Opening %s: %s", path, strerror(why));
-    }
+    r->file = file;
     *out = r;
     return TD_OK;
 }

@@ -36,6 +36,7 @@ enum { CONSUMER_VERSION = 1, PREFETCH_BYTES = 1 << 20 };
 #define MAX_INDEX ((size_t)1 << 30)
 
 struct td_bundle {
+    char *root; /* NULL: its files may lie anywhere */
     char *prefix, *index;
     size_t n_index;
     struct td_arena *arena;
@@ -77,7 +78,7 @@ static enum td_code open_index(struct td_bundle *b, struct td_err *err)
 {
     char path[TD_BUNDLE_PATH];
     TD_TRY(td_bundle_index_path(b->prefix, path, err));
-    TD_TRY(td_file_read(path, MAX_INDEX, &b->index, &b->n_index, err));
+    TD_TRY(td_file_read_beneath(b->root, path, MAX_INDEX, &b->index, &b->n_index, err));
     b->arena = td_arena_new(b->n_index * 64 + ((size_t)64 << 20));
     if (b->arena == NULL) {
         return td_no_memory(err, b->n_index, "checkpoint index");
@@ -90,13 +91,20 @@ static enum td_code open_index(struct td_bundle *b, struct td_err *err)
 
 enum td_code td_bundle_open(const char *prefix, struct td_bundle **out, struct td_err *err)
 {
+    return td_bundle_open_beneath(NULL, prefix, out, err);
+}
+
+enum td_code td_bundle_open_beneath(const char *root, const char *prefix, struct td_bundle **out,
+                                    struct td_err *err)
+{
     struct td_bundle *b = td_calloc(1, sizeof *b);
     if (b == NULL) {
         return td_no_memory(err, sizeof *b, "checkpoint");
     }
     b->prefix = td_strdup(prefix);
-    enum td_code rc =
-        b->prefix == NULL ? td_no_memory(err, strlen(prefix), "checkpoint") : open_index(b, err);
+    b->root = root == NULL ? NULL : td_strdup(root);
+    const bool room = b->prefix != NULL && (root == NULL || b->root != NULL);
+    enum td_code rc = room ? open_index(b, err) : td_no_memory(err, strlen(prefix), "checkpoint");
     if (rc) {
         td_bundle_close(b);
         return rc;
@@ -116,6 +124,7 @@ void td_bundle_close(struct td_bundle *b)
     td_arena_free(b->arena);
     td_free(b->index);
     td_free(b->prefix);
+    td_free(b->root);
     td_free(b);
 }
 
@@ -213,7 +222,7 @@ static enum td_code map_shard(struct td_bundle *b, int shard, struct td_mapping 
                b->header.n_shards);
     if (b->shards[shard] == NULL) {
         TD_TRY(td_bundle_data_path(b->prefix, shard, b->header.n_shards, path, err));
-        TD_TRY(td_mapping_open(path, &b->shards[shard], err));
+        TD_TRY(td_mapping_open_beneath(b->root, path, &b->shards[shard], err));
     }
     *out = b->shards[shard];
     return TD_OK;

@@ -20,6 +20,9 @@ struct td_bundle;
 
 /* NOT_FOUND when PREFIX.index does not exist; DATA_LOSS for a damaged one. Returns new. */
 TD_MUST enum td_code td_bundle_open(const char *prefix, struct td_bundle **out, struct td_err *err);
+/* Likewise, with all its files opened beneath the folder `root` (core/base/beneath.h); NULL: anywhere. */
+TD_MUST enum td_code td_bundle_open_beneath(const char *root, const char *prefix, struct td_bundle **out,
+                                            struct td_err *err);
 void td_bundle_close(struct td_bundle *b); /* tensors read from it stay valid */
 /* Whether the data files that the index names are there, each as long as its entries say: they are looked at,
  * not read. NOT_FOUND, or DATA_LOSS for one that is too short, with its name. */

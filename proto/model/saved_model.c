@@ -90,10 +90,14 @@ static enum td_code read_file(const char *dir, char **bytes, size_t *n, struct t
         int len = snprintf(path, sizeof path, "%s/%s", dir, names[text]);
         TD_FAIL_IF(len >= (int)sizeof path, err, INVALID_ARGUMENT,
                    "SavedModel directory: its name is %d bytes long", len);
-        if (access(path, F_OK) != 0) {
+        struct td_err why = {0};
+        const enum td_code rc = td_file_read_beneath(dir, path, MAX_FILE_BYTES, bytes, n, &why);
+        if (rc == TD_NOT_FOUND) {
             continue;
         }
-        TD_TRY(td_file_read(path, MAX_FILE_BYTES, bytes, n, err));
+        if (rc) {
+            return td_fail(err, rc, "%s", why.msg);
+        }
         TD_TRY(check_content(path, *bytes, *n, err));
         return text ? convert_text(path, bytes, n, err) : TD_OK;
     }

@@ -148,7 +148,7 @@ static enum td_code write_assets(struct td_graft *g, const char *dir, struct td_
     const int b = snprintf(to, sizeof to, "%s/assets", dir);
     TD_FAIL_IF(a < 0 || b < 0 || (size_t)a >= sizeof from || (size_t)b >= sizeof to, err, INVALID_ARGUMENT,
                "%s: the path is too long", dir);
-    return g->n_assets == 0 ? TD_OK : td_tree_copy(from, to, NULL, NULL, err);
+    return g->n_assets == 0 ? TD_OK : td_tree_copy(td_servable_dir(g->servable), from, to, NULL, NULL, err);
 }
 
 enum td_code td_graft_write(struct td_graft *g, const char *dir, struct td_err *err)

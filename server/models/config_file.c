@@ -25,13 +25,13 @@
 
 #define MAX_FILE ((size_t)64 << 20)
 
-/* The message in a file, returned new. */
-static enum td_code read_text(const char *path, const ProtobufCMessageDescriptor *d, ProtobufCMessage **out,
-                              struct td_err *err)
+/* The message in a file, returned new. root: as td_file_read_beneath's. */
+static enum td_code read_beneath(const char *root, const char *path, const ProtobufCMessageDescriptor *d,
+                                 ProtobufCMessage **out, struct td_err *err)
 {
     char *text = NULL;
     size_t n = 0;
-    TD_TRY(td_file_read(path, MAX_FILE, &text, &n, err));
+    TD_TRY(td_file_read_beneath(root, path, MAX_FILE, &text, &n, err));
     enum td_code rc = td_textpb_parse(d, text, n, false, out, err);
     td_free(text);
     if (rc) { /* the words that scripts look for come first */
@@ -39,6 +39,12 @@ static enum td_code read_text(const char *path, const ProtobufCMessageDescriptor
         (void)snprintf(err->msg + at, sizeof err->msg - at, " (file %s)", path);
     }
     return rc;
+}
+
+static enum td_code read_text(const char *path, const ProtobufCMessageDescriptor *d, ProtobufCMessage **out,
+                              struct td_err *err)
+{
+    return read_beneath(NULL, path, d, out, err);
 }
 
 enum td_code td_config_file_models(const char *path, struct td_model_config **out, int *n, struct td_err *err)
@@ -152,13 +158,27 @@ static enum td_code check_batching(const Tensorflow__Serving__BatchingParameters
     return read_sizes(p, out, err);
 }
 
-enum td_code td_config_file_batching(const char *path, struct td_batching *out, struct td_err *err)
+static enum td_code read_batching(const char *root, const char *path, struct td_batching *out,
+                                  struct td_err *err)
 {
     ProtobufCMessage *m = NULL;
-    TD_TRY(read_text(path, &tensorflow__serving__batching_parameters__descriptor, &m, err));
+    TD_TRY(read_beneath(root, path, &tensorflow__serving__batching_parameters__descriptor, &m, err));
     const enum td_code rc = check_batching((const Tensorflow__Serving__BatchingParameters *)m, out, err);
     td_guard_free(m);
     return rc;
+}
+
+enum td_code td_config_file_batching(const char *path, struct td_batching *out, struct td_err *err)
+{
+    return read_batching(NULL, path, out, err);
+}
+
+enum td_code td_config_file_model_batching(const char *dir, struct td_batching *out, struct td_err *err)
+{
+    char path[TD_FILE_PATH];
+    const int n = snprintf(path, sizeof path, "%s/batching_params.pbtxt", dir);
+    TD_FAIL_IF(n < 0 || (size_t)n >= sizeof path, err, NOT_FOUND, "%s: the path is too long", dir);
+    return read_batching(dir, path, out, err);
 }
 
 /* ------------------------------------------------------------------ monitoring */

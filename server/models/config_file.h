@@ -32,6 +32,9 @@ struct td_batching {
     char thread_pool_name[64]; /* a label of metrics; "" none is given */
 };
 TD_MUST enum td_code td_config_file_batching(const char *path, struct td_batching *out, struct td_err *err);
+/* Likewise dir/batching_params.pbtxt of a model, opened beneath dir; NOT_FOUND when there is none. */
+TD_MUST enum td_code td_config_file_model_batching(const char *dir, struct td_batching *out,
+                                                   struct td_err *err);
 
 /* --monitoring_config_file. */
 struct td_monitoring {

@@ -53,7 +53,7 @@ static enum td_code read_text(const char *dir, char **text, size_t *n, struct td
     if (len < 0 || (size_t)len >= sizeof path) {
         return TD_OK;
     }
-    const enum td_code rc = td_file_read(path, MAX_FILE, text, n, &why);
+    const enum td_code rc = td_file_read_beneath(dir, path, MAX_FILE, text, n, &why);
     return rc == TD_OK || rc == TD_NOT_FOUND ? TD_OK : td_fail(err, rc, "%s", why.msg);
 }
 
@@ -222,7 +222,7 @@ static enum td_code read_labels(const Inference__ModelOutput *o, const char *dir
     const int len = snprintf(path, sizeof path, "%s/%s", dir, o->label_filename);
     TD_FAIL_IF(len < 0 || (size_t)len >= sizeof path, err, INVALID_ARGUMENT,
                "output '%s': the path of label_filename '%.100s' is too long", o->name, o->label_filename);
-    TD_TRY(td_file_read(path, MAX_LABELS, &text, &n, err));
+    TD_TRY(td_file_read_beneath(dir, path, MAX_LABELS, &text, &n, err));
     out->output = o->name;
     const enum td_code rc = split_lines(text, n, out, err);
     td_free(text);

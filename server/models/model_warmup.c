@@ -58,7 +58,7 @@ static enum td_code read_file(const struct td_model_settings *m, const input_pb 
     const int len = snprintf(path, sizeof path, "%s/warmup/%s", m->dir, p->input_data_file);
     TD_FAIL_IF(len < 0 || (size_t)len >= sizeof path, err, INVALID_ARGUMENT,
                "input_data_file '%.100s': the path is too long", p->input_data_file);
-    TD_TRY(td_file_read(path, MAX_BYTES, &bytes, &n, err));
+    TD_TRY(td_file_read_beneath(m->dir, path, MAX_BYTES, &bytes, &n, err));
     struct td_infer_in raw = *in;
     const struct td_seg seg = {(const uint8_t *)bytes, n};
     td_wire_init(&raw.data, &seg, 1);

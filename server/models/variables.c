@@ -261,7 +261,8 @@ enum td_code td_variables_objects(struct td_servable *s, struct td_object_graph 
         return TD_OK;
     }
     const int n = snprintf(prefix, sizeof prefix, "%s/variables/variables", td_servable_dir(s));
-    if (n > 0 && (size_t)n < sizeof prefix && td_bundle_open(prefix, &bundle, &ignored) == TD_OK &&
+    if (n > 0 && (size_t)n < sizeof prefix &&
+        td_bundle_open_beneath(td_servable_dir(s), prefix, &bundle, &ignored) == TD_OK &&
         td_bundle_read(bundle, "_CHECKPOINTABLE_OBJECT_GRAPH", "", &twin, &ignored) == TD_OK &&
         twin.dtype == TD_STRING && td_tensor_count(&twin) == 1) {
         twin_bytes.p = td_tensor_str(&twin, 0, &twin_bytes.len);

@@ -207,7 +207,7 @@ enum td_code td_warmup_run(struct td_registry *reg, struct td_servable *s, struc
     }
     (void)snprintf(path, room, "%s%s", td_servable_dir(s), name);
     struct td_tfrecord *file = NULL;
-    enum td_code rc = td_tfrecord_open(path, MAX_RECORD_BYTES, &file, err);
+    enum td_code rc = td_tfrecord_open_beneath(td_servable_dir(s), path, MAX_RECORD_BYTES, &file, err);
     if (rc == TD_NOT_FOUND) {
         rc = TD_OK;
     } else if (rc == TD_OK) {

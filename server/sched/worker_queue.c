@@ -101,13 +101,10 @@ static enum td_code read_rule(const struct td_workers *w, const struct td_servab
         *out = w->params;
         return TD_OK;
     }
-    char path[4096];
-    if ((size_t)snprintf(path, sizeof path, "%s/batching_params.pbtxt", td_servable_dir(s)) >= sizeof path ||
-        access(path, F_OK) != 0) {
-        return TD_OK;
-    }
-    *ruled = true;
-    return td_config_file_batching(path, out, err);
+    struct td_err why = {0};
+    const enum td_code rc = td_config_file_model_batching(td_servable_dir(s), out, &why);
+    *ruled = rc != TD_NOT_FOUND;
+    return *ruled && rc ? td_fail(err, rc, "%s", why.msg) : TD_OK;
 }
 
 /* Caller holds mu. */

@@ -272,7 +272,7 @@ static enum td_code put_entries(struct rewrite *w, struct td_err *err)
 static enum td_code rewrite(struct td_result *r, const char *from, const char *to, struct td_err *err)
 {
     struct rewrite w = {.r = r};
-    TD_TRY(td_bundle_open(from, &w.from, err));
+    TD_TRY(td_bundle_open_beneath(td_servable_home(r->servable), from, &w.from, err));
     enum td_code rc = td_bundle_create(to, &w.to, err);
     if (rc == TD_OK) {
         rc = put_entries(&w, err);
@@ -316,7 +316,7 @@ static enum td_code write_all(struct td_result *r, struct td_err *err)
     if (r->n_values > 0) {
         qsort(r->values, (size_t)r->n_values, sizeof *r->values, by_key);
     }
-    TD_TRY(td_tree_copy(home, r->stage, is_left_out, r, err));
+    TD_TRY(td_tree_copy(home, home, r->stage, is_left_out, r, err));
     TD_TRY(rewrite(r, from, to, err));
     td_file_sync_directory(r->stage);
     return TD_OK;

@@ -1,0 +1,182 @@
+"""What a model may touch: links in its folder, as Kubernetes makes them and as an attacker would; FIFOs in place of files.
+
+    build/venv/bin/python tests/e2e/confine_test.py [-v] [Confine.test_...]
+"""
+import glob
+import os
+import shutil
+import tempfile
+import time
+import unittest
+
+import numpy as np
+
+from server import Case, Server, config
+
+import tensorflow as tf  # noqa: E402
+
+SECRET = "a-secret-of-this-host"
+RULE = "must stay inside its version's folder"
+
+
+class Reader(tf.Module):
+    """read(path string[]) -> the file's text; look(word string[?]) -> its line in words.txt; serving_default(x) -> x * w."""
+
+    def __init__(self, words):
+        super().__init__()
+        self.w = tf.Variable(np.full([1000], 2.0, np.float32))
+        self.table = tf.lookup.StaticHashTable(
+            tf.lookup.TextFileInitializer(words, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER), -1)
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.string, name="path")])
+    def read(self, path):
+        return {"text": tf.io.read_file(path)}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="word")])
+    def look(self, word):
+        return {"at": self.table.lookup(word)}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+    def call(self, x):
+        return {"y": x * self.w[0]}
+
+
+def make(where):
+    words = os.path.join(where, "words.txt")
+    with open(words, "w") as f:
+        f.write("zero\none\ntwo\n")
+    m = Reader(words)
+    tf.saved_model.save(m, f"{where}/plain", signatures={"serving_default": m.call, "read": m.read, "look": m.look})
+    with open(f"{where}/secret", "w") as f:
+        f.write(SECRET + "\n")
+
+
+class Confine(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.where = tempfile.mkdtemp(prefix="tensord-e2e.")
+        make(cls.where)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.where, True)
+
+    def model(self, name, changed="", to=None):
+        """A copy of the model as version 1 of a new model; the file `changed` is a link to `to`, its own bytes elsewhere by default."""
+        base = f"{self.where}/{name}"
+        shutil.copytree(f"{self.where}/plain", f"{base}/1")
+        if changed:
+            os.makedirs(os.path.dirname(f"{base}/1/{changed}"), exist_ok=True)
+            if os.path.exists(f"{base}/1/{changed}"):
+                shutil.move(f"{base}/1/{changed}", f"{base}.bytes")
+            os.symlink(to or f"{base}.bytes", f"{base}/1/{changed}")
+        return base
+
+    def serve(self, *names, flags=()):
+        d = Server(*flags, versions={}, wait=False, files={"models.config": config(*((n, f"{self.where}/{n}") for n in names))})
+        d.start()
+        self.addCleanup(d.stop)
+        return d
+
+    def state(self, d, name, seconds=30):
+        """The state of version 1 and its error, once settled."""
+        end = time.time() + seconds
+        while True:
+            r = d.get(f"/v1/models/{name}")
+            v = r.json()["model_version_status"][0] if r.status_code == 200 else {"state": "", "status": {"error_message": r.text}}
+            if v["state"] in ("AVAILABLE", "END") or time.time() > end:
+                return v["state"], v["status"]["error_message"]
+            time.sleep(0.1)
+
+    def works(self, d, name, version_dir=None):
+        self.assertEqual(d.post(f"/v1/models/{name}:predict", {"instances": [1.5]}).json(), {"predictions": [3.0]})
+        r = d.post(f"/v1/models/{name}:predict", {"signature_name": "look", "inputs": {"word": ["two", "none"]}})
+        self.assertEqual(r.json(), {"outputs": [2, -1]})
+        if version_dir:
+            r = self.read(d, name, f"{version_dir}/assets/words.txt")
+            self.assertEqual(r.json(), {"outputs": "zero\none\ntwo\n"})
+
+    def read(self, d, name, path):
+        return d.post(f"/v1/models/{name}:predict", {"signature_name": "read", "inputs": {"path": path}})
+
+    def test_a_link_out_of_the_version_is_refused_in_every_file(self):
+        data = os.path.basename(glob.glob(f"{self.where}/plain/variables/*data*")[0])
+        files = {"pb": "saved_model.pb", "index": "variables/variables.index", "data": f"variables/{data}", "asset": "assets/words.txt",
+                 "warmup": "assets.extra/tf_serving_warmup_requests", "triton": "config.pbtxt"}
+        for name, path in files.items():
+            self.model(name, path, f"{self.where}/secret" if name in ("warmup", "triton") else None)
+        self.model("environ", "assets/words.txt", "/proc/self/environ")
+        self.model("chain", "assets/words.txt", "again")
+        os.symlink("/etc/passwd", f"{self.where}/chain/1/assets/again")
+        self.model("good")
+        d = self.serve("good", *files, "environ", "chain")
+        for name in (*files, "environ", "chain"):
+            state, why = self.state(d, name)
+            self.assertEqual(state, "END", (name, why))
+            self.assertIn(RULE, why, name)
+            self.assertIn(files.get(name, "words.txt"), why)
+            self.assertNotIn(SECRET, why)
+        self.works(d, "good")
+
+    def test_read_file_stays_in_the_version(self):
+        base = self.model("reads")
+        for name, to in {"environ": "/proc/self/environ", "up": "../../secret", "near": "assets/words.txt", "top": "/"}.items():
+            os.symlink(to, f"{base}/1/{name}")
+        os.mkfifo(f"{base}/1/fifo")
+        d = self.serve("reads")
+        self.works(d, "reads", f"{base}/1")
+        self.assertEqual(self.read(d, "reads", f"{base}/1/near").json(), {"outputs": "zero\none\ntwo\n"})
+        for path in (f"{base}/1/environ", f"{base}/1/up", f"{base}/1/top/etc/passwd", f"{base}/1/fifo", f"{base}/1/../../secret", "/etc/passwd",
+                     f"{self.where}/secret", "/proc/self/environ"):
+            r = self.read(d, "reads", path)
+            self.assertIn(r.status_code, (400, 403, 404), (path, r.text))
+            self.assertNotIn(SECRET, r.text)
+            self.assertNotIn("root:", r.text)
+        self.assertIn(RULE, self.read(d, "reads", f"{base}/1/up").text)
+
+    def test_a_fifo_ends_a_load(self):
+        base = self.model("fifo_pb")
+        os.remove(f"{base}/1/saved_model.pb")
+        os.mkfifo(f"{base}/1/saved_model.pb")
+        index = f"{self.model('fifo_index')}/1/variables/variables.index"
+        os.remove(index)
+        os.mkfifo(index)
+        d = self.serve("fifo_pb", "fifo_index")
+        for name in ("fifo_pb", "fifo_index"):
+            state, why = self.state(d, name)
+            self.assertEqual(state, "END", why)
+            self.assertIn("not a regular file", why)
+
+    def test_layouts_of_kubernetes_and_linked_versions(self):
+        w = self.where
+
+        def publish(mount, entries):
+            """entries of the plain model as a projected volume: links into ..data, which is a link to a folder with a date."""
+            for name, source in entries.items():
+                (shutil.copytree if os.path.isdir(source) else shutil.copy)(source, f"{mount}/..2026_11_22/{name}")
+            os.symlink("..2026_11_22", f"{mount}/..data")
+            for name in entries:
+                os.symlink(f"..data/{name}", f"{mount}/{name}")
+
+        plain = {n: f"{w}/plain/{n}" for n in os.listdir(f"{w}/plain")}
+        os.makedirs(f"{w}/k8s_version/1/..2026_11_22")
+        publish(f"{w}/k8s_version/1", plain)
+        os.makedirs(f"{w}/k8s_model/..2026_11_22")
+        publish(f"{w}/k8s_model", {"1": f"{w}/plain"})
+        os.makedirs(f"{w}/k8s_beside/..2026_11_22")
+        publish(f"{w}/k8s_beside", {"shared": f"{w}/plain"})
+        os.mkdir(f"{w}/k8s_beside/1")
+        for name in plain:
+            os.symlink(f"../..data/shared/{name}", f"{w}/k8s_beside/1/{name}")
+        os.makedirs(f"{w}/linked")
+        shutil.copytree(f"{w}/plain", f"{w}/store/digest")
+        os.symlink(f"{w}/store/digest", f"{w}/linked/1")
+        names = ("k8s_version", "k8s_model", "k8s_beside", "linked")
+        d = self.serve(*names)
+        for name in names:
+            self.assertEqual(self.state(d, name), ("AVAILABLE", ""), name)
+            self.works(d, name, f"{w}/{name}/1")
+
+
+if __name__ == "__main__":
+    unittest.main()
