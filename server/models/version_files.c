@@ -84,7 +84,8 @@ enum td_code td_version_files_check_checkpoint(const char *dir, struct td_err *e
         return TD_OK;
     }
     char *prefix = join(dir, PREFIX);
-    enum td_code rc = prefix != NULL ? td_bundle_open(prefix, &b, err) : td_no_memory(err, 1, "a path");
+    enum td_code rc =
+        prefix != NULL ? td_bundle_open_beneath(dir, prefix, &b, err) : td_no_memory(err, 1, "a path");
     rc = rc ? rc : td_bundle_survey(b, err);
     td_bundle_close(b);
     td_free(prefix);
