@@ -175,6 +175,8 @@ enum td_code td_buffer_new(size_t bytes, bool objects, struct td_buffer **out, s
     atomic_init(&b->refs, 1);
     if (objects) {
         memset(b->data, 0, bytes);
+    } else {
+        TD_UNWRITTEN(b->data, bytes);
     }
     *out = b;
     return TD_OK;

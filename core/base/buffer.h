@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/base/budget.h"
 #include "core/base/device.h"
@@ -41,6 +42,15 @@ struct td_buffer {
     struct td_stream *stream;
     int size_class; /* of the free list it returns to; -1 none */
 };
+
+/* What Debug and sanitizer builds put where Release leaves what was there before: no number that an op would
+ * make (1.3e36 as a float), so that outputs which are not written whole show in every test of values. */
+enum { TD_BUFFER_UNWRITTEN = 0x7b };
+#ifdef NDEBUG
+#define TD_UNWRITTEN(p, n) ((void)0)
+#else
+#define TD_UNWRITTEN(p, n) ((void)memset((p), TD_BUFFER_UNWRITTEN, (n)))
+#endif
 
 /* Returns new: bytes uninitialised (objects: zeroed). bytes may be 0. */
 TD_MUST enum td_code td_buffer_new(size_t bytes, bool objects, struct td_buffer **out, struct td_err *err);

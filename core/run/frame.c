@@ -95,6 +95,9 @@ enum td_code td_frame_take(struct td_bound_plan *l, struct td_frame **out, struc
         return err->code;
     }
     f->account = account;
+    if (f->block != NULL) {
+        TD_UNWRITTEN(f->block->data, l->block_bytes); /* values of the run before */
+    }
     *out = f;
     return TD_OK;
 }

@@ -84,10 +84,16 @@ enum td_code td_file_read(const char *path, size_t max_bytes, char **out, size_t
 
 /* ---- writing */
 
-/* The disk is full, or the user's part of it. */
+/* The disk is full, or the user's part of it, or the file has the size that a process may give it. */
 static bool is_full(int error)
 {
-    return error == ENOSPC || error == EDQUOT;
+    return error == ENOSPC || error == EDQUOT || error == EFBIG;
+}
+
+static enum td_code no_room(const char *doing, const char *path, int error, struct td_err *err)
+{
+    TD_FAIL(err, RESOURCE_EXHAUSTED, "%s %s: no space left (%s%s)", doing, path, strerror(error),
+            error == EFBIG ? ": the process's limit of a file's size, ulimit -f" : "");
 }
 
 enum td_code td_file_put(int fd, const char *path, const void *bytes, size_t n, struct td_err *err)
@@ -97,7 +103,9 @@ enum td_code td_file_put(int fd, const char *path, const void *bytes, size_t n, 
         if (put < 0 && errno == EINTR) {
             continue;
         }
-        TD_FAIL_IF(put < 0 && is_full(errno), err, RESOURCE_EXHAUSTED, "Writing %s: no space left", path);
+        if (put < 0 && is_full(errno)) {
+            return no_room("Writing", path, errno, err);
+        }
         TD_FAIL_IF(put < 0, err, UNAVAILABLE, "Writing %s: %s", path, strerror(errno));
         done += (size_t)put;
     }
@@ -140,7 +148,9 @@ enum td_code td_file_create(const char *path, int *fd, struct td_err *err)
 {
     *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     TD_FAIL_IF(*fd < 0 && errno == ENOENT, err, NOT_FOUND, "Creating %s: its directory does not exist", path);
-    TD_FAIL_IF(*fd < 0 && is_full(errno), err, RESOURCE_EXHAUSTED, "Creating %s: no space left", path);
+    if (*fd < 0 && is_full(errno)) {
+        return no_room("Creating", path, errno, err);
+    }
     TD_FAIL_IF(*fd < 0, err, PERMISSION_DENIED, "Creating %s: %s", path, strerror(errno));
     return TD_OK;
 }
@@ -194,7 +204,9 @@ static enum td_code copy_bytes(int from, int to, const char *from_path, const ch
     do {
         n = copy_file_range(from, NULL, to, NULL, (size_t)1 << 30, 0);
     } while (n > 0 || (n < 0 && errno == EINTR));
-    TD_FAIL_IF(n < 0 && is_full(errno), err, RESOURCE_EXHAUSTED, "Writing %s: no space left", to_path);
+    if (n < 0 && is_full(errno)) {
+        return no_room("Writing", to_path, errno, err);
+    }
     /* both stand where the kernel gave up; it also says "nothing left" of files that it cannot copy */
     return copy_by_hand(from, to, from_path, to_path, err);
 }

@@ -32,7 +32,7 @@
 #include "proto/pb/scan.h"
 #include "proto/checkpoint/sstable.h"
 
-enum { CONSUMER_VERSION = 1, PREFETCH_BYTES = 1 << 20 };
+enum { CONSUMER_VERSION = 1, PREFETCH_BYTES = 1 << 20, MAX_SLICES = 1 << 16 };
 #define MAX_INDEX ((size_t)1 << 30)
 
 struct td_bundle {
@@ -406,7 +406,7 @@ static enum td_code read_entry(struct td_bundle *b, const struct td_bundle_entry
 struct partitioned {
     const char *name;
     const struct td_bundle_entry *entry;
-    const struct td_box *box;
+    const struct td_box *box, *slices;
 };
 
 /* Copies what slice i of a partitioned entry holds of the box. *covered counts elements. */
@@ -414,10 +414,10 @@ static enum td_code add_part(struct td_bundle *b, const struct partitioned *p, i
                              int64_t *covered, struct td_err *err)
 {
     const struct td_bundle_entry *e = p->entry;
-    struct td_box part, both;
+    const struct td_box part = p->slices[i];
+    struct td_box both;
     struct td_sink key = {.limit = 1 << 16};
     struct td_tensor t = {0};
-    TD_TRY(td_bundle_entry_slice(e, i, &part, err));
     if (!td_box_intersect(&part, p->box, &both)) {
         return TD_OK;
     }
@@ -437,10 +437,44 @@ static enum td_code add_part(struct td_bundle *b, const struct partitioned *p, i
     return TD_OK;
 }
 
-static enum td_code read_partitioned(struct td_bundle *b, const char *name, const struct td_bundle_entry *e,
-                                     const struct td_box *box, struct td_tensor *out, struct td_err *err)
+/* The slices of an entry, returned new. Each element is in one of them at most: what two hold has no one
+ * value, and what they hold together does not tell what none holds. */
+static enum td_code list_slices(const struct td_bundle_entry *e, struct td_box **out, struct td_err *err)
 {
-    const struct partitioned p = {name, e, box};
+    const size_t n = (size_t)e->n_slices;
+    int i, j;
+    TD_FAIL_IF(e->n_slices > MAX_SLICES, err, DATA_LOSS, "it is stored in %d slices, at most %d are read",
+               e->n_slices, MAX_SLICES);
+    struct td_box *boxes = td_calloc(n, sizeof *boxes);
+    struct td_box_side *sort = td_calloc(n, sizeof *sort);
+    enum td_code rc = boxes == NULL || sort == NULL
+                          ? td_no_memory(err, n * sizeof *boxes, "checkpoint slices")
+                          : td_bundle_entry_slices(e, boxes, err);
+    if (rc == TD_OK && !td_boxes_disjoint(boxes, e->n_slices, sort, &i, &j)) {
+        struct td_sink a = {.limit = 1 << 12}, b = {.limit = 1 << 12};
+        struct td_err none = {0};
+        const bool said = td_slice_text(&e->shape, &boxes[i], &a, &none) == TD_OK &&
+                          td_slice_text(&e->shape, &boxes[j], &b, &none) == TD_OK;
+        rc = td_fail(err, TD_DATA_LOSS,
+                     "its slices %d ('%.*s') and %d ('%.*s') overlap: each element must be in one slice", i,
+                     said ? (int)a.n : 0, said ? a.p : "", j, said ? (int)b.n : 0, said ? b.p : "");
+        td_sink_fini(&a);
+        td_sink_fini(&b);
+    }
+    td_free(sort);
+    if (rc) {
+        td_free(boxes);
+        return rc;
+    }
+    *out = boxes;
+    return TD_OK;
+}
+
+static enum td_code read_parts(struct td_bundle *b, const char *name, const struct td_bundle_entry *e,
+                               const struct td_box *box, const struct td_box *slices, struct td_tensor *out,
+                               struct td_err *err)
+{
+    const struct partitioned p = {name, e, box, slices};
     struct td_shape shape = td_box_shape(box);
     struct td_tensor t = {0};
     int64_t covered = 0;
@@ -451,8 +485,9 @@ static enum td_code read_partitioned(struct td_bundle *b, const char *name, cons
         rc = add_part(b, &p, i, &t, &covered, err);
     }
     if (rc == TD_OK && covered < td_shape_count(&shape)) {
-        rc = td_fail(err, TD_INVALID_ARGUMENT, "its slices hold %lld of %lld elements", (long long)covered,
-                     (long long)td_shape_count(&shape));
+        rc = td_fail(err, TD_INVALID_ARGUMENT,
+                     "its slices hold %lld of %lld elements: each element must be in one slice",
+                     (long long)covered, (long long)td_shape_count(&shape));
     }
     if (rc) {
         td_tensor_clear(&t);
@@ -460,6 +495,16 @@ static enum td_code read_partitioned(struct td_bundle *b, const char *name, cons
     }
     *out = t;
     return TD_OK;
+}
+
+static enum td_code read_partitioned(struct td_bundle *b, const char *name, const struct td_bundle_entry *e,
+                                     const struct td_box *box, struct td_tensor *out, struct td_err *err)
+{
+    struct td_box *slices = NULL;
+    TD_TRY(list_slices(e, &slices, err));
+    const enum td_code rc = read_parts(b, name, e, box, slices, out, err);
+    td_free(slices);
+    return rc;
 }
 
 /* The box of a tensor that is stored whole. Rows are shared with it, other boxes are copied. */

@@ -153,6 +153,19 @@ enum td_code td_bundle_entry_slice(const struct td_bundle_entry *e, int i, struc
     return malformed(err);
 }
 
+enum td_code td_bundle_entry_slices(const struct td_bundle_entry *e, struct td_box *out, struct td_err *err)
+{
+    struct td_scan s = td_scan_make(e->bytes, e->n_bytes);
+    struct td_scan_field f;
+    int n = 0;
+    while (n < e->n_slices && td_scan_next(&s, &f)) {
+        if (f.number == 7) {
+            TD_TRY(read_slice(e, &f, &out[n++], err));
+        }
+    }
+    return n == e->n_slices ? TD_OK : malformed(err);
+}
+
 enum td_code td_bundle_header_read(const uint8_t *bytes, size_t n, struct td_bundle_header *out,
                                    struct td_err *err)
 {

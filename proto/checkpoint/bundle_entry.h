@@ -45,4 +45,8 @@ TD_MUST enum td_code td_bundle_index_path(const char *prefix, char *buf, struct 
 TD_MUST enum td_code td_bundle_data_path(const char *prefix, int shard, int n_shards, char *buf,
                                          struct td_err *err);
 
+/* All slices of an entry, e->n_slices of them. */
+TD_MUST enum td_code td_bundle_entry_slices(const struct td_bundle_entry *e, struct td_box *out,
+                                            struct td_err *err);
+
 #endif

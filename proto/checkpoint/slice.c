@@ -11,6 +11,9 @@
  * Copying joins the innermost dimensions that both boxes hold whole into one run of elements, and counts the
  * outer ones up like an odometer. Where in each box a run begins is computed anew from its coordinates.
  *
+ * Boxes are compared in a sweep along one axis: sorted by where they begin, each with those that begin before
+ * it ends.
+ *
  * Does not: read or check tensors; td_slice_copy trusts that both tensors have the shapes of their boxes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -61,6 +64,52 @@ bool td_box_intersect(const struct td_box *a, const struct td_box *b, struct td_
         }
     }
     return a->rank == b->rank;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct td_box_side *p = a, *q = b;
+    return (p->start > q->start) - (p->start < q->start);
+}
+
+/* The boxes' extents along axis d, by where they begin; returns at how many places they begin. */
+static int sort_sides(const struct td_box *boxes, int n, int d, struct td_box_side *sort)
+{
+    int starts = n > 0;
+    for (int k = 0; k < n; k++) {
+        sort[k] = (struct td_box_side){boxes[k].start[d], boxes[k].start[d] + boxes[k].len[d], k};
+    }
+    qsort(sort, (size_t)n, sizeof *sort, by_start);
+    for (int k = 1; k < n; k++) {
+        starts += sort[k].start != sort[k - 1].start;
+    }
+    return starts;
+}
+
+/* Sweeps along the axis on which the boxes begin at the most places: of a variable that is cut along one axis
+ * each box is compared with its neighbour alone. */
+bool td_boxes_disjoint(const struct td_box *boxes, int n, struct td_box_side *sort, int *i, int *j)
+{
+    int best = 0, most = 0;
+    struct td_box both;
+    for (int d = 0; n > 1 && d < boxes[0].rank; d++) {
+        const int starts = sort_sides(boxes, n, d, sort);
+        best = starts > most ? d : best;
+        most = starts > most ? starts : most;
+    }
+    if (n > 1 && boxes[0].rank > 0) {
+        (void)sort_sides(boxes, n, best, sort);
+    }
+    for (int a = 0; a < n; a++) {
+        for (int b = a + 1; b < n && (boxes[0].rank == 0 || sort[b].start < sort[a].end); b++) {
+            *i = boxes[0].rank == 0 ? a : sort[a].box;
+            *j = boxes[0].rank == 0 ? b : sort[b].box;
+            if (td_box_intersect(&boxes[*i], &boxes[*j], &both)) {
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 /* ---- specifications */

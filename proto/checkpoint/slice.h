@@ -36,4 +36,12 @@ TD_MUST enum td_code td_slice_key(const char *name, const struct td_box *box, st
 void td_slice_copy(const struct td_tensor *src, const struct td_box *a, struct td_tensor *dst,
                    const struct td_box *b);
 
+/* Whether no element lies in two of the n boxes, which have one rank. No: *i and *j are two that share one.
+ * sort: n entries of room, which are written. */
+struct td_box_side {
+    int64_t start, end;
+    int box;
+};
+bool td_boxes_disjoint(const struct td_box *boxes, int n, struct td_box_side *sort, int *i, int *j);
+
 #endif

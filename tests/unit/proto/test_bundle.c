@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/checkpoint/bundle.h"
+#include "proto/checkpoint/slice.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -305,7 +306,68 @@ TEST(data_files_are_missed_when_gone_or_short)
     temp_dir_remove(&d);
 }
 
-TEST_MAIN(RUN(data_files_are_missed_when_gone_or_short) RUN(what_is_written_is_read)
-              RUN(entries_are_listed_in_key_order) RUN(slices_are_cut_and_put_together) RUN(damage_is_found)
-                  RUN(an_abandoned_writer_leaves_nothing) RUN(bundles_merge_into_one)
-                      RUN(many_entries_make_many_blocks))
+/* Reads "v" of a checkpoint of these slices. */
+static enum td_code read_slices(const char *const *slices, int n, const char *want, struct td_err *err)
+{
+    struct temp_dir dir = temp_dir_make();
+    struct temp_path prefix = temp_dir_file(&dir, "ckpt");
+    struct td_bundle_writer *w;
+    struct td_bundle *b;
+    struct td_tensor t = {0};
+    test_check_ok(__FILE__, __LINE__, "", td_bundle_create(prefix.s, &w, err), err);
+    for (int i = 0; i < n; i++) {
+        struct td_shape whole, shape;
+        struct td_box box;
+        struct td_tensor part;
+        test_check_ok(__FILE__, __LINE__, "", td_slice_parse(slices[i], &whole, &box, err), err);
+        shape = td_box_shape(&box);
+        test_check_ok(__FILE__, __LINE__, "", td_tensor_new(&part, TD_FLOAT, &shape, err), err);
+        for (int64_t k = 0; k < td_tensor_count(&part); k++) {
+            TD_DATA(&part, float)[k] = (float)(i + 1);
+        }
+        test_check_ok(__FILE__, __LINE__, "", td_bundle_add_slice(w, "v", slices[i], &part, err), err);
+        td_tensor_clear(&part);
+    }
+    test_check_ok(__FILE__, __LINE__, "", td_bundle_finish(w, err), err);
+    test_check_ok(__FILE__, __LINE__, "", td_bundle_open(prefix.s, &b, err), err);
+    const enum td_code rc = td_bundle_read(b, "v", want, &t, err);
+    if (rc == TD_OK) { /* each element is some slice's */
+        for (int64_t k = 0; k < td_tensor_count(&t); k++) {
+            CHECK(TD_DATA(&t, float)[k] >= 1 && TD_DATA(&t, float)[k] <= (float)n);
+        }
+    }
+    td_tensor_clear(&t);
+    td_bundle_close(b);
+    temp_dir_remove(&dir);
+    return rc;
+}
+
+static void slices_read(const char *const *slices, int n, const char *want, enum td_code code,
+                        const char *words)
+{
+    struct td_err err = {0};
+    CHECK_INT(read_slices(slices, n, want, &err), code);
+    CHECK(code == TD_OK || strstr(err.msg, words) != NULL);
+}
+
+TEST(each_element_is_in_one_slice)
+{
+    static const char *const good[] = {"4 4 0,2:0,2", "4 4 2,2:-", "4 4 0,2:2,2"};
+    static const char *const twice[] = {"4 4 0,2:-", "4 4 1,2:-"}; /* as many elements as the whole has */
+    static const char *const inner[] = {"4 4 0,3:-", "4 4 1,1:0,1", "4 4 3,1:0,3"};
+    static const char *const gap[] = {"4 4 0,2:-", "4 4 3,1:-"};
+    slices_read(good, 3, "", TD_OK, "");
+    slices_read(good, 3, "4 4 1,2:1,2", TD_OK, "");
+    slices_read(twice, 2, "", TD_DATA_LOSS, "overlap");
+    slices_read(twice, 2, "4 4 0,1:-", TD_DATA_LOSS, "overlap");
+    slices_read(inner, 3, "", TD_DATA_LOSS, "slices 0 ('4 4 0,3:-') and 1 ('4 4 1,1:0,1') overlap");
+    slices_read(gap, 2, "", TD_INVALID_ARGUMENT, "12 of 16 elements");
+    slices_read(gap, 2, "4 4 0,2:-", TD_OK, "");
+    slices_read(gap, 2, "4 4 1,2:-", TD_INVALID_ARGUMENT, "4 of 8 elements");
+}
+
+TEST_MAIN(RUN(each_element_is_in_one_slice) RUN(data_files_are_missed_when_gone_or_short)
+              RUN(what_is_written_is_read) RUN(entries_are_listed_in_key_order)
+                  RUN(slices_are_cut_and_put_together) RUN(damage_is_found)
+                      RUN(an_abandoned_writer_leaves_nothing) RUN(bundles_merge_into_one)
+                          RUN(many_entries_make_many_blocks))
