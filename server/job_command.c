@@ -11,6 +11,7 @@
 #include "core/base/buffer.h"
 #include "core/base/log.h"
 #include "server/base/options.h"
+#include "server/base/state_quota.h"
 #include "server/drain.h"
 #include "server/jobs/child.h"
 #include "server/jobs/job_process.h"
@@ -44,7 +45,10 @@ static enum td_code set_up(struct td_options *o, int argc, char *const *argv, st
     TD_TRY(td_child_enter(strtoll(value_of(argv[4], "parent"), NULL, 10), err));
     TD_TRY(td_options_parse(o, n, flags, err));
     td_log_setup(strcmp(o->log_level, "debug") == 0 ? TD_LOG_DEBUG : TD_LOG_INFO, false);
-    td_drain_init(); /* before the first thread */
+    td_drain_init();             /* before the first thread */
+    struct td_disk *disk = NULL; /* lives as long as the process */
+    TD_TRY(td_state_quota_open(o->state_dir, o->state_quota, &disk, err));
+    td_disk_set_default(disk);
     td_budget_limit((uint64_t)o->job_memory, "--job_memory");
     td_child_bound(o->job_memory);
     return TD_OK;

@@ -35,6 +35,7 @@
 #include "server/op_library.h"
 #include "server/base/memory_limits.h"
 #include "server/base/options.h"
+#include "server/base/state_quota.h"
 #include "server/http/rest.h"
 #include "server/request/shm.h"
 #include "server/start_jobs.h"
@@ -61,6 +62,7 @@ struct server {
     struct td_access *access; /* NULL: no tokens file */
     struct td_monitoring monitoring;
     struct td_batching batching; /* of batching_parameters_file */
+    struct td_disk *state;       /* what lies in state_dir */
     struct td_engine engine;
     struct td_op_libraries *op_libraries;
     struct td_workers *workers;
@@ -214,6 +216,7 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
         .servable = {.ops = s->engine.ops,
                      .tags = o->saved_model_tags,
                      .state_dir = s->state_dir[0] != '\0' ? s->state_dir : NULL,
+                     .scratch_quota = (uint64_t)o->scratch_quota,
                      .kernels = strcmp(o->kernels, "reference") == 0  ? TD_KERNELS_REFERENCE
                                 : strcmp(o->kernels, "openblas") == 0 ? TD_KERNELS_OPENBLAS
                                                                       : TD_KERNELS_FAST,
@@ -363,6 +366,8 @@ static enum td_code start(struct server *s, struct td_err *err)
     td_state_dir_choose(o->state_dir, s->state_dir, sizeof s->state_dir);
     if (s->state_dir[0] != '\0') {
         td_upload_sweep(s->state_dir);
+        TD_TRY(td_state_quota_open(s->state_dir, o->state_quota, &s->state, err));
+        td_disk_set_state(s->state);
     }
     TD_TRY(start_workers(s, err));
     TD_TRY(td_shm_new((uint64_t)s->options.max_request_bytes, &s->shm, err));
@@ -538,6 +543,7 @@ static void free_all(struct server *s)
     td_request_log_stop();
     td_spans_stop();
     td_access_close(s->access);
+    td_disk_free(s->state);
 }
 
 int main(int argc, char **argv)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/disk.h"
 #include "core/base/mem.h"
 #include "server/base/cores.h"
 
@@ -24,9 +25,12 @@ static bool add(struct td_job_flags *f, int *n, const char *name, const char *va
 
 static enum td_code make_flags(const struct td_options *o, struct td_job_flags *f, struct td_err *err)
 {
+    char quota[24];
     int n = 0;
+    (void)snprintf(quota, sizeof quota, "%llu", (unsigned long long)td_disk_most(td_disk_state()));
     const bool whole = add(f, &n, "saved_model_tags", o->saved_model_tags) &&
-                       add(f, &n, "op_library", o->op_library) && add(f, &n, "log_level", o->log_level);
+                       add(f, &n, "op_library", o->op_library) && add(f, &n, "log_level", o->log_level) &&
+                       add(f, &n, "state_quota", quota);
     return whole ? TD_OK : td_no_memory(err, sizeof *f, "the flags of jobs");
 }
 

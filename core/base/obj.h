@@ -43,6 +43,8 @@ struct td_str {
     char bytes[]; /* len bytes and a NUL that len does not count */
 };
 
+/* The most bytes that a string element may have: writers look at it while a string grows. */
+#define TD_STR_MAX ((size_t)1 << 30)
 /* Returns a new string holding a copy of len bytes (bytes may be NULL: left uninitialised), charged to the
  * work at hand, or NULL without memory. */
 struct td_str *td_str_new(const char *bytes, size_t len);

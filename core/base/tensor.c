@@ -148,6 +148,8 @@ enum td_code td_tensor_set_str(struct td_tensor *t, int64_t i, const char *bytes
     if (td_work_spent(64 + (int64_t)(len / 4))) {
         return td_work_error(td_work_over(), err);
     }
+    TD_FAIL_IF(len > TD_STR_MAX, err, RESOURCE_EXHAUSTED,
+               "a string element of %zu bytes: a string may have at most %zu", len, TD_STR_MAX);
     if (len > 0) {
         s = td_str_new(bytes, len);
         if (s == NULL) {

@@ -174,6 +174,9 @@ TD_MUST enum td_code td_file_path(struct td_call *c, const char *path, size_t le
  * model. */
 const char *td_file_root(const struct td_call *c, const char *resolved);
 
+/* What the model's scratch files are taken from (core/base/disk.h): entered while one is written. */
+struct td_disk *td_file_disk(const struct td_call *c);
+
 /* ------------------------------------------------------------------ the table */
 
 enum td_op_flags {

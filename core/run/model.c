@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/disk.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/run/exec.h"
@@ -32,6 +33,7 @@ struct td_model {
     atomic_int refs;
     struct td_model_opts opts;
     char *dir, *scratch_dir, *passes_off;
+    struct td_disk *disk;  /* of the scratch files; NULL: none is limited */
     struct td_model *base; /* whose resources these are; NULL: its own */
     struct td_arena *arena;
     struct td_graph *graph;
@@ -62,7 +64,14 @@ enum td_code td_model_make(const struct td_model_opts *opts, struct td_arena *ta
     m->dir = copy_or_empty(opts->dir);
     m->scratch_dir = copy_or_empty(opts->scratch_dir);
     m->passes_off = copy_or_empty(opts->passes_off);
-    if (m->dir == NULL || m->scratch_dir == NULL || m->passes_off == NULL) {
+    const bool writes = m->scratch_dir != NULL && m->scratch_dir[0] != 0;
+    m->disk = !writes ? NULL
+                      : td_disk_new(&(struct td_disk_opts){.path = m->scratch_dir,
+                                                           .flag = "--scratch_quota",
+                                                           .most = opts->scratch_quota,
+                                                           .whole = td_disk_state()});
+    if (m->dir == NULL || m->scratch_dir == NULL || m->passes_off == NULL || (writes && m->disk == NULL)) {
+        td_disk_free(m->disk);
         td_free(m->dir);
         td_free(m->scratch_dir);
         td_free(m->passes_off);
@@ -137,6 +146,7 @@ void td_model_unref(struct td_model *m)
     pthread_mutex_destroy(&m->mu);
     td_free(m->dir);
     td_free(m->scratch_dir);
+    td_disk_free(m->disk);
     td_free(m->passes_off);
     struct td_model *base = m->base;
     td_free(m);
@@ -412,9 +422,15 @@ enum td_code td_file_path(struct td_call *c, const char *path, size_t len, bool 
     TD_FAIL_IF(n < 0 || (size_t)n >= buf_bytes, err, INVALID_ARGUMENT, "%s: path of %zu bytes is too long",
                TD_NODE_STR(c->node), len);
     if (write && n > 0) {
+        TD_TRY(td_disk_take(td_file_disk(c), TD_DISK_FILE, buf, err)); /* the folders */
         make_parents(buf);
     }
     return TD_OK;
+}
+
+struct td_disk *td_file_disk(const struct td_call *c)
+{
+    return owner(c->run->model)->disk;
 }
 
 const char *td_file_root(const struct td_call *c, const char *resolved)

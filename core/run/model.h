@@ -30,6 +30,7 @@ struct td_model_opts {
     const char *passes_off;  /* comma-separated names of compiler passes not to run; NULL none, "all" all */
     const char *dir;         /* the model's directory: files in it may be read by its ops */
     const char *scratch_dir; /* "" or NULL: no scratch files */
+    uint64_t scratch_quota;  /* bytes that they may take; 0: no limit */
     const struct td_device *device; /* where kernels run when they can; NULL: the host */
     /* refuse a node that asks for a device that is not here or has no kernel for it */
     bool no_soft_placement;

@@ -123,6 +123,8 @@ static enum td_code join_strings(struct td_tensor *dst, int64_t to, const struct
     for (int64_t i = 0; i < n; i++) {
         size_t la, lb;
         const char *a = td_tensor_str(dst, to + i, &la), *b = td_tensor_str(src, from + i, &lb);
+        TD_FAIL_IF(la > TD_STR_MAX - lb, err, RESOURCE_EXHAUSTED,
+                   "joining strings of %zu and %zu bytes: a string may have at most %zu", la, lb, TD_STR_MAX);
         struct td_str *s = td_str_new(NULL, la + lb);
         if (s == NULL) {
             return td_no_memory(err, la + lb, "a joined string");

@@ -4,6 +4,7 @@
  * td_print, which limits its rate; a print to a file is refused unless the model may write there.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/disk.h"
 #include "core/batchable/batchable_rule.h"
 #include "kernels/control/pass_grad.h"
 #include "kernels/ops.h"

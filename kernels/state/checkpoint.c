@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "core/base/disk.h"
 #include "core/base/mem.h"
 #include "proto/checkpoint/bundle.h"
 
@@ -140,7 +141,8 @@ static enum td_code restore_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ saving */
 
-static enum td_code save_all(struct td_call *c, int slices, int first, struct td_err *err)
+/* Makes one checkpoint; what it takes of the disk is entered. */
+static enum td_code write_bundle(struct td_call *c, int slices, int first, struct td_err *err)
 {
     char prefix[PATH_BYTES];
     struct td_bundle_writer *w;
@@ -163,6 +165,14 @@ static enum td_code save_all(struct td_call *c, int slices, int first, struct td
         return rc;
     }
     return td_bundle_finish(w, err);
+}
+
+static enum td_code save_all(struct td_call *c, int slices, int first, struct td_err *err)
+{
+    struct td_disk *before = td_disk_enter(td_file_disk(c));
+    const enum td_code rc = write_bundle(c, slices, first, err);
+    td_disk_enter(before);
+    return rc;
 }
 
 static enum td_code save_v2_run(struct td_call *c, struct td_err *err)
@@ -212,7 +222,10 @@ static enum td_code merge_run(struct td_call *c, struct td_err *err)
             from[kept++] = path;
         }
     }
-    return td_bundle_merge(from, kept, to, td_attr_bool(c->node, "delete_old_dirs"), err);
+    struct td_disk *before = td_disk_enter(td_file_disk(c));
+    const enum td_code rc = td_bundle_merge(from, kept, to, td_attr_bool(c->node, "delete_old_dirs"), err);
+    td_disk_enter(before);
+    return rc;
 }
 
 /* ------------------------------------------------------------------ file names */

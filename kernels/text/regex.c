@@ -42,11 +42,17 @@ static void regex_release(void *state)
 
 /* ------------------------------------------------------------------ replacing */
 
+static bool is_over(void)
+{
+    return td_work_over() != TD_OK;
+}
+
 static enum td_code replace_all(struct td_call *c, const struct td_regex *r, struct td_bytes rewrite,
                                 struct td_err *err)
 {
     const struct td_tensor *x = c->in[0];
-    const struct td_regex_rewrite to = {rewrite.p, rewrite.len, td_attr_bool(c->node, "replace_global")};
+    const struct td_regex_rewrite to = {rewrite.p, rewrite.len, td_attr_bool(c->node, "replace_global"),
+                                        TD_STR_MAX, is_over};
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     for (int64_t i = 0, n = td_tensor_count(x); i < n; i++) {
@@ -54,6 +60,12 @@ static enum td_code replace_all(struct td_call *c, const struct td_regex *r, str
         char *out;
         const char *s = td_tensor_str(x, i, &len);
         int hit = td_regex_replace(r, s, len, &to, &out, &out_len);
+        if (hit == TD_REGEX_OVER) {
+            return td_work_error(td_work_over(), err);
+        }
+        TD_FAIL_IF(hit == TD_REGEX_TOO_LONG, err, RESOURCE_EXHAUSTED,
+                   "%s: rewriting %zu bytes makes more than %zu, the most that a string may have",
+                   TD_NODE_STR(c->node), len, TD_STR_MAX);
         TD_FAIL_IF(hit < 0, err, RESOURCE_EXHAUSTED, "%s: no memory to rewrite %zu bytes",
                    TD_NODE_STR(c->node), len);
         if (hit == 0) {

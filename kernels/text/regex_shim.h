@@ -26,9 +26,12 @@ struct td_regex_rewrite {
     const char *text;
     size_t n;
     bool all;
+    size_t most;        /* bytes that the text may become; looked at while it grows */
+    bool (*over)(void); /* asked at each match; true: leave */
 };
+enum { TD_REGEX_NO_MEMORY = -1, TD_REGEX_TOO_LONG = -2, TD_REGEX_OVER = -3 };
 /* s with matches rewritten, as *out of *out_n bytes (freed by td_regex_release). 0 when nothing matched (*out
- * is NULL: s as it is), 1 when something did, negative without memory. */
+ * is NULL: s as it is), 1 when something did, else one of the three above. */
 int td_regex_replace(const struct td_regex *r, const char *s, size_t n, const struct td_regex_rewrite *to,
                      char **out, size_t *out_n);
 void td_regex_release(char *out);

@@ -10,7 +10,7 @@
 
 #include "core/graph/op.h"
 
-#define TD_STRBUF_MAX ((size_t)1 << 30)
+#define TD_STRBUF_MAX TD_STR_MAX
 
 struct td_strbuf {
     char *p;

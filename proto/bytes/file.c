@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "core/base/beneath.h"
+#include "core/base/disk.h"
 #include "core/base/mem.h"
 
 enum { COPY_BYTES = 1 << 20 };
@@ -98,6 +99,7 @@ static enum td_code no_room(const char *doing, const char *path, int error, stru
 
 enum td_code td_file_put(int fd, const char *path, const void *bytes, size_t n, struct td_err *err)
 {
+    TD_TRY(td_disk_take(td_disk_here(), n, path, err));
     for (size_t done = 0; done < n;) {
         ssize_t put = write(fd, (const char *)bytes + done, n - done);
         if (put < 0 && errno == EINTR) {
@@ -146,6 +148,7 @@ enum td_code td_file_temp_name(const char *base, char *buf, struct td_err *err)
 
 enum td_code td_file_create(const char *path, int *fd, struct td_err *err)
 {
+    TD_TRY(td_disk_take(td_disk_here(), TD_DISK_FILE, path, err));
     *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     TD_FAIL_IF(*fd < 0 && errno == ENOENT, err, NOT_FOUND, "Creating %s: its directory does not exist", path);
     if (*fd < 0 && is_full(errno)) {
@@ -197,6 +200,9 @@ static enum td_code copy_by_hand(int from, int to, const char *from_path, const 
 static enum td_code copy_bytes(int from, int to, const char *from_path, const char *to_path,
                                struct td_err *err)
 {
+    struct stat st;
+    TD_FAIL_IF(fstat(from, &st) != 0, err, DATA_LOSS, "Reading %s: %s", from_path, strerror(errno));
+    TD_TRY(td_disk_take(td_disk_here(), (uint64_t)st.st_size, to_path, err));
     if (ioctl(to, FICLONE, from) == 0) {
         return TD_OK;
     }

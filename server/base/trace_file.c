@@ -23,6 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/disk.h"
 #include "core/base/mem.h"
 #include "proto/bytes/file.h"
 #include "proto/request/infer_pb.h"
@@ -179,6 +180,7 @@ static enum td_code append(const struct td_sink *s, struct td_err *err)
 {
     const int64_t at = size > 0 ? size - TAIL_BYTES : 0;
     TD_FAIL_IF(lseek(fd, at, SEEK_SET) < 0, err, UNAVAILABLE, "trace file %s: %s", path, strerror(errno));
+    TD_TRY(td_disk_take(td_disk_state(), s->n, path, err));
     TD_TRY(td_file_put(fd, path, s->p, s->n, err));
     size = at + (int64_t)s->n;
     total += (int64_t)s->n;

@@ -23,7 +23,7 @@ int td_rest_finetune_status(const struct td_exchange *x, enum td_code code)
     static const struct {
         const char *code;
         int status;
-    } known[] = {{"not_found", 404}, {"server_error", 500}, {"file_too_large", 413}};
+    } known[] = {{"not_found", 404}, {"server_error", 500}, {"file_too_large", 413}, {"quota_exceeded", 429}};
     for (size_t i = 0; i < sizeof known / sizeof known[0] && x->error_code != NULL; i++) {
         if (strcmp(known[i].code, x->error_code) == 0) {
             return known[i].status;

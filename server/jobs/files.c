@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/disk.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "server/jobs/jobs_impl.h"
@@ -293,6 +294,9 @@ enum td_code td_file_upload_write(struct td_file_upload *u, const void *bytes, s
 {
     u->bytes += (int64_t)n;
     TD_TRY(check_sizes(u, u->before, f));
+    if (td_disk_take(td_disk_state(), n, u->path, &f->err)) {
+        return td_fault_of(f, TD_RESOURCE_EXHAUSTED, "file_too_large", "file");
+    }
     enum td_code rc = td_file_put(u->fd, u->path, bytes, n, &f->err);
     if (rc == TD_OK && gnutls_hash(u->hash, bytes, n) != 0) {
         rc = td_fail(&f->err, TD_INTERNAL, "digesting %zu bytes of a file: GnuTLS refuses", n);

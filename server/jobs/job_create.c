@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/disk.h"
 #include "core/base/mem.h"
 #include "server/jobs/jobs_impl.h"
 #include "server/train/head.h"
@@ -117,6 +118,9 @@ static enum td_code use_base(struct creation *c, struct td_fault *f)
 /* Makes and removes what the result will be written in, as only trying tells. */
 static enum td_code check_writable(struct creation *c, struct td_fault *f)
 {
+    if (td_disk_take(td_disk_state(), TD_DISK_FILE, "a job's folder", &f->err)) {
+        return td_fault_of(f, TD_RESOURCE_EXHAUSTED, "quota_exceeded", NULL);
+    }
     (void)snprintf(c->stage, sizeof c->stage, "%.*s/.tensord-%s", TD_FILE_PATH - 64, c->base_path, c->id);
     if (mkdir(c->stage, 0700) != 0) {
         return TD_FAULT(f, "invalid_value", "model",

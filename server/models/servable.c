@@ -258,6 +258,7 @@ static enum td_code load(struct td_servable *s, const struct td_servable_opts *o
                                  .passes_off = o->passes_off,
                                  .dir = s->dir,
                                  .scratch_dir = scratch,
+                                 .scratch_quota = o->scratch_quota,
                                  .device = o->device,
                                  .no_soft_placement = o->no_soft_placement,
                                  .log_placement = o->log_placement};

@@ -19,8 +19,9 @@ struct td_upload;
 
 struct td_servable_opts {
     const struct td_op_table *ops;
-    const char *tags;      /* NULL: "serve" */
-    const char *state_dir; /* scratch root; NULL: none */
+    const char *tags;       /* NULL: "serve" */
+    const char *state_dir;  /* scratch root; NULL: none */
+    uint64_t scratch_quota; /* bytes of a version's scratch files; 0: no limit */
     enum td_kernel_choice kernels;
     int64_t trial_ns;           /* as in core/run/model.h, as is timings */
     struct td_timings *timings; /* borrowed for the life of every servable */

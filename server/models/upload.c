@@ -30,6 +30,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/disk.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "proto/bytes/file.h"
@@ -207,7 +208,8 @@ enum td_code td_upload_file(struct td_upload *u, const char *state_dir, const ch
     TD_FAIL_IF(file < 0 && (why == EEXIST || why == ENOTDIR || why == EISDIR), err, INVALID_ARGUMENT,
                "file '%.200s': another one of the request has this path, or a part of it, for its own", path);
     TD_FAIL_IF(file < 0, err, UNAVAILABLE, "file '%.200s': %s", path, strerror(why));
-    const enum td_code rc = td_file_put(file, path, bytes, n, err);
+    enum td_code rc = td_disk_take(td_disk_state(), n + TD_DISK_FILE, path, err);
+    rc = rc ? rc : td_file_put(file, path, bytes, n, err);
     close(file);
     return rc;
 }

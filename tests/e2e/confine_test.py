@@ -36,6 +36,18 @@ class Reader(tf.Module):
     def look(self, word):
         return {"at": self.table.lookup(word)}
 
+    @tf.function(input_signature=[tf.TensorSpec([], tf.string, name="path"), tf.TensorSpec([], tf.int32, name="n")])
+    def write(self, path, n):
+        saved = tf.raw_ops.SaveV2(prefix=path, tensor_names=["t"], shape_and_slices=[""], tensors=[tf.fill([n], 1.0)])
+        with tf.control_dependencies([saved]):
+            return {"path": tf.identity(path)}
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.string, name="text"), tf.TensorSpec([], tf.string, name="to")])
+    def double(self, text, to):
+        for _ in range(2):
+            text = tf.strings.regex_replace(text, "a", to)
+        return {"bytes": tf.strings.length(text)}
+
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
     def call(self, x):
         return {"y": x * self.w[0]}
@@ -46,7 +58,7 @@ def make(where):
     with open(words, "w") as f:
         f.write("zero\none\ntwo\n")
     m = Reader(words)
-    tf.saved_model.save(m, f"{where}/plain", signatures={"serving_default": m.call, "read": m.read, "look": m.look})
+    tf.saved_model.save(m, f"{where}/plain", signatures={"serving_default": m.call, "read": m.read, "look": m.look, "write": m.write, "double": m.double})
     with open(f"{where}/secret", "w") as f:
         f.write(SECRET + "\n")
 
@@ -176,6 +188,68 @@ class Confine(Case):
         for name in names:
             self.assertEqual(self.state(d, name), ("AVAILABLE", ""), name)
             self.works(d, name, f"{w}/{name}/1")
+
+    def save(self, d, name, path, mib):
+        return d.post(f"/v1/models/{name}:predict", {"signature_name": "write", "inputs": {"path": path, "n": mib << 18}})
+
+    def written(self, d):
+        return sum(os.path.getsize(os.path.join(at, f)) for at, _, files in os.walk(f"{d.dir}/state/scratch") for f in files)
+
+    def test_save_signatures_have_a_quota(self):
+        self.model("saves")
+        d = self.serve("saves", flags=("--scratch_quota=8388608",))
+        for i in range(20):  # the same files again and again take no more
+            self.assertEqual(self.save(d, "saves", "same", 3).status_code, 200)
+        refused = [self.save(d, "saves", f"file{i}", 1) for i in range(12)]
+        self.assertEqual(refused[-1].status_code, 429, refused[-1].text)
+        self.assertIn("--scratch_quota", refused[-1].text)
+        self.assertIn("8388608", refused[-1].text)
+        self.assertLessEqual(self.written(d), 8 << 20)
+        small = [self.save(d, "saves", f"small{i}/a/b/c", 0) for i in range(1100)]
+        self.assertEqual(small[-1].status_code, 429)  # files count, not bytes alone
+        self.works(d, "saves")
+
+    def test_the_state_directory_has_a_quota(self):
+        for name in ("one", "other"):
+            self.model(name)
+        d = self.serve("one", "other", flags=("--state_quota=16777216",))
+        self.assertEqual(self.save(d, "one", "a", 10).status_code, 200)
+        r = self.save(d, "other", "a", 10)
+        self.assertEqual(r.status_code, 429)
+        self.assertIn("--state_quota", r.text)
+        r = d.session.post(f"http://127.0.0.1:{d.rest_port}/v1/files", data={"purpose": "fine-tune"}, files={"file": ("x.csv", b"a,b\n1,2\n" * 1000000)})
+        self.assertEqual(r.status_code, 413, r.text)  # as past --upload_quota: no client is to try again
+        self.assertIn("--state_quota", r.text)
+        shutil.rmtree(f"{d.dir}/state/scratch/one")  # what the operator removes may be used again
+        time.sleep(1.1)
+        self.assertEqual(self.save(d, "other", "a", 10).status_code, 200)
+
+    def test_a_file_size_limit_ends_nothing(self):
+        self.model("limited")
+        d = Server(versions={}, wait=False, files={"models.config": config(("limited", f"{self.where}/limited"))})
+        d.args = ["bash", "-c", 'ulimit -f 2048; exec "$@"', "-", *d.args]  # 2 MiB
+        d.start()
+        self.addCleanup(d.stop)
+        self.assertEqual(self.save(d, "limited", "small", 1).status_code, 200)
+        r = self.save(d, "limited", "large", 4)
+        self.assertEqual(r.status_code, 429, r.text)
+        self.assertIn("File too large", r.text)
+        r = d.session.post(f"http://127.0.0.1:{d.rest_port}/v1/files", data={"purpose": "fine-tune"}, files={"file": ("x.csv", b"a,b\n1,2\n" * 1000000)})
+        self.assertGreaterEqual(r.status_code, 400, r.text)
+        self.works(d, "limited")
+        self.assertEqual(self.save(d, "limited", "small", 1).status_code, 200)
+
+    def test_rewriting_stops_at_the_longest_string(self):
+        self.model("strings")
+        d = self.serve("strings")
+        ask = lambda to: d.post("/v1/models/strings:predict", {"signature_name": "double", "inputs": {"text": "a" * 1000, "to": to}})
+        self.assertEqual(ask("ab" * 2).json(), {"outputs": 1000 * (2 * 4 + 2)})
+        start = time.time()
+        r = ask("a" * 2000)  # to 4 GB
+        self.assertEqual(r.status_code, 429, r.text)
+        self.assertIn("1073741824", r.text)
+        self.assertLess(time.time() - start, 20)
+        self.works(d, "strings")
 
 
 if __name__ == "__main__":

@@ -101,8 +101,8 @@ TEST(what_a_killed_process_leaves_is_no_progress)
     CHECK_INT(saved_step(&d), 1);
     save(&d, 2, true);
     CHECK(!is_there(&d, ".progress-1"));
-    CHECK_OK(td_tree_copy(temp_dir_file(&d, "progress-1").s, two.s, NULL, NULL, &err));
-    CHECK_OK(td_tree_copy(two.s, one.s, NULL, NULL, &err));
+    CHECK_OK(td_tree_copy(NULL, temp_dir_file(&d, "progress-1").s, two.s, NULL, NULL, &err));
+    CHECK_OK(td_tree_copy(NULL, two.s, one.s, NULL, NULL, &err));
     save(&d, 3, true);
     CHECK_INT(saved_step(&d), 3);
     CHECK(!is_there(&d, "progress-0") && !is_there(&d, "progress-7") && is_there(&d, "progress-8"));

@@ -31,7 +31,7 @@ static struct td_servable *load(const struct temp_dir *d, const char *below)
     if (below[0] == 0) {
         CHECK_OK(td_tree_remove(home.s, &err));
     }
-    CHECK_OK(td_tree_copy(DIGITS_DIR, model, NULL, NULL, &err));
+    CHECK_OK(td_tree_copy(NULL, DIGITS_DIR, model, NULL, NULL, &err));
     const struct temp_path note = temp_dir_file(d, "1/note.txt");
     CHECK_OK(td_file_write(note.s, "as it was", 9, &err));
     CHECK_OK(td_servable_load("digits", 1, home.s, &(struct td_servable_opts){.ops = ops}, &s, &err));
