@@ -39,6 +39,7 @@
 #include "server/http/rest.h"
 #include "server/request/shm.h"
 #include "server/start_jobs.h"
+#include "server/start_sandbox.h"
 #include "server/state_dir.h"
 #include "server/train_command.h"
 #include "server/base/request_log.h"
@@ -63,6 +64,7 @@ struct server {
     struct td_monitoring monitoring;
     struct td_batching batching; /* of batching_parameters_file */
     struct td_disk *state;       /* what lies in state_dir */
+    struct td_sandbox *sandbox;  /* NULL: none */
     struct td_engine engine;
     struct td_op_libraries *op_libraries;
     struct td_workers *workers;
@@ -140,12 +142,23 @@ static enum td_code read_models(const struct server *s, struct td_model_config *
                : model_of_flags(o, out, n, err);
 }
 
+static enum td_code enter_sandbox(struct server *s, struct td_err *err)
+{
+    struct td_model_config *models = NULL;
+    int n = 0;
+    TD_TRY(s->options.sandbox ? read_models(s, &models, &n, err) : TD_OK);
+    const enum td_code rc = td_start_sandbox(&s->options, s->state_dir, models, n, &s->sandbox, err);
+    td_model_configs_free(models, n);
+    return rc;
+}
+
 static enum td_code configure(struct server *s, struct td_err *err)
 {
     struct td_model_config *models = NULL;
     int n = 0;
     TD_TRY(read_models(s, &models, &n, err));
-    const enum td_code rc = td_registry_configure(s->registry, models, n, false, err);
+    enum td_code rc = td_sandbox_check_models(s->sandbox, models, n, err);
+    rc = rc ? rc : td_registry_configure(s->registry, models, n, false, err);
     td_model_configs_free(models, n);
     return rc;
 }
@@ -200,10 +213,6 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
 {
     const struct td_options *o = &s->options;
     const int cores = td_cores_usable("");
-    if (o->model_repository.n > 0 && o->model_config_file[0] == '\0') {
-        const bool commanded = strcmp(o->model_control_mode, "explicit") == 0;
-        s->model_dirs = (struct td_model_dirs){&o->model_repository, commanded ? &o->load_model : NULL};
-    }
     TD_TRY(td_engine_init(&s->engine, td_op_families, err));
     TD_TRY(td_op_libraries_open(o->op_library, &s->engine, &s->op_libraries, err));
     if (o->kernel_trials_ms > 0) {
@@ -369,6 +378,11 @@ static enum td_code start(struct server *s, struct td_err *err)
         TD_TRY(td_state_quota_open(s->state_dir, o->state_quota, &s->state, err));
         td_disk_set_state(s->state);
     }
+    if (o->model_repository.n > 0 && o->model_config_file[0] == '\0') {
+        const bool commanded = strcmp(o->model_control_mode, "explicit") == 0;
+        s->model_dirs = (struct td_model_dirs){&o->model_repository, commanded ? &o->load_model : NULL};
+    }
+    TD_TRY(enter_sandbox(s, err)); /* before the first thread */
     TD_TRY(start_workers(s, err));
     TD_TRY(td_shm_new((uint64_t)s->options.max_request_bytes, &s->shm, err));
     TD_TRY(td_connections_new(o->max_connections, o->max_connections_per_address, &s->connections, err));

@@ -2,16 +2,19 @@
 
     build/venv/bin/python tests/e2e/confine_test.py [-v] [Confine.test_...]
 """
+import errno
 import glob
 import os
 import shutil
+import signal
 import tempfile
 import time
 import unittest
 
 import numpy as np
 
-from server import Case, Server, config
+import finetune_daemon
+from server import DAEMON, Case, Server, config
 
 import tensorflow as tf  # noqa: E402
 
@@ -250,6 +253,65 @@ class Confine(Case):
         self.assertIn("1073741824", r.text)
         self.assertLess(time.time() - start, 20)
         self.works(d, "strings")
+
+    def test_nothing_leaves_the_sandbox(self):
+        base = self.model("boxed")
+        library = os.path.join(os.path.dirname(DAEMON), "tests", "op_library", "escape_ops.so")
+        os.environ["ESCAPE_TO"] = f"{self.where}/escaped"
+        found = {}
+        for flags in ((), ("--sandbox",), ("--sandbox", "--max_jobs=0")):
+            code, _, text = Server(f"--op_library={library}", *flags, versions={}, wait=False, files={"models.config": config(("boxed", base))}).exits()
+            self.assertEqual(code, 2, text)
+            line = next(row for row in text.splitlines() if row.startswith("escape: "))
+            found[flags] = {k: int(v) for k, v in (pair.split("=") for pair in line.split()[1:])}
+        free, boxed, alone = found.values()
+        self.assertEqual((free["write"], free["read"], free["exec"], free["connect"], free["datagram"]), (0, 0, 0, errno.ECONNREFUSED, 0))
+        for tried in (boxed, alone):
+            self.assertEqual((tried["write"], tried["read"]), (errno.EACCES, errno.EACCES))
+            self.assertIn(tried["exec"], (errno.EACCES, errno.EPERM))
+            self.assertIn(tried["connect"], (errno.EACCES, errno.EPERM))
+            self.assertEqual((tried["datagram"], tried["ptrace"], tried["mount"]), (errno.EPERM,) * 3)
+        self.assertEqual(alone["exec"], errno.EPERM)
+
+    def test_a_sandboxed_server_serves_and_reloads(self):
+        base = self.model("served")
+        outside = tempfile.mkdtemp(prefix="tensord-outside.")
+        self.addCleanup(shutil.rmtree, outside, True)
+        d = self.serve("served", flags=("--sandbox", "--file_system_poll_wait_seconds=1"))
+        self.works(d, "served", f"{base}/1")
+        self.assertEqual(self.save(d, "served", "mine", 1).status_code, 200)
+        shutil.copytree(f"{self.where}/plain", f"{base}/2")
+        end = time.time() + 20
+        while d.get("/v1/models/served/versions/2").json().get("model_version_status", [{}])[0].get("state") != "AVAILABLE" and time.time() < end:
+            time.sleep(0.2)
+        self.works(d, "served", f"{base}/2")
+        shutil.copytree(f"{self.where}/plain", f"{outside}/1")
+        with open(f"{d.dir}/models.config", "w") as f:
+            f.write(config(("served", base), ("far", outside)))
+        d.proc.send_signal(signal.SIGHUP)
+        d.wait_log("outside of what --sandbox lets this server read")
+        later = self.model("later")  # beside the other: known by the folder that holds both
+        with open(f"{d.dir}/models.config", "w") as f:
+            f.write(config(("served", base), ("later", later)))
+        d.proc.send_signal(signal.SIGHUP)
+        end = time.time() + 20
+        while self.state(d, "later", 0)[0] != "AVAILABLE" and time.time() < end:
+            time.sleep(0.2)
+        self.works(d, "later")
+
+    def test_a_sandboxed_server_trains(self):
+        d = finetune_daemon.Daemon("--sandbox")
+        self.addCleanup(d.stop)
+        url = f"http://127.0.0.1:{d.rest_port}/v1"
+        rows = finetune_daemon.lines(finetune_daemon.class_rows(64))
+        file = d.session.post(f"{url}/files", data={"purpose": "fine-tune"}, files={"file": ("x.jsonl", rows)}).json()["id"]
+        job = d.session.post(f"{url}/fine_tuning/jobs", json={**finetune_daemon.class_job(), "training_file": file}).json()
+        end = time.time() + 60
+        while job.get("status") not in finetune_daemon.ENDED and time.time() < end:
+            time.sleep(0.2)
+            job = d.session.get(f"{url}/fine_tuning/jobs/{job['id']}").json()
+        self.assertEqual(job["status"], "succeeded", job)
+        self.assertTrue(os.path.exists(f"{d.base('classes')}/2/saved_model.pb"))
 
 
 if __name__ == "__main__":
