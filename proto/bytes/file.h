@@ -16,8 +16,8 @@
  * reading ends early. */
 TD_MUST enum td_code td_file_read(const char *path, size_t max_bytes, char **out, size_t *n,
                                   struct td_err *err);
-/* Likewise a file of a model: opened beneath its folder `root` (core/base/beneath.h), PERMISSION_DENIED for what
- * leads out of it. */
+/* Likewise a file of a model: opened beneath its folder `root` (core/base/beneath.h), PERMISSION_DENIED for
+ * what leads out of it. */
 TD_MUST enum td_code td_file_read_beneath(const char *root, const char *path, size_t max_bytes, char **out,
                                           size_t *n, struct td_err *err);
 

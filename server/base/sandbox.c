@@ -1,10 +1,11 @@
-/* server/base/sandbox.c - rules for Landlock from lists of paths, and a seccomp program from a table of calls.
+/* server/base/sandbox.c - rules for Landlock from lists of paths, and a seccomp program from a table of
+ * calls.
  *
- * Landlock holds a thread and what it starts, so this runs before the first thread does. Rules name folders
- * by descriptor: what is put there later counts, what a link leads to elsewhere does not, unless it has a rule
- * of its own (td_sandbox_model adds those that it finds). Access rights that the running kernel does not know
- * are left out by its ABI version: 1 reading, writing, executing; 2 renaming between folders; 3 truncating;
- * 4 connecting by TCP; 6 signals to other domains.
+ * Landlock holds a thread and what it starts, so this runs before the first thread does. Rules name
+ * folders by descriptor: what is put there later counts, what a link leads to elsewhere does not, unless it
+ * has a rule of its own (td_sandbox_model adds those that it finds). Access rights that the running kernel
+ * does not know are left out by its ABI version: 1 reading, writing, executing; 2 renaming between folders;
+ * 3 truncating; 4 connecting by TCP; 6 signals to other domains.
  *
  * The seccomp program lets pass what is not in the table: servers and libraries make too many calls to list,
  * and those that are refused (EPERM) are what breaks out or reconfigures a host. Sockets over IP are streams
@@ -42,23 +43,20 @@
 
 static enum td_code add(struct td_sandbox_list *l, const char *path)
 {
-    char *real = path[0] != '\0' ? realpath(path, NULL) : NULL;
-    for (int i = 0; real != NULL && i < l->n; i++) {
+    char real[PATH_MAX];
+    if (path[0] == '\0' || realpath(path, real) == NULL) {
+        return TD_OK;
+    }
+    for (int i = 0; i < l->n; i++) {
         if (strcmp(l->at[i], real) == 0) {
-            free(real);
             return TD_OK;
         }
     }
-    if (real != NULL && l->n == TD_SANDBOX_PATHS) {
-        free(real);
+    if (l->n == TD_SANDBOX_PATHS) {
         return TD_RESOURCE_EXHAUSTED;
     }
-    if (real != NULL) {
-        l->at[l->n] = td_strdup(real);
-        free(real);
-        return l->at[l->n++] != NULL ? TD_OK : TD_RESOURCE_EXHAUSTED;
-    }
-    return TD_OK;
+    l->at[l->n] = td_strdup(real);
+    return l->at[l->n++] != NULL ? TD_OK : TD_RESOURCE_EXHAUSTED;
 }
 
 enum td_code td_sandbox_read(struct td_sandbox *s, const char *path, enum td_code before)
@@ -74,15 +72,13 @@ enum td_code td_sandbox_write(struct td_sandbox *s, const char *path, enum td_co
 /* The folder that path lies in, unless that is the root of all. */
 static enum td_code add_holder(struct td_sandbox *s, const char *path)
 {
-    char *real = realpath(path, NULL);
-    char *slash = real != NULL ? strrchr(real, '/') : NULL;
-    enum td_code rc = TD_OK;
-    if (slash != NULL && slash != real) {
-        *slash = '\0';
-        rc = add(&s->read, real);
+    char real[PATH_MAX];
+    char *slash = realpath(path, real) != NULL ? strrchr(real, '/') : NULL;
+    if (slash == NULL || slash == real) {
+        return TD_OK;
     }
-    free(real);
-    return rc;
+    *slash = '\0';
+    return add(&s->read, real);
 }
 
 enum td_code td_sandbox_model(struct td_sandbox *s, const char *base_path, bool writes)
