@@ -63,7 +63,6 @@ struct server {
     struct td_access *access; /* NULL: no tokens file */
     struct td_monitoring monitoring;
     struct td_batching batching; /* of batching_parameters_file */
-    struct td_disk *state;       /* what lies in state_dir */
     struct td_sandbox *sandbox;  /* NULL: none */
     struct td_engine engine;
     struct td_op_libraries *op_libraries;
@@ -375,8 +374,7 @@ static enum td_code start(struct server *s, struct td_err *err)
     td_state_dir_choose(o->state_dir, s->state_dir, sizeof s->state_dir);
     if (s->state_dir[0] != '\0') {
         td_upload_sweep(s->state_dir);
-        TD_TRY(td_state_quota_open(s->state_dir, o->state_quota, &s->state, err));
-        td_disk_set_state(s->state);
+        TD_TRY(td_state_quota_start(s->state_dir, o->state_quota, err));
     }
     if (o->model_repository.n > 0 && o->model_config_file[0] == '\0') {
         const bool commanded = strcmp(o->model_control_mode, "explicit") == 0;
@@ -557,7 +555,6 @@ static void free_all(struct server *s)
     td_request_log_stop();
     td_spans_stop();
     td_access_close(s->access);
-    td_disk_free(s->state);
 }
 
 int main(int argc, char **argv)

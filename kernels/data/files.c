@@ -2,8 +2,8 @@
  *
  * The path is resolved by the model first (td_file_path), which refuses what leaves its directory; then the
  * file is opened beneath that directory, links resolved, and read in blocks into a string that has a limit.
- * Ops that would run code or touch other files have rows here with TD_OP_REFUSED and the reason as their doc, so that a model with
- * one of them loads, and says why when it is called.
+ * Ops that would run code or touch other files have rows here with TD_OP_REFUSED and the reason as their
+ * doc, so that a model with one of them loads, and says why when it is called.
  *
  * Does not: write, list folders, keep files open.
  *

@@ -1,7 +1,8 @@
 /* proto/bytes/file.c - small files in one read, and the single steps of writing one.
  *
  * A file is opened by core/base/beneath.c, its size is asked once, and exactly that many bytes are read into
- * a block that is one byte longer, for the NUL. One that shrinks meanwhile is DATA_LOSS; what is added to it meanwhile is not seen.
+ * a block that is one byte longer, for the NUL. One that shrinks meanwhile is DATA_LOSS; what is added to
+ * it meanwhile is not seen.
  *
  * A writer that must survive a power cut goes through the steps in this order: td_file_temp_name,
  * td_file_create, td_file_put, fsync, td_file_rename, td_file_sync_directory. A temporary name is the

@@ -29,3 +29,11 @@ enum td_code td_state_quota_open(const char *dir, int64_t quota, struct td_disk 
     *out = d;
     return TD_OK;
 }
+
+enum td_code td_state_quota_start(const char *dir, int64_t quota, struct td_err *err)
+{
+    struct td_disk *d = NULL;
+    TD_TRY(td_state_quota_open(dir, quota, &d, err));
+    td_disk_set_state(d);
+    return TD_OK;
+}

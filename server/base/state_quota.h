@@ -10,5 +10,7 @@
  * caller says whose it is (td_disk_set_state, td_disk_set_default). */
 TD_MUST enum td_code td_state_quota_open(const char *dir, int64_t quota, struct td_disk **out,
                                          struct td_err *err);
+/* Likewise, and that is the state directory of this process, as long as it lives (td_disk_state). */
+TD_MUST enum td_code td_state_quota_start(const char *dir, int64_t quota, struct td_err *err);
 
 #endif
