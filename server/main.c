@@ -180,8 +180,6 @@ static enum td_code read_files(struct server *s, struct td_err *err)
         }
     }
     TD_TRY(td_trace_file_open(o->trace_file, err));
-    TD_TRY(td_spans_start(o->otlp_endpoint, o->trace_sampling, err));
-    TD_TRY(td_request_log_start(o->request_log_dir, o->request_log_quota, err));
     return o->tokens_file[0] != '\0'
                ? of_flag(td_access_open(o->tokens_file, &s->access, err), "tokens_file", err)
                : TD_OK;
@@ -381,6 +379,8 @@ static enum td_code start(struct server *s, struct td_err *err)
         s->model_dirs = (struct td_model_dirs){&o->model_repository, commanded ? &o->load_model : NULL};
     }
     TD_TRY(enter_sandbox(s, err)); /* before the first thread */
+    TD_TRY(td_spans_start(o->otlp_endpoint, o->trace_sampling, err));
+    TD_TRY(td_request_log_start(o->request_log_dir, o->request_log_quota, err));
     TD_TRY(start_workers(s, err));
     TD_TRY(td_shm_new((uint64_t)s->options.max_request_bytes, &s->shm, err));
     TD_TRY(td_connections_new(o->max_connections, o->max_connections_per_address, &s->connections, err));
@@ -471,12 +471,9 @@ static int64_t reread_period_s(const struct server *s)
 static void reread_tokens(struct server *s)
 {
     struct td_err err = {0};
-    if (s->access == NULL) {
-        return;
-    }
-    if (td_access_reread(s->access, &err)) {
+    if (s->access != NULL && td_access_reread(s->access, &err)) {
         td_log(TD_LOG_ERROR, NULL, "rereading tokens: %s; they stay as they are", err.msg);
-    } else {
+    } else if (s->access != NULL) {
         td_log(TD_LOG_INFO, NULL, "tokens file %s is read again", s->options.tokens_file);
     }
 }

@@ -61,6 +61,24 @@ static enum td_code list_paths(struct td_sandbox *s, const struct td_options *o,
     return rc;
 }
 
+/* The port of the collector that spans are posted to; 0: there is none. */
+static int collector_port(const struct td_options *o)
+{
+    const char *traces = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+               *all = getenv("OTEL_EXPORTER_OTLP_ENDPOINT");
+    const char *at = o->otlp_endpoint[0] != '\0' ? o->otlp_endpoint : traces != NULL ? traces : all;
+    const char *host = at != NULL ? strstr(at, "://") : NULL;
+    if (host == NULL) {
+        return 0;
+    }
+    host += 3;
+    const char *rest = host + strcspn(host, "/"), *colon = rest;
+    while (colon > host && *colon != ':' && *colon != ']') {
+        colon--;
+    }
+    return *colon == ':' ? (int)strtol(colon + 1, NULL, 10) : 4318; /* OTLP over HTTP */
+}
+
 enum td_code td_start_sandbox(const struct td_options *o, const char *state_dir,
                               const struct td_model_config *models, int n, struct td_sandbox **out,
                               struct td_err *err)
@@ -71,8 +89,10 @@ enum td_code td_start_sandbox(const struct td_options *o, const char *state_dir,
         return TD_OK;
     }
     s.jobs = state_dir[0] != '\0' && o->max_jobs > 0;
-    s.connect_port = getenv("WATCHDOG_USEC") != NULL ? o->rest_api_port : 0; /* it asks itself */
-    TD_FAIL_IF(s.connect_port == TD_PORT_AUTO, err, FAILED_PRECONDITION,
+    s.connect_port[0] = getenv("WATCHDOG_USEC") != NULL ? o->rest_api_port : 0; /* it asks itself */
+    s.connect_port[1] = collector_port(o);
+    s.names = s.connect_port[1] != 0;
+    TD_FAIL_IF(s.connect_port[0] == TD_PORT_AUTO, err, FAILED_PRECONDITION,
                "--sandbox with a watchdog needs a rest_api_port with a number: it is asked there");
     TD_FAIL_IF(list_paths(&s, o, state_dir, models, n), err, FAILED_PRECONDITION,
                "--sandbox: more than %d folders, or no memory", TD_SANDBOX_PATHS);

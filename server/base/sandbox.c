@@ -247,11 +247,12 @@ static enum td_code enter_landlock(const struct td_sandbox *s, long *abi, struct
     const int set = (int)syscall(SYS_landlock_create_ruleset, &r, size, 0);
     TD_FAIL_IF(set < 0, err, FAILED_PRECONDITION, "--sandbox: Landlock: %s", strerror(errno));
     enum td_code rc = all_rules(s, set, r.fs, err);
-    const struct port_rule port = {NET_CONNECT_TCP, (uint64_t)s->connect_port};
-    if (rc == TD_OK && *abi >= 4 && s->connect_port > 0 &&
-        syscall(SYS_landlock_add_rule, set, RULE_PORT, &port, 0) != 0) {
-        rc = td_fail(err, TD_FAILED_PRECONDITION, "--sandbox: a Landlock rule for port %d: %s",
-                     s->connect_port, strerror(errno));
+    for (int i = 0; rc == TD_OK && *abi >= 4 && i < 2; i++) {
+        const struct port_rule port = {NET_CONNECT_TCP, (uint64_t)s->connect_port[i]};
+        if (port.port > 0 && syscall(SYS_landlock_add_rule, set, RULE_PORT, &port, 0) != 0) {
+            rc = td_fail(err, TD_FAILED_PRECONDITION, "--sandbox: a Landlock rule for port %d: %s",
+                         s->connect_port[i], strerror(errno));
+        }
     }
     if (rc == TD_OK && syscall(SYS_landlock_restrict_self, set, 0) != 0) {
         rc = td_fail(err, TD_FAILED_PRECONDITION, "--sandbox: Landlock: %s", strerror(errno));
@@ -357,7 +358,7 @@ static void refuse(struct program *p, int number)
     ANSWER(NO);
 }
 
-/* socket(AF_INET or AF_INET6, anything but a stream): refused. Ends the program. */
+/* socket(AF_INET or AF_INET6, anything but a stream): refused; all else passes. */
 static void refuse_datagrams(struct program *p)
 {
     put(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 7); /* not: allow */
@@ -391,7 +392,10 @@ static void make_program(struct program *p, const struct td_sandbox *s, bool no_
     if (no_connect) {
         refuse(p, SYS_connect);
     }
-    refuse_datagrams(p);
+    if (!s->names) {
+        refuse_datagrams(p);
+    }
+    ANSWER(SECCOMP_RET_ALLOW);
 }
 
 static enum td_code enter_seccomp(const struct td_sandbox *s, bool no_connect, struct td_err *err)
@@ -411,5 +415,5 @@ enum td_code td_sandbox_enter(const struct td_sandbox *s, struct td_err *err)
     TD_FAIL_IF(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0, err, FAILED_PRECONDITION,
                "--sandbox: no_new_privs: %s", strerror(errno));
     TD_TRY(enter_landlock(s, &abi, err));
-    return enter_seccomp(s, abi < 4 && s->connect_port == 0, err);
+    return enter_seccomp(s, abi < 4 && s->connect_port[0] + s->connect_port[1] == 0, err);
 }

@@ -21,7 +21,8 @@ struct td_sandbox_list {
 struct td_sandbox {
     struct td_sandbox_list read, write; /* write includes read */
     bool jobs;                          /* the daemon's own program may be executed, as a job's process */
-    int connect_port;                   /* TCP port that may be connected to; 0: none */
+    int connect_port[2];                /* TCP ports that may be connected to; 0: none */
+    bool names;                         /* names of hosts may be looked up, by UDP */
 };
 
 /* path may be "" or not there: then it adds nothing. RESOURCE_EXHAUSTED when there are too many. */
