@@ -295,8 +295,8 @@ static enum td_code copy_numbers(const struct td_bundle_entry *e, enum td_dtype 
 static enum td_code read_numbers(struct td_bundle *b, const struct td_bundle_entry *e, struct td_tensor *out,
                                  struct td_err *err)
 {
-    struct td_mapping *m;
-    const unsigned char *p;
+    struct td_mapping *m = NULL;
+    const unsigned char *p = NULL;
     enum td_dtype t = (enum td_dtype)e->dtype;
     size_t want = 0, size = td_dtype_size(t);
     bool fits = td_size_mul((size_t)td_shape_count(&e->shape), size, &want);
@@ -368,7 +368,7 @@ static enum td_code read_strings(struct td_bundle *b, const struct td_bundle_ent
                                  struct td_err *err)
 {
     struct td_mapping *m;
-    const unsigned char *begin;
+    const unsigned char *begin = NULL;
     uint32_t crc = 0;
     struct td_tensor t = {0};
     int64_t n = td_shape_count(&e->shape);
