@@ -38,6 +38,7 @@
 #include "server/base/state_quota.h"
 #include "server/http/rest.h"
 #include "server/request/shm.h"
+#include "server/model_of_flags.h"
 #include "server/start_jobs.h"
 #include "server/start_sandbox.h"
 #include "server/state_dir.h"
@@ -100,30 +101,6 @@ static void raise_file_limit(void)
     }
 }
 
-/* The one model that flags or the positional argument name. */
-static enum td_code model_of_flags(const struct td_options *o, struct td_model_config **out, int *n,
-                                   struct td_err *err)
-{
-    const char *path = o->dir != NULL ? o->dir : o->model_base_path;
-    TD_FAIL_IF(path[0] == '\0', err, INVALID_ARGUMENT,
-               "Both server_options.model_base_path and server_options.model_config_file are empty!");
-    char *absolute = strstr(path, "://") != NULL ? NULL : realpath(path, NULL);
-    struct td_model_config *c = td_calloc(1, sizeof *c);
-    if (c != NULL) {
-        *c = (struct td_model_config){.name = td_strdup(o->model_name),
-                                      .base_path = td_strdup(absolute != NULL ? absolute : path),
-                                      .policy_of_model = true,
-                                      .n_latest = 1};
-    }
-    free(absolute);
-    if (c == NULL || c->name == NULL || c->base_path == NULL) {
-        return td_no_memory(err, sizeof *c, "a configuration");
-    }
-    *out = c;
-    *n = 1;
-    return TD_OK;
-}
-
 /* A file that cannot be read is named with the flag that names it. */
 static enum td_code of_flag(enum td_code rc, const char *flag, struct td_err *err)
 {
@@ -138,7 +115,7 @@ static enum td_code read_models(const struct server *s, struct td_model_config *
                ? of_flag(td_config_file_models(o->model_config_file, out, n, err), "model_config_file", err)
            : s->model_dirs.roots != NULL
                ? of_flag(td_model_dirs_list(&s->model_dirs, out, n, err), "model_repository", err)
-               : model_of_flags(o, out, n, err);
+               : td_model_of_flags(o, out, n, err);
 }
 
 static enum td_code enter_sandbox(struct server *s, struct td_err *err)

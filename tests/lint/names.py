@@ -14,7 +14,7 @@ from source import CODE, OURS, code, comments, exceptions, files, finish
 BANNED = "strcpy strncpy strcat strncat stpcpy sprintf vsprintf strtok atoi atol atoll atof gets alloca rand srand".split()
 HOME = {
     "malloc": ("mem.c", "buffer.c"), "calloc": ("mem.c",), "realloc": ("mem.c",),
-    "free": ("mem.c", "buffer.c", "main.c"),   # main.c: what realpath made
+    "free": ("mem.c", "buffer.c"),
     "strdup": (), "strndup": ("embed.c",), "asprintf": (), "vasprintf": (),   # embed.c: what callers of the C API free
     "printf": (), "puts": (), "putchar": (),
     "abort": ("status.c",), "exit": (), "_exit": ("main.c", "drain.c"), "quick_exit": (),
