@@ -4,7 +4,7 @@
 #   deploy/image.sh [--mpi] [--no-check]
 #     --mpi        the image of --build-arg MPI=1
 #     --no-check   do not start it
-# Everything lies in build/image (some 6 GB; TENSORD_IMAGE_DIR: elsewhere), layers are kept: a second run builds what has changed.
+# Everything lies in build/image (some 30 GB; TENSORD_IMAGE_DIR: elsewhere), layers are kept: a second run builds what has changed.
 # With CCACHE_DIR set that folder is the compilers' cache. The image ends up as build/image/tensord.tar (docker load -i, ctr import).
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -258,7 +258,7 @@ enum td_code td_accept_bind(struct td_accept *a, const char *address, int *port,
     char host[256];
     const int on = 1;
     const unsigned unread_ms = UNREAD_MS;
-    int wanted, fd;
+    int wanted = 0, fd = -1;
     TD_TRY(split(address, host, &wanted, err));
     TD_FAIL_IF(a->n_listeners == TD_ACCEPT_LISTENERS, err, INVALID_ARGUMENT,
                "listening for gRPC on '%s': %d listeners are all", address, TD_ACCEPT_LISTENERS);
