@@ -209,7 +209,7 @@ void td_account_close(struct td_account *a)
 
 enum td_code td_account_take(struct td_account *a, size_t bytes, const char *what, struct td_err *err)
 {
-    if (a == NULL) {
+    if (a == NULL || bytes == 0) {
         return TD_OK;
     }
     const uint64_t before = atomic_fetch_add_explicit(&a->held, bytes, memory_order_relaxed);
@@ -225,7 +225,9 @@ enum td_code td_account_take(struct td_account *a, size_t bytes, const char *wha
 
 void td_account_give(struct td_account *a, size_t bytes)
 {
-    sink(a, bytes);
+    if (bytes > 0) { /* who was charged nothing does not keep it: it may be gone */
+        sink(a, bytes);
+    }
 }
 
 uint64_t td_account_held(const struct td_account *a)

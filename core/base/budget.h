@@ -66,7 +66,8 @@ void td_account_close(struct td_account *a);
  * RESOURCE_EXHAUSTED: they would pass its limit, and are not charged. what: they are for, "a tensor". */
 TD_MUST enum td_code td_account_take(struct td_account *a, size_t bytes, const char *what,
                                      struct td_err *err);
-void td_account_give(struct td_account *a, size_t bytes); /* accepts NULL */
-uint64_t td_account_held(const struct td_account *a);     /* NULL: 0 */
+/* Accepts NULL, and of no bytes one that is gone. */
+void td_account_give(struct td_account *a, size_t bytes);
+uint64_t td_account_held(const struct td_account *a); /* NULL: 0 */
 
 #endif

@@ -111,7 +111,7 @@ static void gather_axes(const struct td_call *c, void *y, const void *x, const s
     }
     if (n > 0) {
         const int64_t places = g.cut < a->n ? a->size[g.cut] : 1;
-        td_spread(c, places, 1, (double)(n / places) * 4 * TD_SPREAD_PASS_NS, gather_range, &g);
+        td_spread(c, places, 1, (double)n / (double)places * 4 * TD_SPREAD_PASS_NS, gather_range, &g);
     }
 }
 

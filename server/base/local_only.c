@@ -92,7 +92,8 @@ enum td_code td_local_only_check(const struct td_local_only *q, const char *what
                what, q->browser);
     const bool good = q->type == NULL || is_type(q->type, "application/json") ||
                       is_type(q->type, "application/octet-stream") ||
-                      (q->files && is_type(q->type, "multipart/form-data"));
+                      (q->files && is_type(q->type, "multipart/form-data")) ||
+                      (q->regions && is_type(q->type, "application/x-www-form-urlencoded"));
     TD_FAIL_IF(!good, err, PERMISSION_DENIED,
                HERE ", where the body's content-type is %s and not '%.60s', or with a token of --tokens_file",
                what, q->files ? "multipart/form-data" : "application/json", q->type);

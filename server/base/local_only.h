@@ -30,6 +30,7 @@ struct td_local_only {
     const char *browser; /* the first header found by which a browser or proxy is known; NULL: none */
     const char *type;    /* of a body that is there; NULL: no body, or none told */
     bool files;          /* a multipart form is as good as JSON */
+    bool regions;        /* and so is libcurl's own type, with which Triton's C++ clients register regions */
 };
 
 /* Whether a header's name is one of those above; n bytes, any case. */

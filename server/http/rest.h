@@ -46,10 +46,11 @@ enum td_quickness td_rest_route(void *app, struct td_exchange *x);
 void td_rest_handle(void *app, struct td_exchange *x);
 void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err);
 
-/* Whether it may manage without a token, where none are asked for: see server/base/local_only.h. files: a
- * form with files is as good as JSON. */
-TD_MUST enum td_code td_rest_local_only(const struct td_rest *rest, const struct td_exchange *x, bool files,
-                                        struct td_err *err);
+/* What the body of a request may be that manages without a token. */
+enum td_local_body { TD_BODY_JSON, TD_BODY_FILES, TD_BODY_REGION };
+/* Whether it may manage without a token, where none are asked for: see server/base/local_only.h. */
+TD_MUST enum td_code td_rest_local_only(const struct td_rest *rest, const struct td_exchange *x,
+                                        enum td_local_body body, struct td_err *err);
 /* The same of its connection, Host and headers alone, whatever token it has. */
 TD_MUST enum td_code td_rest_from_here(const struct td_exchange *x, struct td_err *err);
 /* Whether the exchange's token allows the scope; model: "" when none is named. */

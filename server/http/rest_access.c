@@ -32,7 +32,8 @@ bool td_rest_sees(struct td_rest *rest, const struct td_exchange *x, const char 
     return td_rest_admit(rest, x, TD_SCOPE_ANY, model, &ignored) == TD_OK;
 }
 
-static enum td_code check_local(const struct td_exchange *x, const char *type, bool files, struct td_err *err)
+static enum td_code check_local(const struct td_exchange *x, const char *type, enum td_local_body body,
+                                struct td_err *err)
 {
     char what[160];
     const char *host = td_exchange_header(x, "Host");
@@ -43,19 +44,21 @@ static enum td_code check_local(const struct td_exchange *x, const char *type, b
                                     .browser = x->absolute ? "Host (the target has another in front)"
                                                            : td_exchange_header_that(x, td_local_only_tells),
                                     .type = type,
-                                    .files = files};
+                                    .files = body == TD_BODY_FILES,
+                                    .regions = body == TD_BODY_REGION};
     (void)snprintf(what, sizeof what, "%s %s", x->method, x->target);
     return td_local_only_check(&q, what, err);
 }
 
 enum td_code td_rest_from_here(const struct td_exchange *x, struct td_err *err)
 {
-    return check_local(x, NULL, false, err);
+    return check_local(x, NULL, TD_BODY_JSON, err);
 }
 
-enum td_code td_rest_local_only(const struct td_rest *rest, const struct td_exchange *x, bool files,
-                                struct td_err *err)
+enum td_code td_rest_local_only(const struct td_rest *rest, const struct td_exchange *x,
+                                enum td_local_body body, struct td_err *err)
 {
-    const char *type = x->body_len > 0 || files ? td_exchange_header(x, "Content-Type") : NULL;
-    return rest->access != NULL || rest->open_management ? TD_OK : check_local(x, type, files, err);
+    const char *type =
+        x->body_len > 0 || body == TD_BODY_FILES ? td_exchange_header(x, "Content-Type") : NULL;
+    return rest->access != NULL || rest->open_management ? TD_OK : check_local(x, type, body, err);
 }

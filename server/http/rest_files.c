@@ -119,7 +119,7 @@ static enum td_code check_head(struct upload *u, const struct td_exchange *x, st
     const struct td_rest *rest = u->rest;
     const char *encoding = td_exchange_header(x, "Content-Encoding");
     TD_TRY(td_rest_has_jobs(rest, err));
-    TD_TRY(td_rest_local_only(rest, x, true, err));
+    TD_TRY(td_rest_local_only(rest, x, TD_BODY_FILES, err));
     TD_TRY(td_rest_admit(u->rest, x, TD_SCOPE_TRAIN, "", err));
     TD_FAIL_IF(encoding != NULL && *encoding != '\0' && strcasecmp(encoding, "identity") != 0, err,
                INVALID_ARGUMENT, "Content-Encoding '%.60s': a file is uploaded as it is", encoding);

@@ -14,10 +14,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+#include <sys/stat.h>
 
-#include "core/base/beneath.h"
 #include "core/base/check.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
@@ -233,20 +232,8 @@ static enum td_code configure(struct td_servable *s, struct td_err *err)
     return TD_OK;
 }
 
-/* A link in place of the folder inside of the version's may not lead out of that. */
-static enum td_code check_dir(const struct td_servable *s, struct td_err *err)
-{
-    int fd;
-    if (strcmp(s->dir, s->home) != 0) {
-        TD_TRY(td_beneath_open_dir(s->home, s->dir, &fd, err));
-        close(fd);
-    }
-    return TD_OK;
-}
-
 static enum td_code load(struct td_servable *s, const struct td_servable_opts *o, struct td_err *err)
 {
-    TD_TRY(check_dir(s, err));
     TD_TRY(td_version_files_check_checkpoint(s->dir, err)); /* before a graph is read in vain */
     TD_TRY(td_saved_model_read(s->dir, o->tags, o->ops, &s->model, err));
     TD_TRY(td_version_files_check_model(s->dir, s->model, err));

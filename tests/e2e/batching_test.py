@@ -6,6 +6,7 @@ row-wise is never batched, one bad request harms no other, deadlines, cancelled 
 import concurrent.futures
 import os
 import re
+import shutil
 import sys
 import time
 import unittest
@@ -286,7 +287,8 @@ class WrongParameters(unittest.TestCase):
             version = os.path.join(where, "1")
             os.mkdir(version)
             for name in ("saved_model.pb", "variables"):
-                os.symlink(os.path.join(server.MODELS, "batching", "1", name), os.path.join(version, name))
+                copy = shutil.copytree if name == "variables" else shutil.copy  # a link out of the version's folder is not followed
+                copy(os.path.join(server.MODELS, "batching", "1", name), os.path.join(version, name))
             with open(os.path.join(version, "batching_params.pbtxt"), "w") as f:
                 f.write("max_batch_size { value: 4 }")
             files = {"models.config": server.config(("m", where))}

@@ -75,7 +75,8 @@ class Debug(unittest.TestCase):
         raise RuntimeError("the daemon did not start")
 
     def post(self, verb, port=None, **body):
-        req = urllib.request.Request(f"http://127.0.0.1:{port or self.rest}/v1/models/m:{verb}", json.dumps(body).encode())
+        req = urllib.request.Request(f"http://127.0.0.1:{port or self.rest}/v1/models/m:{verb}", json.dumps(body).encode(),
+                                     {"Content-Type": "application/json"})  # what manages and debugs must be such
         try:
             return json.load(urllib.request.urlopen(req))
         except urllib.error.HTTPError as e:

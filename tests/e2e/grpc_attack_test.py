@@ -42,7 +42,8 @@ class Attacked(Case):
         before = attacks.descriptors(self.pid)
         with attacks.Cost(self.pid, self.port) as c:
             result = attack(self.port, size)
-        self.assertLess(c.peak_mb, peak_mb)
+        if not server.SANITIZED:
+            self.assertLess(c.peak_mb, peak_mb)
         self.assertLess(c.worst_s, worst_s)
         self.assertEqual(c.failed, 0)
         self.assertTrue(health(self.port))

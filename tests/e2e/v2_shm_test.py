@@ -149,9 +149,9 @@ class SharedMemory(Case):
         for lib, c in self.wires:
             with self.region(size) as (name, key, handle):
                 c.register_system_shared_memory(name, key, size)
-                inputs = [self.shared(lib, n, [size // 4], "FP32", name, size) for n in ("x", "z")]
-                with self.fails(400, "input 'z': the inputs in shared memory are larger than max_request_bytes"):
-                    c.infer("half", inputs)
+                inputs = [self.shared(lib, n, [size // each], t, name, size) for n, each, t in (("a", 4, "FP32"), ("b", 8, "INT64"))]
+                with self.fails(400, "input 'b': the inputs in shared memory are larger than max_request_bytes"):
+                    c.infer("half:two", inputs)
 
     def test_a_region_that_shrinks_is_an_error(self):
         for lib, c in self.wires:
