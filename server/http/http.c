@@ -387,10 +387,10 @@ static bool wait_idle(struct td_http *h, int64_t ms)
     }
 }
 
-/* Connections are refused from now on. Of MHD_quiesce_daemon libmicrohttpd's own threads may hear too late: they
- * take the listener out of their epoll sets once more, and end the process because it is not there. So the
- * descriptor is made one of a socket that does not listen; with its last descriptor the listener goes from
- * everywhere. (By the system call: the thread sanitizer takes dup3 for a race with accept, which it is not.) */
+/* Connections are refused from now on. Of MHD_quiesce_daemon libmicrohttpd's own threads may hear too late:
+ * they take the listener out of their epoll sets once more, and end the process because it is not there. So
+ * the descriptor is made one of a socket that does not listen; with its last descriptor the listener goes
+ * from everywhere. (By the system call: the thread sanitizer takes dup3 for a race with accept.) */
 static void stop_listening(const struct td_http *h)
 {
     const int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
