@@ -152,13 +152,12 @@ void td_frame_list(struct td_bound_plan *l)
 
 void td_frame_unlist(struct td_bound_plan *l)
 {
-    if (l->listed_at == NULL) {
-        return;
-    }
-    pthread_mutex_lock(&all.mu);
-    *l->listed_at = l->next_listed;
-    if (l->next_listed != NULL) {
-        l->next_listed->listed_at = l->listed_at;
+    pthread_mutex_lock(&all.mu); /* neighbours that come and go write listed_at */
+    if (l->listed_at != NULL) {
+        *l->listed_at = l->next_listed;
+        if (l->next_listed != NULL) {
+            l->next_listed->listed_at = l->listed_at;
+        }
     }
     pthread_mutex_unlock(&all.mu);
 }
