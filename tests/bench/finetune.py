@@ -29,6 +29,8 @@ import subprocess
 import sys
 import time
 
+import nets
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 BATCH = {"mlp": 64, "cnn": 32, "lstm": 32, "transformer": 16, "recommender": 256, "mobilenet": 8, "mobilenet_head": 8, "mobilenet_all": 8, "bert_lora": 2,
          "mlp_bfloat16": 64, "transformer_bfloat16": 16}
@@ -45,47 +47,17 @@ def build(name):
     from keras import layers as L
     name = name.removesuffix(BFLOAT16)
     keras.utils.set_random_seed(3)
-    if name == "mlp":
-        x = keras.Input((784,), name="x")
-        y = x
-        for n in (1024, 1024, 512):
-            y = L.Dense(n, activation="relu")(y)
-    elif name == "cnn":
-        x = keras.Input((32, 32, 3), name="x")
-        y = x
-        for n in (32, 64, 128):
-            y = L.MaxPooling2D()(L.Conv2D(n, 3, padding="same", activation="relu")(y))
-        y = L.Dense(128, activation="relu")(L.Flatten()(y))
-    elif name == "lstm":
-        x = keras.Input((50, 64), name="x")
-        y = L.LSTM(128)(L.LSTM(128, return_sequences=True)(x))
-    elif name == "transformer":
-        x = keras.Input((64, 128), name="x")
-        y = x
-        for _ in range(4):
-            y = L.LayerNormalization()(y + L.MultiHeadAttention(4, 32)(y, y))
-            y = L.LayerNormalization()(y + L.Dense(128)(L.Dense(512, activation="gelu")(y)))
-        y = L.GlobalAveragePooling1D()(y)
-    elif name.startswith("mobilenet"):
+    if name.startswith("mobilenet"):
         x = keras.Input((96, 96, 3), name="x")
         base = keras.applications.MobileNetV2(weights=None, include_top=False, pooling="avg", input_shape=(96, 96, 3))
         base.trainable = name == "mobilenet_all"
         y = base(x, training=False)
     elif name == "bert_lora":
         x = keras.Input((128,), dtype="int32", name="x")
-        y = L.LayerNormalization()(L.Embedding(30522, 768)(x))
-        for _ in range(12):
-            y = L.LayerNormalization()(y + L.MultiHeadAttention(12, 64)(y, y))
-            y = L.LayerNormalization()(y + L.Dense(768)(L.Dense(3072, activation="gelu")(y)))
+        y = nets.encoder(L.LayerNormalization()(L.Embedding(30522, 768)(x)), layers=12, heads=12, key=64, wide=3072)
         y = L.GlobalAveragePooling1D()(y)
     else:
-        x = {"user": keras.Input((1,), dtype="int32", name="user"), "items": keras.Input((20,), dtype="int32", name="items"),
-             "other": keras.Input((16,), name="other")}
-        user = L.Flatten()(L.Embedding(20000, 32)(x["user"]))
-        items = L.GlobalAveragePooling1D()(L.Embedding(50000, 32)(x["items"]))
-        y = L.Concatenate()([user, items, x["other"]])
-        for n in (128, 64):
-            y = L.Dense(n, activation="relu")(y)
+        x, y = nets.body(name)
     return keras.Model(x, {"logits": L.Dense(1000 if name in NEW_HEAD else 10)(y)})
 
 
@@ -180,13 +152,6 @@ def n_steps(args, name):
     return WARM + (args.steps if name != "bert_lora" else max(3, args.steps // 6))
 
 
-def held(key):
-    for line in open("/proc/self/status"):
-        if line.startswith(key):
-            return int(line.split()[1]) / 1024
-    return 0.0
-
-
 def summary(ends, start, losses):
     return {"ms": (ends[-1] - ends[WARM - 1]) / (len(ends) - WARM) * 1e3, "first": (ends[0] - start) * 1e3, "losses": losses}
 
@@ -199,7 +164,7 @@ def keras_child(args):
     import tensorflow as tf
     tf.config.threading.set_intra_op_parallelism_threads(int(cores))
     tf.config.threading.set_inter_op_parallelism_threads(int(cores))
-    folder, before = os.path.join(args.out, name), held("VmRSS")
+    folder, before = os.path.join(args.out, name), nets.held_mb("VmRSS")
     model = keras.models.load_model(os.path.join(folder, "model.keras"))
     if name == "bert_lora":
         adapt(model)
@@ -218,7 +183,7 @@ def keras_child(args):
     start = time.perf_counter()
     model.fit(x if len(x) > 1 else x["x"], {"logits": label}, batch_size=BATCH[name], epochs=1, shuffle=False, verbose=0, callbacks=[Watch()])
     means = [(i + 1) * m - i * (losses[i - 1] if i else 0) for i, m in enumerate(losses)]
-    print(json.dumps({**summary(ends, start, means), "peak": held("VmHWM"), "before": before}))
+    print(json.dumps({**summary(ends, start, means), "peak": nets.held_mb("VmHWM"), "before": before}))
 
 
 def tensord_run(args, name, cores):

@@ -26,6 +26,8 @@ import time
 
 import numpy as np
 
+import nets
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 BATCH = {"mlp": 64, "cnn": 32, "lstm": 32, "transformer": 16, "recommender": 256, "resnet50": 4, "bert_base": 2}
 
@@ -48,50 +50,12 @@ def inputs(name, batch):
 
 def make(name, out):
     import keras
-    from keras import layers as L
     keras.utils.set_random_seed(3)
-    if name == "mlp":
-        x = keras.Input((784,), name="x")
-        y = x
-        for n in (1024, 1024, 512):
-            y = L.Dense(n, activation="relu")(y)
-        y = L.Dense(10)(y)
-    elif name == "cnn":
-        x = keras.Input((32, 32, 3), name="x")
-        y = x
-        for n in (32, 64, 128):
-            y = L.MaxPooling2D()(L.Activation("relu")(L.BatchNormalization()(L.Conv2D(n, 3, padding="same")(y))))
-        y = L.Dense(10)(L.Dense(128, activation="relu")(L.Flatten()(y)))
-    elif name == "lstm":
-        x = keras.Input((50, 64), name="x")
-        y = L.Dense(10)(L.LSTM(128)(L.LSTM(128, return_sequences=True)(x)))
-    elif name == "transformer":
-        x = keras.Input((64, 128), name="x")
-        y = x
-        for _ in range(4):
-            y = L.LayerNormalization()(y + L.MultiHeadAttention(4, 32)(y, y))
-            y = L.LayerNormalization()(y + L.Dense(128)(L.Dense(512, activation="gelu")(y)))
-        y = L.Dense(10)(L.GlobalAveragePooling1D()(y))
-    else:
-        x = {"user": keras.Input((1,), dtype="int32", name="user"), "items": keras.Input((20,), dtype="int32", name="items"),
-             "other": keras.Input((16,), name="other")}
-        user = L.Flatten()(L.Embedding(20000, 32)(x["user"]))
-        items = L.GlobalAveragePooling1D()(L.Embedding(50000, 32)(x["items"]))
-        y = L.Concatenate()([user, items, x["other"]])
-        for n in (128, 64):
-            y = L.Dense(n, activation="relu")(y)
-        y = L.Dense(1)(y)
-    keras.Model(x, {"logits": y}).export(out, verbose=False)
+    x, y = nets.body(name, batch_norm=True)
+    keras.Model(x, {"logits": keras.layers.Dense(1 if name == "recommender" else 10)(y)}).export(out, verbose=False)
 
 
 # ---------------------------------------------------------------- one engine in a process of its own
-
-def status(key):
-    for line in open("/proc/self/status"):
-        if line.startswith(key):
-            return int(line.split()[1]) / 1024
-    return 0.0
-
 
 def tensorflow_step(folder, feed, cores):
     import tensorflow as tf
@@ -156,7 +120,7 @@ def child(args):
     feed = inputs(name, BATCH[name])
     folder = os.environ["BENCH_MODEL"]
     run, read = tensorflow_step(folder, feed, cores) if engine == "tensorflow" else tensord_step(folder, feed, cores, args.lib)
-    before = status("VmRSS")
+    before = nets.held_mb("VmRSS")
     try:
         open("/proc/self/clear_refs", "w").write("5")
     except OSError:
@@ -173,7 +137,7 @@ def child(args):
         start = time.perf_counter()
         made = run()
         times.append(time.perf_counter() - start)
-    print(json.dumps({"ms": min(times) * 1e3, "first": first * 1e3, "peak": status("VmHWM") - before}))
+    print(json.dumps({"ms": min(times) * 1e3, "first": first * 1e3, "peak": nets.held_mb("VmHWM") - before}))
 
 
 # ---------------------------------------------------------------- the table

@@ -315,16 +315,8 @@ with server.serving("--bind_address=10.1.2.3", "--model_config_file={dir}/models
 """
 
 
-class Management(Case):
+class Management(server.Alone):
     """Without a tokens file: this host only."""
-
-    @classmethod
-    def setUpClass(cls):
-        server.models()
-
-    @classmethod
-    def tearDownClass(cls):
-        pass
 
     def test_other_hosts_may_not_manage(self):
         if subprocess.run(["unshare", "-rn", "ip", "link", "set", "lo", "up"], capture_output=True).returncode:

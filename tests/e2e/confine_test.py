@@ -14,7 +14,7 @@ import unittest
 import numpy as np
 
 import finetune_daemon
-from server import DAEMON, SANITIZED, Case, Server, config
+from server import DAEMON, SANITIZED, Alone, Server, config
 
 import tensorflow as tf  # noqa: E402
 
@@ -66,15 +66,8 @@ def make(where):
         f.write(SECRET + "\n")
 
 
-class Confine(Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.where = tempfile.mkdtemp(prefix="tensord-e2e.")
-        make(cls.where)
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.where, True)
+class Confine(Alone):
+    make = staticmethod(make)
 
     def model(self, name, changed="", to=None):
         """A copy of the model as version 1 of a new model; the file `changed` is a link to `to`, its own bytes elsewhere by default."""

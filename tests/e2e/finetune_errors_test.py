@@ -13,6 +13,7 @@ import zlib
 import numpy as np
 
 import finetune_daemon as fd
+import server
 
 
 def png():
@@ -92,8 +93,7 @@ class Files(Case):
 
     def memory(self):
         """The most that the daemon ever held, in bytes."""
-        with open(f"/proc/{self.d.proc.pid}/status") as f:
-            return next(int(line.split()[1]) << 10 for line in f if line.startswith("VmHWM"))
+        return server.held(self.d.proc.pid)
 
     def test_a_label_out_of_range_in_row_10000(self):
         rows = [fd.class_rows(1)[0] for _ in range(4)] * 2510

@@ -25,6 +25,7 @@ import requests
 from google.protobuf import descriptor_pool, message_factory
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
+import server
 from server import CODE, DAEMON, Case, folder, serving
 
 MB = 1 << 20
@@ -46,29 +47,14 @@ def multipart(*parts, boundary="b0und"):
     return b"".join(b"--" + boundary.encode() + b"\r\nContent-Disposition: form-data; " + h.encode() + b"\r\n\r\n" + b + b"\r\n" for h, b in parts) + b"--" + boundary.encode() + b"--\r\n"
 
 
-def memory(d, what):
-    """A line of /proc/PID/status in bytes."""
-    with open(f"/proc/{d.proc.pid}/status") as f:
-        return next(int(line.split()[1]) * 1024 for line in f if line.startswith(what + ":"))
-
-
 def grown(d, since):
     """Bytes; a sanitizer's memory says nothing: 0."""
     with open(f"/proc/{d.proc.pid}/maps") as f:
-        return 0 if re.search("lib[at]san", f.read()) else memory(d, "VmHWM") - since
-
-
-def reset_peak(d):
-    with open(f"/proc/{d.proc.pid}/clear_refs", "w") as f:
-        f.write("5")
+        return 0 if re.search("lib[at]san", f.read()) else server.held(d.proc.pid) - since
 
 
 def until(what, seconds=10.0):
-    end = time.time() + seconds
-    while not what():
-        if time.time() > end:
-            raise AssertionError(f"not within {seconds} s: {what}")
-        time.sleep(0.02)
+    assert server.until(what, seconds), f"not within {seconds} s: {what}"
 
 
 class WireCase(Case):
@@ -198,8 +184,8 @@ class Files(WireCase):
             yield tail
 
         self.upload(b"warm")
-        stood = memory(self.d, "VmRSS")
-        reset_peak(self.d)
+        stood = server.held(self.d.proc.pid, "VmRSS")
+        server.forget_peak(self.d.proc.pid)
         r = self.d.http("POST", "/v1/files", data=body(), headers={"Content-Type": "multipart/form-data; boundary=b0und"})
         self.assertEqual((r.status_code, r.json().get("bytes")), (200, 200 * MB), r.text)
         got = 0
@@ -400,9 +386,9 @@ class Jobs(JobCase):
         s.sendall(f"GET /v1/fine_tuning/jobs/{id}/events?stream=true HTTP/1.0\r\n\r\n".encode())
         s.recv(100)
         time.sleep(3)
-        stood = memory(self.d, "VmRSS")
+        stood = server.held(self.d.proc.pid, "VmRSS")
         time.sleep(3)
-        self.assertLess(memory(self.d, "VmRSS") - stood, 8 * MB)
+        self.assertLess(server.held(self.d.proc.pid, "VmRSS") - stood, 8 * MB)
         s.close()
         self.jobs.cancel(id)
         self.wait(id)
@@ -556,8 +542,8 @@ class Grpc(JobCase):
 
     def test_a_large_file_costs_no_memory(self):
         chunk = random.Random(2).randbytes(MB)
-        stood = memory(self.d, "VmRSS")
-        reset_peak(self.d)
+        stood = server.held(self.d.proc.pid, "VmRSS")
+        server.forget_peak(self.d.proc.pid)
         f = self.stub.UploadFile([dict(filename="l", purpose="fine-tune")] + [dict(data=chunk)] * 100)
         self.assertEqual(f.bytes, 100 * MB)
         self.assertEqual(sum(len(c.data) for c in self.stub.DownloadFile(id=f.id)), 100 * MB)

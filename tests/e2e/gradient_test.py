@@ -6,14 +6,12 @@ how many are kept, the debugger, and tensorctl.
 import concurrent.futures
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
 import time
 import unittest
 
-import grpc
 import numpy as np
 import requests
 

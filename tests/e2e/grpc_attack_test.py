@@ -33,13 +33,13 @@ class Attacked(Case):
 
     def descriptors_return_to(self, n, seconds=10):
         deadline = time.monotonic() + seconds
-        while (now := attacks.descriptors(self.pid)) > n and time.monotonic() < deadline:
+        while (now := server.descriptors(self.pid)) > n and time.monotonic() < deadline:
             time.sleep(0.05)
         self.assertLessEqual(now, n)
 
     def cost(self, attack, size, peak_mb, worst_s=SLOW_S):
         """Runs it; what it may cost at most."""
-        before = attacks.descriptors(self.pid)
+        before = server.descriptors(self.pid)
         with attacks.Cost(self.pid, self.port) as c:
             result = attack(self.port, size)
         if not server.SANITIZED:
@@ -55,12 +55,12 @@ class Attacked(Case):
     def test_connections_of_an_address_are_capped_and_counted_back(self):
         ask = self.d.channel.unary_unary("/grpc.health.v1.Health/Check", request_serializer=None, response_deserializer=None)
         self.assertTrue(ask(b"", 10))
-        before = attacks.descriptors(self.pid)
+        before = server.descriptors(self.pid)
         with contextlib.ExitStack() as held:
             for _ in range(100):
                 held.enter_context(socket.create_connection(("127.0.0.1", self.port)))
             time.sleep(0.3)
-            self.assertLessEqual(attacks.descriptors(self.pid), before + 40)
+            self.assertLessEqual(server.descriptors(self.pid), before + 40)
             with self.assertRaises(grpc.RpcError):
                 health(self.port, 1)
             self.assertTrue(self.d.wait_log("--max_connections_per_address"))
@@ -70,7 +70,7 @@ class Attacked(Case):
             self.assertTrue(health(self.port))
 
     def test_half_closed_connections_end(self):
-        before = attacks.descriptors(self.pid)
+        before = server.descriptors(self.pid)
         held = []
         for _ in range(20):
             s = socket.create_connection(("127.0.0.1", self.port))

@@ -332,16 +332,8 @@ class Reflection(Case):
         self.assertEqual(make("inference.ModelMetadataResponse").FromString(r).inputs[0].datatype, "FP32")
 
 
-class Lifecycle(Case):
+class Lifecycle(server.Alone):
     """Each test starts a daemon of its own."""
-
-    @classmethod
-    def setUpClass(cls):
-        server.models()
-
-    @classmethod
-    def tearDownClass(cls):
-        pass
 
     def test_versions_labels_and_reload(self):
         d = Daemon(versions=(1, 2))

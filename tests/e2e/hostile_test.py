@@ -5,7 +5,6 @@ a loop without an end.
 """
 import os
 import shutil
-import tempfile
 import threading
 import time
 import unittest
@@ -14,7 +13,7 @@ import grpc
 import numpy as np
 
 import server
-from server import CODE, MODELS, Case, Server, config
+from server import CODE, MODELS, Alone, Server, config
 
 import tensorflow as tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc  # noqa: E402
@@ -54,18 +53,10 @@ def request(model, *values):
     return r
 
 
-class Hostile(Case):
+class Hostile(Alone):
     NAMES = ("cut", "vast", "large", "deep", "endless")
 
-    @classmethod
-    def setUpClass(cls):
-        server.models()
-        cls.where = tempfile.mkdtemp(prefix="tensord-e2e.")
-        make(cls.where)
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.where, True)
+    make = staticmethod(make)
 
     def setUp(self):
         rows = [("half", os.path.join(MODELS, "half"))] + [(n, f"{self.where}/{n}") for n in self.NAMES]
@@ -77,8 +68,7 @@ class Hostile(Case):
 
     def memory(self):
         """The most that the daemon has held, in MiB."""
-        with open(f"/proc/{self.d.proc.pid}/status") as f:
-            return next(int(line.split()[1]) for line in f if line.startswith("VmHWM")) >> 10
+        return server.held(self.d.proc.pid) >> 20
 
     def others_are_served(self):
         self.answers(self.d.post("/v1/models/half:predict", {"instances": [1.0]}), 200)

@@ -11,6 +11,8 @@ import time
 
 import grpc
 
+import server
+
 HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 1, 3, 4, 6, 9
 END_HEADERS = 4
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
@@ -152,15 +154,6 @@ def vanishing(port, n):
 
 # ---- what they cost
 
-def status(pid, field):
-    with open(f"/proc/{pid}/status") as f:
-        return int(next(line for line in f if line.startswith(field + ":")).split()[1])
-
-
-def descriptors(pid):
-    return len(os.listdir(f"/proc/{pid}/fd"))
-
-
 def cpu_s(pid):
     with open(f"/proc/{pid}/stat") as f:
         fields = f.read().rsplit(")", 1)[1].split()
@@ -202,9 +195,8 @@ class Cost:
 
     def __enter__(self):
         self.other = Other(self.port)
-        with open(f"/proc/{self.pid}/clear_refs", "w") as f:
-            f.write("5")  # the peak begins anew
-        self.rss, self.cpu, self.began = status(self.pid, "VmRSS"), cpu_s(self.pid), time.monotonic()
+        server.forget_peak(self.pid)
+        self.rss, self.cpu, self.began = server.held(self.pid, "VmRSS"), cpu_s(self.pid), time.monotonic()
         return self
 
     def __exit__(self, *_):
@@ -212,7 +204,7 @@ class Cost:
         self.other.stop()
         self.worst_s, self.failed = self.other.worst_s, self.other.failed
         self.cpu_s = cpu_s(self.pid) - self.cpu
-        self.peak_mb = (status(self.pid, "VmHWM") - self.rss) / 1024
+        self.peak_mb = (server.held(self.pid) - self.rss) / (1 << 20)
 
 
 def limit_files(pid, n):

@@ -4,7 +4,6 @@ answers that nobody reads. What must hold: each is refused for itself, its conne
     build/venv/bin/python tests/e2e/http_attack_test.py [-v] [Framing.test_...]
 """
 import contextlib
-import os
 import re
 import socket
 import ssl
@@ -63,10 +62,6 @@ def states(d):
     return found
 
 
-def descriptors(d):
-    return len(os.listdir(f"/proc/{d.proc.pid}/fd"))
-
-
 @contextlib.contextmanager
 def bystander(test, d, most_s=1.0):
     """Another client is served meanwhile, each request within most_s."""
@@ -99,19 +94,19 @@ class Hostile(Case):
         self.d.get("/healthz")
         self.d.session.close()
         self.settles(0)
-        self.before = descriptors(self.d)
+        self.before = server.descriptors(self.d.proc.pid)
 
     def settles(self, n, seconds=10):
         """So many connections are left, and no more than that many descriptors beside what there was."""
         end = time.monotonic() + seconds
-        while (len(states(self.d)) > n or (n == 0 and descriptors(self.d) > getattr(self, "before", 1 << 20))) and time.monotonic() < end:
+        while (len(states(self.d)) > n or (n == 0 and server.descriptors(self.d.proc.pid) > getattr(self, "before", 1 << 20))) and time.monotonic() < end:
             time.sleep(0.02)
         self.assertLessEqual(len(states(self.d)), n)
 
     def tearDown(self):
         self.d.session.close()
         self.settles(0)
-        self.assertLessEqual(descriptors(self.d), self.before)
+        self.assertLessEqual(server.descriptors(self.d.proc.pid), self.before)
 
 
 class Framing(Hostile):
@@ -305,7 +300,7 @@ class Many(Hostile):
         with unittest.mock.patch.object(server.Server, "launch", limited), server.serving() as d:
             held = [socket.create_connection(("127.0.0.1", d.rest_port), 10) for _ in range(200)]
             time.sleep(0.5)
-            self.assertLess(descriptors(d), 100)   # some are left for files
+            self.assertLess(server.descriptors(d.proc.pid), 100)   # some are left for files
             for s in held:
                 s.close()
             served = lambda: statuses(converse(d, request(b"Connection: close"))) == [200]

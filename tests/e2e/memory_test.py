@@ -6,11 +6,7 @@ are answered meanwhile and afterwards.
 import gzip
 import json
 import os
-import resource
-import shutil
 import socket
-import subprocess
-import tempfile
 import threading
 import time
 import unittest
@@ -19,7 +15,7 @@ import grpc
 import numpy as np
 
 import server
-from server import CODE, MODELS, Case, Server, config
+from server import CODE, Alone, Server, config
 
 import tensorflow as tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc  # noqa: E402
@@ -60,15 +56,8 @@ def expanding(mb):
     return t
 
 
-class Memory(Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.where = tempfile.mkdtemp(prefix="tensord-e2e.")
-        make(cls.where)
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.where, True)
+class Memory(Alone):
+    make = staticmethod(make)
 
     def setUp(self):
         self.began = time.time()
@@ -105,8 +94,7 @@ class Memory(Case):
         self.well()
 
     def status(self, key):
-        with open(f"/proc/{self.d.proc.pid}/status") as f:
-            return next(int(line.split()[1]) // 1024 for line in f if line.startswith(key))
+        return server.held(self.d.proc.pid, key) // MB
 
     def bounded(self, most=LIMIT + BESIDES):
         self.assertLess(self.status("VmHWM"), most, "MB of memory at its peak")

@@ -11,7 +11,7 @@ import unittest
 import numpy as np
 
 import server
-from server import Server, config
+from server import Server, config, until
 
 import tensorflow as tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2, prediction_service_pb2_grpc, regression_pb2  # noqa: E402
@@ -43,13 +43,6 @@ def counted(d, model, status):
         if line.startswith(f':tensorflow:serving:request_log_count{{model_name="{model}",status_code="{status}"}}'):
             return int(float(line.split()[-1]))
     return 0
-
-
-def until(what, seconds=10):
-    end = time.monotonic() + seconds
-    while not what() and time.monotonic() < end:
-        time.sleep(0.02)
-    return what()
 
 
 class RequestLog(unittest.TestCase):

@@ -29,6 +29,32 @@ CODE = grpc.StatusCode
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
+def held(pid, field="VmHWM"):
+    """Bytes, a line of /proc/PID/status: VmHWM is the most that was resident since the start or forget_peak(), VmRSS what is now."""
+    with open(f"/proc/{pid}/status") as f:
+        return next(int(line.split()[1]) << 10 for line in f if line.startswith(field + ":"))
+
+
+def forget_peak(pid):
+    """From here on VmHWM is counted anew."""
+    with open(f"/proc/{pid}/clear_refs", "w") as f:
+        f.write("5")
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def until(what, seconds=15.0):
+    """Whether what() came to hold within that time."""
+    end = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 def models():
     """Makes the models that are missing, in a process of its own; one test at a time."""
     with made_alone():
@@ -119,11 +145,7 @@ class Server:
         return self.http("GET", path, **kw)
 
     def wait_log(self, words, seconds=20):
-        for _ in range(seconds * 20):
-            if words in "".join(self.log):
-                return True
-            time.sleep(0.05)
-        return False
+        return until(lambda: words in "".join(self.log), seconds)
 
     def stop(self, sig=signal.SIGTERM):
         self.session.close()
@@ -191,3 +213,21 @@ class Case(unittest.TestCase):
         for w in words:
             self.assertIn(w, text)
         return response
+
+
+class Alone(Case):
+    """Tests that start their daemons themselves. Models of the module's own are made once, by make, in cls.where."""
+
+    @staticmethod
+    def make(where):
+        pass
+
+    @classmethod
+    def setUpClass(cls):
+        models()
+        cls.where = tempfile.mkdtemp(prefix="tensord-e2e.")
+        cls.make(cls.where)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.where, True)

@@ -5,11 +5,9 @@
 import asyncio
 import base64
 import contextlib
-import json
 import os
 import queue
 import threading
-import time
 import unittest
 import uuid
 

@@ -5,9 +5,7 @@ Models that never settle, or never answer: the others load, are managed and serv
 """
 import os
 import shutil
-import signal
 import socket
-import tempfile
 import threading
 import time
 import unittest
@@ -16,8 +14,7 @@ import grpc
 import numpy as np
 import requests
 
-import server
-from server import CODE, MODELS, Case, Server, config
+from server import MODELS, Alone, Server, config, until
 
 import tensorflow as tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2, prediction_service_pb2_grpc  # noqa: E402
@@ -32,25 +29,8 @@ def state(d, model, version):
     return rows.get(str(version), {"state": "NONE", "status": {"error_code": "", "error_message": ""}})
 
 
-def until(what, seconds=15):
-    end = time.time() + seconds
-    while time.time() < end:
-        if what():
-            return True
-        time.sleep(0.02)
-    return False
-
-
-class Folders(Case):
+class Folders(Alone):
     """One model, "m", in a folder that each test fills."""
-
-    @classmethod
-    def setUpClass(cls):
-        server.models()
-
-    @classmethod
-    def tearDownClass(cls):
-        pass
 
     def serve(self, *flags, first=True):
         d = Server(*flags, versions={}, files={"models.config": config(("m", "{dir}/m"))}, wait=False)
@@ -214,20 +194,13 @@ def save_endless_warmup(where):
         w.write(prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request("w", 1))).SerializeToString())
 
 
-class Endless(Case):
-    @classmethod
-    def setUpClass(cls):
-        server.models()
-        cls.where = tempfile.mkdtemp(prefix="tensord-e2e.")
-        save_endless_init(f"{cls.where}/init/1")
-        save_endless_warmup(f"{cls.where}/warm/1")
-        save(f"{cls.where}/endless/1", endless_while)
-        save(f"{cls.where}/count/1", lambda x: tf.while_loop(lambda i, s: i < x[0], lambda i, s: (i + 1, s * 0.5 + x),
-                                                             (tf.constant(0.0), x))[1])
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.where, True)
+class Endless(Alone):
+    @staticmethod
+    def make(where):
+        save_endless_init(f"{where}/init/1")
+        save_endless_warmup(f"{where}/warm/1")
+        save(f"{where}/endless/1", endless_while)
+        save(f"{where}/count/1", lambda x: tf.while_loop(lambda i, s: i < x[0], lambda i, s: (i + 1, s * 0.5 + x), (tf.constant(0.0), x))[1])
 
     def start(self, *flags, settle=True, **models):
         """models: of self.where, by the names that they are served under; half is there always."""

@@ -10,7 +10,7 @@ import unittest
 import numpy as np
 
 import server
-from server import MODELS, Case, Server, serving
+from server import MODELS, Server, serving
 
 import tensorflow as tf  # noqa: E402
 from tensorflow_serving.apis import prediction_log_pb2  # noqa: E402
@@ -33,15 +33,7 @@ def log_of_every_kind(signatures=("serving_default", "classify", "regress")):
     return rows
 
 
-class Warmup(Case):
-    @classmethod
-    def setUpClass(cls):
-        server.models()
-
-    @classmethod
-    def tearDownClass(cls):
-        pass
-
+class Warmup(server.Alone):
     def with_records(self, *records):
         """A version folder of `half` that holds these warm-up records (messages or bytes), or a file of those bytes."""
         where = os.path.join(self.enterContext(server.folder()), "1")

@@ -139,15 +139,7 @@ class Rest(Case):
             self.assertEqual(states["3"], "END")
 
 
-class Flags(Case):
-    @classmethod
-    def setUpClass(cls):
-        server.models()
-
-    @classmethod
-    def tearDownClass(cls):
-        pass
-
+class Flags(server.Alone):
     def start_fails(self, *flags, code=2, words, **kw):
         got, _, err = Server(*flags, wait=False, **kw).exits()
         self.assertEqual(got, code, err)
@@ -238,15 +230,7 @@ class Flags(Case):
         self.assertEqual(out.returncode, 0)
 
 
-class Labels(Case):
-    @classmethod
-    def setUpClass(cls):
-        server.models()
-
-    @classmethod
-    def tearDownClass(cls):
-        pass
-
+class Labels(server.Alone):
     def reload(self, d, *models, **labels):
         q = model_management_pb2.ReloadConfigRequest()
         for name in models or ("half",):
