@@ -482,6 +482,11 @@ bool td_sched_next(struct td_sched *s, int64_t now_ns, struct td_batch *b, struc
         *b = (struct td_batch){.queue = q};
         q->share->busy++; /* before its tasks leave, or the share would seem to have been idle */
         gather(s, b, rows_wanted(s, q), now_ns, dropped);
+        if (b->n_tasks ==
+            0) { /* whoever waited left meanwhile: stop words are set at any time, without the lock */
+            q->share->busy--;
+            continue;
+        }
         if (q->rule.merges && q->rule.max_rows == 0) {
             make_round(s, b);
         }

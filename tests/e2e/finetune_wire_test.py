@@ -359,7 +359,7 @@ class Jobs(JobCase):
         self.assertLess(time.time() - began, 10)
         self.jobs.pause(id)
         self.wait(id, "paused")
-        for _ in range(6):   # more than may follow at once
+        for _ in range(3):   # more than may follow at once
             for s in socks:
                 s.close()
             time.sleep(1)
