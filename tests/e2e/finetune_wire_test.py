@@ -363,7 +363,7 @@ class Jobs(JobCase):
             for s in socks:
                 s.close()
             time.sleep(1)
-            socks = follow_by(100)
+            socks = follow_by(200)
         for s in socks:
             s.close()
         with self.stream(id) as r:   # paused: what there is, then comments
