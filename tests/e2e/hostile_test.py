@@ -105,7 +105,7 @@ class Hostile(Alone):
 
     def test_calls_without_a_deadline_end_with_the_servers(self):
         rows = config(("half", os.path.join(MODELS, "half")), ("endless", f"{self.where}/endless"))
-        with server.serving("--default_deadline=1", "--rest_api_timeout_in_ms=0", "--lanes=2", versions={}, files={"models.config": rows}) as d:
+        with server.serving("--default_deadline=1", "--lanes=2", versions={}, files={"models.config": rows}) as d:
             stub = d.stub(prediction_service_pb2_grpc.PredictionServiceStub)
             start = time.monotonic()
             calls = [stub.Predict.future(request("endless", 1)) for _ in range(4)]  # twice as many as compute at once

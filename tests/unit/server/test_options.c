@@ -22,7 +22,7 @@ TEST(defaults_are_tf_servings)
     CHECK_OK(td_options_parse(&o, 1, (char *[]){"tensord", NULL}, &err));
     CHECK_INT(o.port, 8500);
     CHECK_INT(o.rest_api_port, 0);
-    CHECK_INT(o.rest_api_timeout_in_ms, 30000);
+    CHECK_INT(o.rest_api_timeout_in_ms, 0);
     CHECK_INT(o.load_retry_interval_micros, 60000000);
     CHECK_STR(o.model_name, "default");
     CHECK_STR(o.saved_model_tags, "serve");
