@@ -6,8 +6,9 @@
  *                 --file_system_poll_wait_seconds, for damage every second; makes loaders that help
  *   load          (server/models/registry_load.c) --num_load_threads of them, niced, and some that help while
  *                 all are long at it: load and unload versions
- *   http poll     (server/http/http.c) libmicrohttpd's: accept, read, route, write; handle requests that are
- *                 known to be short
+ *   http accept   (server/base/accept_loop.c) accepts HTTP's connections, deals them out to the next
+ *   http poll     (server/http/http.c) libmicrohttpd's: read, route, write; handle requests that are known to
+ *                 be short
  *   http worker   (server/http/http_exchange.c) --rest_api_num_threads of them: handle all other requests
  *   http apart    (server/http/rest.c) one for each request that waits for models or runs one itself,
  *                 --max_waiting_commands of them at most
@@ -15,7 +16,8 @@
  *   http guard    (server/http/http_exchange.c) looks for clients that went away while their request waits or
  *                 runs
  *   gRPC          (server/grpc/grpc.c) --grpc_max_threads handlers and one more
- *   gRPC accept   (server/grpc/grpc_accept.c) accepts gRPC's connections, counts them, hands them to gRPC
+ *   gRPC accept   (server/base/accept_loop.c) accepts gRPC's connections; server/grpc/grpc_accept.c counts
+ *                 them, hands them to gRPC
  *   worker        (server/sched/workers.c) --lanes of them: run what had to wait, and whatever is not short,
  *                 and encode the answers
  *   trim          (server/base/trim.c) gives back what the allocator keeps after a burst

@@ -1,4 +1,4 @@
-/* server/grpc/grpc_accept.c - accepting, and noticing that a connection has ended.
+/* server/grpc/grpc_accept.c - gRPC's listeners, and noticing that a connection has ended.
  *
  * gRPC does not say when it has closed a connection. But a descriptor's number says it: each socket has an
  * inode number of its own, so the descriptor that we gave away is closed once its number is free or names
@@ -13,12 +13,10 @@
  * So the count is exact when it matters, no connection costs a second descriptor, and nothing is to be told
  * apart of half-closed, reset and timed-out connections: what counts is the descriptor.
  *
- * Where descriptors run out the listeners are not polled for a while; the kernel queues who connects.
+ * Threads: one accepts (server/base/accept_loop.h); sweep may run on any that counts connections. Lock: mu
+ * guards `given`; taken after connections.sweeping, before connections.mu.
  *
- * Threads: one accepts; sweep may run on any that counts connections. Lock: mu guards `given`; taken after
- * connections.sweeping, before connections.mu.
- *
- * Does not: read or write; know gRPC (fd_handler.cc).
+ * Does not: accept, read or write; know gRPC (fd_handler.cc).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/grpc/grpc_accept.h"
@@ -26,27 +24,24 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "server/base/accept_loop.h"
 #include "server/base/clock.h"
 #include "server/base/listen.h"
 #include "server/grpc/fd_handler.h"
 
-#define SWEEP_MS 1000
 #define SWEEP_LEAST_NS 5000000 /* between sweeps that others ask for */
 #define UNREAD_MS 60000        /* who takes nothing for so long, while there is something to take, is gone */
-#define AT_ONCE 64             /* connections of one listener before the next one's turn */
 
 struct given {
     ino_t inode;
@@ -57,13 +52,10 @@ struct given {
 struct td_accept {
     struct td_connections *connections;
     void *handler;
-    int wake; /* an eventfd: stop */
-    pthread_t thread;
-    bool runs;
+    struct td_accept_loop *loop; /* NULL: nothing is accepted */
     struct {
         int fd;
-        int64_t not_before_ns; /* it is not polled until then */
-        char *path;            /* of a UNIX socket, and what it was when bound */
+        char *path; /* of a UNIX socket, and what it was when bound */
         dev_t dev;
         ino_t inode;
     } listeners[TD_ACCEPT_LISTENERS];
@@ -154,67 +146,26 @@ static bool enter(struct td_accept *a, int fd, const struct sockaddr_storage *pe
     return true;
 }
 
-/* ------------------------------------------------------------------ the thread */
+/* ------------------------------------------------------------------ what the loop calls */
 
-/* Returns how long this listener shall not be polled. */
-static int accept_some(struct td_accept *a, int listener)
-{
-    struct sockaddr_storage peer;
-    int retry_ms = 0;
-    for (int i = 0; i < AT_ONCE; i++) {
-        const int fd = td_connections_accept(a->connections, listener, &peer, &retry_ms);
-        if (fd < 0) {
-            break;
-        }
-        if (enter(a, fd, &peer)) {
-            td_fd_handler_give(a->handler, fd);
-        } else {
-            close(fd);
-        }
-    }
-    return retry_ms;
-}
-
-/* What to poll for: the listeners that are due. Returns how long. */
-static int arm(struct td_accept *a, struct pollfd *polls)
-{
-    pthread_mutex_lock(&a->mu);
-    int64_t wait_ms = a->n_open > 0 ? SWEEP_MS : -1;
-    pthread_mutex_unlock(&a->mu);
-    const int64_t now_ns = td_clock_ns();
-    polls[0] = (struct pollfd){.fd = a->wake, .events = POLLIN};
-    for (int i = 0; i < a->n_listeners; i++) {
-        const int64_t left_ns = a->listeners[i].not_before_ns - now_ns;
-        polls[i + 1] = (struct pollfd){.fd = left_ns > 0 ? -1 : a->listeners[i].fd, .events = POLLIN};
-        if (left_ns > 0 && (wait_ms < 0 || left_ns / 1000000 + 1 < wait_ms)) {
-            wait_ms = left_ns / 1000000 + 1;
-        }
-    }
-    return (int)wait_ms;
-}
-
-static void *accept_main(void *accept)
+static void take(void *accept, int fd, const struct sockaddr_storage *peer)
 {
     struct td_accept *a = accept;
-    struct pollfd polls[TD_ACCEPT_LISTENERS + 1];
-    int64_t swept_ns = td_clock_ns();
-    for (;;) {
-        const int wait_ms = arm(a, polls);
-        (void)poll(polls, (nfds_t)a->n_listeners + 1, wait_ms);
-        if (polls[0].revents != 0) {
-            return NULL;
-        }
-        for (int i = 0; i < a->n_listeners; i++) {
-            if (polls[i + 1].fd >= 0 && polls[i + 1].revents != 0) {
-                const int retry_ms = accept_some(a, a->listeners[i].fd);
-                a->listeners[i].not_before_ns = td_clock_ns() + (int64_t)retry_ms * 1000000;
-            }
-        }
-        if (td_clock_ns() - swept_ns > (int64_t)SWEEP_MS * 1000000) {
-            sweep(a);
-            swept_ns = td_clock_ns();
-        }
+    if (enter(a, fd, peer)) {
+        td_fd_handler_give(a->handler, fd);
+    } else {
+        close(fd);
     }
+}
+
+static bool each_second(void *accept)
+{
+    struct td_accept *a = accept;
+    sweep(a);
+    pthread_mutex_lock(&a->mu);
+    const bool any = a->n_open > 0;
+    pthread_mutex_unlock(&a->mu);
+    return any;
 }
 
 /* ------------------------------------------------------------------ start and end */
@@ -226,11 +177,6 @@ enum td_code td_accept_new(struct td_connections *connections, struct td_accept 
         return td_no_memory(err, sizeof *a, "the gRPC server");
     }
     a->connections = connections;
-    a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (a->wake < 0) {
-        td_free(a);
-        return td_fail(err, TD_RESOURCE_EXHAUSTED, "starting gRPC: no eventfd: %s", strerror(errno));
-    }
     pthread_mutex_init(&a->mu, NULL);
     *out = a;
     return TD_OK;
@@ -313,13 +259,17 @@ bool td_accept_is_open(const struct td_accept *a)
 
 enum td_code td_accept_start(struct td_accept *a, void *handler, struct td_err *err)
 {
+    const struct td_accept_loop_opts opts = {
+        .connections = a->connections, .take = take, .each_second = each_second, .app = a};
+    int fds[TD_ACCEPT_LISTENERS];
+    for (int i = 0; i < a->n_listeners; i++) {
+        fds[i] = a->listeners[i].fd;
+    }
     a->handler = handler;
     if (a->connections != NULL) {
         td_connections_set_sweep(a->connections, sweep, a);
     }
-    a->runs = pthread_create(&a->thread, NULL, accept_main, a) == 0;
-    TD_FAIL_IF(!a->runs, err, RESOURCE_EXHAUSTED, "starting gRPC: cannot create the accepting thread");
-    return TD_OK;
+    return td_accept_loop_start(&opts, fds, a->n_listeners, &a->loop, err);
 }
 
 /* Another server may have taken the name since. */
@@ -333,11 +283,8 @@ static void remove_socket(const char *path, dev_t dev, ino_t inode)
 
 void td_accept_stop(struct td_accept *a)
 {
-    if (a->runs) {
-        (void)eventfd_write(a->wake, 1);
-        pthread_join(a->thread, NULL);
-        a->runs = false;
-    }
+    td_accept_loop_stop(a->loop);
+    a->loop = NULL;
     for (; a->n_listeners > 0; a->n_listeners--) {
         const int i = a->n_listeners - 1;
         close(a->listeners[i].fd);
@@ -362,7 +309,6 @@ void td_accept_free(struct td_accept *a)
             ended(a, &a->given[fd]);
         }
     }
-    close(a->wake);
     pthread_mutex_destroy(&a->mu);
     td_free(a->given);
     td_free(a);

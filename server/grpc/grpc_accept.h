@@ -1,5 +1,5 @@
-/* server/grpc/grpc_accept.h - gRPC's listeners: one thread accepts their connections, asks whether they may
- * come (server/base/connections.h) and hands them to gRPC.
+/* server/grpc/grpc_accept.h - gRPC's listeners: each connection is asked whether it may come
+ * (server/base/connections.h), handed to gRPC, and missed when it has ended.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_GRPC_GRPC_ACCEPT_H
@@ -15,8 +15,7 @@ struct td_accept;
 TD_MUST enum td_code td_accept_new(struct td_connections *connections, struct td_accept **out,
                                    struct td_err *err);
 /* Binds "HOST:PORT", "[::]:0" (port 0: any free one), and says which port it became. At most
- * TD_ACCEPT_LISTENERS together with sockets; before the start. */
-#define TD_ACCEPT_LISTENERS 4
+ * TD_ACCEPT_LISTENERS together with sockets (server/base/accept_loop.h); before the start. */
 TD_MUST enum td_code td_accept_bind(struct td_accept *a, const char *address, int *port, struct td_err *err);
 /* Binds a UNIX socket. A socket file that is there is replaced. */
 TD_MUST enum td_code td_accept_bind_unix(struct td_accept *a, const char *path, struct td_err *err);

@@ -1,7 +1,8 @@
 /* server/http/http.c - what libmicrohttpd calls back for, and the listener's start and stop; a request once
  * it is whole is http_exchange.c's.
  *
- *   connection   its peer (server/http/http_peers.c), made when it starts and freed when it ends
+ *   connection   accepted by us (server/base/accept_loop.h), given to one of libmicrohttpd's threads; its
+ *                peer (server/http/http_peers.c) is made when it starts there and freed when it ends
  *   target       kept as sent, with scheme and host cut off; nothing is unescaped
  *   request      called when the head is there (the exchange is made), for each part of the body, when it is
  *                whole, and when the answer is to be sent: the exchange's phase tells which
@@ -12,6 +13,13 @@
  * 16, never wait: a request that may take long is suspended and queued for the HTTP
  * workers.
  *
+ * libmicrohttpd could accept by itself, all its threads at one listener. But out of descriptors they ask
+ * again without a pause (0.6 s of processor time a second, where the loop takes 0.05), and
+ * MHD_quiesce_daemon races with them when they stop. What we accept MHD_add_connection deals out evenly, by
+ * the number of the descriptor; 0.9.75 takes it on any thread, and owns and closes it from there on, also
+ * when it fails. That costs one wake-up a connection (connections a second: the same within noise) and
+ * nothing a request.
+ *
  * Stopping: no new connections, then the wait for answers that are owed, and for a while for bodies on their
  * way; past the drain time the stop words are set, and when a handler still does not end nothing is freed.
  *
@@ -19,14 +27,13 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
@@ -259,7 +266,8 @@ static enum td_code start_daemon(struct td_http *h, struct td_err *err)
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const unsigned pollers = cores < 2 ? 2 : cores > MAX_POLL_THREADS ? MAX_POLL_THREADS : (unsigned)cores;
     struct MHD_OptionItem tls[5] = {{MHD_OPTION_END, 0, NULL}};
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
+                     MHD_USE_NO_LISTEN_SOCKET;
     if (h->opts.tls_key != NULL) {
         int n = 0;
         flags |= MHD_USE_TLS;
@@ -274,9 +282,9 @@ static enum td_code start_daemon(struct td_http *h, struct td_err *err)
     }
     h->daemon =
         MHD_start_daemon(flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-                         MHD_OPTION_LISTEN_SOCKET, h->listener, MHD_OPTION_THREAD_POOL_SIZE, pollers,
-                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)INT_MAX /* peers count */,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         MHD_OPTION_THREAD_POOL_SIZE, pollers, MHD_OPTION_CONNECTION_LIMIT,
+                         (unsigned)INT_MAX /* peers count */, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                          h->opts.max_header_bytes > 0 ? h->opts.max_header_bytes : CONNECTION_BYTES,
                          MHD_OPTION_URI_LOG_CALLBACK, on_target, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
                          h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_UNESCAPE_CALLBACK,
@@ -304,8 +312,20 @@ static enum td_code start_threads(struct td_http *h, struct td_err *err)
     return TD_OK;
 }
 
+/* Connections are refused from now on. */
+static void stop_listening(struct td_http *h)
+{
+    td_accept_loop_stop(h->accepting);
+    h->accepting = NULL;
+    if (h->listener >= 0) {
+        close(h->listener);
+        h->listener = -1;
+    }
+}
+
 static void join_and_free(struct td_http *h)
 {
+    stop_listening(h);
     pthread_mutex_lock(&h->mu);
     h->stop = true;
     pthread_cond_broadcast(&h->work);
@@ -318,9 +338,7 @@ static void join_and_free(struct td_http *h)
         pthread_join(h->guard, NULL);
     }
     if (h->daemon != NULL) {
-        MHD_stop_daemon(h->daemon); /* closes the listener too */
-    } else if (h->listener >= 0) {
-        close(h->listener);
+        MHD_stop_daemon(h->daemon);
     }
     td_http_peers_stop(h);
     pthread_mutex_destroy(&h->peers.mu);
@@ -332,12 +350,23 @@ static void join_and_free(struct td_http *h)
     td_free(h);
 }
 
+/* libmicrohttpd gives it to one of its threads, by its number, and closes it whatever becomes of it. */
+static void take(void *http, int fd, const struct sockaddr_storage *peer)
+{
+    struct td_http *h = http;
+    (void)MHD_add_connection(h->daemon, fd, (const struct sockaddr *)peer,
+                             peer->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                         : sizeof(struct sockaddr_in));
+}
+
 static enum td_code open_all(struct td_http *h, int *port, struct td_err *err)
 {
     TD_TRY(td_listen_tcp(h->opts.bind_address, h->opts.port, &h->listener, port, err));
     TD_TRY(td_http_peers_start(h, err));
     TD_TRY(start_threads(h, err));
-    return start_daemon(h, err);
+    TD_TRY(start_daemon(h, err));
+    const struct td_accept_loop_opts opts = {.connections = h->opts.connections, .take = take, .app = h};
+    return td_accept_loop_start(&opts, &h->listener, 1, &h->accepting, err);
 }
 
 enum td_code td_http_start(const struct td_http_opts *opts, struct td_http **out, int *port,
@@ -385,21 +414,6 @@ static bool wait_idle(struct td_http *h, int64_t ms)
         const struct timespec at = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
         (void)pthread_cond_timedwait(&h->idle, &h->mu, &at);
     }
-}
-
-/* Connections are refused from now on. Of MHD_quiesce_daemon libmicrohttpd's own threads may hear too late:
- * they take the listener out of their epoll sets once more, and end the process because it is not there. So
- * the descriptor is made one of a socket that does not listen; with its last descriptor the listener goes
- * from everywhere. (By the system call: the thread sanitizer takes dup3 for a race with accept.) */
-static void stop_listening(const struct td_http *h)
-{
-    const int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (deaf < 0) {
-        (void)shutdown(h->listener, SHUT_RD);
-        return;
-    }
-    (void)syscall(SYS_dup3, deaf, h->listener, O_CLOEXEC);
-    (void)close(deaf);
 }
 
 bool td_http_stop(struct td_http *h, int64_t drain_ms)

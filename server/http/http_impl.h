@@ -24,6 +24,7 @@
 #include <microhttpd.h>
 #include <pthread.h>
 
+#include "server/base/accept_loop.h"
 #include "server/http/http.h"
 #include "server/http/duration_hint.h"
 
@@ -78,7 +79,8 @@ struct td_http {
     struct td_http_opts opts;
     struct MHD_Daemon *daemon;
     int listener;
-    pthread_mutex_t mu; /* guards what follows up to stop */
+    struct td_accept_loop *accepting; /* NULL: no connection is */
+    pthread_mutex_t mu;               /* guards what follows up to stop */
     pthread_cond_t work, idle, guard_wake;
     struct exchange *head, *tail; /* queue for the HTTP workers */
     struct exchange *running, *sleeping;
