@@ -9,7 +9,9 @@
  *   http accept   (server/base/accept_loop.c) accepts HTTP's connections, deals them out to the next
  *   http poll     (server/http/http.c) libmicrohttpd's: read, route, write; handle requests that are known to
  *                 be short
- *   http worker   (server/http/http_exchange.c) --rest_api_num_threads of them: handle all other requests
+ *   http worker   (server/http/http_exchange.c) --rest_api_num_threads of them: handle all other requests, a
+ *                 quarter of them at most what is lengthy: decode large bodies, encode large answers, make
+ *                 programs of gradients
  *   http apart    (server/http/rest.c) one for each request that waits for models or runs one itself,
  *                 --max_waiting_commands of them at most
  *   http peers    (server/http/http_peers.c) ends connections whose clients have gone, or take too long
@@ -19,7 +21,7 @@
  *   gRPC accept   (server/base/accept_loop.c) accepts gRPC's connections; server/grpc/grpc_accept.c counts
  *                 them, hands them to gRPC
  *   worker        (server/sched/workers.c) --lanes of them: run what had to wait, and whatever is not short,
- *                 and encode the answers
+ *                 and encode the answers, but large ones of HTTP
  *   trim          (server/base/trim.c) gives back what the allocator keeps after a burst
  *   jobs          (server/jobs/job_queue.c) starts and ends the processes of fine-tuning jobs, publishes what
  *                 they made, wakes followers

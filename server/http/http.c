@@ -47,6 +47,7 @@
 #define CONNECTION_BYTES ((size_t)16 << 10) /* heads must fit; it is zeroed after every request */
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" /* as gRPC has it */
 #define MAX_POLL_THREADS 16
+#define LENGTHY_SHARE 4    /* this part of the HTTP workers may be at what is lengthy: one a core */
 #define STOP_GRACE_MS 5000 /* for handlers to notice their stop word */
 #define READING_MS 1000    /* for requests to become whole once we are stopping */
 
@@ -298,6 +299,7 @@ static enum td_code start_threads(struct td_http *h, struct td_err *err)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const int n = h->opts.threads > 0 ? h->opts.threads : cores > 0 ? 4 * (int)cores : 4;
+    h->most_lengthy = n > LENGTHY_SHARE ? n / LENGTHY_SHARE : 1;
     h->workers = td_calloc((size_t)n, sizeof *h->workers);
     if (h->workers == NULL) {
         return td_no_memory(err, (size_t)n * sizeof *h->workers, "HTTP workers");
@@ -403,7 +405,7 @@ static bool wait_idle(struct td_http *h, int64_t ms)
     for (;;) {
         const int64_t left_ms = ms - (td_clock_ns() - from_ns) / 1000000,
                       reading_ms = left_ms - (ms - READING_MS);
-        const bool owed = atomic_load(&h->n_answering) > 0 || h->running != NULL || h->head != NULL;
+        const bool owed = atomic_load(&h->n_answering) > 0 || !td_http_is_idle(h);
         if (!owed && (atomic_load(&h->n_reading) == 0 || reading_ms <= 0)) {
             return true;
         }
@@ -432,7 +434,7 @@ bool td_http_stop(struct td_http *h, int64_t drain_ms)
         }
         all = wait_idle(h, STOP_GRACE_MS);
     }
-    const bool stuck = h->running != NULL || h->head != NULL || h->sleeping != NULL;
+    const bool stuck = !td_http_is_idle(h) || h->sleeping != NULL;
     h->stop = !stuck;
     pthread_mutex_unlock(&h->mu);
     if (stuck) {

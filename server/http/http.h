@@ -17,7 +17,8 @@
  * Threads: a request whose kind has lately kept its thread for a fraction of a millisecond only runs on the
  * thread that read it (a poll thread); any other runs on an HTTP worker, so that a long one never keeps the
  * poll threads from serving the rest. HTTP workers decode and encode; what computes is server/sched's
- * workers.
+ * workers. What is lengthy (bodies of more than 1 MiB, and what a handler says is: td_exchange_go_on) is kept
+ * to a quarter of them, so that a few clients with large bodies do not have all.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_HTTP_HTTP_H
@@ -81,6 +82,7 @@ struct td_exchange {
     /* the application's */
     const struct td_route *route; /* NULL: none matched */
     struct td_route_match match;
+    bool lengthy_ahead;                   /* its handler is to be called again where it may take long */
     const char *error_code, *error_param; /* of an error, where more than a sentence is told; NULL: none */
     /* the answer */
     int status;               /* 200 unless set */
@@ -109,6 +111,12 @@ TD_MUST enum td_code td_exchange_charge(struct td_exchange *x, struct td_account
                                         struct td_err *err);
 /* x may be gone when this returns, or when the handler that calls it does. */
 void td_exchange_finish(struct td_exchange *x);
+/* What is left to do for x takes long: fn does it on an HTTP worker, as soon as one of the few that may be at
+ * what is lengthy is there, and x is its own until then. On the handler's thread, or on any one that has x
+ * held. */
+void td_exchange_go_on(struct td_exchange *x, void (*fn)(void *app, struct td_exchange *x));
+/* Whether this thread is one of those few. */
+bool td_exchange_is_lengthy(const struct td_exchange *x);
 /* There may be more for x's stream: on any thread, also before x is finished. */
 void td_exchange_wake(struct td_exchange *x);
 /* The first header, as sent, whose name fits; NULL: none. Borrowed. */

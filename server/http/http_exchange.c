@@ -33,8 +33,10 @@
 #define SHORT_NS 300000 /* what may run on a poll thread: less than an HTTP worker's wake-up costs others */
 #define GUARD_MS 50     /* how often clients of running requests are looked at */
 #define SLOW_ROUND 5    /* every so many looks: at the clients of sleeping streams */
-#define INSTANT_BYTES 4096 /* of a body that is inflated on a poll thread */
-#define RETRY_AFTER_S "1"  /* a full queue empties within about a second or not at all */
+#define INSTANT_BYTES 4096              /* of a body that is inflated on a poll thread */
+#define LENGTHY_BYTES ((size_t)1 << 20) /* decoding more keeps a worker for some 10 ms and more */
+#define PACKED_BYTES ((size_t)16 << 10) /* so many may unpack to 16 MiB */
+#define RETRY_AFTER_S "1"               /* a full queue empties within about a second or not at all */
 
 const char *td_exchange_header(const struct td_exchange *x, const char *name)
 {
@@ -95,6 +97,17 @@ static enum td_code finish_body(struct exchange *e, struct td_err *err)
     return TD_OK;
 }
 
+static enum td_code check_queue(const struct td_http_queue *q, bool lengthy, struct td_err *err)
+{
+    for (const struct exchange *e = q->head; e != NULL; e = e->next) {
+        TD_WANT(!e->here, err, "an exchange that waits is the poll thread's own");
+        TD_WANT(e->lengthy == lengthy, err, "an exchange waits among others than its like");
+        TD_WANT(e->next != NULL || q->tail == e, err, "the last exchange that waits is not the queue's");
+        TD_WANT(e->next == NULL || e->place < e->next->place, err, "an exchange waits before an older one");
+    }
+    return TD_OK;
+}
+
 enum td_code td_http_check(const struct td_http *h, struct td_err *err)
 {
     for (const struct exchange *e = h->running; e != NULL; e = e->next) {
@@ -108,11 +121,16 @@ enum td_code td_http_check(const struct td_http *h, struct td_err *err)
         TD_WANT(e->next == NULL || e->next->prev == e, err,
                 "the exchanges that sleep are not linked both ways");
     }
-    for (const struct exchange *e = h->head; e != NULL; e = e->next) {
-        TD_WANT(!e->here, err, "an exchange that waits is the poll thread's own");
-        TD_WANT(e->next != NULL || h->tail == e, err, "the last exchange that waits is not the queue's");
-    }
+    TD_TRY(check_queue(&h->waiting, false, err));
+    TD_TRY(check_queue(&h->lengthy, true, err));
+    TD_WANT(h->n_lengthy >= 0 && h->n_lengthy <= h->most_lengthy, err,
+            "%d workers of %d are at what is lengthy", h->n_lengthy, h->most_lengthy);
     return TD_OK;
+}
+
+bool td_http_is_idle(const struct td_http *h)
+{
+    return h->running == NULL && h->waiting.head == NULL && h->lengthy.head == NULL;
 }
 
 /* Nothing for the guard to look at. */
@@ -161,6 +179,28 @@ void td_exchange_hold(struct td_exchange *x)
         td_http_link(&h->running, e);
         pthread_mutex_unlock(&h->mu);
     }
+}
+
+bool td_exchange_is_lengthy(const struct td_exchange *x)
+{
+    return ((const struct exchange *)x)->lengthy;
+}
+
+void td_exchange_go_on(struct td_exchange *x, void (*fn)(void *app, struct td_exchange *x))
+{
+    struct exchange *e = (struct exchange *)x;
+    struct td_http *h = e->h;
+    pthread_mutex_lock(&h->mu);
+    if (e->here) {
+        e->here = false;
+        MHD_suspend_connection(e->connection);
+    } else {
+        td_http_unlink(&h->running, e);
+    }
+    e->go_on = fn;
+    e->lengthy = true;
+    td_http_enqueue(e);
+    pthread_mutex_unlock(&h->mu);
 }
 
 void td_http_resume(struct exchange *e, enum phase phase)
@@ -252,6 +292,8 @@ static void run(struct exchange *e)
         h->opts.fail(h->opts.app, &e->x, &err);
         e->x.status = e->too_large ? MHD_HTTP_CONTENT_TOO_LARGE : e->x.status;
         td_exchange_finish(&e->x);
+    } else if (!e->lengthy && e->x.body_len > LENGTHY_BYTES) { /* more than its packed bytes promised */
+        td_exchange_go_on(&e->x, h->opts.handle);
     } else {
         h->opts.handle(h->opts.app, &e->x);
     }
@@ -267,10 +309,29 @@ static enum MHD_Result run_here(struct exchange *e)
 void td_http_enqueue(struct exchange *e)
 {
     struct td_http *h = e->h;
+    struct td_http_queue *q = e->lengthy ? &h->lengthy : &h->waiting;
     e->next = NULL;
-    *(h->tail != NULL ? &h->tail->next : &h->head) = e;
-    h->tail = e;
+    e->place = h->n_queued++;
+    *(q->head != NULL ? &q->tail->next : &q->head) = e;
+    q->tail = e;
     pthread_cond_signal(&h->work);
+}
+
+/* The one that waits for longest, of those that a worker may take; NULL: none. Caller holds mu. */
+static struct exchange *take(struct td_http *h)
+{
+    struct td_http_queue *q = &h->waiting;
+    const struct exchange *lengthy = h->n_lengthy < h->most_lengthy ? h->lengthy.head : NULL;
+    if (lengthy != NULL && (q->head == NULL || lengthy->place < q->head->place)) {
+        q = &h->lengthy;
+    }
+    struct exchange *e = q->head;
+    if (e != NULL) {
+        q->head = e->next;
+        h->n_lengthy += e->lengthy;
+        td_http_link(&h->running, e);
+    }
+    return e;
 }
 
 enum MHD_Result td_http_hand_over(struct exchange *e, enum phase phase)
@@ -327,6 +388,9 @@ enum MHD_Result td_http_received(struct exchange *e)
         (quick == TD_QUICKNESS_MEASURED && td_duration_hint_is_short(&h->hints, e->kind, SHORT_NS))) {
         return run_here(e);
     }
+    e->lengthy =
+        e->body.n >
+        (td_exchange_header(&e->x, MHD_HTTP_HEADER_CONTENT_ENCODING) != NULL ? PACKED_BYTES : LENGTHY_BYTES);
     return td_http_hand_over(e, PHASE_WORK);
 }
 
@@ -418,31 +482,38 @@ enum MHD_Result td_http_send(struct exchange *e)
 
 /* ------------------------------------------------------------------ threads */
 
+/* e may be gone when it returns. */
+static void work_on(struct exchange *e)
+{
+    if (e->phase == PHASE_PART) {
+        td_http_put_part(e);
+        td_http_resume(e, PHASE_BODY);
+    } else if (e->phase == PHASE_SENT) {
+        td_http_next_bit(e);
+    } else if (e->go_on != NULL) {
+        e->go_on(e->h->opts.app, &e->x);
+    } else {
+        run(e);
+    }
+}
+
 void *td_http_worker_main(void *arg)
 {
     struct td_http *h = arg;
     pthread_mutex_lock(&h->mu);
     for (;;) {
-        while (h->head == NULL && !h->stop) {
+        struct exchange *e;
+        while ((e = take(h)) == NULL && !h->stop) {
             td_buffer_idle_wait(&h->work, &h->mu);
         }
-        struct exchange *e = h->head;
         if (e == NULL) {
             break;
         }
-        h->head = e->next;
-        h->tail = h->head == NULL ? NULL : h->tail;
-        td_http_link(&h->running, e);
+        const bool lengthy = e->lengthy;
         pthread_mutex_unlock(&h->mu);
-        if (e->phase == PHASE_PART) {
-            td_http_put_part(e);
-            td_http_resume(e, PHASE_BODY);
-        } else if (e->phase == PHASE_SENT) {
-            td_http_next_bit(e);
-        } else {
-            run(e);
-        }
+        work_on(e);
         pthread_mutex_lock(&h->mu);
+        h->n_lengthy -= lengthy;
     }
     pthread_mutex_unlock(&h->mu);
     return NULL;

@@ -9,13 +9,16 @@
  *                 resume
  *   poll thread:  (called again) queue the answer -> sent -> exchange freed
  *
+ *   lengthy:      a large body, or a handler that says so: queued apart from the others, for a part of the
+ *                 workers, so that the rest is soon there for what is short
+ *
  *   in parts:     a part of the body is full, or of the answer is sent: suspend, queue -> worker: put or next
  *                 -> resume; nothing to say: asleep until it is woken, or idle_ms have passed
  *
- * Invariant (td_http_check): a suspended connection's exchange is on exactly one of queue, running and
- * sleeping, or is being resumed; it may be gone at any time for a thread that has handled it, but for the
- * poll thread that reads its connection: that frees it. Locks: h->mu guards queue, running, sleeping
- * and stop; never held while a handler runs. Once stop is set nothing is suspended any more.
+ * Invariant (td_http_check): a suspended connection's exchange is on exactly one of waiting, lengthy, running
+ * and sleeping, or is being resumed; it may be gone at any time for a thread that has handled it, but for the
+ * poll thread that reads its connection: that frees it. Locks: h->mu guards the lists, what is counted
+ * of them, and stop; never held while a handler runs. Once stop is set nothing is suspended any more.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_SERVER_HTTP_HTTP_IMPL_H
@@ -67,12 +70,19 @@ struct exchange {
     size_t n_body;   /* bytes of it that have come */
     bool here;       /* the poll thread handles it, and sends the answer: its connection is not suspended */
     bool held;       /* by its handler; only that thread and the one that finishes it look */
-    size_t n_taken, n_dropped; /* bytes of a body with a reader */
-    size_t n_sent;             /* of a stream's bit in x.out */
-    enum td_stream_state said; /* what its stream said last; guarded by h->mu */
-    bool asleep, woken, due;   /* of a stream; guarded by h->mu */
+    bool lengthy;    /* it waits, or has waited, among those that keep a worker for long */
+    uint64_t place;  /* of those that wait, who came first; guarded by h->mu */
+    void (*go_on)(void *app, struct td_exchange *x); /* a worker calls instead of handling it; NULL: none */
+    size_t n_taken, n_dropped;                       /* bytes of a body with a reader */
+    size_t n_sent;                                   /* of a stream's bit in x.out */
+    enum td_stream_state said;                       /* what its stream said last; guarded by h->mu */
+    bool asleep, woken, due;                         /* of a stream; guarded by h->mu */
     int64_t due_ns;
-    struct exchange *next, *prev; /* of queue (next), running or sleeping */
+    struct exchange *next, *prev; /* of waiting or lengthy (next), running or sleeping */
+};
+
+struct td_http_queue {
+    struct exchange *head, *tail;
 };
 
 struct td_http {
@@ -82,7 +92,9 @@ struct td_http {
     struct td_accept_loop *accepting; /* NULL: no connection is */
     pthread_mutex_t mu;               /* guards what follows up to stop */
     pthread_cond_t work, idle, guard_wake;
-    struct exchange *head, *tail; /* queue for the HTTP workers */
+    struct td_http_queue waiting, lengthy; /* for the HTTP workers; the second for few of them at a time */
+    uint64_t n_queued;                     /* so far */
+    int n_lengthy, most_lengthy;           /* that are being handled, and may be */
     struct exchange *running, *sleeping;
     bool stop;
     atomic_int n_reading;   /* requests whose body is still coming */
@@ -137,8 +149,10 @@ enum MHD_Result td_http_send(struct exchange *e);
 /* Suspends the connection and leaves e, which is in that phase, to an HTTP worker. MHD_NO when the workers
  * are to end: the connection is to be closed. */
 enum MHD_Result td_http_hand_over(struct exchange *e, enum phase phase);
-/* The next four: caller holds h->mu. There will be something for the guard to look at. */
+/* The next five: caller holds h->mu. There will be something for the guard to look at. */
 void td_http_wake_guard(struct td_http *h);
+/* Whether no request waits for an HTTP worker, or is being handled. */
+bool td_http_is_idle(const struct td_http *h);
 /* For an HTTP worker to take; the connection is suspended. */
 void td_http_enqueue(struct exchange *e);
 /* Of running or sleeping. */

@@ -469,6 +469,17 @@ static void on_queued(struct td_request *r)
     td_exchange_hold(td_exchange_of(r));
 }
 
+static void encode_now(void *app, struct td_exchange *x)
+{
+    (void)app;
+    td_request_encode(&x->r);
+}
+
+static void on_much(struct td_request *r)
+{
+    td_exchange_go_on(td_exchange_of(r), encode_now);
+}
+
 static void on_done(struct td_request *r, struct td_err *err)
 {
     answer(td_exchange_of(r), err);
@@ -540,6 +551,28 @@ static void handle_apart(struct td_rest *rest, struct td_exchange *x)
     answer(x, &err);
 }
 
+/* The handler of a request that is open, and what comes of it. */
+static void conduct(void *app, struct td_exchange *x)
+{
+    struct td_rest *rest = app;
+    struct td_err err = {0};
+    const struct td_work *before = td_work_enter(&x->r.run.work);
+    err.code = x->route->handler(rest, x, &err);
+    td_work_enter(before);
+    if (err.code == TD_OK && x->lengthy_ahead) {
+        x->lengthy_ahead = false;
+        td_exchange_go_on(x, conduct);
+    } else if (err.code != TD_OK || x->r.encode == NULL) {
+        answer(x, &err);
+    } else {
+        x->r.shares_thread = true;
+        x->r.queued = on_queued;
+        x->r.encode_apart = on_much;
+        x->r.done = on_done;
+        td_request_start(&x->r, rest->registry);
+    }
+}
+
 void td_rest_handle(void *app, struct td_exchange *x)
 {
     struct td_rest *rest = app;
@@ -551,22 +584,11 @@ void td_rest_handle(void *app, struct td_exchange *x)
         return;
     }
     err.code = x->route == NULL ? no_route(rest, x, &err) : open_request(rest, x, &err);
-    if (err.code == TD_OK && x->route != NULL && (x->route->traits & (APART | WAITS)) &&
-        rest->max_apart > 0) {
-        handle_apart(rest, x);
-        return;
-    }
-    if (err.code == TD_OK && x->route != NULL) {
-        const struct td_work *before = td_work_enter(&x->r.run.work);
-        err.code = x->route->handler(rest, x, &err);
-        td_work_enter(before);
-    }
-    if (err.code != TD_OK || x->r.encode == NULL) {
+    if (err.code != TD_OK || x->route == NULL) {
         answer(x, &err);
+    } else if ((x->route->traits & (APART | WAITS)) && rest->max_apart > 0) {
+        handle_apart(rest, x);
     } else {
-        x->r.shares_thread = true;
-        x->r.queued = on_queued;
-        x->r.done = on_done;
-        td_request_start(&x->r, rest->registry);
+        conduct(rest, x);
     }
 }

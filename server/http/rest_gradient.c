@@ -1,7 +1,8 @@
 /* server/http/rest_gradient.c - :gradient: JSON to an ask and its tensors, a run, gradients to JSON.
  *
  * The members that :predict reads are read as there, the others by proto/json/gradient_json.c. Gradients by
- * weights need a scope of their own, which is asked for as soon as the names are read.
+ * weights need a scope of their own, which is asked for as soon as the names are read. One that has to be
+ * made waits for its turn among what is lengthy, and is read again then.
  *
  * Does not: find targets and sources (server/models/gradient_make.c), run (server/sched/request.c).
  *
@@ -36,6 +37,10 @@ enum td_code td_rest_gradient(struct td_rest *rest, struct td_exchange *x, struc
     r->signature = body.signature;
     TD_TRY(td_rest_resolve(rest, x, err));
     TD_TRY(td_servable_closed(r->servable, r->sig, err));
+    if (!td_request_gradient_known(r, &ask) && !td_exchange_is_lengthy(x)) {
+        x->lengthy_ahead = true;
+        return TD_OK;
+    }
     TD_TRY(td_rest_inputs(r, &body, err));
     TD_TRY(td_request_gradient_find(r, &ask, NULL, err));
     TD_TRY(td_gradient_json_inputs(r->gradient, r->servable, &json, r->arena, r->in, &r->n_in, err));

@@ -25,11 +25,18 @@ static enum td_code make_room(struct td_request *r, int further, struct td_err *
     return TD_OK;
 }
 
+bool td_request_gradient_known(struct td_request *r, const struct td_gradient_ask *ask)
+{
+    if (r->gradient == NULL) {
+        r->gradient = td_gradient_known(r->servable, r->sig, ask);
+    }
+    return r->gradient != NULL;
+}
+
 enum td_code td_request_gradient_find(struct td_request *r, const struct td_gradient_ask *ask,
                                       void (*making)(void), struct td_err *err)
 {
-    r->gradient = td_gradient_known(r->servable, r->sig, ask);
-    if (r->gradient == NULL) {
+    if (!td_request_gradient_known(r, ask)) {
         if (making != NULL) {
             making();
         }

@@ -12,7 +12,9 @@
 
 #include "server/sched/request.h"
 
-/* r->servable and r->sig are found. making: called before anything is built, which may take long; NULL
+/* r->servable and r->sig are found. Whether it is kept, and so takes no time to find: then r has it. */
+bool td_request_gradient_known(struct td_request *r, const struct td_gradient_ask *ask);
+/* The same, made if need be. making: called before anything is built, which may take long; NULL
  * nothing. Errors as td_gradient_get. */
 TD_MUST enum td_code td_request_gradient_find(struct td_request *r, const struct td_gradient_ask *ask,
                                               void (*making)(void), struct td_err *err);

@@ -25,6 +25,7 @@
 #include "server/base/clock.h"
 #include "server/sched/workers.h"
 
+#define APART_BYTES ((size_t)1 << 20)   /* of outputs: as JSON some 10 ms */
 #define ARENA_LIMIT ((size_t)256 << 20) /* names and filters; tensors have their own limit */
 
 void td_request_init(struct td_request *r)
@@ -190,7 +191,7 @@ TD_CHECK_FN enum td_code request_check(const struct td_request *r, struct td_err
     return TD_OK;
 }
 
-static void finish(struct td_request *r, struct td_err *err)
+static void encode_and_end(struct td_request *r, struct td_err *err)
 {
     TD_HOLDS(request_check, r);
     if (err->code == TD_OK && r->encode != NULL) {
@@ -199,6 +200,30 @@ static void finish(struct td_request *r, struct td_err *err)
         td_work_enter(before);
     }
     r->done(r, err);
+}
+
+void td_request_encode(struct td_request *r)
+{
+    struct td_err err = {0};
+    encode_and_end(r, &err);
+}
+
+static bool has_much_to_encode(const struct td_request *r)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < r->n_out; i++) {
+        bytes += td_tensor_bytes(&r->out[i].t);
+    }
+    return bytes > APART_BYTES;
+}
+
+static void finish(struct td_request *r, struct td_err *err)
+{
+    if (err->code == TD_OK && r->encode_apart != NULL && has_much_to_encode(r)) {
+        r->encode_apart(r);
+    } else {
+        encode_and_end(r, err);
+    }
 }
 
 void td_request_end(struct td_request *r, struct td_err *err)

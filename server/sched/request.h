@@ -74,6 +74,9 @@ struct td_request {
     td_request_end_fn *ended;
     /* Its outputs, as an answer; NULL: there is none. */
     enum td_code (*encode)(struct td_request *r, struct td_err *err);
+    /* They are large, and the worker has others to run: has td_request_encode called on another thread. NULL:
+     * the worker encodes them. */
+    void (*encode_apart)(struct td_request *r);
     /* On the starting thread, before the request waits for a worker; NULL: nobody asks. */
     void (*queued)(struct td_request *r);
     /* It is over, and the front end's again. */
@@ -133,6 +136,9 @@ void td_request_start(struct td_request *r, struct td_registry *reg);
 /* The same, and waits: r is the caller's again, and out holds the outputs. done and queued are not the
  * caller's. */
 TD_MUST enum td_code td_request_run(struct td_request *r, struct td_registry *reg, struct td_err *err);
+
+/* For encode_apart: encodes its outputs and ends it. r may be gone when this returns. */
+void td_request_encode(struct td_request *r);
 
 /* By the workers: it has run, or will not (err->code). r may be gone when this returns. */
 void td_request_end(struct td_request *r, struct td_err *err);

@@ -205,7 +205,9 @@ static enum td_code run_here(struct td_workers *w, struct td_request *r, const s
     r->times = (struct td_times){.infer_ns = ran_ns};
     if (*again) {
         *err = (struct td_err){0};
-        atomic_store_explicit(&q->large, rc == TD_OK, memory_order_relaxed);
+        if (rc == TD_OK) {
+            atomic_store_explicit(&q->large_rows, b->rows, memory_order_relaxed);
+        }
     } else if (rc == TD_OK) {
         td_stats_batch(td_servable_stats(r->servable), b->rows, &r->times);
         td_metrics_graph_run(ran_ns / 1000);
@@ -240,11 +242,12 @@ static void run_apart(struct td_workers *w, struct td_request *r, struct td_err 
 static struct nature nature_of(const struct td_worker_queue *q, const struct td_request *r)
 {
     struct nature n = {.known.proof = TD_PROOF_NOT_ROWS, .n_chunks = 1, .may_be_here = true};
-    if (r->shares_thread) {
-        n.may_be_here = td_callable_repeats(td_servable_callable(r->servable, r->sig)) &&
-                        !atomic_load_explicit(&q->large, memory_order_relaxed);
-    }
     n.leading = q->batches ? td_batch_rows(r->bound, r->sig->n_in) : 0;
+    if (r->shares_thread) {
+        const int64_t large_rows = atomic_load_explicit(&q->large_rows, memory_order_relaxed);
+        n.may_be_here = (large_rows == 0 || (n.leading > 0 && n.leading < large_rows)) &&
+                        td_callable_repeats(td_servable_callable(r->servable, r->sig));
+    }
     if (n.leading > 0) {
         const bool pad = q->ruled && q->params.pad_variable_length_inputs;
         n.shapes = td_batch_likeness(r->bound, r->sig->n_in, false);

@@ -24,7 +24,7 @@ struct td_worker_queue {
     struct td_sched_queue queue;  /* first; guarded by workers->mu, as what follows up to n_known */
     struct td_proof_known *known; /* a hash table of known_room places, at most half of them taken */
     unsigned known_room, n_known;
-    atomic_bool large;          /* its outputs are more than a shared thread shall encode */
+    _Atomic int64_t large_rows; /* so many rows made more than a shared thread shall encode; 0: none have */
     bool said;                  /* the log has said why it is not row-wise */
     struct td_thread_pool pool; /* of its runs */
     struct td_workers *workers;

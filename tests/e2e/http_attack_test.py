@@ -4,6 +4,7 @@ answers that nobody reads. What must hold: each is refused for itself, its conne
     build/venv/bin/python tests/e2e/http_attack_test.py [-v] [Framing.test_...]
 """
 import contextlib
+import gzip
 import os
 import re
 import socket
@@ -271,6 +272,42 @@ class Readers(Hostile):
                 s.connect(("127.0.0.1", self.d.rest_port))
                 s.sendall(raw)
             self.settles(1, 20)
+
+
+class Large(Hostile):
+    """As many clients with large bodies as there are HTTP workers, each sending its next one when it has its answer."""
+
+    NUMBERS = 300000 if server.SANITIZED else 4000000
+
+    def send(self, raw, over, found):
+        while not over.is_set():
+            with socket.create_connection(("127.0.0.1", self.d.rest_port), 10) as s, contextlib.suppress(ConnectionError):
+                s.settimeout(60)
+                s.sendall(raw)
+                found.append(statuses(s.recv(100)))
+                while s.recv(1 << 20) and not over.is_set():
+                    pass
+
+    def test_others_are_not_kept_waiting(self):
+        body = b'{"instances": [' + b"0," * self.NUMBERS + b"0]}"
+        kinds = request(b"Connection: close", body=body), request(b"Connection: close", b"Content-Encoding: gzip", body=gzip.compress(body, 1))
+        over, found = threading.Event(), []
+        clients = [threading.Thread(target=self.send, args=(kinds[i % 2], over, found)) for i in range(4 * os.cpu_count())]
+        for t in clients:
+            t.start()
+        try:
+            paths = ("/metrics", "/v1/models", "/v1/models/half/metadata", "/v1/models/half", "/readyz")
+            with bystander(self, self.d, 0.5 * PATIENCE), requests.Session() as session:
+                for path in 4 * paths:
+                    begun = time.monotonic()
+                    self.assertEqual(session.get(f"http://127.0.0.1:{self.d.rest_port}{path}").status_code, 200)
+                    self.assertLess(time.monotonic() - begun, 0.5 * PATIENCE, path)
+                    time.sleep(0.05)
+        finally:
+            over.set()
+            for t in clients:
+                t.join()
+        self.assertTrue(found and all(status == [200] for status in found), found)
 
 
 class Many(Hostile):

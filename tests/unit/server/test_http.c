@@ -10,13 +10,31 @@
 
 #include "tests/unit/server/http_client.h"
 
-static atomic_int n_stopped, n_running;
+static atomic_int n_stopped, n_running, n_lengthy;
+static atomic_bool lengthy_may_end;
 
-/* /echo answers with method, target and body; /sleep waits until told to stop, at most 5 s. */
+static void be_lengthy(void *app, struct td_exchange *x)
+{
+    (void)app;
+    CHECK(td_exchange_is_lengthy(x));
+    atomic_fetch_add(&n_lengthy, 1);
+    while (!atomic_load(&lengthy_may_end)) {
+        usleep(1000);
+    }
+    td_exchange_finish(x);
+}
+
+/* /echo answers with method, target and body; /sleep waits until told to stop, at most 5 s; /lengthy until
+ * all of its like may end. */
 static void handle(void *app, struct td_exchange *x)
 {
     struct td_err err = {0};
     (void)app;
+    if (strcmp(x->target, "/lengthy") == 0) {
+        CHECK(!td_exchange_is_lengthy(x));
+        td_exchange_go_on(x, be_lengthy);
+        return;
+    }
     if (strcmp(x->target, "/sleep") == 0) {
         atomic_fetch_add(&n_running, 1);
         for (int i = 0; i < 500 && atomic_load(&x->r.stop) == 0; i++) {
@@ -36,7 +54,8 @@ static void handle(void *app, struct td_exchange *x)
 static enum td_quickness route(void *app, struct td_exchange *x)
 {
     (void)app;
-    return strcmp(x->target, "/sleep") == 0;
+    return strcmp(x->target, "/sleep") == 0 || strcmp(x->target, "/worker") == 0 ? TD_QUICKNESS_SLOW
+                                                                                 : TD_QUICKNESS_MEASURED;
 }
 
 static void fail(void *app, struct td_exchange *x, const struct td_err *err)
@@ -226,6 +245,37 @@ TEST(long_requests_do_not_hold_up_short_ones)
     close(slow);
 }
 
+TEST(lengthy_requests_leave_workers_for_others)
+{
+    struct td_http *h = start();
+    char body[1000];
+    int many[4];
+    for (int i = 0; i < 4; i++) { /* one of the two workers may be at them */
+        many[i] = dial();
+        const char *ask = "GET /lengthy HTTP/1.1\r\nHost: x\r\n\r\n";
+        say(many[i], ask, strlen(ask));
+    }
+    const int fd = dial();
+    for (int i = 0; i < 50; i++) {
+        const char *ask = "GET /worker HTTP/1.1\r\nHost: x\r\n\r\n";
+        say(fd, ask, strlen(ask));
+        CHECK_INT(answer(fd, body, sizeof body), 200);
+    }
+    while (atomic_load(&n_lengthy) == 0) {
+        usleep(1000);
+    }
+    usleep(20000);
+    CHECK_INT(atomic_load(&n_lengthy), 1);
+    atomic_store(&lengthy_may_end, true);
+    for (int i = 0; i < 4; i++) {
+        CHECK_INT(answer(many[i], body, sizeof body), 200);
+        close(many[i]);
+    }
+    CHECK_INT(atomic_load(&n_lengthy), 4);
+    close(fd);
+    CHECK(td_http_stop(h, 5000));
+}
+
 static void *stop_main(void *h)
 {
     CHECK(td_http_stop(h, 5000));
@@ -316,6 +366,7 @@ TEST(a_taken_port_fails)
 
 TEST_MAIN(RUN(targets_arrive_as_sent_and_connections_are_kept) RUN(bodies_above_the_limit_are_refused)
               RUN(gzip_bodies_are_inflated_within_the_limit) RUN(a_client_that_leaves_stops_its_request)
-                  RUN(long_requests_do_not_hold_up_short_ones) RUN(stopping_lets_open_requests_finish)
-                      RUN(heads_with_two_meanings_are_refused_and_end_their_connection)
-                          RUN(clients_have_their_time_and_no_more) RUN(a_taken_port_fails))
+                  RUN(long_requests_do_not_hold_up_short_ones) RUN(lengthy_requests_leave_workers_for_others)
+                      RUN(stopping_lets_open_requests_finish)
+                          RUN(heads_with_two_meanings_are_refused_and_end_their_connection)
+                              RUN(clients_have_their_time_and_no_more) RUN(a_taken_port_fails))
