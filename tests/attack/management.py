@@ -180,17 +180,27 @@ def row(dice):
     return json.dumps({"inputs": x, "targets": dice.randrange(4)})
 
 
+MULTIPART = {"Content-Type": "multipart/form-data; boundary=b"}
+
+
+def upload_body(rows):
+    part = '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nfine-tune\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="x.jsonl"\r\n\r\n%s\r\n--b--\r\n'
+    return (part % rows).encode()
+
+
+def job(file, epochs, optimizer):
+    return {"model": "classes/versions/1", "training_file": file, "method": {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": epochs, "batch_size": 8}}},
+            "tensord": {"loss": {"name": "sparse_categorical_crossentropy", "from_logits": True}, "optimizer": {"name": optimizer, "learning_rate": 1e-3}}}
+
+
 def training(a):
     """Files and jobs are made, looked at, stopped and removed."""
-    part = '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nfine-tune\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="x.jsonl"\r\n\r\n%s\r\n--b--\r\n'
     rows = "\n".join(row(a.dice) for _ in range(a.dice.choice((1, 20, 200)))) if a.dice.chance(0.8) else "{}"
-    status, answer = rest(a, "POST", "/v1/files", (part % rows).encode(), {"Content-Type": "multipart/form-data; boundary=b"})
+    status, answer = rest(a, "POST", "/v1/files", upload_body(rows), MULTIPART)
     if status != 200:
         return
     file = json.loads(answer)["id"]
-    job = {"model": "classes/versions/1", "training_file": file, "method": {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": a.dice.choice((1, 3, 1000)), "batch_size": 8}}},
-           "tensord": {"loss": {"name": "sparse_categorical_crossentropy", "from_logits": True}, "optimizer": {"name": a.dice.choice(("adam", "sgd", "none")), "learning_rate": 1e-3}}}
-    status, answer = rest(a, "POST", "/v1/fine_tuning/jobs", job)
+    status, answer = rest(a, "POST", "/v1/fine_tuning/jobs", job(file, a.dice.choice((1, 3, 1000)), a.dice.choice(("adam", "sgd", "none"))))
     if status == 200:
         where = "/v1/fine_tuning/jobs/" + json.loads(answer)["id"]
         for act in a.dice.choices(("pause", "resume", "cancel", "publish"), k=a.dice.randrange(3)):

@@ -3,12 +3,12 @@
     build/venv/bin/python tests/attack/run.py --minutes 30 [--kinds all] [--tensord build/tensord] [--seed N]
 
 --kinds: of KINDS some, by comma, or `all` of them: one after the other, each for so many minutes with a daemon of its own. `soak` is all at
-once and gently, beside right load on both wires (valid_load.py). --together: what is named, all at once.
+once and gently, beside right load on both wires (valid_load.py) and fine-tuning jobs (jobs.py). --together: what is named, all at once.
 
 What must hold: the process lives; resident memory stays below --max_memory and target.BESIDES (not asked of a sanitizer's build); the other
 client gets every answer, right, 99 of 100 within a second (--no-latency where other programs share the machine); no generator saw a promise
-broken; afterwards the models answer as before, and threads and descriptors are as many as at the start; SIGTERM ends it with 0 within 15 s
-(60 s of a sanitizer's build), and no sanitizer reports. Ends with a table, what was found, and what INTERNAL answers were seen; exit code 1
+broken; afterwards the models answer as before, and threads and descriptors are as many as at the start; attacked again, SIGTERM ends it with 0
+within 15 s (60 s of a sanitizer's build), and no sanitizer reports. Ends with a table, what was found, and what INTERNAL answers were seen; exit code 1
 when anything was found.
 """
 import argparse
@@ -21,6 +21,7 @@ import generator
 import draw_seed
 
 KINDS = ("http1_frames", "http2_frames", "messages", "documents", "slow_clients", "management", "damaged_models")
+BESIDE = ("valid_load", "jobs")
 GENTLE = 0.05   # seconds between two turns of a lane in a soak
 P99_MS = 1000
 
@@ -28,7 +29,7 @@ P99_MS = 1000
 def parse():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("--minutes", type=float, default=1)
-    ap.add_argument("--kinds", default="all", help=", ".join(KINDS) + ", valid_load; all; soak")
+    ap.add_argument("--kinds", default="all", help=", ".join(KINDS + BESIDE) + "; all; soak")
     ap.add_argument("--together", action="store_true", help="all at once")
     ap.add_argument("--tensord", help="the daemon (default: $TENSORD, else build/tensord)")
     ap.add_argument("--no-latency", action="store_true", help="the other client's time is told, not judged")
@@ -49,14 +50,17 @@ class Round:
         self.d = target.Target()
         self.begun = time.monotonic()
 
+    def start(self, seconds):
+        return {k: self.t.program(k, self.d, f"--folder={self.d.dir}", f"--seconds={seconds}", f"--seed={self.args.seed}", f"--pace={0 if k in BESIDE else self.pace}", niced=5)
+                for k in self.kinds}
+
     def attack(self):
         t, seconds = self.t, self.args.minutes * 60
         self.first = self.d.answers()
         self.before, self.names = self.d.holds(), (self.d.threads(), self.d.descriptors())
         other = t.program("other_client", self.d, f"--seconds={seconds + 600}")
         time.sleep(0.5)
-        programs = {k: t.program(k, self.d, f"--folder={self.d.dir}", f"--seconds={seconds}", f"--seed={self.args.seed}", f"--pace={self.pace if k != 'valid_load' else 0}", niced=5)
-                    for k in self.kinds}
+        programs = self.start(seconds)
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.d.lives():
             time.sleep(0.2)
@@ -85,7 +89,13 @@ class Round:
             self.bad.append(f"{d.peak[0] >> 20} MiB were resident, with --max_memory={t.MAX_MEMORY >> 20} MiB")
         if d.lives():
             self.afterwards()
+        again = self.start(30)   # it ends while it is attacked
+        time.sleep(3)
         code, self.took, reports = d.end()
+        for p in again.values():
+            p.terminate()
+        for p in again.values():
+            t.told(p, 60)
         if code != 0:
             self.bad.append(f"exit code {code}: {''.join(d.log[-15:])}")
         if self.took > (60 if d.kind else 15):
@@ -131,7 +141,7 @@ def main():
     args = parse()
     draw_seed.say(args.seed)
     soak = args.kinds == "soak"
-    kinds = KINDS + ("valid_load",) if soak else KINDS if args.kinds == "all" else tuple(args.kinds.split(","))
+    kinds = KINDS + BESIDE if soak else KINDS if args.kinds == "all" else tuple(args.kinds.split(","))
     rounds = [kinds] if soak or args.together else [(k,) for k in kinds]
     bad = 0
     for some in rounds:

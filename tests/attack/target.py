@@ -50,7 +50,7 @@ class Target(server.Server):
         all_of_them = "model_version_policy { all {} }"
         with open(f"{self.dir}/models.config", "w") as f:
             f.write(server.config(*((m, self.base(m), all_of_them) for m in (*MODELS, *DAMAGED, "classes"))))
-        self.reports = os.path.join(self.dir, "..", os.path.basename(self.dir) + ".reports")
+        self.reports = self.dir + ".reports"
         os.mkdir(self.reports)
         self.peak, self.now, self.over = (0, 0, 0), (0, 0, 0), threading.Event()
         self.start()
@@ -80,7 +80,7 @@ class Target(server.Server):
             with open(f"/proc/{self.proc.pid}/status") as f:
                 rows = dict(line.split(":", 1) for line in f)
             ours = sum(n for name, n in self.threads().items() if not name.startswith(GRPCS))
-            return int(rows["VmRSS"].split()[0]) << 10, ours, len(os.listdir(f"/proc/{self.proc.pid}/fd"))
+            return int(rows["VmRSS"].split()[0]) << 10, ours, sum(self.descriptors().values())
         except (OSError, KeyError):
             return 0, 0, 0
 
@@ -98,6 +98,7 @@ class Target(server.Server):
         for path in glob.glob(f"/proc/{self.proc.pid}/fd/*"):
             with contextlib.suppress(OSError):
                 names[re.sub(r":\[\d+\]", "", os.readlink(path))] += 1
+        del names[next((n for n in names if n.startswith(self.reports)), None)]   # the sanitizer's own
         return names
 
     def watch(self):
@@ -132,6 +133,7 @@ class Target(server.Server):
         for job in self.get("/v1/fine_tuning/jobs?limit=100").json()["data"]:
             if job["status"] not in finetune_daemon.ENDED:
                 self.post(f"/v1/fine_tuning/jobs/{job['id']}/cancel")
+        self.post("/v2/systemsharedmemory/unregister")
         self.proc.send_signal(signal.SIGHUP)   # the list of models as it is in the file
         for name in management.FRESH + tuple(f"up{i}" for i in range(4)):
             self.post(f"/v2/repository/models/{name}/unload", {})
