@@ -17,6 +17,8 @@
 #include "server/grpc/grpc_audit.h"
 #include "server/grpc/grpc_impl.h"
 
+#define LONGEST_S 1000000000 /* of a call's deadline: a client may say 99,999,999 hours */
+
 bool td_payload_is_packed(const grpc_byte_buffer *buffer)
 {
     return buffer != NULL && buffer->type == GRPC_BB_RAW &&
@@ -204,7 +206,10 @@ int64_t td_grpc_deadline_ns(const struct td_grpc *g, gpr_timespec deadline)
     if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) {
         return g->opts.deadline_ns == 0 ? 0 : td_clock_ns() + g->opts.deadline_ns;
     }
-    gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
-    int64_t at = td_clock_ns() + left.tv_sec * 1000000000 + left.tv_nsec;
+    const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+    const int64_t s = left.tv_sec < -LONGEST_S  ? -LONGEST_S
+                      : left.tv_sec > LONGEST_S ? LONGEST_S
+                                                : left.tv_sec;
+    const int64_t at = td_clock_ns() + s * 1000000000 + left.tv_nsec;
     return at > 0 ? at : 1; /* 0 would mean none */
 }

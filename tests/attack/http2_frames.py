@@ -46,7 +46,7 @@ def header_frames(dice, stream, block):
 def sound(dice, stream, path, message):
     packed = dice.chance(0.3)
     more = [("grpc-encoding", "gzip")] if packed else []
-    more += [("grpc-timeout", dice.choice(("20S", "20000m", "20000000u")))] * dice.chance(0.5) + [("x-filler", "x" * dice.randrange(100))] * dice.randrange(3)
+    more += [("grpc-timeout", dice.choice(("20S", "20000m", "20000000u", "99999999S", "99999999H")))] * dice.chance(0.5) + [("x-filler", "x" * dice.randrange(100))] * dice.randrange(3)
     pieces = dice.pieces(framed(message, packed)) or [b""]
     out = [header_frames(dice, stream, h2.call_headers(path, *more))]
     for i, p in enumerate(pieces, 1):
