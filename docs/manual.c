@@ -50,7 +50,7 @@ static const struct flag {
 #include "server/base/options.def"
 };
 
-enum source { SOURCE_COUNTED, SOURCE_VERSION, SOURCE_JOBS, SOURCE_PROCESS };
+enum source { SOURCE_COUNTED, SOURCE_VERSION, SOURCE_TRITON, SOURCE_JOBS, SOURCE_PROCESS };
 
 static const struct metric {
     enum source source;
@@ -63,6 +63,7 @@ static const struct metric {
     {SOURCE_COUNTED, "histogram", name, labels, help, first, growth, n},
 #define METRIC_OF_VERSION(type, name, outcome, look, help)                                                   \
     {SOURCE_VERSION, #type, name, #outcome, help, 0, 0, 0},
+#define METRIC_OF_TRITON(type, name, reason, look, help) {SOURCE_TRITON, #type, name, #reason, help, 0, 0, 0},
 #define METRIC_OF_JOBS(type, name, status, member, help) {SOURCE_JOBS, #type, name, #status, help, 0, 0, 0},
 #define METRIC_OF_PROCESS(type, name, look, help) {SOURCE_PROCESS, #type, name, "", help, 0, 0, 0},
 #include "server/base/metrics.def"
@@ -247,6 +248,8 @@ static void put_labels(const struct metric *m)
     if (m->source == SOURCE_VERSION) {
         fputs(strcmp(m->labels, "NULL") == 0 ? "model_name, version" : "model_name, version, outcome",
               stdout);
+    } else if (m->source == SOURCE_TRITON) {
+        fputs(strcmp(m->labels, "NULL") == 0 ? "model, version" : "model, version, reason", stdout);
     } else if (m->source == SOURCE_JOBS) {
         fputs(strcmp(m->labels, "NULL") == 0 ? "" : "status", stdout);
     } else {
@@ -275,18 +278,25 @@ static void metrics_md(void)
 {
     printf("# Metrics\n\n");
     put_made_from("server/base/metrics.def");
-    printf("Prometheus text at `/metrics` of the HTTP API, and at the path that `--monitoring_config_file` "
-           "names\n"
-           "(`/monitoring/prometheus/metrics` when it names none). Names, labels and bounds that begin with "
-           "a colon are\n"
-           "TensorFlow Serving's, so that its dashboards and alerts go on working. Labels are bounded: a "
-           "model that was\n"
-           "never configured is counted under the empty name, and version directories beyond 4,000 share the "
-           "empty path.\n"
-           "A counter or histogram appears when it has first counted.\n");
+    printf(
+        "Prometheus text at `/metrics` of the HTTP API, and at the path that `--monitoring_config_file` "
+        "names\n"
+        "(`/monitoring/prometheus/metrics` when it names none). Names, labels and bounds that begin with "
+        "a colon are\n"
+        "TensorFlow Serving's, so that its dashboards and alerts go on working. Labels are bounded: a "
+        "model that was\n"
+        "never configured is counted under the empty name, and version directories beyond 4,000 share the "
+        "empty path;\n"
+        "of a version's signatures the first 64 have series of their own. The series of a version go with "
+        "it: those of its\n"
+        "requests when it is unloaded, those of its loads when its state is told no longer. What sums over "
+        "versions, as\n"
+        "TensorFlow Serving's families do, goes on.\n"
+        "A counter or histogram appears when it has first counted.\n");
     put_metrics("TensorFlow Serving's", SOURCE_COUNTED, true);
     put_metrics("tensord's own", SOURCE_COUNTED, false);
     put_metrics("Of each version that is loaded", SOURCE_VERSION, false);
+    put_metrics("The same under Triton's names", SOURCE_TRITON, false);
     put_metrics("Of fine-tuning", SOURCE_JOBS, false);
     put_metrics("Of the process", SOURCE_PROCESS, false);
 }

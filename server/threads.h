@@ -45,7 +45,7 @@
  *   connections.sweeping   looking for connections that have ended (server/base/connections.h)
  *   accept.mu              gRPC's connections by descriptor; held while those that have ended are looked for
  *   connections.mu         connections by address; nothing is taken under it
- *   metrics' making, access.lock: new cells; tokens. Nothing is taken under them
+ *   metrics' making, latency's mu, access.lock: new cells; tokens. Nothing is taken under them
  *   locks inside core (a callable's, a resource's), each held alone
  *
  * SPDX-License-Identifier: Apache-2.0 */

@@ -5,15 +5,16 @@
  *                           both pushed in front, never taken out
  *
  * A cell is made under `making` on its first use and is published by an atomic pointer; from then on it is
- * only added to, with relaxed atomics. Process-wide because it counts for the process: nothing here is ever
+ * only added to, with relaxed atomics. Process-wide because it counts for the process: none of these is ever
  * freed.
  *
  * Invariant (cell_check): a cell's buckets number its family's bounds and one more, for what lies above them
  * all.
  *
  * Cells of version directories have no slot and are searched under `making` by their labels; they are counted
- * on loads only. Bounds of a histogram are a first value and a growth factor; the bucket is found by
- * multiplying. Names, types and help texts are in metrics.def.
+ * on loads only, and go when their version does, or a thousand new versions would be told of for ever. What
+ * requests came to is server/base/latency.c's, and TensorFlow Serving's families of it are sums of that.
+ * Names, types and help texts are in metrics.def.
  *
  * Does not: hold gauges; those are looked up by who writes them (server/http/rest_metrics.c).
  *
@@ -40,20 +41,22 @@ enum metric {
 struct cell {
     struct cell *next;
     char *labels;                  /* a="b",c="d" */
+    char *path;                    /* of a version directory; NULL: of none */
     atomic_uint_fast64_t value;    /* of a histogram: the sum */
     atomic_uint_fast64_t *buckets; /* of a histogram */
 };
 
 static struct family {
     enum kind kind;
-    double first, growth;
-    int n_bounds;
+    struct td_bounds bounds; /* of a histogram */
     const char *name, *help;
     _Atomic(struct cell *) cells;
+    struct cell *of_paths; /* of version directories, which go again; under making, as is.. */
+    uint64_t forgotten;    /* ..what those of a counter came to that have gone */
 } FAMILIES[N_METRICS] = {
 #define METRIC(id, type, text, labels, about) [id] = {.kind = type, .name = text, .help = about},
 #define METRIC_HISTOGRAM(id, from, times, n, text, labels, about)                                            \
-    [id] = {.kind = HISTOGRAM, .first = from, .growth = times, .n_bounds = n, .name = text, .help = about},
+    [id] = {.kind = HISTOGRAM, .bounds = {from, times, n}, .name = text, .help = about},
 #include "server/base/metrics.def"
 };
 
@@ -61,67 +64,51 @@ static struct family {
 #define N_CHAINS 1024
 #define MAX_PATH_CELLS 4000 /* of version directories */
 #define MAX_SIZE 1025       /* batch sizes with cells of their own, 0 among them */
-#define MAX_LABELS 1200
+
+#define LABELS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 typedef _Atomic(struct cell *) slot;
 
 struct td_metrics_model {
     struct td_metrics_model *next;
     char *name;
-    slot count[N_CODES], refused[N_CODES], logged[N_CODES], latency[TD_N_APIS][TD_N_ENTRIES],
-        runtime[TD_N_APIS];
+    struct td_latency_model latency;
+    slot refused[N_CODES], logged[N_CODES], runtime[TD_N_APIS];
     slot examples, examples_total, queue_wait, batch_rows;
 };
 
 static pthread_mutex_t making =
     PTHREAD_MUTEX_INITIALIZER; /* guards making cells and models, and n_path_cells */
 static _Atomic(struct td_metrics_model *) models[N_CHAINS];
-static struct td_metrics_model unknown = {.name = ""};
+static struct td_metrics_model unknown = {.name = "", .latency = {.name = ""}};
 static int n_path_cells;
-
-/* ------------------------------------------------------------------ labels */
-
-/* Appends name="value" to text, escaped; one that does not fit is cut. */
-static void add_label(char text[MAX_LABELS], const char *name, const char *value)
-{
-    size_t n = strlen(text);
-    n += (size_t)snprintf(text + n, MAX_LABELS - n, "%s%s=\"", n > 0 ? "," : "", name);
-    for (const char *p = value; *p != '\0' && n < MAX_LABELS - 4; p++) {
-        if (*p == '"' || *p == '\\' || *p == '\n') {
-            text[n++] = '\\';
-        }
-        text[n++] = *p == '\n' ? 'n' : *p;
-    }
-    text[n++] = '"';
-    text[n] = '\0';
-}
-
-static void labels_of(char text[MAX_LABELS], const char *const *pairs)
-{
-    text[0] = '\0';
-    for (; pairs != NULL && *pairs != NULL; pairs += 2) {
-        add_label(text, pairs[0], pairs[1]);
-    }
-}
 
 /* ------------------------------------------------------------------ cells */
 
-/* Caller holds making. */
-static struct cell *make_cell(enum metric id, const char *labels)
+static void free_cell(struct cell *c)
 {
-    struct family *f = &FAMILIES[id];
+    if (c != NULL) {
+        td_free(c->labels);
+        td_free(c->path);
+        td_free(c->buckets);
+        td_free(c);
+    }
+}
+
+/* In no list yet; NULL without memory. path: NULL none. */
+static struct cell *new_cell(const struct family *f, const char *labels, const char *path)
+{
     struct cell *c = td_calloc(1, sizeof *c);
     if (c != NULL) {
         c->labels = td_strdup(labels);
-        c->buckets = f->kind == HISTOGRAM ? td_calloc((size_t)f->n_bounds + 1, sizeof *c->buckets) : NULL;
+        c->path = path != NULL ? td_strdup(path) : NULL;
+        c->buckets = f->kind == HISTOGRAM ? td_calloc((size_t)f->bounds.n + 1, sizeof *c->buckets) : NULL;
+        if (c->labels == NULL || (path != NULL && c->path == NULL) ||
+            (f->kind == HISTOGRAM && c->buckets == NULL)) {
+            free_cell(c);
+            c = NULL;
+        }
     }
-    if (c == NULL || c->labels == NULL || (f->kind == HISTOGRAM && c->buckets == NULL)) {
-        td_free(c != NULL ? c->labels : NULL);
-        td_free(c);
-        return NULL;
-    }
-    c->next = atomic_load(&f->cells);
-    atomic_store_explicit(&f->cells, c, memory_order_release);
     return c;
 }
 
@@ -132,12 +119,17 @@ static struct cell *cell_at(slot *at, enum metric id, const char *const *pairs)
     if (c != NULL) {
         return c;
     }
-    char labels[MAX_LABELS];
-    labels_of(labels, pairs);
+    struct td_labels labels;
+    td_labels_set(&labels, pairs);
     pthread_mutex_lock(&making);
     c = atomic_load(at);
     if (c == NULL) {
-        c = make_cell(id, labels);
+        struct family *f = &FAMILIES[id];
+        c = new_cell(f, labels.text, NULL);
+        if (c != NULL) {
+            c->next = atomic_load(&f->cells);
+            atomic_store_explicit(&f->cells, c, memory_order_release);
+        }
         atomic_store_explicit(at, c, memory_order_release);
     }
     pthread_mutex_unlock(&making);
@@ -154,19 +146,15 @@ static void add(struct cell *c, int64_t n)
 TD_CHECK_FN enum td_code cell_check(const struct cell *c, const struct family *f, int bucket,
                                     struct td_err *err)
 {
-    TD_WANT(f->kind == HISTOGRAM && c->buckets != NULL && bucket >= 0 && bucket <= f->n_bounds, err,
-            "bucket %d of %s, which has %d bounds", bucket, f->name, f->n_bounds);
+    TD_WANT(f->kind == HISTOGRAM && c->buckets != NULL && bucket >= 0 && bucket <= f->bounds.n, err,
+            "bucket %d of %s, which has %d bounds", bucket, f->name, f->bounds.n);
     return TD_OK;
 }
 
 static void observe(struct cell *c, enum metric id, int64_t value)
 {
     const struct family *f = &FAMILIES[id];
-    double bound = f->first;
-    int i = 0;
-    for (; i < f->n_bounds && (double)value > bound; i++) {
-        bound *= f->growth;
-    }
+    const int i = td_bounds_bucket(&f->bounds, value);
     if (c != NULL) {
         TD_HOLDS(cell_check, c, f, i);
         atomic_fetch_add_explicit(&c->buckets[i], 1, memory_order_relaxed);
@@ -174,27 +162,70 @@ static void observe(struct cell *c, enum metric id, int64_t value)
     }
 }
 
-/* A cell that no slot points to, found by its labels: the path, and one of a name (NULL: none). Paths beyond
- * the limit share the empty one. */
+/* ------------------------------------------------------------------ version directories */
+
+/* The cell of a path, found by its labels; one beyond the limit is that of the empty path. Caller holds
+ * making. */
 static struct cell *cell_of_path(enum metric id, const char *path, const char *name, const char *value)
 {
-    char labels[MAX_LABELS];
-    pthread_mutex_lock(&making);
-    struct cell *c = NULL;
-    for (int i = 0; i < 2 && c == NULL; i++) {
-        const char *const pairs[] = {"model_path", i == 0 ? path : "", name, value, NULL};
-        labels_of(labels, pairs);
-        for (c = atomic_load(&FAMILIES[id].cells); c != NULL && strcmp(c->labels, labels) != 0;) {
+    struct family *f = &FAMILIES[id];
+    for (int i = 0; i < 2; i++, path = "") {
+        struct td_labels labels;
+        td_labels_set(&labels, LABELS("model_path", path, name, value));
+        struct cell *c = f->of_paths;
+        while (c != NULL && strcmp(c->labels, labels.text) != 0) {
             c = c->next;
         }
-        if (c == NULL && (n_path_cells < MAX_PATH_CELLS || i == 1)) {
+        if (c == NULL && (n_path_cells < MAX_PATH_CELLS || i == 1) &&
+            (c = new_cell(f, labels.text, path)) != NULL) {
             n_path_cells++;
-            c = make_cell(id, labels);
-            break;
+            c->next = f->of_paths;
+            f->of_paths = c;
+        }
+        if (c != NULL) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+/* name, value: of a label beside the path; NULL none. */
+static void count_path(enum metric id, const char *path, const char *name, const char *value, int64_t n)
+{
+    pthread_mutex_lock(&making);
+    struct cell *c = cell_of_path(id, path, name, value);
+    if (FAMILIES[id].kind == HISTOGRAM) {
+        observe(c, id, n);
+    } else {
+        add(c, n);
+    }
+    pthread_mutex_unlock(&making);
+}
+
+/* Whether a path is dir, or below it (Triton's layout keeps the model there). */
+static bool is_at(const char *path, const char *dir)
+{
+    const size_t n = strlen(dir);
+    return n > 0 && strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+void td_metrics_forget(const char *path)
+{
+    pthread_mutex_lock(&making);
+    for (int i = 0; i < N_METRICS; i++) {
+        for (struct cell **at = &FAMILIES[i].of_paths; *at != NULL;) {
+            struct cell *c = *at;
+            if (!is_at(c->path, path)) {
+                at = &c->next;
+                continue;
+            }
+            *at = c->next;
+            FAMILIES[i].forgotten += atomic_load(&c->value);
+            free_cell(c);
+            n_path_cells--;
         }
     }
     pthread_mutex_unlock(&making);
-    return c;
 }
 
 /* ------------------------------------------------------------------ models */
@@ -223,6 +254,7 @@ void td_metrics_add_model(const char *name)
         if (copy != NULL) {
             _Atomic(struct td_metrics_model *) *chain = &models[chain_of(name, n)];
             m->name = copy;
+            m->latency.name = copy;
             m->next = atomic_load(chain);
             atomic_store_explicit(chain, m, memory_order_release);
         } else {
@@ -243,41 +275,16 @@ struct td_metrics_model *td_metrics_model(const char *name)
     return m != NULL ? m : &unknown;
 }
 
-/* ------------------------------------------------------------------ what is counted */
-
-#define LABELS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static const char *api_name(enum td_api api, enum td_entry_point entry)
+struct td_latency_model *td_metrics_latency(struct td_metrics_model *m)
 {
-    static const char *const names[TD_N_APIS][TD_N_ENTRIES] = {
-        {"", ""},
-        {"Predict", "predict"},
-        {"Classify", "classify"},
-        {"Regress", "regress"},
-        {"MultiInference", "multi_inference"},
-        {"ModelInfer", "infer"},
-        {"Gradient", "gradient"},
-    };
-    return names[api][entry];
+    return &m->latency;
 }
+
+/* ------------------------------------------------------------------ what is counted */
 
 static int code_index(enum td_code code)
 {
     return code >= 0 && code < N_CODES ? (int)code : TD_UNKNOWN;
-}
-
-void td_metrics_request(struct td_metrics_model *m, enum td_api api, enum td_entry_point entry,
-                        enum td_code code, int64_t us)
-{
-    const int k = code_index(code);
-    add(cell_at(&m->count[k], REQUEST_COUNT,
-                LABELS("model_name", m->name, "status", td_code_name((enum td_code)k))),
-        1);
-    if (code == TD_OK) {
-        const char *const *labels = LABELS("model_name", m->name, "API", api_name(api, entry), "entrypoint",
-                                           entry == TD_ENTRY_GRPC ? "GRPC" : "REST");
-        observe(cell_at(&m->latency[api][entry], REQUEST_LATENCY, labels), REQUEST_LATENCY, us);
-    }
 }
 
 void td_metrics_spans(const char *outcome, int64_t n)
@@ -296,7 +303,7 @@ void td_metrics_examples(struct td_metrics_model *m, int64_t n)
 void td_metrics_runtime(struct td_metrics_model *m, enum td_api api, int64_t us)
 {
     const char *const *labels =
-        LABELS("model_name", m->name, "API", api_name(api, TD_ENTRY_GRPC), "runtime", "TF1");
+        LABELS("model_name", m->name, "API", td_latency_api(api, TD_ENTRY_GRPC), "runtime", "TF1");
     observe(cell_at(&m->runtime[api], RUNTIME_LATENCY, labels), RUNTIME_LATENCY, us);
 }
 
@@ -357,15 +364,15 @@ void td_metrics_refused(struct td_metrics_model *m, enum td_code code)
 
 void td_metrics_loaded(const char *path, bool ok, int64_t us)
 {
-    add(cell_of_path(LOAD_ATTEMPTS, path, "status", ok ? "success" : "fail"), 1);
+    count_path(LOAD_ATTEMPTS, path, "status", ok ? "success" : "fail", 1);
     if (ok) {
-        add(cell_of_path(LOAD_LATENCY, path, NULL, NULL), us);
+        count_path(LOAD_LATENCY, path, NULL, NULL, us);
     }
 }
 
 void td_metrics_load_stage(const char *path, const char *stage, int64_t us)
 {
-    observe(cell_of_path(LOAD_STAGES, path, "stage", stage), LOAD_STAGES, us);
+    count_path(LOAD_STAGES, path, "stage", stage, us);
 }
 
 void td_metrics_logged(struct td_metrics_model *m, enum td_code code)
@@ -378,8 +385,24 @@ void td_metrics_logged(struct td_metrics_model *m, enum td_code code)
 
 void td_metrics_warmed(const char *path, enum td_code code, int64_t us, int64_t n_records)
 {
-    observe(cell_of_path(WARMUP_LATENCY, path, "status", td_code_name(code)), WARMUP_LATENCY, us);
-    add(cell_of_path(WARMUP_RECORDS, path, "status", td_code_name(code)), n_records);
+    count_path(WARMUP_LATENCY, path, "status", td_code_name(code), us);
+    count_path(WARMUP_RECORDS, path, "status", td_code_name(code), n_records);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+typedef enum td_code model_fn(void *ctx, struct td_metrics_model *m, struct td_err *err);
+
+static enum td_code each_model(model_fn *fn, void *ctx, struct td_err *err)
+{
+    TD_TRY(fn(ctx, &unknown, err));
+    for (int i = 0; i < N_CHAINS; i++) {
+        struct td_metrics_model *m = atomic_load_explicit(&models[i], memory_order_acquire);
+        for (; m != NULL; m = m->next) {
+            TD_TRY(fn(ctx, m, err));
+        }
+    }
+    return TD_OK;
 }
 
 /* Whether text is name with ':' for '/'. */
@@ -392,80 +415,102 @@ static bool is_named(const char *text, const char *name)
     return *text == '\0' && *name == '\0';
 }
 
+static enum td_code add_requests(void *ctx, struct td_metrics_model *m, struct td_err *err)
+{
+    (void)err;
+    *(uint64_t *)ctx += td_latency_total(&m->latency);
+    return TD_OK;
+}
+
+static uint64_t sum_of(const struct cell *c)
+{
+    uint64_t sum = 0;
+    for (; c != NULL; c = c->next) {
+        sum += atomic_load_explicit(&c->value, memory_order_relaxed);
+    }
+    return sum;
+}
+
 int64_t td_metrics_counter(const char *name)
 {
     uint64_t sum = 0;
+    struct td_err never = {0};
     for (int i = 0; i < N_METRICS; i++) {
         struct family *f = &FAMILIES[i];
         if (f->kind == COUNTER && is_named(f->name, name)) {
-            for (struct cell *c = atomic_load(&f->cells); c != NULL; c = c->next) {
-                sum += atomic_load_explicit(&c->value, memory_order_relaxed);
-            }
+            pthread_mutex_lock(&making);
+            sum += sum_of(atomic_load(&f->cells)) + sum_of(f->of_paths) + f->forgotten;
+            pthread_mutex_unlock(&making);
         }
+    }
+    if (is_named(FAMILIES[REQUEST_COUNT].name, name)) {
+        (void)!each_model(add_requests, &sum, &never);
     }
     return (int64_t)sum;
 }
 
-/* ------------------------------------------------------------------ writing */
-
-static enum td_code put_line(struct td_sink *out, const char *name, const char *suffix, const char *labels,
-                             const char *more, double value, struct td_err *err)
+static enum td_code put_cells(struct td_sink *out, const struct family *f, const struct cell *c,
+                              struct td_err *err)
 {
-    char line[MAX_LABELS + 200];
-    const bool both = *labels != '\0' && *more != '\0';
-    const int n = snprintf(line, sizeof line, "%s%s{%s%s%s} %.17g\n", name, suffix, labels, both ? "," : "",
-                           more, value);
-    return td_sink_put(out, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1, err);
-}
-
-enum td_code td_metrics_put_head(struct td_sink *out, const char *name, const char *type, const char *help,
-                                 struct td_err *err)
-{
-    char text[400];
-    const int n = snprintf(text, sizeof text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-    return td_sink_put(out, text, (size_t)n, err);
-}
-
-enum td_code td_metrics_put(struct td_sink *out, const char *name, const char *const *labels, double value,
-                            struct td_err *err)
-{
-    char text[MAX_LABELS];
-    labels_of(text, labels);
-    return put_line(out, name, "", text, "", value, err);
-}
-
-static enum td_code put_histogram(struct td_sink *out, const struct family *f, const struct cell *c,
-                                  struct td_err *err)
-{
-    double bound = f->first, n = 0;
-    for (int i = 0; i <= f->n_bounds; i++, bound *= f->growth) {
-        char le[40] = "le=\"+Inf\"";
-        if (i < f->n_bounds) {
-            (void)snprintf(le, sizeof le, "le=\"%g\"", bound);
+    for (; c != NULL; c = c->next) {
+        const uint64_t value = atomic_load_explicit(&c->value, memory_order_relaxed);
+        uint64_t buckets[TD_MAX_BOUNDS + 1];
+        if (f->kind == COUNTER) {
+            TD_TRY(td_metrics_put_sample(out, f->name, c->labels, (double)value, err));
+            continue;
         }
-        n += (double)atomic_load_explicit(&c->buckets[i], memory_order_relaxed);
-        TD_TRY(put_line(out, f->name, "_bucket", c->labels, le, n, err));
+        for (int i = 0; i <= f->bounds.n; i++) {
+            buckets[i] = atomic_load_explicit(&c->buckets[i], memory_order_relaxed);
+        }
+        TD_TRY(td_metrics_put_histogram(out, f->name, c->labels, &f->bounds, buckets, value, err));
     }
-    const double sum = (double)atomic_load_explicit(&c->value, memory_order_relaxed);
-    TD_TRY(put_line(out, f->name, "_sum", c->labels, "", sum, err));
-    return put_line(out, f->name, "_count", c->labels, "", n, err);
+    return TD_OK;
+}
+
+struct family_text {
+    struct td_sink *out;
+    enum metric id;
+};
+
+/* What a model's requests came to, where a family is of these. */
+static enum td_code put_requests(void *ctx, struct td_metrics_model *m, struct td_err *err)
+{
+    const struct family_text *t = ctx;
+    const char *name = FAMILIES[t->id].name;
+    switch (t->id) {
+    case REQUEST_COUNT:
+        return td_latency_put_counts(&m->latency, t->out, name, err);
+    case REQUEST_LATENCY:
+        return td_latency_put_apis(&m->latency, t->out, name, err);
+    case VERSION_LATENCY:
+        return td_latency_put(&m->latency, t->out, name, err);
+    default:
+        return TD_OK;
+    }
+}
+
+static enum td_code put_family(struct td_sink *out, enum metric id, struct td_err *err)
+{
+    struct family *f = &FAMILIES[id];
+    struct family_text t = {out, id};
+    const size_t before = out->n;
+    TD_TRY(td_metrics_put_head(out, f->name, f->kind == COUNTER ? "counter" : "histogram", f->help, err));
+    const size_t head = out->n;
+    if (id == REQUEST_COUNT || id == REQUEST_LATENCY || id == VERSION_LATENCY) {
+        TD_TRY(each_model(put_requests, &t, err));
+    }
+    TD_TRY(put_cells(out, f, atomic_load_explicit(&f->cells, memory_order_acquire), err));
+    pthread_mutex_lock(&making);
+    const enum td_code rc = put_cells(out, f, f->of_paths, err);
+    pthread_mutex_unlock(&making);
+    out->n = rc == TD_OK && out->n == head ? before : out->n; /* without samples, no head */
+    return rc;
 }
 
 enum td_code td_metrics_write(struct td_sink *out, struct td_err *err)
 {
     for (int i = 0; i < N_METRICS; i++) {
-        struct family *f = &FAMILIES[i];
-        const struct cell *c = atomic_load_explicit(&f->cells, memory_order_acquire);
-        if (c != NULL) {
-            TD_TRY(td_metrics_put_head(out, f->name, f->kind == COUNTER ? "counter" : "histogram", f->help,
-                                       err));
-        }
-        for (; c != NULL; c = c->next) {
-            TD_TRY(f->kind == HISTOGRAM
-                       ? put_histogram(out, f, c, err)
-                       : put_line(out, f->name, "", c->labels, "",
-                                  (double)atomic_load_explicit(&c->value, memory_order_relaxed), err));
-        }
+        TD_TRY(put_family(out, (enum metric)i, err));
     }
     return TD_OK;
 }

@@ -12,20 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/bytes/sink.h"
-
-/* What a request asked for, and how it came. TD_API_OTHER: status and metadata. */
-enum td_api {
-    TD_API_OTHER,
-    TD_API_PREDICT,
-    TD_API_CLASSIFY,
-    TD_API_REGRESS,
-    TD_API_MULTI,
-    TD_API_INFER,
-    TD_API_GRADIENT,
-    TD_N_APIS
-};
-enum td_entry_point { TD_ENTRY_GRPC, TD_ENTRY_REST, TD_N_ENTRIES };
+#include "server/base/latency.h"
 
 struct td_metrics_model; /* lives as long as the process */
 
@@ -34,9 +21,8 @@ void td_metrics_add_model(const char *name);
 /* Never NULL: the cells of the empty name for an unknown one. A name "MODEL:SIGNATURE" is that of MODEL. */
 struct td_metrics_model *td_metrics_model(const char *name);
 
-/* A request has been answered: once for each, by the front end. us is its whole time in the server. */
-void td_metrics_request(struct td_metrics_model *m, enum td_api api, enum td_entry_point entry,
-                        enum td_code code, int64_t us);
+/* Where its requests are counted, once for each, by the front end (server/base/latency.h). */
+struct td_latency_model *td_metrics_latency(struct td_metrics_model *m);
 void td_metrics_examples(struct td_metrics_model *m, int64_t n); /* of Classify, Regress and MultiInference */
 /* Its share of running, once for each request that ran. */
 void td_metrics_runtime(struct td_metrics_model *m, enum td_api api, int64_t us);
@@ -65,6 +51,8 @@ void td_metrics_loaded(const char *path, bool ok, int64_t us);
 /* A stage of loading that has gone well: "restore_graph" (variables), "init_graph". */
 void td_metrics_load_stage(const char *path, const char *stage, int64_t us);
 void td_metrics_warmed(const char *path, enum td_code code, int64_t us, int64_t n_records);
+/* The version is gone, and nobody tells of it any more: what was counted of its loads is told no longer. */
+void td_metrics_forget(const char *path);
 
 /* A counter by TensorFlow's name for it ("/tensorflow/serving/request_count"), over all labels; 0 for one
  * that is not there. */
@@ -72,12 +60,5 @@ int64_t td_metrics_counter(const char *name);
 
 /* All of it, in Prometheus' text format. */
 TD_MUST enum td_code td_metrics_write(struct td_sink *out, struct td_err *err);
-
-/* For values that are looked up when they are asked for: the lines in front of a metric's samples, and one
- * sample. Labels are pairs of name and value ending with NULL. */
-TD_MUST enum td_code td_metrics_put_head(struct td_sink *out, const char *name, const char *type,
-                                         const char *help, struct td_err *err);
-TD_MUST enum td_code td_metrics_put(struct td_sink *out, const char *name, const char *const *labels,
-                                    double value, struct td_err *err);
 
 #endif

@@ -15,7 +15,6 @@
 
 #include "core/base/arena.h"
 #include "core/base/mem.h"
-#include "server/base/clock.h"
 #include "server/grpc/grpc_impl.h"
 #include "server/request/prediction_log.h"
 #include "server/request/request_span.h"
@@ -33,12 +32,6 @@ enum td_code td_rpc_with_arena(struct td_rpc *r, td_rpc_arena_fn *body, struct t
     return rc;
 }
 
-static void count(const struct td_request *q, enum td_code rc)
-{
-    const char *name = q->servable != NULL ? td_servable_name(q->servable) : q->model;
-    td_metrics_request(td_metrics_model(name), q->api, TD_ENTRY_GRPC, rc, td_clock_us_since(q->opened_ns));
-}
-
 /* The last of a message, on whatever thread: err->code says how it went. */
 static void answer(struct td_rpc *r, struct td_err *err)
 {
@@ -47,7 +40,7 @@ static void answer(struct td_rpc *r, struct td_err *err)
         if (err->code == TD_OK && r->q.n_out > 0) {
             td_prediction_log(&r->q);
         }
-        count(&r->q, err->code);
+        td_request_count(&r->q, TD_ENTRY_GRPC, err->code);
     }
     if (err->code && r->fail != NULL) {
         err->code = r->fail(r, err);

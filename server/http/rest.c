@@ -457,8 +457,7 @@ static void answer(struct td_exchange *x, const struct td_err *err)
         if (err->code == TD_OK && r->n_out > 0) {
             td_prediction_log(r);
         }
-        td_metrics_request(td_metrics_model(r->model), r->api, TD_ENTRY_REST, err->code,
-                           td_clock_us_since(r->opened_ns));
+        td_request_count(r, TD_ENTRY_REST, err->code);
     }
     td_request_fini(r);
     td_exchange_finish(x);

@@ -162,85 +162,78 @@ static enum td_code put_jobs(const struct td_rest *rest, struct td_sink *out, st
 
 /* ------------------------------------------------------------------ loaded versions */
 
-typedef double version_fn(struct td_servable *s);
+/* What a version counts: a number of its statistics; ns are told in seconds, and in microseconds. */
+static double of_stats(const atomic_uint_fast64_t *n)
+{
+    return (double)atomic_load_explicit(n, memory_order_relaxed);
+}
 
-static double count_ok(struct td_servable *s)
-{
-    return (double)atomic_load(&td_servable_stats(s)->ok);
-}
-static double count_failed(struct td_servable *s)
-{
-    return (double)atomic_load(&td_servable_stats(s)->failed);
-}
-static double count_rows(struct td_servable *s)
-{
-    return (double)atomic_load(&td_servable_stats(s)->inferences);
-}
-static double count_runs(struct td_servable *s)
-{
-    return (double)atomic_load(&td_servable_stats(s)->executions);
-}
-static double run_seconds(struct td_servable *s)
-{
-    return (double)atomic_load(&td_servable_stats(s)->infer_ns) * 1e-9;
-}
+#define STAT(name, member, unit)                                                                             \
+    static double name(struct td_servable *s)                                                                \
+    {                                                                                                        \
+        return of_stats(&td_servable_stats(s)->member) * (unit);                                             \
+    }
+STAT(count_ok, ok, 1)
+STAT(count_failed, failed, 1)
+STAT(count_rows, inferences, 1)
+STAT(count_runs, executions, 1)
+STAT(run_seconds, infer_ns, 1e-9)
+STAT(request_us, ok_ns, 1e-3)
+STAT(queue_us, queue_ns, 1e-3)
+STAT(input_us, input_ns, 1e-3)
+STAT(infer_us, infer_ns, 1e-3)
+STAT(output_us, output_ns, 1e-3)
+#undef STAT
+
 static double weight_bytes(struct td_servable *s)
 {
     return (double)td_variable_total_bytes(td_servable_engine(s));
 }
 
 static const struct version_metric {
-    const char *name, *type, *help, *outcome;
-    version_fn *value;
+    const char *name, *type, *help;
+    const char *model;        /* the label of the model's name */
+    const char *label, *kind; /* a further one and its value; NULL none */
+    double (*value)(struct td_servable *s);
 } VERSION_METRICS[] = {
-#define METRIC_OF_VERSION(kind, text, which, look, about) {text, kind, about, which, look},
+#define METRIC_OF_VERSION(kind, text, which, look, about)                                                    \
+    {text, kind, about, "model_name", "outcome", which, look},
+#define METRIC_OF_TRITON(kind, text, which, look, about) {text, kind, about, "model", "reason", which, look},
 #include "server/base/metrics.def"
 };
 
-/* Of every loaded version of the models, one sample. */
-static enum td_code put_versions(struct td_rest *rest, const struct td_model_config *models, int n_models,
-                                 const struct version_metric *what, struct td_sink *out, struct td_err *err)
+/* Of every version, one sample. */
+static enum td_code put_versions(struct td_servable *const *list, int n, const struct version_metric *what,
+                                 struct td_sink *out, struct td_err *err)
 {
-    enum td_code rc =
-        *what->help != '\0' ? td_metrics_put_head(out, what->name, what->type, what->help, err) : TD_OK;
-    for (int i = 0; i < n_models && rc == TD_OK; i++) {
-        struct td_version_status *rows = NULL;
-        struct td_err gone = {0};
-        int n = 0;
-        (void)!td_registry_status(rest->registry, models[i].name, 0, &rows, &n, &gone);
-        for (int k = 0; k < n && rc == TD_OK; k++) {
-            struct td_servable *s = NULL;
-            char version[24];
-            if (rows[k].state != TD_STATE_AVAILABLE || rows[k].version <= 0 ||
-                td_registry_find(rest->registry, models[i].name, rows[k].version, NULL, &s, &gone)) {
-                continue;
-            }
-            (void)snprintf(version, sizeof version, "%lld", (long long)rows[k].version);
-            const char *const labels[] = {"model_name",
-                                          models[i].name,
-                                          "version",
-                                          version,
-                                          what->outcome != NULL ? "outcome" : NULL,
-                                          what->outcome,
-                                          NULL};
-            rc = td_metrics_put(out, what->name, labels, what->value(s), err);
-            td_servable_unref(s);
-        }
-        td_free(rows);
+    if (n > 0 && *what->help != '\0') {
+        TD_TRY(td_metrics_put_head(out, what->name, what->type, what->help, err));
     }
-    return rc;
+    for (int i = 0; i < n; i++) {
+        char version[24];
+        (void)snprintf(version, sizeof version, "%lld", (long long)td_servable_version(list[i]));
+        const char *const labels[] = {what->model,
+                                      td_servable_name(list[i]),
+                                      "version",
+                                      version,
+                                      what->kind != NULL ? what->label : NULL,
+                                      what->kind,
+                                      NULL};
+        TD_TRY(td_metrics_put(out, what->name, labels, what->value(list[i]), err));
+    }
+    return TD_OK;
 }
 
 static enum td_code put_models(struct td_rest *rest, struct td_sink *out, struct td_err *err)
 {
-    struct td_model_config *models = NULL;
+    struct td_servable **list = NULL;
     int n = 0;
-    TD_TRY(td_registry_models(rest->registry, &models, &n, err));
+    TD_TRY(td_registry_serving(rest->registry, &list, &n, err));
     enum td_code rc = TD_OK;
     for (size_t i = 0; i < sizeof VERSION_METRICS / sizeof VERSION_METRICS[0] && rc == TD_OK; i++) {
-        rc = put_versions(rest, models, n, &VERSION_METRICS[i], out, err);
+        rc = put_versions(list, n, &VERSION_METRICS[i], out, err);
     }
-    td_model_configs_free(models, n);
+    td_registry_let_go(list, n);
     return rc;
 }
 

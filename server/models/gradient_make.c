@@ -553,6 +553,7 @@ static enum td_code fill(struct maker *k, const struct td_gradient_ask *ask)
     TD_TRY(make_program(k));
     g->derived.sig = (struct td_signature){.key = k->sig->key, .method = "tensorflow/serving/predict"};
     g->derived.entry.callable = td_program_callable(g->program);
+    g->derived.entry.latency = td_servable_latency(k->s, k->sig);
     TD_TRY(fill_inputs(k));
     return fill_outputs(k);
 }

@@ -131,6 +131,10 @@ struct td_version_status {
  * only. NOT_FOUND "Could not find any versions of model NAME" / "Could not find version V of model NAME". */
 TD_MUST enum td_code td_registry_status(struct td_registry *r, const char *model, int64_t version,
                                         struct td_version_status **rows, int *n, struct td_err *err);
+/* The versions that serve now, each counted: td_registry_let_go. */
+TD_MUST enum td_code td_registry_serving(struct td_registry *r, struct td_servable ***out, int *n,
+                                         struct td_err *err);
+void td_registry_let_go(struct td_servable **list, int n);
 /* Whether a model of that name is configured, with versions or without. */
 bool td_registry_has(struct td_registry *r, const char *model);
 /* Copies of all configured models (free with td_model_configs_free). */

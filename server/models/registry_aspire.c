@@ -26,11 +26,15 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "proto/bytes/mapping.h"
+#include "server/base/metrics.h"
 
 #define QUIET_MOST_S 2.0 /* what a poll period counts as at most here */
 
 void td_version_free(struct td_version *v)
 {
+    if (v->dir != NULL) {
+        td_metrics_forget(v->dir);
+    }
     td_free(v->dir);
     td_free(v);
 }

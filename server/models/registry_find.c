@@ -113,6 +113,36 @@ enum td_code td_registry_status(struct td_registry *r, const char *model, int64_
     return rc;
 }
 
+enum td_code td_registry_serving(struct td_registry *r, struct td_servable ***out, int *n, struct td_err *err)
+{
+    int most = 0;
+    pthread_mutex_lock(&r->mu);
+    for (int i = 0; i < r->n_entries; i++) {
+        most += r->entries[i]->n_versions;
+    }
+    struct td_servable **list = td_calloc((size_t)most + 1, sizeof(struct td_servable *));
+    *n = 0;
+    for (int i = 0; list != NULL && i < r->n_entries; i++) {
+        const struct td_entry *e = r->entries[i];
+        for (int k = 0; k < e->n_versions; k++) {
+            if (e->versions[k]->servable != NULL) {
+                list[(*n)++] = td_servable_ref(e->versions[k]->servable);
+            }
+        }
+    }
+    pthread_mutex_unlock(&r->mu);
+    *out = list;
+    return list != NULL ? TD_OK : td_no_memory(err, (size_t)most * sizeof *list, "the list of versions");
+}
+
+void td_registry_let_go(struct td_servable **list, int n)
+{
+    for (int i = 0; i < n; i++) {
+        td_servable_unref(list[i]);
+    }
+    td_free(list);
+}
+
 bool td_registry_has(struct td_registry *r, const char *model)
 {
     pthread_mutex_lock(&r->mu);

@@ -170,6 +170,7 @@ static enum td_code open_entries(struct td_servable *s, struct td_err *err)
     }
     for (int i = 0; i < s->model->n_signatures; i++) {
         struct td_err why = {0};
+        s->entries[i].latency = td_latency_row(s->latency, s->model->signatures[i].key);
         if (td_signature_is_init(&s->model->signatures[i]) ||
             td_entry_open(s, &s->model->signatures[i], &s->entries[i], &why) == TD_OK) {
             continue;
@@ -202,6 +203,7 @@ static void destroy(struct td_servable *s)
     td_gradients_fini(&s->gradients);
     pthread_mutex_destroy(&s->choosing);
     td_free(s->entries);
+    td_latency_close(s->latency);
     td_model_settings_fini(&s->settings);
     if (s->engine != NULL) {
         td_model_unref(s->engine);
@@ -274,6 +276,8 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
     s->tags = opts->tags == NULL ? NULL : td_strdup(opts->tags);
     s->passes_off = opts->passes_off == NULL ? NULL : td_strdup(opts->passes_off);
     s->version = version;
+    s->metrics = td_metrics_model(name);
+    s->latency = td_latency_open(td_metrics_latency(s->metrics), version);
     s->opts = (struct td_servable_opts){.ops = opts->ops,
                                         .tags = s->tags,
                                         .kernels = opts->kernels,
@@ -349,6 +353,11 @@ const char *td_servable_name(const struct td_servable *s)
 int64_t td_servable_version(const struct td_servable *s)
 {
     return s->version;
+}
+
+struct td_metrics_model *td_servable_metrics(const struct td_servable *s)
+{
+    return s->metrics;
 }
 
 struct td_stats *td_servable_stats(struct td_servable *s)

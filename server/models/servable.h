@@ -12,6 +12,7 @@
 #include "core/function/callable.h"
 #include "proto/model/saved_model.h"
 #include "server/models/model_config.h"
+#include "server/base/metrics.h"
 #include "server/base/stats.h"
 
 struct td_servable;
@@ -75,6 +76,10 @@ void *td_servable_slot(struct td_servable *s, const struct td_signature *sig);
 /* dtype of the edge that input i of sig feeds: some signatures misdeclare their graph's. */
 enum td_dtype td_servable_fed_dtype(struct td_servable *s, const struct td_signature *sig, int i);
 
+/* Where its model's runs are counted, and its requests by their signature (server/base/latency.h); sig NULL:
+ * of none, or of several. Borrowed. */
+struct td_metrics_model *td_servable_metrics(const struct td_servable *s);
+struct td_latency_row *td_servable_latency(struct td_servable *s, const struct td_signature *sig);
 /* Requests and runs since it was loaded, reported by the front ends' common path (server/sched/request.c).
  * Borrowed. */
 struct td_stats *td_servable_stats(struct td_servable *s);

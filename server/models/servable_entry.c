@@ -161,6 +161,7 @@ const struct td_signature *td_servable_fewer_outputs(struct td_servable *s, cons
     if (one == NULL && d->n_subsets < MAX_SUBSETS) {
         one = make_subset(s, sig, names, n);
         if (one != NULL) {
+            one->entry.latency = d->latency;
             one->next = d->subsets;
             d->subsets = one;
             d->n_subsets++;
@@ -168,6 +169,11 @@ const struct td_signature *td_servable_fewer_outputs(struct td_servable *s, cons
     }
     pthread_mutex_unlock(&s->choosing);
     return one != NULL ? &one->sig : sig;
+}
+
+struct td_latency_row *td_servable_latency(struct td_servable *s, const struct td_signature *sig)
+{
+    return sig != NULL ? entry_of(s, sig)->latency : td_latency_row(s->latency, "");
 }
 
 void td_servable_set_slot(struct td_servable *s, const struct td_signature *sig, void *slot,

@@ -15,6 +15,7 @@ struct td_entry {                 /* what is behind a signature */
     struct td_err *error;
     _Atomic(void *) slot; /* the scheduler's */
     void (*free_slot)(void *slot);
+    struct td_latency_row *latency; /* the servable's: where its requests are counted */
     /* Signatures made of this one for fewer outputs; under the servable's choosing. */
     struct td_derived *subsets;
     int n_subsets;
@@ -57,6 +58,8 @@ struct td_servable {
     struct td_entry *entries; /* one a signature */
     struct td_model_settings settings;
     struct td_stats stats;
+    struct td_metrics_model *metrics;
+    struct td_latency_version *latency; /* open while it is loaded; may be NULL */
     struct td_load_times times;
     pthread_mutex_t choosing;
     struct td_gradients gradients;

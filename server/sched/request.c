@@ -226,6 +226,14 @@ static void finish(struct td_request *r, struct td_err *err)
     }
 }
 
+void td_request_count(const struct td_request *r, enum td_entry_point entry, enum td_code code)
+{
+    const struct td_signature *sig = r->api != TD_API_MULTI ? r->sig : NULL; /* that is several */
+    struct td_latency_row *row = r->servable != NULL ? td_servable_latency(r->servable, sig)
+                                                     : &td_metrics_latency(td_metrics_model(r->model))->none;
+    td_latency_count(row, r->api, entry, code, td_clock_us_since(r->opened_ns));
+}
+
 void td_request_end(struct td_request *r, struct td_err *err)
 {
     const bool ok = err->code == TD_OK;
@@ -233,7 +241,7 @@ void td_request_end(struct td_request *r, struct td_err *err)
                      &r->times);
     if (ok) {
         const struct td_servable_call call = td_request_call(r, NULL);
-        td_metrics_runtime(td_metrics_model(td_servable_name(r->servable)), r->api, r->times.infer_ns / 1000);
+        td_metrics_runtime(td_servable_metrics(r->servable), r->api, r->times.infer_ns / 1000);
         td_servable_deliver(&call, r->made, r->out, &r->n_out);
     }
     if (r->ended != NULL) {

@@ -139,6 +139,8 @@ TD_MUST enum td_code td_request_run(struct td_request *r, struct td_registry *re
 
 /* For encode_apart: encodes its outputs and ends it. r may be gone when this returns. */
 void td_request_encode(struct td_request *r);
+/* By the front end, once for each request: it is answered, with that code. */
+void td_request_count(const struct td_request *r, enum td_entry_point entry, enum td_code code);
 
 /* By the workers: it has run, or will not (err->code). r may be gone when this returns. */
 void td_request_end(struct td_request *r, struct td_err *err);

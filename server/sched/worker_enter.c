@@ -134,7 +134,7 @@ static void enter_chunks(struct td_workers *w, struct td_request *r, struct td_s
         struct td_chunk *p = &r->chunks[i];
         struct td_err err = {0};
         if (td_sched_add(&w->sched, &p->task, now_ns, &err)) {
-            td_metrics_refused(td_workers_metrics(r), err.code);
+            td_metrics_refused(td_servable_metrics(r->servable), err.code);
             td_chunk_fail(p, &err);
             p->task.next = refused->first;
             refused->first = &p->task;
@@ -274,7 +274,8 @@ static bool runs_here(struct td_workers *w, struct td_worker_queue *q, struct td
         n->n_chunks = chunks_hold(q, rows, n->n_chunks, n->known.min_rows) ? n->n_chunks : 1;
     }
     if (n->n_chunks > 1 && td_sched_room(&q->queue, level_of(q, r), n->n_chunks, rows, err)) {
-        td_metrics_refused(td_workers_metrics(r), err->code); /* whole, before any chunk of it has entered */
+        td_metrics_refused(td_servable_metrics(r->servable),
+                           err->code); /* whole, before any chunk of it has entered */
         return false;
     }
     return n->n_chunks == 1 && n->may_be_here && n->known.proof != TD_PROOF_NONE &&

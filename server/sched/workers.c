@@ -47,11 +47,6 @@ void td_workers_count_batch(struct td_workers *w, const struct td_batch *b)
     w->counts.merged += b->n_tasks > 1;
 }
 
-struct td_metrics_model *td_workers_metrics(const struct td_request *r)
-{
-    return td_metrics_model(td_servable_name(r->servable));
-}
-
 /* Ends tasks that will not run. */
 static void end_dropped(struct td_sched_list *dropped)
 {
@@ -67,7 +62,7 @@ static void end_dropped(struct td_sched_list *dropped)
                           "Request timeout expired: it waited %lld ms for a worker",
                           (long long)((td_clock_ns() - t->since_ns) / 1000000));
         }
-        td_metrics_refused(td_workers_metrics(td_chunk_of(t)->request), err.code);
+        td_metrics_refused(td_servable_metrics(td_chunk_of(t)->request->servable), err.code);
         td_chunk_fail(td_chunk_of(t), &err);
         td_chunk_end(td_chunk_of(t));
     }
@@ -108,7 +103,7 @@ static void time_requests(const struct td_batch_run *run, int64_t from_ns)
 static void tell(const struct td_batch_run *run, int64_t from_ns, bool ok)
 {
     const struct td_batch *b = &run->batch;
-    struct td_metrics_model *m = td_workers_metrics(td_chunk_of(b->tasks)->request);
+    struct td_metrics_model *m = td_servable_metrics(td_chunk_of(b->tasks)->request->servable);
     for (struct td_sched_task *t = b->tasks; t != NULL; t = t->next) {
         td_metrics_batched(m, t->rows, (from_ns - t->since_ns) / 1000);
     }

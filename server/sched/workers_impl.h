@@ -99,7 +99,6 @@ void td_worker_queue_prove(struct td_proof_question *question);
 /* Caller holds mu: a worker thread for what is ready. */
 void td_workers_wake(struct td_workers *w);
 void td_workers_count_batch(struct td_workers *w, const struct td_batch *b); /* caller holds mu */
-struct td_metrics_model *td_workers_metrics(const struct td_request *r);
 
 extern const struct td_thread_pool td_worker_pool; /* of a queue: its thread pool */
 /* Runs what a run has borrowed a worker for. Caller holds mu, and again when it returns; false: there is

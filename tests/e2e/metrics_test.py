@@ -100,6 +100,42 @@ class Metrics(Case):
         self.assertGreater(self.read()[(":tensorflow:core:graph_run_time_usecs",)], 0)
         self.assertEqual(c[self.key("tensord_version_requests_total", model_name="half", version="2", outcome="ok")], 5)
 
+    def test_latency_by_version_signature_protocol_and_code(self):
+        def act():
+            for x in ([1.0], [1.0, 2.0]):
+                self.stub.Predict(request(x), 10)
+            self.d.post("/v1/models/half/versions/1:predict", {"instances": [1]})
+            self.d.post("/v1/models/half:predict", {"inputs": {"z": [1]}})
+            with self.fails(CODE.FAILED_PRECONDITION):
+                self.stub.Predict(request([1.0], signature="none"), 10)
+            self.d.post("/v1/models/half/versions/9:predict", {"instances": [1]})
+            self.d.post("/v2/models/half/infer", {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]})
+            self.d.post("/v1/models/half:gradient", {"inputs": {"x": [1.0]}, "target": "y", "wrt": ["x"]})
+            self.d.get("/v1/models/half")
+        c = self.changes(act)
+        mine = {tuple(dict(k[1:])[n] for n in ("version", "signature", "API", "protocol", "code")): v for k, v in c.items()
+                if k[0] == "tensord_request_latency_us_count" and dict(k[1:])["model_name"] == "half"}
+        default = "serving_default"
+        self.assertEqual(mine, {
+            ("2", default, "Predict", "grpc", "OK"): 2, ("1", default, "Predict", "rest", "OK"): 1, ("2", default, "Predict", "rest", "INVALID_ARGUMENT"): 1,
+            ("2", "", "Predict", "grpc", "FAILED_PRECONDITION"): 1, ("", "", "Predict", "rest", "NOT_FOUND"): 1,
+            ("2", default, "ModelInfer", "rest", "OK"): 1, ("2", default, "Gradient", "rest", "OK"): 1})
+        self.assertEqual(c[self.key("nv_inference_request_success", model="half", version="2")], 4)
+        self.assertEqual(c[self.key("nv_inference_count", model="half", version="1")], 1)
+
+    def test_series_of_a_version_go_with_it(self):
+        with serving("--file_system_poll_wait_seconds=0") as d:
+            versions = lambda: {dict(k[1:])["version"] for k in self.read(d=d) if k[0] == "tensord_request_latency_us_count"}
+            requests = lambda: self.read(d=d)[self.key(SERVING + "request_count", model_name="half", status="OK")]
+            d.post("/v1/models/half:predict", {"instances": [1]})
+            self.assertEqual((versions(), requests()), ({"1"}, 1))
+            d.post("/v2/repository/models/half/unload")
+            self.assertTrue(server.until(lambda: not versions()))
+            self.assertEqual(requests(), 1)
+            d.post("/v2/repository/models/half/load")
+            d.post("/v1/models/half:predict", {"instances": [1]})
+            self.assertEqual((versions(), requests()), ({"1"}, 2))
+
     def test_buckets_are_tf_serving_s(self):
         self.stub.Predict(request([1.0]), 10)
         bounds = [float(dict(k[1:])["le"]) for k in self.read() if k[0] == SERVING + "request_latency_bucket"

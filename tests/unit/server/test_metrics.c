@@ -30,11 +30,18 @@ static void says(const char *line)
     td_sink_fini(&s);
 }
 
+/* A request of a model that reached no version. */
+static void request(struct td_metrics_model *m, enum td_api api, enum td_entry_point entry, enum td_code code,
+                    int64_t us)
+{
+    td_latency_count(&td_metrics_latency(m)->none, api, entry, code, us);
+}
+
 static void *count(void *arg)
 {
     for (int i = 0; i < 10000; i++) {
         struct td_metrics_model *m = td_metrics_model(i % 2 ? "a" : "b");
-        td_metrics_request(m, (enum td_api)(i % TD_N_APIS), TD_ENTRY_REST, i % 3 ? TD_OK : TD_NOT_FOUND, i);
+        request(m, (enum td_api)(i % TD_N_APIS), TD_ENTRY_REST, i % 3 ? TD_OK : TD_NOT_FOUND, i);
         td_metrics_graph_run(1);
         if (i % 500 == 0) {
             struct td_sink s = text();
@@ -67,10 +74,10 @@ TEST(only_names_that_were_configured_are_told)
     td_metrics_add_model("known");
     for (const char *const *name = (const char *const[]){"unknown", "know", "knownn", "", NULL};
          *name != NULL; name++) {
-        td_metrics_request(td_metrics_model(*name), TD_API_PREDICT, TD_ENTRY_GRPC, TD_OK, 5);
+        request(td_metrics_model(*name), TD_API_PREDICT, TD_ENTRY_GRPC, TD_OK, 5);
     }
-    td_metrics_request(td_metrics_model(NULL), TD_API_PREDICT, TD_ENTRY_GRPC, TD_OK, 5);
-    td_metrics_request(td_metrics_model("known:signature"), TD_API_INFER, TD_ENTRY_GRPC, TD_OK, 5);
+    request(td_metrics_model(NULL), TD_API_PREDICT, TD_ENTRY_GRPC, TD_OK, 5);
+    request(td_metrics_model("known:signature"), TD_API_INFER, TD_ENTRY_GRPC, TD_OK, 5);
     says(":tensorflow:serving:request_count{model_name=\"\",status=\"OK\"} 5\n");
     says(":tensorflow:serving:request_count{model_name=\"known\",status=\"OK\"} 1\n");
 }
@@ -81,10 +88,9 @@ TEST(values_fall_into_the_bucket_that_holds_them)
     struct td_metrics_model *m = td_metrics_model("m");
     const int64_t us[] = {0, 10, 11, 18, 19, INT64_MAX};
     for (int i = 0; i < 6; i++) {
-        td_metrics_request(m, TD_API_PREDICT, TD_ENTRY_GRPC, TD_OK, us[i]);
+        request(m, TD_API_PREDICT, TD_ENTRY_GRPC, TD_OK, us[i]);
     }
-    td_metrics_request(m, TD_API_PREDICT, TD_ENTRY_GRPC, TD_INTERNAL,
-                       1); /* latencies are of those that went well */
+    request(m, TD_API_PREDICT, TD_ENTRY_GRPC, TD_INTERNAL, 1); /* latencies are of those that went well */
 #define BUCKET                                                                                               \
     ":tensorflow:serving:request_latency_bucket{model_name=\"m\",API=\"Predict\",entrypoint=\"GRPC\",le="
     says(BUCKET "\"10\"} 2\n");
@@ -96,7 +102,7 @@ TEST(values_fall_into_the_bucket_that_holds_them)
 TEST(labels_are_escaped)
 {
     td_metrics_add_model("a\"b\\c\nd");
-    td_metrics_request(td_metrics_model("a\"b\\c\nd"), TD_API_PREDICT, TD_ENTRY_GRPC, TD_OK, 5);
+    request(td_metrics_model("a\"b\\c\nd"), TD_API_PREDICT, TD_ENTRY_GRPC, TD_OK, 5);
     says("{model_name=\"a\\\"b\\\\c\\nd\",status=\"OK\"} 1\n");
 }
 
@@ -111,6 +117,56 @@ TEST(paths_beyond_a_limit_share_a_cell)
     says("{model_path=\"/models/m/7\",status=\"fail\"} 2\n");
     says("{model_path=\"\",status=\"fail\"} 1000\n");
     CHECK_INT(td_metrics_counter("/tensorflow/cc/saved_model/load_attempt_count"), 5001);
+}
+
+static void says_nothing_of(const char *words)
+{
+    struct td_sink s = text();
+    CHECK(strstr(s.p, words) == NULL);
+    td_sink_fini(&s);
+}
+
+TEST(loads_are_told_until_their_version_is_forgotten)
+{
+    const int64_t before = td_metrics_counter("/tensorflow/cc/saved_model/load_attempt_count");
+    td_metrics_loaded("/gone/7", true, 50);
+    td_metrics_load_stage("/gone/7", "init_graph", 5);
+    td_metrics_warmed("/gone/7/model.savedmodel", TD_OK, 5, 1);
+    td_metrics_loaded("/gone/77", true, 50);
+    says("load_attempt_count{model_path=\"/gone/7\",status=\"success\"} 1\n");
+    td_metrics_forget("/gone/7");
+    says_nothing_of("\"/gone/7\"");
+    says_nothing_of("/gone/7/");
+    says("load_attempt_count{model_path=\"/gone/77\",status=\"success\"} 1\n");
+    td_metrics_forget("/gone/77");
+    CHECK_INT(td_metrics_counter("/tensorflow/cc/saved_model/load_attempt_count"), before + 2);
+}
+
+/* A directory's path may have 4,095 bytes: what follows a label that is cut must still fit. */
+TEST(long_labels_are_cut_and_what_follows_is_there)
+{
+    char path[4096];
+    memset(path, '"', sizeof path - 1); /* each of which is escaped */
+    path[sizeof path - 1] = '\0';
+    td_metrics_loaded(path, false, 0);
+    says("\\\"\",status=\"fail\"} 1\n");
+    td_metrics_forget(path);
+    struct td_labels l = {0};
+    memset(path, 'a', sizeof path - 1);
+    memcpy(path + TD_LABEL_VALUE - 1, "\xc3\xa4", 2); /* a character across the limit */
+    for (int i = 0; i < TD_LABELS_MOST + 3; i++) {
+        td_labels_add(&l, "name", path);
+    }
+    CHECK_INT((int64_t)l.n, TD_LABELS_MOST * (TD_LABEL_VALUE - 1 + (int64_t)strlen("name=\"\",")) - 1);
+    CHECK(strlen(l.text) == l.n);
+}
+
+TEST(what_is_no_utf8_becomes_question_marks)
+{
+    struct td_labels l = {0};
+    td_labels_add(&l, "a", "\xc3\xa4\n");
+    td_labels_add(&l, "b", "x\xff\xc3");
+    CHECK_STR(l.text, "a=\"\xc3\xa4\\n\",b=\"x\?\?\"");
 }
 
 TEST(the_scheduler_s_numbers)
@@ -133,4 +189,6 @@ TEST(the_scheduler_s_numbers)
 
 TEST_MAIN(RUN(counting_on_many_threads_loses_nothing) RUN(only_names_that_were_configured_are_told)
               RUN(values_fall_into_the_bucket_that_holds_them) RUN(labels_are_escaped)
-                  RUN(paths_beyond_a_limit_share_a_cell) RUN(the_scheduler_s_numbers))
+                  RUN(paths_beyond_a_limit_share_a_cell) RUN(loads_are_told_until_their_version_is_forgotten)
+                      RUN(long_labels_are_cut_and_what_follows_is_there)
+                          RUN(what_is_no_utf8_becomes_question_marks) RUN(the_scheduler_s_numbers))
