@@ -10,6 +10,7 @@
 
 #include "core/base/log.h"
 #include "proto/bytes/file.h"
+#include "server/base/notify.h"
 
 /* The folder of a file that may be read again, replaced meanwhile. */
 static enum td_code read_beside(struct td_sandbox *s, const char *file, enum td_code rc)
@@ -89,7 +90,7 @@ enum td_code td_start_sandbox(const struct td_options *o, const char *state_dir,
         return TD_OK;
     }
     s.jobs = state_dir[0] != '\0' && o->max_jobs > 0;
-    s.connect_port[0] = getenv("WATCHDOG_USEC") != NULL ? o->rest_api_port : 0; /* it asks itself */
+    s.connect_port[0] = td_notify_watchdog_ms() > 0 ? o->rest_api_port : 0; /* it asks itself */
     s.connect_port[1] = collector_port(o);
     s.names = s.connect_port[1] != 0;
     TD_FAIL_IF(s.connect_port[0] == TD_PORT_AUTO, err, FAILED_PRECONDITION,

@@ -1,7 +1,8 @@
 /* core/base/log.c - one line, one write(2), so that lines of several threads never mix.
  *
- *   text   2026-01-01T00:00:00.123Z INFO  [model=NAME version=1 request=ID] message
- *   json   {"ts":"...","level":"INFO","model":"NAME","version":1,"request_id":"ID","message":"..."}
+ *   text   2026-01-01T00:00:00.123Z INFO  [model=NAME version=1 request=ID trace=.. span=..] message
+ *   json   {"ts":"...","level":"INFO","model":"NAME","version":1,"request_id":"ID","trace_id":"..",
+ *           "span_id":"..","message":"..."}
  *
  * A line is put together in a buffer on the stack; what does not fit is cut. Control characters are escaped,
  * since parts of a line may come from a request, which must not be able to forge lines. Levels are bits of
@@ -20,6 +21,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "core/base/work.h"
 
 static atomic_uint levels = 1 << TD_LOG_INFO | 1 << TD_LOG_WARNING | 1 << TD_LOG_ERROR;
 static bool as_json;
@@ -110,8 +113,27 @@ static void put_time(struct line *l)
         tm.tm_min, tm.tm_sec, (int)(now.tv_nsec / 1000000));
 }
 
+/* 16 or 8 bytes as digits; nothing for zeros. Returns what separates the next. */
+static const char *put_id(struct line *l, const char *key, const char *sep, const uint8_t *id, size_t n)
+{
+    static const uint8_t none[16] = {0};
+    if (memcmp(id, none, n) == 0) {
+        return sep;
+    }
+    as_json ? put(l, ",\"%s_id\":\"", key) : put(l, "%s%s=", sep, key);
+    for (size_t i = 0; i < n; i++) {
+        put(l, "%02x", id[i]);
+    }
+    put(l, as_json ? "\"" : "%s", "");
+    return " ";
+}
+
 static void put_about(struct line *l, const struct td_log_about *about)
 {
+    const struct td_work *work = td_work_now();
+    const struct td_log_trace *trace = about->trace != NULL ? about->trace
+                                       : work != NULL       ? work->trace
+                                                            : NULL;
     const char *open = as_json ? "" : " [", *sep = open;
     if (about->model != NULL) {
         put(l, as_json ? ",\"model\":\"" : "%smodel=", sep);
@@ -129,6 +151,10 @@ static void put_about(struct line *l, const struct td_log_about *about)
         put_escaped(l, about->request_id);
         put(l, as_json ? "\"" : "%s", "");
         sep = " ";
+    }
+    if (trace != NULL) {
+        sep = put_id(l, "trace", sep, trace->trace_id, sizeof trace->trace_id);
+        sep = put_id(l, "span", sep, trace->span_id, sizeof trace->span_id);
     }
     if (!as_json && sep != open) {
         put(l, "]");
@@ -149,9 +175,7 @@ void td_log(enum td_log_level level, const struct td_log_about *about, const cha
     put(&l, as_json ? "{\"ts\":\"" : "%s", "");
     put_time(&l);
     put(&l, as_json ? "\",\"level\":\"%s\"" : " %-7s", names[level]);
-    if (about != NULL) {
-        put_about(&l, about);
-    }
+    put_about(&l, about != NULL ? about : &(struct td_log_about){0});
     put(&l, as_json ? ",\"message\":\"" : "%s", as_json ? "" : " ");
     put_escaped(&l, message);
     put(&l, as_json ? "\"}" : "%s", "");

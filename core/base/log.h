@@ -12,11 +12,16 @@
 /* AUDIT (server/base/audit.h) is written whatever levels are chosen. */
 enum td_log_level { TD_LOG_DEBUG, TD_LOG_INFO, TD_LOG_WARNING, TD_LOG_ERROR, TD_LOG_AUDIT };
 
+/* Of a request that is part of a distributed trace (W3C); zeros are left out. */
+struct td_log_trace {
+    uint8_t trace_id[16], span_id[8];
+};
 /* What a line is about; zeroed fields are left out. */
 struct td_log_about {
     const char *model;
     int64_t version;
     const char *request_id;
+    const struct td_log_trace *trace; /* NULL: that of the work at hand (core/base/work.h), if it has one */
 };
 
 void td_log_setup(enum td_log_level least, bool json);

@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "core/base/budget.h"
+#include "core/base/log.h"
 #include "core/base/status.h"
 
 /* The stop word of a work: 0 go on; else the td_code that it shall end with (CANCELLED, DEADLINE_EXCEEDED,
@@ -33,9 +34,10 @@
 typedef atomic_int td_stop;
 
 struct td_work {
-    td_stop *stop;              /* may be NULL */
-    int64_t deadline_ns;        /* CLOCK_MONOTONIC; 0 none */
-    struct td_account *account; /* may be NULL: of no request */
+    td_stop *stop;                    /* may be NULL */
+    int64_t deadline_ns;              /* CLOCK_MONOTONIC; 0 none */
+    struct td_account *account;       /* may be NULL: of no request */
+    const struct td_log_trace *trace; /* what its log lines carry; may be NULL */
 };
 
 extern __thread const struct td_work *td_work_here;

@@ -381,7 +381,7 @@ static enum td_code bind(struct td_callable *f, const struct td_tensor *const *i
                          struct td_plan **plan, struct td_bound_plan **bound, struct td_err *err)
 {
     const struct td_work *own = &run->opts->work;
-    const struct td_work kept = {.stop = own->stop, .deadline_ns = own->deadline_ns};
+    const struct td_work kept = {.stop = own->stop, .deadline_ns = own->deadline_ns, .trace = own->trace};
     const struct td_work *before = td_work_enter(&kept);
     pthread_mutex_lock(&f->mu);
     enum td_code rc = bind_locked(f, in, plan, bound, err);

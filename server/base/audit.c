@@ -64,8 +64,8 @@ void td_audit_tell(const struct td_audit *a, const struct td_err *err)
         return;
     }
     td_access_owner(a->authorization, a->n, owner);
-    const struct td_log_about about = {.model =
-                                           *a->model != '\0' ? quoted(a->model, model, sizeof model) : NULL};
+    const struct td_log_about about = {
+        .model = *a->model != '\0' ? quoted(a->model, model, sizeof model) : NULL, .trace = a->trace};
     const long long left_out = refused ? (long long)atomic_exchange(&n_left_out, 0) : 0;
     size_t n = 0;
     if (err->code) {

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-#include "core/base/status.h"
+#include "core/base/log.h"
 
 #define TD_AUDIT_FROM 80
 
@@ -27,6 +27,7 @@ struct td_audit {
     const char *from;          /* the client's address; "" not known */
     const char *authorization; /* n bytes of that header, as sent; NULL: none */
     size_t n;
+    const struct td_log_trace *trace; /* of the request; NULL: that of the work at hand */
 };
 
 /* Whether that outcome is a refusal: of who asks, not of what is asked for. */

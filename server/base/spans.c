@@ -8,8 +8,8 @@
  *     compute            the graph
  *     encode             rows taken apart, the answer written
  *
- * A request is copied into the ring, so that nothing it owns is kept; ids are drawn when its spans are
- * written. Each message has a connection of its own: there is one a second. A message that no collector takes
+ * A request is copied into the ring, so that nothing it owns is kept; the ids of its phases are drawn when
+ * they are written. Each message has a connection of its own: there is one a second. A message that no collector takes
  * is tried once more, then it is lost, and counted.
  *
  * `on` is set before requests; `mu` guards the ring.
@@ -105,7 +105,7 @@ static bool read_parent(struct td_header h, struct td_trace_context *c, bool *sa
 {
     uint8_t version = 0, flags = 0;
     if (h.p == NULL || h.n < 55 || h.p[2] != '-' || h.p[35] != '-' || h.p[52] != '-' ||
-        !read_hex(h.p + 3, c->trace_id, 16) || !read_hex(h.p + 36, c->parent_id, 8)) {
+        !read_hex(h.p + 3, c->ids.trace_id, 16) || !read_hex(h.p + 36, c->parent_id, 8)) {
         return false;
     }
     const bool zero = memcmp(h.p, "00", 2) == 0, none = memcmp(h.p + 53, "00", 2) == 0;
@@ -122,11 +122,15 @@ void td_trace_begin(struct td_trace_context *c, struct td_header traceparent, st
 {
     bool sampled = false;
     *c = (struct td_trace_context){0};
-    c->has_parent = read_parent(traceparent, c, &sampled);
+    c->has_parent = traceparent.p != NULL && read_parent(traceparent, c, &sampled);
+    if (!td_spans_on()) {
+        c->ids = c->has_parent ? c->ids : (struct td_log_trace){0};
+        return;
+    }
     if (!c->has_parent) {
         uint64_t low;
-        draw(c->trace_id, sizeof c->trace_id);
-        memcpy(&low, c->trace_id + 8, sizeof low);
+        draw(c->ids.trace_id, sizeof c->ids.trace_id);
+        memcpy(&low, c->ids.trace_id + 8, sizeof low);
         sampled = sampled_below == UINT64_MAX || low < sampled_below;
     } else if (sampled && tracestate.p != NULL && tracestate.n > 0 && tracestate.n <= MAX_STATE) {
         c->state = td_calloc(tracestate.n + 1, 1);
@@ -135,6 +139,9 @@ void td_trace_begin(struct td_trace_context *c, struct td_header traceparent, st
         }
     }
     c->operation = sampled ? operation : NULL;
+    if (c->operation != NULL) {
+        draw(c->ids.span_id, sizeof c->ids.span_id);
+    }
 }
 
 void td_trace_end(struct td_trace_context *c)
@@ -222,7 +229,7 @@ static enum td_code put_head(struct td_sink *s, const struct entry *e, const uin
 {
     char trace[33], span[33], above[33] = "";
     TD_TRY(print(s, err, "%s{\"traceId\":\"%s\",\"spanId\":\"%s\",\"parentSpanId\":\"%s\"",
-                 s->p[s->n - 1] == '[' ? "" : ",", hex(trace, e->context.trace_id, 16), hex(span, id, 8),
+                 s->p[s->n - 1] == '[' ? "" : ",", hex(trace, e->context.ids.trace_id, 16), hex(span, id, 8),
                  parent != NULL ? hex(above, parent, 8) : ""));
     return print(s, err,
                  ",\"flags\":1,\"startTimeUnixNano\":\"%" PRId64 "\",\"endTimeUnixNano\":\"%" PRId64 "\"",
@@ -264,13 +271,13 @@ static enum td_code put_attributes(struct td_sink *s, const struct entry *e, str
     return print(s, err, "]");
 }
 
-static enum td_code put_request(struct td_sink *s, const struct entry *e, const uint8_t id[8],
-                                int64_t ahead_ns, struct td_err *err)
+static enum td_code put_request(struct td_sink *s, const struct entry *e, int64_t ahead_ns,
+                                struct td_err *err)
 {
     const struct td_spans_request *r = &e->r;
     const bool rest = r->entry == TD_ENTRY_REST;
-    TD_TRY(put_head(s, e, id, e->context.has_parent ? e->context.parent_id : NULL, r->opened_ns + ahead_ns,
-                    r->ended_ns + ahead_ns, err));
+    TD_TRY(put_head(s, e, e->context.ids.span_id, e->context.has_parent ? e->context.parent_id : NULL,
+                    r->opened_ns + ahead_ns, r->ended_ns + ahead_ns, err));
     TD_TRY(print(s, err, ",\"kind\":2,\"name\":\"%s%s\"", rest ? "POST " : "",
                  e->context.operation + (rest ? 0 : 1)));
     if (e->context.state != NULL) {
@@ -286,8 +293,8 @@ static enum td_code put_request(struct td_sink *s, const struct entry *e, const 
     return print(s, err, "}");
 }
 
-static enum td_code put_phases(struct td_sink *s, const struct entry *e, const uint8_t parent[8],
-                               int64_t ahead_ns, int *n, struct td_err *err)
+static enum td_code put_phases(struct td_sink *s, const struct entry *e, int64_t ahead_ns, int *n,
+                               struct td_err *err)
 {
     const struct td_spans_request *r = &e->r;
     const int64_t queued = r->started_ns + r->times.queue_ns, joined = queued + r->times.input_ns;
@@ -306,7 +313,8 @@ static enum td_code put_phases(struct td_sink *s, const struct entry *e, const u
             continue;
         }
         draw(id, sizeof id);
-        TD_TRY(put_head(s, e, id, parent, phases[i].from + ahead_ns, phases[i].to + ahead_ns, err));
+        TD_TRY(put_head(s, e, id, e->context.ids.span_id, phases[i].from + ahead_ns, phases[i].to + ahead_ns,
+                        err));
         TD_TRY(print(s, err, ",\"kind\":1,\"name\":\"%s\"}", phases[i].name));
         ++*n;
     }
@@ -330,11 +338,9 @@ static enum td_code put_message(struct td_sink *s, const struct entry *list, uns
                  "]},\"scopeSpans\":[{\"scope\":{\"name\":\"tensord\",\"version\":\"%s\"},\"spans\":[",
                  TENSORD_VERSION));
     for (unsigned i = 0; i < n; i++) {
-        uint8_t id[8];
-        draw(id, sizeof id);
-        TD_TRY(put_request(s, &list[i], id, ahead_ns, err));
+        TD_TRY(put_request(s, &list[i], ahead_ns, err));
         ++*n_spans;
-        TD_TRY(put_phases(s, &list[i], id, ahead_ns, n_spans, err));
+        TD_TRY(put_phases(s, &list[i], ahead_ns, n_spans, err));
     }
     return print(s, err, "]}]}]}");
 }

@@ -6,7 +6,8 @@
  *   td_spans_put      at its end: the request's span and its phases', queued
  *
  * A request never waits for the collector: past TD_SPANS_QUEUE requests that wait they are dropped, and
- * counted (tensord_spans_total). Without an endpoint all of it is off, and costs one load.
+ * counted (tensord_spans_total). Without an endpoint there are no spans; log lines of a request carry the ids
+ * of its caller's trace all the same.
  *
  * Threads: any; start and stop are the main thread's.
  *
@@ -18,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/log.h"
 #include "server/base/metrics.h"
 #include "server/base/stats.h"
 
@@ -26,8 +28,10 @@
 
 /* Carried by a request. Zeroed: not traced. */
 struct td_trace_context {
-    const char *operation; /* constant text; NULL: not traced */
-    uint8_t trace_id[16], parent_id[8];
+    const char *operation; /* constant text; NULL: it has no spans */
+    struct td_log_trace
+        ids; /* for log lines, without spans too: of its trace, and of its span if it has one */
+    uint8_t parent_id[8];
     bool has_parent;
     char *state; /* tracestate; owned; NULL none */
 };
@@ -45,7 +49,8 @@ struct td_header {
     const char *p;
     size_t n;
 };
-/* Of a header that is not as W3C has it a new trace is begun. operation: a method's path, or a route. */
+/* Of a header that is not as W3C has it a new trace is begun where spans are on. operation: a method's path, or
+ * a route; NULL: what has no spans. tracestate: p may be NULL where spans are off. */
 void td_trace_begin(struct td_trace_context *c, struct td_header traceparent, struct td_header tracestate,
                     const char *operation);
 void td_trace_end(struct td_trace_context *c); /* frees what it owns */

@@ -151,19 +151,19 @@ enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_meta
         td_grpc_audit_name(method, r->in, model, sizeof model);
     }
     const struct td_rpc_caller caller = {g, sent, method};
+    const struct td_work *before = td_work_enter(&r->q.run.work);
     enum td_code rc = td_grpc_admit_message(g, method, sent, r->in, err);
     if (rc == TD_OK) {
         r->caller = &caller;
         r->payload = p;
-        const struct td_work *before = td_work_enter(&r->q.run.work);
         rc = td_rpc_methods[method].fn(r, err);
-        td_work_enter(before);
         r->caller = NULL;
         r->payload = NULL;
     }
     if (act || td_audit_refused(rc)) {
         td_grpc_audit(method, sent, r->carrier->call(r), model, rc ? err : &(struct td_err){0});
     }
+    td_work_enter(before);
     return rc;
 }
 

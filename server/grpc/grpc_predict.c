@@ -8,6 +8,7 @@
 
 #include "core/base/mem.h"
 #include "server/request/classify.h"
+#include "server/request/prediction_log.h"
 #include "server/grpc/grpc_rpc.h"
 #include "server/request/predict.h"
 
@@ -153,5 +154,8 @@ enum td_code td_rpc_multi_inference(struct td_rpc *r, struct td_err *err)
     td_metrics_examples(td_metrics_model(q->model), examples.shape.dim[0]);
     const enum td_code rc = run_tasks(r, &p, &examples, err);
     td_tensor_clear(&examples);
+    if (rc == TD_OK) {
+        td_prediction_log_multi(q, p.task[0].spec.signature, r->in, r->reply.p, r->reply.n);
+    }
     return rc;
 }

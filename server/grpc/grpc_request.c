@@ -63,10 +63,8 @@ void td_rpc_run(struct td_rpc *r, const struct td_grpc *g, int method, const grp
                 struct td_payload *p)
 {
     struct td_err err = {0};
-    if (td_spans_on()) {
-        td_trace_begin(&r->q.trace, td_grpc_header(sent, "traceparent"), td_grpc_header(sent, "tracestate"),
-                       td_rpc_methods[method].path);
-    }
+    td_trace_begin(&r->q.trace, td_grpc_header(sent, "traceparent"), td_grpc_header(sent, "tracestate"),
+                   td_rpc_methods[method].path);
     err.code = td_grpc_handle(g, method, sent, p, r, &err);
     if (err.code != TD_OK || r->q.encode == NULL) {
         answer(r, &err);

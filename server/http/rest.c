@@ -401,6 +401,8 @@ static struct td_header header(const struct td_exchange *x, const char *name)
 static enum td_code open_request(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
     const struct td_route *route = x->route;
+    td_trace_begin(&x->r.trace, header(x, "traceparent"), header(x, "tracestate"),
+                   route->traits & COUNTED ? route->pattern : NULL);
     if (route->traits & (MANAGES | TRAINS)) {
         const enum td_local_body body = route->traits & UPLOADS  ? TD_BODY_FILES
                                         : route->traits & REGION ? TD_BODY_REGION
@@ -410,9 +412,6 @@ static enum td_code open_request(struct td_rest *rest, struct td_exchange *x, st
     TD_TRY(td_request_open(&x->r, err));
     TD_TRY(td_exchange_charge(x, x->r.run.work.account, err));
     x->r.api = (enum td_api)(route->traits >> API_SHIFT & 7);
-    if (td_spans_on() && (route->traits & COUNTED)) {
-        td_trace_begin(&x->r.trace, header(x, "traceparent"), header(x, "tracestate"), route->pattern);
-    }
     TD_TRY(read_target(&x->r, x, err));
     const char *about = route->traits & ALL ? TD_ACCESS_ALL : route->traits & REGION ? "" : x->r.model;
     return td_rest_admit(rest, x, scope_of(route), about, err);
@@ -437,6 +436,7 @@ static void audit(const struct td_exchange *x, const struct td_err *err)
                                .model = named ? x->r.model : "",
                                .from = from,
                                .authorization = sent,
+                               .trace = &x->r.trace.ids,
                                .n = sent != NULL ? strlen(sent) : 0};
     td_audit_tell(&a, err);
 }

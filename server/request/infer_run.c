@@ -173,7 +173,8 @@ static void trace(const struct td_request *q, enum td_code outcome)
 {
     const struct td_log_about about = {.model = td_servable_name(q->servable),
                                        .version = td_servable_version(q->servable),
-                                       .request_id = q->id};
+                                       .request_id = q->id,
+                                       .trace = &q->trace.ids};
     struct td_err why = {0};
     if (*td_trace_file_path() == '\0') {
         td_log(TD_LOG_INFO, &about, "trace: signature %s, %d inputs, %s after %.1f us", q->sig->key, q->n_in,

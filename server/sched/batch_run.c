@@ -169,7 +169,7 @@ static enum td_code split_outputs(const struct td_worker_queue *q, const struct 
     return TD_OK;
 }
 
-/* The batch may run as long as its most patient member. */
+/* The batch may run as long as its most patient member, and is part of a trace if all of it is one request. */
 static struct td_run_opts run_opts(const struct td_batch *b, td_stop *stop)
 {
     struct td_run_opts o = *b->tasks->run;
@@ -180,6 +180,7 @@ static struct td_run_opts run_opts(const struct td_batch *b, td_stop *stop)
                                                                          : o.work.deadline_ns;
     }
     o.work.stop = stop;
+    o.work.trace = b->n_tasks == 1 ? o.work.trace : NULL;
     return o;
 }
 

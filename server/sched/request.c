@@ -34,6 +34,7 @@ void td_request_init(struct td_request *r)
     r->signature = "";
     r->id = "";
     r->run.work.stop = &r->stop;
+    r->run.work.trace = &r->trace.ids;
 }
 
 enum td_code td_request_open(struct td_request *r, struct td_err *err)

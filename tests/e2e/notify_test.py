@@ -57,11 +57,15 @@ class Manager:
 
 
 class Notify(unittest.TestCase):
-    def test_a_life(self):
+    def test_a_life_in_the_sandbox(self):
+        """Which lets the watchdog ask the daemon itself, at a port that is known before."""
+        self.test_a_life("--sandbox", f"--rest_api_port={server.free_port()}")
+
+    def test_a_life(self, *flags):
         server.models()
         manager = Manager(watchdog_s=0.4)
         with manager.environment():
-            d = Server()
+            d = Server(*flags)
         try:
             starting = manager.read("READY=1")
             self.assertTrue(any("STATUS=loading models" in m and any(l.startswith("EXTEND_TIMEOUT_USEC=") for l in m) for m in starting), starting)

@@ -14,7 +14,7 @@ import server
 from server import Server, config, until
 
 import tensorflow as tf  # noqa: E402
-from tensorflow_serving.apis import predict_pb2, prediction_log_pb2, prediction_service_pb2_grpc, regression_pb2  # noqa: E402
+from tensorflow_serving.apis import inference_pb2, predict_pb2, prediction_log_pb2, prediction_service_pb2_grpc, regression_pb2  # noqa: E402
 
 
 def logging(prefix, rate=1.0, kind="tfrecord"):
@@ -81,6 +81,17 @@ class RequestLog(unittest.TestCase):
             self.assertEqual([e.SerializeToString() for e in one.regress_log.request.input.example_list.examples],
                              [e.SerializeToString() for e in examples.input.example_list.examples])
             self.assertEqual(one.regress_log.response.result, regressed.result)
+
+            multi = inference_pb2.MultiInferenceRequest(input=examples.input)
+            for method, signature in (("regress", "regress"), ("classify", "classify")):
+                task = multi.tasks.add(method_name=f"tensorflow/serving/{method}")
+                task.model_spec.name, task.model_spec.signature_name = "tf1", signature
+            inferred = stub.MultiInference(multi, 10)
+            self.assertTrue(until(lambda: counted(d, "tf1", "OK") == 2))
+            both = records(d, "one")[1]
+            self.assertEqual((both.multi_inference_log.request, both.multi_inference_log.response), (multi, inferred))
+            spec = both.log_metadata.model_spec
+            self.assertEqual((spec.name, spec.version.value, spec.signature_name), ("tf1", 1, "regress"))
 
             # A rate of nothing, by a new configuration; the others go on.
             with open(os.path.join(d.dir, "models.config"), "w") as f:

@@ -14,7 +14,7 @@ import unittest
 import numpy as np
 
 import server
-from server import Server, serving
+from server import Server, config, serving
 
 import tensorflow as tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc  # noqa: E402
@@ -149,6 +149,42 @@ class Spans(unittest.TestCase):
             self.assertEqual((missing["http.response.status_code"], missing["error.type"]), ("404", "NOT_FOUND"))
             self.assertTrue(all("status" not in s for s in roots))     # what a client did wrong is not the server's error
             self.assertEqual(counted(d, "exported"), len(spans))
+
+    def test_log_lines_carry_the_trace_of_their_request(self):
+        """Those of the front end and those of ops that print; of the caller's trace without a collector, and with one of the span that it gets."""
+        where = self.enterContext(server.folder())
+        m = tf.Module()
+        m.f = tf.function(lambda x: (tf.print("sum is", tf.reduce_sum(x)), x)[1], input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+        tf.saved_model.save(m, f"{where}/1", signatures=m.f)
+        files = {"models.config": config(("loud", where))}
+        sent = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+        for flags in ((), (f"--otlp_endpoint={self.collector.url}", "--trace_sampling=0")):
+            with serving("--log_format=json", *flags, versions={}, files=files) as d:
+                ask = lambda x, **headers: self.assertEqual(d.post("/v1/models/loud:predict", {"instances": [x]}, headers=headers).status_code, 200)
+                line = lambda words: [row for row in map(json.loads, "".join(d.log).splitlines()) if words in row["message"]]
+                ask(1.5, **sent)
+                ask(2.5)
+                ask(3.5, traceparent="garbage")
+                q = request([4.5])
+                q.model_spec.name = "loud"
+                prediction_service_pb2_grpc.PredictionServiceStub(d.channel).Predict(q, 10, metadata=list(sent.items()))
+                self.assertEqual(d.post("/v1/models/loud:reload", headers=sent).status_code, 200)
+                self.assertTrue(d.wait_log("sum is 4.5") and d.wait_log(":reload"))
+                for words in ("sum is 1.5", "sum is 4.5", ":reload"):
+                    self.assertEqual([row["trace_id"] for row in line(words)], [TRACE], line(words))
+                self.assertNotIn("span_id", line(":reload")[0])
+                for words in ("sum is 2.5", "sum is 3.5"):
+                    self.assertEqual(["trace_id" in row for row in line(words)], [bool(flags)], line(words))    # one that begins here
+                if flags:
+                    roots = {s["spanId"] for s in self.collector.wait(2) if s["kind"] == 2}
+                    self.assertIn(line("sum is 1.5")[0]["span_id"], roots)
+                else:
+                    self.assertNotIn("span_id", line("sum is 1.5")[0])
+
+    def test_spans_leave_the_sandbox(self):
+        with serving("--sandbox", f"--otlp_endpoint={self.collector.url}") as d:
+            self.assertEqual(d.post("/v1/models/half:predict", {"instances": [5.0]}).status_code, 200)
+            self.assertTrue(self.collector.wait(1), "".join(d.log))
 
     def test_traces_that_begin_here_are_sampled(self):
         with serving(f"--otlp_endpoint={self.collector.url}/", "--trace_sampling=0.25") as d:

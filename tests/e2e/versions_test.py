@@ -14,7 +14,7 @@ import grpc
 import numpy as np
 import requests
 
-from server import MODELS, Alone, Server, config, until
+from server import MODELS, Alone, Server, config, free_port, until
 
 import tensorflow as tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2, prediction_service_pb2_grpc  # noqa: E402
@@ -149,12 +149,6 @@ class Folders(Alone):
             os.replace(f"{d.dir}/new/{name}", f"{d.dir}/m/1/{name}")
         self.assertTrue(until(lambda: self.value() != before))
         self.assertEqual(state(d, "m", 1)["state"], "AVAILABLE")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def endless_while(x):

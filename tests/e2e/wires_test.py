@@ -50,12 +50,6 @@ def add_examples(to, *xs):
             e.features.feature["x"].float_list.value.append(x)
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Rest(Case):
     FLAGS = ("--max_request_bytes=1048576",)
     OPTIONS = {"versions": {"half": (1, 2), "tf1": (1,)}, "labels": ""}
@@ -192,7 +186,7 @@ class Flags(server.Alone):
             self.assertEqual(list(stub.Predict(predict_request([0]), 20).outputs["y"].float_val), [2.0])
 
     def test_ports(self):
-        port = free_port()
+        port = server.free_port()
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             s.listen()
