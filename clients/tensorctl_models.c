@@ -104,8 +104,11 @@ int td_cli_health(int argc, char **argv)
     if (rc != 0) {
         return tdc_args_failed("health", &err);
     }
-    printf(a.json ? "{\"serving\": %s}\n" : "%s\n",
-           a.json ? (serves ? "true" : "false") : (serves ? "SERVING" : "NOT_SERVING"));
+    if (a.json) {
+        printf("{\"serving\": %s}\n", serves ? "true" : "false");
+    } else {
+        puts(serves ? "SERVING" : "NOT_SERVING");
+    }
     return serves ? 0 : 1;
 }
 

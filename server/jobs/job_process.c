@@ -51,12 +51,10 @@ static enum td_code take_row(void *ctx, const struct td_sql_row *r, struct td_er
     p->seq = td_sql_int(r, 0);
     p->version = td_sql_int(r, 1);
     p->request = td_strdup(td_sql_text(r, 2));
-    td_sql_copy(r, 3, p->model, sizeof p->model);
-    td_sql_copy(r, 4, p->base_path, sizeof p->base_path);
-    td_sql_copy(r, 5, p->source, sizeof p->source);
-    td_sql_copy(r, 6, p->stage, sizeof p->stage);
-    td_sql_copy(r, 7, p->training_name, sizeof p->training_name);
-    td_sql_copy(r, 8, p->validation_name, sizeof p->validation_name);
+    td_sql_copy(r, 3,
+                TD_SQL_ROOMS(TD_SQL_ROOM(p->model), TD_SQL_ROOM(p->base_path), TD_SQL_ROOM(p->source),
+                             TD_SQL_ROOM(p->stage), TD_SQL_ROOM(p->training_name),
+                             TD_SQL_ROOM(p->validation_name)));
     TD_TRY(td_jobs_path(p->state_dir, "files", td_sql_text(r, 9), p->training, err));
     TD_TRY(td_jobs_path(p->state_dir, "files", td_sql_null(r, 10) ? "" : td_sql_text(r, 10), p->validation,
                         err));

@@ -46,12 +46,9 @@ static enum td_code take_row(void *ctx, const struct td_sql_row *r, struct td_er
     p->inode = td_sql_int(r, 3);
     p->publishes = td_sql_int(r, 4) != 0;
     p->published = !td_sql_null(r, 5);
-    td_sql_copy(r, 6, p->id, sizeof p->id);
-    td_sql_copy(r, 7, p->model, sizeof p->model);
-    td_sql_copy(r, 8, p->base_path, sizeof p->base_path);
-    td_sql_copy(r, 9, p->stage, sizeof p->stage);
-    td_sql_copy(r, 10, p->owner, sizeof p->owner);
-    td_sql_copy(r, 11, p->result_file, sizeof p->result_file);
+    td_sql_copy(r, 6,
+                TD_SQL_ROOMS(TD_SQL_ROOM(p->id), TD_SQL_ROOM(p->model), TD_SQL_ROOM(p->base_path),
+                             TD_SQL_ROOM(p->stage), TD_SQL_ROOM(p->owner), TD_SQL_ROOM(p->result_file)));
     return TD_OK;
 }
 

@@ -226,10 +226,12 @@ const char *td_sql_text(const struct td_sql_row *r, int column)
     return (const char *)sqlite3_column_text(r->statement, column);
 }
 
-void td_sql_copy(const struct td_sql_row *r, int column, char *to, size_t room)
+void td_sql_copy(const struct td_sql_row *r, int first, const struct td_sql_room *rooms)
 {
-    const char *s = td_sql_text(r, column);
-    (void)snprintf(to, room, "%s", s != NULL ? s : "");
+    for (; rooms->to != NULL; rooms++, first++) {
+        const char *s = td_sql_text(r, first);
+        (void)snprintf(rooms->to, rooms->bytes, "%s", s != NULL ? s : "");
+    }
 }
 
 bool td_sql_null(const struct td_sql_row *r, int column)

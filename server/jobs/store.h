@@ -56,8 +56,15 @@ struct td_sql_row; /* columns from 0; texts are borrowed until the function retu
 int64_t td_sql_int(const struct td_sql_row *r, int column);
 double td_sql_real(const struct td_sql_row *r, int column);
 const char *td_sql_text(const struct td_sql_row *r, int column); /* NULL of NULL */
-/* The text, or as much of it as fits with its 0; "" of NULL. */
-void td_sql_copy(const struct td_sql_row *r, int column, char *to, size_t room);
+/* The texts of the columns from `first` on, each into a room of its own: as much as fits with its 0; "" of
+ * NULL. rooms: TD_SQL_ROOMS(TD_SQL_ROOM(array), ..). */
+struct td_sql_room {
+    char *to; /* NULL: the last */
+    size_t bytes;
+};
+#define TD_SQL_ROOM(array) ((struct td_sql_room){(array), sizeof(array)})
+#define TD_SQL_ROOMS(...) ((const struct td_sql_room[]){__VA_ARGS__, {NULL, 0}})
+void td_sql_copy(const struct td_sql_row *r, int first, const struct td_sql_room *rooms);
 bool td_sql_null(const struct td_sql_row *r, int column);
 typedef enum td_code td_sql_row_fn(void *ctx, const struct td_sql_row *r, struct td_err *err);
 /* each(ctx, row) for every row, until one fails. It may not use the store. */

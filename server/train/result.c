@@ -272,7 +272,7 @@ static enum td_code put_entries(struct rewrite *w, struct td_err *err)
 static enum td_code rewrite(struct td_result *r, const char *from, const char *to, struct td_err *err)
 {
     struct rewrite w = {.r = r};
-    TD_TRY(td_bundle_open_beneath(td_servable_home(r->servable), from, &w.from, err));
+    TD_TRY(td_bundle_open_beneath(td_servable_dir(r->servable), from, &w.from, err));
     enum td_code rc = td_bundle_create(to, &w.to, err);
     if (rc == TD_OK) {
         rc = put_entries(&w, err);
@@ -288,14 +288,18 @@ static enum td_code rewrite(struct td_result *r, const char *from, const char *t
 
 /* ------------------------------------------------------------------ the directory */
 
-/* The checkpoint's own files are written, not copied; a stage inside of home is no part of it. */
+/* The checkpoint's own files are written, not copied; the SavedModel below home is copied by itself, since it
+ * may be a link; a stage inside of home is no part of it. */
 static bool is_left_out(void *ctx, const char *dir, const char *name)
 {
     const struct td_result *r = ctx;
-    const char *saved = td_servable_dir(r->servable);
-    const size_t n = strlen(saved);
+    const char *saved = td_servable_dir(r->servable), *home = td_servable_home(r->servable);
+    const size_t n = strlen(saved), n_home = strlen(home);
     char path[TD_FILE_PATH];
     struct stat a, b;
+    if (n > n_home && strcmp(dir, home) == 0 && strcmp(name, saved + n_home + 1) == 0) {
+        return true;
+    }
     if (strncmp(dir, saved, n) == 0 && strcmp(dir + n, "/variables") == 0) {
         return strcmp(name, "variables.index") == 0 || strncmp(name, "variables.data-", 15) == 0;
     }
@@ -307,16 +311,18 @@ static bool is_left_out(void *ctx, const char *dir, const char *name)
 static enum td_code write_all(struct td_result *r, struct td_err *err)
 {
     const char *home = td_servable_home(r->servable), *saved = td_servable_dir(r->servable);
-    char from[TD_FILE_PATH], to[TD_FILE_PATH];
+    char from[TD_FILE_PATH], to[TD_FILE_PATH], model[TD_FILE_PATH];
     /* saved is home, or a directory below it: what follows home in it is the same in the stage */
     const int a = snprintf(from, sizeof from, "%s/variables/variables", saved);
     const int b = snprintf(to, sizeof to, "%s%s/variables/variables", r->stage, saved + strlen(home));
-    TD_FAIL_IF(a < 0 || b < 0 || (size_t)a >= sizeof from || (size_t)b >= sizeof to, err, INVALID_ARGUMENT,
-               "%s: the path is too long", r->stage);
+    const int c = snprintf(model, sizeof model, "%s%s", r->stage, saved + strlen(home));
+    TD_FAIL_IF(a < 0 || b < 0 || c < 0 || (size_t)a >= sizeof from || (size_t)b >= sizeof to, err,
+               INVALID_ARGUMENT, "%s: the path is too long", r->stage);
     if (r->n_values > 0) {
         qsort(r->values, (size_t)r->n_values, sizeof *r->values, by_key);
     }
     TD_TRY(td_tree_copy(home, home, r->stage, is_left_out, r, err));
+    TD_TRY(strcmp(home, saved) != 0 ? td_tree_copy(saved, saved, model, is_left_out, r, err) : TD_OK);
     TD_TRY(rewrite(r, from, to, err));
     td_file_sync_directory(r->stage);
     return TD_OK;

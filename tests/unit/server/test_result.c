@@ -17,7 +17,8 @@
 static struct td_op_table *ops;
 
 /* A version of our own: what is served must not be the repository's, since a test writes beside it. */
-static struct td_servable *load(const struct temp_dir *d, const char *below)
+/* linked: what is below lies elsewhere, and a link leads there. */
+static struct td_servable *load(const struct temp_dir *d, const char *below, bool linked)
 {
     struct td_err err = {0};
     struct td_servable *s = NULL;
@@ -31,7 +32,9 @@ static struct td_servable *load(const struct temp_dir *d, const char *below)
     if (below[0] == 0) {
         CHECK_OK(td_tree_remove(home.s, &err));
     }
-    CHECK_OK(td_tree_copy(NULL, DIGITS_DIR, model, NULL, NULL, &err));
+    const struct temp_path elsewhere = temp_dir_file(d, "elsewhere");
+    CHECK_OK(td_tree_copy(NULL, DIGITS_DIR, linked ? elsewhere.s : model, NULL, NULL, &err));
+    CHECK(!linked || symlink(elsewhere.s, model) == 0);
     const struct temp_path note = temp_dir_file(d, "1/note.txt");
     CHECK_OK(td_file_write(note.s, "as it was", 9, &err));
     CHECK_OK(td_servable_load("digits", 1, home.s, &(struct td_servable_opts){.ops = ops}, &s, &err));
@@ -107,11 +110,11 @@ static void check_entries(struct td_bundle *a, struct td_bundle *b, const char *
     CHECK(n > 2 && !td_bundle_entry(b, n, &name, &dtype, &shape, &bytes));
 }
 
-static void check_round(const char *below, bool with_tail)
+static void check_round(const char *below, bool with_tail, bool linked)
 {
     struct td_err err = {0};
     struct temp_dir d = temp_dir_make();
-    struct td_servable *s = load(&d, below), *tuned = NULL;
+    struct td_servable *s = load(&d, below, linked), *tuned = NULL;
     const struct temp_path stage = temp_dir_file(&d, ".stage"), note = temp_dir_file(&d, ".stage/note.txt");
     struct td_bundle *old = checkpoint(td_servable_dir(s));
     struct td_result *r = NULL;
@@ -146,24 +149,29 @@ static void check_round(const char *below, bool with_tail)
 
 TEST(all_is_there_again_but_the_tuned_value)
 {
-    check_round("", true);
+    check_round("", true, false);
 }
 
 TEST(keys_are_known_without_their_tail)
 {
-    check_round("", false);
+    check_round("", false, false);
 }
 
 TEST(tritons_layout_is_kept)
 {
-    check_round("/model.savedmodel", true);
+    check_round("/model.savedmodel", true, false);
+}
+
+TEST(what_tritons_layout_links_to_is_copied)
+{
+    check_round("/model.savedmodel", true, true);
 }
 
 TEST(what_is_edited_later_does_not_show)
 {
     struct td_err err = {0};
     struct temp_dir d = temp_dir_make();
-    struct td_servable *s = load(&d, "");
+    struct td_servable *s = load(&d, "", false);
     const struct temp_path stage = temp_dir_file(&d, ".stage"), note = temp_dir_file(&d, "1/note.txt"),
                            copy = temp_dir_file(&d, ".stage/note.txt");
     struct td_result *r = NULL;
@@ -185,7 +193,7 @@ static void check_refused(const char *key, const struct td_shape *shape, const c
 {
     struct td_err err = {0};
     struct temp_dir d = temp_dir_make();
-    struct td_servable *s = load(&d, "");
+    struct td_servable *s = load(&d, "", false);
     const struct temp_path stage = temp_dir_file(&d, ".stage");
     struct td_bundle *old = checkpoint(td_servable_dir(s));
     struct td_result *r = NULL;
@@ -216,7 +224,7 @@ TEST(an_abandoned_result_leaves_nothing)
 {
     struct td_err err = {0};
     struct temp_dir d = temp_dir_make();
-    struct td_servable *s = load(&d, "");
+    struct td_servable *s = load(&d, "", false);
     const struct temp_path stage = temp_dir_file(&d, ".stage");
     struct td_result *r = NULL;
     struct stat st;
@@ -228,5 +236,6 @@ TEST(an_abandoned_result_leaves_nothing)
 }
 
 TEST_MAIN(RUN(all_is_there_again_but_the_tuned_value) RUN(keys_are_known_without_their_tail)
-              RUN(tritons_layout_is_kept) RUN(what_is_edited_later_does_not_show)
-                  RUN(values_without_a_place_are_refused) RUN(an_abandoned_result_leaves_nothing))
+              RUN(tritons_layout_is_kept) RUN(what_tritons_layout_links_to_is_copied)
+                  RUN(what_is_edited_later_does_not_show) RUN(values_without_a_place_are_refused)
+                      RUN(an_abandoned_result_leaves_nothing))
