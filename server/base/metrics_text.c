@@ -79,17 +79,17 @@ int td_bounds_bucket(const struct td_bounds *b, int64_t value)
 
 /* ------------------------------------------------------------------ lines */
 
-/* The digits of n, which are returned; text has room for 24. */
+/* The digits of n, which are rereversed; text has room for 24. */
 static size_t digits(uint64_t n, char *text)
 {
-    char turned[24];
+    char reversed[24];
     size_t k = 0;
     do {
-        turned[k++] = (char)('0' + n % 10);
+        reversed[k++] = (char)('0' + n % 10);
         n /= 10;
     } while (n > 0);
     for (size_t i = 0; i < k; i++) {
-        text[i] = turned[k - 1 - i];
+        text[i] = reversed[k - 1 - i];
     }
     return k;
 }
@@ -100,23 +100,27 @@ static char *append(char *to, const char *text, size_t n)
     return to + n;
 }
 
-/* NAME SUFFIX {LABELS[,]MORE} NUMBER */
-static enum td_code put_line(struct td_sink *out, const char *name, const char *suffix, const char *labels,
-                             const char *more, const char *number, size_t n_number, struct td_err *err)
+/* What stands in front of a number: NAME SUFFIX {LABELS[,]MORE} */
+struct series {
+    const char *name, *suffix, *labels, *more;
+};
+
+static enum td_code put_line(struct td_sink *out, const struct series *s, const char *number, size_t n_number,
+                             struct td_err *err)
 {
-    const size_t n_name = strlen(name), n_suffix = strlen(suffix), n_labels = strlen(labels),
-                 n_more = strlen(more);
+    const size_t n_name = strlen(s->name), n_suffix = strlen(s->suffix), n_labels = strlen(s->labels),
+                 n_more = strlen(s->more);
     const bool both = n_labels > 0 && n_more > 0;
     char *to;
     TD_TRY(td_sink_grow(out, n_name + n_suffix + n_labels + both + n_more + n_number + 4, &to, err));
-    to = append(to, name, n_name);
-    to = append(to, suffix, n_suffix);
+    to = append(to, s->name, n_name);
+    to = append(to, s->suffix, n_suffix);
     *to++ = '{';
-    to = append(to, labels, n_labels);
+    to = append(to, s->labels, n_labels);
     if (both) {
         *to++ = ',';
     }
-    to = append(to, more, n_more);
+    to = append(to, s->more, n_more);
     *to++ = '}';
     *to++ = ' ';
     to = append(to, number, n_number);
@@ -124,11 +128,10 @@ static enum td_code put_line(struct td_sink *out, const char *name, const char *
     return TD_OK;
 }
 
-static enum td_code put_count(struct td_sink *out, const char *name, const char *suffix, const char *labels,
-                              const char *more, uint64_t n, struct td_err *err)
+static enum td_code put_count(struct td_sink *out, const struct series *s, uint64_t n, struct td_err *err)
 {
     char text[24];
-    return put_line(out, name, suffix, labels, more, text, digits(n, text), err);
+    return put_line(out, s, text, digits(n, text), err);
 }
 
 enum td_code td_metrics_put_head(struct td_sink *out, const char *name, const char *type, const char *help,
@@ -142,12 +145,13 @@ enum td_code td_metrics_put_head(struct td_sink *out, const char *name, const ch
 enum td_code td_metrics_put_sample(struct td_sink *out, const char *name, const char *labels, double value,
                                    struct td_err *err)
 {
+    const struct series s = {name, "", labels, ""};
     if (value >= 0 && value < 9e15 && (double)(uint64_t)value == value) {
-        return put_count(out, name, "", labels, "", (uint64_t)value, err);
+        return put_count(out, &s, (uint64_t)value, err);
     }
     char text[40];
     const int n = snprintf(text, sizeof text, "%.17g", value);
-    return put_line(out, name, "", labels, "", text, (size_t)n, err);
+    return put_line(out, &s, text, (size_t)n, err);
 }
 
 enum td_code td_metrics_put(struct td_sink *out, const char *name, const char *const *labels, double value,
@@ -170,8 +174,8 @@ enum td_code td_metrics_put_histogram(struct td_sink *out, const char *name, con
             (void)snprintf(le, sizeof le, "le=\"%g\"", bound);
         }
         n += buckets[i];
-        TD_TRY(put_count(out, name, "_bucket", labels, le, n, err));
+        TD_TRY(put_count(out, &(struct series){name, "_bucket", labels, le}, n, err));
     }
-    TD_TRY(put_count(out, name, "_sum", labels, "", sum, err));
-    return put_count(out, name, "_count", labels, "", n, err);
+    TD_TRY(put_count(out, &(struct series){name, "_sum", labels, ""}, sum, err));
+    return put_count(out, &(struct series){name, "_count", labels, ""}, n, err);
 }

@@ -9,8 +9,8 @@
  *     encode             rows taken apart, the answer written
  *
  * A request is copied into the ring, so that nothing it owns is kept; the ids of its phases are drawn when
- * they are written. Each message has a connection of its own: there is one a second. A message that no collector takes
- * is tried once more, then it is lost, and counted.
+ * they are written. Each message has a connection of its own: there is one a second. A message that no
+ * collector takes is tried once more, then it is lost, and counted.
  *
  * `on` is set before requests; `mu` guards the ring.
  * Does not: speak TLS, follow redirects, keep spans over a restart.

@@ -49,8 +49,8 @@ struct td_header {
     const char *p;
     size_t n;
 };
-/* Of a header that is not as W3C has it a new trace is begun where spans are on. operation: a method's path, or
- * a route; NULL: what has no spans. tracestate: p may be NULL where spans are off. */
+/* Of a header that is not as W3C has it a new trace is begun where spans are on. operation: a method's path,
+ * or a route; NULL: what has no spans. */
 void td_trace_begin(struct td_trace_context *c, struct td_header traceparent, struct td_header tracestate,
                     const char *operation);
 void td_trace_end(struct td_trace_context *c); /* frees what it owns */

@@ -1,6 +1,7 @@
 /* server/request/prediction_log.c - PredictionLog from tensors, so that every wire's requests look alike.
  *
- *   PredictionLog   log_metadata = 1, classify_log = 2 | regress_log = 3 | multi_inference_log = 4 | predict_log = 6
+ *   PredictionLog   log_metadata = 1, classify_log = 2 | regress_log = 3 | multi_inference_log = 4 |
+ *                   predict_log = 6
  *   *Log            request = 1, response = 2
  *   LogMetadata     model_spec = 1, sampling_config = 2 { sampling_rate = 1 }, timestamp_secs = 4
  *

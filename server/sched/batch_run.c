@@ -169,7 +169,7 @@ static enum td_code split_outputs(const struct td_worker_queue *q, const struct 
     return TD_OK;
 }
 
-/* The batch may run as long as its most patient member, and is part of a trace if all of it is one request. */
+/* The batch may run as long as its most patient member; it is of a trace if all of it is one request. */
 static struct td_run_opts run_opts(const struct td_batch *b, td_stop *stop)
 {
     struct td_run_opts o = *b->tasks->run;

@@ -1,5 +1,5 @@
-/* tests/unit/server/test_latency.c - requests by version and signature: nothing is lost over loads and unloads,
- * and what is gone takes no memory.
+/* tests/unit/server/test_latency.c - requests by version and signature: nothing is lost over loads and
+ * unloads, and what is gone takes no memory.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/latency.h"
