@@ -9,8 +9,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/audit.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -78,14 +76,4 @@ void td_audit_tell(const struct td_audit *a, const struct td_err *err)
            *a->verb != '\0' ? " " : "", quoted(a->object, object, sizeof object), a->wire,
            *a->from != '\0' ? a->from : "-", TOKEN_CHARS, *owner != '\0' ? owner : "-",
            td_code_name(err->code), rest);
-}
-
-void td_audit_address(const struct sockaddr *address, char out[TD_AUDIT_FROM])
-{
-    out[0] = '\0';
-    if (address != NULL && address->sa_family == AF_INET) {
-        (void)inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, out, TD_AUDIT_FROM);
-    } else if (address != NULL && address->sa_family == AF_INET6) {
-        (void)inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, out, TD_AUDIT_FROM);
-    }
 }

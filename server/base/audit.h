@@ -14,7 +14,6 @@
 #define TD_SERVER_BASE_AUDIT_H
 
 #include <stddef.h>
-#include <sys/socket.h>
 
 #include "core/base/log.h"
 
@@ -37,7 +36,5 @@ static inline bool td_audit_refused(enum td_code rc)
 }
 /* What came of it: err->code TD_OK, or not. A refusal or a management act. */
 void td_audit_tell(const struct td_audit *a, const struct td_err *err);
-/* An IP address's text, without the port. */
-void td_audit_address(const struct sockaddr *address, char out[TD_AUDIT_FROM]);
 
 #endif

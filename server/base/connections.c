@@ -15,12 +15,10 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/connections.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -29,6 +27,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "server/base/clock.h"
+#include "server/base/listen.h"
 
 #define DEFAULT_MAX 16384
 #define FILES_LEAST 16
@@ -215,19 +214,9 @@ static enum td_code count_in(struct td_connections *c, const struct address *at,
     return TD_OK;
 }
 
-static void name_of(const struct sockaddr *peer, char text[INET6_ADDRSTRLEN])
-{
-    const void *a = peer->sa_family == AF_INET ? (const void *)&((const struct sockaddr_in *)peer)->sin_addr
-                    : peer->sa_family == AF_INET6 ? &((const struct sockaddr_in6 *)peer)->sin6_addr
-                                                  : NULL;
-    if (a == NULL || inet_ntop(peer->sa_family, a, text, INET6_ADDRSTRLEN) == NULL) {
-        (void)snprintf(text, INET6_ADDRSTRLEN, "this host");
-    }
-}
-
 static void say_refused(struct td_connections *c, const struct sockaddr *peer, const struct td_err *err)
 {
-    char who[INET6_ADDRSTRLEN];
+    char who[TD_LISTEN_NAME];
     const int64_t now_ns = td_clock_ns();
     pthread_mutex_lock(&c->mu);
     const bool say = c->said_ns == 0 || now_ns - c->said_ns > SAY_NS;
@@ -236,9 +225,9 @@ static void say_refused(struct td_connections *c, const struct sockaddr *peer, c
     c->said_ns = say ? now_ns : c->said_ns;
     pthread_mutex_unlock(&c->mu);
     if (say) {
-        name_of(peer, who);
+        td_listen_name(peer, who);
         td_log(TD_LOG_WARNING, NULL, "connection from %s refused: %s; %lld more refused since the last line",
-               who, err->msg, (long long)unsaid);
+               *who != '\0' ? who : "this host", err->msg, (long long)unsaid);
     }
 }
 

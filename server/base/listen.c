@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/base/listen.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -120,6 +121,18 @@ enum td_code td_listen_unix(const char *path, int *fd, struct td_err *err)
     }
     *fd = s;
     return TD_OK;
+}
+
+void td_listen_name(const struct sockaddr *peer, char out[TD_LISTEN_NAME])
+{
+    const int family = peer != NULL ? peer->sa_family : AF_UNSPEC;
+    const void *at = family == AF_INET    ? (const void *)&((const struct sockaddr_in *)peer)->sin_addr
+                     : family == AF_INET6 ? &((const struct sockaddr_in6 *)peer)->sin6_addr
+                                          : NULL;
+    out[0] = '\0';
+    if (at != NULL) {
+        (void)inet_ntop(family, at, out, TD_LISTEN_NAME);
+    }
 }
 
 bool td_listen_is_local(const struct sockaddr *peer)

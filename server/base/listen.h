@@ -18,6 +18,10 @@ TD_MUST enum td_code td_listen_tcp(const char *host, int port, int *fd, int *bou
  * TensorFlow Serving's test servers all bind one name, and the latest has it. The caller removes the file. */
 TD_MUST enum td_code td_listen_unix(const char *path, int *fd, struct td_err *err);
 
+/* An IP address's text, without the port; "" of others, and of NULL. */
+#define TD_LISTEN_NAME 48
+void td_listen_name(const struct sockaddr *peer, char out[TD_LISTEN_NAME]);
+
 /* Whether a peer's address is this host's loopback. */
 bool td_listen_is_local(const struct sockaddr *peer);
 

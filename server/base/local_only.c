@@ -92,10 +92,10 @@ enum td_code td_local_only_check(const struct td_local_only *q, const char *what
                what, q->browser);
     const bool good = q->type == NULL || is_type(q->type, "application/json") ||
                       is_type(q->type, "application/octet-stream") ||
-                      (q->files && is_type(q->type, "multipart/form-data")) ||
-                      (q->regions && is_type(q->type, "application/x-www-form-urlencoded"));
+                      (q->body == TD_BODY_FILES && is_type(q->type, "multipart/form-data")) ||
+                      (q->body == TD_BODY_REGION && is_type(q->type, "application/x-www-form-urlencoded"));
     TD_FAIL_IF(!good, err, PERMISSION_DENIED,
                HERE ", where the body's content-type is %s and not '%.60s', or with a token of --tokens_file",
-               what, q->files ? "multipart/form-data" : "application/json", q->type);
+               what, q->body == TD_BODY_FILES ? "multipart/form-data" : "application/json", q->type);
     return TD_OK;
 }

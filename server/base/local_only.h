@@ -7,8 +7,8 @@
  *   headers      no Origin, Referer, Sec-Fetch-*: browsers send them, and pages cannot keep them from it;
  *                no Forwarded, X-Forwarded-*, X-Real-IP, Via: proxies send them
  *   body         of a content type that a page cannot send without asking first: JSON, bytes, or none told
- *                (which a page can do, but never without an Origin); forms with files are held by the
- *                headers above
+ *                (which a page can do, but never without an Origin); forms with files, and regions of shared
+ *                memory of a type that pages can send too, are held by the headers above
  *
  * Threads: any.
  *
@@ -21,6 +21,13 @@
 
 #include "core/base/status.h"
 
+/* What the body of a request may be, besides JSON and bytes. */
+enum td_local_body {
+    TD_BODY_JSON,
+    TD_BODY_FILES, /* a multipart form */
+    TD_BODY_REGION /* libcurl's own type, with which Triton's C++ clients register regions of shared memory */
+};
+
 /* What is known of a request. */
 struct td_local_only {
     bool loopback;    /* the connection's client is on this host */
@@ -29,8 +36,7 @@ struct td_local_only {
     size_t n_host;
     const char *browser; /* the first header found by which a browser or proxy is known; NULL: none */
     const char *type;    /* of a body that is there; NULL: no body, or none told */
-    bool files;          /* a multipart form is as good as JSON */
-    bool regions;        /* and so is libcurl's own type, with which Triton's C++ clients register regions */
+    enum td_local_body body;
 };
 
 /* Whether a header's name is one of those above; n bytes, any case. */

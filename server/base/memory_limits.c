@@ -16,6 +16,7 @@
 #include "core/base/budget.h"
 #include "core/base/log.h"
 #include "server/base/cgroup.h"
+#include "server/base/statm.h"
 
 enum { FEW_ARENAS = 2 };
 
@@ -39,20 +40,6 @@ static double limit_v2(const char *folder)
     return max < high ? max : high;
 }
 
-/* Bytes of address space that are in use. */
-static uint64_t mapped_now(void)
-{
-    unsigned long long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-    if (f == NULL || fscanf(f, "%llu", &pages) != 1) {
-        pages = 0;
-    }
-    if (f != NULL) {
-        (void)fclose(f);
-    }
-    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* What is left for us of a limited address space: half. Threads' stacks, models' files and what libraries
  * take count there too, and gRPC does not survive that there is no more. */
 static bool space_is_limited(uint64_t *left)
@@ -61,7 +48,7 @@ static bool space_is_limited(uint64_t *left)
     if (getrlimit(RLIMIT_AS, &r) != 0 || r.rlim_cur == RLIM_INFINITY) {
         return false;
     }
-    const uint64_t used = mapped_now();
+    const uint64_t used = td_statm().mapped;
     *left = r.rlim_cur > used ? (r.rlim_cur - used) / 2 : 1;
     return true;
 }

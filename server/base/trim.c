@@ -27,6 +27,7 @@
 #include "core/base/check.h"
 #include "core/run/bound_plan.h"
 #include "server/base/clock.h"
+#include "server/base/statm.h"
 
 enum {
     LOOK_S = 2,
@@ -137,16 +138,8 @@ static struct {
 /* Resident bytes that are of no file. */
 static uint64_t resident(void)
 {
-    unsigned long long total, all, shared;
-    uint64_t pages = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-    if (f != NULL && fscanf(f, "%llu %llu %llu", &total, &all, &shared) == 3 && all > shared) {
-        pages = all - shared;
-    }
-    if (f != NULL) {
-        (void)fclose(f);
-    }
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    const struct td_statm s = td_statm();
+    return s.resident > s.of_files ? s.resident - s.of_files : 0;
 }
 
 /* Seconds to the next look: soon, or later each time that nothing came of it. */

@@ -39,6 +39,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "server/base/clock.h"
+#include "server/base/cores.h"
 #include "server/http/http_impl.h"
 #include "server/base/listen.h"
 #include "server/base/tls.h"
@@ -264,7 +265,7 @@ static void on_log(void *cls, const char *fmt, va_list ap)
 
 static enum td_code start_daemon(struct td_http *h, struct td_err *err)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const int cores = td_cores_usable("");
     const unsigned pollers = cores < 2 ? 2 : cores > MAX_POLL_THREADS ? MAX_POLL_THREADS : (unsigned)cores;
     struct MHD_OptionItem tls[5] = {{MHD_OPTION_END, 0, NULL}};
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
@@ -297,8 +298,7 @@ static enum td_code start_daemon(struct td_http *h, struct td_err *err)
 
 static enum td_code start_threads(struct td_http *h, struct td_err *err)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const int n = h->opts.threads > 0 ? h->opts.threads : cores > 0 ? 4 * (int)cores : 4;
+    const int n = h->opts.threads > 0 ? h->opts.threads : 4 * td_cores_usable("");
     h->most_lengthy = n > LENGTHY_SHARE ? n / LENGTHY_SHARE : 1;
     h->workers = td_calloc((size_t)n, sizeof *h->workers);
     if (h->workers == NULL) {

@@ -519,17 +519,10 @@ void *td_http_worker_main(void *arg)
     return NULL;
 }
 
-int td_http_fd(const struct exchange *e)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    return info != NULL ? info->connect_fd : -1;
-}
-
 bool td_http_has_left(const struct exchange *e)
 {
-    struct pollfd p = {.fd = td_http_fd(e), .events = POLLRDHUP};
-    return p.fd >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+    struct pollfd p = {.fd = e->peer->fd, .events = POLLRDHUP};
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 void *td_http_guard_main(void *arg)

@@ -158,9 +158,8 @@ void td_http_enqueue(struct exchange *e);
 /* Of running or sleeping. */
 void td_http_link(struct exchange **list, struct exchange *e);
 void td_http_unlink(struct exchange **list, struct exchange *e);
-/* Whether the client has closed its side, and the socket; the connection cannot end meanwhile. */
+/* Whether the client has closed its side; the connection cannot end meanwhile. */
 bool td_http_has_left(const struct exchange *e);
-int td_http_fd(const struct exchange *e);
 /* On a worker's thread, done with e: its connection goes on in that phase. */
 void td_http_resume(struct exchange *e, enum phase phase);
 void *td_http_worker_main(void *http);

@@ -29,6 +29,7 @@
 #include "core/base/mem.h"
 #include "server/base/audit.h"
 #include "server/base/clock.h"
+#include "server/base/listen.h"
 #include "proto/json/json_write.h"
 #include "server/base/rest_json.h"
 #include "server/http/rest_finetune.h"
@@ -426,10 +427,10 @@ static bool is_act(const struct td_exchange *x)
 
 static void audit(const struct td_exchange *x, const struct td_err *err)
 {
-    char from[TD_AUDIT_FROM];
+    char from[TD_LISTEN_NAME];
     const char *sent = td_exchange_header(x, "Authorization");
     const bool named = x->route != NULL && !(x->route->traits & REGION) && x->r.model != NULL;
-    td_audit_address(x->from, from);
+    td_listen_name(x->from, from);
     const struct td_audit a = {.wire = "http",
                                .verb = x->method,
                                .object = x->target,

@@ -15,6 +15,7 @@
 #define TD_SERVER_HTTP_REST_H
 
 #include "server/base/access.h"
+#include "server/base/local_only.h"
 #include "server/http/http.h"
 #include "proto/json/json_tensor.h"
 #include "server/sched/request.h"
@@ -46,8 +47,6 @@ enum td_quickness td_rest_route(void *app, struct td_exchange *x);
 void td_rest_handle(void *app, struct td_exchange *x);
 void td_rest_fail(void *app, struct td_exchange *x, const struct td_err *err);
 
-/* What the body of a request may be that manages without a token. */
-enum td_local_body { TD_BODY_JSON, TD_BODY_FILES, TD_BODY_REGION };
 /* Whether it may manage without a token, where none are asked for: see server/base/local_only.h. */
 TD_MUST enum td_code td_rest_local_only(const struct td_rest *rest, const struct td_exchange *x,
                                         enum td_local_body body, struct td_err *err);

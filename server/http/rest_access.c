@@ -44,8 +44,7 @@ static enum td_code check_local(const struct td_exchange *x, const char *type, e
                                     .browser = x->absolute ? "Host (the target has another in front)"
                                                            : td_exchange_header_that(x, td_local_only_tells),
                                     .type = type,
-                                    .files = body == TD_BODY_FILES,
-                                    .regions = body == TD_BODY_REGION};
+                                    .body = body};
     (void)snprintf(what, sizeof what, "%s %s", x->method, x->target);
     return td_local_only_check(&q, what, err);
 }

@@ -17,7 +17,6 @@ struct infer {
     struct td_exchange *x;
     struct td_request *r; /* x's */
     struct td_rest *rest;
-    struct td_registry *registry;
     struct td_infer_json p;
     struct td_infer_shared shared;
 };
@@ -48,8 +47,8 @@ static enum td_code resolve(struct infer *f, struct td_err *err)
                                      .version = f->r->version,
                                      .label = f->r->label,
                                      .signature = f->p.opts.signature};
-    TD_TRY(td_infer_find(f->registry, &ref, &f->r->servable, &f->r->signature, err));
-    return td_request_resolve(f->r, f->registry, err);
+    TD_TRY(td_infer_find(f->rest->registry, &ref, &f->r->servable, &f->r->signature, err));
+    return td_request_resolve(f->r, f->rest->registry, err);
 }
 
 /* ------------------------------------------------------------------ a body of raw bytes */
@@ -127,7 +126,7 @@ static const struct td_infer_in *input_of(void *infer, int i)
 static enum td_code read_inputs(struct infer *f, struct td_err *err)
 {
     const uint64_t max_bytes = UINT64_MAX; /* each element takes bytes of the body, and those are bounded */
-    TD_TRY(td_infer_expect(f->r, f->registry, input_of, f, f->p.n_in, err));
+    TD_TRY(td_infer_expect(f->r, f->rest->registry, input_of, f, f->p.n_in, err));
     for (int i = 0; i < f->p.n_in; i++) {
         struct td_tensor *t = &f->r->in[i].t;
         const struct td_infer_in *in = &f->p.in[i].raw;
@@ -206,8 +205,7 @@ enum td_code td_rest_v2_infer(struct td_rest *rest, struct td_exchange *x, struc
     if (f == NULL) {
         return td_no_memory(err, sizeof *f, "a request");
     }
-    *f = (struct infer){
-        .x = x, .r = r, .rest = rest, .registry = rest->registry, .shared = {.shm = rest->shm}};
+    *f = (struct infer){.x = x, .r = r, .rest = rest, .shared = {.shm = rest->shm}};
     r->detail = f;
     r->encode = encode;
     TD_TRY(read_request(f, err));

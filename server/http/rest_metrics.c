@@ -17,6 +17,7 @@
 #include "core/base/buffer.h"
 #include "core/base/mem.h"
 #include "server/base/metrics.h"
+#include "server/base/statm.h"
 #include "server/http/rest.h"
 #include "server/jobs/jobs.h"
 
@@ -25,15 +26,7 @@
 static double resident_bytes(const struct td_rest *rest)
 {
     (void)rest;
-    unsigned long long total = 0, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-    if (f == NULL || fscanf(f, "%llu %llu", &total, &resident) != 2) {
-        resident = 0;
-    }
-    if (f != NULL) {
-        (void)fclose(f);
-    }
-    return (double)resident * (double)sysconf(_SC_PAGESIZE);
+    return (double)td_statm().resident;
 }
 
 static double memory_held(const struct td_rest *rest)

@@ -101,7 +101,7 @@ static enum td_code check_served(const struct td_rest *rest, struct td_err *err)
 static enum td_code status(struct td_rest *rest, struct td_exchange *x, enum td_shm_kind kind,
                            struct td_err *err)
 {
-    char owner[33];
+    char owner[TD_OWNER_CHARS];
     td_rest_owner(rest, x, owner);
     TD_TRY(check_served(rest, err));
     json_t *list = json_array();
@@ -115,7 +115,7 @@ static enum td_code status(struct td_rest *rest, struct td_exchange *x, enum td_
 static enum td_code add(struct td_rest *rest, struct td_exchange *x, enum td_shm_kind kind,
                         struct td_err *err)
 {
-    char owner[33];
+    char owner[TD_OWNER_CHARS];
     json_t *doc = NULL;
     td_rest_owner(rest, x, owner);
     TD_TRY(check_served(rest, err));
@@ -128,7 +128,7 @@ static enum td_code add(struct td_rest *rest, struct td_exchange *x, enum td_shm
 static enum td_code drop(struct td_rest *rest, struct td_exchange *x, enum td_shm_kind kind,
                          struct td_err *err)
 {
-    char owner[33];
+    char owner[TD_OWNER_CHARS];
     td_rest_owner(rest, x, owner);
     TD_TRY(check_served(rest, err));
     td_shm_unregister(rest->shm, owner, kind, x->r.model);

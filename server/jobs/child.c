@@ -26,6 +26,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "server/base/statm.h"
 
 enum { MAX_ARGS = 128, LINE = 1000, NICEST = 19, LOG_BYTES = 1 << 20, WAIT_US = 1000 };
 #define BEYOND ((int64_t)1 << 30) /* stacks, libraries, what the allocator keeps */
@@ -193,21 +194,9 @@ static void be_killed_first(void)
     }
 }
 
-/* Memory of its own that the process has, as RLIMIT_DATA counts it; 0: nobody says. */
-static int64_t data_bytes(void)
-{
-    FILE *f = fopen("/proc/self/statm", "re");
-    long long pages = 0;
-    if (f != NULL) {
-        pages = fscanf(f, "%*d %*d %*d %*d %*d %lld", &pages) == 1 ? pages : 0;
-        (void)fclose(f);
-    }
-    return (int64_t)pages * sysconf(_SC_PAGESIZE);
-}
-
 void td_child_bound(int64_t bytes)
 {
-    const int64_t now = data_bytes();
+    const int64_t now = (int64_t)td_statm().data;
     struct rlimit r;
     if (bytes > 0 && now > 0 && bytes < (INT64_MAX - now - BEYOND) / 2 && getrlimit(RLIMIT_DATA, &r) == 0) {
         const rlim_t most = (rlim_t)(now + 2 * bytes + BEYOND);

@@ -88,7 +88,11 @@ TEST(what_is_missing_is_told)
     says(&q, "'text/plain'");
     q.type = "multipart/form-data; boundary=x";
     says(&q, "application/json");
-    q.files = true;
+    q.body = TD_BODY_FILES;
+    CHECK_OK(td_local_only_check(&q, "POST /x", &err));
+    q.body = TD_BODY_REGION;
+    says(&q, "application/json");
+    q.type = "application/x-www-form-urlencoded";
     CHECK_OK(td_local_only_check(&q, "POST /x", &err));
     q.type = NULL;
     CHECK_OK(td_local_only_check(&q, "POST /x", &err));
