@@ -283,13 +283,13 @@ class Readers(Hostile):
 
     def test_answers_that_nobody_reads(self):
         raw = request(body=b'{"instances": [' + b"0," * 1000000 + b"0]}")
-        with bystander(self, self.d, 2.0), contextlib.ExitStack() as all:
+        with bystander(self, self.d, 2.0 * PATIENCE), contextlib.ExitStack() as all:
             for _ in range(4):
                 s = all.enter_context(socket.socket())
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 s.connect(("127.0.0.1", self.d.rest_port))
                 s.sendall(raw)
-            self.settles(1, 20)
+            self.settles(1, 20 * PATIENCE)
 
 
 class Large(Hostile):

@@ -18,7 +18,7 @@ static void be_lengthy(void *app, struct td_exchange *x)
     (void)app;
     CHECK(td_exchange_is_lengthy(x));
     atomic_fetch_add(&n_lengthy, 1);
-    while (!atomic_load(&lengthy_may_end)) {
+    while (!atomic_load(&lengthy_may_end) && atomic_load(&x->r.stop) == 0) {
         usleep(1000);
     }
     td_exchange_finish(x);
@@ -276,6 +276,30 @@ TEST(lengthy_requests_leave_workers_for_others)
     CHECK(td_http_stop(h, 5000));
 }
 
+TEST(what_waits_is_told_to_stop_too)
+{
+    struct td_http *h = start();
+    char body[1000];
+    int many[4];
+    atomic_store(&n_lengthy, 0);
+    atomic_store(&lengthy_may_end, false);
+    for (int i = 0; i < 4; i++) {
+        many[i] = dial();
+        const char *ask = "GET /lengthy HTTP/1.1\r\nHost: x\r\n\r\n";
+        say(many[i], ask, strlen(ask));
+    }
+    while (atomic_load(&n_lengthy) == 0) {
+        usleep(1000);
+    }
+    usleep(100000);
+    CHECK(td_http_stop(h, 50));
+    CHECK_INT(atomic_load(&n_lengthy), 4);
+    for (int i = 0; i < 4; i++) {
+        CHECK_INT(answer(many[i], body, sizeof body), 200);
+        close(many[i]);
+    }
+}
+
 static void *stop_main(void *h)
 {
     CHECK(td_http_stop(h, 5000));
@@ -367,6 +391,6 @@ TEST(a_taken_port_fails)
 TEST_MAIN(RUN(targets_arrive_as_sent_and_connections_are_kept) RUN(bodies_above_the_limit_are_refused)
               RUN(gzip_bodies_are_inflated_within_the_limit) RUN(a_client_that_leaves_stops_its_request)
                   RUN(long_requests_do_not_hold_up_short_ones) RUN(lengthy_requests_leave_workers_for_others)
-                      RUN(stopping_lets_open_requests_finish)
+                      RUN(what_waits_is_told_to_stop_too) RUN(stopping_lets_open_requests_finish)
                           RUN(heads_with_two_meanings_are_refused_and_end_their_connection)
                               RUN(clients_have_their_time_and_no_more) RUN(a_taken_port_fails))
