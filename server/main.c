@@ -187,6 +187,8 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
 {
     const struct td_options *o = &s->options;
     const int cores = td_cores_usable("");
+    uint64_t most_resident;
+    TD_TRY(td_memory_resident_limit(o->max_resident_bytes, o->lazy_loading, &most_resident, err));
     TD_TRY(td_engine_init(&s->engine, td_op_families, err));
     TD_TRY(td_op_libraries_open(o->op_library, &s->engine, &s->op_libraries, err));
     if (o->kernel_trials_ms > 0) {
@@ -217,6 +219,8 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
         .load_threads = o->num_load_threads > 0 ? (int)o->num_load_threads
                         : cores > 4             ? 4
                                                 : cores,
+        .lazy = o->lazy_loading,
+        .max_resident_bytes = most_resident,
         .labels_for_unavailable = o->allow_version_labels_for_unavailable_models,
         .strict_shapes = o->strict_shapes,
         .workers = s->workers,
@@ -252,6 +256,7 @@ static enum td_code start_grpc(struct server *s, struct td_err *err)
         .max_waiting = (int)o->max_waiting_commands,
         .max_request_bytes = (size_t)o->max_request_bytes,
         .deadline_ns = (int64_t)(o->default_deadline * 1e9),
+        .wait_ns = o->load_timeout > 0 ? (o->load_timeout + WAIT_MORE_S) * 1000000000 : 0,
         .health = true,
         .open_management = o->open_management,
         .access = s->access,

@@ -4,6 +4,8 @@
  *   main          starts and stops everything; waits for signals; rereads the configuration file
  *   watch         (server/models/registry_list.c) looks at version folders every
  *                 --file_system_poll_wait_seconds, for damage every second; makes loaders that help
+ *   waker         (server/models/registry_cold.c) with --lazy_loading: sends on the requests that wait for a
+ *                 version when it is loaded, will not be, or their time is over; runs none of them
  *   load          (server/models/registry_load.c) --num_load_threads of them, niced, and some that help while
  *                 all are long at it: load and unload versions
  *   http accept   (server/base/accept_loop.c) accepts HTTP's connections, deals them out to the next
@@ -18,6 +20,8 @@
  *   http guard    (server/http/http_exchange.c) looks for clients that went away while their request waits or
  *                 runs
  *   gRPC          (server/grpc/grpc.c) --grpc_max_threads handlers and one more
+ *   gRPC resume   (server/grpc/grpc_call.c) for a moment, as many as there are handlers: calls whose model
+ *                 was loaded for them
  *   gRPC accept   (server/base/accept_loop.c) accepts gRPC's connections; server/grpc/grpc_accept.c counts
  *                 them, hands them to gRPC
  *   worker        (server/sched/workers.c) --lanes of them: run what had to wait, and whatever is not short,

@@ -185,11 +185,19 @@ void td_account_limit(uint64_t bytes, const char *name)
     atomic_store(&account_limit, bytes);
 }
 
-struct td_account *td_account_open(void)
+struct td_account *td_account_open_free(void)
 {
     struct td_account *a = td_calloc(1, sizeof *a);
     if (a != NULL) {
         atomic_init(&a->held, 1);
+    }
+    return a;
+}
+
+struct td_account *td_account_open(void)
+{
+    struct td_account *a = td_account_open_free();
+    if (a != NULL) {
         a->limit = atomic_load_explicit(&account_limit, memory_order_relaxed);
     }
     return a;

@@ -60,6 +60,8 @@ struct td_account;
 void td_account_limit(uint64_t bytes, const char *name);
 /* Returns new, or NULL without memory. (Where one is taken, NULL is an account without limit.) */
 struct td_account *td_account_open(void);
+/* The same without a limit: of what is no request's, but shall be known, such as a loaded model's. */
+struct td_account *td_account_open_free(void);
 /* Its opener will charge nothing more; it goes with the last byte. Accepts NULL. */
 void td_account_close(struct td_account *a);
 /* Charges bytes to the account alone, not to the process: td_budget_take is another matter. Accepts NULL.

@@ -169,3 +169,20 @@ size_t td_variable_total_bytes(struct td_model *m)
     td_model_each_resource(m, &td_variable_type, add_bytes, &sum);
     return sum;
 }
+
+static void add_mapped(void *ctx, const char *name, struct td_obj *o)
+{
+    struct td_variable *v = (struct td_variable *)o;
+    (void)name;
+    pthread_mutex_lock(&v->mu);
+    const struct td_buffer *b = v->value.dtype == TD_DTYPE_NONE ? NULL : v->value.buf;
+    *(size_t *)ctx += b != NULL && b->read_only ? td_tensor_bytes(&v->value) : 0;
+    pthread_mutex_unlock(&v->mu);
+}
+
+size_t td_variable_mapped_bytes(struct td_model *m)
+{
+    size_t sum = 0;
+    td_model_each_resource(m, &td_variable_type, add_mapped, &sum);
+    return sum;
+}

@@ -51,5 +51,7 @@ TD_MUST enum td_code td_in_made_variable(const struct td_call *c, int i, struct 
 
 /* Sum of the bytes of all variables of a model. */
 size_t td_variable_total_bytes(struct td_model *m);
+/* Of those alone that lie in a mapped file still: no account was charged for them. */
+size_t td_variable_mapped_bytes(struct td_model *m);
 
 #endif

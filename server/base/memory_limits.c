@@ -95,6 +95,17 @@ enum td_code td_memory_parse(const char *flag, const char *text, uint64_t whole,
     return TD_OK;
 }
 
+enum td_code td_memory_resident_limit(const char *text, bool lazy_loading, uint64_t *out, struct td_err *err)
+{
+    const uint64_t whole = td_budget_allowed() > 0 ? td_budget_allowed() : td_memory_there_is("");
+    TD_TRY(td_memory_parse("max_resident_bytes", text, whole, out, err));
+    TD_FAIL_IF(*out > 0 && !lazy_loading, err, INVALID_ARGUMENT,
+               "--max_resident_bytes is '%.60s', and needs --lazy_loading: what is unloaded for it is loaded "
+               "again at its next request",
+               text);
+    return TD_OK;
+}
+
 enum td_code td_memory_limits_set(const char *max_memory, const char *max_request_memory, struct td_err *err)
 {
     const uint64_t there_is = td_memory_there_is("");

@@ -21,6 +21,10 @@ bool td_memory_space_is_limited(void);
  * INVALID_ARGUMENT for other texts, and shares above 100%; flag is named. */
 TD_MUST enum td_code td_memory_parse(const char *flag, const char *text, uint64_t whole, uint64_t *out,
                                      struct td_err *err);
+/* --max_resident_bytes in bytes, a share of it being one of max_memory; 0: no limit. It says what of lazily
+ * loaded models may stay: INVALID_ARGUMENT without --lazy_loading. */
+TD_MUST enum td_code td_memory_resident_limit(const char *text, bool lazy_loading, uint64_t *out,
+                                              struct td_err *err);
 /* Sets both limits, and says so in the log. A share of request is one of max_memory. Before threads start. */
 TD_MUST enum td_code td_memory_limits_set(const char *max_memory, const char *max_request_memory,
                                           struct td_err *err);

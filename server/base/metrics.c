@@ -74,7 +74,7 @@ struct td_metrics_model {
     char *name;
     struct td_latency_model latency;
     slot refused[N_CODES], logged[N_CODES], runtime[TD_N_APIS];
-    slot examples, examples_total, queue_wait, batch_rows;
+    slot examples, examples_total, queue_wait, batch_rows, cold_start;
 };
 
 static pthread_mutex_t making =
@@ -330,6 +330,11 @@ void td_metrics_batched(struct td_metrics_model *m, int64_t rows, int64_t wait_u
     observe(cell_at(&waits, QUEUING_LATENCY, LABELS("thread_pool_name", pool_name)), QUEUING_LATENCY,
             wait_us);
     observe(cell_at(&sizes, INPUT_BATCH, NULL), INPUT_BATCH, rows);
+}
+
+void td_metrics_cold_start(struct td_metrics_model *m, int64_t us)
+{
+    observe(cell_at(&m->cold_start, COLD_START, LABELS("model_name", m->name)), COLD_START, us);
 }
 
 void td_metrics_batch(struct td_metrics_model *m, int64_t rows, int64_t padding)

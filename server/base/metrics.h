@@ -54,6 +54,9 @@ void td_metrics_warmed(const char *path, enum td_code code, int64_t us, int64_t 
 /* The version is gone, and nobody tells of it any more: what was counted of its loads is told no longer. */
 void td_metrics_forget(const char *path);
 
+/* A request waited so long for its model to be loaded. */
+void td_metrics_cold_start(struct td_metrics_model *m, int64_t us);
+
 /* A counter by TensorFlow's name for it ("/tensorflow/serving/request_count"), over all labels; 0 for one
  * that is not there. */
 int64_t td_metrics_counter(const char *name);

@@ -22,6 +22,7 @@ struct td_grpc_opts {
     int threads;                /* inference handlers at once; 0: number of cores */
     int max_waiting;            /* calls that wait for models at once; 0: some */
     size_t max_request_bytes;   /* 0: what gRPC can, 2 GiB - 1 */
+    int64_t wait_ns;            /* the same of a call that waits for models to be loaded; 0: any */
     int64_t deadline_ns;      /* time for a call, or a message of ModelStreamInfer, without its own; 0: any */
     bool health;              /* answer grpc.health.v1.Health */
     struct td_access *access; /* borrowed; NULL: no tokens are asked for */

@@ -34,10 +34,10 @@ static struct td_header token_of(const grpc_metadata_array *sent)
 enum td_scope td_grpc_scope(int method)
 {
     const struct td_rpc_method *m = &td_rpc_methods[method];
-    return m->access.scope != TD_SCOPE_DEFAULT                  ? m->access.scope
-           : m->kind == TD_RPC_INFER                            ? TD_SCOPE_INFER
-           : m->kind == TD_RPC_MANAGE || m->kind == TD_RPC_WAIT ? TD_SCOPE_MANAGE
-                                                                : TD_SCOPE_ANY;
+    return m->access.scope != TD_SCOPE_DEFAULT                                             ? m->access.scope
+           : m->kind == TD_RPC_INFER                                                       ? TD_SCOPE_INFER
+           : m->kind == TD_RPC_MANAGE || m->kind == TD_RPC_APART || m->kind == TD_RPC_WAIT ? TD_SCOPE_MANAGE
+                                                                                           : TD_SCOPE_ANY;
 }
 
 enum td_code td_grpc_admit(const struct td_grpc *g, int method, const grpc_metadata_array *sent,

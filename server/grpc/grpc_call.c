@@ -187,13 +187,18 @@ static void answer(struct td_grpc_call *c, const struct td_err *err)
 }
 
 /* Its client may leave while it waits. */
-static void hold(struct td_rpc *r)
+static void wait_for_model(struct td_rpc *r)
 {
     struct td_grpc_call *c = (struct td_grpc_call *)r;
     unlist(c);
     if (!c->watched) {
         watch(c);
     }
+}
+
+static void hold(struct td_rpc *r)
+{
+    wait_for_model(r);
     drop_input(r);
 }
 
@@ -207,13 +212,23 @@ static void finish(struct td_rpc *r, const struct td_err *err)
     answer(c, err);
 }
 
-static const struct td_rpc_carrier CALL = {
-    .hold = hold, .finish = finish, .drop_input = drop_input, .local = is_local, .call = call_of};
+/* As the client says; else the server's, or, of a call that waits for models, what their loads may take. */
+static int64_t deadline_of(const struct td_grpc_call *c)
+{
+    const bool own = gpr_time_cmp(c->deadline, gpr_inf_future(c->deadline.clock_type)) != 0;
+    const int64_t wait_ns = c->g->opts.wait_ns;
+    if (own || td_rpc_methods[c->method].kind != TD_RPC_WAIT) {
+        return td_grpc_deadline_ns(c->g, c->deadline);
+    }
+    return wait_ns > 0 ? td_clock_ns() + wait_ns : 0;
+}
 
 /* The call may be gone when this returns. */
 static void handle(struct td_grpc_call *c)
 {
-    c->rpc.q.run.work.deadline_ns = td_grpc_deadline_ns(c->g, c->deadline);
+    if (!c->rpc.q.resumed) {
+        c->rpc.q.run.work.deadline_ns = deadline_of(c);
+    }
     if (td_rpc_methods[c->method].kind == TD_RPC_INFER) {
         list(c);
     }
@@ -229,28 +244,21 @@ static bool is_busy(struct td_grpc *g)
     return busy;
 }
 
-/* Runs t when a slot is free, and then, on the same slot, those that wait, until none does. */
-enum td_code td_grpc_take_slot(struct td_grpc *g, struct td_grpc_slot *t, struct td_err *err)
+static void put_in_queue(struct td_grpc *g, struct td_grpc_slot *t)
 {
-    enum td_code rc = TD_OK;
-    pthread_mutex_lock(&g->mu);
-    bool run = g->running < g->max_running;
-    if (run) {
-        g->running++;
-    } else if (g->queued < MAX_QUEUED) {
-        g->queued++;
-        *g->queue_end = t;
-        g->queue_end = &t->next;
-    } else {
-        rc = td_fail(err, TD_RESOURCE_EXHAUSTED, "the request queue is full: %d requests wait", g->queued);
-    }
-    pthread_mutex_unlock(&g->mu);
-    while (run) {
+    g->queued++;
+    *g->queue_end = t;
+    g->queue_end = &t->next;
+}
+
+/* Runs t on the slot that was taken, and then those that wait, until none does. */
+static void use_slot(struct td_grpc *g, struct td_grpc_slot *t)
+{
+    while (t != NULL) {
         t->run(t->owner);
         pthread_mutex_lock(&g->mu);
         t = g->queue;
-        run = t != NULL;
-        if (run) {
+        if (t != NULL) {
             g->queued--;
             g->queue = t->next;
             g->queue_end = g->queue != NULL ? g->queue_end : &g->queue;
@@ -259,11 +267,60 @@ enum td_code td_grpc_take_slot(struct td_grpc *g, struct td_grpc_slot *t, struct
             g->running--;
         }
         pthread_mutex_unlock(&g->mu);
-        if (run) {
+        if (t != NULL) {
             td_poll_step_back(); /* what waited may take long, and be many */
         }
     }
+}
+
+enum td_code td_grpc_take_slot(struct td_grpc *g, struct td_grpc_slot *t, struct td_err *err)
+{
+    enum td_code rc = TD_OK;
+    pthread_mutex_lock(&g->mu);
+    const bool run = g->running < g->max_running;
+    if (run) {
+        g->running++;
+    } else if (g->queued < MAX_QUEUED) {
+        put_in_queue(g, t);
+    } else {
+        rc = td_fail(err, TD_RESOURCE_EXHAUSTED, "the request queue is full: %d requests wait", g->queued);
+    }
+    pthread_mutex_unlock(&g->mu);
+    if (run) {
+        use_slot(g, t);
+    }
     return rc;
+}
+
+static void *resume_main(void *arg)
+{
+    struct td_grpc_slot *t = arg;
+    struct td_grpc *g = t->g; /* t's owner may be gone when it has run */
+    use_slot(g, t);
+    pthread_mutex_lock(&g->mu);
+    g->resuming--;
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->mu);
+    return NULL;
+}
+
+void td_grpc_take_slot_elsewhere(struct td_grpc *g, struct td_grpc_slot *t)
+{
+    pthread_t thread;
+    pthread_mutex_lock(&g->mu);
+    const bool run = g->running < g->max_running;
+    g->running += run;
+    g->resuming += run;
+    t->g = g;
+    if (!run) {
+        put_in_queue(g, t);
+    }
+    pthread_mutex_unlock(&g->mu);
+    if (run && pthread_create(&thread, NULL, resume_main, t) == 0) {
+        pthread_detach(thread);
+    } else if (run) { /* no thread is to be had: better late here than never */
+        (void)resume_main(t);
+    }
 }
 
 static void take_slot(void *call)
@@ -274,7 +331,7 @@ static void take_slot(void *call)
 static void infer(struct td_grpc_call *c)
 {
     struct td_err full = {0};
-    c->slot = (struct td_grpc_slot){take_slot, c, NULL};
+    c->slot = (struct td_grpc_slot){.run = take_slot, .owner = c};
     td_poll_before(c->payload.buffer);
     if (is_busy(c->g)) {
         watch(c);
@@ -286,7 +343,7 @@ static void infer(struct td_grpc_call *c)
 
 static bool waits(const struct td_grpc_call *c)
 {
-    return td_rpc_methods[c->method].kind == TD_RPC_WAIT;
+    return td_rpc_methods[c->method].kind == TD_RPC_WAIT || td_rpc_methods[c->method].kind == TD_RPC_APART;
 }
 
 static void slow_done(struct td_grpc *g, bool waited)
@@ -306,6 +363,39 @@ static void *slow_main(void *arg)
     slow_done(g, waited);
     return NULL;
 }
+
+static bool manages(enum td_rpc_kind kind)
+{
+    return kind == TD_RPC_MANAGE || kind == TD_RPC_WAIT || kind == TD_RPC_APART;
+}
+
+/* Its model was loaded: as when it came, but that it was admitted then. */
+static void run_again(struct td_rpc *r)
+{
+    struct td_grpc_call *c = (struct td_grpc_call *)r;
+    struct td_grpc *g = c->g;
+    pthread_t thread;
+    c->slot = (struct td_grpc_slot){.run = take_slot, .owner = c};
+    if (manages(td_rpc_methods[c->method].kind)) {
+        pthread_mutex_lock(&g->mu);
+        g->slow[waits(c)]++;
+        pthread_mutex_unlock(&g->mu);
+        if (pthread_create(&thread, NULL, slow_main, c) == 0) {
+            pthread_detach(thread);
+            return;
+        }
+        slow_done(g, waits(c));
+    }
+    td_grpc_take_slot_elsewhere(g, &c->slot);
+}
+
+static const struct td_rpc_carrier CALL = {.hold = hold,
+                                           .finish = finish,
+                                           .drop_input = drop_input,
+                                           .local = is_local,
+                                           .call = call_of,
+                                           .wait = wait_for_model,
+                                           .run_again = run_again};
 
 /* Whether the client is on this host: gRPC names peers as URIs, with the brackets of IPv6 percent-encoded. */
 bool td_grpc_is_local(grpc_call *call)
@@ -364,8 +454,7 @@ static void step_arrived(void *owner, bool ok)
     td_call_listen(c->g, c->method);
     enum td_rpc_kind kind = td_rpc_methods[c->method].kind;
     atomic_store(&c->pending, 1);
-    const bool manages = kind == TD_RPC_MANAGE || kind == TD_RPC_WAIT;
-    if (manages) {
+    if (manages(kind)) {
         watch(c);
     }
     struct td_err refused = {0};
@@ -377,7 +466,7 @@ static void step_arrived(void *owner, bool ok)
         answer(c, &refused);
     } else if (kind == TD_RPC_INFER) {
         infer(c);
-    } else if (manages) {
+    } else if (manages(kind)) {
         manage(c);
     } else {
         td_poll_step_back();

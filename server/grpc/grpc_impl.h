@@ -64,6 +64,7 @@ void td_poll_close(struct td_polls *p);
 struct td_grpc_slot {
     void (*run)(void *owner);
     void *owner;
+    struct td_grpc *g;
     struct td_grpc_slot *next;
 };
 
@@ -93,6 +94,7 @@ struct td_grpc {
     bool is_down, closed;     /* closed: nothing may be started any more */
     int running, max_running; /* slots taken, slots there are */
     int slow[2];              /* threads of managing calls: those that wait for models, and the others */
+    int resuming;             /* threads of calls whose models were loaded */
     int queued;
     struct td_grpc_slot *queue, **queue_end; /* who waits for a slot, oldest first */
     struct td_grpc_stream *streams;          /* open ones, doubly linked */
@@ -173,6 +175,8 @@ enum td_scope td_grpc_scope(int method); /* what a token must allow */
 /* Runs t on this thread, and then whatever waits; or leaves it waiting. RESOURCE_EXHAUSTED when too many
  * wait. */
 TD_MUST enum td_code td_grpc_take_slot(struct td_grpc *g, struct td_grpc_slot *t, struct td_err *err);
+/* The same on another thread, without a limit on how many wait: t was admitted before. */
+void td_grpc_take_slot_elsewhere(struct td_grpc *g, struct td_grpc_slot *t);
 
 /* Whether the call's client is on this host. */
 bool td_grpc_is_local(grpc_call *call);

@@ -69,8 +69,7 @@ static enum td_code decode(struct td_rpc *r, struct td_err *err)
     q->model = f->p.model;
     q->api = TD_API_INFER;
     td_infer_limits(q, &f->p.opts);
-    TD_TRY(td_grpc_v2_find(r->registry, f->p.model, f->p.version, f->p.opts.signature, &q->servable,
-                           &q->signature, err));
+    TD_TRY(td_grpc_v2_find(r, f->p.model, f->p.version, f->p.opts.signature, &q->signature, err));
     TD_TRY(td_request_resolve(q, r->registry, err));
     TD_TRY(read_inputs(r, f, err));
     TD_TRY(td_infer_filter(q, f->p.out, f->p.n_out, err));

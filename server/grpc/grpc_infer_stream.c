@@ -151,8 +151,18 @@ static bool is_local(struct td_rpc *r)
     return td_grpc_is_local(((struct td_stream_request *)r)->s->call);
 }
 
-static const struct td_rpc_carrier REQUEST = {
-    .hold = drop_input, .finish = finish, .drop_input = drop_input, .local = is_local, .call = call_of};
+static void run_again(struct td_rpc *r)
+{
+    struct td_stream_request *q = (struct td_stream_request *)r;
+    td_grpc_take_slot_elsewhere(q->s->g, &q->slot);
+}
+
+static const struct td_rpc_carrier REQUEST = {.hold = drop_input,
+                                              .finish = finish,
+                                              .drop_input = drop_input,
+                                              .local = is_local,
+                                              .call = call_of,
+                                              .run_again = run_again};
 
 /* ---- a message ---- */
 
@@ -168,7 +178,7 @@ static struct td_stream_request *new_request(struct td_grpc_stream *s)
     q->rpc.q.run.work.deadline_ns = td_grpc_deadline_ns(s->g, s->deadline);
     q->s = s;
     q->payload.buffer = s->message;
-    q->slot = (struct td_grpc_slot){compute, q, NULL};
+    q->slot = (struct td_grpc_slot){.run = compute, .owner = q};
     s->message = NULL;
     return q;
 }

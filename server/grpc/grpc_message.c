@@ -112,9 +112,22 @@ static enum td_code open_slices(struct td_payload *p, struct td_err *err)
     return TD_OK;
 }
 
+static void close_slices(struct td_payload *p)
+{
+    if (p->reading) {
+        grpc_byte_buffer_reader_destroy(&p->reader);
+    }
+    p->reading = false;
+    if (p->seg != p->few) {
+        td_free(p->seg);
+    }
+    p->seg = NULL;
+}
+
 enum td_code td_payload_open(struct td_payload *p, size_t limit, struct td_wire *in, struct td_err *err)
 {
     *in = (struct td_wire){0};
+    close_slices(p); /* of a message that has waited for its model */
     p->seg = p->few;
     p->n_seg = 0;
     TD_TRY(td_payload_unpack(p, limit, err));
@@ -130,12 +143,7 @@ enum td_code td_payload_open(struct td_payload *p, size_t limit, struct td_wire 
 
 void td_payload_close(struct td_payload *p)
 {
-    if (p->reading) {
-        grpc_byte_buffer_reader_destroy(&p->reader);
-    }
-    if (p->seg != p->few) {
-        td_free(p->seg);
-    }
+    close_slices(p);
     drop_buffer(p);
     td_sink_fini(&p->plain);
     *p = (struct td_payload){0};
@@ -160,7 +168,7 @@ enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_meta
         r->caller = NULL;
         r->payload = NULL;
     }
-    if (act || td_audit_refused(rc)) {
+    if ((act || td_audit_refused(rc)) && !td_request_is_cold(&r->q)) {
         td_grpc_audit(method, sent, r->carrier->call(r), model, rc ? err : &(struct td_err){0});
     }
     td_work_enter(before);
@@ -169,6 +177,9 @@ enum td_code td_grpc_handle(const struct td_grpc *g, int method, const grpc_meta
 
 enum td_code td_rpc_open(struct td_rpc *r, struct td_err *err)
 {
+    if (r->q.resumed) { /* it is open */
+        return TD_OK;
+    }
     TD_TRY(td_request_open(&r->q, err));
     return r->payload != NULL ? td_payload_charge(r->payload, r->q.run.work.account, err) : TD_OK;
 }

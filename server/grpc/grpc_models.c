@@ -43,15 +43,15 @@ static enum td_code model_metadata(struct td_rpc *r, struct td_arena *a, struct 
         TD_FAIL_IF(strcmp(p.field[i], "signature_def") != 0, err, INVALID_ARGUMENT,
                    "Metadata field %s is not supported", p.field[i]);
     }
-    struct td_servable *s;
+    struct td_request *q = &r->q;
     TD_FAIL_IF(p.spec.has_version && p.spec.version <= 0, err, NOT_FOUND,
                "Servable not found for request: Specific(%s, %lld)", p.spec.name, (long long)p.spec.version);
-    TD_TRY(td_registry_find(r->registry, p.spec.name, p.spec.has_version ? p.spec.version : 0, p.spec.label,
-                            &s, err));
-    enum td_code rc =
-        td_metadata_write(&r->reply, p.spec.name, td_servable_version(s), td_servable_model(s), err);
-    td_servable_unref(s);
-    return rc;
+    if (q->servable == NULL) {
+        TD_TRY(td_registry_find(r->registry, p.spec.name, p.spec.has_version ? p.spec.version : 0,
+                                p.spec.label, &q->cold, &q->servable, err));
+    }
+    return td_metadata_write(&r->reply, p.spec.name, td_servable_version(q->servable),
+                             td_servable_model(q->servable), err);
 }
 
 enum td_code td_rpc_model_metadata(struct td_rpc *r, struct td_err *err)

@@ -59,13 +59,43 @@ static void on_done(struct td_request *q, struct td_err *err)
     answer(td_rpc_of(q), err);
 }
 
+/* Its model is loaded, or will not be. */
+static void on_resume(struct td_request *q, struct td_err *err)
+{
+    struct td_rpc *r = td_rpc_of(q);
+    if (err->code) {
+        answer(r, err);
+    } else {
+        r->carrier->run_again(r);
+    }
+}
+
+/* A handler has failed: true when the message waits for its model from here on. */
+static bool waits(struct td_rpc *r, struct td_err *err)
+{
+    if (!td_request_is_cold(&r->q) || r->carrier->run_again == NULL) {
+        return false;
+    }
+    r->reply.n = 0;
+    r->q.resume = on_resume;
+    if (r->carrier->wait != NULL) {
+        r->carrier->wait(r);
+    }
+    return td_request_await(&r->q, r->registry, err);
+}
+
 void td_rpc_run(struct td_rpc *r, const struct td_grpc *g, int method, const grpc_metadata_array *sent,
                 struct td_payload *p)
 {
     struct td_err err = {0};
-    td_trace_begin(&r->q.trace, td_grpc_header(sent, "traceparent"), td_grpc_header(sent, "tracestate"),
-                   td_rpc_methods[method].path);
+    if (!r->q.resumed) {
+        td_trace_begin(&r->q.trace, td_grpc_header(sent, "traceparent"), td_grpc_header(sent, "tracestate"),
+                       td_rpc_methods[method].path);
+    }
     err.code = td_grpc_handle(g, method, sent, p, r, &err);
+    if (err.code != TD_OK && waits(r, &err)) {
+        return;
+    }
     if (err.code != TD_OK || r->q.encode == NULL) {
         answer(r, &err);
     } else {

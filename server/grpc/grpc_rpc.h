@@ -41,6 +41,9 @@ struct td_rpc_carrier {
     bool (*local)(struct td_rpc *r);
     void *(*call)(struct td_rpc *r);      /* libgrpc's */
     bool (*broken_off)(struct td_rpc *r); /* of streams; NULL: never */
+    /* Of what may wait for its model: before anybody can run r again (NULL: nothing to do), and to have
+     * td_rpc_run begin anew, elsewhere. */
+    void (*wait)(struct td_rpc *r), (*run_again)(struct td_rpc *r);
 };
 
 struct td_rpc {
@@ -74,7 +77,8 @@ enum td_rpc_kind {
     TD_RPC_INFER,        /* computes: bounded in number, queued beyond that */
     TD_RPC_QUERY,        /* answers at once from memory */
     TD_RPC_MANAGE,       /* may wait for files */
-    TD_RPC_WAIT,         /* the same, for models, or runs one itself */
+    TD_RPC_APART,        /* the same: it runs a model itself */
+    TD_RPC_WAIT,         /* the same: it waits for models, by default as long as a load may take */
     TD_RPC_STREAM,       /* streams in one or both directions; each event answers at once */
     TD_RPC_INFER_STREAM, /* computes for each message of a stream, several at once, like INFER */
 };

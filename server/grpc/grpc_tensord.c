@@ -25,12 +25,24 @@ static enum td_code put_double(struct td_sink *s, uint32_t field, double v, stru
     return td_sink_put(s, &v, sizeof v, err);
 }
 
+/* What is known of one that its next request loads. */
+static enum td_code write_cold(struct td_rpc *r, const char *model, int64_t version, struct td_err *err)
+{
+    char *names = td_registry_signatures(r->registry, model, version);
+    enum td_code rc = TD_OK;
+    for (const char *s = names; s != NULL && *s != '\0' && rc == TD_OK; s += strlen(s) + 1) {
+        rc = td_put_text(&r->reply, 6, s, err);
+    }
+    td_free(names);
+    return rc;
+}
+
 /* What only a loaded version knows: signatures, weights. */
 static enum td_code write_loaded(struct td_rpc *r, const char *model, int64_t version, struct td_err *err)
 {
     struct td_servable *s;
     struct td_err ignored = {0};
-    if (td_registry_find(r->registry, model, version, NULL, &s, &ignored)) {
+    if (td_registry_find(r->registry, model, version, NULL, NULL, &s, &ignored)) {
         return TD_OK; /* withdrawn a moment ago */
     }
     const struct td_saved_model *m = td_servable_model(s);
@@ -60,7 +72,7 @@ static enum td_code write_version(struct td_rpc *r, const struct td_model_config
         }
     }
     if (row->state == TD_STATE_AVAILABLE) {
-        TD_TRY(write_loaded(r, m->name, row->version, err));
+        TD_TRY((row->cold ? write_cold : write_loaded)(r, m->name, row->version, err));
     }
     TD_TRY(put_double(s, 9, row->load_ms, err));
     TD_TRY(td_put_int(s, 10, row->loaded_at, err));

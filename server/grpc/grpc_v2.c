@@ -45,13 +45,12 @@ enum td_code td_rpc_v2_server(struct td_rpc *r, struct td_err *err)
 
 /* ---- which model ---- */
 
-enum td_code td_grpc_v2_find(struct td_registry *reg, const char *model, const char *version,
-                             const char *asked, struct td_servable **out, const char **signature,
-                             struct td_err *err)
+enum td_code td_grpc_v2_find(struct td_rpc *r, const char *model, const char *version, const char *asked,
+                             const char **signature, struct td_err *err)
 {
     struct td_infer_ref ref = {.name = model, .signature = asked};
     TD_TRY(td_infer_version(version, &ref, err));
-    return td_infer_find(reg, &ref, out, signature, err);
+    return td_infer_find(r->registry, &ref, &r->q.cold, &r->q.servable, signature, err);
 }
 
 enum td_code td_grpc_v2_model(struct td_rpc *r, struct td_arena *a, struct td_grpc_v2_name *out,
@@ -77,17 +76,13 @@ static enum td_code model_ready(struct td_rpc *r, struct td_arena *a, struct td_
 {
     struct td_grpc_v2_name m;
     TD_TRY(td_grpc_v2_model(r, a, &m, err));
-    struct td_servable *s;
+    struct td_infer_ref ref = {.name = m.name, .signature = ""};
     struct td_err why = {0};
-    const char *signature;
-    const enum td_code rc = td_grpc_v2_find(r->registry, m.name, m.version, "", &s, &signature, &why);
-    if (rc) {
-        return rc == TD_INVALID_ARGUMENT ? td_fail(err, rc, "%s", why.msg) : TD_OK;
+    TD_TRY(td_infer_version(m.version, &ref, err));
+    if (td_infer_ready(r->registry, &ref, &why)) {
+        return why.code == TD_INVALID_ARGUMENT ? td_fail(err, why.code, "%s", why.msg) : TD_OK;
     }
-    const struct td_signature *sig;
-    const bool ready = td_infer_view(s, signature, &sig, &why) == TD_OK;
-    td_servable_unref(s);
-    return ready && td_registry_answers(r->registry) ? td_put_int(&r->reply, 1, 1, err) : TD_OK;
+    return td_registry_answers(r->registry) ? td_put_int(&r->reply, 1, 1, err) : TD_OK;
 }
 
 enum td_code td_rpc_v2_model_ready(struct td_rpc *r, struct td_err *err)
@@ -151,12 +146,9 @@ static enum td_code model_metadata(struct td_rpc *r, struct td_arena *a, struct 
 {
     struct td_grpc_v2_name m;
     TD_TRY(td_grpc_v2_model(r, a, &m, err));
-    struct td_servable *s;
     const char *signature;
-    TD_TRY(td_grpc_v2_find(r->registry, m.name, m.version, "", &s, &signature, err));
-    const enum td_code rc = write_model(r, m.name, s, signature, err);
-    td_servable_unref(s);
-    return rc;
+    TD_TRY(td_grpc_v2_find(r, m.name, m.version, "", &signature, err));
+    return write_model(r, m.name, r->q.servable, signature, err);
 }
 
 enum td_code td_rpc_v2_model(struct td_rpc *r, struct td_err *err)
@@ -181,12 +173,9 @@ static enum td_code model_config(struct td_rpc *r, struct td_arena *a, struct td
 {
     struct td_grpc_v2_name m;
     TD_TRY(td_grpc_v2_model(r, a, &m, err));
-    struct td_servable *s;
     const char *signature;
-    TD_TRY(td_grpc_v2_find(r->registry, m.name, m.version, "", &s, &signature, err));
-    const enum td_code rc = write_config(r, m.name, s, signature, err);
-    td_servable_unref(s);
-    return rc;
+    TD_TRY(td_grpc_v2_find(r, m.name, m.version, "", &signature, err));
+    return write_config(r, m.name, r->q.servable, signature, err);
 }
 
 enum td_code td_rpc_v2_config(struct td_rpc *r, struct td_err *err)

@@ -13,9 +13,8 @@ struct td_grpc_v2_name {
 TD_MUST enum td_code td_grpc_v2_model(struct td_rpc *r, struct td_arena *a, struct td_grpc_v2_name *out,
                                       struct td_err *err);
 
-/* td_infer_find, with the version as text. */
-TD_MUST enum td_code td_grpc_v2_find(struct td_registry *reg, const char *model, const char *version,
-                                     const char *asked, struct td_servable **out, const char **signature,
-                                     struct td_err *err);
+/* td_infer_find of r->q, with the version as text. */
+TD_MUST enum td_code td_grpc_v2_find(struct td_rpc *r, const char *model, const char *version,
+                                     const char *asked, const char **signature, struct td_err *err);
 
 #endif

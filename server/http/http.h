@@ -106,6 +106,8 @@ static inline struct td_exchange *td_exchange_of(struct td_request *r)
 /* Called by a handler, on its thread, before another one can finish x: its client is looked after
  * meanwhile. */
 void td_exchange_hold(struct td_exchange *x);
+/* Of one that is held, on any thread: fn does what is left to do, on an HTTP worker. */
+void td_exchange_again(struct td_exchange *x, void (*fn)(void *app, struct td_exchange *x));
 /* What its body takes is charged to the account from now on. RESOURCE_EXHAUSTED: more than it may hold. */
 TD_MUST enum td_code td_exchange_charge(struct td_exchange *x, struct td_account *account,
                                         struct td_err *err);

@@ -186,9 +186,9 @@ bool td_exchange_is_lengthy(const struct td_exchange *x)
     return ((const struct exchange *)x)->lengthy;
 }
 
-void td_exchange_go_on(struct td_exchange *x, void (*fn)(void *app, struct td_exchange *x))
+/* fn has it next, on an HTTP worker. */
+static void put_back(struct exchange *e, bool lengthy, void (*fn)(void *app, struct td_exchange *x))
 {
-    struct exchange *e = (struct exchange *)x;
     struct td_http *h = e->h;
     pthread_mutex_lock(&h->mu);
     if (e->here) {
@@ -198,9 +198,19 @@ void td_exchange_go_on(struct td_exchange *x, void (*fn)(void *app, struct td_ex
         td_http_unlink(&h->running, e);
     }
     e->go_on = fn;
-    e->lengthy = true;
+    e->lengthy = lengthy;
     td_http_enqueue(e);
     pthread_mutex_unlock(&h->mu);
+}
+
+void td_exchange_go_on(struct td_exchange *x, void (*fn)(void *app, struct td_exchange *x))
+{
+    put_back((struct exchange *)x, true, fn);
+}
+
+void td_exchange_again(struct td_exchange *x, void (*fn)(void *app, struct td_exchange *x))
+{
+    put_back((struct exchange *)x, ((const struct exchange *)x)->lengthy, fn);
 }
 
 void td_http_resume(struct exchange *e, enum phase phase)

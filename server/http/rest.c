@@ -189,64 +189,12 @@ static const char *other_methods(const struct td_exchange *x)
     return lists[found];
 }
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
-/* Percent-decoded, in the arena; NULL without memory. A %00 stays as it is: no name
- * holds a NUL. */
-static const char *decode(struct td_arena *a, struct td_route_span s)
-{
-    char *to = td_arena_alloc(a, s.n + 1, 1);
-    if (to == NULL) {
-        return NULL;
-    }
-    size_t n = 0;
-    for (size_t i = 0; i < s.n; i++) {
-        if (s.p[i] == '%' && i + 2 < s.n && hex(s.p[i + 1]) >= 0 && hex(s.p[i + 2]) >= 0 &&
-            hex(s.p[i + 1]) + hex(s.p[i + 2]) > 0) {
-            to[n++] = (char)(hex(s.p[i + 1]) * 16 + hex(s.p[i + 2]));
-            i += 2;
-        } else {
-            to[n++] = s.p[i];
-        }
-    }
-    return to;
-}
-
-const char *td_rest_decoded(const struct td_exchange *x, struct td_route_span s)
-{
-    return decode(x->r.arena, s);
-}
-
-enum td_code td_rest_query(const struct td_exchange *x, const char *name, const char **out,
-                           struct td_err *err)
-{
-    const char *p = strchr(x->target, '?'), *end = x->target + strcspn(x->target, "#");
-    const size_t n = strlen(name);
-    *out = NULL;
-    while (p != NULL && p < end && (*p == '?' || *p == '&')) {
-        const struct td_route_span pair = until(p + 1, end, "&");
-        p = pair.p + pair.n;
-        if (pair.n >= n && memcmp(pair.p, name, n) == 0 && (pair.n == n || pair.p[n] == '=')) {
-            const size_t skip = pair.n == n ? n : n + 1;
-            *out = decode(x->r.arena, (struct td_route_span){pair.p + skip, pair.n - skip});
-            return *out != NULL ? TD_OK : td_no_memory(err, pair.n, "a request's query");
-        }
-    }
-    return TD_OK;
-}
-
 /* The names that the target has, decoded. */
 static enum td_code read_target(struct td_request *r, const struct td_exchange *x, struct td_err *err)
 {
     const struct td_route_match *m = &x->match;
-    r->model = decode(r->arena, m->model);
-    r->label = m->label.n > 0 ? decode(r->arena, m->label) : NULL;
+    r->model = td_rest_decoded(x, m->model);
+    r->label = m->label.n > 0 ? td_rest_decoded(x, m->label) : NULL;
     if (r->model == NULL || (m->label.n > 0 && r->label == NULL)) {
         r->model = "";
         return td_no_memory(err, strlen(x->target), "a request's target");
@@ -485,6 +433,29 @@ static void on_done(struct td_request *r, struct td_err *err)
     answer(td_exchange_of(r), err);
 }
 
+static void proceed(void *app, struct td_exchange *x);
+
+/* Its model is loaded, or will not be. */
+static void on_resume(struct td_request *r, struct td_err *err)
+{
+    if (err->code) {
+        answer(td_exchange_of(r), err);
+    } else {
+        td_exchange_again(td_exchange_of(r), proceed);
+    }
+}
+
+/* A handler has failed: true when the exchange waits for its model from here on. */
+static bool waits(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
+{
+    if (!td_request_is_cold(&x->r)) {
+        return false;
+    }
+    td_exchange_hold(x);
+    x->r.resume = on_resume;
+    return td_request_await(&x->r, rest->registry, err);
+}
+
 /* TF Serving takes a body in an encoding that it does not know as it is; Triton refuses it. */
 static bool known_encoding(const struct td_exchange *x, struct td_err *err)
 {
@@ -518,12 +489,16 @@ static void *apart_main(void *arg)
     struct td_exchange *x = a->x;
     struct td_err err = {0};
     td_free(a);
-    set_wait(rest, x);
+    if (!x->r.resumed) {
+        set_wait(rest, x);
+    }
     const struct td_work *before = td_work_enter(&x->r.run.work);
     err.code = x->route->handler(rest, x, &err);
     td_work_enter(before);
     atomic_fetch_sub(&rest->n_apart, 1); /* before anybody may stop the server */
-    answer(x, &err);
+    if (!waits(rest, x, &err)) {
+        answer(x, &err);
+    }
     return NULL;
 }
 
@@ -559,6 +534,9 @@ static void conduct(void *app, struct td_exchange *x)
     const struct td_work *before = td_work_enter(&x->r.run.work);
     err.code = x->route->handler(rest, x, &err);
     td_work_enter(before);
+    if (err.code != TD_OK && waits(rest, x, &err)) {
+        return;
+    }
     if (err.code == TD_OK && x->lengthy_ahead) {
         x->lengthy_ahead = false;
         td_exchange_go_on(x, conduct);
@@ -570,6 +548,17 @@ static void conduct(void *app, struct td_exchange *x)
         x->r.encode_apart = on_much;
         x->r.done = on_done;
         td_request_start(&x->r, rest->registry);
+    }
+}
+
+/* A request that is open. */
+static void proceed(void *app, struct td_exchange *x)
+{
+    struct td_rest *rest = app;
+    if ((x->route->traits & (APART | WAITS)) && rest->max_apart > 0) {
+        handle_apart(rest, x);
+    } else {
+        conduct(rest, x);
     }
 }
 
@@ -586,9 +575,7 @@ void td_rest_handle(void *app, struct td_exchange *x)
     err.code = x->route == NULL ? no_route(rest, x, &err) : open_request(rest, x, &err);
     if (err.code != TD_OK || x->route == NULL) {
         answer(x, &err);
-    } else if ((x->route->traits & (APART | WAITS)) && rest->max_apart > 0) {
-        handle_apart(rest, x);
     } else {
-        conduct(rest, x);
+        proceed(rest, x);
     }
 }

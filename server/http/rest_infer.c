@@ -47,7 +47,7 @@ static enum td_code resolve(struct infer *f, struct td_err *err)
                                      .version = f->r->version,
                                      .label = f->r->label,
                                      .signature = f->p.opts.signature};
-    TD_TRY(td_infer_find(f->rest->registry, &ref, &f->r->servable, &f->r->signature, err));
+    TD_TRY(td_infer_find(f->rest->registry, &ref, &f->r->cold, &f->r->servable, &f->r->signature, err));
     return td_request_resolve(f->r, f->rest->registry, err);
 }
 

@@ -93,6 +93,43 @@ static double connections_refused(const struct td_rest *rest)
     return (double)(c.refused_all + c.refused_address);
 }
 
+static struct td_resident_counts count_residents(const struct td_rest *rest)
+{
+    struct td_resident_counts c;
+    td_registry_count(rest->registry, &c);
+    return c;
+}
+
+static double versions_resident(const struct td_rest *rest)
+{
+    return (double)count_residents(rest).resident;
+}
+
+static double versions_cold(const struct td_rest *rest)
+{
+    return (double)count_residents(rest).cold;
+}
+
+static double resident_versions(const struct td_rest *rest)
+{
+    return (double)count_residents(rest).bytes;
+}
+
+static double cold_loads(const struct td_rest *rest)
+{
+    return (double)count_residents(rest).first_loads;
+}
+
+static double evictions(const struct td_rest *rest)
+{
+    return (double)count_residents(rest).evictions;
+}
+
+static double requests_awaiting(const struct td_rest *rest)
+{
+    return (double)count_residents(rest).waiting;
+}
+
 static double cpu_seconds(const struct td_rest *rest)
 {
     (void)rest;

@@ -91,6 +91,21 @@ static void add_loaded(json_t *v, struct td_servable *s, const struct td_version
     (void)json_object_set_new(v, "loaded_at", json_string(when));
 }
 
+/* What is known of one that its next request loads. */
+static void add_cold(json_t *v, struct td_rest *rest, const char *model, int64_t version)
+{
+    json_t *signatures = json_array();
+    char *names = td_registry_signatures(rest->registry, model, version);
+    for (const char *s = names; s != NULL && *s != '\0'; s += strlen(s) + 1) {
+        if (strncmp(s, "__", 2) != 0) {
+            (void)json_array_append_new(signatures, td_rest_json_text(s));
+        }
+    }
+    td_free(names);
+    (void)json_object_set_new(v, "signatures", signatures);
+    (void)json_object_set_new(v, "cold", json_true());
+}
+
 static json_t *model_json(struct td_rest *rest, const struct td_model_config *c, int64_t *created)
 {
     struct td_version_status *rows = NULL;
@@ -106,8 +121,11 @@ static json_t *model_json(struct td_rest *rest, const struct td_model_config *c,
         struct td_servable *s = NULL;
         struct td_err gone = {0};
         (void)json_object_set_new(v, "labels", labels_json(c, rows[i].version));
-        if (rows[i].state == TD_STATE_AVAILABLE && rows[i].version > 0 &&
-            td_registry_find(rest->registry, c->name, rows[i].version, NULL, &s, &gone) == TD_OK) {
+        if (rows[i].cold) {
+            add_cold(v, rest, c->name, rows[i].version);
+        } else if (rows[i].state == TD_STATE_AVAILABLE && rows[i].version > 0 &&
+                   td_registry_find(rest->registry, c->name, rows[i].version, NULL, NULL, &s, &gone) ==
+                       TD_OK) {
             add_loaded(v, s, &rows[i]);
             td_servable_unref(s);
             *created = *created == 0 ? rows[i].loaded_at : *created;

@@ -58,37 +58,31 @@ enum td_code td_rest_v2_models(struct td_rest *rest, struct td_exchange *x, stru
 
 /* ------------------------------------------------------------------ one model */
 
-static enum td_code find(struct td_rest *rest, const struct td_exchange *x, struct td_servable **s,
-                         const char **signature, struct td_err *err)
+static struct td_infer_ref ref_of(const struct td_exchange *x)
 {
-    const struct td_infer_ref ref = {.name = x->r.model,
-                                     .has_version = x->r.has_version,
-                                     .version = x->r.version,
-                                     .label = x->r.label,
-                                     .signature = ""};
-    return td_infer_find(rest->registry, &ref, s, signature, err);
+    return (struct td_infer_ref){.name = x->r.model,
+                                 .has_version = x->r.has_version,
+                                 .version = x->r.version,
+                                 .label = x->r.label,
+                                 .signature = ""};
 }
 
 /* A model that is known but does not serve is not ready; one that is unknown is not found, nor is a signature
  * that it has not. */
 enum td_code td_rest_v2_model_ready(struct td_rest *rest, struct td_exchange *x, struct td_err *err)
 {
-    struct td_servable *s = NULL;
-    const char *signature;
+    const struct td_infer_ref ref = ref_of(x);
     struct td_err why = {0}, unknown = {0};
     TD_FAIL_IF(!td_registry_answers(rest->registry), err, INVALID_ARGUMENT, "Model version not ready");
-    if (find(rest, x, &s, &signature, &why)) {
+    const enum td_code rc = td_infer_ready(rest->registry, &ref, &why);
+    if (rc && rc != TD_FAILED_PRECONDITION) {
         struct td_version_status *rows = NULL;
         int n = 0;
-        const enum td_code rc = td_registry_status(rest->registry, x->r.model, 0, &rows, &n, &unknown);
+        const bool known = td_registry_status(rest->registry, x->r.model, 0, &rows, &n, &unknown) == TD_OK;
         td_free(rows);
-        TD_FAIL_IF(rc == TD_OK, err, INVALID_ARGUMENT, "Model version not ready");
-        return td_fail(err, why.code, "%s", why.msg);
+        TD_FAIL_IF(known, err, INVALID_ARGUMENT, "Model version not ready");
     }
-    const struct td_signature *sig;
-    const enum td_code rc = td_infer_view(s, signature, &sig, err);
-    td_servable_unref(s);
-    return rc ? rc
+    return rc ? td_fail(err, rc, "%s", why.msg)
               : td_rest_put_json(
                     &x->out, json_pack("{s:o, s:b}", "name", td_rest_json_text(x->r.model), "ready", 1), err);
 }
@@ -148,17 +142,13 @@ static json_t *metadata_json(struct td_rest *rest, const char *name, const struc
 
 static enum td_code describe(struct td_rest *rest, struct td_exchange *x, bool config, struct td_err *err)
 {
-    struct td_servable *s = NULL;
+    const struct td_infer_ref ref = ref_of(x);
     const char *signature;
     const struct td_signature *sig;
-    TD_TRY(find(rest, x, &s, &signature, err));
-    enum td_code rc = td_infer_view(s, signature, &sig, err);
-    if (rc == TD_OK) {
-        rc = config ? td_config_view_json(rest->registry, s, x->r.model, sig, &x->out, err)
-                    : td_rest_put_json(&x->out, metadata_json(rest, x->r.model, s, sig), err);
-    }
-    td_servable_unref(s);
-    return rc;
+    TD_TRY(td_infer_find(rest->registry, &ref, &x->r.cold, &x->r.servable, &signature, err));
+    TD_TRY(td_infer_view(x->r.servable, signature, &sig, err));
+    return config ? td_config_view_json(rest->registry, x->r.servable, x->r.model, sig, &x->out, err)
+                  : td_rest_put_json(&x->out, metadata_json(rest, x->r.model, x->r.servable, sig), err);
 }
 
 enum td_code td_rest_v2_model(struct td_rest *rest, struct td_exchange *x, struct td_err *err)

@@ -52,8 +52,15 @@ static enum td_code find_version(struct creation *c, struct td_fault *f)
 {
     const struct td_job_spec *s = c->spec;
     struct td_err err = {0};
-    const enum td_code rc = td_registry_find(c->jobs->opts.registry, s->model,
-                                             s->version > 0 ? s->version : 0, s->label, &c->servable, &err);
+    struct td_cold cold = {0};
+    enum td_code rc = td_registry_find(c->jobs->opts.registry, s->model, s->version > 0 ? s->version : 0,
+                                       s->label, &cold, &c->servable, &err);
+    if (cold.model != NULL) { /* for this job alone, as its own process will */
+        err = (struct td_err){0};
+        rc =
+            td_servable_load(cold.model, cold.version, cold.dir, &c->jobs->opts.servable, &c->servable, &err);
+        td_cold_fini(&cold);
+    }
     return rc ? TD_FAULT(f, "model_not_found", "model", "model: there is no '%.200s' here: %s", s->model,
                          err.msg)
               : TD_OK;

@@ -21,6 +21,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/mem.h"
 #include "proto/bytes/file.h"
@@ -477,8 +478,12 @@ struct td_version_policy td_model_config_policy(const char *base_path)
     struct td_version_policy out = {.n_latest = 1};
     struct td_err ignored = {0};
     ProtobufCMessage *m = NULL;
-    char *text = NULL;
+    char *text = NULL, path[TD_FILE_PATH];
     size_t n = 0;
+    (void)snprintf(path, sizeof path, "%s/config.pbtxt", base_path);
+    if (access(path, F_OK) != 0) { /* asked for often, and most models have none */
+        return out;
+    }
     if (read_text(base_path, &text, &n, &ignored) == TD_OK && text != NULL &&
         parse_text(text, n, true, &m, &ignored) == TD_OK) {
         out = policy_of_file(((const Inference__ModelConfig *)m)->version_policy);

@@ -6,7 +6,7 @@
  * Invariant (td_registry_check): entries are sorted by name, and names are unique.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "server/models/registry_impl.h"
+#include "server/models/registry_cold.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +20,14 @@
 #include "server/base/request_log.h"
 
 #define MAX_REMOVED 256 /* removed models whose statuses are kept */
+
+void td_registry_tell(struct td_registry *r)
+{
+    pthread_cond_broadcast(&r->changed);
+    if (r->parked != NULL) {
+        pthread_cond_signal(&r->moved);
+    }
+}
 
 /* ------------------------------------------------------------------ entries */
 
@@ -110,7 +118,7 @@ enum td_code td_registry_check(const struct td_registry *r, struct td_err *err)
                 e->name, r->entries[i - 1]->name);
         for (int k = 0; k < e->n_versions; k++) {
             const struct td_version *v = e->versions[k];
-            TD_WANT((v->servable != NULL) == (v->state == TD_STATE_AVAILABLE), err,
+            TD_WANT((v->servable != NULL) == td_version_is_resident(v), err,
                     "version %lld of model %s is %s and has %s servable", (long long)v->number, e->name,
                     td_registry_state_name(v->state), v->servable != NULL ? "a" : "no");
             TD_WANT(k == 0 || e->versions[k - 1]->number > v->number, err,
@@ -124,7 +132,8 @@ enum td_code td_registry_check(const struct td_registry *r, struct td_err *err)
 static bool idle(const struct td_entry *e)
 {
     for (int i = 0; i < e->n_versions; i++) {
-        if (e->versions[i]->busy || e->versions[i]->state != TD_STATE_END) {
+        const struct td_version *v = e->versions[i];
+        if (v->busy || v->n_parked > 0 || v->state != TD_STATE_END) {
             return false;
         }
     }
@@ -364,6 +373,7 @@ static void init_locks(struct td_registry *r)
     pthread_cond_init(&r->changed, &monotonic);
     pthread_cond_init(&r->work, &monotonic);
     pthread_cond_init(&r->tick, &monotonic);
+    pthread_cond_init(&r->moved, &monotonic);
     pthread_condattr_destroy(&monotonic);
 }
 
@@ -372,6 +382,9 @@ static enum td_code start_threads(struct td_registry *r, struct td_err *err)
     TD_TRY(td_registry_start_loaders(r, err));
     r->has_watcher = pthread_create(&r->watcher, NULL, td_registry_watcher_main, r) == 0;
     TD_FAIL_IF(!r->has_watcher, err, RESOURCE_EXHAUSTED, "starting the watcher: no thread could be made");
+    r->has_waker = r->opts.lazy && pthread_create(&r->waker, NULL, td_registry_waker_main, r) == 0;
+    TD_FAIL_IF(r->opts.lazy && !r->has_waker, err, RESOURCE_EXHAUSTED,
+               "starting the waker: no thread could be made");
     return TD_OK;
 }
 
@@ -402,9 +415,10 @@ void td_registry_cancel(struct td_registry *r)
             atomic_store(&r->entries[i]->versions[k]->stop, TD_UNAVAILABLE);
         }
     }
-    pthread_cond_broadcast(&r->changed);
+    td_registry_tell(r);
     pthread_cond_broadcast(&r->work);
     pthread_cond_broadcast(&r->tick);
+    pthread_cond_broadcast(&r->moved);
     pthread_mutex_unlock(&r->mu);
 }
 
@@ -420,6 +434,9 @@ void td_registry_stop(struct td_registry *r)
     if (r->has_watcher) {
         pthread_join(r->watcher, NULL);
     }
+    if (r->has_waker) {
+        pthread_join(r->waker, NULL);
+    }
     pthread_mutex_lock(&r->mu);
     while (r->n_spare > 0) {
         pthread_cond_wait(&r->changed, &r->mu);
@@ -429,6 +446,7 @@ void td_registry_stop(struct td_registry *r)
         entry_free(r->entries[i]);
     }
     td_free(r->entries);
+    pthread_cond_destroy(&r->moved);
     pthread_cond_destroy(&r->tick);
     pthread_cond_destroy(&r->work);
     pthread_cond_destroy(&r->changed);

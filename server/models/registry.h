@@ -7,6 +7,12 @@
  * version through td_registry_find: a short lock, never held while loading or running. A model is settled
  * when each of its aspired versions has been loaded or has failed.
  *
+ * With `lazy` a version is surveyed only (td_servable_survey): it is then AVAILABLE and cold. The first
+ * request that means it has it loaded (td_registry_await), and shares that load with those that come
+ * meanwhile. What is loaded is resident. Past max_resident_bytes the least recently used version that no
+ * request holds becomes cold again: it is evicted. A model that is resident when a newer version appears has
+ * that loaded before the old one goes, as without `lazy`.
+ *
  * A load is a work of its own (core/base/work.h) with a time limit; where all load threads are long at it,
  * further ones are made, so that models which never settle keep no others from loading. Functions that wait
  * (configure, rescan, load, unload) do so for the work at hand: they fail with DEADLINE_EXCEEDED when its
@@ -64,6 +70,8 @@ struct td_registry_opts {
     double load_timeout_s; /* of a load, its initialisers and warm-ups; 0: none */
     int max_waiting;       /* threads that wait for models at once, as commands do; 0: no limit */
     bool labels_for_unavailable;
+    bool lazy;                   /* versions are loaded at their first request.. */
+    uint64_t max_resident_bytes; /* ..and what they hold together may be so much; 0: no limit */
     /* where requests run; borrowed. NULL: on the thread that brings them, alone */
     struct td_workers *workers;
     /* Makes a version that has loaded known to the workers (td_workers_admit); set with them. */
@@ -114,11 +122,37 @@ TD_MUST enum td_code td_registry_load(struct td_registry *r, const char *model, 
  * td_registry_rescan. */
 TD_MUST enum td_code td_registry_unload(struct td_registry *r, const char *model, struct td_err *err);
 
+/* A version that is AVAILABLE, and cold. */
+struct td_cold {
+    char *model; /* NULL: none was found */
+    int64_t version;
+    char *dir;
+};
+void td_cold_fini(struct td_cold *c); /* of what td_registry_find has filled */
+
 /* version > 0 or label (not NULL), or neither for the latest available. Returns a counted reference.
  * NOT_FOUND "Servable not found for request: Latest(NAME)" / "Specific(NAME, V)";
- * INVALID_ARGUMENT "Unrecognized servable version label: L". */
+ * INVALID_ARGUMENT "Unrecognized servable version label: L"; DATA_LOSS, or why else it does not load, of one
+ * that is known to be broken. UNAVAILABLE, and *cold filled, of a cold one: td_registry_await has it loaded.
+ * cold (empty) NULL: nothing is asked of what is found, so it does not count as a use. */
 TD_MUST enum td_code td_registry_find(struct td_registry *r, const char *model, int64_t version,
-                                      const char *label, struct td_servable **out, struct td_err *err);
+                                      const char *label, struct td_cold *cold, struct td_servable **out,
+                                      struct td_err *err);
+
+/* s: what was waited for, counted and given. NULL: err says why not; or, with TD_OK, look again with
+ * td_registry_find: what is meant by the name is another version now, or none. Called once, on a thread of
+ * the registry's that must not be kept, with no lock held. */
+typedef void td_registry_go_fn(void *ctx, struct td_servable *s, const struct td_err *err);
+/* Has a cold version loaded, and calls go when it is, when that has failed, or when the work is over, which
+ * is borrowed until then. Does not wait itself. Fails, and will not call go, when the server stops
+ * (UNAVAILABLE) or too many wait (RESOURCE_EXHAUSTED). */
+TD_MUST enum td_code td_registry_await(struct td_registry *r, const struct td_cold *cold,
+                                       const struct td_work *work, td_registry_go_fn *go, void *ctx,
+                                       struct td_err *err);
+/* Whether a cold version has a signature of that key; "" or NULL: the default one. */
+bool td_registry_cold_has(struct td_registry *r, const struct td_cold *cold, const char *signature);
+/* The keys of a version's signatures, loaded or not, as td_servable_survey gives them; NULL: not known. */
+char *td_registry_signatures(struct td_registry *r, const char *model, int64_t version);
 
 struct td_version_status {
     int64_t version;
@@ -126,6 +160,7 @@ struct td_version_status {
     struct td_err error; /* code TD_OK unless loading failed */
     double load_ms;
     int64_t loaded_at; /* seconds since the epoch; 0 not loaded */
+    bool cold;         /* AVAILABLE, and loaded at the next request */
 };
 /* Statuses of a model's versions, highest first, in an array the caller td_frees. version > 0 asks for one
  * only. NOT_FOUND "Could not find any versions of model NAME" / "Could not find version V of model NAME". */
@@ -152,5 +187,12 @@ bool td_registry_ready(struct td_registry *r, char **missing);
 /* True when every configured model has been listed (unless it never is) and no aspired version waits or
  * loads. */
 bool td_registry_all_settled(struct td_registry *r);
+
+struct td_resident_counts {
+    int64_t resident, cold, waiting; /* versions; requests that wait for one */
+    uint64_t bytes; /* that the resident ones held when they were last asked: once a second */
+    uint64_t first_loads, evictions; /* since the start: of cold versions, for requests or commands */
+};
+void td_registry_count(struct td_registry *r, struct td_resident_counts *out);
 
 #endif

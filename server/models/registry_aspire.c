@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "core/base/check.h"
+#include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "proto/bytes/mapping.h"
@@ -35,6 +36,7 @@ void td_version_free(struct td_version *v)
     if (v->dir != NULL) {
         td_metrics_forget(v->dir);
     }
+    td_free(v->signatures);
     td_free(v->dir);
     td_free(v);
 }
@@ -103,6 +105,7 @@ static void withdraw(struct td_entry *e, struct td_version *v, struct td_sight *
     s->gone = v->servable;
     v->servable = NULL;
     v->state = TD_STATE_END;
+    v->cold = v->leaving = false;
     v->damaged = true;
     v->stale = v->changed = false;
     v->next_try_ns = 0;
@@ -119,7 +122,7 @@ static void look_at_served(struct td_entry *e, struct td_version *v, struct td_s
     if (v->served.model == s->seen.model && s->fault.code == TD_OK) {
         return;
     }
-    if (s->fault.code == TD_OK && v->served.places == s->seen.places &&
+    if (s->fault.code == TD_OK && !v->cold && v->served.places == s->seen.places &&
         v->served.weights != s->seen.weights) {
         (void)td_fail(&s->fault, TD_DATA_LOSS, "its weights were written over where they are mapped");
     }
@@ -178,9 +181,10 @@ static bool wanted(const struct td_model_config *c, int64_t version, int i_from_
 /* Nobody wants what is being loaded. */
 static void end_load(struct td_version *v)
 {
-    if (!v->aspired && v->state == TD_STATE_LOADING) {
+    if (!v->aspired && (v->state == TD_STATE_LOADING || v->loading)) {
         atomic_store(&v->stop, TD_CANCELLED);
     }
+    v->demanded = v->demanded && v->aspired;
 }
 
 static bool on_list(const struct td_sight *sights, int n, int64_t version)
@@ -213,7 +217,8 @@ static void drop_rows(struct td_entry *e)
     int ended = 0, kept = 0;
     for (int i = 0; i < e->n_versions; i++) {
         struct td_version *v = e->versions[i];
-        const bool gone = !v->aspired && !v->busy && (v->state == TD_STATE_START || v->state == TD_STATE_END);
+        const bool gone = !v->aspired && !v->busy && v->n_parked == 0 &&
+                          (v->state == TD_STATE_START || v->state == TD_STATE_END);
         if (gone && (v->state == TD_STATE_START || ++ended > TD_MAX_ENDED)) {
             td_version_free(v);
         } else {
@@ -223,9 +228,23 @@ static void drop_rows(struct td_entry *e)
     e->n_versions = kept;
 }
 
+/* Differs when something is to be done for the model, or to be told of it. */
+static uint64_t gist(const struct td_entry *e)
+{
+    const int of_all[] = {e->n_versions, e->listed, (int)e->list_error.code};
+    uint64_t h = td_hash_bytes(of_all, sizeof of_all);
+    for (int i = 0; i < e->n_versions; i++) {
+        const struct td_version *v = e->versions[i];
+        const int64_t of_one[] = {v->number, v->state, v->aspired, v->quiet, v->stale};
+        h = td_hash_more(h, of_one, sizeof of_one);
+    }
+    return h;
+}
+
 enum td_code td_registry_aspire(struct td_registry *r, struct td_entry *e, struct td_sight *sights, int n,
                                 enum td_look how, struct td_err *err)
 {
+    const uint64_t before = gist(e);
     for (int i = 0; i < n; i++) {
         if (sights[i].wanted) {
             TD_TRY(aspire_one(r, e, &sights[i], how, err));
@@ -241,8 +260,10 @@ enum td_code td_registry_aspire(struct td_registry *r, struct td_entry *e, struc
     e->listed = true;
     e->list_error = (struct td_err){0};
     TD_HOLDS(td_registry_check, r);
-    pthread_cond_broadcast(&r->work);
-    pthread_cond_broadcast(&r->changed);
+    if (gist(e) != before) { /* of hundreds of models few have changed */
+        pthread_cond_broadcast(&r->work);
+        td_registry_tell(r);
+    }
     return TD_OK;
 }
 
@@ -255,7 +276,7 @@ void td_registry_doubt(struct td_registry *r, struct td_entry *e, struct td_sigh
         }
     }
     TD_HOLDS(td_registry_check, r);
-    pthread_cond_broadcast(&r->changed);
+    td_registry_tell(r);
 }
 
 void td_registry_forget_aspired(struct td_entry *e)

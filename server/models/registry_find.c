@@ -9,7 +9,7 @@
  * (server/models/registry_load.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "server/models/registry_impl.h"
+#include "server/models/registry_cold.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,11 +26,16 @@ static struct td_version *pick(const struct td_entry *e, bool any, int64_t versi
     return NULL;
 }
 
-/* The version that was meant and serves no more because its files are damaged: its error says so. */
-static bool was_damaged(const struct td_entry *e, bool any, int64_t version, struct td_err *why)
+/* The version that was meant and does not serve: because its files are damaged, or (lazy) because it did not
+ * load when it was asked for. Its error says so. */
+static bool is_broken(const struct td_entry *e, bool lazy, bool any, int64_t version, struct td_err *why)
 {
     for (int i = 0; e != NULL && i < e->n_versions; i++) {
         const struct td_version *v = e->versions[i];
+        if (lazy && !v->damaged && v->aspired && v->error.code != TD_OK && (any || v->number == version)) {
+            (void)td_registry_load_error(e, v, &v->error, why);
+            return true;
+        }
         if (v->damaged && v->aspired && (any || v->number == version)) {
             (void)td_fail(why, TD_DATA_LOSS, "model '%s' version %lld has damaged files%s%.700s", e->name,
                           (long long)v->number, v->error.code != TD_OK ? ": " : "", v->error.msg);
@@ -40,8 +45,42 @@ static bool was_damaged(const struct td_entry *e, bool any, int64_t version, str
     return false;
 }
 
+/* Caller holds mu. */
+static enum td_code tell_cold(const struct td_entry *e, const struct td_version *v, struct td_cold *cold,
+                              struct td_err *err)
+{
+    TD_FAIL_IF(cold == NULL, err, UNAVAILABLE, "model '%s' version %lld is not loaded yet", e->name,
+               (long long)v->number);
+    *cold = (struct td_cold){td_strdup(e->name), v->number, td_strdup(v->dir)};
+    if (cold->model == NULL || cold->dir == NULL) {
+        td_cold_fini(cold);
+        return td_no_memory(err, strlen(v->dir), "a request that waits for its model");
+    }
+    return td_fail(err, TD_UNAVAILABLE, "model '%s' version %lld is being loaded", e->name,
+                   (long long)v->number);
+}
+
+/* Caller holds mu. */
+static enum td_code find(struct td_registry *r, const struct td_entry *e, bool any, int64_t version,
+                         struct td_cold *cold, struct td_servable **out, struct td_err *err)
+{
+    struct td_version *v = pick(e, any, version);
+    if (v != NULL && v->cold && !v->aspired && td_registry_settled(e)) {
+        v = NULL; /* it goes, and would not be loaded any more */
+    }
+    if (v != NULL && (v->cold || (v->leaving && cold != NULL))) {
+        return tell_cold(e, v, cold, err);
+    }
+    if (v != NULL) {
+        v->used = cold != NULL ? ++r->n_uses : v->used;
+        *out = td_servable_ref(v->servable);
+        return TD_OK;
+    }
+    return is_broken(e, r->opts.lazy, any, version, err) ? err->code : TD_NOT_FOUND;
+}
+
 enum td_code td_registry_find(struct td_registry *r, const char *model, int64_t version, const char *label,
-                              struct td_servable **out, struct td_err *err)
+                              struct td_cold *cold, struct td_servable **out, struct td_err *err)
 {
     const bool labelled = label != NULL && *label != '\0';
     bool unknown_label = false;
@@ -54,20 +93,14 @@ enum td_code td_registry_find(struct td_registry *r, const char *model, int64_t 
         version = l != NULL ? l->version : 0;
     }
     const bool any = version <= 0 && !labelled;
-    const struct td_version *v = unknown_label ? NULL : pick(e, any, version);
-    const bool damaged = v == NULL && !unknown_label && was_damaged(e, any, version, err);
-    if (v != NULL) {
-        *out = td_servable_ref(v->servable);
-    }
+    const enum td_code rc = unknown_label ? TD_OK : find(r, e, any, version, cold, out, err);
     pthread_mutex_unlock(&r->mu);
-    if (damaged) {
-        return err->code;
-    }
     TD_FAIL_IF(unknown_label, err, INVALID_ARGUMENT, "Unrecognized servable version label: %s", label);
-    TD_FAIL_IF(v == NULL && any, err, NOT_FOUND, "Servable not found for request: Latest(%s)", model);
-    TD_FAIL_IF(v == NULL, err, NOT_FOUND, "Servable not found for request: Specific(%s, %lld)", model,
-               (long long)version);
-    return TD_OK;
+    TD_FAIL_IF(rc == TD_NOT_FOUND && any, err, NOT_FOUND, "Servable not found for request: Latest(%s)",
+               model);
+    TD_FAIL_IF(rc == TD_NOT_FOUND, err, NOT_FOUND, "Servable not found for request: Specific(%s, %lld)",
+               model, (long long)version);
+    return rc;
 }
 
 static enum td_code copy_rows(const struct td_entry *e, int64_t version, struct td_version_status **rows,
@@ -84,7 +117,8 @@ static enum td_code copy_rows(const struct td_entry *e, int64_t version, struct 
                                                       .state = v->state,
                                                       .error = v->error,
                                                       .load_ms = v->load_ms,
-                                                      .loaded_at = v->loaded_at};
+                                                      .loaded_at = v->loaded_at,
+                                                      .cold = v->cold};
         }
     }
     *rows = copy;

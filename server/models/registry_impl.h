@@ -12,6 +12,7 @@
 
 #define TD_MAX_LOAD_THREADS 256
 #define TD_MAX_SPARE_LOADERS 64 /* further ones, while all are long at it */
+#define TD_MAX_PARKED 16384     /* requests that wait for versions to be loaded */
 #define TD_MAX_ENDED 64         /* unloaded versions of a model whose END status is kept */
 
 struct td_version {
@@ -21,9 +22,20 @@ struct td_version {
     struct td_err error; /* why loading failed; state is then TD_STATE_END */
     double load_ms;
     int64_t loaded_at;            /* seconds since the epoch */
-    struct td_servable *servable; /* counted; only while AVAILABLE */
-    bool aspired;                 /* on disk and wanted by the policy */
-    bool busy;                    /* a loader works on it: the struct must stay */
+    struct td_servable *servable; /* counted; only while AVAILABLE and not cold */
+    bool cold;                    /* loaded when a request comes, or.. */
+    bool demanded;                /* ..since a command has said so, or a request's load has failed */
+    bool leaving;                 /* to be evicted: requests wait as if it were cold already */
+    bool lacks_room;              /* its load waits for room */
+    uint64_t asked;         /* since when it is called for, by the registry's count of uses; 0: it is not */
+    bool evicting, loading; /* its bytes count still, or already */
+    int n_parked;           /* requests that wait for it: the struct must stay */
+    char *signatures;       /* as td_servable_survey gives them; NULL: not known */
+    uint64_t used;          /* its last use, by the registry's count of them */
+    uint64_t bytes;         /* that it held, or will; a resident one's servable knows */
+    int64_t since_ns, stays_ns; /* resident since then, and for so long at least */
+    bool aspired;               /* on disk and wanted by the policy */
+    bool busy;                  /* a loader works on it: the struct must stay */
     int n_tries;
     int64_t next_try_ns; /* of a failed one, CLOCK_MONOTONIC; 0: no further try */
     /* its files as the last look saw them, as the last try did, and as what serves was loaded from */
@@ -68,7 +80,15 @@ struct td_registry {
     int n_waiting;       /* threads that wait for models */
     int n_busy, n_spare; /* loaders that load; those that were made besides */
     int64_t moved_ns;    /* when a loader last began or ended something */
-    bool any_unquiet;    /* some version is not taken yet because its files change: look again soon */
+    /* registry_cold.c, registry_room.c */
+    struct td_parked *parked; /* requests that wait for versions, the youngest first */
+    int n_parked;
+    uint64_t n_uses, n_first_loads, n_evictions;
+    bool lacks_room, any_leaving; /* some load waits for room; versions leave for it */
+    pthread_cond_t moved;         /* the cold thread: something changed, or one more is parked */
+    pthread_t waker;
+    bool has_waker;
+    bool any_unquiet; /* some version is not taken yet because its files change: look again soon */
     bool stop;
     pthread_t watcher, loaders[TD_MAX_LOAD_THREADS];
     int n_loaders;
@@ -87,6 +107,9 @@ const struct td_label *td_registry_label(const struct td_model_config *c, const 
 /* registry.c: the entry of a name, made when there is none. Caller holds mu. */
 TD_MUST enum td_code td_registry_add_entry(struct td_registry *r, const char *name, struct td_entry **out,
                                            struct td_err *err);
+/* registry.c: some state changed. Caller holds mu. */
+void td_registry_tell(struct td_registry *r);
+
 /* registry_wait.c. Callers hold mu. */
 /* Which models are waited for: that of the name (NULL: all), those that a change of the list has added (0:
  * whenever). */

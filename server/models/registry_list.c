@@ -5,7 +5,7 @@
  * folders the policy wants: old versions may be many.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "server/models/registry_impl.h"
+#include "server/models/registry_cold.h"
 
 #include <string.h>
 
@@ -14,12 +14,14 @@
 #include "proto/bytes/mapping.h"
 #include "server/base/clock.h"
 #include "server/models/version_files.h"
+#include "server/models/watch_memory.h"
 
 #define SECOND_NS 1000000000
 #define SLACK_NS 1e6
 
 struct place {
     char *name, *base_path;
+    bool has_policy;          /* of versions, in a file of its own */
     struct td_upload *upload; /* counted */
 };
 
@@ -51,7 +53,10 @@ static enum td_code copy_places(struct td_registry *r, const char *only, struct 
     for (int i = 0; whole && i < r->n_entries; i++) {
         const struct td_entry *e = r->entries[i];
         if (e->configured && (only == NULL || strcmp(e->name, only) == 0)) {
-            p[count] = (struct place){td_strdup(e->name), td_strdup(base_of(e)), td_upload_ref(e->upload)};
+            p[count] = (struct place){.name = td_strdup(e->name),
+                                      .base_path = td_strdup(base_of(e)),
+                                      .has_policy = e->config.policy_of_model,
+                                      .upload = td_upload_ref(e->upload)};
             whole = p[count].name != NULL && p[count].base_path != NULL;
             count++;
         }
@@ -72,7 +77,7 @@ static void note_list_error(struct td_registry *r, struct td_entry *e, const str
     const bool said = e->listed && e->list_error.code == why->code;
     e->listed = true;
     e->list_error = *why;
-    pthread_cond_broadcast(&r->changed);
+    td_registry_tell(r);
     if (!said) {
         td_log(TD_LOG_WARNING, &(struct td_log_about){.model = e->name}, "model %s: %s", e->name, why->msg);
     }
@@ -103,8 +108,12 @@ static struct td_version_policy policy_of(const struct place *p)
 /* Is anything of what serves gone, or another than what is mapped? */
 static void look_for_damage(struct td_sight *s)
 {
+    const bool damages = td_mapping_damages() > s->damages;
+    if (!damages && s->seen.model == s->served.model) {
+        return;
+    }
     char *dir = td_version_files_model_dir(s->dir->path);
-    const bool cut = dir != NULL && td_mapping_damages() > s->damages && td_mapping_damaged_below(dir);
+    const bool cut = dir != NULL && damages && td_mapping_damaged_below(dir);
     if (cut) {
         (void)td_fail(&s->fault, TD_DATA_LOSS, "a file that is mapped was truncated");
     } else if (dir != NULL && s->seen.model != s->served.model) {
@@ -114,12 +123,12 @@ static void look_for_damage(struct td_sight *s)
 }
 
 /* Looks at the files of the folders that count: takes its time. Without mu. */
-static void look_at(struct td_sight *sights, int n, enum td_look how)
+static void look_at(struct td_watch_memory *m, struct td_sight *sights, int n, enum td_look how)
 {
     for (int i = 0; i < n; i++) {
         struct td_sight *s = &sights[i];
         if (s->wanted && (how != TD_LOOK_DAMAGE || s->serves)) {
-            td_watch_look(s->dir->path, &s->seen);
+            td_watch_memory_look(m, s->dir->path, &s->seen);
             if (s->serves) {
                 look_for_damage(s);
             }
@@ -150,14 +159,16 @@ static void take_sights(struct td_registry *r, struct td_entry *e, struct td_sig
     }
 }
 
-static void list_dirs(struct td_registry *r, const struct place *p, struct td_sight *sights, int n,
-                      enum td_look how)
+static void list_dirs(struct td_registry *r, struct td_watch_memory *m, const struct place *p,
+                      struct td_sight *sights, int n, enum td_look how)
 {
-    struct td_version_policy policy = policy_of(p);
+    struct td_version_policy policy = p->has_policy ? policy_of(p) : (struct td_version_policy){0};
     pthread_mutex_lock(&r->mu);
     struct td_entry *e = entry_of(r, p);
     if (e != NULL) {
-        use_policy(e, &policy);
+        if (p->has_policy) {
+            use_policy(e, &policy);
+        }
         td_registry_choose(e, sights, n);
     }
     pthread_mutex_unlock(&r->mu);
@@ -165,7 +176,7 @@ static void list_dirs(struct td_registry *r, const struct place *p, struct td_si
     if (e == NULL) {
         return;
     }
-    look_at(sights, n, how);
+    look_at(m, sights, n, how);
     pthread_mutex_lock(&r->mu);
     e = entry_of(r, p);
     if (e != NULL) {
@@ -179,12 +190,13 @@ static void list_dirs(struct td_registry *r, const struct place *p, struct td_si
     }
 }
 
-static void list_one(struct td_registry *r, const struct place *p, enum td_look how)
+static void list_one(struct td_registry *r, struct td_watch_memory *m, const struct place *p,
+                     enum td_look how)
 {
     struct td_version_dir *dirs = NULL;
     struct td_err err = {0};
     int n = 0;
-    enum td_code rc = td_watch_list(p->base_path, &dirs, &n, &err);
+    enum td_code rc = td_watch_memory_list(m, p->base_path, &dirs, &n, &err);
     struct td_sight *sights = rc == TD_OK ? td_calloc((size_t)n + 1, sizeof *sights) : NULL;
     rc = rc == TD_OK && sights == NULL ? td_no_memory(&err, (size_t)n * sizeof *sights, "a list of versions")
                                        : rc;
@@ -192,7 +204,7 @@ static void list_one(struct td_registry *r, const struct place *p, enum td_look 
         for (int i = 0; i < n; i++) {
             sights[i].dir = &dirs[i];
         }
-        list_dirs(r, p, sights, n, how);
+        list_dirs(r, m, p, sights, n, how);
     } else {
         pthread_mutex_lock(&r->mu);
         struct td_entry *e = entry_of(r, p);
@@ -205,17 +217,23 @@ static void list_one(struct td_registry *r, const struct place *p, enum td_look 
     td_watch_free(dirs, n);
 }
 
-enum td_code td_registry_list_all(struct td_registry *r, const char *only, enum td_look how,
-                                  struct td_err *err)
+static enum td_code list_all(struct td_registry *r, struct td_watch_memory *m, const char *only,
+                             enum td_look how, struct td_err *err)
 {
     struct place *places = NULL;
     int n = 0;
     TD_TRY(copy_places(r, only, &places, &n, err));
     for (int i = 0; i < n; i++) {
-        list_one(r, &places[i], how);
+        list_one(r, m, &places[i], how);
     }
     places_free(places, n);
     return TD_OK;
+}
+
+enum td_code td_registry_list_all(struct td_registry *r, const char *only, enum td_look how,
+                                  struct td_err *err)
+{
+    return list_all(r, NULL, only, how, err);
 }
 
 /* When the watcher looks next: a period from now, sooner for what waits to be quiet, and once a second at the
@@ -227,11 +245,14 @@ static int64_t next_look_ns(const struct td_registry *r)
     return td_clock_ns() + (period_ns < most_ns ? period_ns : most_ns);
 }
 
-static void look(struct td_registry *r, enum td_look how)
+static void look(struct td_registry *r, struct td_watch_memory *m, enum td_look how)
 {
     struct td_err err = {0};
-    if (td_registry_list_all(r, NULL, how, &err)) {
+    if (list_all(r, m, NULL, how, &err)) {
         td_log(TD_LOG_WARNING, NULL, "looking for versions: %s", err.msg);
+    }
+    if (m != NULL && how == TD_LOOK_POLL) {
+        td_watch_memory_round(m);
     }
 }
 
@@ -241,6 +262,7 @@ void *td_registry_watcher_main(void *arg)
     const bool polls = r->opts.poll_wait_s > 0;
     int64_t looked_ns = td_clock_ns();
     unsigned long damages = td_mapping_damages();
+    struct td_watch_memory *memory = td_watch_memory_new();
     pthread_mutex_lock(&r->mu);
     while (!r->stop) {
         const int64_t due_ns = next_look_ns(r);
@@ -258,10 +280,14 @@ void *td_registry_watcher_main(void *arg)
         if (due || cut) {
             damages = td_mapping_damages();
             looked_ns = due ? now_ns : looked_ns;
-            look(r, due ? TD_LOOK_POLL : TD_LOOK_DAMAGE);
+            look(r, memory, due ? TD_LOOK_POLL : TD_LOOK_DAMAGE);
+        }
+        if (r->opts.max_resident_bytes > 0) {
+            td_registry_weigh(r);
         }
         pthread_mutex_lock(&r->mu);
     }
     pthread_mutex_unlock(&r->mu);
+    td_watch_memory_free(memory);
     return NULL;
 }

@@ -14,7 +14,7 @@
  * Invariant (td_registry_check): v->servable is set exactly while v->state is AVAILABLE.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "server/models/registry_impl.h"
+#include "server/models/registry_cold.h"
 
 #include <malloc.h>
 #include <stdlib.h>
@@ -58,8 +58,8 @@ bool td_registry_settled(const struct td_entry *e)
 {
     for (int i = 0; i < e->n_versions; i++) {
         const struct td_version *v = e->versions[i];
-        if (v->aspired &&
-            (v->busy || v->stale || (v->state != TD_STATE_AVAILABLE && v->state != TD_STATE_END))) {
+        if (v->aspired && (v->busy || v->stale || (v->cold && v->demanded) ||
+                           (v->state != TD_STATE_AVAILABLE && v->state != TD_STATE_END))) {
             return false;
         }
     }
@@ -78,7 +78,8 @@ bool td_registry_has_available(const struct td_entry *e)
 
 /* ------------------------------------------------------------------ choosing */
 
-enum action { NOTHING, LOAD, UNLOAD };
+/* SURVEY: what is lazy is looked at only; EVICT: it becomes cold again. */
+enum action { NOTHING, LOAD, SURVEY, UNLOAD, EVICT };
 struct job {
     enum action action;
     struct td_entry *entry;
@@ -98,17 +99,45 @@ static bool retry_due(const struct td_version *v, int64_t now_ns, int64_t *due_n
     return true;
 }
 
-static struct job choose(struct td_entry *e, int64_t now_ns, int64_t *due_ns)
+/* Whether a load of it would do something now. */
+static bool load_due(const struct td_version *v, int64_t now_ns, int64_t *due_ns)
+{
+    return v->aspired && !v->busy &&
+           (v->stale ||
+            (v->quiet && (v->state == TD_STATE_START || (v->cold && td_version_is_called_for(v)))) ||
+            retry_due(v, now_ns, due_ns));
+}
+
+/* What is to be done for a version whose load is due. A model that is resident stays so: its next version is
+ * loaded beside it. */
+static struct job job_of(struct td_registry *r, struct td_entry *e, struct td_version *v, int64_t now_ns,
+                         int64_t *due_ns)
+{
+    struct td_version *victim = NULL;
+    bool resident = false;
+    for (int i = 0; i < e->n_versions; i++) {
+        resident |= td_version_is_resident(e->versions[i]);
+    }
+    if (r->opts.lazy && !resident && !td_version_is_called_for(v)) {
+        return (struct job){SURVEY, e, v};
+    }
+    if (td_version_is_resident(v) || td_registry_has_room(r, e, v, now_ns, &victim, due_ns)) {
+        return (struct job){LOAD, e, v};
+    }
+    return victim != NULL ? (struct job){EVICT, NULL, victim} : (struct job){0};
+}
+
+static struct job choose(struct td_registry *r, struct td_entry *e, int64_t now_ns, int64_t *due_ns)
 {
     bool any_aspired = false, aspired_up = false, lingering = false;
-    struct td_version *to_load = NULL, *to_unload = NULL;
+    struct td_version *to_unload = NULL;
+    struct job job = {0};
     for (int i = 0; i < e->n_versions; i++) {
         struct td_version *v = e->versions[i];
         any_aspired |= v->aspired;
         aspired_up |= v->aspired && v->state == TD_STATE_AVAILABLE;
-        if (v->aspired && !v->busy && to_load == NULL &&
-            ((v->state == TD_STATE_START && v->quiet) || v->stale || retry_due(v, now_ns, due_ns))) {
-            to_load = v;
+        if (job.action == NOTHING && load_due(v, now_ns, due_ns)) {
+            job = job_of(r, e, v, now_ns, due_ns);
         }
         if (!v->aspired && v->state == TD_STATE_AVAILABLE && !v->busy) {
             if (lingering) { /* a higher one lingers already */
@@ -121,22 +150,39 @@ static struct job choose(struct td_entry *e, int64_t now_ns, int64_t *due_ns)
     if (to_unload != NULL && (aspired_up || !any_aspired)) {
         return (struct job){UNLOAD, e, to_unload};
     }
-    return to_load != NULL ? (struct job){LOAD, e, to_load} : (struct job){0};
+    return job;
+}
+
+/* No load waits for room any more: what was to leave for one stays. */
+static void let_stay(struct td_registry *r)
+{
+    for (int i = 0; i < r->n_entries; i++) {
+        for (int k = 0; k < r->entries[i]->n_versions; k++) {
+            r->entries[i]->versions[k]->leaving = false;
+        }
+    }
+    r->any_leaving = false;
+    td_registry_tell(r);
 }
 
 static struct job next_job(struct td_registry *r, int64_t *due_ns)
 {
     const int64_t now_ns = td_clock_ns();
     *due_ns = 0;
+    r->lacks_room = false;
     for (int i = 0; i < r->n_entries; i++) {
         const int at = (r->next_entry + i) % r->n_entries;
-        const struct job job = choose(r->entries[at], now_ns, due_ns);
+        const struct job job = choose(r, r->entries[at], now_ns, due_ns);
         if (job.action != NOTHING) {
             r->next_entry = at + 1;
             return job;
         }
     }
-    return (struct job){0};
+    if (r->any_leaving && !r->lacks_room) {
+        let_stay(r);
+    }
+    struct td_version *fat = td_registry_too_many(r, now_ns);
+    return fat != NULL ? (struct job){EVICT, NULL, fat} : (struct job){0};
 }
 
 /* ------------------------------------------------------------------ doing */
@@ -144,7 +190,11 @@ static struct job next_job(struct td_registry *r, int64_t *due_ns)
 static void log_loaded(const char *name, const struct td_version *v, const struct td_err *why)
 {
     const struct td_log_about about = {.model = name, .version = v->number};
-    if (why->code == TD_OK) {
+    if (why->code == TD_OK && v->cold) {
+        td_log(TD_LOG_INFO, &about,
+               "Found servable version {name: %s version: %lld}: its first request loads it", name,
+               (long long)v->number);
+    } else if (why->code == TD_OK) {
         td_log(TD_LOG_INFO, &about, "Successfully loaded servable version {name: %s version: %lld}", name,
                (long long)v->number);
     } else {
@@ -160,6 +210,14 @@ struct source {
     int64_t version;
     char *dir;                /* owned */
     struct td_upload *upload; /* counted */
+    bool survey;              /* is looked at only */
+};
+
+/* What comes of it. */
+struct loaded {
+    struct td_servable *servable; /* counted; NULL: a survey's */
+    char *signatures;
+    uint64_t graph_bytes; /* of a survey */
 };
 
 /* Returns new: a version that may be published. */
@@ -168,6 +226,7 @@ static enum td_code make_ready(struct td_registry *r, const struct source *from,
 {
     struct td_servable *s = NULL;
     struct td_servable_opts opts = r->opts.servable;
+    const uint64_t most = r->opts.max_resident_bytes;
     const int64_t from_ns = td_clock_ns();
     opts.upload = from->upload;
     enum td_code rc = td_servable_load(from->name, from->version, from->dir, &opts, &s, err);
@@ -178,6 +237,11 @@ static enum td_code make_ready(struct td_registry *r, const struct source *from,
     td_metrics_load_stage(from->dir, "init_graph", times.init_ns / 1000);
     rc = r->opts.workers != NULL ? r->opts.admit(r->opts.workers, s, err) : TD_OK;
     rc = rc == TD_OK && r->opts.warm_up != NULL ? r->opts.warm_up(r, s, err) : rc;
+    const uint64_t bytes = td_servable_weigh(s);
+    if (rc == TD_OK && most > 0 && bytes > most) {
+        rc = td_fail(err, TD_RESOURCE_EXHAUSTED, "it holds %llu bytes, and --max_resident_bytes is %llu",
+                     (unsigned long long)bytes, (unsigned long long)most);
+    }
     if (rc) {
         td_servable_unref(s);
         return rc;
@@ -186,20 +250,38 @@ static enum td_code make_ready(struct td_registry *r, const struct source *from,
     return TD_OK;
 }
 
+/* The same, or a survey alone. On failure nothing is left in *out. */
+static enum td_code make(struct td_registry *r, const struct source *from, struct loaded *out,
+                         struct td_err *err)
+{
+    if (from->survey) {
+        return td_servable_survey(from->dir, &r->opts.servable, &out->signatures, &out->graph_bytes, err);
+    }
+    TD_TRY(make_ready(r, from, &out->servable, err));
+    out->signatures = td_servable_names(out->servable);
+    return TD_OK;
+}
+
+static void drop(struct loaded *l)
+{
+    td_servable_unref(l->servable);
+    td_free(l->signatures);
+    *l = (struct loaded){0};
+}
+
 /* The same, of files that nobody touched meanwhile; *seen: the files. */
 static enum td_code load_quietly(struct td_registry *r, const struct source *from, struct td_watch_seen *seen,
-                                 struct td_servable **out, struct td_err *err)
+                                 struct loaded *out, struct td_err *err)
 {
     struct td_watch_seen after;
     if (from->dir == NULL) {
         return td_no_memory(err, TD_FILE_PATH, "a path");
     }
     td_watch_look(from->dir, seen);
-    TD_TRY(make_ready(r, from, out, err));
+    TD_TRY(make(r, from, out, err));
     td_watch_look(from->dir, &after);
     if (after.model != seen->model) {
-        td_servable_unref(*out);
-        *out = NULL;
+        drop(out);
         TD_FAIL(err, UNAVAILABLE, "%.900s: its files changed while they were loaded", from->dir);
     }
     return TD_OK;
@@ -207,7 +289,7 @@ static enum td_code load_quietly(struct td_registry *r, const struct source *fro
 
 /* The same, as a work of its own. */
 static enum td_code load_in_time(struct td_registry *r, const struct source *from, td_stop *stop,
-                                 struct td_watch_seen *seen, struct td_servable **out, struct td_err *err)
+                                 struct td_watch_seen *seen, struct loaded *out, struct td_err *err)
 {
     const double limit_s = r->opts.load_timeout_s;
     const struct td_work work = {.stop = stop,
@@ -222,81 +304,122 @@ static enum td_code load_in_time(struct td_registry *r, const struct source *fro
 }
 
 /* Caller holds mu. Returns what served until now: to be let go without mu. */
-static struct td_servable *publish(struct td_version *v, struct td_servable *takes)
+static struct td_servable *publish(struct td_registry *r, struct td_version *v, struct loaded *takes,
+                                   int64_t load_ns)
 {
     struct td_servable *old = v->servable;
+    const bool resident = takes->servable != NULL;
     v->served = v->tried;
-    v->damaged = v->changed = false;
-    v->servable = takes;
+    v->damaged = v->changed = v->leaving = false;
+    r->n_first_loads += resident && v->cold;
+    v->servable = takes->servable;
+    v->cold = !resident;
     v->state = TD_STATE_AVAILABLE;
     v->error = v->reload_error = (struct td_err){0};
-    v->loaded_at = (int64_t)time(NULL);
     v->next_try_ns = 0;
+    if (takes->signatures != NULL) {
+        td_free(v->signatures);
+        v->signatures = takes->signatures;
+    }
+    if (resident) {
+        v->n_tries = 0;
+        v->demanded = false;
+        v->loaded_at = (int64_t)time(NULL);
+        td_registry_note_resident(r, v, load_ns);
+    } else {
+        v->bytes = takes->graph_bytes + v->tried.bytes;
+    }
     return old;
 }
 
 /* Caller holds mu. Returns what served until now of files that are no more: to be let go without mu. */
-static struct td_servable *note_failure(const struct td_registry *r, struct td_version *v,
+static struct td_servable *note_failure(struct td_registry *r, struct td_version *v, bool surveyed,
                                         const struct td_err *why)
 {
     struct td_servable *old = NULL;
-    if (v->state == TD_STATE_AVAILABLE && !v->changed) {
+    if (td_version_is_resident(v) && !v->changed) {
         v->reload_error = *why;
         return NULL;
     }
-    if (v->state == TD_STATE_AVAILABLE) {
+    if (v->state == TD_STATE_AVAILABLE && v->changed) {
         old = v->servable;
         v->servable = NULL;
         v->damaged = true;
         v->changed = false;
     }
+    v->demanded = v->demanded || (v->cold && !surveyed && v->aspired); /* the next try is a load too */
+    v->cold = v->leaving = false;
     v->state = TD_STATE_END;
     v->error = *why;
     v->n_tries++;
     const int64_t wait_ns = r->opts.retry_wait_us > 0 ? r->opts.retry_wait_us * 1000 : 0;
     const bool again = v->n_tries <= r->opts.max_load_retries && why->code != TD_DEADLINE_EXCEEDED;
     v->next_try_ns = again ? td_clock_ns() + wait_ns : 0; /* what took too long would do so again */
+    td_registry_fail_parked(r, v, why);
     return old;
 }
 
 /* Caller holds mu, which is let go while loading. A stale version serves on meanwhile. */
-static void load(struct td_registry *r, struct td_entry *e, struct td_version *v)
+static void load(struct td_registry *r, struct td_entry *e, struct td_version *v, bool survey)
 {
     struct td_err err = {0};
-    struct td_servable *s = NULL, *old = NULL;
-    struct source from = {e->name, v->number, td_strdup(v->dir), td_upload_ref(e->upload)};
+    struct loaded got = {0};
+    struct source from = {e->name, v->number, td_strdup(v->dir), td_upload_ref(e->upload), survey};
     v->busy = true;
     v->stale = false;
+    v->loading = !survey && !td_version_is_resident(v);
+    const uint64_t surveyed = v->cold ? v->served.stamp : 0;
+    v->bytes = v->bytes > 0 ? v->bytes : v->seen.bytes;
     atomic_store(&v->stop, r->stop ? TD_UNAVAILABLE : TD_OK);
     v->upload_id = td_upload_id(from.upload);
     v->state = v->state == TD_STATE_AVAILABLE ? v->state : TD_STATE_LOADING;
-    pthread_cond_broadcast(&r->changed);
+    td_registry_tell(r);
     pthread_mutex_unlock(&r->mu);
     const int64_t from_ns = td_clock_ns();
     const unsigned long damages = td_mapping_damages();
     struct td_watch_seen seen = {0};
-    const enum td_code rc = load_in_time(r, &from, &v->stop, &seen, &s, &err);
-    const int64_t to_ns = td_clock_ns();
+    err.code = load_in_time(r, &from, &v->stop, &seen, &got, &err);
+    const int64_t load_ns = td_clock_ns() - from_ns;
     td_free(from.dir);
+    if (err.code && surveyed != 0 && seen.stamp != surveyed) { /* its folder may be gone: others count then */
+        struct td_err ignored = {0};
+        (void)!td_registry_list_all(r, e->name, TD_LOOK_POLL, &ignored);
+    }
     pthread_mutex_lock(&r->mu);
     v->tried = seen;
     v->damages = damages;
-    v->load_ms = (double)(to_ns - from_ns) * 1e-6;
-    if (rc == TD_OK) {
-        err = (struct td_err){0}; /* what went wrong on the way was no failure */
-        old = publish(v, s);
-    } else {
-        old = note_failure(r, v, &err);
-    }
+    v->loading = false;
+    v->load_ms = survey ? v->load_ms : (double)load_ns * 1e-6;
+    struct td_servable *old =
+        err.code == TD_OK ? publish(r, v, &got, load_ns) : note_failure(r, v, survey, &err);
     log_loaded(e->name, v, &err);
     TD_HOLDS(td_registry_check, r);
     pthread_mutex_unlock(&r->mu);
-    if (old != NULL) {
-        td_servable_unref(old);
-    }
+    td_servable_unref(old);
     td_upload_unref(from.upload);
     pthread_mutex_lock(&r->mu);
     v->busy = false;
+}
+
+/* As load: it becomes cold again, and its memory comes back. */
+static void evict(struct td_registry *r, struct td_version *v)
+{
+    struct td_servable *s = v->servable;
+    v->bytes = td_servable_weight(s);
+    v->busy = v->evicting = v->cold = true;
+    v->leaving = v->stale = false;
+    v->servable = NULL;
+    v->loaded_at = 0;
+    r->n_evictions++;
+    TD_HOLDS(td_registry_check, r);
+    td_registry_tell(r);
+    pthread_mutex_unlock(&r->mu);
+    td_log(TD_LOG_INFO, &(struct td_log_about){.model = td_servable_name(s), .version = v->number},
+           "Evicted servable version {name: %s version: %lld}: %llu bytes", td_servable_name(s),
+           (long long)v->number, (unsigned long long)v->bytes);
+    td_servable_unref(s);
+    pthread_mutex_lock(&r->mu);
+    v->busy = v->evicting = false;
 }
 
 /* As load. */
@@ -305,10 +428,10 @@ static void unload(struct td_registry *r, struct td_entry *e, struct td_version 
     struct td_servable *s = v->servable;
     v->busy = true;
     v->servable = NULL;
-    v->stale = false;
+    v->stale = v->cold = v->leaving = false;
     v->state = TD_STATE_UNLOADING;
     TD_HOLDS(td_registry_check, r);
-    pthread_cond_broadcast(&r->changed);
+    td_registry_tell(r);
     pthread_mutex_unlock(&r->mu);
     td_servable_unref(s);
     td_log(TD_LOG_INFO, &(struct td_log_about){.model = e->name, .version = v->number},
@@ -349,10 +472,23 @@ static bool work_once(struct td_registry *r, int64_t *due_ns)
     }
     r->n_busy++;
     r->moved_ns = td_clock_ns();
-    (job.action == LOAD ? load : unload)(r, job.entry, job.version);
+    switch (job.action) {
+    case LOAD:
+    case SURVEY:
+        load(r, job.entry, job.version, job.action == SURVEY);
+        break;
+    case UNLOAD:
+        unload(r, job.entry, job.version);
+        break;
+    case EVICT:
+        evict(r, job.version);
+        break;
+    case NOTHING:
+        break;
+    }
     r->n_busy--;
     r->moved_ns = td_clock_ns();
-    pthread_cond_broadcast(&r->changed);
+    td_registry_tell(r);
     pthread_cond_broadcast(&r->work);
     return true;
 }
@@ -397,7 +533,7 @@ static void *spare_main(void *arg)
     }
     tidy(r);
     r->n_spare--;
-    pthread_cond_broadcast(&r->changed);
+    td_registry_tell(r);
     pthread_mutex_unlock(&r->mu);
     return NULL;
 }

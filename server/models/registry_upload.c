@@ -8,7 +8,7 @@
  * as one runs. Uploads are let go without mu, since the last reference removes files.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "server/models/registry_impl.h"
+#include "server/models/registry_cold.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static enum td_code take_slot(struct td_registry *r, const char *model, struct t
 static void end_slot(struct td_registry *r, struct td_entry *e)
 {
     e->loading = false;
-    pthread_cond_broadcast(&r->changed);
+    td_registry_tell(r);
 }
 
 /* ------------------------------------------------------------------ a model that is new */
@@ -128,12 +128,14 @@ static bool has_versions(const struct td_upload *u)
     return any;
 }
 
-/* Marks what is to be loaded again: what was not loaded with u, or (whole false) whose files have changed.
- * Caller holds mu. */
-static void mark(struct td_entry *e, const struct td_upload *u, bool whole)
+/* Marks what is to be loaded again: what was not loaded with u, or (whole false) whose files have changed;
+ * and what is not loaded yet. Caller holds mu. */
+static void mark(struct td_registry *r, struct td_entry *e, const struct td_upload *u, bool whole)
 {
     for (int i = 0; i < e->n_versions; i++) {
         struct td_version *v = e->versions[i];
+        v->demanded = v->demanded || (v->aspired && !td_version_is_resident(v));
+        v->asked = v->demanded && v->asked == 0 ? ++r->n_uses : v->asked;
         if (v->state == TD_STATE_AVAILABLE || v->busy) {
             v->stale = v->stale || (whole ? v->upload_id != td_upload_id(u)
                                           : !v->busy && v->seen.stamp != v->tried.stamp);
@@ -219,7 +221,7 @@ static enum td_code load_all(struct td_registry *r, struct td_entry *e, const st
 {
     TD_TRY(td_registry_list_all(r, e->name, TD_LOOK_AGAIN, err));
     pthread_mutex_lock(&r->mu);
-    mark(e, u, whole); /* now that the folders of the versions are the right ones */
+    mark(r, e, u, whole); /* now that the folders of the versions are the right ones */
     pthread_cond_broadcast(&r->work);
     enum td_code rc = td_registry_wait_settled(r, &(struct td_registry_pick){.name = e->name}, err);
     rc = rc ? rc : failures(e, err);

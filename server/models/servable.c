@@ -210,6 +210,7 @@ static void destroy(struct td_servable *s)
     } else {
         td_saved_model_free(s->model);
     }
+    td_account_close(s->account);
     td_upload_unref(s->opts.upload); /* last: it may remove the files */
     td_free(s->name);
     td_free(s->home);
@@ -259,6 +260,19 @@ static enum td_code load(struct td_servable *s, const struct td_servable_opts *o
     return configure(s, err);
 }
 
+/* What it allocates is charged to the servable's account, whoever it is loaded for. */
+static enum td_code load_charged(struct td_servable *s, const struct td_servable_opts *o, struct td_err *err)
+{
+    const struct td_work *outer = td_work_now();
+    struct td_work work = outer != NULL ? *outer : (struct td_work){0};
+    work.account = s->account;
+    td_work_enter(&work);
+    const enum td_code rc = load(s, o, err);
+    td_work_enter(outer);
+    s->loaded_plans = rc == TD_OK ? td_model_plan_bytes(s->engine) : 0;
+    return rc;
+}
+
 enum td_code td_servable_load(const char *name, int64_t version, const char *dir,
                               const struct td_servable_opts *opts, struct td_servable **out,
                               struct td_err *err)
@@ -287,7 +301,9 @@ enum td_code td_servable_load(const char *name, int64_t version, const char *dir
                                         .device = opts->device,
                                         .no_soft_placement = opts->no_soft_placement,
                                         .upload = td_upload_ref(opts->upload)};
-    enum td_code rc = s->name && s->dir && s->home ? load(s, opts, err) : td_no_memory(err, 1, "servable");
+    s->account = td_account_open_free();
+    enum td_code rc = s->name && s->dir && s->home && s->account ? load_charged(s, opts, err)
+                                                                 : td_no_memory(err, 1, "servable");
     if (rc) {
         destroy(s);
         return rc;
@@ -343,6 +359,11 @@ void td_servable_unref(struct td_servable *s)
         TD_HOLDS(servable_check, s);
         destroy(s);
     }
+}
+
+bool td_servable_in_use(const struct td_servable *s)
+{
+    return atomic_load_explicit(&s->refs, memory_order_acquire) > 1;
 }
 
 const char *td_servable_name(const struct td_servable *s)

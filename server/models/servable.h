@@ -38,12 +38,26 @@ struct td_servable_opts {
 TD_MUST enum td_code td_servable_load(const char *name, int64_t version, const char *dir,
                                       const struct td_servable_opts *opts, struct td_servable **out,
                                       struct td_err *err);
+/* Looks whether a version could be loaded, without its weights: its files are complete, and what its graph
+ * file says can be read. *names: the keys of its signatures, each with its NUL, and an empty one behind them;
+ * the caller td_frees it. *bytes: its graph in memory. Errors as td_servable_load. */
+TD_MUST enum td_code td_servable_survey(const char *dir, const struct td_servable_opts *opts, char **names,
+                                        uint64_t *bytes, struct td_err *err);
 /* Returns new: another instance of the same version, read from its directory again (mapped weights are
  * shared), whose variables have the values that those of s have now. Tables and random counters are as after
  * a load; it has no scratch directory. */
 TD_MUST enum td_code td_servable_copy(struct td_servable *s, struct td_servable **out, struct td_err *err);
 struct td_servable *td_servable_ref(struct td_servable *s);
 void td_servable_unref(struct td_servable *s);
+/* Whether anybody but one holds it: a request, say, besides who asks. */
+bool td_servable_in_use(const struct td_servable *s);
+/* Works out what it holds in bytes: its graph, weights (mapped ones too), tables, and the plans that it has
+ * now with their packed copies. */
+uint64_t td_servable_weigh(struct td_servable *s);
+/* What that said last; 0 at first. */
+uint64_t td_servable_weight(const struct td_servable *s);
+/* The keys of its signatures, as td_servable_survey gives them; NULL without memory. */
+char *td_servable_names(const struct td_servable *s);
 
 const char *td_servable_name(const struct td_servable *s);
 int64_t td_servable_version(const struct td_servable *s);

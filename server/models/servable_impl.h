@@ -61,6 +61,9 @@ struct td_servable {
     struct td_metrics_model *metrics;
     struct td_latency_version *latency; /* open while it is loaded; may be NULL */
     struct td_load_times times;
+    struct td_account *account;  /* charged by what loading it has allocated */
+    atomic_uint_fast64_t weight; /* of all that it holds, when it was weighed last */
+    uint64_t loaded_plans;       /* bytes of plans among that: of warm-ups */
     pthread_mutex_t choosing;
     struct td_gradients gradients;
     uint64_t loaded_as; /* Debug builds: hash of what loading has set; 0 while it loads */

@@ -1,5 +1,5 @@
 /* server/models/watch.c - reads a directory, and looks at the files of a version. Keeps nothing
- * between calls.
+ * between calls (server/models/watch_memory.h does).
  *
  * A name counts when all of it is a decimal number that fits 64 bits and it is a folder, or a link to one.
  * Versions are sorted, highest first; of folders that spell the same number (1 and 001) the first by name
@@ -50,6 +50,12 @@ static bool is_dir(int at, const char *name)
     return fstatat(at, name, &st, 0) == 0 && S_ISDIR(st.st_mode);
 }
 
+static bool leads_to_dir(DIR *dir, const struct dirent *e)
+{
+    return e->d_type == DT_DIR ||
+           ((e->d_type == DT_LNK || e->d_type == DT_UNKNOWN) && is_dir(dirfd(dir), e->d_name));
+}
+
 static int by_version_down(const void *a, const void *b)
 {
     const struct td_version_dir *x = a, *y = b;
@@ -91,7 +97,7 @@ static enum td_code read_all(DIR *dir, const char *base_path, struct td_version_
     int cap = 0;
     for (struct dirent *e; (e = readdir(dir)) != NULL;) {
         const int64_t version = version_of(e->d_name);
-        if (version >= 0 && is_dir(dirfd(dir), e->d_name)) {
+        if (version >= 0 && leads_to_dir(dir, e)) {
             TD_FAIL_IF(*n == MAX_VERSIONS, err, RESOURCE_EXHAUSTED, "listing '%s': more than %d versions",
                        base_path, MAX_VERSIONS);
             TD_TRY(add(dirs, n, &cap, version, join(base_path, e->d_name), err));
@@ -171,8 +177,8 @@ static uint64_t mix_text(uint64_t h, const char *text)
     return h;
 }
 
-/* Adds a file, if it is there: sums, as a folder's entries come in any order. */
-static void add_file(struct td_watch_seen *seen, const char *path, int of)
+/* Sums, as a folder's entries come in any order. */
+void td_watch_add_file(struct td_watch_seen *seen, const char *path, int of)
 {
     struct stat st;
     if (stat(path, &st) != 0) {
@@ -185,33 +191,74 @@ static void add_file(struct td_watch_seen *seen, const char *path, int of)
     seen->stamp += state;
     seen->model += of & MODEL ? state : 0;
     seen->weights += of & WEIGHTS ? state : 0;
+    seen->bytes += of & WEIGHTS ? (uint64_t)st.st_size : 0;
     seen->places += of & WEIGHTS ? place : 0;
     seen->newest_ns = touched_ns > seen->newest_ns ? touched_ns : seen->newest_ns;
 }
 
-static void add_below(struct td_watch_seen *seen, const char *dir, const char *name, int of)
+/* A look under way. */
+struct look {
+    struct td_watch_seen *seen;
+    struct td_watch_trail *trail; /* NULL: none is kept */
+    int n;                        /* entries of folders, so far */
+};
+
+static void note(struct td_watch_trail *t, const char *path, int of, bool folder)
+{
+    if (t == NULL) {
+        return;
+    }
+    if (t->n == t->room) {
+        struct td_watch_place *more = td_realloc(t->places, (size_t)t->room * 2 + 16, sizeof *more);
+        t->broken = t->broken || more == NULL;
+        t->places = more != NULL ? more : t->places;
+        t->room = more != NULL ? t->room * 2 + 16 : t->room;
+    }
+    char *copy = t->n < t->room ? td_strdup(path) : NULL;
+    t->broken = t->broken || copy == NULL;
+    if (copy != NULL) {
+        t->places[t->n++] = (struct td_watch_place){copy, of, folder};
+    }
+}
+
+void td_watch_trail_fini(struct td_watch_trail *t)
+{
+    for (int i = 0; i < t->n; i++) {
+        td_free(t->places[i].path);
+    }
+    td_free(t->places);
+    *t = (struct td_watch_trail){0};
+}
+
+static void add_below(struct look *l, const char *dir, const char *name, int of)
 {
     char *path = join(dir, name);
+    struct stat st;
     if (path != NULL) {
-        add_file(seen, path, of);
+        td_watch_add_file(l->seen, path, of);
+    }
+    if (path != NULL && l->trail != NULL && lstat(path, &st) == 0) { /* else the folder says when it comes */
+        note(l->trail, path, of, false);
     }
     td_free(path);
 }
 
 /* All files of a folder and of those in it. Takes path. */
-static void add_folder(struct td_watch_seen *seen, char *path, int of, int depth, int *n)
+static void add_folder(struct look *l, char *path, int of, int depth)
 {
     DIR *dir = path != NULL ? opendir(path) : NULL;
-    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL && *n < MAX_FILES;) {
+    if (dir != NULL) { /* where it is missing, the folder above says so */
+        note(l->trail, path, 0, true);
+    }
+    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL && l->n < MAX_FILES;) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) {
             continue;
         }
-        ++*n;
-        if (depth < MAX_DEPTH && is_dir(dirfd(dir), e->d_name)) {
-            add_folder(seen, join(path, e->d_name), of, depth + 1, n);
+        ++l->n;
+        if (depth < MAX_DEPTH && leads_to_dir(dir, e)) {
+            add_folder(l, join(path, e->d_name), of, depth + 1);
         } else {
-            add_below(seen, path, e->d_name,
-                      of & WEIGHTS && strstr(e->d_name, ".data-") == NULL ? MODEL : of);
+            add_below(l, path, e->d_name, of & WEIGHTS && strstr(e->d_name, ".data-") == NULL ? MODEL : of);
         }
     }
     if (dir != NULL) {
@@ -221,30 +268,43 @@ static void add_folder(struct td_watch_seen *seen, char *path, int of, int depth
 }
 
 /* Takes dir. */
-static void add_model(struct td_watch_seen *seen, char *dir)
+static void add_model(struct look *l, char *dir)
 {
-    int n = 0;
     if (dir != NULL) {
-        add_below(seen, dir, "saved_model.pb", MODEL);
-        add_below(seen, dir, "saved_model.pbtxt", MODEL);
-        add_folder(seen, join(dir, "variables"), MODEL | WEIGHTS, 0, &n);
-        add_folder(seen, join(dir, "assets"), MODEL, 0, &n);
-        add_folder(seen, join(dir, "assets.extra"), 0, 0, &n);
+        note(l->trail, dir, 0, true);
+        add_below(l, dir, "saved_model.pb", MODEL);
+        add_below(l, dir, "saved_model.pbtxt", MODEL);
+        add_folder(l, join(dir, "variables"), MODEL | WEIGHTS, 0);
+        add_folder(l, join(dir, "assets"), MODEL, 0);
+        add_folder(l, join(dir, "assets.extra"), 0, 0);
     }
     td_free(dir);
 }
 
-void td_watch_look(const char *version_dir, struct td_watch_seen *out)
+void td_watch_look_along(const char *version_dir, struct td_watch_trail *trail, struct td_watch_seen *out)
 {
+    struct look l = {.seen = out, .trail = trail};
     const char *slash = strrchr(version_dir, '/');
     char *above =
         slash != NULL && slash > version_dir ? td_strndup(version_dir, (size_t)(slash - version_dir)) : NULL;
+    char *triton = join(version_dir, "model.savedmodel");
     *out = (struct td_watch_seen){0};
-    add_model(out, td_strdup(version_dir));
-    add_model(out, join(version_dir, "model.savedmodel"));
-    add_below(out, version_dir, "config.pbtxt", 0);
+    add_model(&l, td_strdup(version_dir));
+    l.n = 0;
+    if (triton != NULL && is_dir(AT_FDCWD, triton)) {
+        add_model(&l, triton);
+    } else {
+        td_free(triton);
+    }
+    add_below(&l, version_dir, "config.pbtxt", 0);
     if (above != NULL) {
-        add_below(out, above, "config.pbtxt", 0);
+        note(trail, above, 0, true);
+        add_below(&l, above, "config.pbtxt", 0);
     }
     td_free(above);
+}
+
+void td_watch_look(const char *version_dir, struct td_watch_seen *out)
+{
+    td_watch_look_along(version_dir, NULL, out);
 }

@@ -7,6 +7,7 @@
 #ifndef TD_SERVER_MODELS_WATCH_H
 #define TD_SERVER_MODELS_WATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
@@ -29,8 +30,26 @@ struct td_watch_seen {
     uint64_t model;    /* of its SavedModel: graph, variables, assets */
     uint64_t weights;  /* of the checkpoint's data files: what is mapped while a version serves.. */
     uint64_t places;   /* ..and of which files these are, whatever they hold */
+    uint64_t bytes;    /* of these files together */
     int64_t newest_ns; /* CLOCK_REALTIME: when the youngest of all was touched (ctime); 0: there are none */
 };
 void td_watch_look(const char *version_dir, struct td_watch_seen *out);
+
+/* Where a look went: files whose state counts, and folders whose lists of names do. */
+struct td_watch_place {
+    char *path;
+    int of;      /* what td_watch_add_file is told of a file */
+    bool folder; /* may be missing */
+};
+struct td_watch_trail {
+    struct td_watch_place *places;
+    int n, room;
+    bool broken; /* memory was short: it is not all */
+};
+/* The same, and adds to the trail. */
+void td_watch_look_along(const char *version_dir, struct td_watch_trail *trail, struct td_watch_seen *out);
+void td_watch_trail_fini(struct td_watch_trail *t);
+/* Adds a file, if it is there, as a look does. */
+void td_watch_add_file(struct td_watch_seen *seen, const char *path, int of);
 
 #endif

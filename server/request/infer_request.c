@@ -57,18 +57,21 @@ enum td_code td_infer_version(const char *text, struct td_infer_ref *ref, struct
 
 /* The registry's answer for a plain name; a version 0 that was asked for is nowhere. */
 static enum td_code find_plain(struct td_registry *reg, const struct td_infer_ref *ref, const char *name,
-                               struct td_servable **out, struct td_err *err)
+                               struct td_cold *cold, struct td_servable **out, struct td_err *err)
 {
+    if (*out != NULL) {
+        return strcmp(td_servable_name(*out), name) == 0 ? TD_OK : TD_NOT_FOUND;
+    }
     TD_FAIL_IF(ref->has_version && ref->version <= 0, err, NOT_FOUND, "version 0");
-    return td_registry_find(reg, name, ref->has_version ? ref->version : 0, ref->label, out, err);
+    return td_registry_find(reg, name, ref->has_version ? ref->version : 0, ref->label, cold, out, err);
 }
 
-enum td_code td_infer_find(struct td_registry *reg, const struct td_infer_ref *ref, struct td_servable **out,
-                           const char **signature, struct td_err *err)
+enum td_code td_infer_find(struct td_registry *reg, const struct td_infer_ref *ref, struct td_cold *cold,
+                           struct td_servable **out, const char **signature, struct td_err *err)
 {
     struct td_err why = {0};
     const char *colon = strrchr(ref->name, ':');
-    enum td_code rc = find_plain(reg, ref, ref->name, out, &why);
+    enum td_code rc = find_plain(reg, ref, ref->name, cold, out, &why);
     *signature = ref->signature;
     if (rc == TD_NOT_FOUND && colon != NULL) {
         char *name = td_strndup(ref->name, (size_t)(colon - ref->name));
@@ -76,7 +79,7 @@ enum td_code td_infer_find(struct td_registry *reg, const struct td_infer_ref *r
             return td_no_memory(err, strlen(ref->name), "a model's name");
         }
         why = (struct td_err){0};
-        rc = find_plain(reg, ref, name, out, &why);
+        rc = find_plain(reg, ref, name, cold, out, &why);
         td_free(name);
         *signature = colon + 1;
     }
@@ -94,6 +97,26 @@ enum td_code td_infer_find(struct td_registry *reg, const struct td_infer_ref *r
                 ref->name, ref->signature);
     }
     return TD_OK;
+}
+
+enum td_code td_infer_ready(struct td_registry *reg, const struct td_infer_ref *ref, struct td_err *err)
+{
+    struct td_cold cold = {0};
+    struct td_servable *s = NULL;
+    const char *signature;
+    const struct td_signature *sig;
+    enum td_code rc = td_infer_find(reg, ref, &cold, &s, &signature, err);
+    if (rc == TD_OK) {
+        rc = td_infer_view(s, signature, &sig, err);
+        td_servable_unref(s);
+    } else if (cold.model != NULL) {
+        const bool has = td_registry_cold_has(reg, &cold, signature);
+        *err = (struct td_err){0};
+        rc = has ? TD_OK
+                 : td_fail(err, TD_FAILED_PRECONDITION, "Serving signature key \"%s\" not found.", signature);
+    }
+    td_cold_fini(&cold);
+    return rc;
 }
 
 enum td_code td_infer_view(const struct td_servable *s, const char *signature,

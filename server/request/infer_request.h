@@ -26,11 +26,16 @@ struct td_infer_ref {
 
 /* The version that the text names; "" is none. INVALID_ARGUMENT for other text than a number. */
 TD_MUST enum td_code td_infer_version(const char *text, struct td_infer_ref *ref, struct td_err *err);
-/* The counted servable, and the key of the signature asked for ("" the default one; the name's text).
- * NOT_FOUND "Request for unknown model: 'NAME' is not found"; INVALID_ARGUMENT when name and parameter
- * disagree. */
+/* The counted servable, unless *out is one that was found before, and the key of the signature asked for (""
+ * the default one; the name's text). NOT_FOUND "Request for unknown model: 'NAME' is not found";
+ * INVALID_ARGUMENT when name and parameter disagree; UNAVAILABLE of a cold version, as td_registry_find. */
 TD_MUST enum td_code td_infer_find(struct td_registry *reg, const struct td_infer_ref *ref,
-                                   struct td_servable **out, const char **signature, struct td_err *err);
+                                   struct td_cold *cold, struct td_servable **out, const char **signature,
+                                   struct td_err *err);
+/* Whether requests to it are answered, be it after its load. Errors as td_infer_find, and
+ * FAILED_PRECONDITION for a signature that it has not. */
+TD_MUST enum td_code td_infer_ready(struct td_registry *reg, const struct td_infer_ref *ref,
+                                    struct td_err *err);
 /* The signature that metadata shows. NULL (and TD_OK): several signatures, none of them the default; a
  * request has to name one. FAILED_PRECONDITION for a name that the model has not. */
 TD_MUST enum td_code td_infer_view(const struct td_servable *s, const char *signature,

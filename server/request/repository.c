@@ -36,7 +36,10 @@ static const char *state_name(enum td_state s)
 
 static const char *reason(const struct td_version_status *v)
 {
-    return v->error.code != TD_OK ? v->error.msg : v->state == TD_STATE_END ? "unloaded" : "";
+    return v->error.code != TD_OK     ? v->error.msg
+           : v->state == TD_STATE_END ? "unloaded"
+           : v->cold                  ? "not loaded yet: the next request loads it"
+                                      : "";
 }
 
 /* A row for each version of a model; one without a version for a model that has none. */
@@ -119,8 +122,8 @@ static enum td_code walk_model(struct td_registry *reg, const char *name, const 
     for (int i = n - 1; i >= 0 && rc == TD_OK; i--) {
         struct td_servable *s = NULL;
         struct td_err gone = {0};
-        if (rows[i].state == TD_STATE_AVAILABLE && rows[i].version > 0 &&
-            td_registry_find(reg, name, rows[i].version, NULL, &s, &gone) == TD_OK) {
+        if (rows[i].state == TD_STATE_AVAILABLE && !rows[i].cold && rows[i].version > 0 &&
+            td_registry_find(reg, name, rows[i].version, NULL, NULL, &s, &gone) == TD_OK) {
             rc = fn(ctx, as, s, err);
             td_servable_unref(s);
         }
@@ -151,7 +154,13 @@ enum td_code td_repository_serving(struct td_registry *reg, const struct td_infe
     if (*ref->name == '\0') {
         return walk_all(reg, fn, ctx, err);
     }
-    TD_TRY(td_infer_find(reg, ref, &s, &signature, err));
+    struct td_cold cold = {0};
+    if (td_infer_find(reg, ref, &cold, &s, &signature, err)) {
+        const bool known = cold.model != NULL; /* nothing has run there since it was loaded last */
+        td_cold_fini(&cold);
+        *err = known ? (struct td_err){0} : *err;
+        return err->code;
+    }
     const struct td_signature *sig;
     enum td_code rc = td_infer_view(s, signature, &sig, err);
     if (rc == TD_OK) {

@@ -72,6 +72,7 @@ void td_request_fini(struct td_request *r)
     td_request_again(r);
     td_servable_unref(r->servable);
     r->servable = NULL;
+    td_cold_fini(&r->cold);
     td_trace_end(&r->trace);
     td_arena_free(r->arena);
     r->arena = NULL;
@@ -86,7 +87,29 @@ enum td_code td_request_find(struct td_request *r, struct td_registry *reg, stru
     }
     TD_FAIL_IF(r->has_version && r->version <= 0, err, NOT_FOUND,
                "Servable not found for request: Specific(%s, %lld)", r->model, (long long)r->version);
-    return td_registry_find(reg, r->model, r->version, r->label, &r->servable, err);
+    return td_registry_find(reg, r->model, r->version, r->label, &r->cold, &r->servable, err);
+}
+
+/* On the registry's thread. */
+static void go(void *ctx, struct td_servable *s, const struct td_err *err)
+{
+    struct td_request *r = ctx;
+    struct td_err outcome = *err;
+    r->servable = s;
+    r->resumed = true;
+    td_cold_fini(&r->cold);
+    r->resume(r, &outcome);
+}
+
+bool td_request_await(struct td_request *r, struct td_registry *reg, struct td_err *err)
+{
+    struct td_cold cold = r->cold; /* once it waits, r is go's */
+    r->cold = (struct td_cold){0};
+    td_request_again(r);
+    *err = (struct td_err){0};
+    const bool waits = td_registry_await(reg, &cold, &r->run.work, go, r, err) == TD_OK;
+    td_cold_fini(&cold);
+    return waits;
 }
 
 enum td_code td_request_resolve(struct td_request *r, struct td_registry *reg, struct td_err *err)

@@ -7,6 +7,9 @@
  *   start       find model and signature -> bind inputs -> td_workers_run: here at once, or in a queue
  *   end         statistics -> outputs by name -> ended -> encode -> done
  *
+ * Where the version is not loaded yet, finding it fails, and the front end has the request wait
+ * (td_request_await) and be decoded anew.
+ *
  * done is called once for each request that was started: before td_request_start returns, where a worker was
  * idle and the run is short, or later on a worker's thread.
  *
@@ -77,6 +80,9 @@ struct td_request {
     /* They are large, and the worker has others to run: has td_request_encode called on another thread. NULL:
      * the worker encodes them. */
     void (*encode_apart)(struct td_request *r);
+    /* It has waited for its version to be loaded (td_request_await). */
+    td_request_end_fn *resume;
+    bool resumed; /* its handler runs for the second time */
     /* On the starting thread, before the request waits for a worker; NULL: nobody asks. */
     void (*queued)(struct td_request *r);
     /* It is over, and the front end's again. */
@@ -84,6 +90,7 @@ struct td_request {
 
     /* What is found, and made. */
     struct td_servable *servable; /* counted */
+    struct td_cold cold;          /* what it failed for: a version that is to be loaded first */
     struct td_gradient *gradient; /* counted: sig is this one's; NULL: sig is the servable's */
     const struct td_signature *sig;
     struct td_named *out; /* tensors owned by the request */
@@ -110,6 +117,17 @@ TD_MUST enum td_code td_request_open(struct td_request *r, struct td_err *err);
 void td_request_fini(struct td_request *r);
 /* Before another run, on the same version: drops inputs and outputs, and forgets the signature. */
 void td_request_again(struct td_request *r);
+
+/* A handler of it has failed, having found a version that is to be loaded first (r->cold). */
+static inline bool td_request_is_cold(const struct td_request *r)
+{
+    return r->cold.model != NULL;
+}
+/* Such a request waits from here on, without a thread: r->resume is called once, perhaps before this returns,
+ * on a thread that must not be kept. err->code OK: what the handler has begun is to be begun again,
+ * elsewhere; r->servable is found. Else it ends with err. False: it may not wait, err (of the handler) says
+ * why. */
+TD_MUST bool td_request_await(struct td_request *r, struct td_registry *reg, struct td_err *err);
 
 /* Finds the servable that is named, unless it has been found. NOT_FOUND and INVALID_ARGUMENT as
  * td_registry_find; a version 0 that was asked for is nowhere. */

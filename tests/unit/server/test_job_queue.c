@@ -230,7 +230,7 @@ static void await_version(int64_t version)
     struct td_servable *s = NULL;
     for (int i = 0; i < 1000; i++) {
         struct td_err not_yet = {0};
-        if (td_registry_find(registry, "digits", version, NULL, &s, &not_yet) == TD_OK) {
+        if (td_registry_find(registry, "digits", version, NULL, NULL, &s, &not_yet) == TD_OK) {
             td_servable_unref(s);
             return;
         }

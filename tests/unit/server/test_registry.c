@@ -60,9 +60,47 @@ struct td_servable *td_servable_ref(struct td_servable *s)
     return s;
 }
 
+enum td_code td_servable_survey(const char *dir, const struct td_servable_opts *opts, char **names,
+                                uint64_t *bytes, struct td_err *err)
+{
+    (void)dir;
+    (void)opts;
+    *bytes = 1;
+    *names = td_calloc(1, 1);
+    return *names != NULL ? TD_OK : td_no_memory(err, 1, "names");
+}
+
+char *td_servable_names(const struct td_servable *s)
+{
+    (void)s;
+    return td_calloc(1, 1);
+}
+
+const char *td_servable_name(const struct td_servable *s)
+{
+    (void)s;
+    return "m";
+}
+
+bool td_servable_in_use(const struct td_servable *s)
+{
+    return atomic_load(&s->refs) > 1;
+}
+
+uint64_t td_servable_weigh(struct td_servable *s)
+{
+    return td_servable_weight(s);
+}
+
+uint64_t td_servable_weight(const struct td_servable *s)
+{
+    (void)s;
+    return 1000;
+}
+
 void td_servable_unref(struct td_servable *s)
 {
-    if (atomic_fetch_sub(&s->refs, 1) == 1) {
+    if (s != NULL && atomic_fetch_sub(&s->refs, 1) == 1) {
         atomic_fetch_sub(&n_live, 1);
         td_free(s);
     }
@@ -138,7 +176,7 @@ static int64_t latest(struct td_registry *r, const char *name)
 {
     struct td_servable *s = NULL;
     err = (struct td_err){0};
-    if (td_registry_find(r, name, 0, NULL, &s, &err)) {
+    if (td_registry_find(r, name, 0, NULL, NULL, &s, &err)) {
         return -1;
     }
     const int64_t v = s->version;
@@ -259,7 +297,7 @@ TEST(policies_choose_versions)
     await(r, "m", 1, TD_STATE_END);
     CHECK_INT(latest(r, "m"), 2);
     struct td_servable *s = NULL;
-    CHECK_INT(td_registry_find(r, "m", 3, NULL, &s, &err), TD_NOT_FOUND);
+    CHECK_INT(td_registry_find(r, "m", 3, NULL, NULL, &s, &err), TD_NOT_FOUND);
     CHECK_STR(err.msg, "Servable not found for request: Specific(m, 3)");
     stop(r);
 }
@@ -275,17 +313,17 @@ TEST(labels_name_versions)
     c.n_labels = 1;
     CHECK_OK(td_registry_configure(r, &c, 1, true, &err));
     struct td_servable *s = NULL;
-    CHECK_OK(td_registry_find(r, "m", 0, "stable", &s, &err));
+    CHECK_OK(td_registry_find(r, "m", 0, "stable", NULL, &s, &err));
     CHECK_INT(s->version, 1);
     td_servable_unref(s);
-    CHECK_INT(td_registry_find(r, "m", 0, "canary", &s, &err), TD_INVALID_ARGUMENT);
+    CHECK_INT(td_registry_find(r, "m", 0, "canary", NULL, &s, &err), TD_INVALID_ARGUMENT);
     CHECK_STR(err.msg, "Unrecognized servable version label: canary");
     err = (struct td_err){0};
     c.labels = (struct td_label[]){{(char *)"stable", 9}};
     CHECK_INT(td_registry_configure(r, &c, 1, true, &err), TD_FAILED_PRECONDITION);
     CHECK(strstr(err.msg, "Request to assign label to version 9 of model m") != NULL);
     err = (struct td_err){0};
-    CHECK_OK(td_registry_find(r, "m", 0, "stable", &s, &err));
+    CHECK_OK(td_registry_find(r, "m", 0, "stable", NULL, &s, &err));
     td_servable_unref(s);
     stop(r);
 }
@@ -316,7 +354,7 @@ static void *ask(void *arg)
     for (int i = 0; i < 100000; i++) {
         struct td_servable *s = NULL;
         struct td_err e = {0};
-        if (td_registry_find(arg, "m", 0, NULL, &s, &e)) {
+        if (td_registry_find(arg, "m", 0, NULL, NULL, &s, &e)) {
             return arg;
         }
         td_servable_unref(s);
