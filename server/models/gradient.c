@@ -195,12 +195,10 @@ static struct td_gradient_making *find_making(struct td_gradients *all, const ch
 /* Why the waiting ends before the other is done; TD_OK: it does not. */
 static enum td_code impatient(const struct td_run_opts *run, struct td_err *err)
 {
-    const int stop = run != NULL && run->work.stop != NULL ? atomic_load(run->work.stop) : 0;
-    const bool late = run != NULL && run->work.deadline_ns != 0 && td_clock_ns() >= run->work.deadline_ns;
-    return stop != 0
-               ? td_fail(err, (enum td_code)stop, "the request was stopped while its gradient was built")
-           : late ? td_fail(err, TD_DEADLINE_EXCEEDED, "Request timeout expired while its gradient was built")
-                  : TD_OK;
+    const enum td_code why = run != NULL ? td_work_why(&run->work) : TD_OK;
+    TD_FAIL_IF(why == TD_DEADLINE_EXCEEDED, err, DEADLINE_EXCEEDED,
+               "Request timeout expired while its gradient was built");
+    return why ? td_fail(err, why, "the request was stopped while its gradient was built") : TD_OK;
 }
 
 /* Caller holds mu. */

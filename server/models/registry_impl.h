@@ -110,6 +110,16 @@ TD_MUST enum td_code td_registry_add_entry(struct td_registry *r, const char *na
 /* registry.c: some state changed. Caller holds mu. */
 void td_registry_tell(struct td_registry *r);
 
+/* registry_wait.c. What did not become available, for one sentence. */
+struct td_failures {
+    char text[900];
+    size_t at;
+    int n;
+};
+void td_failures_add(struct td_failures *f, const char *model, int64_t version, const struct td_err *why);
+/* UNAVAILABLE, unless there is nothing to be told. */
+TD_MUST enum td_code td_failures_tell(const struct td_failures *f, struct td_err *err);
+
 /* registry_wait.c. Callers hold mu. */
 /* Which models are waited for: that of the name (NULL: all), those that a change of the list has added (0:
  * whenever). */

@@ -175,23 +175,15 @@ static enum td_code begin(struct td_registry *r, const char *model, struct td_up
 /* The versions of e that did not load. Caller holds mu. */
 static enum td_code failures(const struct td_entry *e, struct td_err *err)
 {
-    char text[900] = "", one[1400];
-    size_t at = 0;
-    int n = 0;
+    struct td_failures f = {.n = 0};
     for (int i = 0; i < e->n_versions; i++) {
         const struct td_version *v = e->versions[i];
         const struct td_err *why = v->reload_error.code != TD_OK ? &v->reload_error : &v->error;
         if (v->aspired && why->code != TD_OK) {
-            (void)snprintf(one, sizeof one, "{{name: %s version: %lld} due to error: %s: %s}, ", e->name,
-                           (long long)v->number, td_code_name(why->code), why->msg);
-            const size_t len = strlen(one), room = sizeof text - 1 - at;
-            memcpy(text + at, one, len < room ? len : room);
-            at += len < room ? len : room;
-            n++;
+            td_failures_add(&f, e->name, v->number, why);
         }
     }
-    TD_FAIL_IF(n > 0, err, UNAVAILABLE, "%d servable(s) did not become available: {%s}", n, text);
-    return TD_OK;
+    return td_failures_tell(&f, err);
 }
 
 /* Gives the entry back what it was. Returns whether its folder is to be listed again. Caller holds mu. */

@@ -47,23 +47,43 @@ enum td_code td_registry_wait_changed(struct td_registry *r, struct td_err *err)
     return TD_OK;
 }
 
-/* Why a model serves nothing, for a list of such models; false when it serves or may still come to. */
-static bool failure_of(const struct td_entry *e, char *buf, size_t n)
+static void add_failure(struct td_failures *f, const char *one)
 {
-    if (td_registry_has_available(e)) {
-        return false;
-    }
+    const size_t len = strlen(one), room = sizeof f->text - 1 - f->at;
+    memcpy(f->text + f->at, one, len < room ? len : room);
+    f->at += len < room ? len : room;
+    f->text[f->at] = '\0';
+    f->n++;
+}
+
+void td_failures_add(struct td_failures *f, const char *model, int64_t version, const struct td_err *why)
+{
+    char one[1400];
+    (void)snprintf(one, sizeof one, "{{name: %s version: %lld} due to error: %s: %s}, ", model,
+                   (long long)version, td_code_name(why->code), why->msg);
+    add_failure(f, one);
+}
+
+enum td_code td_failures_tell(const struct td_failures *f, struct td_err *err)
+{
+    TD_FAIL_IF(f->n > 0, err, UNAVAILABLE, "%d servable(s) did not become available: {%s}", f->n, f->text);
+    return TD_OK;
+}
+
+/* Why a model serves nothing, unless it does. */
+static void look_for_failure(const struct td_entry *e, struct td_failures *f)
+{
+    char one[1400];
     for (int i = 0; i < e->n_versions; i++) {
         const struct td_version *v = e->versions[i];
         if (v->aspired && v->error.code != TD_OK) {
-            (void)snprintf(buf, n, "{{name: %s version: %lld} due to error: %s: %s}, ", e->name,
-                           (long long)v->number, td_code_name(v->error.code), v->error.msg);
-            return true;
+            td_failures_add(f, e->name, v->number, &v->error);
+            return;
         }
     }
-    (void)snprintf(buf, n, "{{name: %s} due to error: %s}, ", e->name,
+    (void)snprintf(one, sizeof one, "{{name: %s} due to error: %s}, ", e->name,
                    e->list_error.code ? e->list_error.msg : "no version under its base path");
-    return true;
+    add_failure(f, one);
 }
 
 static bool is_picked(const struct td_entry *e, const struct td_registry_pick *pick)
@@ -87,21 +107,13 @@ static bool are_settled(const struct td_registry *r, const struct td_registry_pi
 static enum td_code failures(const struct td_registry *r, const struct td_registry_pick *pick,
                              struct td_err *err)
 {
-    char text[900] = "", one[1400];
-    size_t at = 0;
-    int n_failed = 0;
+    struct td_failures f = {.n = 0};
     for (int i = 0; i < r->n_entries; i++) {
-        if (is_picked(r->entries[i], pick) && failure_of(r->entries[i], one, sizeof one)) {
-            n_failed++;
-            const size_t len = strlen(one), room = sizeof text - 1 - at;
-            memcpy(text + at, one, len < room ? len : room);
-            at += len < room ? len : room;
-            text[at] = '\0';
+        if (is_picked(r->entries[i], pick) && !td_registry_has_available(r->entries[i])) {
+            look_for_failure(r->entries[i], &f);
         }
     }
-    TD_FAIL_IF(n_failed > 0, err, UNAVAILABLE, "%d servable(s) did not become available: {%s}", n_failed,
-               text);
-    return TD_OK;
+    return td_failures_tell(&f, err);
 }
 
 enum td_code td_registry_wait_settled(struct td_registry *r, const struct td_registry_pick *pick,
