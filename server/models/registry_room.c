@@ -143,36 +143,18 @@ void td_registry_note_resident(struct td_registry *r, struct td_version *v, int6
 
 /* ------------------------------------------------------------------ weighing */
 
-/* References to what is resident; the caller lets go of them, and td_frees the array. */
-static struct td_servable **list_resident(struct td_registry *r, int *n)
-{
-    int room = 0;
-    pthread_mutex_lock(&r->mu);
-    for (int i = 0; i < r->n_entries; i++) {
-        room += r->entries[i]->n_versions;
-    }
-    struct td_servable **list = td_calloc((size_t)room + 1, sizeof *list);
-    for (int i = 0; i < r->n_entries && list != NULL; i++) {
-        const struct td_entry *e = r->entries[i];
-        for (int k = 0; k < e->n_versions; k++) {
-            if (td_version_is_resident(e->versions[k])) {
-                list[(*n)++] = td_servable_ref(e->versions[k]->servable);
-            }
-        }
-    }
-    pthread_mutex_unlock(&r->mu);
-    return list;
-}
-
 void td_registry_weigh(struct td_registry *r)
 {
+    struct td_servable **list = NULL;
+    struct td_err ignored = {0};
     int n = 0;
-    struct td_servable **list = list_resident(r, &n);
+    if (td_registry_serving(r, &list, &n, &ignored)) {
+        return; /* without memory: what was known stands */
+    }
     for (int i = 0; i < n; i++) {
         (void)td_servable_weigh(list[i]);
-        td_servable_unref(list[i]);
     }
-    td_free(list);
+    td_registry_let_go(list, n);
 }
 
 void td_registry_count(struct td_registry *r, struct td_resident_counts *out)
