@@ -208,8 +208,8 @@ bool td_registry_cold_has(struct td_registry *r, const struct td_cold *cold, con
     struct td_entry *e = NULL;
     pthread_mutex_lock(&r->mu);
     const struct td_version *v = find_cold(r, cold, &e);
-    const bool has =
-        v != NULL && (signature == NULL || *signature == '\0' || is_named(v->signatures, signature));
+    const bool has = v != NULL && v->cold &&
+                     (signature == NULL || *signature == '\0' || is_named(v->signatures, signature));
     pthread_mutex_unlock(&r->mu);
     return has;
 }

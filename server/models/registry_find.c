@@ -60,6 +60,19 @@ static enum td_code tell_cold(const struct td_entry *e, const struct td_version 
                    (long long)v->number);
 }
 
+/* One that is about to be known: what was served before it has gone. NULL: there is none. */
+static struct td_version *coming(const struct td_entry *e, bool any, int64_t version)
+{
+    for (int i = 0; e != NULL && i < e->n_versions; i++) {
+        struct td_version *v = e->versions[i];
+        if ((v->state == TD_STATE_START || v->state == TD_STATE_LOADING) && v->aspired && v->quiet &&
+            v->error.code == TD_OK && !v->damaged && (any || v->number == version)) {
+            return v;
+        }
+    }
+    return NULL;
+}
+
 /* Caller holds mu. */
 static enum td_code find(struct td_registry *r, const struct td_entry *e, bool any, int64_t version,
                          struct td_cold *cold, struct td_servable **out, struct td_err *err)
@@ -68,7 +81,9 @@ static enum td_code find(struct td_registry *r, const struct td_entry *e, bool a
     if (v != NULL && v->cold && !v->aspired && td_registry_settled(e)) {
         v = NULL; /* it goes, and would not be loaded any more */
     }
-    if (v != NULL && (v->cold || (v->leaving && cold != NULL))) {
+    const bool soon = v == NULL && r->opts.lazy && cold != NULL;
+    v = soon ? coming(e, any, version) : v;
+    if (v != NULL && (soon || v->cold || (v->leaving && cold != NULL))) {
         return tell_cold(e, v, cold, err);
     }
     if (v != NULL) {

@@ -311,7 +311,7 @@ static struct td_servable *publish(struct td_registry *r, struct td_version *v, 
     const bool resident = takes->servable != NULL;
     v->served = v->tried;
     v->damaged = v->changed = v->leaving = false;
-    r->n_first_loads += resident && v->cold;
+    r->n_first_loads += resident && (v->cold || v->asked > 0);
     v->servable = takes->servable;
     v->cold = !resident;
     v->state = TD_STATE_AVAILABLE;
@@ -359,6 +359,18 @@ static struct td_servable *note_failure(struct td_registry *r, struct td_version
     return old;
 }
 
+/* A version that was known does not load. If it is not what it was any more, its folder may be gone: others
+ * count then. Without mu. */
+static void look_again(struct td_registry *r, const struct source *from, uint64_t surveyed)
+{
+    struct td_watch_seen now;
+    struct td_err ignored = {0};
+    td_watch_look(from->dir, &now);
+    if (now.stamp != surveyed) {
+        (void)!td_registry_list_all(r, from->name, TD_LOOK_POLL, &ignored);
+    }
+}
+
 /* Caller holds mu, which is let go while loading. A stale version serves on meanwhile. */
 static void load(struct td_registry *r, struct td_entry *e, struct td_version *v, bool survey)
 {
@@ -380,11 +392,10 @@ static void load(struct td_registry *r, struct td_entry *e, struct td_version *v
     struct td_watch_seen seen = {0};
     err.code = load_in_time(r, &from, &v->stop, &seen, &got, &err);
     const int64_t load_ns = td_clock_ns() - from_ns;
-    td_free(from.dir);
-    if (err.code && surveyed != 0 && seen.stamp != surveyed) { /* its folder may be gone: others count then */
-        struct td_err ignored = {0};
-        (void)!td_registry_list_all(r, e->name, TD_LOOK_POLL, &ignored);
+    if (err.code && surveyed != 0 && from.dir != NULL) {
+        look_again(r, &from, surveyed);
     }
+    td_free(from.dir);
     pthread_mutex_lock(&r->mu);
     v->tried = seen;
     v->damages = damages;
