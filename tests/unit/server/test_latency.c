@@ -35,7 +35,7 @@ static void ask(struct td_latency_row *r, enum td_code code)
 
 TEST(a_request_is_told_by_version_signature_wire_and_code)
 {
-    struct td_latency_model m = {.name = "m"};
+    static struct td_latency_model m = {.name = "m"}; /* as a model's: for good */
     struct td_latency_version *v = td_latency_open(&m, 3);
     ask(td_latency_row(v, "f"), TD_OK);
     td_latency_count(td_latency_row(v, "f"), TD_API_INFER, TD_ENTRY_REST, TD_DEADLINE_EXCEEDED, 11);
@@ -58,7 +58,7 @@ TEST(a_request_is_told_by_version_signature_wire_and_code)
 
 TEST(the_series_of_a_version_go_with_it_and_the_sums_stay)
 {
-    struct td_latency_model m = {.name = "m"};
+    static struct td_latency_model m = {.name = "m"}; /* as a model's: for good */
     for (int i = 1; i <= 1000; i++) {
         struct td_latency_version *v = td_latency_open(&m, i);
         ask(td_latency_row(v, "f"), TD_OK);
@@ -74,7 +74,7 @@ TEST(the_series_of_a_version_go_with_it_and_the_sums_stay)
 
 TEST(a_version_that_is_loaded_again_goes_on_counting)
 {
-    struct td_latency_model m = {.name = "m"};
+    static struct td_latency_model m = {.name = "m"}; /* as a model's: for good */
     struct td_latency_version *old = td_latency_open(&m, 1), *again = td_latency_open(&m, 1);
     ask(td_latency_row(old, "f"), TD_OK);
     td_latency_close(old);
@@ -85,7 +85,7 @@ TEST(a_version_that_is_loaded_again_goes_on_counting)
 
 TEST(signatures_beyond_the_limit_count_under_none)
 {
-    struct td_latency_model m = {.name = "m"};
+    static struct td_latency_model m = {.name = "m"}; /* as a model's: for good */
     struct td_latency_version *v = td_latency_open(&m, 1);
     struct td_latency_row *none = td_latency_row(v, "");
     int own = 0;
