@@ -61,8 +61,9 @@ static void make_key(void)
 }
 #endif
 
-/* Once a thread, when it first has something to tell. */
-static void tell(void)
+/* Adds to the remainder; a thread that does so for the first time will tell it when it ends, be it small:
+ * threads that end are many. */
+static inline void note(int64_t bytes)
 {
 #ifndef TD_NO_BUFFER_CACHE
     if (!tells_at_exit) {
@@ -70,6 +71,11 @@ static void tell(void)
         tells_at_exit = pthread_setspecific(exit_key, &untold) == 0;
     }
 #endif
+    untold += bytes;
+}
+
+static void tell(void)
+{
     atomic_fetch_add_explicit(&common, untold, memory_order_relaxed);
     untold = 0;
 }
@@ -115,7 +121,7 @@ void td_budget_short(void)
 bool td_budget_take(size_t bytes)
 {
     if (bytes < TD_BUDGET_STEP && untold + (int64_t)bytes < TD_BUDGET_STEP) {
-        untold += (int64_t)bytes;
+        note((int64_t)bytes);
         return true;
     }
     if (!fits(bytes)) {
@@ -131,7 +137,7 @@ bool td_budget_take(size_t bytes)
 
 void td_budget_add(size_t bytes)
 {
-    untold += (int64_t)bytes;
+    note((int64_t)bytes);
     if (untold >= TD_BUDGET_STEP) {
         tell();
     }
@@ -139,7 +145,7 @@ void td_budget_add(size_t bytes)
 
 void td_budget_give(size_t bytes)
 {
-    untold -= (int64_t)bytes;
+    note(-(int64_t)bytes);
     if (untold <= -TD_BUDGET_STEP) {
         tell();
     }

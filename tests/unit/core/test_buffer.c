@@ -111,6 +111,41 @@ TEST(the_budget_counts_what_is_alive)
     CHECK(td_budget_held() < before + TD_BUDGET_STEP);
 }
 
+static void *keep_a_little(void *unused)
+{
+    (void)unused;
+    return td_calloc(1000, 1);
+}
+
+/* What a thread kept to itself is told when it ends, however little it is. */
+TEST(threads_that_end_leave_the_sum_as_it_was)
+{
+    enum { N = 2000 }; /* MBs, if it were lost */
+    static void *stay[N];
+    int n = 0;
+    const uint64_t before = td_budget_held();
+    for (int i = 0; i < N; i++) {
+        pthread_t t;
+        void *kept = NULL;
+        CHECK_INT(pthread_create(&t, NULL, keep_a_little, NULL), 0);
+        pthread_join(t, &kept);
+        if (i % 2 == 0) {
+            td_free(kept);
+        } else {
+            stay[n++] = kept;
+        }
+    }
+#ifndef TD_NO_BUFFER_CACHE
+    const uint64_t held = td_budget_held();
+    CHECK(held >= before + 900000 && held < before + 1200000);
+#else
+    (void)before;
+#endif
+    while (n > 0) {
+        td_free(stay[--n]);
+    }
+}
+
 TEST(an_account_bounds_one_request_and_outlives_it)
 {
     struct td_err err = {0};
@@ -202,7 +237,8 @@ TEST(threads_share_and_free)
 
 TEST_MAIN(RUN(blocks_are_aligned_and_counted) RUN(only_a_lone_holder_may_write)
               RUN(wrapped_bytes_go_back_once_and_are_never_written) RUN(objects_start_empty_and_are_let_go)
-                  RUN(the_budget_counts_what_is_alive) RUN(an_account_bounds_one_request_and_outlives_it)
-                      RUN(an_allowance_is_used_up_and_handed_back)
-                          RUN(a_warm_thread_asks_the_c_library_for_nothing)
-                              RUN(a_failed_allocation_counts_nothing) RUN(threads_share_and_free))
+                  RUN(the_budget_counts_what_is_alive) RUN(threads_that_end_leave_the_sum_as_it_was)
+                      RUN(an_account_bounds_one_request_and_outlives_it)
+                          RUN(an_allowance_is_used_up_and_handed_back)
+                              RUN(a_warm_thread_asks_the_c_library_for_nothing)
+                                  RUN(a_failed_allocation_counts_nothing) RUN(threads_share_and_free))
