@@ -2,8 +2,12 @@
  * SetSize.
  *
  * The last axis of each operand holds sets, the axes before it name them. Each operand becomes one list of
- * (set number, element), sorted by both and without repeats; the operation is then a merge of two such lists:
+ * (turn, element), sorted by both and without repeats; the operation is then a merge of two such lists:
  *   result_indices [n, rank], result_values [n], result_shape = set axes and the largest result.
+ *
+ * A turn is a set, as long as the indices of sparse operands are in order. Where nobody checks that they are,
+ * it is what TensorFlow makes of them: each run of elements of one set is a set for itself, and those of two
+ * operands meet when they are next at the same time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
@@ -16,7 +20,7 @@
 enum set_op { A_MINUS_B, B_MINUS_A, INTERSECTION, UNION };
 
 struct item {
-    int64_t set, at; /* number of the set; position in the values */
+    int64_t turn, set, at; /* numbers of the turn and of the set; position in the values */
 };
 
 struct list {
@@ -42,13 +46,14 @@ static int compare_values(const struct td_tensor *a, int64_t i, const struct td_
 static int compare_items(const struct list *a, int64_t i, const struct list *b, int64_t j)
 {
     const struct item *x = &a->item[i], *y = &b->item[j];
-    return x->set != y->set ? (x->set < y->set ? -1 : 1) : compare_values(a->values, x->at, b->values, y->at);
+    return x->turn != y->turn ? (x->turn < y->turn ? -1 : 1)
+                              : compare_values(a->values, x->at, b->values, y->at);
 }
 
 static int order_items(const void *a, const void *b, void *ctx)
 {
     const struct item *x = a, *y = b;
-    return x->set != y->set ? (x->set < y->set ? -1 : 1) : compare_values(ctx, x->at, ctx, y->at);
+    return x->turn != y->turn ? (x->turn < y->turn ? -1 : 1) : compare_values(ctx, x->at, ctx, y->at);
 }
 
 static void sort_list(struct list *l)
@@ -89,9 +94,8 @@ static enum td_code dense_list(struct td_call *c, int i, struct list *l, struct 
     groups->rank--;
     int64_t width = x->shape.dim[groups->rank];
     for (int64_t k = 0; k < l->n; k++) {
-        l->item[k] = (struct item){k / width, k};
+        l->item[k] = (struct item){k / width, k / width, k};
     }
-    sort_list(l);
     return TD_OK;
 }
 
@@ -110,10 +114,53 @@ static enum td_code sparse_list(struct td_call *c, int i, struct list *l, struct
         for (int d = 0; d < groups->rank; d++) {
             set = set * groups->dim[d] + x.ix[k * x.rank + d];
         }
-        l->item[k] = (struct item){set, k};
+        l->item[k] = (struct item){set, set, k};
     }
-    sort_list(l);
     return TD_OK;
+}
+
+/* ------------------------------------------------------------------ turns */
+
+static int64_t run_end(const struct list *l, int64_t from)
+{
+    int64_t k = from;
+    while (k < l->n && l->item[k].set == l->item[from].set) {
+        k++;
+    }
+    return k;
+}
+
+/* The next run is the next turn. */
+static int64_t take_run(struct list *l, int64_t from, int64_t turn)
+{
+    const int64_t end = run_end(l, from);
+    for (int64_t k = from; k < end; k++) {
+        l->item[k].turn = turn;
+    }
+    return end;
+}
+
+/* Of two sparse operands: whose next set is named first, or both when it is the same. b empty: of one. */
+static void take_turns(struct list *a, struct list *b)
+{
+    int64_t i = 0, j = 0;
+    for (int64_t turn = 0; i < a->n || j < b->n; turn++) {
+        const bool first = j == b->n || (i < a->n && a->item[i].set <= b->item[j].set);
+        const bool second = i == a->n || (j < b->n && b->item[j].set <= a->item[i].set);
+        i = first ? take_run(a, i, turn) : i;
+        j = second ? take_run(b, j, turn) : j;
+    }
+}
+
+/* Of a sparse operand beside a dense one, whose sets come in order: what is out of order, and all behind it,
+ * is never reached. */
+static void cut_to_order(struct list *l)
+{
+    int64_t n = l->n > 0;
+    while (n < l->n && l->item[n].set >= l->item[n - 1].set) {
+        n++;
+    }
+    l->n = n;
 }
 
 /* ------------------------------------------------------------------ the operations */
@@ -154,8 +201,8 @@ static int64_t merge(const struct list *a, const struct list *b, enum set_op op,
         if (!keeps(op, side)) {
             continue;
         }
-        run = item.set == last ? run + 1 : 1;
-        last = item.set;
+        run = item.turn == last ? run + 1 : 1;
+        last = item.turn;
         *longest = run > *longest ? run : *longest;
         if (y) {
             int64_t *row = TD_DATA(ix, int64_t) + n * (groups->rank + 1), set = item.set;
@@ -234,6 +281,13 @@ static enum td_code operation_run(struct td_call *c, struct td_err *err)
     int second = sparse1 ? 3 : 1;
     TD_TRY(sparse1 ? sparse_list(c, 0, &a, &ga, err) : dense_list(c, 0, &a, &ga, err));
     TD_TRY(sparse2 ? sparse_list(c, second, &b, &gb, err) : dense_list(c, second, &b, &gb, err));
+    if (sparse1) {
+        take_turns(&a, &b);
+    } else if (sparse2) {
+        cut_to_order(&b);
+    }
+    sort_list(&a);
+    sort_list(&b);
     return operate(c, &a, &ga, &b, &gb, err);
 }
 
@@ -253,11 +307,14 @@ static enum td_code size_run(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     TD_TRY(sparse_list(c, 0, &l, &groups, err));
+    take_turns(&l, &(struct list){0});
+    sort_list(&l);
     if (td_tensor_bytes(y)) {
         memset(y->data, 0, td_tensor_bytes(y));
     }
-    for (int64_t i = 0; i < l.n; i++) {
-        TD_DATA(y, int32_t)[l.item[i].set]++;
+    for (int64_t i = 0; i < l.n; i++) { /* the last turn of a set counts */
+        int32_t *size = &TD_DATA(y, int32_t)[l.item[i].set];
+        *size = i > 0 && l.item[i - 1].turn == l.item[i].turn ? *size + 1 : 1;
     }
     return TD_OK;
 }
