@@ -17,6 +17,10 @@ extern const struct td_op *const td_op_families[];
 /* Does what oneDNN else does at the first product it is asked for: writes the machine code of all its
  * products, 15 ms. */
 void td_kernels_warm(void);
+/* From now on ICU's memory counts towards the budget: before anybody in the process uses ICU. */
+void td_kernels_charge(void);
+/* Lets go of the machine code that oneDNN keeps for shapes it has met, but for what is in use. */
+void td_kernels_trim(void);
 /* What the times of kernels depend on, in one line: the processor and the libraries. */
 void td_kernels_machine(char *text, size_t bytes);
 

@@ -18,6 +18,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/compile/rewrite.h"
+#include "core/function/callable.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/library_threads.h"
 #include "proto/bytes/mapping.h"
@@ -35,6 +36,7 @@
 #include "server/op_library.h"
 #include "server/base/memory_limits.h"
 #include "server/base/options.h"
+#include "server/base/rest_json.h"
 #include "server/base/state_quota.h"
 #include "server/http/rest.h"
 #include "server/request/shm.h"
@@ -347,6 +349,9 @@ static enum td_code start(struct server *s, struct td_err *err)
     TD_TRY(td_rewrite_check(s->options.passes_off, err));
     td_trim_on_shortage();
     TD_TRY(td_memory_limits_set(o->max_memory, o->max_request_memory, err));
+    if (o->port != 0 || o->kserve_grpc_port != 0 || o->grpc_socket_path[0] != '\0') {
+        TD_TRY(td_memory_space_check((uint64_t)o->max_request_bytes, err));
+    }
     if (td_memory_space_is_limited()) {
         td_kernels_warm();
     }
@@ -460,11 +465,20 @@ static void reread_tokens(struct server *s)
     }
 }
 
+/* What is compiled for shapes of requests. */
+static void trim_plans(bool (*is_enough)(void *ctx), void *ctx)
+{
+    td_callables_trim(is_enough, ctx);
+    if (!is_enough(ctx)) {
+        td_kernels_trim();
+    }
+}
+
 static void serve(struct server *s)
 {
     const int64_t period_s = reread_period_s(s);
     const int period_ms = period_s > 0 ? (int)period_s * 1000 : -1;
-    td_trim_start();
+    td_trim_start(trim_plans);
     enum td_wake why = td_drain_wait(QUIET_MS);
     if (why == TD_WAKE_TIME) {
         td_kernels_warm();
@@ -540,6 +554,8 @@ int main(int argc, char **argv)
 {
     static struct server s;
     struct td_err err = {0};
+    td_rest_json_start();
+    td_kernels_charge();
     if (td_job_command_is(argc, argv)) {
         return td_job_command(argc, argv);
     }

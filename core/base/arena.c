@@ -58,6 +58,7 @@ void td_arena_free(struct td_arena *a)
     for (struct td_arena_block *b = a->blocks; b != NULL;) {
         struct td_arena_block *next = b->next;
         td_account_give(a->account, b->size);
+        td_budget_note(TD_MEMORY_ARENAS, -(int64_t)b->size);
         td_free(b);
         b = next;
     }
@@ -81,6 +82,7 @@ static struct td_arena_block *block_new(struct td_account *account, size_t befor
         return NULL;
     }
     b->size = size;
+    td_budget_note(TD_MEMORY_ARENAS, (int64_t)size);
     return b;
 }
 

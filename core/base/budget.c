@@ -18,12 +18,14 @@ static atomic_uint_fast64_t limit, refusals;
 static atomic_uint shortages;
 static _Atomic(const char *) limit_name = "the memory limit";
 static __thread int64_t untold; /* taken (or given, below 0) by this thread */
+static atomic_int_fast64_t noted[TD_MEMORY_KINDS];
+static __thread int64_t unnoted[TD_MEMORY_KINDS];
 
 /* ------------------------------------------------------------------ the process */
 
 static struct {
     pthread_mutex_t mu; /* held while fn runs */
-    void (*fn)(void *ctx);
+    void (*fn)(void *ctx, size_t bytes);
     void *ctx;
 } shortage = {.mu = PTHREAD_MUTEX_INITIALIZER};
 static __thread bool shrinking; /* this thread runs shortage.fn, which may allocate */
@@ -34,7 +36,7 @@ void td_budget_limit(uint64_t bytes, const char *name)
     atomic_store(&limit, bytes);
 }
 
-void td_budget_on_shortage(void (*fn)(void *ctx), void *ctx)
+void td_budget_on_shortage(void (*fn)(void *ctx, size_t bytes), void *ctx)
 {
     pthread_mutex_lock(&shortage.mu);
     shortage.fn = fn;
@@ -47,10 +49,19 @@ static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 static __thread bool tells_at_exit;
 
+static void note_all(void)
+{
+    for (int kind = 0; kind < TD_MEMORY_KINDS; kind++) {
+        atomic_fetch_add_explicit(&noted[kind], unnoted[kind], memory_order_relaxed);
+        unnoted[kind] = 0;
+    }
+}
+
 static void tell_at_exit(void *unused)
 {
     (void)unused;
     tells_at_exit = false;
+    note_all();
     atomic_fetch_add_explicit(&common, untold, memory_order_relaxed);
     untold = 0;
 }
@@ -91,14 +102,14 @@ uint64_t td_budget_allowed(void)
     return atomic_load_explicit(&limit, memory_order_relaxed);
 }
 
-static bool fits(size_t bytes)
+bool td_budget_fits(size_t bytes)
 {
     const uint64_t most = td_budget_allowed(), held = td_budget_held();
     return most == 0 || (held <= most && bytes <= most - held);
 }
 
 /* Asks the caches to shrink. The threads that come meanwhile wait for the one that asks. */
-static void shrink(void)
+static void shrink(size_t bytes)
 {
     atomic_fetch_add(&shortages, 1);
     if (shrinking) {
@@ -107,7 +118,7 @@ static void shrink(void)
     pthread_mutex_lock(&shortage.mu);
     if (shortage.fn != NULL) {
         shrinking = true;
-        shortage.fn(shortage.ctx);
+        shortage.fn(shortage.ctx, bytes);
         shrinking = false;
     }
     pthread_mutex_unlock(&shortage.mu);
@@ -115,7 +126,7 @@ static void shrink(void)
 
 void td_budget_short(void)
 {
-    shrink();
+    shrink(0);
 }
 
 bool td_budget_take(size_t bytes)
@@ -124,9 +135,9 @@ bool td_budget_take(size_t bytes)
         note((int64_t)bytes);
         return true;
     }
-    if (!fits(bytes)) {
-        shrink();
-        if (!fits(bytes)) {
+    if (!td_budget_fits(bytes)) {
+        shrink(bytes);
+        if (!td_budget_fits(bytes)) {
             atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed);
             return false;
         }
@@ -151,12 +162,27 @@ void td_budget_give(size_t bytes)
     }
 }
 
+void td_budget_note(enum td_memory_kind kind, int64_t more)
+{
+    unnoted[kind] += more;
+    if (unnoted[kind] >= TD_BUDGET_STEP || unnoted[kind] <= -TD_BUDGET_STEP) {
+        atomic_fetch_add_explicit(&noted[kind], unnoted[kind], memory_order_relaxed);
+        unnoted[kind] = 0;
+    }
+}
+
+uint64_t td_budget_noted(enum td_memory_kind kind)
+{
+    const int64_t sum = atomic_load_explicit(&noted[kind], memory_order_relaxed) + unnoted[kind];
+    return sum > 0 ? (uint64_t)sum : 0;
+}
+
 enum td_code td_budget_error(struct td_err *err, size_t bytes, const char *what)
 {
     struct td_account *a = td_work_account();
     TD_TRY(td_account_take(a, bytes, what, err));
     td_account_give(a, bytes);
-    if (fits(bytes)) {
+    if (td_budget_fits(bytes)) {
         return td_fail(err, TD_RESOURCE_EXHAUSTED, "%s: no memory for %zu bytes", what, bytes);
     }
     return td_fail(err, TD_RESOURCE_EXHAUSTED,

@@ -30,9 +30,12 @@ enum { TD_BUDGET_STEP = 64 << 10 };
 
 /* bytes 0: no limit. name: what errors call it, such as "--max_memory"; a constant. */
 void td_budget_limit(uint64_t bytes, const char *name);
-/* fn(ctx) is called by a thread that needs more than is left, with none of our locks below those that it came
- * with; it frees what can be made again, by try-locks alone. One at a time. */
-void td_budget_on_shortage(void (*fn)(void *ctx), void *ctx);
+/* fn(ctx, bytes) is called by a thread that needs so many bytes more than is left (0: the system has none),
+ * with none of our locks below those that it came with; it frees what can be made again, by try-locks alone.
+ * One at a time. */
+void td_budget_on_shortage(void (*fn)(void *ctx, size_t bytes), void *ctx);
+/* Whether bytes more would be within the limit. */
+bool td_budget_fits(size_t bytes);
 /* Bytes held now. */
 uint64_t td_budget_held(void);
 uint64_t td_budget_allowed(void); /* 0: no limit */
@@ -46,6 +49,19 @@ void td_budget_give(size_t bytes);
 uint64_t td_budget_refusals(void);
 /* RESOURCE_EXHAUSTED for bytes that were not to be had: past the limit, or the system has no more. */
 enum td_code td_budget_error(struct td_err *err, size_t bytes, const char *what);
+/* What the bytes are for, for those who watch: noted by who charges them, in steps as above. Tensors are
+ * counted by core/base/buffer.h. */
+enum td_memory_kind {
+    TD_MEMORY_ANSWERS, /* and other texts that are being written */
+    TD_MEMORY_BODIES,  /* of requests, as they came and unpacked */
+    TD_MEMORY_ARENAS,
+    TD_MEMORY_STRINGS,   /* elements of string tensors */
+    TD_MEMORY_LIBRARIES, /* core/base/foreign.h */
+    TD_MEMORY_PACKED,    /* weights in an order that kernels like; they are tensors too */
+    TD_MEMORY_KINDS
+};
+void td_budget_note(enum td_memory_kind kind, int64_t more); /* fewer: below 0 */
+uint64_t td_budget_noted(enum td_memory_kind kind);
 /* The system has no more, whatever the budget says: the caches are asked to shrink, and the caller may try
  * once more. */
 void td_budget_short(void);

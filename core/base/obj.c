@@ -45,6 +45,7 @@ static void str_destroy(struct td_obj *o)
 {
     struct td_str *s = (struct td_str *)o;
     td_account_give(s->account, sizeof *s + s->len + 1);
+    td_budget_note(TD_MEMORY_STRINGS, -(int64_t)(sizeof *s + s->len + 1));
     td_free(s);
 }
 
@@ -66,6 +67,7 @@ struct td_str *td_str_new(const char *bytes, size_t len)
         td_account_give(account, room);
         return NULL;
     }
+    td_budget_note(TD_MEMORY_STRINGS, (int64_t)room);
     s->account = account;
     td_obj_init(&s->obj, &str_type);
     s->len = len;

@@ -30,6 +30,7 @@ struct concrete {
 };
 
 struct td_callable {
+    struct td_callable_place place;
     struct td_model *model;
     const struct td_graph *graph;
     char *name;
@@ -79,6 +80,8 @@ enum td_code td_callable_make(struct td_model *m, const struct td_graph *graph,
         td_callable_free(f);
         return td_no_memory(err, sizeof *f, "callable");
     }
+    f->place.callable = f;
+    td_callable_list(&f->place);
     *out = f;
     return TD_OK;
 }
@@ -97,6 +100,7 @@ void td_callable_free(struct td_callable *f)
     if (f == NULL) {
         return;
     }
+    td_callable_unlist(&f->place);
     for (int i = 0; i < f->n_concretes; i++) {
         free_concrete(f->concretes[i]);
     }
@@ -205,17 +209,54 @@ static bool same_shapes(const struct td_callable *f, const struct td_bound_plan 
     return true;
 }
 
-static void evict_concrete(struct td_callable *f)
+static void drop_concrete(struct td_callable *f, int i)
+{
+    free_concrete(f->concretes[i]);
+    f->concretes[i] = f->concretes[--f->n_concretes];
+    f->evictions++;
+}
+
+static int oldest_concrete(const struct td_callable *f)
 {
     int oldest = 0;
     for (int i = 1; i < f->n_concretes; i++) {
-        if (f->concretes[i]->last_used < f->concretes[oldest]->last_used) {
-            oldest = i;
+        oldest = f->concretes[i]->last_used < f->concretes[oldest]->last_used ? i : oldest;
+    }
+    return oldest;
+}
+
+static int oldest_bound(const struct concrete *c)
+{
+    int oldest = 0;
+    for (int i = 1; i < c->n_bound; i++) {
+        oldest = c->bound[i]->last_used < c->bound[oldest]->last_used ? i : oldest;
+    }
+    return oldest;
+}
+
+static void drop_bound(struct concrete *c, int i)
+{
+    td_bound_plan_unref(c->bound[i]);
+    c->bound[i] = c->bound[--c->n_bound];
+}
+
+/* The bound plan that f has used least recently; false when there is none. Caller holds mu. */
+static bool drop_oldest(struct td_callable *f)
+{
+    struct concrete *of = NULL;
+    int oldest = 0;
+    for (int i = 0; i < f->n_concretes; i++) {
+        struct concrete *c = f->concretes[i];
+        const int k = oldest_bound(c);
+        if (c->n_bound > 0 && (of == NULL || c->bound[k]->last_used < of->bound[oldest]->last_used)) {
+            of = c;
+            oldest = k;
         }
     }
-    free_concrete(f->concretes[oldest]);
-    f->concretes[oldest] = f->concretes[--f->n_concretes];
-    f->evictions++;
+    if (of != NULL) {
+        drop_bound(of, oldest);
+    }
+    return of != NULL;
 }
 
 static size_t all_bytes(const struct td_callable *f)
@@ -227,6 +268,23 @@ static size_t all_bytes(const struct td_callable *f)
         }
     }
     return sum;
+}
+
+void td_callable_trim(struct td_callable *f, int64_t before_ms)
+{
+    if (pthread_mutex_trylock(&f->mu) != 0) {
+        return;
+    }
+    for (int i = 0; i < f->n_concretes; i++) {
+        struct concrete *c = f->concretes[i];
+        for (int k = c->n_bound - 1; k >= 0; k--) {
+            if (c->bound[k]->used_ms < before_ms) {
+                drop_bound(c, k);
+            }
+        }
+    }
+    atomic_store(&f->bytes, all_bytes(f));
+    pthread_mutex_unlock(&f->mu);
 }
 
 static void log_retrace(const struct td_callable *f, const struct td_tensor *const *in)
@@ -260,7 +318,7 @@ static enum td_code add_concrete(struct td_callable *f, const struct td_tensor *
     c->shape = shape;
     while (f->n_concretes == MAX_CONCRETE ||
            (f->n_concretes > 1 && all_bytes(f) > td_model_opts_of(f->model)->cache_bytes)) {
-        evict_concrete(f);
+        drop_concrete(f, oldest_concrete(f));
     }
     f->concretes[f->n_concretes++] = c;
     f->traces++;
@@ -287,18 +345,11 @@ static enum td_code add_bound(struct td_callable *f, struct concrete *c, const s
         return rc;
     }
     c->trace_ms += c->n_bound == 0 ? (double)(td_now_ns() - start) / 1e6 : 0;
-    int slot = c->n_bound;
     bool crowded = c->n_bound > WARM_BOUND && all_bytes(f) > td_model_opts_of(f->model)->cache_bytes;
     if (c->n_bound == MAX_BOUND || crowded) {
-        slot = 0;
-        for (int i = 1; i < c->n_bound; i++) {
-            slot = c->bound[i]->last_used < c->bound[slot]->last_used ? i : slot;
-        }
-        td_bound_plan_unref(c->bound[slot]);
-    } else {
-        c->n_bound++;
+        drop_bound(c, oldest_bound(c));
     }
-    c->bound[slot] = *out;
+    c->bound[c->n_bound++] = *out;
     atomic_store(&f->bytes, all_bytes(f));
     return TD_OK;
 }
@@ -315,7 +366,6 @@ static enum td_code find_bound(struct td_callable *f, const struct td_plan *plan
     if (c == NULL) {
         TD_TRY(add_concrete(f, in, &c, err));
     }
-    c->calls++;
     c->last_used = ++f->clock;
     struct td_bound_plan *b = NULL;
     for (int i = 0; b == NULL && i < c->n_bound; i++) {
@@ -324,7 +374,9 @@ static enum td_code find_bound(struct td_callable *f, const struct td_plan *plan
     if (b == NULL) {
         TD_TRY(add_bound(f, c, plan, in, &b, err));
     }
+    c->calls++;
     b->last_used = f->clock;
+    b->used_ms = td_coarse_ms();
     *out = td_bound_plan_ref(b);
     return TD_OK;
 }
@@ -373,7 +425,12 @@ static enum td_code bind_locked(struct td_callable *f, const struct td_tensor *c
 {
     TD_TRY(need_plan(f, false, plan, err));
     TD_TRY(check_dtypes(f, *plan, in, err));
-    return find_bound(f, *plan, in, bound, err);
+    enum td_code rc = find_bound(f, *plan, in, bound, err);
+    while (rc == TD_RESOURCE_EXHAUSTED && drop_oldest(f)) { /* nobody else may: mu is held */
+        *err = (struct td_err){0};
+        rc = find_bound(f, *plan, in, bound, err);
+    }
+    return rc;
 }
 
 /* The plan for `in`, and a reference to it bound to their shapes: to nobody's account, since both stay. */
@@ -431,43 +488,7 @@ enum td_code td_callable_run(struct td_callable *f, const struct td_tensor *in, 
     return rc;
 }
 
-/* ------------------------------------------------------------------ what is missing; statistics */
-
-int td_callable_missing(struct td_callable *f, struct td_missing *rows, int cap)
-{
-    struct td_arena *arena = td_arena_new((size_t)512 << 20);
-    struct td_callable_opts opts = opts_of(f);
-    struct td_ir ir;
-    int found = 0;
-    struct td_err err = {0};
-    if (arena != NULL &&
-        td_ir_build(&ir, arena, f->graph, td_model_library(f->model), &opts, TD_IR_INLINE, &err) == TD_OK) {
-        for (int i = 0; i < ir.n_nodes; i++) {
-            const struct td_node *n = ir.nodes[i];
-            const struct td_kernel *fit[TD_KERNEL_MOST];
-            const struct td_target host = td_target_host(td_model_opts_of(f->model));
-            int n_rows;
-            struct td_err why = {0};
-            if (n->op == &td_op_feed || n->op == &td_op_join || td_node_const(n) != NULL || n->n_out == 0 ||
-                (n->op != NULL && (n->op->flags & TD_OP_ARG)) ||
-                td_select_rows(n, &host, fit, &n_rows, NULL, 0, &why) == TD_OK) {
-                continue;
-            }
-            if (found < cap) {
-                const char *words = n->op == NULL                         ? "this build does not have the op"
-                                    : (n->op->flags & TD_OP_REFUSED) != 0 ? n->op->doc
-                                                                          : "no kernel takes its dtypes";
-                /* a node copied out of the graph has a name in the arena: give the source's */
-                const struct td_node *src = td_graph_find(f->graph, n->name, strlen(n->name));
-                rows[found] = (struct td_missing){src != NULL ? src->name : n->function, n->op_name,
-                                                  n->function, words};
-            }
-            found++;
-        }
-    }
-    td_arena_free(arena);
-    return found;
-}
+/* ------------------------------------------------------------------ statistics */
 
 size_t td_callable_bytes(const struct td_callable *f)
 {

@@ -75,6 +75,10 @@ struct td_callable_stat {
 void td_callable_stats(struct td_callable *f, struct td_callable_stat *s);
 /* Bytes of its bound plans, and of a run's block for each: no lock is waited for. */
 size_t td_callable_bytes(const struct td_callable *f);
+/* Memory is short: lets bound plans go, of all callables, those first that have not been used for longest,
+ * until is_enough(ctx) says so or none is left; what was used a moment ago goes last. By a thread that holds
+ * no lock. */
+void td_callables_trim(bool (*is_enough)(void *ctx), void *ctx);
 /* Of all callables of the model, those of its functions too. */
 size_t td_model_plan_bytes(const struct td_model *m);
 /* Calls fn for each concrete function, under the callable's lock: fn must not call back. */

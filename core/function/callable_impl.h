@@ -7,6 +7,18 @@
 #include "core/function/callable.h"
 #include "core/run/exec.h"
 
+/* A callable's place in the list of all (core/function/plan_trim.c). */
+struct td_callable_place {
+    struct td_callable *callable;
+    struct td_callable_place *next, **at; /* at NULL: not on the list */
+};
+void td_callable_list(struct td_callable_place *place);
+void td_callable_unlist(struct td_callable_place *place);
+/* Now, on a clock that costs nothing to read and steps by some ms. */
+int64_t td_coarse_ms(void);
+/* Lets bound plans go that were last used before then, unless f is being bound this moment. */
+void td_callable_trim(struct td_callable *f, int64_t before_ms);
+
 /* The callable of a library function; made at first use, then kept. Borrowed. INVALID_ARGUMENT on another
  * arity. */
 TD_MUST enum td_code td_model_function(struct td_model *m, const char *name, int n_in, int n_out,

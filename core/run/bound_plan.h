@@ -66,7 +66,8 @@ struct td_bound_plan {
     bool uses_device;                   /* some step's mode is a device one */
     size_t block_bytes, bytes;          /* of a run's block; of the bound plan itself */
     atomic_int refs;
-    uint64_t last_used; /* guarded by the callable's lock */
+    uint64_t last_used; /* which use of the callable; guarded by its lock, as is */
+    int64_t used_ms;    /* when that was, on a clock of some ms (core/function/plan_trim.c) */
     pthread_mutex_t mu;
     struct td_frame *frames;                        /* idle; guarded by mu */
     struct td_bound_plan *next_listed, **listed_at; /* core/run/frame.c's list of all; NULL: not on it */
@@ -75,6 +76,8 @@ struct td_bound_plan {
 /* Frees idle frames of all bound plans, but for those that somebody uses this moment: by a thread that may
  * hold any lock. */
 void td_frames_trim(void);
+/* Bytes of all bound plans, idle frames included. */
+size_t td_bound_plans_bytes(void);
 
 TD_MUST enum td_code td_bound_plan_new(const struct td_plan *p, const struct td_shape *feeds,
                                        struct td_bound_plan **out, struct td_err *err);

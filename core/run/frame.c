@@ -104,7 +104,7 @@ enum td_code td_frame_take(struct td_bound_plan *l, struct td_frame **out, struc
 
 void td_frame_give(struct td_bound_plan *l, struct td_frame *f)
 {
-    td_account_give(f->account, f->account != NULL ? l->block_bytes : 0);
+    td_account_give(f->account, l->block_bytes);
     f->account = NULL;
     pthread_mutex_lock(&l->mu);
     f->next = l->frames;
@@ -160,6 +160,22 @@ void td_frame_unlist(struct td_bound_plan *l)
         }
     }
     pthread_mutex_unlock(&all.mu);
+}
+
+size_t td_bound_plans_bytes(void)
+{
+    size_t sum = 0;
+    pthread_mutex_lock(&all.mu);
+    for (struct td_bound_plan *l = all.first; l != NULL; l = l->next_listed) {
+        pthread_mutex_lock(&l->mu);
+        for (const struct td_frame *f = l->frames; f != NULL; f = f->next) {
+            sum += l->block_bytes;
+        }
+        pthread_mutex_unlock(&l->mu);
+        sum += l->bytes;
+    }
+    pthread_mutex_unlock(&all.mu);
+    return sum;
 }
 
 void td_frames_trim(void)

@@ -503,6 +503,15 @@ void td_kernels_warm(void)
     td_float_mode_leave(before);
 }
 
+void td_kernels_trim(void)
+{
+    int most = 0;
+    if (dnnl_get_primitive_cache_capacity(&most) == dnnl_success) {
+        (void)dnnl_set_primitive_cache_capacity(0);
+        (void)dnnl_set_primitive_cache_capacity(most);
+    }
+}
+
 static const float *scale_of(const struct td_dnnl *d, const struct td_call *c)
 {
     return d->posts.scaled ? c->post_in[0] : NULL;

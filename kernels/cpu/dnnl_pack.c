@@ -106,6 +106,9 @@ static struct td_dnnl_pack *pack_find(const struct td_dnnl_weights *w, const str
 
 static void pack_free(struct td_dnnl_pack *p)
 {
+    if (p->packed != NULL) {
+        td_budget_note(TD_MEMORY_PACKED, -(int64_t)p->packed->bytes);
+    }
     td_buffer_unref(p->source);
     td_buffer_unref(p->packed);
     td_free(p->scale);
@@ -155,6 +158,7 @@ static enum td_code fill(const struct td_dnnl_weights *w, const struct td_tensor
         memcpy(p->scale, scale, (size_t)w->columns * sizeof *p->scale);
     }
     TD_TRY(td_buffer_new(dnnl_memory_desc_get_size(&w->used), false, &p->packed, err));
+    td_budget_note(TD_MEMORY_PACKED, (int64_t)p->packed->bytes);
     TD_TRY(td_buffer_new(room_bytes(w), false, &room, err));
     bool ok = pack_into(w, t->data, scale, room->data, p->packed->data);
     td_buffer_unref(room);

@@ -13,6 +13,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/permute.h"
 #include "core/batchable/batchable_rule.h"
+#include "core/base/foreign.h"
 #include "core/base/mem.h"
 #include "core/base/work.h"
 #include "kernels/ops.h"
@@ -154,7 +155,8 @@ static enum td_code inflate_all(z_stream *z, struct td_strbuf *out, struct td_er
 static enum td_code decompress_one(const void *ctx, const char *s, size_t n, struct td_strbuf *out,
                                    struct td_err *err)
 {
-    z_stream z = {.next_in = (Bytef *)s, .avail_in = (uInt)n};
+    z_stream z = {
+        .next_in = (Bytef *)s, .avail_in = (uInt)n, .zalloc = td_foreign_zalloc, .zfree = td_foreign_zfree};
     TD_FAIL_IF(n > UINT32_MAX, err, INVALID_ARGUMENT, "decompressing %zu bytes, want at most %u", n,
                UINT32_MAX);
     if (n == 0) {

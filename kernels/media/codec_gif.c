@@ -9,6 +9,7 @@
 
 #include <gif_lib.h>
 
+#include "core/base/foreign.h"
 #include "kernels/media/picture.h"
 
 struct reader {
@@ -56,11 +57,12 @@ static enum td_code paint(const GifFileType *gif, int k, const struct td_picture
     return TD_OK;
 }
 
-/* Moves past a chain of data blocks; false when the file ends in it. */
-static bool pass_blocks(const struct td_picture_in *in, size_t *at)
+/* Moves past a chain of data blocks, counted in *n; false when the file ends in it. */
+static bool pass_blocks(const struct td_picture_in *in, size_t *at, size_t *n)
 {
     while (*at < in->len && in->bytes[*at] != 0) {
         *at += (size_t)in->bytes[*at] + 1;
+        *n += 1;
     }
     *at += 1;
     return *at <= in->len;
@@ -73,9 +75,17 @@ static size_t map_bytes(uint8_t flags)
 
 /* What the file's own structure says, before giflib allocates for it. */
 struct layout {
-    int whole;      /* images that end before the file does */
-    int64_t pixels; /* of all images */
+    int whole;             /* images that end before the file does */
+    int64_t pixels;        /* of all images */
+    size_t images, blocks; /* that giflib keeps: of extensions, a few bytes of the file can be many of them */
 };
+
+/* What giflib takes for that: it brings its own allocator. */
+static size_t working_bytes(const struct layout *l, size_t len)
+{
+    enum { DECODER = 64 << 10, IMAGE = 512, BLOCK = 96 };
+    return DECODER + (size_t)l->pixels + l->images * IMAGE + l->blocks * BLOCK + len * 2;
+}
 
 static struct layout layout_of(const struct td_picture_in *in)
 {
@@ -87,12 +97,16 @@ static struct layout layout_of(const struct td_picture_in *in)
             at += 2;
         } else if (kind == ',' && in->len - at > 9) {
             const uint8_t *size = in->bytes + at + 5;
+            found.images++;
             found.pixels += (int64_t)(size[0] | size[1] << 8) * (size[2] | size[3] << 8);
             at += 11 + map_bytes(in->bytes[at + 9]);
         } else {
             break;
         }
-        if (!pass_blocks(in, &at)) {
+        size_t blocks = 0;
+        const bool whole = pass_blocks(in, &at, &blocks);
+        found.blocks += kind == '!' ? blocks + 1 : 0;
+        if (!whole) {
             break;
         }
         found.whole += kind == ',';
@@ -129,18 +143,15 @@ static struct td_picture canvas_of(const GifFileType *gif, int count)
     return p;
 }
 
-static enum td_code decode(GifFileType *gif, const struct td_picture_in *in, bool first_only,
+static enum td_code decode(GifFileType *gif, const struct td_picture_in *in, int whole, bool first_only,
                            struct td_err *err)
 {
-    struct layout layout = layout_of(in);
-    TD_FAIL_IF(layout.pixels > TD_PICTURE_MAX_CELLS / 3, err, INVALID_ARGUMENT,
-               "Image too large: the GIF's frames have %lld pixels", (long long)layout.pixels);
     bool slurped = DGifSlurp(gif) == GIF_OK;
     TD_FAIL_IF(!slurped && gif->ImageCount <= 0, err, INVALID_ARGUMENT, "Invalid GIF data (size %zu), %s",
                in->len, GifErrorString(gif->Error));
     TD_FAIL_IF(gif->ImageCount <= 0 || gif->SavedImages == NULL, err, INVALID_ARGUMENT,
                "Invalid GIF data (size %zu), gif file does not contain any image", in->len);
-    int complete = complete_frames(gif, layout.whole, slurped);
+    int complete = complete_frames(gif, whole, slurped);
     TD_FAIL_IF(complete == 0, err, INVALID_ARGUMENT, "Invalid GIF data (size %zu), no frame is complete",
                in->len);
     struct td_picture canvas = canvas_of(gif, complete);
@@ -164,11 +175,20 @@ static enum td_code decode(GifFileType *gif, const struct td_picture_in *in, boo
 enum td_code td_gif_decode(const struct td_picture_in *in, bool first_only, struct td_err *err)
 {
     struct reader r = {in->bytes, in->len};
+    struct td_foreign memory = {0};
     int why = 0;
+    const struct layout layout = layout_of(in);
+    TD_FAIL_IF(layout.pixels > TD_PICTURE_MAX_CELLS / 3, err, INVALID_ARGUMENT,
+               "Image too large: the GIF's frames have %lld pixels", (long long)layout.pixels);
+    TD_TRY(td_foreign_take(&memory, working_bytes(&layout, in->len), "decoding a GIF", err));
     GifFileType *gif = DGifOpen(&r, take, &why);
-    TD_FAIL_IF(gif == NULL, err, INVALID_ARGUMENT, "Invalid GIF data (size %zu), could not open gif file: %s",
-               in->len, GifErrorString(why));
-    enum td_code rc = decode(gif, in, first_only, err);
-    (void)DGifCloseFile(gif, &why);
+    enum td_code rc = gif == NULL ? td_fail(err, TD_INVALID_ARGUMENT,
+                                            "Invalid GIF data (size %zu), could not open gif file: %s",
+                                            in->len, GifErrorString(why))
+                                  : decode(gif, in, layout.whole, first_only, err);
+    if (gif != NULL) {
+        (void)DGifCloseFile(gif, &why);
+    }
+    td_foreign_give(&memory);
     return rc;
 }

@@ -15,6 +15,7 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
+#include "core/base/foreign.h"
 #include "core/base/mem.h"
 #include "kernels/media/picture.h"
 
@@ -73,6 +74,25 @@ static void fail(j_common_ptr info)
 static void say_nothing(j_common_ptr info)
 {
     (void)info;
+}
+
+/* What a codec's end was. len: of the file; 0 when one is made. */
+static enum td_code failure_error(const struct failure *f, const char *what, size_t len, struct td_err *err)
+{
+    if (f->base.msg_code == JERR_OUT_OF_MEMORY) {
+        return td_fail(err, TD_RESOURCE_EXHAUSTED, "%s: no memory", what);
+    }
+    return len > 0 ? td_fail(err, TD_INVALID_ARGUMENT, "Invalid %s, data size %zu: %s", what, len, f->text)
+                   : td_fail(err, TD_INTERNAL, "%s failed: %s", what, f->text);
+}
+
+/* What libjpeg takes for a picture, at most: some rows of samples, and where it goes over it more than once
+ * all coefficients. It brings its own allocator, so this is charged before it begins. */
+static size_t working_bytes(size_t height, size_t width, size_t channels, bool more_than_once)
+{
+    enum { TABLES = 256 << 10, ROWS = 64 };
+    const size_t blocks = more_than_once ? (height / DCTSIZE + 2) * (width / DCTSIZE + 2) : 0;
+    return TABLES + channels * (width * ROWS + blocks * sizeof(JBLOCK));
 }
 
 static void watch(struct failure *f)
@@ -159,6 +179,7 @@ struct decoder {
     struct jpeg_decompress_struct d;
     struct failure f;
     struct reader r;
+    struct td_foreign memory; /* libjpeg's */
 };
 
 static void configure(struct decoder *s, const struct td_jpeg_in *j)
@@ -302,8 +323,8 @@ enum td_code td_jpeg_decode(const struct td_jpeg_in *j, struct td_err *err)
     s.d.err = &s.f.base;
     if (setjmp(s.f.back) != 0) {
         jpeg_destroy_decompress(&s.d);
-        return td_fail(err, TD_INVALID_ARGUMENT, "Invalid JPEG data or crop window, data size %zu: %s",
-                       j->in.len, s.f.text);
+        td_foreign_give(&s.memory);
+        return failure_error(&s.f, "JPEG data or crop window", j->in.len, err);
     }
     jpeg_create_decompress(&s.d);
     attach(&s.d, &s.r, j->in.bytes, j->in.len, j->recover);
@@ -311,6 +332,13 @@ enum td_code td_jpeg_decode(const struct td_jpeg_in *j, struct td_err *err)
     configure(&s, j);
     struct td_picture raw = {1, s.d.image_height, s.d.image_width, s.d.num_components, false};
     enum td_code rc = td_picture_check(&raw, err); /* before the library allocates for it */
+    if (rc == TD_OK) {
+        const bool more_than_once = jpeg_has_multiple_scans(&s.d);
+        rc = td_foreign_take(
+            &s.memory,
+            working_bytes(s.d.image_height, s.d.image_width, (size_t)s.d.num_components, more_than_once),
+            "decoding a JPEG", err);
+    }
     if (rc == TD_OK) {
         if (!jpeg_start_decompress(&s.d)) {
             ERREXIT(&s.d, JERR_INPUT_EOF);
@@ -323,6 +351,7 @@ enum td_code td_jpeg_decode(const struct td_jpeg_in *j, struct td_err *err)
     }
     jpeg_abort_decompress(&s.d);
     jpeg_destroy_decompress(&s.d);
+    td_foreign_give(&s.memory);
     return rc;
 }
 
@@ -333,7 +362,7 @@ enum td_code td_jpeg_size(const uint8_t *bytes, size_t len, struct td_picture *p
     s.d.err = &s.f.base;
     if (setjmp(s.f.back) != 0) {
         jpeg_destroy_decompress(&s.d);
-        return td_fail(err, TD_INVALID_ARGUMENT, "Invalid JPEG data, size %zu: %s", len, s.f.text);
+        return failure_error(&s.f, "JPEG data", len, err);
     }
     jpeg_create_decompress(&s.d);
     attach(&s.d, &s.r, bytes, len, false);
@@ -407,11 +436,17 @@ enum td_code td_jpeg_encode(const struct td_jpeg_out *j, struct td_picture_out *
     struct writer w = {
         .base = {.init_destination = open_block, .empty_output_buffer = flush, .term_destination = finish},
         .out = out};
+    struct td_foreign memory = {0};
+    TD_TRY(td_foreign_take(&memory,
+                           working_bytes((size_t)j->height, (size_t)j->width, (size_t)j->channels,
+                                         j->progressive || j->optimize),
+                           "encoding a JPEG", err));
     watch(&f);
     c.err = &f.base;
     if (setjmp(f.back) != 0) {
         jpeg_destroy_compress(&c);
-        return td_fail(err, TD_INTERNAL, "JPEG encoding failed: %s", f.text);
+        td_foreign_give(&memory);
+        return failure_error(&f, "JPEG encoding", 0, err);
     }
     jpeg_create_compress(&c);
     c.dest = &w.base;
@@ -432,5 +467,6 @@ enum td_code td_jpeg_encode(const struct td_jpeg_out *j, struct td_picture_out *
     }
     jpeg_finish_compress(&c);
     jpeg_destroy_compress(&c);
+    td_foreign_give(&memory);
     return TD_OK;
 }

@@ -10,10 +10,13 @@
 
 #include <png.h>
 
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
 #include "kernels/media/picture.h"
 
 struct failure {
     char text[128];
+    size_t not_had; /* bytes that there was no memory for; 0: none */
 };
 
 static void fail(png_structp png, png_const_charp message)
@@ -27,6 +30,23 @@ static void warn(png_structp png, png_const_charp message)
 {
     (void)png;
     (void)message;
+}
+
+/* libpng keeps texts and profiles of a file, unpacked, until the end. */
+static png_voidp get_memory(png_structp png, png_alloc_size_t bytes)
+{
+    struct failure *f = png_get_mem_ptr(png);
+    void *p = td_foreign_alloc(bytes);
+    if (p == NULL) {
+        f->not_had = bytes;
+    }
+    return p;
+}
+
+static void free_memory(png_structp png, png_voidp p)
+{
+    (void)png;
+    td_foreign_free(p);
 }
 
 /* ------------------------------------------------------------------ decoding */
@@ -155,14 +175,16 @@ enum td_code td_png_decode(const struct td_picture_in *in, bool wide, struct td_
 {
     struct failure f = {0};
     struct reader r = {in->bytes, in->len};
-    struct decoder d = {.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &f, fail, warn)};
+    struct decoder d = {
+        .png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &f, fail, warn, &f, get_memory, free_memory)};
     d.info = d.png != NULL ? png_create_info_struct(d.png) : NULL;
     if (d.info == NULL) {
         png_destroy_read_struct(&d.png, NULL, NULL);
-        return td_fail(err, TD_RESOURCE_EXHAUSTED, "no memory to decode a PNG of %zu bytes", in->len);
+        return td_no_memory(err, f.not_had, "decoding a PNG");
     }
     if (setjmp(png_jmpbuf(d.png)) != 0) {
         png_destroy_read_struct(&d.png, &d.info, NULL);
+        TD_TRY(f.not_had > 0 ? td_no_memory(err, f.not_had, "decoding a PNG") : TD_OK);
         return td_fail(err, TD_INVALID_ARGUMENT, "Invalid PNG data, size %zu: %s", in->len, f.text);
     }
     png_set_user_limits(d.png, 1 << 24, 1 << 24);
@@ -177,6 +199,7 @@ enum td_code td_png_decode(const struct td_picture_in *in, bool wide, struct td_
 static void give(png_structp png, png_bytep bytes, png_size_t n)
 {
     if (!td_picture_append(png_get_io_ptr(png), bytes, n)) {
+        ((struct failure *)png_get_error_ptr(png))->not_had = n;
         png_error(png, "out of memory");
     }
 }
@@ -192,14 +215,16 @@ enum td_code td_png_encode(const void *pixels, const struct td_picture *p, int c
     static const int types[5] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                                  PNG_COLOR_TYPE_RGB_ALPHA};
     struct failure f = {0};
-    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &f, fail, warn);
+    png_structp png =
+        png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &f, fail, warn, &f, get_memory, free_memory);
     png_infop info = png != NULL ? png_create_info_struct(png) : NULL;
     if (info == NULL) {
         png_destroy_write_struct(&png, NULL);
-        return td_fail(err, TD_RESOURCE_EXHAUSTED, "no memory to encode a PNG");
+        return td_no_memory(err, f.not_had, "encoding a PNG");
     }
     if (setjmp(png_jmpbuf(png)) != 0) {
         png_destroy_write_struct(&png, &info);
+        TD_TRY(f.not_had > 0 ? td_no_memory(err, f.not_had, "encoding a PNG") : TD_OK);
         return td_fail(err, TD_INTERNAL, "PNG encoding failed: %s", f.text);
     }
     png_set_write_fn(png, out, give, flush);

@@ -2,12 +2,12 @@
  * SetSize.
  *
  * The last axis of each operand holds sets, the axes before it name them. Each operand becomes one list of
- * (turn, element), sorted by both and without repeats; the operation is then a merge of two such lists:
+ * (round, element), sorted by both and without repeats; the operation is then a merge of two such lists:
  *   result_indices [n, rank], result_values [n], result_shape = set axes and the largest result.
  *
- * A turn is a set, as long as the indices of sparse operands are in order. Where nobody checks that they are,
- * it is what TensorFlow makes of them: each run of elements of one set is a set for itself, and those of two
- * operands meet when they are next at the same time.
+ * A round is a set, as long as the indices of sparse operands are in order. Where nobody checks that they
+ * are, it is what TensorFlow makes of them: each run of elements of one set is a set for itself, and those of
+ * two operands meet when they are next at the same time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/mem.h"
@@ -20,7 +20,7 @@
 enum set_op { A_MINUS_B, B_MINUS_A, INTERSECTION, UNION };
 
 struct item {
-    int64_t turn, set, at; /* numbers of the turn and of the set; position in the values */
+    int64_t round, set, at; /* numbers of the round and of the set; position in the values */
 };
 
 struct list {
@@ -46,14 +46,14 @@ static int compare_values(const struct td_tensor *a, int64_t i, const struct td_
 static int compare_items(const struct list *a, int64_t i, const struct list *b, int64_t j)
 {
     const struct item *x = &a->item[i], *y = &b->item[j];
-    return x->turn != y->turn ? (x->turn < y->turn ? -1 : 1)
-                              : compare_values(a->values, x->at, b->values, y->at);
+    return x->round != y->round ? (x->round < y->round ? -1 : 1)
+                                : compare_values(a->values, x->at, b->values, y->at);
 }
 
 static int order_items(const void *a, const void *b, void *ctx)
 {
     const struct item *x = a, *y = b;
-    return x->turn != y->turn ? (x->turn < y->turn ? -1 : 1) : compare_values(ctx, x->at, ctx, y->at);
+    return x->round != y->round ? (x->round < y->round ? -1 : 1) : compare_values(ctx, x->at, ctx, y->at);
 }
 
 static void sort_list(struct list *l)
@@ -119,7 +119,7 @@ static enum td_code sparse_list(struct td_call *c, int i, struct list *l, struct
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ turns */
+/* ------------------------------------------------------------------ rounds */
 
 static int64_t run_end(const struct list *l, int64_t from)
 {
@@ -130,25 +130,25 @@ static int64_t run_end(const struct list *l, int64_t from)
     return k;
 }
 
-/* The next run is the next turn. */
-static int64_t take_run(struct list *l, int64_t from, int64_t turn)
+/* The next run is the next round. */
+static int64_t take_run(struct list *l, int64_t from, int64_t round)
 {
     const int64_t end = run_end(l, from);
     for (int64_t k = from; k < end; k++) {
-        l->item[k].turn = turn;
+        l->item[k].round = round;
     }
     return end;
 }
 
 /* Of two sparse operands: whose next set is named first, or both when it is the same. b empty: of one. */
-static void take_turns(struct list *a, struct list *b)
+static void take_rounds(struct list *a, struct list *b)
 {
     int64_t i = 0, j = 0;
-    for (int64_t turn = 0; i < a->n || j < b->n; turn++) {
+    for (int64_t round = 0; i < a->n || j < b->n; round++) {
         const bool first = j == b->n || (i < a->n && a->item[i].set <= b->item[j].set);
         const bool second = i == a->n || (j < b->n && b->item[j].set <= a->item[i].set);
-        i = first ? take_run(a, i, turn) : i;
-        j = second ? take_run(b, j, turn) : j;
+        i = first ? take_run(a, i, round) : i;
+        j = second ? take_run(b, j, round) : j;
     }
 }
 
@@ -201,8 +201,8 @@ static int64_t merge(const struct list *a, const struct list *b, enum set_op op,
         if (!keeps(op, side)) {
             continue;
         }
-        run = item.turn == last ? run + 1 : 1;
-        last = item.turn;
+        run = item.round == last ? run + 1 : 1;
+        last = item.round;
         *longest = run > *longest ? run : *longest;
         if (y) {
             int64_t *row = TD_DATA(ix, int64_t) + n * (groups->rank + 1), set = item.set;
@@ -282,7 +282,7 @@ static enum td_code operation_run(struct td_call *c, struct td_err *err)
     TD_TRY(sparse1 ? sparse_list(c, 0, &a, &ga, err) : dense_list(c, 0, &a, &ga, err));
     TD_TRY(sparse2 ? sparse_list(c, second, &b, &gb, err) : dense_list(c, second, &b, &gb, err));
     if (sparse1) {
-        take_turns(&a, &b);
+        take_rounds(&a, &b);
     } else if (sparse2) {
         cut_to_order(&b);
     }
@@ -307,14 +307,14 @@ static enum td_code size_run(struct td_call *c, struct td_err *err)
     struct td_tensor *y;
     TD_TRY(td_out(c, 0, NULL, &y, err));
     TD_TRY(sparse_list(c, 0, &l, &groups, err));
-    take_turns(&l, &(struct list){0});
+    take_rounds(&l, &(struct list){0});
     sort_list(&l);
     if (td_tensor_bytes(y)) {
         memset(y->data, 0, td_tensor_bytes(y));
     }
-    for (int64_t i = 0; i < l.n; i++) { /* the last turn of a set counts */
+    for (int64_t i = 0; i < l.n; i++) { /* the last round of a set counts */
         int32_t *size = &TD_DATA(y, int32_t)[l.item[i].set];
-        *size = i > 0 && l.item[i - 1].turn == l.item[i].turn ? *size + 1 : 1;
+        *size = i > 0 && l.item[i - 1].round == l.item[i].round ? *size + 1 : 1;
     }
     return TD_OK;
 }

@@ -16,25 +16,31 @@ extern "C" {
 
 struct td_regex;
 
+enum {
+    TD_REGEX_GROUPS = 10,     /* a rewrite names \0 to \9 */
+    TD_REGEX_BYTES = 8 << 20, /* that a regular expression may take, program and automata: TensorFlow's bound,
+                                  which decides what compiles */
+};
+enum { TD_REGEX_NO_MEMORY = -1 };
+
 /* Compiles; NULL with the reason in why when the pattern is no regular expression. Returns new. */
 struct td_regex *td_regex_new(const char *pattern, size_t n, char *why, size_t why_bytes);
-void td_regex_free(struct td_regex *r);
+void td_regex_free(struct td_regex *r); /* accepts NULL */
+/* Bytes of what it was compiled to; the automata that matching makes come on top. */
+size_t td_regex_program_bytes(const struct td_regex *r);
+/* Groups in parentheses. */
+int td_regex_groups(const struct td_regex *r);
 /* Is all of s matched? Negative without memory. */
 int td_regex_full_match(const struct td_regex *r, const char *s, size_t n);
-/* What a match becomes: \1 is its first group; the first match only, or all. */
-struct td_regex_rewrite {
-    const char *text;
+
+struct td_regex_span {
+    const char *p; /* NULL: the group matched nothing */
     size_t n;
-    bool all;
-    size_t most;        /* bytes that the text may become; looked at while it grows */
-    bool (*over)(void); /* asked at each match; true: leave */
 };
-enum { TD_REGEX_NO_MEMORY = -1, TD_REGEX_TOO_LONG = -2, TD_REGEX_OVER = -3 };
-/* s with matches rewritten, as *out of *out_n bytes (freed by td_regex_release). 0 when nothing matched (*out
- * is NULL: s as it is), 1 when something did, else one of the three above. */
-int td_regex_replace(const struct td_regex *r, const char *s, size_t n, const struct td_regex_rewrite *to,
-                     char **out, size_t *out_n);
-void td_regex_release(char *out);
+/* The first match in s from byte `from` on: group[0] is all of it. 1, 0 when there is none, or
+ * TD_REGEX_NO_MEMORY. n_groups is at most TD_REGEX_GROUPS. */
+int td_regex_match(const struct td_regex *r, const char *s, size_t n, size_t from,
+                   struct td_regex_span *group, int n_groups);
 
 #ifdef __cplusplus
 }

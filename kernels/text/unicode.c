@@ -10,22 +10,49 @@
 #include "core/compile/permute.h"
 #include "kernels/text/unicode.h"
 #include "core/batchable/batchable_rule.h"
+#include "core/base/foreign.h"
 #include "core/base/mem.h"
 #include "core/base/work.h"
 #include "kernels/ops.h"
 
 #include <string.h>
+#include <unicode/uclean.h>
 #include <unicode/ucnv.h>
 #include <unicode/uscript.h>
 #include <unicode/ustring.h>
 #include <unicode/utf16.h>
 #include <unicode/utf8.h>
 
-/* ------------------------------------------------------------ case mapping, for StringLower and
+/* ------------------------------------------------------------ memory; case mapping, for StringLower and
  * StringUpper */
+
+static void *icu_alloc(const void *unused, size_t bytes)
+{
+    (void)unused;
+    return td_foreign_keep(bytes);
+}
+
+static void *icu_realloc(const void *unused, void *p, size_t bytes)
+{
+    (void)unused;
+    return td_foreign_realloc(p, bytes);
+}
+
+static void icu_free(const void *unused, void *p)
+{
+    (void)unused;
+    td_foreign_free(p);
+}
+
+void td_kernels_charge(void)
+{
+    UErrorCode status = U_ZERO_ERROR;
+    u_setMemoryFunctions(NULL, icu_alloc, icu_realloc, icu_free, &status);
+}
 
 static enum td_code icu_failed(UErrorCode status, struct td_err *err)
 {
+    TD_FAIL_IF(status == U_MEMORY_ALLOCATION_ERROR, err, RESOURCE_EXHAUSTED, "ICU: no memory");
     TD_FAIL(err, INTERNAL, "ICU: %s", u_errorName(status));
 }
 
@@ -120,6 +147,9 @@ static enum td_code decoder_open(const struct td_node *n, struct decoder *d, str
     *d = (struct decoder){0};
     TD_TRY(read_policy(n, true, &d->policy, err));
     d->conv = name[0] ? ucnv_open(name, &status) : NULL;
+    if (status == U_MEMORY_ALLOCATION_ERROR) {
+        return icu_failed(status, err);
+    }
     TD_FAIL_IF(!d->conv || U_FAILURE(status), err, INVALID_ARGUMENT,
                "%s: Could not create converter for input encoding: %.100s", TD_NODE_STR(n), name);
     ucnv_setToUCallBack(d->conv, note_bad, &d->bad, NULL, NULL, &status);

@@ -20,6 +20,8 @@
 #include <strings.h>
 #include <zlib.h>
 
+#include "core/base/foreign.h"
+
 #define CHUNK ((size_t)32 << 10)
 
 /* Compressed bytes, block by block. */
@@ -77,7 +79,7 @@ static enum td_code inflate_all(z_stream *z, struct input *in, struct td_sink *o
 enum td_code td_gzip_unpack_blocks(td_gzip_next *next, void *ctx, size_t limit, struct td_sink *out,
                                    struct td_err *err)
 {
-    z_stream z = {0};
+    z_stream z = {.zalloc = td_foreign_zalloc, .zfree = td_foreign_zfree};
     struct input in = {next, ctx, 0};
     TD_FAIL_IF(inflateInit2(&z, 15 + 32) != Z_OK, err, RESOURCE_EXHAUSTED,
                "inflating the body: no memory for zlib");
@@ -107,7 +109,7 @@ enum td_code td_gzip_unpack(const char *encoding, size_t limit, struct td_sink *
     if (!packed || body->n == 0) {
         return TD_OK;
     }
-    struct td_sink plain = {0}, once = {.p = body->p, .limit = body->n};
+    struct td_sink plain = {.kind = body->kind}, once = {.p = body->p, .limit = body->n};
     const enum td_code rc = td_gzip_unpack_blocks(next_body, &once, limit, &plain, err);
     td_sink_fini(body);
     *body = plain;
@@ -151,7 +153,7 @@ static enum td_code deflate_all(z_stream *z, struct td_sink *out, struct td_err 
 
 static enum td_code deflate_to(const struct td_sink *in, bool gzip, struct td_sink *out, struct td_err *err)
 {
-    z_stream z = {0};
+    z_stream z = {.zalloc = td_foreign_zalloc, .zfree = td_foreign_zfree};
     const int window = gzip ? 15 + 16 : 15;
     TD_FAIL_IF(in->n > UINT_MAX ||
                    deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY) != Z_OK,

@@ -20,7 +20,8 @@ char *td_sink_take(struct td_sink *s)
 {
     char *p = s->p;
     td_account_give(s->account, s->cap);
-    *s = (struct td_sink){.limit = s->limit};
+    td_budget_note(s->kind, -(int64_t)s->cap);
+    *s = (struct td_sink){.limit = s->limit, .kind = s->kind};
     return p;
 }
 
@@ -51,6 +52,7 @@ static enum td_code enlarge(struct td_sink *s, size_t cap, struct td_err *err)
         td_account_give(s->account, more);
         return td_no_memory(err, cap, "an encoded message");
     }
+    td_budget_note(s->kind, (int64_t)more);
     s->p = p;
     s->cap = cap;
     return TD_OK;

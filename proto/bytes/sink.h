@@ -8,11 +8,13 @@
 
 #include <stddef.h>
 
+#include "core/base/budget.h"
 #include "core/base/status.h"
 
 struct td_sink {
     char *p;
     size_t n, cap, limit;
+    enum td_memory_kind kind;   /* what its bytes are noted as */
     struct td_account *account; /* cap is charged to it: that of the work at hand when it began; NULL: none */
 };
 

@@ -53,6 +53,21 @@ static bool space_is_limited(uint64_t *left)
     return true;
 }
 
+enum td_code td_memory_space_check(uint64_t largest_message, struct td_err *err)
+{
+    enum { BESIDES = 400 << 20, MESSAGES = 2 };
+    uint64_t half;
+    const uint64_t need = BESIDES + MESSAGES * largest_message;
+    TD_FAIL_IF(
+        space_is_limited(&half) && 2 * half < need, err, RESOURCE_EXHAUSTED,
+        "ulimit -v leaves %llu bytes of address space, want at least %llu: gRPC ends the process when it "
+        "has no more, and takes %d messages of --max_request_bytes=%llu; raise the one, lower the other, "
+        "or serve without gRPC (--port=0)",
+        (unsigned long long)(2 * half), (unsigned long long)need, MESSAGES,
+        (unsigned long long)largest_message);
+    return TD_OK;
+}
+
 bool td_memory_space_is_limited(void)
 {
     uint64_t left;

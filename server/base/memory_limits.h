@@ -17,6 +17,9 @@ uint64_t td_memory_there_is(const char *root);
 /* Whether the address space has a limit (ulimit -v): what libraries make once, and do not survive the lack of
  * memory for, is then to be made before requests come. */
 bool td_memory_space_is_limited(void);
+/* RESOURCE_EXHAUSTED where the limit on the address space is lower than what gRPC survives: for a server that
+ * takes messages of so many bytes by gRPC, before threads start. */
+TD_MUST enum td_code td_memory_space_check(uint64_t largest_message, struct td_err *err);
 /* "1500000000", "2GiB" (KiB, MiB, GiB) or a share of whole such as "80%"; "0" is 0, no limit.
  * INVALID_ARGUMENT for other texts, and shares above 100%; flag is named. */
 TD_MUST enum td_code td_memory_parse(const char *flag, const char *text, uint64_t whole, uint64_t *out,

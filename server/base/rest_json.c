@@ -13,10 +13,34 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/foreign.h"
 #include "core/base/mem.h"
 #include "proto/json/json_write.h"
 
 #define MAX_DOCUMENT (1 << 20)
+
+/* A block of a document was not to be had by this thread. Members that could not be made are missing then,
+ * which jansson tells who asked for them, and not all of these look. */
+static __thread bool was_short;
+
+static void *get_memory(size_t bytes)
+{
+    void *p = td_foreign_alloc(bytes);
+    was_short |= p == NULL;
+    return p;
+}
+
+void td_rest_json_start(void)
+{
+    json_set_alloc_funcs(get_memory, td_foreign_free);
+}
+
+static bool is_whole(const json_t *doc)
+{
+    const bool yes = doc != NULL && !was_short;
+    was_short = false;
+    return yes;
+}
 
 struct dump {
     struct td_sink *sink;
@@ -31,7 +55,8 @@ static int put_chunk(const char *text, size_t n, void *data)
 
 enum td_code td_rest_put_json(struct td_sink *s, json_t *takes_doc, struct td_err *err)
 {
-    if (takes_doc == NULL) {
+    if (!is_whole(takes_doc)) {
+        json_decref(takes_doc);
         return td_no_memory(err, sizeof(json_t), "an answer");
     }
     struct dump d = {s, err};
@@ -135,7 +160,10 @@ enum td_code td_rest_get_json(const char *body, size_t n, json_t **out, struct t
     TD_FAIL_IF(n > MAX_DOCUMENT, err, INVALID_ARGUMENT, "a document of %zu bytes, at most %d are read", n,
                MAX_DOCUMENT);
     json_t *doc = n == 0 ? json_object() : json_loadb(body, n, 0, &why);
-    TD_FAIL_IF(doc == NULL && n == 0, err, RESOURCE_EXHAUSTED, "reading a document: out of memory");
+    if (doc == NULL && (n == 0 || json_error_code(&why) == json_error_out_of_memory)) {
+        was_short = false;
+        return td_no_memory(err, n * sizeof(json_t), "reading a document");
+    }
     TD_FAIL_IF(doc == NULL, err, INVALID_ARGUMENT, "JSON Parse error: %s at offset: %d", why.text,
                why.position);
     if (!json_is_object(doc)) {

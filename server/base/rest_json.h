@@ -9,8 +9,11 @@
 #include "core/base/shape.h"
 #include "proto/bytes/sink.h"
 
-/* Appends the document's text and drops the reference to it. RESOURCE_EXHAUSTED when doc is NULL: that is how
- * jansson says that memory was short while the document was built. */
+/* From now on documents count towards the budget and the account of the work at hand: for a program that does
+ * not free() what jansson gives it, before its first document. */
+void td_rest_json_start(void);
+/* Appends the document's text and drops the reference to it. RESOURCE_EXHAUSTED when doc is NULL, or
+ * lacks a part that memory was short for. */
 TD_MUST enum td_code td_rest_put_json(struct td_sink *s, json_t *takes_doc, struct td_err *err);
 /* The same on one line, with every number as short as it reads back to the same value. Borrows doc. */
 TD_MUST enum td_code td_rest_put_exact(struct td_sink *s, const json_t *doc, struct td_err *err);

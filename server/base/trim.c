@@ -33,8 +33,12 @@ enum {
     LOOK_S = 2,
     MOST_S = 64,
     SLACK_BYTES = 64 << 20, /* what may be resident beyond what is held */
+    SPARE_SHARE = 64,       /* of the limit is made free with what was asked for */
 };
-enum { TRIM_MS = 100 }; /* at most every so long: it walks all that is free */
+enum {
+    TRIM_MS = 100,  /* at most every so long: it walks all that is free */
+    PLANS_MS = 100, /* at most waited for plans to go, and between two times when that was of no use */
+};
 
 static bool traced(void)
 {
@@ -105,14 +109,56 @@ void td_trim(void)
     }
 }
 
+/* The thread that trims. */
+static struct {
+    pthread_mutex_t mu; /* guards all but thread */
+    pthread_cond_t wake, trimmed;
+    bool stop, runs;
+    td_trim_plans *plans;
+    size_t wanted;        /* bytes that plans shall make room for; 0: none */
+    unsigned asked, done; /* times that this was asked for, and looked after */
+    int64_t in_vain_ns;   /* when it was of no use last */
+    pthread_t thread;
+} trimmer = {
+    .mu = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .trimmed = PTHREAD_COND_INITIALIZER};
+
+/* Bound plans go by that thread, which holds no lock: what their kernels let go of has locks of its own. Who
+ * waits may hold one of these, so it waits for so long and no longer. */
+static void await_plans(size_t bytes)
+{
+    struct timespec at;
+    (void)clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_nsec += PLANS_MS * 1000000L;
+    at.tv_sec += at.tv_nsec / 1000000000L;
+    at.tv_nsec %= 1000000000L;
+    pthread_mutex_lock(&trimmer.mu);
+    if (trimmer.runs && !trimmer.stop && td_clock_ns() - trimmer.in_vain_ns > PLANS_MS * 1000000LL) {
+        const unsigned asked = ++trimmer.asked;
+        trimmer.wanted = bytes;
+        pthread_cond_signal(&trimmer.wake);
+        while ((int)(trimmer.done - asked) < 0 &&
+               pthread_cond_clockwait(&trimmer.trimmed, &trimmer.mu, CLOCK_MONOTONIC, &at) == 0) {
+        }
+    }
+    pthread_mutex_unlock(&trimmer.mu);
+}
+
+static bool is_enough(void *wanted)
+{
+    return td_budget_fits(*(const size_t *)wanted);
+}
+
 /* By a thread that may hold any lock but the allocator's. Other threads empty their caches when they next use
  * them. */
-static void shrink(void *unused)
+static void shrink(void *unused, size_t bytes)
 {
     static int64_t trimmed_ns; /* one call at a time */
     (void)unused;
     td_frames_trim();
     td_buffer_trim();
+    if (bytes > 0 && !td_budget_fits(bytes)) {
+        await_plans(bytes);
+    }
     if (td_clock_ns() - trimmed_ns >= TRIM_MS * 1000000LL) {
 #ifndef TD_NO_BUFFER_CACHE
         (void)malloc_trim(0);
@@ -127,13 +173,6 @@ void td_trim_on_shortage(void)
 }
 
 /* ------------------------------------------------------------------ after a burst */
-
-static struct {
-    pthread_mutex_t mu; /* guards stop */
-    pthread_cond_t wake;
-    bool stop, runs;
-    pthread_t thread;
-} trimmer = {.mu = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
 /* Resident bytes that are of no file. */
 static uint64_t resident(void)
@@ -155,18 +194,36 @@ static int trim_idle(int pause_s)
     return resident() + SLACK_BYTES / 4 < before ? LOOK_S : pause_s < MOST_S ? pause_s * 2 : MOST_S;
 }
 
+/* Caller holds trimmer.mu, which is let go of meanwhile. */
+static void trim_plans(void)
+{
+    size_t wanted = trimmer.wanted;
+    const unsigned asked = trimmer.asked;
+    trimmer.wanted = 0;
+    pthread_mutex_unlock(&trimmer.mu);
+    wanted += td_budget_allowed() / SPARE_SHARE; /* so that the next one who is short need not ask */
+    trimmer.plans(is_enough, &wanted);
+    const bool in_vain = !is_enough(&wanted);
+    pthread_mutex_lock(&trimmer.mu);
+    trimmer.in_vain_ns = in_vain ? td_clock_ns() : trimmer.in_vain_ns;
+    trimmer.done = asked;
+    pthread_cond_broadcast(&trimmer.trimmed);
+}
+
 static void *trim_main(void *unused)
 {
     (void)unused;
     int pause_s = LOOK_S;
+    int64_t look_ns = td_clock_ns() + pause_s * INT64_C(1000000000);
     pthread_mutex_lock(&trimmer.mu);
     while (!trimmer.stop) {
-        struct timespec at;
-        (void)clock_gettime(CLOCK_MONOTONIC, &at);
-        at.tv_sec += pause_s;
-        if (pthread_cond_clockwait(&trimmer.wake, &trimmer.mu, CLOCK_MONOTONIC, &at) == ETIMEDOUT) {
+        const struct timespec at = {.tv_sec = look_ns / 1000000000, .tv_nsec = look_ns % 1000000000};
+        if (trimmer.wanted > 0) {
+            trim_plans();
+        } else if (pthread_cond_clockwait(&trimmer.wake, &trimmer.mu, CLOCK_MONOTONIC, &at) == ETIMEDOUT) {
             pthread_mutex_unlock(&trimmer.mu);
             pause_s = trim_idle(pause_s);
+            look_ns = td_clock_ns() + pause_s * INT64_C(1000000000);
             pthread_mutex_lock(&trimmer.mu);
         }
     }
@@ -174,9 +231,13 @@ static void *trim_main(void *unused)
     return NULL;
 }
 
-void td_trim_start(void)
+void td_trim_start(td_trim_plans *plans)
 {
-    trimmer.runs = pthread_create(&trimmer.thread, NULL, trim_main, NULL) == 0;
+    trimmer.plans = plans;
+    const bool runs = pthread_create(&trimmer.thread, NULL, trim_main, NULL) == 0;
+    pthread_mutex_lock(&trimmer.mu);
+    trimmer.runs = runs;
+    pthread_mutex_unlock(&trimmer.mu);
 }
 
 void td_trim_stop(void)

@@ -37,6 +37,7 @@ enum td_code td_payload_hold(struct td_payload *p, struct td_err *err)
         return td_budget_error(err, bytes, "the message of the request");
     }
     p->held = bytes;
+    td_budget_note(TD_MEMORY_BODIES, (int64_t)bytes);
     return TD_OK;
 }
 
@@ -56,7 +57,8 @@ static void drop_buffer(struct td_payload *p)
         grpc_byte_buffer_destroy(p->buffer);
     }
     td_budget_give(p->held);
-    td_account_give(p->account, p->account != NULL ? p->held : 0);
+    td_budget_note(TD_MEMORY_BODIES, -(int64_t)p->held);
+    td_account_give(p->account, p->held);
     p->buffer = NULL;
     p->held = 0;
     p->account = NULL;
@@ -81,6 +83,7 @@ enum td_code td_payload_unpack(struct td_payload *p, size_t limit, struct td_err
     }
     TD_FAIL_IF(!grpc_byte_buffer_reader_init(&reader, p->buffer), err, INTERNAL,
                "the message's bytes cannot be read");
+    p->plain.kind = TD_MEMORY_BODIES;
     const enum td_code rc = td_gzip_unpack_blocks(next_slice, &reader, limit, &p->plain, err);
     grpc_byte_buffer_reader_destroy(&reader);
     drop_buffer(p);
@@ -184,9 +187,10 @@ enum td_code td_rpc_open(struct td_rpc *r, struct td_err *err)
     return r->payload != NULL ? td_payload_charge(r->payload, r->q.run.work.account, err) : TD_OK;
 }
 
-static void free_message(void *p)
+static void free_message(void *p, size_t n)
 {
     td_tsan_acquire(p);
+    td_budget_note(TD_MEMORY_ANSWERS, -(int64_t)n);
     td_free(p);
 }
 
@@ -197,7 +201,8 @@ grpc_byte_buffer *td_grpc_message(struct td_sink *takes)
     char *bytes = td_sink_take(takes);
     if (n > 0) {
         td_tsan_release(bytes);
-        slice = grpc_slice_new(bytes, n, free_message);
+        td_budget_note(TD_MEMORY_ANSWERS, (int64_t)n);
+        slice = grpc_slice_new_with_len(bytes, n, free_message);
     } else {
         td_free(bytes);
     }

@@ -44,8 +44,10 @@
 #include "server/base/listen.h"
 #include "server/base/tls.h"
 
-#define IDLE_S 600                          /* what no time of our own ends */
-#define CONNECTION_BYTES ((size_t)16 << 10) /* heads must fit; it is zeroed after every request */
+#define IDLE_S 600                             /* what no time of our own ends */
+#define CONNECTION_BYTES ((size_t)16 << 10)    /* heads must fit; it is zeroed after every request */
+#define CONNECTION_OWN_BYTES ((size_t)2 << 10) /* libmicrohttpd's own words of it */
+#define TLS_BYTES ((size_t)64 << 10)           /* GnuTLS' session and its buffers */
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" /* as gRPC has it */
 #define MAX_POLL_THREADS 16
 #define LENGTHY_SHARE 4    /* this part of the HTTP workers may be at what is lengthy: one a core */
@@ -131,6 +133,7 @@ static struct exchange *open_exchange(struct td_http *h, struct MHD_Connection *
     e->connection = connection;
     e->peer = peer;
     e->body.limit = h->opts.max_request_bytes;
+    e->body.kind = TD_MEMORY_BODIES;
     e->x.status = MHD_HTTP_OK;
     e->x.target = peer->target;
     e->x.absolute = peer->absolute;
@@ -263,6 +266,16 @@ static void on_log(void *cls, const char *fmt, va_list ap)
 
 /* ------------------------------------------------------------------ start and stop */
 
+static size_t pool_bytes(const struct td_http *h)
+{
+    return h->opts.max_header_bytes > 0 ? h->opts.max_header_bytes : CONNECTION_BYTES;
+}
+
+size_t td_http_connection_bytes(const struct td_http *h)
+{
+    return CONNECTION_OWN_BYTES + pool_bytes(h) + (h->opts.tls_key != NULL ? TLS_BYTES : 0);
+}
+
 static enum td_code start_daemon(struct td_http *h, struct td_err *err)
 {
     const int cores = td_cores_usable("");
@@ -282,15 +295,13 @@ static enum td_code start_daemon(struct td_http *h, struct td_err *err)
         }
         tls[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
     }
-    h->daemon =
-        MHD_start_daemon(flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-                         MHD_OPTION_THREAD_POOL_SIZE, pollers, MHD_OPTION_CONNECTION_LIMIT,
-                         (unsigned)INT_MAX /* peers count */, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
-                         MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                         h->opts.max_header_bytes > 0 ? h->opts.max_header_bytes : CONNECTION_BYTES,
-                         MHD_OPTION_URI_LOG_CALLBACK, on_target, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-                         h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_UNESCAPE_CALLBACK,
-                         keep_escaped, NULL, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+    h->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+        MHD_OPTION_THREAD_POOL_SIZE, pollers, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)INT_MAX /* peers count */, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, pool_bytes(h), MHD_OPTION_URI_LOG_CALLBACK, on_target, h,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
+        MHD_OPTION_UNESCAPE_CALLBACK, keep_escaped, NULL, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     TD_FAIL_IF(h->daemon == NULL, err, UNAVAILABLE, "starting the HTTP server: %s",
                h->opts.tls_key != NULL ? "the key, certificate or CA may be no PEM" : strerror(errno));
     return TD_OK;

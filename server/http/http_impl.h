@@ -41,8 +41,9 @@ struct peer {
     struct td_http *h;
     int fd; /* libmicrohttpd's */
     struct sockaddr_storage address;
-    bool counted;  /* in h->opts.connections */
-    char *refusal; /* there are too many: its first request is answered with that, and it ends. NULL: no */
+    bool counted;   /* in h->opts.connections */
+    size_t charged; /* to the budget: what libmicrohttpd and TLS keep for it */
+    char *refusal;  /* there are too many: its first request is answered with that, and it ends. NULL: no */
     _Atomic enum peer_state state;
     _Atomic int64_t due_ns;
     char *target; /* of the request that is read or answered; NULL: none yet */
@@ -128,6 +129,8 @@ const struct td_head_fault *td_http_head_fault(const struct exchange *e, const c
 /* http_peers.c */
 TD_MUST enum td_code td_http_peers_start(struct td_http *h, struct td_err *err);
 void td_http_peers_stop(struct td_http *h); /* all connections have ended; accepts one that did not start */
+/* Memory that a connection has as long as it is open. */
+size_t td_http_connection_bytes(const struct td_http *h);
 /* Returns new, in state IDLE but with the time of a head, or shut down; NULL without memory. */
 struct peer *td_http_peer_begin(struct td_http *h, int fd, const struct sockaddr *address);
 void td_http_peer_end(struct peer *p); /* takes p; its socket is still open */

@@ -38,6 +38,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/base/budget.h"
 #include "core/base/mem.h"
 #include "server/base/clock.h"
 #include "server/http/http_impl.h"
@@ -111,6 +112,24 @@ static void refuse(struct peer *p, const char *why)
     }
 }
 
+/* Whether there is memory for what its connection will take, and place among the others. */
+static bool is_let_in(struct peer *p, const struct sockaddr *from, struct td_err *err)
+{
+    const struct td_http *h = p->h;
+    const size_t bytes = td_http_connection_bytes(h);
+    if (!td_budget_take(bytes)) {
+        (void)td_no_memory(err, bytes, "a connection");
+        return false;
+    }
+    p->charged = bytes;
+    td_budget_note(TD_MEMORY_LIBRARIES, (int64_t)bytes);
+    if (h->opts.connections != NULL && td_connections_enter(h->opts.connections, from, err)) {
+        return false;
+    }
+    p->counted = h->opts.connections != NULL;
+    return true;
+}
+
 struct peer *td_http_peer_begin(struct td_http *h, int fd, const struct sockaddr *address)
 {
     struct td_err err = {0};
@@ -125,9 +144,7 @@ struct peer *td_http_peer_begin(struct td_http *h, int fd, const struct sockaddr
     atomic_init(&p->due_ns, td_http_peer_until(td_clock_ns(), h->opts.times.head_s));
     struct epoll_event e = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = p};
     const struct sockaddr *from = (const struct sockaddr *)&p->address;
-    const bool may_come =
-        h->opts.connections == NULL || td_connections_enter(h->opts.connections, from, &err) == TD_OK;
-    p->counted = may_come && h->opts.connections != NULL;
+    const bool may_come = is_let_in(p, from, &err);
     pthread_mutex_lock(&h->peers.mu);
     const bool first = h->peers.all == NULL;
     p->next = h->peers.all;
@@ -161,6 +178,8 @@ void td_http_peer_end(struct peer *p)
     if (p->counted) {
         td_connections_leave(h->opts.connections, (const struct sockaddr *)&p->address);
     }
+    td_budget_give(p->charged);
+    td_budget_note(TD_MEMORY_LIBRARIES, -(int64_t)p->charged);
     td_free(p->refusal);
     td_free(p->target);
     td_free(p);

@@ -16,6 +16,7 @@
 #include "core/base/budget.h"
 #include "core/base/buffer.h"
 #include "core/base/mem.h"
+#include "core/run/bound_plan.h"
 #include "server/base/metrics.h"
 #include "server/base/statm.h"
 #include "server/http/rest.h"
@@ -39,6 +40,48 @@ static double memory_tensors(const struct td_rest *rest)
 {
     (void)rest;
     return (double)td_buffer_live_bytes();
+}
+
+static double memory_strings(const struct td_rest *rest)
+{
+    (void)rest;
+    return (double)td_budget_noted(TD_MEMORY_STRINGS);
+}
+
+static double memory_bodies(const struct td_rest *rest)
+{
+    (void)rest;
+    return (double)td_budget_noted(TD_MEMORY_BODIES);
+}
+
+static double memory_answers(const struct td_rest *rest)
+{
+    (void)rest;
+    return (double)td_budget_noted(TD_MEMORY_ANSWERS);
+}
+
+static double memory_arenas(const struct td_rest *rest)
+{
+    (void)rest;
+    return (double)td_budget_noted(TD_MEMORY_ARENAS);
+}
+
+static double memory_packed(const struct td_rest *rest)
+{
+    (void)rest;
+    return (double)td_budget_noted(TD_MEMORY_PACKED);
+}
+
+static double memory_libraries(const struct td_rest *rest)
+{
+    (void)rest;
+    return (double)td_budget_noted(TD_MEMORY_LIBRARIES);
+}
+
+static double memory_plans(const struct td_rest *rest)
+{
+    (void)rest;
+    return (double)td_bound_plans_bytes();
 }
 
 static double memory_limit(const struct td_rest *rest)

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/foreign.h"
 #include "core/base/mem.h"
 #include "proto/bytes/file.h"
 
@@ -354,8 +355,57 @@ static enum td_code set_up(struct td_store *s, bool check, struct td_err *err)
     return td_store_end(s, make_tables(s, err), err);
 }
 
+/* ------------------------------------------------------------------ its memory */
+
+static void *get_memory(int bytes)
+{
+    return td_foreign_keep((size_t)bytes);
+}
+
+static void *grow_memory(void *p, int bytes)
+{
+    return td_foreign_realloc(p, (size_t)bytes);
+}
+
+static int memory_bytes(void *p)
+{
+    return (int)td_foreign_bytes(p);
+}
+
+static int round_up(int bytes)
+{
+    return (bytes + 7) & ~7; /* it never asks for more than 2^31 - 2^8 */
+}
+
+static int begin_memory(void *unused)
+{
+    (void)unused;
+    return SQLITE_OK;
+}
+
+static void end_memory(void *unused)
+{
+    (void)unused;
+}
+
+/* Its pages are kept: they are nobody's request. */
+static void charge_memory(void)
+{
+    static sqlite3_mem_methods ours = {.xMalloc = get_memory,
+                                       .xFree = td_foreign_free,
+                                       .xRealloc = grow_memory,
+                                       .xSize = memory_bytes,
+                                       .xRoundup = round_up,
+                                       .xInit = begin_memory,
+                                       .xShutdown = end_memory};
+    (void)sqlite3_config(SQLITE_CONFIG_MALLOC,
+                         &ours); /* refused where SQLite is in use already: then it stays */
+}
+
 static enum td_code open_file(struct td_store *s, const char *path, struct td_err *err)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, charge_memory);
     const int rc =
         sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc != SQLITE_OK) {

@@ -265,6 +265,14 @@ class Memory(Alone):
             finally:
                 self.stop()
 
+    def test_an_address_space_that_grpc_does_not_survive(self):
+        d = Server(versions={}, wait=False, files={"models.config": config(("same", f"{self.where}/same"))})
+        d.args = ["/bin/bash", "-c", 'ulimit -v 524288; exec "$@"', "sh", *d.args]
+        code, _, text = d.exits()
+        self.assertEqual(code, 1, text)
+        self.assertIn("ulimit -v leaves", text)
+        self.assertIn("--max_request_bytes=", text)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 
+#include "core/run/bound_plan.h"
 #include "tests/unit/core/graph_make.h"
 
 static struct made m;
@@ -113,6 +114,80 @@ static void on_concrete(void *ctx, const struct td_concrete_stat *c)
     calls[c->shape[0].dim[1]] += c->calls;
 }
 
+static void on_bytes(void *ctx, const struct td_concrete_stat *c)
+{
+    size_t *bytes = ctx;
+    bytes[c->shape[0].dim[1]] = c->bytes;
+}
+
+static size_t enough;
+
+static bool is_less(void *f)
+{
+    return td_callable_bytes(f) < enough;
+}
+
+static bool is_never(void *unused)
+{
+    (void)unused;
+    return false;
+}
+
+TEST(short_of_memory_plans_go_by_age)
+{
+    struct td_err err = {0};
+    struct td_callable *f = start();
+    size_t bytes[4] = {0};
+    for (int64_t width = 1; width <= 3; width++) {
+        CHECK_OK(call(f, 2, width, &err));
+        CHECK_INT(usleep(100000), 0);
+    }
+    CHECK_OK(call(f, 2, 1, &err));                         /* the oldest is used again */
+    CHECK(td_bound_plans_bytes() >= td_callable_bytes(f)); /* frames idle, too */
+    enough = td_callable_bytes(f);                         /* any less */
+    td_callables_trim(is_less, f);
+    td_callable_each(f, on_bytes, bytes);
+    CHECK(bytes[1] > 0 && bytes[2] == 0 && bytes[3] > 0);
+    td_callables_trim(is_never, NULL);
+    CHECK_INT(td_callable_bytes(f), 0);
+    CHECK_INT(td_bound_plans_bytes(), 0);
+    for (int64_t width = 1; width <= 3; width++) {
+        CHECK_OK(call(f, 2, width, &err));
+    }
+    CHECK(stat_of(f).traces == 3 && td_callable_bytes(f) > 0);
+    end();
+}
+
+static bool is_room(void *bytes)
+{
+    return td_budget_fits(*(const size_t *)bytes);
+}
+
+static void on_shortage(void *unused, size_t bytes)
+{
+    (void)unused;
+    td_callables_trim(is_room, &bytes);
+}
+
+/* Running more shapes than the budget has room for: old ones go, and no call is refused. */
+TEST(a_new_shape_takes_the_room_of_old_ones)
+{
+    struct td_err err = {0};
+    struct td_callable *f = start();
+    CHECK_OK(call(f, 1, 1, &err));
+    const size_t one = td_callable_bytes(f);
+    td_budget_limit(td_budget_held() + TD_BUDGET_STEP + 200 * one, "--such_a_limit");
+    td_budget_on_shortage(on_shortage, NULL);
+    for (int64_t rows = 1; rows <= 16; rows++) {
+        for (int64_t width = 1; width <= 50; width++) {
+            CHECK_OK(call(f, rows, width, &err));
+        }
+    }
+    td_budget_limit(0, "");
+    CHECK(td_callable_bytes(f) < 400 * one);
+    end();
+}
+
 TEST(calls_are_counted_by_concrete_function)
 {
     struct td_err err = {0};
@@ -172,5 +247,7 @@ TEST(first_calls_at_once_trace_once)
 }
 
 TEST_MAIN(RUN(a_new_leading_dimension_is_no_new_trace) RUN(the_least_recently_used_goes)
-              RUN(another_dtype_is_refused_with_tensorflows_words) RUN(calls_are_counted_by_concrete_function)
-                  RUN(what_is_missing_is_named) RUN(first_calls_at_once_trace_once))
+              RUN(short_of_memory_plans_go_by_age) RUN(a_new_shape_takes_the_room_of_old_ones)
+                  RUN(another_dtype_is_refused_with_tensorflows_words)
+                      RUN(calls_are_counted_by_concrete_function) RUN(what_is_missing_is_named)
+                          RUN(first_calls_at_once_trace_once))
