@@ -349,9 +349,8 @@ static enum td_code start(struct server *s, struct td_err *err)
     TD_TRY(td_rewrite_check(s->options.passes_off, err));
     td_trim_on_shortage();
     TD_TRY(td_memory_limits_set(o->max_memory, o->max_request_memory, err));
-    if (o->port != 0 || o->kserve_grpc_port != 0 || o->grpc_socket_path[0] != '\0') {
-        TD_TRY(td_memory_space_check((uint64_t)o->max_request_bytes, err));
-    }
+    const bool grpc = o->port != 0 || o->kserve_grpc_port != 0 || o->grpc_socket_path[0] != '\0';
+    TD_TRY(grpc ? td_memory_space_check((uint64_t)o->max_request_bytes, err) : TD_OK);
     if (td_memory_space_is_limited()) {
         td_kernels_warm();
     }
@@ -465,7 +464,6 @@ static void reread_tokens(struct server *s)
     }
 }
 
-/* What is compiled for shapes of requests. */
 static void trim_plans(bool (*is_enough)(void *ctx), void *ctx)
 {
     td_callables_trim(is_enough, ctx);
