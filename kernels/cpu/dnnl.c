@@ -466,7 +466,7 @@ static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, const
     const int64_t from_ns = way == TD_PARALLEL_ALONE_TIMED ? td_now_ns() : 0;
     TD_TRY(run_whole(d, c, x, w, y, err));
     if (way == TD_PARALLEL_ALONE_TIMED) {
-        td_timing_learn(&mine->split.cost.alone_ns, td_now_ns() - from_ns);
+        td_timing_learn(&mine->split.parts.cost.alone_ns, td_now_ns() - from_ns);
     }
     return TD_OK;
 }

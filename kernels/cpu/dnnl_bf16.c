@@ -10,12 +10,11 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/dnnl_bf16.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "core/base/mem.h"
-#include "core/base/thread_pool.h"
 #include "kernels/cpu/dnnl_base.h"
+#include "kernels/cpu/dnnl_parts.h"
 
 enum {
     MOST_PARTS = 4,
@@ -36,10 +35,7 @@ struct state {
     dnnl_dims_t batch, x_step, y_step;
     double work; /* multiplications */
     struct unit whole;
-    struct td_parallel_cost cost;
-    pthread_mutex_t mu; /* guards the making of parts */
-    atomic_bool made;
-    int n_parts; /* 0: it cannot be split */
+    struct td_dnnl_parts parts;
     struct unit part[MOST_PARTS];
 };
 
@@ -105,11 +101,11 @@ void td_dnnl_bf16_free(void *state)
     if (s == NULL) {
         return;
     }
-    for (int i = 0; i < s->n_parts; i++) {
+    for (int i = 0; i < s->parts.n; i++) {
         (void)dnnl_primitive_destroy(s->part[i].primitive);
     }
     (void)dnnl_primitive_destroy(s->whole.primitive);
-    (void)pthread_mutex_destroy(&s->mu);
+    td_dnnl_parts_fini(&s->parts);
     td_free(s);
 }
 
@@ -134,7 +130,7 @@ enum td_code td_dnnl_bf16_offer(const struct td_dnnl_products *p, const struct t
         return TD_OK;
     }
     struct state *s = td_calloc(1, sizeof *s);
-    if (s == NULL || pthread_mutex_init(&s->mu, NULL) != 0) {
+    if (s == NULL || !td_dnnl_parts_init(&s->parts)) {
         td_free(s);
         return td_no_memory(err, sizeof *s, "a oneDNN primitive");
     }
@@ -185,42 +181,26 @@ static bool execute(const struct unit *u, const struct job *j, void *scratch)
 }
 
 /* Tried once: without all parts there are none. */
-static void make_parts(struct state *s, int wanted)
+static void make_parts(void *whole, int wanted)
 {
+    struct state *s = whole;
     const int64_t rows = s->one.m, n = wanted < MOST_PARTS ? wanted : MOST_PARTS;
     bool ok = n > 1 && rows >= n;
     for (int64_t i = 0; ok && i < n; i++) {
         ok = unit_make(s, rows * i / n, rows * (i + 1) / n, &s->part[i]);
-        s->n_parts += ok;
+        s->parts.n += ok;
     }
-    while (!ok && s->n_parts > 0) {
-        (void)dnnl_primitive_destroy(s->part[--s->n_parts].primitive);
+    while (!ok && s->parts.n > 0) {
+        (void)dnnl_primitive_destroy(s->part[--s->parts.n].primitive);
     }
-}
-
-static bool can_split(struct state *s, int wanted)
-{
-    if (!atomic_load_explicit(&s->made, memory_order_acquire)) {
-        (void)pthread_mutex_lock(&s->mu);
-        if (!atomic_load_explicit(&s->made, memory_order_relaxed)) {
-            make_parts(s, wanted);
-            atomic_store_explicit(&s->made, true, memory_order_release);
-        }
-        (void)pthread_mutex_unlock(&s->mu);
-    }
-    return s->n_parts > 0;
 }
 
 static enum td_parallel_way choose(struct state *s, const struct td_call *c)
 {
-    struct td_thread_pool *pool = td_helpers(c);
-    if (pool == NULL || pool->most < 2 || s->work < MIN_WORK || (!pool->steady && pool->idle(pool) == 0)) {
-        return TD_PARALLEL_ALONE;
-    }
-    const int64_t half_ns = td_timing_known(&s->cost.alone_ns) / 2;
-    const enum td_parallel_way way =
-        pool->steady ? td_parallel_by_work(s->work) : td_parallel_choose(&s->cost, pool, half_ns);
-    return way == TD_PARALLEL_TOGETHER && !can_split(s, pool->most) ? TD_PARALLEL_ALONE : way;
+    return td_dnnl_parts_way(
+        &s->parts, c,
+        &(struct td_dnnl_whole){
+            .work = s->work, .least = MIN_WORK, .make = make_parts, .whole = s, .most = MOST_PARTS});
 }
 
 static void run_part(void *arg, int i, int who)
@@ -241,22 +221,22 @@ static enum td_code run_parts(struct state *s, struct td_call *c, struct job *j,
 {
     size_t bytes = ALIGN, at[MOST_PARTS];
     void *room;
-    for (int i = 0; i < s->n_parts; i++) {
+    for (int i = 0; i < s->parts.n; i++) {
         at[i] = bytes;
         bytes += (s->part[i].scratch_bytes + ALIGN - 1) / ALIGN * ALIGN;
     }
     TD_TRY(td_scratch(c, bytes, &room, err));
-    for (int i = 0; i < s->n_parts; i++) {
+    for (int i = 0; i < s->parts.n; i++) {
         j->scratch[i] = (char *)room + at[i];
     }
     const int64_t from_ns = td_now_ns();
-    td_parallel_for(td_helpers(c), s->n_parts, run_part, j);
+    td_parallel_for(td_helpers(c), s->parts.n, run_part, j);
     TD_FAIL_IF(atomic_load(&j->failed), err, INTERNAL, "oneDNN could not run a piece of its primitive");
     if (td_stopped(c)) {
         return td_stop_error(c, err);
     }
     if (atomic_load(&j->helped)) {
-        td_timing_learn(&s->cost.together_ns, td_now_ns() - from_ns);
+        td_timing_learn(&s->parts.cost.together_ns, td_now_ns() - from_ns);
     }
     return TD_OK;
 }
@@ -273,7 +253,7 @@ enum td_code td_dnnl_bf16_run(const void *state, struct td_call *c, const td_bf1
     const int64_t from_ns = td_now_ns();
     TD_FAIL_IF(!execute(&s->whole, &j, c->workspace), err, INTERNAL, "oneDNN could not run its primitive");
     if (way == TD_PARALLEL_ALONE_TIMED) {
-        td_timing_learn(&s->cost.alone_ns, td_now_ns() - from_ns);
+        td_timing_learn(&s->parts.cost.alone_ns, td_now_ns() - from_ns);
     }
     return td_stopped(c) ? td_stop_error(c, err) : TD_OK;
 }

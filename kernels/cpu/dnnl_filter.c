@@ -12,13 +12,12 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/dnnl_filter.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/base/thread_pool.h"
 #include "kernels/cpu/dnnl_base.h"
+#include "kernels/cpu/dnnl_parts.h"
 #include "kernels/cpu/dnnl_dims.h"
 
 enum { MOST_PARTS = 4, MIN_WORK = 2000000 /* multiplications: less is over before a helper comes */ };
@@ -39,10 +38,7 @@ struct state {
     dnnl_data_type_t type; /* of x and dy; dw is of floats */
     struct unit whole;
     struct td_conv conv;
-    struct td_parallel_cost cost;
-    pthread_mutex_t mu; /* guards the making of parts */
-    atomic_bool made;
-    int n_parts; /* 0: it cannot be split */
+    struct td_dnnl_parts parts;
     struct part part[MOST_PARTS];
 };
 
@@ -144,11 +140,11 @@ void td_dnnl_filter_free(void *state)
     if (s == NULL) {
         return;
     }
-    for (int i = 0; i < s->n_parts; i++) {
+    for (int i = 0; i < s->parts.n; i++) {
         unit_fini(&s->part[i].unit);
     }
     unit_fini(&s->whole);
-    (void)pthread_mutex_destroy(&s->mu);
+    td_dnnl_parts_fini(&s->parts);
     td_free(s);
 }
 
@@ -166,7 +162,7 @@ enum td_code td_dnnl_filter_offer(const struct td_conv *g, const struct td_kerne
         return TD_OK;
     }
     struct state *s = td_calloc(1, sizeof *s);
-    if (s == NULL || pthread_mutex_init(&s->mu, NULL) != 0) {
+    if (s == NULL || !td_dnnl_parts_init(&s->parts)) {
         td_free(s);
         return td_no_memory(err, sizeof *s, "a oneDNN primitive");
     }
@@ -239,8 +235,9 @@ static double work_of(const struct td_conv *g)
 }
 
 /* Tried once: without all parts there are none. */
-static void make_parts(struct state *s, int wanted)
+static void make_parts(void *whole, int wanted)
 {
+    struct state *s = whole;
     const int64_t batch = s->conv.batch, n = wanted < MOST_PARTS ? wanted : MOST_PARTS;
     bool ok = n > 1 && batch >= n;
     for (int64_t i = 0; ok && i < n; i++) {
@@ -251,37 +248,21 @@ static void make_parts(struct state *s, int wanted)
         p->x_at = from * td_conv_in_cells(&g) * g.ic;
         p->dy_at = from * td_conv_out_cells(&g) * g.oc;
         ok = unit_make(&p->unit, &g, s->type);
-        s->n_parts += ok;
+        s->parts.n += ok;
     }
-    while (!ok && s->n_parts > 0) {
-        unit_fini(&s->part[--s->n_parts].unit);
+    while (!ok && s->parts.n > 0) {
+        unit_fini(&s->part[--s->parts.n].unit);
     }
-}
-
-static bool can_split(struct state *s, int wanted)
-{
-    if (!atomic_load_explicit(&s->made, memory_order_acquire)) {
-        (void)pthread_mutex_lock(&s->mu);
-        if (!atomic_load_explicit(&s->made, memory_order_relaxed)) {
-            make_parts(s, wanted);
-            atomic_store_explicit(&s->made, true, memory_order_release);
-        }
-        (void)pthread_mutex_unlock(&s->mu);
-    }
-    return s->n_parts > 0;
 }
 
 static enum td_parallel_way choose(struct state *s, const struct td_call *c)
 {
-    struct td_thread_pool *pool = td_helpers(c);
-    if (pool == NULL || pool->most < 2 || work_of(&s->conv) < MIN_WORK ||
-        (!pool->steady && pool->idle(pool) == 0)) {
-        return TD_PARALLEL_ALONE;
-    }
-    const int64_t half_ns = td_timing_known(&s->cost.alone_ns) / 2;
-    const enum td_parallel_way way =
-        pool->steady ? td_parallel_by_work(work_of(&s->conv)) : td_parallel_choose(&s->cost, pool, half_ns);
-    return way == TD_PARALLEL_TOGETHER && !can_split(s, pool->most) ? TD_PARALLEL_ALONE : way;
+    return td_dnnl_parts_way(&s->parts, c,
+                             &(struct td_dnnl_whole){.work = work_of(&s->conv),
+                                                     .least = MIN_WORK,
+                                                     .make = make_parts,
+                                                     .whole = s,
+                                                     .most = MOST_PARTS});
 }
 
 struct job {
@@ -316,30 +297,30 @@ static enum td_code run_parts(struct state *s, struct td_call *c, const void *x,
     struct job j = {.s = s, .call = c, .x = x, .dy = dy};
     size_t bytes = 64, each = aligned((size_t)n * sizeof *dw);
     void *room;
-    for (int i = 0; i < s->n_parts; i++) {
+    for (int i = 0; i < s->parts.n; i++) {
         bytes += s->part[i].unit.bytes + (i > 0 ? each : 0);
     }
     TD_TRY(td_scratch(c, bytes, &room, err));
     char *at = room;
-    for (int i = 0; i < s->n_parts; i++) {
+    for (int i = 0; i < s->parts.n; i++) {
         j.dw[i] = i == 0 ? dw : (float *)(void *)at;
         at += i == 0 ? 0 : each;
         j.workspace[i] = at;
         at += s->part[i].unit.bytes;
     }
     const int64_t from_ns = td_now_ns();
-    td_parallel_for(td_helpers(c), s->n_parts, run_part, &j);
+    td_parallel_for(td_helpers(c), s->parts.n, run_part, &j);
     TD_FAIL_IF(atomic_load(&j.failed), err, INTERNAL, "oneDNN could not run a piece of its primitive");
     if (td_stopped(c)) {
         return td_stop_error(c, err);
     }
-    for (int i = 1; i < s->n_parts; i++) {
+    for (int i = 1; i < s->parts.n; i++) {
         for (int64_t k = 0; k < n; k++) {
             dw[k] += j.dw[i][k];
         }
     }
     if (atomic_load(&j.helped)) {
-        td_timing_learn(&s->cost.together_ns, td_now_ns() - from_ns);
+        td_timing_learn(&s->parts.cost.together_ns, td_now_ns() - from_ns);
     }
     return TD_OK;
 }
@@ -356,7 +337,7 @@ enum td_code td_dnnl_filter_run(const void *state, struct td_call *c, const void
     TD_FAIL_IF(!unit_run(&s->whole, x, dy, dw, c->workspace), err, INTERNAL,
                "%s: oneDNN could not run its primitive", TD_NODE_STR(c->node));
     if (way == TD_PARALLEL_ALONE_TIMED) {
-        td_timing_learn(&s->cost.alone_ns, td_now_ns() - from_ns);
+        td_timing_learn(&s->parts.cost.alone_ns, td_now_ns() - from_ns);
     }
     return TD_OK;
 }

@@ -8,6 +8,7 @@
 #include "core/base/thread_pool.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/dnnl_pack.h"
+#include "kernels/cpu/dnnl_parts.h"
 #include "kernels/cpu/dnnl_post.h"
 
 enum { TD_DNNL_CHUNKS = 16 };
@@ -20,10 +21,7 @@ struct td_dnnl_chunk {
 
 /* Made when it is first wanted. */
 struct td_dnnl_split {
-    struct td_parallel_cost cost;
-    pthread_mutex_t mu; /* guards the making */
-    atomic_bool made;
-    int n; /* 0: it cannot be split */
+    struct td_dnnl_parts parts;
     struct td_dnnl_chunk chunk[TD_DNNL_CHUNKS];
 };
 

@@ -23,15 +23,15 @@ enum { MIN_WORK = 2000000 /* multiplications: less is over before a helper comes
 
 bool td_dnnl_split_init(struct td_dnnl_split *s)
 {
-    return pthread_mutex_init(&s->mu, NULL) == 0;
+    return td_dnnl_parts_init(&s->parts);
 }
 
 void td_dnnl_split_fini(struct td_dnnl_split *s)
 {
-    for (int i = 0; i < s->n; i++) {
+    for (int i = 0; i < s->parts.n; i++) {
         td_dnnl_free(s->chunk[i].d);
     }
-    (void)pthread_mutex_destroy(&s->mu);
+    td_dnnl_parts_fini(&s->parts);
 }
 
 /* ------------------------------------------------------------------ making chunks */
@@ -99,32 +99,19 @@ static bool make_chunk(const struct td_dnnl *d, int64_t from, int64_t to, struct
 }
 
 /* Tried once: without all chunks there are none. */
-static void make_chunks(struct td_dnnl *d, int wanted)
+static void make_chunks(void *whole, int wanted)
 {
+    struct td_dnnl *d = whole;
     struct td_dnnl_split *s = &d->split;
     const int64_t rows = rows_of(d), n = wanted < TD_DNNL_CHUNKS ? wanted : TD_DNNL_CHUNKS;
     bool ok = n > 1 && rows >= n;
     for (int64_t i = 0; ok && i < n; i++) {
         ok = make_chunk(d, rows * i / n, rows * (i + 1) / n, &s->chunk[i]);
-        s->n += ok;
+        s->parts.n += ok;
     }
-    while (!ok && s->n > 0) {
-        td_dnnl_free(s->chunk[--s->n].d);
+    while (!ok && s->parts.n > 0) {
+        td_dnnl_free(s->chunk[--s->parts.n].d);
     }
-}
-
-static bool can_split(struct td_dnnl *d, int wanted)
-{
-    struct td_dnnl_split *s = &d->split;
-    if (!atomic_load_explicit(&s->made, memory_order_acquire)) {
-        (void)pthread_mutex_lock(&s->mu);
-        if (!atomic_load_explicit(&s->made, memory_order_relaxed)) {
-            make_chunks(d, wanted);
-            atomic_store_explicit(&s->made, true, memory_order_release);
-        }
-        (void)pthread_mutex_unlock(&s->mu);
-    }
-    return s->n > 0;
 }
 
 /* ------------------------------------------------------------------ running */
@@ -137,23 +124,18 @@ static int parts_of(double work)
 
 enum td_parallel_way td_dnnl_split_way(struct td_dnnl *d, const struct td_call *c)
 {
-    struct td_thread_pool *pool = td_helpers(c);
     const bool one_image = d->backward && d->conv.batch < 2;
-    const bool whole_only = one_image || d->x_in != NULL || d->y_out != NULL;
     const double work = work_of(d);
-    if (!whole_only && work >= LONG_WORK && can_split(d, parts_of(work))) {
-        return TD_PARALLEL_TOGETHER;
-    }
-    if (pool == NULL || pool->most < 2 || whole_only || work < MIN_WORK ||
-        (!pool->steady && pool->idle(pool) == 0)) {
+    if (one_image || d->x_in != NULL || d->y_out != NULL) {
         return TD_PARALLEL_ALONE;
     }
-    const int64_t half_ns = td_timing_known(&d->split.cost.alone_ns) / 2;
-    const enum td_parallel_way way =
-        pool->steady ? td_parallel_by_work(work) : td_parallel_choose(&d->split.cost, pool, half_ns);
-    return way == TD_PARALLEL_TOGETHER && !can_split(d, pool->most < MOST_SHARED ? pool->most : MOST_SHARED)
-               ? TD_PARALLEL_ALONE
-               : way;
+    if (work >= LONG_WORK && td_dnnl_parts_are_made(&d->split.parts, make_chunks, d, parts_of(work))) {
+        return TD_PARALLEL_TOGETHER;
+    }
+    return td_dnnl_parts_way(
+        &d->split.parts, c,
+        &(struct td_dnnl_whole){
+            .work = work, .least = MIN_WORK, .make = make_chunks, .whole = d, .most = MOST_SHARED});
 }
 
 struct job {
@@ -197,22 +179,22 @@ enum td_code td_dnnl_split_run(struct td_dnnl *d, struct td_call *c, const void 
     struct job j = {.d = d, .call = c, .x = x, .w = w, .y = y};
     size_t bytes = ALIGN, at[TD_DNNL_CHUNKS];
     void *scratch;
-    for (int i = 0; i < s->n; i++) {
+    for (int i = 0; i < s->parts.n; i++) {
         at[i] = bytes;
         bytes += (s->chunk[i].d->scratch_bytes + ALIGN - 1) / ALIGN * ALIGN;
     }
     TD_TRY(td_scratch(c, bytes, &scratch, err));
-    for (int i = 0; i < s->n; i++) {
+    for (int i = 0; i < s->parts.n; i++) {
         j.scratch[i] = (char *)scratch + at[i];
     }
     const int64_t from_ns = td_now_ns();
-    td_parallel_for(td_helpers(c), s->n, run_chunk, &j);
+    td_parallel_for(td_helpers(c), s->parts.n, run_chunk, &j);
     TD_FAIL_IF(atomic_load(&j.failed), err, INTERNAL, "oneDNN could not run a piece of its primitive");
     if (td_stopped(c)) {
         return td_stop_error(c, err);
     }
     if (atomic_load(&j.helped)) {
-        td_timing_learn(&s->cost.together_ns, td_now_ns() - from_ns);
+        td_timing_learn(&s->parts.cost.together_ns, td_now_ns() - from_ns);
     }
     return TD_OK;
 }
