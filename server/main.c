@@ -18,7 +18,6 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/compile/rewrite.h"
-#include "core/function/callable.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/library_threads.h"
 #include "proto/bytes/mapping.h"
@@ -32,6 +31,7 @@
 #include "server/http/http.h"
 #include "server/sched/workers.h"
 #include "server/job_command.h"
+#include "server/make_room.h"
 #include "server/models/model_dirs.h"
 #include "server/op_library.h"
 #include "server/base/memory_limits.h"
@@ -464,19 +464,11 @@ static void reread_tokens(struct server *s)
     }
 }
 
-static void trim_plans(bool (*is_enough)(void *ctx), void *ctx)
-{
-    td_callables_trim(is_enough, ctx);
-    if (!is_enough(ctx)) {
-        td_kernels_trim();
-    }
-}
-
 static void serve(struct server *s)
 {
     const int64_t period_s = reread_period_s(s);
     const int period_ms = period_s > 0 ? (int)period_s * 1000 : -1;
-    td_trim_start(trim_plans);
+    td_trim_start(td_make_room);
     enum td_wake why = td_drain_wait(QUIET_MS);
     if (why == TD_WAKE_TIME) {
         td_kernels_warm();
