@@ -2,8 +2,8 @@
  * string tensors.
  *
  * The static forms' patterns are compiled once in the process, as long as a bound plan has them (prepare);
- * the others once a call, when the pattern is known. A rewrite that names a group the pattern lacks, or is
- * none, leaves the text as it is. An RE2 object is safe to use from several threads.
+ * the others once a call, when the pattern is known. A rewrite that names a group the pattern lacks, or for
+ * one match is none, leaves the text as it is. An RE2 object is safe to use from several threads.
  *
  * RE2 finds the matches; what becomes of them is put together here, so that it is charged, bounded and
  * stopped as other strings are.
@@ -168,17 +168,22 @@ static int groups_named(struct td_bytes to)
     return most;
 }
 
-/* Every backslash has a digit or a backslash behind it. */
-static bool is_rewrite(struct td_bytes to)
+/* A backslash with a digit or a backslash behind it. */
+static bool is_escape(const char *slash, const char *end)
 {
-    for (size_t i = 0; i < to.len; i++) {
-        if (to.p[i] == '\\' && (++i == to.len || (to.p[i] != '\\' && (to.p[i] < '0' || to.p[i] > '9')))) {
-            return false;
-        }
-    }
-    return true;
+    return slash + 1 < end && (slash[1] == '\\' || (slash[1] >= '0' && slash[1] <= '9'));
 }
 
+static bool is_rewrite(struct td_bytes to)
+{
+    const char *p = to.p, *const end = to.p + to.len;
+    while (p < end && (*p != '\\' || is_escape(p, end))) {
+        p += *p == '\\' ? 2 : 1;
+    }
+    return p >= end;
+}
+
+/* Up to what is no escape: RE2 stops there, and goes on with the next match. */
 static enum td_code put_rewrite(struct td_bytes to, const struct td_regex_span *group, struct td_strbuf *out,
                                 struct td_err *err)
 {
@@ -187,6 +192,9 @@ static enum td_code put_rewrite(struct td_bytes to, const struct td_regex_span *
         const size_t n = slash == NULL ? to.len - i : (size_t)(slash - (to.p + i));
         TD_TRY(td_strbuf_put(out, to.p + i, n, err));
         i += n;
+        if (slash != NULL && !is_escape(slash, to.p + to.len)) {
+            break;
+        }
         if (slash != NULL) {
             const struct td_regex_span one = {slash + 1, 1};
             const struct td_regex_span *s = slash[1] == '\\' ? &one : &group[slash[1] - '0'];
@@ -247,7 +255,7 @@ static enum td_code replace_elements(struct td_call *c, const struct rewriting *
                                      struct td_strbuf *text, struct td_err *err)
 {
     const struct td_tensor *x = c->in[0];
-    const bool can = w->n_groups <= 1 + td_regex_groups(w->regex) && is_rewrite(w->to);
+    const bool can = w->n_groups <= 1 + td_regex_groups(w->regex) && (w->all || is_rewrite(w->to));
     for (int64_t i = 0, n = td_tensor_count(x); i < n; i++) {
         size_t len;
         const char *s = td_tensor_str(x, i, &len);
