@@ -117,7 +117,7 @@ def talk(a):
     some = [a.dice.choice(known(a)) for _ in range(a.dice.randrange(1, 9))]
     raw = b"".join(sound(a.dice, r) for r, _ in some)
     with a.connect() as s:
-        s.settimeout(20)
+        s.settimeout(60)
         for part in a.dice.pieces(raw) if a.dice.chance(0.7) else [raw]:
             s.sendall(part)
             if a.dice.chance(0.1):

@@ -17,6 +17,7 @@ import valid
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, PRIORITY, PUSH_PROMISE, GOAWAY, WINDOW_UPDATE = 0, 2, 5, 7, 8
 END_STREAM, PADDED, PRIORITIZED = 1, 8, 32
+PATIENCE = 60   # seconds that a sound call is waited for: a sanitizer's build on a busy machine is slow
 SOUND = [(valid.PREDICT, valid.HALF), (valid.INFER, valid.HALF_V2), ("/grpc.health.v1.Health/Check", b"")]
 HEALTHS = (b"\0\0\0\0\x02\x08\x01", b"\0\0\0\0\x02\x08\x02")   # of the health service: serving, and not, as other models load or do not
 
@@ -96,14 +97,14 @@ def talk(a):
         if not left[s]:
             del left[s]
     with a.connect(a.port) as s:
-        s.settimeout(20)
+        s.settimeout(PATIENCE)
         for p in a.dice.pieces(raw) if a.dice.chance(0.7) else [raw]:
             s.sendall(p)
         verdict(a, s, calls, wanted, raw)
 
 
 def verdict(a, s, calls, wanted, raw):
-    got, ended, data, until = {n: b"" for n in calls}, set(), b"", time.monotonic() + 20
+    got, ended, data, until = {n: b"" for n in calls}, set(), b"", time.monotonic() + PATIENCE
     while len(ended) < len(calls) and time.monotonic() < until:
         try:
             more = s.recv(1 << 16)

@@ -1,4 +1,5 @@
-"""Fine-tuning jobs that are right, one after the other on each lane: rows go up, the job succeeds, its version serves, and goes again.
+"""Fine-tuning jobs that are right, one after the other on each lane: rows go up, the job succeeds, its version serves, and goes when the
+next one is there.
 
 --folder: where the base path of `classes` is.
 """
@@ -46,8 +47,9 @@ def turn(a):
 def serves(a, model):
     a.tell("succeeded")
     ask(a, "POST", f"/v1/models/{model}:predict", {"instances": [[0.5] * 32]})
-    if a.folder:
-        shutil.rmtree(os.path.join(a.folder, *model.split("/versions/")), True)
+    if a.folder and "last" in a.kept:   # the one before goes, so that numbers rise
+        shutil.rmtree(os.path.join(a.folder, *a.kept["last"].split("/versions/")), True)
+    a.kept["last"] = model
 
 
 if __name__ == "__main__":

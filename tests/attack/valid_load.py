@@ -28,7 +28,7 @@ def same(a, what, answer):
     if answer != first:
         x, y = numbers(answer), numbers(first)
         if not answer.startswith(b"{") or len(x) != len(y) or any(abs(v - w) > 1e-4 * max(1, abs(w)) for v, w in zip(x, y)):
-            a.find(f"{str(what)[:300]}: {answer[:300]!r}, at first {first[:300]!r}")
+            a.find(f"{str(what)[:60]}: {answer[:300]!r}, at first {first[:300]!r}")
     a.tell("OK")
 
 
