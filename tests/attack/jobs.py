@@ -46,6 +46,9 @@ def turn(a):
 
 def serves(a, model):
     a.tell("succeeded")
+    end = time.monotonic() + 30   # it is there, and loaded a moment later
+    while management.rest(a, "POST", f"/v1/models/{model}:predict", {"instances": [[0.5] * 32]})[0] == 404 and time.monotonic() < end:
+        generator.over.wait(0.2)
     ask(a, "POST", f"/v1/models/{model}:predict", {"instances": [[0.5] * 32]})
     if a.folder and "last" in a.kept:   # the one before goes, so that numbers rise
         shutil.rmtree(os.path.join(a.folder, *a.kept["last"].split("/versions/")), True)
