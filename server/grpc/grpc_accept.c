@@ -45,7 +45,7 @@
 #define UNREAD_MS 60000        /* who takes nothing for so long, while there is something to take, is gone */
 
 struct given {
-    ino_t inode;
+    uint64_t inode;
     bool open;
     struct sockaddr_in6 peer; /* or a sockaddr_in, or the family alone */
 };
@@ -79,13 +79,23 @@ static void ended(struct td_accept *a, struct given *g)
     td_connections_leave(a->connections, (const struct sockaddr *)&g->peer);
 }
 
-/* Whether the number still names that socket. Others may close it and give it out again at any moment: that
- * is what is asked, by statx, because ThreadSanitizer would call fstat a use of what the other closes. */
-static bool still_names(int fd, ino_t inode)
+/* The inode of the socket that the number names now. By statx, because ThreadSanitizer takes fstat for a use
+ * of the descriptor, which gRPC closes unseen. */
+static bool names(int fd, uint64_t *inode)
 {
     struct statx now;
-    return statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_INO, &now) == 0 && S_ISSOCK(now.stx_mode) &&
-           now.stx_ino == inode;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_INO, &now) != 0 || !S_ISSOCK(now.stx_mode)) {
+        return false;
+    }
+    *inode = now.stx_ino;
+    return true;
+}
+
+/* Others may close it and give the number out again at any moment: that is what is asked. */
+static bool still_names(int fd, uint64_t inode)
+{
+    uint64_t now;
+    return names(fd, &now) && now == inode;
 }
 
 static void sweep(void *accept)
@@ -129,18 +139,18 @@ static bool make_room(struct td_accept *a, int fd)
 /* Whether the connection may be served: then it is counted, and noted under its number. */
 static bool enter(struct td_accept *a, int fd, const struct sockaddr_storage *peer)
 {
-    struct stat st;
+    uint64_t inode;
     struct td_err err = {0};
     if (a->connections == NULL) {
         return true;
     }
-    if (!make_room(a, fd) || fstat(fd, &st) != 0 ||
+    if (!make_room(a, fd) || !names(fd, &inode) ||
         td_connections_enter(a->connections, (const struct sockaddr *)peer, &err)) {
         return false;
     }
     pthread_mutex_lock(&a->mu);
     struct given *g = &a->given[fd];
-    g->inode = st.st_ino;
+    g->inode = inode;
     g->open = true;
     memcpy(&g->peer, peer, sizeof g->peer);
     a->n_open++;
