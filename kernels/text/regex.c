@@ -208,8 +208,10 @@ static enum td_code put_rewrite(struct td_bytes to, const struct td_regex_span *
 /* Bytes of the character that begins at p: what an empty match steps over. 1 where there is no UTF-8. */
 static size_t step_bytes(const char *p, size_t left)
 {
-    const unsigned char c = (unsigned char)*p;
-    const size_t n = c < 0xc2 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 1;
+    const unsigned char c = (unsigned char)*p, second = left > 1 ? (unsigned char)p[1] : 0;
+    const bool longer_than_need_be = (c == 0xe0 && second < 0xa0) || (c == 0xf0 && second < 0x90);
+    const bool beyond_unicode = c > 0xf4 || (c == 0xf4 && second > 0x8f);
+    const size_t n = c < 0xc2 || longer_than_need_be || beyond_unicode ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
     for (size_t i = 1; i < n; i++) {
         if (i >= left || ((unsigned char)p[i] & 0xc0) != 0x80) {
             return 1;
