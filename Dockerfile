@@ -10,9 +10,14 @@ FROM $BASE AS build
 ARG MPI
 WORKDIR /src
 COPY deploy/packages.sh deploy/packages.sh
-RUN deploy/packages.sh build run image ${MPI:+mpi_build}
+RUN deploy/packages.sh build run image grpc ${MPI:+mpi_build}
+# gRPC's C core from its pinned source archive, linked statically: Debian's has known holes (docs/security.md).
+COPY deploy/grpc.sh deploy/grpc.sh
+COPY deploy/grpc deploy/grpc
+ARG GRPC_ARCHIVE=
+RUN GRPC_ARCHIVE="$GRPC_ARCHIVE" deploy/grpc.sh /opt/grpc
 COPY . .
-RUN cmake --preset release \
+RUN cmake --preset release -DTD_GRPC=source -DTD_GRPC_ROOT=/opt/grpc \
  && cmake --build build --target tensord tensorctl tensord_shared man ${MPI:+tensord_mpi} \
  && cmake --install build --prefix /opt/tensord --strip
 RUN deploy/image_root.sh /opt/tensord /image

@@ -5,7 +5,8 @@
 #     --mpi        the image of --build-arg MPI=1
 #     --no-check   do not start it
 # Everything lies in build/image (some 30 GB; TENSORD_IMAGE_DIR: elsewhere), layers are kept: a second run builds what has changed.
-# With CCACHE_DIR set that folder is the compilers' cache. The image ends up as build/image/tensord.tar (docker load -i, ctr import).
+# GRPC_ARCHIVE: gRPC's source archive where the build's pip cannot fetch it (deploy/grpc.sh). With CCACHE_DIR set that folder is the
+# compilers' cache. The image ends up as build/image/tensord.tar (docker load -i, ctr import).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mpi="" check=1
@@ -13,7 +14,7 @@ for a in "$@"; do
   case $a in
   --mpi) mpi=1 ;;
   --no-check) check="" ;;
-  *) sed -n '2,8s/^# \?//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,9s/^# \?//p' "$0" >&2; exit 2 ;;
   esac
 done
 [ "$(id -u)" = 0 ] || { echo "deploy/image.sh: roots of file systems are made by root" >&2; exit 1; }
@@ -42,6 +43,7 @@ fi
 
 echo "image: buildah, as the Dockerfile says"
 b bud --isolation chroot --layers --format docker --build-arg BASE=localhost/tensord-base ${mpi:+--build-arg MPI=1} \
+  ${GRPC_ARCHIVE:+--volume "$(realpath "$GRPC_ARCHIVE"):/grpcio.tar.gz:ro" --build-arg GRPC_ARCHIVE=/grpcio.tar.gz} \
   ${CCACHE_DIR:+--volume "$CCACHE_DIR:/root/.cache/ccache"} -t "localhost/$name" . >"$work/build.log" 2>&1 ||
   { tail -40 "$work/build.log" >&2; exit 1; }
 sed -n '/^unpacked:/,/^[^0-9u]/p' "$work/build.log" | grep -E '^[0-9u]' || true
