@@ -14,6 +14,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/log.h"
+#include "core/base/utf8.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -63,31 +64,13 @@ static void put(struct line *l, const char *fmt, ...)
     }
 }
 
-/* Bytes of the UTF-8 character at s, which ends with a NUL; 0: it is none. */
-static int char_bytes(const unsigned char *s)
-{
-    const unsigned char c = s[0];
-    const int n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-    const unsigned char least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
-    const unsigned char most = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
-    if (n > 1 && (s[1] < least || s[1] > most)) {
-        return 0;
-    }
-    for (int i = 2; i < n; i++) {
-        if ((s[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    return n;
-}
-
 /* Control characters never reach the log raw, nor bytes that are no UTF-8: a request must not forge lines, or
  * break who reads them. */
 static void put_escaped(struct line *l, const char *s)
 {
     for (; *s != 0; s++) {
         unsigned char c = (unsigned char)*s;
-        const int n = char_bytes((const unsigned char *)s);
+        const int n = (int)td_utf8_char(s, strnlen(s, 4));
         if (n > 1) {
             put(l, "%.*s", n, s);
             s += n - 1;

@@ -289,7 +289,7 @@ enum td_code td_json_pb_parse(const ProtobufCMessageDescriptor *d, const char *t
     if (rc == TD_OK && w.j.at != w.j.end) {
         rc = td_json_fail(&w.j, err, "text behind the object");
     }
-    rc = rc ? rc : td_guard_unpack(d, bytes.p, bytes.n, MAX_BYTES, out, err);
+    rc = rc ? rc : td_guard_unpack_sent(d, bytes.p, bytes.n, MAX_BYTES, out, err);
     td_sink_fini(&bytes);
     return rc ? td_err_wrap(err, "Error parsing JSON %s", d->name) : TD_OK;
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/utf8.h"
 #include "core/base/mem.h"
 #include "proto/json/json_read.h"
 
@@ -46,23 +47,6 @@ static void skip_space(struct reader *r)
 }
 
 /* ------------------------------------------------------------------ strings */
-
-/* Bytes of a character of UTF-8 that begins with a byte above 0x7f; 0: it is none. */
-static int utf8_length(const unsigned char *p, const unsigned char *end)
-{
-    const int n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4 || end - p < n) {
-        return 0;
-    }
-    for (int i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    const bool overlong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
-    const bool beyond = (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf4 && p[1] > 0x8f);
-    return overlong || beyond ? 0 : n;
-}
 
 /* Four hexadecimal digits; -1: they are none. */
 static int hex4(const unsigned char *p, const unsigned char *end)
@@ -147,7 +131,7 @@ static enum td_code check_string(struct reader *r, struct td_json_str *out)
         } else if (*r->at < 0x20) {
             return wrong(r, "a control character inside a string");
         } else {
-            const int n = utf8_length(r->at, r->end);
+            const size_t n = td_utf8_char((const char *)r->at, (size_t)(r->end - r->at));
             if (n == 0) {
                 return wrong(r, "a byte that is not UTF-8");
             }

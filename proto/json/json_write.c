@@ -8,6 +8,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/json/json_write.h"
+#include "core/base/utf8.h"
 
 #include <float.h>
 #include <math.h>
@@ -275,35 +276,6 @@ size_t td_json_put_double(char *to, double v)
 
 /* ------------------------------------------------------------------ strings */
 
-bool td_json_utf8(const char *p, size_t len)
-{
-    const unsigned char *s = (const unsigned char *)p, *end = s + len;
-    while (s < end) {
-        if (*s < 0x80) {
-            s++;
-            continue;
-        }
-        const int more = *s >= 0xf0 && *s <= 0xf4  ? 3
-                         : *s >= 0xe0 && *s < 0xf0 ? 2
-                         : *s >= 0xc2 && *s < 0xe0 ? 1
-                                                   : 0;
-        if (more == 0 || end - s <= more) {
-            return false;
-        }
-        for (int i = 1; i <= more; i++) {
-            if ((s[i] & 0xc0) != 0x80) {
-                return false;
-            }
-        }
-        if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) || (*s == 0xf0 && s[1] < 0x90) ||
-            (*s == 0xf4 && s[1] > 0x8f)) { /* too long, a surrogate, or past U+10FFFF */
-            return false;
-        }
-        s += more + 1;
-    }
-    return true;
-}
-
 /* One byte of a string inside quotes; returns how many bytes that took, at most 6. */
 static size_t put_escaped(char *to, unsigned char c)
 {
@@ -411,7 +383,7 @@ static enum td_code put_strings(struct td_sink *s, const struct td_tensor *t, in
         }
         size_t len = 0;
         const char *p = td_tensor_str(t, i + k, &len);
-        if (b64 || !td_json_utf8(p, len)) {
+        if (b64 || !td_utf8(p, len)) {
             TD_TRY(td_json_put_b64(s, p, len, err));
         } else {
             TD_TRY(td_json_put_string(s, p, len, err));

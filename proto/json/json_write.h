@@ -19,11 +19,10 @@ size_t td_json_put_uint(char *to, uint64_t v);
 size_t td_json_put_float(char *to, float v);
 size_t td_json_put_double(char *to, double v);
 
-/* The string in quotes, escaped. Bytes that are not UTF-8 are written as they are: see td_json_utf8. */
+/* The string in quotes, escaped. Bytes that are not UTF-8 are written as they are: see core/base/utf8.h. */
 TD_MUST enum td_code td_json_put_string(struct td_sink *s, const char *p, size_t len, struct td_err *err);
 /* {"b64": "..."} */
 TD_MUST enum td_code td_json_put_b64(struct td_sink *s, const char *p, size_t len, struct td_err *err);
-bool td_json_utf8(const char *p, size_t len);
 
 /* n elements of t from element i on, in quotes, base64 or digits, separated by ", ". b64: strings always as
  * base64. UNIMPLEMENTED for dtypes that JSON has no form for, naming them. */

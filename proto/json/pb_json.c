@@ -10,6 +10,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/json/pb_json.h"
+#include "core/base/utf8.h"
 
 #include <string.h>
 
@@ -23,8 +24,8 @@ static enum td_code put(struct td_sink *s, const char *text, struct td_err *err)
 static enum td_code put_text(struct td_sink *s, const char *text, struct td_err *err)
 {
     text = text != NULL ? text : "";
-    return td_json_utf8(text, strlen(text)) ? td_json_put_string(s, text, strlen(text), err)
-                                            : td_json_put_b64(s, text, strlen(text), err);
+    return td_utf8(text, strlen(text)) ? td_json_put_string(s, text, strlen(text), err)
+                                       : td_json_put_b64(s, text, strlen(text), err);
 }
 
 static enum td_code put_enum(const ProtobufCFieldDescriptor *f, int v, struct td_sink *s, struct td_err *err)

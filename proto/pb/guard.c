@@ -10,12 +10,15 @@
  *
  * A message is thousands of small blocks that are freed together, so its allocator is an arena of its own. A
  * header with the arena's address lies in front of the message, the first block that protobuf-c asks for;
- * that is all that td_guard_free needs. Does not: check enum values, UTF-8, or what the fields mean.
+ * that is all that td_guard_free needs.
+ *
+ * Does not: check enum values, texts of files, or what the fields mean.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "proto/pb/guard.h"
 
 #include "core/base/arena.h"
+#include "core/base/utf8.h"
 #include "core/base/mem.h"
 #include "proto/pb/scan.h"
 
@@ -32,6 +35,7 @@ struct guard {
     struct frame frames[TD_GUARD_DEPTH];
     int depth;
     uint64_t bytes, max_bytes;
+    bool sent; /* by a client: texts are checked */
 };
 
 static enum td_code malformed(const struct guard *g, const struct frame *f, const char *why,
@@ -99,6 +103,10 @@ static enum td_code check_bytes(struct guard *g, struct frame *fr, const Protobu
     case PROTOBUF_C_TYPE_MESSAGE:
         return check_message(g, fr, fd, f, err);
     case PROTOBUF_C_TYPE_STRING:
+        if (g->sent && !td_utf8((const char *)f->p, f->len)) {
+            return malformed(g, fr, "a text that is no UTF-8", err);
+        }
+        return charge(g, f->len + BLOCK_BYTES, err);
     case PROTOBUF_C_TYPE_BYTES:
         return charge(g, f->len + BLOCK_BYTES, err);
     default: /* packed scalars; a varint takes at least one byte on the wire */
@@ -131,9 +139,9 @@ static enum td_code check_field(struct guard *g, struct frame *fr, const struct 
 }
 
 static enum td_code check(const ProtobufCMessageDescriptor *d, const void *bytes, size_t n,
-                          uint64_t max_bytes, struct td_err *err)
+                          uint64_t max_bytes, bool sent, struct td_err *err)
 {
-    struct guard g = {.top = d, .max_bytes = max_bytes};
+    struct guard g = {.top = d, .max_bytes = max_bytes, .sent = sent};
     TD_TRY(push(&g, d, bytes, n, err));
     while (g.depth > 0) {
         struct frame *fr = &g.frames[g.depth - 1];
@@ -187,10 +195,10 @@ static void *first_alloc(void *data, size_t n)
     return f->head + 1;
 }
 
-enum td_code td_guard_unpack(const ProtobufCMessageDescriptor *d, const void *bytes, size_t n,
-                             uint64_t max_bytes, ProtobufCMessage **out, struct td_err *err)
+/* What is checked. */
+static enum td_code unpack(const ProtobufCMessageDescriptor *d, const void *bytes, size_t n,
+                           uint64_t max_bytes, ProtobufCMessage **out, struct td_err *err)
 {
-    TD_TRY(check(d, bytes, n, max_bytes, err));
     struct first_block f = {.arena =
                                 td_arena_new((size_t)max_bytes * 2 + n)}; /* twice: blocks are rounded up */
     ProtobufCAllocator allocator = {.alloc = first_alloc, .free = guard_free, .allocator_data = &f};
@@ -205,6 +213,20 @@ enum td_code td_guard_unpack(const ProtobufCMessageDescriptor *d, const void *by
     TD_CHECK((void *)m == (void *)(f.head + 1));
     *out = m;
     return TD_OK;
+}
+
+enum td_code td_guard_unpack(const ProtobufCMessageDescriptor *d, const void *bytes, size_t n,
+                             uint64_t max_bytes, ProtobufCMessage **out, struct td_err *err)
+{
+    TD_TRY(check(d, bytes, n, max_bytes, false, err));
+    return unpack(d, bytes, n, max_bytes, out, err);
+}
+
+enum td_code td_guard_unpack_sent(const ProtobufCMessageDescriptor *d, const void *bytes, size_t n,
+                                  uint64_t max_bytes, ProtobufCMessage **out, struct td_err *err)
+{
+    TD_TRY(check(d, bytes, n, max_bytes, true, err));
+    return unpack(d, bytes, n, max_bytes, out, err);
 }
 
 void td_guard_free(ProtobufCMessage *m)

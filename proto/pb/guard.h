@@ -21,6 +21,10 @@
  * INVALID_ARGUMENT for malformed or too deep, RESOURCE_EXHAUSTED for too big; both name the message type. */
 TD_MUST enum td_code td_guard_unpack(const ProtobufCMessageDescriptor *d, const void *bytes, size_t n,
                                      uint64_t max_bytes, ProtobufCMessage **out, struct td_err *err);
+/* The same of what a client sent: INVALID_ARGUMENT also for a text that is no UTF-8, which protobuf does not
+ * allow, and which would come up again in JSON, in metrics and in files. */
+TD_MUST enum td_code td_guard_unpack_sent(const ProtobufCMessageDescriptor *d, const void *bytes, size_t n,
+                                          uint64_t max_bytes, ProtobufCMessage **out, struct td_err *err);
 /* Accepts NULL. For any generated struct: td_guard_free(&m->base). */
 void td_guard_free(ProtobufCMessage *m);
 

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "core/base/check.h"
+#include "core/base/utf8.h"
 #include "core/base/mem.h"
 
 /* Groups are obsolete, but a message may still carry unknown ones; deeper nesting than protobuf's own limit
@@ -191,6 +192,8 @@ enum td_code td_wire_text(struct td_wire w, struct td_arena *a, const char **out
     td_wire_copy(w, p);
     TD_FAIL_IF(strlen(p) != w.left, err, INVALID_ARGUMENT,
                "reading a message: text '%.100s...' holds a NUL byte", p);
+    TD_FAIL_IF(!td_utf8(p, (size_t)w.left), err, INVALID_ARGUMENT,
+               "reading a message: a text of %llu bytes is no UTF-8", (unsigned long long)w.left);
     *out = p;
     return TD_OK;
 }

@@ -45,7 +45,8 @@ void td_wire_copy(struct td_wire w, void *dst);
 /* The bytes that are left as one block: in place where they lie together (*owned NULL), else copied (td_free
  * *owned). */
 TD_MUST enum td_code td_wire_gather(struct td_wire w, const void **bytes, void **owned, struct td_err *err);
-/* A string field with a NUL behind it, in the arena. INVALID_ARGUMENT for one that holds a NUL itself. */
+/* A string field with a NUL behind it, in the arena. INVALID_ARGUMENT for one that holds a NUL itself, or is
+ * no UTF-8, which protobuf demands of texts: they come up again in JSON, in metrics and in files. */
 TD_MUST enum td_code td_wire_text(struct td_wire w, struct td_arena *a, const char **out, struct td_err *err);
 /* One element of a packed varint field: false when it is cut short (ask w->left > 0 before). */
 bool td_wire_varint(struct td_wire *w, uint64_t *value);

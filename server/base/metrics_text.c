@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/json/json_write.h"
+#include "core/base/utf8.h"
 
 /* ------------------------------------------------------------------ labels */
 
@@ -34,7 +34,7 @@ void td_labels_add(struct td_labels *l, const char *name, const char *value)
     if (n_name > TD_LABEL_NAME || l->count++ >= TD_LABELS_MOST) {
         return;
     }
-    const bool utf8 = td_json_utf8(value, n);
+    const bool utf8 = td_utf8(value, n);
     char *to = l->text + l->n;
     if (l->n > 0) {
         *to++ = ',';

@@ -15,6 +15,7 @@
 
 #include "core/base/foreign.h"
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 #include "proto/json/json_write.h"
 
 #define MAX_DOCUMENT (1 << 20)
@@ -125,7 +126,7 @@ enum td_code td_rest_put_exact(struct td_sink *s, const json_t *doc, struct td_e
 
 json_t *td_rest_json_text(const char *text)
 {
-    if (td_json_utf8(text, strlen(text))) {
+    if (td_utf8(text, strlen(text))) {
         return json_string(text);
     }
     char *plain = td_strdup(text);

@@ -35,6 +35,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 #include "proto/json/json_write.h"
 #include "server/base/clock.h"
 
@@ -192,7 +193,7 @@ static enum td_code print(struct td_sink *s, struct td_err *err, const char *for
 static enum td_code put_string(struct td_sink *s, const char *text, struct td_err *err)
 {
     size_t n = strlen(text);
-    while (n > 0 && !td_json_utf8(text, n)) {
+    while (n > 0 && !td_utf8(text, n)) {
         n--;
     }
     return td_json_put_string(s, text, n, err);

@@ -25,6 +25,7 @@
 
 #include "core/base/disk.h"
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 #include "proto/bytes/file.h"
 #include "proto/request/infer_pb.h"
 #include "proto/bytes/sink.h"
@@ -52,8 +53,8 @@ static enum td_code put(struct td_sink *s, const char *text, struct td_err *err)
 
 static enum td_code put_text(struct td_sink *s, const char *text, struct td_err *err)
 {
-    return td_json_utf8(text, strlen(text)) ? td_json_put_string(s, text, strlen(text), err)
-                                            : td_json_put_string(s, "?", 1, err);
+    return td_utf8(text, strlen(text)) ? td_json_put_string(s, text, strlen(text), err)
+                                       : td_json_put_string(s, "?", 1, err);
 }
 
 static enum td_code put_key_int(struct td_sink *s, const char *key, int64_t v, struct td_err *err)

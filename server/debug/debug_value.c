@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 #include "proto/json/json_tensor.h"
 #include "proto/json/json_write.h"
 
@@ -106,7 +107,7 @@ enum td_code td_debug_put(struct td_sink *s, struct td_err *err, const char *for
 
 enum td_code td_debug_put_text(struct td_sink *s, const char *text, size_t n, struct td_err *err)
 {
-    if (td_json_utf8(text, n)) {
+    if (td_utf8(text, n)) {
         return td_json_put_string(s, text, n, err);
     }
     char *plain = td_strndup(text, n);

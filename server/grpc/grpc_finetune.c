@@ -285,8 +285,8 @@ static enum td_code unpack(struct td_rpc *r, Tensord__V1__CreateJobRequest **out
     void *owned = NULL;
     ProtobufCMessage *m = NULL;
     TD_TRY(td_wire_gather(r->in, &bytes, &owned, err));
-    const enum td_code rc = td_guard_unpack(&tensord__v1__create_job_request__descriptor, bytes,
-                                            (size_t)r->in.left, MAX_REQUEST, &m, err);
+    const enum td_code rc = td_guard_unpack_sent(&tensord__v1__create_job_request__descriptor, bytes,
+                                                 (size_t)r->in.left, MAX_REQUEST, &m, err);
     td_free(owned);
     *out = (Tensord__V1__CreateJobRequest *)m;
     return rc;

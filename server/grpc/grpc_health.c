@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 #include "server/grpc/grpc_rpc.h"
 
 td_rpc_fn td_rpc_health_check, td_rpc_health_list, td_rpc_health_watch;
@@ -75,6 +76,8 @@ static enum td_code read_name(struct td_wire w, char name[MAX_NAME], struct td_e
                        "health: a service name may have %d bytes", MAX_NAME - 1);
             td_wire_copy(f.sub, name);
             name[f.sub.left] = 0;
+            TD_FAIL_IF(!td_utf8(name, f.sub.left), err, INVALID_ARGUMENT,
+                       "health: the service name is no UTF-8");
         }
     }
 }

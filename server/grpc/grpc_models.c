@@ -160,8 +160,8 @@ enum td_code td_rpc_reload_config(struct td_rpc *r, struct td_err *err)
     size_t n = (size_t)r->in.left;
     TD_TRY(td_wire_gather(r->in, &bytes, &owned, err));
     ProtobufCMessage *m = NULL;
-    enum td_code rc = td_guard_unpack(&tensorflow__serving__reload_config_request__descriptor, bytes, n,
-                                      MAX_UNPACKED, &m, err);
+    enum td_code rc = td_guard_unpack_sent(&tensorflow__serving__reload_config_request__descriptor, bytes, n,
+                                           MAX_UNPACKED, &m, err);
     td_free(owned);
     if (rc == TD_OK) {
         rc = reload(r, (struct Tensorflow__Serving__ReloadConfigRequest *)m, err);

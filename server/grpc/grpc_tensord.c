@@ -12,6 +12,7 @@
 
 #include "core/run/variable.h"
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 #include "server/grpc/grpc_rpc.h"
 
 td_rpc_fn td_rpc_models_list, td_rpc_models_reload;
@@ -125,6 +126,8 @@ enum td_code td_rpc_models_reload(struct td_rpc *r, struct td_err *err)
                        "reload: a model's name may have %d bytes", MAX_NAME - 1);
             td_wire_copy(f.sub, name);
             name[f.sub.left] = 0;
+            TD_FAIL_IF(!td_utf8(name, f.sub.left), err, INVALID_ARGUMENT,
+                       "reload: the model's name is no UTF-8");
         }
     } while (f.number != 0);
     return td_registry_rescan(r->registry, *name ? name : NULL, err);

@@ -27,6 +27,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 #include "server/base/audit.h"
 #include "server/base/clock.h"
 #include "server/base/listen.h"
@@ -199,8 +200,8 @@ static enum td_code read_target(struct td_request *r, const struct td_exchange *
         r->model = "";
         return td_no_memory(err, strlen(x->target), "a request's target");
     }
-    TD_FAIL_IF(!td_json_utf8(r->model, strlen(r->model)) ||
-                   (r->label != NULL && !td_json_utf8(r->label, strlen(r->label))),
+    TD_FAIL_IF(!td_utf8(r->model, strlen(r->model)) ||
+                   (r->label != NULL && !td_utf8(r->label, strlen(r->label))),
                err, INVALID_ARGUMENT, "Malformed request: the name of a model or a label in %s is no UTF-8",
                x->target);
     r->has_version = m->version.n > 0;
@@ -280,7 +281,7 @@ static void put_error(struct td_exchange *x, const struct td_err *err)
     struct td_err ignored = {0};
     char plain[sizeof err->msg];
     memcpy(plain, err->msg, sizeof plain);
-    for (char *c = plain; *c != '\0' && !td_json_utf8(err->msg, strlen(err->msg)); c++) {
+    for (char *c = plain; *c != '\0' && !td_utf8(err->msg, strlen(err->msg)); c++) {
         *c = (unsigned char)*c < 0x80 ? *c : '?';
     }
     x->status = is_v2(x)       ? v2_status(err->code)

@@ -22,6 +22,7 @@
 #include "core/base/log.h"
 #include "proto/json/json_write.h"
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 
 struct found {
     struct td_model_config *models;
@@ -77,7 +78,7 @@ static enum td_code list_root(const struct td_model_dirs *d, const char *root, s
     TD_FAIL_IF(dir == NULL, err, NOT_FOUND, "model repository %s: %s", root, strerror(errno));
     enum td_code rc = TD_OK;
     for (struct dirent *e = readdir(dir); e != NULL && rc == TD_OK; e = readdir(dir)) {
-        if (!td_json_utf8(e->d_name, strlen(e->d_name))) {
+        if (!td_utf8(e->d_name, strlen(e->d_name))) {
             td_log(TD_LOG_WARNING, NULL, "model repository %s: a folder whose name is no UTF-8 is left out",
                    root);
         } else if (e->d_name[0] != '.' && folder_of(absolute, e->d_name, path)) {

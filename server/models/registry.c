@@ -16,6 +16,7 @@
 #include "core/base/check.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 #include "server/base/metrics.h"
 #include "server/base/request_log.h"
 
@@ -233,7 +234,7 @@ static enum td_code check_all(const struct td_registry *r, const struct td_model
     for (int i = 0; i < n; i++) {
         TD_FAIL_IF(models[i].name[0] == '\0', err, INVALID_ARGUMENT,
                    "model %d of the config list has no name", i + 1);
-        TD_FAIL_IF(!td_json_utf8(models[i].name, strlen(models[i].name)), err, INVALID_ARGUMENT,
+        TD_FAIL_IF(!td_utf8(models[i].name, strlen(models[i].name)), err, INVALID_ARGUMENT,
                    "model %d of the config list: its name is no UTF-8", i + 1);
         TD_FAIL_IF(!is_place(models[i].base_path), err, INVALID_ARGUMENT,
                    "Expected model %s to have an absolute path or URI; got base_path()=%s", models[i].name,

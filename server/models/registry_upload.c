@@ -15,6 +15,7 @@
 
 #include "proto/json/json_write.h"
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 #include "server/base/metrics.h"
 #include "server/models/model_dirs.h"
 
@@ -229,7 +230,7 @@ enum td_code td_registry_load(struct td_registry *r, const char *model, struct t
     TD_FAIL_IF(
         td_upload_base(u) != NULL && !has_versions(u), err, INVALID_ARGUMENT,
         "the files hold no version: want paths like 1/saved_model.pb, or 1/model.savedmodel/saved_model.pb");
-    TD_FAIL_IF(!td_json_utf8(model, strlen(model)), err, INVALID_ARGUMENT, "a model's name must be UTF-8");
+    TD_FAIL_IF(!td_utf8(model, strlen(model)), err, INVALID_ARGUMENT, "a model's name must be UTF-8");
     pthread_mutex_lock(&r->mu);
     enum td_code rc = begin(r, model, u, &was, &e, err);
     pthread_mutex_unlock(&r->mu);

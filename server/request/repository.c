@@ -16,6 +16,7 @@
 
 #include "proto/json/json_write.h"
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 
 static const char *state_name(enum td_state s)
 {
@@ -79,7 +80,7 @@ enum td_code td_repository_index(struct td_registry *reg, bool ready_only, td_re
 
 enum td_code td_repository_load_key(const char *key, enum td_load_key *out, struct td_err *err)
 {
-    TD_FAIL_IF(!td_json_utf8(key, strlen(key)), err, INVALID_ARGUMENT,
+    TD_FAIL_IF(!td_utf8(key, strlen(key)), err, INVALID_ARGUMENT,
                "the name of a load parameter must be UTF-8");
     *out = strncmp(key, "file:", 5) == 0 ? TD_LOAD_FILE : TD_LOAD_CONFIG;
     TD_FAIL_IF(*out == TD_LOAD_CONFIG && strcmp(key, "config") != 0, err, INTERNAL,

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 #include "proto/json/json_write.h"
 #include "server/request/cuda_ipc.h"
 
@@ -132,8 +133,8 @@ static enum td_code open_object(struct region *r, struct td_err *err)
 static enum td_code make_region(const struct region *like, struct region **out, struct td_err *err)
 {
     TD_FAIL_IF(*like->name == '\0', err, INVALID_ARGUMENT, "a shared memory region needs a name");
-    TD_FAIL_IF(!td_json_utf8(like->name, strlen(like->name)) || !td_json_utf8(like->key, strlen(like->key)),
-               err, INVALID_ARGUMENT, "a shared memory region's name and key must be UTF-8");
+    TD_FAIL_IF(!td_utf8(like->name, strlen(like->name)) || !td_utf8(like->key, strlen(like->key)), err,
+               INVALID_ARGUMENT, "a shared memory region's name and key must be UTF-8");
     struct region *r = td_calloc(1, sizeof *r);
     if (r == NULL) {
         return td_no_memory(err, sizeof *r, "a shared memory region");

@@ -80,6 +80,25 @@ TEST(a_singular_field_may_not_repeat_for_ever)
               TD_INVALID_ARGUMENT);
 }
 
+/* A NodeDef's name. What files hold is taken as it is. */
+TEST(texts_that_clients_send_are_utf8)
+{
+    static const char *const names[] = {"\x0a\x02\xc3\xa9", "\x0a\x02\xc3("};
+    ProtobufCMessage *m;
+    for (int i = 0; i < 2; i++) {
+        struct td_err err = {0};
+        CHECK_OK(td_guard_unpack(&tensorflow__node_def__descriptor, names[i], 4, MIB, &m, &err));
+        td_guard_free(m);
+        CHECK_INT(td_guard_unpack_sent(&tensorflow__node_def__descriptor, names[i], 4, MIB, &m, &err),
+                  i == 0 ? TD_OK : TD_INVALID_ARGUMENT);
+        if (i == 0) {
+            td_guard_free(m);
+        } else {
+            CHECK_STR(err.msg, "Parsing tensorflow.NodeDef: a text that is no UTF-8 in tensorflow.NodeDef");
+        }
+    }
+}
+
 TEST(no_bytes_are_an_empty_message)
 {
     struct td_err err = {0};
@@ -91,4 +110,4 @@ TEST(no_bytes_are_an_empty_message)
 
 TEST_MAIN(RUN(nesting_up_to_the_limit_passes) RUN(memory_is_bounded_before_it_is_taken)
               RUN(malformed_bytes_are_refused) RUN(a_singular_field_may_not_repeat_for_ever)
-                  RUN(no_bytes_are_an_empty_message))
+                  RUN(texts_that_clients_send_are_utf8) RUN(no_bytes_are_an_empty_message))
