@@ -11,7 +11,7 @@ ARG MPI
 WORKDIR /src
 COPY deploy/packages.sh deploy/packages.sh
 RUN deploy/packages.sh build run image grpc ${MPI:+mpi_build}
-# gRPC's C core from its pinned source archive, linked statically: Debian's has known holes (docs/security.md).
+# gRPC's C core from its pinned source archive, linked statically: Debian's has known holes (docs/grpc.md).
 COPY deploy/grpc.sh deploy/grpc.sh
 COPY deploy/grpc deploy/grpc
 ARG GRPC_ARCHIVE=

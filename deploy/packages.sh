@@ -8,8 +8,8 @@ build="gcc g++ cmake ninja-build pkg-config protobuf-c-compiler protobuf-compile
   ccache curl ca-certificates"
 test="python3 python3-venv clang clang-format clang-tidy universal-ctags libclang-rt-14-dev llvm-14 wrk nghttp2-client libb64-0d openssl git
   libopenmpi-dev openmpi-bin"
-run="libmicrohttpd12 libgnutls30 libgrpc29 libjansson4 libprotobuf-c1 libopenblas0-pthread liblapacke libdnnl2 libre2-9 libicu72 libsnappy1v5 zlib1g libsqlite3-0
-  libpng16-16 libjpeg62-turbo libgif7 ca-certificates"
+run="libmicrohttpd12 libgnutls30 libjansson4 libprotobuf-c1 libopenblas0-pthread liblapacke libdnnl2 libre2-9 libicu72 libsnappy1v5 zlib1g libsqlite3-0
+  libpng16-16 libjpeg62-turbo libgif7 libssl3 ca-certificates"
 grpc="python3 python3-pip libssl-dev zlib1g-dev"
 image="icu-devtools binutils dash ca-certificates"
 make_image="buildah debootstrap jq curl iproute2 util-linux procps"
