@@ -50,7 +50,7 @@ static const struct flag {
 #include "server/base/options.def"
 };
 
-enum source { SOURCE_COUNTED, SOURCE_VERSION, SOURCE_TRITON, SOURCE_JOBS, SOURCE_PROCESS };
+enum source { SOURCE_COUNTED, SOURCE_VERSION, SOURCE_TRITON, SOURCE_JOBS, SOURCE_CLIENTS, SOURCE_PROCESS };
 
 static const struct metric {
     enum source source;
@@ -65,6 +65,8 @@ static const struct metric {
     {SOURCE_VERSION, #type, name, #outcome, help, 0, 0, 0},
 #define METRIC_OF_TRITON(type, name, reason, look, help) {SOURCE_TRITON, #type, name, #reason, help, 0, 0, 0},
 #define METRIC_OF_JOBS(type, name, status, member, help) {SOURCE_JOBS, #type, name, #status, help, 0, 0, 0},
+#define METRIC_OF_CLIENTS(type, name, reason, member, help)                                                  \
+    {SOURCE_CLIENTS, #type, name, #reason, help, 0, 0, 0},
 #define METRIC_OF_PROCESS(type, name, look, help) {SOURCE_PROCESS, #type, name, "", help, 0, 0, 0},
 #include "server/base/metrics.def"
 };
@@ -252,6 +254,8 @@ static void put_labels(const struct metric *m)
         fputs(strcmp(m->labels, "NULL") == 0 ? "model, version" : "model, version, reason", stdout);
     } else if (m->source == SOURCE_JOBS) {
         fputs(strcmp(m->labels, "NULL") == 0 ? "" : "status", stdout);
+    } else if (m->source == SOURCE_CLIENTS) {
+        fputs(strcmp(m->labels, "NULL") == 0 ? "" : "reason", stdout);
     } else {
         fputs(m->labels, stdout);
     }
@@ -298,6 +302,7 @@ static void metrics_md(void)
     put_metrics("Of each version that is loaded", SOURCE_VERSION, false);
     put_metrics("The same under Triton's names", SOURCE_TRITON, false);
     put_metrics("Of fine-tuning", SOURCE_JOBS, false);
+    put_metrics("Of clients", SOURCE_CLIENTS, false);
     put_metrics("Of the process", SOURCE_PROCESS, false);
 }
 

@@ -75,6 +75,7 @@ struct server {
     struct td_jobs *jobs;
     struct td_shm *shm;
     struct td_connections *connections;
+    struct td_open_calls *calls;
     struct td_rest rest;
     struct td_http *http[N_HTTP];
     struct td_grpc *grpc;
@@ -265,6 +266,7 @@ static enum td_code start_grpc(struct server *s, struct td_err *err)
         .debug_api = o->enable_debug_api,
         .shm = s->shm,
         .connections = s->connections,
+        .calls = s->calls,
         .jobs = s->jobs,
         .content_outputs = o->enable_serialization_as_tensor_content,
         .channel_arguments = o->grpc_channel_arguments,
@@ -334,6 +336,7 @@ static enum td_code start_http(struct server *s, struct td_err *err)
     s->rest.max_apart = (int)o->max_waiting_commands;
     s->rest.wait_s = o->load_timeout > 0 ? (double)o->load_timeout + WAIT_MORE_S : 0;
     s->rest.connections = s->connections;
+    s->rest.calls = s->calls;
     s->rest.jobs = s->jobs;
     TD_TRY(taken ? TD_OK : start_listener(s, 0, o->rest_api_port, err));
     return start_listener(s, 1, o->kserve_rest_port, err);
@@ -370,6 +373,7 @@ static enum td_code start(struct server *s, struct td_err *err)
     TD_TRY(start_workers(s, err));
     TD_TRY(td_shm_new((uint64_t)s->options.max_request_bytes, &s->shm, err));
     TD_TRY(td_connections_new(o->max_connections, o->max_connections_per_address, &s->connections, err));
+    TD_TRY(td_open_calls_new(o->grpc_max_open_calls, o->grpc_max_open_calls_per_address, &s->calls, err));
     TD_TRY(start_registry(s, err));
     TD_TRY(td_start_jobs(&s->options, s->state_dir, s->registry, &s->job_flags, &s->jobs, err));
     TD_TRY(configure(s, err));
@@ -527,6 +531,7 @@ static void free_all(struct server *s)
     td_workers_stop(s->workers);
     td_shm_free(s->shm);
     td_connections_free(s->connections);
+    td_open_calls_free(s->calls);
     struct td_err unsaved = {0};
     if (s->engine.timings != NULL && td_timings_save(s->engine.timings, &unsaved)) {
         td_log(TD_LOG_WARNING, NULL, "%s", unsaved.msg);

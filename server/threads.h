@@ -49,6 +49,7 @@
  *   connections.sweeping   looking for connections that have ended (server/base/connections.h)
  *   accept.mu              gRPC's connections by descriptor; held while those that have ended are looked for
  *   connections.mu         connections by address; nothing is taken under it
+ *   open_calls.mu          what open gRPC calls are charged; the budget's own locks under it
  *   metrics' making, latency's mu, access.lock: new cells; tokens. Nothing is taken under them
  *   locks inside core (a callable's, a resource's), each held alone
  *

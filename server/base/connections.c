@@ -20,7 +20,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -30,6 +29,7 @@
 #include "core/base/mem.h"
 #include "server/base/clock.h"
 #include "server/base/listen.h"
+#include "server/base/peer_address.h"
 
 #define DEFAULT_MAX 16384
 #define FILES_LEAST 16
@@ -37,12 +37,8 @@
 #define RETRY_MS 50
 #define SAY_NS 1000000000
 
-struct address {
-    uint64_t hi, lo;
-};
-
 struct entry {
-    struct address at;
+    struct td_peer_address at;
     int64_t n;
     struct entry *next;
 };
@@ -59,36 +55,13 @@ struct td_connections {
     void *owner;
 };
 
-/* False for families that are not counted by address. */
-static bool address_of(const struct sockaddr *peer, struct address *out)
+static struct entry **chain_of(const struct td_connections *c, const struct td_peer_address *at)
 {
-    unsigned char b[16] = {[10] = 0xff, [11] = 0xff};
-    if (peer->sa_family == AF_INET) {
-        memcpy(b + 12, &((const struct sockaddr_in *)peer)->sin_addr, 4);
-    } else if (peer->sa_family == AF_INET6) {
-        const struct in6_addr *a = &((const struct sockaddr_in6 *)peer)->sin6_addr;
-        memcpy(b, a, 16);
-        if (!IN6_IS_ADDR_V4MAPPED(a)) {
-            memset(b + 8, 0, 8);
-        }
-    } else {
-        return false;
-    }
-    memcpy(&out->hi, b, 8);
-    memcpy(&out->lo, b + 8, 8);
-    return true;
-}
-
-/* The end of two multiplications by the golden ratio, over a key that nobody outside knows. */
-static struct entry **chain_of(const struct td_connections *c, const struct address *at)
-{
-    uint64_t h = (at->hi ^ c->key) * 0x9e3779b97f4a7c15u;
-    h = (h ^ (h >> 32) ^ at->lo) * 0x9e3779b97f4a7c15u;
-    return &c->chains[(h >> 32) & (c->n_chains - 1)];
+    return &c->chains[td_peer_hash(at, c->key) & (c->n_chains - 1)];
 }
 
 /* The link that points at the entry, or the end of its chain. Under mu. */
-static struct entry **find(const struct td_connections *c, const struct address *at)
+static struct entry **find(const struct td_connections *c, const struct td_peer_address *at)
 {
     struct entry **p = chain_of(c, at);
     while (*p != NULL && ((*p)->at.hi != at->hi || (*p)->at.lo != at->lo)) {
@@ -158,9 +131,7 @@ enum td_code td_connections_new(int64_t max, int64_t max_per_address, struct td_
         td_free(c);
         return td_no_memory(err, n, "counting connections");
     }
-    if (getrandom(&c->key, sizeof c->key, GRND_NONBLOCK) != (ssize_t)sizeof c->key) {
-        c->key = (uint64_t)td_clock_ns();
-    }
+    c->key = td_peer_key();
     pthread_mutex_init(&c->mu, NULL);
     pthread_mutex_init(&c->sweeping, NULL);
     *out = c;
@@ -185,7 +156,7 @@ void td_connections_free(struct td_connections *c)
 }
 
 /* Under mu; takes *fresh when it becomes the entry of an address. last: a refusal is one. */
-static enum td_code count_in(struct td_connections *c, const struct address *at, struct entry **fresh,
+static enum td_code count_in(struct td_connections *c, const struct td_peer_address *at, struct entry **fresh,
                              bool last, struct td_err *err)
 {
     struct td_connections_counts *n = &c->counts;
@@ -250,22 +221,25 @@ static void sweep_ended(struct td_connections *c)
     pthread_mutex_unlock(&c->sweeping);
 }
 
-enum td_code td_connections_enter(struct td_connections *c, const struct sockaddr *peer, struct td_err *err)
+enum td_code td_connections_enter(struct td_connections *c, enum td_connection_wire wire,
+                                  const struct sockaddr *peer, struct td_err *err)
 {
-    struct address at;
-    const bool by_address = address_of(peer, &at);
+    struct td_peer_address at;
+    const bool by_address = td_peer_address(peer, &at);
     struct entry *fresh = by_address ? td_calloc(1, sizeof *fresh) : NULL;
     if (by_address && fresh == NULL) {
         return td_no_memory(err, sizeof *fresh, "a connection");
     }
-    const struct address *key = by_address ? &at : NULL;
+    const struct td_peer_address *key = by_address ? &at : NULL;
     pthread_mutex_lock(&c->mu);
     enum td_code rc = count_in(c, key, &fresh, false, err);
+    c->counts.by_wire[wire] += rc == TD_OK;
     pthread_mutex_unlock(&c->mu);
     if (rc) {
         sweep_ended(c);
         pthread_mutex_lock(&c->mu);
         rc = count_in(c, key, &fresh, true, err);
+        c->counts.by_wire[wire] += rc == TD_OK;
         pthread_mutex_unlock(&c->mu);
     }
     td_free(fresh);
@@ -275,11 +249,11 @@ enum td_code td_connections_enter(struct td_connections *c, const struct sockadd
     return rc;
 }
 
-void td_connections_leave(struct td_connections *c, const struct sockaddr *peer)
+void td_connections_leave(struct td_connections *c, enum td_connection_wire wire, const struct sockaddr *peer)
 {
-    struct address at;
+    struct td_peer_address at;
     struct entry *gone = NULL;
-    const bool by_address = address_of(peer, &at);
+    const bool by_address = td_peer_address(peer, &at);
     pthread_mutex_lock(&c->mu);
     struct entry **p = by_address ? find(c, &at) : NULL;
     if (p != NULL && *p != NULL && --(*p)->n == 0) {
@@ -287,6 +261,7 @@ void td_connections_leave(struct td_connections *c, const struct sockaddr *peer)
         *p = gone->next;
     }
     c->counts.open--;
+    c->counts.by_wire[wire]--;
     TD_HOLDS(connections_check, c);
     pthread_mutex_unlock(&c->mu);
     td_free(gone);

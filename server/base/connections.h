@@ -20,12 +20,19 @@
 
 struct td_connections;
 
+enum td_connection_wire {
+    TD_CONNECTION_HTTP,
+    TD_CONNECTION_GRPC,
+    TD_CONNECTION_WIRES,
+};
+
 struct td_connections_counts {
     int64_t open, max, max_per_address;
-    int64_t accepted;        /* since the start */
-    int64_t refused_all;     /* --max_connections */
-    int64_t refused_address; /* --max_connections_per_address */
-    int64_t short_of_files;  /* times that accept found no free descriptor, and was tried again later */
+    int64_t by_wire[TD_CONNECTION_WIRES]; /* of open */
+    int64_t accepted;                     /* since the start */
+    int64_t refused_all;                  /* --max_connections */
+    int64_t refused_address;              /* --max_connections_per_address */
+    int64_t short_of_files; /* times that accept found no free descriptor, and was tried again later */
 };
 
 /* Returns new. 0: the default, 16,384 in all and a quarter of that from one address. What is asked for is cut
@@ -37,10 +44,11 @@ void td_connections_free(struct td_connections *c); /* accepts NULL */
 
 /* Counts peer in. RESOURCE_EXHAUSTED, with nothing counted, when there are as many as may be: the sentence
  * names the flag, and a line is logged, once a second at most. */
-TD_MUST enum td_code td_connections_enter(struct td_connections *c, const struct sockaddr *peer,
-                                          struct td_err *err);
-/* Counts out what was counted in: the same address. */
-void td_connections_leave(struct td_connections *c, const struct sockaddr *peer);
+TD_MUST enum td_code td_connections_enter(struct td_connections *c, enum td_connection_wire wire,
+                                          const struct sockaddr *peer, struct td_err *err);
+/* Counts out what was counted in: the same wire and address. */
+void td_connections_leave(struct td_connections *c, enum td_connection_wire wire,
+                          const struct sockaddr *peer);
 
 /* For a front end that does not hear at once when a connection has ended: sweep(owner) looks, and calls
  * td_connections_leave for those that have. It is called by td_connections_enter, on its caller's thread and

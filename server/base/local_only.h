@@ -32,7 +32,7 @@ enum td_local_body {
 struct td_local_only {
     bool loopback;    /* the connection's client is on this host */
     bool no_host;     /* a UNIX socket's, or HTTP/1.0 without a Host: there is none to look at */
-    const char *host; /* as sent; borrowed */
+    const char *host; /* as sent, over gRPC as :authority; borrowed */
     size_t n_host;
     const char *browser; /* the first header found by which a browser or proxy is known; NULL: none */
     const char *type;    /* of a body that is there; NULL: no body, or none told */

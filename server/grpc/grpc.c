@@ -156,10 +156,7 @@ static enum td_code register_methods(struct td_grpc *g, struct td_err *err)
     }
     for (int i = 0; i < td_rpc_n_methods; i++) {
         const struct td_rpc_method *m = &td_rpc_methods[i];
-        g->registered[i] = grpc_server_register_method(
-            g->server, m->path, NULL,
-            td_rpc_kind_streams(m->kind) ? GRPC_SRM_PAYLOAD_NONE : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER,
-            0);
+        g->registered[i] = grpc_server_register_method(g->server, m->path, NULL, GRPC_SRM_PAYLOAD_NONE, 0);
         TD_FAIL_IF(g->registered[i] == NULL, err, INTERNAL, "starting gRPC: method %s is registered twice",
                    m->path);
     }

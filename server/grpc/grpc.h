@@ -11,6 +11,7 @@
 
 #include "server/base/access.h"
 #include "server/base/connections.h"
+#include "server/base/open_calls.h"
 #include "server/models/registry.h"
 
 struct td_grpc;
@@ -31,8 +32,9 @@ struct td_grpc_opts {
     struct td_shm *shm;       /* tensors in shared memory; borrowed. NULL: none */
     /* Counts those of all listeners; borrowed. NULL: as many as come */
     struct td_connections *connections;
-    struct td_jobs *jobs; /* borrowed; NULL: tensord.v1.FineTuning answers UNAVAILABLE */
-    bool content_outputs; /* Predict answers with tensor_content instead of typed fields */
+    struct td_open_calls *calls; /* the same of calls */
+    struct td_jobs *jobs;        /* borrowed; NULL: tensord.v1.FineTuning answers UNAVAILABLE */
+    bool content_outputs;        /* Predict answers with tensor_content instead of typed fields */
     /* "k=v,k=v" for gRPC itself; integers are passed as such. NULL or "": none */
     const char *channel_arguments;
     const char *tls_key, *tls_cert, *tls_ca; /* PEM texts; tls_key NULL: no TLS */

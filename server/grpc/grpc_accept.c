@@ -76,7 +76,7 @@ static void ended(struct td_accept *a, struct given *g)
 {
     g->open = false;
     a->n_open--;
-    td_connections_leave(a->connections, (const struct sockaddr *)&g->peer);
+    td_connections_leave(a->connections, TD_CONNECTION_GRPC, (const struct sockaddr *)&g->peer);
 }
 
 /* The inode of the socket that the number names now. By statx, because ThreadSanitizer takes fstat for a use
@@ -145,7 +145,7 @@ static bool enter(struct td_accept *a, int fd, const struct sockaddr_storage *pe
         return true;
     }
     if (!make_room(a, fd) || !names(fd, &inode) ||
-        td_connections_enter(a->connections, (const struct sockaddr *)peer, &err)) {
+        td_connections_enter(a->connections, TD_CONNECTION_GRPC, (const struct sockaddr *)peer, &err)) {
         return false;
     }
     pthread_mutex_lock(&a->mu);

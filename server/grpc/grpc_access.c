@@ -12,7 +12,9 @@
 
 #include "core/base/mem.h"
 #include "server/base/local_only.h"
+#include "server/grpc/call_authority.h"
 #include "server/grpc/grpc_impl.h"
+#include "server/grpc/grpc_peer.h"
 
 struct td_header td_grpc_header(const grpc_metadata_array *sent, const char *name)
 {
@@ -52,16 +54,19 @@ enum td_code td_grpc_admit(const struct td_grpc *g, int method, const grpc_metad
     return td_access_check(g->opts.access, t.p, t.n, td_grpc_scope(method), all ? TD_ACCESS_ALL : NULL, err);
 }
 
-/* The authority is not looked at: libgrpc does not tell it, and a page in a browser, which it is to keep
- * out, cannot speak gRPC without asking first. */
 enum td_code td_grpc_local_only(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
-                                bool local, struct td_err *err)
+                                grpc_call *call, struct td_err *err)
 {
     char found[64];
-    struct td_local_only q = {.loopback = local, .no_host = true};
+    struct sockaddr_storage peer;
+    struct td_local_only q = {.loopback = false};
     if (g->opts.access != NULL || g->opts.open_management) {
         return TD_OK;
     }
+    td_grpc_peer(call, &peer);
+    q.loopback = td_grpc_peer_is_local(&peer);
+    q.no_host = peer.ss_family == AF_UNIX; /* clients name a socket as they like, and browsers know none */
+    q.n_host = td_call_authority(call, &q.host);
     for (size_t i = 0; i < sent->count && q.browser == NULL; i++) {
         const char *key = (const char *)GRPC_SLICE_START_PTR(sent->metadata[i].key);
         const int n = (int)GRPC_SLICE_LENGTH(sent->metadata[i].key);
@@ -75,7 +80,7 @@ enum td_code td_grpc_local_only(const struct td_grpc *g, int method, const grpc_
 
 enum td_code td_rpc_check_local(struct td_rpc *r, struct td_err *err)
 {
-    return td_grpc_local_only(r->caller->g, r->caller->method, r->caller->sent, td_rpc_local(r), err);
+    return td_grpc_local_only(r->caller->g, r->caller->method, r->caller->sent, r->carrier->call(r), err);
 }
 
 enum td_code td_rpc_admit(const struct td_rpc *r, enum td_scope scope, const char *model, struct td_err *err)

@@ -1,6 +1,9 @@
 /* server/grpc/grpc_call.c - one unary call, from arrival to the last event about it.
  *
- *   step_arrived   a message is there: the next call is listened for; then, by the method's kind,
+ *   step_arrived   its head is there: the next call is listened for, this one is let in or not, its token is
+ *                  looked at, and its message asked for; mostly that is there already, and comes next on this
+ *                  thread. Else the call waits, at most as long as a request may take
+ *   step_received  the message is there: by the method's kind,
  *                    QUERY    handle
  *                    INFER    handle, or into the queue while all handlers are busy
  *                    MANAGE, WAIT   handle on a new thread
@@ -13,13 +16,13 @@
  * A call is freed with the last of its events. A QUERY cannot be cancelled and is never watched.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <grpc/support/alloc.h>
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "server/base/clock.h"
 #include "server/grpc/grpc_audit.h"
 #include "server/grpc/grpc_impl.h"
+#include "server/grpc/grpc_peer.h"
 
 #define LONG_NS 20000000 /* a handler that runs longer is worth watching for */
 #define MAX_SLOW 16      /* threads of managing calls that do not wait for models */
@@ -29,18 +32,23 @@ struct td_grpc_call {
     struct td_rpc rpc; /* first: a handler's td_rpc is the call */
     struct td_grpc *g;
     int method; /* row of td_rpc_methods */
-    struct td_event arrived, closed, answered;
+    struct td_event arrived, message_came, closed, answered;
     grpc_call *call;
     gpr_timespec deadline;
     grpc_metadata_array metadata;
     struct td_payload payload;
     int cancelled; /* written by gRPC when the call closes */
     bool watched;  /* closed comes; else the answer's operations tell gRPC that nobody asks */
-    bool listed;   /* among g->handled, whose lock then guards watched */
-    int64_t since_ns;
+    bool at_once;  /* its message was there with its head: no other thread knows of the call */
+    bool received; /* its message is there; under g->mu */
+    bool late;     /* its message was not there in time; under g->mu */
+    /* &g->handled or &g->waiting, which it is in; NULL: none. Their lock then guards watched */
+    struct td_grpc_calls *list;
+    int64_t since_ns; /* it came to that list */
     struct td_grpc_call *next, *prev;
-    atomic_int pending; /* events still to come */
+    atomic_int pending; /* events still to come, and the arrival while it goes on */
     struct td_grpc_slot slot;
+    struct td_open_call place;
     bool opened; /* counted in g->open */
 };
 
@@ -49,6 +57,7 @@ static void free_call(struct td_grpc_call *c)
     td_payload_close(&c->payload);
     grpc_metadata_array_destroy(&c->metadata);
     struct td_grpc *arrived_at = c->opened ? c->g : NULL;
+    td_grpc_leave(c->g, &c->place);
     if (c->call != NULL) {
         grpc_call_unref(c->call);
     }
@@ -94,52 +103,84 @@ static void watch(struct td_grpc_call *c)
     }
 }
 
-/* The handler begins. */
-static void list(struct td_grpc_call *c)
+/* Under g->mu. */
+static void list(struct td_grpc_call *c, struct td_grpc_calls *to)
 {
     struct td_grpc *g = c->g;
     c->since_ns = td_clock_ns();
-    pthread_mutex_lock(&g->mu);
-    c->listed = true;
-    c->prev = NULL;
-    c->next = g->handled;
-    if (g->handled != NULL) {
-        g->handled->prev = c;
-    }
-    g->handled = c;
+    c->list = to;
+    c->next = NULL;
+    c->prev = to->last;
+    *(to->last != NULL ? &to->last->next : &to->first) = c;
+    to->last = c;
     g->any_handled = true;
     if (!g->ticking) {
         g->ticking = true;
         pthread_cond_broadcast(&g->changed);
     }
-    pthread_mutex_unlock(&g->mu);
+}
+
+/* Under g->mu. */
+static void unlist(struct td_grpc_call *c)
+{
+    struct td_grpc_calls *from = c->list;
+    if (from != NULL) {
+        *(c->prev != NULL ? &c->prev->next : &from->first) = c->next;
+        *(c->next != NULL ? &c->next->prev : &from->last) = c->prev;
+        c->list = NULL;
+    }
+}
+
+/* The handler begins. */
+static void begin_handling(struct td_grpc_call *c)
+{
+    pthread_mutex_lock(&c->g->mu);
+    list(c, &c->g->handled);
+    pthread_mutex_unlock(&c->g->mu);
 }
 
 /* The handler ends, or holds the call: before anything that may free it. */
-static void unlist(struct td_grpc_call *c)
+static void end_handling(struct td_grpc_call *c)
 {
-    struct td_grpc *g = c->g;
-    pthread_mutex_lock(&g->mu);
-    if (c->listed) {
-        *(c->prev != NULL ? &c->prev->next : &g->handled) = c->next;
-        if (c->next != NULL) {
-            c->next->prev = c->prev;
-        }
-        c->listed = false;
+    pthread_mutex_lock(&c->g->mu);
+    unlist(c);
+    pthread_mutex_unlock(&c->g->mu);
+}
+
+static enum td_code say_late(const struct td_grpc *g, struct td_err *err)
+{
+    return td_fail(err, TD_DEADLINE_EXCEEDED,
+                   "no whole message came within %.0f s (--default_deadline), and the call brought no "
+                   "deadline of its own",
+                   (double)g->opts.deadline_ns * 1e-9);
+}
+
+/* Calls whose message has not come for long end. Their messages then come, as none. Under g->mu. */
+static void end_late(struct td_grpc *g)
+{
+    const int64_t before_ns = td_clock_ns() - g->opts.deadline_ns;
+    struct td_err why = {0};
+    (void)say_late(g, &why);
+    for (struct td_grpc_call *c; (c = g->waiting.first) != NULL && c->since_ns < before_ns;) {
+        unlist(c);
+        c->late = true;
+        (void)grpc_call_cancel_with_status(c->call, GRPC_STATUS_DEADLINE_EXCEEDED, why.msg, NULL);
     }
-    pthread_mutex_unlock(&g->mu);
 }
 
 void td_calls_tick(struct td_grpc *g)
 {
     const int64_t before_ns = td_clock_ns() - LONG_NS;
     pthread_mutex_lock(&g->mu);
-    for (struct td_grpc_call *c = g->handled; c != NULL; c = c->next) {
+    for (struct td_grpc_call *c = g->handled.first; c != NULL; c = c->next) {
         if (!c->watched && c->since_ns < before_ns) {
             watch(c);
         }
     }
-    g->ticking = g->handled != NULL || g->any_handled;
+    if (g->opts.deadline_ns > 0) {
+        end_late(g);
+    }
+    g->ticking = g->handled.first != NULL || g->waiting.first != NULL || g->any_handled;
     g->any_handled = false;
     pthread_mutex_unlock(&g->mu);
 }
@@ -190,7 +231,7 @@ static void answer(struct td_grpc_call *c, const struct td_err *err)
 static void wait_for_model(struct td_rpc *r)
 {
     struct td_grpc_call *c = (struct td_grpc_call *)r;
-    unlist(c);
+    end_handling(c);
     if (!c->watched) {
         watch(c);
     }
@@ -205,8 +246,8 @@ static void hold(struct td_rpc *r)
 static void finish(struct td_rpc *r, const struct td_err *err)
 {
     struct td_grpc_call *c = (struct td_grpc_call *)r;
-    if (c->listed) {
-        unlist(c);
+    if (c->list != NULL) {
+        end_handling(c);
     }
     td_payload_close(&c->payload);
     answer(c, err);
@@ -230,7 +271,7 @@ static void handle(struct td_grpc_call *c)
         c->rpc.q.run.work.deadline_ns = deadline_of(c);
     }
     if (td_rpc_methods[c->method].kind == TD_RPC_INFER) {
-        list(c);
+        begin_handling(c);
     }
     td_rpc_run(&c->rpc, c->g, c->method, &c->metadata, &c->payload);
 }
@@ -397,25 +438,11 @@ static const struct td_rpc_carrier CALL = {.hold = hold,
                                            .wait = wait_for_model,
                                            .run_again = run_again};
 
-/* Whether the client is on this host: gRPC names peers as URIs, with the brackets of IPv6 percent-encoded. */
-bool td_grpc_is_local(grpc_call *call)
-{
-    static const char *const local[] = {"unix:",      "ipv4:127.",           "ipv6:%5B::1%5D",
-                                        "ipv6:[::1]", "ipv6:%5B::ffff:127.", "ipv6:[::ffff:127."};
-    char *peer = grpc_call_get_peer(call);
-    bool found = false;
-    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
-        found = found || strncmp(peer, local[i], strlen(local[i])) == 0;
-    }
-    gpr_free(peer);
-    return found;
-}
-
 static void manage(struct td_grpc_call *c)
 {
     struct td_grpc *g = c->g;
     struct td_err err = {0};
-    if (td_grpc_local_only(g, c->method, &c->metadata, td_grpc_is_local(c->call), &err)) {
+    if (td_grpc_local_only(g, c->method, &c->metadata, c->call, &err)) {
         td_grpc_audit(c->method, &c->metadata, c->call, "", &err);
         answer(c, &err);
         return;
@@ -440,6 +467,88 @@ static void manage(struct td_grpc_call *c)
     answer(c, &err);
 }
 
+static void refuse(struct td_grpc_call *c, const struct td_err *why)
+{
+    td_payload_close(&c->payload);
+    if (td_audit_refused(why->code)) {
+        td_grpc_audit(c->method, &c->metadata, c->call, "", why);
+    }
+    answer(c, why);
+}
+
+/* What a call without a message is told, when its client is still there. */
+static void refuse_empty(struct td_grpc_call *c)
+{
+    struct td_err err = {0};
+    if (c->late) {
+        (void)say_late(c->g, &err);
+    } else {
+        (void)td_fail(&err, TD_INVALID_ARGUMENT, "%s: the call has no message",
+                      td_rpc_methods[c->method].path);
+    }
+    answer(c, &err);
+}
+
+static void step_received(void *owner, bool ok)
+{
+    struct td_grpc_call *c = owner;
+    struct td_err err = {0};
+    (void)ok;
+    if (!c->at_once) {
+        pthread_mutex_lock(&c->g->mu);
+        unlist(c);
+        c->received = true;
+        pthread_mutex_unlock(&c->g->mu);
+    }
+    if (c->payload.buffer == NULL) {
+        refuse_empty(c);
+        return;
+    }
+    const enum td_rpc_kind kind = td_rpc_methods[c->method].kind;
+    if (manages(kind)) {
+        watch(c);
+    }
+    if (td_payload_hold(&c->payload, &err)) {
+        refuse(c, &err);
+    } else if (kind == TD_RPC_INFER) {
+        infer(c);
+    } else if (manages(kind)) {
+        manage(c);
+    } else {
+        td_poll_step_back();
+        handle(c);
+    }
+}
+
+/* Asks for the message. gRPC has read it with the head as a rule, so its event is there when the operation
+ * has begun: this thread takes it then, past the queue, and has it next. */
+static void receive(struct td_grpc_call *c)
+{
+    struct td_grpc *g = c->g;
+    const grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &c->payload.buffer};
+    void *tag = NULL;
+    int ok = 0;
+    atomic_fetch_add(&c->pending, 1); /* this function */
+    grpc_completion_queue_thread_local_cache_init(g->cq);
+    const bool started = td_event_start(c->call, &op, 1, &c->message_came);
+    if (grpc_completion_queue_thread_local_cache_flush(g->cq, &tag, &ok)) {
+        td_poll_next(tag, ok != 0); /* of this call, or of one of the same connection */
+    }
+    if (!started) {
+        event_done(c);
+    } else if (tag == &c->message_came) {
+        c->at_once = true;
+    } else {
+        const bool has_deadline = gpr_time_cmp(c->deadline, gpr_inf_future(c->deadline.clock_type)) != 0;
+        pthread_mutex_lock(&g->mu);
+        if (!c->received && !has_deadline) { /* else gRPC ends it then */
+            list(c, &g->waiting);
+        }
+        pthread_mutex_unlock(&g->mu);
+    }
+    event_done(c);
+}
+
 static void step_arrived(void *owner, bool ok)
 {
     struct td_grpc_call *c = owner;
@@ -452,25 +561,13 @@ static void step_arrived(void *owner, bool ok)
         return;
     }
     td_call_listen(c->g, c->method);
-    enum td_rpc_kind kind = td_rpc_methods[c->method].kind;
     atomic_store(&c->pending, 1);
-    if (manages(kind)) {
-        watch(c);
-    }
     struct td_err refused = {0};
-    if (td_grpc_admit(c->g, c->method, &c->metadata, &refused) || td_payload_hold(&c->payload, &refused)) {
-        td_payload_close(&c->payload);
-        if (td_audit_refused(refused.code)) {
-            td_grpc_audit(c->method, &c->metadata, c->call, "", &refused);
-        }
-        answer(c, &refused);
-    } else if (kind == TD_RPC_INFER) {
-        infer(c);
-    } else if (manages(kind)) {
-        manage(c);
+    if (td_grpc_enter(c->g, c->call, &c->place, &refused) ||
+        td_grpc_admit(c->g, c->method, &c->metadata, &refused)) {
+        refuse(c, &refused);
     } else {
-        td_poll_step_back();
-        handle(c);
+        receive(c);
     }
 }
 
@@ -487,11 +584,12 @@ void td_call_listen(struct td_grpc *g, int method)
     c->g = g;
     c->method = method;
     c->arrived = (struct td_event){step_arrived, c};
+    c->message_came = (struct td_event){step_received, c};
     c->closed = (struct td_event){step_closed, c};
     c->answered = (struct td_event){step_answered, c};
     grpc_metadata_array_init(&c->metadata);
     if (grpc_server_request_registered_call(g->server, g->registered[method], &c->call, &c->deadline,
-                                            &c->metadata, &c->payload.buffer, g->cq, g->cq,
+                                            &c->metadata, NULL, g->cq, g->cq,
                                             td_event_give(&c->arrived)) != GRPC_CALL_OK) {
         c->call = NULL;
         free_call(c);

@@ -52,6 +52,8 @@ struct td_polls {
     struct td_poller *all;
 };
 void *td_poll_main(void *grpc);
+/* In a step: the event of this tag, which the step has taken from the queue, comes next on this thread. */
+void td_poll_next(void *tag, bool ok);
 /* td_poll_step_back, unless the work on this message is surely short. */
 void td_poll_before(grpc_byte_buffer *message);
 /* Pollers whose event takes long step back. Called now and then. */
@@ -70,6 +72,11 @@ struct td_grpc_slot {
 
 struct td_grpc_call;
 struct td_grpc_stream;
+
+/* Calls in the order they came to it, doubly linked. */
+struct td_grpc_calls {
+    struct td_grpc_call *first, *last;
+};
 
 struct td_grpc {
     struct td_grpc_opts opts; /* strings copied */
@@ -98,9 +105,10 @@ struct td_grpc {
     int queued;
     struct td_grpc_slot *queue, **queue_end; /* who waits for a slot, oldest first */
     struct td_grpc_stream *streams;          /* open ones, doubly linked */
-    struct td_grpc_call *handled; /* calls whose handler runs and that nobody watches yet, doubly linked */
-    bool ticking;                 /* the ticker looks at them; it stops when none has come for a while */
-    bool any_handled;             /* since its last look */
+    struct td_grpc_calls handled;            /* whose handler runs */
+    struct td_grpc_calls waiting;            /* whose message is not there yet */
+    bool ticking;     /* the ticker looks at them; it stops when none has come for a while */
+    bool any_handled; /* since its last look */
 };
 
 /* A message as it came, and the blocks of it that a handler reads. */
@@ -160,10 +168,9 @@ grpc_server *td_grpc_make_server(const struct td_grpc_opts *o, void **handler);
  * names. */
 TD_MUST enum td_code td_grpc_admit(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
                                    struct td_err *err);
-/* Whether it may manage without a token, where none are asked for: see server/base/local_only.h. local: the
- * client is on this host. */
+/* Whether it may manage without a token, where none are asked for: see server/base/local_only.h. */
 TD_MUST enum td_code td_grpc_local_only(const struct td_grpc *g, int method, const grpc_metadata_array *sent,
-                                        bool local, struct td_err *err);
+                                        grpc_call *call, struct td_err *err);
 /* The value of a header (small letters); p NULL: it was not sent. Borrowed. */
 struct td_header td_grpc_header(const grpc_metadata_array *sent, const char *name);
 TD_MUST enum td_code td_grpc_admit_message(const struct td_grpc *g, int method,
@@ -177,9 +184,6 @@ enum td_scope td_grpc_scope(int method); /* what a token must allow */
 TD_MUST enum td_code td_grpc_take_slot(struct td_grpc *g, struct td_grpc_slot *t, struct td_err *err);
 /* The same on another thread, without a limit on how many wait: t was admitted before. */
 void td_grpc_take_slot_elsewhere(struct td_grpc *g, struct td_grpc_slot *t);
-
-/* Whether the call's client is on this host. */
-bool td_grpc_is_local(grpc_call *call);
 
 /* Takes the sink's bytes. */
 grpc_byte_buffer *td_grpc_message(struct td_sink *takes);

@@ -18,6 +18,7 @@
 #include "server/grpc/grpc_stream.h"
 
 #include "core/base/mem.h"
+#include "server/grpc/grpc_peer.h"
 
 #define MAX_UNDER_WAY 64                 /* a batch's worth */
 #define MAX_UNREAD ((size_t)16 << 20)    /* bytes of answers */

@@ -32,6 +32,8 @@ struct td_poller {
     atomic_bool active;       /* counted in polls->polling; written under mu */
     _Atomic int64_t event_ns; /* when its event's work began; 0: it waits */
     int64_t since_ns, cpu_ns; /* when it last judged its load, and its processor time then */
+    void *next_tag;           /* what td_poll_next was told; NULL: nothing */
+    bool next_ok;
 };
 
 static _Thread_local struct td_poller *self;
@@ -162,6 +164,23 @@ static void judge(struct td_poller *me, int64_t now_ns, int most)
     }
 }
 
+void td_poll_next(void *tag, bool ok)
+{
+    self->next_tag = tag;
+    self->next_ok = ok;
+}
+
+/* The event's step, and those of the events that steps have taken themselves. */
+static void run_event(struct td_poller *me, void *tag, bool ok)
+{
+    while (tag != NULL) {
+        me->next_tag = NULL;
+        td_event_run(tag, ok);
+        tag = me->next_tag;
+        ok = me->next_ok;
+    }
+}
+
 static void enlist(struct td_poller *me)
 {
     struct td_polls *p = me->polls;
@@ -204,7 +223,7 @@ void *td_poll_main(void *grpc)
         judge(&me, now_ns, g->max_running);
         if (e.type == GRPC_OP_COMPLETE) {
             atomic_store_explicit(&me.event_ns, now_ns, memory_order_relaxed);
-            td_event_run(e.tag, e.success != 0);
+            run_event(&me, e.tag, e.success != 0);
             atomic_store_explicit(&me.event_ns, 0, memory_order_relaxed);
         }
     }

@@ -24,6 +24,7 @@
 
 #include "core/base/check.h"
 #include "core/base/mem.h"
+#include "server/grpc/grpc_peer.h"
 
 #define TICK_MS 100 /* how late an unasked answer may be */
 
@@ -66,6 +67,7 @@ static void free_stream(struct td_grpc_stream *s)
     }
     td_infer_stream_free(s);
     struct td_grpc *arrived_at = s->opened ? s->g : NULL;
+    td_grpc_leave(s->g, &s->place);
     if (s->call != NULL) {
         grpc_call_unref(s->call);
     }
@@ -301,7 +303,9 @@ static void step_arrived(void *owner, bool ok)
     s->reading = true;
     start_op(s, open, 2, &s->received);
     struct td_err refused = {0};
-    if (td_grpc_admit(s->g, s->method, &s->metadata, &refused)) {
+    if (td_grpc_enter(s->g, s->call, &s->place, &refused)) {
+        td_stream_end(s, &refused);
+    } else if (td_grpc_admit(s->g, s->method, &s->metadata, &refused)) {
         td_grpc_audit(s->method, &s->metadata, s->call, "", &refused);
         td_stream_end(s, &refused);
     }

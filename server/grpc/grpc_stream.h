@@ -28,6 +28,7 @@ struct td_grpc_stream {
     pthread_mutex_t mu; /* guards what follows; serialises steps and ticks */
     atomic_int refs;
     bool opened; /* counted in g->open */
+    struct td_open_call place;
     bool reading, writing, ending, reading_over, gone;
     struct {
         struct td_stream_request *first, *last; /* in the order they came: their answers leave in it */

@@ -123,7 +123,8 @@ static bool is_let_in(struct peer *p, const struct sockaddr *from, struct td_err
     }
     p->charged = bytes;
     td_budget_note(TD_MEMORY_LIBRARIES, (int64_t)bytes);
-    if (h->opts.connections != NULL && td_connections_enter(h->opts.connections, from, err)) {
+    if (h->opts.connections != NULL &&
+        td_connections_enter(h->opts.connections, TD_CONNECTION_HTTP, from, err)) {
         return false;
     }
     p->counted = h->opts.connections != NULL;
@@ -176,7 +177,7 @@ void td_http_peer_end(struct peer *p)
     h->peers.n_refused -= p->refusal != NULL;
     pthread_mutex_unlock(&h->peers.mu);
     if (p->counted) {
-        td_connections_leave(h->opts.connections, (const struct sockaddr *)&p->address);
+        td_connections_leave(h->opts.connections, TD_CONNECTION_HTTP, (const struct sockaddr *)&p->address);
     }
     td_budget_give(p->charged);
     td_budget_note(TD_MEMORY_LIBRARIES, -(int64_t)p->charged);

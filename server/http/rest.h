@@ -31,6 +31,7 @@ struct td_rest {
     const char *monitoring_path;
     int64_t started_at;                 /* seconds since the epoch */
     struct td_connections *connections; /* borrowed, for metrics; NULL: none are counted */
+    struct td_open_calls *calls;        /* the same */
     struct td_jobs *jobs;               /* borrowed; NULL: there is no fine-tuning */
     atomic_int n_uploads, n_followers;  /* under way */
     atomic_int n_apart;                 /* requests on threads of their own */

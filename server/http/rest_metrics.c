@@ -17,7 +17,9 @@
 #include "core/base/buffer.h"
 #include "core/base/mem.h"
 #include "core/run/bound_plan.h"
+#include "server/base/connections.h"
 #include "server/base/metrics.h"
+#include "server/base/open_calls.h"
 #include "server/base/statm.h"
 #include "server/http/rest.h"
 #include "server/jobs/jobs.h"
@@ -116,26 +118,6 @@ static double open_files(const struct td_rest *rest)
     return n > 0 ? n : 0;
 }
 
-static struct td_connections_counts count_connections(const struct td_rest *rest)
-{
-    struct td_connections_counts c = {0};
-    if (rest->connections != NULL) {
-        td_connections_count(rest->connections, &c);
-    }
-    return c;
-}
-
-static double connections(const struct td_rest *rest)
-{
-    return (double)count_connections(rest).open;
-}
-
-static double connections_refused(const struct td_rest *rest)
-{
-    const struct td_connections_counts c = count_connections(rest);
-    return (double)(c.refused_all + c.refused_address);
-}
-
 static struct td_resident_counts count_residents(const struct td_rest *rest)
 {
     struct td_resident_counts c;
@@ -206,16 +188,16 @@ static enum td_code put_process(const struct td_rest *rest, struct td_sink *out,
     return TD_OK;
 }
 
-/* ------------------------------------------------------------------ jobs */
+/* ------------------------------------------------------------------ jobs, clients */
 
-struct job_metric {
-    const char *name, *type, *help, *status;
+struct sample {
+    const char *name, *type, *help;
+    const char *label, *is; /* is NULL: it has no label */
 };
 
-static enum td_code put_job_metric(struct td_sink *out, const struct job_metric *m, double value,
-                                   struct td_err *err)
+static enum td_code put_sample(struct td_sink *out, const struct sample *m, double value, struct td_err *err)
 {
-    const char *const labels[] = {m->status != NULL ? "status" : NULL, m->status, NULL};
+    const char *const labels[] = {m->is != NULL ? m->label : NULL, m->is, NULL};
     TD_TRY(*m->help != '\0' ? td_metrics_put_head(out, m->name, m->type, m->help, err) : TD_OK);
     return td_metrics_put(out, m->name, labels, value, err);
 }
@@ -228,7 +210,28 @@ static enum td_code put_jobs(const struct td_rest *rest, struct td_sink *out, st
     }
     td_jobs_stats(rest->jobs, &s);
 #define METRIC_OF_JOBS(kind, text, which, member, about)                                                     \
-    TD_TRY(put_job_metric(out, &(struct job_metric){text, kind, about, which}, (double)s.member, err));
+    TD_TRY(put_sample(out, &(struct sample){text, kind, about, "status", which}, (double)s.member, err));
+#include "server/base/metrics.def"
+    return TD_OK;
+}
+
+/* What clients have open. */
+struct clients {
+    struct td_connections_counts connections;
+    struct td_open_calls_counts calls;
+};
+
+static enum td_code put_clients(const struct td_rest *rest, struct td_sink *out, struct td_err *err)
+{
+    struct clients c = {.connections = {.open = 0}};
+    if (rest->connections != NULL) {
+        td_connections_count(rest->connections, &c.connections);
+    }
+    if (rest->calls != NULL) {
+        td_open_calls_count(rest->calls, &c.calls);
+    }
+#define METRIC_OF_CLIENTS(kind, text, why, member, about)                                                    \
+    TD_TRY(put_sample(out, &(struct sample){text, kind, about, "reason", why}, (double)c.member, err));
 #include "server/base/metrics.def"
     return TD_OK;
 }
@@ -316,5 +319,6 @@ enum td_code td_rest_metrics(struct td_rest *rest, struct td_exchange *x, struct
     TD_TRY(td_metrics_write(&x->out, err));
     TD_TRY(put_models(rest, &x->out, err));
     TD_TRY(put_jobs(rest, &x->out, err));
+    TD_TRY(put_clients(rest, &x->out, err));
     return put_process(rest, &x->out, err);
 }

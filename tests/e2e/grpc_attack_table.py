@@ -15,6 +15,7 @@ ROWS = (
     ("1 million CONTINUATION frames", attacks.continuations, 1000000),
     ("100,000 rapid resets", attacks.rapid_resets, 100000),
     ("20,000 open streams", attacks.open_streams, 20000),
+    ("200,000 open streams of 200 connections", attacks.streams_of_many, 200000),
     ("1 million pings and settings, answers unread", attacks.pings, 1000000),
     ("20,000 connections that are reset at once", attacks.vanishing, 20000),
     ("gzip message, 1 MB for 1 GB", attacks.gzip_message, 1 << 30),

@@ -6,6 +6,7 @@ What Debian's gRPC does not bear at full size is in docs/grpc.md; grpc_attack_ta
 """
 import concurrent.futures
 import contextlib
+import re
 import socket
 import time
 import unittest
@@ -122,6 +123,62 @@ class Attacked(Case):
 
     def test_answers_to_pings_are_not_piled_up(self):
         self.cost(attacks.pings, 40000, 60, 5)
+
+
+class OpenCalls(Case):
+    """What is open at once is bounded over all connections and by address, and ends when it says nothing."""
+
+    FLAGS = ("--grpc_max_open_calls=400", "--grpc_max_open_calls_per_address=200", "--default_deadline=2")
+    STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
+
+    def metric(self, name):
+        return float(re.search("^" + re.escape(name) + r"(?:{})? (\S+)$", self.d.get("/metrics").text, re.M).group(1))
+
+    def open_calls_are(self, least, most, seconds=10):
+        deadline = time.monotonic() + seconds
+        while not least <= (n := self.metric("tensord_grpc_calls")) <= most and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertLessEqual(least, n)
+        self.assertLessEqual(n, most)
+
+    @contextlib.contextmanager
+    def silent(self, n, **kw):
+        peers = attacks.silent_calls(self.d.port, n, of_one=100, **kw)
+        try:
+            yield peers
+        finally:
+            for p in peers:
+                p.close()
+
+    def test_an_address_has_its_share_and_others_are_served(self):
+        refused = self.metric('tensord_grpc_calls_refused_total{reason="address"}')
+        for path in (attacks.PREDICT, self.STREAM):
+            with self.silent(500, path=path) as peers:
+                self.open_calls_are(150, 200)
+                self.assertTrue(all(health(self.d.port) for _ in range(5)))
+                self.assertTrue(any(b"--grpc_max_open_calls_per_address" in p.got for p in peers))
+            self.open_calls_are(0, 0)
+        self.assertGreaterEqual(self.metric('tensord_grpc_calls_refused_total{reason="address"}'), refused + 600)
+
+    def test_all_addresses_together_have_as_many_as_may_be(self):
+        with contextlib.ExitStack() as held:
+            peers = [p for i in range(2, 8) for p in held.enter_context(self.silent(200, path=self.STREAM, address=f"127.0.0.{i}"))]
+            self.open_calls_are(400, 400)
+            with self.fails(CODE.RESOURCE_EXHAUSTED, "400 gRPC calls are open", "--grpc_max_open_calls"):
+                health(self.d.port)
+            self.assertEqual(self.d.get("/healthz").status_code, 200)
+            self.assertGreaterEqual(self.metric("tensord_grpc_connections"), len(peers))
+        self.open_calls_are(0, 0)
+        self.assertTrue(health(self.d.port))
+
+    def test_a_call_that_says_nothing_ends_and_a_stream_stays(self):
+        with self.silent(100) as calls, self.silent(50, path=self.STREAM, address="127.0.0.3"):
+            self.open_calls_are(150, 150)
+            self.open_calls_are(50, 50)
+            self.assertIn(b"--default_deadline", calls[0].got)
+            time.sleep(0.5)
+            self.open_calls_are(50, 50)
+        self.open_calls_are(0, 0)
 
 
 class Tokens(Case):

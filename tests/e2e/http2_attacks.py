@@ -35,8 +35,8 @@ def call_headers(path=PREDICT, *more):
 class Peer:
     """One connection that has shaken hands and reads, on a thread of its own, what comes."""
 
-    def __init__(self, port, reads=True):
-        self.s = socket.create_connection(("127.0.0.1", port))
+    def __init__(self, port, reads=True, address="127.0.0.1"):
+        self.s = socket.create_connection(("127.0.0.1", port), source_address=(address, 0))
         self.s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0))
         self.open, self.got = True, b""
         self.reader = threading.Thread(target=self.read, daemon=True)
@@ -123,6 +123,23 @@ def open_streams(port, n):
     p.sends(b"".join(frame(HEADERS, END_HEADERS, i, head) for i in range(k, k + 200, 2)) for k in range(1, 2 * n, 200))
     time.sleep(1)
     p.close()
+
+
+def silent_calls(port, n, address="127.0.0.2", path=PREDICT, of_one=1000):
+    """Calls that are begun and say nothing more, on as many connections as they need. Returns these, open."""
+    peers = []
+    for k in range(0, n, of_one):
+        p = Peer(port, address=address)
+        p.send(b"".join(frame(HEADERS, END_HEADERS, 2 * i + 1, call_headers(path)) for i in range(min(of_one, n - k))))
+        peers.append(p)
+    return peers
+
+
+def streams_of_many(port, n):
+    peers = silent_calls(port, n)
+    time.sleep(2)
+    for p in peers:
+        p.close()
 
 
 def pings(port, n):

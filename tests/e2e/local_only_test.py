@@ -98,6 +98,20 @@ class Management(Case):
             with self.fails(CODE.PERMISSION_DENIED, "answered on this host only", key):
                 call(half, timeout=10, metadata=[(key, "localhost")])
 
+    def test_grpc_that_names_another_host(self):
+        """As Host over REST: a name that was made to resolve to this host does not do, but for a UNIX socket clients have names of their own."""
+        def reload(authority, target):
+            with grpc.insecure_channel(target, [("grpc.default_authority", authority)]) as channel:
+                channel.unary_unary("/tensord.v1.Models/Reload")(b"\x0a\x04half", timeout=10)
+        here = f"127.0.0.1:{self.d.port}"
+        for authority in ("evil.example", "localhost.evil.example:8500", "127.0.0.1.nip.io", "10.0.0.1:8500"):
+            with self.fails(CODE.PERMISSION_DENIED, "answered on this host only", authority):
+                reload(authority, here)
+        for authority in ("localhost", "LocalHost:1", "127.0.0.1:8500", "[::1]:8500"):
+            reload(authority, here)
+        with serving("--grpc_socket_path={dir}/socket") as d:
+            reload("tensord.example", f"unix:{d.dir}/socket")
+
     def test_open_management(self):
         with serving("--open_management") as d:
             answer = converse(d, request(b"Connection: close", b"Origin: http://a", method=b"POST", path=b"/v1/models/half:reload", body=b""))
@@ -266,6 +280,26 @@ class Names(Case):
             self.d.get(path).content.decode("utf-8")
         self.d.post("/v2/repository/index").content.decode("utf-8")
         self.d.channel.unary_unary("/inference.GRPCInferenceService/RepositoryIndex")(b"", timeout=10).decode("utf-8")
+
+    def test_texts_of_messages(self):
+        """Whatever protobuf calls a string: settings, base paths, labels, signatures, ids."""
+        def field(n, *parts):
+            data = b"".join(p if isinstance(p, bytes) else p.encode() for p in parts)
+            return bytes([n << 3 | 2, len(data)]) + data
+
+        bad, v2, v1 = b"\xff\xfe", "/inference.GRPCInferenceService/", "/tensorflow.serving."
+        served = field(1, "half") + field(4, "tensorflow")
+        for path, message in (
+                (v2 + "TraceSetting", field(1, field(1, "trace_mode"), field(2, field(1, bad)))), (v2 + "TraceSetting", field(1, field(1, bad), field(2, field(1, "1")))),
+                (v2 + "LogSettings", field(1, field(1, "log_file"), field(2, field(3, bad)))),
+                (v2 + "ModelInfer", field(1, "half") + field(3, bad)), (v2 + "ModelReady", field(1, bad)),
+                (RELOAD, field(1, field(1, field(1, served, field(2, bad))))), (RELOAD, field(1, field(1, field(1, served, field(2, "/a"), field(8, field(1, bad)))))),
+                (v1 + "PredictionService/Predict", field(1, field(1, "half"), field(3, bad))), (v1 + "PredictionService/Predict", field(1, field(1, bad))),
+                ("/tensord.v1.Models/Reload", field(1, bad)), ("/tensord.v1.FineTuning/GetJob", field(1, bad)), ("/grpc.health.v1.Health/Check", field(1, bad))):
+            with self.fails(CODE.INVALID_ARGUMENT, "UTF-8"):
+                self.d.channel.unary_unary(path)(message, timeout=10)
+        for path in ("/v2/trace/setting", "/v2/logging"):
+            self.d.get(path).content.decode("utf-8")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ static struct td_connections *made(int64_t max, int64_t per_address)
 static bool enters(struct td_connections *c, const char *who)
 {
     struct td_err err = {0};
-    return td_connections_enter(c, at(who), &err) == TD_OK;
+    return td_connections_enter(c, TD_CONNECTION_HTTP, at(who), &err) == TD_OK;
 }
 
 static struct td_connections_counts counts(struct td_connections *c)
@@ -59,7 +59,7 @@ TEST(an_address_has_its_share_and_no_more)
     CHECK(enters(c, "192.0.2.1") && enters(c, "192.0.2.1"));
     CHECK(!enters(c, "192.0.2.1"));
     CHECK(enters(c, "192.0.2.2"));
-    td_connections_leave(c, at("192.0.2.1"));
+    td_connections_leave(c, TD_CONNECTION_HTTP, at("192.0.2.1"));
     CHECK(enters(c, "192.0.2.1"));
     CHECK_INT(counts(c).open, 3);
     CHECK_INT(counts(c).refused_address, 1);
@@ -72,9 +72,9 @@ TEST(all_together_have_theirs)
     struct td_connections *c = made(3, 2);
     struct td_err err = {0};
     CHECK(enters(c, "192.0.2.1") && enters(c, "192.0.2.2") && enters(c, "unix"));
-    CHECK_INT(td_connections_enter(c, at("192.0.2.3"), &err), TD_RESOURCE_EXHAUSTED);
+    CHECK_INT(td_connections_enter(c, TD_CONNECTION_HTTP, at("192.0.2.3"), &err), TD_RESOURCE_EXHAUSTED);
     CHECK(strstr(err.msg, "3 connections") != NULL && strstr(err.msg, "--max_connections)") != NULL);
-    td_connections_leave(c, at("unix"));
+    td_connections_leave(c, TD_CONNECTION_HTTP, at("unix"));
     CHECK(enters(c, "192.0.2.3"));
     CHECK_INT(counts(c).refused_all, 1);
     td_connections_free(c);
@@ -89,7 +89,7 @@ TEST(a_network_of_ipv6_counts_as_one_and_mapped_addresses_as_ipv4)
     CHECK(enters(c, "192.0.2.1"));
     CHECK(!enters(c, "::ffff:192.0.2.1"));
     CHECK(enters(c, "::ffff:192.0.2.2"));
-    td_connections_leave(c, at("::ffff:192.0.2.1"));
+    td_connections_leave(c, TD_CONNECTION_HTTP, at("::ffff:192.0.2.1"));
     CHECK(enters(c, "192.0.2.1"));
     td_connections_free(c);
 }
@@ -103,7 +103,7 @@ static void sweep(void *owner)
 {
     struct ended *e = owner;
     for (; e->n > 0; e->n--) {
-        td_connections_leave(e->c, at("192.0.2.1"));
+        td_connections_leave(e->c, TD_CONNECTION_HTTP, at("192.0.2.1"));
     }
 }
 
@@ -180,7 +180,7 @@ static void *come_and_go(void *connections)
     struct td_connections *c = connections;
     for (int i = 0; i < ROUNDS; i++) {
         if (enters(c, who[i % 3])) {
-            td_connections_leave(c, at(who[i % 3]));
+            td_connections_leave(c, TD_CONNECTION_HTTP, at(who[i % 3]));
         }
     }
     return NULL;

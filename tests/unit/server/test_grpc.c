@@ -13,6 +13,7 @@
 #include "kernels/ops.h"
 #include "proto/pb/wire.h"
 #include "server/grpc/grpc_impl.h"
+#include "server/grpc/grpc_peer.h"
 #include "server/sched/request.h"
 #include "tests/unit/temp_dir.h"
 
@@ -506,7 +507,39 @@ TEST(a_reload_replaces_the_models)
     stop();
 }
 
-TEST_MAIN(RUN(predict_answers) RUN(errors_have_their_codes_and_words)
+/* As 1.51 and 1.76 write them, and what they do not. */
+TEST(peers_are_read)
+{
+    static const struct {
+        const char *uri;
+        int family;
+        bool local;
+    } cases[] = {
+        {"ipv4:127.0.0.1:4000", AF_INET, true},
+        {"ipv4:127.9.9.9:1", AF_INET, true},
+        {"ipv4:10.0.0.1:4000", AF_INET, false},
+        {"ipv6:%5B::1%5D:4000", AF_INET6, true},
+        {"ipv6:[::1]:4000", AF_INET6, true},
+        {"ipv6:%5B::ffff:127.0.0.1%5D:4000", AF_INET6, true},
+        {"ipv6:[::ffff:10.0.0.1]:4000", AF_INET6, false},
+        {"ipv6:%5B2001:db8::1%5D:4000", AF_INET6, false},
+        {"unix:", AF_UNIX, true},
+        {"unix:/tmp/socket", AF_UNIX, true},
+        {"unknown", AF_UNSPEC, false},
+        {"ipv4:", AF_UNSPEC, false},
+        {"ipv6:[:1", AF_UNSPEC, false},
+        {"ipv4:127.0.0.1.evil:1", AF_UNSPEC, false},
+        {"ipv6:%5B1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb%5D:1", AF_UNSPEC, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sockaddr_storage peer;
+        td_grpc_peer_of(cases[i].uri, &peer);
+        CHECK_INT(peer.ss_family, cases[i].family);
+        CHECK_INT(td_grpc_peer_is_local(&peer), cases[i].local);
+    }
+}
+
+TEST_MAIN(RUN(peers_are_read) RUN(predict_answers) RUN(errors_have_their_codes_and_words)
               RUN(a_request_above_the_limit_is_refused) RUN(a_client_that_goes_away_stops_its_request)
                   RUN(status_is_answered_while_all_handlers_compute) RUN(no_more_threads_poll_than_are_needed)
                       RUN(stopping_cancels_what_does_not_drain) RUN(health_follows_the_models)
