@@ -10,16 +10,18 @@
 
 bool td_grpc_is_act(int method)
 {
-    const struct td_rpc_method *m = &td_rpc_methods[method];
     static const char *const asking[] = {"/Get", "/List", "/Watch", "/Download"};
-    const char *name = strrchr(m->path, '/');
+    const enum td_scope scope = td_grpc_scope(method);
+    if (scope != TD_SCOPE_MANAGE && scope != TD_SCOPE_TRAIN && scope != TD_SCOPE_DEBUG) {
+        return false; /* so are inference's, without a look at their names */
+    }
+    const char *name = strrchr(td_rpc_methods[method].path, '/');
     const size_t n = strlen(name);
     bool asks = n > 6 && strcmp(name + n - 6, "Status") == 0;
     for (size_t i = 0; i < sizeof asking / sizeof asking[0]; i++) {
         asks = asks || strncmp(name, asking[i], strlen(asking[i])) == 0;
     }
-    const enum td_scope s = td_grpc_scope(method);
-    return !asks && (s == TD_SCOPE_MANAGE || s == TD_SCOPE_TRAIN || s == TD_SCOPE_DEBUG);
+    return !asks;
 }
 
 /* The first field that the numbers of path lead to, as in "1.1". */

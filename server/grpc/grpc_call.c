@@ -190,11 +190,6 @@ static void *call_of(struct td_rpc *r)
     return ((struct td_grpc_call *)r)->call;
 }
 
-static bool is_local(struct td_rpc *r)
-{
-    return td_grpc_is_local(((struct td_grpc_call *)r)->call);
-}
-
 static void drop_input(struct td_rpc *r)
 {
     r->in = (struct td_wire){0};
@@ -433,7 +428,6 @@ static void run_again(struct td_rpc *r)
 static const struct td_rpc_carrier CALL = {.hold = hold,
                                            .finish = finish,
                                            .drop_input = drop_input,
-                                           .local = is_local,
                                            .call = call_of,
                                            .wait = wait_for_model,
                                            .run_again = run_again};
@@ -483,7 +477,7 @@ static void refuse_empty(struct td_grpc_call *c)
     if (c->late) {
         (void)say_late(c->g, &err);
     } else {
-        (void)td_fail(&err, TD_INVALID_ARGUMENT, "%s: the call has no message",
+        (void)td_fail(&err, TD_INVALID_ARGUMENT, "%s: the call carries no message",
                       td_rpc_methods[c->method].path);
     }
     answer(c, &err);

@@ -18,7 +18,6 @@
 #include "server/grpc/grpc_stream.h"
 
 #include "core/base/mem.h"
-#include "server/grpc/grpc_peer.h"
 
 #define MAX_UNDER_WAY 64                 /* a batch's worth */
 #define MAX_UNREAD ((size_t)16 << 20)    /* bytes of answers */
@@ -147,23 +146,14 @@ static void *call_of(struct td_rpc *r)
     return ((struct td_stream_request *)r)->s->call;
 }
 
-static bool is_local(struct td_rpc *r)
-{
-    return td_grpc_is_local(((struct td_stream_request *)r)->s->call);
-}
-
 static void run_again(struct td_rpc *r)
 {
     struct td_stream_request *q = (struct td_stream_request *)r;
     td_grpc_take_slot_elsewhere(q->s->g, &q->slot);
 }
 
-static const struct td_rpc_carrier REQUEST = {.hold = drop_input,
-                                              .finish = finish,
-                                              .drop_input = drop_input,
-                                              .local = is_local,
-                                              .call = call_of,
-                                              .run_again = run_again};
+static const struct td_rpc_carrier REQUEST = {
+    .hold = drop_input, .finish = finish, .drop_input = drop_input, .call = call_of, .run_again = run_again};
 
 /* ---- a message ---- */
 

@@ -70,10 +70,10 @@ bool td_grpc_peer_is_local(const struct sockaddr_storage *peer)
            (peer->ss_family != AF_UNSPEC && td_listen_is_local((const struct sockaddr *)peer));
 }
 
-bool td_grpc_is_local(grpc_call *call)
+bool td_rpc_local(struct td_rpc *r)
 {
     struct sockaddr_storage peer;
-    td_grpc_peer(call, &peer);
+    td_grpc_peer(r->carrier->call(r), &peer);
     return td_grpc_peer_is_local(&peer);
 }
 

@@ -20,8 +20,6 @@ void td_grpc_peer(grpc_call *call, struct sockaddr_storage *out);
 void td_grpc_peer_of(const char *uri, struct sockaddr_storage *out);
 /* Whether it is on this host. */
 bool td_grpc_peer_is_local(const struct sockaddr_storage *peer);
-/* Whether the call's client is. */
-bool td_grpc_is_local(grpc_call *call);
 /* A call has come: RESOURCE_EXHAUSTED when as many are open as may be. Once for each call; place, zeroed, is
  * then given to td_grpc_leave once, whatever was said. */
 TD_MUST enum td_code td_grpc_enter(const struct td_grpc *g, grpc_call *call, struct td_open_call *place,

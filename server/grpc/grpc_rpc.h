@@ -38,7 +38,6 @@ struct td_rpc_carrier {
     /* The answer is there, or err->code says why not: once for each r, on any thread. r may be gone then. */
     void (*finish)(struct td_rpc *r, const struct td_err *err);
     void (*drop_input)(struct td_rpc *r);
-    bool (*local)(struct td_rpc *r);
     void *(*call)(struct td_rpc *r);      /* libgrpc's */
     bool (*broken_off)(struct td_rpc *r); /* of streams; NULL: never */
     /* Of what may wait for its model: before anybody can run r again (NULL: nothing to do), and to have
@@ -138,9 +137,6 @@ static inline bool td_rpc_broken_off(struct td_rpc *r)
     return r->carrier->broken_off != NULL && r->carrier->broken_off(r);
 }
 /* Whether the client is on this host. */
-static inline bool td_rpc_local(struct td_rpc *r)
-{
-    return r->carrier->local(r);
-}
+bool td_rpc_local(struct td_rpc *r);
 
 #endif

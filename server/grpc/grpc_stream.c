@@ -317,11 +317,6 @@ static void *call_of(struct td_rpc *r)
     return ((struct td_grpc_stream *)r)->call;
 }
 
-static bool is_local(struct td_rpc *r)
-{
-    return td_grpc_is_local(((struct td_grpc_stream *)r)->call);
-}
-
 /* gRPC tells the end of a client's messages and that it has gone alike, and the latter once more right after:
  * it writes s->cancelled then. Nobody who holds mu sees that event, so the number is looked at. */
 static bool broken_off(struct td_rpc *r)
@@ -335,7 +330,7 @@ static bool broken_off(struct td_rpc *r)
 }
 
 static const struct td_rpc_carrier STREAM = {
-    .local = is_local, .call = call_of, .broken_off = broken_off}; /* the rest is for handlers that compute */
+    .call = call_of, .broken_off = broken_off}; /* the rest is for handlers that compute */
 
 static struct td_grpc_stream *new_stream(struct td_grpc *g, int method)
 {
