@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing, as root or through sudo.   deploy/packages.sh [build] [test] [run] [grpc] [image] [make_image] [mpi_build] [mpi_run]
+# Installs the Debian packages that are missing, as root or through sudo.   deploy/packages.sh [build] [test] [run] [grpc] [package] [image] [make_image] [mpi_build] [mpi_run]
 # shellcheck disable=SC2034 # groups are looked up by name
 set -euo pipefail
 
@@ -11,6 +11,7 @@ test="python3 python3-venv clang clang-format clang-tidy universal-ctags libclan
 run="libmicrohttpd12 libgnutls30 libjansson4 libprotobuf-c1 libopenblas0-pthread liblapacke libdnnl2 libre2-9 libicu72 libsnappy1v5 zlib1g libsqlite3-0
   libpng16-16 libjpeg62-turbo libgif7 libssl3 ca-certificates"
 grpc="python3 python3-pip libssl-dev zlib1g-dev"
+package="dpkg-dev"
 image="icu-devtools binutils dash ca-certificates"
 make_image="buildah debootstrap jq curl iproute2 util-linux procps"
 mpi_build="libopenmpi-dev"
