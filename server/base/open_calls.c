@@ -27,10 +27,12 @@
 #define BUDGET_SHARE 8
 #define COUNTERS 4096
 #define STEP 64
+#define MAX_UNANSWERED 1024 /* refused calls; of one connection as many come at once */
 
 struct td_open_calls {
     _Atomic int64_t open, charged, refused_all, refused_address, refused_memory;
-    pthread_mutex_t mu; /* guards changes of charged */
+    _Atomic int64_t unanswered; /* refused calls that have not left */
+    pthread_mutex_t mu;         /* guards changes of charged */
     int64_t max, max_per_address;
     uint64_t key;
     _Atomic int32_t by_address[2][COUNTERS];
@@ -157,6 +159,8 @@ enum td_code td_open_calls_enter(struct td_open_calls *c, const struct sockaddr 
     }
     if (rc) {
         atomic_fetch_sub(&c->open, 1);
+        atomic_fetch_add(&c->unanswered, 1);
+        *call = (struct td_open_call){.refused = true};
         return rc;
     }
     *call = (struct td_open_call){.entered = true, .by_address = by_address, .hash = hash};
@@ -165,14 +169,20 @@ enum td_code td_open_calls_enter(struct td_open_calls *c, const struct sockaddr 
 
 void td_open_calls_leave(struct td_open_calls *c, struct td_open_call *call)
 {
-    if (!call->entered) {
-        return;
+    if (call->refused) {
+        atomic_fetch_sub(&c->unanswered, 1);
+    } else if (call->entered) {
+        if (call->by_address) {
+            uncount_address(c, call->hash);
+        }
+        discharge(c, atomic_fetch_sub(&c->open, 1) - 1);
     }
-    call->entered = false;
-    if (call->by_address) {
-        uncount_address(c, call->hash);
-    }
-    discharge(c, atomic_fetch_sub(&c->open, 1) - 1);
+    *call = (struct td_open_call){.entered = false};
+}
+
+bool td_open_calls_flooded(const struct td_open_calls *c)
+{
+    return atomic_load(&c->unanswered) > MAX_UNANSWERED;
 }
 
 void td_open_calls_count(const struct td_open_calls *c, struct td_open_calls_counts *out)

@@ -2,8 +2,8 @@
  * may be. Of HTTP a connection has one request at a time, so connections.h bounds those; of gRPC it has a
  * thousand, and each costs memory as soon as its head is there, before it has said anything else.
  *
- * The front end enters each call when its head has come, refuses it when that fails, and leaves once for each
- * that was let in. Addresses are those of connections.h. While fewer calls are open than half of what one
+ * The front end enters each call when its head has come, refuses it when that fails, and leaves once for
+ * each. Addresses are those of connections.h. While fewer calls are open than half of what one
  * address may have, nobody's address is asked for: td_open_calls_ask says whether it is.
  *
  * Beyond the first few, calls are charged to the process's budget (core/base/budget.h), TD_OPEN_CALL_BYTES
@@ -26,9 +26,10 @@ enum { TD_OPEN_CALL_BYTES = 16 << 10 };
 
 struct td_open_calls;
 
-/* A call that was let in: what td_open_calls_leave needs of it. Zeroed, it is none. */
+/* A call that has come: what td_open_calls_leave needs of it. Zeroed, it is none. */
 struct td_open_call {
     bool entered, by_address;
+    bool refused;
     uint64_t hash; /* of its address */
 };
 
@@ -54,8 +55,12 @@ bool td_open_calls_ask(const struct td_open_calls *c);
  * flag. */
 TD_MUST enum td_code td_open_calls_enter(struct td_open_calls *c, const struct sockaddr *peer,
                                          struct td_open_call *call, struct td_err *err);
-/* Counts it out, when it was let in. */
+/* Counts it out when it is gone, whether it was let in or refused. */
 void td_open_calls_leave(struct td_open_calls *c, struct td_open_call *call);
+
+/* Whether so many refused calls have not left yet, each of which costs what an open one does until its client
+ * has taken the answer, that connections which bring more of them are to be cut. */
+bool td_open_calls_flooded(const struct td_open_calls *c);
 
 void td_open_calls_count(const struct td_open_calls *c, struct td_open_calls_counts *out);
 

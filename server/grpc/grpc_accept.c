@@ -39,6 +39,7 @@
 #include "server/base/accept_loop.h"
 #include "server/base/clock.h"
 #include "server/base/listen.h"
+#include "server/base/peer_address.h"
 #include "server/grpc/fd_handler.h"
 
 #define SWEEP_LEAST_NS 5000000 /* between sweeps that others ask for */
@@ -67,6 +68,8 @@ struct td_accept {
     int n_given; /* room */
     int n_open;
     int64_t swept_ns;
+    struct td_peer_address cut; /* whose connection was cut last */
+    in_port_t cut_port;
 };
 
 /* ------------------------------------------------------------------ connections that were given */
@@ -156,6 +159,35 @@ static bool enter(struct td_accept *a, int fd, const struct sockaddr_storage *pe
     a->n_open++;
     pthread_mutex_unlock(&a->mu);
     return true;
+}
+
+static in_port_t port_of(const struct sockaddr *peer)
+{
+    return peer->sa_family == AF_INET ? ((const struct sockaddr_in *)peer)->sin_port
+                                      : ((const struct sockaddr_in6 *)peer)->sin6_port;
+}
+
+/* The first of the calls of one connection ends it, the others find it as it was cut last. */
+void td_accept_cut(struct td_accept *a, const struct sockaddr_storage *peer)
+{
+    struct td_peer_address want, at;
+    const in_port_t port = port_of((const struct sockaddr *)peer);
+    if (!td_peer_address((const struct sockaddr *)peer, &want)) {
+        return; /* UNIX sockets have no names, and are our own */
+    }
+    pthread_mutex_lock(&a->mu);
+    const bool again = a->cut.lo == want.lo && a->cut.hi == want.hi && a->cut_port == port;
+    a->cut = want;
+    a->cut_port = port;
+    for (int fd = 0; fd < a->n_given && !again; fd++) {
+        const struct given *g = &a->given[fd];
+        const struct sockaddr *it = (const struct sockaddr *)&g->peer;
+        if (g->open && td_peer_address(it, &at) && at.lo == want.lo && at.hi == want.hi &&
+            port_of(it) == port && still_names(fd, g->inode)) {
+            (void)shutdown(fd, SHUT_RDWR);
+        }
+    }
+    pthread_mutex_unlock(&a->mu);
 }
 
 /* ------------------------------------------------------------------ what the loop calls */

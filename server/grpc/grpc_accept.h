@@ -19,6 +19,9 @@ TD_MUST enum td_code td_accept_new(struct td_connections *connections, struct td
 TD_MUST enum td_code td_accept_bind(struct td_accept *a, const char *address, int *port, struct td_err *err);
 /* Binds a UNIX socket. A socket file that is there is replaced. */
 TD_MUST enum td_code td_accept_bind_unix(struct td_accept *a, const char *path, struct td_err *err);
+/* Ends the connection whose client has that address and port, if it is there: with it go all its calls. Any
+ * thread. */
+void td_accept_cut(struct td_accept *a, const struct sockaddr_storage *peer);
 /* Whether others than this host can connect. */
 bool td_accept_is_open(const struct td_accept *a);
 /* Starts the thread. handler (server/grpc/fd_handler.h) is borrowed until the stop. */

@@ -9,19 +9,22 @@
 #include <arpa/inet.h>
 #include <grpc/support/alloc.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/base/listen.h"
+#include "server/grpc/grpc_accept.h"
 #include "server/grpc/grpc_impl.h"
 
-/* The text between the scheme and the port, without brackets. False when it does not fit. */
-static bool host_of(const char *uri, char host[INET6_ADDRSTRLEN])
+/* The text between the scheme and the port, without brackets, and the port. False when it does not fit. */
+static bool split(const char *uri, char host[INET6_ADDRSTRLEN], in_port_t *port)
 {
     static const char *const brackets[] = {"%5B", "[", "%5D", "]"};
     const char *from = strchr(uri, ':'), *to = strrchr(uri, ':');
     if (from == NULL || to == from) {
         return false;
     }
+    *port = htons((uint16_t)strtoul(to + 1, NULL, 10));
     from++;
     for (int i = 0; i < 2; i++) {
         const size_t n = strlen(brackets[i]), m = strlen(brackets[i + 2]);
@@ -48,10 +51,10 @@ void td_grpc_peer_of(const char *uri, struct sockaddr_storage *out)
     memset(out, 0, sizeof *out);
     if (strncmp(uri, "unix:", 5) == 0) {
         out->ss_family = AF_UNIX;
-    } else if (strncmp(uri, "ipv4:", 5) == 0 && host_of(uri, host) &&
+    } else if (strncmp(uri, "ipv4:", 5) == 0 && split(uri, host, &four->sin_port) &&
                inet_pton(AF_INET, host, &four->sin_addr) == 1) {
         out->ss_family = AF_INET;
-    } else if (strncmp(uri, "ipv6:", 5) == 0 && host_of(uri, host) &&
+    } else if (strncmp(uri, "ipv6:", 5) == 0 && split(uri, host, &six->sin6_port) &&
                inet_pton(AF_INET6, host, &six->sin6_addr) == 1) {
         out->ss_family = AF_INET6;
     }
@@ -89,7 +92,13 @@ enum td_code td_grpc_enter(const struct td_grpc *g, grpc_call *call, struct td_o
     if (ask) {
         td_grpc_peer(call, &peer);
     }
-    return td_open_calls_enter(calls, ask ? (const struct sockaddr *)&peer : NULL, place, err);
+    const enum td_code rc =
+        td_open_calls_enter(calls, ask ? (const struct sockaddr *)&peer : NULL, place, err);
+    if (rc && td_open_calls_flooded(calls)) {
+        td_grpc_peer(call, &peer);
+        td_accept_cut(g->accept, &peer);
+    }
+    return rc;
 }
 
 void td_grpc_leave(const struct td_grpc *g, struct td_open_call *place)

@@ -4,16 +4,22 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/test.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "clients/tensord_client.h"
 #include "core/base/arena.h"
 #include "kernels/ops.h"
 #include "proto/pb/wire.h"
+#include "server/grpc/grpc_accept.h"
 #include "server/grpc/grpc_impl.h"
-#include "server/grpc/grpc_peer.h"
 #include "server/sched/request.h"
 #include "tests/unit/temp_dir.h"
 
@@ -507,42 +513,69 @@ TEST(a_reload_replaces_the_models)
     stop();
 }
 
-/* As 1.51 and 1.76 write them, and what they do not. */
-TEST(peers_are_read)
+/* A raw connection to the server; *own is its end's address. */
+static int connected(struct sockaddr_storage *own)
 {
-    static const struct {
-        const char *uri;
-        int family;
-        bool local;
-    } cases[] = {
-        {"ipv4:127.0.0.1:4000", AF_INET, true},
-        {"ipv4:127.9.9.9:1", AF_INET, true},
-        {"ipv4:10.0.0.1:4000", AF_INET, false},
-        {"ipv6:%5B::1%5D:4000", AF_INET6, true},
-        {"ipv6:[::1]:4000", AF_INET6, true},
-        {"ipv6:%5B::ffff:127.0.0.1%5D:4000", AF_INET6, true},
-        {"ipv6:[::ffff:10.0.0.1]:4000", AF_INET6, false},
-        {"ipv6:%5B2001:db8::1%5D:4000", AF_INET6, false},
-        {"unix:", AF_UNIX, true},
-        {"unix:/tmp/socket", AF_UNIX, true},
-        {"unknown", AF_UNSPEC, false},
-        {"ipv4:", AF_UNSPEC, false},
-        {"ipv6:[:1", AF_UNSPEC, false},
-        {"ipv4:127.0.0.1.evil:1", AF_UNSPEC, false},
-        {"ipv6:%5B1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb%5D:1", AF_UNSPEC, false},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct sockaddr_storage peer;
-        td_grpc_peer_of(cases[i].uri, &peer);
-        CHECK_INT(peer.ss_family, cases[i].family);
-        CHECK_INT(td_grpc_peer_is_local(&peer), cases[i].local);
-    }
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    at.sin_port = htons((uint16_t)strtol(strrchr(target, ':') + 1, NULL, 10));
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_INT(connect(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    socklen_t n = sizeof *own;
+    CHECK_INT(getsockname(fd, (struct sockaddr *)own, &n), 0);
+    return fd;
 }
 
-TEST_MAIN(RUN(peers_are_read) RUN(predict_answers) RUN(errors_have_their_codes_and_words)
-              RUN(a_request_above_the_limit_is_refused) RUN(a_client_that_goes_away_stops_its_request)
-                  RUN(status_is_answered_while_all_handlers_compute) RUN(no_more_threads_poll_than_are_needed)
-                      RUN(stopping_cancels_what_does_not_drain) RUN(health_follows_the_models)
-                          RUN(status_and_metadata_of_models) RUN(classify_and_regress)
-                              RUN(a_taken_port_is_an_error) RUN(a_socket_file_is_replaced)
-                                  RUN(a_reload_replaces_the_models))
+/* Reads until the server has closed it, or for two seconds. */
+static bool is_closed(int fd)
+{
+    char bytes[4096];
+    const struct timeval wait = {.tv_sec = 2};
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
+    for (ssize_t n = 1; n > 0;) {
+        n = read(fd, bytes, sizeof bytes);
+        if (n <= 0) {
+            return n == 0 || errno == ECONNRESET;
+        }
+    }
+    return false;
+}
+
+TEST(a_connection_that_is_cut_ends_and_no_other)
+{
+    struct td_connections *connections;
+    struct td_connections_counts counts;
+    struct td_err err = {0};
+    struct tdc_error e;
+    CHECK_OK(td_connections_new(100, 100, &connections, &err));
+    start_with((struct td_grpc_opts){.threads = 1, .connections = connections});
+    CHECK_INT(predict("echo", NULL, 1, &e), 0);
+    struct sockaddr_storage one, two;
+    const int fds[2] = {connected(&one), connected(&two)};
+    for (int i = 0; i < 1000; i++) { /* until both were accepted */
+        td_connections_count(connections, &counts);
+        if (counts.open == 3) {
+            break;
+        }
+        pause_ms(5);
+    }
+    CHECK_INT(counts.by_wire[TD_CONNECTION_GRPC], 3);
+    td_accept_cut(server->accept, &one);
+    CHECK(is_closed(fds[0]));
+    CHECK_INT(predict("echo", NULL, 1, &e), 0);
+    CHECK_INT(send(fds[1], "PRI", 3, MSG_NOSIGNAL), 3);
+    td_accept_cut(server->accept, &two);
+    CHECK(is_closed(fds[1]));
+    close(fds[0]);
+    close(fds[1]);
+    stop();
+    td_connections_free(connections);
+}
+
+TEST_MAIN(RUN(a_connection_that_is_cut_ends_and_no_other) RUN(predict_answers)
+              RUN(errors_have_their_codes_and_words) RUN(a_request_above_the_limit_is_refused)
+                  RUN(a_client_that_goes_away_stops_its_request)
+                      RUN(status_is_answered_while_all_handlers_compute)
+                          RUN(no_more_threads_poll_than_are_needed) RUN(stopping_cancels_what_does_not_drain)
+                              RUN(health_follows_the_models) RUN(status_and_metadata_of_models)
+                                  RUN(classify_and_regress) RUN(a_taken_port_is_an_error)
+                                      RUN(a_socket_file_is_replaced) RUN(a_reload_replaces_the_models))

@@ -70,7 +70,7 @@ TEST(there_are_as_many_as_may_be_and_the_flag_is_named)
     CHECK_INT(enter(c, "192.0.2.2", &more, &err), TD_RESOURCE_EXHAUSTED);
     CHECK_STR(err.msg, "10 gRPC calls are open: as many as may be (--grpc_max_open_calls)");
     CHECK_INT(counts(c).refused_all, 11);
-    td_open_calls_leave(c, &more); /* it was not let in */
+    td_open_calls_leave(c, &more); /* of what was not let in nothing is counted back */
     CHECK_INT(counts(c).open, 10);
     leave_all(c, calls, 10);
     CHECK_INT(counts(c).open, 0);
@@ -177,6 +177,26 @@ TEST(the_default_follows_the_budget)
     td_budget_limit(0, NULL);
 }
 
+TEST(refused_calls_that_do_not_leave_are_a_flood)
+{
+    enum { MANY = 1100 };
+    static struct td_open_call calls[MANY];
+    struct td_open_call first = {.entered = false};
+    struct td_open_calls *c = made(1, 1);
+    CHECK_INT(enter_all(c, "192.0.2.1", &first, 1), 1);
+    for (int i = 0; i < MANY; i++) {
+        struct td_err err = {0};
+        CHECK(!td_open_calls_flooded(c) || i > 1000);
+        CHECK_INT(enter(c, "192.0.2.1", &calls[i], &err), TD_RESOURCE_EXHAUSTED);
+    }
+    CHECK(td_open_calls_flooded(c));
+    leave_all(c, calls, MANY);
+    CHECK(!td_open_calls_flooded(c));
+    CHECK_INT(counts(c).open, 1);
+    td_open_calls_leave(c, &first);
+    td_open_calls_free(c);
+}
+
 static void *come_and_go(void *open_calls)
 {
     struct td_open_call calls[100] = {{.entered = false}};
@@ -209,4 +229,5 @@ TEST_MAIN(RUN(there_are_as_many_as_may_be_and_the_flag_is_named)
                   RUN(a_network_of_ipv6_is_one_address_and_a_unix_socket_is_none)
                       RUN(many_addresses_do_not_meet) RUN(calls_are_charged_and_given_back)
                           RUN(past_the_budget_a_call_is_refused) RUN(the_default_follows_the_budget)
-                              RUN(threads_count_back_to_nothing))
+                              RUN(refused_calls_that_do_not_leave_are_a_flood)
+                                  RUN(threads_count_back_to_nothing))
