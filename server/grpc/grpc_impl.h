@@ -52,7 +52,7 @@ struct td_polls {
     struct td_poller *all;
 };
 void *td_poll_main(void *grpc);
-/* In a step: the event of this tag, which the step has taken from the queue, comes next on this thread. */
+/* In a step: the event of this tag, which it has taken from the queue, comes next on this thread. */
 void td_poll_next(void *tag, bool ok);
 /* td_poll_step_back, unless the work on this message is surely short. */
 void td_poll_before(grpc_byte_buffer *message);
@@ -70,9 +70,7 @@ struct td_grpc_slot {
     struct td_grpc_slot *next;
 };
 
-struct td_grpc_call;
 struct td_grpc_stream;
-
 /* Calls in the order they came to it, doubly linked. */
 struct td_grpc_calls {
     struct td_grpc_call *first, *last;
@@ -130,7 +128,7 @@ TD_MUST enum td_code td_payload_charge(struct td_payload *p, struct td_account *
 /* grpc_message.c: unpacks what is compressed, into at most limit bytes, and reads the blocks. */
 TD_MUST enum td_code td_payload_open(struct td_payload *p, size_t limit, struct td_wire *in,
                                      struct td_err *err);
-/* The first half of it, for who must know how much a message holds. */
+/* Its first half: how much a message holds. */
 TD_MUST enum td_code td_payload_unpack(struct td_payload *p, size_t limit, struct td_err *err);
 bool td_payload_is_packed(const grpc_byte_buffer *buffer);
 size_t td_payload_bytes(const struct td_payload *p);
@@ -176,7 +174,6 @@ struct td_header td_grpc_header(const grpc_metadata_array *sent, const char *nam
 TD_MUST enum td_code td_grpc_admit_message(const struct td_grpc *g, int method,
                                            const grpc_metadata_array *sent, struct td_wire message,
                                            struct td_err *err);
-
 enum td_scope td_grpc_scope(int method); /* what a token must allow */
 
 /* Runs t on this thread, and then whatever waits; or leaves it waiting. RESOURCE_EXHAUSTED when too many
