@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -92,16 +91,6 @@ static enum td_log_level log_level(const char *name)
            : strcmp(name, "info") == 0    ? TD_LOG_INFO
            : strcmp(name, "warning") == 0 ? TD_LOG_WARNING
                                           : TD_LOG_ERROR;
-}
-
-/* As many open files as the system lets us have: each connection is one. */
-static void raise_file_limit(void)
-{
-    struct rlimit r;
-    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
-        r.rlim_cur = r.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &r);
-    }
 }
 
 /* A file that cannot be read is named with the flag that names it. */
@@ -571,7 +560,7 @@ int main(int argc, char **argv)
     td_drain_init();
     td_notify_init();
     td_mapping_install_handler();
-    raise_file_limit();
+    td_connections_raise_files();
     if (start(&s, &err)) {
         td_log(TD_LOG_ERROR, NULL, "Failed to start server. Error: %s", err.msg);
         const bool setup =

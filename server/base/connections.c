@@ -85,6 +85,15 @@ TD_CHECK_FN enum td_code connections_check(const struct td_connections *c, struc
     return TD_OK;
 }
 
+void td_connections_raise_files(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &r);
+    }
+}
+
 /* What the limit on open files leaves. */
 static int64_t most_by_files(int64_t *files)
 {

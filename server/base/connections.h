@@ -35,6 +35,9 @@ struct td_connections_counts {
     int64_t short_of_files; /* times that accept found no free descriptor, and was tried again later */
 };
 
+/* As many open files as the system lets us have: each connection is one. */
+void td_connections_raise_files(void);
+
 /* Returns new. 0: the default, 16,384 in all and a quarter of that from one address. What is asked for is cut
  * down, with a warning where a flag asked for it, to what the limit on open files leaves when some
  * descriptors are kept for files: raise that limit before. */
