@@ -120,7 +120,7 @@ TEST(many_addresses_do_not_meet)
     struct td_open_call calls[1000] = {{.entered = false}};
     int in = 0;
     for (int i = 0; i < 1000; i++) {
-        char who[INET_ADDRSTRLEN];
+        char who[32];
         (void)snprintf(who, sizeof who, "10.0.%d.%d", i / 250, i % 250 + 1);
         in += enter_all(c, who, &calls[in], 1);
     }
