@@ -35,7 +35,7 @@ def call_headers(path=PREDICT, *more):
 class Peer:
     """One connection that has shaken hands and reads, on a thread of its own, what comes."""
 
-    def __init__(self, port, reads=True, address="127.0.0.1"):
+    def __init__(self, port, reads=True, address="127.0.0.2"):
         self.s = socket.create_connection(("127.0.0.1", port), source_address=(address, 0))
         self.s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0))
         self.open, self.got = True, b""
