@@ -18,13 +18,16 @@ if [ ! -e "$stamp" ]; then
 fi
 
 folder() { [ "$1" = release ] && echo build || echo "build/$1"; }
-presets="release asan tsan"
+presets=(release asan tsan)
 
-for preset in $presets; do
-  dir=$(folder "$preset")
-  cmake --preset "$preset" >/dev/null || die "configuring $preset"
-  cmake --build "$dir" >"$dir/build.log" 2>&1 || { grep -E 'error|FAILED' "$dir/build.log" | head -20; die "building $preset ($dir/build.log)"; }
-done
+# PRESET NICENESS: the tests of one build wait often, so the next one is built beside them, in the time that they leave.
+build() {
+  local dir
+  dir=$(folder "$1")
+  cmake --preset "$1" >/dev/null && mkdir -p "$dir" && nice -n "$2" cmake --build "$dir" >"$dir/build.log" 2>&1 && return
+  grep -E 'error|FAILED' "$dir/build.log" | head -20
+  return 1
+}
 
 # Tests that did not run at all (their tools are missing), and the cases that the others left out.
 count_skipped() {
@@ -35,11 +38,14 @@ count_skipped() {
   skipped=$((skipped + not_run + $(grep -oE '^SKIPPED [0-9]+|skipped=[0-9]+' "$log" | awk -F'[ =]' '{n += $2} END {print n + 0}')))
 }
 
-for preset in $presets; do
-  dir=$(folder "$preset")
+build "${presets[0]}" 0 || die "building ${presets[0]}"
+for i in "${!presets[@]}"; do
+  dir=$(folder "${presets[i]}") next=${presets[i + 1]:-} building=
+  [ -z "$next" ] || { build "$next" 19 & building=$!; }
   echo "== tests of $dir"
   ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
     ctest --test-dir "$dir" --output-on-failure --timeout 600 -j 2 "$@" 2>&1 | tee "$dir/ctest.log" | grep -vE '^ *Start|Passed'
+  [ -z "$building" ] || wait "$building" || die "building $next ($(folder "$next")/build.log)"
   grep -q 'No tests were found' "$dir/ctest.log" && continue # -R named none of this build
   line=$(grep -oE '[0-9]+% tests passed, [0-9]+ tests? failed out of [0-9]+' "$dir/ctest.log") || die "ctest of $dir did not finish"
   bad=$(sed -E 's/.*, ([0-9]+) tests? failed.*/\1/' <<<"$line")

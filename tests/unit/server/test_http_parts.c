@@ -70,7 +70,7 @@ struct count {
     int at, last, n_idle;
     atomic_int allowed; /* numbers that may be told */
 };
-static struct count *counting; /* the one under way */
+static _Atomic(struct count *) counting; /* the one under way */
 static atomic_uintptr_t counting_x;
 
 static enum td_stream_state next_number(struct td_answer_stream *t, bool idle, struct td_sink *out)
@@ -101,7 +101,7 @@ static void open_count(struct td_exchange *x, int allowed, int64_t idle_ms)
     c->stream = (struct td_answer_stream){.next = next_number, .close = close_count, .idle_ms = idle_ms};
     c->last = 1000;
     atomic_store(&c->allowed, allowed);
-    counting = c;
+    atomic_store(&counting, c);
     atomic_store(&counting_x, (uintptr_t)x);
     atomic_fetch_add(&n_open, 1);
     x->stream = &c->stream;
@@ -340,13 +340,13 @@ TEST(a_stream_sleeps_until_it_is_woken)
     CHECK(silent(fd, 200));
     for (int i = 2; i <= 20; i++) {
         char words[20];
-        atomic_store(&counting->allowed, i);
+        atomic_store(&atomic_load(&counting)->allowed, i);
         td_exchange_wake((struct td_exchange *)atomic_load(&counting_x));
         (void)snprintf(words, sizeof words, "\r\n%d,\r\n", i);
         CHECK(strstr(hear(fd, words), words) != NULL);
     }
     CHECK(silent(fd, 100));
-    atomic_store(&counting->allowed, 1000);
+    atomic_store(&atomic_load(&counting)->allowed, 1000);
     td_exchange_wake((struct td_exchange *)atomic_load(&counting_x));
     CHECK(strstr(hear(fd, "\r\n0\r\n\r\n"), "1000,\r\n0\r\n\r\n") != NULL);
     close(fd);
