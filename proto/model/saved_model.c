@@ -77,8 +77,8 @@ static enum td_code convert_text(const char *path, char **bytes, size_t *n, stru
     struct td_sink s = {.limit = MAX_FILE_BYTES};
     enum td_code rc = td_textpb_to_bytes(&tensorflow__saved_model__descriptor, *bytes, *n, true, &s, err);
     td_free(*bytes);
-    *bytes = s.p;
     *n = s.n;
+    *bytes = td_sink_take(&s);
     return rc ? td_err_wrap(err, "Reading %s", path) : TD_OK;
 }
 

@@ -57,6 +57,7 @@ class Manager:
 
 
 class Notify(unittest.TestCase):
+    @unittest.skipIf(server.SANITIZED, "a sanitizer's end is not possible in a sandbox")
     def test_a_life_in_the_sandbox(self):
         """Which lets the watchdog ask the daemon itself, at a port that is known before."""
         self.test_a_life("--sandbox", f"--rest_api_port={server.free_port()}")
