@@ -16,11 +16,18 @@
 
 #include "core/base/mem.h"
 
+/* One that goes, and would not be loaded any more: the version below it may serve. */
+static bool is_past(const struct td_entry *e, const struct td_version *v)
+{
+    return v->cold && !v->aspired && td_registry_settled(e);
+}
+
 static struct td_version *pick(const struct td_entry *e, bool any, int64_t version)
 {
     for (int i = 0; e != NULL && i < e->n_versions; i++) {
-        if (e->versions[i]->state == TD_STATE_AVAILABLE && (any || e->versions[i]->number == version)) {
-            return e->versions[i];
+        struct td_version *v = e->versions[i];
+        if (v->state == TD_STATE_AVAILABLE && (any || v->number == version) && !is_past(e, v)) {
+            return v;
         }
     }
     return NULL;
@@ -78,9 +85,6 @@ static enum td_code find(struct td_registry *r, const struct td_entry *e, bool a
                          struct td_cold *cold, struct td_servable **out, struct td_err *err)
 {
     struct td_version *v = pick(e, any, version);
-    if (v != NULL && v->cold && !v->aspired && td_registry_settled(e)) {
-        v = NULL; /* it goes, and would not be loaded any more */
-    }
     const bool soon = v == NULL && r->opts.lazy && cold != NULL;
     v = soon ? coming(e, any, version) : v;
     if (v != NULL && (soon || v->cold || (v->leaving && cold != NULL))) {
