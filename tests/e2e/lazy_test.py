@@ -100,7 +100,11 @@ class Lazy(Case):
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             self.assertEqual(set(map(tuple, pool.map(ask, range(120)))), {(digit,)})
         self.assertGreater(self.metric("tensord_evictions_total"), 3)
-        self.assertLessEqual(self.metric("tensord_resident_bytes"), LIMIT * 1.1)  # plans have grown since they were weighed
+        for _ in range(100):   # plans have grown since they were weighed, and who leaves does so once nothing runs
+            if self.metric("tensord_resident_bytes") <= LIMIT * 1.1:
+                break
+            time.sleep(0.1)
+        self.assertLessEqual(self.metric("tensord_resident_bytes"), LIMIT * 1.1)
         self.assertIn('tensord_cold_start_us_count{model_name="m1"}', d.get("/metrics").text)
 
     def streamed(self, model):
