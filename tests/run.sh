@@ -2,7 +2,7 @@
 # Installs what is missing; builds Release (build/), Debug with ASan and UBSan (build/asan) and Debug with TSan (build/tsan); runs the tests of
 # each (of TSan: unit tests and e2e), the lints among Release's; and ends with "N passed, N failed, N skipped". What is skipped are cases inside
 # of tests: each test says how many, and they are listed before the end, as are the seeds of random tests. Tests wait often: the next build goes
-# on beside them, at low priority, and a third test beside the last build's.
+# on beside them, at low priority.
 #
 #   tests/run.sh [ctest arguments, for example -R json]        TD_SEED=N tests/run.sh -R draws    has a random run again
 set -uo pipefail
@@ -45,7 +45,7 @@ for i in "${!presets[@]}"; do
   [ -z "$next" ] || { build "$next" 19 & building=$!; }
   echo "== tests of $dir"
   ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
-    ctest --test-dir "$dir" --output-on-failure --timeout 600 -j $((${#building} > 0 ? 2 : 3)) "$@" 2>&1 | tee "$dir/ctest.log" | grep -vE '^ *Start|Passed'
+    ctest --test-dir "$dir" --output-on-failure --timeout 600 -j 2 "$@" 2>&1 | tee "$dir/ctest.log" | grep -vE '^ *Start|Passed'
   [ -z "$building" ] || wait "$building" || die "building $next ($(folder "$next")/build.log)"
   grep -q 'No tests were found' "$dir/ctest.log" && continue # -R named none of this build
   line=$(grep -oE '[0-9]+% tests passed, [0-9]+ tests? failed out of [0-9]+' "$dir/ctest.log") || die "ctest of $dir did not finish"
