@@ -52,19 +52,19 @@ bool td_grpc_opened(struct td_grpc *g)
 {
     pthread_mutex_lock(&g->mu);
     bool ok = !g->closed;
-    atomic_fetch_add(&g->open, ok);
+    g->open += ok;
     pthread_mutex_unlock(&g->mu);
     return ok;
 }
 
-/* On a polling thread, or on one that `slow` counts: g outlives both. */
+/* On any thread. Once the last is counted out and mu is let go, whoever stops may free g. */
 void td_grpc_closed(struct td_grpc *g)
 {
-    if (atomic_fetch_sub(&g->open, 1) == 1 && atomic_load(&g->stopping)) {
-        pthread_mutex_lock(&g->mu);
+    pthread_mutex_lock(&g->mu);
+    if (--g->open == 0 && atomic_load(&g->stopping)) {
         pthread_cond_broadcast(&g->changed);
-        pthread_mutex_unlock(&g->mu);
     }
+    pthread_mutex_unlock(&g->mu);
 }
 
 /* gRPC's own log lines are details of transports that come and go. */
@@ -311,7 +311,7 @@ static void shut_down(struct td_grpc *g, int64_t drain_ms)
         }
         pthread_mutex_lock(&g->mu);
         while (polled &&
-               (!g->is_down || g->slow[0] + g->slow[1] + g->resuming > 0 || atomic_load(&g->open) > 0)) {
+               (!g->is_down || g->slow[0] + g->slow[1] + g->resuming > 0 || g->open > 0)) {
             pthread_cond_wait(&g->changed, &g->mu);
         }
         g->closed = true;

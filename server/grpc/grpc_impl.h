@@ -91,10 +91,10 @@ struct td_grpc {
     bool ticker_runs;
     struct td_event down; /* the server has shut down */
 
-    atomic_int open; /* calls and streams that have arrived and are not freed */
     atomic_bool stopping;
 
     pthread_mutex_t mu;       /* guards what follows; never held while a handler runs */
+    int open;                 /* calls and streams that have arrived and are not freed */
     pthread_cond_t changed;   /* is_down, slow or streams changed, stopping was set, or open fell to 0 */
     bool is_down, closed;     /* closed: nothing may be started any more */
     int running, max_running; /* slots taken, slots there are */

@@ -12,7 +12,9 @@
  *   others have changed                          once they are quiet, it is loaded again beside itself; what
  *                                                served before stops when that fails
  *
- * Either way it is loaded anew when its files change once more.
+ * Either way it is loaded anew when its files change once more. Where its folder is another one by now (an
+ * upload's, or a new base path's), the files that it was loaded from are not in question: it goes on until
+ * those of the other folder have loaded, and if they fail.
  *
  * Threads: any; callers hold mu, and looked at the files before they took it.
  *
@@ -37,8 +39,14 @@ void td_version_free(struct td_version *v)
         td_metrics_forget(v->dir);
     }
     td_free(v->signatures);
+    td_free(v->served_dir);
     td_free(v->dir);
     td_free(v);
+}
+
+bool td_version_serves_from(const struct td_version *v, const char *dir)
+{
+    return v->state == TD_STATE_AVAILABLE && v->served_dir != NULL && strcmp(v->served_dir, dir) == 0;
 }
 
 struct td_version *td_registry_version(const struct td_entry *e, int64_t number)
@@ -119,17 +127,19 @@ static void withdraw(struct td_entry *e, struct td_version *v, struct td_sight *
 /* Compares the files of a version that serves with those that it was loaded from. */
 static void look_at_served(struct td_entry *e, struct td_version *v, struct td_sight *s)
 {
-    if (v->served.model == s->seen.model && s->fault.code == TD_OK) {
+    const bool changed = td_version_serves_from(v, v->dir);
+    if (changed && v->served.model == s->seen.model && s->fault.code == TD_OK) {
         return;
     }
-    if (s->fault.code == TD_OK && !v->cold && v->served.places == s->seen.places &&
+    if (changed && s->fault.code == TD_OK && !v->cold && v->served.places == s->seen.places &&
         v->served.weights != s->seen.weights) {
         (void)td_fail(&s->fault, TD_DATA_LOSS, "its weights were written over where they are mapped");
     }
     if (s->fault.code != TD_OK) {
         withdraw(e, v, s);
     } else if (v->quiet && v->tried.model != s->seen.model) {
-        v->stale = v->changed = true;
+        v->stale = true;
+        v->changed = changed;
     }
 }
 
@@ -203,7 +213,7 @@ void td_registry_choose(struct td_entry *e, struct td_sight *sights, int n)
         struct td_sight *s = &sights[i];
         const struct td_version *v = td_registry_version(e, s->dir->version);
         s->wanted = wanted(&e->config, s->dir->version, i);
-        s->serves = v != NULL && v->state == TD_STATE_AVAILABLE;
+        s->serves = v != NULL && td_version_serves_from(v, s->dir->path);
         if (s->serves) {
             s->served = v->served;
             s->damages = v->damages;

@@ -45,7 +45,8 @@ static bool is_broken(const struct td_entry *e, bool lazy, bool any, int64_t ver
         }
         if (v->damaged && v->aspired && (any || v->number == version)) {
             (void)td_fail(why, TD_DATA_LOSS, "model '%s' version %lld has damaged files%s%.700s", e->name,
-                          (long long)v->number, v->error.code != TD_OK ? ": " : "", v->error.msg);
+                          (long long)v->number, v->error.code != TD_OK ? ": " : " and is loaded again",
+                          v->error.msg);
             return true;
         }
     }

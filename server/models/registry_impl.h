@@ -40,6 +40,7 @@ struct td_version {
     int64_t next_try_ns; /* of a failed one, CLOCK_MONOTONIC; 0: no further try */
     /* its files as the last look saw them, as the last try did, and as what serves was loaded from */
     struct td_watch_seen seen, tried, served;
+    char *served_dir;           /* the folder of those; NULL before the first. `dir` may be another by now */
     bool quiet;                 /* nobody writes to them: it may be loaded */
     bool stale;                 /* to be loaded again; what serves goes on until that is done.. */
     bool changed;               /* ..and ends if it fails, since its files are others; else it goes on */
@@ -182,6 +183,8 @@ bool td_registry_settled(const struct td_entry *e); /* every aspired version is 
 bool td_registry_has_available(const struct td_entry *e);
 void td_version_start_over(struct td_version *v); /* to be loaded, as if it had never been tried */
 void td_version_free(struct td_version *v);
+/* It serves, or is cold, of files below `dir`: what becomes of those is its business. Caller holds mu. */
+bool td_version_serves_from(const struct td_version *v, const char *dir);
 
 /* Starts loader threads; stop is set and they are joined by registry.c. */
 TD_MUST enum td_code td_registry_start_loaders(struct td_registry *r, struct td_err *err);

@@ -218,6 +218,7 @@ struct loaded {
     struct td_servable *servable; /* counted; NULL: a survey's */
     char *signatures;
     uint64_t graph_bytes; /* of a survey */
+    char *dir;            /* the version's folder */
 };
 
 /* Returns new: a version that may be published. */
@@ -310,6 +311,8 @@ static struct td_servable *publish(struct td_registry *r, struct td_version *v, 
     struct td_servable *old = v->servable;
     const bool resident = takes->servable != NULL;
     v->served = v->tried;
+    td_free(v->served_dir);
+    v->served_dir = takes->dir;
     v->damaged = v->changed = v->leaving = false;
     r->n_first_loads += resident && (v->cold || v->asked > 0);
     v->servable = takes->servable;
@@ -337,8 +340,13 @@ static struct td_servable *note_failure(struct td_registry *r, struct td_version
                                         const struct td_err *why)
 {
     struct td_servable *old = NULL;
-    if (td_version_is_resident(v) && !v->changed) {
+    const bool elsewhere = v->state == TD_STATE_AVAILABLE && !td_version_serves_from(v, v->dir);
+    if (elsewhere || (td_version_is_resident(v) && !v->changed)) {
         v->reload_error = *why;
+        if (v->cold) {
+            v->demanded = false;
+            td_registry_fail_parked(r, v, why);
+        }
         return NULL;
     }
     if (v->state == TD_STATE_AVAILABLE && v->changed) {
@@ -395,7 +403,11 @@ static void load(struct td_registry *r, struct td_entry *e, struct td_version *v
     if (err.code && surveyed != 0 && from.dir != NULL) {
         look_again(r, &from, surveyed);
     }
-    td_free(from.dir);
+    if (err.code) {
+        td_free(from.dir);
+    } else {
+        got.dir = from.dir;
+    }
     pthread_mutex_lock(&r->mu);
     v->tried = seen;
     v->damages = damages;

@@ -252,8 +252,9 @@ class Audit(Case):
         self.d.get("/v1/models")
         rows = self.lines(before + 1)[before:]
         self.assertLess(len(rows), 11 * (seconds + 3))
-        self.assertIn("left_out=", rows[-1]["message"])
-        self.assertGreater(sum(int(re.search(r"left_out=(\d+)", r["message"] + " left_out=0").group(1)) for r in rows) + len(rows), 300)
+        left_out = [int(re.search(r"left_out=(\d+)", r["message"] + " left_out=0").group(1)) for r in rows]
+        self.assertGreater(sum(left_out), 0)  # said by the next line of a later second, whichever that is
+        self.assertGreater(sum(left_out) + len(rows), 300)
 
 
 class Names(Case):

@@ -13,6 +13,7 @@ import unittest
 import tritonclient.grpc as tg
 import tritonclient.http as th
 from tritonclient.grpc import service_pb2
+from tritonclient.utils import InferenceServerException
 
 from v2_server import MODELS, Case, Daemon, setUpModule, value  # noqa: F401
 
@@ -147,6 +148,30 @@ class Load(Case):
                 with self.fails(400, "cannot name a new model"):
                     c.load_model(name, config="{}", files=good)
             self.assertEqual((self.ask("half", [1]), self.left(0), self.d.rest.is_model_ready("new")), ([2.5], 0, False))
+
+    def test_what_serves_goes_on_while_files_of_its_number_fail(self):
+        over, bad = threading.Event(), []
+
+        def ask():
+            own = tg.InferenceServerClient(f"127.0.0.1:{self.d.port}")
+            while not over.is_set():
+                try:
+                    if own.infer("half", [value(tg, "x", [1])]).as_numpy("y").tolist() != [2.5]:
+                        bad.append("another answer")
+                except InferenceServerException as e:
+                    bad.append(str(e))
+            own.close()
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            for _ in range(10):
+                for wrong in (b"", b"\xff\xff"):
+                    with self.fails(503, "{name: half version: 1} due to error"):
+                        self.d.rest.load_model("half", config="{}", files={"file:1/saved_model.pb": wrong})
+        finally:
+            over.set()
+            asking.join(60)
+        self.assertEqual(bad, [])
 
     def test_wrong_requests(self):
         def post(text, status, *words, model="half"):
