@@ -4,13 +4,14 @@
 #ifndef TD_CORE_FUNCTION_CALLABLE_IMPL_H
 #define TD_CORE_FUNCTION_CALLABLE_IMPL_H
 
+#include "core/base/list.h"
 #include "core/function/callable.h"
 #include "core/run/exec.h"
 
 /* A callable's place in the list of all (core/function/plan_trim.c). */
 struct td_callable_place {
     struct td_callable *callable;
-    struct td_callable_place *next, **at; /* at NULL: not on the list */
+    struct td_link link;
 };
 void td_callable_list(struct td_callable_place *place);
 void td_callable_unlist(struct td_callable_place *place);

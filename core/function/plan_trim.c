@@ -18,7 +18,7 @@ enum { OLDEST_MS = 1 << 20, YOUNGEST_MS = 16 };
 
 static struct {
     pthread_mutex_t mu;
-    struct td_callable_place *first;
+    struct td_link *first;
 } all = {.mu = PTHREAD_MUTEX_INITIALIZER};
 
 int64_t td_coarse_ms(void)
@@ -31,25 +31,23 @@ int64_t td_coarse_ms(void)
 void td_callable_list(struct td_callable_place *place)
 {
     pthread_mutex_lock(&all.mu);
-    place->next = all.first;
-    place->at = &all.first;
-    if (all.first != NULL) {
-        all.first->at = &place->next;
-    }
-    all.first = place;
+    td_link_in(&all.first, &place->link);
     pthread_mutex_unlock(&all.mu);
 }
 
 void td_callable_unlist(struct td_callable_place *place)
 {
-    pthread_mutex_lock(&all.mu); /* neighbours that come and go write at */
-    if (place->at != NULL) {
-        *place->at = place->next;
-        if (place->next != NULL) {
-            place->next->at = place->at;
-        }
-    }
+    pthread_mutex_lock(&all.mu);
+    td_link_out(&place->link);
     pthread_mutex_unlock(&all.mu);
+}
+
+/* Caller holds all.mu. */
+static void trim(int64_t before_ms, bool (*is_enough)(void *ctx), void *ctx)
+{
+    for (struct td_link *l = all.first; l != NULL && !is_enough(ctx); l = l->next) {
+        td_callable_trim(td_link_owner(l, struct td_callable_place, link)->callable, before_ms);
+    }
 }
 
 void td_callables_trim(bool (*is_enough)(void *ctx), void *ctx)
@@ -57,12 +55,8 @@ void td_callables_trim(bool (*is_enough)(void *ctx), void *ctx)
     const int64_t now = td_coarse_ms();
     pthread_mutex_lock(&all.mu);
     for (int64_t age = OLDEST_MS; age > 0 && !is_enough(ctx); age = age > YOUNGEST_MS ? age / 2 : 0) {
-        for (const struct td_callable_place *p = all.first; p != NULL && !is_enough(ctx); p = p->next) {
-            td_callable_trim(p->callable, now - age);
-        }
+        trim(now - age, is_enough, ctx);
     }
-    for (const struct td_callable_place *p = all.first; p != NULL && !is_enough(ctx); p = p->next) {
-        td_callable_trim(p->callable, now + OLDEST_MS);
-    }
+    trim(now + OLDEST_MS, is_enough, ctx);
     pthread_mutex_unlock(&all.mu);
 }

@@ -25,6 +25,7 @@
 
 #include <pthread.h>
 
+#include "core/base/list.h"
 #include "core/base/thread_pool.h"
 #include "core/run/plan.h"
 #include "core/run/select.h"
@@ -69,8 +70,8 @@ struct td_bound_plan {
     uint64_t last_used; /* which use of the callable; guarded by its lock, as is */
     int64_t used_ms;    /* when that was, on a clock of some ms (core/function/plan_trim.c) */
     pthread_mutex_t mu;
-    struct td_frame *frames;                        /* idle; guarded by mu */
-    struct td_bound_plan *next_listed, **listed_at; /* core/run/frame.c's list of all; NULL: not on it */
+    struct td_frame *frames; /* idle; guarded by mu */
+    struct td_link listed;   /* on core/run/frame.c's list of all */
 };
 
 /* Frees idle frames of all bound plans, but for those that somebody uses this moment: by a thread that may

@@ -135,30 +135,20 @@ void td_frame_free_idle(struct td_bound_plan *l)
 
 static struct {
     pthread_mutex_t mu; /* guards the list; taken before a bound plan's */
-    struct td_bound_plan *first;
+    struct td_link *first;
 } all = {.mu = PTHREAD_MUTEX_INITIALIZER};
 
 void td_frame_list(struct td_bound_plan *l)
 {
     pthread_mutex_lock(&all.mu);
-    l->next_listed = all.first;
-    l->listed_at = &all.first;
-    if (all.first != NULL) {
-        all.first->listed_at = &l->next_listed;
-    }
-    all.first = l;
+    td_link_in(&all.first, &l->listed);
     pthread_mutex_unlock(&all.mu);
 }
 
 void td_frame_unlist(struct td_bound_plan *l)
 {
-    pthread_mutex_lock(&all.mu); /* neighbours that come and go write listed_at */
-    if (l->listed_at != NULL) {
-        *l->listed_at = l->next_listed;
-        if (l->next_listed != NULL) {
-            l->next_listed->listed_at = l->listed_at;
-        }
-    }
+    pthread_mutex_lock(&all.mu);
+    td_link_out(&l->listed);
     pthread_mutex_unlock(&all.mu);
 }
 
@@ -166,7 +156,8 @@ size_t td_bound_plans_bytes(void)
 {
     size_t sum = 0;
     pthread_mutex_lock(&all.mu);
-    for (struct td_bound_plan *l = all.first; l != NULL; l = l->next_listed) {
+    for (struct td_link *at = all.first; at != NULL; at = at->next) {
+        struct td_bound_plan *l = td_link_owner(at, struct td_bound_plan, listed);
         pthread_mutex_lock(&l->mu);
         for (const struct td_frame *f = l->frames; f != NULL; f = f->next) {
             sum += l->block_bytes;
@@ -183,7 +174,8 @@ void td_frames_trim(void)
     if (pthread_mutex_trylock(&all.mu) != 0) {
         return;
     }
-    for (struct td_bound_plan *l = all.first; l != NULL; l = l->next_listed) {
+    for (struct td_link *at = all.first; at != NULL; at = at->next) {
+        struct td_bound_plan *l = td_link_owner(at, struct td_bound_plan, listed);
         struct td_frame *idle = NULL;
         if (!l->uses_device && pthread_mutex_trylock(&l->mu) == 0) {
             idle = l->frames;

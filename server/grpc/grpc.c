@@ -310,8 +310,7 @@ static void shut_down(struct td_grpc *g, int64_t drain_ms)
             grpc_server_cancel_all_calls(g->server);
         }
         pthread_mutex_lock(&g->mu);
-        while (polled &&
-               (!g->is_down || g->slow[0] + g->slow[1] + g->resuming > 0 || g->open > 0)) {
+        while (polled && (!g->is_down || g->slow[0] + g->slow[1] + g->resuming > 0 || g->open > 0)) {
             pthread_cond_wait(&g->changed, &g->mu);
         }
         g->closed = true;

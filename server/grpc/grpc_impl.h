@@ -14,6 +14,7 @@
 #include <grpc/grpc.h>
 #include <pthread.h>
 
+#include "core/base/list.h"
 #include "core/base/tsan.h"
 #include "server/grpc/grpc_rpc.h"
 
@@ -90,7 +91,6 @@ struct td_grpc {
     pthread_t ticker;
     bool ticker_runs;
     struct td_event down; /* the server has shut down */
-
     atomic_bool stopping;
 
     pthread_mutex_t mu;       /* guards what follows; never held while a handler runs */
@@ -102,7 +102,7 @@ struct td_grpc {
     int resuming;             /* threads of calls whose models were loaded */
     int queued;
     struct td_grpc_slot *queue, **queue_end; /* who waits for a slot, oldest first */
-    struct td_grpc_stream *streams;          /* open ones, doubly linked */
+    struct td_link *streams;                 /* open ones */
     struct td_grpc_calls handled;            /* whose handler runs */
     struct td_grpc_calls waiting;            /* whose message is not there yet */
     bool ticking;     /* the ticker looks at them; it stops when none has come for a while */

@@ -32,11 +32,7 @@ static void list_add(struct td_grpc_stream *s)
 {
     struct td_grpc *g = s->g;
     pthread_mutex_lock(&g->mu);
-    s->next = g->streams;
-    if (s->next != NULL) {
-        s->next->prev = s;
-    }
-    g->streams = s;
+    td_link_in(&g->streams, &s->listed);
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->mu);
 }
@@ -45,10 +41,7 @@ static void list_remove(struct td_grpc_stream *s)
 {
     struct td_grpc *g = s->g;
     pthread_mutex_lock(&g->mu);
-    *(s->prev != NULL ? &s->prev->next : &g->streams) = s->next;
-    if (s->next != NULL) {
-        s->next->prev = s->prev;
-    }
+    td_link_out(&s->listed);
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->mu);
 }
@@ -423,10 +416,11 @@ static void tick(struct td_grpc_stream *s, bool stopping)
     }
 }
 
-/* The first stream from s on that is not leaving, with a reference. Under g->mu. */
-static struct td_grpc_stream *hold(struct td_grpc_stream *s)
+/* The first stream from there on that is not leaving, with a reference. Under g->mu. */
+static struct td_grpc_stream *hold(struct td_link *from)
 {
-    for (; s != NULL; s = s->next) {
+    for (; from != NULL; from = from->next) {
+        struct td_grpc_stream *s = td_link_owner(from, struct td_grpc_stream, listed);
         int refs = atomic_load(&s->refs);
         while (refs > 0) {
             if (atomic_compare_exchange_weak(&s->refs, &refs, refs + 1)) {
@@ -450,7 +444,7 @@ static void tick_all(struct td_grpc *g)
         tick(s, stopping);
         pthread_mutex_unlock(&s->mu);
         pthread_mutex_lock(&g->mu);
-        struct td_grpc_stream *next = hold(s->next);
+        struct td_grpc_stream *next = hold(s->listed.next);
         pthread_mutex_unlock(&g->mu);
         release(s);
         s = next;

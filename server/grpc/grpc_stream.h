@@ -36,7 +36,7 @@ struct td_grpc_stream {
         size_t bytes;   /* of their messages */
         size_t largest; /* answer so far, in bytes */
     } requests;
-    struct td_grpc_stream *prev, *next;
+    struct td_link listed; /* on g->streams */
 };
 
 /* The following: under mu, by a caller that holds a reference. */

@@ -12,11 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/run/variable.h"
 #include "core/base/budget.h"
 #include "core/base/buffer.h"
 #include "core/base/mem.h"
 #include "core/run/bound_plan.h"
+#include "core/run/variable.h"
 #include "server/base/connections.h"
 #include "server/base/metrics.h"
 #include "server/base/open_calls.h"
@@ -26,83 +26,27 @@
 
 /* ------------------------------------------------------------------ the process */
 
-static double resident_bytes(const struct td_rest *rest)
-{
-    (void)rest;
-    return (double)td_statm().resident;
-}
-
-static double memory_held(const struct td_rest *rest)
-{
-    (void)rest;
-    return (double)td_budget_held();
-}
-
-static double memory_tensors(const struct td_rest *rest)
-{
-    (void)rest;
-    return (double)td_buffer_live_bytes();
-}
-
-static double memory_strings(const struct td_rest *rest)
-{
-    (void)rest;
-    return (double)td_budget_noted(TD_MEMORY_STRINGS);
-}
-
-static double memory_bodies(const struct td_rest *rest)
-{
-    (void)rest;
-    return (double)td_budget_noted(TD_MEMORY_BODIES);
-}
-
-static double memory_answers(const struct td_rest *rest)
-{
-    (void)rest;
-    return (double)td_budget_noted(TD_MEMORY_ANSWERS);
-}
-
-static double memory_arenas(const struct td_rest *rest)
-{
-    (void)rest;
-    return (double)td_budget_noted(TD_MEMORY_ARENAS);
-}
-
-static double memory_packed(const struct td_rest *rest)
-{
-    (void)rest;
-    return (double)td_budget_noted(TD_MEMORY_PACKED);
-}
-
-static double memory_libraries(const struct td_rest *rest)
-{
-    (void)rest;
-    return (double)td_budget_noted(TD_MEMORY_LIBRARIES);
-}
-
-static double memory_plans(const struct td_rest *rest)
-{
-    (void)rest;
-    return (double)td_bound_plans_bytes();
-}
-
-static double memory_limit(const struct td_rest *rest)
-{
-    (void)rest;
-    return (double)td_budget_allowed();
-}
-
-static double memory_refusals(const struct td_rest *rest)
-{
-    (void)rest;
-    return (double)td_budget_refusals();
-}
-
-static double memory_shortages(const struct td_rest *rest)
-{
-    (void)rest;
-    return (double)td_budget_shortages();
-}
+/* What is asked of a module that keeps it for the whole process. */
+#define OF_PROCESS(name, value)                                                                              \
+    static double name(const struct td_rest *rest)                                                           \
+    {                                                                                                        \
+        (void)rest;                                                                                          \
+        return (double)(value);                                                                              \
+    }
+OF_PROCESS(resident_bytes, td_statm().resident)
+OF_PROCESS(memory_held, td_budget_held())
+OF_PROCESS(memory_tensors, td_buffer_live_bytes())
+OF_PROCESS(memory_strings, td_budget_noted(TD_MEMORY_STRINGS))
+OF_PROCESS(memory_bodies, td_budget_noted(TD_MEMORY_BODIES))
+OF_PROCESS(memory_answers, td_budget_noted(TD_MEMORY_ANSWERS))
+OF_PROCESS(memory_arenas, td_budget_noted(TD_MEMORY_ARENAS))
+OF_PROCESS(memory_packed, td_budget_noted(TD_MEMORY_PACKED))
+OF_PROCESS(memory_libraries, td_budget_noted(TD_MEMORY_LIBRARIES))
+OF_PROCESS(memory_plans, td_bound_plans_bytes())
+OF_PROCESS(memory_limit, td_budget_allowed())
+OF_PROCESS(memory_refusals, td_budget_refusals())
+OF_PROCESS(memory_shortages, td_budget_shortages())
+#undef OF_PROCESS
 
 static double open_files(const struct td_rest *rest)
 {

@@ -11,6 +11,7 @@ import collections
 import json
 import os
 import re
+import select
 import signal
 import socket
 import struct
@@ -69,6 +70,24 @@ class Attack:
             s.close()
             raise
         return s
+
+    def exchange(self, s, raw, stops=0.0):
+        """Sends raw in pieces, then (with the chance `stops`) no more; leaves; and returns what came back, up to 1 MiB."""
+        got = b""
+        try:
+            for piece in self.dice.pieces(raw):
+                s.sendall(piece)
+            if stops and self.dice.chance(stops):
+                s.shutdown(socket.SHUT_WR)
+            while len(got) < 1 << 20 and select.select([s], [], [], 0.03 if self.dice.chance(0.9) else 0.3)[0]:
+                data = s.recv(1 << 16)
+                if not data:
+                    break
+                got += data
+        except OSError:
+            pass
+        self.leave(s)
+        return got
 
     def end(self):
         """Closes what was kept from turn to turn."""

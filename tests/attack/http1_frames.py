@@ -5,8 +5,6 @@ others have some production drawn wrong; whatever they are answered, it is HTTP,
 """
 import json
 import re
-import select
-import socket
 import time
 
 import generator
@@ -192,21 +190,7 @@ def broken(dice):
 
 def quarrel(a):
     raws = [broken(a.dice) if a.dice.chance(0.8) else sound(a.dice, a.dice.choice(known(a))[0]) for _ in range(a.dice.choice((1, 1, 1, 2, 5, 12)))]
-    s, got = a.connect(), b""
-    try:
-        for part in a.dice.pieces(b"".join(raws)):
-            s.sendall(part)
-        if a.dice.chance(0.2):
-            s.shutdown(socket.SHUT_WR)
-        while len(got) < 1 << 20 and select.select([s], [], [], 0.03 if a.dice.chance(0.9) else 0.3)[0]:
-            data = s.recv(1 << 16)
-            if not data:
-                break
-            got += data
-    except OSError:
-        pass
-    a.leave(s)
-    judge(a, raws, got)
+    judge(a, raws, a.exchange(a.connect(), b"".join(raws), stops=0.2))
 
 
 def judge(a, raws, got):

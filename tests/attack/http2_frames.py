@@ -4,7 +4,6 @@ Half of the calls are sound, cut into frames in unusual ways: each is answered w
 conversations some frames are wrong, by their kind, flags, stream, length, order or content. What costs a library with known holes most
 (docs/grpc.md) is bounded here, so that both may be attacked: header blocks of at most 64 KiB, resets by the hundred.
 """
-import select
 import struct
 import time
 import zlib
@@ -214,19 +213,8 @@ def broken(dice):
 
 
 def quarrel(a):
-    raw, got = broken(a.dice), b""
-    s = a.connect(a.port, a.dice.choice((None, 2048)))
-    try:
-        for p in a.dice.pieces(raw):
-            s.sendall(p)
-        while len(got) < 1 << 20 and select.select([s], [], [], 0.03 if a.dice.chance(0.9) else 0.3)[0]:
-            data = s.recv(1 << 16)
-            if not data:
-                break
-            got += data
-    except OSError:
-        pass
-    a.leave(s)
+    raw = broken(a.dice)
+    got = a.exchange(a.connect(a.port, a.dice.choice((None, 2048))), raw)
     kinds = {k for k, *_ in frames_in(got)[0]}
     a.tell("GOAWAY" if GOAWAY in kinds else "answered" if {h2.HEADERS, DATA} & kinds else "reset" if h2.RST_STREAM in kinds else "settings" if got else "no answer")
 
