@@ -36,7 +36,8 @@ enum {
     MOST_FALLS = 5,
     FOLLOW_MS = 100,
     TRY_AGAIN_MS = 1000,
-    SAVE_MS = 6000, /* that children have to save when the server ends */
+    LOADING_MS = 50, /* how often a new version is asked whether it serves */
+    SAVE_MS = 6000,  /* that children have to save when the server ends */
     LINE = 64,
     MOST_FLAGS = 64
 };
@@ -234,7 +235,7 @@ static void publish_all(struct td_runner *r)
     struct td_jobs *j = r->jobs;
     for (int64_t last = 0;;) {
         struct td_err err = {0};
-        bool out_there = false;
+        struct td_published how = {.out_there = false};
         int64_t job = -1;
         if (td_store_ask_int(j->store,
                              "SELECT seq FROM jobs WHERE trained = 1 AND status < 4 AND live = 0 AND seq > ?"
@@ -248,10 +249,13 @@ static void publish_all(struct td_runner *r)
         }
         last = job;
         pthread_mutex_lock(&j->publishing);
-        const enum td_code rc = td_publish_trained(j, job, &out_there, &err);
+        const enum td_code rc = td_publish_trained(j, job, &how, &err);
         pthread_mutex_unlock(&j->publishing);
         atomic_fetch_add(&j->told, 1);
-        if (rc && out_there) {
+        if (how.loading) {
+            again_in(r, LOADING_MS);
+        }
+        if (rc && how.out_there) {
             trouble(r, "publishing a job's result", &err);
         } else if (rc) {
             struct td_fault why = {.err = err, .code = "server_error"};

@@ -116,9 +116,13 @@ TD_MUST enum td_code td_job_fail(struct td_store *s, int64_t job, const struct t
                                  struct td_err *err);
 
 /* ---- publish.c. Callers hold j->publishing. */
-/* A job that is trained succeeds: its result is published where it may be, else kept aside. out_there: also
- * on failure, that the version has its name already, so only the row is behind: to be tried again. */
-TD_MUST enum td_code td_publish_trained(struct td_jobs *j, int64_t job, bool *out_there, struct td_err *err);
+struct td_published {
+    bool out_there; /* also on failure: the version has its name, and only the row is behind: try again */
+    bool loading;   /* not served yet, so the job has not succeeded: try again */
+};
+/* A job that is trained succeeds: its result is published where it may be, else kept aside. */
+TD_MUST enum td_code td_publish_trained(struct td_jobs *j, int64_t job, struct td_published *how,
+                                        struct td_err *err);
 /* Publishes what was kept aside. */
 TD_MUST enum td_code td_publish_kept(struct td_jobs *j, int64_t job, struct td_err *err);
 

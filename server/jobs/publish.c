@@ -2,7 +2,7 @@
  *
  *   1  number = highest in the base path + 1; number and the inode of the stage are written down (durable)
  *   2  rename(stage, base_path/number) that replaces nothing; taken meanwhile: again from 1
- *   3  the base path is synced; the registry is told to look
+ *   3  the base path is synced; the registry is told to look, until it serves the version or has failed
  *   4  "succeeded", the number, the result file: one durable transaction
  *
  * Killed between 1 and 2, the stage is still there, and all begins again; between 2 and 4, the folder of the
@@ -206,10 +206,10 @@ static enum td_code write_success(struct publication *p, struct td_err *err)
     return td_job_message(s, p->seq, "end", "info", err, "The job has completed successfully");
 }
 
-enum td_code td_publish_trained(struct td_jobs *j, int64_t job, bool *out_there, struct td_err *err)
+enum td_code td_publish_trained(struct td_jobs *j, int64_t job, struct td_published *how, struct td_err *err)
 {
     struct publication p = {0};
-    *out_there = false;
+    *how = (struct td_published){.out_there = false};
     TD_TRY(read_row(j, job, &p, err));
     if (td_job_ended(p.status)) {
         return TD_OK;
@@ -217,7 +217,11 @@ enum td_code td_publish_trained(struct td_jobs *j, int64_t job, bool *out_there,
     TD_TRY(name_result_file(&p, err));
     if (p.publishes) {
         TD_TRY(publish(&p, err));
-        *out_there = true;
+        how->out_there = true;
+        how->loading = !td_registry_version_settled(j->opts.registry, p.model, p.version);
+    }
+    if (how->loading) {
+        return TD_OK;
     }
     TD_TRY(td_store_begin(j->store, true, err));
     return td_store_end(j->store, write_success(&p, err), err);

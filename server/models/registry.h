@@ -107,6 +107,8 @@ TD_MUST enum td_code td_registry_rescan(struct td_registry *r, const char *model
 /* Looks for versions of one model now, as the watch thread does every poll period: what is found is loaded
  * later, a model unloaded by command stays so. */
 TD_MUST enum td_code td_registry_look(struct td_registry *r, const char *model, struct td_err *err);
+/* Whether a version serves (or is cold), has failed, or is not to be loaded. */
+bool td_registry_version_settled(struct td_registry *r, const char *model, int64_t version);
 
 /* Loads a model by name: brings it back after td_registry_unload, looks for versions, and loads those again
  * whose files have changed. u (NULL: none): what came with the command. Its configuration counts in place

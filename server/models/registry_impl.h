@@ -178,8 +178,9 @@ void td_registry_doubt(struct td_registry *r, struct td_entry *e, struct td_sigh
 /* NULL: there is none. */
 struct td_version *td_registry_version(const struct td_entry *e, int64_t number);
 void td_registry_forget_aspired(struct td_entry *e); /* for a model that was removed */
-/* registry_load.c. Callers of the next two hold mu. */
-bool td_registry_settled(const struct td_entry *e); /* every aspired version is AVAILABLE or failed */
+/* registry_wait.c: every aspired version is AVAILABLE or failed. Caller holds mu. */
+bool td_registry_settled(const struct td_entry *e);
+/* registry_load.c. Caller holds mu. */
 bool td_registry_has_available(const struct td_entry *e);
 void td_version_start_over(struct td_version *v); /* to be loaded, as if it had never been tried */
 void td_version_free(struct td_version *v);

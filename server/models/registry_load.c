@@ -54,18 +54,6 @@ const char *td_registry_state_name(enum td_state s)
     return "UNKNOWN";
 }
 
-bool td_registry_settled(const struct td_entry *e)
-{
-    for (int i = 0; i < e->n_versions; i++) {
-        const struct td_version *v = e->versions[i];
-        if (v->aspired && (v->busy || v->stale || (v->cold && v->demanded) ||
-                           (v->state != TD_STATE_AVAILABLE && v->state != TD_STATE_END))) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool td_registry_has_available(const struct td_entry *e)
 {
     for (int i = 0; i < e->n_versions; i++) {

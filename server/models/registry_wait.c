@@ -92,6 +92,32 @@ static bool is_picked(const struct td_entry *e, const struct td_registry_pick *p
            (pick->since == 0 || e->since == pick->since);
 }
 
+static bool is_settled(const struct td_version *v)
+{
+    return !v->aspired || !(v->busy || v->stale || (v->cold && v->demanded) ||
+                            (v->state != TD_STATE_AVAILABLE && v->state != TD_STATE_END));
+}
+
+bool td_registry_settled(const struct td_entry *e)
+{
+    for (int i = 0; i < e->n_versions; i++) {
+        if (!is_settled(e->versions[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool td_registry_version_settled(struct td_registry *r, const char *model, int64_t version)
+{
+    pthread_mutex_lock(&r->mu);
+    const struct td_entry *e = td_registry_entry(r, model);
+    const struct td_version *v = e == NULL ? NULL : td_registry_version(e, version);
+    const bool settled = v == NULL || is_settled(v);
+    pthread_mutex_unlock(&r->mu);
+    return settled;
+}
+
 static bool are_settled(const struct td_registry *r, const struct td_registry_pick *pick)
 {
     for (int i = 0; i < r->n_entries; i++) {

@@ -24,7 +24,7 @@ class Attacked(unittest.TestCase):
 
     def turns(self, kind):
         module = importlib.import_module(kind)
-        a = generator.Attack(argparse.Namespace(port=self.d.port, rest_api_port=self.d.rest_port, folder=self.d.dir, pace=0, seed=1, seconds=60), 0)
+        a = generator.Attack(argparse.Namespace(port=self.d.port, rest_api_port=self.d.rest_port, folder=self.d.dir, pace=0, seed=1, seconds=60), 0, kind)
         for _ in range(TURNS[kind]):
             try:
                 module.turn(a)

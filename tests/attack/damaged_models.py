@@ -20,9 +20,17 @@ BASES = ("d0", "d1", "d2", "d3")
 PREDICTS = [(path.split(":")[1], body) for path, body in valid.DOCUMENTS if path.startswith("/v1/")]
 
 
+MOST = 1 << 24   # bytes of a file
+
+
+def file(path, flags):
+    """Never what a link leads to: another lane may have laid one there since this one looked."""
+    return open(path, "rb" if flags == os.O_RDONLY else "wb", opener=lambda p, _: os.open(p, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644))
+
+
 def read(path):
-    with open(path, "rb") as f:
-        return f.read()
+    with file(path, os.O_RDONLY) as f:
+        return f.read(MOST)
 
 
 def damaged(a, path, data):
@@ -32,7 +40,7 @@ def damaged(a, path, data):
     if path.endswith("saved_model.pb") and a.dice.chance(0.8):
         for _ in range(a.dice.choice((1, 1, 2, 4))):
             data = wire.damaged(a.dice, data)
-        return data[:1 << 24]
+        return data[:MOST]
     return a.dice.damaged(data, spliced)
 
 
@@ -50,10 +58,11 @@ def damage(a, folder):
             os.unlink(path)
             a.dice.choice((os.mkfifo, os.mkdir))(path)
         elif how == 3:
-            os.truncate(path, a.dice.number() & (1 << 22) - 1)
+            with file(path, os.O_WRONLY) as f:
+                f.truncate(a.dice.number() & (1 << 22) - 1)
         else:
             data = damaged(a, path, read(path))
-            with open(path, "wb") as f:
+            with file(path, os.O_WRONLY | os.O_TRUNC) as f:
                 f.write(data)
 
 

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import traceback
+import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "e2e"), os.path.join(HERE, "..", "property")]
@@ -26,15 +27,17 @@ sys.path[:0] = [os.path.join(HERE, "..", "e2e"), os.path.join(HERE, "..", "prope
 import draw_seed  # noqa: E402
 import draws  # noqa: E402
 
+IP_BIND_ADDRESS_NO_PORT = 24   # <linux/in.h>
 over = threading.Event()
 
 
 class Attack:
     """One lane."""
 
-    def __init__(self, args, lane):
+    def __init__(self, args, lane, kind):
         self.port, self.rest_port, self.folder, self.pace = args.port, args.rest_api_port, args.folder, args.pace
         self.dice, self.lane = draws.Dice(f"{args.seed}.{lane}"), lane
+        self.source = "127.1.{}.{}".format(*divmod(zlib.crc32(kind.encode()) & 0x7fff, 256))   # limits by address hold for each generator alone
         self.until = time.monotonic() + args.seconds
         self.came, self.requests, self.findings, self.notes, self.kept = collections.Counter(), 0, [], {}, {}
 
@@ -65,6 +68,8 @@ class Attack:
         if receive:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
         try:
+            s.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)   # the port is chosen when the other end is known
+            s.bind((self.source, 0))
             s.connect(("127.0.0.1", port or self.rest_port))
         except OSError:
             s.close()
@@ -145,7 +150,7 @@ def run(kind, turn, lanes=4, finish=None):
     args = parse(kind)
     draw_seed.say(args.seed)
     signal.signal(signal.SIGTERM, lambda *_: over.set())
-    begun, attacks = time.monotonic(), [Attack(args, i) for i in range(lanes)]
+    begun, attacks = time.monotonic(), [Attack(args, i, kind) for i in range(lanes)]
     threads = [threading.Thread(target=repeat, args=(a, turn)) for a in attacks]
     for t in threads:
         t.start()

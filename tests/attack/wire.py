@@ -3,6 +3,7 @@
 A message is a list of (field number, wire type, value): an int for VARINT, 8 or 4 bytes, or bytes for LEN (whatever they hold).
 """
 VARINT, I64, LEN, I32 = 0, 1, 2, 5
+MOST_ADDED = 1 << 22   # bytes that one damage may add, where it repeats
 
 
 def varint(v):
@@ -74,6 +75,7 @@ def damaged(dice, data, depth=0):
         return dice.damaged(data, most=2) if data else dice.noise(8)
     i = dice.randrange(len(found))
     number, kind, value = found[i]
+    most = 1 + MOST_ADDED // (16 + (len(value) if isinstance(value, bytes) else 0))   # times that it may be there
     if kind == LEN and dice.chance(0.65):
         found[i] = (number, kind, damaged(dice, value, depth + 1))
         return write(found)
@@ -81,7 +83,7 @@ def damaged(dice, data, depth=0):
     if how == 0:
         del found[i]
     elif how == 1:
-        found[i:i] = [found[i]] * (1 << dice.randrange(1, 11))
+        found[i:i] = [found[i]] * min(most, 1 << dice.randrange(1, 11))
     elif how == 2:
         found[i] = (dice.choice((number + 1, max(1, number - 1), dice.randrange(1, 20), dice.randrange(1, 1 << 29))), kind, value)
     elif how == 3:
@@ -91,7 +93,7 @@ def damaged(dice, data, depth=0):
     elif how == 5:
         dice.shuffle(found)
     elif how == 6:   # inside of itself
-        for _ in range(dice.choice((1, 2, 60, 99, 101, 200, 3000))):
+        for _ in range(min(most, dice.choice((1, 2, 60, 99, 101, 200, 3000)))):
             value = field(number, LEN, value if isinstance(value, bytes) else b"")
         found[i] = (number, LEN, value)
     elif how == 7:   # a length that lies
