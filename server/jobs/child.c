@@ -211,9 +211,9 @@ enum td_code td_child_enter(int64_t parent, struct td_err *err)
                strerror(errno));
     TD_FAIL_IF(parent > 0 && (int64_t)getppid() != parent, err, FAILED_PRECONDITION,
                "the server that started this process has gone");
-    (void)setpriority(PRIO_PROCESS, 0, NICEST); /* of disks, and where the next is refused */
+    (void)setpriority(PRIO_PROCESS, 0, NICEST);
     const struct sched_param none = {0};
-    (void)sched_setscheduler(0, SCHED_IDLE, &none); /* whoever wakes up runs at once in its place */
+    (void)sched_setscheduler(0, SCHED_BATCH, &none); /* long slices, no preference on waking up */
     be_killed_first();
     return TD_OK;
 }
