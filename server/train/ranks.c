@@ -1,6 +1,9 @@
 /* server/train/ranks.c - slots, buckets, and the thread that sums them.
  *
- * A slot keeps its bytes from run to run. mu guards slots and words; calls of MPI are made by one thread at a
+ * A slot keeps its bytes from run to run, in a block of its own until it was summed together with others: since
+ * then they are neighbours in one block, and the next sum of the same ones is made where they lie.
+ *
+ * mu guards slots and words; calls of MPI are made by one thread at a
  * time: by the summing thread within a run, by the caller between runs (nothing is in a slot then).
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -9,6 +12,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +25,18 @@ enum { BUCKET_BYTES = 4 << 20, MOST_SUMS = 1 << 16 };
 
 enum slot_state { EMPTY, ADDED, SUMMED };
 
+struct block {
+    atomic_int n; /* slots that lie in it; it goes with the last */
+    _Alignas(64) char data[];
+};
+
 struct slot {
     enum slot_state state;
     bool at_once;
     enum td_dtype dtype;
     int64_t n;
-    void *data;
+    struct block *block; /* NULL before the first sum */
+    char *data;
     size_t capacity;
 };
 
@@ -41,8 +51,6 @@ struct td_ranks {
     int next;           /* the first that is not summed */
     int wrong;          /* MPI's error number; 0: none */
     bool ending;
-    float *bucket;
-    size_t bucket_bytes;
 };
 
 /* ------------------------------------------------------------------ the summing thread */
@@ -50,6 +58,33 @@ struct td_ranks {
 static size_t bytes_of(const struct slot *s)
 {
     return (size_t)s->n * td_dtype_size(s->dtype);
+}
+
+static struct block *block_of(size_t bytes)
+{
+    struct block *b = td_alloc_aligned(_Alignof(struct block), sizeof *b + (bytes + 63) / 64 * 64);
+    if (b != NULL) {
+        atomic_init(&b->n, 0);
+    }
+    return b;
+}
+
+static void leave(struct slot *s)
+{
+    if (s->block != NULL && atomic_fetch_sub(&s->block->n, 1) == 1) {
+        td_free(s->block);
+    }
+    s->block = NULL;
+}
+
+/* s lies there from now on, with room for so many bytes; what it held is gone. */
+static void settle(struct slot *s, struct block *b, char *data, size_t bytes)
+{
+    leave(s);
+    atomic_fetch_add(&b->n, 1);
+    s->block = b;
+    s->data = data;
+    s->capacity = bytes;
 }
 
 /* Waits for the slot `ahead` of the next, which is 0 again when a run begins; false: the end. */
@@ -81,38 +116,54 @@ static int bucket_end(struct td_ranks *r)
 
 static int sum_one(struct td_ranks *r, struct slot *s)
 {
-    return s->dtype == TD_FLOAT ? r->mpi->sum_floats(s->data, s->n) : r->mpi->sum_doubles(s->data, s->n);
+    return s->dtype == TD_FLOAT ? r->mpi->sum_floats((void *)s->data, s->n)
+                                : r->mpi->sum_doubles((void *)s->data, s->n);
+}
+
+static bool are_neighbours(const struct slot *s, int n)
+{
+    for (int i = 0; i + 1 < n; i++) {
+        if (s[i].data + bytes_of(&s[i]) != s[i + 1].data) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Moves n slots, which hold so many bytes together, into one block. */
+static bool join(struct slot *s, int n, size_t bytes)
+{
+    struct block *b = block_of(bytes);
+    if (b == NULL) {
+        return false;
+    }
+    char *at = b->data;
+    for (int i = 0; i < n; i++) {
+        const size_t own = bytes_of(&s[i]);
+        if (own > 0) {
+            memcpy(at, s[i].data, own);
+        }
+        settle(&s[i], b, at, own);
+        at += own;
+    }
+    return true;
 }
 
 static int sum_bucket(struct td_ranks *r, int end)
 {
+    struct slot *s = &r->slots[r->next];
+    const int n = end - r->next;
     size_t bytes = 0;
-    if (end == r->next + 1) {
-        return sum_one(r, &r->slots[r->next]);
+    if (n == 1) {
+        return sum_one(r, s);
     }
-    for (int i = r->next; i < end; i++) {
-        bytes += bytes_of(&r->slots[i]);
+    for (int i = 0; i < n; i++) {
+        bytes += bytes_of(&s[i]);
     }
-    if (bytes > r->bucket_bytes) {
-        float *more = td_realloc(r->bucket, bytes, 1);
-        if (more == NULL) {
-            return -1;
-        }
-        r->bucket = more;
-        r->bucket_bytes = bytes;
+    if (!are_neighbours(s, n) && !join(s, n, bytes)) {
+        return -1;
     }
-    float *at = r->bucket;
-    for (int i = r->next; i < end; i++) {
-        memcpy(at, r->slots[i].data, bytes_of(&r->slots[i]));
-        at += r->slots[i].n;
-    }
-    const int rc = r->mpi->sum_floats(r->bucket, at - r->bucket);
-    at = r->bucket;
-    for (int i = r->next; i < end; i++) {
-        memcpy(r->slots[i].data, at, bytes_of(&r->slots[i]));
-        at += r->slots[i].n;
-    }
-    return rc;
+    return r->mpi->sum_floats((float *)(void *)s->data, (int64_t)(bytes / sizeof(float)));
 }
 
 static void *sum_loop(void *arg)
@@ -152,12 +203,11 @@ static enum td_code add(void *ctx, const struct td_sum *s, const void *values, s
     struct slot *slot = &r->slots[s->number];
     const size_t bytes = (size_t)s->n * td_dtype_size(s->dtype);
     if (bytes > slot->capacity) { /* nobody else looks at a slot that is not added */
-        void *more = td_realloc(slot->data, bytes, 1);
-        if (more == NULL) {
+        struct block *b = block_of(bytes);
+        if (b == NULL) {
             return td_no_memory(err, bytes, "a sum over processes");
         }
-        slot->data = more;
-        slot->capacity = bytes;
+        settle(slot, b, b->data, bytes);
     }
     if (bytes > 0) {
         memcpy(slot->data, values, bytes);
@@ -398,10 +448,9 @@ void td_ranks_close(struct td_ranks *r)
     pthread_join(r->thread, NULL);
     (void)r->mpi->finish();
     for (int i = 0; i < MOST_SUMS; i++) {
-        td_free(r->slots[i].data);
+        leave(&r->slots[i]);
     }
     td_free(r->slots);
-    td_free(r->bucket);
     pthread_cond_destroy(&r->added);
     pthread_cond_destroy(&r->summed);
     pthread_mutex_destroy(&r->mu);
