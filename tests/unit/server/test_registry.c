@@ -495,6 +495,33 @@ TEST(a_version_whose_graph_goes_leaves_and_heals)
     stop(r);
 }
 
+/* The files that it was loaded from are not in question. */
+TEST(what_serves_of_another_folder_outlives_a_bad_one)
+{
+    struct td_registry *r = start(0);
+    make("old/1");
+    touch("old/1/saved_model.pb");
+    make("new/1");
+    touch("new/1/fail");
+    struct td_model_config c = config("old");
+    c.name = (char *)"m";
+    CHECK_OK(td_registry_configure(r, &c, 1, true, &err));
+    c.base_path = config("new").base_path;
+    (void)!td_registry_configure(r, &c, 1, true, &err);
+    err = (struct td_err){0};
+    (void)!td_registry_rescan(r, "m", &err);
+    CHECK_INT(n_loads > 1, true);
+    CHECK_INT(latest(r, "m"), 1);
+    erase("new/1/fail");
+    touch("new/1/saved_model.pb");
+    CHECK_OK(td_registry_load(r, "m", NULL, &err));
+    CHECK_INT(latest(r, "m"), 1);
+    erase("old"); /* nobody needs it any more */
+    CHECK_OK(td_registry_load(r, "m", NULL, &err));
+    CHECK_INT(latest(r, "m"), 1);
+    stop(r);
+}
+
 TEST_MAIN(RUN(who_waits_does_so_for_the_work_at_hand) RUN(few_wait_at_once) RUN(a_load_has_its_time)
               RUN(an_unload_ends_the_load) RUN(loaders_that_are_long_at_it_get_help)
                   RUN(a_version_whose_graph_goes_leaves_and_heals)
@@ -502,4 +529,5 @@ TEST_MAIN(RUN(who_waits_does_so_for_the_work_at_hand) RUN(few_wait_at_once) RUN(
                           RUN(a_bad_version_keeps_the_old_one_and_its_error)
                               RUN(one_bad_model_does_not_block_another) RUN(policies_choose_versions)
                                   RUN(labels_name_versions) RUN(bad_lists_change_nothing)
-                                      RUN(swapping_leaves_no_gap))
+                                      RUN(swapping_leaves_no_gap)
+                                          RUN(what_serves_of_another_folder_outlives_a_bad_one))
