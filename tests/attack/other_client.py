@@ -24,9 +24,13 @@ def rest(port):
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
 
     def ask():
-        c.request("POST", "/v1/models/half:predict", BODY, {"Content-Type": "application/json"})
-        r = c.getresponse()
-        text = r.read()
+        try:
+            c.request("POST", "/v1/models/half:predict", BODY, {"Content-Type": "application/json"})
+            r = c.getresponse()
+            text = r.read()
+        except Exception:
+            c.close()   # one failure is counted once: the next request connects anew
+            raise
         assert r.status == 200, f"{r.status} {text[:300]}"
         return json.loads(text)["predictions"]
     return ask, c.close
