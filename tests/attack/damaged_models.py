@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import shutil
+import stat
 import tempfile
 
 import generator
@@ -33,6 +34,12 @@ def read(path):
         return f.read(MOST)
 
 
+def files(folder):
+    """Those below it; no link is followed: one to '..' would lead round for ever."""
+    found = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
+    return [p for p in found if stat.S_ISREG(os.lstat(p).st_mode)]
+
+
 def damaged(a, path, data):
     """One file's bytes; the graph mostly by its structure."""
     other = os.path.join(E2E, a.dice.choice(SOURCES), os.path.basename(path))
@@ -46,7 +53,7 @@ def damaged(a, path, data):
 
 def damage(a, folder):
     """Of the files below it one or two."""
-    found = [p for p in glob.glob(os.path.join(folder, "**"), recursive=True) if os.path.isfile(p) and not os.path.islink(p)]   # what a link leads to is not ours
+    found = files(folder)
     for path in a.dice.sample(found, min(len(found), a.dice.choice((1, 1, 1, 2)))):
         how = a.dice.randrange(12)
         if how == 0:
@@ -102,10 +109,9 @@ def load(a):
     """The files come with a command; what has come is asked."""
     where, to = copy(a)
     parameters = {"config": "{}"}
-    for path in glob.glob(os.path.join(to, "**"), recursive=True):
-        if os.path.isfile(path) and not os.path.islink(path):
-            data = read(path)
-            parameters[f"file:1/{os.path.relpath(path, to)}"] = management.base64.b64encode(data).decode() if len(data) < 1 << 22 else ""
+    for path in files(to):
+        data = read(path)
+        parameters[f"file:1/{os.path.relpath(path, to)}"] = management.base64.b64encode(data).decode() if len(data) < 1 << 22 else ""
     shutil.rmtree(where)
     model = f"up{a.lane}"
     status, _ = management.rest(a, "POST", f"/v2/repository/models/{model}/load", {"parameters": parameters})
