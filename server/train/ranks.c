@@ -1,10 +1,10 @@
 /* server/train/ranks.c - slots, buckets, and the thread that sums them.
  *
- * A slot keeps its bytes from run to run, in a block of its own until it was summed together with others: since
- * then they are neighbours in one block, and the next sum of the same ones is made where they lie.
+ * A slot keeps its bytes from run to run, in a block of its own until it is summed together with others: from
+ * then on they are neighbours in one block, and the next sum of the same ones is made where they lie.
  *
- * mu guards slots and words; calls of MPI are made by one thread at a
- * time: by the summing thread within a run, by the caller between runs (nothing is in a slot then).
+ * mu guards slots and words; calls of MPI are made by one thread at a time: by the summing thread within a
+ * run, by the caller between runs (nothing is in a slot then).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/train/ranks.h"
@@ -78,7 +78,7 @@ static void leave(struct slot *s)
 }
 
 /* s lies there from now on, with room for so many bytes; what it held is gone. */
-static void settle(struct slot *s, struct block *b, char *data, size_t bytes)
+static void lay(struct slot *s, struct block *b, char *data, size_t bytes)
 {
     leave(s);
     atomic_fetch_add(&b->n, 1);
@@ -143,7 +143,7 @@ static bool join(struct slot *s, int n, size_t bytes)
         if (own > 0) {
             memcpy(at, s[i].data, own);
         }
-        settle(&s[i], b, at, own);
+        lay(&s[i], b, at, own);
         at += own;
     }
     return true;
@@ -207,7 +207,7 @@ static enum td_code add(void *ctx, const struct td_sum *s, const void *values, s
         if (b == NULL) {
             return td_no_memory(err, bytes, "a sum over processes");
         }
-        settle(slot, b, b->data, bytes);
+        lay(slot, b, b->data, bytes);
     }
     if (bytes > 0) {
         memcpy(slot->data, values, bytes);

@@ -301,7 +301,7 @@ class Streams(Case):
             self.assertEqual(receive(40), [[i / 2 + 3] for i in range(40)])
             after = counted()
         self.assertEqual(after[0] - requests, 40)
-        self.assertLess(after[1] - runs, 20)
+        self.assertLess(after[1] - runs, 30)  # without it: 40 and the slow ones
 
     def test_many_streams_at_once(self):
         stub = self.d.grpc._client_stub
