@@ -380,7 +380,9 @@ class Jobs(JobCase):
 
     def test_a_reader_that_does_not_read_is_waited_for(self):
         id = self.create(job(self.upload(rows()), epochs=100000, batch=1)).id
+        self.addCleanup(lambda: self.wait(self.jobs.cancel(id).id))   # others would wait for its end
         s = socket.socket()
+        self.addCleanup(s.close)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         s.connect(("127.0.0.1", self.d.rest_port))
         s.sendall(f"GET /v1/fine_tuning/jobs/{id}/events?stream=true HTTP/1.0\r\n\r\n".encode())
@@ -388,10 +390,8 @@ class Jobs(JobCase):
         time.sleep(3)
         stood = server.held(self.d.proc.pid, "VmRSS")
         time.sleep(3)
-        self.assertLess(server.held(self.d.proc.pid, "VmRSS") - stood, 8 * MB)
-        s.close()
-        self.jobs.cancel(id)
-        self.wait(id)
+        if not server.SANITIZED:   # whose allocator keeps what was freed
+            self.assertLess(server.held(self.d.proc.pid, "VmRSS") - stood, 8 * MB)
 
 
 class WithToken(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
