@@ -17,8 +17,7 @@
 
 struct td_link {
     struct td_link *next;
-    struct td_link *
-        *at; /* what points at this one: the list's first, or a neighbour's next; NULL: on no list */
+    struct td_link **at; /* what points at this one: the list's first or a next; NULL: on no list */
 };
 
 #define td_link_owner(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))

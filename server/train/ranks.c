@@ -202,7 +202,8 @@ static enum td_code add(void *ctx, const struct td_sum *s, const void *values, s
                s->number, MOST_SUMS);
     struct slot *slot = &r->slots[s->number];
     const size_t bytes = (size_t)s->n * td_dtype_size(s->dtype);
-    if (bytes > slot->capacity) { /* nobody else looks at a slot that is not added */
+    const bool aligned = (uintptr_t)slot->data % td_dtype_size(s->dtype) == 0; /* floats lie anywhere */
+    if (bytes > slot->capacity || !aligned) { /* nobody else looks at a slot that is not added */
         struct block *b = block_of(bytes);
         if (b == NULL) {
             return td_no_memory(err, bytes, "a sum over processes");
