@@ -32,6 +32,7 @@
 enum {
     LOOK_S = 2,
     MOST_S = 64,
+    REST_SHARE = 50,        /* of a processor: who uses less than one part in so many is at rest */
     SLACK_BYTES = 64 << 20, /* what may be resident beyond what is held */
     SPARE_SHARE = 64,       /* of the limit is made free with what was asked for */
 };
@@ -172,7 +173,7 @@ void td_trim_on_shortage(void)
     td_budget_on_shortage(shrink, NULL);
 }
 
-/* ------------------------------------------------------------------ after a burst */
+/* ------------------------------------------------------------------ at rest, and after a burst */
 
 /* Resident bytes that are of no file. */
 static uint64_t resident(void)
@@ -181,17 +182,53 @@ static uint64_t resident(void)
     return s.resident > s.of_files ? s.resident - s.of_files : 0;
 }
 
-/* Seconds to the next look: soon, or later each time that nothing came of it. */
-static int trim_idle(int pause_s)
+static void give_back(void)
 {
-    const uint64_t before = resident();
-    if (before < td_budget_held() + SLACK_BYTES) {
-        return LOOK_S;
-    }
 #ifndef TD_NO_BUFFER_CACHE
     (void)malloc_trim(0);
 #endif
-    return resident() + SLACK_BYTES / 4 < before ? LOOK_S : pause_s < MOST_S ? pause_s * 2 : MOST_S;
+}
+
+struct looks {
+    int64_t at_ns, cpu_ns; /* of the last one: when, and the processor time used until then */
+    int pause_s;           /* to the next */
+    bool rested;           /* nothing was asked since memory was given back at rest */
+};
+
+static int64_t cpu_ns(void)
+{
+    struct timespec t = {0};
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* Since the last look. */
+static bool is_at_rest(struct looks *l)
+{
+    const int64_t at = td_clock_ns(), cpu = cpu_ns();
+    const bool yes = (cpu - l->cpu_ns) * REST_SHARE < at - l->at_ns;
+    l->at_ns = at;
+    l->cpu_ns = cpu;
+    return yes;
+}
+
+/* Gives all back once when nothing is asked any more, and what is much under load: the next look is soon
+ * then, or later each time that nothing came of it. */
+static void look(struct looks *l)
+{
+    const bool rests = is_at_rest(l);
+    const uint64_t before = resident();
+    if (rests && !l->rested) {
+        give_back();
+        l->pause_s = LOOK_S;
+    } else if (before < td_budget_held() + SLACK_BYTES) {
+        l->pause_s = LOOK_S;
+    } else {
+        give_back();
+        const bool helped = resident() + SLACK_BYTES / 4 < before;
+        l->pause_s = helped ? LOOK_S : l->pause_s < MOST_S ? l->pause_s * 2 : MOST_S;
+    }
+    l->rested = rests;
 }
 
 /* Caller holds trimmer.mu, which is let go of meanwhile. */
@@ -213,8 +250,8 @@ static void trim_plans(void)
 static void *trim_main(void *unused)
 {
     (void)unused;
-    int pause_s = LOOK_S;
-    int64_t look_ns = td_clock_ns() + pause_s * INT64_C(1000000000);
+    struct looks looks = {.at_ns = td_clock_ns(), .cpu_ns = cpu_ns(), .pause_s = LOOK_S};
+    int64_t look_ns = looks.at_ns + looks.pause_s * INT64_C(1000000000);
     pthread_mutex_lock(&trimmer.mu);
     while (!trimmer.stop) {
         const struct timespec at = {.tv_sec = look_ns / 1000000000, .tv_nsec = look_ns % 1000000000};
@@ -222,8 +259,8 @@ static void *trim_main(void *unused)
             trim_plans();
         } else if (pthread_cond_clockwait(&trimmer.wake, &trimmer.mu, CLOCK_MONOTONIC, &at) == ETIMEDOUT) {
             pthread_mutex_unlock(&trimmer.mu);
-            pause_s = trim_idle(pause_s);
-            look_ns = td_clock_ns() + pause_s * INT64_C(1000000000);
+            look(&looks);
+            look_ns = td_clock_ns() + looks.pause_s * INT64_C(1000000000);
             pthread_mutex_lock(&trimmer.mu);
         }
     }

@@ -19,8 +19,8 @@ void td_trim_on_shortage(void);
 typedef void td_trim_plans(bool (*is_enough)(void *ctx), void *ctx);
 
 /* From now on a thread makes room by plans() for those who are short of memory. Every few seconds it looks
- * whether much more is resident than is held, as after a burst of requests, and then gives back what the
- * allocator keeps. Without a thread to be had it stays there. */
+ * whether the process has come to rest, or much more is resident than is held, as after a burst of requests,
+ * and then gives back what the allocator keeps. Without a thread to be had it stays there. */
 void td_trim_start(td_trim_plans *plans);
 void td_trim_stop(void);
 
