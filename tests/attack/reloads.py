@@ -147,7 +147,7 @@ def memory(s, told, args):
     def takeovers(n):
         for _ in range(n):
             s.take_over()
-    for what, run, n, warm, most in (("requests", requests, args.count, max(args.count // 20, min(args.count, 200000)), 512), ("takeovers", takeovers, args.takeovers, 50, 2048)):
+    for what, run, n, warm, most in (("requests", requests, args.count, max(args.count // 2, min(args.count, 200000)), 512), ("takeovers", takeovers, args.takeovers, 50, 2048)):
         if n:
             run(warm)
             before = s.resident()
