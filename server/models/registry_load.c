@@ -16,7 +16,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/registry_cold.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -465,15 +464,6 @@ static void wait_for_work(struct td_registry *r, int64_t due_ns)
     (void)pthread_cond_timedwait(&r->work, &r->mu, &at);
 }
 
-/* Hands back what loading left free in the C library and in this thread's buffers. */
-static void give_back_memory(void)
-{
-    td_buffer_trim();
-#if defined(__GLIBC__) && !defined(TD_NO_BUFFER_CACHE) /* sanitizers bring an allocator of their own */
-    (void)malloc_trim(0);
-#endif
-}
-
 /* Does one thing if there is one to be done. Caller holds mu, which is let go meanwhile. */
 static bool work_once(struct td_registry *r, int64_t *due_ns)
 {
@@ -504,11 +494,12 @@ static bool work_once(struct td_registry *r, int64_t *due_ns)
     return true;
 }
 
-/* Once after a series of loads: it takes milliseconds. As work_once. */
+/* Once after a series of loads: frees what is in this thread's cache. What the C library keeps is for the
+ * thread of server/base/trim.h: to give it back here would stop requests for milliseconds. As work_once. */
 static void tidy(struct td_registry *r)
 {
     pthread_mutex_unlock(&r->mu);
-    give_back_memory();
+    td_buffer_trim();
     pthread_mutex_lock(&r->mu);
 }
 
