@@ -199,9 +199,10 @@ enum td_code td_pass_check(const struct td_ir *ir, const struct td_pass_promise 
     TD_WANT(ir->n_fetches == p->n_fetches && ir->n_feeds == p->n_feeds, err,
             "%d feeds and %d fetches were %d and %d", ir->n_feeds, ir->n_fetches, p->n_feeds, p->n_fetches);
     for (int i = 0; i < ir->n_fetches && i < TD_PASS_EFFECTS; i++) {
-        const enum td_dtype type = ir->fetches[i].node->out_type[ir->fetches[i].port];
-        TD_WANT(type == p->fetched[i], err, "fetch %d is %s and was %s", i, td_dtype_name(type),
-                td_dtype_name(p->fetched[i]));
+        const struct td_node *from = ir->fetches[i].node;
+        const enum td_dtype type = from->out_type[ir->fetches[i].port];
+        TD_WANT(type == p->fetched[i] || from->op == NULL /* refused when its kernel is chosen */, err,
+                "fetch %d is %s and was %s", i, td_dtype_name(type), td_dtype_name(p->fetched[i]));
     }
     if (p->n_effects == 0 || !find_order(ir, p, now)) {
         return TD_OK;

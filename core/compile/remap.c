@@ -68,8 +68,9 @@ enum td_code td_remap_check(const struct td_ir *ir, const struct td_remap *r, st
             const struct td_value v = r->to[k][i];
             TD_WANT(v.port >= 0 && v.port < v.node->n_out, err, "%s: in its place is output %d of '%s'",
                     TD_NODE_STR(n), v.port, v.node->name);
-            TD_WANT(v.node->out_type[v.port] == n->out_type[i] || n->out_type[i] == TD_DTYPE_NONE, err,
-                    "%s: output %d is %s, and what is read instead %s", TD_NODE_STR(n), i,
+            TD_WANT(v.node->out_type[v.port] == n->out_type[i] || n->out_type[i] == TD_DTYPE_NONE ||
+                        v.node->op == NULL, /* unknown: refused when its kernel is chosen */
+                    err, "%s: output %d is %s, and what is read instead %s", TD_NODE_STR(n), i,
                     td_dtype_name(n->out_type[i]), td_dtype_name(v.node->out_type[v.port]));
         }
     }

@@ -188,6 +188,29 @@ TEST(a_new_shape_takes_the_room_of_old_ones)
     end();
 }
 
+/* The type of what an unknown op gives is not known, and passes move it to where another type was. */
+TEST(an_op_that_is_not_known_is_refused_behind_an_identity)
+{
+    static const char *const fetched[] = {"same", "neg"};
+    for (int i = 0; i < 2; i++) {
+        made_start(&m);
+        made_add(&m.graph, "x", "X", "");
+        made_add(&m.graph, "lost", "Mystery", "x");
+        made_add(&m.graph, "same", "Same", "lost");
+        made_add(&m.graph, "neg", "Neg", "same");
+        CHECK_INT(made_resolve(&m), TD_OK);
+        model = made_model(&m);
+        struct td_value at = made_value(&m, "x"), want = made_value(&m, fetched[i]);
+        struct td_callable_opts opts = {
+            .name = "f", .feeds = &at, .n_feeds = 1, .fetches = &want, .n_fetches = 1};
+        struct td_callable *f;
+        const enum td_code rc = td_callable_new(model, &opts, &f, &m.err);
+        CHECK_INT(rc ? rc : call(f, 1, 4, &m.err), TD_UNIMPLEMENTED);
+        CHECK(strstr(m.err.msg, "Mystery") != NULL);
+        end();
+    }
+}
+
 TEST(calls_are_counted_by_concrete_function)
 {
     struct td_err err = {0};
@@ -250,4 +273,5 @@ TEST_MAIN(RUN(a_new_leading_dimension_is_no_new_trace) RUN(the_least_recently_us
               RUN(short_of_memory_plans_go_by_age) RUN(a_new_shape_takes_the_room_of_old_ones)
                   RUN(another_dtype_is_refused_with_tensorflows_words)
                       RUN(calls_are_counted_by_concrete_function) RUN(what_is_missing_is_named)
-                          RUN(first_calls_at_once_trace_once))
+                          RUN(an_op_that_is_not_known_is_refused_behind_an_identity)
+                              RUN(first_calls_at_once_trace_once))
