@@ -1,7 +1,8 @@
 /* server/train/ranks.c - slots, buckets, and the thread that sums them.
  *
  * A slot keeps its bytes from run to run, in a block of its own until it is summed together with others: from
- * then on they are neighbours in one block, and the next sum of the same ones is made where they lie.
+ * then on they are neighbours in one block, and the next sum of the same ones is made where they lie. Large
+ * sums lie where the module is quickest (its rooms).
  *
  * mu guards slots and words; calls of MPI are made by one thread at a time: by the summing thread within a
  * run, by the caller between runs (nothing is in a slot then).
@@ -21,13 +22,14 @@
 #include "core/base/mem.h"
 #include "server/train/mpi_module.h"
 
-enum { BUCKET_BYTES = 4 << 20, MOST_SUMS = 1 << 16 };
+enum { BUCKET_BYTES = 4 << 20, ROOM_BYTES = 64 << 10 /* at least */, MOST_SUMS = 1 << 16, ALIGN = 64 };
 
 enum slot_state { EMPTY, ADDED, SUMMED };
 
 struct block {
     atomic_int n; /* slots that lie in it; it goes with the last */
-    _Alignas(64) char data[];
+    char *data;
+    bool is_room; /* data is the module's */
 };
 
 struct slot {
@@ -51,6 +53,7 @@ struct td_ranks {
     int next;           /* the first that is not summed */
     int wrong;          /* MPI's error number; 0: none */
     bool ending;
+    bool no_rooms; /* in any process: there are no more */
 };
 
 /* ------------------------------------------------------------------ the summing thread */
@@ -60,11 +63,18 @@ static size_t bytes_of(const struct slot *s)
     return (size_t)s->n * td_dtype_size(s->dtype);
 }
 
-static struct block *block_of(size_t bytes)
+/* data: in a room; NULL: of the block's own. */
+static struct block *block_of(char *data, size_t bytes)
 {
-    struct block *b = td_alloc_aligned(_Alignof(struct block), sizeof *b + (bytes + 63) / 64 * 64);
+    struct block *b = td_calloc(1, sizeof *b);
     if (b != NULL) {
+        b->is_room = data != NULL;
+        b->data = data != NULL ? data : td_alloc_aligned(ALIGN, (bytes + ALIGN) / ALIGN * ALIGN);
         atomic_init(&b->n, 0);
+    }
+    if (b != NULL && b->data == NULL) {
+        td_free(b);
+        b = NULL;
     }
     return b;
 }
@@ -72,6 +82,9 @@ static struct block *block_of(size_t bytes)
 static void leave(struct slot *s)
 {
     if (s->block != NULL && atomic_fetch_sub(&s->block->n, 1) == 1) {
+        if (!s->block->is_room) {
+            td_free(s->block->data);
+        }
         td_free(s->block);
     }
     s->block = NULL;
@@ -114,10 +127,10 @@ static int bucket_end(struct td_ranks *r)
     return -1;
 }
 
-static int sum_one(struct td_ranks *r, struct slot *s)
+/* What says so is the same in every process, as sizes are. */
+static bool wants_room(const struct td_ranks *r, const struct slot *s, size_t bytes)
 {
-    return s->dtype == TD_FLOAT ? r->mpi->sum_floats((void *)s->data, s->n)
-                                : r->mpi->sum_doubles((void *)s->data, s->n);
+    return !r->no_rooms && bytes >= ROOM_BYTES && !s->block->is_room;
 }
 
 static bool are_neighbours(const struct slot *s, int n)
@@ -131,9 +144,11 @@ static bool are_neighbours(const struct slot *s, int n)
 }
 
 /* Moves n slots, which hold so many bytes together, into one block. */
-static bool join(struct slot *s, int n, size_t bytes)
+static bool join(struct td_ranks *r, struct slot *s, int n, size_t bytes)
 {
-    struct block *b = block_of(bytes);
+    char *data = r->no_rooms || bytes < ROOM_BYTES ? NULL : r->mpi->room(bytes);
+    r->no_rooms = r->no_rooms || (bytes >= ROOM_BYTES && data == NULL);
+    struct block *b = block_of(data, bytes);
     if (b == NULL) {
         return false;
     }
@@ -154,13 +169,13 @@ static int sum_bucket(struct td_ranks *r, int end)
     struct slot *s = &r->slots[r->next];
     const int n = end - r->next;
     size_t bytes = 0;
-    if (n == 1) {
-        return sum_one(r, s);
+    if (s->dtype != TD_FLOAT) {
+        return r->mpi->sum_doubles((void *)s->data, s->n);
     }
     for (int i = 0; i < n; i++) {
         bytes += bytes_of(&s[i]);
     }
-    if (!are_neighbours(s, n) && !join(s, n, bytes)) {
+    if ((!are_neighbours(s, n) || wants_room(r, s, bytes)) && !join(r, s, n, bytes)) {
         return -1;
     }
     return r->mpi->sum_floats((float *)(void *)s->data, (int64_t)(bytes / sizeof(float)));
@@ -204,7 +219,7 @@ static enum td_code add(void *ctx, const struct td_sum *s, const void *values, s
     const size_t bytes = (size_t)s->n * td_dtype_size(s->dtype);
     const bool aligned = (uintptr_t)slot->data % td_dtype_size(s->dtype) == 0; /* floats lie anywhere */
     if (bytes > slot->capacity || !aligned) { /* nobody else looks at a slot that is not added */
-        struct block *b = block_of(bytes);
+        struct block *b = block_of(NULL, bytes);
         if (b == NULL) {
             return td_no_memory(err, bytes, "a sum over processes");
         }
