@@ -4,8 +4,8 @@
  * wait. So it sleeps until all have come to the sum; then they call, and nobody waits long.
  *
  * On one host a message would be copied twice, and each process would sum all. There, floats lie in rooms:
- * memory that all processes have mapped, a part of each. Process r sums the r-th piece of all parts and writes
- * it to all of them:
+ * memory that all processes have mapped, a part of each. Process r sums the r-th piece of all parts and
+ * writes it to all of them:
  *
  *   part 0  [a0 b0 c0]             [a0+a1+a2 ........ ........]
  *   part 1  [a1 b1 c1]  meet  r=0: [a0+a1+a2 ........ ........]  meet

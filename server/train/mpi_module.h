@@ -17,8 +17,8 @@ struct td_mpi_module {
     int (*init)(int *rank, int *size);
     int (*sum_floats)(float *v, int64_t n); /* in place, over all processes; so is the next */
     int (*sum_doubles)(double *v, int64_t n);
-    /* Memory in which sum_floats is quicker, as the processes of one host see it of each other; all call, with
-     * the same number of bytes. Owned by the module, until finish. NULL in all of them: there is none. */
+    /* Memory in which sum_floats is quicker, as the processes of one host see it of each other; all call,
+     * with the same number of bytes. Owned by the module, until finish. NULL in all: there is none. */
     void *(*room)(size_t bytes);
     int (*share)(void *bytes, size_t n); /* of rank 0 */
     int (*finish)(void);
