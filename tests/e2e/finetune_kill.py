@@ -85,7 +85,7 @@ class Watch(threading.Thread):
 class Harness:
     def __init__(self, seed, folder=None):
         self.dice, self.bad, self.succeeded = random.Random(seed), [], []
-        self.d = fd.Daemon("--file_system_poll_wait_seconds=1", names=("classes",), folder=folder)
+        self.d = fd.Daemon("--file_system_poll_wait_seconds=1", f"--state_quota={1 << 30}", names=("classes",), folder=folder)
         self.base = self.d.base("classes")
         self.files = {"train": self.d.upload(ROWS), "valid": self.d.upload(VALID, "valid.jsonl")}
         self.rows = fd.class_rows(8)
