@@ -68,12 +68,11 @@ void td_arena_free(struct td_arena *a)
 static struct td_arena_block *block_new(struct td_account *account, size_t before, size_t need)
 {
     struct td_arena_block *b = NULL;
-    struct td_err over = {0};
     size_t size = before == 0 ? FIRST_BLOCK : before * 2;
     const bool pages = size > LARGEST_BLOCK && need <= TD_HUGE_PAGE - sizeof *b;
     size = pages ? TD_HUGE_PAGE - sizeof *b : size > LARGEST_BLOCK ? LARGEST_BLOCK : size;
     size = size < need ? need : size;
-    if (td_account_take(account, size, "an arena", &over)) {
+    if (td_account_take(account, size, "an arena", NULL)) {
         return NULL;
     }
     b = pages ? td_calloc_pages(TD_HUGE_PAGE) : td_calloc(1, sizeof *b + size);

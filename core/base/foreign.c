@@ -26,8 +26,7 @@ static struct head *head_of(const void *p)
 
 static void *alloc_for(struct td_account *account, size_t bytes)
 {
-    struct td_err over = {0};
-    if (bytes > SIZE_MAX - sizeof(struct head) || td_account_take(account, bytes, "a library", &over)) {
+    if (bytes > SIZE_MAX - sizeof(struct head) || td_account_take(account, bytes, "a library", NULL)) {
         return NULL;
     }
     struct head *h = td_realloc(NULL, sizeof *h + bytes, 1);
@@ -52,14 +51,13 @@ void *td_foreign_keep(size_t bytes)
 
 void *td_foreign_realloc(void *p, size_t bytes)
 {
-    struct td_err over = {0};
     if (p == NULL) {
         return td_foreign_keep(bytes);
     }
     struct head *h = head_of(p);
     struct td_account *account = h->account;
     const size_t before = h->bytes, more = bytes > before ? bytes - before : 0;
-    if (bytes > SIZE_MAX - sizeof *h || td_account_take(account, more, "a library", &over)) {
+    if (bytes > SIZE_MAX - sizeof *h || td_account_take(account, more, "a library", NULL)) {
         return NULL;
     }
     h = td_realloc(h, sizeof *h + bytes, 1);

@@ -58,8 +58,7 @@ struct td_str *td_str_new(const char *bytes, size_t len)
     }
     struct td_account *account = td_work_account();
     const size_t room = sizeof(struct td_str) + len + 1;
-    struct td_err over = {0};
-    if (td_account_take(account, room, "a string", &over)) {
+    if (td_account_take(account, room, "a string", NULL)) {
         return NULL;
     }
     struct td_str *s = td_realloc(NULL, room, 1);

@@ -228,27 +228,42 @@ static bool make_transposable(enum td_dtype dtype, struct td_strided *w)
     return false;
 }
 
+/* n elements of the innermost loop. */
+static void run(enum td_dtype dtype, const struct td_strided *w, void *dst, const void *src, int64_t n)
+{
+    const int64_t ds = w->dst[w->rank - 1], ss = w->src[w->rank - 1];
+    if (ds == 1 && ss == 1) {
+        td_elems_copy(dtype, dst, src, n);
+    } else {
+        line(dtype, dst, ds, src, ss, n);
+    }
+}
+
+/* The innermost loop at the given starts, where it is long: looked at in parts. */
+static void long_run(enum td_dtype dtype, int64_t size, const struct td_strided *w, char *dst,
+                     const char *src)
+{
+    const int k = w->rank - 1;
+    for (int64_t i = 0; i < w->dim[k]; i += RUN) {
+        const int64_t n = w->dim[k] - i < RUN ? w->dim[k] - i : RUN;
+        if (td_work_spent(n)) {
+            return;
+        }
+        run(dtype, w, dst + i * w->dst[k] * size, src + i * w->src[k] * size, n);
+    }
+}
+
 /* Copies the innermost loops (one, or two to transpose) at the given starts. */
-static void inner(enum td_dtype dtype, const struct td_strided *w, bool two, void *dst, const void *src)
+static void inner(enum td_dtype dtype, int64_t size, const struct td_strided *w, bool two, char *dst,
+                  const char *src)
 {
     const int k = w->rank - 1;
     if (two) {
-        transpose(td_dtype_size(dtype), dst, w->dst[k - 1], src, w->src[k], w->dim[k - 1], w->dim[k]);
-        return;
-    }
-    const int64_t ds = w->dst[k], ss = w->src[k], n = w->dim[k], size = (int64_t)td_dtype_size(dtype);
-    for (int64_t i = 0; i < n; i += RUN) {
-        const int64_t m = n - i < RUN ? n - i : RUN;
-        char *to = (char *)dst + i * ds * size;
-        const char *from = (const char *)src + i * ss * size;
-        if (td_work_spent(m)) {
-            return;
-        }
-        if (ds == 1 && ss == 1) {
-            td_elems_copy(dtype, to, from, m);
-        } else {
-            line(dtype, to, ds, from, ss, m);
-        }
+        transpose((size_t)size, dst, w->dst[k - 1], src, w->src[k], w->dim[k - 1], w->dim[k]);
+    } else if (w->dim[k] > RUN) {
+        long_run(dtype, size, w, dst, src);
+    } else {
+        run(dtype, w, dst, src, w->dim[k]);
     }
 }
 
@@ -265,12 +280,18 @@ void td_strided_copy(enum td_dtype dtype, const struct td_strided *in, void *dst
     const bool two = make_transposable(dtype, &w);
     const int outer = w.rank - (two ? 2 : 1);
     const int64_t size = (int64_t)td_dtype_size(dtype);
-    int64_t index[TD_STRIDED_RANK] = {0};
+    const int64_t each = two ? 0 : w.dim[w.rank - 1]; /* transpose and long runs tell themselves */
+    int64_t index[TD_STRIDED_RANK] = {0}, untold = 0;
     char *d = dst;
     const char *s = src;
     for (;;) {
-        inner(dtype, &w, two, d, s);
-        if (td_work_cut) {
+        inner(dtype, size, &w, two, d, s);
+        untold += each <= RUN ? each : 0;
+        if (untold >= RUN && td_work_spent(untold)) {
+            return;
+        }
+        untold = untold >= RUN ? 0 : untold;
+        if ((two || each > RUN) && td_work_cut) {
             return;
         }
         int axis = outer - 1;
@@ -285,6 +306,7 @@ void td_strided_copy(enum td_dtype dtype, const struct td_strided *in, void *dst
             s -= w.src[axis] * (w.dim[axis] - 1) * size;
         }
         if (axis < 0) {
+            (void)td_work_spent(untold);
             return;
         }
     }
