@@ -11,14 +11,14 @@
  *   part 1  [a1 b1 c1]  meet  r=0: [a0+a1+a2 ........ ........]  meet
  *   part 2  [a2 b2 c2]             [a0+a1+a2 ........ ........]
  *
- * Between the two meetings of a sum nobody else touches its elements.
+ * Between the two meetings of a sum nobody else touches its elements; the messages of a meeting, which go
+ * through memory as well, order what was written before it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/train/mpi_module.h"
 
 #include <fcntl.h>
 #include <mpi.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -173,11 +173,9 @@ static int sum_room(const struct room *m, size_t at, int64_t n)
 {
     int rc = meet();
     const int64_t end = n * (self.rank + 1) / self.size;
-    atomic_thread_fence(memory_order_seq_cst);
     for (int64_t i = n * self.rank / self.size; i < end && rc == MPI_SUCCESS; i += STRIP) {
         sum_strip(m, at + (size_t)i * sizeof(float), (int)(end - i < STRIP ? end - i : STRIP));
     }
-    atomic_thread_fence(memory_order_seq_cst);
     return rc == MPI_SUCCESS ? meet() : rc;
 }
 
