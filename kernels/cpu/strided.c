@@ -280,18 +280,18 @@ void td_strided_copy(enum td_dtype dtype, const struct td_strided *in, void *dst
     const bool two = make_transposable(dtype, &w);
     const int outer = w.rank - (two ? 2 : 1);
     const int64_t size = (int64_t)td_dtype_size(dtype);
-    const int64_t each = two ? 0 : w.dim[w.rank - 1]; /* transpose and long runs tell themselves */
+    const int64_t run_of = w.dim[w.rank - 1], each = two || run_of > RUN ? 0 : run_of; /* 0: inner tells */
     int64_t index[TD_STRIDED_RANK] = {0}, untold = 0;
     char *d = dst;
     const char *s = src;
     for (;;) {
         inner(dtype, size, &w, two, d, s);
-        untold += each <= RUN ? each : 0;
-        if (untold >= RUN && td_work_spent(untold)) {
-            return;
+        untold += each;
+        if (untold >= RUN) {
+            (void)td_work_spent(untold);
+            untold = 0;
         }
-        untold = untold >= RUN ? 0 : untold;
-        if ((two || each > RUN) && td_work_cut) {
+        if (td_work_cut) {
             return;
         }
         int axis = outer - 1;

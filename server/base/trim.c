@@ -99,12 +99,18 @@ static int drop(struct dl_phdr_info *object, size_t size, void *page_size)
     return 0;
 }
 
-void td_trim(void)
+/* What the allocator holds unused. */
+static void give_back(void)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 #ifndef TD_NO_BUFFER_CACHE /* sanitizers bring an allocator of their own */
     (void)malloc_trim(0);
 #endif
+}
+
+void td_trim(void)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    give_back();
     if (!traced()) {
         (void)dl_iterate_phdr(drop, &page);
     }
@@ -161,9 +167,7 @@ static void shrink(void *unused, size_t bytes)
         await_plans(bytes);
     }
     if (td_clock_ns() - trimmed_ns >= TRIM_MS * 1000000LL) {
-#ifndef TD_NO_BUFFER_CACHE
-        (void)malloc_trim(0);
-#endif
+        give_back();
         trimmed_ns = td_clock_ns();
     }
 }
@@ -180,13 +184,6 @@ static uint64_t resident(void)
 {
     const struct td_statm s = td_statm();
     return s.resident > s.of_files ? s.resident - s.of_files : 0;
-}
-
-static void give_back(void)
-{
-#ifndef TD_NO_BUFFER_CACHE
-    (void)malloc_trim(0);
-#endif
 }
 
 struct looks {

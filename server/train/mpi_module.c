@@ -81,6 +81,11 @@ static int sum(char *v, int64_t n, size_t size, MPI_Datatype type)
 
 /* ------------------------------------------------------------------ rooms */
 
+static bool all_say(int yes)
+{
+    return MPI_Allreduce(MPI_IN_PLACE, &yes, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) == MPI_SUCCESS && yes;
+}
+
 /* That memory as all may open it: a file without a name, of process 0. False: it cannot be had. */
 static bool map_room(struct room *m)
 {
@@ -99,15 +104,14 @@ static bool map_room(struct room *m)
     void *parts =
         fd >= 0 && at[1] >= 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     m->parts = parts == MAP_FAILED ? NULL : parts;
-    int all = m->parts != NULL; /* also tells process 0 that its file was opened */
-    const int rc = MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    const bool all = all_say(m->parts != NULL); /* also tells process 0 that its file was opened */
     if (fd >= 0) {
         (void)close(fd);
     }
-    if ((rc != MPI_SUCCESS || !all) && m->parts != NULL) {
+    if (!all && m->parts != NULL) {
         (void)munmap(m->parts, bytes);
     }
-    return rc == MPI_SUCCESS && all;
+    return all;
 }
 
 static bool one_host(void)
@@ -118,22 +122,17 @@ static bool one_host(void)
         (void)MPI_Comm_size(host, &size);
         (void)MPI_Comm_free(&host);
     }
-    return size == self.size;
+    return all_say(size == self.size);
 }
 
 static void *room(size_t bytes)
 {
-    int all = 0;
-    if (self.n_rooms == MOST_ROOMS) {
+    if (self.n_rooms == MOST_ROOMS || (self.n_rooms == 0 && !one_host())) {
         return NULL;
     }
     struct room *m = &self.room[self.n_rooms];
     m->part = (bytes + PAGE - 1) / PAGE * PAGE;
-    if (self.n_rooms == 0) {
-        all = one_host();
-        all = MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) == MPI_SUCCESS && all;
-    }
-    if ((self.n_rooms == 0 && !all) || !map_room(m)) {
+    if (!map_room(m)) {
         return NULL;
     }
     self.n_rooms++;
@@ -153,7 +152,7 @@ static const struct room *room_of(const void *v)
     return NULL;
 }
 
-/* n < STRIP elements that lie at bytes `at` of each part. */
+/* n <= STRIP elements that lie at bytes `at` of each part. */
 static void sum_strip(const struct room *m, size_t at, int n)
 {
     float total[STRIP];

@@ -8,7 +8,8 @@ takeovers leave in memory.
 A takeover: a copy of the model appears as version N + 1, `:reload` answers once it serves and N is gone, its folder is removed. With --minutes:
 as many minutes without takeovers, then with one each second: no request fails, and the 99th percentile is within 1.2 of before (told; judged
 unless --no-latency). With --count: resident memory after so many requests (half on each wire) and after so many takeovers, each against that
-after a warm-up of the same kind, at rest: grown by less than 0.5 MB and 2 MB.
+after a warm-up of the same kind, at rest: grown by less than 0.5 MB and 2 MB. The warm-up is half as many requests: stacks and arenas come to
+their high-water mark over some millions.
 """
 import argparse
 import os

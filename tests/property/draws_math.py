@@ -178,7 +178,7 @@ KNOWN = {
             "TensorFlow's vector lanes square a huge double and divide inf by inf"),
     "Cast": (out_of_range, "what does not fit an integer of 8 or 16 bits TensorFlow saturates in vectors and wraps in remainders"),
     "Betainc": (lambda inputs, attrs: any(bool(np.any(np.isfinite(inputs[k]) & (np.abs(inputs[k]) > 1e5))) for k in "ab"), "of huge parameters TensorFlow's floats leave noise, infinities and NaN"),
-    "BesselY1": (lambda inputs, attrs: denormal(inputs["x"]), "of a denormal float TensorFlow's vector lanes say NaN and remainders -inf"),
+    "BesselY1": (lambda inputs, attrs: inputs["x"].dtype == np.float32 and denormal(inputs["x"]), "of a denormal float TensorFlow's vector lanes say NaN and remainders -inf"),
     "Expint": (lambda inputs, attrs: denormal(inputs["x"]), "of a denormal number TensorFlow's logarithm makes noise"),
     "Round": (lambda inputs, attrs: inputs["x"].dtype.kind == "i", "TensorFlow 2.21 rounds every integer to 0; tf.round does not call it for integers"),
     **{op: (complex_zero, LANE) for op in "Inv Reciprocal Rsqrt InvGrad ReciprocalGrad RsqrtGrad SqrtGrad".split()},

@@ -11,6 +11,17 @@ static struct made m;
 static struct td_model *model;
 
 /* y = -x + -x */
+/* Of the graph in m: x -> fetch. */
+static enum td_code compile(const char *fetch, struct td_callable **f)
+{
+    CHECK_INT(made_resolve(&m), TD_OK);
+    model = made_model(&m);
+    struct td_value at = made_value(&m, "x"), want = made_value(&m, fetch);
+    struct td_callable_opts opts = {
+        .name = "f", .feeds = &at, .n_feeds = 1, .fetches = &want, .n_fetches = 1};
+    return td_callable_new(model, &opts, f, &m.err);
+}
+
 static struct td_callable *start(void)
 {
     made_start(&m);
@@ -18,13 +29,8 @@ static struct td_callable *start(void)
     made_add(&m.graph, "n", "Neg", "x");
     made_add(&m.graph, "y", "Add", "n n");
     made_add(&m.graph, "lost", "Mystery", "n");
-    CHECK_INT(made_resolve(&m), TD_OK);
-    model = made_model(&m);
-    struct td_value at = made_value(&m, "x"), want = made_value(&m, "y");
-    struct td_callable_opts opts = {
-        .name = "f", .feeds = &at, .n_feeds = 1, .fetches = &want, .n_fetches = 1};
     struct td_callable *f;
-    CHECK_INT(td_callable_new(model, &opts, &f, &m.err), TD_OK);
+    CHECK_INT(compile("y", &f), TD_OK);
     return f;
 }
 
@@ -198,13 +204,8 @@ TEST(an_op_that_is_not_known_is_refused_behind_an_identity)
         made_add(&m.graph, "lost", "Mystery", "x");
         made_add(&m.graph, "same", "Same", "lost");
         made_add(&m.graph, "neg", "Neg", "same");
-        CHECK_INT(made_resolve(&m), TD_OK);
-        model = made_model(&m);
-        struct td_value at = made_value(&m, "x"), want = made_value(&m, fetched[i]);
-        struct td_callable_opts opts = {
-            .name = "f", .feeds = &at, .n_feeds = 1, .fetches = &want, .n_fetches = 1};
         struct td_callable *f;
-        const enum td_code rc = td_callable_new(model, &opts, &f, &m.err);
+        const enum td_code rc = compile(fetched[i], &f);
         CHECK_INT(rc ? rc : call(f, 1, 4, &m.err), TD_UNIMPLEMENTED);
         CHECK(strstr(m.err.msg, "Mystery") != NULL);
         end();
