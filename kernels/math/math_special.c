@@ -15,6 +15,7 @@
 #include "kernels/math/math_special_grad.h"
 #include "kernels/math/special.h"
 
+#include <float.h>
 #include <math.h>
 
 /* ------------------------------------------------------------------ one argument */
@@ -79,18 +80,26 @@ UNARY_EACH(spence, spence_f32_of, spence_f64_of)
 
 /* ------------------------------------------------------------------ two arguments */
 
-#define BINARY(op, fn)                                                                                       \
-    TD_BINARY(, op##_f32, float, fn)                                                                         \
+#define BINARY_EACH(op, fn32, fn)                                                                            \
+    TD_BINARY(, op##_f32, float, fn32)                                                                       \
     TD_BINARY(, op##_f64, double, fn)                                                                        \
     static enum td_code op##_run(struct td_call *c, struct td_err *err)                                      \
     {                                                                                                        \
         static td_binary_fn *const fns[TD_DTYPE_END] = {[TD_FLOAT] = op##_f32, [TD_DOUBLE] = op##_f64};      \
         return td_binary_run(c, fns, err);                                                                   \
     }
-BINARY(igamma, td_special_igamma)
-BINARY(igammac, td_special_igammac)
+#define BINARY(op, fn) BINARY_EACH(op, fn, fn)
+#define IGAMMA_F32(a, x) td_special_igamma(a, x, FLT_MAX)
+#define IGAMMA_F64(a, x) td_special_igamma(a, x, DBL_MAX)
+#define IGAMMAC_F32(a, x) td_special_igammac(a, x, FLT_MAX)
+#define IGAMMAC_F64(a, x) td_special_igammac(a, x, DBL_MAX)
+#define SAMPLE_GRAD_F32(a, x) td_special_gamma_sample_grad(a, x, FLT_MIN)
+#define SAMPLE_GRAD_F64(a, x) td_special_gamma_sample_grad(a, x, DBL_MIN)
+
+BINARY_EACH(igamma, IGAMMA_F32, IGAMMA_F64)
+BINARY_EACH(igammac, IGAMMAC_F32, IGAMMAC_F64)
 BINARY(igamma_grad_a, td_special_igamma_grad_a)
-BINARY(gamma_sample_grad, td_special_gamma_sample_grad)
+BINARY_EACH(gamma_sample_grad, SAMPLE_GRAD_F32, SAMPLE_GRAD_F64)
 BINARY(zeta, td_special_zeta)
 BINARY(polygamma, td_special_polygamma)
 

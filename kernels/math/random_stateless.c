@@ -46,15 +46,16 @@ static enum td_code key_infer(const struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-/* All that is judged when no numbers are asked for: algorithms that do not exist here want two words. */
+/* All that is judged when no numbers are asked for: an algorithm that is not Philox wants as many words as its
+ * number says (TensorFlow's GetCounterSize, whether it exists or not). */
 static enum td_code judge_counter(const struct td_call *c, struct td_err *err)
 {
     const int64_t alg = td_tensor_int(c->in[3], 0);
     TD_FAIL_IF(
-        alg != 1 && alg != 3 && td_tensor_count(c->in[2]) < 2, err, INVALID_ARGUMENT,
-        "%s: counter must be a vector with length at least 2; got shape: %s. (Note that batched counters are "
-        "not supported yet.)",
-        TD_NODE_STR(c->node), TD_SHAPE_STR(&c->in[2]->shape));
+        alg != 3 && td_tensor_count(c->in[2]) < alg, err, INVALID_ARGUMENT,
+        "%s: counter must be a vector with length at least %lld; got shape: %s. (Note that batched counters "
+        "are not supported yet.)",
+        TD_NODE_STR(c->node), (long long)alg, TD_SHAPE_STR(&c->in[2]->shape));
     return TD_OK;
 }
 

@@ -227,7 +227,7 @@ static double gamma_upper_large(double a, double x)
     return 0.5 * erfc(copysign(sqrt(square > 0 ? square : 0), u));
 }
 
-double td_special_igamma(double a, double x)
+double td_special_igamma(double a, double x, double most)
 {
     if (x == 0) { /* TensorFlow looks at x first: also for an a that has no integral */
         return 0;
@@ -238,6 +238,9 @@ double td_special_igamma(double a, double x)
     if (isinf(a) || isinf(x)) {
         return isinf(a) ? 0 : 1;
     }
+    if (a > LARGE_A && td_special_lgamma(a) > most) {
+        return x > a;
+    }
     if (a > LARGE_A) {
         return 1 - gamma_upper_large(a, x);
     }
@@ -247,7 +250,7 @@ double td_special_igamma(double a, double x)
     return 1 - gamma_density(a, x) * gamma_fraction(a, x).v;
 }
 
-double td_special_igammac(double a, double x)
+double td_special_igammac(double a, double x, double most)
 {
     if (!gamma_domain(a, x)) {
         return NAN;
@@ -255,11 +258,14 @@ double td_special_igammac(double a, double x)
     if (isinf(a) || isinf(x)) {
         return isinf(x) ? 0 : 1;
     }
+    if (a > LARGE_A && td_special_lgamma(a) > most) {
+        return x < a;
+    }
     if (a > LARGE_A) {
         return gamma_upper_large(a, x);
     }
     if (x == 0 || left_of_mean(a, x)) {
-        return 1 - td_special_igamma(a, x);
+        return 1 - td_special_igamma(a, x, most);
     }
     return gamma_density(a, x) * gamma_fraction(a, x).v;
 }
@@ -286,12 +292,15 @@ double td_special_igamma_grad_a(double a, double x)
     return isinf(a) || isinf(x) ? 0 : -gamma_density(a, x) * relative_grad(a, x);
 }
 
-double td_special_gamma_sample_grad(double a, double x)
+double td_special_gamma_sample_grad(double a, double x, double least)
 {
     if (!gamma_domain(a, x)) {
         return NAN;
     }
-    return x == 0 || isinf(a) || isinf(x) ? 0 : x * relative_grad(a, x);
+    if (x == 0 || isinf(a) || isinf(x) || a * log(x) - x - td_special_lgamma(a) < log(least)) {
+        return 0;
+    }
+    return x * relative_grad(a, x);
 }
 
 /* ------------------------------------------------------------------ incomplete beta */

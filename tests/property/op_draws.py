@@ -27,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")   # TensorFlow's own kernels, whatever the CPU
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")   # what Multinomial draws depends on how many threads share its rows
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import draw_seed  # noqa: E402
