@@ -309,3 +309,14 @@ DRAWS = {
     "TensorArraySplitV3": array_split, "TensorArrayConcatV3": array_split, **{op: stack for op in "StackV2 StackPushV2 StackPopV2 StackCloseV2".split()},
     **{op: optional for op in "OptionalFromValue OptionalNone OptionalHasValue OptionalGetValue".split()}, **{op: mutex for op in "MutexV2 MutexLock ConsumeMutexLock".split()},
 }
+
+def unlike(at):
+    """Whether the element there has another shape than what the op says of it."""
+    def judge(inputs, attrs):
+        items, like, i = inputs["items"], inputs["like"], at(inputs)
+        return like.ndim == 1 and -len(items) <= i < len(items) and (items[i].ndim != like.size or any(k not in (-1, n) for k, n in zip(like, items[i].shape)))
+    return judge
+
+
+KNOWN = {op: (unlike(at), "plans count on the shape that an element is said to have; TensorFlow does not look")
+         for op, at in {"TensorListPopBack": lambda inputs: -1, "TensorListGetItem": lambda inputs: int(inputs["index"])}.items()}

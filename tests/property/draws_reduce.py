@@ -1,5 +1,6 @@
 """Draws of ops that fold an axis or look along it: reductions, scans, arg, sorting, searching, counting, segments and sparse segments."""
 import numpy as np
+from ml_dtypes import finfo
 
 from draw_source import ANY, C, FLOATS, I, NUMBERS, axes_of, axis_of, edges_of, program
 
@@ -183,7 +184,19 @@ DRAWS = {
        "SparseSegmentSqrtNGradV2".split()},
 }
 
+
+def order_decides(inputs, attrs):
+    """A product over it may overflow in one order and be a zero's in another."""
+    x = inputs["input"]
+    if x.dtype.kind == "c":
+        return x.size > 100
+    if x.dtype.name not in FLOATS or not x.size:
+        return False
+    a, kind = np.abs(x[np.isfinite(x)].astype("float64")), finfo(x.dtype)
+    return bool((a < float(kind.tiny)).any() and np.log(a[a > 1]).sum() > np.log(float(kind.max)))
+
+
 EXEMPT = {"TopK": "TensorFlow 2.21 cannot run it: its kernels ask for an attribute that only TopKV2 has (ours is TopKV2's kernel)"}
 KNOWN = {**{op: (lambda inputs, attrs: inputs["indices"].size == 0, "without indices TensorFlow leaves its output uninitialised")
          for op in "SparseSegmentSumGrad SparseSegmentMeanGrad SparseSegmentSqrtNGrad".split()},
-         "Prod": (lambda inputs, attrs: inputs["input"].dtype.kind == "c" and inputs["input"].size > 100, "the order of multiplications decides whether a product that overflows is inf or NaN")}
+         "Prod": (order_decides, "the order of multiplications decides whether a product that overflows is inf, NaN or 0")}
