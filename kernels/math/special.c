@@ -112,7 +112,7 @@ double td_special_zeta(double x, double q)
     }
     if (q <= 0) {
         if (q == floor(q)) {
-            return fmod(x, 2) == 0 ? INFINITY : NAN;
+            return isinf(x) || fmod(x, 2) == 0 ? INFINITY : NAN;
         }
         if (x != floor(x) || q < -MAX_STEPS) {
             return NAN; /* powers of negative numbers */

@@ -101,7 +101,7 @@ static enum td_code put_string(const struct td_tensor *x, int64_t i, int64_t wid
 {
     size_t n;
     const char *s = td_tensor_str(x, i, &n);
-    n = precision >= 0 && precision < (int64_t)n ? (size_t)precision : n;
+    n = width > 0 && precision >= 0 && precision < (int64_t)n ? (size_t)precision : n;
     int64_t pad = width > (int64_t)n ? width - (int64_t)n : 0;
     for (int64_t k = 0; k < pad && !left; k++) {
         TD_TRY(td_strbuf_putc(b, ' ', err));

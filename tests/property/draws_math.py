@@ -163,9 +163,9 @@ def out_of_range(inputs, attrs):
     """Numbers that a narrow integer cannot hold, in a tensor as long as vectors are."""
     import tensorflow as tf
     x, to = inputs["x"], tf.as_dtype(attrs["DstT"])
-    if x.dtype.kind not in "fV" or not to.is_integer or to.size > 2 or x.size < 8:
+    if x.dtype.kind not in "fVc" or not to.is_integer or to.size > 2 or x.size < 8:
         return False
-    wide = x.astype(np.float64)
+    wide = x.real.astype(np.float64)
     return bool(np.any(~((wide > to.min - 1) & (wide < to.max + 1))))
 
 
@@ -181,7 +181,9 @@ KNOWN = {
     "BesselY1": (lambda inputs, attrs: inputs["x"].dtype == np.float32 and denormal(inputs["x"]), "of a denormal float TensorFlow's vector lanes say NaN and remainders -inf"),
     "Expint": (lambda inputs, attrs: denormal(inputs["x"]), "of a denormal number TensorFlow's logarithm makes noise"),
     "Round": (lambda inputs, attrs: inputs["x"].dtype.kind == "i", "TensorFlow 2.21 rounds every integer to 0; tf.round does not call it for integers"),
-    **{op: (complex_zero, LANE) for op in "Inv Reciprocal Rsqrt InvGrad ReciprocalGrad RsqrtGrad SqrtGrad".split()},
+    **{op: (complex_zero, LANE) for op in "Inv Reciprocal Rsqrt InvGrad ReciprocalGrad RsqrtGrad".split()},
+    "SqrtGrad": (lambda inputs, attrs: complex_zero(inputs, attrs) or any(bool((np.abs(x.astype(np.float64)) > 8e37).any()) for x in inputs.values() if x.dtype.kind != "c"),
+                 LANE + "; so does a quotient of floats whose reciprocal is denormal"),
     **{op: (lambda inputs, attrs: complex_zero(inputs, attrs) or any(denormal(x) for x in inputs.values()), NOISE) for op in "Lgamma Log Xlogy Pow Atan2".split()},
     **{op: (lambda inputs, attrs: complex_zero(inputs, attrs, -1) or any(denormal(x) for x in inputs.values()), NOISE + "; at the pole the phase is lost in inf / inf")
        for op in "Log1p Xlog1py".split()},
