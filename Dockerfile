@@ -40,7 +40,8 @@ FROM serving${MPI:+_mpi}
 COPY deploy/entrypoint.sh /usr/local/bin/tensord-entrypoint
 COPY --from=build --chown=10001:0 /image/var/lib/tensord /var/lib/tensord
 USER 10001:0
-ENV MODEL_NAME=model MODEL_BASE_PATH=/models
+# Threads keep no blocks for themselves: what is free can be given back (docs/security.md).
+ENV MODEL_NAME=model MODEL_BASE_PATH=/models GLIBC_TUNABLES=glibc.malloc.tcache_count=0
 EXPOSE 8500 8501
 # What the daemon writes: scratch files, uploads, jobs. All else may be mounted read-only.
 VOLUME /var/lib/tensord
