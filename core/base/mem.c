@@ -6,8 +6,8 @@
  * overflow checked before anything is asked for, and a request of nothing gets a block all the same, so NULL
  * always means failure. Counter and hook are atomics; in normal operation the hook is one relaxed load.
  *
- * Each block is charged to the process's budget (core/base/budget.h) before it is asked for, and given back
- * by the size that the allocator says it has.
+ * Each block is charged to the process's budget (core/base/budget.h) before it is asked for, a small one as
+ * soon as it is there, and given back by the size that the allocator says it has.
  *
  * td_check_room is outside of count and hook: checks that run only in Debug builds must not shift the count.
  * Does not: pool, or charge a request's account (arenas and buffers do).
@@ -59,11 +59,35 @@ static void *charged(void *p, size_t bytes)
     return p;
 }
 
+/* Blocks up to this size glibc keeps by thread, for malloc alone: calloc, and then the free of its block, take
+ * a lock. They are charged as soon as they are there. */
+enum { SMALL = 1032 };
+
+static void *small_zeros(size_t bytes)
+{
+    void *p = malloc(bytes);
+    if (p == NULL) {
+        td_budget_short();
+        p = malloc(bytes);
+    }
+    if (p == NULL || !td_budget_take(malloc_usable_size(p))) {
+        free(p);
+        return NULL;
+    }
+    return memset(p, 0, bytes);
+}
+
 void *td_calloc(size_t n, size_t size)
 {
     size_t bytes;
     count();
-    if (refused() || !td_size_mul(n ? n : 1, size ? size : 1, &bytes) || !td_budget_take(bytes)) {
+    if (refused() || !td_size_mul(n ? n : 1, size ? size : 1, &bytes)) {
+        return NULL;
+    }
+    if (bytes <= SMALL) {
+        return small_zeros(bytes);
+    }
+    if (!td_budget_take(bytes)) {
         return NULL;
     }
     void *p = calloc(bytes, 1);
