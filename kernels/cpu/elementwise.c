@@ -69,6 +69,10 @@ enum td_code td_unary_run(struct td_call *c, td_unary_fn *const fns[TD_DTYPE_END
                       .in_size = td_dtype_size(x->dtype),
                       .out_size = td_dtype_size(y->dtype)};
     const int64_t n = td_tensor_count(y);
+    if (n <= GRAIN) {
+        fn(u.x, u.y, n);
+        return TD_OK;
+    }
     td_spread(c, n, GRAIN, 2 * TD_SPREAD_PASS_NS + 2 * TD_SPREAD_OP_NS, unary_range, &u);
     return n > CHUNK && td_stopped(c) ? td_stop_error(c, err) : TD_OK;
 }
@@ -196,19 +200,12 @@ struct binary {
     char *z;
 };
 
-/* Steps [from, to) of the outermost dim. Ends early when the run is to stop. */
-static void loop_range(void *arg, int64_t from, int64_t to, int who)
+/* All of l, from elements ia and ib on. Ends early when the run is to stop. */
+static void loop_steps(const struct binary *r, const struct loop *l, int64_t ia, int64_t ib, char *z)
 {
-    const struct binary *r = arg;
-    struct loop part = *r->l;
-    const struct loop *l = &part;
-    const int outer = l->rank - 1;
     const enum td_operands how = loop_how(l);
-    int64_t at[TD_MAX_RANK] = {0}, ia = from * l->sa[outer], ib = from * l->sb[outer], since = 0;
     const int64_t step_a = l->sa[0] != 0, step_b = l->sb[0] != 0;
-    char *z = r->z + (size_t)(from * (loop_count(l) / l->dim[outer])) * l->out_size;
-    (void)who;
-    part.dim[outer] = to - from;
+    int64_t at[TD_MAX_RANK] = {0}, since = 0;
     do {
         for (int64_t i = 0; i < l->dim[0]; i += CHUNK) {
             int64_t n = l->dim[0] - i < CHUNK ? l->dim[0] - i : CHUNK;
@@ -226,14 +223,32 @@ static void loop_range(void *arg, int64_t from, int64_t to, int who)
     } while (loop_step(l, at, &ia, &ib));
 }
 
+/* Steps [from, to) of the outermost dim. */
+static void loop_range(void *arg, int64_t from, int64_t to, int who)
+{
+    const struct binary *r = arg;
+    struct loop part = *r->l;
+    const int outer = part.rank - 1;
+    const int64_t each = loop_count(&part) / part.dim[outer];
+    (void)who;
+    part.dim[outer] = to - from;
+    loop_steps(r, &part, from * part.sa[outer], from * part.sb[outer],
+               r->z + (size_t)(from * each) * part.out_size);
+}
+
 static enum td_code loop_run(struct td_call *c, const struct loop *l, td_binary_fn *fn, const char *a,
                              const char *b, char *z, struct td_err *err)
 {
-    const int64_t n = l->dim[l->rank - 1], each = loop_count(l) / n;
+    const int64_t count = loop_count(l);
     struct binary r = {.c = c, .l = l, .fn = fn, .a = a, .b = b, .z = z};
+    if (count <= GRAIN) { /* small ones are most */
+        loop_steps(&r, l, 0, 0, z);
+        return TD_OK;
+    }
+    const int64_t n = l->dim[l->rank - 1], each = count / n;
     td_spread(c, n, each < GRAIN ? (GRAIN + each - 1) / each : 1,
               (double)each * (3 * TD_SPREAD_PASS_NS + TD_SPREAD_OP_NS), loop_range, &r);
-    return n * each > CHUNK && td_stopped(c) ? td_stop_error(c, err) : TD_OK;
+    return count > CHUNK && td_stopped(c) ? td_stop_error(c, err) : TD_OK;
 }
 
 /* Two dims, the inner run short and one operand the same in every row: repeats that row and lengthens the
@@ -270,7 +285,9 @@ enum td_code td_binary_apply(struct td_call *c, td_binary_fn *fn, const struct t
     if (td_tensor_count(z) == 0) {
         return TD_OK;
     }
-    struct loop l = {.in_size = td_dtype_size(a->dtype), .out_size = td_dtype_size(z->dtype)};
+    struct loop l; /* 300 bytes that a scalar need not clear */
+    l.in_size = td_dtype_size(a->dtype);
+    l.out_size = td_dtype_size(z->dtype);
     loop_make(&l, &a->shape, &b->shape, &z->shape);
     const char *pa = a->data, *pb = b->data;
     TD_TRY(loop_tile(c, &l, &pa, &pb, err));

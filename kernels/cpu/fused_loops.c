@@ -240,6 +240,9 @@ static void run_tiles(void *arg, int64_t from, int64_t to, int who)
 static int ranges_of(const struct loop *l, const struct td_call *c)
 {
     int passes = 1;
+    if (l->count < 2 * l->tile) {
+        return 1;
+    }
     for (int r = 0; r < l->p->head + 1 + l->p->n_instr; r++) {
         passes += l->operand[r].base != NULL && l->operand[r].access == WHOLE;
     }
