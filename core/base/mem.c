@@ -63,7 +63,7 @@ static void *charged(void *p, size_t bytes)
  * a lock. They are charged as soon as they are there. */
 enum { SMALL = 1032 };
 
-static void *small_zeros(size_t bytes)
+static void *small_block(size_t bytes)
 {
     void *p = malloc(bytes);
     if (p == NULL) {
@@ -74,7 +74,7 @@ static void *small_zeros(size_t bytes)
         free(p);
         return NULL;
     }
-    return memset(p, 0, bytes);
+    return p;
 }
 
 void *td_calloc(size_t n, size_t size)
@@ -85,7 +85,8 @@ void *td_calloc(size_t n, size_t size)
         return NULL;
     }
     if (bytes <= SMALL) {
-        return small_zeros(bytes);
+        void *small = small_block(bytes);
+        return small == NULL ? NULL : memset(small, 0, bytes);
     }
     if (!td_budget_take(bytes)) {
         return NULL;
@@ -131,6 +132,9 @@ void *td_realloc(void *p, size_t n, size_t size)
     }
     count();
     bytes = bytes ? bytes : 1;
+    if (p == NULL && bytes <= SMALL) {
+        return refused() ? NULL : small_block(bytes);
+    }
     const size_t before = p == NULL ? 0 : malloc_usable_size(p);
     const bool moves =
         before < MAPPED; /* old and new are there at once, for a while; else pages are remapped */
