@@ -59,8 +59,8 @@ static void *charged(void *p, size_t bytes)
     return p;
 }
 
-/* Blocks up to this size glibc keeps by thread, for malloc alone: calloc, and then the free of its block, take
- * a lock. They are charged as soon as they are there. */
+/* Blocks up to this size glibc keeps by thread, for malloc alone: calloc, and then the free of its block,
+ * take a lock. They are charged as soon as they are there. */
 enum { SMALL = 1032 };
 
 static void *small_block(size_t bytes)

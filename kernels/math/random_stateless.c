@@ -46,8 +46,8 @@ static enum td_code key_infer(const struct td_infer *c, struct td_err *err)
     return TD_OK;
 }
 
-/* All that is judged when no numbers are asked for: an algorithm that is not Philox wants as many words as its
- * number says (TensorFlow's GetCounterSize, whether it exists or not). */
+/* All that is judged when no numbers are asked for: an algorithm that is not Philox wants as many words as
+ * its number says (TensorFlow's GetCounterSize, whether it exists or not). */
 static enum td_code judge_counter(const struct td_call *c, struct td_err *err)
 {
     const int64_t alg = td_tensor_int(c->in[3], 0);

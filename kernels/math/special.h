@@ -18,13 +18,13 @@ double td_special_polygamma(double n, double x);
 double td_special_betainc(double a, double b, double x); /* regularized incomplete beta function */
 
 /* Regularized incomplete gamma functions P(a, x) and Q = 1 - P; about 1e-13 relative, less for a beyond 1e4.
- * Where the logarithm of Gamma(a) is above `most`, the largest number of the dtype, both are steps at a that are 0
- * at x == a (TensorFlow's rule). */
+ * Where the logarithm of Gamma(a) is above `most`, the largest number of the dtype, both are steps at a that
+ * are 0 at x == a (TensorFlow's rule). */
 double td_special_igamma(double a, double x, double most);
 double td_special_igammac(double a, double x, double most);
 double td_special_igamma_grad_a(double a, double x); /* dP / da */
-/* dx / da at constant P: -(dP/da) / (dP/dx); 0 where x^a exp(-x) / Gamma(a) is below `least`, the smallest normal
- * number of the dtype (TensorFlow's rule). */
+/* dx / da at constant P: -(dP/da) / (dP/dx); 0 where x^a exp(-x) / Gamma(a) is below `least`, the smallest
+ * normal number of the dtype (TensorFlow's rule). */
 double td_special_gamma_sample_grad(double a, double x, double least);
 
 /* Modified Bessel functions; the `e` ones are scaled by exp(-|x|) (I) or exp(x) (K). */
