@@ -1,8 +1,10 @@
-/* tests/bench/call.c - times one signature call on one core: load, first call, then median and least of many.
+/* tests/bench/call.c - times one signature call: load, first call, then median and least of many.
  *
- *   call_tensord DIR CASE [SECONDS [CPU]]       prints "load first p50 min calls cpu", times in microseconds
- *   call_tensorflow DIR CASE [SECONDS [CPU]]       CPU -1: wherever the system likes
+ *   call_tensord DIR CASE [SECONDS [CPU [THREADS [ANSWER]]]]
+ *   call_tensorflow DIR CASE [SECONDS [CPU [THREADS [ANSWER]]]]
  *
+ * Prints "load first p50 min calls cpu", times in microseconds. It runs on so many cores from CPU on, one
+ * unless THREADS says otherwise (CPU -1: wherever the system likes), and writes the outputs to ANSWER.
  * cpu is what load and first call took of the processor, which other programs on the machine disturb less.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -15,6 +17,7 @@
 #include <time.h>
 
 #define MAX_SAMPLES 1000000
+#define LEAST_SAMPLES 3 /* of calls that take longer than they are given */
 
 static double samples[MAX_SAMPLES];
 
@@ -96,6 +99,21 @@ static void read_case(const char *path, struct bench_case *c)
     fclose(f);
 }
 
+void bench_write(FILE *to, const char *name, int dtype, int rank, const int64_t *dims, const void *data,
+                 size_t bytes)
+{
+    const int length = (int)strlen(name), size = (int)bytes;
+    for (int i = 0; i < 2; i++) {
+        (void)fwrite(&length, sizeof length, 1, to);
+        (void)fwrite(name, 1, (size_t)length, to);
+    }
+    (void)fwrite(&dtype, sizeof dtype, 1, to);
+    (void)fwrite(&rank, sizeof rank, 1, to);
+    (void)fwrite(dims, sizeof *dims, (size_t)rank, to);
+    (void)fwrite(&size, sizeof size, 1, to);
+    (void)fwrite(data, 1, bytes, to);
+}
+
 static void check(const char *what, const char *problem)
 {
     if (problem != NULL) {
@@ -110,32 +128,51 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* To so many cores, `first` and those behind it; below 0: not at all. */
+static void pin(int first, int cores)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int i = 0; first >= 0 && i < cores; i++) {
+        CPU_SET(first + i, &set);
+    }
+    if (first >= 0) {
+        (void)sched_setaffinity(0, sizeof set, &set);
+    }
+}
+
+static void write_answer(const char *path)
+{
+    FILE *f = fopen(path, "wb");
+    check("answer", f == NULL ? "cannot be written" : bench_answer(f));
+    check("answer", fclose(f) != 0 ? "cannot be written" : NULL);
+}
+
 int main(int argc, char **argv)
 {
     static struct bench_case c;
     if (argc < 3) {
-        fprintf(stderr, "usage: %s DIR CASE [SECONDS [CPU]]\n", argv[0]);
+        fprintf(stderr, "usage: %s DIR CASE [SECONDS [CPU [THREADS [ANSWER]]]]\n", argv[0]);
         return 1;
     }
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    const int cpu_wanted = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 0;
-    if (cpu_wanted >= 0) {
-        CPU_SET(cpu_wanted, &one);
-        (void)sched_setaffinity(0, sizeof one, &one);
-    }
+    c.threads = argc > 5 ? (int)strtol(argv[5], NULL, 10) : 1;
+    pin(argc > 4 ? (int)strtol(argv[4], NULL, 10) : 0, c.threads);
     read_case(argv[2], &c);
     const double from = now_us(), cpu_from = clock_us(CLOCK_PROCESS_CPUTIME_ID);
     check("load", bench_load(argv[1], &c));
     const double loaded = now_us();
     check("run", bench_run());
     const double first = now_us(), cpu = clock_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_from;
-    const double stop = first + (argc > 3 ? strtod(argv[3], NULL) : 1) * 1e6;
-    for (int i = 0; i < 20; i++) {
+    if (argc > 6) {
+        write_answer(argv[6]);
+    }
+    const double seconds = argc > 3 ? strtod(argv[3], NULL) : 1, warm = now_us() + seconds * 0.3e6;
+    for (int i = 0; i < 20 && now_us() < warm; i++) {
         check("run", bench_run());
     }
+    const double stop = now_us() + seconds * 1e6;
     long n = 0;
-    for (double t = now_us(); n < MAX_SAMPLES && (t < stop || n < 20);) {
+    for (double t = now_us(); n < MAX_SAMPLES && (t < stop || n < LEAST_SAMPLES);) {
         check("run", bench_run());
         const double end = now_us();
         samples[n++] = end - t;

@@ -13,6 +13,8 @@
 #ifndef TD_TESTS_BENCH_CALL_H
 #define TD_TESTS_BENCH_CALL_H
 
+#include <stdio.h>
+
 #include "server/tensord.h"
 
 enum { BENCH_MAX_TENSORS = 64, BENCH_STRING = 7 };
@@ -27,6 +29,7 @@ struct bench_tensor {
 
 struct bench_case {
     char *signature;
+    int threads; /* that a call may use */
     int n_in, n_out;
     struct bench_tensor in[BENCH_MAX_TENSORS], out[BENCH_MAX_TENSORS];
 };
@@ -35,5 +38,10 @@ struct bench_case {
 const char *bench_load(const char *dir, const struct bench_case *c);
 /* One call: inputs in, outputs made and freed. NULL or what went wrong. */
 const char *bench_run(void);
+/* One more, whose outputs are written as inputs are, the name twice; not those of strings. */
+const char *bench_answer(FILE *to);
+/* For bench_answer: an output. */
+void bench_write(FILE *to, const char *name, int dtype, int rank, const int64_t *dims, const void *data,
+                 size_t bytes);
 
 #endif

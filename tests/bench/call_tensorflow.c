@@ -1,6 +1,6 @@
 /* tests/bench/call_tensorflow.c - the call on TensorFlow's C API.
  *
- * One thread: intra-op and inter-op threads are 1, and BENCH_INTER=-1 runs the graph in the caller's thread.
+ * Intra-op threads are the call's, inter-op threads 1; BENCH_INTER=-1 runs the graph in the caller's thread.
  * Input tensors are made once; each call makes and frees the outputs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -14,6 +14,7 @@ static TF_Session *session;
 static TF_Status *status;
 static TF_Output feeds[BENCH_MAX_TENSORS], fetches[BENCH_MAX_TENSORS];
 static TF_Tensor *inputs[BENCH_MAX_TENSORS];
+static const struct bench_case *the_case;
 static int n_in, n_out;
 
 static const char *find(TF_Graph *g, const char *node, TF_Output *out)
@@ -54,8 +55,8 @@ const char *bench_load(const char *dir, const struct bench_case *c)
 {
     const char *inter = getenv("BENCH_INTER"), *const tags[] = {"serve"};
     /* ConfigProto { intra_op_parallelism_threads: 1, inter_op_parallelism_threads: 1 or -1 } */
-    const unsigned char one[] = {0x10, 1, 0x28, 1};
-    const unsigned char caller[] = {0x10, 1, 0x28, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1};
+    const unsigned char intra = (unsigned char)c->threads, one[] = {0x10, intra, 0x28, 1};
+    const unsigned char caller[] = {0x10, intra, 0x28, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1};
     const int in_caller = inter != NULL && strcmp(inter, "-1") == 0;
     status = TF_NewStatus();
     TF_SessionOptions *opts = TF_NewSessionOptions();
@@ -63,6 +64,7 @@ const char *bench_load(const char *dir, const struct bench_case *c)
     TF_Graph *g = TF_NewGraph();
     session = TF_LoadSessionFromSavedModel(opts, NULL, dir, tags, 1, g, NULL, status);
     const char *problem = message();
+    the_case = c;
     n_in = c->n_in;
     n_out = c->n_out;
     for (int i = 0; problem == NULL && i < n_in; i++) {
@@ -81,6 +83,26 @@ const char *bench_run(void)
     TF_SessionRun(session, NULL, feeds, inputs, n_in, fetches, out, n_out, NULL, 0, NULL, status);
     const char *problem = message();
     for (int i = 0; problem == NULL && i < n_out; i++) {
+        TF_DeleteTensor(out[i]);
+    }
+    return problem;
+}
+
+const char *bench_answer(FILE *to)
+{
+    TF_Tensor *out[BENCH_MAX_TENSORS];
+    TF_SessionRun(session, NULL, feeds, inputs, n_in, fetches, out, n_out, NULL, 0, NULL, status);
+    const char *problem = message();
+    for (int i = 0; problem == NULL && i < n_out; i++) {
+        int64_t dims[TENSORD_MAX_RANK];
+        const int rank = TF_NumDims(out[i]);
+        for (int d = 0; d < rank; d++) {
+            dims[d] = TF_Dim(out[i], d);
+        }
+        if (TF_TensorType(out[i]) != TF_STRING) {
+            bench_write(to, the_case->out[i].name, (int)TF_TensorType(out[i]), rank, dims,
+                        TF_TensorData(out[i]), TF_TensorByteSize(out[i]));
+        }
         TF_DeleteTensor(out[i]);
     }
     return problem;
