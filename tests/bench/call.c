@@ -17,6 +17,7 @@
 #include <time.h>
 
 #define MAX_SAMPLES 1000000
+#define MOST_WARM_S 8
 #define LEAST_SAMPLES 3 /* of calls that take longer than they are given */
 
 static double samples[MAX_SAMPLES];
@@ -166,11 +167,11 @@ int main(int argc, char **argv)
     if (argc > 6) {
         write_answer(argv[6]);
     }
-    const double seconds = argc > 3 ? strtod(argv[3], NULL) : 1, warm = now_us() + seconds * 0.3e6;
-    for (int i = 0; i < 20 && now_us() < warm; i++) {
+    const double warm = now_us() + MOST_WARM_S * 1e6;
+    for (int i = 0; i < 20 && now_us() < warm; i++) { /* engines choose kernels by what first calls take */
         check("run", bench_run());
     }
-    const double stop = now_us() + seconds * 1e6;
+    const double stop = now_us() + (argc > 3 ? strtod(argv[3], NULL) : 1) * 1e6;
     long n = 0;
     for (double t = now_us(); n < MAX_SAMPLES && (t < stop || n < LEAST_SAMPLES);) {
         check("run", bench_run());

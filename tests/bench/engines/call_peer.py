@@ -63,7 +63,7 @@ def main(engine, path="", case="", seconds="1", cpu="0", threads="1", answer="")
     first, cpu_spent = time.perf_counter(), time.process_time() - cpu_start
     if answer:
         cases.write_answer(answer, outputs())
-    warm, i = time.perf_counter() + 0.3 * float(seconds), 0
+    warm, i = time.perf_counter() + 8, 0
     while i < 20 and time.perf_counter() < warm:
         run()
         i += 1
