@@ -238,11 +238,8 @@ double td_special_igamma(double a, double x, double most)
     if (isinf(a) || isinf(x)) {
         return isinf(a) ? 0 : 1;
     }
-    if (a > LARGE_A && td_special_lgamma(a) > most) {
-        return x > a;
-    }
     if (a > LARGE_A) {
-        return 1 - gamma_upper_large(a, x);
+        return td_special_lgamma(a) > most ? x > a : 1 - gamma_upper_large(a, x);
     }
     if (left_of_mean(a, x)) {
         return gamma_density(a, x) / a * gamma_series(a, x).v;
@@ -258,11 +255,8 @@ double td_special_igammac(double a, double x, double most)
     if (isinf(a) || isinf(x)) {
         return isinf(x) ? 0 : 1;
     }
-    if (a > LARGE_A && td_special_lgamma(a) > most) {
-        return x < a;
-    }
     if (a > LARGE_A) {
-        return gamma_upper_large(a, x);
+        return td_special_lgamma(a) > most ? x < a : gamma_upper_large(a, x);
     }
     if (x == 0 || left_of_mean(a, x)) {
         return 1 - td_special_igamma(a, x, most);

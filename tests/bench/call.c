@@ -145,7 +145,7 @@ static void pin(int first, int cores)
 static void write_answer(const char *path)
 {
     FILE *f = fopen(path, "wb");
-    check("answer", f == NULL ? "cannot be written" : bench_answer(f));
+    check("answer", f == NULL ? "cannot be written" : bench_run(f));
     check("answer", fclose(f) != 0 ? "cannot be written" : NULL);
 }
 
@@ -162,19 +162,19 @@ int main(int argc, char **argv)
     const double from = now_us(), cpu_from = clock_us(CLOCK_PROCESS_CPUTIME_ID);
     check("load", bench_load(argv[1], &c));
     const double loaded = now_us();
-    check("run", bench_run());
+    check("run", bench_run(NULL));
     const double first = now_us(), cpu = clock_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_from;
     if (argc > 6) {
         write_answer(argv[6]);
     }
     const double warm = now_us() + MOST_WARM_S * 1e6;
     for (int i = 0; i < 20 && now_us() < warm; i++) { /* engines choose kernels by what first calls take */
-        check("run", bench_run());
+        check("run", bench_run(NULL));
     }
     const double stop = now_us() + (argc > 3 ? strtod(argv[3], NULL) : 1) * 1e6;
     long n = 0;
     for (double t = now_us(); n < MAX_SAMPLES && (t < stop || n < LEAST_SAMPLES);) {
-        check("run", bench_run());
+        check("run", bench_run(NULL));
         const double end = now_us();
         samples[n++] = end - t;
         t = end;

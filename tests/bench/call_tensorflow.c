@@ -15,7 +15,6 @@ static TF_Status *status;
 static TF_Output feeds[BENCH_MAX_TENSORS], fetches[BENCH_MAX_TENSORS];
 static TF_Tensor *inputs[BENCH_MAX_TENSORS];
 static const struct bench_case *the_case;
-static int n_in, n_out;
 
 static const char *find(TF_Graph *g, const char *node, TF_Output *out)
 {
@@ -54,7 +53,7 @@ static const char *message(void)
 const char *bench_load(const char *dir, const struct bench_case *c)
 {
     const char *inter = getenv("BENCH_INTER"), *const tags[] = {"serve"};
-    /* ConfigProto { intra_op_parallelism_threads: 1, inter_op_parallelism_threads: 1 or -1 } */
+    /* ConfigProto { intra_op_parallelism_threads: the call's, inter_op_parallelism_threads: 1 or -1 } */
     const unsigned char intra = (unsigned char)c->threads, one[] = {0x10, intra, 0x28, 1};
     const unsigned char caller[] = {0x10, intra, 0x28, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1};
     const int in_caller = inter != NULL && strcmp(inter, "-1") == 0;
@@ -65,43 +64,35 @@ const char *bench_load(const char *dir, const struct bench_case *c)
     session = TF_LoadSessionFromSavedModel(opts, NULL, dir, tags, 1, g, NULL, status);
     const char *problem = message();
     the_case = c;
-    n_in = c->n_in;
-    n_out = c->n_out;
-    for (int i = 0; problem == NULL && i < n_in; i++) {
+    for (int i = 0; problem == NULL && i < c->n_in; i++) {
         problem = find(g, c->in[i].node, &feeds[i]);
         inputs[i] = make_tensor(&c->in[i]);
     }
-    for (int i = 0; problem == NULL && i < n_out; i++) {
+    for (int i = 0; problem == NULL && i < c->n_out; i++) {
         problem = find(g, c->out[i].node, &fetches[i]);
     }
     return problem;
 }
 
-const char *bench_run(void)
+static void write_tensor(FILE *to, const char *name, const TF_Tensor *x)
 {
-    TF_Tensor *out[BENCH_MAX_TENSORS];
-    TF_SessionRun(session, NULL, feeds, inputs, n_in, fetches, out, n_out, NULL, 0, NULL, status);
-    const char *problem = message();
-    for (int i = 0; problem == NULL && i < n_out; i++) {
-        TF_DeleteTensor(out[i]);
+    int64_t dims[TENSORD_MAX_RANK];
+    const int rank = TF_NumDims(x);
+    for (int d = 0; d < rank; d++) {
+        dims[d] = TF_Dim(x, d);
     }
-    return problem;
+    bench_write(to, name, (int)TF_TensorType(x), rank, dims, TF_TensorData(x), TF_TensorByteSize(x));
 }
 
-const char *bench_answer(FILE *to)
+const char *bench_run(FILE *to)
 {
     TF_Tensor *out[BENCH_MAX_TENSORS];
-    TF_SessionRun(session, NULL, feeds, inputs, n_in, fetches, out, n_out, NULL, 0, NULL, status);
+    TF_SessionRun(session, NULL, feeds, inputs, the_case->n_in, fetches, out, the_case->n_out, NULL, 0, NULL,
+                  status);
     const char *problem = message();
-    for (int i = 0; problem == NULL && i < n_out; i++) {
-        int64_t dims[TENSORD_MAX_RANK];
-        const int rank = TF_NumDims(out[i]);
-        for (int d = 0; d < rank; d++) {
-            dims[d] = TF_Dim(out[i], d);
-        }
-        if (TF_TensorType(out[i]) != TF_STRING) {
-            bench_write(to, the_case->out[i].name, (int)TF_TensorType(out[i]), rank, dims,
-                        TF_TensorData(out[i]), TF_TensorByteSize(out[i]));
+    for (int i = 0; problem == NULL && i < the_case->n_out; i++) {
+        if (to != NULL && TF_TensorType(out[i]) != TF_STRING) {
+            write_tensor(to, the_case->out[i].name, out[i]);
         }
         TF_DeleteTensor(out[i]);
     }

@@ -310,6 +310,7 @@ DRAWS = {
     **{op: optional for op in "OptionalFromValue OptionalNone OptionalHasValue OptionalGetValue".split()}, **{op: mutex for op in "MutexV2 MutexLock ConsumeMutexLock".split()},
 }
 
+
 def unlike(at):
     """Whether the element there has another shape than what the op says of it."""
     def judge(inputs, attrs):

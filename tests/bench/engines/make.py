@@ -10,16 +10,16 @@ OUT/rows.tsv         name, rows, model, ONNX file or -, case
 """
 import argparse
 import fnmatch
-import importlib.util
 import os
 import subprocess
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(1, os.path.dirname(HERE))
+sys.path[1:1] = [os.path.dirname(HERE), os.path.join(HERE, "..", "..")]
 
 import numpy as np  # noqa: E402
+import large  # noqa: E402
 
 LARGE = ["resnet50", "mobilenet_v2", "efficientnet_b0", "bert_base", "lstm512"]
 ZOO = ["keras_lstm", "tf1_mnist_conv", "keras_mnist_mlp", "text_bilstm", "tfx_taxi_wide_deep", "tfx_penguin_keras"]
@@ -42,12 +42,7 @@ class Own:
 
 
 def maker_of(path):
-    if not path:
-        return Own
-    spec = importlib.util.spec_from_file_location("maker", path)
-    maker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(maker)
-    return maker
+    return large.load_maker(path) if path else Own
 
 
 def of_rows(inputs, rows):

@@ -10,7 +10,6 @@
 static struct made m;
 static struct td_model *model;
 
-/* y = -x + -x */
 /* Of the graph in m: x -> fetch. */
 static enum td_code compile(const char *fetch, struct td_callable **f)
 {
@@ -22,6 +21,7 @@ static enum td_code compile(const char *fetch, struct td_callable **f)
     return td_callable_new(model, &opts, f, &m.err);
 }
 
+/* y = -x + -x */
 static struct td_callable *start(void)
 {
     made_start(&m);
