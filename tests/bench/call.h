@@ -36,8 +36,8 @@ struct bench_case {
 
 /* Load a SavedModel and make ready to run c; NULL or what went wrong. */
 const char *bench_load(const char *dir, const struct bench_case *c);
-/* One call: inputs in, outputs made, written to `to` by bench_write where it is not NULL (those of strings are
- * not), and freed. NULL or what went wrong. */
+/* One call: inputs in, outputs made, written to `to` by bench_write where it is not NULL (not those of
+ * strings), and freed. NULL or what went wrong. */
 const char *bench_run(FILE *to);
 /* An output, as inputs are in a case but for the number of elements; the name twice. */
 void bench_write(FILE *to, const char *name, int dtype, int rank, const int64_t *dims, const void *data,
