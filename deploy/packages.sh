@@ -3,7 +3,7 @@
 # shellcheck disable=SC2034 # groups are looked up by name
 set -euo pipefail
 
-build="gcc g++ cmake ninja-build pkg-config protobuf-c-compiler protobuf-compiler libprotobuf-c-dev libmicrohttpd-dev libgnutls28-dev libgrpc-dev
+build="gcc g++ cmake ninja-build pkg-config protobuf-c-compiler protobuf-compiler libprotobuf-c-dev libmicrohttpd-dev libgnutls28-dev libgrpc-dev libabsl-dev
   libjansson-dev libopenblas-dev liblapacke-dev libdnnl-dev libre2-dev libicu-dev libsnappy-dev zlib1g-dev libsqlite3-dev libpng-dev libjpeg-dev libgif-dev
   ccache curl ca-certificates"
 test="python3 python3-venv clang clang-format clang-tidy universal-ctags libclang-rt-14-dev llvm-14 wrk nghttp2-client libb64-0d openssl git

@@ -33,6 +33,7 @@
 #include "core/base/mem.h"
 #include "server/grpc/grpc_accept.h"
 #include "server/grpc/grpc_impl.h"
+#include "server/grpc/lock_graph.h"
 
 /* Calls of one method that wait to be filled: a burst is taken in without a step in between. */
 #define LISTENING_INFER 16
@@ -254,6 +255,7 @@ enum td_code td_grpc_start(const struct td_grpc_opts *opts, struct td_registry *
         return td_no_memory(err, sizeof *g, "the gRPC server");
     }
     take_log();
+    td_lock_graph_off();
     grpc_init();
     copy_opts(&g->opts, opts);
     g->registry = registry;

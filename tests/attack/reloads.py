@@ -8,9 +8,10 @@ takeovers leave in memory.
 A takeover: a copy of the model appears as version N + 1, `:reload` answers once it serves and N is gone, its folder is removed. With --minutes:
 as many minutes without takeovers, then with one each second: no request fails, and the 99th percentile is within 1.2 of before (told; judged
 unless --no-latency). With --count: resident memory after so many requests (half on each wire) and after so many takeovers, each against that
-after a warm-up of the same kind, at rest: grown by less than 0.5 MB and 2 MB. The warm-up is half as many requests: stacks and arenas come to
-their high-water mark over some millions. The daemon's environment is that of deploy/tensord.service and of the image: the allocator keeps no
-blocks by thread, whose fill goes on rising ever more slowly, to some 20 KiB each (--thread-blocks: let it, and judge 1 MB).
+after a warm-up of the same kind, at rest: grown by less than 0.25 MB (what it differs by, up and down, between two looks) and 2 MB. The warm-up
+is half as many requests: stacks and arenas come to their high-water mark over some millions. The daemon's environment is that of
+deploy/tensord.service and of the image: the allocator keeps no blocks by thread, whose fill goes on rising ever more slowly, to some 20 KiB
+each (--thread-blocks: let it, and judge 1 MB).
 """
 import argparse
 import os
@@ -149,7 +150,7 @@ def memory(s, told, args):
     def takeovers(n):
         for _ in range(n):
             s.take_over()
-    for what, run, n, warm, most in (("requests", requests, args.count, max(args.count // 2, min(args.count, 200000)), 1024 if args.thread_blocks else 512), ("takeovers", takeovers, args.takeovers, 50, 2048)):
+    for what, run, n, warm, most in (("requests", requests, args.count, max(args.count // 2, min(args.count, 200000)), 1024 if args.thread_blocks else 256), ("takeovers", takeovers, args.takeovers, 50, 2048)):
         if n:
             run(warm)
             before = s.resident()
