@@ -1,7 +1,8 @@
 /* server/embed_pool.c - a list of offered tasks, and threads that take from it.
  *
  * A task is offered only while a thread idles, so that each that is offered is taken soon; join takes one
- * back that nobody has begun.
+ * back that nobody has begun. Threads that have helped look out for more before they sleep
+ * (core/base/linger.h).
  *
  * Threads: mu guards all but what never changes.
  *
@@ -14,14 +15,14 @@
 
 #include "core/base/mem.h"
 
-enum { WAKE_NS = 60000 };
-
 struct td_embed_pool {
     struct td_thread_pool pool; /* first */
     pthread_mutex_t mu;
     pthread_cond_t offered;
     struct td_pool_task *first;
     int n_idle, n_threads; /* idle: threads that wait, less tasks that are offered */
+    int n_offered;
+    struct td_linger linger;
     bool ending;
     pthread_t thread[TD_POOL_MOST];
 };
@@ -35,14 +36,16 @@ static bool try_start(struct td_thread_pool *c, struct td_pool_task *t)
         p->n_idle--;
         t->pool = c;
         t->begun = false;
-        sem_init(&t->ended, 0, 0);
+        td_ending_init(&t->ending);
         t->prev = NULL;
         t->next = p->first;
         if (p->first != NULL) {
             p->first->prev = t;
         }
         p->first = t;
-        pthread_cond_signal(&p->offered);
+        if (td_linger_stir(&p->linger, ++p->n_offered)) {
+            pthread_cond_signal(&p->offered);
+        }
     }
     pthread_mutex_unlock(&p->mu);
     return idle;
@@ -50,6 +53,7 @@ static bool try_start(struct td_thread_pool *c, struct td_pool_task *t)
 
 static void take(struct td_embed_pool *p, struct td_pool_task *t)
 {
+    p->n_offered--;
     *(t->prev != NULL ? &t->prev->next : &p->first) = t->next;
     if (t->next != NULL) {
         t->next->prev = t->prev;
@@ -66,9 +70,10 @@ static void join(struct td_thread_pool *c, struct td_pool_task *t)
         p->n_idle++;
     }
     pthread_mutex_unlock(&p->mu);
-    while (begun && sem_wait(&t->ended) != 0) {
+    if (begun) {
+        td_ending_wait(&t->ending);
     }
-    sem_destroy(&t->ended);
+    td_ending_fini(&t->ending);
 }
 
 static bool wanted(struct td_thread_pool *c)
@@ -86,14 +91,32 @@ static int idle(struct td_thread_pool *c)
     return n;
 }
 
+static int64_t wake_ns(struct td_thread_pool *c)
+{
+    return td_linger_wake_ns(&((struct td_embed_pool *)c)->linger);
+}
+
+static void call(struct td_thread_pool *c)
+{
+    struct td_embed_pool *p = (struct td_embed_pool *)c;
+    pthread_mutex_lock(&p->mu);
+    if (p->n_idle > 0 && td_linger_call(&p->linger)) {
+        pthread_cond_signal(&p->offered);
+    }
+    pthread_mutex_unlock(&p->mu);
+}
+
 static void *work(void *arg)
 {
     struct td_embed_pool *p = arg;
+    struct td_linger_me me = {0};
     pthread_mutex_lock(&p->mu);
     while (!p->ending) {
         struct td_pool_task *t = p->first;
         if (t == NULL) {
-            pthread_cond_wait(&p->offered, &p->mu);
+            if (!td_linger_look(&p->linger, &me, &p->mu, INT64_MAX)) {
+                pthread_cond_wait(&p->offered, &p->mu);
+            }
             continue;
         }
         take(p, t);
@@ -102,7 +125,8 @@ static void *work(void *arg)
         t->run(t);
         pthread_mutex_lock(&p->mu);
         p->n_idle++;
-        sem_post(&t->ended); /* the task may be gone now */
+        td_linger_helped(&p->linger, &me);
+        td_ending_end(&t->ending); /* the task may be gone now */
     }
     pthread_mutex_unlock(&p->mu);
     return NULL;
@@ -116,11 +140,12 @@ enum td_code td_embed_pool_new(int threads, struct td_embed_pool **out, struct t
     }
     const int helpers = threads - 1 > TD_POOL_MOST ? TD_POOL_MOST : threads - 1;
     p->pool = (struct td_thread_pool){.most = helpers + 1,
-                                      .wake_ns = WAKE_NS,
                                       .try_start = try_start,
                                       .join = join,
                                       .wanted = wanted,
-                                      .idle = idle};
+                                      .idle = idle,
+                                      .wake_ns = wake_ns,
+                                      .call = call};
     pthread_mutex_init(&p->mu, NULL);
     pthread_cond_init(&p->offered, NULL);
     p->n_idle = helpers;

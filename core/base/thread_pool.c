@@ -11,7 +11,8 @@
  *
  * td_parallel_choose goes by the number of the run: the first prepare and are not timed, some are timed
  * alone, some are tried together, then the faster way is taken, and now and then each is looked at again.
- * Times are averages in which the newest counts a quarter. They are relaxed atomics: two runs at a time may
+ * Times are slowly rising minima: what else the machine does, a kernel's first run and a helper that slept
+ * only add, and one such time shall not outweigh many. They are relaxed atomics: two runs at a time may
  * lose one.
  *
  * Does not: own threads (server/sched/worker_pool.c), cut work into chunks, order them.
@@ -64,6 +65,17 @@ static void help(struct td_pool_task *t)
     td_float_mode_leave(mode);
 }
 
+bool td_parallel_is_worth(struct td_thread_pool *c, int64_t share_ns)
+{
+    if (share_ns > c->wake_ns(c)) {
+        return true;
+    }
+    if (share_ns > TD_SOON_NS && c->call != NULL) {
+        c->call(c);
+    }
+    return false;
+}
+
 void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int i, int who), void *arg)
 {
     struct helper helpers[TD_POOL_MOST];
@@ -94,14 +106,14 @@ enum td_parallel_way td_parallel_by_work(double multiplications)
     return multiplications >= STEADY_WORK ? TD_PARALLEL_TOGETHER : TD_PARALLEL_ALONE;
 }
 
-enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, const struct td_thread_pool *pool,
+enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, struct td_thread_pool *pool,
                                         int64_t share_ns)
 {
     const unsigned run = atomic_fetch_add_explicit(&c->runs, 1, memory_order_relaxed);
     const bool look = run < LOOKED || run % LOOK_EVERY == LOOK_EVERY - 1;
     const bool try = run >= LOOKED && (run < TRIED || run % TRY_EVERY == TRY_EVERY - 1);
     const bool faster = td_timing_known(&c->together_ns) < td_timing_known(&c->alone_ns);
-    if (share_ns > pool->wake_ns && (try || (!look && faster))) {
+    if ((try || (!look && faster)) && td_parallel_is_worth(pool, share_ns)) {
         return TD_PARALLEL_TOGETHER;
     }
     return look && run >= WARM ? TD_PARALLEL_ALONE_TIMED : TD_PARALLEL_ALONE;

@@ -17,11 +17,11 @@
 #ifndef TD_CORE_BASE_THREAD_POOL_H
 #define TD_CORE_BASE_THREAD_POOL_H
 
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/linger.h"
 #include "core/base/timings.h"
 
 struct td_thread_pool;
@@ -32,12 +32,11 @@ struct td_pool_task {
     struct td_thread_pool *pool;
     struct td_pool_task *next, *prev;
     bool begun;
-    sem_t ended;
+    struct td_ending ending;
 };
 
 struct td_thread_pool {
-    int most;        /* threads that there are, the caller's own included */
-    int64_t wake_ns; /* what it takes until a helper is at work: work shorter than that is not worth one */
+    int most; /* threads that there are, the caller's own included */
     /* The same run computes the same bits each time: where the way that is chosen changes how numbers round,
      * it follows from the work (td_parallel_by_work), not from what ways have taken or who idles. */
     bool steady;
@@ -49,12 +48,19 @@ struct td_thread_pool {
     bool (*wanted)(struct td_thread_pool *c);
     /* How many threads are free. */
     int (*idle)(struct td_thread_pool *c);
+    /* What it takes until a helper is at work, ns: less while one looks out (core/base/linger.h). */
+    int64_t (*wake_ns)(struct td_thread_pool *c);
+    /* Calls a free thread to look out, unless one does, or the last ones came in vain. */
+    void (*call)(struct td_thread_pool *c);
 };
 
 /* Calls fn(arg, i, who) for each i of 0..n-1, lower ones begun first, and returns when all have returned. who
  * is 0 on this thread, else the number of the helper (up to TD_POOL_MOST): no two threads at a time have the
  * same. Helpers treat denormal numbers as runs do (core/base/float_mode.h). c may be NULL. */
 enum { TD_POOL_MOST = 15 };
+/* Whether a helper comes soon enough to take share_ns of work off the caller. Where only one that looks out
+ * would, and all sleep, one is called for the next time. */
+bool td_parallel_is_worth(struct td_thread_pool *c, int64_t share_ns);
 void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int i, int who), void *arg);
 
 /* ------------------------------------------------------------------ is it worth it */
@@ -64,13 +70,13 @@ void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int 
  * busy with other things, or memory is what all wait for. */
 struct td_parallel_cost {
     atomic_uint runs;
-    td_timing_mean alone_ns, together_ns;
+    td_timing_least alone_ns, together_ns;
 };
 enum td_parallel_way { TD_PARALLEL_ALONE, TD_PARALLEL_ALONE_TIMED, TD_PARALLEL_TOGETHER };
 /* How to run this time. share_ns: what a helper could take off the caller; 0 while that is not known. */
 /* Of a steady pool: alone or together by the number of multiplications, and by nothing else. */
 enum td_parallel_way td_parallel_by_work(double multiplications);
-enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, const struct td_thread_pool *pool,
+enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, struct td_thread_pool *pool,
                                         int64_t share_ns);
 
 #endif

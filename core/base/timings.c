@@ -1,7 +1,8 @@
 /* core/base/timings.c - the estimators' arithmetic, and the table of times by name with its file.
  *
- * A mean takes a quarter of each new time. A line is fitted from five sums by weighted least squares: each
- * run multiplies them by KEEP and adds itself, so the last ten or so decide. A run many times longer than
+ * A minimum takes a shorter time, and an eighth of what a longer one is more. A line is fitted from five
+ * sums by weighted least squares: each run multiplies them by KEEP and adds itself, so the last ten or so
+ * decide. A run many times longer than
  * expected counts as OUTLIER times the expectation: the line moves, but not far. While all runs had one size
  * there is no line; a slope or a fixed part below zero is taken as none.
  *
@@ -44,15 +45,15 @@ int64_t td_now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-int64_t td_timing_known(const td_timing_mean *m)
+int64_t td_timing_known(const td_timing_least *m)
 {
     return atomic_load_explicit(m, memory_order_relaxed);
 }
 
-void td_timing_learn(td_timing_mean *m, int64_t took_ns)
+void td_timing_learn(td_timing_least *m, int64_t took_ns)
 {
     const int64_t before = td_timing_known(m);
-    const int64_t now = before == 0 ? took_ns : before + (took_ns - before) / 4;
+    const int64_t now = before == 0 || took_ns < before ? took_ns : before + (took_ns - before) / 8;
     atomic_store_explicit(m, now, memory_order_relaxed);
 }
 

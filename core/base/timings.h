@@ -1,6 +1,6 @@
 /* core/base/timings.h - what has been learnt about how long things take: one vocabulary, and its memory.
  *
- *   td_timing_mean   of work that is one thing: a moving mean. What several threads save
+ *   td_timing_least  of work that is one thing: a slowly rising minimum. What several threads save
  *                    (core/base/thread_pool.h)
  *   td_timing_line   of n rows: t(n) = fixed + each * n. The batcher's (server/sched/cost.h)
  *   td_timing_peak   of a kind of which only a hash is known: a slowly falling maximum, for a guess that is
@@ -28,10 +28,10 @@ int64_t td_now_ns(void); /* CLOCK_MONOTONIC */
 
 /* ------------------------------------------------------------------ estimators; zeroed: nothing is known */
 
-/* ns; 0: not known. A new time counts for a quarter. */
-typedef atomic_llong td_timing_mean;
-int64_t td_timing_known(const td_timing_mean *m);
-void td_timing_learn(td_timing_mean *m, int64_t took_ns);
+/* ns; 0: not known. A shorter time is taken as it is, of a longer one an eighth of the difference. */
+typedef atomic_llong td_timing_least;
+int64_t td_timing_known(const td_timing_least *m);
+void td_timing_learn(td_timing_least *m, int64_t took_ns);
 
 /* A weighted least-squares line through (rows, ns), the weight of a run halving every few runs. Before two
  * different sizes were seen all of the time counts as `each`. */

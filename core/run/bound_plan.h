@@ -44,7 +44,7 @@ enum td_slot_state { TD_SLOT_UNSET, TD_SLOT_SET, TD_SLOT_OWNED };
 /* What a region takes, learnt from the runs of one bound plan. */
 struct td_region_cost {
     struct td_parallel_cost whole;
-    td_timing_mean ns[TD_REGION_GROUPS]; /* by group */
+    td_timing_least ns[TD_REGION_GROUPS]; /* by group */
 };
 
 static inline bool td_step_on_device(enum td_step_mode mode)

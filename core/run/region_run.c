@@ -134,7 +134,7 @@ static enum td_code run_together(struct td_exec *x, const struct td_region *r, s
     td_parallel_for(x->run->opts->pool, n, take_group, &s);
     const int failed = atomic_load(&s.failed);
     if (failed == n) {
-        td_timing_mean *way_ns = atomic_load(&s.helped) ? &c->whole.together_ns : &c->whole.alone_ns;
+        td_timing_least *way_ns = atomic_load(&s.helped) ? &c->whole.together_ns : &c->whole.alone_ns;
         td_timing_learn(way_ns, td_now_ns() - from_ns);
         return TD_OK;
     }

@@ -4,7 +4,8 @@
  *                                          | x    |   chunk 1: x rows 8..15 * w -> y rows 8..15
  *                                          +------+
  *   convolution   images of the batch, or, of one image, rows of y: the rows of x below them, which overlap,
- *                 with the padding that is theirs (backwards, from y to x: images only)
+ *                 with the padding that is theirs (backwards, from y to x: images only). Where every cell of
+ *                 y looks at its own of x alone, all cells of all images are one row of cells, cut anywhere
  *
  * Each chunk is a primitive of its own on the weights as they are packed for the whole, made when workers
  * idle for the first time and the whole takes long enough. Rows lie one after the other in x and y, so
@@ -18,7 +19,10 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/dnnl_impl.h"
 
-enum { MIN_WORK = 2000000 /* multiplications: less is over before a helper comes */, MOST_SHARED = 4 };
+enum {
+    MIN_WORK = 500000 /* multiplications: less is over before a helper comes that looks out */,
+    MOST_SHARED = 4
+};
 #define LONG_WORK 0x1p33 /* multiplications: a few tenths of a second */
 
 bool td_dnnl_split_init(struct td_dnnl_split *s)
@@ -57,10 +61,28 @@ static int row_axis(const struct td_conv *g)
     return a;
 }
 
+/* As chunks are cut from it. */
+static struct td_conv cells_in_a_row(const struct td_dnnl *d)
+{
+    struct td_conv g = d->conv;
+    const int64_t cells = g.batch * td_conv_out_cells(&g);
+    bool own = !d->backward && row_axis(&g) > 0;
+    for (int a = 0; a < 3; a++) {
+        const struct td_window *w = &g.axis[a];
+        own = own && w->k == 1 && w->stride == 1 && w->before == 0 && w->after == 0;
+    }
+    if (own) {
+        g.batch = 1;
+        g.axis[0] = g.axis[1] = (struct td_window){.in = 1, .k = 1, .stride = 1, .dilation = 1, .out = 1};
+        g.axis[2] = (struct td_window){.in = cells, .k = 1, .stride = 1, .dilation = 1, .out = cells};
+    }
+    return g;
+}
+
 static int64_t rows_of(const struct td_dnnl *d)
 {
-    const struct td_conv *g = &d->conv;
-    return d->plain_gemm ? d->m : g->batch > 1 ? g->batch : g->axis[row_axis(g)].out;
+    const struct td_conv g = cells_in_a_row(d);
+    return d->plain_gemm ? d->m : g.batch > 1 ? g.batch : g.axis[row_axis(&g)].out;
 }
 
 /* What the rows [from, to) of y need: rows of x from *x_row on, and of the padding what lies there. */
@@ -78,7 +100,7 @@ static bool crop(struct td_window *w, int64_t from, int64_t to, int64_t *x_row)
 
 static bool make_chunk(const struct td_dnnl *d, int64_t from, int64_t to, struct td_dnnl_chunk *p)
 {
-    struct td_conv g = d->conv;
+    struct td_conv g = cells_in_a_row(d);
     int64_t x_row = from;
     if (d->plain_gemm) {
         *p = (struct td_dnnl_chunk){td_dnnl_chunk_matmul(d, to - from), from * d->k, from * d->n};

@@ -17,7 +17,7 @@
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_cpu.h"
 
-enum { CHUNKS = 8, STEP = 16 /* columns and rows of a chunk, a multiple */, SMALLEST = 22, CLASSES = 64 };
+enum { CHUNKS = 8, STEP = 16 /* columns and rows of a chunk, a multiple */, SMALLEST = 18, CLASSES = 64 };
 enum { LONG = 35, MOST_PARTS = 4096 };
 
 static struct td_parallel_cost costs[CLASSES]; /* by the binary logarithm of the multiplications */

@@ -6,8 +6,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/spread.h"
 
-#define LEAST_NS 30e3 /* that a range should take */
-enum { RANGES = 4 };  /* a thread */
+#define LEAST_NS 10e3 /* that a range should take */
+#define ENDLESS_NS 1e12
+enum { RANGES = 4 }; /* a thread */
 
 struct job {
     td_spread_fn *fn;
@@ -19,8 +20,8 @@ int td_spread_ranges(const struct td_call *c, int64_t n, int64_t grain, double n
 {
     struct td_thread_pool *pool = td_helpers(c);
     const double all_ns = (double)n * ns, most = all_ns / LEAST_NS;
-    if (pool == NULL || pool->most < 2 || n < 2 * grain || all_ns / 2 < (double)pool->wake_ns || most < 2 ||
-        pool->idle(pool) == 0) {
+    if (pool == NULL || pool->most < 2 || n < 2 * grain || most < 2 || pool->idle(pool) == 0 ||
+        !td_parallel_is_worth(pool, (int64_t)(all_ns < ENDLESS_NS ? all_ns / 2 : ENDLESS_NS))) {
         return 1;
     }
     const int64_t ranges = most < RANGES * pool->most ? (int64_t)most : RANGES * pool->most;

@@ -24,6 +24,7 @@ static void put(struct td_workers *w, struct td_pool_task *t)
 
 static void take(struct td_workers *w, struct td_pool_task *t)
 {
+    w->n_offered--;
     *(t->prev != NULL ? &t->prev->next : &w->first_offered) = t->next;
     *(t->next != NULL ? &t->next->prev : &w->last_offered) = t->prev;
 }
@@ -38,10 +39,12 @@ static bool try_start(struct td_thread_pool *p, struct td_pool_task *t)
         w->started_ns = now_ns;
         t->pool = p;
         t->begun = false;
-        sem_init(&t->ended, 0, 0);
+        td_ending_init(&t->ending);
         put(w, t);
         w->counts.borrowed++;
-        pthread_cond_signal(&w->work);
+        if (td_linger_stir(&w->linger, ++w->n_offered)) {
+            pthread_cond_signal(&w->work);
+        }
     }
     pthread_mutex_unlock(&w->mu);
     if (idle) {
@@ -61,9 +64,10 @@ static void join(struct td_thread_pool *p, struct td_pool_task *t)
         td_workers_wake(w);
     }
     pthread_mutex_unlock(&w->mu);
-    while (begun && sem_wait(&t->ended) != 0) {
+    if (begun) {
+        td_ending_wait(&t->ending);
     }
-    sem_destroy(&t->ended);
+    td_ending_fini(&t->ending);
 }
 
 static bool wanted(struct td_thread_pool *p)
@@ -84,12 +88,25 @@ static int idle(struct td_thread_pool *p)
     return n;
 }
 
-#define WAKE_NS 60000
+static int64_t wake_ns(struct td_thread_pool *p)
+{
+    return td_linger_wake_ns(&queue_of(p)->workers->linger);
+}
+
+static void call(struct td_thread_pool *p)
+{
+    struct td_workers *w = queue_of(p)->workers;
+    pthread_mutex_lock(&w->mu);
+    if (w->sched.n_tasks == 0 && w->sched.running < w->sched.workers && td_linger_call(&w->linger)) {
+        pthread_cond_signal(&w->work);
+    }
+    pthread_mutex_unlock(&w->mu);
+}
 
 const struct td_thread_pool td_worker_pool = {
-    .wake_ns = WAKE_NS, .try_start = try_start, .join = join, .wanted = wanted, .idle = idle};
+    .try_start = try_start, .join = join, .wanted = wanted, .idle = idle, .wake_ns = wake_ns, .call = call};
 
-bool td_worker_pool_run(struct td_workers *w)
+bool td_worker_pool_run(struct td_workers *w, struct td_linger_me *me)
 {
     struct td_pool_task *t = w->first_offered;
     if (t == NULL) {
@@ -105,6 +122,7 @@ bool td_worker_pool_run(struct td_workers *w)
     pthread_mutex_lock(&w->mu);
     td_sched_back(&w->sched, queue, ran_ns);
     td_workers_wake(w);
-    sem_post(&t->ended); /* the borrower goes on: task and queue may be gone */
+    td_linger_helped(&w->linger, me);
+    td_ending_end(&t->ending); /* the borrower goes on: task and queue may be gone */
     return true;
 }

@@ -1,7 +1,8 @@
 /* server/sched/workers.c - the threads: those of the workers, which run batches, and the reaper's.
  *
  * A worker thread loops under the lock: join a run that asks for helpers (server/sched/worker_pool.c), else
- * take the next batch from the scheduler, else wait until something is ready by time or it is woken. The lock
+ * take the next batch from the scheduler, else wait until something is ready by time or it is woken; one that
+ * has helped looks for more before it waits (core/base/linger.h). The lock
  * is let go while tasks are ended and while a batch runs; it is taken again for the times, the counts and
  * giving the worker back. Requests end after that, so that a worker is free before its clients hear of it,
  * and proofs come last, when nobody waits for them.
@@ -35,7 +36,8 @@
 
 void td_workers_wake(struct td_workers *w)
 {
-    if (w->sched.n_tasks > 0 && w->sched.running < w->sched.workers) {
+    if (w->sched.n_tasks > 0 && w->sched.running < w->sched.workers &&
+        td_linger_stir(&w->linger, w->n_offered + 1)) {
         pthread_cond_signal(&w->work);
     }
 }
@@ -158,9 +160,10 @@ static void wait_until(pthread_cond_t *cond, pthread_mutex_t *mu, int64_t at_ns)
 static void *worker_main(void *arg)
 {
     struct td_workers *w = arg;
+    struct td_linger_me me = {0};
     pthread_mutex_lock(&w->mu);
     while (!w->stop) {
-        if (td_worker_pool_run(w)) {
+        if (td_worker_pool_run(w, &me)) {
             continue;
         }
         struct td_batch_run run = {.stop = 0};
@@ -176,7 +179,10 @@ static void *worker_main(void *arg)
             run_batch(w, &run);
         } else if (!w->stop) {
             const bool idle = w->sched.running < w->sched.workers;
-            wait_until(&w->work, &w->mu, idle ? td_sched_ready_at(&w->sched) : INT64_MAX);
+            const int64_t at_ns = idle ? td_sched_ready_at(&w->sched) : INT64_MAX;
+            if (!td_linger_look(&w->linger, &me, &w->mu, at_ns)) {
+                wait_until(&w->work, &w->mu, at_ns);
+            }
         }
     }
     pthread_mutex_unlock(&w->mu);

@@ -67,6 +67,8 @@ struct td_workers {
     struct td_batch_run *runs; /* of more than one chunk */
     /* a worker counts as running for each, and none has begun */
     struct td_pool_task *first_offered, *last_offered;
+    int n_offered;
+    struct td_linger linger; /* of workers that have helped */
     struct td_workers_counts counts;
     int64_t started_ns; /* when a worker was last taken */
     bool stop;
@@ -101,9 +103,9 @@ void td_workers_wake(struct td_workers *w);
 void td_workers_count_batch(struct td_workers *w, const struct td_batch *b); /* caller holds mu */
 
 extern const struct td_thread_pool td_worker_pool; /* of a queue: its thread pool */
-/* Runs what a run has borrowed a worker for. Caller holds mu, and again when it returns; false: there is
- * nothing. */
-bool td_worker_pool_run(struct td_workers *w);
+/* Runs what a run has borrowed a worker for. Caller, whose state `me` is, holds mu, and again when it
+ * returns; false: there is nothing. */
+bool td_worker_pool_run(struct td_workers *w, struct td_linger_me *me);
 
 /* Runs the batch's chunks; a chunk's failure is noted in its request. True when all went well. */
 TD_MUST bool td_batch_run_batch(struct td_worker_queue *q, struct td_batch_run *run);

@@ -44,7 +44,7 @@ static void *pool_work(void *arg)
         t->run(t);
         pthread_mutex_lock(&p->mu);
         p->task[w->number] = NULL;
-        sem_post(&t->ended);
+        td_ending_end(&t->ending);
     }
     pthread_mutex_unlock(&p->mu);
     return NULL;
@@ -59,7 +59,7 @@ static inline bool pool_try_start(struct td_thread_pool *c, struct td_pool_task 
         free_one++;
     }
     if (free_one < POOL_THREADS) {
-        sem_init(&t->ended, 0, 0);
+        td_ending_init(&t->ending);
         t->begun = false;
         p->task[free_one] = t;
         p->started++;
@@ -75,9 +75,8 @@ static inline bool pool_try_start(struct td_thread_pool *c, struct td_pool_task 
 static inline void pool_join(struct td_thread_pool *c, struct td_pool_task *t)
 {
     (void)c;
-    while (sem_wait(&t->ended) != 0) {
-    }
-    sem_destroy(&t->ended);
+    td_ending_wait(&t->ending);
+    td_ending_fini(&t->ending);
 }
 
 static inline bool pool_wanted(struct td_thread_pool *c)
@@ -92,6 +91,12 @@ static inline int pool_idle(struct td_thread_pool *c)
     return POOL_THREADS;
 }
 
+static inline int64_t pool_wake_ns(struct td_thread_pool *c)
+{
+    (void)c;
+    return 0;
+}
+
 static struct pool_worker pool_workers[POOL_THREADS];
 
 static inline void pool_start(struct made_pool *p)
@@ -100,7 +105,8 @@ static inline void pool_start(struct made_pool *p)
                                      .try_start = pool_try_start,
                                      .join = pool_join,
                                      .wanted = pool_wanted,
-                                     .idle = pool_idle},
+                                     .idle = pool_idle,
+                                     .wake_ns = pool_wake_ns},
                             .mu = PTHREAD_MUTEX_INITIALIZER,
                             .changed = PTHREAD_COND_INITIALIZER};
     for (int i = 0; i < POOL_THREADS; i++) {
