@@ -11,7 +11,7 @@
  * made: shapes must be known where a node could have refused them.
  *
  * Invariant (td_remap_check): the value read in place of a node's output is equal to it, bit for bit but for
- * x ^ 2 (a rounding).
+ * x ^ 2 (a rounding) and sums that leave out products with zero (a rounding; 0 * inf).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/ir_shapes.h"

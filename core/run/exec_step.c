@@ -456,8 +456,8 @@ static enum td_code run_step(struct td_exec *x, struct td_err *err)
                          : s->n_rows > 0   ? td_choice_name(x->choice)
                                            : "nothing";
     const char *device = x->queued != NULL ? td_model_opts_of(x->run->model)->device->name : "cpu";
-    o->observe(o->ctx,
-               &(struct td_observed){s->node, &x->frame->slots[s->out0], s->n_out, ns, kernel, device});
+    o->observe(o->ctx, &(struct td_observed){s->node, x->frame->in, &x->frame->slots[s->out0], s->n_out, ns,
+                                             kernel, device});
     show_dead(x, false);
     return TD_OK;
 }

@@ -104,7 +104,9 @@ struct td_callable_opts {
 /* One step that has run. */
 struct td_observed {
     const struct td_node *node;
-    const struct td_tensor *out; /* on the host */
+    const struct td_tensor *const *in; /* node->n_in: dtypes and shapes, bytes may be another's by now; NULL:
+                                        * not known */
+    const struct td_tensor *out;       /* on the host */
     int n_out;
     int64_t ns;
     const char *kernel, *device; /* device: "cpu", or the name of the model's */

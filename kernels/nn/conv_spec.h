@@ -23,6 +23,9 @@ int td_conv_axes(const struct td_node *n);
 /* True when some tensor of the convolution has no elements. */
 bool td_conv_empty(const struct td_conv *g);
 
+/* A convolution of two axes that pads in place of the Pad before it. (conv_pad.c) */
+td_simplify_fn td_conv_simplify;
+
 /* Shape functions: of (x, w) -> y; (sizes, w, dy) -> x; (x, sizes, dy) -> w. (conv_infer.c) */
 td_infer_fn td_conv_forward_infer, td_conv_input_grad_infer, td_conv_filter_grad_infer;
 

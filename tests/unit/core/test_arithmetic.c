@@ -85,6 +85,36 @@ TEST(transposes_join_and_go)
                  td_shape_matrix(4, 6), td_shape_scalar());
 }
 
+#define IMAGE "c = Reshape {T:type=float} (x, int32[4] 1 5 5 2)\n"
+#define PAD "Pad {T:type=float; Tpaddings:type=int32} "
+#define PADDED(paddings) IMAGE "p = " PAD "(c, int32[4,2] " paddings ")\n"
+#define CONV(padding)                                                                                        \
+    "r = Conv2D {T:type=float; strides:list(int)=[1,2,2,1]; padding:string='" padding "'} (p, "              \
+    "float[3,3,2,1] 1)"
+
+TEST(a_convolution_pads_for_the_pad_before_it)
+{
+    CHECK_INT(left(PADDED("0 0 1 1 0 2 0 0") CONV("VALID"), "Pad"), 0);
+    CHECK_INT(left(PADDED("0 0 1 1 0 2 0 0") CONV("VALID"), "Conv2D"), 1);
+    CHECK_INT(left(PADDED("0 0 1 1 0 2 0 0") CONV("SAME"), "Pad"), 1); /* pads by its input's size */
+    CHECK_INT(left(PADDED("0 1 1 1 0 2 0 0") CONV("VALID"), "Pad"), 1);
+    CHECK_INT(left(PADDED("0 0 1 1 0 2 0 1") "r = Relu {T:type=float} (p)", "Pad"), 1);
+    CHECK_INT(left(PADDED("0 0 1 1 0 0 0 0") "r = DepthwiseConv2dNative {T:type=float; "
+                                             "strides:list(int)=[1,1,1,1]; padding:string='EXPLICIT'; "
+                                             "explicit_paddings:list(int)=[0,0,0,1,2,0,0,0]} (p, "
+                                             "float[3,3,2,1] 1)",
+                   "Pad"),
+              0);
+    CHECK_INT(left(IMAGE "p = PadV2 {T:type=float; Tpaddings:type=int32} (c, int32[4,2] 0 0 1 1 1 1 0 0, "
+                         "float[] 0)\n" CONV("VALID"),
+                   "PadV2"),
+              0);
+    CHECK_INT(left(IMAGE "p = PadV2 {T:type=float; Tpaddings:type=int32} (c, int32[4,2] 0 0 1 1 1 1 0 0, "
+                         "float[] 1)\n" CONV("VALID"),
+                   "PadV2"),
+              1);
+}
+
 TEST(views_that_end_where_they_began_go)
 {
     CHECK_INT(
@@ -115,5 +145,5 @@ TEST(nodes_that_wait_for_others_stay)
 TEST_MAIN(RUN(products_and_sums_with_neutral_elements_go) RUN(what_would_change_a_bit_stays)
               RUN(a_constant_that_may_broaden_the_result_stays)
                   RUN(functions_that_undo_or_repeat_themselves_go) RUN(transposes_join_and_go)
-                      RUN(views_that_end_where_they_began_go) RUN(squares_and_powers_of_two_are_products)
-                          RUN(nodes_that_wait_for_others_stay))
+                      RUN(a_convolution_pads_for_the_pad_before_it) RUN(views_that_end_where_they_began_go)
+                          RUN(squares_and_powers_of_two_are_products) RUN(nodes_that_wait_for_others_stay))
