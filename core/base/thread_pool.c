@@ -65,17 +65,6 @@ static void help(struct td_pool_task *t)
     td_float_mode_leave(mode);
 }
 
-bool td_parallel_is_worth(struct td_thread_pool *c, int64_t share_ns)
-{
-    if (share_ns > c->wake_ns(c)) {
-        return true;
-    }
-    if (share_ns > TD_SOON_NS && c->call != NULL) {
-        c->call(c);
-    }
-    return false;
-}
-
 void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int i, int who), void *arg)
 {
     struct helper helpers[TD_POOL_MOST];
@@ -100,6 +89,17 @@ void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int 
  */
 #define STEADY_WORK 8e6 /* multiplications: a few tenths of a millisecond on one thread */
 enum { WARM = 2, LOOKED = WARM + 4, TRIED = LOOKED + 6, LOOK_EVERY = 64, TRY_EVERY = 256 };
+
+bool td_parallel_is_worth(struct td_thread_pool *c, int64_t share_ns)
+{
+    if (share_ns > c->wake_ns(c)) {
+        return true;
+    }
+    if (share_ns > TD_SOON_NS) {
+        c->call(c);
+    }
+    return false;
+}
 
 enum td_parallel_way td_parallel_by_work(double multiplications)
 {

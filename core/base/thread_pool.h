@@ -58,12 +58,13 @@ struct td_thread_pool {
  * is 0 on this thread, else the number of the helper (up to TD_POOL_MOST): no two threads at a time have the
  * same. Helpers treat denormal numbers as runs do (core/base/float_mode.h). c may be NULL. */
 enum { TD_POOL_MOST = 15 };
-/* Whether a helper comes soon enough to take share_ns of work off the caller. Where only one that looks out
- * would, and all sleep, one is called for the next time. */
-bool td_parallel_is_worth(struct td_thread_pool *c, int64_t share_ns);
 void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int i, int who), void *arg);
 
 /* ------------------------------------------------------------------ is it worth it */
+
+/* Whether a helper comes soon enough to take share_ns of work off the caller. Where only one that looks out
+ * would, and all sleep, one is called for the next time. */
+bool td_parallel_is_worth(struct td_thread_pool *c, int64_t share_ns);
 
 /* What some work takes on one thread and on several, learnt from the runs before; 0: not known. Several are
  * tried when there is enough to share, and used while they are faster: they are not where the processors are
@@ -73,9 +74,9 @@ struct td_parallel_cost {
     td_timing_least alone_ns, together_ns;
 };
 enum td_parallel_way { TD_PARALLEL_ALONE, TD_PARALLEL_ALONE_TIMED, TD_PARALLEL_TOGETHER };
-/* How to run this time. share_ns: what a helper could take off the caller; 0 while that is not known. */
 /* Of a steady pool: alone or together by the number of multiplications, and by nothing else. */
 enum td_parallel_way td_parallel_by_work(double multiplications);
+/* How to run this time. share_ns: what a helper could take off the caller; 0 while that is not known. */
 enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, struct td_thread_pool *pool,
                                         int64_t share_ns);
 

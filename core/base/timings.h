@@ -11,8 +11,8 @@
  * The first three are numbers that their owner keeps beside what they are about, and forgets with it: they
  * follow a machine that becomes busy, and are worth nothing after a restart. Only trials are kept on disk.
  *
- * Threads: means and td_timings may be used by any, a lost update of a mean costs one wrong guess; lines and
- * peaks are guarded by their owner.
+ * Threads: minima and td_timings may be used by any, a lost update of a minimum costs one wrong guess; lines
+ * and peaks are guarded by their owner.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_CORE_BASE_TIMINGS_H

@@ -97,6 +97,11 @@ static inline int64_t pool_wake_ns(struct td_thread_pool *c)
     return 0;
 }
 
+static inline void pool_call(struct td_thread_pool *c)
+{
+    (void)c; /* who is free comes at once */
+}
+
 static struct pool_worker pool_workers[POOL_THREADS];
 
 static inline void pool_start(struct made_pool *p)
@@ -106,7 +111,8 @@ static inline void pool_start(struct made_pool *p)
                                      .join = pool_join,
                                      .wanted = pool_wanted,
                                      .idle = pool_idle,
-                                     .wake_ns = pool_wake_ns},
+                                     .wake_ns = pool_wake_ns,
+                                     .call = pool_call},
                             .mu = PTHREAD_MUTEX_INITIALIZER,
                             .changed = PTHREAD_COND_INITIALIZER};
     for (int i = 0; i < POOL_THREADS; i++) {
