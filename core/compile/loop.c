@@ -22,14 +22,18 @@ static enum td_code truth(const struct td_tensor *t, bool *out, struct td_err *e
 }
 
 /* Runs the condition, or the body. */
-static enum td_code call(const struct td_loop *l, bool cond, const struct td_tensor *values,
+static enum td_code call(const struct td_loop *l, bool cond, struct td_tensor *values,
                          const struct td_tensor **in, struct td_tensor *out, struct td_run *run,
                          struct td_err *err)
 {
     const int *from = cond ? l->cond_from : l->body_from;
     const int n_feeds = cond ? l->n_cond_feeds : l->n_body_feeds;
     for (int k = 0; k < n_feeds; k++) {
-        in[k] = &values[from[k]];
+        in[k] = &values[from == NULL ? k : from[k]];
+    }
+    if (!cond && from == NULL) { /* each variable is fed once, and made anew: a list in it grows in place */
+        run->gives = values;
+        run->n_gives = l->n_vars;
     }
     return l->calls->run_inside(cond ? l->cond : l->body, in, out, run, err);
 }
@@ -95,6 +99,8 @@ static enum td_code run(struct td_call *c, struct td_err *err)
 static const struct td_kernel kernels[] = {{.name = "loop", .device = TD_CPU, .run = run}, {.name = NULL}};
 const struct td_op td_loop_op = {
     .name = "_Loop", .flags = TD_OP_KEEPS | TD_OP_STATEFUL | TD_OP_NO_FOLD, .kernels = kernels};
+const struct td_op td_reading_loop_op = {
+    .name = "_Loop", .flags = TD_OP_KEEPS | TD_OP_STATEFUL | TD_OP_READS | TD_OP_NO_FOLD, .kernels = kernels};
 
 struct td_loop_parts td_loop_parts(const struct td_loop *l)
 {

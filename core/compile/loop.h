@@ -1,4 +1,5 @@
-/* core/compile/loop.h - a lifted loop of a TF1 graph: what its node runs.
+/* core/compile/loop.h - a loop whose functions the compiler made, lifted from a TF1 graph or rewritten
+ * (core/compile/pass_hoist.c): what its node runs.
  *
  *     values = start[0 .. n_vars), constants          the node's inputs
  *     while cond(values): values[0 .. n_vars) = body(values)
@@ -17,18 +18,20 @@ struct td_loop {
     const struct td_callable_calls *calls;
     struct td_callable *cond, *body; /* owned */
     int n_vars, n_consts;
-    /* Feed k is variable or constant number from[k]; constants follow variables. */
+    /* Feed k is variable or constant number from[k]; constants follow variables. NULL stands for 0, 1, 2 ..
+     */
     int *cond_from, *body_from;
     int n_cond_feeds, n_body_feeds;
 };
 
 extern const struct td_op td_loop_op;
+extern const struct td_op td_reading_loop_op; /* condition and body have no effects but that they read */
 
 /* Gives up what a loop owns; its memory is an arena's, which calls this (td_arena_defer). */
 void td_loop_free(void *loop);
 
 /* What a lifted loop runs, for analyses: feed k of the condition is variable or constant number cond_from[k];
- * constants follow the n_vars variables. NULL stands for 0, 1, 2 .. */
+ * constants follow the n_vars variables. */
 struct td_loop_parts {
     struct td_callable *cond, *body;
     int n_vars, n_cond_feeds, n_body_feeds;

@@ -76,6 +76,9 @@ static bool may_be_inside(const struct td_node *n)
 
 static int64_t weight_of(const struct td_node *n)
 {
+    if (n->loop != NULL) {
+        return HEAVIEST;
+    }
     for (int i = 0; i < n->n_attrs; i++) {
         if (n->attrs[i].kind == TD_ATTR_FUNC) {
             return HEAVIEST;

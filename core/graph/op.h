@@ -253,6 +253,24 @@ struct td_op_channels {
     int sizes; /* the input that spells the shape of the result; -1: none */
 };
 
+/* An op whose windows step over an image, channels last, as far as core/compile/pass_stride.c asks. by[2]:
+ * rows and columns. */
+struct td_stride_rule {
+    /* Whether each pixel of n follows from one pixel of input 0, and how far apart those are. */
+    bool (*single)(const struct td_emitter *e, const struct td_node *n, int64_t by[2]);
+    /* Whether n can make each by-th row and column alone. */
+    bool (*may)(const struct td_emitter *e, const struct td_node *n, const int64_t by[2]);
+    /* Has n do so, where input 0 has each given-th pixel of what it had; {1, 1} unless n is `single`. */
+    void (*set)(struct td_emitter *e, struct td_node *n, const int64_t by[2], const int64_t given[2]);
+    /* Each by-th row and column of any image. */
+    struct td_value (*thin)(struct td_emitter *e, struct td_value image, const int64_t by[2]);
+};
+
+/* Output 0 of n for many values of its first input at once: `all` holds them along one more axis in front,
+ * `in` the others, which are the same for all of them. No node: not of this n. (core/compile/pass_hoist.c) */
+typedef struct td_value td_over_slices_fn(struct td_emitter *e, const struct td_node *n, struct td_value all,
+                                          const struct td_value *in);
+
 /* Ops that core makes nodes of, or treats by themselves. One row of the table each at most. */
 enum td_op_role {
     TD_ROLE_NONE,
@@ -263,6 +281,8 @@ enum td_op_role {
     TD_ROLE_WHILE,             /* a loop over functions: its row says which attributes name them */
     TD_ROLE_CUSTOM_GRADIENT,   /* (inputs, kept) -> inputs: has a gradient that the file brings along */
     TD_ROLE_CAST,              /* (x) -> x in the dtype that an attribute says */
+    TD_ROLE_LIST_SLICES,       /* (x, shape) -> a list of the slices of x along axis 0 */
+    TD_ROLE_LIST_ITEM,         /* (list, i, shape) -> its element i */
     TD_ROLE_GRADIENT_SEED,     /* (given, target) -> given, of target's shape; its row has the formulas */
     TD_ROLES
 };
@@ -284,6 +304,8 @@ struct td_op {
     struct td_op_fuse fuse;
     struct td_op_branch branch;
     const struct td_op_channels *channels;
+    td_over_slices_fn *over_slices;
+    const struct td_stride_rule *stride;
     const struct td_permute_rule *permute; /* NULL: TD_OP_ELEMENTWISE does not care for the order of axes */
     /* core/grad/grad.h; td_not_differentiable: none, as TensorFlow has it; NULL: none is known */
     void (*grad)(struct td_grad *g);

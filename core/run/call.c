@@ -67,6 +67,7 @@ enum td_code td_call_function(struct td_call *c, const char *attr, int i, const 
     struct td_run inner = *c->run;
     inner.depth++;
     inner.gives = v->gives;
+    inner.n_gives = v->n_in;
     return calls->run_inside(fn, v->in, v->out, &inner, err);
 }
 

@@ -69,14 +69,15 @@ enum td_code td_exec_run(const struct td_plan *p, struct td_bound_plan *l, struc
         memset(f->step_dead, 0, (size_t)p->n_steps);
     }
     memset(f->state, TD_SLOT_UNSET, (size_t)p->n_values);
+    const int n_gives = run->gives != NULL ? run->n_gives : 0;
     for (int i = 0; i < p->n_feeds; i++) {
         f->slots[i] = *in[i];
-        f->state[i] = run->gives != NULL && in[i]->buf != NULL ? TD_SLOT_OWNED : TD_SLOT_SET;
+        f->state[i] = i < n_gives && in[i]->buf != NULL ? TD_SLOT_OWNED : TD_SLOT_SET;
     }
-    if (run->gives != NULL) {
-        memset(run->gives, 0, (size_t)p->n_feeds * sizeof *run->gives);
-        run->gives = NULL;
+    if (n_gives > 0) {
+        memset(run->gives, 0, (size_t)n_gives * sizeof *run->gives);
     }
+    run->gives = NULL;
     unsigned long mode = td_float_mode_enter();
     enum td_code rc = run_steps(&x, err);
     td_float_mode_leave(mode);

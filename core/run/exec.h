@@ -11,9 +11,10 @@ struct td_run {
     struct td_model *model;
     int depth;                      /* runs around this one */
     const struct td_run_opts *opts; /* never NULL; stop word and deadline are read there alone */
-    /* The feeds, when they are the run's to keep: it takes them over as it starts, and zeroes them. NULL:
-     * they are borrowed. */
+    /* The first n_gives feeds, when they are the run's to keep: it takes them over as it starts, and zeroes
+     * them. NULL: all are borrowed. */
     struct td_tensor *gives;
+    int n_gives;
 };
 
 /* Runs plan p at bound plan l: in[i] borrowed unless run gives them, out[i] owned by the caller, nothing on

@@ -419,6 +419,7 @@ const struct td_op td_ops_list_bulk[] = {
          "(tensor:element_dtype, element_shape:shape_type) -> (output_handle:variant) {element_dtype:type; "
          "shape_type:type}",
      .flags = TD_OP_KEEPS | TD_OP_NO_FOLD,
+     .role = TD_ROLE_LIST_SLICES,
      .batchable = TD_BATCHABLE(td_batchable_list_from, .any_input = true),
      .host_in = 2,
      .infer = td_infer_scalar,

@@ -369,6 +369,7 @@ const struct td_op td_ops_list_element[] = {
      .sig = "(input_handle:variant, index:int32, element_shape:Tshape) -> (item:element_dtype) "
             "{element_dtype:type; "
             "Tshape:type=int32}",
+     .role = TD_ROLE_LIST_ITEM,
      .batchable = TD_BATCHABLE(td_batchable_list_get, .any_input = true),
      .host_in = 6,
      .infer = get_infer,

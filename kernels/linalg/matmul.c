@@ -19,6 +19,7 @@
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/dnnl_bf16.h"
 #include "kernels/cpu/gemm_cpu.h"
+#include "kernels/formula/formula.h"
 #include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
@@ -444,6 +445,16 @@ static const struct td_kernel v3_rows[] = {ROWS("batch_matmul", refuse_mixed, PA
                                                 PAIR(TD_BIT(TD_FLOAT)), TRIPLE(SET_SMALL, SET_SMALL),
                                                 TRIPLE(SET_BLAS, SET_BLAS), TRIPLE(SET_V3_IN, SET_MATMUL))};
 
+/* Many products with one matrix. */
+static struct td_value over_slices(struct td_emitter *e, const struct td_node *n, struct td_value all,
+                                   const struct td_value *in)
+{
+    const bool complex = td_dtype_in(n->out_type[0], TD_SET_COMPLEX); /* adj_y is the conjugate, too */
+    const bool ty = td_attr_bool(n, "transpose_b");
+    return td_attr_bool(n, "transpose_a") || (ty && complex) ? td_no_value
+                                                             : td_f_batch_matmul(e, all, in[1], false, ty);
+}
+
 const struct td_op td_ops_matmul[] = {
     {.name = "MatMul",
      .sig = "(a:T, b:T) -> (product:T) {transpose_a:bool=false; transpose_b:bool=false; T:type; "
@@ -452,6 +463,7 @@ const struct td_op td_ops_matmul[] = {
      .vectorize = td_many_matmul,
      .flags = TD_OP_HEAVY | TD_OP_PRODUCT,
      .fuse = {.head = true},
+     .over_slices = over_slices,
      .batchable = TD_BATCHABLE(td_batchable_matmul),
      .infer = matmul_infer,
      .kernels = matmul_rows,

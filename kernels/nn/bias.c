@@ -254,6 +254,13 @@ static enum td_code bias_grad_run(struct td_call *c, struct td_err *err)
 
 /* ------------------------------------------------------------------ gradients */
 
+/* The bias runs along the last axis, whatever is in front. */
+static struct td_value over_slices(struct td_emitter *e, const struct td_node *n, struct td_value all,
+                                   const struct td_value *in)
+{
+    return strncmp(td_attr_str(n, "data_format"), "NC", 2) == 0 ? td_no_value : td_f_add(e, all, in[1]);
+}
+
 static void add_grad(struct td_grad *g)
 {
     td_grad_pass_on(g, 0, 0);
@@ -300,6 +307,7 @@ const struct td_op td_ops_bias[] = {
      .flags = TD_OP_ELEMENTWISE,
      .permute = &td_permute_channels,
      .fuse = {.stage = &td_stage_add},
+     .over_slices = over_slices,
      .batchable = TD_BATCHABLE(bias_rows),
      .infer = bias_infer,
      .kernels = TD_KERNEL("bias_add.cpu", bias_run, {"T", TD_SET_NUMBERS}),

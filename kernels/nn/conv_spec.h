@@ -26,6 +26,9 @@ bool td_conv_empty(const struct td_conv *g);
 /* A convolution of two axes that pads in place of the Pad before it. (conv_pad.c) */
 td_simplify_fn td_conv_simplify;
 
+/* Convolutions of two axes that make fewer pixels. (conv_stride.c) */
+extern const struct td_stride_rule td_conv_stride;
+
 /* Shape functions: of (x, w) -> y; (sizes, w, dy) -> x; (x, sizes, dy) -> w. (conv_infer.c) */
 td_infer_fn td_conv_forward_infer, td_conv_input_grad_infer, td_conv_filter_grad_infer;
 

@@ -1,0 +1,454 @@
+/* core/compile/pass_hoist.c - what a loop does with each slice of a tensor alike is done with all slices at
+ * once, before the loop.
+ *
+ *   list = slices of X                                  X [T, B, F]
+ *   loop:  z = MatMul(list[t], W) + MatMul(h, U)        W [F, N], the same in every round
+ *
+ *   becomes
+ *
+ *   list = slices of X W                                one product of T * B rows; [T, B, N]
+ *   loop:  z = list[t] + MatMul(h, U)
+ *
+ * Recurrent layers read their inputs so; with a few rows each of the T products would read all of W.
+ *
+ * Of a loop over functions (struct td_op_branch) whose arguments include such a list, the body is copied,
+ * calls inlined, and walked once. A value of it is a "slice" when it is an element of the list, or made
+ * of one by an op that says how it is done with all of them (td_op.over_slices) and of what is the same
+ * in every round: arguments that the body hands on as they are, constants, and variables, when neither
+ * body nor condition has an effect. Of each such chain the last value is read from a list of its own. The
+ * node then runs copies of its functions as a lifted loop does (core/compile/loop.h), and these lists
+ * enter as constants.
+ *
+ * Only chains with a product in them are worth a list. A slice that the loop would not have come to is
+ * computed all the same.
+ *
+ * Does not: look into loops of TF1 graphs, which keep slices in TensorArrays.
+ *
+ * Invariant (td_pass_check): the node has the outputs it had; an element is computed by the same sum of
+ * products, up to rounding.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/mem.h"
+#include "core/compile/ir_shapes.h"
+#include "core/compile/loop.h"
+#include "core/compile/passes.h"
+#include "core/compile/rewrite.h"
+#include "core/graph/define.h"
+
+/* What a value of the body is a slice of. */
+struct slice {
+    struct td_value of;    /* around the loop; no node: it is no slice */
+    struct td_value index; /* in the body */
+    bool product, made;    /* a product is in its chain; it is no element of a list that was there */
+    bool needed;           /* something that is no slice reads it */
+};
+
+struct hoist {
+    struct td_ir *ir;
+    struct td_model *m;
+    struct td_emitter outside, inside;
+    struct td_node *loop;
+    const struct td_function *cond, *body;
+    struct td_ir copy;     /* of the body */
+    struct slice *slices;  /* by its nodes' ids */
+    bool only_reads;       /* neither function has an effect */
+    struct td_value *list; /* what enters the loop from now on */
+    struct td_node **feed; /* ... in the body */
+    int n_lists, n_nodes;  /* n_nodes: of the copy, before any is added */
+    struct td_err *err;
+};
+
+/* ------------------------------------------------------------------ what is the same in every round */
+
+/* What passes through nodes that hand their inputs on. */
+static struct td_value origin(struct td_value v)
+{
+    while ((td_node_flags(v.node) & TD_OP_IDENTITY) && v.node->n_control == 0 && v.port < v.node->n_in) {
+        v = v.node->in[v.port];
+    }
+    return v;
+}
+
+/* The number of the argument that v is; -1. */
+static int argument(const struct hoist *h, struct td_value v)
+{
+    const struct td_node *from = origin(v).node;
+    for (int i = 0; from->op == &td_op_feed && i < h->loop->n_in; i++) {
+        if (h->copy.feeds[i] == from) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* ... and that the body hands on as it is; -1. */
+static int steady_argument(const struct hoist *h, struct td_value v)
+{
+    const int i = argument(h, v);
+    return i >= 0 && argument(h, h->copy.fetches[i]) == i ? i : -1;
+}
+
+static bool only_reads(struct td_node *const *nodes, int n)
+{
+    for (int k = 0; k < n; k++) {
+        if ((td_node_flags(nodes[k]) & (TD_OP_STATEFUL | TD_OP_READS | TD_OP_ARG)) == TD_OP_STATEFUL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* n, of the body, read before the loop. */
+static struct td_value read_before(struct hoist *h, const struct td_node *n, struct td_value of)
+{
+    struct td_node *copy = NULL;
+    struct td_emitter *e = &h->outside;
+    struct td_value *in = td_arena_alloc(h->ir->arena, 1, sizeof *in);
+    if (e->rc == TD_OK) {
+        e->rc = in != NULL ? td_ir_add(h->ir, n, n->name, &copy, h->err)
+                           : td_no_memory(h->err, sizeof *in, "compiling a loop");
+    }
+    if (e->rc) {
+        return td_no_value;
+    }
+    *in = of;
+    copy->in = in;
+    copy->path = h->loop->path;
+    copy->control = h->loop->control;
+    copy->n_control = h->loop->n_control;
+    return (struct td_value){copy, 0};
+}
+
+/* What v, of the body, is around the loop; no node: it differs from round to round, or that is not known. */
+static struct td_value before_loop(struct hoist *h, struct td_value v)
+{
+    const struct td_value from = origin(v);
+    const struct td_node *n = from.node;
+    const int arg = steady_argument(h, from);
+    if (arg >= 0) {
+        return h->loop->in[arg];
+    }
+    if (td_node_const(n) != NULL) {
+        return td_emit_const(&h->outside, td_node_const(n));
+    }
+    const bool reads = (td_node_flags(n) & TD_OP_READS) && n->n_in == 1 && n->n_out == 1 && !n->in_ref[0];
+    const int of = reads && h->only_reads ? steady_argument(h, n->in[0]) : -1;
+    return of >= 0 ? read_before(h, n, h->loop->in[of]) : td_no_value;
+}
+
+/* ------------------------------------------------------------------ slices */
+
+static bool plain(const struct td_node *n)
+{
+    bool ok = n->op != NULL && n->n_out == 1 && n->n_in > 0 && n->n_control == 0 && !n->out_ref[0];
+    for (int i = 0; ok && i < n->n_in; i++) {
+        ok = !n->in_ref[i] && !n->in[i].node->out_ref[n->in[i].port];
+    }
+    return ok;
+}
+
+/* The tensor that the list v, around the loop, was made of. */
+static struct td_value tensor_of(struct td_value v)
+{
+    const struct td_node *n = origin(v).node;
+    return n->op != NULL && n->op->role == TD_ROLE_LIST_SLICES ? n->in[0] : td_no_value;
+}
+
+static struct slice item(const struct hoist *h, const struct td_node *n)
+{
+    const int list = steady_argument(h, n->in[0]);
+    return list < 0 ? (struct slice){0}
+                    : (struct slice){.of = tensor_of(h->loop->in[list]), .index = n->in[1]};
+}
+
+/* What n makes of a slice. */
+static struct slice further(struct hoist *h, const struct td_node *n)
+{
+    const struct slice *from = &h->slices[origin(n->in[0]).node->id];
+    const bool product = (n->op->flags & TD_OP_HEAVY) != 0;
+    if (from->of.node == NULL || !(product || from->product)) {
+        return (struct slice){0};
+    }
+    struct td_value *in = td_arena_alloc(h->ir->arena, (size_t)n->n_in, sizeof *in);
+    bool steady = in != NULL;
+    for (int i = 1; steady && i < n->n_in; i++) {
+        in[i] = before_loop(h, n->in[i]);
+        steady = in[i].node != NULL;
+    }
+    h->outside.at = n;
+    return (struct slice){.of = steady ? n->op->over_slices(&h->outside, n, from->of, in) : td_no_value,
+                          .index = from->index,
+                          .product = true,
+                          .made = true};
+}
+
+static void find_slices(struct hoist *h)
+{
+    for (int k = 0; k < h->n_nodes; k++) {
+        const struct td_node *n = h->copy.nodes[k];
+        if (plain(n) && n->op->role == TD_ROLE_LIST_ITEM) {
+            h->slices[k] = item(h, n);
+        } else if (plain(n) && n->op->over_slices != NULL) {
+            h->slices[k] = further(h, n);
+        }
+    }
+    for (int k = 0; k < h->n_nodes; k++) {
+        const struct td_node *n = h->copy.nodes[k];
+        for (int i = 0; i < n->n_in; i++) {
+            const bool goes_on = i == 0 && h->slices[k].made && h->slices[k].of.node != NULL;
+            h->slices[origin(n->in[i]).node->id].needed |= !goes_on && !(td_node_flags(n) & TD_OP_IDENTITY);
+            h->slices[n->in[i].node->id].needed |= !goes_on && n->n_control > 0;
+        }
+    }
+    for (int i = 0; i < h->copy.n_fetches; i++) {
+        h->slices[origin(h->copy.fetches[i]).node->id].needed = true;
+    }
+}
+
+/* ------------------------------------------------------------------ lists of them */
+
+/* n's known shape, as an op that makes or reads a list wants it. */
+static struct td_value element_shape(struct td_emitter *e, const struct td_shape *s)
+{
+    int64_t dims[TD_MAX_RANK];
+    for (int i = 0; i < s->rank; i++) {
+        dims[i] = s->dim[i];
+    }
+    return s->rank < 0 ? td_emit_int(e, TD_INT32, -1) : td_emit_ints(e, TD_INT32, dims, s->rank);
+}
+
+/* n, of the body, becomes an element of a list that enters the loop. */
+static enum td_code read_from_list(struct hoist *h, struct td_node *n, const struct td_shape *shape)
+{
+    const struct td_op_def *make = td_op_of_role(h->outside.ops, TD_ROLE_LIST_SLICES),
+                           *read = td_op_of_role(h->outside.ops, TD_ROLE_LIST_ITEM);
+    const struct slice *s = &h->slices[n->id];
+    const struct td_attr dtype = TD_ATTR_OF_TYPE("element_dtype", n->out_type[0]);
+    h->outside.at = h->inside.at = n;
+    h->list[h->n_lists] =
+        td_emit_def(&h->outside, make, TD_IN(s->of, element_shape(&h->outside, shape)), &dtype, 1);
+    struct td_node *feed = td_emit_bare(&h->inside, &td_op_feed, td_op_feed.name, 0, 1);
+    if (h->outside.rc || feed == NULL) {
+        return h->outside.rc ? h->outside.rc : h->inside.rc;
+    }
+    feed->out_type[0] = td_dtype_of(h->list[h->n_lists]);
+    h->feed[h->n_lists++] = feed;
+    td_emit_again(&h->inside, n, read,
+                  TD_IN((struct td_value){feed, 0}, s->index, element_shape(&h->inside, shape)), &dtype, 1);
+    return h->inside.rc;
+}
+
+static enum td_code make_lists(struct hoist *h)
+{
+    struct td_ir_shapes shapes;
+    TD_TRY(td_ir_shapes_init(&h->copy, &shapes, h->err));
+    enum td_code rc = TD_OK;
+    for (int k = 0; rc == TD_OK && k < h->n_nodes; k++) {
+        const struct slice *s = &h->slices[k];
+        if (s->of.node != NULL && s->made && s->needed) {
+            struct td_node *n = h->copy.nodes[k];
+            rc = read_from_list(h, n, td_ir_shape(&shapes, (struct td_value){n, 0}));
+        }
+    }
+    td_ir_shapes_fini(&shapes);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+/* A function of the library as a callable of the loop's own. */
+static enum td_code make_cond(struct hoist *h, struct td_loop *l)
+{
+    const struct td_function *f = h->cond;
+    struct td_value *feeds = td_arena_alloc(h->ir->arena, (size_t)f->n_args + 1, sizeof *feeds);
+    if (feeds == NULL) {
+        return td_no_memory(h->err, (size_t)f->n_args, "compiling a loop");
+    }
+    for (int i = 0; i < f->n_args; i++) {
+        feeds[i] = (struct td_value){f->args[i], 0};
+    }
+    const struct td_callable_opts opts = {.name = f->name,
+                                          .feeds = feeds,
+                                          .n_feeds = f->n_args,
+                                          .fetches = f->rets,
+                                          .n_fetches = f->n_rets,
+                                          .targets = f->control_rets,
+                                          .n_targets = f->n_control_rets};
+    return l->calls->make(h->m, &f->body, &opts, &l->cond, h->err);
+}
+
+/* The copy of the body, fed what the node reads and the lists. */
+static enum td_code make_body(struct hoist *h, struct td_loop *l)
+{
+    struct td_ir *c = &h->copy;
+    const int n = l->n_vars + l->n_consts;
+    struct td_node **all = td_arena_alloc(c->arena, (size_t)n + 1, sizeof(void *));
+    struct td_value *feeds = td_arena_alloc(c->arena, (size_t)n + 1, sizeof *feeds);
+    struct td_graph *g = td_arena_alloc(c->arena, 1, sizeof *g);
+    if (all == NULL || feeds == NULL || g == NULL) {
+        return td_no_memory(h->err, (size_t)n, "compiling a loop");
+    }
+    for (int i = 0; i < n; i++) {
+        all[i] = i < l->n_vars ? c->feeds[i] : h->feed[i - l->n_vars];
+        feeds[i] = (struct td_value){all[i], 0};
+    }
+    c->feeds = all;
+    c->n_feeds = n;
+    TD_TRY(td_ir_sort(c, h->err));
+    td_graph_init(g, c->arena, h->body->name);
+    g->nodes = c->nodes;
+    g->n_nodes = g->cap_nodes = c->n_nodes;
+    const struct td_callable_opts opts = {.name = h->body->name,
+                                          .feeds = feeds,
+                                          .n_feeds = n,
+                                          .fetches = c->fetches,
+                                          .n_fetches = c->n_fetches,
+                                          .targets = c->roots,
+                                          .n_targets = c->n_roots};
+    return l->calls->make(h->m, g, &opts, &l->body, h->err);
+}
+
+/* The node runs them, and reads the lists. */
+static enum td_code become_loop(struct hoist *h, struct td_loop *l)
+{
+    struct td_node *n = h->loop;
+    const struct td_value *in = n->in;
+    TD_TRY(td_define_input_room(h->ir->arena, n, l->n_vars + l->n_consts, h->err));
+    n->n_in = l->n_vars + l->n_consts;
+    for (int i = 0; i < n->n_in; i++) {
+        n->in[i] = i < l->n_vars ? in[i] : h->list[i - l->n_vars];
+    }
+    n->op = h->only_reads ? &td_reading_loop_op : &td_loop_op;
+    n->op_name = n->op->name;
+    n->def = NULL;
+    n->in_type = NULL;
+    n->attrs = NULL;
+    n->n_attrs = 0;
+    n->loop = l;
+    h->ir->changes++;
+    return TD_OK;
+}
+
+static enum td_code rewrite(struct hoist *h)
+{
+    struct td_loop *l = td_arena_alloc(h->ir->arena, 1, sizeof *l);
+    if (l == NULL || td_arena_defer(h->ir->arena, td_loop_free, l)) {
+        return td_no_memory(h->err, sizeof *l, "compiling a loop");
+    }
+    l->calls = td_model_calls(h->m);
+    l->n_vars = l->n_cond_feeds = h->loop->n_in;
+    l->n_consts = h->n_lists;
+    l->n_body_feeds = l->n_vars + l->n_consts;
+    TD_TRY(make_cond(h, l));
+    TD_TRY(make_body(h, l));
+    return become_loop(h, l);
+}
+
+/* ------------------------------------------------------------------ one loop after the other */
+
+static const struct td_function *function_of(const struct hoist *h, const char *attr)
+{
+    const struct td_func_ref *f = td_attr_func(h->loop, attr, 0);
+    return f == NULL ? NULL : td_library_find(td_model_library(h->m), f->name);
+}
+
+static bool fits(const struct td_function *f, int n_args, int n_rets)
+{
+    return f != NULL && !f->is_template && f->n_args == n_args && f->n_rets == n_rets;
+}
+
+/* Whether n is a loop that may be rewritten, over a list of slices. */
+static bool find_loop(struct hoist *h, struct td_node *n)
+{
+    bool lists = false;
+    h->loop = n;
+    if (n->op == NULL || n->op->branch.loop_body == NULL || n->loop != NULL || n->n_in != n->n_out) {
+        return false;
+    }
+    for (int i = 0; i < n->n_in; i++) {
+        if (n->in_ref[i] || n->in[i].node->out_ref[n->in[i].port]) {
+            return false;
+        }
+        lists = lists || tensor_of(n->in[i]).node != NULL;
+    }
+    h->cond = function_of(h, n->op->branch.loop_cond);
+    h->body = function_of(h, n->op->branch.loop_body);
+    return lists && fits(h->cond, n->n_in, 1) && fits(h->body, n->n_in, n->n_in);
+}
+
+static bool has_old_loop(const struct td_ir *ir)
+{
+    bool found = false;
+    for (int k = 0; !found && k < ir->n_nodes; k++) {
+        found = (td_node_flags(ir->nodes[k]) & (TD_OP_ENTER | TD_OP_SWITCH)) != 0;
+    }
+    return found;
+}
+
+/* The body, and room for what is found in it. */
+static enum td_code open_body(struct hoist *h)
+{
+    const struct td_function *f = h->body;
+    struct td_arena *a = h->ir->arena;
+    struct td_value *feeds = td_arena_alloc(a, (size_t)f->n_args + 1, sizeof *feeds);
+    if (feeds == NULL) {
+        return td_no_memory(h->err, (size_t)f->n_args, "compiling a loop");
+    }
+    for (int i = 0; i < f->n_args; i++) {
+        feeds[i] = (struct td_value){f->args[i], 0};
+    }
+    const struct td_callable_opts opts = {.name = f->name,
+                                          .feeds = feeds,
+                                          .n_feeds = f->n_args,
+                                          .fetches = f->rets,
+                                          .n_fetches = f->n_rets,
+                                          .targets = f->control_rets,
+                                          .n_targets = f->n_control_rets};
+    const unsigned how = td_rewrite_is_off(td_model_opts_of(h->m)->passes_off, "inline") ? 0 : TD_IR_INLINE;
+    TD_TRY(td_ir_build(&h->copy, a, &f->body, td_model_library(h->m), &opts, how, h->err));
+    TD_TRY(td_ir_check_types(&h->copy, h->err));
+    h->n_nodes = h->copy.n_nodes;
+    h->n_lists = 0;
+    h->inside = td_ir_emitter(&h->copy, NULL, h->outside.ops, h->err);
+    h->slices = td_arena_alloc(a, (size_t)h->n_nodes + 1, sizeof *h->slices);
+    h->list = td_arena_alloc(a, (size_t)h->n_nodes + 1, sizeof *h->list);
+    h->feed = td_arena_alloc(a, (size_t)h->n_nodes + 1, sizeof *h->feed);
+    return h->slices != NULL && h->list != NULL && h->feed != NULL
+               ? TD_OK
+               : td_no_memory(h->err, (size_t)h->n_nodes, "compiling a loop");
+}
+
+static enum td_code try_loop(struct hoist *h)
+{
+    TD_TRY(open_body(h));
+    if (has_old_loop(&h->copy)) {
+        return TD_OK;
+    }
+    TD_TRY(td_ir_sort(&h->copy, h->err));
+    h->n_nodes = h->copy.n_nodes;
+    h->only_reads =
+        only_reads(h->copy.nodes, h->n_nodes) && only_reads(h->cond->body.nodes, h->cond->body.n_nodes);
+    find_slices(h);
+    TD_TRY(h->outside.rc);
+    enum td_code rc = make_lists(h);
+    const enum td_code closed = td_emit_close(&h->inside);
+    TD_TRY(rc ? rc : closed);
+    return h->n_lists > 0 ? rewrite(h) : TD_OK;
+}
+
+enum td_code td_pass_hoist(struct td_ir *ir, struct td_model *m, struct td_err *err)
+{
+    const struct td_op_table *ops = m == NULL ? NULL : td_model_opts_of(m)->ops;
+    if (ops == NULL || td_op_of_role(ops, TD_ROLE_LIST_SLICES) == NULL ||
+        td_op_of_role(ops, TD_ROLE_LIST_ITEM) == NULL || td_ir_has_switch(ir)) {
+        return TD_OK;
+    }
+    struct hoist h = {.ir = ir, .m = m, .outside = td_ir_emitter(ir, NULL, ops, err), .err = err};
+    enum td_code rc = TD_OK;
+    const int n_nodes = ir->n_nodes;
+    for (int k = 0; rc == TD_OK && k < n_nodes; k++) {
+        rc = find_loop(&h, ir->nodes[k]) ? try_loop(&h) : TD_OK;
+    }
+    const enum td_code closed = td_emit_close(&h.outside);
+    return rc ? rc : closed;
+}
