@@ -14,10 +14,10 @@
  * Of a loop over functions (struct td_op_branch) whose arguments include such a list, the body is copied,
  * calls inlined, and walked once. A value of it is a "slice" when it is an element of the list, or made
  * of one by an op that says how it is done with all of them (td_op.over_slices) and of what is the same
- * in every round: arguments that the body hands on as they are, constants, and variables, when neither
- * body nor condition has an effect. Of each such chain the last value is read from a list of its own. The
- * node then runs copies of its functions as a lifted loop does (core/compile/loop.h), and these lists
- * enter as constants.
+ * in every round: arguments that the body hands on as they are, constants, variables, when neither body
+ * nor condition has an effect, and what ops without effects make of these. Of each such chain the last
+ * value is read from a list of its own. The node then runs copies of its functions as a lifted loop does
+ * (core/compile/loop.h), and these lists enter as constants.
  *
  * Only chains with a product in them are worth a list. A slice that the loop would not have come to is
  * computed all the same.
@@ -35,6 +35,8 @@
 #include "core/compile/rewrite.h"
 #include "core/graph/define.h"
 
+enum { MAX_DEPTH = 8 };
+
 /* What a value of the body is a slice of. */
 struct slice {
     struct td_value of;    /* around the loop; no node: it is no slice */
@@ -49,12 +51,14 @@ struct hoist {
     struct td_emitter outside, inside;
     struct td_node *loop;
     const struct td_function *cond, *body;
-    struct td_ir copy;     /* of the body */
-    struct slice *slices;  /* by its nodes' ids */
-    bool only_reads;       /* neither function has an effect */
-    struct td_value *list; /* what enters the loop from now on */
-    struct td_node **feed; /* ... in the body */
-    int n_lists, n_nodes;  /* n_nodes: of the copy, before any is added */
+    struct td_ir copy;         /* of the body */
+    struct slice *slices;      /* by its nodes' ids */
+    struct td_node **moved;    /* likewise: what stands before the loop in its place; NULL */
+    bool *tried;               /* likewise: whether that was looked at */
+    bool only_reads;           /* neither function has an effect */
+    struct td_value *entering; /* what enters the loop from now on */
+    struct td_node **feed;     /* ... in the body */
+    int n_entering, n_nodes;   /* n_nodes: of the copy, before any is added */
     struct td_err *err;
 };
 
@@ -98,29 +102,48 @@ static bool only_reads(struct td_node *const *nodes, int n)
     return true;
 }
 
-/* n, of the body, read before the loop. */
-static struct td_value read_before(struct hoist *h, const struct td_node *n, struct td_value of)
+/* Whether n, of the body, may be done once before the loop: it has no effects, or reads where nothing else in
+ * the loop has any. */
+static bool may_move(const struct hoist *h, const struct td_node *n)
+{
+    const uint32_t never = TD_OP_REFUSED | TD_OP_HANDLE | TD_OP_ARG | TD_OP_CALL | TD_OP_DEAD_OK,
+                   flags = td_node_flags(n);
+    bool ok = n->op != NULL && n->op != &td_op_feed && n->n_in > 0 && n->n_control == 0 && !(flags & never) &&
+              n->loop == NULL;
+    ok = ok && (!(flags & TD_OP_STATEFUL) || ((flags & TD_OP_READS) && h->only_reads));
+    for (int i = 0; ok && i < n->n_in; i++) {
+        ok = !n->in_ref[i];
+    }
+    for (int o = 0; ok && o < n->n_out; o++) {
+        ok = !n->out_ref[o];
+    }
+    for (int i = 0; ok && i < n->n_attrs; i++) {
+        ok = n->attrs[i].kind != TD_ATTR_FUNC;
+    }
+    return ok;
+}
+
+/* n, of the body, before the loop, of these inputs, which it takes over. */
+static struct td_node *move(struct hoist *h, const struct td_node *n, struct td_value *in)
 {
     struct td_node *copy = NULL;
     struct td_emitter *e = &h->outside;
-    struct td_value *in = td_arena_alloc(h->ir->arena, 1, sizeof *in);
     if (e->rc == TD_OK) {
-        e->rc = in != NULL ? td_ir_add(h->ir, n, n->name, &copy, h->err)
-                           : td_no_memory(h->err, sizeof *in, "compiling a loop");
+        e->rc = td_ir_add(h->ir, n, n->name, &copy, h->err);
     }
     if (e->rc) {
-        return td_no_value;
+        return NULL;
     }
-    *in = of;
     copy->in = in;
     copy->path = h->loop->path;
     copy->control = h->loop->control;
-    copy->n_control = h->loop->n_control;
-    return (struct td_value){copy, 0};
+    copy->n_control = td_node_flags(n) & TD_OP_STATEFUL ? h->loop->n_control : 0;
+    return copy;
 }
 
-/* What v, of the body, is around the loop; no node: it differs from round to round, or that is not known. */
-static struct td_value before_loop(struct hoist *h, struct td_value v)
+/* What v, of the body, is around the loop; no node: it differs from round to round, or that is not known.
+ * depth: of nodes that are moved for it. */
+static struct td_value before_loop(struct hoist *h, struct td_value v, int depth)
 {
     const struct td_value from = origin(v);
     const struct td_node *n = from.node;
@@ -131,9 +154,20 @@ static struct td_value before_loop(struct hoist *h, struct td_value v)
     if (td_node_const(n) != NULL) {
         return td_emit_const(&h->outside, td_node_const(n));
     }
-    const bool reads = (td_node_flags(n) & TD_OP_READS) && n->n_in == 1 && n->n_out == 1 && !n->in_ref[0];
-    const int of = reads && h->only_reads ? steady_argument(h, n->in[0]) : -1;
-    return of >= 0 ? read_before(h, n, h->loop->in[of]) : td_no_value;
+    if (n->id >= h->n_nodes) {
+        return td_no_value;
+    }
+    if (!h->tried[n->id] && depth < MAX_DEPTH && may_move(h, n)) {
+        h->tried[n->id] = true;
+        struct td_value *in = td_arena_alloc(h->ir->arena, (size_t)n->n_in, sizeof *in);
+        bool steady = in != NULL;
+        for (int i = 0; steady && i < n->n_in; i++) {
+            in[i] = before_loop(h, n->in[i], depth + 1);
+            steady = in[i].node != NULL;
+        }
+        h->moved[n->id] = steady ? move(h, n, in) : NULL;
+    }
+    return h->moved[n->id] != NULL ? (struct td_value){h->moved[n->id], from.port} : td_no_value;
 }
 
 /* ------------------------------------------------------------------ slices */
@@ -172,7 +206,7 @@ static struct slice further(struct hoist *h, const struct td_node *n)
     struct td_value *in = td_arena_alloc(h->ir->arena, (size_t)n->n_in, sizeof *in);
     bool steady = in != NULL;
     for (int i = 1; steady && i < n->n_in; i++) {
-        in[i] = before_loop(h, n->in[i]);
+        in[i] = before_loop(h, n->in[i], 0);
         steady = in[i].node != NULL;
     }
     h->outside.at = n;
@@ -194,10 +228,10 @@ static void find_slices(struct hoist *h)
     }
     for (int k = 0; k < h->n_nodes; k++) {
         const struct td_node *n = h->copy.nodes[k];
+        const bool handed_on = (td_node_flags(n) & TD_OP_IDENTITY) && n->n_control == 0;
         for (int i = 0; i < n->n_in; i++) {
             const bool goes_on = i == 0 && h->slices[k].made && h->slices[k].of.node != NULL;
-            h->slices[origin(n->in[i]).node->id].needed |= !goes_on && !(td_node_flags(n) & TD_OP_IDENTITY);
-            h->slices[n->in[i].node->id].needed |= !goes_on && n->n_control > 0;
+            h->slices[origin(n->in[i]).node->id].needed |= !goes_on && !handed_on;
         }
     }
     for (int i = 0; i < h->copy.n_fetches; i++) {
@@ -217,6 +251,20 @@ static struct td_value element_shape(struct td_emitter *e, const struct td_shape
     return s->rank < 0 ? td_emit_int(e, TD_INT32, -1) : td_emit_ints(e, TD_INT32, dims, s->rank);
 }
 
+/* What v, around the loop, is in the body; no node after an error. */
+static struct td_value enter(struct hoist *h, struct td_value v)
+{
+    struct td_node *feed =
+        v.node == NULL ? NULL : td_emit_bare(&h->inside, &td_op_feed, td_op_feed.name, 0, 1);
+    if (feed == NULL) {
+        return td_no_value;
+    }
+    feed->out_type[0] = td_dtype_of(v);
+    h->entering[h->n_entering] = v;
+    h->feed[h->n_entering++] = feed;
+    return (struct td_value){feed, 0};
+}
+
 /* n, of the body, becomes an element of a list that enters the loop. */
 static enum td_code read_from_list(struct hoist *h, struct td_node *n, const struct td_shape *shape)
 {
@@ -225,17 +273,10 @@ static enum td_code read_from_list(struct hoist *h, struct td_node *n, const str
     const struct slice *s = &h->slices[n->id];
     const struct td_attr dtype = TD_ATTR_OF_TYPE("element_dtype", n->out_type[0]);
     h->outside.at = h->inside.at = n;
-    h->list[h->n_lists] =
-        td_emit_def(&h->outside, make, TD_IN(s->of, element_shape(&h->outside, shape)), &dtype, 1);
-    struct td_node *feed = td_emit_bare(&h->inside, &td_op_feed, td_op_feed.name, 0, 1);
-    if (h->outside.rc || feed == NULL) {
-        return h->outside.rc ? h->outside.rc : h->inside.rc;
-    }
-    feed->out_type[0] = td_dtype_of(h->list[h->n_lists]);
-    h->feed[h->n_lists++] = feed;
-    td_emit_again(&h->inside, n, read,
-                  TD_IN((struct td_value){feed, 0}, s->index, element_shape(&h->inside, shape)), &dtype, 1);
-    return h->inside.rc;
+    const struct td_value list =
+        enter(h, td_emit_def(&h->outside, make, TD_IN(s->of, element_shape(&h->outside, shape)), &dtype, 1));
+    td_emit_again(&h->inside, n, read, TD_IN(list, s->index, element_shape(&h->inside, shape)), &dtype, 1);
+    return h->outside.rc ? h->outside.rc : h->inside.rc;
 }
 
 static enum td_code make_lists(struct hoist *h)
@@ -252,6 +293,57 @@ static enum td_code make_lists(struct hoist *h)
     }
     td_ir_shapes_fini(&shapes);
     return rc;
+}
+
+/* ------------------------------------------------------------------ the rest that is the same */
+
+/* Whether v is computed: what is at hand anyway is taken where it is wanted. */
+static bool computed(struct td_value v)
+{
+    const uint32_t at_hand = TD_OP_CONST | TD_OP_READS | TD_OP_FREE | TD_OP_VIEW | TD_OP_SHAPE_ONLY;
+    return v.node->op != &td_op_feed && !(td_node_flags(v.node) & at_hand) &&
+           !td_dtype_is_object(td_dtype_of(v));
+}
+
+/* v, an input of something that differs from round to round, as it enters the loop; v itself where it
+ * differs, too. at: by value, those of node k from first[k] on. */
+static struct td_value entered(struct hoist *h, struct td_value *at, const int *first, struct td_value v)
+{
+    const struct td_value from = origin(v);
+    if (from.node->id >= h->n_nodes || !computed(from)) {
+        return v;
+    }
+    struct td_value *known = &at[first[from.node->id] + from.port];
+    if (known->node == NULL) {
+        const struct td_value outside = before_loop(h, from, 0);
+        h->inside.at = from.node;
+        *known = outside.node != NULL ? enter(h, outside) : v;
+    }
+    return *known;
+}
+
+/* Of a loop that is rewritten anyway, what is computed anew in each round, and is always the same, is
+ * computed before it. */
+static enum td_code enter_others(struct hoist *h)
+{
+    int *first = td_arena_alloc(h->ir->arena, (size_t)h->n_nodes + 1, sizeof *first);
+    for (int k = 0; first != NULL && k < h->n_nodes; k++) {
+        first[k + 1] = first[k] + h->copy.nodes[k]->n_out;
+    }
+    struct td_value *at =
+        first == NULL ? NULL : td_arena_alloc(h->ir->arena, (size_t)first[h->n_nodes] + 1, sizeof *at);
+    if (at == NULL) {
+        return td_no_memory(h->err, (size_t)h->n_nodes, "compiling a loop");
+    }
+    for (int k = 0; k < h->n_nodes; k++) {
+        struct td_node *n = h->copy.nodes[k];
+        const bool differs = n->n_out == 0 || before_loop(h, (struct td_value){n, 0}, 0).node == NULL;
+        for (int i = 0; differs && i < n->n_in; i++) {
+            n->in[i] = n->in_ref != NULL && n->in_ref[i] ? n->in[i] : entered(h, at, first, n->in[i]);
+        }
+        TD_TRY(h->outside.rc ? h->outside.rc : h->inside.rc);
+    }
+    return TD_OK;
 }
 
 /* ------------------------------------------------------------------ the loop */
@@ -316,7 +408,7 @@ static enum td_code become_loop(struct hoist *h, struct td_loop *l)
     TD_TRY(td_define_input_room(h->ir->arena, n, l->n_vars + l->n_consts, h->err));
     n->n_in = l->n_vars + l->n_consts;
     for (int i = 0; i < n->n_in; i++) {
-        n->in[i] = i < l->n_vars ? in[i] : h->list[i - l->n_vars];
+        n->in[i] = i < l->n_vars ? in[i] : h->entering[i - l->n_vars];
     }
     n->op = h->only_reads ? &td_reading_loop_op : &td_loop_op;
     n->op_name = n->op->name;
@@ -337,7 +429,7 @@ static enum td_code rewrite(struct hoist *h)
     }
     l->calls = td_model_calls(h->m);
     l->n_vars = l->n_cond_feeds = h->loop->n_in;
-    l->n_consts = h->n_lists;
+    l->n_consts = h->n_entering;
     l->n_body_feeds = l->n_vars + l->n_consts;
     TD_TRY(make_cond(h, l));
     TD_TRY(make_body(h, l));
@@ -408,12 +500,18 @@ static enum td_code open_body(struct hoist *h)
     TD_TRY(td_ir_build(&h->copy, a, &f->body, td_model_library(h->m), &opts, how, h->err));
     TD_TRY(td_ir_check_types(&h->copy, h->err));
     h->n_nodes = h->copy.n_nodes;
-    h->n_lists = 0;
+    h->n_entering = 0;
     h->inside = td_ir_emitter(&h->copy, NULL, h->outside.ops, h->err);
     h->slices = td_arena_alloc(a, (size_t)h->n_nodes + 1, sizeof *h->slices);
-    h->list = td_arena_alloc(a, (size_t)h->n_nodes + 1, sizeof *h->list);
-    h->feed = td_arena_alloc(a, (size_t)h->n_nodes + 1, sizeof *h->feed);
-    return h->slices != NULL && h->list != NULL && h->feed != NULL
+    h->moved = td_arena_alloc(a, (size_t)h->n_nodes + 1, sizeof(void *));
+    h->tried = td_arena_alloc(a, (size_t)h->n_nodes + 1, 1);
+    int n_values = h->n_nodes; /* one list a node, and each value once */
+    for (int k = 0; k < h->n_nodes; k++) {
+        n_values += h->copy.nodes[k]->n_out;
+    }
+    h->entering = td_arena_alloc(a, (size_t)n_values + 1, sizeof *h->entering);
+    h->feed = td_arena_alloc(a, (size_t)n_values + 1, sizeof *h->feed);
+    return h->slices != NULL && h->moved != NULL && h->tried != NULL && h->entering != NULL && h->feed != NULL
                ? TD_OK
                : td_no_memory(h->err, (size_t)h->n_nodes, "compiling a loop");
 }
@@ -431,9 +529,10 @@ static enum td_code try_loop(struct hoist *h)
     find_slices(h);
     TD_TRY(h->outside.rc);
     enum td_code rc = make_lists(h);
+    rc = rc == TD_OK && h->n_entering > 0 ? enter_others(h) : rc;
     const enum td_code closed = td_emit_close(&h->inside);
     TD_TRY(rc ? rc : closed);
-    return h->n_lists > 0 ? rewrite(h) : TD_OK;
+    return h->n_entering > 0 ? rewrite(h) : TD_OK;
 }
 
 enum td_code td_pass_hoist(struct td_ir *ir, struct td_model *m, struct td_err *err)
@@ -449,6 +548,7 @@ enum td_code td_pass_hoist(struct td_ir *ir, struct td_model *m, struct td_err *
     for (int k = 0; rc == TD_OK && k < n_nodes; k++) {
         rc = find_loop(&h, ir->nodes[k]) ? try_loop(&h) : TD_OK;
     }
+    ir->changes += ir->n_nodes > n_nodes; /* also what came to nothing: the sort behind the pass drops it */
     const enum td_code closed = td_emit_close(&h.outside);
     return rc ? rc : closed;
 }

@@ -31,7 +31,7 @@
 #include "core/compile/passes.h"
 #include "core/graph/fused.h"
 
-enum { IMAGE_RANK = 4, MAX_WALKS = 16 };
+enum { IMAGE_RANK = 4, MAX_WALKS = 16, MAX_STRIDE = 1 << 10 };
 
 /* Between two pixels, in rows and in columns. */
 struct stride {
@@ -61,11 +61,15 @@ static bool same(struct stride a, struct stride b)
     return a.by[0] == b.by[0] && a.by[1] == b.by[1];
 }
 
+/* a's pixels, of which every b-th is wanted; all, where that is further than anything strides. */
 static struct stride times(struct stride a, struct stride b)
 {
     struct stride s;
     for (int i = 0; i < 2; i++) {
-        s.by[i] = a.by[i] > INT16_MAX || b.by[i] > INT16_MAX ? INT32_MAX : a.by[i] * b.by[i];
+        if (a.by[i] > MAX_STRIDE / b.by[i]) {
+            return all;
+        }
+        s.by[i] = a.by[i] * b.by[i];
     }
     return s;
 }

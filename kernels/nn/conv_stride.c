@@ -13,7 +13,7 @@
 #include "core/graph/emit.h"
 #include "kernels/nn/conv_spec.h"
 
-enum { RANK = 4 };
+enum { RANK = 4, MAX_STRIDE = 1 << 10 };
 
 /* What is looked at of a node. */
 struct window {
@@ -22,7 +22,7 @@ struct window {
     enum td_padding padding;
 };
 
-/* False: of other axes, dilated, or channels first. */
+/* False: of other axes, dilated, channels first, or of strides that no image has. */
 static bool window_of(const struct td_emitter *e, const struct td_node *n, struct window *w)
 {
     int n_strides, n_dilations;
@@ -44,7 +44,7 @@ static bool window_of(const struct td_emitter *e, const struct td_node *n, struc
         w->stride[i] = strides[1 + i];
     }
     w->single = w->padding != TD_PAD_EXPLICIT && w->size[0] == 1 && w->size[1] == 1;
-    return w->stride[0] > 0 && w->stride[1] > 0;
+    return w->stride[0] > 0 && w->stride[1] > 0 && w->stride[0] <= MAX_STRIDE && w->stride[1] <= MAX_STRIDE;
 }
 
 static bool single(const struct td_emitter *e, const struct td_node *n, int64_t by[2])

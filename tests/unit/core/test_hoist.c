@@ -74,9 +74,33 @@ TEST(so_does_the_bias_behind_it)
     const char *body = ITEM "p = " MATMUL "(e:item:0, w)\nc = BiasAdd " T " (p:product:0, float[5] 1 2 3)\n"
                             "a = AddV2 " T " (c:output:0, h) ] (k:z:0, l, w, a:z:0)\n";
     leaves(body);
+    /* one that is made anew in every round */
+    leaves(ITEM "p = " MATMUL "(e:item:0, w)\nu = Unpack {num:int=2; T:type=float} (float[2,5] 1 2 3)\n"
+                "b = Mul " T " (u:output:1, float[] 0.5)\nc = BiasAdd " T
+                " (p:product:0, b:z:0)\na = AddV2 " T " (c:output:0, h) ] (k:z:0, l, w, a:z:0)\n");
     /* the product itself is read, too: two lists */
     leaves(ITEM "p = " MATMUL "(e:item:0, w)\nc = BiasAdd " T " (p:product:0, float[5] 1 2 3)\n"
                 "a = AddV2 " T " (c:output:0, p:product:0) ] (k:z:0, l, w, a:z:0)\n");
+}
+
+TEST(so_does_what_is_the_same_in_every_round)
+{
+    static char text[4096];
+    struct passed t;
+    (void)snprintf(text, sizeof text, GO BODY "%s" LOOP, 4,
+                   ITEM "p = " MATMUL "(e:item:0, w)\nu = Unpack {num:int=3; T:type=float} (w)\nb = Mul " T
+                        " (u:output:1, u:output:2)\na = AddV2 " T " (p:product:0, h)\nc = BiasAdd " T
+                        " (a:z:0, u:output:1)\nd = BiasAdd " T
+                        " (c:output:0, b:z:0) ] (k:z:0, l, w, d:output:0)\n");
+    passed(&t, text, "r", "hoist,identity");
+    CHECK_INT(count(&t, "_Loop"), 1);
+    CHECK_INT(count(&t, "Unpack"), 1);
+    CHECK_INT(count(&t, "Mul"), 1);
+    for (int k = 0; k < t.ir.n_nodes; k++) { /* variables, the list of products, u:1, b */
+        CHECK_INT(strcmp(t.ir.nodes[k]->op_name, "_Loop") == 0 ? t.ir.nodes[k]->n_in : 7, 7);
+    }
+    passed_close(&t);
+    same_results(text, "r", td_shape_vector(24), (struct td_shape){.rank = 2, .dim = {3, 5}});
 }
 
 TEST(what_differs_by_round_stays)
@@ -134,4 +158,5 @@ TEST(a_loop_that_writes_reads_its_variables_itself)
 }
 
 TEST_MAIN(RUN(a_product_of_each_slice_leaves_the_loop) RUN(so_does_the_bias_behind_it)
-              RUN(what_differs_by_round_stays) RUN(a_loop_that_writes_reads_its_variables_itself))
+              RUN(so_does_what_is_the_same_in_every_round) RUN(what_differs_by_round_stays)
+                  RUN(a_loop_that_writes_reads_its_variables_itself))
