@@ -10,7 +10,9 @@
  * to the others.
  *
  * td_parallel_choose goes by the number of the run: the first prepare and are not timed, some are timed
- * alone, some are tried together, then the faster way is taken, and now and then each is looked at again.
+ * alone, some are tried together, then the faster way is taken, and now and then each is looked at again. A
+ * try that is due waits for a helper to be awake: where nothing is shared all sleep, and one that was called
+ * for a try comes some runs later.
  * Times are slowly rising minima: what else the machine does, a kernel's first run and a helper that slept
  * only add, and one such time shall not outweigh many. They are relaxed atomics: two runs at a time may
  * lose one.
@@ -88,7 +90,7 @@ void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int 
 /* The first runs prepare and pack weights; the next show what each way takes; then, now and then, one does.
  */
 #define STEADY_WORK 8e6 /* multiplications: a few tenths of a millisecond on one thread */
-enum { WARM = 2, LOOKED = WARM + 4, TRIED = LOOKED + 6, LOOK_EVERY = 64, TRY_EVERY = 256 };
+enum { WARM = 2, LOOKED = WARM + 4, TRIES = 6, LOOK_EVERY = 64, TRY_EVERY = 256 };
 
 bool td_parallel_is_worth(struct td_thread_pool *c, int64_t share_ns)
 {
@@ -106,14 +108,31 @@ enum td_parallel_way td_parallel_by_work(double multiplications)
     return multiplications >= STEADY_WORK ? TD_PARALLEL_TOGETHER : TD_PARALLEL_ALONE;
 }
 
+/* Whether run is a try, which is due from c->try_at on. It takes place when it is worth it; when none was for
+ * long, since all who could help are busy, the next is due later. */
+static bool try_together(struct td_parallel_cost *c, unsigned run, struct td_thread_pool *pool,
+                         int64_t share_ns)
+{
+    const unsigned due = atomic_load_explicit(&c->try_at, memory_order_relaxed);
+    if (run < LOOKED || (int)(run - due) < 0) {
+        return false;
+    }
+    const bool worth = td_parallel_is_worth(pool, share_ns);
+    if (worth || run - due >= LOOK_EVERY) {
+        const unsigned tries = atomic_fetch_add_explicit(&c->tries, worth, memory_order_relaxed);
+        atomic_store_explicit(&c->try_at, run + (worth && tries < TRIES ? 1 : TRY_EVERY),
+                              memory_order_relaxed);
+    }
+    return worth;
+}
+
 enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, struct td_thread_pool *pool,
                                         int64_t share_ns)
 {
     const unsigned run = atomic_fetch_add_explicit(&c->runs, 1, memory_order_relaxed);
     const bool look = run < LOOKED || run % LOOK_EVERY == LOOK_EVERY - 1;
-    const bool try = run >= LOOKED && (run < TRIED || run % TRY_EVERY == TRY_EVERY - 1);
     const bool faster = td_timing_known(&c->together_ns) < td_timing_known(&c->alone_ns);
-    if ((try || (!look && faster)) && td_parallel_is_worth(pool, share_ns)) {
+    if (try_together(c, run, pool, share_ns) || (!look && faster && td_parallel_is_worth(pool, share_ns))) {
         return TD_PARALLEL_TOGETHER;
     }
     return look && run >= WARM ? TD_PARALLEL_ALONE_TIMED : TD_PARALLEL_ALONE;

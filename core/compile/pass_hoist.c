@@ -356,16 +356,7 @@ static enum td_code make_cond(struct hoist *h, struct td_loop *l)
     if (feeds == NULL) {
         return td_no_memory(h->err, (size_t)f->n_args, "compiling a loop");
     }
-    for (int i = 0; i < f->n_args; i++) {
-        feeds[i] = (struct td_value){f->args[i], 0};
-    }
-    const struct td_callable_opts opts = {.name = f->name,
-                                          .feeds = feeds,
-                                          .n_feeds = f->n_args,
-                                          .fetches = f->rets,
-                                          .n_fetches = f->n_rets,
-                                          .targets = f->control_rets,
-                                          .n_targets = f->n_control_rets};
+    const struct td_callable_opts opts = td_callable_opts_of(f, feeds);
     return l->calls->make(h->m, &f->body, &opts, &l->cond, h->err);
 }
 
@@ -486,16 +477,7 @@ static enum td_code open_body(struct hoist *h)
     if (feeds == NULL) {
         return td_no_memory(h->err, (size_t)f->n_args, "compiling a loop");
     }
-    for (int i = 0; i < f->n_args; i++) {
-        feeds[i] = (struct td_value){f->args[i], 0};
-    }
-    const struct td_callable_opts opts = {.name = f->name,
-                                          .feeds = feeds,
-                                          .n_feeds = f->n_args,
-                                          .fetches = f->rets,
-                                          .n_fetches = f->n_rets,
-                                          .targets = f->control_rets,
-                                          .n_targets = f->n_control_rets};
+    const struct td_callable_opts opts = td_callable_opts_of(f, feeds);
     const unsigned how = td_rewrite_is_off(td_model_opts_of(h->m)->passes_off, "inline") ? 0 : TD_IR_INLINE;
     TD_TRY(td_ir_build(&h->copy, a, &f->body, td_model_library(h->m), &opts, how, h->err));
     TD_TRY(td_ir_check_types(&h->copy, h->err));

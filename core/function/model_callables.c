@@ -129,16 +129,7 @@ static enum td_code make_function(struct td_model *m, const struct td_function *
     if (feeds == NULL) {
         return td_no_memory(err, sizeof *feeds, "function");
     }
-    for (int i = 0; i < f->n_args; i++) {
-        feeds[i] = (struct td_value){f->args[i], 0};
-    }
-    struct td_callable_opts opts = {.name = f->name,
-                                    .feeds = feeds,
-                                    .n_feeds = f->n_args,
-                                    .fetches = f->rets,
-                                    .n_fetches = f->n_rets,
-                                    .targets = f->control_rets,
-                                    .n_targets = f->n_control_rets};
+    const struct td_callable_opts opts = td_callable_opts_of(f, feeds);
     enum td_code rc = td_callable_make(m, &f->body, &opts, true, out, err);
     td_free(feeds);
     return rc;

@@ -66,16 +66,7 @@ enum td_code td_grad_open(struct td_grad_context *ctx, struct td_arena *arena, c
     if (feeds == NULL) {
         return no_memory(err, f->n_args);
     }
-    for (int i = 0; i < f->n_args; i++) {
-        feeds[i] = (struct td_value){f->args[i], 0};
-    }
-    const struct td_callable_opts opts = {.name = f->name,
-                                          .feeds = feeds,
-                                          .n_feeds = f->n_args,
-                                          .fetches = f->rets,
-                                          .n_fetches = f->n_rets,
-                                          .targets = f->control_rets,
-                                          .n_targets = f->n_control_rets};
+    const struct td_callable_opts opts = td_callable_opts_of(f, feeds);
     return open_graph(ctx, arena, &f->body, &opts, ir, err);
 }
 

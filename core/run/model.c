@@ -168,6 +168,20 @@ const struct td_model_opts *td_model_opts_of(const struct td_model *m)
     return &m->opts;
 }
 
+struct td_callable_opts td_callable_opts_of(const struct td_function *f, struct td_value *feed)
+{
+    for (int i = 0; i < f->n_args; i++) {
+        feed[i] = (struct td_value){f->args[i], 0};
+    }
+    return (struct td_callable_opts){.name = f->name,
+                                     .feeds = feed,
+                                     .n_feeds = f->n_args,
+                                     .fetches = f->rets,
+                                     .n_fetches = f->n_rets,
+                                     .targets = f->control_rets,
+                                     .n_targets = f->n_control_rets};
+}
+
 bool td_model_may_print(struct td_model *m)
 {
     m = owner(m);

@@ -101,6 +101,9 @@ struct td_callable_opts {
     int n_targets;
     bool once; /* restore and init: do not keep plans */
 };
+/* A whole function: fed all of its arguments, for which feed[] has room. f and feed are borrowed. */
+struct td_callable_opts td_callable_opts_of(const struct td_function *f, struct td_value *feed);
+
 /* One step that has run. */
 struct td_observed {
     const struct td_node *node;
