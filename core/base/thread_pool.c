@@ -10,9 +10,10 @@
  * to the others.
  *
  * td_parallel_choose goes by the number of the run: the first prepare and are not timed, some are timed
- * alone, some are tried together, then the faster way is taken, and now and then each is looked at again. A
- * try that is due waits for a helper to be awake: where nothing is shared all sleep, and one that was called
- * for a try comes some runs later.
+ * alone, some are tried together, then the faster way is taken, and now and then each is looked at again:
+ * together soon after it has come out slower, and less and less often while it stays so. A try that is due
+ * waits for a helper to be awake: where nothing is shared all sleep, and one that was called for a try comes
+ * some runs later.
  * Times are slowly rising minima: what else the machine does, a kernel's first run and a helper that slept
  * only add, and one such time shall not outweigh many. They are relaxed atomics: two runs at a time may
  * lose one.
@@ -90,7 +91,7 @@ void td_parallel_for(struct td_thread_pool *c, int n, void (*fn)(void *arg, int 
 /* The first runs prepare and pack weights; the next show what each way takes; then, now and then, one does.
  */
 #define STEADY_WORK 8e6 /* multiplications: a few tenths of a millisecond on one thread */
-enum { WARM = 2, LOOKED = WARM + 4, TRIES = 6, LOOK_EVERY = 64, TRY_EVERY = 256 };
+enum { WARM = 2, LOOKED = WARM + 4, LOOK_EVERY = 64, TRIES = 6, NEXT_TRY = 8, LAST_TRY = 256 };
 
 bool td_parallel_is_worth(struct td_thread_pool *c, int64_t share_ns)
 {
@@ -108,6 +109,22 @@ enum td_parallel_way td_parallel_by_work(double multiplications)
     return multiplications >= STEADY_WORK ? TD_PARALLEL_TOGETHER : TD_PARALLEL_ALONE;
 }
 
+/* Runs until the next try, after so many since together was faster last. */
+static unsigned until_next(unsigned tries)
+{
+    unsigned runs = tries < TRIES ? 1 : NEXT_TRY;
+    for (unsigned k = TRIES; k < tries && runs < LAST_TRY; k++) {
+        runs *= 2;
+    }
+    return runs;
+}
+
+static void try_later(struct td_parallel_cost *c, unsigned tries, unsigned run)
+{
+    atomic_store_explicit(&c->tries, tries, memory_order_relaxed);
+    atomic_store_explicit(&c->try_at, run, memory_order_relaxed);
+}
+
 /* Whether run is a try, which is due from c->try_at on. It takes place when it is worth it; when none was for
  * long, since all who could help are busy, the next is due later. */
 static bool try_together(struct td_parallel_cost *c, unsigned run, struct td_thread_pool *pool,
@@ -117,11 +134,12 @@ static bool try_together(struct td_parallel_cost *c, unsigned run, struct td_thr
     if (run < LOOKED || (int)(run - due) < 0) {
         return false;
     }
+    const unsigned tries = atomic_load_explicit(&c->tries, memory_order_relaxed);
     const bool worth = td_parallel_is_worth(pool, share_ns);
-    if (worth || run - due >= LOOK_EVERY) {
-        const unsigned tries = atomic_fetch_add_explicit(&c->tries, worth, memory_order_relaxed);
-        atomic_store_explicit(&c->try_at, run + (worth && tries < TRIES ? 1 : TRY_EVERY),
-                              memory_order_relaxed);
+    if (worth) {
+        try_later(c, tries + 1, run + until_next(tries + 1));
+    } else if (run - due >= LOOK_EVERY) {
+        try_later(c, tries, run + LAST_TRY);
     }
     return worth;
 }
@@ -131,8 +149,15 @@ enum td_parallel_way td_parallel_choose(struct td_parallel_cost *c, struct td_th
 {
     const unsigned run = atomic_fetch_add_explicit(&c->runs, 1, memory_order_relaxed);
     const bool look = run < LOOKED || run % LOOK_EVERY == LOOK_EVERY - 1;
-    const bool faster = td_timing_known(&c->together_ns) < td_timing_known(&c->alone_ns);
-    if (try_together(c, run, pool, share_ns) || (!look && faster && td_parallel_is_worth(pool, share_ns))) {
+    const int64_t together = td_timing_known(&c->together_ns);
+    const bool faster = together < td_timing_known(&c->alone_ns);
+    if (try_together(c, run, pool, share_ns)) {
+        return TD_PARALLEL_TOGETHER;
+    }
+    if (!look && faster && td_parallel_is_worth(pool, share_ns)) {
+        if (together > 0) {
+            try_later(c, TRIES, run + until_next(TRIES));
+        }
         return TD_PARALLEL_TOGETHER;
     }
     return look && run >= WARM ? TD_PARALLEL_ALONE_TIMED : TD_PARALLEL_ALONE;

@@ -70,8 +70,9 @@ bool td_parallel_is_worth(struct td_thread_pool *c, int64_t share_ns);
  * tried when there is enough to share, and used while they are faster: they are not where the processors are
  * busy with other things, or memory is what all wait for. */
 struct td_parallel_cost {
-    atomic_uint runs, tries;
-    atomic_uint try_at; /* the run from which on they are tried together next */
+    atomic_uint runs;
+    atomic_uint tries;  /* since together was faster last */
+    atomic_uint try_at; /* the run from which on the next is due */
     td_timing_least alone_ns, together_ns;
 };
 enum td_parallel_way { TD_PARALLEL_ALONE, TD_PARALLEL_ALONE_TIMED, TD_PARALLEL_TOGETHER };
