@@ -66,6 +66,18 @@ TD_MUST enum td_code td_ir_add_root(struct td_ir *ir, struct td_node *n, struct 
 TD_MUST enum td_code td_ir_sort(struct td_ir *ir, struct td_err *err);
 /* The order for running: fetches that can be had early come early, so that what they alone read is freed. */
 TD_MUST enum td_code td_ir_schedule(struct td_ir *ir, struct td_err *err);
+/* Whether n reads or makes a variable itself, or reads an edge that carries one. */
+static inline bool td_ir_any_reference(const struct td_node *n)
+{
+    bool any = false;
+    for (int i = 0; !any && i < n->n_in; i++) {
+        any = n->in_ref[i] || n->in[i].node->out_ref[n->in[i].port];
+    }
+    for (int i = 0; !any && i < n->n_out; i++) {
+        any = n->out_ref[i];
+    }
+    return any;
+}
 /* Whether control flow of TF1 (Switch, Merge) is in the graph, so that values may be dead. */
 bool td_ir_has_switch(const struct td_ir *ir);
 

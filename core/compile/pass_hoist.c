@@ -109,14 +109,8 @@ static bool may_move(const struct hoist *h, const struct td_node *n)
     const uint32_t never = TD_OP_REFUSED | TD_OP_HANDLE | TD_OP_ARG | TD_OP_CALL | TD_OP_DEAD_OK,
                    flags = td_node_flags(n);
     bool ok = n->op != NULL && n->op != &td_op_feed && n->n_in > 0 && n->n_control == 0 && !(flags & never) &&
-              n->loop == NULL;
+              n->loop == NULL && !td_ir_any_reference(n);
     ok = ok && (!(flags & TD_OP_STATEFUL) || ((flags & TD_OP_READS) && h->only_reads));
-    for (int i = 0; ok && i < n->n_in; i++) {
-        ok = !n->in_ref[i];
-    }
-    for (int o = 0; ok && o < n->n_out; o++) {
-        ok = !n->out_ref[o];
-    }
     for (int i = 0; ok && i < n->n_attrs; i++) {
         ok = n->attrs[i].kind != TD_ATTR_FUNC;
     }
@@ -174,11 +168,7 @@ static struct td_value before_loop(struct hoist *h, struct td_value v, int depth
 
 static bool plain(const struct td_node *n)
 {
-    bool ok = n->op != NULL && n->n_out == 1 && n->n_in > 0 && n->n_control == 0 && !n->out_ref[0];
-    for (int i = 0; ok && i < n->n_in; i++) {
-        ok = !n->in_ref[i] && !n->in[i].node->out_ref[n->in[i].port];
-    }
-    return ok;
+    return n->op != NULL && n->n_out == 1 && n->n_in > 0 && n->n_control == 0 && !td_ir_any_reference(n);
 }
 
 /* The tensor that the list v, around the loop, was made of. */
@@ -339,7 +329,7 @@ static enum td_code enter_others(struct hoist *h)
         struct td_node *n = h->copy.nodes[k];
         const bool differs = n->n_out == 0 || before_loop(h, (struct td_value){n, 0}, 0).node == NULL;
         for (int i = 0; differs && i < n->n_in; i++) {
-            n->in[i] = n->in_ref != NULL && n->in_ref[i] ? n->in[i] : entered(h, at, first, n->in[i]);
+            n->in[i] = n->in_ref[i] ? n->in[i] : entered(h, at, first, n->in[i]);
         }
         TD_TRY(h->outside.rc ? h->outside.rc : h->inside.rc);
     }

@@ -78,11 +78,7 @@ static struct stride times(struct stride a, struct stride b)
 
 static bool plain(const struct td_node *n)
 {
-    bool ok = n->op != NULL && n->n_out > 0 && n->n_control == 0 && !n->out_ref[0] && n->fused == NULL;
-    for (int i = 0; ok && i < n->n_in; i++) {
-        ok = !n->in_ref[i] && !n->in[i].node->out_ref[n->in[i].port];
-    }
-    return ok;
+    return n->op != NULL && n->n_out > 0 && n->n_control == 0 && n->fused == NULL && !td_ir_any_reference(n);
 }
 
 static const struct td_stride_rule *rule_of(const struct td_node *n)

@@ -16,6 +16,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/compile/permute.h"
 
+#include "core/compile/ir.h"
+
 #include <string.h>
 
 static int out_rank(const struct td_emitter *e, const struct td_node *n, int port)
@@ -195,25 +197,13 @@ static const struct td_permute_rule *rule_of(const struct td_node *n)
     return n->op->permute != NULL ? n->op->permute : elementwise ? &td_permute_elementwise : NULL;
 }
 
-static bool any_reference(const struct td_node *n)
-{
-    bool any = false;
-    for (int i = 0; !any && i < n->n_in; i++) {
-        any = n->in_ref[i] || n->in[i].node->out_ref[n->in[i].port];
-    }
-    for (int i = 0; !any && i < n->n_out; i++) {
-        any = n->out_ref[i];
-    }
-    return any;
-}
-
 struct td_permuted td_permute_find(const struct td_emitter *e, const struct td_node *n,
                                    const struct td_perm *p)
 {
     const struct td_permute_rule *rule = n->op == NULL ? NULL : rule_of(n);
     if (rule == NULL || rule->find == NULL || n->fused != NULL || n->loop != NULL || n->n_control > 0 ||
         n->n_in == 0 || n->n_in > TD_PERMUTE_MAX_ARGS || n->n_out == 0 || n->n_out > TD_PERMUTE_MAX_ARGS ||
-        (n->op->flags & TD_OP_STATEFUL) || any_reference(n)) {
+        (n->op->flags & TD_OP_STATEFUL) || td_ir_any_reference(n)) {
         return td_permute_none;
     }
     const struct td_permuted permute = rule->find(e, n, p);
