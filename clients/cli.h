@@ -16,6 +16,7 @@ int td_cli_functions(int argc, char **argv); /* what a model's signatures have c
 int td_cli_debug(int argc, char **argv); /* a signature node by node, against its compiled form, or placed */
 int td_cli_finetune(int argc, char **argv); /* files and jobs: create, list, watch, pause, .. */
 int td_cli_train(int argc, char **argv);    /* a job without a server: the tensord beside this program */
+int td_cli_quantize(int argc, char **argv); /* lower precision: the same tensord */
 int td_cli_gradient(int argc, char **argv); /* the gradient of an output; of a SavedModel with --dir */
 
 /* Without a server, through libtensord: */

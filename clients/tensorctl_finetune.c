@@ -288,14 +288,15 @@ int td_cli_finetune(int argc, char **argv)
     return 2;
 }
 
-int td_cli_train(int argc, char **argv)
+/* Becomes tensord with these arguments; returns where there is none. */
+static int become_tensord(const char *verb, int argc, char **argv)
 {
     char beside[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", beside, sizeof beside - sizeof "tensord");
     beside[n > 0 ? n : 0] = 0;
     char *slash = strrchr(beside, '/');
     if (argc < 2) {
-        fprintf(stderr, "%s", tdc_usage("train"));
+        fprintf(stderr, "%s", tdc_usage(verb));
         return 2;
     }
     char **command = calloc((size_t)argc + 2, sizeof *command);
@@ -309,7 +310,17 @@ int td_cli_train(int argc, char **argv)
         execv(beside, command);
     }
     execvp("tensord", command);
-    fprintf(stderr, "tensorctl train: starting tensord: %s\n", strerror(errno));
+    fprintf(stderr, "tensorctl %s: starting tensord: %s\n", verb, strerror(errno));
     free(command);
     return 1;
+}
+
+int td_cli_train(int argc, char **argv)
+{
+    return become_tensord("train", argc, argv);
+}
+
+int td_cli_quantize(int argc, char **argv)
+{
+    return become_tensord("quantize", argc, argv);
 }

@@ -43,6 +43,7 @@
 #include "server/start_jobs.h"
 #include "server/start_sandbox.h"
 #include "server/state_dir.h"
+#include "server/quantize_command.h"
 #include "server/train_command.h"
 #include "server/base/request_log.h"
 #include "server/base/spans.h"
@@ -545,6 +546,9 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "train") == 0) {
         return td_train_command(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "quantize") == 0) {
+        return td_quantize_command(argc - 1, argv + 1);
     }
     if (td_options_parse(&s.options, argc, argv, &err)) {
         td_options_usage(STDERR_FILENO);

@@ -15,6 +15,7 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/run/exec.h"
+#include "core/run/precision.h"
 
 enum { PRINTS_A_SECOND = 20, MAX_ENTRIES = 1 << 20 };
 
@@ -81,6 +82,7 @@ enum td_code td_model_make(const struct td_model_opts *opts, struct td_arena *ta
     m->opts.dir = m->dir;
     m->opts.scratch_dir = m->scratch_dir;
     m->opts.passes_off = m->passes_off;
+    m->opts.precision = td_precision_ref(opts->precision);
     if (m->opts.cache_bytes == 0) {
         m->opts.cache_bytes = (size_t)64 << 20;
     }
@@ -100,7 +102,9 @@ enum td_code td_model_make(const struct td_model_opts *opts, struct td_arena *ta
 enum td_code td_model_derive_make(struct td_model *base, struct td_arena *takes, struct td_graph *graph,
                                   struct td_library *lib, struct td_model **out, struct td_err *err)
 {
-    TD_TRY(td_model_make(&base->opts, takes, graph, lib, base->calls, out, err));
+    struct td_model_opts opts = base->opts;
+    opts.precision = NULL;
+    TD_TRY(td_model_make(&opts, takes, graph, lib, base->calls, out, err));
     (*out)->base = td_model_ref(base);
     return TD_OK;
 }
@@ -147,6 +151,7 @@ void td_model_unref(struct td_model *m)
     td_free(m->dir);
     td_free(m->scratch_dir);
     td_disk_free(m->disk);
+    td_precision_unref((struct td_precision *)m->opts.precision);
     td_free(m->passes_off);
     struct td_model *base = m->base;
     td_free(m);

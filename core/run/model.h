@@ -18,7 +18,8 @@
 #include "core/graph/graph.h"
 
 struct td_model;
-struct td_callable; /* opaque here: core/function/callable.h */
+struct td_callable;  /* opaque here: core/function/callable.h */
+struct td_precision; /* core/run/precision.h */
 struct td_run;
 struct td_thread_pool;
 
@@ -34,9 +35,10 @@ struct td_model_opts {
     const struct td_device *device; /* where kernels run when they can; NULL: the host */
     /* refuse a node that asks for a device that is not here or has no kernel for it */
     bool no_soft_placement;
-    bool log_placement; /* a line for each node of a callable when it is compiled */
-    size_t cache_bytes; /* plans of all callables; 0: 64 MiB */
-    int retrace_warn;   /* log a callable that traced more often; 0: 8 */
+    bool log_placement;                   /* a line for each node of a callable when it is compiled */
+    size_t cache_bytes;                   /* plans of all callables; 0: 64 MiB */
+    int retrace_warn;                     /* log a callable that traced more often; 0: 8 */
+    const struct td_precision *precision; /* of products with weights; NULL: as the graph says. Counted */
 };
 
 /* Where nodes of such a model run: on the host, or on its device. */
@@ -72,7 +74,7 @@ TD_MUST enum td_code td_model_make(const struct td_model_opts *opts, struct td_a
                                    const struct td_callable_calls *calls, struct td_model **out,
                                    struct td_err *err);
 /* Likewise: a model of another graph and library with the options of base (counted), whose resources, node
- * state and rate of printing it shares. */
+ * state and rate of printing it shares; but it computes as its graph says: gradients are of floats. */
 TD_MUST enum td_code td_model_derive_make(struct td_model *base, struct td_arena *takes,
                                           struct td_graph *graph, struct td_library *lib,
                                           struct td_model **out, struct td_err *err);

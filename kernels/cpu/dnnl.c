@@ -1,5 +1,5 @@
-/* kernels/cpu/dnnl.c - oneDNN (2.6, C API): making and running primitives. With dnnl_base.c, dnnl_dims.c,
- * dnnl_filter.c, dnnl_pack.c and dnnl_post.c the only file that calls it.
+/* kernels/cpu/dnnl.c - oneDNN (2.6, C API): making primitives, which dnnl_run.c runs. With the other files
+ * called dnnl, and low.c, which asks for the processor's instructions, the only one that calls it.
  *
  * Every primitive is created with weights in format `any` and activations in rows (matmul) or channels-last
  * (convolution), so that no activation is ever reordered; where that leaves oneDNN with its reference
@@ -26,8 +26,6 @@
 #include "kernels/cpu/dnnl_dims.h"
 #include "kernels/cpu/dnnl_impl.h"
 #include "kernels/ops.h"
-
-enum { MOST_ARGS = 5 + TD_DNNL_POSTS };
 
 /* ------------------------------------------------------------------ making primitives */
 
@@ -68,7 +66,9 @@ static bool adopt(struct td_dnnl *d, const_dnnl_primitive_desc_t pd)
                dnnl_memory_desc_equal(&d->x, &d->x_used) && dnnl_memory_desc_equal(&d->y, &d->y_used) &&
                dnnl_primitive_create(&d->primitive, pd) == dnnl_success;
     }
-    return td_dnnl_weights_set(&d->weights, w, d->posts.scaled ? d->y.dims[1] : 0, d->transposed) &&
+    const bool by_column = d->posts.scaled || d->posts.stepped;
+    d->weights.levels = d->posts.stepped ? td_low_levels(d->low.negative) : 0;
+    return td_dnnl_weights_set(&d->weights, w, by_column ? d->y.dims[1] : 0, d->transposed) &&
            td_dnnl_base_reorder_new(&d->x_in, &d->x, &d->x_used) &&
            td_dnnl_base_reorder_new(&d->y_out, &d->y_used, &d->y) &&
            dnnl_primitive_create(&d->primitive, pd) == dnnl_success;
@@ -78,7 +78,7 @@ static struct td_dnnl *fresh(void)
 {
     struct td_dnnl *d = td_dnnl_base_stream() != NULL ? td_calloc(1, sizeof *d) : NULL;
     if (d != NULL) {
-        d->type = d->given = dnnl_f32;
+        d->x_type = d->y_type = d->type = d->given = dnnl_f32;
     }
     if (d != NULL && !td_dnnl_weights_init(&d->weights)) {
         td_free(d);
@@ -105,6 +105,7 @@ static bool with_posts(struct td_dnnl *d, const struct td_post *post, int n_post
                        make_fn *make, const void *arg)
 {
     bool made = false;
+    d->posts.stepped = d->low.kind == TD_LOW_INT8;
     for (int n = n_post < TD_DNNL_POSTS ? n_post : TD_DNNL_POSTS; !made && n >= 0; n--) {
         dnnl_primitive_attr_t attr = td_dnnl_base_user_scratch();
         made = td_dnnl_posts_set(attr, post, n, y, &d->posts) && bias_layout(d, y) && make(d, attr, arg);
@@ -125,7 +126,9 @@ static void plan_workspace(struct td_dnnl *d)
 {
     d->x_at = aligned(d->scratch_bytes + 64);
     d->y_at = d->x_at + (d->x_in == NULL ? 0 : aligned(dnnl_memory_desc_get_size(&d->x_used)));
-    d->workspace_bytes = d->y_at + (d->y_out == NULL ? 0 : aligned(dnnl_memory_desc_get_size(&d->y_used)));
+    d->low_at = d->y_at + (d->y_out == NULL ? 0 : aligned(dnnl_memory_desc_get_size(&d->y_used)));
+    d->workspace_bytes =
+        d->low_at + (d->low.kind == TD_LOW_NONE ? 0 : aligned(dnnl_memory_desc_get_size(&d->x)));
 }
 
 /* Finishes an offer: packs known weights, or refuses when `made` is false. */
@@ -181,20 +184,38 @@ static bool matmul_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, cons
     dnnl_dims_t ws = {d->transposed ? d->k : 1, d->transposed ? 1 : d->n};
     dnnl_inner_product_desc_t op;
     dnnl_primitive_desc_t pd = NULL;
-    bool ok = dnnl_memory_desc_init_by_tag(&d->x, 2, xd, dnnl_f32, dnnl_ab) == dnnl_success &&
+    bool ok = dnnl_memory_desc_init_by_tag(&d->x, 2, xd, d->x_type, dnnl_ab) == dnnl_success &&
               dnnl_memory_desc_init_by_strides(&d->weights.plain, 2, wd, dnnl_f32, ws) == dnnl_success &&
               weights_layout(d, 2, wd, &any) &&
               dnnl_memory_desc_init_by_tag(&d->y, 2, yd, dnnl_f32, dnnl_ab) == dnnl_success &&
               dnnl_inner_product_forward_desc_init(&op, dnnl_forward_inference, &d->x, &any,
                                                    d->posts.bias ? &d->bias : NULL, &d->y) == dnnl_success &&
               dnnl_primitive_desc_create(&pd, &op, attr, td_dnnl_base_engine(), NULL) == dnnl_success &&
-              td_dnnl_base_is_fast(pd, "gemm") && adopt(d, pd);
+              td_dnnl_base_is_fast(pd, d->low.kind == TD_LOW_NONE ? "gemm" : "ref") && adopt(d, pd);
     (void)dnnl_primitive_desc_destroy(pd);
     return ok;
 }
 
-enum td_code td_dnnl_matmul_offer(const struct td_gemm *g, const struct td_kernel_query *q, bool posts,
-                                  struct td_kernel_offer *o, struct td_err *err)
+/* What x and the weights are rounded to. */
+static void set_low(struct td_dnnl *d, const struct td_low *low)
+{
+    d->low = *low;
+    if (low->kind == TD_LOW_BFLOAT16) {
+        d->x_type = d->type = dnnl_bf16;
+    } else if (low->kind == TD_LOW_INT8) {
+        d->x_type = low->negative ? dnnl_s8 : dnnl_u8;
+        d->type = dnnl_s8;
+    }
+}
+
+static const char *low_name(const struct td_low *low)
+{
+    return low->kind == TD_LOW_INT8 ? "dnnl.int8" : low->kind == TD_LOW_BFLOAT16 ? "dnnl.bfloat16" : NULL;
+}
+
+enum td_code td_dnnl_matmul_offer(const struct td_gemm *g, const struct td_low *low,
+                                  const struct td_kernel_query *q, bool posts, struct td_kernel_offer *o,
+                                  struct td_err *err)
 {
     struct td_dnnl *d;
     TD_TRY(begin(q, o, &d, err));
@@ -206,6 +227,8 @@ enum td_code td_dnnl_matmul_offer(const struct td_gemm *g, const struct td_kerne
     d->n = g->n;
     d->plain_gemm = true;
     d->transposed = g->tb != TD_PLAIN;
+    set_low(d, low);
+    o->name = low_name(low);
     dnnl_memory_desc_t y;
     dnnl_dims_t yd = {d->m, d->n};
     bool ok = dnnl_memory_desc_init_by_tag(&y, 2, yd, dnnl_f32, dnnl_ab) == dnnl_success &&
@@ -247,11 +270,12 @@ static bool conv_primitive(struct td_dnnl *d, dnnl_primitive_attr_t attr, const 
     dnnl_format_tag_t last = s->n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
     int rank = s->n_axes + 2;
     dnnl_memory_desc_t in, out, in_any, out_any, w_any;
+    const dnnl_data_type_t x_type = d->x_type, y_type = d->y_type;
     bool ok =
-        dnnl_memory_desc_init_by_tag(&in, rank, s->x, d->type, last) == dnnl_success &&
-        dnnl_memory_desc_init_by_tag(&out, rank, s->y, d->type, last) == dnnl_success &&
-        dnnl_memory_desc_init_by_tag(&in_any, rank, s->x, d->type, dnnl_format_tag_any) == dnnl_success &&
-        dnnl_memory_desc_init_by_tag(&out_any, rank, s->y, d->type, dnnl_format_tag_any) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&in, rank, s->x, x_type, last) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&out, rank, s->y, y_type, last) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&in_any, rank, s->x, x_type, dnnl_format_tag_any) == dnnl_success &&
+        dnnl_memory_desc_init_by_tag(&out_any, rank, s->y, y_type, dnnl_format_tag_any) == dnnl_success &&
         weights_layout(d, s->w_rank, s->w, &w_any) &&
         dnnl_memory_desc_init_by_strides(&d->weights.plain, s->w_rank, s->w, d->given, s->w_strides) ==
             dnnl_success;
@@ -301,7 +325,7 @@ static void set_types(struct td_dnnl *d, const struct td_kernel_query *q, enum t
     const struct td_value filter = q->node->in[1];
     if (filter.node->out_type[filter.port] == TD_BFLOAT16) {
         d->given = dnnl_bf16;
-        d->type = way == TD_BFLOAT16_NATIVE ? dnnl_bf16 : dnnl_f32;
+        d->x_type = d->y_type = d->type = way == TD_BFLOAT16_NATIVE ? dnnl_bf16 : dnnl_f32;
     }
 }
 
@@ -310,6 +334,7 @@ struct conv_wish {
     bool backward;
     int n_post;
     enum td_bfloat16_way way;
+    struct td_low low;
 };
 
 static enum td_code conv_offer(const struct td_conv *g, struct conv_wish wish,
@@ -323,12 +348,14 @@ static enum td_code conv_offer(const struct td_conv *g, struct conv_wish wish,
     d->backward = wish.backward;
     d->conv = *g;
     set_types(d, q, wish.way);
+    set_low(d, &wish.low);
+    o->name = low_name(&wish.low);
     struct td_dnnl_dims s;
     td_dnnl_dims_of(g, &s);
     const int n_post = misses_input(g) ? without_elements(q->post, wish.n_post) : wish.n_post;
     dnnl_memory_desc_t y;
     dnnl_format_tag_t last = s.n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
-    bool ok = dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, d->type, last) == dnnl_success &&
+    bool ok = dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, d->y_type, last) == dnnl_success &&
               with_posts(d, q->post, n_post, &y, conv_primitive, &s);
     return finish(d, ok, q, o, err);
 }
@@ -337,6 +364,14 @@ enum td_code td_dnnl_conv_offer(const struct td_conv *g, const struct td_kernel_
                                 enum td_bfloat16_way way, struct td_kernel_offer *o, struct td_err *err)
 {
     const struct conv_wish wish = {.n_post = posts ? q->n_post : 0, .way = way};
+    return conv_offer(g, wish, q, o, err);
+}
+
+enum td_code td_dnnl_conv_low_offer(const struct td_conv *g, const struct td_low *low,
+                                    const struct td_kernel_query *q, bool posts, struct td_kernel_offer *o,
+                                    struct td_err *err)
+{
+    const struct conv_wish wish = {.n_post = posts ? q->n_post : 0, .way = TD_BFLOAT16_AS_FLOAT, .low = *low};
     return conv_offer(g, wish, q, o, err);
 }
 
@@ -354,6 +389,7 @@ static struct td_dnnl *chunk_finish(struct td_dnnl *d, const dnnl_memory_desc_t 
 {
     const struct td_dnnl *whole = d->whole;
     d->weights.columns = whole->weights.columns;
+    set_low(d, &whole->low);
     if (!with_posts(d, whole->post, whole->posts.n, y, make, arg) || d->posts.n != whole->posts.n) {
         td_dnnl_free(d);
         return NULL;
@@ -386,11 +422,13 @@ struct td_dnnl *td_dnnl_chunk_conv(const struct td_dnnl *whole, const struct td_
     td_dnnl_dims_of(g, &s);
     dnnl_format_tag_t last = s.n_axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
     if (d == NULL || s.n_axes + 2 != whole->y.ndims ||
-        dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, whole->type, last) != dnnl_success) {
+        dnnl_memory_desc_init_by_tag(&y, s.n_axes + 2, s.y, whole->y_type, last) != dnnl_success) {
         td_dnnl_free(d);
         return NULL;
     }
     d->whole = whole;
+    d->x_type = whole->x_type;
+    d->y_type = whole->y_type;
     d->type = whole->type;
     d->given = whole->given;
     d->backward = whole->backward;
@@ -398,78 +436,7 @@ struct td_dnnl *td_dnnl_chunk_conv(const struct td_dnnl *whole, const struct td_
     return chunk_finish(d, &y, conv_primitive, &s);
 }
 
-/* ------------------------------------------------------------------ running */
-
-bool td_dnnl_execute(const struct td_dnnl *d, const float *const *post_in, const void *x, const void *w,
-                     void *y, void *scratch)
-{
-    dnnl_stream_t stream = td_dnnl_base_stream();
-    dnnl_memory_desc_t scratch_md;
-    dnnl_dims_t bytes = {(dnnl_dim_t)d->scratch_bytes};
-    if (stream == NULL ||
-        dnnl_memory_desc_init_by_tag(&scratch_md, 1, bytes, dnnl_u8, dnnl_a) != dnnl_success) {
-        return false;
-    }
-    dnnl_memory_t m[MOST_ARGS] = {
-        td_dnnl_base_memory(&d->x_used, x), td_dnnl_base_memory(&d->weights.used, w),
-        td_dnnl_base_memory(&d->y_used, y), td_dnnl_base_memory(&scratch_md, scratch)};
-    dnnl_exec_arg_t args[MOST_ARGS] = {{d->backward ? DNNL_ARG_DIFF_DST : DNNL_ARG_SRC, m[0]},
-                                       {DNNL_ARG_WEIGHTS, m[1]},
-                                       {d->backward ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, m[2]},
-                                       {DNNL_ARG_SCRATCHPAD, m[3]}};
-    int n = 4;
-    if (d->posts.bias) {
-        m[n] = td_dnnl_base_memory(&d->bias, post_in[0] + d->weights.columns);
-        args[n] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, m[n]};
-        n++;
-    }
-    for (int i = d->posts.bias; i < d->posts.n; i++) {
-        if (d->posts.has_operand[i]) {
-            m[n] = td_dnnl_base_memory(&d->posts.operand[i], post_in[i]);
-            args[n] = (dnnl_exec_arg_t){td_dnnl_post_arg(&d->posts, i), m[n]};
-            n++;
-        }
-    }
-    bool ok = true;
-    for (int i = 0; i < n; i++) {
-        ok = ok && m[i] != NULL;
-    }
-    ok = ok && dnnl_primitive_execute(d->primitive, stream, n, args) == dnnl_success &&
-         dnnl_stream_wait(stream) == dnnl_success;
-    for (int i = 0; i < n; i++) {
-        (void)dnnl_memory_destroy(m[i]);
-    }
-    return ok;
-}
-
-static enum td_code run_whole(const struct td_dnnl *d, struct td_call *c, const void *x, const void *w,
-                              void *y, struct td_err *err)
-{
-    char *room = c->workspace;
-    const void *xs = d->x_in == NULL ? x : room + d->x_at;
-    void *ys = d->y_out == NULL ? y : room + d->y_at;
-    bool ok = (d->x_in == NULL || td_dnnl_base_reorder(d->x_in, &d->x, x, &d->x_used, room + d->x_at)) &&
-              td_dnnl_execute(d, c->post_in, xs, w, ys, room) &&
-              (d->y_out == NULL || td_dnnl_base_reorder(d->y_out, &d->y_used, ys, &d->y, y));
-    TD_FAIL_IF(!ok, err, INTERNAL, "oneDNN could not run its primitive");
-    return TD_OK;
-}
-
-static enum td_code run_packed(const struct td_dnnl *d, struct td_call *c, const void *x, const void *w,
-                               void *y, struct td_err *err)
-{
-    struct td_dnnl *mine = (struct td_dnnl *)d; /* its split guards itself */
-    const enum td_parallel_way way = td_dnnl_split_way(mine, c);
-    if (way == TD_PARALLEL_TOGETHER) {
-        return td_dnnl_split_run(mine, c, x, w, y, err);
-    }
-    const int64_t from_ns = way == TD_PARALLEL_ALONE_TIMED ? td_now_ns() : 0;
-    TD_TRY(run_whole(d, c, x, w, y, err));
-    if (way == TD_PARALLEL_ALONE_TIMED) {
-        td_timing_learn(&mine->split.parts.cost.alone_ns, td_now_ns() - from_ns);
-    }
-    return TD_OK;
-}
+/* ------------------------------------------------------------------ the library itself */
 
 bool td_dnnl_gemm(const struct td_gemm *g)
 {
@@ -510,49 +477,4 @@ void td_kernels_trim(void)
         (void)dnnl_set_primitive_cache_capacity(0);
         (void)dnnl_set_primitive_cache_capacity(most);
     }
-}
-
-static const float *scale_of(const struct td_dnnl *d, const struct td_call *c)
-{
-    return d->posts.scaled ? c->post_in[0] : NULL;
-}
-
-/* Weights not met before. */
-static enum td_code run_unpacked(const struct td_dnnl *d, struct td_call *c, const void *x, const void *w,
-                                 void *y, struct td_err *err)
-{
-    if (d->plain_gemm && d->posts.n == 0) {
-        struct td_gemm g = {.tb = d->transposed ? TD_TRANSPOSED : TD_PLAIN,
-                            .m = d->m,
-                            .n = d->n,
-                            .k = d->k,
-                            .a = x,
-                            .b = w,
-                            .c = y,
-                            .lda = d->k,
-                            .ldb = d->transposed ? d->k : d->n,
-                            .ldc = d->n};
-        TD_FAIL_IF(!td_dnnl_gemm(&g), err, INTERNAL, "oneDNN could not multiply");
-        return TD_OK;
-    }
-    void *packed;
-    TD_TRY(td_dnnl_weights_scratch(&d->weights, c, w, scale_of(d, c), &packed, err));
-    return run_packed(d, c, x, packed, y, err);
-}
-
-enum td_code td_dnnl_run(const struct td_dnnl *d, struct td_call *c, const void *x, const struct td_tensor *w,
-                         void *y, struct td_err *err)
-{
-    struct td_dnnl_weights *weights = (struct td_dnnl_weights *)&d->weights; /* guards itself */
-    struct td_dnnl_pack *p;
-    if (!weights->must_pack) {
-        return run_packed(d, c, x, w->data, y, err);
-    }
-    TD_TRY(td_dnnl_weights_meet(weights, w, scale_of(d, c), &p, err));
-    if (p == NULL) {
-        return run_unpacked(d, c, x, w->data, y, err);
-    }
-    enum td_code rc = run_packed(d, c, x, td_dnnl_pack_data(p), y, err);
-    td_dnnl_pack_drop(p);
-    return rc;
 }

@@ -13,6 +13,7 @@
 #include "kernels/cpu/bfloat16.h"
 #include "kernels/cpu/conv_loops.h"
 #include "kernels/cpu/gemm_cpu.h"
+#include "kernels/cpu/low.h"
 
 struct td_dnnl;
 
@@ -21,14 +22,20 @@ struct td_dnnl;
  * has no fast implementation, or the state would serve one run alone, which the making of it outweighs. Known
  * weights (q->value[1]) are packed at once.
  *
- * y [m,n] = x [m,k] * w, w [k,n], or [n,k] when g->tb says so; of g only sizes and tb are looked at. */
-TD_MUST enum td_code td_dnnl_matmul_offer(const struct td_gemm *g, const struct td_kernel_query *q,
-                                          bool posts, struct td_kernel_offer *o, struct td_err *err);
+ * y [m,n] = x [m,k] * w, w [k,n], or [n,k] when g->tb says so; of g only sizes and tb are looked at. Where
+ * low says so, x and w are rounded for it. */
+TD_MUST enum td_code td_dnnl_matmul_offer(const struct td_gemm *g, const struct td_low *low,
+                                          const struct td_kernel_query *q, bool posts,
+                                          struct td_kernel_offer *o, struct td_err *err);
 /* y = conv(x, w) as td_conv has it; posts not of channels-first tensors. Weights may be of bfloat16: x and y
  * are floats all the same, or, where `way` is TD_BFLOAT16_NATIVE, of bfloat16 as well. */
 TD_MUST enum td_code td_dnnl_conv_offer(const struct td_conv *g, const struct td_kernel_query *q, bool posts,
                                         enum td_bfloat16_way way, struct td_kernel_offer *o,
                                         struct td_err *err);
+/* y = conv(x, w) of floats, of which x and w are rounded for it. */
+TD_MUST enum td_code td_dnnl_conv_low_offer(const struct td_conv *g, const struct td_low *low,
+                                            const struct td_kernel_query *q, bool posts,
+                                            struct td_kernel_offer *o, struct td_err *err);
 /* dx = gradient of conv towards its input: x of the run is dy, y of the run is dx. */
 TD_MUST enum td_code td_dnnl_deconv_offer(const struct td_conv *g, const struct td_kernel_query *q,
                                           enum td_bfloat16_way way, struct td_kernel_offer *o,

@@ -10,6 +10,7 @@
 #include "kernels/cpu/dnnl_pack.h"
 #include "kernels/cpu/dnnl_parts.h"
 #include "kernels/cpu/dnnl_post.h"
+#include "kernels/cpu/low.h"
 
 enum { TD_DNNL_CHUNKS = 16 };
 
@@ -28,10 +29,12 @@ struct td_dnnl_split {
 struct td_dnnl {
     dnnl_primitive_t primitive, x_in, y_out; /* x_in, y_out: reorders of activations, mostly NULL */
     dnnl_memory_desc_t x, x_used, y, y_used, bias;
-    dnnl_data_type_t type;  /* of x and y, and of the weights once they are packed */
-    dnnl_data_type_t given; /* of the weights as they come */
+    dnnl_data_type_t x_type, y_type; /* forward; backward the other way round */
+    dnnl_data_type_t type, given;    /* of the weights once they are packed, and as they come */
+    struct td_low low;               /* x comes as floats, and is rounded to x_type by each run */
     size_t scratch_bytes;
-    size_t x_at, y_at, workspace_bytes; /* of a call: scratch, then the reordered activations */
+    /* of a call: scratch, then the reordered activations, then the rounded ones */
+    size_t x_at, y_at, low_at, workspace_bytes;
     bool backward;
     bool plain_gemm, transposed; /* matmul with weights not packed: dnnl_sgemm on them as they are */
     int64_t m, k, n;
@@ -46,15 +49,21 @@ struct td_dnnl {
 /* The same as `whole` for so many rows, or of another image; NULL when oneDNN or memory lacks. */
 struct td_dnnl *td_dnnl_chunk_matmul(const struct td_dnnl *whole, int64_t rows);
 struct td_dnnl *td_dnnl_chunk_conv(const struct td_dnnl *whole, const struct td_conv *g);
-/* Runs the primitive on this thread: w is packed, scratch has scratch_bytes, post_in is that of td_call. */
-bool td_dnnl_execute(const struct td_dnnl *d, const float *const *post_in, const void *x, const void *w,
-                     void *y, void *scratch);
+/* What a run works on: packed weights, and, where the posts say so, what a sum of each column is worth. */
+struct td_dnnl_operands {
+    const void *x, *w;
+    const float *steps;
+    void *y;
+};
+/* Runs the primitive on this thread: scratch has scratch_bytes, post_in is that of td_call. */
+bool td_dnnl_execute(const struct td_dnnl *d, const float *const *post_in, const struct td_dnnl_operands *at,
+                     void *scratch);
 
 bool td_dnnl_split_init(struct td_dnnl_split *s);
 void td_dnnl_split_fini(struct td_dnnl_split *s);
 /* How to run d this time; TOGETHER: with td_dnnl_split_run. */
 enum td_parallel_way td_dnnl_split_way(struct td_dnnl *d, const struct td_call *c);
-TD_MUST enum td_code td_dnnl_split_run(struct td_dnnl *d, struct td_call *c, const void *x, const void *w,
-                                       void *y, struct td_err *err);
+TD_MUST enum td_code td_dnnl_split_run(struct td_dnnl *d, struct td_call *c,
+                                       const struct td_dnnl_operands *at, struct td_err *err);
 
 #endif

@@ -19,6 +19,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/dnnl_pack.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -32,7 +33,8 @@ struct td_dnnl_pack {
     const void *source_data;
     dnnl_memory_desc_t layout;
     int64_t columns;
-    float *scale; /* columns of them; NULL: plain weights */
+    float *scale; /* columns of them, or of steps; NULL: plain weights */
+    int levels;
     struct td_buffer *packed;
 };
 static pthread_mutex_t packs_mu = PTHREAD_MUTEX_INITIALIZER;
@@ -58,6 +60,32 @@ static void multiply(const struct td_dnnl_weights *w, const float *from, const f
     }
 }
 
+/* The largest of each column, by the number of levels; 1 of a column of zeros. */
+static void find_steps(const struct td_dnnl_weights *w, const float *x, float *step)
+{
+    const int64_t rows = (int64_t)(dnnl_memory_desc_get_size(&w->plain) / sizeof(float)) / w->columns;
+    memset(step, 0, (size_t)w->columns * sizeof *step);
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t k = 0; k < w->columns; k++) {
+            const float v = fabsf(x[w->transposed ? k * rows + r : r * w->columns + k]);
+            step[k] = v > step[k] ? v : step[k];
+        }
+    }
+    for (int64_t k = 0; k < w->columns; k++) {
+        step[k] /= (float)w->levels;
+        step[k] = isnormal(step[k]) ? step[k] : 1.0f;
+    }
+}
+
+/* The steps of rounded weights, and what to multiply by so that one is 1: columns of each. */
+static void steps_of(const struct td_dnnl_weights *w, const void *data, float *step, float *per_step)
+{
+    find_steps(w, data, step);
+    for (int64_t k = 0; k < w->columns; k++) {
+        per_step[k] = 1.0f / step[k];
+    }
+}
+
 /* room: for scaled weights in the plain layout, where there is a scale; may be `to` when there is no packer.
  */
 static bool pack_into(const struct td_dnnl_weights *w, const void *data, const float *scale, void *room,
@@ -76,20 +104,28 @@ static size_t room_bytes(const struct td_dnnl_weights *w)
 }
 
 enum td_code td_dnnl_weights_scratch(const struct td_dnnl_weights *w, struct td_call *c, const void *data,
-                                     const float *scale, void **out, struct td_err *err)
+                                     const float *scale, struct td_dnnl_packed *out, struct td_err *err)
 {
-    void *room;
+    void *room, *steps;
+    if (w->levels > 0) {
+        TD_TRY(td_scratch(c, 2 * (size_t)w->columns * sizeof(float), &steps, err));
+        steps_of(w, data, steps, (float *)steps + w->columns);
+        out->steps = steps;
+        scale = out->steps + w->columns;
+    }
     TD_TRY(td_scratch(c, room_bytes(w), &room, err));
-    TD_TRY(td_scratch(c, dnnl_memory_desc_get_size(&w->used), out, err));
-    TD_FAIL_IF(!pack_into(w, data, scale, room, *out), err, INTERNAL, "oneDNN could not pack weights");
+    TD_TRY(td_scratch(c, dnnl_memory_desc_get_size(&w->used), &out->data, err));
+    TD_FAIL_IF(!pack_into(w, data, scale, room, out->data), err, INTERNAL, "oneDNN could not pack weights");
     return TD_OK;
 }
 
 /* ------------------------------------------------------------------ the list of copies */
 
-static bool same_scale(const float *a, const float *b, int64_t columns)
+/* Steps follow from the weights: they need no comparing. */
+static bool same_scale(const struct td_dnnl_weights *w, const float *a, const float *b)
 {
-    return columns == 0 || (a != NULL && b != NULL && memcmp(a, b, (size_t)columns * sizeof *a) == 0);
+    return w->columns == 0 || w->levels > 0 ||
+           (a != NULL && b != NULL && memcmp(a, b, (size_t)w->columns * sizeof *a) == 0);
 }
 
 static struct td_dnnl_pack *pack_find(const struct td_dnnl_weights *w, const struct td_tensor *t,
@@ -97,7 +133,8 @@ static struct td_dnnl_pack *pack_find(const struct td_dnnl_weights *w, const str
 {
     for (struct td_dnnl_pack *p = packs; p != NULL; p = p->next) {
         if (p->source == t->buf && p->source_data == t->data && p->columns == w->columns &&
-            dnnl_memory_desc_equal(&p->layout, &w->used) && same_scale(p->scale, scale, w->columns)) {
+            p->levels == w->levels && dnnl_memory_desc_equal(&p->layout, &w->used) &&
+            same_scale(w, p->scale, scale)) {
             return p;
         }
     }
@@ -146,16 +183,35 @@ const void *td_dnnl_pack_data(const struct td_dnnl_pack *p)
     return p->packed->data;
 }
 
+const float *td_dnnl_pack_steps(const struct td_dnnl_pack *p)
+{
+    return p->scale;
+}
+
+/* *scale: what the weights are multiplied by. */
+static enum td_code keep_scale(const struct td_dnnl_weights *w, const struct td_tensor *t,
+                               const float **scale, struct td_dnnl_pack *p, struct td_err *err)
+{
+    const size_t n = (size_t)w->columns * (w->levels > 0 ? 2 : 1);
+    p->scale = td_calloc(n, sizeof *p->scale);
+    if (p->scale == NULL) {
+        return td_no_memory(err, n, "packed weights");
+    }
+    if (w->levels > 0) {
+        steps_of(w, t->data, p->scale, p->scale + w->columns);
+        *scale = p->scale + w->columns;
+    } else {
+        memcpy(p->scale, *scale, n * sizeof *p->scale);
+    }
+    return TD_OK;
+}
+
 static enum td_code fill(const struct td_dnnl_weights *w, const struct td_tensor *t, const float *scale,
                          struct td_dnnl_pack *p, struct td_err *err)
 {
     struct td_buffer *room;
     if (w->columns > 0) {
-        p->scale = td_calloc((size_t)w->columns, sizeof *p->scale);
-        if (p->scale == NULL) {
-            return td_no_memory(err, (size_t)w->columns, "packed weights");
-        }
-        memcpy(p->scale, scale, (size_t)w->columns * sizeof *p->scale);
+        TD_TRY(keep_scale(w, t, &scale, p, err));
     }
     TD_TRY(td_buffer_new(dnnl_memory_desc_get_size(&w->used), false, &p->packed, err));
     td_budget_note(TD_MEMORY_PACKED, (int64_t)p->packed->bytes);
@@ -178,6 +234,7 @@ static enum td_code pack_make(const struct td_dnnl_weights *w, const struct td_t
     p->source_data = t->data;
     p->layout = w->used;
     p->columns = w->columns;
+    p->levels = w->levels;
     enum td_code rc = fill(w, t, scale, p, err);
     if (rc) {
         pack_free(p);
@@ -230,17 +287,18 @@ bool td_dnnl_weights_set(struct td_dnnl_weights *w, const dnnl_memory_desc_t *us
     (void)dnnl_primitive_destroy(w->packer);
     td_free(w->seen_scale);
     w->packer = NULL;
-    w->seen_scale = columns > 0 ? td_calloc((size_t)columns, sizeof *w->seen_scale) : NULL;
+    const bool scaled = columns > 0 && w->levels == 0;
+    w->seen_scale = scaled ? td_calloc((size_t)columns, sizeof *w->seen_scale) : NULL;
     w->used = *used;
     w->columns = columns;
     w->transposed = transposed;
     w->must_pack = columns > 0 || !dnnl_memory_desc_equal(&w->plain, used);
-    return (columns == 0 || w->seen_scale != NULL) && td_dnnl_base_reorder_new(&w->packer, &w->plain, used);
+    return (!scaled || w->seen_scale != NULL) && td_dnnl_base_reorder_new(&w->packer, &w->plain, used);
 }
 
 enum td_code td_dnnl_weights_known(struct td_dnnl_weights *w, const struct td_tensor *t, struct td_err *err)
 {
-    if (t == NULL || t->buf == NULL || !w->must_pack || w->columns > 0) {
+    if (t == NULL || t->buf == NULL || !w->must_pack || (w->columns > 0 && w->levels == 0)) {
         return TD_OK;
     }
     w->seen = td_buffer_ref(t->buf);
@@ -266,11 +324,11 @@ enum td_code td_dnnl_weights_meet(struct td_dnnl_weights *w, const struct td_ten
     }
     (void)pthread_mutex_lock(&w->mu);
     if (w->moves == MOST_MOVES) { /* trained: nothing is held, so that they may be written in place */
-    } else if (w->seen != t->buf || !same_scale(w->seen_scale, scale, w->columns)) {
+    } else if (w->seen != t->buf || !same_scale(w, w->seen_scale, scale)) {
         w->moves++;
         td_buffer_unref(w->seen);
         w->seen = td_buffer_ref(t->buf);
-        if (w->columns > 0) {
+        if (w->seen_scale != NULL) {
             memcpy(w->seen_scale, scale, (size_t)w->columns * sizeof *scale);
         }
         td_dnnl_pack_drop(w->pack);

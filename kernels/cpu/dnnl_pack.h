@@ -3,7 +3,9 @@
  * The packed copy is kept under the buffer it came from, to which a reference is held: a buffer with two
  * references is never written (core/base/buffer.h), so the same buffer means the same weights. The scale
  * (batch norm's, worked out anew by each run) is compared by value. Copies are shared by all primitives that
- * want the same layout and scale of the same buffer.
+ * want the same layout and scale of the same buffer. Weights that are rounded to bytes
+ * (kernels/cpu/low.h) are kept with their steps, one a column; a scale goes into those: it does not matter
+ * here.
  *
  * Weights meet a primitive in three ways: known when prepared (packed then), the same buffer for the second
  * time (packed and kept), or new (the caller packs them into scratch for this run; they are remembered). So a
@@ -24,7 +26,8 @@ struct td_dnnl_pack;
 struct td_dnnl_weights {
     dnnl_memory_desc_t plain, used;
     dnnl_primitive_t packer;   /* NULL: both layouts are one */
-    int64_t columns;           /* scaled: length of the scale; else 0 */
+    int64_t columns;           /* scaled or rounded: length of the scale, or of the steps; else 0 */
+    int levels;                /* rounded to so many steps up and down; else 0: there is no scale then */
     bool transposed;           /* [columns, rows]: a column lies in one chunk */
     bool must_pack;            /* layouts differ, or there is a scale */
     pthread_mutex_t mu;        /* guards the rest */
@@ -46,10 +49,17 @@ TD_MUST enum td_code td_dnnl_weights_known(struct td_dnnl_weights *w, const stru
 TD_MUST enum td_code td_dnnl_weights_meet(struct td_dnnl_weights *w, const struct td_tensor *t,
                                           const float *scale, struct td_dnnl_pack **out, struct td_err *err);
 const void *td_dnnl_pack_data(const struct td_dnnl_pack *p);
+/* Of rounded weights: what one is worth, by column. */
+const float *td_dnnl_pack_steps(const struct td_dnnl_pack *p);
 void td_dnnl_pack_drop(struct td_dnnl_pack *p); /* accepts NULL */
-/* Packs into scratch of this call. */
+/* Packs into scratch of this call. scale: to multiply by; of rounded weights NULL, and their steps lie in the
+ * scratch too. */
+struct td_dnnl_packed {
+    void *data;
+    const float *steps;
+};
 TD_MUST enum td_code td_dnnl_weights_scratch(const struct td_dnnl_weights *w, struct td_call *c,
-                                             const void *data, const float *scale, void **out,
+                                             const void *data, const float *scale, struct td_dnnl_packed *out,
                                              struct td_err *err);
 
 #endif

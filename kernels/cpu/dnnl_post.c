@@ -4,7 +4,9 @@
  * post-ops, whose operand is laid out as the output, or is one number, or one number a channel, told as a
  * tensor of ones in all other axes. A bias in front is no post-op: it goes in as the primitive's own bias,
  * and a scale with it into the weights (kernels/cpu/dnnl_pack.c), so the numbers of later ones are counted
- * without it.
+ * without it. Where sums are of rounded numbers they are first multiplied by what one is worth in each column
+ * (kernels/cpu/low.h): a bias is added behind that, so it is a post-op like the others, and a scale with it
+ * is part of the steps.
  *
  * The first that oneDNN lacks makes all of it fail; the caller then tries again with one fewer.
  * Does not: run anything, keep the operands' addresses (each run gives them).
@@ -14,7 +16,12 @@
 
 int td_dnnl_post_arg(const struct td_dnnl_posts *posts, int i)
 {
-    return DNNL_ARG_ATTR_MULTIPLE_POST_OP(i - posts->bias) | DNNL_ARG_SRC_1;
+    return DNNL_ARG_ATTR_MULTIPLE_POST_OP(i - posts->bias + posts->stepped) | DNNL_ARG_SRC_1;
+}
+
+int td_dnnl_steps_arg(void)
+{
+    return DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
 }
 
 static bool add_eltwise(dnnl_post_ops_t ops, const struct td_post *p)
@@ -49,11 +56,13 @@ static bool small_operand(const dnnl_memory_desc_t *y, bool channels, dnnl_memor
 static bool add_binary(dnnl_post_ops_t ops, const struct td_post *p, const dnnl_memory_desc_t *y,
                        dnnl_memory_desc_t *md)
 {
-    dnnl_alg_kind_t alg = p->kind == TD_POST_ADD   ? dnnl_binary_add
-                          : p->kind == TD_POST_SUB ? dnnl_binary_sub
-                                                   : dnnl_binary_mul;
+    const bool shift = p->kind >= TD_POST_BIAS;
+    dnnl_alg_kind_t alg = p->kind == TD_POST_ADD || shift ? dnnl_binary_add
+                          : p->kind == TD_POST_SUB        ? dnnl_binary_sub
+                                                          : dnnl_binary_mul;
+    const bool channel = p->operand == TD_POST_CHANNEL || shift;
     *md = *y;
-    return (p->operand == TD_POST_ELEMENT || small_operand(y, p->operand == TD_POST_CHANNEL, md)) &&
+    return ((p->operand == TD_POST_ELEMENT && !shift) || small_operand(y, channel, md)) &&
            dnnl_post_ops_append_binary(ops, alg, md) == dnnl_success;
 }
 
@@ -63,8 +72,12 @@ bool td_dnnl_posts_set(dnnl_primitive_attr_t attr, const struct td_post *post, i
     dnnl_post_ops_t ops = NULL;
     bool ok = n <= TD_DNNL_POSTS && dnnl_post_ops_create(&ops) == dnnl_success;
     out->n = n;
-    out->bias = n > 0 && post[0].kind >= TD_POST_BIAS;
+    out->bias = n > 0 && post[0].kind >= TD_POST_BIAS && !out->stepped;
     out->scaled = n > 0 && post[0].kind == TD_POST_AFFINE;
+    if (out->stepped) {
+        ok = ok && small_operand(y, true, &out->steps) &&
+             dnnl_post_ops_append_binary(ops, dnnl_binary_mul, &out->steps) == dnnl_success;
+    }
     for (int i = out->bias; ok && i < n; i++) {
         out->has_operand[i] = post[i].kind >= TD_POST_ADD;
         ok =

@@ -14,15 +14,18 @@ enum { TD_DNNL_POSTS = 16 };
 struct td_dnnl_posts {
     int n;             /* of the query's posts, from the first on */
     bool bias, scaled; /* post 0 is the primitive's bias, and a scale that goes into the weights */
+    bool stepped;      /* sums are multiplied by a number a column first; post 0 is then a post-op too */
+    dnnl_memory_desc_t steps;
     bool has_operand[TD_DNNL_POSTS];
     dnnl_memory_desc_t operand[TD_DNNL_POSTS];
 };
 
-/* Adds the first n posts to attr for an output laid out as y (channels: axis 1). False when oneDNN lacks one.
- */
+/* Adds the first n posts to attr for an output laid out as y (channels: axis 1), behind the steps where
+ * out->stepped is set. False when oneDNN lacks one. */
 bool td_dnnl_posts_set(dnnl_primitive_attr_t attr, const struct td_post *post, int n,
                        const dnnl_memory_desc_t *y, struct td_dnnl_posts *out);
 /* The execution argument of post i's operand. */
 int td_dnnl_post_arg(const struct td_dnnl_posts *posts, int i);
+int td_dnnl_steps_arg(void);
 
 #endif

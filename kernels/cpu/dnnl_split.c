@@ -163,9 +163,7 @@ enum td_parallel_way td_dnnl_split_way(struct td_dnnl *d, const struct td_call *
 struct job {
     const struct td_dnnl *d;
     const struct td_call *call;
-    const char *x;
-    const void *w;
-    char *y;
+    const struct td_dnnl_operands *at;
     char *scratch[TD_DNNL_CHUNKS];
     atomic_bool failed, helped;
 };
@@ -184,8 +182,10 @@ static void run_chunk(void *arg, int i, int who)
         operand[k] = j->call->post_in[k];
         operand[k] += each && posts->has_operand[k] ? p->y_at : 0;
     }
-    const int64_t size = (int64_t)dnnl_data_type_size(p->d->type);
-    if (!td_dnnl_execute(p->d, operand, j->x + p->x_at * size, j->w, j->y + p->y_at * size, j->scratch[i])) {
+    struct td_dnnl_operands at = *j->at;
+    at.x = (const char *)at.x + p->x_at * (int64_t)dnnl_data_type_size(p->d->x_type);
+    at.y = (char *)at.y + p->y_at * (int64_t)dnnl_data_type_size(p->d->y_type);
+    if (!td_dnnl_execute(p->d, operand, &at, j->scratch[i])) {
         atomic_store(&j->failed, true);
     }
     if (who > 0) {
@@ -193,12 +193,12 @@ static void run_chunk(void *arg, int i, int who)
     }
 }
 
-enum td_code td_dnnl_split_run(struct td_dnnl *d, struct td_call *c, const void *x, const void *w, void *y,
+enum td_code td_dnnl_split_run(struct td_dnnl *d, struct td_call *c, const struct td_dnnl_operands *at_whole,
                                struct td_err *err)
 {
     enum { ALIGN = 64 };
     struct td_dnnl_split *s = &d->split;
-    struct job j = {.d = d, .call = c, .x = x, .w = w, .y = y};
+    struct job j = {.d = d, .call = c, .at = at_whole};
     size_t bytes = ALIGN, at[TD_DNNL_CHUNKS];
     void *scratch;
     for (int i = 0; i < s->parts.n; i++) {

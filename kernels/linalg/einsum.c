@@ -487,8 +487,26 @@ static enum td_code prepare_packed(const struct td_kernel_query *q, struct td_ke
                  : !in.one_matrix                        ? "the right side is not one matrix as it lies"
                  : is_slower(q, td_gemm_is_small(&in.g)) ? "a small product is faster without packing"
                                                          : NULL;
+    const struct td_low exact = {0};
     /* the product may still be permuted: it takes no posts */
-    return o->refusal != NULL ? TD_OK : td_dnnl_matmul_offer(&in.g, q, false, o, err);
+    return o->refusal != NULL ? TD_OK : td_dnnl_matmul_offer(&in.g, &exact, q, false, o, err);
+}
+
+/* The same with rounded operands, where the model asks for it. */
+static enum td_code prepare_low(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                struct td_err *err)
+{
+    const struct td_low low = td_low_of(q->node);
+    struct inner in;
+    TD_TRY(inner_of(q, &in, err));
+    o->refusal = td_low_refusal(&low);
+    if (o->refusal == NULL) {
+        o->refusal = !in.is_product || in.g.k == 0      ? "there is nothing to multiply"
+                     : !in.one_matrix                   ? "the right side is not one matrix as it lies"
+                     : low.negative && !td_low_signed() ? TD_LOW_SIGNED_REFUSAL
+                                                        : NULL;
+    }
+    return o->refusal != NULL ? TD_OK : td_dnnl_matmul_offer(&in.g, &low, q, false, o, err);
 }
 
 static enum td_code prepare_small(const struct td_kernel_query *q, struct td_kernel_offer *o,
@@ -523,6 +541,12 @@ const struct td_op td_ops_einsum[] = {
      .grad = td_einsum_grad,
      .kernels =
          (const struct td_kernel[]){
+             {.name = "einsum.dnnl_low",
+              .library = TD_LIB_DNNL,
+              .types = {{"T", TD_BIT(TD_FLOAT)}},
+              .prepare = prepare_low,
+              .release = td_dnnl_free,
+              .run = einsum_dnnl},
              {.name = "einsum.dnnl",
               .library = TD_LIB_DNNL,
               .types = {{"T", TD_BIT(TD_FLOAT)}},

@@ -5,6 +5,7 @@
  * leading dimensions (MatMul has none, BatchMatMul wants them equal). When y is one matrix for the whole list
  * and x is stored as it is used, the list is a single product of more rows, and with oneDNN y is packed once.
  *
+ * Floats are rounded before they are multiplied where the model asks for it (kernels/cpu/low.h).
  * half and bfloat16 are multiplied in float and rounded once, but where the processor is better at bfloat16
  * itself (kernels/cpu/bfloat16.h); BatchMatMulV3's 8-bit operands in int32.
  * Integers wrap. Bias and activation of a fused node (kernels/cpu/fused_kernel.c) are done by oneDNN where it
@@ -309,7 +310,28 @@ static enum td_code prepare_packed(const struct td_kernel_query *q, struct td_ke
                  : is_slower(q, td_gemm_is_small(g))
                      ? "a single row, or a small product, is faster without packing"
                      : NULL;
-    return o->refusal != NULL ? TD_OK : td_dnnl_matmul_offer(g, q, true, o, err);
+    const struct td_low exact = {0};
+    return o->refusal != NULL ? TD_OK : td_dnnl_matmul_offer(g, &exact, q, true, o, err);
+}
+
+/* The same with rounded operands, where the model asks for it; a single row gains too: it reads fewer
+ * bytes. */
+static enum td_code prepare_low(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                struct td_err *err)
+{
+    struct list l;
+    list_of(q->node, &q->in[0], &q->in[1], &q->out[0], &l);
+    const struct td_gemm *g = &l.one;
+    const struct td_low low = td_low_of(q->node);
+    o->refusal = td_low_refusal(&low);
+    if (o->refusal == NULL) {
+        o->refusal = l.count != 1 || !l.one_y           ? "y is not one matrix for all rows"
+                     : g->ta != TD_PLAIN                ? "x is transposed"
+                     : g->m * g->n == 0 || g->k == 0    ? "there is nothing to multiply"
+                     : low.negative && !td_low_signed() ? TD_LOW_SIGNED_REFUSAL
+                                                        : NULL;
+    }
+    return o->refusal != NULL ? TD_OK : td_dnnl_matmul_offer(g, &low, q, true, o, err);
 }
 
 /* By the processor's instructions for bfloat16. */
@@ -371,18 +393,25 @@ static const char *refuse_mixed(const struct td_node *n)
 
 #define SET_SMALL (TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
 
-/* In bfloat16; of one matrix y for all rows, packed; few rows; operands as they are, by one library or the
- * other; plain loops. bf16 and so on: sets as the ops' type attributes spell them; no: what refuses mixed
- * types. */
+/* Operands rounded; in bfloat16; of one matrix y for all rows, packed; few rows; operands as they are, by one
+ * library or the other; plain loops. bf16 and so on: sets as the ops' type attributes spell them; no: what
+ * refuses mixed types. */
 #define ROWS(kname, no, bf16, packed, small, blas, plain)                                                    \
-    {.name = kname ".dnnl_bf16",                                                                             \
+    {.name = kname ".dnnl_low",                                                                              \
      .library = TD_LIB_DNNL,                                                                                 \
-     .types = bf16,                                                                                          \
-     .competes = true,                                                                                       \
+     .types = packed,                                                                                        \
      .refuse = no,                                                                                           \
-     .prepare = prepare_bf16,                                                                                \
-     .release = td_dnnl_bf16_free,                                                                           \
-     .run = run_bf16},                                                                                       \
+     .prepare = prepare_low,                                                                                 \
+     .release = td_dnnl_free,                                                                                \
+     .run = run_packed},                                                                                     \
+        {.name = kname ".dnnl_bf16",                                                                         \
+         .library = TD_LIB_DNNL,                                                                             \
+         .types = bf16,                                                                                      \
+         .competes = true,                                                                                   \
+         .refuse = no,                                                                                       \
+         .prepare = prepare_bf16,                                                                            \
+         .release = td_dnnl_bf16_free,                                                                       \
+         .run = run_bf16},                                                                                   \
         {.name = kname ".dnnl",                                                                              \
          .library = TD_LIB_DNNL,                                                                             \
          .types = packed,                                                                                    \

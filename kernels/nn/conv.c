@@ -217,6 +217,21 @@ static enum td_code prepare_forward_native(const struct td_kernel_query *q, stru
     return o->refusal != NULL ? TD_OK : offer_forward(q, TD_BFLOAT16_NATIVE, o, err);
 }
 
+/* With rounded operands, where the model asks for it. */
+static enum td_code prepare_forward_low(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                        struct td_err *err)
+{
+    struct td_conv g;
+    const struct td_low low = td_low_of(q->node);
+    TD_TRY(spec_of(q, &g, err));
+    o->refusal = td_low_refusal(&low);
+    if (o->refusal == NULL) {
+        o->refusal = g.groups != 1 ? "there are groups of channels: bytes gain nothing" : dnnl_refusal(&g);
+    }
+    const bool last = !td_conv_layout(q->node).channels_first;
+    return o->refusal != NULL ? TD_OK : td_dnnl_conv_low_offer(&g, &low, q, last, o, err);
+}
+
 /* ------------------------------------------------------------------ towards the input */
 
 static enum td_code input_grad(struct td_call *c, enum body body, struct td_err *err)
@@ -371,38 +386,55 @@ static bool conv_back_rows(struct td_batchable_step *s)
 #define T_BLAS TYPES(TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
 #define SET_ALL (TD_SET_FLOATS | TD_BIT(TD_INT32))
 
-/* In bfloat16; packed; patches; loops. kind: what the functions are called. */
+/* Operands rounded, of those that go forward; in bfloat16; packed; patches; loops. kind: what the functions
+ * are called. */
+#define LOW(kname)                                                                                           \
+    {.name = kname ".dnnl_low",                                                                              \
+     .library = TD_LIB_DNNL,                                                                                 \
+     .types = TYPES(TD_BIT(TD_FLOAT)),                                                                       \
+     .prepare = prepare_forward_low,                                                                         \
+     .release = td_dnnl_free,                                                                                \
+     .run = forward_dnnl},
 #define ROWS(kname, kind, free_state, plain)                                                                 \
+    {.name = kname ".dnnl_bf16",                                                                             \
+     .library = TD_LIB_DNNL,                                                                                 \
+     .types = T_BFLOAT16,                                                                                    \
+     .competes = true,                                                                                       \
+     .prepare = prepare_##kind##_native,                                                                     \
+     .release = free_state,                                                                                  \
+     .run = kind##_native},                                                                                  \
+        {.name = kname ".dnnl",                                                                              \
+         .library = TD_LIB_DNNL,                                                                             \
+         .types = T_FAST,                                                                                    \
+         .competes = true,                                                                                   \
+         .prepare = prepare_##kind,                                                                          \
+         .release = free_state,                                                                              \
+         .run = kind##_dnnl},                                                                                \
+        {.name = kname ".openblas",                                                                          \
+         .library = TD_LIB_OPENBLAS,                                                                         \
+         .types = T_BLAS,                                                                                    \
+         .competes = true,                                                                                   \
+         .prepare = prepare_blas,                                                                            \
+         .run = kind##_blas},                                                                                \
+        {.name = kname ".reference", .types = TYPES(plain), .run = kind##_plain},                            \
+    {                                                                                                        \
+        .name = NULL                                                                                         \
+    }
+#define FORWARD(kname, plain)                                                                                \
     (const struct td_kernel[])                                                                               \
     {                                                                                                        \
-        {.name = kname ".dnnl_bf16",                                                                         \
-         .library = TD_LIB_DNNL,                                                                             \
-         .types = T_BFLOAT16,                                                                                \
-         .competes = true,                                                                                   \
-         .prepare = prepare_##kind##_native,                                                                 \
-         .release = free_state,                                                                              \
-         .run = kind##_native},                                                                              \
-            {.name = kname ".dnnl",                                                                          \
-             .library = TD_LIB_DNNL,                                                                         \
-             .types = T_FAST,                                                                                \
-             .competes = true,                                                                               \
-             .prepare = prepare_##kind,                                                                      \
-             .release = free_state,                                                                          \
-             .run = kind##_dnnl},                                                                            \
-            {.name = kname ".openblas",                                                                      \
-             .library = TD_LIB_OPENBLAS,                                                                     \
-             .types = T_BLAS,                                                                                \
-             .competes = true,                                                                               \
-             .prepare = prepare_blas,                                                                        \
-             .run = kind##_blas},                                                                            \
-            {.name = kname ".reference", .types = TYPES(plain), .run = kind##_plain},                        \
-        {                                                                                                    \
-            .name = NULL                                                                                     \
-        }                                                                                                    \
+        LOW(kname) ROWS(kname, forward, td_dnnl_free, plain)                                                 \
     }
-#define FORWARD(kname, plain) ROWS(kname, forward, td_dnnl_free, plain)
-#define INPUT_GRAD(kname, plain) ROWS(kname, input_grad, td_dnnl_free, plain)
-#define FILTER_GRAD(kname) ROWS(kname, filter_grad, td_dnnl_filter_free, TD_SET_FLOATS)
+#define INPUT_GRAD(kname, plain)                                                                             \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        ROWS(kname, input_grad, td_dnnl_free, plain)                                                         \
+    }
+#define FILTER_GRAD(kname)                                                                                   \
+    (const struct td_kernel[])                                                                               \
+    {                                                                                                        \
+        ROWS(kname, filter_grad, td_dnnl_filter_free, TD_SET_FLOATS)                                         \
+    }
 
 #define ATTRS_2D                                                                                             \
     "{T:type; strides:list(int); use_cudnn_on_gpu:bool=true; padding:string in "                             \

@@ -19,11 +19,13 @@
 
 #include "core/base/check.h"
 #include "core/base/hash.h"
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/run/variable.h"
 #include "proto/bytes/mapping.h"
 #include "server/base/clock.h"
 #include "server/models/model_warmup.h"
+#include "server/models/precision_file.h"
 #include "server/models/servable_impl.h"
 #include "server/models/upload.h"
 #include "server/models/version_files.h"
@@ -235,8 +237,26 @@ static enum td_code configure(struct td_servable *s, struct td_err *err)
     return TD_OK;
 }
 
+/* *out: counted; NULL: as the graph says. */
+static enum td_code precision_of(const struct td_servable *s, const struct td_servable_opts *o,
+                                 struct td_precision **out, struct td_err *err)
+{
+    *out = td_precision_ref(o->precision);
+    if (*out != NULL) {
+        return TD_OK;
+    }
+    TD_TRY(td_precision_file_read(s->dir, out, err));
+    if (*out != NULL) {
+        td_log(TD_LOG_INFO, &(struct td_log_about){.model = s->name, .version = s->version},
+               "%s/" TD_PRECISION_FILE ": products with weights are computed in %s", s->dir,
+               (*out)->kind == TD_PRECISION_INT8 ? "int8" : "bfloat16");
+    }
+    return TD_OK;
+}
+
 static enum td_code load(struct td_servable *s, const struct td_servable_opts *o, struct td_err *err)
 {
+    struct td_precision *precision;
     TD_TRY(td_version_files_check_checkpoint(s->dir, err)); /* before a graph is read in vain */
     TD_TRY(td_saved_model_read(s->dir, o->tags, o->ops, &s->model, err));
     TD_TRY(td_version_files_check_model(s->dir, s->model, err));
@@ -252,7 +272,10 @@ static enum td_code load(struct td_servable *s, const struct td_servable_opts *o
                                  .device = o->device,
                                  .no_soft_placement = o->no_soft_placement,
                                  .log_placement = o->log_placement};
-    enum td_code rc = td_model_new(&opts, s->model->arena, s->model->graph, s->model->lib, &s->engine, err);
+    enum td_code rc = precision_of(s, o, &precision, err);
+    opts.precision = precision;
+    rc = rc ? rc : td_model_new(&opts, s->model->arena, s->model->graph, s->model->lib, &s->engine, err);
+    td_precision_unref(precision);
     td_free(scratch);
     TD_TRY(rc);
     TD_TRY(restore_and_init(s, err));

@@ -29,6 +29,7 @@ struct td_servable_opts {
     const char *passes_off;
     const struct td_device *device;
     bool no_soft_placement, log_placement; /* as in core/run/model.h */
+    const struct td_precision *precision;  /* counts in place of the version's file; NULL: the file's */
     /* whose configuration counts in place of config.pbtxt (held while loaded); NULL: none */
     struct td_upload *upload;
 };

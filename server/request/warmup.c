@@ -1,9 +1,6 @@
 /* server/request/warmup.c - recorded requests, taken along the path of a client's request, from the decoding
  * of their bytes to their outputs.
  *
- *   PredictionLog   classify_log = 2, regress_log = 3, multi_inference_log = 4, session_run_log = 5,
- *                   predict_log = 6, predict_streamed_log = 7; each has request = 1
- *
  * Runs on the loader thread that has just loaded the version and waits for each request there. A request is
  * opened with its servable already found, since nobody can ask the registry for it yet, and with stop word
  * and deadline of the load. It takes no worker, so that one without an end keeps nobody from running. One
@@ -22,21 +19,13 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "proto/bytes/tfrecord.h"
+#include "proto/request/logged_pb.h"
 #include "server/request/classify.h"
 #include "server/base/clock.h"
 #include "server/request/predict.h"
 
 #define MAX_RECORDS 1000
 #define MAX_RECORD_BYTES ((size_t)1 << 30)
-
-enum {
-    CLASSIFY_LOG = 2,
-    REGRESS_LOG,
-    MULTI_INFERENCE_LOG,
-    SESSION_RUN_LOG,
-    PREDICT_LOG,
-    PREDICT_STREAMED_LOG
-};
 
 /* One replay on its way. */
 struct warmup {
@@ -120,50 +109,28 @@ static enum td_code replay_multi(const struct warmup *w, struct td_request *q, s
     return TD_OK;
 }
 
-static replay_fn *replay_of(uint32_t log)
+static replay_fn *replay_of(enum td_logged_kind log)
 {
-    return log == PREDICT_LOG           ? replay_predict
-           : log == CLASSIFY_LOG        ? replay_classify
-           : log == REGRESS_LOG         ? replay_regress
-           : log == MULTI_INFERENCE_LOG ? replay_multi
-                                        : NULL;
-}
-
-/* The request in a log message; an empty one when there is none. */
-static enum td_code request_of(struct td_wire log, struct td_wire *out, struct td_err *err)
-{
-    struct td_field f;
-    *out = (struct td_wire){0};
-    do {
-        TD_TRY(td_wire_next(&log, &f, err));
-        if (f.number == 1 && f.type == TD_WIRE_BYTES) {
-            *out = f.sub;
-        }
-    } while (f.number != 0);
-    return TD_OK;
+    return log == TD_LOGGED_PREDICT           ? replay_predict
+           : log == TD_LOGGED_CLASSIFY        ? replay_classify
+           : log == TD_LOGGED_REGRESS         ? replay_regress
+           : log == TD_LOGGED_MULTI_INFERENCE ? replay_multi
+                                              : NULL;
 }
 
 static enum td_code replay(const struct warmup *w, struct td_wire record, struct td_err *err)
 {
-    struct td_field f;
-    struct td_wire log = {0}, message;
-    uint32_t kind = 0;
-    do { /* one choice: the last wins */
-        TD_TRY(td_wire_next(&record, &f, err));
-        if (f.number >= CLASSIFY_LOG && f.number <= PREDICT_STREAMED_LOG && f.type == TD_WIRE_BYTES) {
-            kind = f.number;
-            log = f.sub;
-        }
-    } while (f.number != 0);
-    replay_fn *const fn = replay_of(kind);
-    TD_FAIL_IF(fn == NULL && kind != 0, err, UNIMPLEMENTED, "Unsupported log_type for warmup: %u", kind);
+    struct td_logged log;
+    TD_TRY(td_logged_read(record, &log, err));
+    replay_fn *const fn = replay_of(log.kind);
+    TD_FAIL_IF(fn == NULL && log.kind != TD_LOGGED_NOTHING, err, UNIMPLEMENTED,
+               "Unsupported log_type for warmup: %d", (int)log.kind);
     if (fn == NULL) {
-        return TD_OK; /* a log of nothing */
+        return TD_OK;
     }
-    TD_TRY(request_of(log, &message, err));
     struct td_request q = {0};
     TD_TRY(new_request(w, &q, err));
-    const enum td_code rc = fn(w, &q, message, err);
+    const enum td_code rc = fn(w, &q, log.request, err);
     td_request_fini(&q);
     return rc;
 }
