@@ -14,6 +14,7 @@
 #include "core/run/engine.h"
 #include "kernels/ops.h"
 #include "proto/bytes/file.h"
+#include "server/command_args.h"
 #include "server/models/precision_file.h"
 #include "server/op_library.h"
 #include "server/quantize/agreement.h"
@@ -45,49 +46,18 @@ struct command {
 
 /* ------------------------------------------------------------------ arguments */
 
-static const char **place_of(struct command *c, const char *name, size_t n)
+static enum td_code read_arguments(struct command *c, int argc, char **argv, struct td_err *err)
 {
-    const struct {
-        const char *name;
-        const char **to;
-    } all[] = {
+    const struct td_command_option options[] = {
         {"precision", &c->precision}, {"requests", &c->requests},     {"check", &c->check},
         {"output", &c->output},       {"saved_model_tags", &c->tags}, {"op_library", &c->op_library},
     };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        if (strlen(all[i].name) == n && strncmp(all[i].name, name, n) == 0) {
-            return all[i].to;
-        }
-    }
-    return NULL;
-}
-
-static enum td_code take_option(struct command *c, int *i, int argc, char **argv, struct td_err *err)
-{
-    const char *name = argv[*i] + 2, *equals = strchr(name, '=');
-    const size_t n = equals != NULL ? (size_t)(equals - name) : strlen(name);
-    if (strcmp(name, "help") == 0) {
-        c->help = true;
-        return TD_OK;
-    }
-    const char **to = place_of(c, name, n);
-    TD_FAIL_IF(to == NULL, err, INVALID_ARGUMENT, "tensord quantize has no option --%.*s", (int)n, name);
-    TD_FAIL_IF(equals == NULL && *i + 1 >= argc, err, INVALID_ARGUMENT, "--%.*s needs a value", (int)n, name);
-    *to = equals != NULL ? equals + 1 : argv[++*i];
-    return TD_OK;
-}
-
-static enum td_code read_arguments(struct command *c, int argc, char **argv, struct td_err *err)
-{
-    for (int i = 1; i < argc && !c->help; i++) {
-        if (strncmp(argv[i], "--", 2) == 0) {
-            TD_TRY(take_option(c, &i, argc, argv, err));
-        } else {
-            TD_FAIL_IF(c->dir != NULL, err, INVALID_ARGUMENT, "one model at a time: '%s' and '%s'", c->dir,
-                       argv[i]);
-            c->dir = argv[i];
-        }
-    }
+    struct td_command_args args = {.options = options,
+                                   .n_options = sizeof options / sizeof options[0],
+                                   .what = "model",
+                                   .place = &c->dir};
+    TD_TRY(td_command_args_read(&args, argc, argv, err));
+    c->help = args.help;
     if (c->help) {
         return TD_OK;
     }

@@ -31,6 +31,7 @@
 #include "proto/bytes/crc32c.h"
 #include "proto/bytes/file.h"
 #include "proto/bytes/file_tree.h"
+#include "server/command_args.h"
 #include "server/drain.h"
 #include "server/models/watch.h"
 #include "server/train/progress.h"
@@ -80,56 +81,21 @@ struct plan {
 
 /* ------------------------------------------------------------------ arguments */
 
-/* The place of an option's value; NULL: there is none of that name. */
-static const char **place_of(struct command *c, const char *name, size_t n)
+static enum td_code read_arguments(struct command *c, int argc, char **argv, struct td_fault *f)
 {
-    const struct {
-        const char *name;
-        const char **to;
-    } all[] = {
+    struct td_err err = {0};
+    const struct td_command_option options[] = {
         {"model", &c->model},           {"model_base_path", &c->base_path},
         {"output", &c->output},         {"work_dir", &c->work_dir},
         {"events", &c->events},         {"threads", &c->threads},
         {"op_library", &c->op_library}, {"saved_model_tags", &c->tags},
     };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        if (strlen(all[i].name) == n && strncmp(all[i].name, name, n) == 0) {
-            return all[i].to;
-        }
+    struct td_command_args args = {
+        .options = options, .n_options = sizeof options / sizeof options[0], .what = "job", .place = &c->job};
+    if (td_command_args_read(&args, argc, argv, &err)) {
+        return TD_FAULT(f, "invalid_value", "", "%s", err.msg);
     }
-    return NULL;
-}
-
-static enum td_code take_option(struct command *c, int *i, int argc, char **argv, struct td_fault *f)
-{
-    const char *name = argv[*i] + 2, *equals = strchr(name, '=');
-    const size_t n = equals != NULL ? (size_t)(equals - name) : strlen(name);
-    if (strcmp(name, "help") == 0) {
-        c->help = true;
-        return TD_OK;
-    }
-    const char **to = place_of(c, name, n);
-    if (to == NULL) {
-        return TD_FAULT(f, "invalid_value", "", "tensord train has no option --%.*s", (int)n, name);
-    }
-    if (equals == NULL && *i + 1 >= argc) {
-        return TD_FAULT(f, "missing_field", "", "--%.*s needs a value", (int)n, name);
-    }
-    *to = equals != NULL ? equals + 1 : argv[++*i];
-    return TD_OK;
-}
-
-static enum td_code read_arguments(struct command *c, int argc, char **argv, struct td_fault *f)
-{
-    for (int i = 1; i < argc; i++) {
-        if (strncmp(argv[i], "--", 2) == 0) {
-            TD_TRY(take_option(c, &i, argc, argv, f));
-        } else if (c->job == NULL) {
-            c->job = argv[i];
-        } else {
-            return TD_FAULT(f, "invalid_value", "", "one job at a time: '%s' and '%s'", c->job, argv[i]);
-        }
-    }
+    c->help = args.help;
     if (!c->help && c->job == NULL) {
         return TD_FAULT(f, "missing_field", "", "which job? tensord train job.json ..");
     }

@@ -6,30 +6,10 @@
 
 #include "kernels/cpu/bfloat16.h"
 #include "kernels/cpu/low.h"
-#include "tests/unit/core/pass_make.h"
 #include "tests/unit/core/pool_make.h"
+#include "tests/unit/kernels/run_make.h"
 
 enum { ROUNDS = 8 }; /* the first ones pack weights and learn what the op takes */
-
-struct run {
-    struct passed t;
-    struct td_model *m;
-    struct td_callable *f;
-};
-
-static void open_run(struct run *r, const char *text, enum td_kernel_choice kernels)
-{
-    passed_open(&r->t, text, "r");
-    const struct td_model_opts how = {.ops = r->t.ops, .kernels = kernels};
-    CHECK_INT(td_model_new(&how, NULL, &r->t.g.graph, &r->t.g.lib, &r->m, &r->t.err), TD_OK);
-    CHECK_INT(td_callable_new(r->m, &r->t.how, &r->f, &r->t.err), TD_OK);
-}
-
-static void close_run(struct run *r)
-{
-    td_model_unref(r->m);
-    passed_close(&r->t);
-}
 
 static void check_close(const char *text, double within, const struct td_tensor *want,
                         const struct td_tensor *got)
