@@ -41,6 +41,7 @@ enum td_code td_entry_open(struct td_servable *s, const struct td_signature *sig
     }
     struct td_callable_opts opts = {
         .name = sig->key, .feeds = feeds, .n_feeds = sig->n_in, .fetches = fetches, .n_fetches = sig->n_out};
+    rc = rc ? rc : td_row_parts_new(&d->parts, err);
     rc = rc ? rc : td_callable_new(s->engine, &opts, &d->callable, err);
     td_free(feeds);
     td_free(fetches);
@@ -64,6 +65,7 @@ void td_entry_close(struct td_entry *d)
     if (d->slot != NULL) {
         d->free_slot(d->slot);
     }
+    td_row_parts_free(d->parts);
     td_free(d->fed);
     td_free(d->error);
 }
@@ -73,7 +75,7 @@ static bool is_whole(const struct td_servable *s, const struct td_signature *sig
     return sig >= s->model->signatures && sig < s->model->signatures + s->model->n_signatures;
 }
 
-static struct td_entry *entry_of(struct td_servable *s, const struct td_signature *sig)
+struct td_entry *td_servable_entry(struct td_servable *s, const struct td_signature *sig)
 {
     return is_whole(s, sig) ? &s->entries[sig - s->model->signatures]
                             : &((struct td_derived *)(uintptr_t)sig)->entry;
@@ -81,12 +83,12 @@ static struct td_entry *entry_of(struct td_servable *s, const struct td_signatur
 
 struct td_callable *td_servable_callable(struct td_servable *s, const struct td_signature *sig)
 {
-    return entry_of(s, sig)->callable;
+    return td_servable_entry(s, sig)->callable;
 }
 
 enum td_code td_servable_closed(struct td_servable *s, const struct td_signature *sig, struct td_err *err)
 {
-    const struct td_entry *d = entry_of(s, sig);
+    const struct td_entry *d = td_servable_entry(s, sig);
     if (d->callable != NULL) {
         return TD_OK;
     }
@@ -152,7 +154,7 @@ const struct td_signature *td_servable_fewer_outputs(struct td_servable *s, cons
         count_named(sig, names, n) != n) {
         return sig;
     }
-    struct td_entry *d = entry_of(s, sig);
+    struct td_entry *d = td_servable_entry(s, sig);
     pthread_mutex_lock(&s->choosing);
     struct td_derived *one = d->subsets;
     while (one != NULL && (one->sig.n_out != n || count_named(&one->sig, names, n) != n)) {
@@ -173,23 +175,24 @@ const struct td_signature *td_servable_fewer_outputs(struct td_servable *s, cons
 
 struct td_latency_row *td_servable_latency(struct td_servable *s, const struct td_signature *sig)
 {
-    return sig != NULL ? entry_of(s, sig)->latency : td_latency_row(s->latency, "");
+    return sig != NULL ? td_servable_entry(s, sig)->latency : td_latency_row(s->latency, "");
 }
 
 void td_servable_set_slot(struct td_servable *s, const struct td_signature *sig, void *slot,
                           void (*free_slot)(void *slot))
 {
-    entry_of(s, sig)->slot = slot;
-    entry_of(s, sig)->free_slot = free_slot;
+    td_servable_entry(s, sig)->slot = slot;
+    td_servable_entry(s, sig)->free_slot = free_slot;
 }
 
 void *td_servable_slot(struct td_servable *s, const struct td_signature *sig)
 {
-    return entry_of(s, sig)->slot;
+    return td_servable_entry(s, sig)->slot;
 }
 
 enum td_dtype td_servable_fed_dtype(struct td_servable *s, const struct td_signature *sig, int i)
 {
-    enum td_dtype fed = entry_of(s, sig)->fed == NULL ? TD_DTYPE_NONE : entry_of(s, sig)->fed[i];
+    enum td_dtype fed =
+        td_servable_entry(s, sig)->fed == NULL ? TD_DTYPE_NONE : td_servable_entry(s, sig)->fed[i];
     return fed == TD_DTYPE_NONE ? sig->in[i].dtype : fed;
 }

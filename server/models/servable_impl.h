@@ -8,9 +8,11 @@
 #include <pthread.h>
 
 #include "server/models/gradient.h"
+#include "server/models/row_parts.h"
 
 struct td_entry {                 /* what is behind a signature */
     struct td_callable *callable; /* NULL: see error */
+    struct td_row_parts *parts;   /* of its calls; NULL: they are never cut */
     enum td_dtype *fed;           /* dtype of each fed edge, in signature order */
     struct td_err *error;
     _Atomic(void *) slot; /* the scheduler's */
@@ -73,6 +75,7 @@ struct td_servable {
 TD_MUST enum td_code td_entry_open(struct td_servable *s, const struct td_signature *sig, struct td_entry *d,
                                    struct td_err *err);
 void td_entry_close(struct td_entry *d);
+struct td_entry *td_servable_entry(struct td_servable *s, const struct td_signature *sig);
 /* It runs when the model is loaded, and only then. */
 bool td_signature_is_init(const struct td_signature *sig);
 

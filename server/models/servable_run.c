@@ -18,6 +18,7 @@
 
 #include "core/base/mem.h"
 #include "proto/bytes/mapping.h"
+#include "server/models/servable_impl.h"
 
 /* ------------------------------------------------------------------ checking a call */
 
@@ -218,7 +219,10 @@ enum td_code td_servable_compute(struct td_servable *s, const struct td_signatur
                                  const struct td_tensor *in, const struct td_run_opts *opts,
                                  struct td_tensor *made, struct td_err *err)
 {
-    if (td_callable_run(td_servable_callable(s, sig), in, made, opts, err)) {
+    const struct td_entry *entry = td_servable_entry(s, sig);
+    const struct td_row_parts_call call = {entry->callable, in, sig->n_in, sig->n_out, opts};
+    if (entry->parts != NULL ? td_row_parts_run(entry->parts, &call, made, err)
+                             : td_callable_run(entry->callable, in, made, opts, err)) {
         const bool stopped = err->code == TD_DEADLINE_EXCEEDED || err->code == TD_CANCELLED;
         return !stopped ? err->code
                         : td_err_wrap(err, "model '%s' version %lld, signature '%s'", td_servable_name(s),
