@@ -52,7 +52,7 @@ static enum td_code kind_of(const json_t *root, enum td_precision_kind *out, str
 
 static enum td_code parse(json_t *root, struct td_precision **out, struct td_err *err)
 {
-    enum td_precision_kind kind;
+    enum td_precision_kind kind = TD_PRECISION_INT8;
     const char *key;
     json_t *value;
     int n = 0;
