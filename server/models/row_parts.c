@@ -13,7 +13,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "server/models/row_parts.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "core/base/hash.h"
@@ -293,6 +292,9 @@ enum td_code td_row_parts_run(struct td_row_parts *p, const struct td_row_parts_
     }
     const uint64_t shapes = shapes_of(c);
     const struct way way = choose(p, shapes, rows);
+    if (way.ask) {
+        ask(p, c, shapes, rows);
+    }
     const int64_t from = td_now_ns();
     if (way.rows > 0) {
         atomic_fetch_add(&p->cut, 1);
@@ -301,8 +303,5 @@ enum td_code td_row_parts_run(struct td_row_parts *p, const struct td_row_parts_
         TD_TRY(td_callable_run(c->f, c->in, out, c->opts, err));
     }
     learn(p, shapes, way.rows > 0, td_now_ns() - from);
-    if (way.ask) {
-        ask(p, c, shapes, rows);
-    }
     return TD_OK;
 }
