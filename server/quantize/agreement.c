@@ -12,53 +12,27 @@
 
 #include "core/base/mem.h"
 #include "core/base/timings.h"
-#include "server/models/servable_run.h"
 #include "server/quantize/recorded.h"
 
 enum { FLOATS, LOW, BOTH };
 enum { TIMED_RUNS = 4 };
 
-/* The outputs of one run. */
-struct answer {
-    struct td_named *out;
-    int n;
-};
-
-static void drop(struct answer *a)
-{
-    for (int i = 0; i < a->n; i++) {
-        td_tensor_clear(&a->out[i].t);
-    }
-    td_free(a->out);
-    *a = (struct answer){0};
-}
-
-static enum td_code run(struct td_servable *s, const struct td_recorded_request *q, struct answer *a,
-                        struct td_err *err)
-{
-    const struct td_servable_call call = {
-        .sig = td_servable_signature(s, q->signature), .in = q->in, .n_in = q->n_in};
-    TD_FAIL_IF(call.sig == NULL, err, INVALID_ARGUMENT, "the model has no signature '%.200s'", q->signature);
-    *a = (struct answer){.out = td_calloc((size_t)call.sig->n_out + 1, sizeof *a->out)};
-    return a->out == NULL ? td_no_memory(err, 1, "outputs") : td_servable_run(s, &call, a->out, &a->n, err);
-}
-
 /* *ns: the least of a few runs, of which the first make the plan and pack the weights. */
-static enum td_code run_timed(struct td_servable *s, const struct td_recorded_request *q, struct answer *a,
-                              int64_t *ns, struct td_err *err)
+static enum td_code run_timed(struct td_servable *s, const struct td_recorded_request *q,
+                              struct td_recorded_answer *a, int64_t *ns, struct td_err *err)
 {
     *ns = INT64_MAX;
     for (int i = 0; i < TIMED_RUNS; i++) {
-        drop(a);
+        td_recorded_answer_drop(a);
         const int64_t from = td_now_ns();
-        TD_TRY(run(s, q, a, err));
+        TD_TRY(td_recorded_run(s, q, NULL, a, err));
         const int64_t spent = td_now_ns() - from;
         *ns = spent < *ns ? spent : *ns;
     }
     return TD_OK;
 }
 
-static const struct td_tensor *chosen(const struct answer *a, const char *output)
+static const struct td_tensor *chosen(const struct td_recorded_answer *a, const char *output)
 {
     for (int i = 0; i < a->n; i++) {
         const bool named = output == NULL || strcmp(a->out[i].name, output) == 0;
@@ -119,7 +93,7 @@ static enum td_code compare(const struct td_tensor *y, const struct td_tensor *l
 static enum td_code ask(struct td_servable *const s[BOTH], const struct td_recorded_request *q,
                         const char *output, struct td_agreement *out, struct td_err *err)
 {
-    struct answer a[BOTH] = {{0}};
+    struct td_recorded_answer a[BOTH] = {{0}};
     int64_t ns[BOTH];
     enum td_code rc = TD_OK;
     for (int i = 0; rc == TD_OK && i < BOTH; i++) {
@@ -135,8 +109,8 @@ static enum td_code ask(struct td_servable *const s[BOTH], const struct td_recor
         const double each = (double)ns[i] / (double)rows_of(y), least = out->by[i].ns_per_row;
         out->by[i].ns_per_row = least == 0 || each < least ? each : least;
     }
-    drop(&a[FLOATS]);
-    drop(&a[LOW]);
+    td_recorded_answer_drop(&a[FLOATS]);
+    td_recorded_answer_drop(&a[LOW]);
     return rc;
 }
 

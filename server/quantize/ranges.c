@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "server/models/servable_run.h"
 #include "server/quantize/recorded.h"
 
 struct ranges {
@@ -68,16 +67,9 @@ static enum td_code run_one(struct td_servable *s, const struct td_recorded_requ
                             struct td_err *err)
 {
     const struct td_run_opts run = {.observe = look, .ctx = r};
-    const struct td_servable_call call = {
-        .sig = td_servable_signature(s, q->signature), .in = q->in, .n_in = q->n_in, .run = &run};
-    TD_FAIL_IF(call.sig == NULL, err, INVALID_ARGUMENT, "the model has no signature '%.200s'", q->signature);
-    struct td_named *out = td_calloc((size_t)call.sig->n_out + 1, sizeof *out);
-    int n = 0;
-    enum td_code rc = out == NULL ? td_no_memory(err, 1, "outputs") : td_servable_run(s, &call, out, &n, err);
-    for (int i = 0; i < n; i++) {
-        td_tensor_clear(&out[i].t);
-    }
-    td_free(out);
+    struct td_recorded_answer answer;
+    const enum td_code rc = td_recorded_run(s, q, &run, &answer, err);
+    td_recorded_answer_drop(&answer);
     return rc == TD_OK && r->no_memory ? td_no_memory(err, 1, "ranges") : rc;
 }
 

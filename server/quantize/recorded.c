@@ -15,6 +15,7 @@
 #include "proto/json/json_tensor.h"
 #include "proto/request/classify_pb.h"
 #include "proto/request/logged_pb.h"
+#include "server/models/servable_run.h"
 
 #define MOST_BYTES ((size_t)256 << 20)
 #define ARENA_BYTES ((size_t)1 << 30)
@@ -267,4 +268,28 @@ enum td_code td_recorded_next(struct td_recorded *r, const struct td_recorded_re
     r->request.n_in = r->n_in;
     *out = more ? &r->request : NULL;
     return TD_OK;
+}
+
+/* ------------------------------------------------------------------ answers */
+
+enum td_code td_recorded_run(struct td_servable *s, const struct td_recorded_request *q,
+                             const struct td_run_opts *opts, struct td_recorded_answer *out,
+                             struct td_err *err)
+{
+    const struct td_servable_call call = {
+        .sig = td_servable_signature(s, q->signature), .in = q->in, .n_in = q->n_in, .run = opts};
+    *out = (struct td_recorded_answer){0};
+    TD_FAIL_IF(call.sig == NULL, err, INVALID_ARGUMENT, "the model has no signature '%.200s'", q->signature);
+    out->out = td_calloc((size_t)call.sig->n_out + 1, sizeof *out->out);
+    return out->out == NULL ? td_no_memory(err, 1, "outputs")
+                            : td_servable_run(s, &call, out->out, &out->n, err);
+}
+
+void td_recorded_answer_drop(struct td_recorded_answer *a)
+{
+    for (int i = 0; i < a->n; i++) {
+        td_tensor_clear(&a->out[i].t);
+    }
+    td_free(a->out);
+    *a = (struct td_recorded_answer){0};
 }

@@ -31,4 +31,15 @@ struct td_recorded_request {
 TD_MUST enum td_code td_recorded_next(struct td_recorded *r, const struct td_recorded_request **out,
                                       struct td_err *err);
 
+struct td_recorded_answer {
+    struct td_named *out;
+    int n;
+};
+/* Runs q on s. *out: to be dropped, on failure too. INVALID_ARGUMENT: s has no such signature. opts: NULL:
+ * none. */
+TD_MUST enum td_code td_recorded_run(struct td_servable *s, const struct td_recorded_request *q,
+                                     const struct td_run_opts *opts, struct td_recorded_answer *out,
+                                     struct td_err *err);
+void td_recorded_answer_drop(struct td_recorded_answer *a); /* a zeroed one, too */
+
 #endif
