@@ -19,6 +19,7 @@
 #include "core/base/mem.h"
 #include "core/base/thread_pool.h"
 #include "core/batchable/batchable.h"
+#include "server/models/batch.h"
 
 enum {
     LEAST_NS = 3000000,
@@ -226,25 +227,15 @@ static void run_part(void *arg, int i, int who)
 /* Output k of all parts, one behind the other. */
 static enum td_code join(const struct parts *s, int n, int k, struct td_tensor *out, struct td_err *err)
 {
-    const size_t step = (size_t)s->call->n_out;
-    const struct td_tensor *first = &s->out[k];
-    struct td_shape shape = first->shape;
-    TD_FAIL_IF(shape.rank < 1, err, INTERNAL, "output %d of a part has no rows", k);
-    shape.dim[0] = s->rows;
-    TD_TRY(td_tensor_new(out, first->dtype, &shape, err));
-    const int64_t row = td_shape_count(&shape) / s->rows;
+    const struct td_tensor *part[MOST_PARTS];
     for (int i = 0; i < n; i++) {
-        const struct td_tensor *part = &s->out[(size_t)i * step + (size_t)k];
         const int64_t from = i * s->each, rows = from + s->each < s->rows ? s->each : s->rows - from;
-        if (part->dtype != out->dtype || part->shape.rank != shape.rank ||
-            td_tensor_count(part) != rows * row) {
-            td_tensor_clear(out);
-            return td_fail(err, TD_INTERNAL, "output %d of part %d does not have its rows", k, i);
-        }
-        td_elems_copy(out->dtype, (char *)out->data + (size_t)(from * row) * td_dtype_size(out->dtype),
-                      part->data, rows * row);
+        part[i] = &s->out[(size_t)i * (size_t)s->call->n_out + (size_t)k];
+        TD_FAIL_IF(part[i]->shape.rank < 1 || part[i]->shape.dim[0] != rows ||
+                       part[i]->dtype != part[0]->dtype,
+                   err, INTERNAL, "output %d of part %d does not have its rows", k, i);
     }
-    return TD_OK;
+    return td_batch_join(part, n, 0, false, out, err);
 }
 
 static enum td_code join_all(const struct parts *s, int n, struct td_tensor *out, struct td_err *err)

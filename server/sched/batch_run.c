@@ -14,13 +14,13 @@
  * Threads: a batch is one worker's. left and failed of a request are atomic, as its chunks may end on several
  * at once; the lock is taken only to look at what is proved of padded shapes.
  *
- * Does not: choose what runs together (server/sched/sched.c), copy bytes (server/sched/batch.c).
+ * Does not: choose what runs together (server/sched/sched.c), copy bytes (server/models/batch.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "server/sched/batch.h"
+#include "server/models/batch.h"
 #include "server/base/clock.h"
 #include "server/sched/workers_impl.h"
 #include "server/models/servable_run.h"

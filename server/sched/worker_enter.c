@@ -21,7 +21,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/arena.h"
 #include "core/base/mem.h"
-#include "server/sched/batch.h"
+#include "server/models/batch.h"
 #include "server/base/clock.h"
 #include "server/sched/workers_impl.h"
 #include "server/base/metrics.h"

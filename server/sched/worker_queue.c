@@ -12,7 +12,7 @@
 #include "core/batchable/batchable.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "server/sched/batch.h"
+#include "server/models/batch.h"
 #include "server/sched/workers_impl.h"
 
 #define MAX_WAITING 65536 /* requests of one signature, when nothing else limits them */

@@ -3,7 +3,7 @@
  * A worker is the right to compute: there are as many as processors. A request (server/sched/request.h)
  * that finds a worker idle, and is short or brings a thread of its own, runs at once on the caller's thread,
  * with no hand-over; any other waits, and a worker's own thread runs it, together with others that are like
- * it (server/sched/sched.h decides, server/sched/batch.h joins rows).
+ * it (server/sched/sched.h decides, server/models/batch.h joins rows).
  *
  *   caller  td_workers_run: run and end (one lock, no wake-up), or queued() and into the queue
  *   worker  next batch -> join inputs -> run -> split outputs -> the end of each request

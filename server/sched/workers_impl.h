@@ -12,7 +12,7 @@
 #include "server/sched/workers.h"
 #include "server/sched/request.h"
 
-/* For inputs of some inner shapes; `shapes` is their likeness (server/sched/batch.h) without padding. */
+/* For inputs of some inner shapes; `shapes` is their likeness (server/models/batch.h) without padding. */
 struct td_proof_known {
     uint64_t shapes;
     enum td_proof proof;        /* NONE: a free place */

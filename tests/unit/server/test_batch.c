@@ -1,7 +1,7 @@
 /* tests/unit/server/test_batch.c - joining tensors of several requests by rows.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "server/sched/batch.h"
+#include "server/models/batch.h"
 
 #include "tests/test.h"
 

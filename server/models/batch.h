@@ -1,12 +1,12 @@
-/* server/sched/batch.h - several requests' tensors as one, and its rows apart again.
+/* server/models/batch.h - several requests' tensors as one, and its rows apart again.
  *
  * Rows are the leading dimension. Parts of one input must be of one dtype; their other sizes must be equal
  * unless pad is asked for, which fills up to the largest with zeros and empty strings, as TF Serving's
  * pad_variable_length_inputs does.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_SERVER_SCHED_BATCH_H
-#define TD_SERVER_SCHED_BATCH_H
+#ifndef TD_SERVER_MODELS_BATCH_H
+#define TD_SERVER_MODELS_BATCH_H
 
 #include "core/base/tensor.h"
 

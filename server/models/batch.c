@@ -1,4 +1,4 @@
-/* server/sched/batch.c - joins tensors along axis 0, and says what may be joined.
+/* server/models/batch.c - joins tensors along axis 0, and says what may be joined.
  *
  * Likeness is a hash of dtypes, ranks and inner sizes, made once for each request, so that the scheduler
  * compares numbers and no shapes. Two that are alike by chance only are caught here: joining checks the
@@ -13,7 +13,7 @@
  * (server/sched/sched.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "server/sched/batch.h"
+#include "server/models/batch.h"
 
 #include <string.h>
 
