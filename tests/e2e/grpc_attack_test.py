@@ -26,17 +26,28 @@ def health(port, timeout=10):
         return channel.unary_unary("/grpc.health.v1.Health/Check", request_serializer=None, response_deserializer=None)(b"", timeout)
 
 
-class Attacked(Case):
+def until(true, seconds=10):
+    """Whether it became so."""
+    deadline = time.monotonic() + seconds
+    while not (now := true()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return now
+
+
+class Metrics(Case):
+    def metric(self, name):
+        return float(re.search("^" + re.escape(name) + r"(?:{})? (\S+)$", self.d.get("/metrics").text, re.M).group(1))
+
+
+class Attacked(Metrics):
     FLAGS = (f"--max_connections={MAX}", "--max_connections_per_address=40")
 
     def setUp(self):
         self.pid, self.port = self.d.proc.pid, self.d.port
 
-    def descriptors_return_to(self, n, seconds=10):
-        deadline = time.monotonic() + seconds
-        while (now := server.descriptors(self.pid)) > n and time.monotonic() < deadline:
-            time.sleep(0.05)
-        self.assertLessEqual(now, n)
+    def descriptors_return_to(self, n):
+        until(lambda: server.descriptors(self.pid) <= n)
+        self.assertLessEqual(server.descriptors(self.pid), n)
 
     def cost(self, attack, size, peak_mb, worst_s=SLOW_S):
         """Runs it; what it may cost at most."""
@@ -119,25 +130,28 @@ class Attacked(Case):
         self.cost(attacks.rapid_resets, 4000, 150, 5)
 
     def test_streams_of_a_connection_are_capped(self):
-        self.cost(attacks.open_streams, 4000, 60, 5)
+        with contextlib.closing(attacks.silent_calls(self.port, 4000, of_one=4000, confirms=True)[0]) as p:
+            until(lambda: self.metric("tensord_grpc_calls") >= 1000 or not p.open)
+            self.assertTrue(health(self.port))
+            self.assertLessEqual(self.metric("tensord_grpc_calls"), 1000)
+        self.assertTrue(until(lambda: self.metric("tensord_grpc_calls") == 0))
+
+    def test_what_streams_cost(self):
+        self.cost(attacks.open_streams, 4000, 120, 5)  # 30 KiB each; 3 to 66 MB was seen, by how fast they are read
 
     def test_answers_to_pings_are_not_piled_up(self):
         self.cost(attacks.pings, 40000, 60, 5)
 
 
-class OpenCalls(Case):
+class OpenCalls(Metrics):
     """What is open at once is bounded over all connections and by address, and ends when it says nothing."""
 
     FLAGS = ("--grpc_max_open_calls=400", "--grpc_max_open_calls_per_address=200", "--default_deadline=2")
     STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 
-    def metric(self, name):
-        return float(re.search("^" + re.escape(name) + r"(?:{})? (\S+)$", self.d.get("/metrics").text, re.M).group(1))
-
-    def open_calls_are(self, least, most, seconds=10):
-        deadline = time.monotonic() + seconds
-        while not least <= (n := self.metric("tensord_grpc_calls")) <= most and time.monotonic() < deadline:
-            time.sleep(0.05)
+    def open_calls_are(self, least, most):
+        until(lambda: least <= self.metric("tensord_grpc_calls") <= most)
+        n = self.metric("tensord_grpc_calls")
         self.assertLessEqual(least, n)
         self.assertLessEqual(n, most)
 

@@ -125,11 +125,15 @@ def open_streams(port, n):
     p.close()
 
 
-def silent_calls(port, n, address="127.0.0.2", path=PREDICT, of_one=1000):
-    """Calls that are begun and say nothing more, on as many connections as they need. Returns these, open."""
+def silent_calls(port, n, address="127.0.0.2", path=PREDICT, of_one=1000, confirms=False):
+    """Calls that are begun and say nothing more, on as many connections as they need; with confirms after saying that
+    the server's settings are known. Returns these, open."""
     peers = []
     for k in range(0, n, of_one):
         p = Peer(port, address=address)
+        if confirms:
+            p.send(frame(SETTINGS, 1, 0))
+            time.sleep(0.3)
         p.send(b"".join(frame(HEADERS, END_HEADERS, 2 * i + 1, call_headers(path)) for i in range(min(of_one, n - k))))
         peers.append(p)
     return peers
