@@ -476,10 +476,9 @@ enum td_code td_callable_run(struct td_callable *f, const struct td_tensor *in, 
         list[i] = &in[i];
     }
     const struct td_work *before = td_work_now();
-    const struct td_run_opts plain = {.work = before != NULL ? *before : (struct td_work){0}};
-    opts = opts == NULL ? &plain : opts;
-    struct td_run run = {.model = f->model, .opts = opts};
-    td_work_enter(&opts->work);
+    const struct td_run_opts given = td_run_opts_given(opts);
+    struct td_run run = {.model = f->model, .opts = &given};
+    td_work_enter(&given.work);
     enum td_code rc = td_callable_run_inside(f, list, out, &run, err);
     td_work_enter(before);
     if (list != few) {

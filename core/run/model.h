@@ -127,6 +127,14 @@ struct td_run_opts {
     /* threads to borrow (core/base/thread_pool.h); NULL: the run's thread alone */
     struct td_thread_pool *pool;
 };
+/* What a run goes by that was given `opts`. NULL: it is for the work at hand, no more. */
+static inline struct td_run_opts td_run_opts_given(const struct td_run_opts *opts)
+{
+    const struct td_work *here = td_work_now();
+    return opts != NULL   ? *opts
+           : here != NULL ? (struct td_run_opts){.work = *here}
+                          : (struct td_run_opts){0};
+}
 /* A variable of the model by its resource name (shared_name), or NULL: borrowed. */
 struct td_obj *td_model_resource(struct td_model *m, const struct td_obj_type *type, const char *name);
 /* Calls fn for each resource of the type, under the model's lock: fn must not run or change the model. Names

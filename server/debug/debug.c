@@ -189,7 +189,7 @@ static enum td_code run_signature(struct td_servable *s, const struct td_servabl
                                   struct td_trace *t, bool eager, struct result *r, struct td_err *err)
 {
     struct td_servable_call mine = *call;
-    struct td_run_opts watched = call->run != NULL ? *call->run : (struct td_run_opts){0};
+    struct td_run_opts watched = td_run_opts_given(call->run);
     const int room = call->sig->n_out > call->n_filter ? call->sig->n_out : call->n_filter;
     td_trace_attach(t, eager, &watched);
     mine.run = &watched;

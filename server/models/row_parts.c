@@ -261,7 +261,7 @@ static enum td_code run_parts(const struct td_row_parts_call *c, int64_t rows, i
     if (s.out == NULL) {
         return td_no_memory(err, (size_t)n, "parts of a call");
     }
-    s.opts = c->opts != NULL ? *c->opts : (struct td_run_opts){0};
+    s.opts = td_run_opts_given(c->opts); /* of this thread's work: helpers have another */
     s.opts.pool = NULL;
     atomic_init(&s.failed, TD_OK);
     td_parallel_for(c->opts != NULL ? c->opts->pool : NULL, n, run_part, &s);

@@ -127,5 +127,28 @@ TEST(an_error_of_a_part_is_the_calls)
     close_cut(&c);
 }
 
+/* A call without options of its own, as a warm-up's, ends with the work at hand, whole or in parts. */
+TEST(parts_end_with_the_work_at_hand)
+{
+    struct cut c;
+    struct td_tensor got;
+    td_stop stop = TD_OK;
+    const struct td_work work = {.stop = &stop};
+    open_cut(&c, XY "r = Mul " F "(x, y)\n");
+    const struct td_work *before = td_work_enter(&work);
+    for (int i = 0; i < 5; i++) {
+        CHECK_INT(run_cut(&c, NULL, &got), TD_OK);
+        td_tensor_clear(&got);
+    }
+    CHECK(atomic_load(&c.parts->cut) > 0);
+    atomic_store(&stop, TD_CANCELLED);
+    for (int i = 0; i < RUNS; i++) {
+        CHECK_INT(run_cut(&c, NULL, &got), TD_CANCELLED);
+    }
+    td_work_enter(before);
+    close_cut(&c);
+}
+
 TEST_MAIN(RUN(rows_are_cut_where_they_do_not_meet) RUN(rows_that_meet_stay_together)
-              RUN(calls_that_are_looked_on_are_not_cut) RUN(an_error_of_a_part_is_the_calls))
+              RUN(calls_that_are_looked_on_are_not_cut) RUN(an_error_of_a_part_is_the_calls)
+                  RUN(parts_end_with_the_work_at_hand))
