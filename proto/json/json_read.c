@@ -505,10 +505,6 @@ enum td_code td_json_skip(struct td_json *j, struct td_err *err)
 
 /* ------------------------------------------------------------------ members and extents */
 
-/* Characters that matter when brackets are counted. */
-static const bool MATTERS[256] = {
-    ['"'] = true, ['['] = true, [']'] = true, ['{'] = true, ['}'] = true, [','] = true, ['\0'] = true};
-
 enum td_code td_json_leap(struct td_json *j, struct td_err *err)
 {
     struct td_json_str s;
@@ -528,9 +524,8 @@ enum td_code td_json_leap(struct td_json *j, struct td_err *err)
             depth--;
         }
         j->at++;
-        while (j->at < j->end && !MATTERS[(unsigned char)*j->at]) {
-            j->at++;
-        }
+        j->at += strcspn(j->at, depth > 0 ? "\"[]{}" : "\"[]{},"); /* a NUL comes, if behind the end */
+        j->at = j->at < j->end ? j->at : j->end;
     } while (depth > 0);
     if (depth < 0) {
         return td_json_fail(j, err, "Invalid value.");

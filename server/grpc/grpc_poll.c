@@ -9,8 +9,9 @@
  *   a poller has used its core whole of late     it invites another, up to the number of handlers
  *   a poller has used less than half of one      it parks, unless it is the last
  *
- * What is short is judged beforehand by the message's size, for runs that take longer than a wake-up go to a
- * worker (server/sched/workers.h). Where that was wrong, the ticker makes the poller step back.
+ * What is short is judged beforehand by the message's size; runs that take longer than a wake-up go to a
+ * worker, or have the poller step back first (server/sched/worker_enter.c). Where that was wrong, the ticker
+ * makes the poller step back.
  *
  * Threads: td_poll_step_back may be called on any thread and concerns pollers only. Invariant (polls_check):
  * polling > 0, or no thread is parked. A poller that the ticker counts out while it returns polls once more

@@ -99,7 +99,8 @@ void td_rpc_run(struct td_rpc *r, const struct td_grpc *g, int method, const grp
     if (err.code != TD_OK || r->q.encode == NULL) {
         answer(r, &err);
     } else {
-        r->q.shares_thread = true;
+        r->q.thread_ns = TD_RUN_LONE_NS;
+        r->q.step_back = td_poll_step_back;
         r->q.queued = on_queued;
         r->q.done = on_done;
         td_request_start(&r->q, r->registry);

@@ -56,10 +56,24 @@
 
 /* ------------------------------------------------------------------ what libmicrohttpd calls */
 
+/* Of this poll thread: libmicrohttpd tells of a connection's begin and end on the thread that serves it. */
+static _Thread_local int connections_here;
+
+bool td_http_polls_one(void)
+{
+    return connections_here == 1;
+}
+
+bool td_exchange_is_lone(const struct td_exchange *x)
+{
+    return !((const struct exchange *)x)->here || td_http_polls_one();
+}
+
 static void on_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode what)
 {
     struct td_http *h = cls;
+    connections_here += what == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *tls =
             h->opts.tls_ca != NULL ? MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)

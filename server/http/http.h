@@ -119,6 +119,8 @@ void td_exchange_finish(struct td_exchange *x);
 void td_exchange_go_on(struct td_exchange *x, void (*fn)(void *app, struct td_exchange *x));
 /* Whether this thread is one of those few. */
 bool td_exchange_is_lengthy(const struct td_exchange *x);
+/* Whether nobody waits for the handler's thread: it is a worker's, or polls for x's connection alone. */
+bool td_exchange_is_lone(const struct td_exchange *x);
 /* There may be more for x's stream: on any thread, also before x is finished. */
 void td_exchange_wake(struct td_exchange *x);
 /* The first header, as sent, whose name fits; NULL: none. Borrowed. */

@@ -31,6 +31,7 @@
 #include "server/http/http_impl.h"
 
 #define SHORT_NS 300000 /* what may run on a poll thread: less than an HTTP worker's wake-up costs others */
+#define LONE_NS 2000000 /* and on one with no other connection, which the wake-up would only cost itself */
 #define GUARD_MS 50     /* how often clients of running requests are looked at */
 #define SLOW_ROUND 5    /* every so many looks: at the clients of sleeping streams */
 #define INSTANT_BYTES 4096              /* of a body that is inflated on a poll thread */
@@ -395,7 +396,8 @@ enum MHD_Result td_http_received(struct exchange *e)
     e->kind = td_duration_hint_kind(e->x.method, e->x.target, e->body.n);
     const enum td_quickness quick = h->opts.route(h->opts.app, &e->x);
     if ((quick == TD_QUICKNESS_INSTANT && e->body.n <= INSTANT_BYTES) ||
-        (quick == TD_QUICKNESS_MEASURED && td_duration_hint_is_short(&h->hints, e->kind, SHORT_NS))) {
+        (quick == TD_QUICKNESS_MEASURED &&
+         td_duration_hint_is_short(&h->hints, e->kind, td_http_polls_one() ? LONE_NS : SHORT_NS))) {
         return run_here(e);
     }
     e->lengthy =

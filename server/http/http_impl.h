@@ -141,6 +141,10 @@ void td_http_peer_due(struct peer *p, int64_t due_ns);
 int64_t td_http_peer_until(int64_t from_ns, double seconds);
 int64_t td_http_peer_rated(const struct td_http *h, int64_t from_ns, uint64_t bytes);
 
+/* http.c. Whether this thread polls, and for one connection alone. (One that is accepted meanwhile may be
+ * dealt to it.) */
+bool td_http_polls_one(void);
+
 /* http_exchange.c. Caller holds h->mu: both lists are linked as they should be, and all on them suspended. */
 TD_MUST enum td_code td_http_check(const struct td_http *h, struct td_err *err);
 /* The next three answer what libmicrohttpd's callback returns. The request is whole: it is answered here, or

@@ -544,7 +544,7 @@ static void conduct(void *app, struct td_exchange *x)
     } else if (err.code != TD_OK || x->r.encode == NULL) {
         answer(x, &err);
     } else {
-        x->r.shares_thread = true;
+        x->r.thread_ns = td_exchange_is_lone(x) ? TD_RUN_LONE_NS : TD_RUN_BRIEF_NS;
         x->r.queued = on_queued;
         x->r.encode_apart = on_much;
         x->r.done = on_done;

@@ -44,6 +44,11 @@ struct td_chunk {
 /* err->code is the outcome. */
 typedef void td_request_end_fn(struct td_request *r, struct td_err *err);
 
+/* What a thread that serves others may compute itself: little more than a wake-up costs, and what keeps
+ * nobody waiting for long though a connection may be dealt to it meanwhile. A longer run gains nothing
+ * there. */
+enum { TD_RUN_BRIEF_NS = 60000, TD_RUN_LONE_NS = 1000000 };
+
 struct td_request {
     /* What is asked; texts are borrowed, mostly from the arena. */
     struct td_arena *arena; /* NULL: not open */
@@ -68,7 +73,10 @@ struct td_request {
 
     /* Who asks: the front end's. */
     bool apart; /* runs on the thread that starts it, and takes no worker: of what is not served yet */
-    bool shares_thread; /* the thread that starts it serves others too: nothing long may run on it */
+    /* The thread that starts it serves others too: the longest run, as expected, that it may do itself
+     * (TD_RUN_BRIEF_NS, or TD_RUN_LONE_NS where nobody else is kept waiting); 0: it is the request's own. */
+    int64_t thread_ns;
+    void (*step_back)(void);       /* others are to serve in its place; NULL: nobody can */
     struct td_trace_context trace; /* for OpenTelemetry; the front end begins it */
     int traced;                    /* what of it is to be traced when it ends: bits of enum td_trace_level */
     void *detail;                  /* what encode needs of the message; in the arena */

@@ -2,12 +2,14 @@
  *
  * What is known of a request is worked out before the lock is taken: rows, likeness, whether it may share a
  * batch. Under the lock it is decided who runs it. This thread does, if a worker idles and the thread is
- * the caller's own, or serves others and the run is expected to take no longer than a wake-up. Then the run
- * counts as a batch of one, and the worker as taken.
+ * the caller's own, or serves others and the run is expected to be short (td_request.thread_ns): a hand-over
+ * there and one back cost more than a brief run takes. Then the run counts as a batch of one, and the worker
+ * as taken.
  *
  * A thread that serves others runs only what has no effects, and for a few milliseconds: whatever the
  * measured times were, the next input may make the same graph run for long. It is then stopped, and a
- * worker has it from the beginning, as it has all whose outputs are large.
+ * worker has it from the beginning, as it has all whose outputs are large. One that can have others serve in
+ * its place (td_request.step_back) does so first where the run is not brief, and is bound by none of that.
  *
  * Otherwise the request waits, as one chunk, or as several where it is row-wise and long and workers idle,
  * or a rule says so. Room for all chunks is looked for before one enters; one that is refused all the same
@@ -26,7 +28,6 @@
 #include "server/sched/workers_impl.h"
 #include "server/base/metrics.h"
 
-#define SHORT_NS 60000   /* what a shared thread may compute itself: little more than a wake-up costs */
 #define SPLIT_NS 4000000 /* a request this long is worth running in chunks while workers idle */
 #define CHUNK_NS 2000000 /* but no chunk shorter than this */
 #define MAX_CHUNKS 4096
@@ -40,7 +41,9 @@ struct nature {
     uint64_t shapes; /* the same but where shapes that differ are padded */
     struct td_proof_known known;
     int64_t n_chunks;
-    bool may_be_here; /* as far as the thread is concerned */
+    int64_t cost_ns;  /* what it is expected to take; 0: nothing is known */
+    bool may_be_here; /* as far as the thread is concerned: it may be stopped there, and begun again */
+    bool steps_back;  /* the thread has others serve in its place first, and is the request's own then */
 };
 
 /* How many chunks a request of so many rows runs in. Caller holds mu. */
@@ -159,11 +162,11 @@ static void enter(struct td_workers *w, struct td_request *r)
 
 /* A worker for the request at once, if one idles and this thread may be used. Caller holds mu. */
 static bool take_worker(struct td_workers *w, struct td_worker_queue *q, const struct td_request *r,
-                        int64_t rows, struct td_batch *b)
+                        int64_t rows, int64_t cost_ns, struct td_batch *b)
 {
-    const int64_t ns = td_cost_of(&q->queue.cost, rows), now_ns = td_clock_ns();
-    if ((r->shares_thread && (ns == 0 || ns > SHORT_NS)) || (q->ruled && q->params.n_allowed > 0) ||
-        !td_sched_try(&w->sched, &q->queue, rows, now_ns, b)) {
+    const int64_t now_ns = td_clock_ns();
+    if ((r->thread_ns > 0 && (cost_ns == 0 || cost_ns > r->thread_ns)) ||
+        (q->ruled && q->params.n_allowed > 0) || !td_sched_try(&w->sched, &q->queue, rows, now_ns, b)) {
         return false;
     }
     w->started_ns = now_ns;
@@ -181,11 +184,13 @@ static bool is_large(const struct td_request *r)
 
 /* A run on a thread that serves others was short whenever it was measured, which says nothing of this one:
  * its time is limited there. One that is stopped, or has made much to encode, is forgotten: *again. */
-static enum td_code compute_here(struct td_request *r, bool *again, struct td_err *err)
+static enum td_code compute_here(struct td_request *r, const struct nature *n, bool *again,
+                                 struct td_err *err)
 {
     struct td_run_opts opts = r->run;
     const int64_t until_ns = td_clock_ns() + ALLOWANCE_NS;
-    const bool limited = r->shares_thread && (opts.work.deadline_ns == 0 || opts.work.deadline_ns > until_ns);
+    const bool limited = r->thread_ns > 0 && !n->steps_back &&
+                         (opts.work.deadline_ns == 0 || opts.work.deadline_ns > until_ns);
     opts.work.deadline_ns = limited ? until_ns : opts.work.deadline_ns;
     const enum td_code rc = td_servable_compute(r->servable, r->sig, r->bound, &opts, r->made, err);
     *again = limited && (rc == TD_DEADLINE_EXCEEDED || (rc == TD_OK && is_large(r)));
@@ -195,12 +200,15 @@ static enum td_code compute_here(struct td_request *r, bool *again, struct td_er
     return rc;
 }
 
-static enum td_code run_here(struct td_workers *w, struct td_request *r, const struct td_batch *b,
-                             bool *again, struct td_err *err)
+static enum td_code run_here(struct td_workers *w, struct td_request *r, const struct nature *n,
+                             const struct td_batch *b, bool *again, struct td_err *err)
 {
+    if (n->steps_back) {
+        r->step_back();
+    }
     struct td_worker_queue *q = td_worker_queue_of(b->queue);
     const int64_t from_ns = td_clock_ns();
-    const enum td_code rc = compute_here(r, again, err);
+    const enum td_code rc = compute_here(r, n, again, err);
     const int64_t ran_ns = td_clock_ns() - from_ns;
     r->times = (struct td_times){.infer_ns = ran_ns};
     if (*again) {
@@ -243,7 +251,7 @@ static struct nature nature_of(const struct td_worker_queue *q, const struct td_
 {
     struct nature n = {.known.proof = TD_PROOF_NOT_ROWS, .n_chunks = 1, .may_be_here = true};
     n.leading = q->batches ? td_batch_rows(r->bound, r->sig->n_in) : 0;
-    if (r->shares_thread) {
+    if (r->thread_ns > 0) {
         const int64_t large_rows = atomic_load_explicit(&q->large_rows, memory_order_relaxed);
         n.may_be_here = (large_rows == 0 || (n.leading > 0 && n.leading < large_rows)) &&
                         td_callable_repeats(td_servable_callable(r->servable, r->sig));
@@ -261,6 +269,8 @@ static bool runs_here(struct td_workers *w, struct td_worker_queue *q, struct td
                       struct td_batch *b, struct td_err *err)
 {
     const int64_t rows = n->leading > 0 ? n->leading : 1;
+    n->cost_ns = td_cost_of(&q->queue.cost, rows);
+    n->steps_back = r->step_back != NULL && (n->cost_ns > TD_RUN_BRIEF_NS || !n->may_be_here);
     if (n->leading > 0) {
         n->known = td_worker_queue_proof(q, n->shapes, rows);
     }
@@ -278,8 +288,8 @@ static bool runs_here(struct td_workers *w, struct td_worker_queue *q, struct td
                            err->code); /* whole, before any chunk of it has entered */
         return false;
     }
-    return n->n_chunks == 1 && n->may_be_here && n->known.proof != TD_PROOF_NONE &&
-           take_worker(w, q, r, rows, b);
+    return n->n_chunks == 1 && (n->may_be_here || n->steps_back) && n->known.proof != TD_PROOF_NONE &&
+           take_worker(w, q, r, rows, n->cost_ns, b);
 }
 
 /* Runs the request here, if it may, or makes it ready to wait: *waits. */
@@ -299,7 +309,7 @@ static enum td_code run_or_wait(struct td_workers *w, struct td_request *r, bool
     pthread_mutex_unlock(&w->mu);
     if (here) {
         bool again = false;
-        const enum td_code rc = run_here(w, r, &b, &again, err);
+        const enum td_code rc = run_here(w, r, &n, &b, &again, err);
         if (!again) {
             return rc;
         }

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MAX_SAMPLES 1000000
 #define MOST_WARM_S 8
@@ -172,12 +173,17 @@ int main(int argc, char **argv)
         check("run", bench_run(NULL));
     }
     const double stop = now_us() + (argc > 3 ? strtod(argv[3], NULL) : 1) * 1e6;
+    const char *pause = getenv("BENCH_PAUSE_US");
+    const unsigned pause_us = pause != NULL ? (unsigned)strtoul(pause, NULL, 10) : 0;
     long n = 0;
     for (double t = now_us(); n < MAX_SAMPLES && (t < stop || n < LEAST_SAMPLES);) {
         check("run", bench_run(NULL));
         const double end = now_us();
         samples[n++] = end - t;
-        t = end;
+        if (pause_us > 0) { /* as between the requests of a client that waits for each answer */
+            usleep(pause_us);
+        }
+        t = pause_us > 0 ? now_us() : end;
     }
     qsort(samples, (size_t)n, sizeof *samples, compare);
     printf("%.1f %.1f %.2f %.2f %ld %.1f\n", loaded - from, first - loaded, samples[n / 2], samples[0], n,

@@ -1,7 +1,7 @@
 /* tests/bench/grpc_echo.c - the least a gRPC server on the C core can do: every Predict is answered with its
- * own bytes.
+ * own bytes, or with those of a file.
  *
- *   grpc_echo PORT [THREADS]      until it is killed
+ *   grpc_echo PORT [THREADS [FILE]]      until it is killed
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <grpc/byte_buffer.h>
@@ -25,6 +25,7 @@ struct call {
 static grpc_server *server;
 static grpc_completion_queue *cq;
 static void *method;
+static grpc_byte_buffer *answer; /* NULL: what came */
 
 static void listen_next(void)
 {
@@ -48,6 +49,10 @@ static void *poll_main(void *unused)
         }
         listen_next();
         c->answered = 1;
+        if (answer != NULL) {
+            grpc_byte_buffer_destroy(c->payload);
+            c->payload = grpc_byte_buffer_copy(answer); /* sending empties it */
+        }
         const grpc_op ops[] = {
             {.op = GRPC_OP_SEND_INITIAL_METADATA},
             {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = c->payload},
@@ -59,12 +64,29 @@ static void *poll_main(void *unused)
     return unused;
 }
 
+static void read_answer(const char *file)
+{
+    static char bytes[1 << 20];
+    FILE *f = fopen(file, "rb");
+    if (f == NULL) {
+        perror(file);
+        exit(1);
+    }
+    grpc_slice s = grpc_slice_from_copied_buffer(bytes, fread(bytes, 1, sizeof bytes, f));
+    fclose(f);
+    answer = grpc_raw_byte_buffer_create(&s, 1);
+    grpc_slice_unref(s);
+}
+
 int main(int argc, char **argv)
 {
     char address[64];
     snprintf(address, sizeof address, "127.0.0.1:%s", argc > 1 ? argv[1] : "0");
     const int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 2;
     grpc_init();
+    if (argc > 3) {
+        read_answer(argv[3]);
+    }
     cq = grpc_completion_queue_create_for_next(NULL);
     server = grpc_server_create(NULL, NULL);
     grpc_server_register_completion_queue(server, cq, NULL);

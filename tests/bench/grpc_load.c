@@ -1,6 +1,7 @@
 /* tests/bench/grpc_load.c - how many small unary calls a second a gRPC server answers, and how fast.
  *
  *   grpc_load TARGET [CONNECTIONS [SECONDS [MODEL [SHAPE [v2]]]]]       SHAPE: 3, 1x64, ...
+ *   grpc_load TARGET CONNECTIONS SECONDS @FILE                          FILE holds a PredictRequest
  *
  * Every connection has one Predict (v2: ModelInfer) of a float tensor under way at any time; one thread
  * drives them all. The bare echo of grpc_echo.c answers the same calls without looking at them: the
@@ -189,6 +190,25 @@ static void make_infer(const char *model, const char *shape)
     free(buffer);
 }
 
+/* The request as a file holds it. */
+static void read_request(const char *file)
+{
+    FILE *f = fopen(file, "rb");
+    if (f == NULL || fseek(f, 0, SEEK_END) != 0) {
+        perror(file);
+        exit(1);
+    }
+    grpc_slice s = grpc_slice_malloc((size_t)ftell(f));
+    rewind(f);
+    if (fread(GRPC_SLICE_START_PTR(s), 1, GRPC_SLICE_LENGTH(s), f) != GRPC_SLICE_LENGTH(s)) {
+        perror(file);
+        exit(1);
+    }
+    fclose(f);
+    request = grpc_raw_byte_buffer_create(&s, 1);
+    grpc_slice_unref(s);
+}
+
 static int compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -204,7 +224,12 @@ int main(int argc, char **argv)
     cq = grpc_completion_queue_create_for_next(NULL);
     const bool v2 = argc > 6 && strcmp(argv[6], "v2") == 0;
     path = v2 ? INFER : PREDICT;
-    (v2 ? make_infer : make_request)(argc > 4 ? argv[4] : "half_plus_two", argc > 5 ? argv[5] : "3");
+    const char *model = argc > 4 ? argv[4] : "half_plus_two";
+    if (model[0] == '@') {
+        read_request(model + 1);
+    } else {
+        (v2 ? make_infer : make_request)(model, argc > 5 ? argv[5] : "3");
+    }
     struct slot *slots = calloc((size_t)n, sizeof *slots);
     grpc_channel_credentials *creds = grpc_insecure_credentials_create();
     for (int i = 0; i < n; i++) { /* an argument of its own keeps every channel on a connection of its own */

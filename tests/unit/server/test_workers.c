@@ -73,7 +73,7 @@ static void on_done(struct td_request *r, struct td_err *err)
     sem_post(&a->ended);
 }
 
-static void make(struct ask *a, int from, int rows, bool shares_thread)
+static void make(struct ask *a, int from, int rows, int64_t thread_ns)
 {
     struct td_err err = {0};
     memset(a, 0, sizeof *a);
@@ -89,7 +89,7 @@ static void make(struct ask *a, int from, int rows, bool shares_thread)
     td_tensor_rows(&a->in.t, &pool, from, from + rows);
     r->in = &a->in;
     r->n_in = 1;
-    r->shares_thread = shares_thread;
+    r->thread_ns = thread_ns;
     r->done = on_done;
     const struct td_servable_call call = td_request_call(r, NULL);
     CHECK_OK(td_request_bind(r, &call, &err));
@@ -142,7 +142,7 @@ TEST(a_lone_request_is_answered_here_or_later)
     start(&opts);
     for (int i = 0; i < 20; i++) {
         struct ask a;
-        make(&a, i, 1 + i % MAX_ROWS, i % 2 == 0);
+        make(&a, i, 1 + i % MAX_ROWS, i % 2 == 0 ? TD_RUN_BRIEF_NS : 0);
         CHECK_INT(run(&a), TD_OK);
         check_rows(&a);
         drop(&a);
@@ -164,7 +164,7 @@ static void *call_until(void *arg)
     while (td_clock_ns() < until_ns) {
         struct ask a;
         const int rows = 1 + rand_r(&c->seed) % MAX_ROWS;
-        make(&a, rand_r(&c->seed) % (POOL - MAX_ROWS), rows, rand_r(&c->seed) % 2 == 0);
+        make(&a, rand_r(&c->seed) % (POOL - MAX_ROWS), rows, rand_r(&c->seed) % 2 == 0 ? TD_RUN_LONE_NS : 0);
         a.r.priority = rand_r(&c->seed) % 4 == 0;
         const int fate = rand_r(&c->seed) % 10;
         if (fate == 0) {
@@ -283,7 +283,7 @@ static void *borrow_until(void *arg)
     const int64_t until_ns = td_clock_ns() + (int64_t)((seconds != NULL ? strtod(seconds, NULL) : 1.0) * 1e9);
     while (td_clock_ns() < until_ns) {
         struct ask a;
-        make(&a, rand_r(&c->seed) % (POOL - MAX_ROWS), 1 + rand_r(&c->seed) % MAX_ROWS, false);
+        make(&a, rand_r(&c->seed) % (POOL - MAX_ROWS), 1 + rand_r(&c->seed) % MAX_ROWS, 0);
         a.r.run.observe = after_step;
         a.r.run.ctx = &a;
         CHECK_INT(run(&a), TD_OK);
@@ -322,7 +322,7 @@ TEST(runs_borrow_workers_that_idle)
 static void prove(struct ask *first)
 {
     for (int i = 0; i < 2; i++) {
-        make(first, 0, 2, false);
+        make(first, 0, 2, 0);
         CHECK_INT(run(first), TD_OK);
         drop(first);
     }
@@ -338,10 +338,10 @@ TEST(a_full_queue_answers_at_once)
     struct ask first, a, b;
     start(&opts);
     prove(&first);
-    make(&a, 0, 1, false);
+    make(&a, 0, 1, 0);
     enter(&a);
     CHECK(!has_ended(&a));
-    make(&b, 0, 2, false);
+    make(&b, 0, 2, 0);
     const int64_t from_ns = td_clock_ns();
     CHECK_INT(run(&b), TD_RESOURCE_EXHAUSTED);
     CHECK(td_clock_ns() - from_ns < 500000000);
@@ -363,7 +363,7 @@ TEST(a_task_larger_than_a_batch_is_refused_or_split)
     const struct td_workers_opts opts = {.workers = 1, .batching = true, .params = &whole};
     struct ask a;
     start(&opts);
-    make(&a, 0, 5, false);
+    make(&a, 0, 5, 0);
     CHECK_INT(run(&a), TD_INVALID_ARGUMENT);
     CHECK_STR(a.err.msg, "Task size 5 is larger than maximum input batch size 4");
     drop(&a);
@@ -383,14 +383,14 @@ TEST(a_task_whose_chunks_do_not_all_fit_enters_none)
     struct td_workers_counts counts;
     start(&opts);
     prove(&first);
-    make(&a, 0, 8, false);
+    make(&a, 0, 8, 0);
     enter(&a);
     CHECK(has_ended(&a));
     CHECK_INT(a.err.code, TD_RESOURCE_EXHAUSTED);
     td_workers_count(workers, &counts);
     CHECK_INT(counts.waiting + counts.running, 0);
     drop(&a);
-    make(&a, 0, 6, false);
+    make(&a, 0, 6, 0);
     CHECK_INT(run(&a), TD_OK);
     check_rows(&a);
     drop(&a);
