@@ -40,9 +40,9 @@ void td_gemm_f32(const struct td_gemm *g);
 bool td_gemm_blas_serves(enum td_dtype dtype, const struct td_gemm *g);
 
 /* Floats as they are with the body that the kernel's row stands for; large products on idle threads too
- * (gemm_split.c). DNNL wants k > 0. Ends early, c's parts not all set, when the run is stopped: look at
- * td_stopped. */
-enum td_gemm_body { TD_GEMM_SMALL, TD_GEMM_DNNL, TD_GEMM_BLAS };
+ * (gemm_split.c). DNNL wants k > 0, PANELS b as in gemm_panels.h. Ends early, c's parts not all set, when
+ * the run is stopped: look at td_stopped. */
+enum td_gemm_body { TD_GEMM_SMALL, TD_GEMM_DNNL, TD_GEMM_BLAS, TD_GEMM_PANELS };
 TD_MUST enum td_code td_gemm_spread(struct td_call *c, const struct td_gemm *g, enum td_gemm_body body,
                                     struct td_err *err);
 

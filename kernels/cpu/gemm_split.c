@@ -16,6 +16,7 @@
 #include "core/graph/graph.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_cpu.h"
+#include "kernels/cpu/gemm_panels.h"
 
 enum { CHUNKS = 8, STEP = 16 /* columns and rows of a chunk, a multiple */, SMALLEST = 18, CLASSES = 64 };
 enum { LONG = 35, MOST_PARTS = 4096 };
@@ -37,6 +38,8 @@ static bool run_one(const struct td_gemm *g, enum td_gemm_body body)
     }
     if (body == TD_GEMM_SMALL) {
         td_gemm_small(g);
+    } else if (body == TD_GEMM_PANELS) {
+        td_gemm_panels(g);
     } else {
         td_gemm_blas(TD_FLOAT, g);
     }
@@ -46,9 +49,11 @@ static bool run_one(const struct td_gemm *g, enum td_gemm_body body)
 /* Piece i of the rows or columns: [*from, *to). */
 static void bounds(const struct job *j, int i, int64_t *from, int64_t *to)
 {
-    const int64_t all = j->by_columns ? j->g->n : j->g->m, steps = (all + STEP - 1) / STEP;
-    *from = steps * i / j->n * STEP;
-    *to = i + 1 == j->n ? all : steps * (i + 1) / j->n * STEP;
+    const int64_t all = j->by_columns ? j->g->n : j->g->m;
+    const int64_t step = j->body == TD_GEMM_PANELS && j->by_columns ? TD_PANEL : STEP;
+    const int64_t steps = (all + step - 1) / step;
+    *from = steps * i / j->n * step;
+    *to = i + 1 == j->n ? all : steps * (i + 1) / j->n * step;
 }
 
 static struct td_gemm chunk_of(const struct job *j, int i)
@@ -58,7 +63,8 @@ static struct td_gemm chunk_of(const struct job *j, int i)
     bounds(j, i, &from, &to);
     if (j->by_columns) {
         part.n = to - from;
-        part.b = (const float *)part.b + from * (part.tb == TD_PLAIN ? 1 : part.ldb);
+        const bool in_rows = part.tb == TD_PLAIN && j->body != TD_GEMM_PANELS;
+        part.b = (const float *)part.b + from * (in_rows ? 1 : part.ldb);
         part.c = (float *)part.c + from;
     } else {
         part.m = to - from;
@@ -137,7 +143,7 @@ static bool spread(struct td_call *c, const struct td_gemm *g, enum td_gemm_body
 enum td_code td_gemm_spread(struct td_call *c, const struct td_gemm *g, enum td_gemm_body body,
                             struct td_err *err)
 {
-    struct job j = {.g = g, .by_columns = g->n >= g->m};
+    struct job j = {.g = g, .body = body, .by_columns = g->n >= g->m};
     const double parts = work_of(g) / (double)((int64_t)1 << LONG);
     const int64_t most = (j.by_columns ? g->n : g->m) / (8 * STEP);
     bool ok = true;

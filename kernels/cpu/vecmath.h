@@ -23,10 +23,11 @@
 
 #include "core/base/dtype.h"
 
-/* Marks a function with hot loops: one clone an instruction set, picked by the loader. Sanitizers do not
- * survive the resolver functions, and clang has no x86-64-v3 clones. */
+/* Marks a function with hot loops: one clone an instruction set, picked by the loader (TD_HAS_CLONES).
+ * Sanitizers do not survive the resolver functions, and clang has no x86-64-v3 clones. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&     \
     !defined(__SANITIZE_THREAD__) && !defined(__CUDACC__)
+#define TD_HAS_CLONES 1
 #define TD_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define TD_CLONES

@@ -20,10 +20,13 @@
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/dnnl_bf16.h"
 #include "kernels/cpu/gemm_cpu.h"
+#include "kernels/cpu/gemm_panels.h"
 #include "kernels/formula/formula.h"
 #include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
+
+enum { PANEL_ROWS = 16, PANEL_COLUMNS = 32, PANEL_WEIGHTS = 64 << 10 }; /* what panels are good for */
 
 /* ------------------------------------------------------------------ what is asked for */
 
@@ -272,6 +275,16 @@ static enum td_code run_bf16(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 0, NULL, &z, err));
     return td_dnnl_bf16_run(c->state, c, c->in[0]->data, c->in[1]->data, z->data, err);
 }
+static enum td_code run_panels(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *z;
+    TD_TRY(td_out(c, 0, NULL, &z, err));
+    struct list l;
+    list_of(c->node, &c->in[0]->shape, &c->in[1]->shape, &z->shape, &l);
+    l.one.a = c->in[0]->data;
+    l.one.c = z->data;
+    return td_gemm_panels_run(c->state, c, &l.one, c->in[1], err);
+}
 static enum td_code run_small(struct td_call *c, struct td_err *err)
 {
     return run_body(c, BODY_SMALL, err);
@@ -361,6 +374,23 @@ static enum td_code prepare_small(const struct td_kernel_query *q, struct td_ker
     return TD_OK;
 }
 
+/* Panels of weights where one matrix y meets a few rows. Those that the second cache holds gain nothing. */
+static enum td_code prepare_panels(const struct td_kernel_query *q, struct td_kernel_offer *o,
+                                   struct td_err *err)
+{
+    struct list l;
+    list_of(q->node, &q->in[0], &q->in[1], &q->out[0], &l);
+    const struct td_gemm *g = &l.one;
+    o->refusal = l.count != 1 || !l.one_y                    ? "y is not one matrix for all rows"
+                 : g->ta != TD_PLAIN                         ? "x is transposed"
+                 : g->m * g->n == 0 || g->k == 0             ? "there is nothing to multiply"
+                 : g->m > PANEL_ROWS                         ? "many rows"
+                 : g->n < PANEL_COLUMNS                      ? "few columns"
+                 : is_slower(q, g->k * g->n < PANEL_WEIGHTS) ? "the weights are small"
+                                                             : NULL;
+    return o->refusal != NULL ? TD_OK : td_gemm_panels_offer(g, q, o, err);
+}
+
 static enum td_code prepare_dnnl(const struct td_kernel_query *q, struct td_kernel_offer *o,
                                  struct td_err *err)
 {
@@ -393,9 +423,9 @@ static const char *refuse_mixed(const struct td_node *n)
 
 #define SET_SMALL (TD_BIT(TD_FLOAT) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
 
-/* Operands rounded; in bfloat16; of one matrix y for all rows, packed; few rows; operands as they are, by one
- * library or the other; plain loops. bf16 and so on: sets as the ops' type attributes spell them; no: what
- * refuses mixed types. */
+/* Operands rounded; in bfloat16; of one matrix y for all rows, packed, and packed for few rows; few rows;
+ * operands as they are, by one library or the other; plain loops. bf16 and so on: sets as the ops' type
+ * attributes spell them; no: what refuses mixed types. */
 #define ROWS(kname, no, bf16, packed, small, blas, plain)                                                    \
     {.name = kname ".dnnl_low",                                                                              \
      .library = TD_LIB_DNNL,                                                                                 \
@@ -420,6 +450,14 @@ static const char *refuse_mixed(const struct td_node *n)
          .prepare = prepare_packed,                                                                          \
          .release = td_dnnl_free,                                                                            \
          .run = run_packed},                                                                                 \
+        {.name = kname ".panels",                                                                            \
+         .library = TD_LIB_OWN,                                                                              \
+         .types = packed,                                                                                    \
+         .competes = true,                                                                                   \
+         .refuse = no,                                                                                       \
+         .prepare = prepare_panels,                                                                          \
+         .release = td_gemm_panels_free,                                                                     \
+         .run = run_panels},                                                                                 \
         {.name = kname ".small",                                                                             \
          .library = TD_LIB_OWN,                                                                              \
          .types = small,                                                                                     \

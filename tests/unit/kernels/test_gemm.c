@@ -1,11 +1,12 @@
 /* tests/unit/kernels/test_gemm.c - kernels/cpu/gemm_few.c: against the plain product, and rows alone against
- * rows together.
+ * rows together; kernels/cpu/gemm_panels.c: against gemm_few.c, bit for bit.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "core/base/mem.h"
 #include "kernels/cpu/gemm_cpu.h"
+#include "kernels/cpu/gemm_panels.h"
 #include "tests/test.h"
 
 enum { MOST = 17, GAP = 3 };
@@ -76,6 +77,54 @@ TEST(rows_together_are_what_they_are_alone)
     }
 }
 
+/* b [k,n] in panels, with one row of zeros more than k. */
+static float *in_panels(const float *b, int64_t k, int64_t n)
+{
+    float *p = td_calloc((size_t)((k + 1) * (n + TD_PANEL)), sizeof *p);
+    CHECK(p != NULL);
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < k; i++) {
+            p[j / TD_PANEL * (k + 1) * TD_PANEL + i * TD_PANEL + j % TD_PANEL] = b[i * n + j];
+        }
+    }
+    return p;
+}
+
+static void check_panels(int64_t m, int64_t k, int64_t n)
+{
+    float *a = numbers(m * (k + GAP), 1), *b = numbers(k * n, 2), *p = in_panels(b, k, n), *c[2];
+    for (int i = 0; i < 2; i++) {
+        c[i] = numbers(m * (n + GAP), 3);
+    }
+    struct td_gemm g = {
+        .m = m, .n = n, .k = k, .a = a, .b = b, .c = c[0], .lda = k + GAP, .ldb = n, .ldc = n + GAP};
+    td_gemm_small(&g);
+    g.b = p;
+    g.ldb = k + 1;
+    g.c = c[1];
+    td_gemm_panels(&g);
+    for (int64_t i = 0; i < m * (n + GAP); i++) { /* what lies between the rows stays */
+        CHECK(c[0][i] == c[1][i]);
+    }
+    td_free(a);
+    td_free(b);
+    td_free(p);
+    td_free(c[0]);
+    td_free(c[1]);
+}
+
+TEST(panels_give_what_rows_give)
+{
+    static const int64_t ks[] = {1, 5, 16, 300}, ns[] = {1, 31, 32, 40, 64, 65, 127, 128, 200};
+    for (int64_t m = 1; m <= MOST; m++) {
+        for (size_t k = 0; k < sizeof ks / sizeof ks[0]; k++) {
+            for (size_t n = 0; n < sizeof ns / sizeof ns[0]; n++) {
+                check_panels(m, ks[k], ns[n]);
+            }
+        }
+    }
+}
+
 TEST(few_rows_of_large_weights_are_ours)
 {
     CHECK(td_gemm_is_few(&(struct td_gemm){.m = 2, .k = 1024, .n = 1024}));
@@ -85,4 +134,5 @@ TEST(few_rows_of_large_weights_are_ours)
     CHECK(!td_gemm_is_small(&(struct td_gemm){.m = 2, .k = 1024, .n = 1024}));
 }
 
-TEST_MAIN(RUN(rows_together_are_what_they_are_alone) RUN(few_rows_of_large_weights_are_ours))
+TEST_MAIN(RUN(rows_together_are_what_they_are_alone) RUN(panels_give_what_rows_give)
+              RUN(few_rows_of_large_weights_are_ours))
