@@ -15,7 +15,7 @@
 #include "kernels/cpu/dnnl_pack.h"
 #include "kernels/cpu/vecmath.h"
 
-enum { HIGH = 3 }; /* rows of a tile at most */
+enum { MOST_HIGH = 6 }; /* rows of any tile at most */
 
 struct rows { /* row i begins at + i * ld */
     const float *at;

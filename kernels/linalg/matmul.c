@@ -26,7 +26,7 @@
 #include "kernels/ops.h"
 #include "kernels/cpu/upcast.h"
 
-enum { PANEL_ROWS = 16, PANEL_COLUMNS = 32, PANEL_WEIGHTS = 64 << 10 }; /* what panels are good for */
+enum { PANEL_ROWS = 64, PANEL_COLUMNS = 32, PANEL_WEIGHTS = 64 << 10 }; /* what panels are good for */
 
 /* ------------------------------------------------------------------ what is asked for */
 
