@@ -1,0 +1,148 @@
+/* tests/host_cuda/device.cc - what there is and what it says of itself: an imagined device of compute
+ * capability 8.0 with as many multiprocessors as workers; and the tests' hooks.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "tests/host_cuda/device.h"
+
+#include "tests/host_cuda/block.h"
+#include "tests/host_cuda/host_cuda.h"
+#include "tests/host_cuda/settings.h"
+
+#include <cstdio>
+
+namespace host_cuda
+{
+
+static thread_local int device_of_thread;
+
+int current_device()
+{
+    return device_of_thread;
+}
+
+static bool is_device(int device)
+{
+    return device >= 0 && device < config().devices;
+}
+
+} // namespace host_cuda
+
+using namespace host_cuda;
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = config().devices;
+    return note(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = current_device();
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    if (!is_device(device)) {
+        return note(cudaErrorInvalidDevice);
+    }
+    device_of_thread = device;
+    return sticky(device);
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
+{
+    if (!is_device(device)) {
+        return note(cudaErrorInvalidDevice);
+    }
+    *prop = {};
+    snprintf(prop->name, sizeof prop->name, "CUDA on the host (for tests) %d", device);
+    prop->totalGlobalMem = config().memory;
+    prop->sharedMemPerBlock = SHARED;
+    prop->sharedMemPerBlockOptin = SHARED_OPT_IN;
+    prop->sharedMemPerMultiprocessor = SHARED_PROCESSOR;
+    prop->regsPerBlock = 65536;
+    prop->warpSize = 32;
+    prop->maxThreadsPerBlock = MAX_THREADS;
+    prop->maxThreadsDim[0] = prop->maxThreadsDim[1] = MAX_THREADS;
+    prop->maxThreadsDim[2] = 64;
+    prop->maxGridSize[0] = 0x7FFFFFFF;
+    prop->maxGridSize[1] = prop->maxGridSize[2] = 0xFFFF;
+    prop->major = 8;
+    prop->multiProcessorCount = config().workers;
+    prop->maxThreadsPerMultiProcessor = 2048;
+    prop->concurrentKernels = 1;
+    prop->l2CacheSize = 1 << 20;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
+{
+    if (!is_device(device)) {
+        return note(cudaErrorInvalidDevice);
+    }
+    switch (attr) {
+    case cudaDevAttrMaxThreadsPerBlock:
+        *value = MAX_THREADS;
+        break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+        *value = SHARED;
+        break;
+    case cudaDevAttrWarpSize:
+        *value = 32;
+        break;
+    case cudaDevAttrMultiProcessorCount:
+        *value = config().workers;
+        break;
+    case cudaDevAttrComputeCapabilityMajor:
+        *value = 8;
+        break;
+    case cudaDevAttrComputeCapabilityMinor:
+        *value = 0;
+        break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        *value = SHARED_OPT_IN;
+        break;
+    case cudaDevAttrMemoryPoolsSupported:
+        *value = 1;
+        break;
+    default:
+        return note(cudaErrorInvalidValue);
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = *greatest = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+void host_cuda_fail(cudaError_t error)
+{
+    const quiet q;
+    const locked l(mu);
+    fail_later(current_device(), error);
+}
+
+void host_cuda_reset(void)
+{
+    host_cuda_fail(cudaSuccess);
+    set_sticky(current_device(), cudaSuccess);
+    cudaGetLastError();
+}
+}

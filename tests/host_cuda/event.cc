@@ -1,0 +1,131 @@
+/* tests/host_cuda/event.cc - events: each stands for a piece of work that does nothing, queued where it was
+ * recorded; to wait for the event is to depend on that.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "tests/host_cuda/graph.h"
+
+using namespace host_cuda;
+
+namespace
+{
+
+/* NULL event, and one that stands for captured work. */
+cudaError_t refused(cudaEvent_t event)
+{
+    return event == nullptr             ? cudaErrorInvalidResourceHandle
+           : event->captured != nullptr ? cudaErrorCapturedEvent
+                                        : cudaSuccess;
+}
+
+std::shared_ptr<op> marker(const char *what)
+{
+    auto o = std::make_shared<op>();
+    o->what = what;
+    return o;
+}
+
+} // namespace
+
+extern "C" {
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    return call([&](locked &) {
+        if (event == nullptr) {
+            return cudaErrorInvalidValue;
+        }
+        *event = new CUevent_st;
+        (*event)->flags = flags;
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    return call([&](locked &) {
+        CUstream_st *const s = find_stream(stream);
+        if (s == nullptr || event == nullptr) {
+            return cudaErrorInvalidResourceHandle;
+        }
+        event->captured = s->capturing;
+        event->frontier = s->frontier;
+        event->at = s->capturing == nullptr ? queue_work(s, marker("cudaEventRecord")) : nullptr;
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    return call([&](locked &) {
+        CUstream_st *const s = find_stream(stream);
+        if (s == nullptr || event == nullptr) {
+            return cudaErrorInvalidResourceHandle;
+        }
+        if (event->captured != nullptr || s->capturing != nullptr) {
+            return capture_wait(s, event);
+        }
+        if (event->at != nullptr) {
+            queue_work(s, marker("cudaStreamWaitEvent"), {event->at});
+        }
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    return call([&](locked &) {
+        const cudaError_t no = refused(event);
+        if (no != cudaSuccess || event->at == nullptr) {
+            return no;
+        }
+        if (!event->at->done) {
+            return cudaErrorNotReady;
+        }
+        host_learns(event->at);
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    return call([&](locked &l) {
+        const cudaError_t no = refused(event);
+        if (no == cudaSuccess) {
+            const auto at = event->at; /* it may be recorded again meanwhile */
+            wait_for(l, at);
+        }
+        return no;
+    });
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
+{
+    return call([&](locked &) {
+        if (start == nullptr || end == nullptr || start->at == nullptr || end->at == nullptr ||
+            ((start->flags | end->flags) & cudaEventDisableTiming) != 0) {
+            return cudaErrorInvalidResourceHandle;
+        }
+        if (!start->at->done || !end->at->done) {
+            return cudaErrorNotReady;
+        }
+        *ms = std::chrono::duration<float, std::milli>(end->at->when - start->at->when).count();
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    const quiet q;
+    const locked l(mu);
+    if (event == nullptr) {
+        return note(cudaErrorInvalidResourceHandle);
+    }
+    delete event;
+    return cudaSuccess;
+}
+}

@@ -1,0 +1,251 @@
+/* tests/host_cuda/host_cuda_broken.cu - programs that are wrong in one way each, for the tests to see that
+ * they are reported (CMakeLists.txt: by whom, and in which words).
+ *
+ *   host_cuda_broken NAME [right]      with "right": the same program without its fault, which nobody reports
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "tests/host_cuda/host_cuda.h"
+#include "tests/host_cuda/kernel_macros.h"
+#include "tests/host_cuda/run_kernels.h"
+
+static bool right;
+
+/* x [n]  ->  y [n], back to front, through shared memory; the barrier between is what may be missing */
+static __global__ void reverse(int *y, const int *x, bool wait)
+{
+    __shared__ int part[128];
+    const int i = threadIdx.x, n = blockDim.x;
+    part[i] = x[i];
+    if (wait) {
+        __syncthreads();
+    }
+    y[i] = part[n - 1 - i];
+}
+
+static void missing_barrier()
+{
+    std::vector<int> x(128), want(128);
+    for (int i = 0; i < 128; i++) {
+        x[i] = want[127 - i] = i;
+    }
+    const int *dx = new_array_of(x);
+    int *y = new_array<int>(128);
+    void *args[] = {&y, &dx, &right};
+    CHECK_CUDA(cudaLaunchKernel(reverse, dim3(1), dim3(128), args, 0, nullptr));
+    fprintf(stderr, read_array(y, 128) == want ? "as wanted\n" : "wrong results\n");
+}
+
+/* Every thread of a block adds to the same place; right: at once. */
+static __global__ void total(int *y, bool at_once)
+{
+    if (at_once) {
+        atomicAdd(y, 1);
+    } else {
+        *y += 1;
+    }
+}
+
+static void run_total(int *y, unsigned blocks, unsigned threads)
+{
+    void *args[] = {&y, &right};
+    CHECK_CUDA(cudaLaunchKernel(total, dim3(blocks), dim3(threads), args, 0, nullptr));
+    read_array(y, 1);
+}
+
+static void block_conflict()
+{
+    run_total(new_array_of(std::vector<int>(1)), 1, 64);
+}
+
+static void grid_conflict()
+{
+    run_total(new_array_of(std::vector<int>(1)), 200, 1);
+}
+
+static __global__ void touch(int *y, int at)
+{
+    y[at] = 1;
+}
+
+static cudaError_t run_touch(int *y, int at, cudaStream_t s)
+{
+    void *args[] = {&y, &at};
+    return cudaLaunchKernel(touch, dim3(1), dim3(1), args, 0, s);
+}
+
+static void out_of_bounds()
+{
+    int *const y = new_array<int>(10);
+    CHECK_CUDA(run_touch(y, right ? 9 : 10, nullptr));
+    CHECK_CUDA(cudaDeviceSynchronize());
+    cudaFree(y);
+}
+
+static __global__ void touch_shared(int at)
+{
+    TD_DYNAMIC_SHARED(int, mine);
+    mine[at] = 1;
+}
+
+static void out_of_shared()
+{
+    int at = right ? 9 : 10;
+    void *args[] = {&at};
+    CHECK_CUDA(cudaLaunchKernel(touch_shared, dim3(1), dim3(1), args, 10 * sizeof(int), nullptr));
+    cudaDeviceSynchronize();
+}
+
+/* A kernel on one stream, a copy of its result on another. */
+static void read_before_event()
+{
+    cudaStream_t a, b;
+    cudaEvent_t e;
+    int *y = new_array<int>(10), *pinned;
+    CHECK_CUDA(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
+    CHECK_CUDA(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+    CHECK_CUDA(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    CHECK_CUDA(cudaMallocHost(&pinned, sizeof *y));
+    CHECK_CUDA(run_touch(y, 0, a));
+    CHECK_CUDA(cudaEventRecord(e, a));
+    if (right) {
+        CHECK_CUDA(cudaStreamWaitEvent(b, e, 0));
+    }
+    cudaMemcpyAsync(pinned, y, sizeof *y, cudaMemcpyDeviceToHost, b);
+    cudaDeviceSynchronize();
+    cudaEventDestroy(e);
+}
+
+/* The host reads what a copy will write; right: when it has waited. */
+static void read_before_wait()
+{
+    cudaStream_t s;
+    int *y = new_array<int>(1), *pinned;
+    CHECK_CUDA(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    CHECK_CUDA(cudaMallocHost(&pinned, sizeof *y));
+    CHECK_CUDA(run_touch(y, 0, s));
+    CHECK_CUDA(cudaMemcpyAsync(pinned, y, sizeof *y, cudaMemcpyDeviceToHost, s));
+    if (right) {
+        CHECK_CUDA(cudaStreamSynchronize(s));
+    }
+    fprintf(stderr, *pinned == 1 ? "as wanted\n" : "read too early: %d\n", *pinned);
+    cudaDeviceSynchronize();
+}
+
+static __global__ void touch_hidden(int *const *y)
+{
+    **y = 1;
+}
+
+/* A pointer that the launch does not show; right: freed after the launch. */
+static void write_after_free()
+{
+    int *const y = new_array<int>(10);
+    int **where = new_array_of(std::vector<int *>{y});
+    void *args[] = {&where};
+    if (!right) {
+        CHECK_CUDA(cudaFreeAsync(y, nullptr));
+    }
+    CHECK_CUDA(cudaLaunchKernel(touch_hidden, dim3(1), dim3(1), args, 0, nullptr));
+    if (right) {
+        CHECK_CUDA(cudaFreeAsync(y, nullptr));
+    }
+    cudaDeviceSynchronize();
+}
+
+static void use_after_free()
+{
+    int *const y = new_array<int>(10);
+    CHECK_CUDA(right ? cudaSuccess : cudaFreeAsync(y, nullptr));
+    run_touch(y, 0, nullptr);
+    cudaDeviceSynchronize();
+}
+
+static __global__ void diverge(bool together)
+{
+    if (together || threadIdx.x < 7) {
+        __syncthreads();
+    }
+}
+
+static void divergent_barrier()
+{
+    void *args[] = {&right};
+    CHECK_CUDA(cudaLaunchKernel(diverge, dim3(2), dim3(64), args, 0, nullptr));
+    fprintf(stderr, "%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+}
+
+static __global__ void shuffle_from(int *y, int from)
+{
+    if (threadIdx.x < 16) {
+        y[threadIdx.x] = __shfl_sync(0xFFFFu, static_cast<int>(threadIdx.x), from);
+    }
+}
+
+static void shuffle_out_of_mask()
+{
+    int *y = new_array<int>(16), from = right ? 3 : 20;
+    void *args[] = {&y, &from};
+    CHECK_CUDA(cudaLaunchKernel(shuffle_from, dim3(1), dim3(32), args, 0, nullptr));
+    cudaDeviceSynchronize();
+}
+
+/* Two nodes of a graph on one memory; right: one after the other. */
+static void unordered_graph()
+{
+    cudaStream_t a, b;
+    cudaEvent_t e;
+    int *y = new_array<int>(10);
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CHECK_CUDA(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
+    CHECK_CUDA(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+    CHECK_CUDA(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    CHECK_CUDA(cudaStreamBeginCapture(a, cudaStreamCaptureModeGlobal));
+    CHECK_CUDA(cudaEventRecord(e, a));
+    CHECK_CUDA(cudaStreamWaitEvent(b, e, 0));
+    CHECK_CUDA(run_touch(y, 0, a));
+    if (right) {
+        CHECK_CUDA(cudaEventRecord(e, a));
+        CHECK_CUDA(cudaStreamWaitEvent(b, e, 0));
+    }
+    CHECK_CUDA(cudaMemsetAsync(y, 0, 10 * sizeof *y, b));
+    CHECK_CUDA(cudaEventRecord(e, b));
+    CHECK_CUDA(cudaStreamWaitEvent(a, e, 0));
+    CHECK_CUDA(cudaStreamEndCapture(a, &graph));
+    if (cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess) {
+        cudaGraphExecDestroy(exec);
+    }
+    cudaGraphDestroy(graph);
+    cudaEventDestroy(e);
+}
+
+int main(int argc, char **argv)
+{
+    const struct {
+        const char *name;
+        void (*run)();
+    } all[] = {
+        {"missing_barrier", missing_barrier},
+        {"block_conflict", block_conflict},
+        {"grid_conflict", grid_conflict},
+        {"out_of_bounds", out_of_bounds},
+        {"out_of_shared", out_of_shared},
+        {"read_before_event", read_before_event},
+        {"read_before_wait", read_before_wait},
+        {"write_after_free", write_after_free},
+        {"use_after_free", use_after_free},
+        {"divergent_barrier", divergent_barrier},
+        {"shuffle_out_of_mask", shuffle_out_of_mask},
+        {"unordered_graph", unordered_graph},
+    };
+    right = argc > 2 && strcmp(argv[2], "right") == 0;
+    for (const auto &p : all) {
+        if (argc > 1 && strcmp(argv[1], p.name) == 0) {
+            p.run();
+            fprintf(stderr, "came to the end\n");
+            return 0;
+        }
+    }
+    fprintf(stderr, "no such program\n");
+    return 2;
+}

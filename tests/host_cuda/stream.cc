@@ -1,0 +1,325 @@
+/* tests/host_cuda/stream.cc - streams: a queue and a thread each.
+ *
+ * The legacy stream's rule, as dependencies: its work comes after the last work of every blocking stream, and
+ * theirs after its last. A device that has failed does nothing more, but its queues go on, so that nobody
+ * waits for ever.
+ *
+ * Order as told to ThreadSanitizer: queueing -> the work (the address of the work); the work -> who depends
+ * on it or waits for it (the address of its `done`).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "tests/host_cuda/memory.h"
+#include "tests/host_cuda/reports.h"
+#include "tests/host_cuda/settings.h"
+
+#include <algorithm>
+#include <unistd.h>
+
+namespace host_cuda
+{
+
+std::mutex mu;
+std::condition_variable &changed = *new std::condition_variable; /* threads wait on it when main ends */
+
+namespace
+{
+
+/* All under mu. */
+auto &streams = *new std::vector<CUstream_st *>;
+CUstream_st *legacy[MAX_DEVICES];
+cudaError_t failure_to_come[MAX_DEVICES];
+int n_streams;
+
+thread_local bool stream_thread;
+
+void delay(draws *d)
+{
+    if (config().debug && config().delay_us > 0 && d->below(2) == 0) {
+        usleep(static_cast<useconds_t>(d->below(config().delay_us)));
+    }
+}
+
+/* The caller holds the lock; it is released meanwhile. */
+void do_work(locked &l, CUstream_st *s, work *w, draws *d)
+{
+    cudaError_t &to_come = failure_to_come[s->device];
+    if (to_come != cudaSuccess && w->todo->run) {
+        set_sticky(s->device, to_come);
+        to_come = cudaSuccess;
+    }
+    l.unlock();
+    delay(d);
+    {
+        const loud at_work;
+        tell_acquire(w);
+        for (const auto &a : w->after) {
+            tell_acquire(&a->done);
+        }
+        if (w->todo->run && sticky(s->device) == cudaSuccess) {
+            w->todo->run();
+        }
+        tell_release(&w->done);
+    }
+    l.lock();
+    w->done = true;
+    w->when = std::chrono::steady_clock::now();
+    w->after.clear();
+    w->todo = nullptr;
+    changed.notify_all();
+}
+
+void stream_main(CUstream_st *s)
+{
+    hush();
+    open_device_memory();
+    stream_thread = true;
+    locked l(mu);
+    draws d(0, static_cast<uint64_t>(s->number));
+    for (;;) {
+        while (s->queue.empty() && !s->stopping) {
+            changed.wait(l);
+        }
+        if (s->queue.empty()) {
+            break;
+        }
+        const auto w = s->queue.front();
+        for (const auto &a : w->after) {
+            while (!a->done) {
+                changed.wait(l);
+            }
+        }
+        s->queue.pop_front();
+        do_work(l, s, w.get(), &d);
+    }
+    l.unlock();
+    speak();
+}
+
+CUstream_st *start_stream(int device, bool blocking)
+{
+    auto *const s = new CUstream_st;
+    s->device = device;
+    s->number = n_streams++;
+    s->blocking = blocking;
+    s->thread = std::thread(stream_main, s);
+    streams.push_back(s);
+    return s;
+}
+
+CUstream_st *legacy_stream(int device)
+{
+    if (legacy[device] == nullptr) {
+        legacy[device] = start_stream(device, true);
+        legacy[device]->legacy = true;
+    }
+    return legacy[device];
+}
+
+/* What the legacy stream's rule puts before s's next work. */
+void add_legacy_order(const CUstream_st *s, std::vector<std::shared_ptr<work>> *after)
+{
+    for (const auto *const t : streams) {
+        if (t != s && s->blocking && t->blocking && (s->legacy || t->legacy) && t->device == s->device &&
+            t->last != nullptr) {
+            after->push_back(t->last);
+        }
+    }
+}
+
+} // namespace
+
+bool in_callback()
+{
+    return stream_thread;
+}
+
+CUstream_st *find_stream(cudaStream_t stream)
+{
+    if (stream == nullptr || stream == cudaStreamLegacy) {
+        return legacy_stream(current_device());
+    }
+    return std::find(streams.begin(), streams.end(), stream) != streams.end() ? stream : nullptr;
+}
+
+std::shared_ptr<work> queue_work(CUstream_st *s, const std::shared_ptr<const op> &todo,
+                                 std::vector<std::shared_ptr<work>> after)
+{
+    auto w = std::make_shared<work>();
+    add_legacy_order(s, &after);
+    s->clock.learn(host_clock());
+    for (const auto &a : after) {
+        s->clock.learn(a->before);
+        s->clock.learn(a->at);
+    }
+    w->todo = todo;
+    w->after = std::move(after);
+    w->before = s->clock;
+    w->at = {s->number, s->last != nullptr ? s->last->at.place + 1 : 1};
+    s->clock.learn(w->at);
+    check_uses(*todo, s->device, w->at, w->before);
+    {
+        const loud own;
+        tell_release(w.get());
+    }
+    s->queue.push_back(w);
+    s->last = w;
+    changed.notify_all();
+    return w;
+}
+
+cudaError_t submit(CUstream_st *s, const std::shared_ptr<const op> &todo)
+{
+    if (s->capturing != nullptr) {
+        return capture_op(s, todo);
+    }
+    if (s->legacy && device_is_capturing(s->device)) {
+        return cudaErrorStreamCaptureImplicit;
+    }
+    queue_work(s, todo);
+    return cudaSuccess;
+}
+
+void host_learns(const std::shared_ptr<work> &w)
+{
+    host_clock().learn(w->before);
+    host_clock().learn(w->at);
+    const loud own;
+    tell_acquire(&w->done);
+}
+
+void wait_for(locked &l, const std::shared_ptr<work> &w)
+{
+    if (w == nullptr) {
+        return;
+    }
+    while (!w->done) {
+        changed.wait(l);
+    }
+    host_learns(w);
+}
+
+void wait_for_device(locked &l, int device)
+{
+    const auto all = streams; /* it may grow meanwhile; what is queued then is not waited for */
+    for (auto *const s : all) {
+        if (s->device == device && std::find(streams.begin(), streams.end(), s) != streams.end()) {
+            wait_for(l, s->last);
+        }
+    }
+    check_freed(device);
+}
+
+void fail_later(int device, cudaError_t error)
+{
+    failure_to_come[device] = error;
+}
+
+} // namespace host_cuda
+
+using namespace host_cuda;
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
+{
+    return call([&](locked &) {
+        if (stream == nullptr || flags > cudaStreamNonBlocking) {
+            return cudaErrorInvalidValue;
+        }
+        *stream = start_stream(current_device(), (flags & cudaStreamNonBlocking) == 0);
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream)
+{
+    return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0);
+}
+
+/* CUDA returns at once and lets the queue run dry; here the caller waits, and learns nothing of it. */
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    const quiet q;
+    locked l(mu);
+    const auto at = std::find(streams.begin(), streams.end(), stream);
+    if (at == streams.end() || stream->legacy) {
+        return note(cudaErrorInvalidResourceHandle);
+    }
+    stream->stopping = true;
+    changed.notify_all();
+    l.unlock();
+    stream->thread.join();
+    l.lock();
+    streams.erase(std::find(streams.begin(), streams.end(), stream));
+    delete stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    return call([&](locked &l) {
+        CUstream_st *const s = find_stream(stream);
+        if (s == nullptr) {
+            return cudaErrorInvalidResourceHandle;
+        }
+        if (s->capturing != nullptr) {
+            return spoil_capture(s);
+        }
+        if (s->legacy) {
+            queue_work(s, std::make_shared<op>());
+        }
+        wait_for(l, s->last);
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    return call([&](locked &) {
+        CUstream_st *const s = find_stream(stream);
+        if (s == nullptr) {
+            return cudaErrorInvalidResourceHandle;
+        }
+        if (s->capturing != nullptr) {
+            return spoil_capture(s);
+        }
+        if (s->last != nullptr && !s->last->done) {
+            return cudaErrorNotReady;
+        }
+        if (s->last != nullptr) {
+            host_learns(s->last);
+        }
+        return cudaSuccess;
+    });
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *data)
+{
+    return call([&](locked &) {
+        CUstream_st *const s = find_stream(stream);
+        if (s == nullptr || fn == nullptr) {
+            return s == nullptr ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue;
+        }
+        auto o = std::make_shared<op>();
+        o->what = "a host function";
+        o->run = [fn, data] { fn(data); };
+        return submit(s, o);
+    });
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    return call([&](locked &l) {
+        const cudaError_t unsafe = unsafe_in_capture();
+        if (unsafe == cudaSuccess) {
+            wait_for_device(l, current_device());
+        }
+        return unsafe;
+    });
+}
+}
