@@ -10,29 +10,32 @@
 
 static bool right;
 
-/* x [n]  ->  y [n], back to front, through shared memory; the barrier between is what may be missing */
-static __global__ void reverse(int *y, const int *x, bool wait)
+/* x [n]  ->  y [n], each block's shifted by one through shared memory; the barrier between is what may be
+ * missing: threads that run in the order of their numbers do not need it */
+static __global__ void shift(int *y, const int *x, bool wait)
 {
     __shared__ int part[128];
-    const int i = threadIdx.x, n = blockDim.x;
-    part[i] = x[i];
+    const int i = threadIdx.x, at = blockIdx.x * blockDim.x + i;
+    part[i] = x[at];
     if (wait) {
         __syncthreads();
     }
-    y[i] = part[n - 1 - i];
+    y[at] = i == 0 ? 0 : part[i - 1];
 }
 
 static void missing_barrier()
 {
-    std::vector<int> x(128), want(128);
-    for (int i = 0; i < 128; i++) {
-        x[i] = want[127 - i] = i;
+    constexpr int N = 8 * 128;
+    std::vector<int> x(N), want(N);
+    for (int i = 0; i < N; i++) {
+        x[i] = i;
+        want[i] = i % 128 == 0 ? 0 : i - 1;
     }
     const int *dx = new_array_of(x);
-    int *y = new_array<int>(128);
+    int *y = new_array<int>(N);
     void *args[] = {&y, &dx, &right};
-    CHECK_CUDA(cudaLaunchKernel(reverse, dim3(1), dim3(128), args, 0, nullptr));
-    fprintf(stderr, read_array(y, 128) == want ? "as wanted\n" : "wrong results\n");
+    CHECK_CUDA(cudaLaunchKernel(shift, dim3(8), dim3(128), args, 0, nullptr));
+    fprintf(stderr, read_array(y, N) == want ? "as wanted\n" : "wrong results\n");
 }
 
 /* Every thread of a block adds to the same place; right: at once. */
@@ -122,6 +125,7 @@ static void read_before_wait()
     int *y = new_array<int>(1), *pinned;
     CHECK_CUDA(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
     CHECK_CUDA(cudaMallocHost(&pinned, sizeof *y));
+    *pinned = 0;
     CHECK_CUDA(run_touch(y, 0, s));
     CHECK_CUDA(cudaMemcpyAsync(pinned, y, sizeof *y, cudaMemcpyDeviceToHost, s));
     if (right) {
