@@ -43,9 +43,11 @@ void delay(draws *d)
 void do_work(locked &l, CUstream_st *s, work *w, draws *d)
 {
     cudaError_t &to_come = failure_to_come[s->device];
-    if (to_come != cudaSuccess && w->todo->run) {
+    bool run = static_cast<bool>(w->todo->run);
+    if (to_come != cudaSuccess && run) {
         set_sticky(s->device, to_come);
         to_come = cudaSuccess;
+        run = false; /* also when the error is taken away during the delay */
     }
     l.unlock();
     delay(d);
@@ -55,7 +57,7 @@ void do_work(locked &l, CUstream_st *s, work *w, draws *d)
         for (const auto &a : w->after) {
             tell_acquire(&a->done);
         }
-        if (w->todo->run && sticky(s->device) == cudaSuccess) {
+        if (run && sticky(s->device) == cudaSuccess) {
             w->todo->run();
         }
         tell_release(&w->done);
