@@ -54,13 +54,14 @@ dnnl_stream_t td_dnnl_base_stream(void)
 
 dnnl_engine_t td_dnnl_base_engine(void)
 {
+    (void)pthread_once(&engine_once, engine_start);
     return engine;
 }
 
 dnnl_memory_t td_dnnl_base_memory(const dnnl_memory_desc_t *md, const void *data)
 {
     dnnl_memory_t m = NULL;
-    return dnnl_memory_create(&m, md, engine, (void *)data) == dnnl_success ? m : NULL;
+    return dnnl_memory_create(&m, md, td_dnnl_base_engine(), (void *)data) == dnnl_success ? m : NULL;
 }
 
 /* Runs a reorder primitive. */
@@ -87,7 +88,8 @@ bool td_dnnl_base_reorder_new(dnnl_primitive_t *out, const dnnl_memory_desc_t *f
         return true;
     }
     dnnl_primitive_desc_t pd = NULL;
-    bool ok = dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, NULL) == dnnl_success &&
+    dnnl_engine_t e = td_dnnl_base_engine();
+    bool ok = dnnl_reorder_primitive_desc_create(&pd, from, e, to, e, NULL) == dnnl_success &&
               dnnl_primitive_create(out, pd) == dnnl_success;
     (void)dnnl_primitive_desc_destroy(pd);
     return ok;

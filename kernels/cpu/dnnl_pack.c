@@ -31,7 +31,7 @@ struct td_dnnl_pack {
     atomic_int users;
     struct td_buffer *source; /* counted */
     const void *source_data;
-    dnnl_memory_desc_t layout;
+    dnnl_memory_desc_t from, layout; /* how the source lies: a square matrix may be transposed; and this */
     int64_t columns;
     float *scale; /* columns of them, or of steps; NULL: plain weights */
     int levels;
@@ -133,8 +133,8 @@ static struct td_dnnl_pack *pack_find(const struct td_dnnl_weights *w, const str
 {
     for (struct td_dnnl_pack *p = packs; p != NULL; p = p->next) {
         if (p->source == t->buf && p->source_data == t->data && p->columns == w->columns &&
-            p->levels == w->levels && dnnl_memory_desc_equal(&p->layout, &w->used) &&
-            same_scale(w, p->scale, scale)) {
+            p->levels == w->levels && dnnl_memory_desc_equal(&p->from, &w->plain) &&
+            dnnl_memory_desc_equal(&p->layout, &w->used) && same_scale(w, p->scale, scale)) {
             return p;
         }
     }
@@ -232,6 +232,7 @@ static enum td_code pack_make(const struct td_dnnl_weights *w, const struct td_t
     atomic_init(&p->users, 1);
     p->source = td_buffer_ref(t->buf);
     p->source_data = t->data;
+    p->from = w->plain;
     p->layout = w->used;
     p->columns = w->columns;
     p->levels = w->levels;

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/base/mem.h"
+#include "kernels/cpu/dnnl_pack.h"
 #include "kernels/cpu/gemm_cpu.h"
 #include "kernels/cpu/gemm_panels.h"
 #include "tests/test.h"
@@ -125,6 +126,45 @@ TEST(panels_give_what_rows_give)
     }
 }
 
+/* Packs a square matrix, as it lies or transposed, and compares element by element. */
+static void check_pack(const struct td_tensor *t, bool transposed, struct td_dnnl_weights *w)
+{
+    struct td_err err = {0};
+    struct td_dnnl_pack *pack;
+    int64_t depth;
+    const int64_t n = t->shape.dim[0];
+    CHECK(td_dnnl_weights_init(w) && td_dnnl_weights_in_panels(w, n, n, transposed, &depth));
+    CHECK(td_dnnl_weights_known(w, t, &err) == TD_OK);
+    CHECK(td_dnnl_weights_meet(w, t, NULL, &pack, &err) == TD_OK && pack != NULL && depth == n);
+    const float *x = t->data, *p = td_dnnl_pack_data(pack);
+    for (int64_t k = 0; k < n; k++) {
+        for (int64_t j = 0; j < n; j++) {
+            CHECK(p[j / TD_PANEL * n * TD_PANEL + k * TD_PANEL + j % TD_PANEL] ==
+                  x[transposed ? j * n + k : k * n + j]);
+        }
+    }
+    td_dnnl_pack_drop(pack);
+}
+
+/* A layer's gradient reads the weights that the layer reads, transposed: of a square matrix both copies have
+ * one layout. */
+TEST(a_square_matrix_and_its_transpose_are_two_packs)
+{
+    enum { N = 128 };
+    struct td_err err = {0};
+    struct td_tensor t;
+    struct td_dnnl_weights as_it_lies = {0}, transposed = {0};
+    CHECK(td_tensor_new(&t, TD_FLOAT, &(struct td_shape){.rank = 2, .dim = {N, N}}, &err) == TD_OK);
+    for (int64_t i = 0; i < N * N; i++) {
+        TD_DATA(&t, float)[i] = (float)i;
+    }
+    check_pack(&t, false, &as_it_lies);
+    check_pack(&t, true, &transposed);
+    td_dnnl_weights_fini(&as_it_lies);
+    td_dnnl_weights_fini(&transposed);
+    td_tensor_clear(&t);
+}
+
 TEST(few_rows_of_large_weights_are_ours)
 {
     CHECK(td_gemm_is_few(&(struct td_gemm){.m = 2, .k = 1024, .n = 1024}));
@@ -135,4 +175,4 @@ TEST(few_rows_of_large_weights_are_ours)
 }
 
 TEST_MAIN(RUN(rows_together_are_what_they_are_alone) RUN(panels_give_what_rows_give)
-              RUN(few_rows_of_large_weights_are_ours))
+              RUN(a_square_matrix_and_its_transpose_are_two_packs) RUN(few_rows_of_large_weights_are_ours))
