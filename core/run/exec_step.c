@@ -467,11 +467,11 @@ static enum td_code run_step(struct td_exec *x, struct td_err *err)
 enum td_code td_exec_steps(struct td_exec *x, int from, int to, struct td_err *err)
 {
     const struct td_plan *p = x->plan;
-    for (int k = from; k < to; k++) {
+    for (int k = from, ran = 0; k < to; k++) {
         if (x->bound->mode[k] == TD_STEP_SKIP) {
             continue;
         }
-        bool look = x->run->opts->work.deadline_ns == 0 || k % CLOCK_EVERY == 0;
+        bool look = x->run->opts->work.deadline_ns == 0 || ran++ % CLOCK_EVERY == 0;
         if (look && td_call_stop_reason(x->run) != TD_OK) {
             return td_call_stop_error(x->run, err);
         }

@@ -31,6 +31,7 @@ struct td_stats_size {
     atomic_uint_fast64_t n, input_ns, infer_ns, output_ns;
 };
 struct td_stats {
+    atomic_uint_fast64_t waiting;                      /* chunks of requests that wait for a worker now */
     atomic_uint_fast64_t ok, ok_ns, failed, failed_ns; /* requests; ns from their start to their end */
     atomic_uint_fast64_t queue_ns, input_ns, infer_ns, output_ns; /* of the requests that went well */
     atomic_uint_fast64_t inferences;                              /* rows of the requests that went well */

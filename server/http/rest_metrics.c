@@ -203,6 +203,7 @@ STAT(queue_us, queue_ns, 1e-3)
 STAT(input_us, input_ns, 1e-3)
 STAT(infer_us, infer_ns, 1e-3)
 STAT(output_us, output_ns, 1e-3)
+STAT(count_waiting, waiting, 1)
 #undef STAT
 
 static double weight_bytes(struct td_servable *s)

@@ -136,7 +136,9 @@ static void enter_chunks(struct td_workers *w, struct td_request *r, struct td_s
     for (int i = 0; i < r->n_chunks; i++) {
         struct td_chunk *p = &r->chunks[i];
         struct td_err err = {0};
+        td_count_waiting(p, 1);
         if (td_sched_add(&w->sched, &p->task, now_ns, &err)) {
+            td_count_waiting(p, -1);
             td_metrics_refused(td_servable_metrics(r->servable), err.code);
             td_chunk_fail(p, &err);
             p->task.next = refused->first;

@@ -55,6 +55,7 @@ static void end_dropped(struct td_sched_list *dropped)
     struct td_sched_task *next;
     for (struct td_sched_task *t = dropped->first; t != NULL; t = next) {
         next = t->next;
+        td_count_waiting(td_chunk_of(t), -1);
         struct td_err err = {0};
         const int stop = atomic_load(t->run->work.stop);
         if (stop != 0) {
@@ -121,6 +122,9 @@ static void run_batch(struct td_workers *w, struct td_batch_run *run)
 {
     struct td_worker_queue *q = td_worker_queue_of(run->batch.queue);
     const struct td_chunk *first = td_chunk_of(run->batch.tasks);
+    for (struct td_sched_task *t = run->batch.tasks; t != NULL; t = t->next) {
+        td_count_waiting(td_chunk_of(t), -1);
+    }
     if (run->batch.n_tasks > 1) {
         add_run(w, run);
     }

@@ -86,6 +86,13 @@ static inline struct td_worker_queue *td_worker_queue_of(struct td_sched_queue *
     return (struct td_worker_queue *)q;
 }
 
+/* A chunk enters its queue (1) or leaves it (-1). */
+static inline void td_count_waiting(const struct td_chunk *p, int by)
+{
+    atomic_fetch_add_explicit(&td_servable_stats(p->request->servable)->waiting, (uint_fast64_t)by,
+                              memory_order_relaxed);
+}
+
 /* The request's queue; NULL: its servable was never admitted. */
 TD_MUST enum td_code td_worker_queue_find(struct td_workers *w, const struct td_request *r,
                                           struct td_worker_queue **out, struct td_err *err);

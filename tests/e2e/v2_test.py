@@ -24,7 +24,7 @@ import tritonclient.http.aio as tha
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
-from server import PATIENCE
+from server import PATIENCE, until
 from v2_server import TYPES, Case, Daemon, setUpModule, tensor, value  # noqa: F401
 
 
@@ -275,6 +275,10 @@ class Streams(Case):
                 self.assertEqual((result.get_response().id, result.as_numpy("y").tolist()), (str(i), [i / 2 + 3]))
                 self.assertTrue(result.get_response().parameters["triton_final_response"].bool_param)
 
+    def waiting(self):
+        found = re.findall(r'^nv_inference_pending_request_count\{model="half",[^}]*\} (\S+)$', self.d.get("/metrics").text, re.M)
+        return sum(map(float, found))
+
     def test_requests_of_one_stream_share_batches(self):
         """Both lanes (or all: as many slow requests as there are processors) are busy, and what comes behind gathers."""
         busy = len(os.sched_getaffinity(0))
@@ -297,13 +301,14 @@ class Streams(Case):
             calls = [self.d.grpc._client_stub.ModelInfer.future(slow) for _ in range(busy)]
             time.sleep(0.5)  # they run
             send(40)
-            time.sleep(1)    # and these wait
+            self.assertTrue(until(lambda: self.waiting() == 40))
             for call in calls:
                 call.cancel()
             self.assertEqual(receive(40), [[i / 2 + 3] for i in range(40)])
             after = counted()
         self.assertEqual(after[0] - requests, 40)
         self.assertLess(after[1] - runs, 30)  # without it: 40 and the slow ones
+        self.assertEqual(self.waiting(), 0)
 
     def test_many_streams_at_once(self):
         stub = self.d.grpc._client_stub
