@@ -10,7 +10,7 @@
 
 /* The calling thread's stream, or NULL when oneDNN does not start. */
 dnnl_stream_t td_dnnl_base_stream(void);
-/* The process's engine; after a stream was got. */
+/* The process's engine, started by the first who asks; NULL when oneDNN does not start. */
 dnnl_engine_t td_dnnl_base_engine(void);
 /* Bytes as an object of oneDNN, to be destroyed; NULL when there is no memory. */
 dnnl_memory_t td_dnnl_base_memory(const dnnl_memory_desc_t *md, const void *data);
