@@ -50,6 +50,12 @@ struct running {
     bool told, killed;
 };
 
+/* A process has ended, and its row does not say so yet: what waits for that waits with it. */
+struct unwritten {
+    int64_t job;
+    double seconds;
+};
+
 struct td_runner {
     struct td_jobs *jobs;
     pthread_t thread;
@@ -57,6 +63,8 @@ struct td_runner {
     atomic_bool drains, stops;
     struct running at[TD_JOBS_MOST_RUNNING];
     int n;
+    struct unwritten ends[TD_JOBS_MOST_RUNNING]; /* nothing is started while there are any */
+    int n_ends;
     int64_t again_ns;  /* something went wrong, or must not begin at once: look again then; 0: no */
     int64_t paused_ns; /* no job is started before */
     int64_t version, told;
@@ -187,15 +195,36 @@ static void broke(struct td_runner *r, const struct running *c, const struct td_
     fail_job(r, c->job, &why);
 }
 
+/* False: the database is in trouble. */
+static bool write_end(struct td_runner *r, const struct unwritten *e)
+{
+    struct td_err err = {0};
+    if (td_store_do(r->jobs->store, "UPDATE jobs SET live = 0, seconds = seconds + ? WHERE seq = ?",
+                    TD_SQL(TD_SQL_REAL(e->seconds), TD_SQL_INT(e->job)), NULL, &err)) {
+        trouble(r, "jobs", &err);
+        return false;
+    }
+    return true;
+}
+
+/* What had no room before. */
+static void write_ends(struct td_runner *r)
+{
+    while (r->n_ends > 0 && write_end(r, &r->ends[r->n_ends - 1])) {
+        r->n_ends--;
+    }
+}
+
 static void take_end(struct td_runner *r, struct running *c)
 {
     struct td_err err = {0};
     struct ended row = {0};
     const struct td_child_end end = td_child_end(c->child);
-    const double seconds = (double)(td_clock_ns() - c->begun_ns) / 1e9;
+    const struct unwritten e = {c->job, (double)(td_clock_ns() - c->begun_ns) / 1e9};
     c->child = NULL;
-    set(r, "UPDATE jobs SET live = 0, seconds = seconds + ? WHERE seq = ?",
-        TD_SQL(TD_SQL_REAL(seconds), TD_SQL_INT(c->job)));
+    if (!write_end(r, &e)) {
+        r->ends[r->n_ends++] = e;
+    }
     if (td_store_ask(r->jobs->store, "SELECT status, trained, pausing, step, falls FROM jobs WHERE seq = ?",
                      TD_SQL(TD_SQL_INT(c->job)), take_ended, &row, &err)) {
         trouble(r, "jobs", &err);
@@ -379,7 +408,7 @@ static void start_due(struct td_runner *r)
     if (atomic_load(&r->drains) || td_clock_ns() < r->paused_ns) {
         return;
     }
-    while (r->n < most && start_one(r)) {
+    while (r->n < most && r->n_ends == 0 && start_one(r)) {
     }
     set(r, "UPDATE jobs SET status = 1 WHERE status = 0 AND live = 0", TD_SQL_NONE);
 }
@@ -509,6 +538,7 @@ static void *runner_main(void *arg)
     set(r, "UPDATE jobs SET live = 0 WHERE live = 1", TD_SQL_NONE);
     while (!atomic_load(&r->stops)) {
         r->again_ns = 0;
+        write_ends(r);
         take_ends(r);
         publish_all(r);
         obey(r);

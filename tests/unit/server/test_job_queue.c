@@ -419,6 +419,32 @@ TEST(a_process_that_dies_again_and_again_is_a_failed_job)
     teardown();
 }
 
+/* As on a full disk: the database takes nothing of the kind until there is room again. */
+static void hold(const char *sql)
+{
+    struct td_store *s;
+    CHECK_OK(td_store_open(state, false, &s, &err));
+    CHECK_OK(td_store_do(s, sql, TD_SQL_NONE, NULL, &err));
+    td_store_close(s);
+}
+
+TEST(an_end_that_had_no_room_is_written_when_there_is_some)
+{
+    setup("steps");
+    char id[TD_JOBS_ID];
+    snprintf(id, sizeof id, "%s", created(upload("x.jsonl", "{}")));
+    await_step(id, 1);
+    hold("CREATE TRIGGER hold BEFORE UPDATE OF live ON jobs WHEN NEW.live = 0"
+         " BEGIN SELECT RAISE(ABORT, 'no room'); END");
+    await_step(id, 20);
+    usleep(500000);
+    json_decref(await(id, "running")); /* its process is over by now */
+    hold("DROP TRIGGER hold");
+    json_decref(await(id, "succeeded"));
+    CHECK_INT(n_versions(), 2);
+    teardown();
+}
+
 TEST(a_server_that_ends_leaves_jobs_to_the_next_one)
 {
     setup("steps");
@@ -530,6 +556,7 @@ TEST(a_follower_is_given_each_event_once_and_the_end)
     RUN(jobs_run_in_order_and_the_queue_has_an_end)                                                          \
     RUN(a_process_that_a_signal_ended_is_started_again)                                                      \
     RUN(a_process_that_dies_again_and_again_is_a_failed_job)                                                 \
+    RUN(an_end_that_had_no_room_is_written_when_there_is_some)                                               \
     RUN(a_server_that_ends_leaves_jobs_to_the_next_one)                                                      \
     RUN(a_result_kept_aside_is_published_once_when_told)                                                     \
     RUN(a_publication_that_was_cut_off_is_finished_not_repeated)                                             \
