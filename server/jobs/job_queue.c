@@ -6,8 +6,8 @@
  *   words and ends of children -> results to publish -> children to stop -> jobs to start -> leftovers
  *
  * Nothing is kept here that the rows do not say, except who is running now (`live` in the rows, reset when
- * the server starts). So a server that is started again goes on where the last one was killed, with the
- * same code.
+ * the server starts), and whose end had no room in the database. So a server that is started again goes on
+ * where the last one was killed, with the same code.
  *
  * A child that a signal ended, not ours, is started again from its progress, each time after a longer pause;
  * MOST_FALLS times in a row without a further step, and the job has failed.
@@ -29,8 +29,6 @@
 #include "server/base/clock.h"
 #include "server/jobs/child.h"
 #include "server/jobs/jobs_impl.h"
-#include "proto/bytes/file_tree.h"
-#include "server/train/progress.h"
 
 enum {
     MOST_FALLS = 5,
@@ -207,6 +205,15 @@ static bool write_end(struct td_runner *r, const struct unwritten *e)
     return true;
 }
 
+/* At once, or when there is room. */
+static void end_row(struct td_runner *r, int64_t job, double seconds)
+{
+    const struct unwritten e = {job, seconds};
+    if (!write_end(r, &e)) {
+        r->ends[r->n_ends++] = e;
+    }
+}
+
 /* What had no room before. */
 static void write_ends(struct td_runner *r)
 {
@@ -220,11 +227,8 @@ static void take_end(struct td_runner *r, struct running *c)
     struct td_err err = {0};
     struct ended row = {0};
     const struct td_child_end end = td_child_end(c->child);
-    const struct unwritten e = {c->job, (double)(td_clock_ns() - c->begun_ns) / 1e9};
     c->child = NULL;
-    if (!write_end(r, &e)) {
-        r->ends[r->n_ends++] = e;
-    }
+    end_row(r, c->job, (double)(td_clock_ns() - c->begun_ns) / 1e9);
     if (td_store_ask(r->jobs->store, "SELECT status, trained, pausing, step, falls FROM jobs WHERE seq = ?",
                      TD_SQL(TD_SQL_INT(c->job)), take_ended, &row, &err)) {
         trouble(r, "jobs", &err);
@@ -391,7 +395,7 @@ static bool start_one(struct td_runner *r)
     struct td_child *child = NULL;
     if (spawn(r, &d, &child, &err)) {
         trouble(r, "jobs", &err);
-        set(r, "UPDATE jobs SET live = 0 WHERE seq = ?", TD_SQL(TD_SQL_INT(d.job)));
+        end_row(r, d.job, 0);
         return false;
     }
     struct running *c = &r->at[r->n++];
@@ -411,59 +415,6 @@ static void start_due(struct td_runner *r)
     while (r->n < most && r->n_ends == 0 && start_one(r)) {
     }
     set(r, "UPDATE jobs SET status = 1 WHERE status = 0 AND live = 0", TD_SQL_NONE);
-}
-
-/* ------------------------------------------------------------------ leftovers */
-
-struct left {
-    int64_t job;
-    char id[TD_JOBS_ID], stage[TD_FILE_PATH];
-};
-
-static enum td_code take_left(void *ctx, const struct td_sql_row *row, struct td_err *err)
-{
-    struct left *l = ctx;
-    (void)err;
-    l->job = td_sql_int(row, 0);
-    (void)snprintf(l->id, sizeof l->id, "%s", td_sql_text(row, 1));
-    (void)snprintf(l->stage, sizeof l->stage, "%s", td_sql_text(row, 2));
-    return TD_OK;
-}
-
-/* A job without result leaves nothing in its model's directory; none keeps its progress. */
-static enum td_code clean_one(struct td_runner *r, const struct left *l, struct td_err *err)
-{
-    char folder[TD_FILE_PATH];
-    TD_TRY(l->stage[0] != '\0' ? td_tree_remove(l->stage, err) : TD_OK);
-    TD_TRY(td_jobs_path(r->jobs->opts.state_dir, "jobs", l->id, folder, err));
-    return td_progress_remove(folder, err);
-}
-
-static void clean(struct td_runner *r)
-{
-    for (;;) {
-        struct left l = {0};
-        struct td_err err = {0};
-        if (td_store_ask(r->jobs->store,
-                         "SELECT seq, id, CASE WHEN status > 4 THEN stage ELSE '' END FROM jobs"
-                         " WHERE status > 3 AND cleaned = 0 AND live = 0 LIMIT 1",
-                         TD_SQL_NONE, take_left, &l, &err)) {
-            trouble(r, "jobs", &err);
-            return;
-        }
-        if (l.job == 0) {
-            return;
-        }
-        if (clean_one(r, &l, &err)) { /* once is enough: nothing depends on it */
-            td_log(TD_LOG_WARNING, NULL, "removing what is left of job %s: %s", l.id, err.msg);
-            err = (struct td_err){0};
-        }
-        if (td_store_do(r->jobs->store, "UPDATE jobs SET cleaned = 1 WHERE seq = ?",
-                        TD_SQL(TD_SQL_INT(l.job)), NULL, &err)) {
-            trouble(r, "jobs", &err);
-            return;
-        }
-    }
 }
 
 /* ------------------------------------------------------------------ the thread */
@@ -529,6 +480,14 @@ static void end_children(struct td_runner *r)
         take_end(r, &r->at[i]);
     }
     r->n = 0;
+}
+
+static void clean(struct td_runner *r)
+{
+    struct td_err err = {0};
+    if (td_jobs_clean(r->jobs, &err)) {
+        trouble(r, "jobs", &err);
+    }
 }
 
 static void *runner_main(void *arg)

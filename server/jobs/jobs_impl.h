@@ -115,6 +115,10 @@ TD_MUST enum td_code td_job_message(struct td_store *s, int64_t job, const char 
 TD_MUST enum td_code td_job_fail(struct td_store *s, int64_t job, const struct td_fault *why,
                                  struct td_err *err);
 
+/* ---- job_leftovers.c */
+/* Removes what jobs that have ended leave on disk. */
+TD_MUST enum td_code td_jobs_clean(struct td_jobs *j, struct td_err *err);
+
 /* ---- publish.c. Callers hold j->publishing. */
 struct td_published {
     bool out_there; /* also on failure: the version has its name, and only the row is behind: try again */
