@@ -55,7 +55,7 @@ struct td_concrete_stat {
     int n_in;
     const enum td_dtype *dtype;   /* n_in */
     const struct td_shape *shape; /* n_in; -1 where symbolic */
-    uint64_t calls;
+    uint64_t calls;               /* runs begun: one that was cut and begun again counts twice */
     double trace_ms;
     size_t bytes;
     int graph_nodes, plan_steps;

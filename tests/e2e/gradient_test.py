@@ -394,7 +394,9 @@ class Kept(Gradients):
             texts = list(pool.map(ask, range(16)))
         self.assertEqual(len(set(texts)), 1, set(texts))
         mine = [g for g in self.functions() if g["wrt"] == body["wrt"]]
-        self.assertEqual((len(mine), mine[0]["traces"], mine[0]["concrete"][0]["calls"]), (1, 1, "16"))
+        self.assertEqual((len(mine), mine[0]["traces"]), (1, 1))
+        # Runs begun: one that the thread of a connection had no more time for is begun again by a worker.
+        self.assertIn(int(mine[0]["concrete"][0]["calls"]), range(16, 33))
 
     def test_the_least_recently_used_goes(self):
         names = ["x", "var:dense/kernel", "var:dense/bias", "var:scale", "var:p", "var:q"]

@@ -72,20 +72,21 @@ static void finish_part(struct part *p)
     CHECK_OK(td_job_sink_done(p->sink, 200, 20, publishes, &err));
 }
 
-/* Twenty steps of 10 ms. Progress is what the row says, so a process goes on where the last one was. */
+/* Twenty steps of 10 ms. Progress is what the row says, so a process goes on where the last one was; one that
+ * dies does so before it can say more than its seventh step. */
 static int steps(struct part *p, const char *as)
 {
     CHECK_OK(sink.state(sink.ctx, TD_TRAIN_RUNNING, &err));
     for (int64_t i = p->step + 1; i <= 20; i++) {
+        if (i == 8 && (strcmp(as, "dies") == 0 || (strcmp(as, "dies once") == 0 && p->attempt == 1))) {
+            raise(SIGKILL);
+        }
         char key[20];
         snprintf(key, sizeof key, "s%d", (int)i);
         say(key, "metrics", json_pack("{s:I}", "step", (json_int_t)i));
         CHECK_OK(sink.progress(sink.ctx, (int64_t[]){i, 20, 1, i * 10}, told_to_pause || i == 7, &err));
         if (told_to_pause) {
             return TD_CHILD_PAUSED;
-        }
-        if (i == 8 && (strcmp(as, "dies") == 0 || (strcmp(as, "dies once") == 0 && p->attempt == 1))) {
-            raise(SIGKILL);
         }
         usleep(10000);
     }
