@@ -168,9 +168,11 @@ static void reach(struct second_device *t, uint64_t number)
 
 /* ------------------------------------------------------------------ the vtable */
 
-static enum td_code allocate(const struct td_device *d, size_t bytes, void **out, struct td_err *err)
+static enum td_code allocate(const struct td_device *d, struct td_stream *stream, size_t bytes, void **out,
+                             struct td_err *err)
 {
     (void)d;
+    (void)stream;
     void *p = td_calloc(1, bytes + (bytes == 0));
     if (p == NULL) {
         return td_no_memory(err, bytes, "bytes on the second device");
@@ -181,8 +183,9 @@ static enum td_code allocate(const struct td_device *d, size_t bytes, void **out
 }
 
 /* Frees may not fail: without memory for a job the queue is emptied first. */
-static void release(const struct td_device *d, void *p, struct td_stream *stream)
+static void release(const struct td_device *d, void *p, size_t bytes, struct td_stream *stream)
 {
+    (void)bytes;
     struct second_device *t = self(d);
     struct job *j = td_calloc(1, sizeof *j);
     if (j != NULL) {

@@ -212,7 +212,7 @@ enum td_code td_buffer_new_on(const struct td_device *d, struct td_stream *strea
     }
     *b = (struct td_buffer){.bytes = bytes, .device = d, .stream = stream, .size_class = -1};
     atomic_init(&b->refs, 1);
-    enum td_code rc = d->allocate(d, bytes, &b->data, err);
+    enum td_code rc = d->allocate(d, stream, bytes, &b->data, err);
     if (rc) {
         td_free(b);
         return rc;
@@ -238,7 +238,7 @@ static void destroy(struct td_buffer *b)
         }
     }
     if (b->device != NULL) {
-        b->device->release(b->device, b->data, b->stream);
+        b->device->release(b->device, b->data, b->bytes, b->stream);
         td_free(b);
     } else if (b->release != NULL || b->read_only) {
         if (b->release != NULL) {

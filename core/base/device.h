@@ -29,9 +29,12 @@ struct td_device {
     /* whose kernel rows it runs: its own kind; the tests' device runs the host's */
     enum td_device_kind kernels;
 
-    TD_MUST enum td_code (*allocate)(const struct td_device *d, size_t bytes, void **out, struct td_err *err);
-    /* Stream-ordered: the bytes may be reused once the work queued on stream before this call is done. */
-    void (*release)(const struct td_device *d, void *p, struct td_stream *stream);
+    /* For work that is queued on stream behind this call. */
+    TD_MUST enum td_code (*allocate)(const struct td_device *d, struct td_stream *stream, size_t bytes,
+                                     void **out, struct td_err *err);
+    /* Stream-ordered: the bytes, as many as were allocated, may be reused once the work queued on stream
+     * before this call is done. */
+    void (*release)(const struct td_device *d, void *p, size_t bytes, struct td_stream *stream);
     /* Returns when queued; the host side, if there is one, must stay valid until an event recorded after it
      * has been waited for. */
     TD_MUST enum td_code (*copy)(const struct td_device *d, struct td_stream *stream, enum td_copy which,

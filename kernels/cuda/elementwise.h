@@ -1,0 +1,43 @@
+/* kernels/cuda/elementwise.h - launchers of element-wise.cu. Each returns CUDA's error number.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_CUDA_ELEMENTWISE_H
+#define TD_KERNELS_CUDA_ELEMENTWISE_H
+
+#include "kernels/cuda/runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum td_cuda_unary {
+#define UNARY(op, types, value) TD_CUDA_##op,
+#include "kernels/cuda/unary.def"
+    TD_CUDA_UNARY_OPS
+};
+enum td_cuda_binary {
+#define BINARY(op, types, value) TD_CUDA_##op,
+#define COMPARE(op, types, value) TD_CUDA_##op,
+#include "kernels/cuda/binary.def"
+    TD_CUDA_BINARY_OPS
+};
+
+/* y[i] = op(x[i]), n elements each; y may be x. */
+int td_cuda_unary(enum td_cuda_unary op, enum td_cuda_type type, const void *x, void *y, int64_t n,
+                  struct td_cuda_stream *stream);
+
+/* How the elements of an output read two operands: dims innermost first, steps in elements, 0 where an
+ * operand is repeated. */
+enum { TD_CUDA_DIMS = 8 };
+struct td_cuda_steps {
+    int rank;
+    int64_t dim[TD_CUDA_DIMS], a[TD_CUDA_DIMS], b[TD_CUDA_DIMS];
+};
+/* y[i] = op(a[..], b[..]) for n elements of y, which may be an operand that is not repeated. */
+int td_cuda_binary(enum td_cuda_binary op, enum td_cuda_type type, const struct td_cuda_steps *steps,
+                   const void *a, const void *b, void *y, int64_t n, struct td_cuda_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

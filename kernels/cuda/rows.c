@@ -1,0 +1,8 @@
+/* kernels/cuda/rows.c - the list of families.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cuda/rows.h"
+
+#include <stddef.h>
+
+const struct td_cuda_rows *const td_cuda_families[] = {td_cuda_rows_elementwise, td_cuda_rows_matmul, NULL};

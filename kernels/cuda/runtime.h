@@ -1,0 +1,78 @@
+/* kernels/cuda/runtime.h - what the engine's side asks of CUDA: devices, memory, copies, streams and events,
+ * as plain C. Files in C include this; CUDA's own headers are for .cu files.
+ *
+ * Every call says on which device it works and returns CUDA's error number, 0 when all is well. What is
+ * queued and fails shows in a later call, as CUDA has it.
+ *
+ * Threads: any.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_CUDA_RUNTIME_H
+#define TD_KERNELS_CUDA_RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* CUDA's own, in disguise: a stream is queued to as a cudaStream_t (td_cuda_queue in launch.cuh). */
+struct td_cuda_stream;
+struct td_cuda_event;
+
+/* Types of elements that kernels know. */
+enum td_cuda_type {
+    TD_CUDA_FLOAT,
+    TD_CUDA_DOUBLE,
+    TD_CUDA_HALF,
+    TD_CUDA_BFLOAT16,
+    TD_CUDA_INT32,
+    TD_CUDA_INT64,
+    TD_CUDA_NO_TYPE
+};
+
+enum td_cuda_copy { TD_CUDA_TO_DEVICE, TD_CUDA_TO_HOST, TD_CUDA_ON_DEVICE };
+
+struct td_cuda_facts {
+    char name[256];
+    uint64_t memory; /* bytes */
+    int multiprocessors, major, minor;
+};
+
+/* "cudaErrorMemoryAllocation"; "out of memory"; whether it is that; whether the device is lost for this
+ * process. */
+const char *td_cuda_error_name(int error);
+const char *td_cuda_error_text(int error);
+bool td_cuda_is_memory(int error);
+bool td_cuda_is_sticky(int error);
+
+/* 0 devices without a driver, or with one that is too old: *error says which. */
+int td_cuda_count(int *error);
+/* Makes it the calling thread's, for kernels that are launched next. */
+int td_cuda_use(int device);
+int td_cuda_describe(int device, struct td_cuda_facts *out);
+
+/* In the stream's order: usable by what is queued behind it. Freed bytes are kept for the next to ask, up to
+ * what td_cuda_keep says, or given back by td_cuda_trim. */
+int td_cuda_allocate(int device, struct td_cuda_stream *stream, size_t bytes, void **out);
+int td_cuda_free(int device, struct td_cuda_stream *stream, void *p);
+int td_cuda_keep(int device, uint64_t bytes);
+int td_cuda_trim(int device);
+
+int td_cuda_copy(int device, struct td_cuda_stream *stream, enum td_cuda_copy which, void *dst,
+                 const void *src, size_t bytes);
+
+int td_cuda_stream_new(int device, struct td_cuda_stream **out);
+int td_cuda_stream_wait(int device, struct td_cuda_stream *stream);
+int td_cuda_stream_free(struct td_cuda_stream *stream);
+int td_cuda_event_new(int device, struct td_cuda_event **out);
+int td_cuda_event_record(int device, struct td_cuda_event *event, struct td_cuda_stream *stream);
+int td_cuda_event_wait(int device, struct td_cuda_event *event);
+int td_cuda_event_free(struct td_cuda_event *event);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
