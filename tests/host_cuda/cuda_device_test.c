@@ -120,10 +120,10 @@ TEST(an_error_that_stays_takes_the_device_out_of_service)
     CHECK_OK(device->event_open(device, &event, &err));
     CHECK_OK(device->allocate(device, stream, sizeof bytes, &p, &err));
     host_cuda_fail(ILLEGAL_ADDRESS);
-    if (device->copy(device, stream, TD_COPY_TO_DEVICE, p, bytes, sizeof bytes, &err) == TD_OK) {
-        CHECK_OK(device->event_record(device, stream, event, &err));
-        CHECK_INT(device->event_wait(device, event, &err), TD_UNAVAILABLE);
-    }
+    /* It shows in whichever call is the first to come after it. */
+    CHECK(device->copy(device, stream, TD_COPY_TO_DEVICE, p, bytes, sizeof bytes, &err) != TD_OK ||
+          device->event_record(device, stream, event, &err) != TD_OK ||
+          device->event_wait(device, event, &err) != TD_OK);
     CHECK_INT(err.code, TD_UNAVAILABLE);
     err = (struct td_err){0};
     CHECK_INT(device->stream_open(device, &second, &err), TD_UNAVAILABLE);
