@@ -1,7 +1,5 @@
-/* kernels/cuda/elementwise.c - rows of the element-wise ops of one and of two inputs.
- *
- * Operands of two shapes are read by steps: neighbouring dims that both operands step through alike become
- * one (x [2,3,4] + b [4] is a matrix of 6 rows), so that most shapes need one or two.
+/* kernels/cuda/elementwise.c - rows of the element-wise ops of one and of two inputs, and of BiasAdd. Operands
+ * of two shapes are read by steps (kernels/cuda/steps.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -23,47 +21,6 @@ static enum td_code run_unary(struct td_call *c, enum td_cuda_unary op, struct t
 }
 
 /* ------------------------------------------------------------------ two inputs */
-
-static int64_t step_of(const struct td_shape *s, int from_the_end, int64_t elements)
-{
-    return from_the_end <= s->rank && s->dim[s->rank - from_the_end] != 1 ? elements : 0;
-}
-
-static int64_t length_of(const struct td_shape *s, int from_the_end)
-{
-    return from_the_end <= s->rank ? s->dim[s->rank - from_the_end] : 1;
-}
-
-static bool goes_on(int64_t step, int64_t last_step, int64_t last_dim)
-{
-    return step == (last_step == 0 ? 0 : last_step * last_dim);
-}
-
-bool td_cuda_steps_of(const struct td_shape *a, const struct td_shape *b, const struct td_shape *y,
-                      struct td_cuda_steps *s)
-{
-    int64_t in_a = 1, in_b = 1;
-    memset(s, 0, sizeof *s);
-    for (int i = 1; i <= y->rank; i++) {
-        const int64_t d = y->dim[y->rank - i], of_a = step_of(a, i, in_a), of_b = step_of(b, i, in_b);
-        const int last = s->rank - 1;
-        in_a *= length_of(a, i);
-        in_b *= length_of(b, i);
-        if (d == 1) {
-            continue;
-        }
-        if (last >= 0 && goes_on(of_a, s->a[last], s->dim[last]) && goes_on(of_b, s->b[last], s->dim[last])) {
-            s->dim[last] *= d;
-        } else if (s->rank == TD_CUDA_DIMS) {
-            return false;
-        } else {
-            s->dim[s->rank] = d;
-            s->a[s->rank] = of_a;
-            s->b[s->rank++] = of_b;
-        }
-    }
-    return true;
-}
 
 static enum td_code prepare_binary(const struct td_kernel_query *q, struct td_kernel_offer *o,
                                    struct td_err *err)
@@ -88,6 +45,42 @@ static enum td_code run_binary(struct td_call *c, enum td_cuda_binary op, struct
                                            td_tensor_count(y), td_cuda_stream_of(c)),
                             err);
 }
+
+/* ------------------------------------------------------------------ BiasAdd */
+
+/* The bias as an operand that is broadcast: [C], or [C,1,..] where the channels come first. */
+static struct td_shape seen_bias(const struct td_node *n, const struct td_shape *x, const struct td_shape *b)
+{
+    const bool first =
+        strcmp(n->op_name, "BiasAddV1") != 0 && strcmp(td_attr_str(n, "data_format"), "NCHW") == 0;
+    struct td_shape seen = *b;
+    for (int i = 2; first && i < x->rank; i++) {
+        seen.dim[seen.rank++] = 1;
+    }
+    return seen;
+}
+
+static enum td_code run_bias(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *y;
+    struct td_cuda_steps steps;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    const struct td_tensor *x = c->in[0], *b = c->in[1];
+    const struct td_shape seen = seen_bias(c->node, &x->shape, &b->shape);
+    TD_FAIL_IF(!td_cuda_steps_of(&x->shape, &seen, &y->shape, &steps), err, INTERNAL,
+               "%s: more than eight dimensions", c->node->op_name);
+    return td_cuda_launched(c,
+                            td_cuda_binary(TD_CUDA_AddV2, td_cuda_type_of(x->dtype), &steps, x->data, b->data,
+                                           y->data, td_tensor_count(y), td_cuda_stream_of(c)),
+                            err);
+}
+
+static const struct td_kernel rows_bias[] = {{.name = "bias.cuda",
+                                              .device = TD_CUDA,
+                                              .types = {{"T", TD_CUDA_NUMBERS}},
+                                              .library = TD_LIB_MODULE,
+                                              .run = run_bias},
+                                             {.name = NULL}};
 
 /* ------------------------------------------------------------------ rows */
 
@@ -125,5 +118,7 @@ const struct td_cuda_rows td_cuda_rows_elementwise[] = {
 #define BINARY(op, set, value) {#op, rows_##op},
 #define COMPARE(op, set, value) {#op, rows_##op},
 #include "kernels/cuda/binary.def"
+    {"BiasAdd", rows_bias},
+    {"BiasAddV1", rows_bias},
     {NULL, NULL},
 };

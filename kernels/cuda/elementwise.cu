@@ -49,23 +49,12 @@ template <class Op> struct run_unary {
     };
 #include "kernels/cuda/binary.def"
 
-/* Dense where both operands step with the output or stay: then no index is taken apart. */
 template <class Op, class T, class R>
 __global__ void binary(struct td_cuda_steps s, const T *a, const T *b, R *y, int64_t n)
 {
     for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
-        int64_t at_a = i * s.a[0], at_b = i * s.b[0];
-        if (s.rank > 1) {
-            int64_t rest = i;
-            at_a = at_b = 0;
-            for (int d = 0; d < s.rank; d++) {
-                const int64_t up = rest / s.dim[d], k = rest - up * s.dim[d];
-                at_a += k * s.a[d];
-                at_b += k * s.b[d];
-                rest = up;
-            }
-        }
-        y[i] = td_cuda_store<R>::of(Op::of(td_cuda_load(a[at_a]), td_cuda_load(b[at_b])));
+        const td_cuda_place at = td_cuda_place_of(s, i);
+        y[i] = td_cuda_store<R>::of(Op::of(td_cuda_load(a[at.a]), td_cuda_load(b[at.b])));
     }
 }
 

@@ -5,6 +5,7 @@
 #define TD_KERNELS_CUDA_ELEMENTWISE_H
 
 #include "kernels/cuda/runtime.h"
+#include "kernels/cuda/steps.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,13 +27,6 @@ enum td_cuda_binary {
 int td_cuda_unary(enum td_cuda_unary op, enum td_cuda_type type, const void *x, void *y, int64_t n,
                   struct td_cuda_stream *stream);
 
-/* How the elements of an output read two operands: dims innermost first, steps in elements, 0 where an
- * operand is repeated. */
-enum { TD_CUDA_DIMS = 8 };
-struct td_cuda_steps {
-    int rank;
-    int64_t dim[TD_CUDA_DIMS], a[TD_CUDA_DIMS], b[TD_CUDA_DIMS];
-};
 /* y[i] = op(a[..], b[..]) for n elements of y, which may be an operand that is not repeated. */
 int td_cuda_binary(enum td_cuda_binary op, enum td_cuda_type type, const struct td_cuda_steps *steps,
                    const void *a, const void *b, void *y, int64_t n, struct td_cuda_stream *stream);

@@ -4,10 +4,12 @@
  *   TD_DYNAMIC_SHARED(float, tile);         in a kernel: float *tile, the launch's dynamic shared memory,
  *                                           aligned to 16 bytes
  *   td_cuda_first, td_cuda_stride           in a kernel: the thread's first element, and how far to the next
+ *   td_cuda_place_of(steps, i)              in a kernel: where element i is in two operands
  *   td_cuda_over(kernel, n, stream, ...)    launches it with a thread an element, or fewer that go round
  *   td_cuda_blocks(kernel, n, stream, ...)  with so many blocks, or fewer that go round
  *
- * Arithmetic: half and bfloat16 are computed in float (td_cuda_wide), as the CPU has it.
+ * Arithmetic: half and bfloat16 are computed in float (td_cuda_wide), as the CPU has it. nvcc is told -ftz=true:
+ * denormal floats are zeros, as the host's kernels have it (core/base/float_mode.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CUDA_LAUNCH_CUH
@@ -20,6 +22,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/runtime.h"
+#include "kernels/cuda/steps.h"
 
 #ifdef __CUDACC__
 extern __shared__ __align__(16) unsigned char td_dynamic_shared_bytes[];
@@ -44,6 +47,25 @@ __device__ inline int64_t td_cuda_first()
 __device__ inline int64_t td_cuda_stride()
 {
     return static_cast<int64_t>(gridDim.x) * blockDim.x;
+}
+
+/* Where element i is in both operands. With one dim no index is taken apart. */
+struct td_cuda_place {
+    int64_t a, b;
+};
+__device__ inline td_cuda_place td_cuda_place_of(const struct td_cuda_steps &s, int64_t i)
+{
+    if (s.rank <= 1) {
+        return {i * s.a[0], i * s.b[0]};
+    }
+    td_cuda_place at = {0, 0};
+    for (int d = 0; d < s.rank; d++) {
+        const int64_t up = i / s.dim[d], k = i - up * s.dim[d];
+        at.a += k * s.a[d];
+        at.b += k * s.b[d];
+        i = up;
+    }
+    return at;
 }
 
 template <class... P, class... A>

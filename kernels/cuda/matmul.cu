@@ -23,15 +23,9 @@ struct tile { /* of one batch */
 __device__ tile tile_of(const td_cuda_product &s, int64_t number)
 {
     const int64_t across = (s.n + TILE - 1) / TILE, down = (s.m + TILE - 1) / TILE;
-    int64_t rest = number / (across * down);
-    tile t = {number / across % down * TILE, number % across * TILE, 0, 0, rest * s.m * s.n};
-    for (int d = 0; d < s.batch.rank; d++) {
-        const int64_t k = rest % s.batch.dim[d];
-        t.at_a += k * s.batch.a[d];
-        t.at_b += k * s.batch.b[d];
-        rest /= s.batch.dim[d];
-    }
-    return t;
+    const int64_t batch = number / (across * down);
+    const td_cuda_place at = td_cuda_place_of(s.batch, batch);
+    return {number / across % down * TILE, number % across * TILE, at.a, at.b, batch * s.m * s.n};
 }
 
 /* Rows [from, from + TILE) of x, DEEP of their columns from `deep` on, into to[column][row]; zeros

@@ -4,7 +4,8 @@
 #ifndef TD_KERNELS_CUDA_MATMUL_H
 #define TD_KERNELS_CUDA_MATMUL_H
 
-#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/steps.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -11,7 +11,8 @@ struct td_cuda_rows {
     const struct td_kernel *rows; /* end with a row without a name */
 };
 
-extern const struct td_cuda_rows td_cuda_rows_elementwise[], td_cuda_rows_matmul[];
+extern const struct td_cuda_rows td_cuda_rows_elementwise[], td_cuda_rows_matmul[], td_cuda_rows_move[],
+    td_cuda_rows_reduce[], td_cuda_rows_softmax[];
 
 /* All of them, NULL at the end. */
 extern const struct td_cuda_rows *const td_cuda_families[];

@@ -2,6 +2,7 @@
  * helpers that live as long as the process. Whoever is free takes the next block.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/float_mode.h"
 #include "tests/host_cuda/block.h"
 #include "tests/host_cuda/memory.h"
 #include "tests/host_cuda/sanitizers.h"
@@ -20,12 +21,14 @@ void run_blocks(grid *g)
 {
     const dim3 size = g->shape.grid;
     const uint64_t n = uint64_t{size.x} * size.y * size.z;
+    const unsigned long mode = td_float_mode_enter(); /* as nvcc's -ftz=true has it, of double, too */
     block_runner *const r = runner_of_thread();
     for (uint64_t i = g->next_block++; i < n && !g->wrong; i = g->next_block++) {
         const auto y = static_cast<unsigned>(i / size.x % size.y),
                    z = static_cast<unsigned>(i / size.x / size.y);
         run_block(r, g, {static_cast<unsigned>(i % size.x), y, z});
     }
+    td_float_mode_leave(mode);
 }
 
 struct part {

@@ -1,0 +1,23 @@
+/* kernels/cuda/move.h - launcher of move.cu; it returns CUDA's error number.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_CUDA_MOVE_H
+#define TD_KERNELS_CUDA_MOVE_H
+
+#include <stddef.h>
+
+#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/steps.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* y[b] = x[a] for n elements of 1, 2, 4, 8 or 16 bytes, at the steps' places. x and y share no byte. */
+int td_cuda_move(size_t bytes, const struct td_cuda_steps *steps, const void *x, void *y, int64_t n,
+                 struct td_cuda_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
