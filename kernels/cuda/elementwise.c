@@ -1,5 +1,5 @@
-/* kernels/cuda/elementwise.c - rows of the element-wise ops of one and of two inputs, and of BiasAdd. Operands
- * of two shapes are read by steps (kernels/cuda/steps.h).
+/* kernels/cuda/elementwise.c - rows of the element-wise ops of one and of two inputs, and of BiasAdd.
+ * Operands of two shapes are read by steps (kernels/cuda/steps.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

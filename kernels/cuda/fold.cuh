@@ -16,8 +16,8 @@ template <class A>
 constexpr A td_cuda_most = std::numeric_limits<A>::has_infinity ? std::numeric_limits<A>::infinity()
                                                                 : std::numeric_limits<A>::max();
 
-/* f over the v of each GROUP of neighbouring threads (a power of two), in one order whatever the data: on each
- * of them. All threads of the block are there; shared [THREADS] is free again afterwards. */
+/* f over the v of each GROUP of neighbouring threads (a power of two), in one order whatever the data:
+ * on each of them. All threads of the block are there; shared [THREADS] is free again afterwards. */
 template <int GROUP, class A, class F> __device__ A td_cuda_fold(A v, A *shared, F f)
 {
     const int at = threadIdx.x % GROUP;

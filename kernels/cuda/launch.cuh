@@ -8,8 +8,8 @@
  *   td_cuda_over(kernel, n, stream, ...)    launches it with a thread an element, or fewer that go round
  *   td_cuda_blocks(kernel, n, stream, ...)  with so many blocks, or fewer that go round
  *
- * Arithmetic: half and bfloat16 are computed in float (td_cuda_wide), as the CPU has it. nvcc is told -ftz=true:
- * denormal floats are zeros, as the host's kernels have it (core/base/float_mode.h).
+ * Arithmetic: half and bfloat16 are computed in float (td_cuda_wide), as the CPU has it. nvcc is told
+ * -ftz=true: denormal floats are zeros, as the host's kernels have it (core/base/float_mode.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CUDA_LAUNCH_CUH

@@ -12,7 +12,8 @@ struct alignas(16) sixteen {
     uint64_t half[2];
 };
 
-template <class T> __global__ void move(td_cuda_steps s, const T *__restrict__ x, T *__restrict__ y, int64_t n)
+template <class T>
+__global__ void move(td_cuda_steps s, const T *__restrict__ x, T *__restrict__ y, int64_t n)
 {
     for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
         const td_cuda_place at = td_cuda_place_of(s, i);

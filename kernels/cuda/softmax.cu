@@ -51,8 +51,10 @@ struct run_softmax {
     {
         const auto *from = static_cast<const T *>(x);
         auto *to = static_cast<T *>(y);
-        return n <= THREADS ? td_cuda_blocks(softmax<32, T>, (rows + 7) / 8, stream, logarithm, from, to, rows, n)
-                            : td_cuda_blocks(softmax<THREADS, T>, rows, stream, logarithm, from, to, rows, n);
+        if (n <= THREADS) {
+            return td_cuda_blocks(softmax<32, T>, (rows + 7) / 8, stream, logarithm, from, to, rows, n);
+        }
+        return td_cuda_blocks(softmax<THREADS, T>, rows, stream, logarithm, from, to, rows, n);
     }
 };
 
