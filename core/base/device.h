@@ -33,7 +33,7 @@ struct td_device {
     TD_MUST enum td_code (*allocate)(const struct td_device *d, struct td_stream *stream, size_t bytes,
                                      void **out, struct td_err *err);
     /* Stream-ordered: the bytes, as many as were allocated, may be reused once the work queued on stream
-     * before this call is done. */
+     * before this call is done. stream NULL: all that used them is done. */
     void (*release)(const struct td_device *d, void *p, size_t bytes, struct td_stream *stream);
     /* Returns when queued; the host side, if there is one, must stay valid until an event recorded after it
      * has been waited for. */
@@ -43,9 +43,11 @@ struct td_device {
      * released right after; inputs on the host are read before this returns. */
     TD_MUST enum td_code (*launch)(const struct td_device *d, struct td_stream *stream,
                                    const struct td_launch *l, struct td_err *err);
+    /* For one run, or one copy: it may be a stream that others queue on, too. Whoever closes it has waited for
+     * what it has queued. */
     TD_MUST enum td_code (*stream_open)(const struct td_device *d, struct td_stream **out,
                                         struct td_err *err);
-    void (*stream_close)(const struct td_device *d, struct td_stream *stream); /* waits for queued work */
+    void (*stream_close)(const struct td_device *d, struct td_stream *stream);
     TD_MUST enum td_code (*event_open)(const struct td_device *d, struct td_event **out, struct td_err *err);
     void (*event_close)(const struct td_device *d, struct td_event *event);
     TD_MUST enum td_code (*event_record)(const struct td_device *d, struct td_stream *stream,

@@ -127,6 +127,7 @@ struct td_kernel {
     struct td_type_rule types[TD_TYPE_RULES]; /* unused rules zeroed; an attribute without a rule takes all */
     enum td_library_kind library;
     bool competes; /* with its neighbours that say so too: which is faster is worth trying */
+    bool hands_on; /* output 0 is input 0's bytes, of whatever shapes: on a device nothing is queued for it */
     /* NULL, or a reason why this row does not serve this node */
     const char *(*refuse)(const struct td_node *n);
     enum td_code (*prepare)(const struct td_kernel_query *q, struct td_kernel_offer *o, struct td_err *err);

@@ -25,15 +25,17 @@
 #include "core/run/frame.h"
 #include "core/base/mem.h"
 #include "core/run/model.h"
+#include "core/run/device_weights.h"
 #include "core/run/select.h"
 
 struct td_device_run {
     const struct td_device *device;
     struct td_model *model;
-    struct td_stream *stream;
+    struct td_stream *stream; /* the run's; NULL: none yet */
     struct td_event *event;
     struct td_tensor *at;    /* n_values: where a value lies on the device; buf NULL: nowhere */
     bool *only_there;        /* n_values: and its slot has no bytes */
+    bool *lasts;             /* n_values: a constant, a variable's value, or a view of one */
     struct td_tensor *args;  /* max_in: inputs of the step being launched */
     struct td_buffer **pins; /* host bytes that queued copies read */
     struct td_choice *late;  /* kernels chosen in this run, whose queued work uses their state */
@@ -42,6 +44,21 @@ struct td_device_run {
 };
 
 /* ------------------------------------------------------------------ a frame's side */
+
+static void find_lasting(struct td_device_run *dev, const struct td_plan *p)
+{
+    for (int i = 0; i < p->n_consts; i++) {
+        dev->lasts[p->first_const + i] = true;
+    }
+    for (int k = 0; k < p->n_steps; k++) {
+        const struct td_step *s = &p->steps[k];
+        const uint32_t flags = s->node->op->flags;
+        const bool view = (flags & TD_OP_VIEW) != 0 && dev->lasts[s->in[0]];
+        for (int i = 0; i < s->n_out; i++) {
+            dev->lasts[s->out0 + i] = (flags & TD_OP_READS) != 0 || (view && i == 0);
+        }
+    }
+}
 
 enum td_code td_device_run_open(const struct td_plan *p, struct td_device_run **out, struct td_err *err)
 {
@@ -54,16 +71,17 @@ enum td_code td_device_run_open(const struct td_plan *p, struct td_device_run **
     dev->n_values = p->n_values;
     dev->at = td_calloc((size_t)p->n_values + 1, sizeof *dev->at);
     dev->only_there = td_calloc((size_t)p->n_values + 1, 1);
+    dev->lasts = td_calloc((size_t)p->n_values + 1, 1);
     dev->args = td_calloc((size_t)p->max_in + 1, sizeof *dev->args);
-    enum td_code rc = dev->at && dev->only_there && dev->args
+    enum td_code rc = dev->at && dev->only_there && dev->lasts && dev->args
                           ? TD_OK
                           : td_no_memory(err, sizeof *dev->at, "a run's side on a device");
-    rc = rc ? rc : dev->device->stream_open(dev->device, &dev->stream, err);
     rc = rc ? rc : dev->device->event_open(dev->device, &dev->event, err);
     if (rc) {
         td_device_run_close(dev);
         return rc;
     }
+    find_lasting(dev, p);
     *out = dev;
     return TD_OK;
 }
@@ -76,15 +94,25 @@ void td_device_run_close(struct td_device_run *dev)
     if (dev->event != NULL) {
         dev->device->event_close(dev->device, dev->event);
     }
-    if (dev->stream != NULL) {
-        dev->device->stream_close(dev->device, dev->stream);
-    }
     td_free(dev->at);
     td_free(dev->only_there);
+    td_free(dev->lasts);
     td_free(dev->args);
     td_free(dev->pins);
     td_free(dev->late);
     td_free(dev);
+}
+
+/* Bytes in the order of the run's stream. */
+static enum td_code allocate(const struct td_device_run *dev, size_t bytes, struct td_buffer **out,
+                             struct td_err *err)
+{
+    struct td_err first = {0};
+    const enum td_code rc = td_buffer_new_on(dev->device, dev->stream, bytes, out, &first);
+    if (rc == TD_RESOURCE_EXHAUSTED && td_device_weights_trim(dev->device) > 0) {
+        return td_buffer_new_on(dev->device, dev->stream, bytes, out, err);
+    }
+    return rc ? td_fail(err, rc, "%s", first.msg) : TD_OK;
 }
 
 static enum td_code make_at(const struct td_device_run *dev, enum td_dtype dtype,
@@ -95,7 +123,7 @@ static enum td_code make_at(const struct td_device_run *dev, enum td_dtype dtype
                INVALID_ARGUMENT, "tensor of shape %s and dtype %s: its size overflows", TD_SHAPE_STR(shape),
                td_dtype_name(dtype));
     struct td_buffer *b;
-    TD_TRY(td_buffer_new_on(dev->device, dev->stream, bytes, &b, err));
+    TD_TRY(allocate(dev, bytes, &b, err));
     *t =
         (struct td_tensor){.buf = b, .data = b->data, .dtype = dtype, .device = dev->device, .shape = *shape};
     return TD_OK;
@@ -186,6 +214,19 @@ static enum td_code send(struct td_device_run *dev, const struct td_tensor *here
     return TD_OK;
 }
 
+/* Value v's bytes on the device: its own, or those that last. */
+static enum td_code bring(struct td_device_run *dev, const struct td_tensor *here, int v, struct td_err *err)
+{
+    struct td_device_weights *w = NULL;
+    struct td_err ignored = {0}; /* sending it for this run alone has its own to say */
+    if (dev->lasts[v] && here->buf != NULL && td_tensor_bytes(here) > 0) {
+        w = td_model_device_weights(dev->model);
+    }
+    return w != NULL && td_device_weights_get(w, here, &dev->at[v], &ignored) == TD_OK
+               ? TD_OK
+               : send(dev, here, &dev->at[v], err);
+}
+
 /* args[i] = input i as the kernel gets it. */
 static enum td_code place_input(struct td_frame *f, const struct td_step *s, int i, struct td_err *err)
 {
@@ -198,7 +239,7 @@ static enum td_code place_input(struct td_frame *f, const struct td_step *s, int
         return TD_OK;
     }
     if (dev->at[v].buf == NULL) {
-        TD_TRY(send(dev, &f->slots[v], &dev->at[v], err));
+        TD_TRY(bring(dev, &f->slots[v], v, err));
     }
     td_tensor_ref(&dev->args[i], &dev->at[v]);
     return TD_OK;
@@ -210,7 +251,7 @@ static enum td_code launch_kernel(struct td_device_run *dev, const struct td_ste
 {
     struct td_buffer *room = NULL;
     if (c->offer.workspace_bytes > 0) {
-        TD_TRY(td_buffer_new_on(dev->device, dev->stream, c->offer.workspace_bytes, &room, err));
+        TD_TRY(allocate(dev, c->offer.workspace_bytes, &room, err));
     }
     const struct td_launch launch = {.model = dev->model,
                                      .node = s->node,
@@ -229,6 +270,17 @@ static enum td_code launch_kernel(struct td_device_run *dev, const struct td_ste
     return rc;
 }
 
+/* Output 0 has input 0's bytes: nothing is queued. */
+static void hand_on(struct td_device_run *dev, const struct td_step *s, enum td_dtype dtype,
+                    const struct td_shape *shape)
+{
+    struct td_tensor *out = &dev->at[s->out0];
+    td_tensor_ref(out, &dev->args[0]);
+    out->dtype = dtype;
+    out->shape = *shape;
+    dev->only_there[s->out0] = true;
+}
+
 /* Queues s to the kernel, its outputs having these shapes. */
 static enum td_code launch_step(struct td_frame *f, const struct td_plan *p, const struct td_step *s,
                                 const struct td_choice *c, const struct td_shape *shapes, struct td_err *err)
@@ -240,12 +292,16 @@ static enum td_code launch_step(struct td_frame *f, const struct td_plan *p, con
         rc = place_input(f, s, placed, err);
         placed += rc == TD_OK;
     }
-    while (rc == TD_OK && made < s->n_out) {
+    const bool passes = c->kernel->hands_on && !s->on_host[0];
+    if (rc == TD_OK && passes) {
+        hand_on(dev, s, p->dtype[s->out0], &shapes[0]);
+    }
+    while (rc == TD_OK && !passes && made < s->n_out) {
         int v = s->out0 + made;
         rc = make_at(dev, p->dtype[v], &shapes[made++], &dev->at[v], err);
         dev->only_there[v] = rc == TD_OK;
     }
-    rc = rc ? rc : launch_kernel(dev, s, c, err);
+    rc = rc || passes ? rc : launch_kernel(dev, s, c, err);
     for (int i = 0; i < placed; i++) {
         td_tensor_clear(&dev->args[i]);
     }
@@ -299,6 +355,9 @@ enum td_code td_device_run_step(struct td_frame *f, const struct td_bound_plan *
     if (!known || c == NULL) {
         return TD_OK;
     }
+    if (f->dev->stream == NULL) {
+        TD_TRY(f->dev->device->stream_open(f->dev->device, &f->dev->stream, err));
+    }
     /* a late choice may be over before it is reported: its row's name stays */
     *kernel = mode == TD_STEP_DEVICE_INFER ? c->kernel->name : td_choice_name(c);
     return launch_step(f, l->plan, s, c,
@@ -340,8 +399,9 @@ void td_device_run_release(struct td_frame *f, int v)
 
 enum td_code td_device_run_check(const struct td_device_run *dev, struct td_err *err)
 {
-    TD_WANT(!dev->queued && dev->n_pins == 0, err, "a run ends with %d buffers pinned%s", dev->n_pins,
-            dev->queued ? " and work queued" : "");
+    TD_WANT(!dev->queued && dev->n_pins == 0 && dev->stream == NULL, err,
+            "a run ends with %d buffers pinned%s%s", dev->n_pins, dev->queued ? " and work queued" : "",
+            dev->stream != NULL ? " and a stream" : "");
     for (int v = 0; v < dev->n_values; v++) {
         TD_WANT(dev->at[v].buf == NULL && !dev->only_there[v], err, "a run ends with value %d on the device",
                 v);
@@ -362,6 +422,10 @@ enum td_code td_device_run_finish(struct td_frame *f, const struct td_plan *p, e
     }
     for (int v = 0; v < f->dev->n_values; v++) {
         td_device_run_release(f, v);
+    }
+    if (f->dev->stream != NULL) {
+        f->dev->device->stream_close(f->dev->device, f->dev->stream);
+        f->dev->stream = NULL;
     }
     TD_HOLDS(td_device_run_check, f->dev);
     return rc;

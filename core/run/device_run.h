@@ -4,13 +4,15 @@
  * A step goes to the model's device when that has a kernel for its node, the op is pure and its values are
  * numbers (core/compile/placer.h), and the bound plan knows every output shape and a row serves it (modes
  * DEVICE, DEVICE_CHECK), or the shape function tells the shapes from the run's own input shapes
- * (DEVICE_INFER). All other steps run on the host; variables and constants live there.
+ * (DEVICE_INFER). All other steps run on the host; variables and constants live there, and what of them the
+ * device has read stays on it for further runs (core/run/device_weights.h).
  *
  * Each value of a run may have bytes on the host (its slot), on the device (td_device_run.at), or on both.
  * The executor queues a device step on the run's one stream and goes on; td_device_run_step copies its inputs
  * over that are not there yet. td_device_run_fetch copies values back that a step on the host (or a
  * fetch) needs, and waits for them: the only point where the host waits for the device. A value is copied at
  * most once in each direction. Device bytes are freed in the order of the stream, so a release needs no wait.
+ * Where the device is short of memory, the weights that no run uses are dropped, once, before a run fails.
  *
  * Invariants (td_device_run_check): host bytes that a queued copy reads are pinned (a counted reference,
  * which also keeps anybody from writing them in place) or planned to stay until the run's end; and no run

@@ -15,6 +15,7 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/run/exec.h"
+#include "core/run/device_weights.h"
 #include "core/run/precision.h"
 
 enum { PRINTS_A_SECOND = 20, MAX_ENTRIES = 1 << 20 };
@@ -41,9 +42,10 @@ struct td_model {
     struct td_library *lib;
     const struct td_callable_calls *calls;
     void *callables;
-    pthread_mutex_t mu; /* guards entries, n_entries */
+    pthread_mutex_t mu; /* guards entries, n_entries, weights */
     struct entry *entries[BUCKETS];
     int n_entries;
+    struct td_device_weights *weights; /* NULL: nothing was sent yet */
     atomic_llong print_second;
     atomic_int printed;
 };
@@ -118,6 +120,20 @@ static struct td_model *owner(struct td_model *m)
     return m;
 }
 
+struct td_device_weights *td_model_device_weights(struct td_model *m)
+{
+    struct td_err ignored = {0};
+    m = owner(m);
+    pthread_mutex_lock(&m->mu);
+    if (m->weights == NULL && m->opts.device != NULL &&
+        td_device_weights_new(m->opts.device, &m->weights, &ignored)) {
+        m->weights = NULL;
+    }
+    struct td_device_weights *w = m->weights;
+    pthread_mutex_unlock(&m->mu);
+    return w;
+}
+
 struct td_model *td_model_ref(struct td_model *m)
 {
     atomic_fetch_add(&m->refs, 1);
@@ -145,6 +161,7 @@ void td_model_unref(struct td_model *m)
         return;
     }
     m->calls->free_all(m->callables);
+    td_device_weights_free(m->weights);
     free_entries(m);
     td_arena_free(m->arena);
     pthread_mutex_destroy(&m->mu);

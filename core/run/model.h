@@ -20,6 +20,7 @@
 struct td_model;
 struct td_callable;  /* opaque here: core/function/callable.h */
 struct td_precision; /* core/run/precision.h */
+struct td_device_weights;
 struct td_run;
 struct td_thread_pool;
 
@@ -90,6 +91,8 @@ void td_model_unref(struct td_model *m);
 const struct td_graph *td_model_graph(const struct td_model *m);
 const struct td_library *td_model_library(const struct td_model *m);
 const struct td_model_opts *td_model_opts_of(const struct td_model *m);
+/* What the model and those derived from it hold on its device; NULL: it has none, or there is no memory. */
+struct td_device_weights *td_model_device_weights(struct td_model *m);
 /* Rate limit of lines that models print: at most 20 a second a model. */
 bool td_model_may_print(struct td_model *m);
 

@@ -1,7 +1,8 @@
 /* kernels/cuda/device.c - the vtable on runtime.h.
  *
- *   frame opens   -> a stream and an event of those that lie idle, or new ones
- *   frame closes  -> its stream runs dry and lies idle again
+ *   a run begins   a stream that nobody uses, a new one, or, where all are made that may be, the one that the
+ *                  fewest runs share
+ *   and ends       all that it has queued is done; its stream has a user less
  *
  * What is held is counted by a compare and swap, so that no two threads pass the limit together.
  *
@@ -22,7 +23,8 @@ enum { GRAIN = 512 /* CUDA's */, NAME_BYTES = 32 };
 
 struct td_stream {
     struct td_cuda_stream *at;
-    struct td_stream *next; /* idle */
+    int users;
+    struct td_stream *next;
 };
 
 struct td_event {
@@ -33,14 +35,15 @@ struct td_event {
 struct cuda_device {
     struct td_device base;
     char name[NAME_BYTES];
-    int number;
+    int number, most_streams; /* 0: any number */
     uint64_t limit;
     atomic_int lost; /* CUDA's error number; 0: it works */
     atomic_uint_fast64_t launches, copies, copied;
     atomic_uint_fast64_t held, most;
     pthread_mutex_t mu; /* guards what follows */
     struct td_stream *streams;
-    struct td_event *events;
+    int n_streams;
+    struct td_event *events; /* idle */
 };
 
 struct td_cuda_stream *td_cuda_stream_of(const struct td_call *c)
@@ -131,7 +134,7 @@ static void release(const struct td_device *dev, void *p, size_t bytes, struct t
 {
     struct cuda_device *d = self(dev);
     struct td_err ignored = {0};
-    (void)checked(d, td_cuda_free(d->number, stream->at, p), "freeing", &ignored);
+    (void)checked(d, td_cuda_free(d->number, stream == NULL ? NULL : stream->at, p), "freeing", &ignored);
     atomic_fetch_sub(&d->held, whole_bytes(bytes));
 }
 
@@ -163,37 +166,55 @@ static enum td_code launch(const struct td_device *dev, struct td_stream *stream
 
 /* ------------------------------------------------------------------ streams and events */
 
+/* The stream with the fewest users; NULL: a new one is better, and may be made. */
+static struct td_stream *least_used(const struct cuda_device *d)
+{
+    struct td_stream *least = d->streams;
+    for (struct td_stream *s = least; s != NULL; s = s->next) {
+        least = s->users < least->users ? s : least;
+    }
+    const bool may_grow = d->most_streams == 0 || d->n_streams < d->most_streams;
+    return least != NULL && least->users > 0 && may_grow ? NULL : least;
+}
+
+/* Under mu. */
+static enum td_code add_stream(struct cuda_device *d, struct td_stream **out, struct td_err *err)
+{
+    struct td_stream *s = td_calloc(1, sizeof *s);
+    if (s == NULL) {
+        return td_no_memory(err, sizeof *s, "a stream");
+    }
+    if (checked(d, td_cuda_stream_new(d->number, &s->at), "opening a stream", err)) {
+        td_free(s);
+        return err->code;
+    }
+    s->next = d->streams;
+    d->streams = s;
+    d->n_streams++;
+    *out = s;
+    return TD_OK;
+}
+
 static enum td_code stream_open(const struct td_device *dev, struct td_stream **out, struct td_err *err)
 {
     struct cuda_device *d = self(dev);
     TD_TRY(alive(d, err));
     pthread_mutex_lock(&d->mu);
-    struct td_stream *s = d->streams;
-    d->streams = s != NULL ? s->next : NULL;
-    pthread_mutex_unlock(&d->mu);
-    if (s == NULL) {
-        s = td_calloc(1, sizeof *s);
-        if (s == NULL) {
-            return td_no_memory(err, sizeof *s, "a stream");
-        }
-        const enum td_code rc = checked(d, td_cuda_stream_new(d->number, &s->at), "opening a stream", err);
-        if (rc) {
-            td_free(s);
-            return rc;
-        }
+    struct td_stream *s = least_used(d);
+    const enum td_code rc = s == NULL ? add_stream(d, &s, err) : TD_OK;
+    if (rc == TD_OK) {
+        s->users++;
+        *out = s;
     }
-    *out = s;
-    return TD_OK;
+    pthread_mutex_unlock(&d->mu);
+    return rc;
 }
 
 static void stream_close(const struct td_device *dev, struct td_stream *s)
 {
     struct cuda_device *d = self(dev);
-    struct td_err ignored = {0};
-    (void)checked(d, td_cuda_stream_wait(d->number, s->at), "waiting", &ignored);
     pthread_mutex_lock(&d->mu);
-    s->next = d->streams;
-    d->streams = s;
+    s->users--;
     pthread_mutex_unlock(&d->mu);
 }
 
@@ -244,47 +265,89 @@ static enum td_code event_wait(const struct td_device *dev, struct td_event *eve
 
 /* ------------------------------------------------------------------ the device */
 
-static enum td_code find(const struct td_cuda_device_opts *o, struct td_cuda_facts *facts, struct td_err *err)
+/* 12040 is 12.4. */
+static void version_text(int version, char *text, size_t room)
 {
-    int error;
-    const int n = td_cuda_count(&error);
-    TD_FAIL_IF(n == 0, err, FAILED_PRECONDITION, "no GPU is found: %s (%s)",
-               error != 0 ? td_cuda_error_text(error) : "the driver shows none",
-               error != 0 ? td_cuda_error_name(error) : "0 devices");
-    TD_FAIL_IF(o->device < 0 || o->device >= n, err, FAILED_PRECONDITION,
-               "/device:GPU:%d is not there: the driver shows %d", o->device, n);
-    return td_cuda_fail(td_cuda_describe(o->device, facts), "describing the GPU", err);
+    (void)snprintf(text, room, "%d.%d", version / 1000, version % 1000 / 10);
 }
 
-/* What models may hold of the GPU's memory. */
-static enum td_code limit_of(const struct td_cuda_device_opts *o, const struct td_cuda_facts *facts,
-                             uint64_t *limit, struct td_err *err)
+enum td_code td_cuda_device_number(int *n, struct td_err *err)
 {
-    TD_FAIL_IF(o->limit > facts->memory, err, FAILED_PRECONDITION,
-               "/device:GPU:%d (%s) has %llu bytes of memory, --gpu_memory_limit asks for %llu", o->device,
-               facts->name, (unsigned long long)facts->memory, (unsigned long long)o->limit);
-    *limit = o->limit > 0      ? o->limit
-             : o->fraction > 0 ? (uint64_t)((double)facts->memory * o->fraction)
-                               : facts->memory;
+    int error, driver, built, capability;
+    char has[16], wants[16];
+    td_cuda_versions(&driver, &built, &capability);
+    version_text(driver, has, sizeof has);
+    version_text(built, wants, sizeof wants);
+    TD_FAIL_IF(driver > 0 && driver / 1000 < built / 1000, err, FAILED_PRECONDITION,
+               "the driver is too old: it serves CUDA %s, and the module was built with CUDA %s", has, wants);
+    *n = td_cuda_count(&error);
+    TD_FAIL_IF(*n == 0, err, FAILED_PRECONDITION, "no GPU is found: %s (%s)",
+               error != 0 ? td_cuda_error_text(error) : "the driver shows none",
+               error != 0 ? td_cuda_error_name(error) : "0 devices");
     return TD_OK;
 }
 
-enum td_code td_cuda_device_open(const struct td_cuda_device_opts *o, struct td_device **out,
+enum td_code td_cuda_device_describe(int number, struct td_device_facts *out, struct td_err *err)
+{
+    int n;
+    struct td_cuda_facts facts;
+    TD_TRY(td_cuda_device_number(&n, err));
+    TD_FAIL_IF(number < 0 || number >= n, err, FAILED_PRECONDITION,
+               "/device:GPU:%d is not there: the driver shows %d", number, n);
+    TD_TRY(td_cuda_fail(td_cuda_describe(number, &facts), "describing the GPU", err));
+    *out = (struct td_device_facts){.memory = facts.memory,
+                                    .unused = facts.unused,
+                                    .multiprocessors = facts.multiprocessors,
+                                    .major = facts.major,
+                                    .minor = facts.minor};
+    (void)snprintf(out->name, sizeof out->name, "%s", facts.name);
+    return TD_OK;
+}
+
+static enum td_code check_capability(const struct td_device_opts *o, const struct td_device_facts *facts,
+                                     struct td_err *err)
+{
+    int driver, built, capability;
+    td_cuda_versions(&driver, &built, &capability);
+    TD_FAIL_IF(facts->major * 10 + facts->minor < capability, err, FAILED_PRECONDITION,
+               "/device:GPU:%d (%s) has compute capability %d.%d, the kernels need %d.%d at least", o->number,
+               facts->name, facts->major, facts->minor, capability / 10, capability % 10);
+    return TD_OK;
+}
+
+/* What models may hold of the GPU's memory. */
+static enum td_code limit_of(const struct td_device_opts *o, const struct td_device_facts *facts,
+                             uint64_t *limit, struct td_err *err)
+{
+    *limit = o->limit > 0 ? o->limit : (uint64_t)((double)facts->memory * o->fraction);
+    TD_FAIL_IF(*limit > facts->unused, err, FAILED_PRECONDITION,
+               "/device:GPU:%d (%s) has too little memory: %llu bytes are asked for (%s), %llu of its %llu are "
+               "not in use",
+               o->number, facts->name, (unsigned long long)*limit,
+               o->limit > 0 ? "--gpu_memory_limit" : "--per_process_gpu_memory_fraction",
+               (unsigned long long)facts->unused, (unsigned long long)facts->memory);
+    *limit = *limit > 0 ? *limit : facts->memory;
+    return TD_OK;
+}
+
+enum td_code td_cuda_device_open(const struct td_device_opts *o, struct td_device **out,
                                  struct td_err *err)
 {
-    struct td_cuda_facts facts;
+    struct td_device_facts facts;
     uint64_t limit = 0;
-    TD_TRY(find(o, &facts, err));
+    TD_TRY(td_cuda_device_describe(o->number, &facts, err));
+    TD_TRY(check_capability(o, &facts, err));
     TD_TRY(limit_of(o, &facts, &limit, err));
-    TD_TRY(td_cuda_fail(td_cuda_keep(o->device, limit), "setting up the GPU's memory", err));
+    TD_TRY(td_cuda_fail(td_cuda_keep(o->number, limit), "setting up the GPU's memory", err));
     struct cuda_device *d = td_calloc(1, sizeof *d);
     if (d == NULL || pthread_mutex_init(&d->mu, NULL) != 0) {
         td_free(d);
         return td_no_memory(err, sizeof *d, "a GPU");
     }
-    d->number = o->device;
+    d->number = o->number;
+    d->most_streams = o->streams;
     d->limit = limit;
-    (void)snprintf(d->name, sizeof d->name, "/device:GPU:%d", o->device);
+    (void)snprintf(d->name, sizeof d->name, "/device:GPU:%d", o->number);
     d->base = (struct td_device){.kind = TD_CUDA,
                                  .name = d->name,
                                  .impl = d,
@@ -326,10 +389,10 @@ void td_cuda_device_close(struct td_device *dev)
     td_free(d);
 }
 
-void td_cuda_device_count(const struct td_device *dev, struct td_cuda_device_counts *out)
+void td_cuda_device_count(const struct td_device *dev, struct td_device_counts *out)
 {
     const struct cuda_device *d = self(dev);
-    *out = (struct td_cuda_device_counts){.limit = d->limit,
+    *out = (struct td_device_counts){.limit = d->limit,
                                           .held = atomic_load(&d->held),
                                           .most = atomic_load(&d->most),
                                           .launches = atomic_load(&d->launches),

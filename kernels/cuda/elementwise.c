@@ -112,7 +112,7 @@ static const struct td_kernel rows_bias[] = {{.name = "bias.cuda",
 #define COMPARE BINARY
 #include "kernels/cuda/binary.def"
 
-const struct td_cuda_rows td_cuda_rows_elementwise[] = {
+const struct td_op_rows td_cuda_rows_elementwise[] = {
 #define UNARY(op, set, value) {#op, rows_##op},
 #include "kernels/cuda/unary.def"
 #define BINARY(op, set, value) {#op, rows_##op},

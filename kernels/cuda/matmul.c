@@ -78,5 +78,5 @@ static const struct td_kernel rows[] = {{.name = "matmul.cuda",
                                          .run = run},
                                         {.name = NULL}};
 
-const struct td_cuda_rows td_cuda_rows_matmul[] = {
+const struct td_op_rows td_cuda_rows_matmul[] = {
     {"MatMul", rows}, {"BatchMatMul", rows}, {"BatchMatMulV2", rows}, {NULL, NULL}};

@@ -75,6 +75,14 @@ int td_cuda_count(int *error)
     return n;
 }
 
+void td_cuda_versions(int *driver, int *built, int *capability)
+{
+    *driver = 0;
+    (void)said(cudaDriverGetVersion(driver));
+    *built = CUDART_VERSION;
+    *capability = 80;
+}
+
 int td_cuda_use(int device)
 {
     return static_cast<int>(cudaSetDevice(device));
@@ -83,16 +91,20 @@ int td_cuda_use(int device)
 int td_cuda_describe(int device, struct td_cuda_facts *out)
 {
     cudaDeviceProp p;
-    const cudaError_t error = cudaGetDeviceProperties(&p, device);
+    size_t unused = 0, all;
+    cudaError_t error = cudaGetDeviceProperties(&p, device);
+    error = error != cudaSuccess ? error : cudaSetDevice(device);
+    error = error != cudaSuccess ? error : cudaMemGetInfo(&unused, &all);
     if (error == cudaSuccess) {
         memcpy(out->name, p.name, sizeof out->name);
         out->name[sizeof out->name - 1] = '\0';
         out->memory = p.totalGlobalMem;
+        out->unused = unused;
         out->multiprocessors = p.multiProcessorCount;
         out->major = p.major;
         out->minor = p.minor;
     }
-    return static_cast<int>(error);
+    return said(error);
 }
 
 int td_cuda_allocate(int device, td_cuda_stream *stream, size_t bytes, void **out)

@@ -37,7 +37,7 @@ enum td_cuda_copy { TD_CUDA_TO_DEVICE, TD_CUDA_TO_HOST, TD_CUDA_ON_DEVICE };
 
 struct td_cuda_facts {
     char name[256];
-    uint64_t memory; /* bytes */
+    uint64_t memory, unused; /* bytes */
     int multiprocessors, major, minor;
 };
 
@@ -50,6 +50,9 @@ bool td_cuda_is_sticky(int error);
 
 /* 0 devices without a driver, or with one that is too old: *error says which. */
 int td_cuda_count(int *error);
+/* CUDA's version that the driver serves, and the one that this was built with: 12040 is 12.4; driver 0: there
+ * is none. And what its kernels need of a GPU: 80 is compute capability 8.0. */
+void td_cuda_versions(int *driver, int *built, int *capability);
 /* Makes it the calling thread's, for kernels that are launched next. */
 int td_cuda_use(int device);
 int td_cuda_describe(int device, struct td_cuda_facts *out);

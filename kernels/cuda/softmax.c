@@ -28,4 +28,4 @@ static const struct td_kernel rows[] = {{.name = "softmax.cuda",
                                          .run = run},
                                         {.name = NULL}};
 
-const struct td_cuda_rows td_cuda_rows_softmax[] = {{"Softmax", rows}, {"LogSoftmax", rows}, {NULL, NULL}};
+const struct td_op_rows td_cuda_rows_softmax[] = {{"Softmax", rows}, {"LogSoftmax", rows}, {NULL, NULL}};

@@ -21,14 +21,14 @@ static struct td_device *device;
 static void setup(uint64_t limit)
 {
     struct td_err err = {0};
-    CHECK_OK(td_cuda_device_open(&(struct td_cuda_device_opts){.limit = limit}, &device, &err));
+    CHECK_OK(td_cuda_device_open(&(struct td_device_opts){.limit = limit}, &device, &err));
 }
 
 static void add_rows(struct td_engine *e)
 {
     struct td_err err = {0};
     for (int f = 0; td_cuda_families[f] != NULL; f++) {
-        for (const struct td_cuda_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
+        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
             CHECK_OK(td_engine_add_kernels(e, r->op, r->rows, &err));
         }
     }
@@ -59,7 +59,7 @@ TEST(a_model_gives_what_it_gives_on_the_host)
 {
     struct td_err err = {0};
     struct td_engine engine = {0};
-    struct td_cuda_device_counts c;
+    struct td_device_counts c;
     float here[ROWS][CLASSES], there[ROWS][CLASSES];
     setup(0);
     CHECK_OK(td_engine_init(&engine, td_op_families, &err));
@@ -98,11 +98,11 @@ TEST(memory_past_the_limit_is_refused_and_what_was_freed_may_be_had_again)
 TEST(a_limit_beyond_the_memory_and_a_gpu_that_is_not_there_are_refused)
 {
     struct td_err err = {0};
-    CHECK_INT(td_cuda_device_open(&(struct td_cuda_device_opts){.limit = UINT64_MAX}, &device, &err),
+    CHECK_INT(td_cuda_device_open(&(struct td_device_opts){.limit = UINT64_MAX}, &device, &err),
               TD_FAILED_PRECONDITION);
-    CHECK(strstr(err.msg, "--gpu_memory_limit asks for 18446744073709551615") != NULL);
+    CHECK(strstr(err.msg, "too little memory: 18446744073709551615 bytes are asked for (--gpu_memory_limit)") != NULL);
     err = (struct td_err){0};
-    CHECK_INT(td_cuda_device_open(&(struct td_cuda_device_opts){.device = 7}, &device, &err),
+    CHECK_INT(td_cuda_device_open(&(struct td_device_opts){.number = 7}, &device, &err),
               TD_FAILED_PRECONDITION);
     CHECK_STR(err.msg, "/device:GPU:7 is not there: the driver shows 1");
 }

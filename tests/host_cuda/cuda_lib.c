@@ -16,7 +16,7 @@ static struct td_device *device;
 static enum td_code add_rows(struct td_engine *e, struct td_err *err)
 {
     for (int f = 0; td_cuda_families[f] != NULL; f++) {
-        for (const struct td_cuda_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
+        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
             TD_TRY(td_engine_add_kernels(e, r->op, r->rows, err));
         }
     }
@@ -26,7 +26,7 @@ static enum td_code add_rows(struct td_engine *e, struct td_err *err)
 __attribute__((constructor)) static void start(void)
 {
     struct td_err err = {0};
-    TD_CHECK(td_cuda_device_open(&(struct td_cuda_device_opts){0}, &device, &err) == TD_OK);
+    TD_CHECK(td_cuda_device_open(&(struct td_device_opts){0}, &device, &err) == TD_OK);
     td_embed_device = device;
     td_embed_module = add_rows;
 }
@@ -35,7 +35,7 @@ __attribute__((visibility("default"))) long cuda_lib_launches(void);
 
 long cuda_lib_launches(void)
 {
-    struct td_cuda_device_counts c;
+    struct td_device_counts c;
     td_cuda_device_count(device, &c);
     return (long)c.launches;
 }

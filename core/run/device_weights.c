@@ -1,0 +1,194 @@
+/* core/run/device_weights.c - a hash table of host bytes and their copies, for each model; and the list of all
+ * tables, for when memory is short.
+ *
+ * Threads: mu of the list is taken before that of a table.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core/run/device_weights.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/base/mem.h"
+
+enum { BUCKETS = 256 };
+
+struct weight {
+    struct weight *next;
+    struct td_buffer *here, *there; /* a reference to each */
+    const void *data;               /* the bytes in `here` */
+    size_t bytes;
+};
+
+struct td_device_weights {
+    const struct td_device *device;
+    pthread_mutex_t mu; /* guards what follows */
+    struct weight *buckets[BUCKETS];
+    atomic_size_t bytes;
+    struct td_device_weights *next; /* under all_mu */
+};
+
+static pthread_mutex_t all_mu = PTHREAD_MUTEX_INITIALIZER;
+static struct td_device_weights *all;
+
+enum td_code td_device_weights_new(const struct td_device *d, struct td_device_weights **out,
+                                   struct td_err *err)
+{
+    struct td_device_weights *w = td_calloc(1, sizeof *w);
+    if (w == NULL || pthread_mutex_init(&w->mu, NULL) != 0) {
+        td_free(w);
+        return td_no_memory(err, sizeof *w, "a model's weights on a device");
+    }
+    w->device = d;
+    pthread_mutex_lock(&all_mu);
+    w->next = all;
+    all = w;
+    pthread_mutex_unlock(&all_mu);
+    *out = w;
+    return TD_OK;
+}
+
+static bool in_use(const struct td_buffer *b)
+{
+    return atomic_load_explicit(&b->refs, memory_order_acquire) > 1;
+}
+
+/* Under mu: drops the weights that nobody holds, here or there. Returns their bytes. */
+static size_t drop(struct td_device_weights *w, bool unread)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < BUCKETS; i++) {
+        for (struct weight **p = &w->buckets[i]; *p != NULL;) {
+            struct weight *x = *p;
+            if (in_use(x->there) || (!unread && in_use(x->here))) {
+                p = &x->next;
+                continue;
+            }
+            *p = x->next;
+            bytes += x->bytes;
+            td_buffer_unref(x->there);
+            td_buffer_unref(x->here);
+            td_free(x);
+        }
+    }
+    atomic_fetch_sub(&w->bytes, bytes);
+    return bytes;
+}
+
+void td_device_weights_free(struct td_device_weights *w)
+{
+    if (w == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&all_mu);
+    for (struct td_device_weights **p = &all; *p != NULL; p = &(*p)->next) {
+        if (*p == w) {
+            *p = w->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&all_mu);
+    (void)drop(w, true);
+    pthread_mutex_destroy(&w->mu);
+    td_free(w);
+}
+
+size_t td_device_weights_trim(const struct td_device *d)
+{
+    size_t bytes = 0;
+    pthread_mutex_lock(&all_mu);
+    for (struct td_device_weights *w = all; w != NULL; w = w->next) {
+        if (w->device == d) {
+            pthread_mutex_lock(&w->mu);
+            bytes += drop(w, true);
+            pthread_mutex_unlock(&w->mu);
+        }
+    }
+    pthread_mutex_unlock(&all_mu);
+    return bytes;
+}
+
+size_t td_device_weights_bytes(const struct td_device_weights *w)
+{
+    return w == NULL ? 0 : atomic_load(&w->bytes);
+}
+
+/* ------------------------------------------------------------------ one tensor */
+
+static struct weight **bucket_of(struct td_device_weights *w, const void *data)
+{
+    return &w->buckets[((uintptr_t)data >> 6) * UINT64_C(0x9E3779B97F4A7C15) >> 56];
+}
+
+/* Copies x's bytes to where x->there will be, and waits. */
+static enum td_code send(const struct td_device *d, struct weight *x, struct td_err *err)
+{
+    struct td_stream *stream = NULL;
+    struct td_event *event = NULL;
+    enum td_code rc = d->stream_open(d, &stream, err);
+    rc = rc ? rc : d->event_open(d, &event, err);
+    rc = rc ? rc : td_buffer_new_on(d, stream, x->bytes, &x->there, err);
+    rc = rc ? rc : d->copy(d, stream, TD_COPY_TO_DEVICE, x->there->data, x->data, x->bytes, err);
+    if (event != NULL && x->there != NULL) { /* also behind an error: nothing may be queued at its end */
+        rc = rc ? rc : d->event_record(d, stream, event, err);
+        rc = rc ? rc : d->event_wait(d, event, err);
+    }
+    if (rc) {
+        td_buffer_unref(x->there);
+        x->there = NULL;
+    } else {
+        x->there->stream = NULL; /* whoever gives it back has waited for all that used it */
+    }
+    if (event != NULL) {
+        d->event_close(d, event);
+    }
+    if (stream != NULL) {
+        d->stream_close(d, stream);
+    }
+    return rc;
+}
+
+/* Under mu. */
+static enum td_code add(struct td_device_weights *w, const struct td_tensor *here, struct weight **out,
+                        struct td_err *err)
+{
+    struct weight *x = td_calloc(1, sizeof *x);
+    if (x == NULL) {
+        return td_no_memory(err, sizeof *x, "a weight on a device");
+    }
+    (void)drop(w, false);
+    *x = (struct weight){.here = here->buf, .data = here->data, .bytes = td_tensor_bytes(here)};
+    const enum td_code rc = send(w->device, x, err);
+    if (rc) {
+        td_free(x);
+        return rc;
+    }
+    td_buffer_ref(x->here);
+    struct weight **bucket = bucket_of(w, x->data);
+    x->next = *bucket;
+    *bucket = x;
+    atomic_fetch_add(&w->bytes, x->bytes);
+    *out = x;
+    return TD_OK;
+}
+
+enum td_code td_device_weights_get(struct td_device_weights *w, const struct td_tensor *here,
+                                   struct td_tensor *there, struct td_err *err)
+{
+    enum td_code rc = TD_OK;
+    pthread_mutex_lock(&w->mu);
+    struct weight *x = *bucket_of(w, here->data);
+    while (x != NULL && (x->data != here->data || x->bytes != td_tensor_bytes(here))) {
+        x = x->next;
+    }
+    rc = x == NULL ? add(w, here, &x, err) : TD_OK;
+    if (rc == TD_OK) {
+        *there = (struct td_tensor){.buf = td_buffer_ref(x->there),
+                                    .data = x->there->data,
+                                    .dtype = here->dtype,
+                                    .device = w->device,
+                                    .shape = here->shape};
+    }
+    pthread_mutex_unlock(&w->mu);
+    return rc;
+}
