@@ -17,6 +17,7 @@
 #include "server/debug/debug.h"
 #include "server/embed.h"
 #include "server/embed_pool.h"
+#include "server/models/devices.h"
 #include "server/models/inspect.h"
 #include "server/op_library.h"
 #include "server/op_list.h"
@@ -29,6 +30,7 @@ enum td_code (*td_embed_module)(struct td_engine *e, struct td_err *err);
 struct tensord_model {
     struct td_engine engine;
     struct td_op_libraries *libraries;
+    struct td_devices *devices;
     struct td_servable *servable;
     struct td_embed_pool *pool;
     struct td_run_opts run; /* of every call */
@@ -57,13 +59,16 @@ static enum td_code load(tensord_model *m, const char *dir, const tensord_option
     if (td_embed_module != NULL) {
         TD_TRY(td_embed_module(&m->engine, err));
     }
+    const struct td_devices_opts devices = {.devices = opts->devices, .module = opts->device_module};
+    TD_TRY(td_devices_open(&devices, &m->engine, &m->devices, err));
     TD_TRY(td_op_libraries_open(opts->op_library, &m->engine, &m->libraries, err));
     const struct td_servable_opts o = {.ops = m->engine.ops,
                                        .tags = opts->tags,
                                        .state_dir = opts->scratch_dir,
                                        .kernels = kernels_named(opts->kernels),
                                        .passes_off = opts->passes_off,
-                                       .device = td_embed_device};
+                                       .device = td_embed_device != NULL ? td_embed_device
+                                                                        : td_devices_device(m->devices)};
     if (opts->threads > 1) {
         TD_TRY(td_embed_pool_new(opts->threads, &m->pool, err));
     }
@@ -96,6 +101,7 @@ void tensord_free(tensord_model *m)
         td_engine_fini(&m->engine);
         td_embed_pool_free(m->pool);
         td_op_libraries_close(m->libraries);
+        td_devices_close(m->devices);
         td_free(m);
     }
 }

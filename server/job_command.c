@@ -10,6 +10,7 @@
 
 #include "core/base/buffer.h"
 #include "core/base/log.h"
+#include "server/base/memory_limits.h"
 #include "server/base/options.h"
 #include "server/base/state_quota.h"
 #include "server/drain.h"
@@ -58,6 +59,9 @@ static enum td_code train(const struct td_options *o, const struct td_job_proces
                           struct td_train_outcome *out, struct td_fault *f)
 {
     const struct td_job_todo todo = td_job_process_todo(p);
+    uint64_t gpu_bytes;
+    TD_TRY(td_fault_of(f, td_memory_parse("gpu_memory_limit", o->gpu_memory_limit, 0, &gpu_bytes, &f->err),
+                       "invalid_value", ""));
     const struct td_train_run_opts opts = {
         .model = todo.model,
         .version = todo.version,
@@ -66,6 +70,7 @@ static enum td_code train(const struct td_options *o, const struct td_job_proces
         .threads = o->job_cores < MOST_THREADS ? (int)o->job_cores : MOST_THREADS,
         .tags = o->saved_model_tags,
         .op_library = o->op_library,
+        .devices = {.devices = o->devices, .module = o->device_module, .device = {.limit = gpu_bytes}},
         .train = todo.train,
     };
     return td_train_run(&opts, out, f);

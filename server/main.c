@@ -32,7 +32,6 @@
 #include "server/job_command.h"
 #include "server/make_room.h"
 #include "server/models/model_dirs.h"
-#include "server/op_library.h"
 #include "server/base/memory_limits.h"
 #include "server/base/options.h"
 #include "server/base/rest_json.h"
@@ -40,6 +39,7 @@
 #include "server/http/rest.h"
 #include "server/request/shm.h"
 #include "server/model_of_flags.h"
+#include "server/start_engine.h"
 #include "server/start_jobs.h"
 #include "server/start_sandbox.h"
 #include "server/state_dir.h"
@@ -67,8 +67,7 @@ struct server {
     struct td_monitoring monitoring;
     struct td_batching batching; /* of batching_parameters_file */
     struct td_sandbox *sandbox;  /* NULL: none */
-    struct td_engine engine;
-    struct td_op_libraries *op_libraries;
+    struct td_started_engine engine;
     struct td_workers *workers;
     struct td_registry *registry;
     struct td_job_flags job_flags;
@@ -182,16 +181,9 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
     const int cores = td_cores_usable("");
     uint64_t most_resident;
     TD_TRY(td_memory_resident_limit(o->max_resident_bytes, o->lazy_loading, &most_resident, err));
-    TD_TRY(td_engine_init(&s->engine, td_op_families, err));
-    TD_TRY(td_op_libraries_open(o->op_library, &s->engine, &s->op_libraries, err));
-    if (o->kernel_trials_ms > 0) {
-        char machine[TD_TIMING_NAME];
-        td_kernels_machine(machine, sizeof machine);
-        TD_TRY(
-            td_timings_open(s->state_dir[0] != '\0' ? s->state_dir : NULL, machine, &s->engine.timings, err));
-    }
+    TD_TRY(td_engine_start(o, s->state_dir, &s->engine, err));
     const struct td_registry_opts opts = {
-        .servable = {.ops = s->engine.ops,
+        .servable = {.ops = s->engine.engine.ops,
                      .tags = o->saved_model_tags,
                      .state_dir = s->state_dir[0] != '\0' ? s->state_dir : NULL,
                      .scratch_quota = (uint64_t)o->scratch_quota,
@@ -199,10 +191,11 @@ static enum td_code start_registry(struct server *s, struct td_err *err)
                                 : strcmp(o->kernels, "openblas") == 0 ? TD_KERNELS_OPENBLAS
                                                                       : TD_KERNELS_FAST,
                      .trial_ns = o->kernel_trials_ms * 1000000,
-                     .timings = s->engine.timings,
+                     .timings = s->engine.engine.timings,
                      .passes_off = o->passes_off[0] != '\0' ? o->passes_off : NULL,
                      .no_soft_placement = o->no_soft_placement,
-                     .log_placement = o->log_device_placement},
+                     .log_placement = o->log_device_placement,
+                     .device = td_devices_device(s->engine.devices)},
         .poll_wait_s = (double)o->file_system_poll_wait_seconds,
         .model_dirs = s->model_dirs.roots != NULL ? &s->model_dirs : NULL,
         .max_load_retries = (int)o->max_num_load_retries,
@@ -328,6 +321,7 @@ static enum td_code start_http(struct server *s, struct td_err *err)
     s->rest.connections = s->connections;
     s->rest.calls = s->calls;
     s->rest.jobs = s->jobs;
+    s->rest.devices = s->engine.devices;
     TD_TRY(taken ? TD_OK : start_listener(s, 0, o->rest_api_port, err));
     return start_listener(s, 1, o->kserve_rest_port, err);
 }
@@ -522,12 +516,7 @@ static void free_all(struct server *s)
     td_shm_free(s->shm);
     td_connections_free(s->connections);
     td_open_calls_free(s->calls);
-    struct td_err unsaved = {0};
-    if (s->engine.timings != NULL && td_timings_save(s->engine.timings, &unsaved)) {
-        td_log(TD_LOG_WARNING, NULL, "%s", unsaved.msg);
-    }
-    td_engine_fini(&s->engine);
-    td_op_libraries_close(s->op_libraries);
+    td_engine_stop(&s->engine);
     td_tls_config_fini(&s->tls);
     td_trace_file_close();
     td_request_log_stop();

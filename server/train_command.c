@@ -53,6 +53,8 @@ static const char USAGE[] =
     "  --threads=N              threads to compute with; else as many as processors\n"
     "  --saved_model_tags=TAGS  as the daemon's\n"
     "  --op_library=FILES       as the daemon's\n"
+    "  --devices=cpu|auto|gpu   where it computes; the default is cpu\n"
+    "  --device_module=FILE     as the daemon's\n"
     "\n"
     "mpirun -n N tensord train ..: N processes share each batch; the result is the same.\n"
     "SIGINT or SIGTERM saves the job's progress, and the same command goes on. Exit status: 0 done, 75 "
@@ -61,6 +63,7 @@ static const char USAGE[] =
 
 struct command {
     const char *job, *model, *base_path, *output, *work_dir, *events, *threads, *tags, *op_library;
+    const char *devices, *device_module;
     bool help;
 };
 
@@ -89,6 +92,7 @@ static enum td_code read_arguments(struct command *c, int argc, char **argv, str
         {"output", &c->output},         {"work_dir", &c->work_dir},
         {"events", &c->events},         {"threads", &c->threads},
         {"op_library", &c->op_library}, {"saved_model_tags", &c->tags},
+        {"devices", &c->devices},       {"device_module", &c->device_module},
     };
     struct td_command_args args = {
         .options = options, .n_options = sizeof options / sizeof options[0], .what = "job", .place = &c->job};
@@ -429,6 +433,7 @@ static enum td_code run(const struct command *c, const struct plan *p, struct td
         .serving_dir = p->serving,
         .tags = c->tags,
         .op_library = c->op_library,
+        .devices = {.devices = c->devices, .module = c->device_module},
         .train = {.spec = p->spec,
                   .training_path = p->training,
                   .training_name = p->spec->training_file,

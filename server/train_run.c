@@ -77,6 +77,7 @@ struct process {
     const struct td_train_run_opts *o;
     struct td_engine engine;
     struct td_op_libraries *libraries;
+    struct td_devices *devices;
     struct td_servable *servable, *serving;
     struct td_embed_pool *pool;
 };
@@ -84,7 +85,10 @@ struct process {
 static enum td_code load(struct process *p, const char *dir, struct td_servable **out, struct td_err *err)
 {
     const struct td_servable_opts opts = {
-        .ops = p->engine.ops, .tags = p->o->tags, .kernels = TD_KERNELS_FAST};
+        .ops = p->engine.ops,
+        .tags = p->o->tags,
+        .kernels = TD_KERNELS_FAST,
+        .device = td_devices_device(p->devices)};
     return td_servable_load(p->o->model, p->o->version, dir, &opts, out, err);
 }
 
@@ -95,6 +99,7 @@ static enum td_code set_up(struct process *p, struct td_err *err)
     const bool gate = o->train.spec->gate.on && o->serving_dir != NULL && strcmp(o->serving_dir, o->dir) != 0;
     td_threads_set(1);
     TD_TRY(td_engine_init(&p->engine, td_op_families, err));
+    TD_TRY(td_devices_open(&o->devices, &p->engine, &p->devices, err));
     TD_TRY(td_op_libraries_open(o->op_library, &p->engine, &p->libraries, err));
     TD_TRY(load(p, o->dir, &p->servable, err));
     TD_TRY(gate ? load(p, o->serving_dir, &p->serving, err) : TD_OK);
@@ -116,6 +121,7 @@ static void tear_down(struct process *p)
     }
     td_engine_fini(&p->engine);
     td_op_libraries_close(p->libraries);
+    td_devices_close(p->devices);
 }
 
 /* The version becomes one with the job's new head, written to the job's own directory: the same bytes each

@@ -23,6 +23,7 @@
 #include "server/base/statm.h"
 #include "server/http/rest.h"
 #include "server/jobs/jobs.h"
+#include "server/models/devices.h"
 
 /* ------------------------------------------------------------------ the process */
 
@@ -47,6 +48,18 @@ OF_PROCESS(memory_limit, td_budget_allowed())
 OF_PROCESS(memory_refusals, td_budget_refusals())
 OF_PROCESS(memory_shortages, td_budget_shortages())
 #undef OF_PROCESS
+
+#define OF_DEVICE(name, count)                                                                               \
+    static double name(const struct td_rest *rest)                                                           \
+    {                                                                                                        \
+        return (double)td_devices_counts(rest->devices).count;                                               \
+    }
+OF_DEVICE(device_limit, limit)
+OF_DEVICE(device_held, held)
+OF_DEVICE(device_launches, launches)
+OF_DEVICE(device_copies, copies)
+OF_DEVICE(device_copied, copied)
+#undef OF_DEVICE
 
 static double open_files(const struct td_rest *rest)
 {
