@@ -68,7 +68,7 @@ static enum td_code load(tensord_model *m, const char *dir, const tensord_option
                                        .kernels = kernels_named(opts->kernels),
                                        .passes_off = opts->passes_off,
                                        .device = td_embed_device != NULL ? td_embed_device
-                                                                        : td_devices_device(m->devices)};
+                                                                         : td_devices_device(m->devices)};
     if (opts->threads > 1) {
         TD_TRY(td_embed_pool_new(opts->threads, &m->pool, err));
     }

@@ -13,10 +13,10 @@
 
 static enum td_code start_devices(const struct td_options *o, struct td_started_engine *e, struct td_err *err)
 {
-    struct td_devices_opts opts = {.devices = o->devices,
-                                   .module = o->device_module,
-                                   .device = {.fraction = o->per_process_gpu_memory_fraction,
-                                              .streams = (int)o->gpu_streams}};
+    struct td_devices_opts opts = {
+        .devices = o->devices,
+        .module = o->device_module,
+        .device = {.fraction = o->per_process_gpu_memory_fraction, .streams = (int)o->gpu_streams}};
     TD_FAIL_IF(strchr(o->gpu_memory_limit, '%') != NULL, err, INVALID_ARGUMENT,
                "--gpu_memory_limit is '%.60s', want bytes: --per_process_gpu_memory_fraction is for shares",
                o->gpu_memory_limit);

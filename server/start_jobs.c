@@ -29,11 +29,10 @@ static enum td_code make_flags(const struct td_options *o, struct td_job_flags *
     int n = 0;
     (void)snprintf(quota, sizeof quota, "%llu", (unsigned long long)td_disk_most(td_disk_state()));
     const bool whole = add(f, &n, "saved_model_tags", o->saved_model_tags) &&
-                       add(f, &n, "op_library", o->op_library) &&
-                       add(f, &n, "devices", o->job_devices) &&
+                       add(f, &n, "op_library", o->op_library) && add(f, &n, "devices", o->job_devices) &&
                        add(f, &n, "device_module", o->device_module) &&
-                       add(f, &n, "gpu_memory_limit", o->gpu_memory_limit) && add(f, &n, "log_level", o->log_level) &&
-                       add(f, &n, "state_quota", quota);
+                       add(f, &n, "gpu_memory_limit", o->gpu_memory_limit) &&
+                       add(f, &n, "log_level", o->log_level) && add(f, &n, "state_quota", quota);
     return whole ? TD_OK : td_no_memory(err, sizeof *f, "the flags of jobs");
 }
 

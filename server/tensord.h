@@ -47,7 +47,7 @@ typedef struct {
     const char *scratch_dir; /* where the model's own save signatures may write; NULL: nowhere */
     const char *op_library;  /* comma-separated shared objects with further ops (tensord_op.h); NULL: none */
     int threads;             /* that one run may use, the caller's included; 0 and 1: it alone */
-    const char *devices;       /* where runs compute: NULL or "cpu", "gpu", or "auto" */
+    const char *devices;     /* where runs compute: NULL or "cpu", "gpu", or "auto" */
     const char *device_module; /* path of the GPU's module; NULL: looked for where this library is */
 } tensord_options;
 

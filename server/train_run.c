@@ -84,11 +84,10 @@ struct process {
 
 static enum td_code load(struct process *p, const char *dir, struct td_servable **out, struct td_err *err)
 {
-    const struct td_servable_opts opts = {
-        .ops = p->engine.ops,
-        .tags = p->o->tags,
-        .kernels = TD_KERNELS_FAST,
-        .device = td_devices_device(p->devices)};
+    const struct td_servable_opts opts = {.ops = p->engine.ops,
+                                          .tags = p->o->tags,
+                                          .kernels = TD_KERNELS_FAST,
+                                          .device = td_devices_device(p->devices)};
     return td_servable_load(p->o->model, p->o->version, dir, &opts, out, err);
 }
 

@@ -18,12 +18,12 @@
 struct td_train_run_opts {
     const char *model; /* its name */
     int64_t version;
-    const char *dir;               /* the version's folder */
-    const char *serving_dir;       /* of the version that serves now, for the gate; NULL: dir */
-    int threads;                   /* 0: as many as processors */
-    const char *tags, *op_library; /* as the daemon's flags; NULL: their defaults */
+    const char *dir;                /* the version's folder */
+    const char *serving_dir;        /* of the version that serves now, for the gate; NULL: dir */
+    int threads;                    /* 0: as many as processors */
+    const char *tags, *op_library;  /* as the daemon's flags; NULL: their defaults */
     struct td_devices_opts devices; /* zeroed: the CPU */
-    struct td_train_opts train;    /* but servable, serving, pause and pool, which are filled in */
+    struct td_train_opts train;     /* but servable, serving, pause and pool, which are filled in */
 };
 TD_MUST enum td_code td_train_run(const struct td_train_run_opts *o, struct td_train_outcome *out,
                                   struct td_fault *f);

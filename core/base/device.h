@@ -43,8 +43,8 @@ struct td_device {
      * released right after; inputs on the host are read before this returns. */
     TD_MUST enum td_code (*launch)(const struct td_device *d, struct td_stream *stream,
                                    const struct td_launch *l, struct td_err *err);
-    /* For one run, or one copy: it may be a stream that others queue on, too. Whoever closes it has waited for
-     * what it has queued. */
+    /* For one run, or one copy: it may be a stream that others queue on, too. Whoever closes it has waited
+     * for what it has queued. */
     TD_MUST enum td_code (*stream_open)(const struct td_device *d, struct td_stream **out,
                                         struct td_err *err);
     void (*stream_close)(const struct td_device *d, struct td_stream *stream);

@@ -1,7 +1,7 @@
 /* core/run/device_module.h - what a device's shared object and the engine that loads it say to each other.
  *
  *   engine   td_device_module_entry(&td_module_host)   its functions, for the module to call
- *   module   struct td_device_module                   its devices, and kernel rows for td_engine_add_kernels
+ *   module   struct td_device_module                   its devices, and rows for td_engine_add_kernels
  *
  * A module is built from the sources of the engine that loads it: both see the same structs. Whoever loads
  * one checks `version`, `layout` and `build` first, and reads nothing else of a module where one differs.
@@ -58,7 +58,7 @@ struct td_device_module {
     /* FAILED_PRECONDITION says what is missing: a device, a driver that is not too old. */
     TD_MUST enum td_code (*count)(int *n, struct td_err *err);
     TD_MUST enum td_code (*describe)(int number, struct td_device_facts *out, struct td_err *err);
-    /* FAILED_PRECONDITION: no such device, or one that the kernels were not made for, or too little memory. */
+    /* FAILED_PRECONDITION: no such device, one that the kernels were not made for, or too little memory. */
     TD_MUST enum td_code (*open)(const struct td_device_opts *o, struct td_device **out, struct td_err *err);
     void (*close)(struct td_device *d); /* nothing may be queued or allocated any more; accepts NULL */
     void (*counts)(const struct td_device *d, struct td_device_counts *out);
@@ -70,11 +70,12 @@ typedef const struct td_device_module *td_device_module_entry(const struct td_mo
 /* Differs where a struct that both sides read does. */
 static inline uint32_t td_device_module_layout(void)
 {
-    static const size_t sizes[] = {
-        sizeof(struct td_module_host), sizeof(struct td_device_module), sizeof(struct td_device),
-        sizeof(struct td_launch),      sizeof(struct td_kernel),        sizeof(struct td_kernel_query),
-        sizeof(struct td_kernel_offer), sizeof(struct td_call),         sizeof(struct td_tensor),
-        sizeof(struct td_node),        sizeof(struct td_op),            sizeof(struct td_err)};
+    static const size_t sizes[] = {sizeof(struct td_module_host),  sizeof(struct td_device_module),
+                                   sizeof(struct td_device),       sizeof(struct td_launch),
+                                   sizeof(struct td_kernel),       sizeof(struct td_kernel_query),
+                                   sizeof(struct td_kernel_offer), sizeof(struct td_call),
+                                   sizeof(struct td_tensor),       sizeof(struct td_node),
+                                   sizeof(struct td_op),           sizeof(struct td_err)};
     uint32_t hash = 2166136261U; /* FNV-1a, a size at a time */
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         hash = (hash ^ (uint32_t)sizes[i]) * 16777619U;

@@ -1,5 +1,5 @@
-/* core/run/device_weights.c - a hash table of host bytes and their copies, for each model; and the list of all
- * tables, for when memory is short.
+/* core/run/device_weights.c - a hash table of host bytes and their copies, for each model; and the list of
+ * all tables, for when memory is short.
  *
  * Threads: mu of the list is taken before that of a table.
  *

@@ -320,18 +320,18 @@ static enum td_code limit_of(const struct td_device_opts *o, const struct td_dev
                              uint64_t *limit, struct td_err *err)
 {
     *limit = o->limit > 0 ? o->limit : (uint64_t)((double)facts->memory * o->fraction);
-    TD_FAIL_IF(*limit > facts->unused, err, FAILED_PRECONDITION,
-               "/device:GPU:%d (%s) has too little memory: %llu bytes are asked for (%s), %llu of its %llu are "
-               "not in use",
-               o->number, facts->name, (unsigned long long)*limit,
-               o->limit > 0 ? "--gpu_memory_limit" : "--per_process_gpu_memory_fraction",
-               (unsigned long long)facts->unused, (unsigned long long)facts->memory);
+    TD_FAIL_IF(
+        *limit > facts->unused, err, FAILED_PRECONDITION,
+        "/device:GPU:%d (%s) has too little memory: %llu bytes are asked for (%s), %llu of its %llu are "
+        "not in use",
+        o->number, facts->name, (unsigned long long)*limit,
+        o->limit > 0 ? "--gpu_memory_limit" : "--per_process_gpu_memory_fraction",
+        (unsigned long long)facts->unused, (unsigned long long)facts->memory);
     *limit = *limit > 0 ? *limit : facts->memory;
     return TD_OK;
 }
 
-enum td_code td_cuda_device_open(const struct td_device_opts *o, struct td_device **out,
-                                 struct td_err *err)
+enum td_code td_cuda_device_open(const struct td_device_opts *o, struct td_device **out, struct td_err *err)
 {
     struct td_device_facts facts;
     uint64_t limit = 0;
@@ -393,9 +393,9 @@ void td_cuda_device_count(const struct td_device *dev, struct td_device_counts *
 {
     const struct cuda_device *d = self(dev);
     *out = (struct td_device_counts){.limit = d->limit,
-                                          .held = atomic_load(&d->held),
-                                          .most = atomic_load(&d->most),
-                                          .launches = atomic_load(&d->launches),
-                                          .copies = atomic_load(&d->copies),
-                                          .copied = atomic_load(&d->copied)};
+                                     .held = atomic_load(&d->held),
+                                     .most = atomic_load(&d->most),
+                                     .launches = atomic_load(&d->launches),
+                                     .copies = atomic_load(&d->copies),
+                                     .copied = atomic_load(&d->copied)};
 }

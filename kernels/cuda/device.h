@@ -2,8 +2,9 @@
  *
  * Memory is counted against a limit: past it, and where the GPU has none left, what was kept for later is
  * given back and the allocation is tried once more; then the run that asked fails with RESOURCE_EXHAUSTED,
- * and no other. Runs share a number of streams, or have one each; these and events are kept for the next run. An error that leaves the GPU unusable for this
- * process is remembered: from then on everything asked of the device fails with UNAVAILABLE.
+ * and no other. Runs share a number of streams, or have one each; these and events are kept for the next run.
+ * An error that leaves the GPU unusable for this process is remembered: from then on everything asked of the
+ * device fails with UNAVAILABLE.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_CUDA_DEVICE_H

@@ -177,6 +177,6 @@ ROWS(split, )
 ROWS(split_v, )
 
 const struct td_op_rows td_cuda_rows_move[] = {{"Transpose", rows_transpose}, {"Pack", rows_pack},
-                                                 {"Concat", rows_concat},       {"ConcatV2", rows_concat_v2},
-                                                 {"Unpack", rows_unpack},       {"Split", rows_split},
-                                                 {"SplitV", rows_split_v},      {NULL, NULL}};
+                                               {"Concat", rows_concat},       {"ConcatV2", rows_concat_v2},
+                                               {"Unpack", rows_unpack},       {"Split", rows_split},
+                                               {"SplitV", rows_split_v},      {NULL, NULL}};

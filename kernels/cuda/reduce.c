@@ -72,6 +72,5 @@ REDUCE(prod, TD_CUDA_PROD)
 REDUCE(max, TD_CUDA_MAX)
 REDUCE(min, TD_CUDA_MIN)
 
-const struct td_op_rows td_cuda_rows_reduce[] = {{"Sum", rows_sum},   {"Mean", rows_mean},
-                                                   {"Prod", rows_prod}, {"Max", rows_max},
-                                                   {"Min", rows_min},   {NULL, NULL}};
+const struct td_op_rows td_cuda_rows_reduce[] = {{"Sum", rows_sum}, {"Mean", rows_mean}, {"Prod", rows_prod},
+                                                 {"Max", rows_max}, {"Min", rows_min},   {NULL, NULL}};

@@ -5,6 +5,10 @@
 
 #include <stddef.h>
 
-const struct td_op_rows *const td_cuda_families[] = {td_cuda_rows_elementwise, td_cuda_rows_matmul,
-                                                       td_cuda_rows_move,        td_cuda_rows_reduce,
-                                                       td_cuda_rows_softmax,     td_cuda_rows_view, NULL};
+const struct td_op_rows *const td_cuda_families[] = {td_cuda_rows_elementwise,
+                                                     td_cuda_rows_matmul,
+                                                     td_cuda_rows_move,
+                                                     td_cuda_rows_reduce,
+                                                     td_cuda_rows_softmax,
+                                                     td_cuda_rows_view,
+                                                     NULL};

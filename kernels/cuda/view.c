@@ -25,7 +25,6 @@ static const struct td_kernel rows[] = {{.name = "view.cuda",
                                          .run = run},
                                         {.name = NULL}};
 
-const struct td_op_rows td_cuda_rows_view[] = {{"Reshape", rows},      {"Squeeze", rows},
-                                               {"ExpandDims", rows},   {"Identity", rows},
-                                               {"StopGradient", rows}, {"PreventGradient", rows},
-                                               {NULL, NULL}};
+const struct td_op_rows td_cuda_rows_view[] = {
+    {"Reshape", rows},      {"Squeeze", rows},         {"ExpandDims", rows}, {"Identity", rows},
+    {"StopGradient", rows}, {"PreventGradient", rows}, {NULL, NULL}};

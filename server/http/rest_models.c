@@ -85,9 +85,8 @@ static void add_loaded(json_t *v, struct td_servable *s, const struct td_version
     gmtime_r(&at, &tm);
     (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &tm);
     (void)json_object_set_new(v, "signatures", signatures);
-    (void)json_object_set_new(v, "devices",
-                              device == NULL ? json_pack("[s]", "cpu")
-                                             : json_pack("[s, s]", "cpu", device->name));
+    (void)json_object_set_new(
+        v, "devices", device == NULL ? json_pack("[s]", "cpu") : json_pack("[s, s]", "cpu", device->name));
     (void)json_object_set_new(
         v, "bytes", json_pack("{s:I, s:I}", "weights", (json_int_t)weights, "plans", (json_int_t)plans));
     (void)json_object_set_new(v, "load_ms", json_real(row->load_ms));

@@ -69,7 +69,8 @@ static enum td_code load_from(struct td_devices *d, const char *path, struct td_
     void *symbol = dlsym(d->library, TD_DEVICE_MODULE_ENTRY);
     TD_FAIL_IF(symbol == NULL, err, FAILED_PRECONDITION,
                "it has no function " TD_DEVICE_MODULE_ENTRY ": it is no device module");
-    memcpy(&entry, &symbol, sizeof entry); /* ISO C has no cast from an object pointer to a function pointer */
+    memcpy(&entry, &symbol,
+           sizeof entry); /* ISO C has no cast from an object pointer to a function pointer */
     const struct td_device_module *m = entry(&td_module_host);
     TD_TRY(check_module(m, err));
     d->module = m;

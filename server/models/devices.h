@@ -26,7 +26,7 @@ struct td_devices_opts {
 struct td_devices;
 
 /* Opens what there is and adds the module's kernels to the engine, before its first model. INVALID_ARGUMENT:
- * devices says something else; FAILED_PRECONDITION: "gpu", and something is missing. Returns new, never NULL. */
+ * devices says something else; FAILED_PRECONDITION: "gpu", and something is missing. Returns new. */
 TD_MUST enum td_code td_devices_open(const struct td_devices_opts *o, struct td_engine *engine,
                                      struct td_devices **out, struct td_err *err);
 /* No model that used it may be left; the engine may. Accepts NULL. */
@@ -34,7 +34,7 @@ void td_devices_close(struct td_devices *d);
 
 /* NULL: models run on the host. */
 const struct td_device *td_devices_device(const struct td_devices *d);
-struct td_device_counts td_devices_counts(const struct td_devices *d); /* zeros without a device */
+struct td_device_counts td_devices_counts(const struct td_devices *d);      /* zeros without a device */
 const struct td_device_facts *td_devices_facts(const struct td_devices *d); /* NULL without one */
 
 #endif

@@ -100,7 +100,8 @@ TEST(a_limit_beyond_the_memory_and_a_gpu_that_is_not_there_are_refused)
     struct td_err err = {0};
     CHECK_INT(td_cuda_device_open(&(struct td_device_opts){.limit = UINT64_MAX}, &device, &err),
               TD_FAILED_PRECONDITION);
-    CHECK(strstr(err.msg, "too little memory: 18446744073709551615 bytes are asked for (--gpu_memory_limit)") != NULL);
+    CHECK(strstr(err.msg,
+                 "too little memory: 18446744073709551615 bytes are asked for (--gpu_memory_limit)") != NULL);
     err = (struct td_err){0};
     CHECK_INT(td_cuda_device_open(&(struct td_device_opts){.number = 7}, &device, &err),
               TD_FAILED_PRECONDITION);

@@ -122,7 +122,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = CUDART_VERSION;
+    *version = config().driver;
     return cudaSuccess;
 }
 

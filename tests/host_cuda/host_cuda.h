@@ -7,6 +7,7 @@
  * barrier or for its warp yields to the others. A thread that spins until another one writes spins for ever.
  *
  *   HOST_CUDA_DEVICES=1      how many devices there are
+ *   HOST_CUDA_DRIVER=12040   CUDA's version that the driver says it serves; the default is the toolkit's
  *   HOST_CUDA_MEMORY=BYTES   each one's memory (4 GiB); beyond it cudaMalloc* says cudaErrorMemoryAllocation
  *   HOST_CUDA_WORKERS=1      OS threads that share a grid's blocks
  *   HOST_CUDA_DEBUG=0        1: the debugging mode

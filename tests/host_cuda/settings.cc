@@ -4,6 +4,8 @@
 #include "tests/host_cuda/host_cuda.h"
 #include "tests/host_cuda/settings.h"
 
+#include <cuda_runtime.h>
+
 #include <cstdlib>
 
 namespace host_cuda
@@ -22,6 +24,7 @@ settings read_settings()
     settings s = {};
     s.devices = static_cast<int>(number("HOST_CUDA_DEVICES", 1));
     s.workers = static_cast<int>(number("HOST_CUDA_WORKERS", 1));
+    s.driver = static_cast<int>(number("HOST_CUDA_DRIVER", CUDART_VERSION));
     s.memory = number("HOST_CUDA_MEMORY", size_t{4} << 30);
     s.debug = number("HOST_CUDA_DEBUG", 0) != 0;
     s.seed = number("HOST_CUDA_SEED", 1);

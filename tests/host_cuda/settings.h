@@ -12,7 +12,7 @@ namespace host_cuda
 {
 
 struct settings {
-    int devices, workers;
+    int devices, workers, driver;
     size_t memory;
     bool debug;
     uint64_t seed;
