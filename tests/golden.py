@@ -49,7 +49,7 @@ class Bytes(ctypes.Structure):
 
 class Options(ctypes.Structure):
     _fields_ = [("tags", ctypes.c_char_p), ("kernels", ctypes.c_char_p), ("passes_off", ctypes.c_char_p), ("scratch_dir", ctypes.c_char_p),
-                ("op_library", ctypes.c_char_p), ("threads", ctypes.c_int)]
+                ("op_library", ctypes.c_char_p), ("threads", ctypes.c_int), ("devices", ctypes.c_char_p), ("device_module", ctypes.c_char_p)]
 
 
 class GradientOptions(ctypes.Structure):
@@ -77,10 +77,10 @@ class Failure(Exception):
 class Model:
     """A SavedModel loaded by libtensord."""
 
-    def __init__(self, lib, folder, kernels=None, passes_off=None, scratch=None, threads=1):
+    def __init__(self, lib, folder, kernels=None, passes_off=None, scratch=None, threads=1, gpu=None):
         self.lib, self.handle, e = lib, ctypes.c_void_p(), Error()
         enc = lambda s: s.encode() if s else None
-        opts = Options(None, enc(kernels), enc(passes_off), enc(scratch), None, threads)
+        opts = Options(None, enc(kernels), enc(passes_off), enc(scratch), None, threads, b"gpu" if gpu else None, enc(gpu))
         if lib.tensord_load(folder.encode(), ctypes.byref(opts), ctypes.byref(self.handle), ctypes.byref(e)):
             raise Failure(e)
 
@@ -270,14 +270,14 @@ def check_model(args, name, queue):
     model, broken = None, None
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            model = Model(lib, os.path.abspath(os.path.join(args.suite, "models", name)), args.kernels, args.passes_off, scratch)
+            model = Model(lib, os.path.abspath(os.path.join(args.suite, "models", name)), args.kernels, args.passes_off, scratch, gpu=args.gpu)
         except Failure as f:
             broken = f
         part = None
         for folder, c in cases:
             if part is not None and folder != part and model:  # what is in `gradients` was made with the model as it loads
                 model.close()
-                model = Model(lib, os.path.abspath(os.path.join(args.suite, "models", name)), args.kernels, args.passes_off, scratch)
+                model = Model(lib, os.path.abspath(os.path.join(args.suite, "models", name)), args.kernels, args.passes_off, scratch, gpu=args.gpu)
             part = folder
             c["inputs"], c["outputs"] = read_npz(os.path.join(folder, c["file"])) if c.get("file") else ({}, {})
 
@@ -332,6 +332,7 @@ def main():
     ap.add_argument("--verbose", action="store_true")
     ap.add_argument("--kernels")
     ap.add_argument("--passes-off")
+    ap.add_argument("--gpu", metavar="MODULE", help="on a GPU, by this module (tests/host_cuda/golden.sh: on the host-run one)")
     ap.add_argument("--gradients", action="store_true", help="gradient cases alone")
     ap.add_argument("--no-gradient", action="store_true", help="leave the gradient cases out")
     args = ap.parse_args()

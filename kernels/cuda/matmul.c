@@ -72,7 +72,7 @@ static enum td_code run(struct td_call *c, struct td_err *err)
 
 static const struct td_kernel rows[] = {{.name = "matmul.cuda",
                                          .device = TD_CUDA,
-                                         .types = {{"T", TD_CUDA_NUMBERS}},
+                                         .types = {{"T", TD_CUDA_FLOATS}},
                                          .library = TD_LIB_MODULE,
                                          .prepare = prepare,
                                          .run = run},

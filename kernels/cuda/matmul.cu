@@ -42,8 +42,9 @@ __device__ void fetch(const T *x, int64_t row_step, int64_t deep_step, int64_t f
 }
 
 template <class T>
-__global__ void __launch_bounds__(THREADS) matmul(td_cuda_product s, int64_t tiles, const T *__restrict__ a,
-                                                  const T *__restrict__ b, T *__restrict__ y)
+__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 1 : 2)
+    matmul(td_cuda_product s, int64_t tiles, const T *__restrict__ a, const T *__restrict__ b,
+           T *__restrict__ y)
 {
     using W = typename td_cuda_wide<T>::type;
     __shared__ W left[DEEP][TILE + 1], right[DEEP][TILE + 1];
@@ -93,5 +94,5 @@ struct run_matmul {
 int td_cuda_matmul(enum td_cuda_type type, const struct td_cuda_product *s, const void *a, const void *b,
                    void *y, struct td_cuda_stream *stream)
 {
-    return td_cuda_with_number(type, run_matmul{s, a, b, y, stream});
+    return td_cuda_with_float(type, run_matmul{s, a, b, y, stream});
 }

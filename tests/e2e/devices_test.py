@@ -6,6 +6,8 @@ import concurrent.futures
 import contextlib
 import os
 import re
+import shutil
+import subprocess
 import unittest
 
 import numpy as np
@@ -61,7 +63,11 @@ class Missing(unittest.TestCase):
         self.check(words="there is no NVIDIA driver: libcuda.so.1", level="INFO")
 
     def test_no_module(self):
-        self.check(words="tensord_cuda.so is neither beside this program nor in its lib/tensord", **DRIVER)
+        with server.folder() as alone, environment(**DRIVER):
+            program = shutil.copy(server.DAEMON, alone)  # beside the built one a module may lie
+            p = subprocess.run([program, "--devices=gpu", "--port=auto", "--model_base_path=" + DIGITS], capture_output=True, text=True, timeout=60)
+            self.assertEqual(p.returncode, 2, p.stderr)
+            self.assertIn("--devices=gpu: tensord_cuda.so is neither beside this program nor in its lib/tensord", p.stderr)
         self.check("--device_module=/nowhere.so", words="module /nowhere.so: it cannot be loaded: /nowhere.so: cannot open", **DRIVER)
 
     def test_another_library(self):
