@@ -15,7 +15,7 @@
 #include "kernels/cpu/array_types.h"
 #include "kernels/formula/vectorize_rules.h"
 #include "kernels/ops.h"
-#include "kernels/array/slice_spec.h"
+#include "kernels/array/slice_copy.h"
 
 /* ------------------------------------------------------------------ Slice */
 

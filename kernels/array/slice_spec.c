@@ -221,50 +221,14 @@ enum td_code td_slice_spec_assignable(const struct td_node *node, const struct t
     return TD_OK;
 }
 
-/* The slice as the loops of one side; *offset its first element. */
-static void place(const struct td_slice_spec *s, const struct td_shape *in, int64_t *stride, int64_t *offset)
+void td_slice_spec_place(const struct td_slice_spec *s, const struct td_shape *in, int64_t *step,
+                         int64_t *first)
 {
-    int64_t step[TD_MAX_RANK];
-    td_strided_row_major(in, step);
-    *offset = 0;
-    for (int a = 0; a < s->rank; a++) {
-        stride[a] = s->size[a] > 1 ? step[a] * s->stride[a] : 0;
-        *offset += s->begin[a] * step[a];
-    }
-}
-
-void td_slice_spec_read(const struct td_slice_spec *s, const struct td_shape *in, struct td_strided *w,
-                        int64_t *offset)
-{
-    int64_t from[TD_MAX_RANK], to[TD_MAX_RANK], run = 1;
-    place(s, in, from, offset);
+    int64_t row = 1;
+    *first = 0;
     for (int a = s->rank - 1; a >= 0; a--) {
-        to[a] = run;
-        run *= s->size[a];
+        step[a] = s->size[a] > 1 ? row * s->stride[a] : 0;
+        *first += s->begin[a] * row;
+        row *= in->dim[a];
     }
-    w->rank = 0;
-    for (int a = 0; a < s->rank; a++) {
-        td_strided_push(w, s->size[a], to[a], from[a]);
-    }
-}
-
-void td_slice_spec_put(const struct td_slice_spec *s, const struct td_tensor *value, struct td_tensor *y)
-{
-    int64_t to[TD_MAX_RANK], dense[TD_MAX_RANK], from[TD_MAX_RANK] = {0}, offset;
-    if (td_tensor_count(value) == 0 || td_tensor_count(y) == 0) {
-        return;
-    }
-    place(s, &y->shape, to, &offset);
-    td_strided_row_major(&value->shape, dense);
-    for (int i = 0; i < value->shape.rank; i++) {
-        const int at = s->shape.rank - value->shape.rank + i;
-        if (at >= 0 && s->source[at] >= 0 && value->shape.dim[i] > 1) {
-            from[s->source[at]] = dense[i];
-        }
-    }
-    struct td_strided w = {.rank = 0};
-    for (int a = 0; a < s->rank; a++) {
-        td_strided_push(&w, s->size[a], to[a], from[a]);
-    }
-    td_strided_copy(y->dtype, &w, (char *)y->data + offset * (int64_t)td_dtype_size(y->dtype), value->data);
 }

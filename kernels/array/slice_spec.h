@@ -4,7 +4,7 @@
 #ifndef TD_KERNELS_ARRAY_SLICE_SPEC_H
 #define TD_KERNELS_ARRAY_SLICE_SPEC_H
 
-#include "kernels/cpu/strided.h"
+#include "core/base/tensor.h"
 
 struct td_node;
 
@@ -36,11 +36,9 @@ TD_MUST enum td_code td_slice_spec_lengths(const struct td_node *node,
  * otherwise. */
 TD_MUST enum td_code td_slice_spec_assignable(const struct td_node *node, const struct td_slice_spec *s,
                                               const struct td_shape *value, struct td_err *err);
-/* Walk that reads the selected elements of a dense tensor of shape `in` into a dense result of s->shape;
- * *offset is the tensor's first selected element. Needs a fully known spec. */
-void td_slice_spec_read(const struct td_slice_spec *s, const struct td_shape *in, struct td_strided *w,
-                        int64_t *offset);
-/* Puts `value` (assignable to the slice) at the slice's place in y. */
-void td_slice_spec_put(const struct td_slice_spec *s, const struct td_tensor *value, struct td_tensor *y);
+/* Where the selected elements of a row-major tensor of shape `in` lie, in elements: how far apart along each
+ * of its axes, and the first. Needs a fully known spec. */
+void td_slice_spec_place(const struct td_slice_spec *s, const struct td_shape *in, int64_t *step,
+                         int64_t *first);
 
 #endif

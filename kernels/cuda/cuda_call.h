@@ -17,6 +17,8 @@
 struct td_cuda_stream *td_cuda_stream_of(const struct td_call *c);
 
 #define TD_CUDA_FLOATS (TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE) | TD_BIT(TD_HALF) | TD_BIT(TD_BFLOAT16))
+#define TD_CUDA_WIDE (TD_BIT(TD_FLOAT) | TD_BIT(TD_DOUBLE))
+#define TD_CUDA_BOOLS TD_BIT(TD_BOOL)
 #define TD_CUDA_NUMBERS (TD_CUDA_FLOATS | TD_BIT(TD_INT32) | TD_BIT(TD_INT64))
 
 static inline enum td_cuda_type td_cuda_type_of(enum td_dtype t)
@@ -27,6 +29,7 @@ static inline enum td_cuda_type td_cuda_type_of(enum td_dtype t)
            : t == TD_BFLOAT16 ? TD_CUDA_BFLOAT16
            : t == TD_INT32    ? TD_CUDA_INT32
            : t == TD_INT64    ? TD_CUDA_INT64
+           : t == TD_BOOL     ? TD_CUDA_BOOL
                               : TD_CUDA_NO_TYPE;
 }
 

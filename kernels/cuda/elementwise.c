@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/cuda/cuda_call.h"
+#include "kernels/cuda/move.h"
 #include "kernels/cuda/rows.h"
 
 /* ------------------------------------------------------------------ one input */
@@ -82,6 +83,38 @@ static const struct td_kernel rows_bias[] = {{.name = "bias.cuda",
                                               .run = run_bias},
                                              {.name = NULL}};
 
+/* ------------------------------------------------------------------ AddN */
+
+static enum td_code run_add_n(struct td_call *c, struct td_err *err)
+{
+    struct td_tensor *y;
+    TD_TRY(td_out(c, 0, NULL, &y, err));
+    const enum td_cuda_type type = td_cuda_type_of(y->dtype);
+    const int64_t n = td_tensor_count(y);
+    struct td_cuda_steps steps = {0};
+    (void)td_cuda_steps_add(&steps, n, 1, 1);
+    const void *sum = c->in[0]->data;
+    for (int i = 1; i < c->n_in; i++) {
+        TD_TRY(td_cuda_launched(c,
+                                td_cuda_binary(TD_CUDA_AddV2, type, &steps, sum, c->in[i]->data, y->data, n,
+                                               td_cuda_stream_of(c)),
+                                err));
+        sum = y->data;
+    }
+    return c->n_in > 1
+               ? TD_OK
+               : td_cuda_launched(
+                     c, td_cuda_move(td_dtype_size(y->dtype), &steps, sum, y->data, n, td_cuda_stream_of(c)),
+                     err);
+}
+
+static const struct td_kernel rows_add_n[] = {{.name = "elementwise.cuda",
+                                               .device = TD_CUDA,
+                                               .types = {{"T", TD_CUDA_WIDE}},
+                                               .library = TD_LIB_MODULE,
+                                               .run = run_add_n},
+                                              {.name = NULL}};
+
 /* ------------------------------------------------------------------ rows */
 
 #define UNARY(op, set, value)                                                                                \
@@ -95,6 +128,7 @@ static const struct td_kernel rows_bias[] = {{.name = "bias.cuda",
                                                   .library = TD_LIB_MODULE,                                  \
                                                   .run = run_##op},                                          \
                                                  {.name = NULL}};
+#define TEST UNARY
 #include "kernels/cuda/unary.def"
 
 #define BINARY(op, set, value)                                                                               \
@@ -114,11 +148,13 @@ static const struct td_kernel rows_bias[] = {{.name = "bias.cuda",
 
 const struct td_op_rows td_cuda_rows_elementwise[] = {
 #define UNARY(op, set, value) {#op, rows_##op},
+#define TEST(op, set, value) {#op, rows_##op},
 #include "kernels/cuda/unary.def"
 #define BINARY(op, set, value) {#op, rows_##op},
 #define COMPARE(op, set, value) {#op, rows_##op},
 #include "kernels/cuda/binary.def"
     {"BiasAdd", rows_bias},
     {"BiasAddV1", rows_bias},
+    {"AddN", rows_add_n},
     {NULL, NULL},
 };

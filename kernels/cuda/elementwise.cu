@@ -17,23 +17,32 @@ namespace
     struct unary_##op {                                                                                      \
         template <class T> __device__ static T of(T x) { return value; }                                     \
     };
+#define TEST(op, types, value)                                                                               \
+    struct unary_##op {                                                                                      \
+        template <class T> __device__ static bool of(T x) { return value; }                                  \
+    };
 #include "kernels/cuda/unary.def"
 
-template <class Op, class T> __global__ void unary(const T *x, T *y, int64_t n)
+template <class Op, class T, class R> __global__ void unary(const T *x, R *y, int64_t n)
 {
     for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
-        y[i] = td_cuda_store<T>::of(Op::of(td_cuda_load(x[i])));
+        y[i] = td_cuda_store<R>::of(Op::of(td_cuda_load(x[i])));
     }
 }
 
-template <class Op> struct run_unary {
+/* R void: the result is of the operands' type. */
+template <class R, class T> using result_of = std::conditional_t<std::is_void_v<R>, T, R>;
+
+template <class Op, class R> struct run_unary {
     const void *x;
     void *y;
     int64_t n;
     struct td_cuda_stream *stream;
     template <class T> int operator()(T) const
     {
-        return td_cuda_over(unary<Op, T>, n, stream, static_cast<const T *>(x), static_cast<T *>(y), n);
+        using result = result_of<R, T>;
+        return td_cuda_over(unary<Op, T, result>, n, stream, static_cast<const T *>(x),
+                            static_cast<result *>(y), n);
     }
 };
 
@@ -66,11 +75,11 @@ struct pair {
     struct td_cuda_stream *stream;
 };
 
-template <class Op, class R> struct run_binary { /* R void: the result is of the operands' type */
+template <class Op, class R> struct run_binary {
     pair p;
     template <class T> int operator()(T) const
     {
-        using result = std::conditional_t<std::is_void_v<R>, T, R>;
+        using result = result_of<R, T>;
         return td_cuda_over(binary<Op, T, result>, p.n, p.stream, *p.steps, static_cast<const T *>(p.a),
                             static_cast<const T *>(p.b), static_cast<result *>(p.y), p.n);
     }
@@ -78,6 +87,8 @@ template <class Op, class R> struct run_binary { /* R void: the result is of the
 
 } // namespace
 
+#define WITH_BOOLS td_cuda_with_bool
+#define WITH_WIDE td_cuda_with_wide
 #define WITH_FLOATS td_cuda_with_float
 #define WITH_NUMBERS td_cuda_with_number
 
@@ -87,7 +98,10 @@ int td_cuda_unary(enum td_cuda_unary op, enum td_cuda_type type, const void *x, 
     switch (op) {
 #define UNARY(op, types, value)                                                                              \
     case TD_CUDA_##op:                                                                                       \
-        return WITH_##types(type, run_unary<unary_##op>{x, y, n, stream});
+        return WITH_##types(type, run_unary<unary_##op, void>{x, y, n, stream});
+#define TEST(op, types, value)                                                                               \
+    case TD_CUDA_##op:                                                                                       \
+        return WITH_##types(type, run_unary<unary_##op, bool>{x, y, n, stream});
 #include "kernels/cuda/unary.def"
     default:
         return static_cast<int>(cudaErrorInvalidValue);

@@ -13,6 +13,7 @@ extern "C" {
 
 enum td_cuda_unary {
 #define UNARY(op, types, value) TD_CUDA_##op,
+#define TEST(op, types, value) TD_CUDA_##op,
 #include "kernels/cuda/unary.def"
     TD_CUDA_UNARY_OPS
 };
@@ -23,7 +24,7 @@ enum td_cuda_binary {
     TD_CUDA_BINARY_OPS
 };
 
-/* y[i] = op(x[i]), n elements each; y may be x. */
+/* y[i] = op(x[i]), n elements each; y may be x, but of tests, which give bools. */
 int td_cuda_unary(enum td_cuda_unary op, enum td_cuda_type type, const void *x, void *y, int64_t n,
                   struct td_cuda_stream *stream);
 

@@ -139,6 +139,18 @@ template <class F> int td_cuda_with_float(int type, F f)
     }
 }
 
+template <class F> int td_cuda_with_wide(int type, F f)
+{
+    return type == TD_CUDA_FLOAT    ? f(float())
+           : type == TD_CUDA_DOUBLE ? f(double())
+                                    : static_cast<int>(cudaErrorInvalidValue);
+}
+
+template <class F> int td_cuda_with_bool(int type, F f)
+{
+    return type == TD_CUDA_BOOL ? f(bool()) : static_cast<int>(cudaErrorInvalidValue);
+}
+
 template <class F> int td_cuda_with_number(int type, F f)
 {
     switch (type) {

@@ -3,14 +3,12 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/move.h"
 
-#include "kernels/cuda/launch.cuh"
+#include <cstring>
+
+#include "kernels/cuda/bytes.cuh"
 
 namespace
 {
-
-struct alignas(16) sixteen {
-    uint64_t half[2];
-};
 
 template <class T>
 __global__ void move(td_cuda_steps s, const T *__restrict__ x, T *__restrict__ y, int64_t n)
@@ -20,6 +18,26 @@ __global__ void move(td_cuda_steps s, const T *__restrict__ x, T *__restrict__ y
         y[at.b] = x[at.a];
     }
 }
+
+template <class T> __global__ void fill(T value, T *y, int64_t n)
+{
+    for (int64_t i = td_cuda_first(); i < n; i += td_cuda_stride()) {
+        y[i] = value;
+    }
+}
+
+struct run_fill {
+    const unsigned char *value;
+    void *y;
+    int64_t n;
+    td_cuda_stream *stream;
+    template <class T> int with() const
+    {
+        T v;
+        memcpy(&v, value, sizeof v);
+        return td_cuda_over(fill<T>, n, stream, v, static_cast<T *>(y), n);
+    }
+};
 
 struct run_move {
     const td_cuda_steps *s;
@@ -38,11 +56,11 @@ struct run_move {
 int td_cuda_move(size_t bytes, const struct td_cuda_steps *steps, const void *x, void *y, int64_t n,
                  struct td_cuda_stream *stream)
 {
-    const run_move run = {steps, x, y, n, stream};
-    return bytes == 1    ? run.with<uint8_t>()
-           : bytes == 2  ? run.with<uint16_t>()
-           : bytes == 4  ? run.with<uint32_t>()
-           : bytes == 8  ? run.with<uint64_t>()
-           : bytes == 16 ? run.with<sixteen>()
-                         : static_cast<int>(cudaErrorInvalidValue);
+    return td_cuda_with_bytes(bytes, run_move{steps, x, y, n, stream});
+}
+
+int td_cuda_fill(size_t bytes, const unsigned char value[16], void *y, int64_t n,
+                 struct td_cuda_stream *stream)
+{
+    return td_cuda_with_bytes(bytes, run_fill{value, y, n, stream});
 }

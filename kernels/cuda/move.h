@@ -17,6 +17,10 @@ extern "C" {
 int td_cuda_move(size_t bytes, const struct td_cuda_steps *steps, const void *x, void *y, int64_t n,
                  struct td_cuda_stream *stream);
 
+/* y[i] = the value, whose bytes are the first of `value`, for n elements of 1, 2, 4, 8 or 16 bytes. */
+int td_cuda_fill(size_t bytes, const unsigned char value[16], void *y, int64_t n,
+                 struct td_cuda_stream *stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,7 +1,9 @@
-/* kernels/cuda/reduce.c - rows of Sum, Mean, Prod, Max and Min.
+/* kernels/cuda/reduce.c - rows of Sum, Mean, Prod, Max, Min, _SumTo and BiasAddGrad.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/reduce.h"
+
+#include <string.h>
 
 #include "kernels/cuda/cuda_call.h"
 #include "kernels/cuda/rows.h"
@@ -42,23 +44,45 @@ static bool describe(const struct td_shape *in, uint32_t folded, struct td_cuda_
     return fits;
 }
 
-static enum td_code reduce(struct td_call *c, enum td_cuda_reduce op, struct td_err *err)
+static enum td_code reduce_axes(struct td_call *c, enum td_cuda_reduce op, uint32_t axes, struct td_err *err)
 {
     struct td_tensor *y;
     struct td_cuda_axes s;
     const struct td_tensor *x = c->in[0];
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    TD_FAIL_IF(!describe(&x->shape, axes_named(c->in[1], x->shape.rank), &s), err, INTERNAL,
-               "%s: more than eight dimensions", c->node->op_name);
+    TD_FAIL_IF(!describe(&x->shape, axes, &s), err, INTERNAL, "%s: more than eight dimensions",
+               c->node->op_name);
     return td_cuda_launched(
         c, td_cuda_reduce(op, td_cuda_type_of(x->dtype), &s, x->data, y->data, td_cuda_stream_of(c)), err);
 }
 
-#define REDUCE(op, which)                                                                                    \
-    static enum td_code run_##op(struct td_call *c, struct td_err *err)                                      \
-    {                                                                                                        \
-        return reduce(c, which, err);                                                                        \
-    }                                                                                                        \
+static enum td_code reduce(struct td_call *c, enum td_cuda_reduce op, struct td_err *err)
+{
+    return reduce_axes(c, op, axes_named(c->in[1], c->in[0]->shape.rank), err);
+}
+
+/* The axes that the shape of input 1, aligned from the right, has not, or has as 1. */
+static enum td_code run_sum_to(struct td_call *c, struct td_err *err)
+{
+    const struct td_shape *x = &c->in[0]->shape;
+    uint32_t axes = 0;
+    for (int i = 0; i < x->rank; i++) {
+        const int64_t at = i - (x->rank - td_tensor_count(c->in[1]));
+        const bool gone = at < 0 || (td_tensor_int(c->in[1], at) == 1 && x->dim[i] != 1);
+        axes |= gone ? 1u << i : 0;
+    }
+    return reduce_axes(c, TD_CUDA_SUM, axes, err);
+}
+
+/* All axes but the channels'. */
+static enum td_code run_bias_grad(struct td_call *c, struct td_err *err)
+{
+    const int rank = c->in[0]->shape.rank;
+    const bool first = strcmp(td_attr_str(c->node, "data_format"), "NCHW") == 0;
+    return reduce_axes(c, TD_CUDA_SUM, ((1u << rank) - 1) & ~(1u << (first ? 1 : rank - 1)), err);
+}
+
+#define ROWS(op)                                                                                             \
     static const struct td_kernel rows_##op[] = {{.name = "reduce.cuda",                                     \
                                                   .device = TD_CUDA,                                         \
                                                   .types = {{"T", TD_CUDA_NUMBERS}},                         \
@@ -66,11 +90,25 @@ static enum td_code reduce(struct td_call *c, enum td_cuda_reduce op, struct td_
                                                   .prepare = prepare,                                        \
                                                   .run = run_##op},                                          \
                                                  {.name = NULL}};
+#define REDUCE(op, which)                                                                                    \
+    static enum td_code run_##op(struct td_call *c, struct td_err *err)                                      \
+    {                                                                                                        \
+        return reduce(c, which, err);                                                                        \
+    }                                                                                                        \
+    ROWS(op)
 REDUCE(sum, TD_CUDA_SUM)
 REDUCE(mean, TD_CUDA_MEAN)
 REDUCE(prod, TD_CUDA_PROD)
 REDUCE(max, TD_CUDA_MAX)
 REDUCE(min, TD_CUDA_MIN)
+ROWS(sum_to)
+ROWS(bias_grad)
 
-const struct td_op_rows td_cuda_rows_reduce[] = {{"Sum", rows_sum}, {"Mean", rows_mean}, {"Prod", rows_prod},
-                                                 {"Max", rows_max}, {"Min", rows_min},   {NULL, NULL}};
+const struct td_op_rows td_cuda_rows_reduce[] = {{"Sum", rows_sum},
+                                                 {"Mean", rows_mean},
+                                                 {"Prod", rows_prod},
+                                                 {"Max", rows_max},
+                                                 {"Min", rows_min},
+                                                 {"_SumTo", rows_sum_to},
+                                                 {"BiasAddGrad", rows_bias_grad},
+                                                 {NULL, NULL}};

@@ -30,6 +30,7 @@ enum td_cuda_type {
     TD_CUDA_BFLOAT16,
     TD_CUDA_INT32,
     TD_CUDA_INT64,
+    TD_CUDA_BOOL,
     TD_CUDA_NO_TYPE
 };
 

@@ -13,7 +13,7 @@
 #include "kernels/cpu/combine.h"
 #include "kernels/array/nd_index.h"
 #include "kernels/ops.h"
-#include "kernels/array/slice_spec.h"
+#include "kernels/array/slice_copy.h"
 
 /* What is done to the locked, writable value. */
 typedef enum td_code edit_fn(struct td_call *c, enum td_combine_op op, struct td_tensor *value,
