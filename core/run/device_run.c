@@ -37,7 +37,7 @@ struct td_device_run {
     bool *only_there;        /* n_values: and its slot has no bytes */
     bool *lasts;             /* n_values: a constant, a variable's value, or a view of one */
     struct td_tensor *args;  /* max_in: inputs of the step being launched */
-    struct td_buffer **pins; /* host bytes that queued copies read */
+    struct td_buffer **pins; /* host bytes that queued copies read, weights that queued kernels do */
     struct td_choice *late;  /* kernels chosen in this run, whose queued work uses their state */
     int n_values, n_pins, room, n_late, late_room;
     bool queued; /* work was queued since the last wait */
@@ -52,10 +52,10 @@ static void find_lasting(struct td_device_run *dev, const struct td_plan *p)
     }
     for (int k = 0; k < p->n_steps; k++) {
         const struct td_step *s = &p->steps[k];
-        const uint32_t flags = s->node->op->flags;
+        const uint32_t flags = s->node->op->flags, snapshot = TD_OP_READS | TD_OP_FREE;
         const bool view = (flags & TD_OP_VIEW) != 0 && dev->lasts[s->in[0]];
         for (int i = 0; i < s->n_out; i++) {
-            dev->lasts[s->out0 + i] = (flags & TD_OP_READS) != 0 || (view && i == 0);
+            dev->lasts[s->out0 + i] = (flags & snapshot) == snapshot || (view && i == 0);
         }
     }
 }
@@ -222,9 +222,11 @@ static enum td_code bring(struct td_device_run *dev, const struct td_tensor *her
     if (dev->lasts[v] && here->buf != NULL && td_tensor_bytes(here) > 0) {
         w = td_model_device_weights(dev->model);
     }
-    return w != NULL && td_device_weights_get(w, here, &dev->at[v], &ignored) == TD_OK
-               ? TD_OK
-               : send(dev, here, &dev->at[v], err);
+    if (w == NULL || td_device_weights_get(w, here, &dev->at[v], &ignored)) {
+        return send(dev, here, &dev->at[v], err);
+    }
+    dev->queued = true; /* soon: what is pinned is let go when the run waits */
+    return pin(dev, dev->at[v].buf, err);
 }
 
 /* args[i] = input i as the kernel gets it. */

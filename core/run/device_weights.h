@@ -20,7 +20,7 @@ TD_MUST enum td_code td_device_weights_new(const struct td_device *d, struct td_
                                            struct td_err *err);
 void td_device_weights_free(struct td_device_weights *w); /* no run is on its way; accepts NULL */
 /* `here` on the device, sent now if it was not: *there is the caller's (a reference), whole, and stays as it
- * is. here->buf is not NULL. */
+ * is. The reference is kept until all queued work that reads it is done. here->buf is not NULL. */
 TD_MUST enum td_code td_device_weights_get(struct td_device_weights *w, const struct td_tensor *here,
                                            struct td_tensor *there, struct td_err *err);
 /* Drops what no run uses, of all models on the device: when it is short of memory. Returns the bytes. */
