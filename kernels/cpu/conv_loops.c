@@ -20,21 +20,6 @@
 #include "kernels/cpu/gemm_cpu.h"
 #include "kernels/cpu/vecmath.h"
 
-int64_t td_conv_taps(const struct td_conv *g)
-{
-    return g->axis[0].k * g->axis[1].k * g->axis[2].k;
-}
-
-int64_t td_conv_in_cells(const struct td_conv *g)
-{
-    return g->axis[0].in * g->axis[1].in * g->axis[2].in;
-}
-
-int64_t td_conv_out_cells(const struct td_conv *g)
-{
-    return g->axis[0].out * g->axis[1].out * g->axis[2].out;
-}
-
 /* ------------------------------------------------------------------ walking the taps of an output cell */
 
 enum tap_kind { TAP_FORWARD, TAP_INPUT, TAP_FILTER };

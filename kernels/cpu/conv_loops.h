@@ -17,9 +17,18 @@ struct td_conv {
     struct td_window axis[3];
 };
 
-int64_t td_conv_taps(const struct td_conv *g);     /* k0 * k1 * k2 */
-int64_t td_conv_in_cells(const struct td_conv *g); /* in0 * in1 * in2 */
-int64_t td_conv_out_cells(const struct td_conv *g);
+static inline int64_t td_conv_taps(const struct td_conv *g)
+{
+    return g->axis[0].k * g->axis[1].k * g->axis[2].k;
+}
+static inline int64_t td_conv_in_cells(const struct td_conv *g)
+{
+    return g->axis[0].in * g->axis[1].in * g->axis[2].in;
+}
+static inline int64_t td_conv_out_cells(const struct td_conv *g)
+{
+    return g->axis[0].out * g->axis[1].out * g->axis[2].out;
+}
 
 /* Direct loops; float, double and int32 (wrapping). All write every element of their result. */
 void td_conv_forward(enum td_dtype dtype, const struct td_conv *g, const void *x, const void *w, void *y);

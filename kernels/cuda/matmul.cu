@@ -1,78 +1,43 @@
-/* kernels/cuda/matmul.cu - matrix products in tiles of 64 x 64, for what no library is asked for.
- *
- *   a block    a tile of y; 16 rows of k at a time go through shared memory
- *   a thread   4 x 4 elements of the tile, 16 apart, so that a warp writes runs of neighbours
- *
- * Tiles are read along the operand's neighbours, whichever of its dims these are. Shared rows are one longer
- * than a tile: threads that write a column then meet different banks.
+/* kernels/cuda/matmul.cu - matrix products in tiles (kernels/cuda/tile.cuh), for what no library is asked for.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/matmul.h"
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/tile.cuh"
 
 namespace
 {
 
-constexpr int TILE = 64, DEEP = 16, SIDE = 16, EACH = TILE / SIDE;
-
-struct tile { /* of one batch */
-    int64_t row, column, at_a, at_b, at_y;
+template <class T> struct product {
+    using wide = typename td_cuda_wide<T>::type;
+    const T *__restrict__ a, *__restrict__ b;
+    T *__restrict__ y;
+    int64_t rows, columns, depth, a_row, a_k, b_k, b_col;
+    bool left_by_depth, right_by_depth;
+    __device__ wide left(int64_t row, int64_t k) const { return td_cuda_load(a[row * a_row + k * a_k]); }
+    __device__ wide right(int64_t k, int64_t column) const
+    {
+        return td_cuda_load(b[k * b_k + column * b_col]);
+    }
+    __device__ void put(int64_t row, int64_t column, wide sum) const
+    {
+        y[row * columns + column] = td_cuda_store<T>::of(sum);
+    }
 };
 
-__device__ tile tile_of(const td_cuda_product &s, int64_t number)
-{
-    const int64_t across = (s.n + TILE - 1) / TILE, down = (s.m + TILE - 1) / TILE;
-    const int64_t batch = number / (across * down);
-    const td_cuda_place at = td_cuda_place_of(s.batch, batch);
-    return {number / across % down * TILE, number % across * TILE, at.a, at.b, batch * s.m * s.n};
-}
-
-/* Rows [from, from + TILE) of x, DEEP of their columns from `deep` on, into to[column][row]; zeros
- * outside. */
-template <class T, class W>
-__device__ void fetch(const T *x, int64_t row_step, int64_t deep_step, int64_t from, int64_t rows,
-                      int64_t deep, int64_t depth, W (*to)[TILE + 1])
-{
-    for (int e = threadIdx.x; e < TILE * DEEP; e += THREADS) {
-        const int r = deep_step == 1 ? e / DEEP : e % TILE, k = deep_step == 1 ? e % DEEP : e / TILE;
-        const bool inside = from + r < rows && deep + k < depth;
-        to[k][r] = inside ? td_cuda_load(x[(from + r) * row_step + (deep + k) * deep_step]) : W(0);
-    }
-}
-
+/* p is of the first batch. */
 template <class T>
 __global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 1 : 2)
-    matmul(td_cuda_product s, int64_t tiles, const T *__restrict__ a, const T *__restrict__ b,
-           T *__restrict__ y)
+    matmul(product<T> p, td_cuda_steps batches, int64_t tiles, int64_t n)
 {
-    using W = typename td_cuda_wide<T>::type;
-    __shared__ W left[DEEP][TILE + 1], right[DEEP][TILE + 1];
-    const int x = threadIdx.x % SIDE, z = threadIdx.x / SIDE;
-    for (int64_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const tile t = tile_of(s, number);
-        W sum[EACH][EACH] = {};
-        for (int64_t k = 0; k < s.k; k += DEEP) {
-            fetch(a + t.at_a, s.a_row, s.a_k, t.row, s.m, k, s.k, left);
-            fetch(b + t.at_b, s.b_col, s.b_k, t.column, s.n, k, s.k, right);
-            __syncthreads();
-            for (int p = 0; p < DEEP; p++) {
-                for (int i = 0; i < EACH; i++) {
-                    for (int j = 0; j < EACH; j++) {
-                        sum[i][j] += left[p][z + i * SIDE] * right[p][x + j * SIDE];
-                    }
-                }
-            }
-            __syncthreads();
-        }
-        for (int i = 0; i < EACH; i++) {
-            for (int j = 0; j < EACH; j++) {
-                const int64_t row = t.row + z + i * SIDE, column = t.column + x + j * SIDE;
-                if (row < s.m && column < s.n) {
-                    y[t.at_y + row * s.n + column] = td_cuda_store<T>::of(sum[i][j]);
-                }
-            }
-        }
+    const product<T> first = p;
+    for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
+        const int64_t batch = i / tiles;
+        const td_cuda_place at = td_cuda_place_of(batches, batch);
+        p.a = first.a + at.a;
+        p.b = first.b + at.b;
+        p.y = first.y + batch * p.rows * p.columns;
+        td_cuda_tile(p, i % tiles);
     }
 }
 
@@ -83,9 +48,20 @@ struct run_matmul {
     struct td_cuda_stream *stream;
     template <class T> int operator()(T) const
     {
-        const int64_t tiles = (s->m + TILE - 1) / TILE * ((s->n + TILE - 1) / TILE) * s->batches;
-        return td_cuda_blocks(matmul<T>, tiles, stream, *s, tiles, static_cast<const T *>(a),
-                              static_cast<const T *>(b), static_cast<T *>(y));
+        const product<T> p = {static_cast<const T *>(a),
+                              static_cast<const T *>(b),
+                              static_cast<T *>(y),
+                              s->m,
+                              s->n,
+                              s->k,
+                              s->a_row,
+                              s->a_k,
+                              s->b_k,
+                              s->b_col,
+                              s->a_k == 1,
+                              s->b_k == 1};
+        const int64_t tiles = td_cuda_tiles(p), n = tiles * s->batches;
+        return td_cuda_blocks(matmul<T>, n, stream, p, s->batch, tiles, n);
     }
 };
 

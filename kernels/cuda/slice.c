@@ -254,9 +254,9 @@ static enum td_code run_reverse(struct td_call *c, struct td_err *err)
     struct walk w = {.x = c->in[0], .y = y};
     int64_t step[TD_MAX_RANK];
     row_major(&y->shape, step);
-    const uint32_t turned = reversed(c, y->shape.rank);
+    const uint32_t reversal = reversed(c, y->shape.rank);
     for (int i = 0; i < y->shape.rank; i++) {
-        const bool back = turned >> i & 1;
+        const bool back = reversal >> i & 1;
         walk_add(&w, y->shape.dim[i], back ? -step[i] : step[i], step[i]);
         w.first += back && y->shape.dim[i] > 0 ? (y->shape.dim[i] - 1) * step[i] : 0;
     }
