@@ -12,53 +12,13 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/conv.h"
 
+#include "kernels/cuda/cells.cuh"
 #include "kernels/cuda/tile.cuh"
 
 namespace
 {
 
-struct cell {
-    int64_t batch, at[3];
-};
-
-/* Cell `i` of a batch of images of so many cells along each axis. */
-__device__ inline cell cell_of(int64_t i, int64_t n1, int64_t n2, int64_t n0)
-{
-    const int64_t c2 = i % n2, b2 = i / n2, c1 = b2 % n1, b1 = b2 / n1;
-    return {b1 / n0, {b1 % n0, c1, c2}};
-}
-
-__device__ inline int64_t place(const td_cuda_cells &c, const cell &at)
-{
-    return at.batch * c.batch + at.at[0] * c.axis[0] + at.at[1] * c.axis[1] + at.at[2] * c.axis[2];
-}
-
-/* The input cell of tap `tap` of the window at `out`: false outside. */
-__device__ inline bool tap_in(const td_cuda_conv &s, const cell &out, int64_t tap, cell *in)
-{
-    const cell t = cell_of(tap, s.axis[1].k, s.axis[2].k, s.axis[0].k);
-    bool inside = true;
-    in->batch = out.batch;
-    for (int a = 0; a < 3; a++) {
-        in->at[a] = out.at[a] * s.axis[a].stride - s.axis[a].before + t.at[a] * s.axis[a].dilation;
-        inside = inside && in->at[a] >= 0 && in->at[a] < s.axis[a].in;
-    }
-    return inside;
-}
-
-/* The window whose tap `tap` is at `in`: false where there is none. */
-__device__ inline bool window_of(const td_cuda_conv &s, const cell &in, int64_t tap, cell *out)
-{
-    const cell t = cell_of(tap, s.axis[1].k, s.axis[2].k, s.axis[0].k);
-    bool there = true;
-    out->batch = in.batch;
-    for (int a = 0; a < 3; a++) {
-        const int64_t begin = in.at[a] + s.axis[a].before - t.at[a] * s.axis[a].dilation;
-        out->at[a] = begin / s.axis[a].stride;
-        there = there && begin >= 0 && begin % s.axis[a].stride == 0 && out->at[a] < s.axis[a].out;
-    }
-    return there;
-}
+using cell = td_cuda_cell;
 
 template <class T> struct base {
     using wide = typename td_cuda_wide<T>::type;
@@ -69,15 +29,23 @@ template <class T> struct base {
     bool left_by_depth, right_by_depth;
     __device__ int64_t each_in() const { return s.ic / s.groups; }
     __device__ int64_t each_out() const { return s.oc / s.groups; }
-    __device__ cell out_cell(int64_t i) const { return cell_of(i, s.axis[1].out, s.axis[2].out, s.axis[0].out); }
-    __device__ cell in_cell(int64_t i) const { return cell_of(i, s.axis[1].in, s.axis[2].in, s.axis[0].in); }
+    __device__ cell out_cell(int64_t i) const { return td_cuda_out_cell(s.axis, i); }
+    __device__ cell in_cell(int64_t i) const { return td_cuda_in_cell(s.axis, i); }
+    __device__ bool tap_in(const cell &out, int64_t tap, cell *in) const
+    {
+        return td_cuda_tap_in(s.axis, out, td_cuda_tap(s.axis, tap), in);
+    }
+    __device__ bool window_of(const cell &in, int64_t tap, cell *out) const
+    {
+        return td_cuda_window_of(s.axis, in, td_cuda_tap(s.axis, tap), out);
+    }
     __device__ int64_t x_at(const cell &c, int64_t channel) const
     {
-        return place(s.x, c) + (group * each_in() + channel) * s.x.channel;
+        return td_cuda_cell_at(s.x, c) + (group * each_in() + channel) * s.x.channel;
     }
     __device__ int64_t y_at(const cell &c, int64_t channel) const
     {
-        return place(s.y, c) + (group * each_out() + channel) * s.y.channel;
+        return td_cuda_cell_at(s.y, c) + (group * each_out() + channel) * s.y.channel;
     }
 };
 
@@ -86,7 +54,7 @@ template <class T> struct forward : base<T> {
     __device__ wide left(int64_t row, int64_t k) const
     {
         cell in;
-        const bool inside = tap_in(this->s, this->out_cell(row), k / this->each_in(), &in);
+        const bool inside = this->tap_in(this->out_cell(row), k / this->each_in(), &in);
         return inside ? td_cuda_load(this->a[this->x_at(in, k % this->each_in())]) : wide(0);
     }
     __device__ wide right(int64_t k, int64_t column) const
@@ -104,7 +72,7 @@ template <class T> struct input_grad : base<T> {
     __device__ wide left(int64_t row, int64_t k) const
     {
         cell out;
-        const bool there = window_of(this->s, this->in_cell(row), k / this->each_out(), &out);
+        const bool there = this->window_of(this->in_cell(row), k / this->each_out(), &out);
         return there ? td_cuda_load(this->b[this->y_at(out, k % this->each_out())]) : wide(0);
     }
     __device__ wide right(int64_t k, int64_t column) const
@@ -124,7 +92,7 @@ template <class T> struct filter_grad : base<T> {
     __device__ wide left(int64_t row, int64_t k) const
     {
         cell in;
-        const bool inside = tap_in(this->s, this->out_cell(k), row / this->each_in(), &in);
+        const bool inside = this->tap_in(this->out_cell(k), row / this->each_in(), &in);
         return inside ? td_cuda_load(this->a[this->x_at(in, row % this->each_in())]) : wide(0);
     }
     __device__ wide right(int64_t k, int64_t column) const
@@ -175,9 +143,8 @@ struct sizes {
 
 sizes sizes_of(const td_cuda_conv &s)
 {
-    const td_cuda_axis *const a = s.axis;
-    return {a[0].k * a[1].k * a[2].k, s.batch * a[0].in * a[1].in * a[2].in,
-            s.batch * a[0].out * a[1].out * a[2].out, s.ic / s.groups, s.oc / s.groups};
+    return {td_cuda_taps(s.axis), s.batch * td_cuda_in_cells(s.axis), s.batch * td_cuda_out_cells(s.axis),
+            s.ic / s.groups, s.oc / s.groups};
 }
 
 struct call {
