@@ -28,18 +28,24 @@
 #include "core/run/device_weights.h"
 #include "core/run/select.h"
 
+struct held {
+    struct td_buffer **list;
+    int n, room;
+};
+
 struct td_device_run {
     const struct td_device *device;
     struct td_model *model;
     struct td_stream *stream; /* the run's; NULL: none yet */
     struct td_event *event;
-    struct td_tensor *at;    /* n_values: where a value lies on the device; buf NULL: nowhere */
-    bool *only_there;        /* n_values: and its slot has no bytes */
-    bool *lasts;             /* n_values: a constant, a variable's value, or a view of one */
-    struct td_tensor *args;  /* max_in: inputs of the step being launched */
-    struct td_buffer **pins; /* host bytes that queued copies read, weights that queued kernels do */
-    struct td_choice *late;  /* kernels chosen in this run, whose queued work uses their state */
-    int n_values, n_pins, room, n_late, late_room;
+    struct td_tensor *at;   /* n_values: where a value lies on the device; buf NULL: nowhere */
+    bool *only_there;       /* n_values: and its slot has no bytes */
+    bool *lasts;            /* n_values: a constant, a variable's value, or a view of one */
+    struct td_tensor *args; /* max_in: inputs of the step being launched */
+    struct held pins;       /* host bytes that queued copies read: until the next wait */
+    struct held weights;    /* of the model's, that kernels read: until the run's end */
+    struct td_choice *late; /* kernels chosen in this run, whose queued work uses their state */
+    int n_values, n_late, late_room;
     bool queued; /* work was queued since the last wait */
 };
 
@@ -98,7 +104,8 @@ void td_device_run_close(struct td_device_run *dev)
     td_free(dev->only_there);
     td_free(dev->lasts);
     td_free(dev->args);
-    td_free(dev->pins);
+    td_free(dev->pins.list);
+    td_free(dev->weights.list);
     td_free(dev->late);
     td_free(dev);
 }
@@ -129,22 +136,29 @@ static enum td_code make_at(const struct td_device_run *dev, enum td_dtype dtype
     return TD_OK;
 }
 
-static enum td_code pin(struct td_device_run *dev, struct td_buffer *b, struct td_err *err)
+static enum td_code hold(struct held *h, struct td_buffer *b, struct td_err *err)
 {
     if (b == NULL) {
         return TD_OK; /* planned bytes stay as they are until the run's end */
     }
-    if (dev->n_pins == dev->room) {
-        int room = dev->room * 2 + 16;
-        struct td_buffer **more = td_realloc(dev->pins, (size_t)room, sizeof *more);
+    if (h->n == h->room) {
+        const int room = h->room * 2 + 16;
+        struct td_buffer **more = td_realloc(h->list, (size_t)room, sizeof *more);
         if (more == NULL) {
             return td_no_memory(err, sizeof *more, "a copy to a device");
         }
-        dev->pins = more;
-        dev->room = room;
+        h->list = more;
+        h->room = room;
     }
-    dev->pins[dev->n_pins++] = td_buffer_ref(b);
+    h->list[h->n++] = td_buffer_ref(b);
     return TD_OK;
+}
+
+static void let_go(struct held *h)
+{
+    while (h->n > 0) {
+        td_buffer_unref(h->list[--h->n]);
+    }
 }
 
 static enum td_code wait(struct td_device_run *dev, struct td_err *err)
@@ -155,9 +169,7 @@ static enum td_code wait(struct td_device_run *dev, struct td_err *err)
     enum td_code rc = dev->device->event_record(dev->device, dev->stream, dev->event, err);
     rc = rc ? rc : dev->device->event_wait(dev->device, dev->event, err);
     dev->queued = false;
-    while (dev->n_pins > 0) {
-        td_buffer_unref(dev->pins[--dev->n_pins]);
-    }
+    let_go(&dev->pins);
     while (dev->n_late > 0) {
         td_choice_fini(&dev->late[--dev->n_late]);
     }
@@ -201,7 +213,7 @@ static enum td_code send(struct td_device_run *dev, const struct td_tensor *here
     size_t bytes = td_tensor_bytes(here);
     if (bytes > 0) {
         dev->queued = true;
-        rc = pin(dev, here->buf, err);
+        rc = hold(&dev->pins, here->buf, err);
         rc = rc ? rc
                 : dev->device->copy(dev->device, dev->stream, TD_COPY_TO_DEVICE, t.data, here->data, bytes,
                                     err);
@@ -225,8 +237,7 @@ static enum td_code bring(struct td_device_run *dev, const struct td_tensor *her
     if (w == NULL || td_device_weights_get(w, here, &dev->at[v], &ignored)) {
         return send(dev, here, &dev->at[v], err);
     }
-    dev->queued = true; /* soon: what is pinned is let go when the run waits */
-    return pin(dev, dev->at[v].buf, err);
+    return hold(&dev->weights, dev->at[v].buf, err);
 }
 
 /* args[i] = input i as the kernel gets it. */
@@ -385,7 +396,7 @@ enum td_code td_device_run_fetch(struct td_frame *f, const int *values, int n, s
         dev->only_there[v] = false;
         if (td_tensor_bytes(&t) > 0) {
             copied = dev->queued = true;
-            TD_TRY(pin(dev, t.buf, err));
+            TD_TRY(hold(&dev->pins, t.buf, err));
             TD_TRY(dev->device->copy(dev->device, dev->stream, TD_COPY_TO_HOST, t.data, at->data,
                                      td_tensor_bytes(&t), err));
         }
@@ -401,9 +412,9 @@ void td_device_run_release(struct td_frame *f, int v)
 
 enum td_code td_device_run_check(const struct td_device_run *dev, struct td_err *err)
 {
-    TD_WANT(!dev->queued && dev->n_pins == 0 && dev->stream == NULL, err,
-            "a run ends with %d buffers pinned%s%s", dev->n_pins, dev->queued ? " and work queued" : "",
-            dev->stream != NULL ? " and a stream" : "");
+    TD_WANT(!dev->queued && dev->pins.n + dev->weights.n == 0 && dev->stream == NULL, err,
+            "a run ends with %d buffers held%s%s", dev->pins.n + dev->weights.n,
+            dev->queued ? " and work queued" : "", dev->stream != NULL ? " and a stream" : "");
     for (int v = 0; v < dev->n_values; v++) {
         TD_WANT(dev->at[v].buf == NULL && !dev->only_there[v], err, "a run ends with value %d on the device",
                 v);
@@ -425,6 +436,7 @@ enum td_code td_device_run_finish(struct td_frame *f, const struct td_plan *p, e
     for (int v = 0; v < f->dev->n_values; v++) {
         td_device_run_release(f, v);
     }
+    let_go(&f->dev->weights);
     if (f->dev->stream != NULL) {
         f->dev->device->stream_close(f->dev->device, f->dev->stream);
         f->dev->stream = NULL;
