@@ -154,8 +154,16 @@ struct call {
     struct td_cuda_stream *stream;
     template <class T> base<T> of(int64_t rows, int64_t columns, int64_t depth, bool left_by_depth) const
     {
-        return {*s,   static_cast<const T *>(a), static_cast<const T *>(b), static_cast<T *>(y), rows, columns,
-                depth, 0, left_by_depth, false};
+        return {*s,
+                static_cast<const T *>(a),
+                static_cast<const T *>(b),
+                static_cast<T *>(y),
+                rows,
+                columns,
+                depth,
+                0,
+                left_by_depth,
+                false};
     }
 };
 
@@ -183,15 +191,16 @@ struct run_filter {
     template <class T> int operator()(T) const
     {
         const sizes z = sizes_of(*c.s);
-        return launch(filter_grad<T>{c.of<T>(z.taps * z.each_in, z.each_out, z.out_cells, c.s->x.channel != 1)},
-                      c.stream);
+        return launch(
+            filter_grad<T>{c.of<T>(z.taps * z.each_in, z.each_out, z.out_cells, c.s->x.channel != 1)},
+            c.stream);
     }
 };
 
 } // namespace
 
-int td_cuda_conv_forward(enum td_cuda_type type, const struct td_cuda_conv *s, const void *x, const void *w, void *y,
-                 struct td_cuda_stream *stream)
+int td_cuda_conv_forward(enum td_cuda_type type, const struct td_cuda_conv *s, const void *x, const void *w,
+                         void *y, struct td_cuda_stream *stream)
 {
     return td_cuda_with_float(type, run_forward{{s, x, w, y, stream}});
 }

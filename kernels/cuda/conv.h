@@ -20,8 +20,8 @@ struct td_cuda_axis {
 struct td_cuda_cells {
     int64_t batch, axis[3], channel;
 };
-/* x [batch, in.., ic]  w [k.., ic/groups, oc]  y [batch, out.., oc], in the order that the cells say but for w,
- * which is row-major. Fewer than three axes: the leading ones have size 1. */
+/* x [batch, in.., ic]  w [k.., ic/groups, oc]  y [batch, out.., oc], in the order that the cells say but for
+ * w, which is row-major. Fewer than three axes: the leading ones have size 1. */
 struct td_cuda_conv {
     int64_t batch, ic, oc, groups;
     struct td_cuda_axis axis[3];

@@ -11,6 +11,41 @@
 namespace
 {
 
+/* Integers wrap, as unsigned ones do in C. */
+template <class T> using bits = std::make_unsigned_t<T>;
+template <class T> __device__ T sum(T a, T b)
+{
+    if constexpr (std::is_integral_v<T>) {
+        return static_cast<T>(static_cast<bits<T>>(a) + static_cast<bits<T>>(b));
+    } else {
+        return a + b;
+    }
+}
+template <class T> __device__ T difference(T a, T b)
+{
+    if constexpr (std::is_integral_v<T>) {
+        return static_cast<T>(static_cast<bits<T>>(a) - static_cast<bits<T>>(b));
+    } else {
+        return a - b;
+    }
+}
+template <class T> __device__ T product(T a, T b)
+{
+    if constexpr (std::is_integral_v<T>) {
+        return static_cast<T>(static_cast<bits<T>>(a) * static_cast<bits<T>>(b));
+    } else {
+        return a * b;
+    }
+}
+template <class T> __device__ T negative(T x)
+{
+    if constexpr (std::is_integral_v<T>) {
+        return difference(T(0), x);
+    } else {
+        return -x;
+    }
+}
+
 /* ------------------------------------------------------------------ one input */
 
 #define UNARY(op, types, value)                                                                              \

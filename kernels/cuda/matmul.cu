@@ -1,4 +1,4 @@
-/* kernels/cuda/matmul.cu - matrix products in tiles (kernels/cuda/tile.cuh), for what no library is asked for.
+/* kernels/cuda/matmul.cu - matrix products in tiles (kernels/cuda/tile.cuh), where no library makes them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/matmul.h"

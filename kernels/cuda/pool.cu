@@ -1,6 +1,6 @@
-/* kernels/cuda/pool.cu - pools and their gradients: a thread an element of the result, neighbours in memory
- * where channels come last. A gradient is gathered from the windows that have the cell, so that no two threads
- * add to one element, and sums have one order.
+/* kernels/cuda/pool.cu - pools and their gradients: a thread an element of the result, which are neighbours
+ * in memory where channels come last. A gradient is gathered from the windows that have the cell, so that no
+ * two threads add to one element, and sums have one order.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/pool.h"
@@ -142,8 +142,8 @@ struct run_max_grad {
     template <class T> int operator()(T) const
     {
         return td_cuda_over(maximum_grad<T>, c.inputs(), c.stream, *c.s, static_cast<const T *>(c.x),
-                            static_cast<const T *>(c.y), static_cast<const T *>(c.dy),
-                            static_cast<T *>(c.to), c.inputs());
+                            static_cast<const T *>(c.y), static_cast<const T *>(c.dy), static_cast<T *>(c.to),
+                            c.inputs());
     }
 };
 struct run_average_grad {

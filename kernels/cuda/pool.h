@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* x [batch, in.., channels]  y [batch, out.., channels], in the order that the cells say. Cells outside of the
- * input do not count. */
+/* x [batch, in.., channels]  y [batch, out.., channels], in the order that the cells say. Cells outside of
+ * the input do not count. */
 struct td_cuda_pool {
     int64_t batch, channels;
     struct td_cuda_axis axis[3];

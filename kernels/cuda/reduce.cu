@@ -17,8 +17,7 @@ constexpr int COLUMNS = 32, LINES = THREADS / COLUMNS;
 
 /* ------------------------------------------------------------------ the ops */
 
-template <class T>
-constexpr bool is_integer = std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
+template <class T> constexpr bool is_integer = std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
 
 /* What a sum of T is rounded to before it is divided. */
 __device__ double rounded(double a, float)
@@ -76,18 +75,12 @@ struct fold_prod : fold_sum {
 /* NaN stays, wherever it is. */
 struct fold_max : fold_sum {
     template <class T> using acc = std::conditional_t<is_integer<T>, T, double>;
-    template <class A, class T> __device__ static A start()
-    {
-        return td_cuda_least<A>;
-    }
+    template <class A, class T> __device__ static A start() { return td_cuda_least<A>; }
     template <class A> __device__ static A fold(A a, A b) { return a >= b || a != a ? a : b; }
 };
 
 struct fold_min : fold_max {
-    template <class A, class T> __device__ static A start()
-    {
-        return td_cuda_most<A>;
-    }
+    template <class A, class T> __device__ static A start() { return td_cuda_most<A>; }
     template <class A> __device__ static A fold(A a, A b) { return a <= b || a != a ? a : b; }
 };
 

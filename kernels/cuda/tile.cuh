@@ -1,5 +1,5 @@
-/* kernels/cuda/tile.cuh - sums of products, y[row][column] = sum over k of left(row, k) * right(k, column), for
- * kernels that say where factors come from.
+/* kernels/cuda/tile.cuh - sums of products, y[row][column] = sum over k of left(row, k) * right(k, column),
+ * for kernels that say where factors come from.
  *
  *   a block    a tile of y, 64 x 64; 16 of its k at a time go through shared memory
  *   a thread   4 x 4 elements of the tile, 16 apart, so that a warp writes runs of neighbours

@@ -3,7 +3,6 @@
     build/venv/bin/python tests/e2e/devices_test.py
 """
 import concurrent.futures
-import contextlib
 import os
 import re
 import shutil
@@ -13,31 +12,13 @@ import unittest
 import numpy as np
 
 import server
+from host_gpu import BUILD, DRIVER, MODULE, environment, gpu_flags
 from server import Server, config, serving
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BUILD = os.path.join(os.path.dirname(server.DAEMON), "tests")
-MODULE = os.path.join(BUILD, "host_cuda", "tensord_cuda.so")
 DIGITS = os.path.join(HERE, "..", "..", "deploy", "models", "digits")
 FILES = {"models.config": config(("digits", os.path.abspath(DIGITS)))}
 IMAGES = [[[float(i * 7 % 17) for i in range(8 * r, 8 * r + 8)] for r in range(8)] for _ in range(3)]
-# Threads of a block share memory that is thread-local on the host.
-DRIVER = {"LD_LIBRARY_PATH": os.path.join(BUILD, "fake_cuda"), "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=1048576"}
-
-
-@contextlib.contextmanager
-def environment(**settings):
-    before = {k: os.environ.get(k) for k in settings}
-    os.environ.update(settings)
-    try:
-        yield
-    finally:
-        for k, v in before.items():
-            os.environ.pop(k) if v is None else os.environ.update({k: v})
-
-
-def gpu_flags(*flags):
-    return ("--devices=gpu", "--device_module=" + MODULE, *flags)
 
 
 def value(text, metric):

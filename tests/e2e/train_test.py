@@ -20,6 +20,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import server  # noqa: E402
+from host_gpu import DRIVER, environment, gpu_flags  # noqa: E402
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
@@ -153,6 +154,14 @@ class TestAgainstFit(Jobs):
         steps = self.steps(events)
         self.assertEqual([s["step"] for s in steps], list(range(1, 13)))
         self.assertEqual([(s["total_steps"], s["epoch"], s["learning_rate"]) for s in steps], [(12, i // 4 + 1, [0.01]) for i in range(12)])
+
+    def test_on_a_gpu(self):
+        """The host-run CUDA device, with random delays of its streams."""
+        with environment(HOST_CUDA_DEBUG="1", HOST_CUDA_WORKERS="2", **DRIVER):
+            self.run_job(self.job(), *gpu_flags())
+        self.check_weights(self.path("base", "2"), self.fit(keras.optimizers.Adam(0.01), 3)[0])
+        p = self.run_job(self.job(), "--devices=gpu", status=OTHER)
+        self.assertIn("--devices=gpu: there is no NVIDIA driver", p.stderr)
 
     def test_the_result_is_loaded_by_all(self):
         self.run_job(self.job())
