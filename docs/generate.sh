@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Renews the pages of docs/ that are made of tables, from a build: flags, metrics, paths and methods, passes (docs/manual.c) and ops.
+# Renews the pages of docs/ that are made of tables, from a build: flags, metrics, paths and methods, passes (docs/manual.c), ops, and
+# those of GPUs (tests/host_cuda/gpu_ops.c).
 #   docs/generate.sh [--check] [BUILD]    BUILD: a build folder, build unless named; --check: changes nothing, fails when a page is stale
 set -euo pipefail
 cd "$(dirname "$0")/.."
 check=0
 [ "${1:-}" != --check ] || { check=1; shift; }
 build=${1:-build}
-[ -x "$build/manual" ] && [ -x "$build/tensorctl" ] || { echo "cmake --build $build --target manual tensorctl, first" >&2; exit 1; }
+[ -x "$build/manual" ] && [ -x "$build/tensorctl" ] && [ -x "$build/tests/host_cuda/gpu_ops" ] ||
+  { echo "cmake --build $build --target manual tensorctl gpu_ops, first" >&2; exit 1; }
 new=$(mktemp -d); trap 'rm -rf "$new"' EXIT
 
 for page in flags metrics api passes; do
@@ -19,6 +21,8 @@ done
   printf 'Whether it has a gradient: yes; not, since nothing can be differentiated there; or missing; and why.\n\n'
   "$build/tensorctl" ops --markdown | sed 's/; | / | /'
 } >"$new/ops.md"
+
+"$build/tests/host_cuda/gpu_ops" >"$new/gpu-ops.md"
 
 stale=0
 for page in "$new"/*.md; do

@@ -1,7 +1,7 @@
 # What tensord_cuda.so is made of: for nvcc (CMakeLists.txt here), and for the tests' compiler (tests/host_cuda).
 # A family is FAMILY.c, its rows, and FAMILY.cu, its kernels.
 set(td_cuda_dir ${CMAKE_SOURCE_DIR}/kernels/cuda)
-set(td_cuda_families cast conv elementwise matmul move pool reduce select softmax)
+set(td_cuda_families cast conv elementwise loss matmul move norm pool reduce select softmax)
 list(TRANSFORM td_cuda_families REPLACE "(.+)" "${td_cuda_dir}/\\1.c" OUTPUT_VARIABLE td_cuda_rows)
 list(TRANSFORM td_cuda_families REPLACE "(.+)" "${td_cuda_dir}/\\1.cu" OUTPUT_VARIABLE td_cuda_kernels)
 list(APPEND td_cuda_rows ${td_cuda_dir}/device.c ${td_cuda_dir}/rows.c ${td_cuda_dir}/slice.c

@@ -320,15 +320,24 @@ class Policies(Batching):
                     return f"{e.status()} {e.message()}"
         return set(self.many(ask, n))
 
+    def outcomes_with_a_refusal(self, **kw):
+        """Of as many turns as it takes: where the clients are slow, no request of a turn meets another."""
+        found = set()
+        for _ in range(20):
+            found |= self.outcomes(**kw)
+            if found - {"fine"}:
+                break
+        return found
+
     def test_a_queue_s_limit_is_its_priority_s(self):
         self.assertEqual(self.outcomes(n=1), {"fine"})
         full = "StatusCode.RESOURCE_EXHAUSTED model 'batching': Exceeds maximum queue size: 2 requests of priority 2 wait and the limit is 2"
         for priority in (0, 2, 7):      # nothing and what there is not are the default one
-            self.assertEqual(self.outcomes(priority=priority), {"fine", full})
+            self.assertEqual(self.outcomes_with_a_refusal(priority=priority), {"fine", full})
         self.assertEqual(self.outcomes(priority=3), {"fine"})
 
     def test_what_waits_too_long_is_refused_or_delayed(self):
-        refused = self.outcomes(priority=1) - {"fine"}
+        refused = self.outcomes_with_a_refusal(priority=1) - {"fine"}
         self.assertTrue(refused)
         for what in refused:
             self.assertRegex(what, r"^StatusCode.UNAVAILABLE Request timeout expired: it waited \d+ ms for a worker$")

@@ -1,0 +1,117 @@
+/* tests/host_cuda/gpu_ops.c - prints which ops have kernels for a GPU, and why the others run on the CPU: the
+ * page docs/gpu-ops.md.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/run/engine.h"
+#include "kernels/cuda/rows.h"
+#include "kernels/ops.h"
+
+static const struct reason {
+    const char *title, *why;
+} REASONS[] = {
+    {"Refused", "known, and run nowhere: they run code or touch files outside of the model"},
+    {"State", "variables, tables, queues, datasets, counters: what a model keeps lies on the host"},
+    {"Control flow and calls", "which step is next is decided there; what bodies compute is placed step by "
+                               "step"},
+    {"Strings and objects", "their elements are no plain numbers"},
+    {"Shapes", "the result follows from shapes alone, or is one, and is wanted on the host"},
+    {"Sizes", "how large a result is follows from values, which would have to come back first"},
+    {"No kernel yet", "they could run on a GPU"},
+};
+enum reason_number { REFUSED, STATE, FLOW, OBJECTS, SHAPES, SIZES, NOT_YET, N_REASONS };
+
+static bool has_objects(const struct td_arg_def *args, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (args[i].type != TD_DTYPE_NONE && td_dtype_in(args[i].type, TD_SET_OBJECTS)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* In the order of the placer (core/compile/placer.c). */
+static enum reason_number reason_of(const struct td_op_def *d)
+{
+    const uint32_t flags = d->op->flags;
+    const uint32_t flow = TD_OP_CALL | TD_OP_DEAD_OK | TD_OP_SWITCH | TD_OP_ENTER | TD_OP_EXIT | TD_OP_NEXT |
+                          TD_OP_LOOP_COND | TD_OP_ARG | TD_OP_CONST;
+    bool calls = false;
+    for (int i = 0; i < d->n_attrs; i++) {
+        calls = calls || d->attrs[i].kind == TD_ATTR_FUNC;
+    }
+    return flags & TD_OP_REFUSED                                                        ? REFUSED
+           : calls || (flags & flow) != 0                                               ? FLOW
+           : flags & (TD_OP_STATEFUL | TD_OP_HANDLE | TD_OP_KEEPS | TD_OP_NO_FOLD)      ? STATE
+           : has_objects(d->in, d->n_in) || has_objects(d->out, d->n_out)               ? OBJECTS
+           : (flags & TD_OP_SHAPE_ONLY) != 0 || d->op->host_out != 0 || d->n_out == 0   ? SHAPES
+           : d->op->infer == NULL                                                       ? SIZES
+                                                                                        : NOT_YET;
+}
+
+static void print_types(const struct td_kernel *row)
+{
+    for (int r = 0; r < TD_TYPE_RULES && row->types[r].attr != NULL; r++) {
+        printf("%s%s:", r > 0 ? "; " : "", row->types[r].attr);
+        for (int t = 1; t < TD_DTYPE_END; t++) {
+            if (td_dtype_valid(t) && td_dtype_in((enum td_dtype)t, row->types[r].set)) {
+                printf(" %s", td_dtype_name((enum td_dtype)t));
+            }
+        }
+    }
+}
+
+static void print_there(const struct td_op_def *const *list, int n)
+{
+    printf("| op | types |\n| --- | --- |\n");
+    for (int i = 0; i < n; i++) {
+        if (list[i]->added != NULL) {
+            printf("| %s | ", list[i]->name);
+            print_types(list[i]->added->rows);
+            printf(" |\n");
+        }
+    }
+}
+
+static void print_others(const struct td_op_def *const *list, int n, enum reason_number why)
+{
+    int printed = 0;
+    printf("\n## %s\n\n%s.\n\n", REASONS[why].title, REASONS[why].why);
+    for (int i = 0; i < n; i++) {
+        if (list[i]->op != NULL && list[i]->added == NULL && reason_of(list[i]) == why) {
+            printf("%s%s", printed > 0 ? ", " : "", list[i]->name);
+            printed++;
+        }
+    }
+    printf("%s\n", printed > 0 ? "." : "None.");
+}
+
+int main(void)
+{
+    struct td_err err = {0};
+    struct td_engine engine = {0};
+    TD_CHECK(td_engine_init(&engine, td_op_families, &err) == TD_OK);
+    for (int f = 0; td_cuda_families[f] != NULL; f++) {
+        for (const struct td_op_rows *r = td_cuda_families[f]; r->op != NULL; r++) {
+            TD_CHECK(td_engine_add_kernels(&engine, r->op, r->rows, &err) == TD_OK);
+        }
+    }
+    int n, there = 0;
+    const struct td_op_def *const *list = td_op_list(engine.ops, &n);
+    for (int i = 0; i < n; i++) {
+        there += list[i]->added != NULL;
+    }
+    printf("# Ops on a GPU\n\n<!-- Made by docs/generate.sh from the tables of ops and of kernels/cuda. -->\n\n");
+    printf("%d of %d ops have kernels for a GPU ([gpu.md](gpu.md)), for these types; the others run on the CPU, "
+           "and why.\nA node of the first may run there all the same: `:debug` placement says so of each.\n\n",
+           there, n);
+    print_there(list, n);
+    for (int why = 0; why < N_REASONS; why++) {
+        print_others(list, n, (enum reason_number)why);
+    }
+    td_engine_fini(&engine);
+    return 0;
+}
