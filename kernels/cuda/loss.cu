@@ -15,7 +15,8 @@ template <class T> __global__ void cross_entropy(td_cuda_cross_entropy s)
     using W = typename td_cuda_wide<T>::type;
     __shared__ W tops[THREADS];
     __shared__ double sums[THREADS];
-    const T *const logits = static_cast<const T *>(s.logits), *const labels = static_cast<const T *>(s.labels);
+    const T *const logits = static_cast<const T *>(s.logits), *const labels =
+                                                                  static_cast<const T *>(s.labels);
     T *const loss = static_cast<T *>(s.loss), *const backprop = static_cast<T *>(s.backprop);
     const auto add = [](double a, double b) { return a + b; };
     for (int64_t from = static_cast<int64_t>(blockIdx.x) * EACH; from < s.rows; from += gridDim.x * EACH) {

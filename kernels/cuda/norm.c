@@ -83,7 +83,5 @@ static const struct td_kernel first_rows[] = {{.name = "batch_norm.cuda",
                                                .run = run},
                                               {.name = NULL}};
 
-const struct td_op_rows td_cuda_rows_norm[] = {{"FusedBatchNorm", first_rows},
-                                               {"FusedBatchNormV2", rows},
-                                               {"FusedBatchNormV3", rows},
-                                               {NULL, NULL}};
+const struct td_op_rows td_cuda_rows_norm[] = {
+    {"FusedBatchNorm", first_rows}, {"FusedBatchNormV2", rows}, {"FusedBatchNormV3", rows}, {NULL, NULL}};

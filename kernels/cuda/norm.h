@@ -18,7 +18,7 @@ struct td_cuda_norm {
     const void *scale, *offset, *mean, *variance;
 };
 int td_cuda_norm_given(enum td_cuda_type type, const struct td_cuda_norm *s, const void *x, void *y,
-                 struct td_cuda_stream *stream);
+                       struct td_cuda_stream *stream);
 
 #ifdef __cplusplus
 }

@@ -127,7 +127,7 @@ class There(unittest.TestCase):
             self.assertEqual(self.ask(d).status_code, 200)
             self.assertGreater(value(d.get("/metrics").text, "tensord_gpu_memory_held_bytes"), 0)
             self.assertEqual(d.post("/v2/repository/models/digits/unload", {}).status_code, 200)
-            self.assertEqual(value(d.get("/metrics").text, "tensord_gpu_memory_held_bytes"), 0)
+            self.assertTrue(server.until(lambda: value(d.get("/metrics").text, "tensord_gpu_memory_held_bytes") == 0))
 
     def test_models_list_the_device_and_nodes_may_ask_for_it(self):
         with environment(**DRIVER), serving(*gpu_flags("--log_device_placement"), versions={}, files=FILES) as d:

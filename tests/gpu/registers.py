@@ -1,7 +1,7 @@
 """What nvcc made of the kernels: registers of each by compute capability, and whether they suffice.
 
-    python3 tests/gpu/registers.py build/kernels/cuda           a row for each family, as docs/gpu.md has it
-    python3 tests/gpu/registers.py --check build/kernels/cuda   fails where a kernel spills registers to local memory
+    python3 tests/gpu/registers.py build/kernels/cuda/all           a row for each family, as docs/gpu.md has it
+    python3 tests/gpu/registers.py --check build/kernels/cuda/all   fails where a kernel spills registers to local memory
 
 It reads what ptxas said when `ninja tensord_cuda` compiled them (kernels/cuda/compile.sh).
 """

@@ -43,13 +43,13 @@ static enum reason_number reason_of(const struct td_op_def *d)
     for (int i = 0; i < d->n_attrs; i++) {
         calls = calls || d->attrs[i].kind == TD_ATTR_FUNC;
     }
-    return flags & TD_OP_REFUSED                                                        ? REFUSED
-           : calls || (flags & flow) != 0                                               ? FLOW
-           : flags & (TD_OP_STATEFUL | TD_OP_HANDLE | TD_OP_KEEPS | TD_OP_NO_FOLD)      ? STATE
-           : has_objects(d->in, d->n_in) || has_objects(d->out, d->n_out)               ? OBJECTS
-           : (flags & TD_OP_SHAPE_ONLY) != 0 || d->op->host_out != 0 || d->n_out == 0   ? SHAPES
-           : d->op->infer == NULL                                                       ? SIZES
-                                                                                        : NOT_YET;
+    return flags & TD_OP_REFUSED                                                      ? REFUSED
+           : calls || (flags & flow) != 0                                             ? FLOW
+           : flags & (TD_OP_STATEFUL | TD_OP_HANDLE | TD_OP_KEEPS | TD_OP_NO_FOLD)    ? STATE
+           : has_objects(d->in, d->n_in) || has_objects(d->out, d->n_out)             ? OBJECTS
+           : (flags & TD_OP_SHAPE_ONLY) != 0 || d->op->host_out != 0 || d->n_out == 0 ? SHAPES
+           : d->op->infer == NULL                                                     ? SIZES
+                                                                                      : NOT_YET;
 }
 
 static void print_types(const struct td_kernel *row)
@@ -104,10 +104,12 @@ int main(void)
     for (int i = 0; i < n; i++) {
         there += list[i]->added != NULL;
     }
-    printf("# Ops on a GPU\n\n<!-- Made by docs/generate.sh from the tables of ops and of kernels/cuda. -->\n\n");
-    printf("%d of %d ops have kernels for a GPU ([gpu.md](gpu.md)), for these types; the others run on the CPU, "
-           "and why.\nA node of the first may run there all the same: `:debug` placement says so of each.\n\n",
-           there, n);
+    printf("# Ops on a GPU\n\n<!-- Made by docs/generate.sh from the tables of ops and of kernels/cuda. "
+           "-->\n\n");
+    printf(
+        "%d of %d ops have kernels for a GPU ([gpu.md](gpu.md)), for these types; the others run on the CPU, "
+        "and why.\nA node of the first may run there all the same: `:debug` placement says so of each.\n\n",
+        there, n);
     print_there(list, n);
     for (int why = 0; why < N_REASONS; why++) {
         print_others(list, n, (enum reason_number)why);
