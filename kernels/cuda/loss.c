@@ -1,5 +1,5 @@
-/* kernels/cuda/loss.c - rows of SoftmaxCrossEntropyWithLogits. With class numbers for labels (Sparse..) it stays
- * on the host: what is out of range there is an error.
+/* kernels/cuda/loss.c - rows of SoftmaxCrossEntropyWithLogits. With class numbers for labels (Sparse..) it
+ * stays on the host: what is out of range there is an error.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/loss.h"

@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* logits, labels, backprop [rows,n]; loss [rows]. With p = softmax(logits): loss = sum(labels * (log sum exp -
- * logits)), backprop = p - labels; backprop may be logits or labels. Sums are made in double. */
+/* logits, labels, backprop [rows,n]; loss [rows]. With p = softmax(logits): loss = sum(labels * (log sum exp
+ * - logits)), backprop = p - labels; backprop may be logits or labels. Sums are made in double. */
 struct td_cuda_cross_entropy {
     const void *logits, *labels;
     void *loss, *backprop;

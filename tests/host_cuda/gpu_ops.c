@@ -21,7 +21,7 @@ static const struct reason {
     {"Sizes", "how large a result is follows from values, which would have to come back first"},
     {"No kernel yet", "they could run on a GPU"},
 };
-enum reason_number { REFUSED, STATE, FLOW, OBJECTS, SHAPES, SIZES, NOT_YET, N_REASONS };
+enum reason_number { REFUSED, STATE, CONTROL, OBJECTS, SHAPES, SIZES, NOT_YET, N_REASONS };
 
 static bool has_objects(const struct td_arg_def *args, int n)
 {
@@ -37,14 +37,14 @@ static bool has_objects(const struct td_arg_def *args, int n)
 static enum reason_number reason_of(const struct td_op_def *d)
 {
     const uint32_t flags = d->op->flags;
-    const uint32_t flow = TD_OP_CALL | TD_OP_DEAD_OK | TD_OP_SWITCH | TD_OP_ENTER | TD_OP_EXIT | TD_OP_NEXT |
-                          TD_OP_LOOP_COND | TD_OP_ARG | TD_OP_CONST;
+    const uint32_t control = TD_OP_CALL | TD_OP_DEAD_OK | TD_OP_SWITCH | TD_OP_ENTER | TD_OP_EXIT |
+                             TD_OP_NEXT | TD_OP_LOOP_COND | TD_OP_ARG | TD_OP_CONST;
     bool calls = false;
     for (int i = 0; i < d->n_attrs; i++) {
         calls = calls || d->attrs[i].kind == TD_ATTR_FUNC;
     }
     return flags & TD_OP_REFUSED                                                      ? REFUSED
-           : calls || (flags & flow) != 0                                             ? FLOW
+           : calls || (flags & control) != 0                                          ? CONTROL
            : flags & (TD_OP_STATEFUL | TD_OP_HANDLE | TD_OP_KEEPS | TD_OP_NO_FOLD)    ? STATE
            : has_objects(d->in, d->n_in) || has_objects(d->out, d->n_out)             ? OBJECTS
            : (flags & TD_OP_SHAPE_ONLY) != 0 || d->op->host_out != 0 || d->n_out == 0 ? SHAPES
