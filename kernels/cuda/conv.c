@@ -3,24 +3,10 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda/conv.h"
 
+#include "kernels/cuda/cells.h"
 #include "kernels/cuda/cuda_call.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/nn/conv_spec.h"
-
-/* Where cells of a tensor of this shape lie. */
-static struct td_cuda_cells cells_of(const struct td_shape *s, const struct td_data_layout *layout)
-{
-    int64_t step[TD_MAX_RANK], n = 1;
-    for (int i = s->rank - 1; i >= 0; i--) {
-        step[i] = n;
-        n *= s->dim[i];
-    }
-    struct td_cuda_cells c = {.batch = step[0], .channel = step[layout->channel]};
-    for (int a = 0; a < layout->n_spatial; a++) {
-        c.axis[3 - layout->n_spatial + a] = step[layout->spatial + a];
-    }
-    return c;
-}
 
 /* From the shapes of the forward input, filter and output. */
 static enum td_code describe(const struct td_node *n, const struct td_shape *x, const struct td_shape *w,
@@ -33,16 +19,10 @@ static enum td_code describe(const struct td_node *n, const struct td_shape *x, 
                                .ic = g.ic,
                                .oc = g.oc,
                                .groups = g.groups,
-                               .x = cells_of(x, &layout),
-                               .y = cells_of(y, &layout)};
+                               .x = td_cuda_cells_of(x, &layout),
+                               .y = td_cuda_cells_of(y, &layout)};
     for (int a = 0; a < 3; a++) {
-        const struct td_window *from = &g.axis[a];
-        s->axis[a] = (struct td_cuda_axis){.in = from->in,
-                                           .k = from->k,
-                                           .stride = from->stride,
-                                           .dilation = from->dilation,
-                                           .out = from->out,
-                                           .before = from->before};
+        s->axis[a] = td_cuda_axis_of(&g.axis[a]);
     }
     return TD_OK;
 }

@@ -37,6 +37,9 @@ static inline enum td_cuda_type td_cuda_type_of(enum td_dtype t)
 bool td_cuda_steps_of(const struct td_shape *a, const struct td_shape *b, const struct td_shape *y,
                       struct td_cuda_steps *s);
 
+/* How far apart neighbours along each axis of a row-major tensor are, in elements. */
+void td_cuda_row_major(const struct td_shape *s, int64_t *step);
+
 /* What a launcher returned, as the call's outcome. */
 static inline enum td_code td_cuda_launched(const struct td_call *c, int error, struct td_err *err)
 {

@@ -19,16 +19,6 @@ static enum td_code move(const struct td_call *c, enum td_dtype type, const stru
 
 /* ------------------------------------------------------------------ Transpose */
 
-/* Where the first element of each axis's second slice lies. */
-static void row_major(const struct td_shape *s, int64_t *step)
-{
-    int64_t n = 1;
-    for (int i = s->rank - 1; i >= 0; i--) {
-        step[i] = n;
-        n *= s->dim[i];
-    }
-}
-
 static enum td_code prepare_transpose(const struct td_kernel_query *q, struct td_kernel_offer *o,
                                       struct td_err *err)
 {
@@ -44,8 +34,8 @@ static enum td_code run_transpose(struct td_call *c, struct td_err *err)
     struct td_cuda_steps steps = {0};
     int64_t from[TD_MAX_RANK], to[TD_MAX_RANK];
     TD_TRY(td_out(c, 0, NULL, &y, err));
-    row_major(&x->shape, from);
-    row_major(&y->shape, to);
+    td_cuda_row_major(&x->shape, from);
+    td_cuda_row_major(&y->shape, to);
     bool fits = true;
     for (int i = y->shape.rank - 1; i >= 0 && fits; i--) {
         int axis = 0;

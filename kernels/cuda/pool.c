@@ -5,23 +5,10 @@
 
 #include <string.h>
 
+#include "kernels/cuda/cells.h"
 #include "kernels/cuda/cuda_call.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/nn/pool_spec.h"
-
-static struct td_cuda_cells cells_of(const struct td_shape *s, const struct td_data_layout *layout)
-{
-    int64_t step[TD_MAX_RANK], n = 1;
-    for (int i = s->rank - 1; i >= 0; i--) {
-        step[i] = n;
-        n *= s->dim[i];
-    }
-    struct td_cuda_cells c = {.batch = step[0], .channel = step[layout->channel]};
-    for (int a = 0; a < layout->n_spatial; a++) {
-        c.axis[3 - layout->n_spatial + a] = step[layout->spatial + a];
-    }
-    return c;
-}
 
 /* From the shapes of the pool's input and output. */
 static enum td_code describe(const struct td_node *n, const struct td_shape *x, const struct td_shape *y,
@@ -29,16 +16,12 @@ static enum td_code describe(const struct td_node *n, const struct td_shape *x, 
 {
     struct td_pool p;
     TD_TRY(td_pool_attrs(n, x, &p, err));
-    *s = (struct td_cuda_pool){
-        .batch = p.batch, .channels = p.channels, .x = cells_of(x, &p.layout), .y = cells_of(y, &p.layout)};
+    *s = (struct td_cuda_pool){.batch = p.batch,
+                               .channels = p.channels,
+                               .x = td_cuda_cells_of(x, &p.layout),
+                               .y = td_cuda_cells_of(y, &p.layout)};
     for (int a = 0; a < 3; a++) {
-        const struct td_window *from = &p.axis[a];
-        s->axis[a] = (struct td_cuda_axis){.in = from->in,
-                                           .k = from->k,
-                                           .stride = from->stride,
-                                           .dilation = 1,
-                                           .out = from->out,
-                                           .before = from->before};
+        s->axis[a] = td_cuda_axis_of(&p.axis[a]);
     }
     return TD_OK;
 }

@@ -10,16 +10,6 @@
 #include "kernels/cuda/move.h"
 #include "kernels/cuda/rows.h"
 
-/* A row-major tensor's steps. */
-static void row_major(const struct td_shape *s, int64_t *step)
-{
-    int64_t n = 1;
-    for (int i = s->rank - 1; i >= 0; i--) {
-        step[i] = n;
-        n *= s->dim[i];
-    }
-}
-
 static void *element(const struct td_tensor *t, int64_t i)
 {
     return t->data == NULL ? NULL : (char *)t->data + i * (int64_t)td_dtype_size(t->dtype);
@@ -81,8 +71,8 @@ static enum td_code run_slice(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 0, NULL, &y, err));
     struct walk w = {.x = c->in[0], .y = y};
     int64_t from[TD_MAX_RANK], to[TD_MAX_RANK];
-    row_major(&w.x->shape, from);
-    row_major(&y->shape, to);
+    td_cuda_row_major(&w.x->shape, from);
+    td_cuda_row_major(&y->shape, to);
     for (int i = 0; i < y->shape.rank; i++) {
         walk_add(&w, y->shape.dim[i], from[i], to[i]);
         w.first += td_tensor_int(c->in[1], i) * from[i];
@@ -161,8 +151,8 @@ static enum td_code pad(struct td_call *c, struct td_tensor *y, struct td_err *e
 {
     struct walk w = {.x = c->in[0], .y = y};
     int64_t from[TD_MAX_RANK], to[TD_MAX_RANK];
-    row_major(&w.x->shape, from);
-    row_major(&y->shape, to);
+    td_cuda_row_major(&w.x->shape, from);
+    td_cuda_row_major(&y->shape, to);
     for (int i = 0; i < y->shape.rank; i++) {
         walk_add(&w, w.x->shape.dim[i], from[i], to[i]);
         w.start += td_tensor_int(c->in[1], 2 * i) * to[i];
@@ -202,8 +192,8 @@ static enum td_code run_tile(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 0, NULL, &y, err));
     struct walk w = {.x = c->in[0], .y = y};
     int64_t from[TD_MAX_RANK], to[TD_MAX_RANK];
-    row_major(&w.x->shape, from);
-    row_major(&y->shape, to);
+    td_cuda_row_major(&w.x->shape, from);
+    td_cuda_row_major(&y->shape, to);
     for (int i = 0; i < y->shape.rank; i++) {
         const int64_t dim = w.x->shape.dim[i];
         walk_add(&w, dim == 0 ? 0 : y->shape.dim[i] / dim, 0, to[i] * dim);
@@ -253,7 +243,7 @@ static enum td_code run_reverse(struct td_call *c, struct td_err *err)
     TD_TRY(td_out(c, 0, NULL, &y, err));
     struct walk w = {.x = c->in[0], .y = y};
     int64_t step[TD_MAX_RANK];
-    row_major(&y->shape, step);
+    td_cuda_row_major(&y->shape, step);
     const uint32_t reversal = reversed(c, y->shape.rank);
     for (int i = 0; i < y->shape.rank; i++) {
         const bool back = reversal >> i & 1;

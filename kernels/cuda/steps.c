@@ -57,3 +57,12 @@ bool td_cuda_steps_of(const struct td_shape *a, const struct td_shape *b, const 
     }
     return fits;
 }
+
+void td_cuda_row_major(const struct td_shape *s, int64_t *step)
+{
+    int64_t n = 1;
+    for (int i = s->rank - 1; i >= 0; i--) {
+        step[i] = n;
+        n *= s->dim[i];
+    }
+}
